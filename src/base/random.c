@@ -1,0 +1,45 @@
+/* random.c - normal numbers, permutations and ranges from the counter-based generator of random.h. */
+#include "base/random.h"
+
+#include <math.h>
+
+void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, float *out)
+{
+    for (int64_t i = 0; i < n; i += 4) {
+        struct lvn_philox r = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_INIT << 56), (uint32_t)(i / 4),
+                                         (uint32_t)((uint64_t)(i / 4) >> 32), (uint32_t)name_hash,
+                                         (uint32_t)(name_hash >> 32));
+        for (int j = 0; j < 4 && i + j < n; j++) {
+            double u = (r.v[j & ~1] + 0.5) * 0x1p-32, angle = 6.283185307179586 * (r.v[j | 1] * 0x1p-32);
+            out[i + j] = (float)(std * (sqrt(-2.0 * log(u)) * (j & 1 ? sin(angle) : cos(angle))));
+        }
+    }
+}
+
+int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i)
+{
+    int half = 1; /* bits in each half of the Feistel network: 4^half >= n */
+    while (half < 31 && (int64_t)1 << (2 * half) < n) half++;
+    uint32_t mask = ((uint32_t)1 << half) - 1;
+    uint64_t x = (uint64_t)i;
+    do {
+        uint32_t left = (uint32_t)(x >> half) & mask, right = (uint32_t)x & mask;
+        for (uint32_t round = 0; round < 6; round++) {
+            struct lvn_philox r = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_DATA << 56), right, round, (uint32_t)epoch,
+                                             (uint32_t)(epoch >> 32));
+            uint32_t next = left ^ (r.v[0] & mask);
+            left = right;
+            right = next;
+        }
+        x = (uint64_t)left << half | right;
+    } while (x >= (uint64_t)n);
+    return (int64_t)x;
+}
+
+int64_t lvn_random_below(uint64_t seed, uint64_t a, uint64_t b, int64_t n)
+{
+    struct lvn_philox r = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_SAMPLE << 56), (uint32_t)a, (uint32_t)(a >> 32),
+                                     (uint32_t)b, (uint32_t)(b >> 32));
+    uint64_t bits = (uint64_t)r.v[0] << 32 | r.v[1];
+    return (int64_t)(uint64_t)(((unsigned __int128)bits * (uint64_t)n) >> 64);
+}

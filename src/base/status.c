@@ -1,0 +1,73 @@
+/* status.c - the thread-local error record behind status.h.
+ *
+ * Fixed buffers: recording an error must work when memory has run out. What does not fit is cut. */
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local struct {
+    char text[2048];
+    char trace[2048];
+    char place[128];
+} record;
+
+enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
+{
+    /* The arguments may point into the old record ("...: %s", lvn_error_text()): build the new one beside it. */
+    char text[sizeof record.text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(record.text, text, sizeof text);
+    record.trace[0] = '\0';
+    const char *base = strrchr(file, '/');
+    snprintf(record.place, sizeof record.place, "%s:%d", base ? base + 1 : file, line);
+    return status;
+}
+
+enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...)
+{
+    size_t used = strlen(record.trace);
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    snprintf(record.trace + used, sizeof record.trace - used, "while %s\n", line);
+    return status;
+}
+
+const char *lvn_error_text(void)
+{
+    return record.text;
+}
+
+const char *lvn_error_trace(void)
+{
+    return record.trace;
+}
+
+const char *lvn_error_place(void)
+{
+    return record.place;
+}
+
+void lvn_error_clear(void)
+{
+    record.text[0] = record.trace[0] = record.place[0] = '\0';
+}
+
+const char *lvn_status_text(enum lvn_status status)
+{
+    switch (status) {
+#define LVN_X(name, text)                                                                                              \
+    case LVN_##name:                                                                                                   \
+        return text;
+        LVN_STATUS_MAP(LVN_X)
+#undef LVN_X
+    }
+    return "unknown status";
+}

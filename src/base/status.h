@@ -1,0 +1,68 @@
+/* status.h - how a function says that it failed.
+ *
+ * Every function that can fail returns an enum lvn_status. The failing function records a sentence (which thing,
+ * what was found, what was wanted, what to do) in a record of the calling thread; the functions above add "while ..."
+ * lines. Nothing is printed here: main() prints the record. A status that is not looked at is a compiler warning. */
+#ifndef LVN_STATUS_H
+#define LVN_STATUS_H
+
+#include <stdbool.h>
+
+#define LVN_STATUS_MAP(X)                                                                                              \
+    X(OK, "no error")                                                                                                  \
+    X(ARG, "wrong argument, option or recipe") /* the command line exits with 2 */                                     \
+    X(SHAPE, "tensor shapes do not fit")                                                                               \
+    X(FORMAT, "a file is not what it should be")                                                                       \
+    X(IO, "reading or writing failed")                                                                                 \
+    X(MEMORY, "not enough memory")                                                                                     \
+    X(UNSUPPORTED, "not supported here")                                                                               \
+    X(NONFINITE, "a value is not finite")                                                                              \
+    X(STOPPED, "stopped on request") /* the command line exits with 75 */                                              \
+    X(INTERNAL, "a defect in levin")
+
+enum lvn_status {
+#define LVN_X(name, text) LVN_##name,
+    LVN_STATUS_MAP(LVN_X)
+#undef LVN_X
+};
+
+#define LVN_CHECKED __attribute__((warn_unused_result))
+#define LVN_PRINTF(format, first) __attribute__((format(printf, format, first)))
+
+/* Start a new record with this sentence; returns `status`, so that `return lvn_fail(...)` reads well. */
+enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
+    LVN_PRINTF(4, 5);
+/* Add one "while ..." line to the record; returns `status`. */
+enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LVN_PRINTF(2, 3);
+
+#define LVN_FAIL(status, ...) return lvn_fail_at(__FILE__, __LINE__, LVN_##status, __VA_ARGS__)
+/* A mistake of the caller or the user: record the sentence and return when `condition` does not hold. */
+#define LVN_CHECK(condition, status, ...)                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) LVN_FAIL(status, __VA_ARGS__);                                                               \
+    } while (0)
+/* Pass a failure on unchanged. */
+#define LVN_TRY(call)                                                                                                  \
+    do {                                                                                                               \
+        enum lvn_status try_status_ = (call);                                                                          \
+        if (try_status_ != LVN_OK) return try_status_;                                                                 \
+    } while (0)
+/* Pass a failure on, and say what was being done. */
+#define LVN_TRY_WHILE(call, ...)                                                                                       \
+    do {                                                                                                               \
+        enum lvn_status try_status_ = (call);                                                                          \
+        if (try_status_ != LVN_OK) return lvn_while_at(try_status_, __VA_ARGS__);                                      \
+    } while (0)
+
+/* The first sentence of this thread's record; "" when there is none. Valid until the next failure in this thread. */
+const char *lvn_error_text(void);
+/* The "while ..." lines, each ended by a newline; "" when there are none. */
+const char *lvn_error_trace(void);
+/* Where the failure was recorded, as "file.c:12"; for debug output. */
+const char *lvn_error_place(void);
+/* Forget the record: for callers that handle a failure (a damaged checkpoint that is skipped). */
+void lvn_error_clear(void);
+/* The short text of the status. */
+const char *lvn_status_text(enum lvn_status status);
+
+#endif

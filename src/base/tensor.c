@@ -1,0 +1,78 @@
+/* tensor.c - arithmetic on descriptions of tensors. */
+#include "base/tensor.h"
+
+#include <stdio.h>
+
+int64_t lvn_dtype_bytes(enum lvn_dtype dtype)
+{
+    static const int64_t bytes[] = {
+#define LVN_X(name, text, bytes, safetensors) [LVN_##name] = (bytes),
+        LVN_DTYPE_MAP(LVN_X)
+#undef LVN_X
+    };
+    return bytes[dtype];
+}
+
+const char *lvn_dtype_name(enum lvn_dtype dtype)
+{
+    static const char *const name[] = {
+#define LVN_X(name, text, bytes, safetensors) [LVN_##name] = (text),
+        LVN_DTYPE_MAP(LVN_X)
+#undef LVN_X
+    };
+    return name[dtype];
+}
+
+struct lvn_desc lvn_desc_make(enum lvn_dtype dtype, int rank, const int64_t *dim)
+{
+    struct lvn_desc d = {.dtype = dtype, .rank = rank};
+    int64_t stride = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        d.dim[i] = dim[i];
+        d.stride[i] = stride;
+        if (__builtin_mul_overflow(stride, dim[i], &stride)) stride = -1; /* lvn_desc_count() reports it */
+    }
+    return d;
+}
+
+int64_t lvn_desc_count(const struct lvn_desc *d)
+{
+    int64_t n = 1;
+    for (int i = 0; i < d->rank; i++)
+        if (d->dim[i] < 0 || __builtin_mul_overflow(n, d->dim[i], &n)) return -1;
+    return n;
+}
+
+int64_t lvn_desc_rows(const struct lvn_desc *d)
+{
+    int64_t n = 1;
+    for (int i = 0; i + 1 < d->rank; i++) n *= d->dim[i];
+    return n;
+}
+
+bool lvn_desc_contiguous(const struct lvn_desc *d)
+{
+    int64_t stride = 1;
+    for (int i = d->rank - 1; i >= 0; i--) {
+        if (d->dim[i] != 1 && d->stride[i] != stride) return false;
+        stride *= d->dim[i];
+    }
+    return true;
+}
+
+bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i]) return false;
+    return true;
+}
+
+char *lvn_shape_text(const struct lvn_desc *d, char text[LVN_SHAPE_TEXT])
+{
+    int used = snprintf(text, LVN_SHAPE_TEXT, "(");
+    for (int i = 0; i < d->rank && used < LVN_SHAPE_TEXT; i++)
+        used += snprintf(text + used, (size_t)(LVN_SHAPE_TEXT - used), "%s%lld", i ? ", " : "", (long long)d->dim[i]);
+    if (used < LVN_SHAPE_TEXT) snprintf(text + used, (size_t)(LVN_SHAPE_TEXT - used), ")");
+    return text;
+}

@@ -1,0 +1,61 @@
+/* tensor.h - what a block of numbers is: element type, shape, strides.
+ *
+ * The one description of memory that every room shares: graph, kernels, files and data. It owns nothing. */
+#ifndef LVN_TENSOR_H
+#define LVN_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(name in C, name in messages, bytes, name in safetensors) */
+#define LVN_DTYPE_MAP(X)                                                                                               \
+    X(F32, "fp32", 4, "F32")                                                                                           \
+    X(F64, "fp64", 8, "F64")                                                                                           \
+    X(F16, "fp16", 2, "F16")                                                                                           \
+    X(BF16, "bf16", 2, "BF16")                                                                                         \
+    X(I64, "int64", 8, "I64")                                                                                          \
+    X(I32, "int32", 4, "I32")                                                                                          \
+    X(I16, "int16", 2, "I16")                                                                                          \
+    X(U16, "uint16", 2, "U16")                                                                                         \
+    X(I8, "int8", 1, "I8")                                                                                             \
+    X(U8, "uint8", 1, "U8")                                                                                            \
+    X(BOOL, "bool", 1, "BOOL")
+
+enum lvn_dtype {
+#define LVN_X(name, text, bytes, safetensors) LVN_##name,
+    LVN_DTYPE_MAP(LVN_X)
+#undef LVN_X
+        LVN_DTYPE_COUNT
+};
+
+int64_t lvn_dtype_bytes(enum lvn_dtype dtype);
+const char *lvn_dtype_name(enum lvn_dtype dtype);
+
+enum { LVN_MAX_RANK = 4 };
+
+/* Element (i0, i1, ...) lies `offset + i0*stride[0] + i1*stride[1] + ...` elements after the start of the buffer. */
+struct lvn_desc {
+    enum lvn_dtype dtype;
+    int rank;
+    int64_t dim[LVN_MAX_RANK];
+    int64_t stride[LVN_MAX_RANK];
+    int64_t offset;
+};
+
+/* A contiguous row-major description; unused dims are ignored. */
+struct lvn_desc lvn_desc_make(enum lvn_dtype dtype, int rank, const int64_t *dim);
+#define LVN_DESC(dtype, ...)                                                                                           \
+    lvn_desc_make(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+/* Product of the dims; 1 for rank 0; -1 when it does not fit into int64_t or a dim is negative. */
+int64_t lvn_desc_count(const struct lvn_desc *d);
+/* Product of all dims but the last: a (B,T,C) tensor seen as rows of C. */
+int64_t lvn_desc_rows(const struct lvn_desc *d);
+/* Row-major without gaps (the offset may be anything). */
+bool lvn_desc_contiguous(const struct lvn_desc *d);
+bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b);
+/* "(12, 64, 128)" into `text`; returns text. */
+enum { LVN_SHAPE_TEXT = 96 };
+char *lvn_shape_text(const struct lvn_desc *d, char text[LVN_SHAPE_TEXT]);
+
+#endif

@@ -1,0 +1,30 @@
+/* threads.h - a team of threads that walk through the same code together.
+ *
+ * levin starts its threads once per step, not once per kernel: every kernel is called by all threads of the team with
+ * (thread, n_threads), does its share, and meets the others at a barrier. Which share a thread takes must never change
+ * the result: sums are cut into pieces fixed by the shape, not by the number of threads. */
+#ifndef LVN_THREADS_H
+#define LVN_THREADS_H
+
+#include <stdint.h>
+
+/* Run task(argument, thread, n_threads) on threads 0..n_threads-1 and wait for all. The caller is thread 0. */
+void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument);
+/* All threads of the team wait here for each other. Outside a team: nothing. */
+void lvn_team_barrier(void);
+
+/* How many threads to use when nobody says: physical cores that the affinity mask and the cgroup's CPU quota allow,
+ * or OMP_NUM_THREADS where that is set. At least 1. */
+int lvn_threads_default(void);
+
+/* The half-open range [*begin, *end) of `count` items that `thread` takes; ranges are multiples of `grain`, so that
+ * two threads never share a cache line or a tile. */
+static inline void lvn_share(int64_t count, int64_t grain, int thread, int n_threads, int64_t *begin, int64_t *end)
+{
+    int64_t grains = (count + grain - 1) / grain;
+    int64_t lo = grains * thread / n_threads * grain, hi = grains * (thread + 1) / n_threads * grain;
+    *begin = lo < count ? lo : count;
+    *end = hi < count ? hi : count;
+}
+
+#endif

@@ -1,0 +1,118 @@
+/* op.h - what an operation is: shapes, what its gradient reads, and its kernels.
+ *
+ * An operation is one file in src/ops. NAME.c holds its shape rule, its gradient rule and the plain kernels, which are
+ * the specification: they are compiled once for float and once for double. NAME.cpu.c holds the fast kernels for CPUs,
+ * compiled once per instruction set. Operations are found through the table ops/ops.def. */
+#ifndef LVN_OP_H
+#define LVN_OP_H
+
+#include "base/status.h"
+#include "base/tensor.h"
+#include "graph/step.h"
+
+struct lvn_graph;
+struct lvn_tensor;
+
+/* LVN_OP_embedding, LVN_OP_linear, ... */
+enum lvn_op_id {
+#define LVN_OP(name, attr, args) LVN_OP_##name,
+#define LVN_OP_FUSED(name, attr) LVN_OP_##name,
+#define LVN_OP_UPDATE(name, attr) LVN_OP_##name,
+#include "ops/ops.def"
+#undef LVN_OP
+#undef LVN_OP_FUSED
+#undef LVN_OP_UPDATE
+    LVN_OP_COUNT
+};
+
+/* The typed constants of an operation: attr->layernorm.eps. */
+union lvn_attr {
+#define LVN_OP(name, attr, args) struct attr name;
+#define LVN_OP_FUSED(name, attr) struct attr name;
+#define LVN_OP_UPDATE(name, attr) struct attr name;
+#include "ops/ops.def"
+#undef LVN_OP
+#undef LVN_OP_FUSED
+#undef LVN_OP_UPDATE
+};
+
+enum { LVN_MAX_IN = 6, LVN_MAX_OUT = 4 };
+
+enum lvn_phase {
+    LVN_FORWARD,  /* outputs from inputs */
+    LVN_BACKWARD, /* gradients of inputs from gradients of outputs */
+    LVN_RESTORE,  /* outputs again, from inputs and saved values, at less cost than forward */
+    LVN_PHASE_COUNT
+};
+
+/* One operand as a kernel sees it. `p` already includes the description's offset; NULL when absent. */
+struct lvn_arg {
+    void *p;
+    const struct lvn_desc *desc;
+};
+
+/* Everything a kernel gets. Kernels allocate nothing, keep nothing and never fail. */
+struct lvn_call {
+    enum lvn_phase phase;
+    const union lvn_attr *attr;
+    struct lvn_arg in[LVN_MAX_IN];    /* backward: only those that the op's `reads` names, else p == NULL */
+    struct lvn_arg out[LVN_MAX_OUT];  /* n_out differentiable outputs, then n_saved saved values */
+    struct lvn_arg dout[LVN_MAX_OUT]; /* backward: gradients of the outputs; p == NULL when nothing depends on one */
+    struct lvn_arg din[LVN_MAX_IN];   /* backward: gradients to write; p == NULL when not wanted */
+    bool add[LVN_MAX_IN];             /* backward: din[i] += instead of = */
+    void *scratch;                    /* as many bytes as the kernel's scratch() asked for, 64-byte aligned */
+    struct lvn_step *step;
+    uint32_t op_hash;                 /* hash of the node's scoped name, for random numbers */
+};
+
+/* Called by all threads of the team with the same call; see base/threads.h for how work is shared. */
+typedef void lvn_kernel(const struct lvn_call *call, int thread, int n_threads);
+
+struct lvn_kernels {
+    lvn_kernel *forward, *backward, *restore; /* restore: NULL where the op has none */
+    /* Bytes of scratch for a phase; NULL: none. `call` carries descriptions and attributes, no pointers. */
+    int64_t (*scratch)(const struct lvn_call *call, int n_threads);
+};
+
+/* What a shape rule works on: in[] is given, it checks them and fills out[] (outputs, then saved values). */
+struct lvn_shapes {
+    const union lvn_attr *attr;
+    struct lvn_desc in[LVN_MAX_IN];
+    bool has[LVN_MAX_IN];
+    struct lvn_desc out[LVN_MAX_OUT];
+    enum lvn_dtype real; /* type of the graph's real numbers: fp32, or fp64 for reference runs */
+};
+
+#define LVN_READS_IN(i) (1u << (i))
+#define LVN_READS_OUT(i) (1u << (8 + (i))) /* outputs and saved values alike */
+
+struct lvn_op {
+    const char *name;
+    int n_in, n_in_min; /* inputs from n_in_min on may be absent */
+    int n_out, n_saved;
+    uint32_t reads;     /* what backward reads, besides gradients */
+    uint32_t restores;  /* what restore reads; 0: the op cannot be restored more cheaply than by forward */
+    unsigned in_place;  /* forward: bit i: out[0] may lie where in[i] lay; backward: din[i] where dout[0] lay */
+    bool gradient_in_forward; /* backward gives the outputs as well (a loss): forward is dropped when training */
+    bool same_gradient; /* inputs 0 and 1 have one gradient: it is written once, to din[0] */
+    bool passes_gradient; /* add: the gradient of inputs 0 and 1 is dout[0] itself, nothing is run */
+    enum lvn_status (*shape)(struct lvn_shapes *s);
+    double (*flops)(const struct lvn_call *call); /* multiplications and additions of a phase; NULL: not counted */
+    struct lvn_kernels spec; /* the plain kernels, in the real type that the file was compiled for */
+};
+
+/* Ends an operation's file. The rules are arguments, not fields: an operation without a gradient rule does not compile.
+ * What runs after backward (optimizers) says LVN_NOT_DIFFERENTIABLE. */
+#define LVN_NOT_DIFFERENTIABLE ((lvn_kernel *)0)
+#define LVN_OPERATION(id, shape_rule, forward_kernel, backward_kernel, ...)                                            \
+    const struct lvn_op LVN_REAL_NAME(lvn_op_##id) = {                                                                 \
+        .name = #id,                                                                                                   \
+        .shape = (shape_rule),                                                                                         \
+        .spec.forward = (forward_kernel),                                                                              \
+        .spec.backward = (backward_kernel),                                                                            \
+        __VA_ARGS__}
+
+/* The operation compiled for fp32 or fp64; same name, shapes and rules. */
+const struct lvn_op *lvn_op(enum lvn_op_id id, enum lvn_dtype real);
+
+#endif

@@ -1,0 +1,22 @@
+/* real.h - the number type of the plain kernels.
+ *
+ * Every src/ops/NAME.c is compiled twice: real is float, and, with LVN_REAL_DOUBLE, double. The double instance is what
+ * finite differences and the references from other frameworks are compared with. */
+#ifndef LVN_REAL_H
+#define LVN_REAL_H
+
+#include <math.h>
+#include <tgmath.h>
+
+#include "graph/graph.h"
+#include "graph/op.h"
+
+#ifdef LVN_REAL_DOUBLE
+typedef double real;
+#define LVN_REAL_NAME(name) name##_f64
+#else
+typedef float real;
+#define LVN_REAL_NAME(name) name##_f32
+#endif
+
+#endif

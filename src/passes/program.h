@@ -1,0 +1,154 @@
+/* program.h - a training step as a flat list of instructions, and the passes that make it.
+ *
+ *     build -> prune -> fuse -> precision -> differentiate -> recompute -> shard -> place -> run
+ *
+ * A program starts as the forward instructions of a graph. Each pass is one function in one file and turns the program
+ * into another: fuse replaces groups of instructions, differentiate appends backward instructions, recompute forgets
+ * activations and restores them, place gives every value its offset. Instructions name values by number; a value lies
+ * in one of a few buffers. Nothing is decided while the program runs. */
+#ifndef LVN_PROGRAM_H
+#define LVN_PROGRAM_H
+
+#include "graph/graph.h"
+
+enum lvn_buffer {
+    LVN_BUFFER_ARENA, /* lives within one run of the program; placed by the place pass */
+    LVN_BUFFER_PARAM, /* flat values of the parameters */
+    LVN_BUFFER_GRAD,  /* flat gradients of the trainable parameters */
+    LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
+    LVN_BUFFER_STATE1, /* second moment */
+    LVN_BUFFER_INPUT, /* bound by the caller for each micro-batch; slot = number of the input */
+    LVN_BUFFER_KEPT,  /* lives between runs (key/value cache); slot = number of the kept state */
+    LVN_BUFFER_COUNT
+};
+
+struct lvn_value {
+    const char *name;
+    enum lvn_buffer buffer;
+    int slot;       /* INPUT, KEPT: which */
+    int64_t bytes;
+    int64_t offset; /* bytes from the start of the buffer; ARENA: set by place */
+    int first, last; /* ARENA: instructions between which it must live; set by place */
+    bool keep;      /* the caller reads it after the run: lives to the end */
+    int gradient_of; /* value whose gradient this is; -1 */
+    struct lvn_param *param; /* PARAM, GRAD: which */
+};
+
+/* A view of a value; value < 0: absent. */
+struct lvn_operand {
+    int value;
+    struct lvn_desc desc;
+};
+
+enum lvn_when {
+    LVN_EVERY_MICRO_BATCH,
+    LVN_LAST_MICRO_BATCH, /* collectives: once a step, when gradients are complete */
+    LVN_AFTER_BACKWARD,   /* norm, clipping, optimizer: once a step */
+};
+
+struct lvn_instr {
+    enum lvn_phase phase;
+    enum lvn_when when;
+    enum lvn_op_id id;
+    const struct lvn_op *op;
+    union lvn_attr attr;
+    const char *name;
+    uint32_t hash;
+    struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
+    bool add[LVN_MAX_IN];         /* din[i] is not the first contribution */
+    bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too when step->add_grads */
+    struct lvn_operand scratch;   /* value < 0: none */
+    lvn_kernel *kernel;           /* chosen by place */
+};
+
+struct lvn_program {
+    struct lvn_arena arena; /* of names and lists */
+    struct lvn_graph *graph;
+    enum lvn_dtype real;
+    struct lvn_value *values;
+    int n_values, values_capacity;
+    struct lvn_instr *instrs;
+    int n_instrs, instrs_capacity;
+    int *value_of_tensor;   /* graph tensor id -> value; -1: not in the program */
+    struct lvn_tensor **outputs;
+    int n_outputs;
+    bool training;          /* has backward instructions */
+    const struct lvn_kernels *kernels; /* [LVN_OP_COUNT], of the backend; set by place */
+    int n_threads;
+    int64_t arena_bytes;    /* set by place: exact */
+    int64_t unplaced_bytes; /* sum of all arena values: what no planning would take */
+};
+
+enum lvn_recompute { LVN_RECOMPUTE_AUTO, LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP };
+
+struct lvn_optimizer {
+    enum { LVN_ADAMW, LVN_ADAM, LVN_SGD } kind;
+    double beta1, beta2, eps, weight_decay, momentum;
+    double clip_norm, clip_value; /* 0: off */
+};
+
+struct lvn_plan_options {
+    bool train;               /* differentiate, and append the optimizer */
+    bool fuse;                /* off only in tests */
+    enum lvn_recompute recompute;
+    const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
+    const struct lvn_kernels *kernels;     /* of the backend */
+    int n_threads;
+};
+
+/* --- the passes, in their order --- */
+/* The forward instructions of `g` that the outputs need (build and prune). The loss, if any, is outputs[0]. */
+enum lvn_status lvn_program_build(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
+                                  int n_outputs) LVN_CHECKED;
+enum lvn_status lvn_pass_prune(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_precision(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute how) LVN_CHECKED;
+enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
+enum lvn_status lvn_pass_place(struct lvn_program *p, const struct lvn_kernels *kernels, int n_threads) LVN_CHECKED;
+
+/* All passes: what callers use. The program borrows the graph, which must outlive it. */
+enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
+                                int n_outputs, const struct lvn_plan_options *o) LVN_CHECKED;
+void lvn_program_free(struct lvn_program *p);
+
+/* --- building blocks of passes --- */
+int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer, int64_t bytes); /* -1: memory */
+struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id, enum lvn_phase phase); /* NULL: memory */
+#define LVN_NO_OPERAND ((struct lvn_operand){.value = -1})
+/* Calls visit() for each operand of the instruction: what it reads (written = false) and what it writes. */
+void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
+                        void *argument);
+
+/* Multiplications and additions of one micro-batch's instructions, and of the update. */
+double lvn_program_flops(const struct lvn_program *p);
+
+/* --- running --- */
+/* Where the buffers lie. One binding serves several programs over the same parameters. */
+struct lvn_binding {
+    void *buffer[LVN_BUFFER_COUNT]; /* INPUT and KEPT: unused, see below */
+    void *const *inputs;            /* [graph->n_inputs], of micro-batch 0; micro-batch m lies m times its bytes on */
+    void *const *kept;              /* [graph->n_kept] */
+    struct lvn_step *step;
+};
+
+/* Sees each micro-batch after its instructions ran, on thread 0, before the next begins: collects losses. */
+struct lvn_run_hooks {
+    void (*micro_batch_done)(void *argument, int64_t micro_batch);
+    void *argument;
+    /* With LEVIN tracing: called after each instruction on thread 0. NULL: off. */
+    void (*instr_done)(void *argument, const struct lvn_instr *instr);
+};
+
+/* Run micro-batches 0..n-1 and then the update instructions, if any, with the program's team of threads. With
+ * grad_slots > 1 (deterministic order of summation) GRAD holds that many flat gradients of `slot_bytes`; micro-batches
+ * write fresh gradients which are summed as a binary counter; the sum ends in slot 0. */
+void lvn_program_run(const struct lvn_program *p, const struct lvn_binding *b, int64_t n_micro_batches, int grad_slots,
+                     int64_t slot_bytes, const struct lvn_run_hooks *hooks);
+/* Flat gradients that the binary counter needs for n micro-batches. */
+int lvn_grad_slots(int64_t n_micro_batches);
+/* Where the caller finds an output after the run; NULL when it is not one. */
+void *lvn_program_output(const struct lvn_program *p, const struct lvn_binding *b, const struct lvn_tensor *t);
+
+#endif
