@@ -27,7 +27,7 @@ enum lvn_status {
 };
 
 #define LVN_CHECKED __attribute__((warn_unused_result))
-#define LVN_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define LVN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /* Start a new record with this sentence; returns `status`, so that `return lvn_fail(...)` reads well. */
 enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
