@@ -1,0 +1,63 @@
+/* files.h - whole files, memory maps, writes that are all or nothing, directories, paths.
+ *
+ * Each failure is LVN_IO with a sentence that names the path and the system's reason (LVN_MEMORY where memory ran out).
+ * What is written is on the disk when a function returns: file and directory are fsynced. */
+#ifndef LVN_FILES_H
+#define LVN_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+/* The whole file into fresh memory (free() it), with a NUL behind the last byte. A file of more than `limit` bytes is
+ * refused with LVN_FORMAT; limit 0: none. Works for pipes and /proc too. */
+LVN_CHECKED enum lvn_status lvn_file_read(const char *path, int64_t limit, char **text, int64_t *bytes);
+
+/* A file seen as memory, read-only. An empty file has data == NULL and bytes == 0. */
+struct lvn_mapping {
+    const unsigned char *data;
+    int64_t bytes;
+};
+LVN_CHECKED enum lvn_status lvn_file_map(struct lvn_mapping *m, const char *path);
+void lvn_file_unmap(struct lvn_mapping *m);
+
+/* Replaces or creates `path`: a hidden temporary file beside it, fsync, rename, fsync of the directory. After a failure
+ * or a kill at any moment the old content is there, or the new one. */
+LVN_CHECKED enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes);
+
+/* A file being written from its start. After a failure each further call fails alike, and close only closes. */
+struct lvn_output {
+    int fd;
+    enum lvn_status status;
+    int64_t bytes;
+    char *path, *buffer;
+    int64_t used;
+};
+LVN_CHECKED enum lvn_status lvn_output_open(struct lvn_output *o, const char *path);
+LVN_CHECKED enum lvn_status lvn_output_write(struct lvn_output *o, const void *data, int64_t bytes);
+/* Writes what is buffered, fsyncs and closes; returns the first failure. To be called after a successful open. */
+LVN_CHECKED enum lvn_status lvn_output_close(struct lvn_output *o);
+
+/* fsync of a directory, so that the names in it last. Silent where a file system cannot do that. */
+LVN_CHECKED enum lvn_status lvn_dir_sync(const char *path);
+/* mkdir -p; fine when it is there. */
+LVN_CHECKED enum lvn_status lvn_dir_make(const char *path);
+/* rm -rf, following no symbolic links; fine when it is not there. */
+LVN_CHECKED enum lvn_status lvn_tree_remove(const char *path);
+/* The names in a directory without "." and "..", sorted by bytes, in the arena. */
+LVN_CHECKED enum lvn_status lvn_dir_list(struct lvn_arena *a, const char *path, const char *const **names, int *n);
+
+/* Follow symbolic links; false when it is not there or cannot be looked at. */
+bool lvn_path_is_file(const char *path);
+bool lvn_path_is_dir(const char *path);
+bool lvn_path_exists(const char *path);
+/* "dir/name" in the arena; name alone when dir is "" or name is absolute. NULL when memory ran out. */
+char *lvn_path_join(struct lvn_arena *a, const char *dir, const char *name);
+/* The part after the last slash; points into path. */
+const char *lvn_path_name(const char *path);
+/* All before the last slash, "." when there is none, "/" for "/x", in the arena. NULL when memory ran out. */
+char *lvn_path_dir(struct lvn_arena *a, const char *path);
+
+#endif

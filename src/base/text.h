@@ -1,0 +1,44 @@
+/* text.h - a growing string, UTF-8, and the word a misspelt one was meant to be.
+ *
+ * A string buffer remembers that memory ran out: adding never fails, asking for the result does. */
+#ifndef LVN_TEXT_H
+#define LVN_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* All zero is an empty buffer. `p` is NULL or ends with a NUL that `n` does not count. */
+struct lvn_text {
+    char *p;
+    int64_t n, room;
+    bool failed;
+};
+
+void lvn_text_release(struct lvn_text *t);
+/* Forget the content, keep the memory (and the failure, if there was one). */
+void lvn_text_clear(struct lvn_text *t);
+void lvn_text_add(struct lvn_text *t, const char *s);
+void lvn_text_add_bytes(struct lvn_text *t, const void *bytes, int64_t n);
+void lvn_text_printf(struct lvn_text *t, const char *format, ...) LVN_PRINTF(2, 3);
+/* LVN_MEMORY when anything could not be added. */
+LVN_CHECKED enum lvn_status lvn_text_status(const struct lvn_text *t);
+/* The content, "" when empty; NULL (with an error recorded) when anything could not be added. The buffer owns it. */
+const char *lvn_text_string(struct lvn_text *t);
+
+/* The code point at p[0..n), n >= 1, and the bytes it takes (1 to 4) into *used; -1 for a malformed, cut, overlong or
+ * surrogate sequence (*used is then 1). */
+int32_t lvn_utf8_decode(const void *p, int64_t n, int *used);
+/* Writes 1 to 4 bytes; returns how many. The code point must be valid. */
+int lvn_utf8_encode(int32_t code, char out[4]);
+/* Offset of the first byte that is not UTF-8; -1 when all of it is. */
+int64_t lvn_utf8_check(const void *p, int64_t n);
+
+/* Insertions, deletions, replacements and swaps of neighbours that turn a into b; words beyond 64 bytes are cut. */
+int lvn_edit_distance(const char *a, const char *b);
+/* The nearest of n words, if it is near enough to be meant (a third of the letters wrong, at least one, at most three);
+ * NULL when none is. NULL entries are passed over. */
+const char *lvn_nearest(const char *word, const char *const *words, int n);
+
+#endif

@@ -1,0 +1,36 @@
+/* json.h - JSON files, strictly, over jansson.
+ *
+ * Reading: UTF-8 only, duplicate keys refused, at most 64 levels, nothing behind the value; a failure is LVN_FORMAT and
+ * "FILE:LINE: ...". Values are jansson's json_t (json_decref() what you own). The getters below say "FILE: ..." with
+ * the key, what was found and what was wanted. Writing gives the same bytes for the same values: keys in the order
+ * given. */
+#ifndef LVN_JSON_H
+#define LVN_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* `name` is what messages call the text. */
+LVN_CHECKED enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out);
+LVN_CHECKED enum lvn_status lvn_json_read(const char *path, json_t **out);
+/* Replaces `path` in one move (see lvn_file_write()): indented by 2, a newline at the end. */
+LVN_CHECKED enum lvn_status lvn_json_write(const char *path, const json_t *value);
+/* The same bytes as text (free() it); NULL with an error recorded when memory ran out. */
+char *lvn_json_text(const json_t *value, int64_t *bytes);
+
+/* Members of an object. A missing one (or null) leaves *out as it is and is fine, unless `required`. LVN_FORMAT for the
+ * wrong type or a number outside [low, high]. Whole numbers written as 12.0 are taken for integers. */
+LVN_CHECKED enum lvn_status lvn_json_int(const char *name, const json_t *object, const char *key, bool required,
+                                         int64_t low, int64_t high, int64_t *out);
+LVN_CHECKED enum lvn_status lvn_json_real(const char *name, const json_t *object, const char *key, bool required,
+                                          double *out);
+LVN_CHECKED enum lvn_status lvn_json_bool(const char *name, const json_t *object, const char *key, bool required,
+                                          bool *out);
+/* *out belongs to the object. */
+LVN_CHECKED enum lvn_status lvn_json_string(const char *name, const json_t *object, const char *key, bool required,
+                                            const char **out);
+
+#endif

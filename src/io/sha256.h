@@ -1,0 +1,23 @@
+/* sha256.h - SHA-256 (FIPS 180-4), for downloads. In pieces, so that a file of any size needs no memory. */
+#ifndef LVN_SHA256_H
+#define LVN_SHA256_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct lvn_sha256 {
+    uint32_t h[8];
+    uint64_t bytes;
+    unsigned char block[64];
+};
+enum { LVN_SHA256_TEXT = 65 };
+
+void lvn_sha256_init(struct lvn_sha256 *s);
+void lvn_sha256_add(struct lvn_sha256 *s, const void *data, size_t bytes);
+/* 64 lower-case hexadecimal digits and a NUL. */
+void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT]);
+LVN_CHECKED enum lvn_status lvn_sha256_file(const char *path, char text[LVN_SHA256_TEXT]);
+
+#endif
