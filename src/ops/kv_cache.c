@@ -1,0 +1,75 @@
+/* kv_cache.c - keys or values of the positions seen so far, kept between runs of a decoding graph.
+ *
+ * Input: x (B,T,H,D), the keys (or values) of T new tokens, strided. Output: the kept state (B,length,H,D), into which
+ * they were written at step->position. In a graph without a cache the constructor returns x itself, so that a model is
+ * written once for training and decoding. What does not fit behind the end is dropped: the caller starts anew before.
+ * Left out: a gradient; a cache that wraps around. */
+#include <string.h>
+
+#include "base/threads.h"
+#include "ops/real.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    const struct lvn_desc *x = &s->in[0];
+    const int64_t length = s->attr->kv_cache.length;
+    char text[LVN_SHAPE_TEXT];
+    LVN_CHECK(x->rank == 4 && (x->stride[3] == 1 || x->dim[3] == 1), SHAPE,
+              "kv_cache: input has shape %s, wanted (batch, time, heads, head size) with a head's channels side by side",
+              lvn_shape_text(x, text));
+    LVN_CHECK(x->dtype == s->real, UNSUPPORTED, "kv_cache: input is %s, wanted %s", lvn_dtype_name(x->dtype),
+              lvn_dtype_name(s->real));
+    LVN_CHECK(x->dim[1] <= length, SHAPE, "kv_cache: %lld new positions do not fit into a cache of %lld",
+              (long long)x->dim[1], (long long)length);
+    s->out[0] = LVN_DESC(s->real, x->dim[0], length, x->dim[2], x->dim[3]);
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *c, int thread, int n_threads)
+{
+    const struct lvn_desc *x = c->in[0].desc, *out = c->out[0].desc;
+    const int64_t B = x->dim[0], T = x->dim[1], H = x->dim[2], D = x->dim[3];
+    const int64_t position = c->step ? c->step->position : 0;
+    int64_t begin, end; /* rows (b,t) are disjoint, so threads share them freely */
+    lvn_share(B * T, 1, thread, n_threads, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t b = r / T, t = r % T, to = position + t;
+        if (to >= out->dim[1]) continue;
+        const real *from = (const real *)c->in[0].p + b * x->stride[0] + t * x->stride[1];
+        real *kept = (real *)c->out[0].p + b * out->stride[0] + to * out->stride[1];
+        for (int64_t h = 0; h < H; h++)
+            memcpy(kept + h * out->stride[2], from + h * x->stride[2], (size_t)D * sizeof(real));
+    }
+}
+
+#ifndef LVN_REAL_DOUBLE
+static int add_kept(struct lvn_graph *g, const char *name, const struct lvn_desc *desc)
+{
+    if (g->n_kept == g->kept_capacity) {
+        int capacity = g->kept_capacity ? 2 * g->kept_capacity : 16;
+        struct lvn_kept *list = lvn_realloc(g->kept, (size_t)capacity * sizeof *list);
+        if (!list) return -1;
+        g->kept = list;
+        g->kept_capacity = capacity;
+    }
+    char *copy = lvn_arena_printf(&g->arena, "%s%s%s", g->scope, *g->scope ? "." : "", name);
+    if (!copy) return -1;
+    g->kept[g->n_kept] = (struct lvn_kept){.name = copy, .desc = *desc};
+    return g->n_kept++;
+}
+
+struct lvn_tensor *lvn_kv_cache(struct lvn_graph *g, const char *name, struct lvn_tensor *x)
+{
+    if (!x || g->cache_length == 0) return x;
+    union lvn_attr attr = {.kv_cache = {.length = g->cache_length}};
+    struct lvn_tensor *kept = lvn_node_append(g, LVN_OP_kv_cache, &attr, &x, 1);
+    if (!kept) return NULL;
+    kept->node->kept = add_kept(g, name, &kept->desc);
+    if (kept->node->kept >= 0) return kept;
+    g->status = LVN_MEMORY;
+    g->error = "not enough memory for the list of kept states";
+    return NULL;
+}
+#endif
+
+LVN_OPERATION(kv_cache, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1);
