@@ -44,7 +44,7 @@ LVN_INLINE void vstore(float *p, vf v)
 
 LVN_INLINE vf vset(float x)
 {
-    return (vf){0} + x;
+    return (vf){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
 }
 
 LVN_INLINE vi viota(void)
@@ -92,20 +92,70 @@ LVN_INLINE vf vfma(vf a, vf b, vf c)
 #endif
 }
 
+/* On AVX2 GCC takes comparisons of such wide vectors apart, lane by lane; here they are done by halves. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define LVN_BY_HALVES(result, type, member, a, b, expression)                                                          \
+    union {                                                                                                            \
+        type v;                                                                                                        \
+        member h[2];                                                                                                   \
+    } x_ = {a}, y_ = {b};                                                                                              \
+    union {                                                                                                            \
+        result v;                                                                                                      \
+        __m256i h[2];                                                                                                  \
+    } z_;                                                                                                              \
+    for (int i = 0; i < 2; i++) {                                                                                      \
+        const member x = x_.h[i], y = y_.h[i];                                                                         \
+        z_.h[i] = (__m256i)(expression);                                                                               \
+    }                                                                                                                  \
+    return z_.v
+#endif
+
+/* a > b, lane by lane: -1 where it holds, else 0. */
+LVN_INLINE vi vgreater(vf a, vf b)
+{
+#if defined(LVN_BY_HALVES)
+    LVN_BY_HALVES(vi, vf, __m256, a, b, _mm256_cmp_ps(x, y, _CMP_GT_OQ));
+#else
+    return a > b;
+#endif
+}
+
+LVN_INLINE vi vgreater_int(vi a, vi b)
+{
+#if defined(LVN_BY_HALVES)
+    LVN_BY_HALVES(vi, vi, __m256i, a, b, _mm256_cmpgt_epi32(x, y));
+#else
+    return a > b;
+#endif
+}
+
 /* condition ? a : b, lane by lane; the condition is a comparison of vectors (0 or -1). */
 LVN_INLINE vf vselect(vi condition, vf a, vf b)
 {
     return (vf)(((vi)a & condition) | ((vi)b & ~condition));
 }
 
+/* The larger one; b where either is not a number. */
 LVN_INLINE vf vmax(vf a, vf b)
 {
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(LVN_BY_HALVES)
+    LVN_BY_HALVES(vf, vf, __m256, a, b, _mm256_max_ps(x, y));
+#else
     return vselect(a > b, a, b);
+#endif
 }
 
 LVN_INLINE vf vmin(vf a, vf b)
 {
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(LVN_BY_HALVES)
+    LVN_BY_HALVES(vf, vf, __m256, a, b, _mm256_min_ps(x, y));
+#else
     return vselect(a < b, a, b);
+#endif
 }
 
 /* Sum of the lanes in a fixed order: halves are folded onto each other. */
