@@ -94,7 +94,7 @@ struct lvn_op {
     uint32_t restores;  /* what restore reads; 0: the op cannot be restored more cheaply than by forward */
     unsigned in_place;  /* forward: bit i: out[0] may lie where in[i] lay; backward: din[i] where dout[0] lay */
     bool gradient_in_forward; /* backward gives the outputs as well (a loss): forward is dropped when training */
-    bool same_gradient; /* inputs 0 and 1 have one gradient: it is written once, to din[0] */
+    bool (*same_gradient)(const union lvn_attr *attr); /* inputs 0 and 1 have one gradient, written once, to din[0] */
     bool passes_gradient; /* add: the gradient of inputs 0 and 1 is dout[0] itself, nothing is run */
     enum lvn_status (*shape)(struct lvn_shapes *s);
     double (*flops)(const struct lvn_call *call); /* multiplications and additions of a phase; NULL: not counted */

@@ -121,6 +121,9 @@ struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id
 void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
                         void *argument);
 
+/* Attributes and descriptions of an instruction as a kernel sees them, without pointers. */
+void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);
+
 /* Multiplications and additions of one micro-batch's instructions, and of the update. */
 double lvn_program_flops(const struct lvn_program *p);
 
@@ -130,7 +133,8 @@ struct lvn_binding {
     void *buffer[LVN_BUFFER_COUNT]; /* INPUT and KEPT: unused, see below */
     void *const *inputs;            /* [graph->n_inputs], of micro-batch 0; micro-batch m lies m times its bytes on */
     void *const *kept;              /* [graph->n_kept] */
-    struct lvn_step *step;
+    struct lvn_step *step;          /* first_row: of micro-batch 0 when the run starts */
+    int64_t micro_batch_rows;       /* samples in a micro-batch: first_row moves on by so many */
 };
 
 /* Sees each micro-batch after its instructions ran, on thread 0, before the next begins: collects losses. */

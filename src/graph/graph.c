@@ -1,0 +1,240 @@
+/* graph.c - appending nodes. Every constructor ends in lvn_node_append(), which checks inputs, asks the op for the
+ * shapes and remembers the first failure. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+
+struct lvn_graph *lvn_graph_new(struct lvn_params *params, enum lvn_dtype real)
+{
+    struct lvn_graph *g = lvn_calloc(1, sizeof *g);
+    if (!g) return NULL;
+    lvn_arena_init(&g->arena);
+    g->params = params;
+    g->real = real;
+    return g;
+}
+
+void lvn_graph_free(struct lvn_graph *g)
+{
+    if (!g) return;
+    free(g->tensors);
+    free(g->nodes);
+    free(g->inputs);
+    free(g->kept);
+    lvn_arena_release(&g->arena);
+    free(g);
+}
+
+/* Remember the failure that the record of this thread holds; always NULL, so that constructors can return it. */
+static void *failed(struct lvn_graph *g, enum lvn_status status)
+{
+    if (g->status != LVN_OK) return NULL;
+    g->status = status;
+    const char *text = lvn_error_text();
+    char *copy = lvn_arena_strdup(&g->arena, text);
+    g->error = copy ? copy : "not enough memory";
+    return NULL;
+}
+
+enum lvn_status lvn_graph_status(const struct lvn_graph *g)
+{
+    if (g->status == LVN_OK) return LVN_OK;
+    return lvn_fail_at(__FILE__, __LINE__, g->status, "%s", g->error);
+}
+
+/* Room for one more element in a list that doubles; the lists of a graph only grow. */
+static bool grow(void *list, int *capacity, int n, size_t size)
+{
+    if (n < *capacity) return true;
+    int larger = *capacity ? 2 * *capacity : 64;
+    void *old, *p;
+    memcpy(&old, list, sizeof old);
+    p = lvn_realloc(old, size * (size_t)larger);
+    if (!p) return false;
+    memcpy(list, &p, sizeof p);
+    *capacity = larger;
+    return true;
+}
+
+void lvn_scope(struct lvn_graph *g, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(g->scope, sizeof g->scope, format, args);
+    va_end(args);
+}
+
+static char *scoped(struct lvn_graph *g, const char *name)
+{
+    return lvn_arena_printf(&g->arena, "%s%s%s", g->scope, g->scope[0] ? "." : "", name);
+}
+
+static struct lvn_tensor *add_tensor(struct lvn_graph *g, enum lvn_tensor_kind kind, const char *name,
+                                     const struct lvn_desc *desc)
+{
+    if (!grow(&g->tensors, &g->tensors_capacity, g->n_tensors, sizeof *g->tensors)) return failed(g, LVN_MEMORY);
+    struct lvn_tensor *t = lvn_arena_alloc(&g->arena, sizeof *t);
+    if (!t || !name) return failed(g, LVN_MEMORY);
+    *t = (struct lvn_tensor){.id = g->n_tensors, .kind = kind, .desc = *desc, .name = name};
+    return g->tensors[g->n_tensors++] = t;
+}
+
+/* 0: the dims fit into memory arithmetic; records a sentence otherwise. */
+static enum lvn_status check_size(const char *name, const struct lvn_desc *d)
+{
+    char text[LVN_SHAPE_TEXT];
+    for (int i = 0; i < d->rank; i++)
+        LVN_CHECK(d->dim[i] > 0, SHAPE, "'%s' has shape %s: every dimension must be at least 1", name,
+                  lvn_shape_text(d, text));
+    int64_t count = lvn_desc_count(d);
+    LVN_CHECK(count >= 0 && count < INT64_MAX / 64, SHAPE, "'%s' has shape %s: that is more than memory can address",
+              name, lvn_shape_text(d, text));
+    return LVN_OK;
+}
+
+struct lvn_tensor *lvn_input(struct lvn_graph *g, const char *name, struct lvn_desc desc)
+{
+    enum lvn_status status = check_size(name, &desc);
+    if (status != LVN_OK) return failed(g, status);
+    if (!grow(&g->inputs, &g->inputs_capacity, g->n_inputs, sizeof *g->inputs)) return failed(g, LVN_MEMORY);
+    struct lvn_tensor *t = add_tensor(g, LVN_TENSOR_INPUT, scoped(g, name), &desc);
+    if (!t) return NULL;
+    t->input = g->n_inputs;
+    return g->inputs[g->n_inputs++] = t;
+}
+
+static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_param_kind kind, struct lvn_init init,
+                               const struct lvn_desc *desc, struct lvn_param **out)
+{
+    LVN_TRY(check_size(name, desc));
+    struct lvn_param *q = lvn_params_find(p, name);
+    if (q) {
+        char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
+        LVN_CHECK(lvn_desc_same_shape(&q->desc, desc), SHAPE, "parameter '%s' has shape %s, and is declared again as %s",
+                  name, lvn_shape_text(&q->desc, have), lvn_shape_text(desc, want));
+        *out = q;
+        return LVN_OK;
+    }
+    if (!grow(&p->list, &p->capacity, p->n, sizeof *p->list)) return LVN_MEMORY;
+    q = lvn_arena_alloc(&p->arena, sizeof *q);
+    char *copy = lvn_arena_strdup(&p->arena, name);
+    if (!q || !copy) return LVN_MEMORY;
+    *q = (struct lvn_param){.name = copy,
+                            .hash = lvn_name_hash(copy),
+                            .desc = *desc,
+                            .kind = kind,
+                            .init = init,
+                            .trainable = true,
+                            .lr_scale = 1.0,
+                            .count = lvn_desc_count(desc)};
+    *out = p->list[p->n++] = q;
+    return LVN_OK;
+}
+
+struct lvn_tensor *lvn_param(struct lvn_graph *g, const char *name, enum lvn_param_kind kind, struct lvn_init init,
+                             struct lvn_desc desc)
+{
+    struct lvn_param *p = NULL;
+    char *full = scoped(g, name);
+    if (!full) return failed(g, LVN_MEMORY);
+    desc.dtype = g->real;
+    enum lvn_status status = declare(g->params, full, kind, init, &desc, &p);
+    if (status != LVN_OK) return failed(g, status);
+    struct lvn_tensor *t = add_tensor(g, LVN_TENSOR_PARAM, p->name, &desc);
+    if (t) t->param = p;
+    return t;
+}
+
+/* Where a view of a view lies in the memory of the outermost base. */
+static struct lvn_tensor *add_view(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_desc desc)
+{
+    struct lvn_tensor *t = add_tensor(g, LVN_TENSOR_VIEW, x->name, &desc);
+    if (t) t->base = x->kind == LVN_TENSOR_VIEW ? x->base : x;
+    return t;
+}
+
+struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t first_channel, int64_t n_head,
+                             int64_t head_size)
+{
+    if (!x) return NULL;
+    const struct lvn_desc *d = &x->desc;
+    if (d->rank != 3 || n_head < 1 || head_size < 1 || first_channel < 0 ||
+        first_channel + n_head * head_size > d->dim[2]) {
+        char text[LVN_SHAPE_TEXT];
+        return failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_SHAPE,
+                                     "heads of '%s': %lld heads of %lld channels from channel %lld do not lie in %s",
+                                     x->name, (long long)n_head, (long long)head_size, (long long)first_channel,
+                                     lvn_shape_text(d, text)));
+    }
+    struct lvn_desc view = {.dtype = d->dtype,
+                            .rank = 4,
+                            .dim = {d->dim[0], d->dim[1], n_head, head_size},
+                            .stride = {d->stride[0], d->stride[1], head_size * d->stride[2], d->stride[2]},
+                            .offset = d->offset + first_channel * d->stride[2]};
+    return add_view(g, x, view);
+}
+
+struct lvn_tensor *lvn_reshape(struct lvn_graph *g, struct lvn_tensor *x, int rank, const int64_t *dim)
+{
+    if (!x) return NULL;
+    struct lvn_desc view = lvn_desc_make(x->desc.dtype, rank, dim);
+    view.offset = x->desc.offset;
+    if (!lvn_desc_contiguous(&x->desc) || lvn_desc_count(&view) != lvn_desc_count(&x->desc)) {
+        char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
+        return failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_SHAPE, "reshape of '%s': %s cannot be seen as %s", x->name,
+                                     lvn_shape_text(&x->desc, have), lvn_shape_text(&view, want)));
+    }
+    return add_view(g, x, view);
+}
+
+/* Fill in the descriptions of a node's outputs. */
+static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, const struct lvn_node *node,
+                                 struct lvn_shapes *s)
+{
+    *s = (struct lvn_shapes){.attr = &node->attr, .real = g->real};
+    for (int i = 0; i < op->n_in; i++) {
+        s->has[i] = node->in[i] != NULL;
+        if (s->has[i]) s->in[i] = node->in[i]->desc;
+    }
+    LVN_TRY(op->shape(s));
+    for (int i = 0; i < op->n_out + op->n_saved; i++) LVN_TRY(check_size(node->name, &s->out[i]));
+    return LVN_OK;
+}
+
+struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const union lvn_attr *attr,
+                                   struct lvn_tensor *const *in, int n_in)
+{
+    const struct lvn_op *op = lvn_op(id, g->real);
+    for (int i = 0; i < op->n_in_min; i++)
+        if (!in[i]) {
+            if (g->status == LVN_OK)
+                failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "%s: input %d of '%s' is missing", op->name, i,
+                                      g->scope));
+            return NULL; /* otherwise an earlier call failed, and its record stands */
+        }
+    struct lvn_node *node = lvn_arena_alloc(&g->arena, sizeof *node);
+    if (!node || !grow(&g->nodes, &g->nodes_capacity, g->n_nodes, sizeof *g->nodes)) return failed(g, LVN_MEMORY);
+    *node = (struct lvn_node){.op = id, .attr = *attr, .kept = -1};
+    for (int i = 0; i < n_in; i++) node->in[i] = in[i];
+    /* The number tells apart nodes of one kind in one scope; it does not depend on fusion, batch or ranks. */
+    node->name = lvn_arena_printf(&g->arena, "%s%s%s:%d", g->scope, g->scope[0] ? "." : "", op->name, g->n_nodes);
+    if (!node->name) return failed(g, LVN_MEMORY);
+    uint64_t hash = lvn_name_hash(node->name);
+    node->hash = (uint32_t)(hash ^ hash >> 32);
+    struct lvn_shapes s;
+    enum lvn_status status = shapes_of(g, op, node, &s);
+    if (status != LVN_OK) return failed(g, lvn_while_at(status, "adding '%s'", node->name));
+    for (int i = 0; i < op->n_out + op->n_saved; i++) {
+        struct lvn_tensor *t = add_tensor(g, LVN_TENSOR_OUTPUT, node->name, &s.out[i]);
+        if (!t) return NULL;
+        t->node = node;
+        t->output = i;
+        node->out[i] = t;
+    }
+    g->nodes[g->n_nodes++] = node;
+    return node->out[0];
+}

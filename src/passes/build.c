@@ -1,0 +1,147 @@
+/* build.c - from a graph to the list of its forward instructions, and the lists that a program is made of. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/program.h"
+
+/* Make room for one more element of a list that doubles. */
+static void *grown(void *list, int n, int *capacity, size_t size)
+{
+    if (n < *capacity) return list;
+    int larger = *capacity ? 2 * *capacity : 128;
+    void *p = lvn_realloc(list, size * (size_t)larger);
+    if (p) *capacity = larger;
+    return p;
+}
+
+int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer, int64_t bytes)
+{
+    struct lvn_value *values = grown(p->values, p->n_values, &p->values_capacity, sizeof *values);
+    if (!values) return -1;
+    p->values = values;
+    values[p->n_values] = (struct lvn_value){
+        .name = name, .buffer = buffer, .bytes = bytes, .first = -1, .last = -1, .gradient_of = -1};
+    return p->n_values++;
+}
+
+struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id, enum lvn_phase phase)
+{
+    struct lvn_instr *instrs = grown(p->instrs, p->n_instrs, &p->instrs_capacity, sizeof *instrs);
+    if (!instrs) return NULL;
+    p->instrs = instrs;
+    struct lvn_instr *i = &instrs[p->n_instrs++];
+    *i = (struct lvn_instr){.phase = phase, .id = id, .op = lvn_op(id, p->real), .scratch = LVN_NO_OPERAND};
+    for (int k = 0; k < LVN_MAX_IN; k++) i->in[k] = i->din[k] = LVN_NO_OPERAND;
+    for (int k = 0; k < LVN_MAX_OUT; k++) i->out[k] = i->dout[k] = LVN_NO_OPERAND;
+    return i;
+}
+
+void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
+                        void *argument)
+{
+    bool outputs_written = i->phase != LVN_BACKWARD || i->op->gradient_in_forward;
+    for (int k = 0; k < LVN_MAX_IN; k++) {
+        if (i->in[k].value >= 0) visit(&i->in[k], false, argument);
+        if (i->din[k].value >= 0) visit(&i->din[k], true, argument);
+    }
+    for (int k = 0; k < LVN_MAX_OUT; k++) {
+        if (i->out[k].value >= 0) visit(&i->out[k], outputs_written, argument);
+        if (i->dout[k].value >= 0) visit(&i->dout[k], false, argument);
+    }
+    if (i->scratch.value >= 0) visit(&i->scratch, true, argument);
+}
+
+/* The value that a tensor lives in; makes it when it is new. */
+static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
+{
+    if (t->kind == LVN_TENSOR_VIEW) t = t->base;
+    int v = p->value_of_tensor[t->id];
+    if (v >= 0) return v;
+    static const enum lvn_buffer buffer[] = {
+        [LVN_TENSOR_INPUT] = LVN_BUFFER_INPUT, [LVN_TENSOR_PARAM] = LVN_BUFFER_PARAM,
+        [LVN_TENSOR_OUTPUT] = LVN_BUFFER_ARENA};
+    int64_t bytes = lvn_desc_count(&t->desc) * lvn_dtype_bytes(t->desc.dtype);
+    enum lvn_buffer where = buffer[t->kind];
+    int kept = t->kind == LVN_TENSOR_OUTPUT ? t->node->kept : -1;
+    if (kept >= 0) where = LVN_BUFFER_KEPT;
+    /* A parameter that several tensors name is one value. */
+    if (where == LVN_BUFFER_PARAM)
+        for (int i = 0; i < p->n_values; i++)
+            if (p->values[i].param == t->param) return p->value_of_tensor[t->id] = i;
+    v = lvn_program_add_value(p, t->name, where, bytes);
+    if (v < 0) return v;
+    if (where == LVN_BUFFER_INPUT) p->values[v].slot = t->input;
+    if (where == LVN_BUFFER_KEPT) p->values[v].slot = kept;
+    if (where == LVN_BUFFER_PARAM) {
+        p->values[v].param = t->param;
+        p->values[v].offset = t->param->offset * lvn_dtype_bytes(t->desc.dtype);
+    }
+    return p->value_of_tensor[t->id] = v;
+}
+
+static enum lvn_status operand_of(struct lvn_program *p, const struct lvn_tensor *t, struct lvn_operand *out)
+{
+    *out = LVN_NO_OPERAND;
+    if (!t) return LVN_OK;
+    int v = value_of(p, t);
+    if (v < 0) return LVN_MEMORY;
+    *out = (struct lvn_operand){.value = v, .desc = t->desc};
+    return LVN_OK;
+}
+
+static enum lvn_status append_forward(struct lvn_program *p, const struct lvn_node *node)
+{
+    struct lvn_instr *i = lvn_program_add_instr(p, node->op, LVN_FORWARD);
+    if (!i) return LVN_MEMORY;
+    i->attr = node->attr;
+    i->name = node->name;
+    i->hash = node->hash;
+    for (int k = 0; k < i->op->n_in; k++) LVN_TRY(operand_of(p, node->in[k], &i->in[k]));
+    for (int k = 0; k < i->op->n_out + i->op->n_saved; k++) LVN_TRY(operand_of(p, node->out[k], &i->out[k]));
+    return LVN_OK;
+}
+
+static enum lvn_status build(struct lvn_program *p, struct lvn_tensor *const *outputs, int n_outputs)
+{
+    struct lvn_graph *g = p->graph;
+    LVN_TRY(lvn_graph_status(g));
+    p->value_of_tensor = lvn_arena_alloc(&p->arena, sizeof *p->value_of_tensor * (size_t)(g->n_tensors + 1));
+    p->outputs = lvn_arena_alloc(&p->arena, sizeof *p->outputs * (size_t)(n_outputs + 1));
+    if (!p->value_of_tensor || !p->outputs) return LVN_MEMORY;
+    for (int i = 0; i < g->n_tensors; i++) p->value_of_tensor[i] = -1;
+    for (int i = 0; i < g->n_nodes; i++) LVN_TRY(append_forward(p, g->nodes[i]));
+    for (int i = 0; i < n_outputs; i++) {
+        struct lvn_operand o;
+        LVN_CHECK(outputs[i], ARG, "output %d of the program is missing", i);
+        LVN_TRY(operand_of(p, outputs[i], &o));
+        p->values[o.value].keep = true;
+        p->outputs[p->n_outputs++] = outputs[i];
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_program_build(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
+                                  int n_outputs)
+{
+    *out = NULL;
+    struct lvn_program *p = lvn_calloc(1, sizeof *p);
+    if (!p) return LVN_MEMORY;
+    lvn_arena_init(&p->arena);
+    p->graph = g;
+    p->real = g->real;
+    enum lvn_status status = build(p, outputs, n_outputs);
+    if (status == LVN_OK)
+        *out = p;
+    else
+        lvn_program_free(p);
+    return status;
+}
+
+void lvn_program_free(struct lvn_program *p)
+{
+    if (!p) return;
+    free(p->values);
+    free(p->instrs);
+    lvn_arena_release(&p->arena);
+    free(p);
+}

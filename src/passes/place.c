@@ -1,0 +1,176 @@
+/* place.c - lifetimes in, offsets out: where every value of the arena lies.
+ *
+ * A value lives from the first to the last instruction that names it (a kept one to the end). Scratch lives for one
+ * instruction. An operation that allows it may write its result where its dying input lay. Then the largest values are
+ * placed first, each at the lowest offset where nothing that lives at the same time lies. The peak is exact before
+ * anything is allocated. (Greedy by size: Pisarchyk, Lee: "Efficient memory management for deep neural net inference",
+ * 2020.)
+ *
+ * Also chooses each instruction's kernel from the backend's table. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/program.h"
+
+enum { ALIGN = 64 }; /* bytes: a cache line, and a vector of 16 floats */
+
+struct lifetimes {
+    struct lvn_program *p;
+    int now;
+    int *root; /* value -> the value whose place it takes; itself when it has its own */
+};
+
+static void touch(struct lvn_operand *o, bool written, void *argument)
+{
+    (void)written;
+    struct lifetimes *l = argument;
+    struct lvn_value *v = &l->p->values[o->value];
+    if (v->first < 0) v->first = l->now;
+    v->last = l->now;
+}
+
+static enum lvn_status choose_kernel(struct lvn_instr *i, const struct lvn_kernels *kernels)
+{
+    const struct lvn_kernels *k = &kernels[i->id];
+    lvn_kernel *const by_phase[LVN_PHASE_COUNT] = {
+        [LVN_FORWARD] = k->forward, [LVN_BACKWARD] = k->backward, [LVN_RESTORE] = k->restore};
+    i->kernel = by_phase[i->phase];
+    LVN_CHECK(i->kernel, UNSUPPORTED, "%s: this backend has no kernel for '%s'", i->name, i->op->name);
+    return LVN_OK;
+}
+
+static enum lvn_status add_scratch(struct lvn_program *p, struct lvn_instr *i, const struct lvn_kernels *kernels,
+                                   int n_threads)
+{
+    if (!kernels[i->id].scratch) return LVN_OK;
+    struct lvn_call call;
+    lvn_instr_describe(i, &call);
+    int64_t bytes = kernels[i->id].scratch(&call, n_threads);
+    if (bytes <= 0) return LVN_OK;
+    i->scratch = (struct lvn_operand){.value = lvn_program_add_value(p, "scratch", LVN_BUFFER_ARENA, bytes)};
+    return i->scratch.value < 0 ? LVN_MEMORY : LVN_OK;
+}
+
+static int find_root(const struct lifetimes *l, int v)
+{
+    while (l->root[v] != v) v = l->root[v];
+    return v;
+}
+
+/* How many operands of the instruction name value v. */
+static int mentions(const struct lvn_instr *i, int v)
+{
+    int n = 0;
+    for (int k = 0; k < LVN_MAX_IN; k++) n += (i->in[k].value == v) + (i->din[k].value == v);
+    for (int k = 0; k < LVN_MAX_OUT; k++) n += (i->out[k].value == v) + (i->dout[k].value == v);
+    return n;
+}
+
+/* Let `to`, born at instruction n, take the place of `from`, which dies there. */
+static void try_in_place(struct lifetimes *l, int n, const struct lvn_instr *i, int from, int to)
+{
+    if (from < 0 || to < 0 || from == to) return;
+    struct lvn_value *values = l->p->values, *f = &values[from], *t = &values[to];
+    if (f->buffer != LVN_BUFFER_ARENA || t->buffer != LVN_BUFFER_ARENA || f->bytes != t->bytes) return;
+    if (f->last != n || t->first != n || f->keep || mentions(i, from) != 1) return;
+    int root = find_root(l, from);
+    if (values[root].last != n) return;
+    l->root[to] = root;
+    values[root].last = t->last;
+}
+
+static void reuse_places(struct lifetimes *l)
+{
+    struct lvn_program *p = l->p;
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        for (int k = 0; k < i->op->n_in; k++) {
+            if (!(i->op->in_place & 1u << k)) continue;
+            if (i->phase == LVN_FORWARD) try_in_place(l, n, i, i->in[k].value, i->out[0].value);
+            if (i->phase == LVN_BACKWARD && !i->add[k]) try_in_place(l, n, i, i->dout[0].value, i->din[k].value);
+        }
+    }
+}
+
+static const struct lvn_value *sort_values; /* for by_size(); set and used by one call of sort_largest_first() */
+
+static int by_size(const void *a, const void *b)
+{
+    const int x = *(const int *)a, y = *(const int *)b;
+    if (sort_values[x].bytes != sort_values[y].bytes) return sort_values[x].bytes > sort_values[y].bytes ? -1 : 1;
+    return x - y;
+}
+
+struct interval {
+    int64_t from, to;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct interval *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+/* The lowest offset at which `bytes` lie free of the n busy intervals. */
+static int64_t lowest_gap(struct interval *busy, int n, int64_t bytes)
+{
+    qsort(busy, (size_t)n, sizeof *busy, by_start);
+    int64_t offset = 0;
+    for (int i = 0; i < n && busy[i].from < offset + bytes; i++)
+        if (busy[i].to > offset) offset = busy[i].to;
+    return offset;
+}
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static enum lvn_status assign_offsets(struct lifetimes *l)
+{
+    struct lvn_program *p = l->p;
+    int n = 0;
+    int *order = lvn_arena_alloc(&p->arena, sizeof *order * (size_t)(p->n_values + 1));
+    struct interval *busy = lvn_arena_alloc(&p->arena, sizeof *busy * (size_t)(p->n_values + 1));
+    if (!order || !busy) return LVN_MEMORY;
+    for (int v = 0; v < p->n_values; v++) {
+        if (p->values[v].buffer != LVN_BUFFER_ARENA || p->values[v].first < 0) continue;
+        p->unplaced_bytes += aligned(p->values[v].bytes);
+        if (l->root[v] == v) order[n++] = v;
+    }
+    sort_values = p->values;
+    qsort(order, (size_t)n, sizeof *order, by_size);
+    for (int i = 0; i < n; i++) {
+        struct lvn_value *v = &p->values[order[i]];
+        int n_busy = 0;
+        for (int j = 0; j < i; j++) {
+            const struct lvn_value *w = &p->values[order[j]];
+            if (w->last < v->first || v->last < w->first) continue;
+            busy[n_busy++] = (struct interval){w->offset, w->offset + aligned(w->bytes)};
+        }
+        v->offset = lowest_gap(busy, n_busy, aligned(v->bytes));
+        if (v->offset + aligned(v->bytes) > p->arena_bytes) p->arena_bytes = v->offset + aligned(v->bytes);
+    }
+    for (int v = 0; v < p->n_values; v++)
+        if (l->root[v] != v) p->values[v].offset = p->values[find_root(l, v)].offset;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pass_place(struct lvn_program *p, const struct lvn_kernels *kernels, int n_threads)
+{
+    p->kernels = kernels;
+    p->n_threads = n_threads;
+    for (int n = 0; n < p->n_instrs; n++) {
+        LVN_TRY(choose_kernel(&p->instrs[n], kernels));
+        LVN_TRY(add_scratch(p, &p->instrs[n], kernels, n_threads));
+    }
+    struct lifetimes l = {.p = p, .root = lvn_arena_alloc(&p->arena, sizeof *l.root * (size_t)(p->n_values + 1))};
+    if (!l.root) return LVN_MEMORY;
+    for (l.now = 0; l.now < p->n_instrs; l.now++) lvn_instr_operands(&p->instrs[l.now], touch, &l);
+    for (int v = 0; v < p->n_values; v++) {
+        l.root[v] = v;
+        if (p->values[v].keep) p->values[v].last = p->n_instrs;
+    }
+    reuse_places(&l);
+    return assign_offsets(&l);
+}
