@@ -1,0 +1,117 @@
+/* chars.c - any UTF-8 text as characters.
+ *
+ * The vocabulary is the set of code points that occur, sorted; the first nine tenths of the characters train, the rest
+ * validates (as nanoGPT's and minGPT's character examples split), or a second text validates when data.val_path names
+ * one. Line ends are taken as they are. The ids are kept in memory, two bytes each. */
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "data/dataset.h"
+#include "data/map.h"
+
+struct text {
+    struct lvn_map map;
+    const char *path;
+    char *what; /* "'path'", for messages */
+    int64_t n_chars;
+    void *ids;
+    int width;
+};
+
+struct chars {
+    struct lvn_arena arena;
+    struct text text[LVN_PART_COUNT]; /* the second only with data.val_path */
+};
+
+static enum lvn_status read_text(struct chars *c, struct text *t, const char *path, struct lvn_vocab *v)
+{
+    t->path = path;
+    t->what = lvn_arena_printf(&c->arena, "'%s'", path);
+    if (!t->what) return LVN_MEMORY;
+    LVN_TRY(lvn_map_open(&t->map, path));
+    return lvn_vocab_add(v, t->what, t->map.data, t->map.bytes, &t->n_chars);
+}
+
+static enum lvn_status encode(struct text *t, const struct lvn_vocab *v)
+{
+    t->width = v->n <= 65536 ? 2 : 4;
+    t->ids = lvn_malloc((size_t)t->n_chars * (size_t)t->width);
+    if (!t->ids) return LVN_MEMORY;
+    const uint8_t *begin = t->map.data, *p = begin, *end = p + t->map.bytes;
+    for (int64_t i = 0; i < t->n_chars; i++) {
+        uint32_t point = 0;
+        int length = lvn_utf8_next(p, end, &point); /* was checked when the text was read */
+        int32_t id = lvn_vocab_id(v, point);
+        if (id < 0) return lvn_vocab_refuse(v, t->what, point, p - begin);
+        if (t->width == 2)
+            ((uint16_t *)t->ids)[i] = (uint16_t)id;
+        else
+            ((uint32_t *)t->ids)[i] = (uint32_t)id;
+        p += length;
+    }
+    lvn_map_close(&t->map);
+    return LVN_OK;
+}
+
+static enum lvn_status set_parts(struct lvn_dataset *d, const struct chars *c)
+{
+    const struct text *train = &c->text[LVN_PART_TRAIN], *val = &c->text[LVN_PART_VAL];
+    if (val->path) {
+        LVN_TRY(lvn_part_set(&d->part[LVN_PART_TRAIN], train->path, train->ids, train->width, train->n_chars));
+        return lvn_part_set(&d->part[LVN_PART_VAL], val->path, val->ids, val->width, val->n_chars);
+    }
+    int64_t n_train = (int64_t)(0.9 * (double)train->n_chars);
+    LVN_TRY(lvn_part_set(&d->part[LVN_PART_TRAIN], train->path, train->ids, train->width, n_train));
+    LVN_TRY(lvn_part_set(&d->part[LVN_PART_VAL], train->path, (char *)train->ids + n_train * train->width, train->width,
+                         train->n_chars - n_train));
+    d->part[LVN_PART_VAL].first = n_train;
+    return LVN_OK;
+}
+
+static enum lvn_status open_chars(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    LVN_CHECK(o->path && *o->path, ARG, "data.kind=chars needs data.path: a text file");
+    struct chars *c = d->own = lvn_calloc(1, sizeof *c);
+    if (!c) return LVN_MEMORY;
+    lvn_arena_init(&c->arena);
+    struct lvn_vocab *v = d->vocabulary = lvn_vocab_new();
+    if (!v) return LVN_MEMORY;
+    bool two = o->val_path && *o->val_path;
+    LVN_TRY(read_text(c, &c->text[LVN_PART_TRAIN], o->path, v));
+    if (two) LVN_TRY(read_text(c, &c->text[LVN_PART_VAL], o->val_path, v));
+    LVN_TRY(lvn_vocab_seal(v));
+    LVN_CHECK(c->text[0].n_chars > 1, FORMAT, "'%s' is a single character long: there is nothing to learn from it",
+              o->path);
+    if (o->vocabulary) {
+        lvn_vocab_free(v);
+        v = d->vocabulary = lvn_vocab_copy(o->vocabulary);
+        if (!v) return LVN_MEMORY;
+    } else {
+        LVN_CHECK(v->n > 1, FORMAT, "'%s' is one and the same character throughout: there is nothing to learn from it",
+                  o->path);
+    }
+    d->vocab_size = v->n;
+    LVN_TRY(encode(&c->text[LVN_PART_TRAIN], v));
+    if (two) LVN_TRY(encode(&c->text[LVN_PART_VAL], v));
+    return set_parts(d, c);
+}
+
+static void close_chars(struct lvn_dataset *d)
+{
+    struct chars *c = d->own;
+    if (!c) return;
+    for (int i = 0; i < LVN_PART_COUNT; i++) {
+        lvn_map_close(&c->text[i].map);
+        free(c->text[i].ids);
+    }
+    lvn_arena_release(&c->arena);
+    free(c);
+}
+
+extern const struct lvn_dataset_kind lvn_dataset_chars;
+const struct lvn_dataset_kind lvn_dataset_chars = {
+    .name = "chars",
+    .what = "characters of a UTF-8 text; the last tenth validates",
+    .open = open_chars,
+    .close = close_chars,
+};

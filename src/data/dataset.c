@@ -1,0 +1,226 @@
+/* dataset.c - the table of kinds, and what all of them share: opening, windows of a stream, the fingerprint. */
+#include "data/dataset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+#define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
+#include "data/datasets.def"
+#undef LVN_DATASET
+
+static const struct lvn_dataset_kind *const kinds[] = {
+#define LVN_DATASET(name) &lvn_dataset_##name,
+#include "data/datasets.def"
+#undef LVN_DATASET
+    NULL};
+
+const struct lvn_dataset_kind *const *lvn_dataset_kinds(void)
+{
+    return kinds;
+}
+
+const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
+{
+    char names[256] = "";
+    for (int i = 0; kinds[i]; i++) {
+        if (name && strcmp(kinds[i]->name, name) == 0) return kinds[i];
+        if (strlen(names) + strlen(kinds[i]->name) + 3 < sizeof names)
+            strcat(strcat(names, i ? ", " : ""), kinds[i]->name);
+    }
+    lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
+    return NULL;
+}
+
+/* --- opening --------------------------------------------------------------------------------------------------- */
+
+static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    const struct lvn_part *train = &d->part[LVN_PART_TRAIN];
+    if (o->block_size && d->block_size)
+        LVN_CHECK(o->block_size >= d->block_size, ARG,
+                  "model.block_size is %lld, but a sample of '%s' has %lld tokens: give model.block_size=%lld or leave "
+                  "it out",
+                  (long long)o->block_size, d->kind->name, (long long)d->block_size, (long long)d->block_size);
+    if (o->block_size && train->n_tokens)
+        LVN_CHECK(
+            train->n_tokens > o->block_size, FORMAT,
+            "'%s' has %lld tokens to train on, but one window of model.block_size=%lld needs %lld: give more data "
+            "or a smaller model.block_size",
+            train->path, (long long)train->n_tokens, (long long)o->block_size, (long long)o->block_size + 1);
+    return LVN_OK;
+}
+
+static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    d->kind = lvn_dataset_kind_find(o->kind);
+    if (!d->kind) return LVN_ARG;
+    LVN_TRY(d->kind->open(d, o));
+    if (o->vocab_size)
+        LVN_CHECK(d->vocab_size <= o->vocab_size, ARG,
+                  "the data ('%s') has %lld different tokens, but model.vocab_size is %lld: they must fit",
+                  d->part[0].path ? d->part[0].path : d->kind->name, (long long)d->vocab_size,
+                  (long long)o->vocab_size);
+    d->id_limit = o->vocab_size ? o->vocab_size : d->vocab_size;
+    return check_lengths(d, o);
+}
+
+enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o)
+{
+    *out = NULL;
+    struct lvn_dataset *d = lvn_calloc(1, sizeof *d);
+    if (!d) return LVN_MEMORY;
+    enum lvn_status status = open_into(d, o);
+    if (status == LVN_OK)
+        *out = d;
+    else
+        lvn_dataset_close(d);
+    return status;
+}
+
+void lvn_dataset_close(struct lvn_dataset *d)
+{
+    if (!d) return;
+    if (d->kind && d->kind->close) d->kind->close(d);
+    lvn_vocab_free(d->vocabulary);
+    for (int i = 0; i < LVN_PART_COUNT; i++) free(d->part[i].path);
+    free(d);
+}
+
+bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_part_id part)
+{
+    return d->part[part].n_tokens > 1 || d->part[part].n_samples > 0;
+}
+
+/* --- streams --------------------------------------------------------------------------------------------------- */
+
+enum lvn_status lvn_part_set(struct lvn_part *p, const char *path, const void *tokens, int width, int64_t n_tokens)
+{
+    p->path = lvn_strdup(path);
+    if (!p->path) return LVN_MEMORY;
+    p->tokens = tokens;
+    p->width = width;
+    p->n_tokens = n_tokens;
+    return LVN_OK;
+}
+
+static int64_t token(const struct lvn_part *p, int64_t i)
+{
+    return p->width == 2 ? ((const uint16_t *)p->tokens)[i] : ((const uint32_t *)p->tokens)[i];
+}
+
+int64_t lvn_part_max(const struct lvn_part *p, int64_t *position)
+{
+    int64_t max = -1;
+    if (p->width == 2) {
+        uint16_t m = 0;
+        for (int64_t i = 0; i < p->n_tokens; i++)
+            m = ((const uint16_t *)p->tokens)[i] > m ? ((const uint16_t *)p->tokens)[i] : m;
+        max = m;
+    } else {
+        uint32_t m = 0;
+        for (int64_t i = 0; i < p->n_tokens; i++)
+            m = ((const uint32_t *)p->tokens)[i] > m ? ((const uint32_t *)p->tokens)[i] : m;
+        max = m;
+    }
+    int64_t i = 0;
+    while (i < p->n_tokens && token(p, i) != max) i++;
+    *position = i;
+    return max;
+}
+
+enum lvn_status lvn_part_check_id(const struct lvn_part *p, int64_t position, int64_t id, int64_t limit)
+{
+    LVN_CHECK(id < limit, FORMAT,
+              "'%s' holds the token id %lld at position %lld, but the model's vocabulary has %lld tokens (0 to %lld): "
+              "give the vocabulary that the file was made with as model.vocab_size",
+              p->path, (long long)id, (long long)(p->first + position), (long long)limit, (long long)limit - 1);
+    return LVN_OK;
+}
+
+int64_t lvn_dataset_windows(const struct lvn_dataset *d, enum lvn_part_id part, int64_t T)
+{
+    const struct lvn_part *p = &d->part[part];
+    if (p->n_samples) return p->n_samples;
+    if (p->n_tokens < 2 || T < 1) return 0;
+    int64_t windows = (p->n_tokens - 1) / T;
+    return windows ? windows : part == LVN_PART_VAL;
+}
+
+enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_part_id part, int64_t at, int64_t T,
+                                   int32_t *ids, int32_t *labels)
+{
+    const struct lvn_part *p = &d->part[part];
+    if (p->n_samples) return d->kind->sample(d, part, at, T, ids, labels);
+    int64_t n = p->n_tokens - 1 - at < T ? p->n_tokens - 1 - at : T;
+    if (n < 0) n = 0;
+    uint32_t max = 0;
+    if (n > 0) { /* n ids and the token after them */
+        if (p->width == 2)
+            for (int64_t i = 0; i < n; i++) ids[i] = ((const uint16_t *)p->tokens)[at + i];
+        else
+            for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((const uint32_t *)p->tokens)[at + i];
+        memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
+        labels[n - 1] = (int32_t)token(p, at + n);
+        for (int64_t i = 0; i < n; i++) max = (uint32_t)ids[i] > max ? (uint32_t)ids[i] : max;
+        max = (uint32_t)labels[n - 1] > max ? (uint32_t)labels[n - 1] : max;
+    }
+    for (int64_t i = n; i < T; i++) ids[i] = 0, labels[i] = -1;
+    if (max >= (uint64_t)d->id_limit)
+        for (int64_t i = 0; i <= n; i++) LVN_TRY(lvn_part_check_id(p, at + i, token(p, at + i), d->id_limit));
+    return LVN_OK;
+}
+
+void lvn_dataset_question(const struct lvn_dataset *d, enum lvn_part_id part, int64_t i, int32_t *prompt,
+                          int32_t *answer)
+{
+    d->kind->question(d, part, i, prompt, answer);
+}
+
+int64_t lvn_labels_valid(const int32_t *labels, int64_t n)
+{
+    int64_t valid = 0;
+    for (int64_t i = 0; i < n; i++) valid += labels[i] >= 0;
+    return valid;
+}
+
+/* --- the fingerprint ------------------------------------------------------------------------------------------- */
+
+/* Eight bytes at a time: multiply and fold (the constants are those of MurmurHash3's finalizer). */
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0xff51afd7ed558ccdu;
+    return (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
+}
+
+static uint64_t mix_bytes(uint64_t h, const void *data, int64_t bytes)
+{
+    const char *p = data;
+    for (; bytes >= 8; p += 8, bytes -= 8) {
+        uint64_t x;
+        memcpy(&x, p, 8);
+        h = mix(h, x);
+    }
+    uint64_t x = 0;
+    memcpy(&x, p, (size_t)bytes);
+    return mix(h, x ^ (uint64_t)bytes << 56);
+}
+
+uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
+{
+    enum { WHOLE = 8 << 20, BLOCKS = 512, BLOCK = 4096 };
+    uint64_t h = mix_bytes(0, d->kind->name, (int64_t)strlen(d->kind->name));
+    if (d->vocabulary) h = mix_bytes(h, d->vocabulary->points, d->vocabulary->n * (int64_t)sizeof(uint32_t));
+    for (int part = 0; part < LVN_PART_COUNT; part++) {
+        const struct lvn_part *p = &d->part[part];
+        int64_t bytes = p->n_tokens * p->width;
+        h = mix(mix(h, (uint64_t)p->n_tokens), (uint64_t)p->n_samples);
+        if (bytes <= WHOLE)
+            h = mix_bytes(h, p->tokens ? p->tokens : "", bytes);
+        else /* first and last block included */
+            for (int64_t i = 0; i < BLOCKS; i++)
+                h = mix_bytes(h, (const char *)p->tokens + (bytes - BLOCK) / (BLOCKS - 1) * i, BLOCK);
+    }
+    return h;
+}

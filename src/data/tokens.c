@@ -1,0 +1,160 @@
+/* tokens.c - token ids in files, as nanoGPT's prepare scripts write them.
+ *
+ * FILE.bin holds little-endian ids without a header: uint16, or what FILE.bin.json says:
+ *     {"dtype": "uint32", "vocab_size": 100277, "vocabulary": "..."}
+ * where every key is optional; "vocabulary" (all characters, ascending) is there when levin prepared a text. No other
+ * JSON file is looked at. data.path is one .bin, or a folder with train.bin and val.bin.
+ *
+ * Files are mapped and never copied. Where the model's vocabulary is known, files of ordinary size are scanned for ids
+ * beyond it at once; huge ones only as their windows are read. Big-endian machines are not served. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/arena.h"
+#include "data/dataset.h"
+#include "data/map.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "token files are mapped as they are: little-endian machines only"
+#endif
+
+enum { SCAN_BYTES = 256 << 20, SIDECAR_BYTES = 16 << 20 };
+
+struct tokens {
+    struct lvn_arena arena;
+    struct lvn_map map[LVN_PART_COUNT];
+};
+
+struct sidecar {
+    int width;
+    int64_t vocab_size; /* 0: not said */
+    struct lvn_vocab *vocabulary;
+};
+
+static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const json_t *root)
+{
+    LVN_CHECK(json_is_object(root), FORMAT, "'%s' must be a JSON object like {\"dtype\":\"uint32\"}", path);
+    const json_t *dtype = json_object_get(root, "dtype"), *size = json_object_get(root, "vocab_size");
+    const json_t *text = json_object_get(root, "vocabulary");
+    if (dtype) {
+        const char *name = json_string_value(dtype);
+        LVN_CHECK(name && (!strcmp(name, "uint16") || !strcmp(name, "uint32")), FORMAT,
+                  "'%s' says dtype %s%s%s; levin reads \"uint16\" and \"uint32\"", path, name ? "\"" : "",
+                  name ? name : "of another kind than text", name ? "\"" : "");
+        s->width = strcmp(name, "uint32") ? 2 : 4;
+    }
+    if (size) {
+        LVN_CHECK(json_is_integer(size) && json_integer_value(size) > 0 && json_integer_value(size) <= INT32_MAX,
+                  FORMAT, "'%s': vocab_size must be a whole number from 1 to %d", path, INT32_MAX);
+        s->vocab_size = json_integer_value(size);
+    }
+    if (text) {
+        LVN_CHECK(json_is_string(text), FORMAT, "'%s': vocabulary must be a text of characters", path);
+        LVN_TRY(lvn_vocab_from_text(&s->vocabulary, path, json_string_value(text), (int64_t)json_string_length(text)));
+        LVN_CHECK(!size || s->vocabulary->n <= s->vocab_size, FORMAT,
+                  "'%s': vocabulary has %lld characters, vocab_size is %lld", path, (long long)s->vocabulary->n,
+                  (long long)s->vocab_size);
+        if (!size) s->vocab_size = s->vocabulary->n;
+    }
+    return LVN_OK;
+}
+
+/* What FILE.bin.json says; uint16 where there is none. */
+static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
+{
+    *s = (struct sidecar){.width = 2};
+    struct stat info;
+    if (stat(path, &info) && errno == ENOENT) return LVN_OK;
+    struct lvn_map map;
+    LVN_TRY(lvn_map_open(&map, path));
+    json_error_t error = {0};
+    json_t *root = NULL;
+    if (map.bytes <= SIDECAR_BYTES) root = json_loadb(map.data, (size_t)map.bytes, JSON_REJECT_DUPLICATES, &error);
+    bool fits = map.bytes <= SIDECAR_BYTES;
+    lvn_map_close(&map);
+    LVN_CHECK(fits, FORMAT, "'%s' is too large to describe a token file", path);
+    LVN_CHECK(root, FORMAT, "'%s' is not JSON: %s in line %d", path, error.text, error.line);
+    enum lvn_status status = parse_sidecar(s, path, root);
+    json_decref(root);
+    return status;
+}
+
+static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_part_id id, const char *path)
+{
+    struct tokens *t = d->own;
+    char *json = lvn_arena_printf(&t->arena, "%s.json", path);
+    if (!json) return LVN_MEMORY;
+    LVN_TRY(lvn_map_open(&t->map[id], path));
+    struct sidecar s;
+    enum lvn_status status = read_sidecar(&s, json);
+    if (!d->vocabulary)
+        d->vocabulary = s.vocabulary;
+    else
+        lvn_vocab_free(s.vocabulary);
+    LVN_TRY(status);
+    int64_t bytes = t->map[id].bytes;
+    LVN_CHECK(
+        bytes % s.width == 0, FORMAT,
+        "'%s' has %lld bytes, which is no whole number of uint%d token ids: the file is damaged or of another type%s",
+        path, (long long)bytes, 8 * s.width, s.width == 2 ? "" : " than its .json says");
+    if (s.vocab_size > d->vocab_size) d->vocab_size = s.vocab_size;
+    return lvn_part_set(&d->part[id], path, t->map[id].data, s.width, bytes / s.width);
+}
+
+static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    int64_t limit = o->vocab_size ? o->vocab_size : d->vocab_size, largest = 0;
+    for (int i = 0; i < LVN_PART_COUNT; i++) {
+        const struct lvn_part *p = &d->part[i];
+        if (!p->n_tokens || (limit && p->n_tokens * p->width > SCAN_BYTES)) continue;
+        int64_t position, max = lvn_part_max(p, &position);
+        if (limit) LVN_TRY(lvn_part_check_id(p, position, max, limit));
+        LVN_CHECK(max < INT32_MAX, FORMAT,
+                  "'%s' holds the token id %lld at position %lld, which no vocabulary can have", p->path,
+                  (long long)max, (long long)position);
+        if (max > largest) largest = max;
+    }
+    if (o->vocab_size || !d->vocab_size) d->vocab_size = largest + 1; /* a padded sidecar may say more than there is */
+    return LVN_OK;
+}
+
+static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    LVN_CHECK(o->path && *o->path, ARG,
+              "data.kind=tokens needs data.path: a .bin file, or a folder with train.bin and val.bin");
+    struct tokens *t = d->own = lvn_calloc(1, sizeof *t);
+    if (!t) return LVN_MEMORY;
+    lvn_arena_init(&t->arena);
+    struct stat info;
+    bool folder = stat(o->path, &info) == 0 && S_ISDIR(info.st_mode);
+    const char *train = o->path, *val = o->val_path && *o->val_path ? o->val_path : NULL;
+    if (folder) {
+        train = lvn_arena_printf(&t->arena, "%s/train.bin", o->path);
+        char *beside = lvn_arena_printf(&t->arena, "%s/val.bin", o->path);
+        if (!train || !beside) return LVN_MEMORY;
+        if (!val && stat(beside, &info) == 0) val = beside;
+    }
+    LVN_TRY(open_part(d, LVN_PART_TRAIN, train));
+    if (val) LVN_TRY(open_part(d, LVN_PART_VAL, val));
+    return check_ids(d, o);
+}
+
+static void close_tokens(struct lvn_dataset *d)
+{
+    struct tokens *t = d->own;
+    if (!t) return;
+    for (int i = 0; i < LVN_PART_COUNT; i++) lvn_map_close(&t->map[i]);
+    lvn_arena_release(&t->arena);
+    free(t);
+}
+
+extern const struct lvn_dataset_kind lvn_dataset_tokens;
+const struct lvn_dataset_kind lvn_dataset_tokens = {
+    .name = "tokens",
+    .what = "token ids in .bin files (uint16, or uint32 where FILE.bin.json says so)",
+    .open = open_tokens,
+    .close = close_tokens,
+};
