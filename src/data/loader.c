@@ -32,6 +32,7 @@ static int64_t shift_of_epoch(const struct lvn_loader *l, int64_t epoch)
 {
     int64_t room = l->data->part[l->part].n_tokens - l->windows * l->block_size; /* shifts that fit */
     if (room > l->block_size) room = l->block_size;
+    if (room < 1) room = 1; /* a validation part shorter than a window */
     return lvn_random_below(l->seed ^ lvn_name_hash("data.cut"), (uint64_t)epoch, 0, room);
 }
 
