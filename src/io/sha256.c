@@ -1,0 +1,103 @@
+/* sha256.c - SHA-256 after FIPS 180-4: the plain 64 rounds on each block of 64 bytes. */
+#include "io/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+static const uint32_t K[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+static uint32_t turn(uint32_t x, int n)
+{
+    return x >> n | x << (32 - n);
+}
+
+static void block(uint32_t h[8], const unsigned char *p)
+{
+    uint32_t w[64];
+    for (int t = 0; t < 16; t++, p += 4)
+        w[t] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    for (int t = 16; t < 64; t++) {
+        uint32_t s0 = turn(w[t - 15], 7) ^ turn(w[t - 15], 18) ^ w[t - 15] >> 3;
+        uint32_t s1 = turn(w[t - 2], 17) ^ turn(w[t - 2], 19) ^ w[t - 2] >> 10;
+        w[t] = w[t - 16] + s0 + w[t - 7] + s1;
+    }
+    uint32_t v[8];
+    memcpy(v, h, sizeof v);
+    for (int t = 0; t < 64; t++) {
+        uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]), majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
+        uint32_t t1 = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) + choice + K[t] + w[t];
+        uint32_t t2 = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) + majority;
+        memmove(v + 1, v, 7 * sizeof *v);
+        v[4] += t1;
+        v[0] = t1 + t2;
+    }
+    for (int i = 0; i < 8; i++) h[i] += v[i];
+}
+
+void lvn_sha256_init(struct lvn_sha256 *s)
+{
+    *s = (struct lvn_sha256){
+        .h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+}
+
+void lvn_sha256_add(struct lvn_sha256 *s, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    size_t held = (size_t)(s->bytes % 64);
+    s->bytes += bytes;
+    while (bytes > 0) {
+        if (held == 0 && bytes >= 64) {
+            block(s->h, p);
+            p += 64;
+            bytes -= 64;
+            continue;
+        }
+        size_t n = 64 - held < bytes ? 64 - held : bytes;
+        memcpy(s->block + held, p, n);
+        held = (held + n) % 64;
+        if (held == 0) block(s->h, s->block);
+        p += n;
+        bytes -= n;
+    }
+}
+
+void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT])
+{
+    uint64_t bits = s->bytes * 8;
+    unsigned char end[8], zero = 0;
+    for (int i = 0; i < 8; i++) end[i] = (unsigned char)(bits >> (56 - 8 * i));
+    lvn_sha256_add(s, "\x80", 1);
+    while (s->bytes % 64 != 56) lvn_sha256_add(s, &zero, 1);
+    lvn_sha256_add(s, end, 8);
+    for (int i = 0; i < 8; i++) snprintf(text + 8 * i, 9, "%08x", s->h[i]);
+}
+
+enum lvn_status lvn_sha256_file(const char *path, char text[LVN_SHA256_TEXT])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    LVN_CHECK(fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
+    struct lvn_sha256 s;
+    lvn_sha256_init(&s);
+    char part[65536];
+    ssize_t n;
+    while ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0) lvn_sha256_add(&s, part, (size_t)n);
+    int error = errno;
+    close(fd);
+    LVN_CHECK(n == 0, IO, "cannot read '%s': %s", path, strerror(error));
+    lvn_sha256_finish(&s, text);
+    return LVN_OK;
+}

@@ -1,0 +1,68 @@
+/* io_test.h - what the tests of files share: a fresh directory, and checks of error sentences. */
+#ifndef IO_TEST_H
+#define IO_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/files.h"
+#include "base/status.h"
+
+#define ASSERT_OK(call)                                                            \
+    do {                                                                           \
+        enum lvn_status assert_status_ = (call);                                   \
+        if (assert_status_ != LVN_OK) fail_msg("%s: %s", #call, lvn_error_text()); \
+    } while (0)
+/* The call fails with this status and a sentence that holds `words`. */
+#define ASSERT_FAILS(expected, words, call)                                                               \
+    do {                                                                                                  \
+        lvn_error_clear();                                                                                \
+        enum lvn_status assert_status_ = (call);                                                          \
+        if (assert_status_ != LVN_##expected || !strstr(lvn_error_text(), words))                         \
+            fail_msg("%s: status %s, sentence '%s', wanted '%s'", #call, lvn_status_text(assert_status_), \
+                     lvn_error_text(), words);                                                            \
+    } while (0)
+
+static char test_dir[256];
+static char test_path_text[8][512];
+
+/* "DIR/name"; good for the next seven calls. */
+static inline const char *test_path(const char *name)
+{
+    static int turn;
+    char *text = test_path_text[turn++ % 8];
+    snprintf(text, sizeof test_path_text[0], "%s/%s", test_dir, name);
+    return text;
+}
+
+static inline void test_put(const char *name, const void *data, int64_t bytes)
+{
+    FILE *f = fopen(test_path(name), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, (size_t)bytes, f), bytes);
+    fclose(f);
+}
+
+static inline int test_dir_make(void **state)
+{
+    (void)state;
+    const char *top = getenv("TMPDIR");
+    snprintf(test_dir, sizeof test_dir, "%s/lvn-test-XXXXXX", top && *top ? top : "/tmp");
+    return mkdtemp(test_dir) ? 0 : -1;
+}
+
+static inline int test_dir_drop(void **state)
+{
+    (void)state;
+    return lvn_tree_remove(test_dir) == LVN_OK ? 0 : -1;
+}
+
+#endif

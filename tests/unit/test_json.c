@@ -1,0 +1,118 @@
+/* test_json.c - what the JSON reader refuses, members of objects, and that writing is stable. */
+#include "io_test.h"
+
+#include "io/json.h"
+
+static enum lvn_status parse(const char *text)
+{
+    json_t *value;
+    enum lvn_status status = lvn_json_parse("x.json", text, (int64_t)strlen(text), &value);
+    json_decref(value);
+    return status;
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    ASSERT_FAILS(FORMAT, "x.json:2: ", parse("{\n\"a\": 1,}"));
+    ASSERT_FAILS(FORMAT, "duplicate object key", parse("{\"a\": 1,\n \"a\": 2}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse(""));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{} {}"));
+    ASSERT_FAILS(FORMAT, "unable to decode byte 0xff", parse("{\"a\": \"\xff\"}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": \"\\ud800\"}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": 99999999999999999999}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": 1e999}"));
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": NaN}"));
+    char deep[200];
+    memset(deep, '[', 100);
+    memset(deep + 100, ']', 99);
+    deep[199] = '\0';
+    ASSERT_FAILS(FORMAT, "more than 64 levels", parse(deep));
+    json_t *value;
+    ASSERT_FAILS(IO, "No such file", lvn_json_read(test_path("none.json"), &value));
+    assert_null(value);
+}
+
+static void brackets_in_strings(void **state)
+{
+    (void)state;
+    char text[300] = "{\"a\": \"";
+    memset(text + 7, '[', 200);
+    strcpy(text + 207, "\\\"[[\"}");
+    ASSERT_OK(parse(text));
+}
+
+static void members(void **state)
+{
+    (void)state;
+    json_t *o;
+    const char *text = "{\"i\": 12, \"r\": 1.5, \"w\": 8.0, \"b\": true, \"s\": \"x\", \"n\": null}";
+    ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &o));
+    int64_t i = -1;
+    double r = -1;
+    bool b = false;
+    const char *s = "kept";
+    ASSERT_OK(lvn_json_int("c.json", o, "i", true, 1, 12, &i));
+    assert_int_equal(i, 12);
+    ASSERT_OK(lvn_json_int("c.json", o, "w", true, 1, 12, &i));
+    assert_int_equal(i, 8);
+    ASSERT_FAILS(FORMAT, "c.json: 'i' is 12, wanted is a number from 1 to 11",
+                 lvn_json_int("c.json", o, "i", true, 1, 11, &i));
+    ASSERT_FAILS(FORMAT, "'r' wants a whole number", lvn_json_int("c.json", o, "r", true, 1, 12, &i));
+    ASSERT_FAILS(FORMAT, "'q' is missing", lvn_json_int("c.json", o, "q", true, 1, 12, &i));
+    ASSERT_FAILS(FORMAT, "'n' is missing", lvn_json_string("c.json", o, "n", true, &s));
+    ASSERT_OK(lvn_json_string("c.json", o, "n", false, &s));
+    assert_string_equal(s, "kept");
+    ASSERT_OK(lvn_json_string("c.json", o, "s", true, &s));
+    assert_string_equal(s, "x");
+    ASSERT_OK(lvn_json_real("c.json", o, "i", true, &r));
+    assert_true(r == 12);
+    ASSERT_FAILS(FORMAT, "'s' wants a number, found a string", lvn_json_real("c.json", o, "s", true, &r));
+    ASSERT_OK(lvn_json_bool("c.json", o, "b", true, &b));
+    assert_true(b);
+    ASSERT_FAILS(FORMAT, "'i' wants true or false", lvn_json_bool("c.json", o, "i", true, &b));
+    json_decref(o);
+}
+
+static void writes(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\n  \"lr\": 0.1,\n  \"betas\": [0.9, 0.99],\n  \"n\": -3,\n  \"x\": 1e-08,\n  \"one\": 1.0,\n"
+        "  \"s\": \"a\\\"\\\\\\n\\u0001\xc3\xa9\",\n  \"o\": {},\n  \"l\": [\n    {\n      \"k\": null\n    },\n"
+        "    []\n  ],\n  \"t\": true\n}\n";
+    json_t *value, *again;
+    ASSERT_OK(lvn_json_parse("x", text, (int64_t)strlen(text), &value));
+    ASSERT_OK(lvn_json_write(test_path("out.json"), value));
+    char *back;
+    int64_t bytes;
+    ASSERT_OK(lvn_file_read(test_path("out.json"), 0, &back, &bytes));
+    assert_string_equal(back, text);
+    free(back);
+    struct lvn_text line = {0};
+    lvn_json_add(&line, value, 0);
+    assert_null(strchr(lvn_text_string(&line), '\n'));
+    ASSERT_OK(lvn_json_parse("line", line.p, line.n, &again));
+    assert_true(json_equal(value, again));
+    lvn_text_release(&line);
+    json_decref(value);
+    json_decref(again);
+    double odd[] = {1.0 / 3, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, 123456789.123456789, 1e22};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        value = json_pack("[f]", odd[i]);
+        lvn_json_add(&line, value, 0);
+        json_decref(value);
+        ASSERT_OK(lvn_json_parse("line", line.p, line.n, &again));
+        double read = json_real_value(json_array_get(again, 0));
+        assert_memory_equal(&read, &odd[i], sizeof read);
+        json_decref(again);
+        lvn_text_release(&line);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(refused), cmocka_unit_test(brackets_in_strings),
+                                       cmocka_unit_test(members), cmocka_unit_test(writes)};
+    return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
+}
