@@ -79,6 +79,7 @@ struct lvn_shapes {
     const union lvn_attr *attr;
     struct lvn_desc in[LVN_MAX_IN];
     bool has[LVN_MAX_IN];
+    const char *name[LVN_MAX_IN]; /* of the tensors, for messages; NULL: it has none */
     struct lvn_desc out[LVN_MAX_OUT];
     enum lvn_dtype real; /* type of the graph's real numbers: fp32, or fp64 for reference runs */
 };

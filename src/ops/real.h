@@ -1,7 +1,8 @@
 /* real.h - the number type of the plain kernels.
  *
  * Every src/ops/NAME.c is compiled twice: real is float, and, with LVN_REAL_DOUBLE, double. The double instance is what
- * finite differences and the references from other frameworks are compared with. */
+ * finite differences and the references from other frameworks are compared with. Both take their sums in double, so that
+ * the specification errs by little more than the rounding of its results. */
 #ifndef LVN_REAL_H
 #define LVN_REAL_H
 
@@ -18,5 +19,11 @@ typedef double real;
 typedef float real;
 #define LVN_REAL_NAME(name) name##_f32
 #endif
+
+/* Write a gradient: the first contribution overwrites, later ones add. */
+static inline void lvn_put(real *p, bool add, double value)
+{
+    *p = (real)(add ? (double)*p + value : value);
+}
 
 #endif

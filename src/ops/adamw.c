@@ -1,0 +1,61 @@
+/* adamw.c - one step of AdamW, or of Adam with L2 regularisation (attr.coupled), over a flat range of parameters.
+ *
+ * in[0] the gradient; out[0] the parameters, out[1] the first moment m, out[2] the second moment v: all (n), updated in
+ * place. Nothing changes when step->clip_scale is 0: the gradient was not finite.
+ *
+ * Loshchilov, Hutter: "Decoupled weight decay regularization" (2019), arranged as torch.optim.AdamW. The order of
+ * operations is part of the definition: every kernel must give these bits. Each line is one rounding an operation,
+ * fma() one in all; t = step + 1, constants as in adamw.h:
+ *
+ *     g = g * scale
+ *     g = min(max(g, -clip_value), clip_value)      where clip_value is not 0
+ *     g = fma(l2, p, g)                             where l2 is not 0
+ *     p = p * keep
+ *     m = fma(1 - beta1, g - m, m)
+ *     v = fma((1 - beta2) * g, g, beta2 * v)
+ *     p = fma(-step_size, m / fma(sqrt(v), root, eps), p)
+ *
+ * root = 1 / sqrt(1 - beta2^t), step_size = lr / (1 - beta1^t), keep = 1 - lr * weight_decay, all rounded to the type
+ * of the parameters first. */
+#include "ops/adamw.h"
+
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    double beta1 = s->attr->adamw.beta1, beta2 = s->attr->adamw.beta2;
+    LVN_TRY(lvn_shape_reals(s, "adamw", "gradient", 0, 1));
+    LVN_CHECK(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, ARG,
+              "adamw: betas are %g and %g; both must be at least 0 and below 1", beta1, beta2);
+    s->out[0] = s->out[1] = s->out[2] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    (void)n_threads;
+    if (thread || call->step->clip_scale == 0) return;
+    const real *grad = call->in[0].p;
+    real *param = call->out[0].p, *first = call->out[1].p, *second = call->out[2].p;
+    int64_t n = lvn_desc_count(call->in[0].desc);
+    struct lvn_adamw_constants k = lvn_adamw_constants_make(call);
+    const real scale = (real)k.scale, clip = (real)k.clip_value, l2 = (real)k.l2, keep = (real)k.keep;
+    const real one_minus_beta1 = (real)k.one_minus_beta1, beta2 = (real)k.beta2;
+    const real one_minus_beta2 = (real)k.one_minus_beta2;
+    const real root = (real)k.root, eps = (real)k.eps, step_size = (real)k.step_size;
+    for (int64_t i = 0; i < n; i++) {
+        real p = param[i], m = first[i], v = second[i], g = grad[i] * scale;
+        if (clip != 0) g = g > clip ? clip : g < -clip ? -clip : g;
+        if (l2 != 0) g = fma(l2, p, g);
+        p = p * keep;
+        m = fma(one_minus_beta1, g - m, m);
+        v = fma(one_minus_beta2 * g, g, beta2 * v);
+        p = fma(-step_size, m / fma(sqrt(v), root, eps), p);
+        param[i] = p;
+        first[i] = m;
+        second[i] = v;
+    }
+}
+
+LVN_OPERATION(adamw, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 3);

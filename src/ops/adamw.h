@@ -1,0 +1,53 @@
+/* adamw.h - the numbers that one AdamW step uses for every element, and in which type: shared by all its kernels.
+ *
+ * All are computed in double and rounded once. Powers are taken by repeated squaring, not by the C library, whose last
+ * bit may depend on the processor. */
+#ifndef LVN_ADAMW_H
+#define LVN_ADAMW_H
+
+#include <math.h>
+
+#include "graph/op.h"
+
+static inline double lvn_power(double x, int64_t n)
+{
+    double y = 1;
+    for (; n > 0; n >>= 1, x *= x)
+        if (n & 1) y *= x;
+    return y;
+}
+
+struct lvn_adamw_constants {
+    double scale;           /* of the gradient: the clip factor of the norm */
+    double clip_value;      /* then it is brought into [-clip_value, clip_value]; 0: off */
+    double l2;              /* coupled weight decay: added to the gradient times the parameter; 0: off */
+    double keep;            /* decoupled weight decay: 1 - lr * weight_decay; 1: off */
+    double one_minus_beta1; /* 1 - beta1 */
+    double beta2, one_minus_beta2;
+    double root; /* 1 / sqrt(1 - beta2^t) */
+    double eps;
+    double step_size; /* lr / (1 - beta1^t) */
+};
+
+static inline struct lvn_adamw_constants lvn_adamw_constants_make(const struct lvn_call *call)
+{
+    const struct lvn_step *step = call->step;
+    double beta1 = call->attr->adamw.beta1, beta2 = call->attr->adamw.beta2, decay = call->attr->adamw.weight_decay;
+    double lr = step->lr * call->attr->adamw.lr_scale;
+    bool coupled = call->attr->adamw.coupled;
+    int64_t t = step->step + 1;
+    return (struct lvn_adamw_constants){
+        .scale = step->clip_scale,
+        .clip_value = call->attr->adamw.clip_value,
+        .l2 = coupled ? decay : 0,
+        .keep = coupled ? 1 : 1 - lr * decay,
+        .one_minus_beta1 = 1 - beta1,
+        .beta2 = beta2,
+        .one_minus_beta2 = 1 - beta2,
+        .root = 1 / sqrt(1 - lvn_power(beta2, t)),
+        .eps = call->attr->adamw.eps,
+        .step_size = lr / (1 - lvn_power(beta1, t)),
+    };
+}
+
+#endif

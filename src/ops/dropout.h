@@ -1,0 +1,43 @@
+/* dropout.h - which elements dropout keeps, plain; shared by dropout and residual_layernorm.
+ *
+ * Srivastava et al.: "Dropout" (JMLR 2014), inverted: kept values grow by 1 / (share that is kept), so that evaluation
+ * needs no factor. The mask is a function of (seed, step, operation, position in the global batch, row within the
+ * sample, channel): it is drawn again in backward, and does not know how the batch is split. The rate is p rounded to
+ * 1/65536, and the factor fits the rounded one. */
+#ifndef LVN_DROPOUT_H
+#define LVN_DROPOUT_H
+
+#include "ops/real.h"
+
+#include "base/random.h"
+
+struct lvn_dropout {
+    struct lvn_dropout_key key;
+    uint32_t threshold; /* 0: everything passes */
+    uint64_t first_row; /* number of the tensor's first row in the global batch */
+    double scale;       /* of what is kept */
+};
+
+/* For a tensor (samples,...,C) of this description. Off outside training. */
+static inline struct lvn_dropout lvn_dropout_make(const struct lvn_call *call, const struct lvn_desc *d, double p)
+{
+    uint32_t threshold = call->step->training ? lvn_dropout_threshold(p) : 0;
+    if (threshold == 0) return (struct lvn_dropout){.scale = 1};
+    uint64_t rows_per_sample = (uint64_t)(lvn_desc_rows(d) / d->dim[0]);
+    return (struct lvn_dropout){
+        .key = {.seed = call->step->seed, .step = (uint64_t)call->step->step, .op = call->op_hash},
+        .threshold = threshold,
+        .first_row = (uint64_t)call->step->first_row * rows_per_sample,
+        .scale = threshold < 65536 ? 1 / (1 - threshold / 65536.0) : 0,
+    };
+}
+
+/* What element (row, column) of the tensor is multiplied with: 0 or the scale. */
+static inline double lvn_dropout_factor(const struct lvn_dropout *d, int64_t row, int64_t column)
+{
+    if (d->threshold == 0) return 1;
+    uint32_t bits = lvn_dropout_bits(&d->key, d->first_row + (uint64_t)row, (uint32_t)column);
+    return bits >= d->threshold ? d->scale : 0;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* sgd.c - one step of gradient descent with momentum over a flat range of parameters.
+ *
+ * in[0] the gradient; out[0] the parameters, out[1] the momentum b (absent where attr.momentum is 0): all (n), updated
+ * in place. Nothing changes when step->clip_scale is 0: the gradient was not finite.
+ *
+ * As torch.optim.SGD without dampening; the order of operations is part of the definition, as in adamw.c:
+ *
+ *     g = g * scale
+ *     g = min(max(g, -clip_value), clip_value)      where clip_value is not 0
+ *     g = fma(weight_decay, p, g)                   where weight_decay is not 0
+ *     b = fma(momentum, b, g)                       where momentum is not 0, else b = g
+ *     p = fma(-lr, b, p)
+ *
+ * The first step's momentum starts from zeros, which gives b = g. */
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_TRY(lvn_shape_reals(s, "sgd", "gradient", 0, 1));
+    LVN_CHECK(s->attr->sgd.momentum >= 0 && s->attr->sgd.momentum < 1, ARG,
+              "sgd: momentum is %g; it must be at least 0 and below 1", s->attr->sgd.momentum);
+    s->out[0] = s->out[1] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    (void)n_threads;
+    if (thread || call->step->clip_scale == 0) return;
+    const real *grad = call->in[0].p;
+    real *param = call->out[0].p, *buffer = call->out[1].p;
+    int64_t n = lvn_desc_count(call->in[0].desc);
+    const real scale = (real)call->step->clip_scale, clip = (real)call->attr->sgd.clip_value;
+    const real decay = (real)call->attr->sgd.weight_decay, momentum = (real)call->attr->sgd.momentum;
+    const real lr = (real)(call->step->lr * call->attr->sgd.lr_scale);
+    for (int64_t i = 0; i < n; i++) {
+        real g = grad[i] * scale;
+        if (clip != 0) g = g > clip ? clip : g < -clip ? -clip : g;
+        if (decay != 0) g = fma(decay, param[i], g);
+        if (momentum != 0) buffer[i] = g = fma(momentum, buffer[i], g);
+        param[i] = fma(-lr, g, param[i]);
+    }
+}
+
+LVN_OPERATION(sgd, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2);
