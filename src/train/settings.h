@@ -1,0 +1,226 @@
+/* settings.h - what a run is asked to do, and where each answer came from.
+ *
+ * struct lvn_settings has one typed field for each row of options.def. Values come from the defaults, a recipe (YAML),
+ * the environment (LEVIN_OPTIMIZER_LR=1e-3), and the command line or a program; the later wins. lvn_settings_set()
+ * checks a value by its row; lvn_settings_finish() fills what follows from other values and refuses contradictions.
+ * After it the rest of levin sees a const struct lvn_settings and never a key as text. */
+#ifndef LVN_SETTINGS_H
+#define LVN_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+/* --- words that options choose from: X(name in C, word) ----------------------------------------------------------- */
+
+#define LVN_CHOICES_model_kind(X)    \
+    X(MODEL_KIND_NANOGPT, "nanogpt") \
+    X(MODEL_KIND_MINGPT, "mingpt")   \
+    X(MODEL_KIND_GPT2, "gpt2")
+#define LVN_CHOICES_data_kind(X)  \
+    X(DATA_KIND_CHARS, "chars")   \
+    X(DATA_KIND_TOKENS, "tokens") \
+    X(DATA_KIND_ADDER, "adder")
+#define LVN_CHOICES_data_sampling(X)            \
+    X(DATA_SAMPLING_PERMUTATION, "permutation") \
+    X(DATA_SAMPLING_RANDOM, "random")           \
+    X(DATA_SAMPLING_SEQUENTIAL, "sequential")
+#define LVN_CHOICES_optimizer_kind(X) \
+    X(OPTIMIZER_KIND_ADAMW, "adamw")  \
+    X(OPTIMIZER_KIND_ADAM, "adam")    \
+    X(OPTIMIZER_KIND_SGD, "sgd")
+/* in the order of enum lvn_decay */
+#define LVN_CHOICES_optimizer_decay(X)      \
+    X(OPTIMIZER_DECAY_LINEAR, "linear")     \
+    X(OPTIMIZER_DECAY_MATRICES, "matrices") \
+    X(OPTIMIZER_DECAY_ALL, "all")
+#define LVN_CHOICES_schedule_kind(X)      \
+    X(SCHEDULE_KIND_CONSTANT, "constant") \
+    X(SCHEDULE_KIND_LINEAR, "linear")     \
+    X(SCHEDULE_KIND_COSINE, "cosine")     \
+    X(SCHEDULE_KIND_EXPONENTIAL, "exponential")
+#define LVN_CHOICES_trainer_gradient_clip_algorithm(X) \
+    X(TRAINER_CLIP_NORM, "norm")                       \
+    X(TRAINER_CLIP_VALUE, "value")
+#define LVN_CHOICES_trainer_precision(X)          \
+    X(TRAINER_PRECISION_32_TRUE, "32-true")       \
+    X(TRAINER_PRECISION_BF16_MIXED, "bf16-mixed") \
+    X(TRAINER_PRECISION_BF16_TRUE, "bf16-true")   \
+    X(TRAINER_PRECISION_16_MIXED, "16-mixed")     \
+    X(TRAINER_PRECISION_16_TRUE, "16-true")       \
+    X(TRAINER_PRECISION_64_TRUE, "64-true")
+#define LVN_CHOICES_trainer_accelerator(X) \
+    X(TRAINER_ACCELERATOR_AUTO, "auto")    \
+    X(TRAINER_ACCELERATOR_CPU, "cpu")      \
+    X(TRAINER_ACCELERATOR_GPU, "gpu")      \
+    X(TRAINER_ACCELERATOR_CUDA, "cuda")    \
+    X(TRAINER_ACCELERATOR_XPU, "xpu")
+#define LVN_CHOICES_trainer_strategy(X)                \
+    X(TRAINER_STRATEGY_AUTO, "auto")                   \
+    X(TRAINER_STRATEGY_SINGLE_DEVICE, "single_device") \
+    X(TRAINER_STRATEGY_DDP, "ddp")                     \
+    X(TRAINER_STRATEGY_ZERO1, "zero1")                 \
+    X(TRAINER_STRATEGY_ZERO2, "zero2")                 \
+    X(TRAINER_STRATEGY_FSDP, "fsdp")
+
+/* Every other macro of the table, to be nothing: define what is wanted, then include options.def through this list. */
+#define LVN_X(name, word) LVN_##name,
+#define LVN_CHOICE(part, field, ...) enum lvn_##part##_##field{LVN_CHOICES_##part##_##field(LVN_X)};
+#define LVN_TOP(...)
+#define LVN_PART(...)
+#define LVN_PART_END(...)
+#define LVN_INT(...)
+#define LVN_REAL(...)
+#define LVN_PAIR(...)
+#define LVN_BOOL(...)
+#define LVN_TEXT(...)
+#define LVN_TIME(...)
+#define LVN_AMOUNT(...)
+#include "train/options_each.h"
+#undef LVN_X
+
+/* An absolute number (count), or a fraction of a whole that is known later; the other one is 0. Both 0: off. */
+struct lvn_amount {
+    int64_t count;
+    double fraction;
+};
+
+/* Where a value came from; a later one wins over an earlier one. */
+enum lvn_source {
+    LVN_SOURCE_DEFAULT,     /* the table */
+    LVN_SOURCE_DERIVED,     /* follows from other values */
+    LVN_SOURCE_RECIPE,      /* a file */
+    LVN_SOURCE_ENVIRONMENT, /* LEVIN_... */
+    LVN_SOURCE_COMMAND,     /* the command line */
+    LVN_SOURCE_PROGRAM,     /* a program that uses the library; may set a key again */
+};
+struct lvn_origin {
+    enum lvn_source source;
+    const char *where; /* RECIPE: the file; DERIVED: from what */
+    int line;          /* RECIPE: counted from 1 */
+};
+
+/* The options as numbers: LVN_OPT_optimizer_lr, LVN_OPT_name. */
+enum lvn_option_id {
+#define LVN_TOP(field, ...) LVN_OPT_##field,
+#define LVN_PART(...)
+#define LVN_PART_END(...)
+#define LVN_INT(part, field, ...) LVN_OPT_##part##_##field,
+#define LVN_REAL(part, field, ...) LVN_OPT_##part##_##field,
+#define LVN_PAIR(part, field, ...) LVN_OPT_##part##_##field,
+#define LVN_BOOL(part, field, ...) LVN_OPT_##part##_##field,
+#define LVN_CHOICE(part, field, ...) LVN_OPT_##part##_##field,
+#define LVN_TEXT(part, field, ...) LVN_OPT_##part##_##field,
+#define LVN_TIME(part, field, ...) LVN_OPT_##part##_##field,
+#define LVN_AMOUNT(part, field, ...) LVN_OPT_##part##_##field,
+#include "train/options_each.h"
+    LVN_OPT_COUNT
+};
+
+/* The parts as bits, for lvn_settings_finish(). */
+enum lvn_part {
+    LVN_PART_MODEL = 1,
+    LVN_PART_DATA = 2,
+    LVN_PART_OPTIMIZER = 4,
+    LVN_PART_SCHEDULE = 8,
+    LVN_PART_TRAINER = 16,
+    LVN_PART_CHECKPOINT = 32,
+    LVN_PART_SAMPLE = 64,
+    LVN_PART_ALL = 127,
+};
+
+struct lvn_settings {
+#define LVN_TOP(field, ...) const char *field;
+#define LVN_PART(name, ...) struct {
+#define LVN_PART_END(name) \
+    }                      \
+    name;
+#define LVN_INT(part, field, ...) int64_t field;
+#define LVN_REAL(part, field, ...) double field;
+#define LVN_PAIR(part, field, ...) double field[2];
+#define LVN_BOOL(part, field, ...) bool field;
+#define LVN_CHOICE(part, field, ...) enum lvn_##part##_##field field;
+#define LVN_TEXT(part, field, ...) const char *field;
+#define LVN_TIME(part, field, ...) double field;
+#define LVN_AMOUNT(part, field, ...) struct lvn_amount field;
+#include "train/options_each.h"
+
+    struct lvn_origin origin[LVN_OPT_COUNT];
+    struct lvn_arena arena; /* texts */
+};
+
+/* --- the table as data, for help, documents and completion ---------------------------------------------------------
+ */
+
+enum lvn_option_kind {
+    LVN_KIND_INT,
+    LVN_KIND_REAL,
+    LVN_KIND_PAIR,
+    LVN_KIND_BOOL,
+    LVN_KIND_CHOICE,
+    LVN_KIND_TEXT,
+    LVN_KIND_TIME,
+    LVN_KIND_AMOUNT,
+};
+struct lvn_option {
+    const char *key;  /* "optimizer.lr" */
+    const char *part; /* "optimizer"; "" for name and run_dir */
+    enum lvn_option_kind kind;
+    const char *initial;        /* the default as text; "" not given */
+    double least, most;         /* INT, REAL, PAIR */
+    const char *const *choices; /* CHOICE, ended by NULL */
+    const char *help;
+    size_t offset; /* of the field */
+};
+extern const struct lvn_option lvn_options[LVN_OPT_COUNT];
+/* NULL: there is none of this name. */
+const struct lvn_option *lvn_option_find(const char *key);
+/* The known key that is most like this one; NULL when none is like it. */
+const char *lvn_option_nearest(const char *key);
+/* One sentence on a part; NULL: there is none of this name. */
+const char *lvn_part_help(const char *part);
+
+/* --- settings ------------------------------------------------------------------------------------------------------
+ */
+
+/* All defaults. */
+enum lvn_status lvn_settings_init(struct lvn_settings *s) LVN_CHECKED;
+void lvn_settings_release(struct lvn_settings *s);
+/* Set one key from text. ARG: unknown key (the nearest is named), wrong type, out of range, or given twice by the same
+ * source (a program may). Text is copied. A value of an earlier source does not replace one of a later. Setting
+ * data.path from elsewhere than a recipe drops the recipe's data.url and data.sha256. */
+enum lvn_status lvn_settings_set(struct lvn_settings *s, const char *key, const char *value,
+                                 enum lvn_source source) LVN_CHECKED;
+/* The same with the place in a file. */
+enum lvn_status lvn_settings_set_at(struct lvn_settings *s, const char *key, const char *value,
+                                    struct lvn_origin origin) LVN_CHECKED;
+/* Everything in a recipe; also the file that lvn_settings_write() wrote. */
+enum lvn_status lvn_settings_load(struct lvn_settings *s, const char *path) LVN_CHECKED;
+/* A recipe in memory; `path` is its name in messages. */
+enum lvn_status lvn_settings_read(struct lvn_settings *s, const char *text, size_t length,
+                                  const char *path) LVN_CHECKED;
+/* The variables LEVIN_PART_FIELD that are set. */
+enum lvn_status lvn_settings_environment(struct lvn_settings *s) LVN_CHECKED;
+/* Fill what follows from other values, and refuse contradictions and what this version cannot do, within these parts
+ * (LVN_PART_... or-ed); values of other parts are left alone. May be called again after further values were set. */
+enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts) LVN_CHECKED;
+/* The settings as a recipe that lvn_settings_load() reads back to equal values: malloc'd, to be freed; NULL: no memory.
+ */
+char *lvn_settings_yaml(const struct lvn_settings *s);
+/* The same into a file, replaced in one go. */
+enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *path) LVN_CHECKED;
+
+/* Whether somebody gave this key (recipe, environment, command line or program). */
+bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id);
+/* The value as text, as a user would write it. */
+enum { LVN_VALUE_TEXT = 128 };
+const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);
+/* "default", "recipes/x.yaml:7", "LEVIN_OPTIMIZER_LR", "command line", ... */
+const char *lvn_settings_origin(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);
+
+/* The named sizes: n-th name, or NULL after the last. */
+const char *lvn_model_size_name(int n);
+
+#endif
