@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 
-/* --- words that options choose from: X(name in C, word) ----------------------------------------------------------- */
+/* --- words that options choose from: X(name in C, word) --- */
 
 #define LVN_CHOICES_model_kind(X)    \
     X(MODEL_KIND_NANOGPT, "nanogpt") \
@@ -151,8 +151,7 @@ struct lvn_settings {
     struct lvn_arena arena; /* texts */
 };
 
-/* --- the table as data, for help, documents and completion ---------------------------------------------------------
- */
+/* --- the table as data, for help, documents and completion --- */
 
 enum lvn_option_kind {
     LVN_KIND_INT,
@@ -179,11 +178,16 @@ extern const struct lvn_option lvn_options[LVN_OPT_COUNT];
 const struct lvn_option *lvn_option_find(const char *key);
 /* The known key that is most like this one; NULL when none is like it. */
 const char *lvn_option_nearest(const char *key);
+/* Read a value by its row into the field; texts are copied to the arena. ARG with a sentence that names the key. */
+enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, void *field,
+                                 struct lvn_arena *a) LVN_CHECKED;
+/* The value as a user would write it, into text or elsewhere; returns it. Reads back as the same value. */
+enum { LVN_VALUE_TEXT = 128 };
+const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT]);
 /* One sentence on a part; NULL: there is none of this name. */
 const char *lvn_part_help(const char *part);
 
-/* --- settings ------------------------------------------------------------------------------------------------------
- */
+/* --- settings --- */
 
 /* All defaults. */
 enum lvn_status lvn_settings_init(struct lvn_settings *s) LVN_CHECKED;
@@ -214,8 +218,7 @@ enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *pat
 
 /* Whether somebody gave this key (recipe, environment, command line or program). */
 bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id);
-/* The value as text, as a user would write it. */
-enum { LVN_VALUE_TEXT = 128 };
+/* The value as a user would write it. */
 const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);
 /* "default", "recipes/x.yaml:7", "LEVIN_OPTIMIZER_LR", "command line", ... */
 const char *lvn_settings_origin(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);

@@ -1,0 +1,294 @@
+/* option_value.c - one option's value from text and back.
+ *
+ * Values are read by the option's row: a whole number, a number, two numbers, yes or no, one of some words, text, a
+ * time, or an amount. What is written reads back as the same value. Numbers are read in the C locale's form. */
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "train/settings.h"
+
+/* The words for zero. */
+static bool is_neutral(const char *text)
+{
+    static const char *const words[] = {"off", "none", "no", "false", "null", "auto", "never", NULL};
+    for (int i = 0; words[i]; i++) {
+        if (!strcasecmp(text, words[i])) return true;
+    }
+    return false;
+}
+
+/* A finite number and nothing else; false: it is none. */
+static bool number(const char *text, double *out)
+{
+    char *end;
+    if (!*text || strspn(text, "0123456789+-.eE") != strlen(text)) return false;
+    *out = strtod(text, &end);
+    return !*end && end != text && isfinite(*out);
+}
+
+static bool all_digits(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+/* "must be at least 1", "must lie between 0 and 1" */
+static enum lvn_status out_of_range(const struct lvn_option *o, const char *text)
+{
+    if (o->most >= 1e9) LVN_FAIL(ARG, "%s must be at least %.15g, got %s", o->key, o->least, text);
+    LVN_FAIL(ARG, "%s must lie between %.15g and %.15g, got %s", o->key, o->least, o->most, text);
+}
+
+static enum lvn_status parse_int(const struct lvn_option *o, const char *text, int64_t *out)
+{
+    double real;
+    if (is_neutral(text) && o->least <= 0) {
+        *out = 0;
+        return LVN_OK;
+    }
+    LVN_CHECK(number(text, &real) && real == floor(real), ARG, "%s wants a whole number, got '%.60s'", o->key, text);
+    char *end;
+    errno = 0;
+    long long whole = strtoll(text, &end, 10);
+    if (*end) { /* 1e6 */
+        LVN_CHECK(fabs(real) <= 0x1p53, ARG, "%s is too large: %.60s", o->key, text);
+        whole = (long long)real;
+    }
+    LVN_CHECK(!errno, ARG, "%s is too large: %.60s", o->key, text);
+    if (whole < o->least) return out_of_range(o, text);
+    LVN_CHECK((double)whole <= o->most, ARG, "%s must be at most %.15g, got %s", o->key, o->most, text);
+    *out = whole;
+    return LVN_OK;
+}
+
+static enum lvn_status parse_real(const struct lvn_option *o, const char *text, double *out)
+{
+    double real;
+    if (is_neutral(text) && o->least <= 0) {
+        *out = 0;
+        return LVN_OK;
+    }
+    LVN_CHECK(number(text, &real), ARG, "%s wants a number, got '%.60s'", o->key, text);
+    if (real < o->least || real > o->most) return out_of_range(o, text);
+    *out = real;
+    return LVN_OK;
+}
+
+/* "[0.9, 0.95]", "(0.9, 0.95)", "0.9,0.95" or "0.9 0.95" */
+static enum lvn_status parse_pair(const struct lvn_option *o, const char *text, double out[2])
+{
+    char copy[LVN_VALUE_TEXT];
+    int n = 0;
+    snprintf(copy, sizeof copy, "%s", text);
+    char *rest = NULL;
+    for (char *word = strtok_r(copy, "[](), \t", &rest); word; word = strtok_r(NULL, "[](), \t", &rest), n++) {
+        double real;
+        LVN_CHECK(n < 2 && number(word, &real), ARG, "%s wants two numbers like %s, got '%.60s'", o->key, o->initial,
+                  text);
+        if (real < o->least || real > o->most) return out_of_range(o, word);
+        out[n] = real;
+    }
+    LVN_CHECK(n == 2, ARG, "%s wants two numbers like %s, got '%.60s'", o->key, o->initial, text);
+    return LVN_OK;
+}
+
+static enum lvn_status parse_bool(const struct lvn_option *o, const char *text, bool *out)
+{
+    static const char *const yes[] = {"true", "yes", "on", "1", NULL}, *const no[] = {"0", "n", NULL};
+    for (int i = 0; yes[i]; i++) {
+        if (!strcasecmp(text, yes[i])) {
+            *out = true;
+            return LVN_OK;
+        }
+    }
+    bool off = is_neutral(text) && strcasecmp(text, "auto");
+    for (int i = 0; no[i]; i++) off = off || !strcasecmp(text, no[i]);
+    LVN_CHECK(off, ARG, "%s wants true or false, got '%.60s'", o->key, text);
+    *out = false;
+    return LVN_OK;
+}
+
+/* Other words that people know for a choice. */
+static const struct {
+    const char *key, *word, *means;
+} aliases[] = {
+    {"trainer.precision", "32", "32-true"},     {"trainer.precision", "fp32", "32-true"},
+    {"trainer.precision", "float32", "32-true"}, {"trainer.precision", "none", "32-true"},
+    {"trainer.precision", "bf16", "bf16-mixed"}, {"trainer.precision", "16", "16-mixed"},
+    {"trainer.precision", "fp16", "16-mixed"},   {"trainer.precision", "64", "64-true"},
+    {"schedule.kind", "none", "constant"},       {"schedule.kind", "off", "constant"},
+    {"trainer.strategy", "none", "auto"},        {"trainer.strategy", "off", "auto"},
+    {"trainer.accelerator", "none", "auto"},     {"data.sampling", "none", "sequential"},
+    {"data.kind", "text", "chars"},              {"trainer.precision", "auto", "32-true"},
+};
+
+static enum lvn_status parse_choice(const struct lvn_option *o, const char *text, void *out)
+{
+    const char *word = text;
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        if (!strcmp(aliases[i].key, o->key) && !strcasecmp(aliases[i].word, text)) word = aliases[i].means;
+    }
+    char list[LVN_VALUE_TEXT] = "";
+    for (int i = 0; o->choices[i]; i++) {
+        if (!strcasecmp(o->choices[i], word)) {
+            memcpy(out, &(unsigned){(unsigned)i}, sizeof(unsigned)); /* an enum of these few words is an unsigned */
+            return LVN_OK;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : o->choices[i + 1] ? ", " : " or ",
+                 o->choices[i]);
+    }
+    LVN_FAIL(ARG, "%s must be %s, got '%.60s'", o->key, list, text);
+}
+
+static enum lvn_status parse_text(const char *text, struct lvn_arena *a, const char **out)
+{
+    char *copy = lvn_arena_strdup(a, text);
+    if (!copy) return LVN_MEMORY;
+    *out = copy;
+    return LVN_OK;
+}
+
+/* Seconds; 90s, 10m, 2h, 1d and what is put together from them (1h30m); MM:SS, HH:MM:SS, DD:HH:MM:SS. */
+static bool seconds(const char *text, double *out)
+{
+    static const double unit[] = {1, 60, 3600, 86400};
+    double total = 0, value;
+    if (number(text, out)) return *out >= 0;
+    if (strchr(text, ':')) {
+        int places = 0;
+        for (const char *p = text; *p; p++) places += *p == ':';
+        if (places > 3) return false;
+        for (; places >= 0; places--) {
+            char *end;
+            if (*text < '0' || *text > '9') return false;
+            value = strtod(text, &end);
+            if (*end != (places ? ':' : '\0')) return false;
+            total += value * unit[places];
+            text = end + 1;
+        }
+    } else {
+        while (*text) {
+            char *end;
+            if ((*text < '0' || *text > '9') && *text != '.') return false;
+            value = strtod(text, &end);
+            const char *letter = *end ? strchr("smhd", *end) : NULL;
+            if (end == text || !letter) return false;
+            total += value * unit[letter - "smhd"];
+            text = end + 1;
+        }
+    }
+    *out = total;
+    return isfinite(total);
+}
+
+static enum lvn_status parse_time(const struct lvn_option *o, const char *text, double *out)
+{
+    if (is_neutral(text)) {
+        *out = 0;
+        return LVN_OK;
+    }
+    LVN_CHECK(*text && seconds(text, out), ARG, "%s wants a time like 90s, 10m, 2h or 00:12:00:00, got '%.60s'",
+              o->key, text);
+    return LVN_OK;
+}
+
+static enum lvn_status parse_amount(const struct lvn_option *o, const char *text, struct lvn_amount *out)
+{
+    double real = 0;
+    char word[LVN_VALUE_TEXT];
+    snprintf(word, sizeof word, "%s", text);
+    char *space = strchr(word, ' ');
+    bool whole = all_digits(word); /* before "epochs" is cut off */
+    if (space && (!strcmp(space, " epoch") || !strcmp(space, " epochs"))) *space = '\0';
+    *out = (struct lvn_amount){0, 0};
+    if (is_neutral(text)) return LVN_OK;
+    if (!strcasecmp(text, "all")) {
+        out->fraction = 1;
+        return LVN_OK;
+    }
+    LVN_CHECK(number(word, &real) && real >= 0, ARG,
+              "%s wants a count (250) or a fraction (1.0, 0.25), got '%.60s'", o->key, text);
+    if (whole) {
+        LVN_CHECK(real <= 1e15, ARG, "%s is too large: %.60s", o->key, text);
+        out->count = (int64_t)real;
+    } else {
+        out->fraction = real;
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, void *field, struct lvn_arena *a)
+{
+    switch (o->kind) {
+    case LVN_KIND_INT:
+        return parse_int(o, text, field);
+    case LVN_KIND_REAL:
+        return parse_real(o, text, field);
+    case LVN_KIND_PAIR:
+        return parse_pair(o, text, field);
+    case LVN_KIND_BOOL:
+        return parse_bool(o, text, field);
+    case LVN_KIND_CHOICE:
+        return parse_choice(o, text, field);
+    case LVN_KIND_TEXT:
+        return parse_text(text, a, field);
+    case LVN_KIND_TIME:
+        return parse_time(o, text, field);
+    case LVN_KIND_AMOUNT:
+        return parse_amount(o, text, field);
+    }
+    LVN_FAIL(INTERNAL, "%s has no kind", o->key);
+}
+
+/* The shortest form that reads back as the same number. */
+static void write_real(double x, bool point, char *text, size_t room)
+{
+    for (int digits = 1; digits <= DBL_DECIMAL_DIG; digits++) {
+        snprintf(text, room, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) break;
+    }
+    size_t n = strlen(text);
+    if (point && !strpbrk(text, ".e") && n + 3 <= room) memcpy(text + n, ".0", 3);
+}
+
+const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT])
+{
+    const double *real = field;
+    const struct lvn_amount *amount = field;
+    char first[40], second[40];
+    switch (o->kind) {
+    case LVN_KIND_INT:
+        if (!strcmp(o->initial, "auto") && !*(const int64_t *)field) return "auto";
+        snprintf(text, LVN_VALUE_TEXT, "%" PRId64, *(const int64_t *)field);
+        break;
+    case LVN_KIND_REAL:
+    case LVN_KIND_TIME:
+        write_real(*real, false, text, LVN_VALUE_TEXT);
+        break;
+    case LVN_KIND_PAIR:
+        write_real(real[0], false, first, sizeof first);
+        write_real(real[1], false, second, sizeof second);
+        snprintf(text, LVN_VALUE_TEXT, "[%s, %s]", first, second);
+        break;
+    case LVN_KIND_BOOL:
+        return *(const bool *)field ? "true" : "false";
+    case LVN_KIND_CHOICE:
+        return o->choices[*(const unsigned *)field];
+    case LVN_KIND_TEXT:
+        return *(const char *const *)field;
+    case LVN_KIND_AMOUNT:
+        if (amount->fraction > 0) {
+            write_real(amount->fraction, true, text, LVN_VALUE_TEXT);
+        } else {
+            snprintf(text, LVN_VALUE_TEXT, "%" PRId64, amount->count);
+        }
+        break;
+    }
+    return text;
+}
