@@ -1,8 +1,8 @@
 /* simd.h - sixteen floats at a time, on every instruction set.
  *
- * A src/ops/NAME.cpu.c is compiled once per instruction set (generic, AVX2, AVX-512). All of them see the same vector of
- * sixteen lanes: the compiler splits it where registers are narrower. So sums over lanes have the same order, and results
- * the same bits, on AVX2 and AVX-512. Multiplication and addition are contracted only where vfma() says so
+ * A src/ops/NAME.cpu.c is compiled once per instruction set (generic, AVX2, AVX-512). All of them see the same vector
+ * of sixteen lanes: the compiler splits it where registers are narrower. So sums over lanes have the same order, and
+ * results the same bits, on AVX2 and AVX-512. Multiplication and addition are contracted only where vfma() says so
  * (-ffp-contract=off).
  *
  * Uses the vector extensions of GCC and clang; intrinsics only where a lane loop would not become one instruction. */
@@ -26,9 +26,15 @@ typedef float vf __attribute__((vector_size(64)));
 typedef int32_t vi __attribute__((vector_size(64)));
 typedef uint32_t vu __attribute__((vector_size(64)));
 
-/* Vectors of 64 bytes are passed between inline functions only; the ABI warning does not apply. */
-#pragma GCC diagnostic ignored "-Wpsabi"
 #define LVN_INLINE static inline __attribute__((always_inline, unused))
+
+#if defined(__AVX__)
+/* The same vector as two registers of AVX2. */
+union vhalves {
+    vf v;
+    __m256 h[2];
+};
+#endif
 
 LVN_INLINE vf vload(const float *p)
 {
@@ -39,7 +45,13 @@ LVN_INLINE vf vload(const float *p)
 
 LVN_INLINE void vstore(float *p, vf v)
 {
+#if defined(__AVX__) && !defined(__AVX512F__)
+    union vhalves x = {v}; /* GCC copies the whole in pieces of eight bytes */
+    _mm256_storeu_ps(p, x.h[0]);
+    _mm256_storeu_ps(p + 8, x.h[1]);
+#else
     memcpy(p, &v, sizeof v);
+#endif
 }
 
 LVN_INLINE vf vset(float x)
@@ -52,11 +64,22 @@ LVN_INLINE vi viota(void)
     return (vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 }
 
+/* -1 in each lane where the integer a > b, else 0; their difference must not overflow. */
+LVN_INLINE vi vgreater_int(vi a, vi b)
+{
+    return (b - a) >> 31;
+}
+
 /* The first n (0..16) elements; the other lanes are zero and their memory is not touched. */
 LVN_INLINE vf vload_n(const float *p, int64_t n)
 {
 #if defined(__AVX512F__)
     return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#elif defined(__AVX2__)
+    union vhalves m = {(vf)vgreater_int((vi){0} + (int32_t)n, viota())}, x;
+    x.h[0] = _mm256_maskload_ps(p, (__m256i)m.h[0]);
+    x.h[1] = _mm256_maskload_ps(p + 8, (__m256i)m.h[1]);
+    return x.v;
 #else
     vf v = {0};
     memcpy(&v, p, (size_t)n * sizeof(float));
@@ -68,6 +91,10 @@ LVN_INLINE void vstore_n(float *p, vf v, int64_t n)
 {
 #if defined(__AVX512F__)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#elif defined(__AVX2__)
+    union vhalves m = {(vf)vgreater_int((vi){0} + (int32_t)n, viota())}, x = {v};
+    _mm256_maskstore_ps(p, (__m256i)m.h[0], x.h[0]);
+    _mm256_maskstore_ps(p + 8, (__m256i)m.h[1], x.h[1]);
 #else
     memcpy(p, &v, (size_t)n * sizeof(float));
 #endif
@@ -79,10 +106,7 @@ LVN_INLINE vf vfma(vf a, vf b, vf c)
 #if defined(__AVX512F__)
     return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
-    union {
-        vf v;
-        __m256 h[2];
-    } x = {a}, y = {b}, z = {c};
+    union vhalves x = {a}, y = {b}, z = {c};
     z.h[0] = _mm256_fmadd_ps(x.h[0], y.h[0], z.h[0]);
     z.h[1] = _mm256_fmadd_ps(x.h[1], y.h[1], z.h[1]);
     return z.v;
@@ -92,89 +116,136 @@ LVN_INLINE vf vfma(vf a, vf b, vf c)
 #endif
 }
 
-/* On AVX2 GCC takes comparisons of such wide vectors apart, lane by lane; here they are done by halves. */
-#if defined(__AVX2__) && !defined(__AVX512F__)
-#define LVN_BY_HALVES(result, type, member, a, b, expression)                                                          \
-    union {                                                                                                            \
-        type v;                                                                                                        \
-        member h[2];                                                                                                   \
-    } x_ = {a}, y_ = {b};                                                                                              \
-    union {                                                                                                            \
-        result v;                                                                                                      \
-        __m256i h[2];                                                                                                  \
-    } z_;                                                                                                              \
-    for (int i = 0; i < 2; i++) {                                                                                      \
-        const member x = x_.h[i], y = y_.h[i];                                                                         \
-        z_.h[i] = (__m256i)(expression);                                                                               \
-    }                                                                                                                  \
-    return z_.v
-#endif
-
-/* a > b, lane by lane: -1 where it holds, else 0. */
+/* Comparisons: 0 or -1 in each lane. The operators < and == would do, but GCC takes vectors that are wider than a
+ * register apart into single lanes for them. False where either is NaN. */
 LVN_INLINE vi vgreater(vf a, vf b)
 {
-#if defined(LVN_BY_HALVES)
-    LVN_BY_HALVES(vi, vf, __m256, a, b, _mm256_cmp_ps(x, y, _CMP_GT_OQ));
+#if defined(__AVX512DQ__)
+    return (vi)_mm512_movm_epi32(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ));
+#elif defined(__AVX__)
+    union vhalves x = {a}, y = {b};
+    x.h[0] = _mm256_cmp_ps(x.h[0], y.h[0], _CMP_GT_OQ);
+    x.h[1] = _mm256_cmp_ps(x.h[1], y.h[1], _CMP_GT_OQ);
+    return (vi)x.v;
 #else
-    return a > b;
+    vi c;
+    for (int i = 0; i < LVN_LANES; i++) c[i] = -(a[i] > b[i]);
+    return c;
 #endif
 }
 
-LVN_INLINE vi vgreater_int(vi a, vi b)
+LVN_INLINE vi vequal(vf a, vf b)
 {
-#if defined(LVN_BY_HALVES)
-    LVN_BY_HALVES(vi, vi, __m256i, a, b, _mm256_cmpgt_epi32(x, y));
+#if defined(__AVX512DQ__)
+    return (vi)_mm512_movm_epi32(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ));
+#elif defined(__AVX__)
+    union vhalves x = {a}, y = {b};
+    x.h[0] = _mm256_cmp_ps(x.h[0], y.h[0], _CMP_EQ_OQ);
+    x.h[1] = _mm256_cmp_ps(x.h[1], y.h[1], _CMP_EQ_OQ);
+    return (vi)x.v;
 #else
-    return a > b;
+    vi c;
+    for (int i = 0; i < LVN_LANES; i++) c[i] = -(a[i] == b[i]);
+    return c;
 #endif
 }
 
-/* condition ? a : b, lane by lane; the condition is a comparison of vectors (0 or -1). */
+/* condition ? a : b, lane by lane; the condition is 0 or -1 in each lane. */
 LVN_INLINE vf vselect(vi condition, vf a, vf b)
 {
     return (vf)(((vi)a & condition) | ((vi)b & ~condition));
 }
 
-/* The larger one; b where either is not a number. */
+/* a > b ? a : b; so b where either is NaN. */
 LVN_INLINE vf vmax(vf a, vf b)
 {
 #if defined(__AVX512F__)
     return (vf)_mm512_max_ps((__m512)a, (__m512)b);
-#elif defined(LVN_BY_HALVES)
-    LVN_BY_HALVES(vf, vf, __m256, a, b, _mm256_max_ps(x, y));
+#elif defined(__AVX__)
+    union vhalves x = {a}, y = {b};
+    x.h[0] = _mm256_max_ps(x.h[0], y.h[0]);
+    x.h[1] = _mm256_max_ps(x.h[1], y.h[1]);
+    return x.v;
 #else
-    return vselect(a > b, a, b);
+    for (int i = 0; i < LVN_LANES; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
 #endif
 }
 
+/* a < b ? a : b; so b where either is NaN. */
 LVN_INLINE vf vmin(vf a, vf b)
 {
 #if defined(__AVX512F__)
     return (vf)_mm512_min_ps((__m512)a, (__m512)b);
-#elif defined(LVN_BY_HALVES)
-    LVN_BY_HALVES(vf, vf, __m256, a, b, _mm256_min_ps(x, y));
+#elif defined(__AVX__)
+    union vhalves x = {a}, y = {b};
+    x.h[0] = _mm256_min_ps(x.h[0], y.h[0]);
+    x.h[1] = _mm256_min_ps(x.h[1], y.h[1]);
+    return x.v;
 #else
-    return vselect(a < b, a, b);
+    for (int i = 0; i < LVN_LANES; i++) a[i] = a[i] < b[i] ? a[i] : b[i];
+    return a;
 #endif
 }
+
+/* Square root, correctly rounded. */
+LVN_INLINE vf vsqrt(vf a)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_sqrt_ps((__m512)a);
+#elif defined(__AVX__)
+    union vhalves x = {a};
+    x.h[0] = _mm256_sqrt_ps(x.h[0]);
+    x.h[1] = _mm256_sqrt_ps(x.h[1]);
+    return x.v;
+#else
+    for (int i = 0; i < LVN_LANES; i++) a[i] = sqrtf(a[i]);
+    return a;
+#endif
+}
+
+#if defined(__AVX512DQ__)
+#define LVN_LOW_(v) _mm512_castps512_ps256((__m512)(v))
+#define LVN_HIGH_(v) _mm512_extractf32x8_ps((__m512)(v), 1)
+#elif defined(__AVX__)
+#define LVN_LOW_(x) ((union vhalves){x}).h[0]
+#define LVN_HIGH_(x) ((union vhalves){x}).h[1]
+#endif
+#if defined(__AVX__)
+/* Lanes 0..7 folded with lanes 8..15 by op, then 4 with 4, 2 with 2, 1 with 1. */
+#define LVN_FOLD(v, op)                                                                  \
+    __m256 s_ = _mm256_##op##_ps(LVN_LOW_(v), LVN_HIGH_(v));                             \
+    __m128 q_ = _mm_##op##_ps(_mm256_castps256_ps128(s_), _mm256_extractf128_ps(s_, 1)); \
+    q_ = _mm_##op##_ps(q_, _mm_movehl_ps(q_, q_));                                       \
+    return _mm_cvtss_f32(_mm_##op##_ss(q_, _mm_movehdup_ps(q_)))
+#endif
 
 /* Sum of the lanes in a fixed order: halves are folded onto each other. */
 LVN_INLINE float vsum(vf v)
 {
+#if defined(__AVX__)
+    LVN_FOLD(v, add);
+#else
     float x[LVN_LANES];
     memcpy(x, &v, sizeof x);
     for (int half = LVN_LANES / 2; half >= 1; half /= 2)
         for (int i = 0; i < half; i++) x[i] += x[i + half];
     return x[0];
+#endif
 }
 
+/* The largest lane, folded in the same order. */
 LVN_INLINE float vmax_lane(vf v)
 {
+#if defined(__AVX__)
+    LVN_FOLD(v, max);
+#else
     float x[LVN_LANES];
     memcpy(x, &v, sizeof x);
     for (int half = LVN_LANES / 2; half >= 1; half /= 2)
         for (int i = 0; i < half; i++) x[i] = x[i] > x[i + half] ? x[i] : x[i + half];
     return x[0];
+#endif
 }
 
 #endif

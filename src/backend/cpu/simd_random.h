@@ -1,0 +1,137 @@
+/* simd_random.h - the bits of lvn_dropout_bits(), 64 neighbouring columns at a time.
+ *
+ * One Philox call gives the bits of eight columns, so eight calls with neighbouring counters run side by side. Philox
+ * multiplies 32 bits by 32 bits to 64: lanes are 64 bits wide, and each word of the counter stays in the lower half of
+ * its lane. What is left in the upper half does no harm, since the multiplication does not read it; so the low half of
+ * a product needs no masking and the high half one shift. The keys of the ten rounds are computed once per kernel.
+ *
+ * The result is a bit mask, one bit a column, 1 = kept: cheap to hold, and one instruction away from what each
+ * instruction set wants. Source: Salmon et al., see base/random.h. */
+#ifndef LVN_SIMD_RANDOM_H
+#define LVN_SIMD_RANDOM_H
+
+#include "backend/cpu/simd.h"
+#include "base/random.h"
+
+/* The mask of one tensor at one step: what does not change from row to row. */
+struct vdropout {
+    struct lvn_dropout_key key;
+    uint32_t threshold; /* lvn_dropout_threshold(p), 1..65535 */
+    float scale;        /* of kept values: 1 / (1 - threshold / 65536) */
+    uint32_t round_key[10][2];
+};
+
+LVN_INLINE struct vdropout vdropout_make(uint64_t seed, uint64_t step, uint32_t op, double p)
+{
+    struct vdropout d = {.key = {seed, step, op}, .threshold = lvn_dropout_threshold(p)};
+    d.scale = (float)(1.0 / (1.0 - d.threshold / 65536.0));
+    uint64_t key = seed ^ ((uint64_t)LVN_STREAM_DROPOUT << 56);
+    for (uint32_t r = 0; r < 10; r++) {
+        d.round_key[r][0] = (uint32_t)key + r * 0x9E3779B9u;
+        d.round_key[r][1] = (uint32_t)(key >> 32) + r * 0xBB67AE85u;
+    }
+    return d;
+}
+
+#if defined(__AVX512BW__)
+
+/* Lane 2i holds counter i and lane 2i + 1 counter 4 + i, so that unpacking leaves the columns in order. */
+LVN_INLINE uint64_t vdropout_keep(const struct vdropout *d, uint64_t row, uint32_t column)
+{
+    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
+    __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64(column / 8), _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
+    __m512i c1 = _mm512_set1_epi64((uint32_t)row);
+    __m512i c2 = _mm512_set1_epi64(d->key.op ^ (uint32_t)(row >> 32) * 0x9E3779B9u);
+    __m512i c3 = _mm512_set1_epi64((uint32_t)d->key.step);
+    for (int r = 0; r < 10; r++) {
+        __m512i k0 = _mm512_set1_epi32((int)d->round_key[r][0]), k1 = _mm512_set1_epi32((int)d->round_key[r][1]);
+        __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
+        c0 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(p1, 32), c1, k0, 0x96); /* 0x96: a ^ b ^ c */
+        c2 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(p0, 32), c3, k1, 0x96);
+        c1 = p1;
+        c3 = p0;
+    }
+    __m512i a = _mm512_mask_shuffle_epi32(c0, 0xAAAA, c1, 0xA0); /* lanes: word 0, word 1 */
+    __m512i b = _mm512_mask_shuffle_epi32(c2, 0xAAAA, c3, 0xA0); /* word 2, word 3 */
+    __m512i t = _mm512_set1_epi16((short)d->threshold);
+    uint64_t low = _mm512_cmpge_epu16_mask(_mm512_unpacklo_epi64(a, b), t);
+    uint64_t high = _mm512_cmpge_epu16_mask(_mm512_unpackhi_epi64(a, b), t);
+    return low | high << 32;
+}
+
+/* x where the bit of its lane is set, else 0; bits 16 and up are ignored. */
+LVN_INLINE vf vkeep(vf x, uint64_t bits)
+{
+    return (vf)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)x);
+}
+
+#elif defined(__AVX2__)
+
+/* 32 columns: lanes hold counters 0, 2, 1, 3, so that unpacking leaves the columns in order. */
+LVN_INLINE uint32_t vdropout_keep32(const struct vdropout *d, uint64_t row, uint32_t column)
+{
+    const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
+    __m256i c0 = _mm256_add_epi64(_mm256_set1_epi64x(column / 8), _mm256_setr_epi64x(0, 2, 1, 3));
+    __m256i c1 = _mm256_set1_epi64x((uint32_t)row);
+    __m256i c2 = _mm256_set1_epi64x(d->key.op ^ (uint32_t)(row >> 32) * 0x9E3779B9u);
+    __m256i c3 = _mm256_set1_epi64x((uint32_t)d->key.step);
+    for (int r = 0; r < 10; r++) {
+        __m256i k0 = _mm256_set1_epi32((int)d->round_key[r][0]), k1 = _mm256_set1_epi32((int)d->round_key[r][1]);
+        __m256i p0 = _mm256_mul_epu32(c0, m0), p1 = _mm256_mul_epu32(c2, m1);
+        c0 = _mm256_xor_si256(_mm256_xor_si256(c1, k0), _mm256_srli_epi64(p1, 32));
+        c2 = _mm256_xor_si256(_mm256_xor_si256(c3, k1), _mm256_srli_epi64(p0, 32));
+        c1 = p1;
+        c3 = p0;
+    }
+    __m256i a = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xAA);
+    __m256i b = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xAA);
+    __m256i t = _mm256_set1_epi16((short)d->threshold);
+    __m256i x = _mm256_unpacklo_epi64(a, b), y = _mm256_unpackhi_epi64(a, b); /* counters 0, 1 and 2, 3 */
+    x = _mm256_cmpeq_epi16(_mm256_max_epu16(x, t), x);                        /* x >= t */
+    y = _mm256_cmpeq_epi16(_mm256_max_epu16(y, t), y);
+    __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(x, y), 0xD8);
+    return (uint32_t)_mm256_movemask_epi8(bytes);
+}
+
+LVN_INLINE uint64_t vdropout_keep(const struct vdropout *d, uint64_t row, uint32_t column)
+{
+    return vdropout_keep32(d, row, column) | (uint64_t)vdropout_keep32(d, row, column + 32) << 32;
+}
+
+LVN_INLINE vf vkeep(vf x, uint64_t bits)
+{
+    const vi lane = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+    vi set = (((vi){0} + (int32_t)bits) & lane) == lane;
+    return (vf)((vi)x & set);
+}
+
+#else
+
+LVN_INLINE uint64_t vdropout_keep(const struct vdropout *d, uint64_t row, uint32_t column)
+{
+    uint32_t c2 = d->key.op ^ (uint32_t)(row >> 32) * 0x9E3779B9u;
+    uint64_t key = d->key.seed ^ ((uint64_t)LVN_STREAM_DROPOUT << 56), keep = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        struct lvn_philox r = lvn_philox(key, column / 8 + i, (uint32_t)row, c2, (uint32_t)d->key.step);
+        for (uint32_t j = 0; j < 4; j++) {
+            uint64_t two = (uint64_t)((r.v[j] & 0xffffu) >= d->threshold) | (uint64_t)(r.v[j] >> 16 >= d->threshold)
+                                                                                << 1;
+            keep |= two << (8 * i + 2 * j);
+        }
+    }
+    return keep;
+}
+
+LVN_INLINE vf vkeep(vf x, uint64_t bits)
+{
+    const vi lane = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+    vi set = (((vi){0} + (int32_t)bits) & lane) == lane;
+    return (vf)((vi)x & set);
+}
+
+#endif
+
+/* vdropout_keep(d, row, column): bit i = column + i is kept, i in [0, 64); column is a multiple of 8. Columns beyond
+ * the row's end give bits like any other. */
+
+#endif
