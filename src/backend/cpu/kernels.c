@@ -9,11 +9,11 @@
 #if defined(LVN_X86)
 #define LVN_CPU_KERNEL(name) \
     extern const struct lvn_kernels lvn_cpu_##name##_generic, lvn_cpu_##name##_avx2, lvn_cpu_##name##_avx512;
-#include "generated/cpu_kernels.def"
+#include "cpu_kernels.def"
 #undef LVN_CPU_KERNEL
 #else
 #define LVN_CPU_KERNEL(name) extern const struct lvn_kernels lvn_cpu_##name##_generic;
-#include "generated/cpu_kernels.def"
+#include "cpu_kernels.def"
 #undef LVN_CPU_KERNEL
 #endif
 
@@ -26,7 +26,7 @@ static const struct lvn_kernels *const fast[LVN_ISA_COUNT][LVN_OP_COUNT] = {
 #else
 #define LVN_CPU_KERNEL(name) [LVN_ISA_GENERIC][LVN_OP_##name] = &lvn_cpu_##name##_generic,
 #endif
-#include "generated/cpu_kernels.def"
+#include "cpu_kernels.def"
 #undef LVN_CPU_KERNEL
 };
 
