@@ -6,11 +6,12 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "data/dataset.h"
-#include "data/map.h"
 
 struct text {
-    struct lvn_map map;
+    struct lvn_mapping map;
     const char *path;
     char *what; /* "'path'", for messages */
     int64_t n_chars;
@@ -28,7 +29,8 @@ static enum lvn_status read_text(struct chars *c, struct text *t, const char *pa
     t->path = path;
     t->what = lvn_arena_printf(&c->arena, "'%s'", path);
     if (!t->what) return LVN_MEMORY;
-    LVN_TRY(lvn_map_open(&t->map, path));
+    LVN_TRY(lvn_file_map(&t->map, path));
+    LVN_CHECK(t->map.bytes, FORMAT, "'%s' is empty: there is no text to train on", path);
     return lvn_vocab_add(v, t->what, t->map.data, t->map.bytes, &t->n_chars);
 }
 
@@ -39,8 +41,8 @@ static enum lvn_status encode(struct text *t, const struct lvn_vocab *v)
     if (!t->ids) return LVN_MEMORY;
     const uint8_t *begin = t->map.data, *p = begin, *end = p + t->map.bytes;
     for (int64_t i = 0; i < t->n_chars; i++) {
-        uint32_t point = 0;
-        int length = lvn_utf8_next(p, end, &point); /* was checked when the text was read */
+        int length;
+        uint32_t point = (uint32_t)lvn_utf8_decode(p, end - p, &length); /* checked when the text was read */
         int32_t id = lvn_vocab_id(v, point);
         if (id < 0) return lvn_vocab_refuse(v, t->what, point, p - begin);
         if (t->width == 2)
@@ -49,7 +51,7 @@ static enum lvn_status encode(struct text *t, const struct lvn_vocab *v)
             ((uint32_t *)t->ids)[i] = (uint32_t)id;
         p += length;
     }
-    lvn_map_close(&t->map);
+    lvn_file_unmap(&t->map);
     return LVN_OK;
 }
 
@@ -101,7 +103,7 @@ static void close_chars(struct lvn_dataset *d)
     struct chars *c = d->own;
     if (!c) return;
     for (int i = 0; i < LVN_PART_COUNT; i++) {
-        lvn_map_close(&c->text[i].map);
+        lvn_file_unmap(&c->text[i].map);
         free(c->text[i].ids);
     }
     lvn_arena_release(&c->arena);

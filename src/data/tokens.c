@@ -7,15 +7,12 @@
  *
  * Files are mapped and never copied. Where the model's vocabulary is known, files of ordinary size are scanned for ids
  * beyond it at once; huge ones only as their windows are read. Big-endian machines are not served. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/arena.h"
+#include "base/files.h"
 #include "data/dataset.h"
-#include "data/map.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "token files are mapped as they are: little-endian machines only"
@@ -25,7 +22,7 @@ enum { SCAN_BYTES = 256 << 20, SIDECAR_BYTES = 16 << 20 };
 
 struct tokens {
     struct lvn_arena arena;
-    struct lvn_map map[LVN_PART_COUNT];
+    struct lvn_mapping map[LVN_PART_COUNT];
 };
 
 struct sidecar {
@@ -66,16 +63,13 @@ static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const 
 static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
 {
     *s = (struct sidecar){.width = 2};
-    struct stat info;
-    if (stat(path, &info) && errno == ENOENT) return LVN_OK;
-    struct lvn_map map;
-    LVN_TRY(lvn_map_open(&map, path));
-    json_error_t error = {0};
-    json_t *root = NULL;
-    if (map.bytes <= SIDECAR_BYTES) root = json_loadb(map.data, (size_t)map.bytes, JSON_REJECT_DUPLICATES, &error);
-    bool fits = map.bytes <= SIDECAR_BYTES;
-    lvn_map_close(&map);
-    LVN_CHECK(fits, FORMAT, "'%s' is too large to describe a token file", path);
+    if (!lvn_path_exists(path)) return LVN_OK;
+    char *text;
+    int64_t bytes;
+    LVN_TRY(lvn_file_read(path, SIDECAR_BYTES, &text, &bytes));
+    json_error_t error;
+    json_t *root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    free(text);
     LVN_CHECK(root, FORMAT, "'%s' is not JSON: %s in line %d", path, error.text, error.line);
     enum lvn_status status = parse_sidecar(s, path, root);
     json_decref(root);
@@ -87,7 +81,8 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_part_id id, con
     struct tokens *t = d->own;
     char *json = lvn_arena_printf(&t->arena, "%s.json", path);
     if (!json) return LVN_MEMORY;
-    LVN_TRY(lvn_map_open(&t->map[id], path));
+    LVN_TRY(lvn_file_map(&t->map[id], path));
+    LVN_CHECK(t->map[id].bytes, FORMAT, "'%s' is empty: there are no tokens in it", path);
     struct sidecar s;
     enum lvn_status status = read_sidecar(&s, json);
     if (!d->vocabulary)
@@ -128,14 +123,12 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
     struct tokens *t = d->own = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     lvn_arena_init(&t->arena);
-    struct stat info;
-    bool folder = stat(o->path, &info) == 0 && S_ISDIR(info.st_mode);
     const char *train = o->path, *val = o->val_path && *o->val_path ? o->val_path : NULL;
-    if (folder) {
-        train = lvn_arena_printf(&t->arena, "%s/train.bin", o->path);
-        char *beside = lvn_arena_printf(&t->arena, "%s/val.bin", o->path);
+    if (lvn_path_is_dir(o->path)) {
+        train = lvn_path_join(&t->arena, o->path, "train.bin");
+        char *beside = lvn_path_join(&t->arena, o->path, "val.bin");
         if (!train || !beside) return LVN_MEMORY;
-        if (!val && stat(beside, &info) == 0) val = beside;
+        if (!val && lvn_path_exists(beside)) val = beside;
     }
     LVN_TRY(open_part(d, LVN_PART_TRAIN, train));
     if (val) LVN_TRY(open_part(d, LVN_PART_VAL, val));
@@ -146,7 +139,7 @@ static void close_tokens(struct lvn_dataset *d)
 {
     struct tokens *t = d->own;
     if (!t) return;
-    for (int i = 0; i < LVN_PART_COUNT; i++) lvn_map_close(&t->map[i]);
+    for (int i = 0; i < LVN_PART_COUNT; i++) lvn_file_unmap(&t->map[i]);
     lvn_arena_release(&t->arena);
     free(t);
 }

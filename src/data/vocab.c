@@ -1,4 +1,4 @@
-/* vocab.c - UTF-8 and the character vocabulary of vocab.h (The Unicode Standard, chapter 3, table 3-7). */
+/* vocab.c - the character vocabulary of vocab.h, and its JSON form. */
 #include "data/vocab.h"
 
 #include <jansson.h>
@@ -6,38 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-
-int lvn_utf8_next(const uint8_t *p, const uint8_t *end, uint32_t *point)
-{
-    uint32_t lead = *p;
-    if (lead < 0x80) {
-        *point = lead;
-        return 1;
-    }
-    int n = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (lead < 0xc2 || lead > 0xf4 || end - p < n) return 0;
-    uint32_t c = lead & (0x7fu >> n);
-    for (int i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    bool overlong = c < (n == 4 ? 0x10000u : n == 3 ? 0x800u : 0x80u), surrogate = c >= 0xd800 && c < 0xe000;
-    if (overlong || surrogate || c >= LVN_CODE_POINTS) return 0;
-    *point = c;
-    return n;
-}
-
-int lvn_utf8_put(uint32_t c, char out[4])
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    int n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (int i = n - 1; i > 0; i--, c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)((0xf00u >> n & 0xff) | c);
-    return n;
-}
+#include "base/text.h"
 
 struct lvn_vocab *lvn_vocab_new(void)
 {
@@ -66,13 +35,12 @@ enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *what, const void 
     const uint8_t *begin = text, *p = begin, *end = begin + bytes;
     int64_t n = 0;
     while (p < end) {
-        uint32_t c;
-        int length = lvn_utf8_next(p, end, &c);
-        LVN_CHECK(
-            length, FORMAT,
-            "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; convert the file to "
-            "UTF-8 first",
-            what, *p, (long long)(p - begin));
+        int length;
+        int32_t c = lvn_utf8_decode(p, end - p, &length);
+        LVN_CHECK(c >= 0, FORMAT,
+                  "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; convert the file "
+                  "to UTF-8 first",
+                  what, *p, (long long)(p - begin));
         LVN_CHECK(c, FORMAT, "%s is a binary file, not text: it has a zero byte at offset %lld", what,
                   (long long)(p - begin));
         v->bits[c >> 6] |= (uint64_t)1 << (c & 63);
@@ -105,7 +73,7 @@ enum lvn_status lvn_vocab_seal(struct lvn_vocab *v)
 enum lvn_status lvn_vocab_refuse(const struct lvn_vocab *v, const char *what, uint32_t point, int64_t offset)
 {
     char text[5] = "";
-    text[lvn_utf8_put(point, text)] = '\0';
+    text[lvn_utf8_encode((int32_t)point, text)] = '\0';
     bool shows = point >= 0x20 && point != 0x7f;
     LVN_FAIL(ARG,
              "%s has the character %s%s%sU+%04X%s at byte %lld, which the model's vocabulary of %lld characters lacks",
@@ -119,12 +87,12 @@ enum lvn_status lvn_vocab_encode(const struct lvn_vocab *v, const char *what, co
     const uint8_t *begin = text, *p = begin, *end = begin + bytes;
     int64_t n = 0;
     while (p < end) {
-        uint32_t c;
-        int length = lvn_utf8_next(p, end, &c);
-        LVN_CHECK(length, ARG, "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character", what,
+        int length;
+        int32_t c = lvn_utf8_decode(p, end - p, &length);
+        LVN_CHECK(c >= 0, ARG, "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character", what,
                   *p, (long long)(p - begin));
-        ids[n] = lvn_vocab_id(v, c);
-        if (ids[n] < 0) return lvn_vocab_refuse(v, what, c, p - begin);
+        ids[n] = lvn_vocab_id(v, (uint32_t)c);
+        if (ids[n] < 0) return lvn_vocab_refuse(v, what, (uint32_t)c, p - begin);
         p += length;
         n++;
     }
@@ -134,7 +102,7 @@ enum lvn_status lvn_vocab_encode(const struct lvn_vocab *v, const char *what, co
 
 int lvn_vocab_decode(const struct lvn_vocab *v, int64_t id, char out[5])
 {
-    int n = lvn_utf8_put(id >= 0 && id < v->n ? v->points[id] : 0xfffd, out);
+    int n = lvn_utf8_encode(id >= 0 && id < v->n ? (int32_t)v->points[id] : 0xfffd, out);
     out[n] = '\0';
     return n;
 }
@@ -144,7 +112,7 @@ enum lvn_status lvn_vocab_to_json(const struct lvn_vocab *v, char **json)
     char *text = lvn_malloc((size_t)v->n * 4 + 1);
     if (!text) return LVN_MEMORY;
     size_t bytes = 0;
-    for (int64_t i = 0; i < v->n; i++) bytes += (size_t)lvn_utf8_put(v->points[i], text + bytes);
+    for (int64_t i = 0; i < v->n; i++) bytes += (size_t)lvn_utf8_encode((int32_t)v->points[i], text + bytes);
     json_t *root =
         json_pack("{s:s, s:I, s:s%}", "kind", "chars", "vocab_size", (json_int_t)v->n, "vocabulary", text, bytes);
     *json = root ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -166,10 +134,8 @@ enum lvn_status lvn_vocab_from_text(struct lvn_vocab **out, const char *what, co
         const uint8_t *p = (const uint8_t *)text, *end = p + bytes;
         int64_t i = 0;
         bool same = n_chars == v->n && n_chars > 0;
-        for (uint32_t c; same && p < end; i++) {
-            p += lvn_utf8_next(p, end, &c);
-            same = v->points[i] == c;
-        }
+        for (int length; same && p < end; i++, p += length)
+            same = v->points[i] == (uint32_t)lvn_utf8_decode(p, end - p, &length);
         if (!same)
             status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT,
                                  "the vocabulary of %s must be distinct characters sorted by code point", what);

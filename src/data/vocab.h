@@ -56,10 +56,4 @@ enum lvn_status lvn_vocab_from_json(struct lvn_vocab **out, const char *what, co
 enum lvn_status lvn_vocab_from_text(struct lvn_vocab **out, const char *what, const char *text,
                                     int64_t bytes) LVN_CHECKED;
 
-/* The next code point at p (p < end); returns its bytes, or 0 where they are not UTF-8 (overlong forms, surrogates and
- * values past U+10FFFF included). */
-int lvn_utf8_next(const uint8_t *p, const uint8_t *end, uint32_t *point);
-/* The reverse of lvn_utf8_next(); returns the bytes written, without a zero. */
-int lvn_utf8_put(uint32_t point, char out[4]);
-
 #endif
