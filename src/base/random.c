@@ -6,9 +6,9 @@
 void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i += 4) {
-        struct lvn_philox r = lvn_philox(seed ^ ((uint64_t)LVN_STREAM_INIT << 56), (uint32_t)(i / 4),
-                                         (uint32_t)((uint64_t)(i / 4) >> 32), (uint32_t)name_hash,
-                                         (uint32_t)(name_hash >> 32));
+        struct lvn_philox r =
+            lvn_philox(seed ^ ((uint64_t)LVN_STREAM_INIT << 56), (uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32),
+                       (uint32_t)name_hash, (uint32_t)(name_hash >> 32));
         for (int j = 0; j < 4 && i + j < n; j++) {
             double u = (r.v[j & ~1] + 0.5) * 0x1p-32, angle = 6.283185307179586 * (r.v[j | 1] * 0x1p-32);
             out[i + j] = (float)(std * (sqrt(-2.0 * log(u)) * (j & 1 ? sin(angle) : cos(angle))));

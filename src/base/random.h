@@ -67,8 +67,8 @@ static inline uint32_t lvn_dropout_threshold(double p)
 {
     return (uint32_t)(p * 65536.0 + 0.5);
 }
-/* The 16 bits of element (row, column). Counter words: column/8, row, row's high half folded with the operation, and the
- * step; the key is seed. Vector kernels compute the same numbers eight columns at a time. */
+/* The 16 bits of element (row, column). Counter words: column/8, row, row's high half folded with the operation, and
+ * the step; the key is seed. Vector kernels compute the same numbers eight columns at a time. */
 static inline uint32_t lvn_dropout_bits(const struct lvn_dropout_key *k, uint64_t row, uint32_t column)
 {
     struct lvn_philox r = lvn_philox(k->seed ^ ((uint64_t)LVN_STREAM_DROPOUT << 56), column / 8, (uint32_t)row,

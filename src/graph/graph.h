@@ -35,9 +35,9 @@ struct lvn_param {
     enum lvn_param_kind kind;
     struct lvn_init init;
     bool trainable;
-    bool decay;      /* by the optimizer's rule; set by lvn_params_layout() */
+    bool decay; /* by the optimizer's rule; set by lvn_params_layout() */
     double lr_scale;
-    int64_t offset;  /* in elements, in the flat buffers of values, gradients and optimizer state */
+    int64_t offset; /* in elements, in the flat buffers of values, gradients and optimizer state */
     int64_t count;
 };
 
@@ -81,11 +81,11 @@ struct lvn_tensor {
     enum lvn_tensor_kind kind;
     struct lvn_desc desc;
     const char *name;
-    struct lvn_node *node;      /* OUTPUT: who makes it */
-    int output;                 /* OUTPUT: which of its outputs (saved values too) */
-    struct lvn_tensor *base;    /* VIEW: whose memory; desc.offset and strides count from the base's first element */
-    struct lvn_param *param;    /* PARAM */
-    int input;                  /* INPUT: which of the graph's inputs */
+    struct lvn_node *node;   /* OUTPUT: who makes it */
+    int output;              /* OUTPUT: which of its outputs (saved values too) */
+    struct lvn_tensor *base; /* VIEW: whose memory; desc.offset and strides count from the base's first element */
+    struct lvn_param *param; /* PARAM */
+    int input;               /* INPUT: which of the graph's inputs */
 };
 
 struct lvn_node {
@@ -95,7 +95,7 @@ struct lvn_node {
     struct lvn_tensor *out[LVN_MAX_OUT];
     const char *name; /* scoped, "h.0.attn.c_attn:linear" */
     uint32_t hash;
-    int kept;         /* kv_cache: which kept state; -1 for other operations */
+    int kept; /* kv_cache: which kept state; -1 for other operations */
 };
 
 struct lvn_kept {
@@ -106,8 +106,8 @@ struct lvn_kept {
 struct lvn_graph {
     struct lvn_arena arena;
     struct lvn_params *params;
-    enum lvn_dtype real;      /* fp32; fp64 for reference runs */
-    int64_t cache_length;     /* > 0: a decoding graph, whose kv_cache() keeps so many positions; 0: kv_cache(x) is x */
+    enum lvn_dtype real;  /* fp32; fp64 for reference runs */
+    int64_t cache_length; /* > 0: a decoding graph, whose kv_cache() keeps so many positions; 0: kv_cache(x) is x */
     struct lvn_tensor **tensors;
     int n_tensors, tensors_capacity;
     struct lvn_node **nodes;
@@ -117,7 +117,7 @@ struct lvn_graph {
     struct lvn_kept *kept;
     int n_kept, kept_capacity;
     char scope[128];
-    enum lvn_status status;   /* of the first failed call; its record is kept in `error` */
+    enum lvn_status status; /* of the first failed call; its record is kept in `error` */
     const char *error;
 };
 

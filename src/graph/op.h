@@ -62,7 +62,7 @@ struct lvn_call {
     bool add[LVN_MAX_IN];             /* backward: din[i] += instead of = */
     void *scratch;                    /* as many bytes as the kernel's scratch() asked for, 64-byte aligned */
     struct lvn_step *step;
-    uint32_t op_hash;                 /* hash of the node's scoped name, for random numbers */
+    uint32_t op_hash; /* hash of the node's scoped name, for random numbers */
 };
 
 /* Called by all threads of the team with the same call; see base/threads.h for how work is shared. */
@@ -91,9 +91,9 @@ struct lvn_op {
     const char *name;
     int n_in, n_in_min; /* inputs from n_in_min on may be absent */
     int n_out, n_saved;
-    uint32_t reads;     /* what backward reads, besides gradients */
-    uint32_t restores;  /* what restore reads; 0: the op cannot be restored more cheaply than by forward */
-    unsigned in_place;  /* forward: bit i: out[0] may lie where in[i] lay; backward: din[i] where dout[0] lay */
+    uint32_t reads;           /* what backward reads, besides gradients */
+    uint32_t restores;        /* what restore reads; 0: the op cannot be restored more cheaply than by forward */
+    unsigned in_place;        /* forward: bit i: out[0] may lie where in[i] lay; backward: din[i] where dout[0] lay */
     bool gradient_in_forward; /* backward gives the outputs as well (a loss): forward is dropped when training */
     bool (*same_gradient)(const union lvn_attr *attr); /* inputs 0 and 1 have one gradient, written once, to din[0] */
     bool passes_gradient; /* add: the gradient of inputs 0 and 1 is dout[0] itself, nothing is run */
@@ -106,12 +106,11 @@ struct lvn_op {
  * What runs after backward (optimizers) says LVN_NOT_DIFFERENTIABLE. */
 #define LVN_NOT_DIFFERENTIABLE ((lvn_kernel *)0)
 #define LVN_OPERATION(id, shape_rule, forward_kernel, backward_kernel, ...)                                            \
-    const struct lvn_op LVN_REAL_NAME(lvn_op_##id) = {                                                                 \
-        .name = #id,                                                                                                   \
-        .shape = (shape_rule),                                                                                         \
-        .spec.forward = (forward_kernel),                                                                              \
-        .spec.backward = (backward_kernel),                                                                            \
-        __VA_ARGS__}
+    const struct lvn_op LVN_REAL_NAME(lvn_op_##id) = {.name = #id,                                                     \
+                                                      .shape = (shape_rule),                                           \
+                                                      .spec.forward = (forward_kernel),                                \
+                                                      .spec.backward = (backward_kernel),                              \
+                                                      __VA_ARGS__}
 
 /* The operation compiled for fp32 or fp64; same name, shapes and rules. */
 const struct lvn_op *lvn_op(enum lvn_op_id id, enum lvn_dtype real);

@@ -10,16 +10,17 @@
 struct lvn_step {
     /* written by the host before the step */
     uint64_t seed;
-    int64_t step;        /* optimizer steps done before this one: 0, 1, ... */
-    double lr;           /* learning rate of this step */
-    double grad_scale;   /* 1 / number of valid labels of the whole global batch: what the loss kernels seed with */
-    int64_t first_row;   /* position in the global batch of this micro-batch's first sample */
-    int64_t position;    /* decoding: how many tokens the key/value cache holds already */
-    int32_t add_grads;   /* 0: parameter gradients overwrite (first micro-batch); 1: they add */
-    int32_t training;    /* 0: dropout passes through */
+    int64_t step;      /* optimizer steps done before this one: 0, 1, ... */
+    double lr;         /* learning rate of this step */
+    double grad_scale; /* 1 / number of valid labels of the whole global batch: what the loss kernels seed with */
+    int64_t first_row; /* position in the global batch of this micro-batch's first sample */
+    int64_t position;  /* decoding: how many tokens the key/value cache holds already */
+    int32_t add_grads; /* 0: parameter gradients overwrite (first micro-batch); 1: they add */
+    int32_t training;  /* 0: dropout passes through */
     /* written by the update instructions */
-    double grad_norm;    /* global 2-norm of the gradient before clipping */
-    double clip_scale;   /* what the optimizer multiplies the gradient with; 0 and no update when the norm is not finite */
+    double grad_norm; /* global 2-norm of the gradient before clipping */
+    double
+        clip_scale; /* what the optimizer multiplies the gradient with; 0 and no update when the norm is not finite */
 };
 
 #endif

@@ -12,25 +12,25 @@
 #include "graph/graph.h"
 
 enum lvn_buffer {
-    LVN_BUFFER_ARENA, /* lives within one run of the program; placed by the place pass */
-    LVN_BUFFER_PARAM, /* flat values of the parameters */
-    LVN_BUFFER_GRAD,  /* flat gradients of the trainable parameters */
+    LVN_BUFFER_ARENA,  /* lives within one run of the program; placed by the place pass */
+    LVN_BUFFER_PARAM,  /* flat values of the parameters */
+    LVN_BUFFER_GRAD,   /* flat gradients of the trainable parameters */
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* second moment */
-    LVN_BUFFER_INPUT, /* bound by the caller for each micro-batch; slot = number of the input */
-    LVN_BUFFER_KEPT,  /* lives between runs (key/value cache); slot = number of the kept state */
+    LVN_BUFFER_INPUT,  /* bound by the caller for each micro-batch; slot = number of the input */
+    LVN_BUFFER_KEPT,   /* lives between runs (key/value cache); slot = number of the kept state */
     LVN_BUFFER_COUNT
 };
 
 struct lvn_value {
     const char *name;
     enum lvn_buffer buffer;
-    int slot;       /* INPUT, KEPT: which */
+    int slot; /* INPUT, KEPT: which */
     int64_t bytes;
-    int64_t offset; /* bytes from the start of the buffer; ARENA: set by place */
-    int first, last; /* ARENA: instructions between which it must live; set by place */
-    bool keep;      /* the caller reads it after the run: lives to the end */
-    int gradient_of; /* value whose gradient this is; -1 */
+    int64_t offset;          /* bytes from the start of the buffer; ARENA: set by place */
+    int first, last;         /* ARENA: instructions between which it must live; set by place */
+    bool keep;               /* the caller reads it after the run: lives to the end */
+    int gradient_of;         /* value whose gradient this is; -1 */
     struct lvn_param *param; /* PARAM, GRAD: which */
 };
 
@@ -55,10 +55,10 @@ struct lvn_instr {
     const char *name;
     uint32_t hash;
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
-    bool add[LVN_MAX_IN];         /* din[i] is not the first contribution */
+    bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too when step->add_grads */
-    struct lvn_operand scratch;   /* value < 0: none */
-    lvn_kernel *kernel;           /* chosen by place */
+    struct lvn_operand scratch;      /* value < 0: none */
+    lvn_kernel *kernel;              /* chosen by place */
 };
 
 struct lvn_program {
@@ -69,10 +69,10 @@ struct lvn_program {
     int n_values, values_capacity;
     struct lvn_instr *instrs;
     int n_instrs, instrs_capacity;
-    int *value_of_tensor;   /* graph tensor id -> value; -1: not in the program */
+    int *value_of_tensor; /* graph tensor id -> value; -1: not in the program */
     struct lvn_tensor **outputs;
     int n_outputs;
-    bool training;          /* has backward instructions */
+    bool training;                     /* has backward instructions */
     const struct lvn_kernels *kernels; /* [LVN_OP_COUNT], of the backend; set by place */
     int n_threads;
     int64_t arena_bytes;    /* set by place: exact */
@@ -88,8 +88,8 @@ struct lvn_optimizer {
 };
 
 struct lvn_plan_options {
-    bool train;               /* differentiate, and append the optimizer */
-    bool fuse;                /* off only in tests */
+    bool train; /* differentiate, and append the optimizer */
+    bool fuse;  /* off only in tests */
     enum lvn_recompute recompute;
     const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
     const struct lvn_kernels *kernels;     /* of the backend */
@@ -114,8 +114,10 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
 void lvn_program_free(struct lvn_program *p);
 
 /* --- building blocks of passes --- */
-int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer, int64_t bytes); /* -1: memory */
-struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id, enum lvn_phase phase); /* NULL: memory */
+int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer,
+                          int64_t bytes); /* -1: memory */
+struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id,
+                                        enum lvn_phase phase); /* NULL: memory */
 #define LVN_NO_OPERAND ((struct lvn_operand){.value = -1})
 /* Calls visit() for each operand of the instruction: what it reads (written = false) and what it writes. */
 void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),

@@ -1,0 +1,59 @@
+# Makefile - short names for what CMake and the scripts of tools/ do.
+JOBS ?= $(shell nproc)
+SETTINGS ?=
+
+.PHONY: all demo test quick asan bench bench-peers format format-check tidy style docs sizes golden coverage install clean
+
+all: ## build build/levin
+	@command -v cmake >/dev/null && command -v ninja >/dev/null || { echo "cmake or ninja is missing: run tools/setup.sh (without root: tools/setup.sh --prefix DIR)"; exit 1; }
+	@cmake --preset release $(SETTINGS) >build.log 2>&1 || { cat build.log; exit 1; }
+	@rm -f build.log
+	@cmake --build --preset release -j $(JOBS)
+
+demo: ## install what is missing, build, train a small GPT for a minute, sample from it
+	@bash tools/demo
+
+test: all ## everything that is tested
+	@ctest --test-dir build -j $(JOBS) --output-on-failure
+
+quick: all ## the tests that take seconds
+	@ctest --test-dir build -L quick -j $(JOBS) --output-on-failure
+
+asan: ## the quick tests under the address and undefined-behaviour sanitizers
+	@bash tools/check_build asan
+
+bench: all ## speed and memory, as ratios within one run
+	@bash bench/run
+
+bench-peers: all ## the same beside PyTorch, which is installed into a folder of its own
+	@bash bench/peers
+
+format: ## lay out every C file
+	@bash tools/format
+
+format-check:
+	@bash tools/format --check
+
+tidy: all ## clang-tidy over all sources
+	@bash tools/tidy
+
+style: ## the habits that a script can check
+	@tools/check_style
+
+docs: all ## write the pages that come from tables
+	@bash tools/make_docs
+
+sizes: ## lines by room, the longest files and functions
+	@tools/check_style --sizes
+
+golden: ## make the reference files again, with PyTorch
+	@bash tools/golden
+
+coverage: ## which lines the quick tests run
+	@bash tools/coverage
+
+install: all ## into PREFIX, /usr/local unless said otherwise
+	@cmake --install build --prefix $(or $(PREFIX),/usr/local)
+
+clean:
+	rm -rf build build-*
