@@ -26,8 +26,8 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
     char names[256] = "";
     for (int i = 0; kinds[i]; i++) {
         if (name && strcmp(kinds[i]->name, name) == 0) return kinds[i];
-        if (strlen(names) + strlen(kinds[i]->name) + 3 < sizeof names)
-            strcat(strcat(names, i ? ", " : ""), kinds[i]->name);
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", kinds[i]->name);
     }
     lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
     return NULL;

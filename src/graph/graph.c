@@ -114,8 +114,9 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
     struct lvn_param *q = lvn_params_find(p, name);
     if (q) {
         char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
-        LVN_CHECK(lvn_desc_same_shape(&q->desc, desc), SHAPE, "parameter '%s' has shape %s, and is declared again as %s",
-                  name, lvn_shape_text(&q->desc, have), lvn_shape_text(desc, want));
+        LVN_CHECK(lvn_desc_same_shape(&q->desc, desc), SHAPE,
+                  "parameter '%s' has shape %s, and is declared again as %s", name, lvn_shape_text(&q->desc, have),
+                  lvn_shape_text(desc, want));
         *out = q;
         return LVN_OK;
     }

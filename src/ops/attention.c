@@ -1,8 +1,8 @@
 /* attention.c - scaled dot-product attention: out = dropout(softmax(scale q k^T + mask)) v, for every head.
  *
  * Inputs: q (B,Tq,Hq,D), k and v (B,Tk,Hkv,D), all with strides of their own, so that the three parts of one (B,T,3C)
- * tensor need no copies; Hq is a multiple of Hkv, and neighbouring query heads share a key head. lengths (B), int32, may
- * be absent: keys from lengths[b] on are padding. Output: (B,Tq,Hq*D). Saved: the logsumexp of every row of scores,
+ * tensor need no copies; Hq is a multiple of Hkv, and neighbouring query heads share a key head. lengths (B), int32,
+ * may be absent: keys from lengths[b] on are padding. Output: (B,Tq,Hq*D). Saved: the logsumexp of every row of scores,
  * (B,Hq,Tq), from which backward computes the probabilities again.
  *
  * A query that sees no key gives zeros and logsumexp 0. Left out: a bias or any mask that is not a leading part of the

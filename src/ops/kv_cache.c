@@ -14,9 +14,10 @@ static enum lvn_status shape(struct lvn_shapes *s)
     const struct lvn_desc *x = &s->in[0];
     const int64_t length = s->attr->kv_cache.length;
     char text[LVN_SHAPE_TEXT];
-    LVN_CHECK(x->rank == 4 && (x->stride[3] == 1 || x->dim[3] == 1), SHAPE,
-              "kv_cache: input has shape %s, wanted (batch, time, heads, head size) with a head's channels side by side",
-              lvn_shape_text(x, text));
+    LVN_CHECK(
+        x->rank == 4 && (x->stride[3] == 1 || x->dim[3] == 1), SHAPE,
+        "kv_cache: input has shape %s, wanted (batch, time, heads, head size) with a head's channels side by side",
+        lvn_shape_text(x, text));
     LVN_CHECK(x->dtype == s->real, UNSUPPORTED, "kv_cache: input is %s, wanted %s", lvn_dtype_name(x->dtype),
               lvn_dtype_name(s->real));
     LVN_CHECK(x->dim[1] <= length, SHAPE, "kv_cache: %lld new positions do not fit into a cache of %lld",

@@ -19,8 +19,8 @@ int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buff
     struct lvn_value *values = grown(p->values, p->n_values, &p->values_capacity, sizeof *values);
     if (!values) return -1;
     p->values = values;
-    values[p->n_values] = (struct lvn_value){
-        .name = name, .buffer = buffer, .bytes = bytes, .first = -1, .last = -1, .gradient_of = -1};
+    values[p->n_values] =
+        (struct lvn_value){.name = name, .buffer = buffer, .bytes = bytes, .first = -1, .last = -1, .gradient_of = -1};
     return p->n_values++;
 }
 
@@ -57,9 +57,9 @@ static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
     if (t->kind == LVN_TENSOR_VIEW) t = t->base;
     int v = p->value_of_tensor[t->id];
     if (v >= 0) return v;
-    static const enum lvn_buffer buffer[] = {
-        [LVN_TENSOR_INPUT] = LVN_BUFFER_INPUT, [LVN_TENSOR_PARAM] = LVN_BUFFER_PARAM,
-        [LVN_TENSOR_OUTPUT] = LVN_BUFFER_ARENA};
+    static const enum lvn_buffer buffer[] = {[LVN_TENSOR_INPUT] = LVN_BUFFER_INPUT,
+                                             [LVN_TENSOR_PARAM] = LVN_BUFFER_PARAM,
+                                             [LVN_TENSOR_OUTPUT] = LVN_BUFFER_ARENA};
     int64_t bytes = lvn_desc_count(&t->desc) * lvn_dtype_bytes(t->desc.dtype);
     enum lvn_buffer where = buffer[t->kind];
     int kept = t->kind == LVN_TENSOR_OUTPUT ? t->node->kept : -1;

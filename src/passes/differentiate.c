@@ -151,8 +151,8 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
     int v = x->value;
     if (v < 0 || !t->wanted[v]) return LVN_OK;
     LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be an input of add", p->values[v].name);
-    LVN_CHECK(lvn_desc_count(&x->desc) == elements(p, v, p->real), UNSUPPORTED, "'%s': a view cannot be an input of add",
-              p->values[v].name);
+    LVN_CHECK(lvn_desc_count(&x->desc) == elements(p, v, p->real), UNSUPPORTED,
+              "'%s': a view cannot be an input of add", p->values[v].name);
     struct gradient *have = &t->of[v];
     if (have->value < 0) {
         bool add;

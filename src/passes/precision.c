@@ -12,8 +12,8 @@ enum lvn_status lvn_pass_precision(struct lvn_program *p)
         for (int k = 0; k < i->op->n_in; k++) {
             enum lvn_dtype t = i->in[k].desc.dtype;
             bool real = t == LVN_F32 || t == LVN_F64 || t == LVN_BF16 || t == LVN_F16;
-            LVN_CHECK(i->in[k].value < 0 || !real || t == p->real, UNSUPPORTED,
-                      "%s: input %d is %s in a program of %s", i->name, k, lvn_dtype_name(t), lvn_dtype_name(p->real));
+            LVN_CHECK(i->in[k].value < 0 || !real || t == p->real, UNSUPPORTED, "%s: input %d is %s in a program of %s",
+                      i->name, k, lvn_dtype_name(t), lvn_dtype_name(p->real));
         }
     }
     return LVN_OK;

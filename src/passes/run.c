@@ -1,8 +1,8 @@
 /* run.c - all passes in their order, and walking the finished list.
  *
- * The team of threads starts once per run. Every thread walks the same list, calls the same kernels with its own number,
- * and meets the others at a barrier after each. Pointers are resolved from (buffer, offset) at each call: a few additions
- * per operand, and the same program serves every micro-batch and gradient slot. */
+ * The team of threads starts once per run. Every thread walks the same list, calls the same kernels with its own
+ * number, and meets the others at a barrier after each. Pointers are resolved from (buffer, offset) at each call: a few
+ * additions per operand, and the same program serves every micro-batch and gradient slot. */
 #include <string.h>
 
 #include "base/threads.h"
@@ -87,7 +87,8 @@ static char *resolve(const struct place *at, const struct lvn_operand *o)
     int64_t offset = v->offset + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
     switch (v->buffer) {
     case LVN_BUFFER_INPUT:
-        return (char *)b->inputs[v->slot] + at->micro_batch * v->bytes + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
+        return (char *)b->inputs[v->slot] + at->micro_batch * v->bytes +
+               o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
     case LVN_BUFFER_KEPT:
         return (char *)b->kept[v->slot] + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
     case LVN_BUFFER_GRAD:

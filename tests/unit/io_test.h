@@ -1,6 +1,6 @@
 /* io_test.h - what the tests of files share: a fresh directory, and checks of error sentences. */
-#ifndef IO_TEST_H
-#define IO_TEST_H
+#ifndef LVN_IO_TEST_H
+#define LVN_IO_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,19 +16,19 @@
 #include "base/files.h"
 #include "base/status.h"
 
-#define ASSERT_OK(call)                                                            \
-    do {                                                                           \
-        enum lvn_status assert_status_ = (call);                                   \
-        if (assert_status_ != LVN_OK) fail_msg("%s: %s", #call, lvn_error_text()); \
+#define ASSERT_OK(call)                                                                                                \
+    do {                                                                                                               \
+        enum lvn_status assert_status_ = (call);                                                                       \
+        if (assert_status_ != LVN_OK) fail_msg("%s: %s", #call, lvn_error_text());                                     \
     } while (0)
 /* The call fails with this status and a sentence that holds `words`. */
-#define ASSERT_FAILS(expected, words, call)                                                               \
-    do {                                                                                                  \
-        lvn_error_clear();                                                                                \
-        enum lvn_status assert_status_ = (call);                                                          \
-        if (assert_status_ != LVN_##expected || !strstr(lvn_error_text(), words))                         \
-            fail_msg("%s: status %s, sentence '%s', wanted '%s'", #call, lvn_status_text(assert_status_), \
-                     lvn_error_text(), words);                                                            \
+#define ASSERT_FAILS(expected, words, call)                                                                            \
+    do {                                                                                                               \
+        lvn_error_clear();                                                                                             \
+        enum lvn_status assert_status_ = (call);                                                                       \
+        if (assert_status_ != LVN_##expected || !strstr(lvn_error_text(), words))                                      \
+            fail_msg("%s: status %s, sentence '%s', wanted '%s'", #call, lvn_status_text(assert_status_),              \
+                     lvn_error_text(), words);                                                                         \
     } while (0)
 
 static char test_dir[256];

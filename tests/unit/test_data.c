@@ -57,12 +57,12 @@ static struct lvn_dataset *open_data(struct lvn_data_options o)
     return d;
 }
 
-#define assert_refused(wanted, text, ...)                                                            \
-    do {                                                                                             \
-        struct lvn_dataset *d_ = NULL;                                                               \
-        assert_int_equal(lvn_dataset_open(&d_, &(struct lvn_data_options){__VA_ARGS__}), wanted);    \
-        assert_null(d_);                                                                             \
-        if (!strstr(lvn_error_text(), text)) fail_msg("'%s' is not in: %s", text, lvn_error_text()); \
+#define assert_refused(wanted, text, ...)                                                                              \
+    do {                                                                                                               \
+        struct lvn_dataset *d_ = NULL;                                                                                 \
+        assert_int_equal(lvn_dataset_open(&d_, &(struct lvn_data_options){__VA_ARGS__}), wanted);                      \
+        assert_null(d_);                                                                                               \
+        if (!strstr(lvn_error_text(), text)) fail_msg("'%s' is not in: %s", text, lvn_error_text());                   \
     } while (0)
 
 /* --- characters ------------------------------------------------------------------------------------------------ */
