@@ -1,6 +1,7 @@
 /* dataset.c - the table of kinds, and what all of them share: opening, windows of a stream, the fingerprint. */
 #include "data/dataset.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* real.h - the number type of the plain kernels.
  *
  * Every src/ops/NAME.c is compiled twice: real is float, and, with LVN_REAL_DOUBLE, double. The double instance is what
- * finite differences and the references from other frameworks are compared with. Both take their sums in double, so that
- * the specification errs by little more than the rounding of its results. */
+ * finite differences and the references from other frameworks are compared with. Both take their sums in double, so
+ * that the specification errs by little more than the rounding of its results. */
 #ifndef LVN_REAL_H
 #define LVN_REAL_H
 

@@ -117,14 +117,22 @@ static enum lvn_status parse_bool(const struct lvn_option *o, const char *text, 
 static const struct {
     const char *key, *word, *means;
 } aliases[] = {
-    {"trainer.precision", "32", "32-true"},     {"trainer.precision", "fp32", "32-true"},
-    {"trainer.precision", "float32", "32-true"}, {"trainer.precision", "none", "32-true"},
-    {"trainer.precision", "bf16", "bf16-mixed"}, {"trainer.precision", "16", "16-mixed"},
-    {"trainer.precision", "fp16", "16-mixed"},   {"trainer.precision", "64", "64-true"},
-    {"schedule.kind", "none", "constant"},       {"schedule.kind", "off", "constant"},
-    {"trainer.strategy", "none", "auto"},        {"trainer.strategy", "off", "auto"},
-    {"trainer.accelerator", "none", "auto"},     {"data.sampling", "none", "sequential"},
-    {"data.kind", "text", "chars"},              {"trainer.precision", "auto", "32-true"},
+    {"trainer.precision", "32", "32-true"},
+    {"trainer.precision", "fp32", "32-true"},
+    {"trainer.precision", "float32", "32-true"},
+    {"trainer.precision", "none", "32-true"},
+    {"trainer.precision", "bf16", "bf16-mixed"},
+    {"trainer.precision", "16", "16-mixed"},
+    {"trainer.precision", "fp16", "16-mixed"},
+    {"trainer.precision", "64", "64-true"},
+    {"schedule.kind", "none", "constant"},
+    {"schedule.kind", "off", "constant"},
+    {"trainer.strategy", "none", "auto"},
+    {"trainer.strategy", "off", "auto"},
+    {"trainer.accelerator", "none", "auto"},
+    {"data.sampling", "none", "sequential"},
+    {"data.kind", "text", "chars"},
+    {"trainer.precision", "auto", "32-true"},
 };
 
 static enum lvn_status parse_choice(const struct lvn_option *o, const char *text, void *out)
@@ -140,7 +148,10 @@ static enum lvn_status parse_choice(const struct lvn_option *o, const char *text
             return LVN_OK;
         }
         size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : o->choices[i + 1] ? ", " : " or ",
+        snprintf(list + used, sizeof list - used, "%s%s",
+                 i == 0              ? ""
+                 : o->choices[i + 1] ? ", "
+                                     : " or ",
                  o->choices[i]);
     }
     LVN_FAIL(ARG, "%s must be %s, got '%.60s'", o->key, list, text);
@@ -193,8 +204,8 @@ static enum lvn_status parse_time(const struct lvn_option *o, const char *text, 
         *out = 0;
         return LVN_OK;
     }
-    LVN_CHECK(*text && seconds(text, out), ARG, "%s wants a time like 90s, 10m, 2h or 00:12:00:00, got '%.60s'",
-              o->key, text);
+    LVN_CHECK(*text && seconds(text, out), ARG, "%s wants a time like 90s, 10m, 2h or 00:12:00:00, got '%.60s'", o->key,
+              text);
     return LVN_OK;
 }
 
@@ -212,8 +223,8 @@ static enum lvn_status parse_amount(const struct lvn_option *o, const char *text
         out->fraction = 1;
         return LVN_OK;
     }
-    LVN_CHECK(number(word, &real) && real >= 0, ARG,
-              "%s wants a count (250) or a fraction (1.0, 0.25), got '%.60s'", o->key, text);
+    LVN_CHECK(number(word, &real) && real >= 0, ARG, "%s wants a count (250) or a fraction (1.0, 0.25), got '%.60s'",
+              o->key, text);
     if (whole) {
         LVN_CHECK(real <= 1e15, ARG, "%s is too large: %.60s", o->key, text);
         out->count = (int64_t)real;

@@ -25,8 +25,8 @@
 /* A field of another type than its row's fails to compile here. */
 typedef double pair[2];
 #define FIELD(part, field, type)                                                                                       \
-    (offsetof(struct lvn_settings, part.field) +                                                                       \
-     0 * sizeof(_Generic(&((struct lvn_settings *)0)->part.field, type *: (char)0)))
+    (offsetof(struct lvn_settings, part.field) + 0 * sizeof(_Generic(&((struct lvn_settings *)0)->part.field, type *   \
+                                                                     : (char)0)))
 
 const struct lvn_option lvn_options[LVN_OPT_COUNT] = {
 // clang-format off

@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 
 #if defined(LVN_X86)
-#define LVN_CPU_KERNEL(name) \
+#define LVN_CPU_KERNEL(name)                                                                                           \
     extern const struct lvn_kernels lvn_cpu_##name##_generic, lvn_cpu_##name##_avx2, lvn_cpu_##name##_avx512;
 #include "cpu_kernels.def"
 #undef LVN_CPU_KERNEL
@@ -19,9 +19,9 @@
 
 static const struct lvn_kernels *const fast[LVN_ISA_COUNT][LVN_OP_COUNT] = {
 #if defined(LVN_X86)
-#define LVN_CPU_KERNEL(name)                                      \
-    [LVN_ISA_GENERIC][LVN_OP_##name] = &lvn_cpu_##name##_generic, \
-    [LVN_ISA_AVX2][LVN_OP_##name] = &lvn_cpu_##name##_avx2,       \
+#define LVN_CPU_KERNEL(name)                                                                                           \
+    [LVN_ISA_GENERIC][LVN_OP_##name] = &lvn_cpu_##name##_generic,                                                      \
+    [LVN_ISA_AVX2][LVN_OP_##name] = &lvn_cpu_##name##_avx2,                                                            \
     [LVN_ISA_AVX512][LVN_OP_##name] = &lvn_cpu_##name##_avx512,
 #else
 #define LVN_CPU_KERNEL(name) [LVN_ISA_GENERIC][LVN_OP_##name] = &lvn_cpu_##name##_generic,

@@ -213,10 +213,10 @@ LVN_INLINE vf vsqrt(vf a)
 #endif
 #if defined(__AVX__)
 /* Lanes 0..7 folded with lanes 8..15 by op, then 4 with 4, 2 with 2, 1 with 1. */
-#define LVN_FOLD(v, op)                                                                  \
-    __m256 s_ = _mm256_##op##_ps(LVN_LOW_(v), LVN_HIGH_(v));                             \
-    __m128 q_ = _mm_##op##_ps(_mm256_castps256_ps128(s_), _mm256_extractf128_ps(s_, 1)); \
-    q_ = _mm_##op##_ps(q_, _mm_movehl_ps(q_, q_));                                       \
+#define LVN_FOLD(v, op)                                                                                                \
+    __m256 s_ = _mm256_##op##_ps(LVN_LOW_(v), LVN_HIGH_(v));                                                           \
+    __m128 q_ = _mm_##op##_ps(_mm256_castps256_ps128(s_), _mm256_extractf128_ps(s_, 1));                               \
+    q_ = _mm_##op##_ps(q_, _mm_movehl_ps(q_, q_));                                                                     \
     return _mm_cvtss_f32(_mm_##op##_ss(q_, _mm_movehdup_ps(q_)))
 #endif
 
