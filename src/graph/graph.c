@@ -206,6 +206,18 @@ static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, c
     return LVN_OK;
 }
 
+/* "h.0.dropout:1": the second dropout of its scope. The number counts within scope and operation, so random numbers that
+ * hang on the name do not move when another part of a model changes. */
+static const char *node_name(struct lvn_graph *g, const struct lvn_op *op)
+{
+    char *prefix = scoped(g, op->name);
+    int earlier = 0;
+    size_t n = prefix ? strlen(prefix) : 0;
+    for (int i = 0; prefix && i < g->n_nodes; i++)
+        earlier += strncmp(g->nodes[i]->name, prefix, n) == 0 && g->nodes[i]->name[n] == ':';
+    return prefix ? lvn_arena_printf(&g->arena, "%s:%d", prefix, earlier) : NULL;
+}
+
 struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const union lvn_attr *attr,
                                    struct lvn_tensor *const *in, int n_in)
 {
@@ -221,8 +233,7 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const
     if (!node || !grow(&g->nodes, &g->nodes_capacity, g->n_nodes, sizeof *g->nodes)) return failed(g, LVN_MEMORY);
     *node = (struct lvn_node){.op = id, .attr = *attr, .kept = -1};
     for (int i = 0; i < n_in; i++) node->in[i] = in[i];
-    /* The number tells apart nodes of one kind in one scope; it does not depend on fusion, batch or ranks. */
-    node->name = lvn_arena_printf(&g->arena, "%s%s%s:%d", g->scope, g->scope[0] ? "." : "", op->name, g->n_nodes);
+    node->name = node_name(g, op);
     if (!node->name) return failed(g, LVN_MEMORY);
     uint64_t hash = lvn_name_hash(node->name);
     node->hash = (uint32_t)(hash ^ hash >> 32);
