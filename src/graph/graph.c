@@ -206,8 +206,8 @@ static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, c
     return LVN_OK;
 }
 
-/* "h.0.dropout:1": the second dropout of its scope. The number counts within scope and operation, so random numbers that
- * hang on the name do not move when another part of a model changes. */
+/* "h.0.dropout:1": the second dropout of its scope. The number counts within scope and operation, so random numbers
+ * that hang on the name do not move when another part of a model changes. */
 static const char *node_name(struct lvn_graph *g, const struct lvn_op *op)
 {
     char *prefix = scoped(g, op->name);

@@ -9,7 +9,7 @@
  *
  *     da = ds + (layernorm's gradient of dy),  db = mask * da
  *
- * Without dropout da and db are the same numbers; both are written, each to its own place. */
+ * Without dropout da and db are the same numbers: the differentiate pass then asks for da alone where it can. */
 #include "ops/dropout.h"
 #include "ops/layernorm.h"
 #include "ops/shape.h"
@@ -82,7 +82,12 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
+static bool same_gradient(const union lvn_attr *attr)
+{
+    return lvn_dropout_threshold(attr->residual_layernorm.p) == 0;
+}
+
 LVN_OPERATION(residual_layernorm, shape, forward, backward, .n_in = 4, .n_in_min = 3, .n_out = 2, .n_saved = 2,
               .reads = LVN_READS_OUT(0) | LVN_READS_IN(2) | LVN_READS_OUT(2) | LVN_READS_OUT(3),
               .restores = LVN_READS_OUT(0) | LVN_READS_IN(2) | LVN_READS_IN(3) | LVN_READS_OUT(2) | LVN_READS_OUT(3),
-              .in_place = 1u << 0, .spec.restore = restore);
+              .in_place = 1u << 0, .same_gradient = same_gradient, .spec.restore = restore);
