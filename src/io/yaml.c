@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/random.h"
 
-enum { DEPTH = 32, LARGEST = 1 << 20, MOST_VALUES = 20000 };
+enum { DEPTH = 32, LARGEST = 1 << 20, MOST_VALUES = 10000 };
 
 struct reader {
     struct lvn_arena *arena;

@@ -2,7 +2,7 @@
  *
  * Over libyaml's events. Scalars stay text: what a value means is the business of the option table. Refused, each with
  * a sentence "FILE:LINE: ...": duplicate keys, keys that are no scalars, more than 32 levels, anchors and aliases,
- * tags, several documents, a top that is no map, more than 1 MiB or 20,000 values, text that is not UTF-8, NUL in a
+ * tags, several documents, a top that is no map, more than 1 MiB or 10,000 values, text that is not UTF-8, NUL in a
  * scalar. An empty file is an empty map. */
 #ifndef LVN_YAML_H
 #define LVN_YAML_H
