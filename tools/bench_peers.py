@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Times levin and PyTorch on the same training steps: same model, shapes, numbers of threads, in turns.
+
+    python3 tools/bench_peers.py [--rows NAME,NAME] [--rounds N] [--threads N] [--compiled] [--levin FILE] [--json FILE]
+
+PyTorch lives in a virtual environment of its own: the one that LEVIN_PEERS names, or build/peers, which is made at the
+first call (some 200 MB to download). Each round starts a fresh process of either side, one after the other, so both see
+the same weather on the machine; the best step of all rounds counts. Memory is the largest resident size of the process
+(ru_maxrss), start-up included. PyTorch's side is what nanoGPT does: scaled_dot_product_attention, fused AdamW,
+gradients set to None, clipping by norm; eager, and with torch.compile where asked. The table ends with the ratios, and
+the least that levin wants of them; the exit status does not depend on them.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import venv
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+
+# name: dialect, layers, heads, channels, T, V, B, dropout, bias, steps a round, (speed against eager, memory, against compiled)
+ROWS = {
+    "nanogpt-128": ("nanogpt", 4, 4, 128, 64, 65, 12, 0.0, False, 100, (2.0, 0.3, None)),
+    "gpt-mini": ("mingpt", 6, 6, 192, 128, 65, 64, 0.1, True, 8, (2.0, 0.5, None)),
+    "dawn": ("mingpt", 12, 12, 768, 128, 67, 16, 0.1, True, 3, (1.25, 0.5, None)),
+    "gpt2-b1": ("nanogpt", 12, 12, 768, 1024, 50304, 1, 0.0, False, 3, (1.3, 0.75, 1.15)),
+    "gpt2-b4": ("nanogpt", 12, 12, 768, 1024, 50304, 4, 0.0, False, 2, (1.15, 0.5, None)),
+}
+
+
+# --- PyTorch's side: runs in the other interpreter, as `bench_peers.py --worker ROW eager|compiled THREADS STEPS` ---
+
+
+def build_model(torch, row):
+    """minGPT (untied head, tanh GELU) or nanoGPT (tied head, erf GELU) as one module."""
+    from torch import nn
+    from torch.nn import functional as F
+
+    dialect, L, H, C, T, V, B, p, bias, _, _ = row
+
+    class Norm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(C))
+            self.bias = nn.Parameter(torch.zeros(C)) if bias else None
+
+        def forward(self, x):
+            return F.layer_norm(x, (C,), self.weight, self.bias, 1e-5)
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ln_1, self.ln_2 = Norm(), Norm()
+            self.c_attn, self.c_proj = nn.Linear(C, 3 * C, bias=bias), nn.Linear(C, C, bias=bias)
+            self.c_fc, self.c_down = nn.Linear(C, 4 * C, bias=bias), nn.Linear(4 * C, C, bias=bias)
+            self.gelu = nn.GELU(approximate="tanh" if dialect == "mingpt" else "none")
+            self.drop = nn.Dropout(p)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (y.view(b, t, H, C // H).transpose(1, 2) for y in self.c_attn(self.ln_1(x)).split(C, dim=2))
+            y = F.scaled_dot_product_attention(q, k, v, dropout_p=p if self.training else 0.0, is_causal=True)
+            x = x + self.drop(self.c_proj(y.transpose(1, 2).contiguous().view(b, t, C)))
+            return x + self.drop(self.c_down(self.gelu(self.c_fc(self.ln_2(x)))))
+
+    class GPT(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wte, self.wpe, self.drop = nn.Embedding(V, C), nn.Embedding(T, C), nn.Dropout(p)
+            self.h = nn.ModuleList(Block() for _ in range(L))
+            self.ln_f, self.lm_head = Norm(), nn.Linear(C, V, bias=False)
+            for name, w in self.named_parameters():
+                if w.dim() >= 2:
+                    nn.init.normal_(w, std=0.02)
+            if dialect == "nanogpt":
+                self.wte.weight = self.lm_head.weight
+
+        def forward(self, ids, labels):
+            x = self.drop(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
+            for block in self.h:
+                x = block(x)
+            logits = self.lm_head(self.ln_f(x))
+            return F.cross_entropy(logits.view(-1, V), labels.view(-1), ignore_index=-1)
+
+    return GPT()
+
+
+def worker(name, mode, threads, steps):
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    row = ROWS[name]
+    T, V, B = row[4], row[5], row[6]
+    model = build_model(torch, row)
+    groups = [{"params": [w for w in model.parameters() if w.dim() >= 2], "weight_decay": 0.1},
+              {"params": [w for w in model.parameters() if w.dim() < 2], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
+    run = torch.compile(model) if mode == "compiled" else model
+    ids, labels = torch.randint(V, (B, T)), torch.randint(V, (B, T))
+    seconds = []
+    for _ in range(steps + 2):
+        start = time.perf_counter()
+        run(ids, labels).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        seconds.append(time.perf_counter() - start)
+    seconds = sorted(seconds[2:])
+    print(json.dumps({"best_s": seconds[0], "median_s": seconds[len(seconds) // 2], "torch": torch.__version__}))
+
+
+# --- the driver --------------------------------------------------------------------------------------------------
+
+
+def peers_python():
+    """The interpreter that has PyTorch; makes build/peers when nobody names one."""
+    folder = os.environ.get("LEVIN_PEERS") or os.path.join(ROOT, "build", "peers")
+    python = folder if os.path.isfile(folder) else os.path.join(folder, "bin", "python")
+    if not os.path.exists(python):
+        if os.environ.get("LEVIN_PEERS"):
+            sys.exit(f"bench_peers: LEVIN_PEERS={folder} has no bin/python")
+        print(f"installing PyTorch into {folder} (once)", file=sys.stderr)
+        venv.create(folder, with_pip=True)
+    if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True).returncode:
+        pip = [python, "-m", "pip", "install", "--quiet", "torch", "numpy"]
+        cpu_only = ["--extra-index-url", "https://pypi.org/simple", "--index-url", "https://download.pytorch.org/whl/cpu"]
+        if subprocess.run(pip + cpu_only).returncode and subprocess.run(pip).returncode:
+            sys.exit("bench_peers: PyTorch could not be installed; set LEVIN_PEERS to an environment that has it")
+    return python
+
+
+def measure(command, threads):
+    """The JSON object that the command prints, with the peak of its memory."""
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+    text = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"bench_peers: {' '.join(command)} failed")
+    result = json.loads(text)
+    result["resident"] = usage.ru_maxrss * 1024
+    return result
+
+
+def levin_command(levin, row):
+    dialect, L, H, C, T, V, B, p, bias, steps, _ = row
+    keys = {
+        "model.kind": dialect, "model.n_layer": L, "model.n_head": H, "model.n_embd": C, "model.block_size": T,
+        "model.vocab_size": V, "model.dropout": p, "model.bias": str(bias).lower(), "trainer.batch_size": B,
+        "optimizer.kind": "adamw", "optimizer.lr": 1e-3, "optimizer.betas": "[0.9,0.99]",
+        "optimizer.weight_decay": 0.1, "optimizer.decay": "matrices", "trainer.gradient_clip_val": 1.0,
+    }
+    return [levin, "bench", f"--steps={steps}", "--json"] + [f"--{k}={v}" for k, v in keys.items()]
+
+
+def best(results):
+    return {"best_s": min(r["best_s"] for r in results), "median_s": sorted(r["median_s"] for r in results)[len(results) // 2],
+            "resident": max(r["resident"] for r in results)}
+
+
+def bench_row(name, options, python):
+    row = ROWS[name]
+    sides = {"levin": levin_command(options.levin, row)}
+    for mode in ["eager"] + (["compiled"] if options.compiled or row[10][2] else []):
+        sides[mode] = [python, os.path.abspath(__file__), "--worker", name, mode, str(options.threads), str(row[9])]
+    results = {side: [] for side in sides}
+    for _ in range(options.rounds):
+        for side, command in sides.items():
+            results[side].append(measure(command, options.threads))
+    return {side: best(r) for side, r in results.items()}
+
+
+def print_row(name, sides):
+    B, T, wanted = ROWS[name][6], ROWS[name][4], ROWS[name][10]
+    levin, eager = sides["levin"], sides["eager"]
+
+    def speed(side):
+        return f"{B * T / side['best_s']:.0f}"
+
+    compiled = sides.get("compiled")
+    ratio, memory = eager["best_s"] / levin["best_s"], levin["resident"] / eager["resident"]
+    cells = [name, speed(levin), speed(eager), speed(compiled) if compiled else "", f"{ratio:.2f} (>= {wanted[0]})",
+             (f"{compiled['best_s'] / levin['best_s']:.2f}" + (f" (>= {wanted[2]})" if wanted[2] else "")) if compiled else "",
+             f"{levin['resident'] / 2**20:.0f}", f"{eager['resident'] / 2**20:.0f}", f"{memory:.2f} (<= {wanted[1]})"]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main():
+    if sys.argv[1:2] == ["--worker"]:
+        return worker(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    parser = argparse.ArgumentParser(description="Time levin and PyTorch in turns.")
+    parser.add_argument("--rows", default=",".join(ROWS), help="which of: " + ", ".join(ROWS))
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each side")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--compiled", action="store_true", help="torch.compile in every row")
+    parser.add_argument("--levin", default=os.path.join(ROOT, "build", "levin"))
+    parser.add_argument("--json", help="also write the figures to this file")
+    options = parser.parse_args()
+    rows = options.rows.split(",")
+    if unknown := [r for r in rows if r not in ROWS]:
+        parser.error(f"no row {unknown[0]}; there are {', '.join(ROWS)}")
+    python = peers_python()
+    heads = ["model", "levin tok/s", "eager tok/s", "compiled tok/s", "levin : eager", "levin : compiled", "levin MiB",
+             "eager MiB", "memory"]
+    print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads), flush=True)
+    figures = {}
+    for name in rows:
+        figures[name] = bench_row(name, options, python)
+        print_row(name, figures[name])
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump({"threads": options.threads, "rows": figures}, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
