@@ -21,10 +21,10 @@ static int64_t power_of_ten(int64_t n)
 }
 
 /* The digits of sample i: 2*digits of the problem, digits+1 of the answer. */
-static void write_sum(const struct lvn_dataset *d, enum lvn_part_id part, int64_t i, int32_t *out)
+static void write_sum(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int32_t *out)
 {
     int64_t digits = d->answer_length - 1, range = power_of_ten(digits);
-    int64_t place = part == LVN_PART_VAL ? i : d->part[LVN_PART_VAL].n_samples + i;
+    int64_t place = split == LVN_SPLIT_VAL ? i : d->split[LVN_SPLIT_VAL].n_samples + i;
     int64_t problem = lvn_random_permute(SPLIT_SEED, 0, range * range, place);
     int64_t a = problem / range, b = problem % range, c = a + b;
     for (int64_t k = digits - 1; k >= 0; k--, a /= 10, b /= 10) {
@@ -34,11 +34,11 @@ static void write_sum(const struct lvn_dataset *d, enum lvn_part_id part, int64_
     for (int64_t k = 0; k <= digits; k++, c /= 10) out[2 * digits + k] = (int32_t)(c % 10);
 }
 
-static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_part_id part, int64_t i, int64_t T, int32_t *ids,
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int64_t T, int32_t *ids,
                               int32_t *labels)
 {
     int32_t text[3 * MAX_DIGITS + 1];
-    write_sum(d, part, i, text);
+    write_sum(d, split, i, text);
     for (int64_t t = 0; t < T; t++) {
         bool inside = t < d->block_size;
         ids[t] = inside ? text[t] : 0;
@@ -47,10 +47,10 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_part_id part
     return LVN_OK;
 }
 
-static void question(const struct lvn_dataset *d, enum lvn_part_id part, int64_t i, int32_t *prompt, int32_t *answer)
+static void question(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int32_t *prompt, int32_t *answer)
 {
     int32_t text[3 * MAX_DIGITS + 1];
-    write_sum(d, part, i, text);
+    write_sum(d, split, i, text);
     memcpy(prompt, text, (size_t)d->prompt_length * sizeof *text);
     memcpy(answer, text + d->prompt_length, (size_t)d->answer_length * sizeof *text);
 }
@@ -68,8 +68,8 @@ static enum lvn_status open_adder(struct lvn_dataset *d, const struct lvn_data_o
     d->prompt_length = 2 * digits;
     d->answer_length = digits + 1;
     d->block_size = 3 * digits;
-    d->part[LVN_PART_TRAIN].n_samples = problems - held_out;
-    d->part[LVN_PART_VAL].n_samples = held_out;
+    d->split[LVN_SPLIT_TRAIN].n_samples = problems - held_out;
+    d->split[LVN_SPLIT_VAL].n_samples = held_out;
     return LVN_OK;
 }
 

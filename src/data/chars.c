@@ -21,7 +21,7 @@ struct text {
 
 struct chars {
     struct lvn_arena arena;
-    struct text text[LVN_PART_COUNT]; /* the second only with data.val_path */
+    struct text text[LVN_SPLIT_COUNT]; /* the second only with data.val_path */
 };
 
 static enum lvn_status read_text(struct chars *c, struct text *t, const char *path, struct lvn_vocab *v)
@@ -57,16 +57,16 @@ static enum lvn_status encode(struct text *t, const struct lvn_vocab *v)
 
 static enum lvn_status set_parts(struct lvn_dataset *d, const struct chars *c)
 {
-    const struct text *train = &c->text[LVN_PART_TRAIN], *val = &c->text[LVN_PART_VAL];
+    const struct text *train = &c->text[LVN_SPLIT_TRAIN], *val = &c->text[LVN_SPLIT_VAL];
     if (val->path) {
-        LVN_TRY(lvn_part_set(&d->part[LVN_PART_TRAIN], train->path, train->ids, train->width, train->n_chars));
-        return lvn_part_set(&d->part[LVN_PART_VAL], val->path, val->ids, val->width, val->n_chars);
+        LVN_TRY(lvn_split_set(&d->split[LVN_SPLIT_TRAIN], train->path, train->ids, train->width, train->n_chars));
+        return lvn_split_set(&d->split[LVN_SPLIT_VAL], val->path, val->ids, val->width, val->n_chars);
     }
     int64_t n_train = (int64_t)(0.9 * (double)train->n_chars);
-    LVN_TRY(lvn_part_set(&d->part[LVN_PART_TRAIN], train->path, train->ids, train->width, n_train));
-    LVN_TRY(lvn_part_set(&d->part[LVN_PART_VAL], train->path, (char *)train->ids + n_train * train->width, train->width,
-                         train->n_chars - n_train));
-    d->part[LVN_PART_VAL].first = n_train;
+    LVN_TRY(lvn_split_set(&d->split[LVN_SPLIT_TRAIN], train->path, train->ids, train->width, n_train));
+    LVN_TRY(lvn_split_set(&d->split[LVN_SPLIT_VAL], train->path, (char *)train->ids + n_train * train->width,
+                          train->width, train->n_chars - n_train));
+    d->split[LVN_SPLIT_VAL].first = n_train;
     return LVN_OK;
 }
 
@@ -79,8 +79,8 @@ static enum lvn_status open_chars(struct lvn_dataset *d, const struct lvn_data_o
     struct lvn_vocab *v = d->vocabulary = lvn_vocab_new();
     if (!v) return LVN_MEMORY;
     bool two = o->val_path && *o->val_path;
-    LVN_TRY(read_text(c, &c->text[LVN_PART_TRAIN], o->path, v));
-    if (two) LVN_TRY(read_text(c, &c->text[LVN_PART_VAL], o->val_path, v));
+    LVN_TRY(read_text(c, &c->text[LVN_SPLIT_TRAIN], o->path, v));
+    if (two) LVN_TRY(read_text(c, &c->text[LVN_SPLIT_VAL], o->val_path, v));
     LVN_TRY(lvn_vocab_seal(v));
     LVN_CHECK(c->text[0].n_chars > 1, FORMAT, "'%s' is a single character long: there is nothing to learn from it",
               o->path);
@@ -93,8 +93,8 @@ static enum lvn_status open_chars(struct lvn_dataset *d, const struct lvn_data_o
                   o->path);
     }
     d->vocab_size = v->n;
-    LVN_TRY(encode(&c->text[LVN_PART_TRAIN], v));
-    if (two) LVN_TRY(encode(&c->text[LVN_PART_VAL], v));
+    LVN_TRY(encode(&c->text[LVN_SPLIT_TRAIN], v));
+    if (two) LVN_TRY(encode(&c->text[LVN_SPLIT_VAL], v));
     return set_parts(d, c);
 }
 
@@ -102,7 +102,7 @@ static void close_chars(struct lvn_dataset *d)
 {
     struct chars *c = d->own;
     if (!c) return;
-    for (int i = 0; i < LVN_PART_COUNT; i++) {
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         lvn_file_unmap(&c->text[i].map);
         free(c->text[i].ids);
     }

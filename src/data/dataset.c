@@ -38,7 +38,7 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
 
 static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    const struct lvn_part *train = &d->part[LVN_PART_TRAIN];
+    const struct lvn_split *train = &d->split[LVN_SPLIT_TRAIN];
     if (o->block_size && d->block_size)
         LVN_CHECK(o->block_size >= d->block_size, ARG,
                   "model.block_size is %lld, but a sample of '%s' has %lld tokens: give model.block_size=%lld or leave "
@@ -61,7 +61,7 @@ static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_op
     if (o->vocab_size)
         LVN_CHECK(d->vocab_size <= o->vocab_size, ARG,
                   "the data ('%s') has %lld different tokens, but model.vocab_size is %lld: they must fit",
-                  d->part[0].path ? d->part[0].path : d->kind->name, (long long)d->vocab_size,
+                  d->split[0].path ? d->split[0].path : d->kind->name, (long long)d->vocab_size,
                   (long long)o->vocab_size);
     d->id_limit = o->vocab_size ? o->vocab_size : d->vocab_size;
     return check_lengths(d, o);
@@ -85,18 +85,18 @@ void lvn_dataset_close(struct lvn_dataset *d)
     if (!d) return;
     if (d->kind && d->kind->close) d->kind->close(d);
     lvn_vocab_free(d->vocabulary);
-    for (int i = 0; i < LVN_PART_COUNT; i++) free(d->part[i].path);
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) free(d->split[i].path);
     free(d);
 }
 
-bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_part_id part)
+bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split)
 {
-    return d->part[part].n_tokens > 1 || d->part[part].n_samples > 0;
+    return d->split[split].n_tokens > 1 || d->split[split].n_samples > 0;
 }
 
 /* --- streams --------------------------------------------------------------------------------------------------- */
 
-enum lvn_status lvn_part_set(struct lvn_part *p, const char *path, const void *tokens, int width, int64_t n_tokens)
+enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void *tokens, int width, int64_t n_tokens)
 {
     p->path = lvn_strdup(path);
     if (!p->path) return LVN_MEMORY;
@@ -106,12 +106,12 @@ enum lvn_status lvn_part_set(struct lvn_part *p, const char *path, const void *t
     return LVN_OK;
 }
 
-static int64_t token(const struct lvn_part *p, int64_t i)
+static int64_t token(const struct lvn_split *p, int64_t i)
 {
     return p->width == 2 ? ((const uint16_t *)p->tokens)[i] : ((const uint32_t *)p->tokens)[i];
 }
 
-int64_t lvn_part_max(const struct lvn_part *p, int64_t *position)
+int64_t lvn_split_max(const struct lvn_split *p, int64_t *position)
 {
     int64_t max = -1;
     if (p->width == 2) {
@@ -131,7 +131,7 @@ int64_t lvn_part_max(const struct lvn_part *p, int64_t *position)
     return max;
 }
 
-enum lvn_status lvn_part_check_id(const struct lvn_part *p, int64_t position, int64_t id, int64_t limit)
+enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, int64_t id, int64_t limit)
 {
     LVN_CHECK(id < limit, FORMAT,
               "'%s' holds the token id %lld at position %lld, but the model's vocabulary has %lld tokens (0 to %lld): "
@@ -140,20 +140,20 @@ enum lvn_status lvn_part_check_id(const struct lvn_part *p, int64_t position, in
     return LVN_OK;
 }
 
-int64_t lvn_dataset_windows(const struct lvn_dataset *d, enum lvn_part_id part, int64_t T)
+int64_t lvn_dataset_windows(const struct lvn_dataset *d, enum lvn_split_id split, int64_t T)
 {
-    const struct lvn_part *p = &d->part[part];
+    const struct lvn_split *p = &d->split[split];
     if (p->n_samples) return p->n_samples;
     if (p->n_tokens < 2 || T < 1) return 0;
     int64_t windows = (p->n_tokens - 1) / T;
-    return windows ? windows : part == LVN_PART_VAL;
+    return windows ? windows : split == LVN_SPLIT_VAL;
 }
 
-enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_part_id part, int64_t at, int64_t T,
+enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
                                    int32_t *ids, int32_t *labels)
 {
-    const struct lvn_part *p = &d->part[part];
-    if (p->n_samples) return d->kind->sample(d, part, at, T, ids, labels);
+    const struct lvn_split *p = &d->split[split];
+    if (p->n_samples) return d->kind->sample(d, split, at, T, ids, labels);
     int64_t n = p->n_tokens - 1 - at < T ? p->n_tokens - 1 - at : T;
     if (n < 0) n = 0;
     uint32_t max = 0;
@@ -169,14 +169,14 @@ enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_part_id
     }
     for (int64_t i = n; i < T; i++) ids[i] = 0, labels[i] = -1;
     if (max >= (uint64_t)d->id_limit)
-        for (int64_t i = 0; i <= n; i++) LVN_TRY(lvn_part_check_id(p, at + i, token(p, at + i), d->id_limit));
+        for (int64_t i = 0; i <= n; i++) LVN_TRY(lvn_split_check_id(p, at + i, token(p, at + i), d->id_limit));
     return LVN_OK;
 }
 
-void lvn_dataset_question(const struct lvn_dataset *d, enum lvn_part_id part, int64_t i, int32_t *prompt,
+void lvn_dataset_question(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int32_t *prompt,
                           int32_t *answer)
 {
-    d->kind->question(d, part, i, prompt, answer);
+    d->kind->question(d, split, i, prompt, answer);
 }
 
 int64_t lvn_labels_valid(const int32_t *labels, int64_t n)
@@ -213,8 +213,8 @@ uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
     enum { WHOLE = 8 << 20, BLOCKS = 512, BLOCK = 4096 };
     uint64_t h = mix_bytes(0, d->kind->name, (int64_t)strlen(d->kind->name));
     if (d->vocabulary) h = mix_bytes(h, d->vocabulary->points, d->vocabulary->n * (int64_t)sizeof(uint32_t));
-    for (int part = 0; part < LVN_PART_COUNT; part++) {
-        const struct lvn_part *p = &d->part[part];
+    for (int split = 0; split < LVN_SPLIT_COUNT; split++) {
+        const struct lvn_split *p = &d->split[split];
         int64_t bytes = p->n_tokens * p->width;
         h = mix(mix(h, (uint64_t)p->n_tokens), (uint64_t)p->n_samples);
         if (bytes <= WHOLE)

@@ -27,11 +27,11 @@ struct lvn_data_options {
     const struct lvn_vocab *vocabulary; /* chars: of a model that exists already; NULL: made from the text */
 };
 
-enum lvn_part_id { LVN_PART_TRAIN, LVN_PART_VAL, LVN_PART_COUNT };
+enum lvn_split_id { LVN_SPLIT_TRAIN, LVN_SPLIT_VAL, LVN_SPLIT_COUNT };
 
-struct lvn_part {
+struct lvn_split {
     char *path;         /* where it came from, for messages */
-    int64_t n_tokens;   /* stream: tokens; 0: there is no such part */
+    int64_t n_tokens;   /* stream: tokens; 0: there is no such split */
     const void *tokens; /* stream: little-endian ids of `width` bytes */
     int width;          /* stream: 2 or 4 */
     int64_t first;      /* stream: position of tokens[0] in the file, for messages */
@@ -44,10 +44,10 @@ struct lvn_dataset_kind {
     enum lvn_status (*open)(struct lvn_dataset *d, const struct lvn_data_options *o);
     void (*close)(struct lvn_dataset *d);
     /* lists: sample i as block_size ids and labels */
-    enum lvn_status (*sample)(const struct lvn_dataset *d, enum lvn_part_id part, int64_t i, int64_t block_size,
+    enum lvn_status (*sample)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int64_t block_size,
                               int32_t *ids, int32_t *labels);
     /* lists with right and wrong answers: see lvn_dataset_question() */
-    void (*question)(const struct lvn_dataset *d, enum lvn_part_id part, int64_t i, int32_t *prompt, int32_t *answer);
+    void (*question)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int32_t *prompt, int32_t *answer);
 };
 
 struct lvn_dataset {
@@ -56,7 +56,7 @@ struct lvn_dataset {
     struct lvn_vocab *vocabulary; /* text <-> ids; NULL where the data is only ids */
     int64_t id_limit;             /* ids must be below this one: the model's vocabulary when it is known */
     int64_t block_size;           /* list: the smallest that fits; stream: 0 */
-    struct lvn_part part[LVN_PART_COUNT];
+    struct lvn_split split[LVN_SPLIT_COUNT];
     int64_t prompt_length, answer_length; /* of questions; 0: this data asks none */
     void *own;                            /* the kind's */
 };
@@ -66,7 +66,7 @@ struct lvn_dataset {
 enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o) LVN_CHECKED;
 void lvn_dataset_close(struct lvn_dataset *d); /* NULL: nothing */
 
-bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_part_id part);
+bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split);
 /* Kind by name; NULL with an error recorded when there is none. */
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);
 /* All kinds; ends with NULL. */
@@ -74,13 +74,13 @@ const struct lvn_dataset_kind *const *lvn_dataset_kinds(void);
 
 /* Windows of T tokens that fit side by side into a part ((n-1)/T), or its samples. A validation part that is shorter
  * than one window counts as one, whose rest is ignored. */
-int64_t lvn_dataset_windows(const struct lvn_dataset *d, enum lvn_part_id part, int64_t T);
+int64_t lvn_dataset_windows(const struct lvn_dataset *d, enum lvn_split_id split, int64_t T);
 /* One window: T ids and T labels (I32), starting at token `at` of a stream, or sample `at` of a list. Positions past
  * the end get id 0 and label -1, which no loss counts. Fails when an id lies beyond the model's vocabulary. */
-enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_part_id part, int64_t at, int64_t T,
+enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
                                    int32_t *ids, int32_t *labels) LVN_CHECKED;
 /* Question i of a part (adder: a sum): prompt_length ids to continue, and the answer_length ids that are right. */
-void lvn_dataset_question(const struct lvn_dataset *d, enum lvn_part_id part, int64_t i, int32_t *prompt,
+void lvn_dataset_question(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int32_t *prompt,
                           int32_t *answer);
 /* A number that changes when the data does: kind, sizes, vocabulary and contents (all of them up to some megabytes,
  * evenly spread samples beyond). For the check that a resumed run sees the same data. */
@@ -91,11 +91,11 @@ int64_t lvn_labels_valid(const int32_t *labels, int64_t n);
 
 /* For the kinds. */
 /* Sets a part's stream; takes nothing over but copies `path`. */
-enum lvn_status lvn_part_set(struct lvn_part *p, const char *path, const void *tokens, int width,
-                             int64_t n_tokens) LVN_CHECKED;
+enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void *tokens, int width,
+                              int64_t n_tokens) LVN_CHECKED;
 /* The largest id of a stream, and where it first stands. */
-int64_t lvn_part_max(const struct lvn_part *p, int64_t *position);
+int64_t lvn_split_max(const struct lvn_split *p, int64_t *position);
 /* The sentence for an id that does not fit. */
-enum lvn_status lvn_part_check_id(const struct lvn_part *p, int64_t position, int64_t id, int64_t limit) LVN_CHECKED;
+enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, int64_t id, int64_t limit) LVN_CHECKED;
 
 #endif

@@ -30,22 +30,22 @@ static int64_t shifted_windows(int64_t n_tokens, int64_t T)
 
 static int64_t shift_of_epoch(const struct lvn_loader *l, int64_t epoch)
 {
-    int64_t room = l->data->part[l->part].n_tokens - l->windows * l->block_size; /* shifts that fit */
+    int64_t room = l->data->split[l->split].n_tokens - l->windows * l->block_size; /* shifts that fit */
     if (room > l->block_size) room = l->block_size;
     if (room < 1) room = 1; /* a validation part shorter than a window */
     return lvn_random_below(l->seed ^ lvn_name_hash("data.cut"), (uint64_t)epoch, 0, room);
 }
 
-enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_part_id part,
+enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_split_id split,
                                 enum lvn_sampling sampling, int64_t block_size, int64_t batch_size, uint64_t seed)
 {
-    const struct lvn_part *p = &data->part[part];
+    const struct lvn_split *p = &data->split[split];
     LVN_CHECK(block_size >= 1, ARG, "model.block_size is %lld; it must be at least 1", (long long)block_size);
     LVN_CHECK(batch_size >= 1, ARG, "trainer.batch_size is %lld; it must be at least 1", (long long)batch_size);
-    LVN_CHECK(lvn_dataset_has(data, part), ARG, "there is no %s data%s",
-              part == LVN_PART_VAL ? "validation" : "training", part == LVN_PART_VAL ? ": give data.val_path" : "");
-    *l = (struct lvn_loader){data, part, sampling, block_size, batch_size, seed, 0, 0, 0};
-    l->eval_windows = lvn_dataset_windows(data, part, block_size);
+    LVN_CHECK(lvn_dataset_has(data, split), ARG, "there is no %s data%s",
+              split == LVN_SPLIT_VAL ? "validation" : "training", split == LVN_SPLIT_VAL ? ": give data.val_path" : "");
+    *l = (struct lvn_loader){data, split, sampling, block_size, batch_size, seed, 0, 0, 0};
+    l->eval_windows = lvn_dataset_windows(data, split, block_size);
     LVN_CHECK(l->eval_windows, FORMAT,
               "'%s' has %lld tokens, but one window of model.block_size=%lld needs %lld: give more data or a smaller "
               "model.block_size",
@@ -59,7 +59,7 @@ enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *
 /* Where row `row` of step `step` begins: a token of a stream, or the number of a sample. */
 static int64_t start_of_row(const struct lvn_loader *l, int64_t step, int64_t row)
 {
-    const struct lvn_part *p = &l->data->part[l->part];
+    const struct lvn_split *p = &l->data->split[l->split];
     int64_t scale = p->n_samples ? 1 : l->block_size;
     if (l->sampling == LVN_SAMPLING_RANDOM) {
         int64_t places = p->n_samples ? p->n_samples : p->n_tokens - l->block_size;
@@ -79,7 +79,7 @@ enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64
                                  int32_t *labels)
 {
     for (int64_t i = 0; i < n; i++)
-        LVN_TRY(lvn_dataset_window(l->data, l->part, start_of_row(l, step, first + i), l->block_size,
+        LVN_TRY(lvn_dataset_window(l->data, l->split, start_of_row(l, step, first + i), l->block_size,
                                    ids + i * l->block_size, labels + i * l->block_size));
     return LVN_OK;
 }
@@ -107,12 +107,12 @@ enum lvn_status lvn_loader_eval_batch(const struct lvn_loader *l, int64_t limit,
                                       int32_t *ids, int32_t *labels, int64_t *window)
 {
     int64_t T = l->block_size, base = eval_index(l, limit, i) * l->batch_size + first;
-    int64_t scale = l->data->part[l->part].n_samples ? 1 : T;
+    int64_t scale = l->data->split[l->split].n_samples ? 1 : T;
     for (int64_t r = 0; r < n; r++) {
         bool there = base + r < l->eval_windows;
         if (window) window[r] = there ? base + r : -1;
         if (there) {
-            LVN_TRY(lvn_dataset_window(l->data, l->part, (base + r) * scale, T, ids + r * T, labels + r * T));
+            LVN_TRY(lvn_dataset_window(l->data, l->split, (base + r) * scale, T, ids + r * T, labels + r * T));
         } else {
             memset(ids + r * T, 0, (size_t)T * sizeof *ids);
             memset(labels + r * T, -1, (size_t)T * sizeof *labels);

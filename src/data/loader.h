@@ -28,7 +28,7 @@ enum lvn_status lvn_sampling_find(const char *name, enum lvn_sampling *out) LVN_
 /* All fields are for reading only. */
 struct lvn_loader {
     const struct lvn_dataset *data; /* borrowed */
-    enum lvn_part_id part;
+    enum lvn_split_id split;
     enum lvn_sampling sampling;
     int64_t block_size; /* T */
     int64_t batch_size; /* rows of the global batch */
@@ -39,7 +39,7 @@ struct lvn_loader {
 };
 
 /* Fails when the part does not exist or has no window. */
-enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_part_id part,
+enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_split_id split,
                                 enum lvn_sampling sampling, int64_t block_size, int64_t batch_size,
                                 uint64_t seed) LVN_CHECKED;
 

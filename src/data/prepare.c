@@ -26,7 +26,7 @@ static enum lvn_status describe(const struct lvn_dataset *d, int width, char **t
     return LVN_OK;
 }
 
-static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_part *p, const char *out,
+static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_split *p, const char *out,
                                   const char *name)
 {
     struct lvn_arena arena;
@@ -43,7 +43,7 @@ static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_
 
 enum lvn_status lvn_prepare(const struct lvn_data_options *o, const char *out, struct lvn_prepared *result)
 {
-    static const char *const names[LVN_PART_COUNT] = {"train", "val"};
+    static const char *const names[LVN_SPLIT_COUNT] = {"train", "val"};
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o->kind);
     if (!kind) return LVN_ARG;
     LVN_CHECK(!kind->sample, ARG, "data.kind=%s is made on the spot: there is nothing to prepare", kind->name);
@@ -51,9 +51,9 @@ enum lvn_status lvn_prepare(const struct lvn_data_options *o, const char *out, s
     LVN_TRY(lvn_dataset_open(&d, o));
     enum lvn_status status = lvn_dir_make(out);
     *result = (struct lvn_prepared){.vocab_size = d->vocab_size};
-    for (int i = 0; i < LVN_PART_COUNT && status == LVN_OK; i++) {
-        result->n_tokens[i] = d->part[i].n_tokens;
-        if (d->part[i].n_tokens) status = write_part(d, &d->part[i], out, names[i]);
+    for (int i = 0; i < LVN_SPLIT_COUNT && status == LVN_OK; i++) {
+        result->n_tokens[i] = d->split[i].n_tokens;
+        if (d->split[i].n_tokens) status = write_part(d, &d->split[i], out, names[i]);
     }
     lvn_dataset_close(d);
     return status;

@@ -6,7 +6,7 @@
 
 struct lvn_prepared {
     int64_t vocab_size;
-    int64_t n_tokens[LVN_PART_COUNT];
+    int64_t n_tokens[LVN_SPLIT_COUNT];
 };
 
 /* Write the data as OUT/train.bin and OUT/val.bin, each with its .json that says type and vocabulary; the folder is

@@ -22,7 +22,7 @@ enum { SCAN_BYTES = 256 << 20, SIDECAR_BYTES = 16 << 20 };
 
 struct tokens {
     struct lvn_arena arena;
-    struct lvn_mapping map[LVN_PART_COUNT];
+    struct lvn_mapping map[LVN_SPLIT_COUNT];
 };
 
 struct sidecar {
@@ -76,7 +76,7 @@ static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
     return status;
 }
 
-static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_part_id id, const char *path)
+static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, const char *path)
 {
     struct tokens *t = d->own;
     char *json = lvn_arena_printf(&t->arena, "%s.json", path);
@@ -96,17 +96,17 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_part_id id, con
         "'%s' has %lld bytes, which is no whole number of uint%d token ids: the file is damaged or of another type%s",
         path, (long long)bytes, 8 * s.width, s.width == 2 ? "" : " than its .json says");
     if (s.vocab_size > d->vocab_size) d->vocab_size = s.vocab_size;
-    return lvn_part_set(&d->part[id], path, t->map[id].data, s.width, bytes / s.width);
+    return lvn_split_set(&d->split[id], path, t->map[id].data, s.width, bytes / s.width);
 }
 
 static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     int64_t limit = o->vocab_size ? o->vocab_size : d->vocab_size, largest = 0;
-    for (int i = 0; i < LVN_PART_COUNT; i++) {
-        const struct lvn_part *p = &d->part[i];
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+        const struct lvn_split *p = &d->split[i];
         if (!p->n_tokens || (limit && p->n_tokens * p->width > SCAN_BYTES)) continue;
-        int64_t position, max = lvn_part_max(p, &position);
-        if (limit) LVN_TRY(lvn_part_check_id(p, position, max, limit));
+        int64_t position, max = lvn_split_max(p, &position);
+        if (limit) LVN_TRY(lvn_split_check_id(p, position, max, limit));
         LVN_CHECK(max < INT32_MAX, FORMAT,
                   "'%s' holds the token id %lld at position %lld, which no vocabulary can have", p->path,
                   (long long)max, (long long)position);
@@ -130,8 +130,8 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
         if (!train || !beside) return LVN_MEMORY;
         if (!val && lvn_path_exists(beside)) val = beside;
     }
-    LVN_TRY(open_part(d, LVN_PART_TRAIN, train));
-    if (val) LVN_TRY(open_part(d, LVN_PART_VAL, val));
+    LVN_TRY(open_part(d, LVN_SPLIT_TRAIN, train));
+    if (val) LVN_TRY(open_part(d, LVN_SPLIT_VAL, val));
     return check_ids(d, o);
 }
 
@@ -139,7 +139,7 @@ static void close_tokens(struct lvn_dataset *d)
 {
     struct tokens *t = d->own;
     if (!t) return;
-    for (int i = 0; i < LVN_PART_COUNT; i++) lvn_file_unmap(&t->map[i]);
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) lvn_file_unmap(&t->map[i]);
     lvn_arena_release(&t->arena);
     free(t);
 }

@@ -27,10 +27,10 @@ static void read_all(const struct lvn_data_options *o)
     enum { T = 8, B = 3 };
     struct lvn_dataset *d;
     if (lvn_dataset_open(&d, o) != LVN_OK) return;
-    for (int part = 0; part < LVN_PART_COUNT; part++) {
+    for (int split = 0; split < LVN_SPLIT_COUNT; split++) {
         struct lvn_loader l;
-        enum lvn_sampling sampling = (enum lvn_sampling)(d->part[0].n_tokens % 3);
-        if (lvn_loader_init(&l, d, (enum lvn_part_id)part, sampling, T, B, 1) != LVN_OK) continue;
+        enum lvn_sampling sampling = (enum lvn_sampling)(d->split[0].n_tokens % 3);
+        if (lvn_loader_init(&l, d, (enum lvn_split_id)split, sampling, T, B, 1) != LVN_OK) continue;
         int32_t ids[B * T], labels[B * T];
         for (int64_t step = 0; step < 4; step++) {
             if (lvn_loader_batch(&l, step, 0, B, ids, labels) != LVN_OK) break;

@@ -77,13 +77,13 @@ static void tinyshakespeare(void **state)
     }
     struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "chars", .path = path, .block_size = 64});
     assert_int_equal(d->vocab_size, 65);
-    assert_int_equal(d->part[LVN_PART_TRAIN].n_tokens, 1003854);
-    assert_int_equal(d->part[LVN_PART_VAL].n_tokens, 111540);
-    assert_int_equal(lvn_dataset_windows(d, LVN_PART_VAL, 64), 111539 / 64);
+    assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 1003854);
+    assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 111540);
+    assert_int_equal(lvn_dataset_windows(d, LVN_SPLIT_VAL, 64), 111539 / 64);
     /* "First Citizen" with nanoGPT's ids */
     int32_t ids[64], labels[64];
     static const int32_t first[] = {18, 47, 56, 57, 58, 1, 15, 47, 58, 47, 64, 43, 52};
-    assert_int_equal(lvn_dataset_window(d, LVN_PART_TRAIN, 0, 64, ids, labels), LVN_OK);
+    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 0, 64, ids, labels), LVN_OK);
     assert_memory_equal(ids, first, sizeof first);
     assert_memory_equal(labels, first + 1, sizeof first - sizeof *first);
     lvn_dataset_close(d);
@@ -96,11 +96,11 @@ static void unicode(void **state)
     const char *path = write_text("unicode.txt", "zé\xf0\x9f\x98\x80漢aézaz\n");
     struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "chars", .path = path, .block_size = 4});
     assert_int_equal(d->vocab_size, 6);
-    assert_int_equal(d->part[LVN_PART_TRAIN].n_tokens, 9);
-    assert_int_equal(d->part[LVN_PART_VAL].n_tokens, 1);
-    assert_false(lvn_dataset_has(d, LVN_PART_VAL));
+    assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 9);
+    assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 1);
+    assert_false(lvn_dataset_has(d, LVN_SPLIT_VAL));
     int32_t ids[8], labels[8];
-    assert_int_equal(lvn_dataset_window(d, LVN_PART_TRAIN, 0, 8, ids, labels), LVN_OK);
+    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 0, 8, ids, labels), LVN_OK);
     assert_memory_equal(ids, ((int32_t[]){2, 3, 5, 4, 1, 3, 2, 1}), sizeof ids);
     assert_memory_equal(labels, ((int32_t[]){3, 5, 4, 1, 3, 2, 1, 2}), sizeof labels);
     char text[5];
@@ -133,7 +133,7 @@ static void unicode(void **state)
     /* another text, in the first one's ids; a character that it lacks */
     d = open_data((struct lvn_data_options){.kind = "chars", .path = write_text("b.txt", "azazaz"), .vocabulary = v});
     assert_int_equal(d->vocab_size, 6);
-    assert_int_equal(lvn_dataset_window(d, LVN_PART_TRAIN, 0, 2, ids, labels), LVN_OK);
+    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 0, 2, ids, labels), LVN_OK);
     assert_memory_equal(ids, ((int32_t[]){1, 2}), 8);
     lvn_dataset_close(d);
     assert_refused(LVN_ARG, "the character 'b' (U+0062) at byte 2", .kind = "chars", .vocabulary = v,
@@ -185,18 +185,18 @@ static void validation_text(void **state)
     struct lvn_dataset *d =
         open_data((struct lvn_data_options){.kind = "chars", .path = train, .val_path = val, .block_size = 4});
     assert_int_equal(d->vocab_size, 3);
-    assert_int_equal(d->part[LVN_PART_TRAIN].n_tokens, 8);
-    assert_int_equal(d->part[LVN_PART_VAL].n_tokens, 3);
+    assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 8);
+    assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 3);
     /* shorter than a window: one window, whose rest is ignored */
-    assert_int_equal(lvn_dataset_windows(d, LVN_PART_VAL, 4), 1);
+    assert_int_equal(lvn_dataset_windows(d, LVN_SPLIT_VAL, 4), 1);
     int32_t ids[4], labels[4];
-    assert_int_equal(lvn_dataset_window(d, LVN_PART_VAL, 0, 4, ids, labels), LVN_OK);
+    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_VAL, 0, 4, ids, labels), LVN_OK);
     assert_memory_equal(ids, ((int32_t[]){2, 0, 0, 0}), sizeof ids);
     assert_memory_equal(labels, ((int32_t[]){0, 1, -1, -1}), sizeof labels);
     assert_int_equal(lvn_labels_valid(labels, 4), 2);
     for (int sampling = 0; sampling < 3; sampling++) {
         struct lvn_loader l;
-        assert_int_equal(lvn_loader_init(&l, d, LVN_PART_VAL, (enum lvn_sampling)sampling, 4, 2, 1), LVN_OK);
+        assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_VAL, (enum lvn_sampling)sampling, 4, 2, 1), LVN_OK);
         assert_int_equal(lvn_loader_batch(&l, 3, 1, 1, ids, labels), LVN_OK);
         assert_memory_equal(ids, ((int32_t[]){2, 0, 0, 0}), sizeof ids);
     }
@@ -212,7 +212,7 @@ static void token_files(void **state)
         open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("a.bin", 100), .block_size = 8});
     assert_int_equal(d->vocab_size, 100);
     assert_null(d->vocabulary);
-    assert_true(lvn_dataset_has(d, LVN_PART_TRAIN) && !lvn_dataset_has(d, LVN_PART_VAL));
+    assert_true(lvn_dataset_has(d, LVN_SPLIT_TRAIN) && !lvn_dataset_has(d, LVN_SPLIT_VAL));
     lvn_dataset_close(d);
 
     uint32_t wide[] = {70000, 1, 2, 3};
@@ -220,10 +220,10 @@ static void token_files(void **state)
     write_text("wide.bin.json", "{\"dtype\":\"uint32\",\"more\":[1]}");
     d = open_data((struct lvn_data_options){.kind = "tokens", .path = path, .val_path = path_of("a.bin")});
     assert_int_equal(d->vocab_size, 70001);
-    assert_int_equal(d->part[LVN_PART_TRAIN].n_tokens, 4);
-    assert_int_equal(d->part[LVN_PART_VAL].n_tokens, 100);
+    assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 4);
+    assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 100);
     int32_t ids[3], labels[3];
-    assert_int_equal(lvn_dataset_window(d, LVN_PART_TRAIN, 0, 3, ids, labels), LVN_OK);
+    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 0, 3, ids, labels), LVN_OK);
     assert_memory_equal(ids, ((int32_t[]){70000, 1, 2}), sizeof ids);
     assert_memory_equal(labels, ((int32_t[]){1, 2, 3}), sizeof labels);
     lvn_dataset_close(d);
@@ -232,8 +232,8 @@ static void token_files(void **state)
     write_counting("val.bin", 20);
     write_text("meta.json", "not JSON, and none of our business");
     d = open_data((struct lvn_data_options){.kind = "tokens", .path = folder, .vocab_size = 50304});
-    assert_int_equal(d->part[LVN_PART_TRAIN].n_tokens, 50);
-    assert_int_equal(d->part[LVN_PART_VAL].n_tokens, 20);
+    assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 50);
+    assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 20);
     lvn_dataset_close(d);
 }
 
@@ -280,8 +280,8 @@ static void late_check(void **state)
         open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("a.bin", 100)});
     d->id_limit = 50;
     int32_t ids[10], labels[10];
-    assert_int_equal(lvn_dataset_window(d, LVN_PART_TRAIN, 39, 10, ids, labels), LVN_OK);
-    assert_int_equal(lvn_dataset_window(d, LVN_PART_TRAIN, 40, 10, ids, labels), LVN_FORMAT);
+    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 39, 10, ids, labels), LVN_OK);
+    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 40, 10, ids, labels), LVN_FORMAT);
     assert_non_null(strstr(lvn_error_text(), "token id 50 at position 50"));
     lvn_dataset_close(d);
 }
@@ -294,7 +294,7 @@ static struct lvn_loader make_loader(const struct lvn_dataset *d, enum lvn_sampl
                                      uint64_t seed)
 {
     struct lvn_loader l;
-    if (lvn_loader_init(&l, d, LVN_PART_TRAIN, sampling, T, batch, seed) != LVN_OK) fail_msg("%s", lvn_error_text());
+    if (lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, sampling, T, batch, seed) != LVN_OK) fail_msg("%s", lvn_error_text());
     return l;
 }
 
@@ -454,11 +454,11 @@ static void loader_refuses(void **state)
     (void)state;
     struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("s.bin", 10)});
     struct lvn_loader l;
-    assert_int_equal(lvn_loader_init(&l, d, LVN_PART_TRAIN, LVN_SAMPLING_RANDOM, 10, 1, 0), LVN_FORMAT);
+    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_RANDOM, 10, 1, 0), LVN_FORMAT);
     assert_non_null(strstr(lvn_error_text(), "s.bin' has 10 tokens"));
-    assert_int_equal(lvn_loader_init(&l, d, LVN_PART_VAL, LVN_SAMPLING_RANDOM, 4, 1, 0), LVN_ARG);
-    assert_int_equal(lvn_loader_init(&l, d, LVN_PART_TRAIN, LVN_SAMPLING_RANDOM, 0, 1, 0), LVN_ARG);
-    assert_int_equal(lvn_loader_init(&l, d, LVN_PART_TRAIN, LVN_SAMPLING_RANDOM, 4, 0, 0), LVN_ARG);
+    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_VAL, LVN_SAMPLING_RANDOM, 4, 1, 0), LVN_ARG);
+    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_RANDOM, 0, 1, 0), LVN_ARG);
+    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_RANDOM, 4, 0, 0), LVN_ARG);
     enum lvn_sampling s;
     assert_int_equal(lvn_sampling_find("random", &s), LVN_OK);
     assert_int_equal(s, LVN_SAMPLING_RANDOM);
@@ -477,16 +477,16 @@ static void adder(void **state)
             open_data((struct lvn_data_options){.kind = "adder", .digits = digits, .block_size = Td});
         assert_int_equal(d->vocab_size, 10);
         assert_int_equal(d->block_size, 3 * digits);
-        int64_t n_val = d->part[LVN_PART_VAL].n_samples, n_train = d->part[LVN_PART_TRAIN].n_samples;
+        int64_t n_val = d->split[LVN_SPLIT_VAL].n_samples, n_train = d->split[LVN_SPLIT_TRAIN].n_samples;
         assert_int_equal(n_train + n_val, range * range);
         assert_int_equal(n_val, digits == 1 ? 20 : 500);
         char *seen = test_calloc(1, (size_t)(range * range));
         for (int64_t i = 0; i < n_train + n_val; i++) {
-            enum lvn_part_id part = i < n_val ? LVN_PART_VAL : LVN_PART_TRAIN;
+            enum lvn_split_id split = i < n_val ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
             int64_t k = i < n_val ? i : i - n_val;
             int32_t ids[16], labels[16], prompt[8], answer[8];
-            assert_int_equal(lvn_dataset_window(d, part, k, Td, ids, labels), LVN_OK);
-            lvn_dataset_question(d, part, k, prompt, answer);
+            assert_int_equal(lvn_dataset_window(d, split, k, Td, ids, labels), LVN_OK);
+            lvn_dataset_question(d, split, k, prompt, answer);
             int64_t a = 0, b = 0, c = 0;
             for (int64_t j = 0; j < digits; j++) a = a * 10 + ids[j], b = b * 10 + ids[digits + j];
             for (int64_t j = digits; j >= 0; j--) c = c * 10 + labels[2 * digits - 1 + j];
@@ -511,7 +511,7 @@ static void adder_loader(void **state)
     (void)state;
     struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "adder", .digits = 2});
     struct lvn_loader l;
-    assert_int_equal(lvn_loader_init(&l, d, LVN_PART_TRAIN, LVN_SAMPLING_PERMUTATION, 6, 50, 3), LVN_OK);
+    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_PERMUTATION, 6, 50, 3), LVN_OK);
     assert_int_equal(l.steps_per_epoch, 9500 / 50);
     static bool seen[10000];
     static int32_t ids[50 * 6], labels[50 * 6];
@@ -524,7 +524,7 @@ static void adder_loader(void **state)
             seen[problem] = true;
         }
     }
-    assert_int_equal(lvn_loader_init(&l, d, LVN_PART_VAL, LVN_SAMPLING_PERMUTATION, 6, 64, 3), LVN_OK);
+    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_VAL, LVN_SAMPLING_PERMUTATION, 6, 64, 3), LVN_OK);
     assert_int_equal(lvn_loader_eval_batches(&l, 0), 8);
     for (int64_t i = 0; i < 8; i++) {
         assert_int_equal(lvn_loader_eval_batch(&l, 0, i, 0, 50, ids, labels, NULL), LVN_OK);
@@ -576,9 +576,9 @@ static void prepared_text(void **state)
     struct lvn_dataset *text = open_data(o), *d = open_data((struct lvn_data_options){.kind = "tokens", .path = out});
     assert_int_equal(d->vocab_size, text->vocab_size);
     assert_memory_equal(d->vocabulary->points, text->vocabulary->points, (size_t)d->vocab_size * 4);
-    for (int i = 0; i < LVN_PART_COUNT; i++) {
-        assert_int_equal(d->part[i].n_tokens, text->part[i].n_tokens);
-        assert_memory_equal(d->part[i].tokens, text->part[i].tokens, (size_t)d->part[i].n_tokens * 2);
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+        assert_int_equal(d->split[i].n_tokens, text->split[i].n_tokens);
+        assert_memory_equal(d->split[i].tokens, text->split[i].tokens, (size_t)d->split[i].n_tokens * 2);
     }
     lvn_dataset_close(text);
     lvn_dataset_close(d);
