@@ -1,0 +1,403 @@
+/* test_golden.c - whole models against PyTorch: tests/golden, written by tools/make_golden.py.
+ *
+ * Each folder is a tiny model in one dialect with tokens, and what PyTorch computed from them in double: losses,
+ * logits, gradients of the mean loss, and what five AdamW steps change. levin must agree, with its plain kernels in
+ * double and in float, and with the fast ones of every instruction set.
+ *
+ *               double   float   why
+ *   losses      1e-10    1e-5    PyTorch's own fp32 is 1e-7 off; room for other orders of sums
+ *   logits      1e-6     1e-4    of the tensor's norm; stored in fp32 (6e-8); PyTorch's own fp32 is 3e-7 off
+ *   gradients   1e-6     1e-4    of the tensor's norm; stored in fp32; PyTorch's own fp32 is 8e-7 off
+ *   updates     1e-6     1e-3    of the update's norm: Adam divides by the gradient's size, so entries with a gradient
+ *                                near rounding error move at random; PyTorch's own fp32 is 2e-4 off
+ *
+ * Left out of gradients and updates are key biases (the middle third of c_attn.bias): softmax does not see them, their
+ * gradient is zero in theory, and rounding error in both programs. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/backend.h"
+#include "data/loader.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "models/model.h"
+#include "passes/program.h"
+
+static const char *const dialects[] = {"mingpt", "nanogpt", "nanogpt-bias", "gpt2"};
+enum { N_DIALECTS = 4 };
+
+/* One folder. */
+struct golden {
+    const char *name;
+    char path[64];
+    bool out_in; /* linear weights are stored (out, in); levin's are (in, out) */
+    struct lvn_model_config config;
+    struct lvn_safetensors weights, reference;
+    json_t *meta;
+    struct lvn_dataset *data;
+    int64_t T, windows, batch, steps;
+};
+
+/* One way of computing. */
+struct way {
+    const char *name;
+    enum lvn_dtype real;
+    const struct lvn_kernels *kernels;
+    int threads;
+    double losses, tensors, updates; /* tolerances */
+};
+
+/* A program over the golden model, with its memory. */
+struct rig {
+    struct lvn_params *params;
+    struct lvn_graph *graph;
+    struct lvn_model_graph model;
+    struct lvn_program *program;
+    struct lvn_binding binding;
+    struct lvn_step step;
+    int32_t *ids, *labels;
+    void *inputs[2];
+};
+
+static void check(enum lvn_status status)
+{
+    if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+}
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_number(value)) fail_msg("no number '%s'", key);
+    return json_number_value(value);
+}
+
+/* --- reading a folder ------------------------------------------------------------------------------------------ */
+
+static const char *in_folder(const struct golden *g, const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", g->path, name);
+    return path;
+}
+
+static void read_config(struct golden *g)
+{
+    json_t *c;
+    check(lvn_json_read(in_folder(g, "config.json"), &c));
+    const char *type = json_string_value(json_object_get(c, "model_type"));
+    g->config.model = lvn_model_find(type);
+    assert_non_null(g->config.model);
+    g->config.model->defaults(&g->config);
+    g->out_in = strcmp(type, "gpt2") != 0;
+    g->config.n_layer = (int64_t)number(c, "n_layer");
+    g->config.n_head = (int64_t)number(c, "n_head");
+    g->config.n_embd = (int64_t)number(c, "n_embd");
+    g->config.vocab_size = (int64_t)number(c, "vocab_size");
+    g->config.n_positions = (int64_t)number(c, g->out_in ? "block_size" : "n_positions");
+    if (json_object_get(c, "bias")) g->config.bias = json_is_true(json_object_get(c, "bias"));
+    g->config.dropout_embedding = g->config.dropout_residual = g->config.dropout_attention = 0.0;
+    json_decref(c);
+}
+
+static void golden_open(struct golden *g, const char *name)
+{
+    *g = (struct golden){.name = name};
+    snprintf(g->path, sizeof g->path, "tests/golden/%s", name);
+    read_config(g);
+    check(lvn_safetensors_open(&g->weights, in_folder(g, "model.safetensors")));
+    check(lvn_safetensors_open(&g->reference, in_folder(g, "reference.safetensors")));
+    check(lvn_json_read(in_folder(g, "meta.json"), &g->meta));
+    g->T = g->config.n_positions;
+    g->windows = (int64_t)number(g->meta, "windows");
+    g->batch = (int64_t)number(g->meta, "batch_size");
+    g->steps = (int64_t)number(g->meta, "steps");
+    struct lvn_data_options o = {
+        .kind = "tokens", .path = in_folder(g, "tokens.bin"), .vocab_size = g->config.vocab_size, .block_size = g->T};
+    check(lvn_dataset_open(&g->data, &o));
+    assert_int_equal(lvn_dataset_windows(g->data, LVN_SPLIT_TRAIN, g->T), g->windows);
+}
+
+static void golden_close(struct golden *g)
+{
+    lvn_dataset_close(g->data);
+    json_decref(g->meta);
+    lvn_safetensors_close(&g->reference);
+    lvn_safetensors_close(&g->weights);
+}
+
+/* --- numbers --------------------------------------------------------------------------------------------------- */
+
+static double get(enum lvn_dtype dtype, const void *p, int64_t i)
+{
+    return dtype == LVN_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
+
+static const struct lvn_safetensor *reference(const struct golden *g, const char *prefix, const char *name)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const struct lvn_safetensor *t = lvn_safetensors_find(&g->reference, full);
+    if (!t) fail_msg("%s: no reference '%s'", g->name, full);
+    return t;
+}
+
+static double value_of(const struct lvn_safetensor *t, int64_t i)
+{
+    double x;
+    float y;
+    if (t->desc.dtype == LVN_F64) {
+        memcpy(&x, (const char *)t->data + 8 * i, 8);
+        return x;
+    }
+    memcpy(&y, (const char *)t->data + 4 * i, 4);
+    return (double)y;
+}
+
+/* Where element i of a parameter stands in the file. */
+static int64_t place_in_file(const struct golden *g, const struct lvn_param *q, int64_t i)
+{
+    if (!g->out_in || q->desc.rank != 2 || !strstr(q->name, ".c_")) return i;
+    int64_t n_out = q->desc.dim[1], n_in = q->desc.dim[0];
+    return i % n_out * n_in + i / n_out;
+}
+
+static bool is_key_bias(const struct lvn_param *q, int64_t i)
+{
+    return strstr(q->name, "c_attn.bias") && i >= q->count / 3 && i < q->count / 3 * 2;
+}
+
+/* The distance of a flat buffer's parameters from what PyTorch says, each relative to its norm. `start`: what to take
+ * off first, or NULL. */
+static void compare_params(const struct golden *g, const struct way *w, const struct lvn_params *params,
+                           const char *prefix, const void *flat, const void *start, double tolerance)
+{
+    for (int n = 0; n < params->n; n++) {
+        const struct lvn_param *q = params->list[n];
+        const struct lvn_safetensor *t = reference(g, prefix, q->name);
+        assert_int_equal(lvn_desc_count(&t->desc), q->count);
+        double norm = 0.0, distance = 0.0;
+        for (int64_t i = 0; i < q->count; i++) {
+            if (is_key_bias(q, i)) continue;
+            double want = value_of(t, place_in_file(g, q, i)), got = get(w->real, flat, q->offset + i);
+            if (start) got -= get(w->real, start, q->offset + i);
+            norm += want * want;
+            distance += (got - want) * (got - want);
+        }
+        double relative = sqrt(distance / norm);
+        if (!(relative <= tolerance))
+            fail_msg("%s, %s: %s%s is %.3g of its norm off (at most %g)", g->name, w->name, prefix, q->name, relative,
+                     tolerance);
+    }
+}
+
+/* --- a rig ----------------------------------------------------------------------------------------------------- */
+
+static void load_weights(const struct golden *g, const struct way *w, struct rig *r)
+{
+    for (int n = 0; n < r->params->n; n++) {
+        const struct lvn_param *q = r->params->list[n];
+        const struct lvn_safetensor *t = lvn_safetensors_find(&g->weights, q->name);
+        if (!t) fail_msg("%s has no '%s'", g->name, q->name);
+        assert_int_equal(lvn_desc_count(&t->desc), q->count);
+        for (int64_t i = 0; i < q->count; i++) {
+            double x = value_of(t, place_in_file(g, q, i));
+            if (w->real == LVN_F64)
+                ((double *)r->binding.buffer[LVN_BUFFER_PARAM])[q->offset + i] = x;
+            else
+                ((float *)r->binding.buffer[LVN_BUFFER_PARAM])[q->offset + i] = (float)x;
+        }
+    }
+}
+
+static enum lvn_decay decay_rule(const struct golden *g)
+{
+    const char *rule = json_string_value(json_object_get(g->meta, "decay"));
+    return strcmp(rule, "linear") == 0     ? LVN_DECAY_LINEAR
+           : strcmp(rule, "matrices") == 0 ? LVN_DECAY_MATRICES
+                                           : LVN_DECAY_ALL;
+}
+
+/* with_logits: a forward program that gives logits; else one that trains. */
+static void rig_open(struct rig *r, const struct golden *g, const struct way *w, int64_t B, bool with_logits,
+                     const struct lvn_optimizer *optimizer)
+{
+    *r = (struct rig){.params = lvn_params_new()};
+    r->graph = lvn_graph_new(r->params, w->real);
+    r->model = lvn_model_build(r->graph, &g->config, B, g->T, true);
+    check(lvn_graph_status(r->graph));
+    check(lvn_params_layout(r->params, decay_rule(g)));
+    struct lvn_plan_options plan = {
+        .train = !with_logits, .fuse = true, .optimizer = optimizer, .kernels = w->kernels, .n_threads = w->threads};
+    struct lvn_tensor *outputs[] = {r->model.loss, r->model.losses, r->model.logits};
+    check(lvn_program_new(&r->program, r->graph, outputs, with_logits ? 3 : 2, &plan));
+    int64_t bytes = r->params->flat_count * lvn_dtype_bytes(w->real);
+    static const int flat[] = {LVN_BUFFER_PARAM, LVN_BUFFER_GRAD, LVN_BUFFER_STATE0, LVN_BUFFER_STATE1};
+    for (int i = 0; i < 4; i++) r->binding.buffer[flat[i]] = lvn_pages_alloc(bytes);
+    r->binding.buffer[LVN_BUFFER_ARENA] = lvn_pages_alloc(r->program->arena_bytes);
+    r->ids = test_calloc((size_t)(B * g->T), sizeof *r->ids);
+    r->labels = test_calloc((size_t)(B * g->T), sizeof *r->labels);
+    r->inputs[0] = r->ids;
+    r->inputs[1] = r->labels;
+    r->binding.inputs = r->inputs;
+    r->binding.step = &r->step;
+    r->binding.micro_batch_rows = B;
+    r->step = (struct lvn_step){.grad_scale = 1.0 / (double)(B * g->T), .training = !with_logits};
+    load_weights(g, w, r);
+}
+
+static void rig_close(struct rig *r, const struct way *w)
+{
+    int64_t bytes = r->params->flat_count * lvn_dtype_bytes(w->real);
+    static const int flat[] = {LVN_BUFFER_PARAM, LVN_BUFFER_GRAD, LVN_BUFFER_STATE0, LVN_BUFFER_STATE1};
+    for (int i = 0; i < 4; i++) lvn_pages_free(r->binding.buffer[flat[i]], bytes);
+    lvn_pages_free(r->binding.buffer[LVN_BUFFER_ARENA], r->program->arena_bytes);
+    test_free(r->ids);
+    test_free(r->labels);
+    lvn_program_free(r->program);
+    lvn_graph_free(r->graph);
+    lvn_params_free(r->params);
+}
+
+/* Runs one batch; returns its mean loss. */
+static double run(struct rig *r)
+{
+    struct lvn_run_hooks none = {0};
+    lvn_program_run(r->program, &r->binding, 1, 1, 0, &none);
+    return *(double *)lvn_program_output(r->program, &r->binding, r->model.loss) * r->step.grad_scale;
+}
+
+/* --- what is compared ------------------------------------------------------------------------------------------ */
+
+static void compare_forward(const struct golden *g, const struct way *w)
+{
+    struct rig r;
+    rig_open(&r, g, w, g->windows, true, NULL);
+    struct lvn_loader loader;
+    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->T, g->windows, 0));
+    check(lvn_loader_eval_batch(&loader, 0, 0, 0, g->windows, r.ids, r.labels, NULL));
+    double loss = run(&r);
+    if (!(fabs(loss - number(g->meta, "loss")) <= w->losses))
+        fail_msg("%s, %s: loss %.12g, PyTorch says %.12g", g->name, w->name, loss, number(g->meta, "loss"));
+    const void *losses = lvn_program_output(r.program, &r.binding, r.model.losses);
+    const struct lvn_safetensor *want = reference(g, "", "token_losses");
+    for (int64_t i = 0; i < g->windows * g->T; i++) {
+        double x = get(w->real, losses, i), y = value_of(want, i);
+        if (!(fabs(x - y) <= w->losses * fmax(1.0, y)))
+            fail_msg("%s, %s: loss of token %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)i, x, y);
+    }
+    const void *logits = lvn_program_output(r.program, &r.binding, r.model.logits);
+    int64_t V = g->config.vocab_size;
+    double norm = 0.0, distance = 0.0;
+    want = reference(g, "", "logits");
+    for (int64_t i = 0; i < lvn_desc_count(&want->desc); i++) {
+        norm += value_of(want, i) * value_of(want, i);
+        distance += pow(get(w->real, logits, i) - value_of(want, i), 2.0);
+    }
+    assert_true(sqrt(distance / norm) <= w->tensors);
+    want = reference(g, "", "last_logits");
+    for (int64_t i = 0; i < g->windows * 8; i++) {
+        double x = get(w->real, logits, ((i / 8 + 1) * g->T - 1) * V + i % 8);
+        assert_true(fabs(x - value_of(want, i)) <= w->tensors * sqrt(norm));
+    }
+    rig_close(&r, w);
+}
+
+static void compare_gradients(const struct golden *g, const struct way *w)
+{
+    struct rig r;
+    rig_open(&r, g, w, g->windows, false, NULL);
+    struct lvn_loader loader;
+    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->T, g->windows, 0));
+    check(lvn_loader_batch(&loader, 0, 0, g->windows, r.ids, r.labels));
+    double loss = run(&r);
+    assert_true(fabs(loss - number(g->meta, "loss")) <= w->losses);
+    compare_params(g, w, r.params, "gradient.", r.binding.buffer[LVN_BUFFER_GRAD], NULL, w->tensors);
+    rig_close(&r, w);
+}
+
+static void compare_updates(const struct golden *g, const struct way *w)
+{
+    const json_t *betas = json_object_get(g->meta, "betas");
+    struct lvn_optimizer o = {.kind = LVN_ADAMW,
+                              .beta1 = json_number_value(json_array_get(betas, 0)),
+                              .beta2 = json_number_value(json_array_get(betas, 1)),
+                              .eps = number(g->meta, "eps"),
+                              .weight_decay = number(g->meta, "weight_decay"),
+                              .clip_norm = number(g->meta, "gradient_clip_val")};
+    struct rig r;
+    rig_open(&r, g, w, g->batch, false, &o);
+    struct lvn_loader loader;
+    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->T, g->batch, 0));
+    int64_t bytes = r.params->flat_count * lvn_dtype_bytes(w->real);
+    void *start = test_malloc((size_t)bytes);
+    memcpy(start, r.binding.buffer[LVN_BUFFER_PARAM], (size_t)bytes);
+    for (int64_t step = 0; step < g->steps; step++) {
+        r.step.step = step;
+        r.step.lr = number(g->meta, "lr");
+        check(lvn_loader_batch(&loader, step, 0, g->batch, r.ids, r.labels));
+        double loss = run(&r);
+        double want = json_number_value(json_array_get(json_object_get(g->meta, "step_losses"), (size_t)step));
+        double norm = json_number_value(json_array_get(json_object_get(g->meta, "step_grad_norms"), (size_t)step));
+        if (!(fabs(loss - want) <= w->losses))
+            fail_msg("%s, %s: loss of step %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)step, loss, want);
+        if (!(fabs(r.step.grad_norm - norm) <= w->tensors * norm))
+            fail_msg("%s, %s: gradient norm of step %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)step,
+                     r.step.grad_norm, norm);
+    }
+    compare_params(g, w, r.params, "update.", r.binding.buffer[LVN_BUFFER_PARAM], start, w->updates);
+    test_free(start);
+    rig_close(&r, w);
+}
+
+static void compare(struct way w)
+{
+    bool wide = w.real == LVN_F64;
+    w.losses = wide ? 1e-10 : 1e-5;
+    w.tensors = wide ? 1e-6 : 1e-4;
+    w.updates = wide ? 1e-6 : 1e-3;
+    for (int i = 0; i < N_DIALECTS; i++) {
+        struct golden g;
+        golden_open(&g, dialects[i]);
+        compare_forward(&g, &w);
+        compare_gradients(&g, &w);
+        compare_updates(&g, &w);
+        golden_close(&g);
+    }
+}
+
+static void plain_double(void **state)
+{
+    (void)state;
+    compare((struct way){"plain, double", LVN_F64, lvn_reference_kernels(LVN_F64), 1, 0, 0, 0});
+}
+
+static void plain_float(void **state)
+{
+    (void)state;
+    compare((struct way){"plain, float", LVN_F32, lvn_reference_kernels(LVN_F32), 1, 0, 0, 0});
+}
+
+static void fast(void **state)
+{
+    (void)state;
+    for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
+        for (int threads = 1; threads <= 3; threads++)
+            compare((struct way){lvn_isa_name(isa), LVN_F32, lvn_cpu_kernels(isa), threads, 0, 0, 0});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_double),
+        cmocka_unit_test(plain_float),
+        cmocka_unit_test(fast),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
