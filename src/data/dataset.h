@@ -52,7 +52,7 @@ struct lvn_dataset_kind {
 
 struct lvn_dataset {
     const struct lvn_dataset_kind *kind;
-    int64_t vocab_size;           /* smallest vocabulary that a model needs for this data */
+    int64_t vocab_size; /* that a new model should have, or, where o->vocab_size is given, must at least have */
     struct lvn_vocab *vocabulary; /* text <-> ids; NULL where the data is only ids */
     int64_t id_limit;             /* ids must be below this one: the model's vocabulary when it is known */
     int64_t block_size;           /* list: the smallest that fits; stream: 0 */

@@ -5,8 +5,10 @@
  * where every key is optional; "vocabulary" (all characters, ascending) is there when levin prepared a text. No other
  * JSON file is looked at. data.path is one .bin, or a folder with train.bin and val.bin.
  *
- * Files are mapped and never copied. Where the model's vocabulary is known, files of ordinary size are scanned for ids
- * beyond it at once; huge ones only as their windows are read. Big-endian machines are not served. */
+ * Files are mapped and never copied. Files of ordinary size are scanned at once for ids beyond the vocabulary; huge
+ * ones only as their windows are read. The vocabulary is the model's; where there is none yet, the sidecar's; where
+ * that says nothing either, GPT-2's padded one, or, if an id is beyond it, as large as needed. Big-endian machines are
+ * not served. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,11 @@
 #error "token files are mapped as they are: little-endian machines only"
 #endif
 
-enum { SCAN_BYTES = 256 << 20, SIDECAR_BYTES = 16 << 20 };
+enum {
+    SCAN_BYTES = 256 << 20,
+    SIDECAR_BYTES = 16 << 20,
+    USUAL_VOCAB = 50304, /* GPT-2's 50257, padded: what nanoGPT takes when nothing is said */
+};
 
 struct tokens {
     struct lvn_arena arena;
@@ -99,20 +105,24 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
     return lvn_split_set(&d->split[id], path, t->map[id].data, s.width, bytes / s.width);
 }
 
+/* Checks the ids, and says which vocabulary the data wants. */
 static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    int64_t limit = o->vocab_size ? o->vocab_size : d->vocab_size, largest = 0;
+    int64_t said = o->vocab_size ? o->vocab_size : d->vocab_size, largest = 0;
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         const struct lvn_split *p = &d->split[i];
-        if (!p->n_tokens || (limit && p->n_tokens * p->width > SCAN_BYTES)) continue;
+        if (!p->n_tokens || p->n_tokens * p->width > SCAN_BYTES) continue;
         int64_t position, max = lvn_split_max(p, &position);
-        if (limit) LVN_TRY(lvn_split_check_id(p, position, max, limit));
+        if (said) LVN_TRY(lvn_split_check_id(p, position, max, said));
         LVN_CHECK(max < INT32_MAX, FORMAT,
                   "'%s' holds the token id %lld at position %lld, which no vocabulary can have", p->path,
                   (long long)max, (long long)position);
         if (max > largest) largest = max;
     }
-    if (o->vocab_size || !d->vocab_size) d->vocab_size = largest + 1; /* a padded sidecar may say more than there is */
+    if (o->vocab_size)
+        d->vocab_size = largest + 1; /* a padded sidecar may say more than there is */
+    else if (!said)
+        d->vocab_size = largest < USUAL_VOCAB ? USUAL_VOCAB : largest + 1;
     return LVN_OK;
 }
 
