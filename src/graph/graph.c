@@ -199,7 +199,9 @@ static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, c
     *s = (struct lvn_shapes){.attr = &node->attr, .real = g->real};
     for (int i = 0; i < op->n_in; i++) {
         s->has[i] = node->in[i] != NULL;
-        if (s->has[i]) s->in[i] = node->in[i]->desc;
+        if (!s->has[i]) continue;
+        s->in[i] = node->in[i]->desc;
+        s->name[i] = node->in[i]->name;
     }
     LVN_TRY(op->shape(s));
     for (int i = 0; i < op->n_out + op->n_saved; i++) LVN_TRY(check_size(node->name, &s->out[i]));
