@@ -1,20 +1,38 @@
 /* ops_cases.h - the one table of what every operation is tried with, by every test in test_ops.c.
  *
  * A new operation adds its lines here; without any, test_ops fails. Sizes lie around the vectors of sixteen lanes: one,
- * primes, just under and just over. Inputs: REAL(dims), GAMMA(dims) around one, IDS(below, dims), LABEL(below, dims) with
- * some ignored, HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
+ * primes, just under and just over. Inputs: REAL(dims), GAMMA(dims) around one, IDS(below, dims), LABEL(below, dims)
+ * with some ignored, HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
 #ifndef OPS_CASES_H
 #define OPS_CASES_H
 
 #include "ops_run.h"
 
 #define DIMS(...) .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}
-#define NONE {.filling = ABSENT}
-#define REAL(...) {.filling = REALS, DIMS(__VA_ARGS__)}
-#define GAMMA(...) {.filling = NEAR_ONE, DIMS(__VA_ARGS__)}
-#define IDS(n, ...) {.filling = INTEGERS, .below = (n), DIMS(__VA_ARGS__)}
-#define LABEL(n, ...) {.filling = LABELS, .below = (n), DIMS(__VA_ARGS__)}
-#define HEADS(B, T, H, D, r, c) {.filling = REALS, DIMS(B, T, H, D), .row = (r), .channel = (c)}
+#define NONE                                                                                                           \
+    {                                                                                                                  \
+        .filling = ABSENT                                                                                              \
+    }
+#define REAL(...)                                                                                                      \
+    {                                                                                                                  \
+        .filling = REALS, DIMS(__VA_ARGS__)                                                                            \
+    }
+#define GAMMA(...)                                                                                                     \
+    {                                                                                                                  \
+        .filling = NEAR_ONE, DIMS(__VA_ARGS__)                                                                         \
+    }
+#define IDS(n, ...)                                                                                                    \
+    {                                                                                                                  \
+        .filling = INTEGERS, .below = (n), DIMS(__VA_ARGS__)                                                           \
+    }
+#define LABEL(n, ...)                                                                                                  \
+    {                                                                                                                  \
+        .filling = LABELS, .below = (n), DIMS(__VA_ARGS__)                                                             \
+    }
+#define HEADS(B, T, H, D, r, c)                                                                                        \
+    {                                                                                                                  \
+        .filling = REALS, DIMS(B, T, H, D), .row = (r), .channel = (c)                                                 \
+    }
 
 /* clang-format off */
 static const struct op_case op_cases[] = {
@@ -24,27 +42,27 @@ static const struct op_case op_cases[] = {
     {LVN_OP_embedding, .in = {IDS(13, 4, 1), REAL(13, 64), REAL(9, 64)}, .position = 6},
     {LVN_OP_embedding, .in = {IDS(300, 9), REAL(300, 16), REAL(9, 16)}},
 
-    {LVN_OP_linear, {.linear = {true}}, {REAL(1, 1), REAL(1, 1), REAL(1)}},
-    {LVN_OP_linear, {.linear = {false}}, {REAL(1, 1), REAL(1, 1), NONE}},
-    {LVN_OP_linear, {.linear = {true}}, {REAL(2, 3, 17), REAL(17, 33), REAL(33)}},
-    {LVN_OP_linear, {.linear = {false}}, {REAL(2, 3, 17), REAL(33, 17), REAL(33)}},
-    {LVN_OP_linear, {.linear = {true}}, {REAL(31, 15), REAL(15, 65), NONE}},
-    {LVN_OP_linear, {.linear = {false}}, {REAL(31, 15), REAL(65, 15), NONE}},
-    {LVN_OP_linear, {.linear = {true}}, {REAL(1, 65), REAL(65, 16), REAL(16)}},
-    {LVN_OP_linear, {.linear = {false}}, {REAL(1, 65), REAL(16, 65), REAL(16)}},
-    {LVN_OP_linear, {.linear = {true}}, {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = 1},
-    {LVN_OP_linear, {.linear = {false}}, {REAL(3, 43, 67), REAL(131, 67), REAL(131)}, .large = 1},
-    {LVN_OP_linear, {.linear = {true}}, {REAL(257, 130), REAL(130, 97), REAL(97)}, .large = 1},
-    {LVN_OP_linear, {.linear = {false}}, {REAL(257, 130), REAL(97, 130), REAL(97)}, .large = 1},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
+    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(1, 1), REAL(1, 1), NONE}},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}},
+    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(2, 3, 17), REAL(33, 17), REAL(33)}},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(31, 15), REAL(15, 65), NONE}},
+    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(31, 15), REAL(65, 15), NONE}},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(1, 65), REAL(65, 16), REAL(16)}},
+    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(1, 65), REAL(16, 65), REAL(16)}},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = 1},
+    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(3, 43, 67), REAL(131, 67), REAL(131)}, .large = 1},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(257, 130), REAL(130, 97), REAL(97)}, .large = 1},
+    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(257, 130), REAL(97, 130), REAL(97)}, .large = 1},
 
-    {LVN_OP_layernorm, {.layernorm = {1e-5}}, {REAL(3, 1), GAMMA(1), REAL(1)}},
-    {LVN_OP_layernorm, {.layernorm = {1e-5}}, {REAL(2, 5, 15), GAMMA(15), REAL(15)}},
-    {LVN_OP_layernorm, {.layernorm = {1e-5}}, {REAL(16, 16), GAMMA(16), NONE}},
-    {LVN_OP_layernorm, {.layernorm = {1e-5}}, {REAL(7, 17), GAMMA(17), REAL(17)}},
-    {LVN_OP_layernorm, {.layernorm = {0.1}}, {REAL(1, 31), GAMMA(31), NONE}},
-    {LVN_OP_layernorm, {.layernorm = {1e-5}}, {REAL(67, 33), GAMMA(33), REAL(33)}},
-    {LVN_OP_layernorm, {.layernorm = {1e-5}}, {REAL(5, 65), GAMMA(65), REAL(65)}},
-    {LVN_OP_layernorm, {.layernorm = {1e-5}}, {REAL(3, 150, 129), GAMMA(129), REAL(129)}, .large = 1},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 1), GAMMA(1), REAL(1)}},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(2, 5, 15), GAMMA(15), REAL(15)}},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(16, 16), GAMMA(16), NONE}},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(7, 17), GAMMA(17), REAL(17)}},
+    {LVN_OP_layernorm, .attr.layernorm = {0.1}, .in = {REAL(1, 31), GAMMA(31), NONE}},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(67, 33), GAMMA(33), REAL(33)}},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(5, 65), GAMMA(65), REAL(65)}},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 150, 129), GAMMA(129), REAL(129)}, .large = 1},
 
     {LVN_OP_gelu, .in = {REAL(1)}},
     {LVN_OP_gelu, .in = {REAL(3, 5)}},
@@ -57,75 +75,93 @@ static const struct op_case op_cases[] = {
     {LVN_OP_gelu_tanh, .in = {REAL(31, 33)}},
     {LVN_OP_gelu_tanh, .in = {REAL(67, 129)}, .large = 1},
 
-    {LVN_OP_dropout, {.dropout = {0.1}}, {REAL(1, 1)}},
-    {LVN_OP_dropout, {.dropout = {0.5}}, {REAL(2, 3, 17)}},
-    {LVN_OP_dropout, {.dropout = {0.2}}, {REAL(7, 15)}},
-    {LVN_OP_dropout, {.dropout = {0.9}}, {REAL(5, 4, 33)}},
-    {LVN_OP_dropout, {.dropout = {0.1}}, {REAL(3, 65)}, .evaluation = true},
-    {LVN_OP_dropout, {.dropout = {0}}, {REAL(3, 31)}},
-    {LVN_OP_dropout, {.dropout = {0.1}}, {REAL(4, 67, 65)}, .large = 1},
+    {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(1, 1)}},
+    {LVN_OP_dropout, .attr.dropout = {0.5}, .in = {REAL(2, 3, 17)}},
+    {LVN_OP_dropout, .attr.dropout = {0.2}, .in = {REAL(7, 15)}},
+    {LVN_OP_dropout, .attr.dropout = {0.9}, .in = {REAL(5, 4, 33)}},
+    {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(3, 65)}, .evaluation = true},
+    {LVN_OP_dropout, .attr.dropout = {0}, .in = {REAL(3, 31)}},
+    {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(4, 67, 65)}, .large = 1},
 
     {LVN_OP_add, .in = {REAL(1), REAL(1)}},
     {LVN_OP_add, .in = {REAL(2, 3, 17), REAL(2, 3, 17)}},
     {LVN_OP_add, .in = {REAL(31, 65), REAL(31, 65)}},
 
-    {LVN_OP_attention, {.attention = {.causal = true, .scale = 1}}, {REAL(1, 1, 1, 1), REAL(1, 1, 1, 1), REAL(1, 1, 1, 1)}},
-    {LVN_OP_attention, {.attention = {.causal = true, .scale = 0.3}},
-        {HEADS(2, 7, 3, 5, 45, 0), HEADS(2, 7, 3, 5, 45, 15), HEADS(2, 7, 3, 5, 45, 30)}},
-    {LVN_OP_attention, {.attention = {.causal = true, .scale = 0.25, .p = 0.2}},
-        {HEADS(3, 17, 2, 16, 96, 0), HEADS(3, 17, 2, 16, 96, 32), HEADS(3, 17, 2, 16, 96, 64)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 1},
+        .in = {REAL(1, 1, 1, 1), REAL(1, 1, 1, 1), REAL(1, 1, 1, 1)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.3},
+        .in = {HEADS(2, 7, 3, 5, 45, 0), HEADS(2, 7, 3, 5, 45, 15), HEADS(2, 7, 3, 5, 45, 30)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25, .p = 0.2},
+        .in = {HEADS(3, 17, 2, 16, 96, 0), HEADS(3, 17, 2, 16, 96, 32), HEADS(3, 17, 2, 16, 96, 64)}},
 
-    {LVN_OP_kv_cache, {.kv_cache = {9}}, {HEADS(2, 1, 3, 5, 45, 15)}, .position = 4},
-    {LVN_OP_kv_cache, {.kv_cache = {33}}, {REAL(1, 17, 2, 16)}, .position = 11},
+    {LVN_OP_kv_cache, .attr.kv_cache = {9}, .in = {HEADS(2, 1, 3, 5, 45, 15)}, .position = 4},
+    {LVN_OP_kv_cache, .attr.kv_cache = {33}, .in = {REAL(1, 17, 2, 16)}, .position = 11},
 
-    {LVN_OP_cross_entropy, {.cross_entropy = {-1}}, {REAL(1, 1), LABEL(1, 1)}},
-    {LVN_OP_cross_entropy, {.cross_entropy = {-1}}, {REAL(2, 3, 17), LABEL(17, 2, 3)}},
-    {LVN_OP_cross_entropy, {.cross_entropy = {2}}, {REAL(11, 5), LABEL(5, 11)}},
-    {LVN_OP_cross_entropy, {.cross_entropy = {-1}}, {REAL(31, 65), LABEL(65, 31)}},
-    {LVN_OP_cross_entropy, {.cross_entropy = {-1}}, {REAL(131, 515), LABEL(515, 131)}, .large = 1},
+    {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(1, 1), LABEL(1, 1)}},
+    {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(2, 3, 17), LABEL(17, 2, 3)}},
+    {LVN_OP_cross_entropy, .attr.cross_entropy = {2}, .in = {REAL(11, 5), LABEL(5, 11)}},
+    {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(31, 65), LABEL(65, 31)}},
+    {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(131, 515), LABEL(515, 131)}, .large = 1},
 
-    {LVN_OP_linear_gelu, {.linear_gelu = {true, false}}, {REAL(1, 1), REAL(1, 1), REAL(1)}},
-    {LVN_OP_linear_gelu, {.linear_gelu = {true, true}}, {REAL(2, 3, 17), REAL(17, 33), REAL(33)}},
-    {LVN_OP_linear_gelu, {.linear_gelu = {false, true}}, {REAL(2, 3, 17), REAL(33, 17), REAL(33)}},
-    {LVN_OP_linear_gelu, {.linear_gelu = {false, false}}, {REAL(31, 15), REAL(65, 15), NONE}},
-    {LVN_OP_linear_gelu, {.linear_gelu = {true, false}}, {REAL(31, 15), REAL(15, 16), NONE}},
-    {LVN_OP_linear_gelu, {.linear_gelu = {true, true}}, {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = 1},
-    {LVN_OP_linear_gelu, {.linear_gelu = {false, false}}, {REAL(257, 67), REAL(131, 67), REAL(131)}, .large = 1},
+    {LVN_OP_linear_gelu, .attr.linear_gelu = {true, false}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
+    {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true}, .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}},
+    {LVN_OP_linear_gelu, .attr.linear_gelu = {false, true}, .in = {REAL(2, 3, 17), REAL(33, 17), REAL(33)}},
+    {LVN_OP_linear_gelu, .attr.linear_gelu = {false, false}, .in = {REAL(31, 15), REAL(65, 15), NONE}},
+    {LVN_OP_linear_gelu, .attr.linear_gelu = {true, false}, .in = {REAL(31, 15), REAL(15, 16), NONE}},
+    {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true},
+        .in = {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = 1},
+    {LVN_OP_linear_gelu, .attr.linear_gelu = {false, false},
+        .in = {REAL(257, 67), REAL(131, 67), REAL(131)}, .large = 1},
 
-    {LVN_OP_residual_layernorm, {.residual_layernorm = {1e-5, 0}}, {REAL(3, 1), REAL(3, 1), GAMMA(1), REAL(1)}},
-    {LVN_OP_residual_layernorm, {.residual_layernorm = {1e-5, 0}}, {REAL(2, 5, 15), REAL(2, 5, 15), GAMMA(15), NONE}},
-    {LVN_OP_residual_layernorm, {.residual_layernorm = {1e-5, 0.2}}, {REAL(2, 5, 17), REAL(2, 5, 17), GAMMA(17), REAL(17)}},
-    {LVN_OP_residual_layernorm, {.residual_layernorm = {1e-5, 0.2}}, {REAL(2, 5, 31), REAL(2, 5, 31), GAMMA(31), REAL(31)},
+    {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0},
+        .in = {REAL(3, 1), REAL(3, 1), GAMMA(1), REAL(1)}},
+    {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0},
+        .in = {REAL(2, 5, 15), REAL(2, 5, 15), GAMMA(15), NONE}},
+    {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.2},
+        .in = {REAL(2, 5, 17), REAL(2, 5, 17), GAMMA(17), REAL(17)}},
+    {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.2},
+        .in = {REAL(2, 5, 31), REAL(2, 5, 31), GAMMA(31), REAL(31)},
         .no_dout = 1},
-    {LVN_OP_residual_layernorm, {.residual_layernorm = {1e-5, 0.5}}, {REAL(7, 33), REAL(7, 33), GAMMA(33), REAL(33)},
+    {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.5},
+        .in = {REAL(7, 33), REAL(7, 33), GAMMA(33), REAL(33)},
         .no_dout = 2},
-    {LVN_OP_residual_layernorm, {.residual_layernorm = {1e-5, 0.1}}, {REAL(4, 16), REAL(4, 16), GAMMA(16), NONE},
+    {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.1},
+        .in = {REAL(4, 16), REAL(4, 16), GAMMA(16), NONE},
         .evaluation = true},
-    {LVN_OP_residual_layernorm, {.residual_layernorm = {1e-5, 0.1}},
-        {REAL(3, 50, 129), REAL(3, 50, 129), GAMMA(129), REAL(129)}, .large = 1},
+    {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.1},
+        .in = {REAL(3, 50, 129), REAL(3, 50, 129), GAMMA(129), REAL(129)}, .large = 1},
 
-    {LVN_OP_linear_cross_entropy, {.linear_cross_entropy = {-1, true}}, {REAL(1, 1), REAL(1, 1), REAL(1), LABEL(1, 1)}},
-    {LVN_OP_linear_cross_entropy, {.linear_cross_entropy = {-1, true}}, {REAL(2, 5, 17), REAL(17, 33), REAL(33), LABEL(33, 2, 5)}},
-    {LVN_OP_linear_cross_entropy, {.linear_cross_entropy = {-1, false}}, {REAL(2, 5, 17), REAL(33, 17), NONE, LABEL(33, 2, 5)}},
-    {LVN_OP_linear_cross_entropy, {.linear_cross_entropy = {3, false}}, {REAL(31, 15), REAL(65, 15), REAL(65), LABEL(65, 31)}},
-    {LVN_OP_linear_cross_entropy, {.linear_cross_entropy = {-1, true}}, {REAL(16, 31), REAL(31, 64), NONE, LABEL(64, 16)}},
-    {LVN_OP_linear_cross_entropy, {.linear_cross_entropy = {-1, false}}, {REAL(3, 93, 33), REAL(515, 33), NONE, LABEL(515, 3, 93)},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true},
+        .in = {REAL(1, 1), REAL(1, 1), REAL(1), LABEL(1, 1)}},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true},
+        .in = {REAL(2, 5, 17), REAL(17, 33), REAL(33), LABEL(33, 2, 5)}},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
+        .in = {REAL(2, 5, 17), REAL(33, 17), NONE, LABEL(33, 2, 5)}},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {3, false},
+        .in = {REAL(31, 15), REAL(65, 15), REAL(65), LABEL(65, 31)}},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true},
+        .in = {REAL(16, 31), REAL(31, 64), NONE, LABEL(64, 16)}},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
+        .in = {REAL(3, 93, 33), REAL(515, 33), NONE, LABEL(515, 3, 93)},
         .large = 1},
 
-    {LVN_OP_grad_norm, {.grad_norm = {0}}, .count = 1},
-    {LVN_OP_grad_norm, {.grad_norm = {1}}, .count = 15},
-    {LVN_OP_grad_norm, {.grad_norm = {1e6}}, .count = 4096},
-    {LVN_OP_grad_norm, {.grad_norm = {1}}, .count = 4097},
-    {LVN_OP_grad_norm, {.grad_norm = {1}}, .count = 7 * 4096 + 33},
+    {LVN_OP_grad_norm, .attr.grad_norm = {0}, .count = 1},
+    {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 15},
+    {LVN_OP_grad_norm, .attr.grad_norm = {1e6}, .count = 4096},
+    {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 4097},
+    {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 7 * 4096 + 33},
 
-    {LVN_OP_adamw, {.adamw = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .lr_scale = 1}}, .count = 1},
-    {LVN_OP_adamw, {.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .lr_scale = 1}}, .count = 65},
-    {LVN_OP_adamw, {.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .lr_scale = 0.5, .clip_value = 0.1}}, .count = 1031},
-    {LVN_OP_adamw, {.adamw = {.beta1 = 0.8, .beta2 = 0.999, .eps = 1e-6, .weight_decay = 0.1, .lr_scale = 1, .coupled = true}}, .count = 4096},
+    {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .lr_scale = 1}, .count = 1},
+    {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+        .lr_scale = 1}, .count = 65},
+    {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+        .lr_scale = 0.5, .clip_value = 0.1}, .count = 1031},
+    {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.8, .beta2 = 0.999, .eps = 1e-6, .weight_decay = 0.1,
+        .lr_scale = 1, .coupled = true}, .count = 4096},
 
-    {LVN_OP_sgd, {.sgd = {.lr_scale = 1}}, .count = 1},
-    {LVN_OP_sgd, {.sgd = {.momentum = 0.9, .lr_scale = 2}}, .count = 65},
-    {LVN_OP_sgd, {.sgd = {.momentum = 0.9, .weight_decay = 0.1, .lr_scale = 1, .clip_value = 0.1}}, .count = 1031},
+    {LVN_OP_sgd, .attr.sgd = {.lr_scale = 1}, .count = 1},
+    {LVN_OP_sgd, .attr.sgd = {.momentum = 0.9, .lr_scale = 2}, .count = 65},
+    {LVN_OP_sgd, .attr.sgd = {.momentum = 0.9, .weight_decay = 0.1, .lr_scale = 1, .clip_value = 0.1}, .count = 1031},
 };
 /* clang-format on */
 enum { N_OP_CASES = sizeof op_cases / sizeof op_cases[0] };

@@ -2,8 +2,8 @@
  *
  * A case (ops_cases.h) names an operation, its attributes and its inputs. A run is that case in fp32 or fp64 with some
  * set of kernels. Every buffer has exactly its size, so that AddressSanitizer sees each step outside; whatever a kernel
- * has to write, its scratch and the gaps of views hold NaN before. Inputs are the same numbers in every run (floats that
- * doubles hold too), functions of the case and the element alone. */
+ * has to write, its scratch and the gaps of views hold NaN before. Inputs are the same numbers in every run (floats
+ * that doubles hold too), functions of the case and the element alone. */
 #ifndef OPS_RUN_H
 #define OPS_RUN_H
 
@@ -150,7 +150,8 @@ static inline void fill_input(struct buffer *b, const struct op_input *in, uint6
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        int64_t x = lvn_random_below(7, stream, (uint64_t)i, in->below + (in->filling == LABELS ? 1 + in->below / 4 : 0));
+        int64_t x =
+            lvn_random_below(7, stream, (uint64_t)i, in->below + (in->filling == LABELS ? 1 + in->below / 4 : 0));
         buffer_set(b, i, x < in->below ? (double)x : -1);
     }
 }
@@ -199,8 +200,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         buffer_poison(&r->out[k]);
         if (op_is_update(c->op)) {
             buffer_fill(&r->out[k], 1000 + (uint64_t)k, 0);
-            for (int64_t i = 0; k == 2 && i < c->count; i++)
-                buffer_set(&r->out[k], i, fabs(buffer_get(&r->out[k], i)));
+            for (int64_t i = 0; k == 2 && i < c->count; i++) buffer_set(&r->out[k], i, fabs(buffer_get(&r->out[k], i)));
         } else if (k < r->op->n_out && !op_is_loss(r->op) && !(c->no_dout >> k & 1)) {
             buffer_init(&r->dout[k], &s.out[k]);
             buffer_poison(&r->dout[k]);
