@@ -3,38 +3,20 @@
  * A new operation adds its lines here; without any, test_ops fails. Sizes lie around the vectors of sixteen lanes: one,
  * primes, just under and just over. Inputs: REAL(dims), GAMMA(dims) around one, IDS(below, dims), LABEL(below, dims)
  * with some ignored, HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
-#ifndef OPS_CASES_H
-#define OPS_CASES_H
+#ifndef LVN_OPS_CASES_H
+#define LVN_OPS_CASES_H
 
 #include "ops_run.h"
 
-#define DIMS(...) .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}
-#define NONE                                                                                                           \
-    {                                                                                                                  \
-        .filling = ABSENT                                                                                              \
-    }
-#define REAL(...)                                                                                                      \
-    {                                                                                                                  \
-        .filling = REALS, DIMS(__VA_ARGS__)                                                                            \
-    }
-#define GAMMA(...)                                                                                                     \
-    {                                                                                                                  \
-        .filling = NEAR_ONE, DIMS(__VA_ARGS__)                                                                         \
-    }
-#define IDS(n, ...)                                                                                                    \
-    {                                                                                                                  \
-        .filling = INTEGERS, .below = (n), DIMS(__VA_ARGS__)                                                           \
-    }
-#define LABEL(n, ...)                                                                                                  \
-    {                                                                                                                  \
-        .filling = LABELS, .below = (n), DIMS(__VA_ARGS__)                                                             \
-    }
-#define HEADS(B, T, H, D, r, c)                                                                                        \
-    {                                                                                                                  \
-        .filling = REALS, DIMS(B, T, H, D), .row = (r), .channel = (c)                                                 \
-    }
-
 /* clang-format off */
+#define DIMS(...) .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}
+#define NONE {.filling = ABSENT}
+#define REAL(...) {.filling = REALS, DIMS(__VA_ARGS__)}
+#define GAMMA(...) {.filling = NEAR_ONE, DIMS(__VA_ARGS__)}
+#define IDS(n, ...) {.filling = INTEGERS, .below = (n), DIMS(__VA_ARGS__)}
+#define LABEL(n, ...) {.filling = LABELS, .below = (n), DIMS(__VA_ARGS__)}
+#define HEADS(B, T, H, D, r, c) {.filling = REALS, DIMS(B, T, H, D), .row = (r), .channel = (c)}
+
 static const struct op_case op_cases[] = {
     {LVN_OP_embedding, .in = {IDS(1, 1, 1), REAL(1, 1), REAL(1, 1)}},
     {LVN_OP_embedding, .in = {IDS(11, 3, 5), REAL(11, 17), REAL(7, 17)}},

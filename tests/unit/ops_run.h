@@ -4,8 +4,8 @@
  * set of kernels. Every buffer has exactly its size, so that AddressSanitizer sees each step outside; whatever a kernel
  * has to write, its scratch and the gaps of views hold NaN before. Inputs are the same numbers in every run (floats
  * that doubles hold too), functions of the case and the element alone. */
-#ifndef OPS_RUN_H
-#define OPS_RUN_H
+#ifndef LVN_OPS_RUN_H
+#define LVN_OPS_RUN_H
 
 #include <math.h>
 #include <setjmp.h>
