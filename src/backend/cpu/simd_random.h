@@ -16,15 +16,16 @@
 /* The mask of one tensor at one step: what does not change from row to row. */
 struct vdropout {
     struct lvn_dropout_key key;
-    uint32_t threshold; /* lvn_dropout_threshold(p), 1..65535 */
-    float scale;        /* of kept values: 1 / (1 - threshold / 65536) */
+    uint32_t threshold; /* lvn_dropout_threshold(p), at most 65535 */
+    float scale;        /* of kept values: 1 / (1 - threshold / 65536); 0 where p rounds to 1 */
     uint32_t round_key[10][2];
 };
 
 LVN_INLINE struct vdropout vdropout_make(uint64_t seed, uint64_t step, uint32_t op, double p)
 {
-    struct vdropout d = {.key = {seed, step, op}, .threshold = lvn_dropout_threshold(p)};
-    d.scale = (float)(1.0 / (1.0 - d.threshold / 65536.0));
+    uint32_t threshold = lvn_dropout_threshold(p);
+    struct vdropout d = {.key = {seed, step, op}, .threshold = threshold < 65535 ? threshold : 65535};
+    d.scale = threshold < 65536 ? (float)(1.0 / (1.0 - threshold / 65536.0)) : 0;
     uint64_t key = seed ^ ((uint64_t)LVN_STREAM_DROPOUT << 56);
     for (uint32_t r = 0; r < 10; r++) {
         d.round_key[r][0] = (uint32_t)key + r * 0x9E3779B9u;

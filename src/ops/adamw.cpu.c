@@ -1,0 +1,74 @@
+/* adamw.cpu.c - adamw.c's definition in one pass over gradient, parameters and moments: 28 bytes an element.
+ *
+ * Every line of the definition is one instruction on every instruction set, so the bits are those of the plain kernel.
+ * Ordinary stores: the lines that are written have just been read. */
+#include "ops/adamw.h"
+
+#include "backend/cpu/simd.h"
+#include "base/threads.h"
+
+struct constants {
+    float scale, clip, l2, keep, one_minus_beta1, beta2, one_minus_beta2, root, eps, step_size;
+};
+
+LVN_INLINE void update(const struct constants *k, bool clip, bool l2, vf g, vf *p, vf *m, vf *v)
+{
+    g = g * k->scale;
+    if (clip) g = vmax(vset(-k->clip), vmin(vset(k->clip), g)); /* in this order NaN stays */
+    if (l2) g = vfma(vset(k->l2), *p, g);
+    *m = vfma(vset(k->one_minus_beta1), g - *m, *m);
+    *v = vfma(k->one_minus_beta2 * g, g, k->beta2 * *v);
+    vf denominator = vfma(vsqrt(*v), vset(k->root), vset(k->eps));
+    *p = vfma(vset(-k->step_size), *m / denominator, *p * k->keep);
+}
+
+LVN_INLINE void range(const struct constants *k, bool clip, bool l2, const float *grad, float *param, float *first,
+                      float *second, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LVN_LANES <= n; i += LVN_LANES) {
+        vf p = vload(param + i), m = vload(first + i), v = vload(second + i);
+        update(k, clip, l2, vload(grad + i), &p, &m, &v);
+        vstore(param + i, p);
+        vstore(first + i, m);
+        vstore(second + i, v);
+    }
+    if (i < n) {
+        vf p = vload_n(param + i, n - i), m = vload_n(first + i, n - i), v = vload_n(second + i, n - i);
+        update(k, clip, l2, vload_n(grad + i, n - i), &p, &m, &v);
+        vstore_n(param + i, p, n - i);
+        vstore_n(first + i, m, n - i);
+        vstore_n(second + i, v, n - i);
+    }
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    if (call->step->clip_scale == 0) return;
+    const struct lvn_adamw_constants d = lvn_adamw_constants_make(call);
+    const struct constants k = {
+        .scale = (float)d.scale,
+        .clip = (float)d.clip_value,
+        .l2 = (float)d.l2,
+        .keep = (float)d.keep,
+        .one_minus_beta1 = (float)d.one_minus_beta1,
+        .beta2 = (float)d.beta2,
+        .one_minus_beta2 = (float)d.one_minus_beta2,
+        .root = (float)d.root,
+        .eps = (float)d.eps,
+        .step_size = (float)d.step_size,
+    };
+    int64_t begin, end;
+    lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
+    const float *g = (const float *)call->in[0].p + begin;
+    float *p = (float *)call->out[0].p + begin, *m = (float *)call->out[1].p + begin;
+    float *v = (float *)call->out[2].p + begin;
+    if (k.clip == 0 && k.l2 == 0) {
+        range(&k, false, false, g, p, m, v, end - begin);
+    } else {
+        range(&k, k.clip != 0, k.l2 != 0, g, p, m, v, end - begin);
+    }
+}
+
+extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_adamw);
+const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_adamw) = {.forward = forward};

@@ -1,0 +1,78 @@
+/* cross_entropy.cpu.c - losses of rows of logits. Threads share the rows; thread 0 sums the losses in order, so the
+ * number of threads changes no bit. linear_cross_entropy does the same while the logits are in the cache; this one is
+ * for models that hand out their logits. */
+#include "backend/cpu/simd_math.h"
+#include "base/threads.h"
+#include "graph/op.h"
+
+static bool ignored(const struct lvn_call *call, int32_t label)
+{
+    return label < 0 || label == call->attr->cross_entropy.ignore;
+}
+
+/* log(sum(exp(z))) of z (V). */
+static float logsumexp(const float *z, int64_t V)
+{
+    vf top = vset(-INFINITY), sum = vset(0);
+    int64_t v = 0, rest = V % LVN_LANES;
+    const vi tail = vgreater_int((vi){0} + (int32_t)rest, viota());
+    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vmax(top, vload(z + v));
+    if (rest) top = vmax(top, vselect(tail, vload_n(z + v, rest), vset(-INFINITY)));
+    float most = vmax_lane(top);
+    if (!(most > -INFINITY)) return most; /* all are -inf */
+    for (v = 0; v + LVN_LANES <= V; v += LVN_LANES) sum += vexp(vload(z + v) - most);
+    if (rest) sum += (vf)((vi)vexp(vload_n(z + v, rest) - most) & tail);
+    return most + (float)log(vsum(sum));
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const float *logits = call->in[0].p;   /* (R,V) */
+    const int32_t *labels = call->in[1].p; /* (R) */
+    double *total = call->out[0].p;
+    float *loss = call->out[1].p, *normaliser = call->out[2].p; /* (R) */
+    const struct lvn_desc *d = call->in[0].desc;
+    int64_t V = d->dim[d->rank - 1], rows = lvn_desc_rows(d), r, end;
+    lvn_share(rows, 1, thread, n_threads, &r, &end);
+    for (; r < end; r++) {
+        normaliser[r] = logsumexp(logits + r * V, V);
+        loss[r] = ignored(call, labels[r]) ? 0 : normaliser[r] - logits[r * V + labels[r]];
+    }
+    lvn_team_barrier();
+    if (thread) return;
+    *total = 0;
+    for (r = 0; r < rows; r++) *total += loss[r];
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const float *logits = call->in[0].p, *normaliser = call->out[2].p; /* (R,V), (R) */
+    const int32_t *labels = call->in[1].p;                             /* (R) */
+    float *dlogits = call->din[0].p, scale = (float)call->step->grad_scale;
+    const struct lvn_desc *d = call->in[0].desc;
+    int64_t V = d->dim[d->rank - 1], r, end;
+    bool add = call->add[0];
+    lvn_share(lvn_desc_rows(d), 1, thread, n_threads, &r, &end);
+    for (; dlogits && r < end; r++) {
+        const float *z = logits + r * V;
+        float *dz = dlogits + r * V;
+        int64_t v = 0, rest = V % LVN_LANES;
+        if (ignored(call, labels[r])) {
+            if (!add) memset(dz, 0, (size_t)V * sizeof *dz);
+            continue;
+        }
+        float label = z[labels[r]], before = add ? dz[labels[r]] : 0; /* read first: dz may lie where z lies */
+        for (; v + LVN_LANES <= V; v += LVN_LANES) {
+            vf p = vexp(vload(z + v) - normaliser[r]) * scale;
+            vstore(dz + v, add ? vload(dz + v) + p : p);
+        }
+        if (rest) {
+            vf p = vexp(vload_n(z + v, rest) - normaliser[r]) * scale;
+            vstore_n(dz + v, add ? vload_n(dz + v, rest) + p : p, rest);
+        }
+        dz[labels[r]] = before + (expf(label - normaliser[r]) - 1) * scale;
+    }
+}
+
+extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_cross_entropy);
+const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_cross_entropy) = {.forward = forward, .backward = backward};

@@ -1,0 +1,65 @@
+/* layernorm.cpu.c - layer normalisation, four rows at a time; see layernorm_cpu.h. */
+#include "ops/layernorm_cpu.h"
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const float *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p; /* (R,C), (C), (C) */
+    float *y = call->out[0].p, *mean = call->out[1].p, *rstd = call->out[2].p;     /* (R,C), (R), (R) */
+    int64_t C = call->in[1].desc->dim[0], r, end;
+    double eps = call->attr->layernorm.eps;
+    lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    for (; r + ROWS <= end; r += ROWS) {
+        layernorm_moments(ROWS, x + r * C, C, eps, mean + r, rstd + r);
+        layernorm_results(ROWS, x + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+    }
+    for (; r < end; r++) {
+        layernorm_moments(1, x + r * C, C, eps, mean + r, rstd + r);
+        layernorm_results(1, x + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+    }
+}
+
+static void restore(const struct lvn_call *call, int thread, int n_threads)
+{
+    const float *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p;
+    const float *mean = call->out[1].p, *rstd = call->out[2].p;
+    float *y = call->out[0].p;
+    int64_t C = call->in[1].desc->dim[0], r, end;
+    lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    for (; r < end; r++) layernorm_results(1, x + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct layernorm_backward o = {
+        .x = call->in[0].p,
+        .dy = call->dout[0].p,
+        .mean = call->out[1].p,
+        .rstd = call->out[2].p,
+        .gamma = call->in[1].p,
+        .da = call->din[0].p,
+        .add_a = call->add[0],
+        .R = lvn_desc_rows(call->dout[0].desc),
+        .C = call->in[1].desc->dim[0],
+        .sums = call->din[1].p || call->din[2].p ? call->scratch : NULL,
+    };
+    if (o.da && !o.add_a && o.sums) {
+        layernorm_backward_chunks(&o, (struct layernorm_kind){.da = true, .vectors = true}, thread, n_threads);
+    } else {
+        struct layernorm_kind kind = {.da = o.da, .add = true, .vectors = o.sums};
+        layernorm_backward_chunks(&o, kind, thread, n_threads);
+    }
+    if (o.sums)
+        layernorm_backward_vectors(o.sums, o.R, o.C, call->din[1].p, call->add[1], call->din[2].p, call->add[2], thread,
+                                   n_threads);
+}
+
+static int64_t scratch(const struct lvn_call *call, int n_threads)
+{
+    (void)n_threads;
+    if (call->phase != LVN_BACKWARD) return 0;
+    return layernorm_scratch(lvn_desc_rows(call->dout[0].desc), call->in[1].desc->dim[0]);
+}
+
+extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_layernorm);
+const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_layernorm) = {
+    .forward = forward, .backward = backward, .restore = restore, .scratch = scratch};

@@ -1,0 +1,229 @@
+/* layernorm_cpu.h - rows of layer normalisation, fast; shared by layernorm.cpu.c and residual_layernorm.cpu.c.
+ *
+ * Four rows are done side by side, so that their sums do not wait for each other. Forward reads them three times, for
+ * mean, variance and result; they stay in the first level cache. Backward reads them twice: for the two means that a
+ * row's gradient needs, and for the gradient itself. The second time also adds the four rows to dgamma and dbeta, with
+ * one load and store of these for all.
+ *
+ * dgamma and dbeta are sums over all rows. The rows are cut into chunks fixed by their number; each chunk has its own
+ * sums in scratch, which are added up in order after a barrier. So the number of threads changes no bit. */
+#ifndef LVN_LAYERNORM_CPU_H
+#define LVN_LAYERNORM_CPU_H
+
+#include "backend/cpu/simd.h"
+#include "base/threads.h"
+#include "ops/dropout_cpu.h"
+
+enum { ROWS = 4 }; /* side by side */
+
+/* Elements [0, n) of a vector: all sixteen where the compiler sees n = 16. */
+LVN_INLINE vf get(const float *p, int64_t n)
+{
+    return n == LVN_LANES ? vload(p) : vload_n(p, n);
+}
+
+LVN_INLINE void put(float *p, vf v, int64_t n)
+{
+    if (n == LVN_LANES) {
+        vstore(p, v);
+    } else {
+        vstore_n(p, v, n);
+    }
+}
+
+/* --- forward --- */
+
+/* mean and 1 / sqrt(variance + eps) of k rows of C. */
+LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, float *mean, float *rstd)
+{
+    vf sum[ROWS] = {{0}};
+    int64_t c = 0, rest = C % LVN_LANES;
+    for (; c + LVN_LANES <= C; c += LVN_LANES)
+        for (int j = 0; j < k; j++) sum[j] += vload(x + j * C + c);
+    for (int j = 0; j < k; j++) {
+        if (rest) sum[j] += vload_n(x + j * C + c, rest);
+        mean[j] = vsum(sum[j]) / (float)C;
+        sum[j] = vset(0);
+    }
+    for (c = 0; c + LVN_LANES <= C; c += LVN_LANES) {
+        for (int j = 0; j < k; j++) {
+            vf d = vload(x + j * C + c) - mean[j];
+            sum[j] = vfma(d, d, sum[j]);
+        }
+    }
+    for (int j = 0; j < k; j++) {
+        if (rest) {
+            vf d = vload_n(x + j * C + c, rest) - mean[j];
+            d = (vf)((vi)d & vgreater_int((vi){0} + (int32_t)rest, viota()));
+            sum[j] = vfma(d, d, sum[j]);
+        }
+        rstd[j] = (float)(1 / sqrt(vsum(sum[j]) / (float)C + eps));
+    }
+}
+
+/* y = (x - mean) * rstd * gamma + beta for k rows: what restore gives again. */
+LVN_INLINE void layernorm_results(int k, const float *x, const float *mean, const float *rstd, const float *gamma,
+                                  const float *beta, int64_t C, float *y)
+{
+    int64_t c = 0, rest = C % LVN_LANES;
+    for (; c + LVN_LANES <= C; c += LVN_LANES) {
+        vf g = vload(gamma + c), b = beta ? vload(beta + c) : vset(0);
+        for (int j = 0; j < k; j++) vstore(y + j * C + c, vfma((vload(x + j * C + c) - mean[j]) * rstd[j], g, b));
+    }
+    if (!rest) return;
+    vf g = vload_n(gamma + c, rest), b = beta ? vload_n(beta + c, rest) : vset(0);
+    for (int j = 0; j < k; j++)
+        vstore_n(y + j * C + c, vfma((vload_n(x + j * C + c, rest) - mean[j]) * rstd[j], g, b), rest);
+}
+
+/* --- backward --- */
+
+struct layernorm_backward {
+    const float *x, *dy;      /* (R,C) */
+    const float *ds;          /* (R,C), a gradient that is added to the result; or NULL */
+    const float *mean, *rstd; /* (R) */
+    const float *gamma;       /* (C) */
+    float *da, *db;           /* (R,C): the result, and the result times the dropout mask; either may be NULL */
+    bool add_a, add_b;        /* to what is there */
+    const struct dropout *dropout;
+    int64_t R, C;
+    float *sums; /* (chunks,2,padded C): of dgamma, dbeta; NULL: not wanted */
+};
+
+/* What the compiler shall know when it makes a version of the loops. */
+struct layernorm_kind {
+    bool ds, da, db, add, dropout, vectors;
+};
+
+/* result = fma(dy * gamma, a, fma(xhat, c, b)) */
+struct layernorm_row {
+    float mean, rstd, b, c;
+};
+
+LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, int k, int64_t row, struct layernorm_row *f)
+{
+    vf g[ROWS] = {{0}}, gx[ROWS] = {{0}};
+    const float *x = o->x + row * o->C, *dy = o->dy + row * o->C;
+    int64_t C = o->C, c = 0, rest = C % LVN_LANES;
+    for (int j = 0; j < k; j++) f[j].mean = o->mean[row + j], f[j].rstd = o->rstd[row + j];
+    for (; c + LVN_LANES <= C; c += LVN_LANES) {
+        vf gamma = vload(o->gamma + c);
+        for (int j = 0; j < k; j++) {
+            vf t = vload(dy + j * C + c) * gamma;
+            g[j] += t;
+            gx[j] = vfma(t, vload(x + j * C + c) - f[j].mean, gx[j]);
+        }
+    }
+    for (int j = 0; j < k; j++) {
+        if (rest) {
+            vf t = vload_n(dy + j * C + c, rest) * vload_n(o->gamma + c, rest);
+            g[j] += t;
+            gx[j] = vfma(t, vload_n(x + j * C + c, rest) - f[j].mean, gx[j]);
+        }
+        f[j].b = -f[j].rstd * (vsum(g[j]) / (float)C);
+        f[j].c = -f[j].rstd * (vsum(gx[j]) * f[j].rstd / (float)C);
+    }
+}
+
+/* Columns [c, c + n) of k rows. `bits` are the keep bits of these columns. */
+LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct layernorm_kind kind, int k, int64_t row,
+                                  const struct layernorm_row *f, int64_t c, int64_t n, const uint64_t *bits,
+                                  float *dgamma, float *dbeta)
+{
+    vf gamma = get(o->gamma + c, n), sum_g = vset(0), sum_b = vset(0);
+    if (kind.vectors) sum_g = vload(dgamma + c), sum_b = vload(dbeta + c);
+    for (int j = 0; j < k; j++) {
+        int64_t i = (row + j) * o->C + c;
+        vf dy = get(o->dy + i, n), xhat = (get(o->x + i, n) - f[j].mean) * f[j].rstd;
+        if (kind.vectors) {
+            sum_g = vfma(dy, xhat, sum_g);
+            sum_b += dy;
+        }
+        vf d = vfma(dy * gamma, vset(f[j].rstd), vfma(xhat, vset(f[j].c), vset(f[j].b)));
+        if (kind.ds) d += get(o->ds + i, n);
+        if (kind.da) put(o->da + i, kind.add && o->add_a ? get(o->da + i, n) + d : d, n);
+        if (kind.dropout) d = vkeep(d * o->dropout->v.scale, bits[j]);
+        if (kind.db) put(o->db + i, kind.add && o->add_b ? get(o->db + i, n) + d : d, n);
+    }
+    if (kind.vectors) {
+        vstore(dgamma + c, sum_g);
+        vstore(dbeta + c, sum_b);
+    }
+}
+
+LVN_INLINE void layernorm_backward_rows(const struct layernorm_backward *o, struct layernorm_kind kind, int k,
+                                        int64_t row, float *dgamma, float *dbeta)
+{
+    struct layernorm_row f[ROWS];
+    layernorm_row_factors(o, k, row, f);
+    for (int64_t c = 0; c < o->C; c += 64) {
+        uint64_t bits[ROWS] = {0};
+        if (kind.dropout)
+            for (int j = 0; j < k; j++) bits[j] = dropout_keep(o->dropout, row + j, c);
+        int64_t i = c, end = o->C < c + 64 ? o->C : c + 64;
+        for (; i + LVN_LANES <= end; i += LVN_LANES) {
+            layernorm_columns(o, kind, k, row, f, i, LVN_LANES, bits, dgamma, dbeta);
+            for (int j = 0; j < k; j++) bits[j] >>= LVN_LANES;
+        }
+        if (i < end) layernorm_columns(o, kind, k, row, f, i, end - i, bits, dgamma, dbeta);
+    }
+}
+
+/* How many rows share their sums of dgamma and dbeta: at most 128 chunks. */
+LVN_INLINE int64_t layernorm_chunk(int64_t R)
+{
+    int64_t rows = (R + 127) / 128;
+    return rows < 16 ? 16 : (rows + ROWS - 1) / ROWS * ROWS;
+}
+
+LVN_INLINE int64_t layernorm_padded(int64_t C)
+{
+    return (C + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
+}
+
+LVN_INLINE int64_t layernorm_scratch(int64_t R, int64_t C)
+{
+    int64_t rows = layernorm_chunk(R);
+    return (R + rows - 1) / rows * 2 * layernorm_padded(C) * (int64_t)sizeof(float);
+}
+
+/* This thread's chunks. */
+LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, struct layernorm_kind kind, int thread,
+                                          int n_threads)
+{
+    int64_t rows = layernorm_chunk(o->R), padded = layernorm_padded(o->C), chunk, end;
+    lvn_share((o->R + rows - 1) / rows, 1, thread, n_threads, &chunk, &end);
+    for (; chunk < end; chunk++) {
+        float *dgamma = NULL, *dbeta = NULL;
+        if (kind.vectors) {
+            dgamma = o->sums + chunk * 2 * padded;
+            dbeta = dgamma + padded;
+            memset(dgamma, 0, (size_t)(2 * padded) * sizeof(float));
+        }
+        int64_t row = chunk * rows, last = row + rows < o->R ? row + rows : o->R;
+        for (; row + ROWS <= last; row += ROWS) layernorm_backward_rows(o, kind, ROWS, row, dgamma, dbeta);
+        for (; row < last; row++) layernorm_backward_rows(o, kind, 1, row, dgamma, dbeta);
+    }
+}
+
+/* Waits for all threads, then adds the chunks up: this thread's columns. Without `sums` the gradients are zero. */
+static inline void layernorm_backward_vectors(const float *sums, int64_t R, int64_t C, float *dgamma, bool add_gamma,
+                                              float *dbeta, bool add_beta, int thread, int n_threads)
+{
+    int64_t rows = layernorm_chunk(R), padded = layernorm_padded(C), chunks = sums ? (R + rows - 1) / rows : 0, c, end;
+    float *out[2] = {dgamma, dbeta};
+    const bool add[2] = {add_gamma, add_beta};
+    lvn_team_barrier();
+    lvn_share(C, LVN_LANES, thread, n_threads, &c, &end);
+    for (; c < end; c += LVN_LANES) {
+        int64_t n = end - c < LVN_LANES ? end - c : LVN_LANES;
+        for (int v = 0; v < 2; v++) {
+            if (!out[v]) continue;
+            vf sum = vset(0);
+            for (int64_t k = 0; k < chunks; k++) sum += vload(sums + (2 * k + v) * padded + c);
+            vstore_n(out[v] + c, add[v] ? vload_n(out[v] + c, n) + sum : sum, n);
+        }
+    }
+}
+
+#endif

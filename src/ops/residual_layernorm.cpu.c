@@ -1,0 +1,132 @@
+/* residual_layernorm.cpu.c - s = a + dropout(b), y = layernorm(s): both results while the rows are in the cache, and in
+ * backward all four gradients from one reading of s, dy and ds. The mask is drawn again, not stored. */
+#include "ops/layernorm_cpu.h"
+
+/* s = a + dropout(b) for n elements of one row, n <= 64. */
+LVN_INLINE void add_some(const float *a, const float *b, float *s, int64_t n, bool dropout, uint64_t bits, float scale)
+{
+    int64_t c = 0;
+    for (; c + LVN_LANES <= n; c += LVN_LANES, bits >>= LVN_LANES) {
+        vf t = vload(b + c);
+        if (dropout) t = vkeep(t * scale, bits);
+        vstore(s + c, vload(a + c) + t);
+    }
+    if (c < n) {
+        vf t = vload_n(b + c, n - c);
+        if (dropout) t = vkeep(t * scale, bits);
+        vstore_n(s + c, vload_n(a + c, n - c) + t, n - c);
+    }
+}
+
+LVN_INLINE void add_row(const struct dropout *d, const float *a, const float *b, float *s, int64_t row, int64_t C)
+{
+    a += row * C, b += row * C, s += row * C;
+    for (int64_t c = 0; c < C; c += 64) {
+        int64_t n = C - c < 64 ? C - c : 64;
+        if (!d->on) {
+            add_some(a + c, b + c, s + c, n, false, 0, 1);
+        } else if (n == 64) {
+            add_some(a + c, b + c, s + c, 64, true, dropout_keep(d, row, c), d->v.scale);
+        } else {
+            add_some(a + c, b + c, s + c, n, true, dropout_keep(d, row, c), d->v.scale);
+        }
+    }
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const float *a = call->in[0].p, *b = call->in[1].p, *gamma = call->in[2].p, *beta = call->in[3].p;
+    float *s = call->out[0].p, *y = call->out[1].p, *mean = call->out[2].p, *rstd = call->out[3].p;
+    int64_t C = call->in[2].desc->dim[0], r, end;
+    const struct dropout d = dropout_make(call, call->out[0].desc, call->attr->residual_layernorm.p);
+    double eps = call->attr->residual_layernorm.eps;
+    lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    for (; r < end; r += ROWS) {
+        int k = end - r < ROWS ? (int)(end - r) : ROWS;
+        for (int j = 0; j < k; j++) add_row(&d, a, b, s, r + j, C);
+        if (k == ROWS) {
+            layernorm_moments(ROWS, s + r * C, C, eps, mean + r, rstd + r);
+            layernorm_results(ROWS, s + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+        } else {
+            for (int64_t i = r; i < end; i++) {
+                layernorm_moments(1, s + i * C, C, eps, mean + i, rstd + i);
+                layernorm_results(1, s + i * C, mean + i, rstd + i, gamma, beta, C, y + i * C);
+            }
+        }
+    }
+}
+
+static void restore(const struct lvn_call *call, int thread, int n_threads)
+{
+    const float *s = call->out[0].p, *gamma = call->in[2].p, *beta = call->in[3].p;
+    const float *mean = call->out[2].p, *rstd = call->out[3].p;
+    float *y = call->out[1].p;
+    int64_t C = call->in[2].desc->dim[0], r, end;
+    lvn_share(lvn_desc_rows(call->out[1].desc), ROWS, thread, n_threads, &r, &end);
+    for (; r < end; r++) layernorm_results(1, s + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+}
+
+/* Nothing depends on y: the gradient of s passes through. */
+static void backward_sum_only(const struct layernorm_backward *o, int thread, int n_threads)
+{
+    int64_t C = o->C, r, end;
+    lvn_share(o->R, 1, thread, n_threads, &r, &end);
+    for (; r < end; r++) {
+        for (int64_t c = 0; c < C; c += LVN_LANES) {
+            int64_t n = C - c < LVN_LANES ? C - c : LVN_LANES, i = r * C + c;
+            vf d = o->ds ? vload_n(o->ds + i, n) : vset(0);
+            if (o->da) vstore_n(o->da + i, o->add_a ? vload_n(o->da + i, n) + d : d, n);
+            if (o->dropout->on) d = vkeep(d * o->dropout->v.scale, dropout_keep(o->dropout, r, c / 64 * 64) >> c % 64);
+            if (o->db) vstore_n(o->db + i, o->add_b ? vload_n(o->db + i, n) + d : d, n);
+        }
+    }
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct dropout dropout = dropout_make(call, call->out[0].desc, call->attr->residual_layernorm.p);
+    const struct layernorm_backward o = {
+        .x = call->out[0].p,
+        .dy = call->dout[1].p,
+        .ds = call->dout[0].p,
+        .mean = call->out[2].p,
+        .rstd = call->out[3].p,
+        .gamma = call->in[2].p,
+        .da = call->din[0].p,
+        .db = call->din[1].p,
+        .add_a = call->add[0],
+        .add_b = call->add[1],
+        .dropout = &dropout,
+        .R = lvn_desc_rows(call->out[0].desc),
+        .C = call->in[2].desc->dim[0],
+        .sums = call->dout[1].p && (call->din[2].p || call->din[3].p) ? call->scratch : NULL,
+    };
+    struct layernorm_kind kind = {.ds = o.ds, .da = o.da, .db = o.db, .dropout = dropout.on, .vectors = o.sums};
+    kind.add = (o.da && o.add_a) || (o.db && o.add_b);
+    bool usual = kind.ds && kind.da && kind.db && kind.vectors && !kind.add;
+    if (!o.dy) {
+        backward_sum_only(&o, thread, n_threads);
+    } else if (usual && kind.dropout) {
+        kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .dropout = true, .vectors = true};
+        layernorm_backward_chunks(&o, kind, thread, n_threads);
+    } else if (usual) {
+        kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .vectors = true};
+        layernorm_backward_chunks(&o, kind, thread, n_threads);
+    } else {
+        layernorm_backward_chunks(&o, kind, thread, n_threads);
+    }
+    if (call->din[2].p || call->din[3].p)
+        layernorm_backward_vectors(o.sums, o.R, o.C, call->din[2].p, call->add[2], call->din[3].p, call->add[3], thread,
+                                   n_threads);
+}
+
+static int64_t scratch(const struct lvn_call *call, int n_threads)
+{
+    (void)n_threads;
+    if (call->phase != LVN_BACKWARD) return 0;
+    return layernorm_scratch(lvn_desc_rows(call->out[0].desc), call->in[2].desc->dim[0]);
+}
+
+extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_residual_layernorm);
+const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_residual_layernorm) = {
+    .forward = forward, .backward = backward, .restore = restore, .scratch = scratch};
