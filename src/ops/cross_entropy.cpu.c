@@ -19,7 +19,6 @@ static float logsumexp(const float *z, int64_t V)
     for (; v + LVN_LANES <= V; v += LVN_LANES) top = vmax(top, vload(z + v));
     if (rest) top = vmax(top, vselect(tail, vload_n(z + v, rest), vset(-INFINITY)));
     float most = vmax_lane(top);
-    if (!(most > -INFINITY)) return most; /* all are -inf */
     for (v = 0; v + LVN_LANES <= V; v += LVN_LANES) sum += vexp(vload(z + v) - most);
     if (rest) sum += (vf)((vi)vexp(vload_n(z + v, rest) - most) & tail);
     return most + (float)log(vsum(sum));
@@ -61,7 +60,6 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
             if (!add) memset(dz, 0, (size_t)V * sizeof *dz);
             continue;
         }
-        float label = z[labels[r]], before = add ? dz[labels[r]] : 0; /* read first: dz may lie where z lies */
         for (; v + LVN_LANES <= V; v += LVN_LANES) {
             vf p = vexp(vload(z + v) - normaliser[r]) * scale;
             vstore(dz + v, add ? vload(dz + v) + p : p);
@@ -70,7 +68,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
             vf p = vexp(vload_n(z + v, rest) - normaliser[r]) * scale;
             vstore_n(dz + v, add ? vload_n(dz + v, rest) + p : p, rest);
         }
-        dz[labels[r]] = before + (expf(label - normaliser[r]) - 1) * scale;
+        dz[labels[r]] -= scale;
     }
 }
 
