@@ -95,9 +95,9 @@ struct layernorm_kind {
     bool ds, da, db, add, dropout, vectors;
 };
 
-/* result = fma(dy * gamma, a, fma(xhat, c, b)) */
+/* A row's moments, and the means of g = dy * gamma and of g * xhat: what its gradient needs of the whole row. */
 struct layernorm_row {
-    float mean, rstd, b, c;
+    float mean, rstd, g, gx;
 };
 
 LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, int k, int64_t row, struct layernorm_row *f)
@@ -120,8 +120,8 @@ LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, int k,
             g[j] += t;
             gx[j] = vfma(t, vload_n(x + j * C + c, rest) - f[j].mean, gx[j]);
         }
-        f[j].b = -f[j].rstd * (vsum(g[j]) / (float)C);
-        f[j].c = -f[j].rstd * (vsum(gx[j]) * f[j].rstd / (float)C);
+        f[j].g = vsum(g[j]) / (float)C;
+        f[j].gx = vsum(gx[j]) * f[j].rstd / (float)C;
     }
 }
 
@@ -139,7 +139,7 @@ LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct lay
             sum_g = vfma(dy, xhat, sum_g);
             sum_b += dy;
         }
-        vf d = vfma(dy * gamma, vset(f[j].rstd), vfma(xhat, vset(f[j].c), vset(f[j].b)));
+        vf d = vfma(xhat, vset(-f[j].gx), dy * gamma - f[j].g) * f[j].rstd;
         if (kind.ds) d += get(o->ds + i, n);
         if (kind.da) put(o->da + i, kind.add && o->add_a ? get(o->da + i, n) + d : d, n);
         if (kind.dropout) d = vkeep(d * o->dropout->v.scale, bits[j]);
