@@ -1,0 +1,208 @@
+/* gemm.cpu.c - the matrix product of gemm.h: who computes what, and in which order.
+ *
+ * Threads share C as a grid of rows and columns, chosen by shape. A thread walks over its columns in strips of at most
+ * NC, over K in blocks of at most LVN_GEMM_KC; it packs that part of B (it then fills about half of the second cache),
+ * and runs all of its rows of A along it, a tile's height at a time. B may so be packed by several threads: that costs
+ * a few percent at most and no thread waits for another. Rows of A are read where they are, unless A is transposed
+ * (its rows are neighbours) or so far apart that they would push each other out of the cache.
+ *
+ * Not here: splitting K among threads (it would change the bits), batches of products. */
+#include "backend/cpu/gemm.h"
+
+#include "backend/cpu/gemm_pack.h"
+#include "base/threads.h"
+
+/* Columns of a strip: what of B is packed at once. */
+#if defined(__AVX512F__)
+enum { NC = 480 };
+#else
+enum { NC = 240 };
+#endif
+/* Tiles of a transposed A that are packed at once. */
+enum { TILES_PACKED = 8 };
+
+static int64_t min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* --- how work is cut -------------------------------------------------------------------------------------------- */
+
+/* Length of the blocks of K, but for the last: a function of K alone, see gemm.h. */
+static int64_t block_k(int64_t k)
+{
+    int64_t blocks = ceil_div(k, LVN_GEMM_KC);
+    return blocks <= 1 ? k : ceil_div(ceil_div(k, blocks), 16) * 16;
+}
+
+/* Columns of a strip of `n` columns, cut evenly. */
+static int64_t strip_n(int64_t n)
+{
+    return ceil_div(ceil_div(n, ceil_div(n, NC)), NR) * NR;
+}
+
+struct grid {
+    int rows, columns;
+};
+
+/* Cycles, roughly, of the busiest thread: multiplying, and packing B and A. */
+static double cost(const struct lvn_gemm *g, struct grid t)
+{
+    double m = (double)ceil_div(g->m, t.rows), n = (double)(ceil_div(ceil_div(g->n, GL), t.columns) * GL);
+    double strips = (double)ceil_div((int64_t)n, NC);
+    double multiply = m * n / (2 * GL);
+    return multiply + 8.0 / GL * n * (g->b_col == 1 ? 0.4 : 0.6) + strips * m * (g->a_col == 1 ? 0.05 : 0.2);
+}
+
+static struct grid choose_grid(const struct lvn_gemm *g, int n_threads)
+{
+    struct grid best = {1, n_threads};
+    double least = cost(g, best);
+    for (int rows = 2; rows <= n_threads; rows++) {
+        if (n_threads % rows) continue;
+        struct grid t = {rows, n_threads / rows};
+        double c = cost(g, t);
+        if (c < least) least = c, best = t;
+    }
+    return best;
+}
+
+/* --- one thread's part ------------------------------------------------------------------------------------------ */
+
+typedef void run_tile(const struct tile *t);
+#define TILE(rows)                                                                                                     \
+    static void tile_##rows##_1(const struct tile *t)                                                                  \
+    {                                                                                                                  \
+        tile_run(t, rows, 1);                                                                                          \
+    }                                                                                                                  \
+    static void tile_##rows##_n(const struct tile *t)                                                                  \
+    {                                                                                                                  \
+        tile_run(t, rows, NV);                                                                                         \
+    }
+#if defined(__AVX512F__)
+#define TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#else
+#define TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#endif
+TILES(TILE)
+#define ENTRY(rows) {tile_##rows##_1, tile_##rows##_n},
+static run_tile *const tiles[MR][2] = {TILES(ENTRY)};
+
+static const float zeros[NC + NR];
+
+/* What a thread works on: its part of C, the current strip and block, and where packed operands go. */
+struct part {
+    const struct lvn_gemm *g;
+    int64_t i0, i1, n_tiles; /* rows, cut into tiles as even as can be */
+    int64_t j, n;            /* strip */
+    int64_t k0, k;           /* block */
+    float *b, *a;
+};
+
+/* First row of a tile. */
+static int64_t tile_row(const struct part *p, int64_t tile)
+{
+    return p->i0 + (p->i1 - p->i0) * tile / p->n_tiles;
+}
+
+static bool packs_a(const struct lvn_gemm *g)
+{
+    return g->a_row == 1 && g->a_col != 1;
+}
+
+/* The rows of some tiles, for each (k, rows). A few k at a time, so that cache lines that two tiles share are read
+ * once. */
+static void pack_tiles(const struct part *p, int64_t first, int64_t last)
+{
+    enum { STEP = 8 };
+    int64_t i0 = tile_row(p, first);
+    for (int64_t k = 0; k < p->k; k += STEP)
+        for (int64_t tile = first, i = i0, next; tile < last; tile++, i = next) {
+            next = tile_row(p, tile + 1);
+            pack_a(min(STEP, p->k - k), next - i, p->g->a + i + (p->k0 + k) * p->g->a_col, p->g->a_col,
+                   p->a + (i - i0) * p->k + k * (next - i));
+        }
+}
+
+/* One tile's rows along the whole strip. a: those rows of A, where packed. */
+static void run_rows(const struct part *p, int64_t i, int64_t rows, const float *a)
+{
+    const struct lvn_gemm *g = p->g;
+    struct tile t = {.k = p->k, .a = a, .a_row = 4, .a_col = rows * 4, .b = p->b, .c_row = g->c_row};
+    if (!a) {
+        t.a = g->a + i * g->a_row + p->k0 * g->a_col;
+        t.a_row = g->a_row * 4;
+        t.a_col = g->a_col * 4;
+    }
+    for (int64_t j = 0; j < p->n;) {
+        int64_t width = panel_width(p->n - j);
+        t.n = min(p->n - j, width);
+        t.c = g->c + i * g->c_row + p->j + j;
+        t.start = t.c;
+        t.start_row = g->c_row;
+        if (p->k0 == 0 && !g->add) {
+            t.start = g->bias ? g->bias + p->j + j : zeros;
+            t.start_row = 0;
+        }
+        tiles[rows - 1][width == NR](&t);
+        t.b += width * p->k;
+        j += width;
+    }
+    if (p->k0 + p->k == g->k && g->finish) g->finish(g, i, rows, p->j, p->n);
+}
+
+static void run_strip(struct part *p, int64_t block)
+{
+    const struct lvn_gemm *g = p->g;
+    for (p->k0 = 0; p->k0 < g->k; p->k0 += block) {
+        p->k = min(block, g->k - p->k0);
+        pack_b(p->k, p->n, g->b + p->k0 * g->b_row + p->j * g->b_col, g->b_row, g->b_col, p->b);
+        for (int64_t tile = 0; tile < p->n_tiles; tile++) {
+            int64_t i = tile_row(p, tile), first = tile - tile % TILES_PACKED;
+            const float *a = NULL;
+            if (packs_a(g)) {
+                if (tile == first) pack_tiles(p, first, min(first + TILES_PACKED, p->n_tiles));
+                a = p->a + (i - tile_row(p, first)) * p->k;
+            }
+            run_rows(p, i, tile_row(p, tile + 1) - i, a);
+        }
+    }
+}
+
+static int64_t scratch_b(const struct lvn_gemm *g)
+{
+    return ceil_div(min(ceil_div(g->n, NR) * NR, NC) * block_k(g->k), 1024) * 1024;
+}
+
+static int64_t scratch_a(const struct lvn_gemm *g)
+{
+    return packs_a(g) ? ceil_div(min(TILES_PACKED * MR, g->m) * block_k(g->k), 1024) * 1024 : 0;
+}
+
+int64_t LVN_ISA_NAME(lvn_gemm_scratch)(const struct lvn_gemm *g, int n_threads)
+{
+    return (scratch_b(g) + scratch_a(g)) * 4 * n_threads;
+}
+
+void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
+{
+    struct grid grid = choose_grid(g, n_threads);
+    struct part p = {.g = g};
+    int64_t j0, j1;
+    p.b = (float *)scratch + thread * (scratch_b(g) + scratch_a(g));
+    p.a = p.b + scratch_b(g);
+    lvn_share(g->m, 1, thread / grid.columns, grid.rows, &p.i0, &p.i1);
+    lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
+    if (p.i0 == p.i1 || j0 == j1) return;
+    p.n_tiles = ceil_div(p.i1 - p.i0, MR);
+    int64_t strip = strip_n(j1 - j0), block = block_k(g->k);
+    for (p.j = j0; p.j < j1; p.j += strip) {
+        p.n = min(strip, j1 - p.j);
+        run_strip(&p, block);
+    }
+}

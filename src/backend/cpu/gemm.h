@@ -1,0 +1,43 @@
+/* gemm.h - matrix products in fp32: C = A B, with all that linear layers need.
+ *
+ * A, B and C are views: any distance between rows and columns of A and B (so x W, x W^T and dY^T X are the same call);
+ * the columns of C are neighbours. All threads of the team make the call with the same arguments; each computes its own
+ * part of C, and nobody waits for anybody: a barrier must follow before C is read elsewhere.
+ *
+ * Each element of C is the sum of fixed blocks of K, each one chain of fused multiply-adds in the order of k. How K is
+ * cut depends on K alone. So the bits of an element depend neither on the number of threads, nor on how many rows or
+ * columns are computed along with it, and they are the same on AVX2 and AVX-512. */
+#ifndef LVN_GEMM_H
+#define LVN_GEMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lvn_gemm {
+    int64_t m, n, k;
+    const float *a; /* (M,K): element (i,k) at a[i * a_row + k * a_col] */
+    int64_t a_row, a_col;
+    const float *b; /* (K,N): element (k,j) at b[k * b_row + j * b_col] */
+    int64_t b_row, b_col;
+    float *c; /* (M,N): element (i,j) at c[i * c_row + j] */
+    int64_t c_row;
+    bool add;          /* C += A B; else C is overwritten and never read */
+    const float *bias; /* (N), added to every row; NULL: none. Not together with add. */
+    /* Called for pieces of C, rows i..i+m-1 and columns j..j+n-1, as soon as they are complete and while they lie in
+     * the cache. Each element is in exactly one piece. NULL: nothing. */
+    void (*finish)(const struct lvn_gemm *g, int64_t i, int64_t m, int64_t j, int64_t n);
+    const void *argument; /* for finish */
+};
+
+/* Bytes of scratch, 64-byte aligned, that a product of this size wants; the pointers need not be set. */
+int64_t lvn_gemm_scratch_generic(const struct lvn_gemm *g, int n_threads);
+int64_t lvn_gemm_scratch_avx2(const struct lvn_gemm *g, int n_threads);
+int64_t lvn_gemm_scratch_avx512(const struct lvn_gemm *g, int n_threads);
+void lvn_gemm_generic(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
+void lvn_gemm_avx2(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
+void lvn_gemm_avx512(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
+
+/* Longest block of K. */
+enum { LVN_GEMM_KC = 512 };
+
+#endif

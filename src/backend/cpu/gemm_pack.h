@@ -1,0 +1,102 @@
+/* gemm_pack.h - operands of a matrix product copied into the order in which tiles read them.
+ *
+ * B: panels of up to NV vectors of columns, each (k, vectors * GL), one panel after the other; a ragged last vector is
+ * filled with zeros. A, where its rows are neighbours (a transposed operand): (k, MR) for one tile of rows. */
+#ifndef LVN_GEMM_PACK_H
+#define LVN_GEMM_PACK_H
+
+#include "backend/cpu/gemm_tile.h"
+
+/* Columns of a panel that starts `left` columns before the end, filled up to whole vectors. */
+LVN_INLINE int64_t panel_width(int64_t left)
+{
+    return left >= NR ? NR : (left + GL - 1) / GL * GL;
+}
+
+/* Rows of B lie together: n columns of k rows to out[k * width]. */
+static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t width, float *out)
+{
+    for (int64_t i = 0; i < k; i++, b += b_row, out += width) {
+        if (n == NR) {
+            for (int v = 0; v < NV; v++) gstore(out + v * GL, gload(b + v * GL));
+        } else {
+            for (int64_t j = 0; j < width; j += GL) gstore(out + j, gload_n(b + j, n - j < GL ? n - j : GL));
+        }
+    }
+}
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+/* Four numbers of every fourth row, from row i: lane group l holds row i + 4 l. */
+LVN_INLINE gv quads(const float *b, int64_t ld, int i)
+{
+    const float *p = b + i * ld;
+#if defined(__AVX512F__)
+    __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(p + 4 * ld));
+    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(p + 8 * ld));
+    return _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(p + 12 * ld));
+#else
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * ld), 1);
+#endif
+}
+
+#if defined(__AVX512F__)
+#define G(name) _mm512_##name
+#else
+#define G(name) _mm256_##name
+#endif
+
+/* GL columns of B, each with its k together, by 4 steps of k. */
+LVN_INLINE void transpose4(const float *b, int64_t ld, float *out, int64_t width)
+{
+    gv x0 = quads(b, ld, 0), x1 = quads(b, ld, 1), x2 = quads(b, ld, 2), x3 = quads(b, ld, 3);
+    gv y0 = G(unpacklo_ps)(x0, x1), y1 = G(unpackhi_ps)(x0, x1), y2 = G(unpacklo_ps)(x2, x3),
+       y3 = G(unpackhi_ps)(x2, x3);
+    gstore(out, G(shuffle_ps)(y0, y2, 0x44));
+    gstore(out + width, G(shuffle_ps)(y0, y2, 0xee));
+    gstore(out + 2 * width, G(shuffle_ps)(y1, y3, 0x44));
+    gstore(out + 3 * width, G(shuffle_ps)(y1, y3, 0xee));
+}
+#else
+LVN_INLINE void transpose4(const float *b, int64_t ld, float *out, int64_t width)
+{
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < GL; j++) out[i * width + j] = b[j * ld + i];
+}
+#endif
+
+/* Any distances; n columns of k rows to out[k * width]. Whole vectors of columns whose k lie together go fast. */
+static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, int64_t width, float *out)
+{
+    for (int64_t j = 0; j < width; j += GL) {
+        int64_t i = 0;
+        if (b_row == 1 && n - j >= GL)
+            for (; i + 4 <= k; i += 4) transpose4(b + j * b_col + i, b_col, out + i * width + j, width);
+        for (; i < k; i++)
+            for (int64_t l = 0; l < GL; l++) out[i * width + j + l] = j + l < n ? b[i * b_row + (j + l) * b_col] : 0;
+    }
+}
+
+/* Columns 0..n-1 of B, one block of k. */
+static void pack_b(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, float *out)
+{
+    for (int64_t j = 0; j < n; j += NR) {
+        int64_t left = n - j < NR ? n - j : NR, width = panel_width(n - j);
+        if (b_col == 1)
+            pack_rows(k, left, b + j, b_row, width, out);
+        else
+            pack_columns(k, left, b + j * b_col, b_row, b_col, width, out);
+        out += width * k;
+    }
+}
+
+/* `rows` neighbouring rows of A (a_row == 1) to out[k * rows]. */
+static void pack_a(int64_t k, int64_t rows, const float *a, int64_t a_col, float *out)
+{
+    for (int64_t r = 0; r < rows; r += GL) {
+        int64_t n = rows - r < GL ? rows - r : GL;
+        for (int64_t i = 0; i < k; i++) gstore_n(out + i * rows + r, gload_n(a + i * a_col + r, n), n);
+    }
+}
+
+#endif

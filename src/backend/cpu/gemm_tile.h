@@ -1,0 +1,170 @@
+/* gemm_tile.h - the inside of a matrix product: a tile of C in registers, and packing.
+ *
+ * A tile is up to MR rows by NV vectors of C. It walks along k: NV vectors of B (packed: the tile's columns lie one
+ * after the other, k by k), and one number of A per row, spread over a vector. MR x NV is what the registers hold: 14 x
+ * 2 of 32 registers on AVX-512, 6 x 2 of 16 on AVX2. The addresses of A's rows are five pointers and multiples of the
+ * distance between rows, so that they, too, stay in registers; the empty asm keeps the compiler from making a pointer
+ * of each.
+ *
+ * The idea of packing and register tiles: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication",
+ * ACM TOMS 34 (2008). */
+#ifndef LVN_GEMM_TILE_H
+#define LVN_GEMM_TILE_H
+
+#include "backend/cpu/simd.h"
+
+#if defined(__AVX512F__)
+typedef __m512 gv;
+enum { GL = 16, MR = 14, NV = 2 };
+#elif defined(__AVX2__)
+typedef __m256 gv;
+enum { GL = 8, MR = 6, NV = 2 };
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+typedef float32x4_t gv;
+enum { GL = 4, MR = 6, NV = 4 };
+#else
+typedef float gv __attribute__((vector_size(16)));
+enum { GL = 4, MR = 6, NV = 2 };
+#endif
+enum { NR = GL * NV };
+
+LVN_INLINE gv gload(const float *p)
+{
+    gv v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+LVN_INLINE void gstore(float *p, gv v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+LVN_INLINE gv gset(float x)
+{
+#if defined(__AVX512F__)
+    return _mm512_set1_ps(x);
+#elif defined(__AVX2__)
+    return _mm256_set1_ps(x);
+#else
+    return (gv){x, x, x, x};
+#endif
+}
+
+LVN_INLINE gv gfma(gv a, gv b, gv c)
+{
+#if defined(__AVX512F__)
+    return _mm512_fmadd_ps(a, b, c);
+#elif defined(__AVX2__)
+    return _mm256_fmadd_ps(a, b, c);
+#elif defined(__aarch64__)
+    return vfmaq_f32(c, a, b);
+#else
+    return a * b + c;
+#endif
+}
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/* -1 in the first n lanes. */
+LVN_INLINE __m256i gmask(int64_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+#endif
+
+/* The first n elements, 0 <= n <= GL; the others are zero. */
+LVN_INLINE gv gload_n(const float *p, int64_t n)
+{
+#if defined(__AVX512F__)
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#elif defined(__AVX2__)
+    return _mm256_maskload_ps(p, gmask(n));
+#else
+    float x[GL] = {0};
+    for (int64_t i = 0; i < n; i++) x[i] = p[i];
+    return gload(x);
+#endif
+}
+
+LVN_INLINE void gstore_n(float *p, gv v, int64_t n)
+{
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+#elif defined(__AVX2__)
+    _mm256_maskstore_ps(p, gmask(n), v);
+#else
+    float x[GL];
+    gstore(x, v);
+    for (int64_t i = 0; i < n; i++) p[i] = x[i];
+#endif
+}
+
+/* One tile: C = start + A B over one block of K. start is C itself, a row of zeros or the bias. */
+struct tile {
+    int64_t k;
+    const float *a; /* bytes between rows, bytes between neighbours in k */
+    int64_t a_row, a_col;
+    const float *b; /* packed: (k, vectors * GL) */
+    float *c;
+    int64_t c_row;
+    const float *start;
+    int64_t start_row;
+    int64_t n; /* columns of C, at most vectors * GL */
+};
+
+/* Row r's number at this k: pointer p[r / 3] and 0, 1 or 2 rows. */
+enum { BASES = (MR + 2) / 3 };
+#define ROW(p, r) (*(const float *)((p)[(r) / 3] + (r) % 3 * row))
+#define OPAQUE(x) __asm__("" : "+r"(x))
+
+LVN_INLINE void tile_store(const struct tile *t, int r, int v, gv acc)
+{
+    float *c = t->c + r * t->c_row + v * GL;
+    const float *s = t->start + r * t->start_row + v * GL;
+    int64_t n = t->n - v * GL;
+    if (n >= GL)
+        gstore(c, acc + gload(s));
+    else
+        gstore_n(c, acc + gload_n(s, n), n);
+}
+
+LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors)
+{
+    gv acc[MR][NV];
+    const char *p[BASES];
+    const int64_t row = t->a_row, col = t->a_col;
+    const float *b = t->b;
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+        __builtin_prefetch(t->c + r * t->c_row, 1);
+        __builtin_prefetch(t->c + r * t->c_row + t->n - 1, 1);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) acc[r][v] = gset(0);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < BASES; i++) p[i] = (const char *)t->a + 3 * i * row;
+    for (int64_t k = t->k; k > 0; k--) {
+        gv w[NV];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) w[v] = gload(b + v * GL);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++) {
+            gv x = gset(ROW(p, r));
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) acc[r][v] = gfma(x, w[v], acc[r][v]);
+        }
+        b += vectors * GL;
+#pragma GCC unroll 16
+        for (int i = 0; i < (rows + 2) / 3; i++) {
+            p[i] += col;
+            OPAQUE(p[i]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) tile_store(t, r, v, acc[r][v]);
+}
+
+#endif
