@@ -1,0 +1,293 @@
+/* settings.c - filling struct lvn_settings from defaults, recipes, environment and command line, and writing it. */
+#include "train/settings.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "io/yaml.h"
+
+extern char **environ;
+
+static void *field_of(const struct lvn_settings *s, const struct lvn_option *o)
+{
+    return (char *)(uintptr_t)s + o->offset;
+}
+
+static enum lvn_status set_default(struct lvn_settings *s, enum lvn_option_id id)
+{
+    const struct lvn_option *o = &lvn_options[id];
+    s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
+    if (!*o->initial && o->kind != LVN_KIND_TEXT) return LVN_OK; /* stays zero until it is derived */
+    return lvn_option_parse(o, o->initial, field_of(s, o), &s->arena);
+}
+
+enum lvn_status lvn_settings_init(struct lvn_settings *s)
+{
+    memset(s, 0, sizeof *s);
+    lvn_arena_init(&s->arena);
+    for (int id = 0; id < LVN_OPT_COUNT; id++) LVN_TRY(set_default(s, (enum lvn_option_id)id));
+    return LVN_OK;
+}
+
+void lvn_settings_release(struct lvn_settings *s)
+{
+    lvn_arena_release(&s->arena);
+    memset(s, 0, sizeof *s);
+}
+
+static void env_name(const char *key, char *name, size_t room)
+{
+    snprintf(name, room, "LEVIN_%s", key);
+    for (char *p = name; *p; p++) *p = *p == '.' ? '_' : (char)toupper((unsigned char)*p);
+}
+
+/* "recipes/x.yaml:7", "the command line" */
+static const char *origin_text(const struct lvn_origin *at, const char *key, char text[LVN_VALUE_TEXT])
+{
+    switch (at->source) {
+    case LVN_SOURCE_DEFAULT:
+        return "default";
+    case LVN_SOURCE_DERIVED:
+        snprintf(text, LVN_VALUE_TEXT, "from %s", at->where ? at->where : "other values");
+        return text;
+    case LVN_SOURCE_RECIPE:
+        snprintf(text, LVN_VALUE_TEXT, "%s:%d", at->where ? at->where : "recipe", at->line);
+        return text;
+    case LVN_SOURCE_ENVIRONMENT:
+        env_name(key, text, LVN_VALUE_TEXT);
+        return text;
+    case LVN_SOURCE_COMMAND:
+        return "command line";
+    case LVN_SOURCE_PROGRAM:
+        break;
+    }
+    return "program";
+}
+
+const char *lvn_settings_origin(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
+{
+    return origin_text(&s->origin[id], lvn_options[id].key, text);
+}
+
+bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id)
+{
+    return s->origin[id].source > LVN_SOURCE_DERIVED;
+}
+
+const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
+{
+    return lvn_option_text(&lvn_options[id], field_of(s, &lvn_options[id]), text);
+}
+
+static enum lvn_status unknown_key(const char *key)
+{
+    if (lvn_part_help(key)) {
+        LVN_FAIL(ARG, "'%s' is a part, not a key: set its keys, as in %s.NAME (`levin help options` lists them)", key,
+                 key);
+    }
+    const char *near = lvn_option_nearest(key);
+    if (near) LVN_FAIL(ARG, "unknown key '%.60s'; did you mean '%s'?", key, near);
+    LVN_FAIL(ARG, "unknown key '%.60s'; `levin help options` lists all keys", key);
+}
+
+/* Twice by the same source is a mistake; a program may, and so may a second file. */
+static enum lvn_status check_twice(const struct lvn_origin *old, const struct lvn_origin *new, const char *key)
+{
+    if (old->source != new->source) return LVN_OK;
+    if (new->source == LVN_SOURCE_RECIPE) {
+        LVN_CHECK(strcmp(old->where, new->where) != 0, ARG, "%s is given twice, at lines %d and %d", key, old->line,
+                  new->line);
+    }
+    LVN_CHECK(new->source != LVN_SOURCE_COMMAND, ARG, "--%s is given twice", key);
+    return LVN_OK;
+}
+
+/* A recipe's address and checksum belong to the recipe's file only. */
+static enum lvn_status drop_download(struct lvn_settings *s, enum lvn_source source, const char *path)
+{
+    static const enum lvn_option_id ids[] = {LVN_OPT_data_url, LVN_OPT_data_sha256};
+    for (int i = 0; i < 2; i++) {
+        if (s->origin[ids[i]].source >= source || !strcmp(s->data.path, path)) continue;
+        LVN_TRY(set_default(s, ids[i]));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status set_checked(struct lvn_settings *s, const char *key, const char *value,
+                                   const struct lvn_origin *origin)
+{
+    const struct lvn_option *o = lvn_option_find(key);
+    if (!o) return unknown_key(key);
+    struct lvn_origin *at = &s->origin[o - lvn_options];
+    LVN_TRY(check_twice(at, origin, key));
+    if (at->source > origin->source) { /* checked all the same */
+        union {
+            int64_t i;
+            double r[2];
+            const char *t;
+            struct lvn_amount a;
+        } unused;
+        return lvn_option_parse(o, value, &unused, &s->arena);
+    }
+    if (o == &lvn_options[LVN_OPT_data_path] && origin->source > LVN_SOURCE_RECIPE) {
+        LVN_TRY(drop_download(s, origin->source, value));
+    }
+    LVN_TRY(lvn_option_parse(o, value, field_of(s, o), &s->arena));
+    *at = *origin;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_settings_set_at(struct lvn_settings *s, const char *key, const char *value,
+                                    struct lvn_origin origin)
+{
+    enum lvn_status status = set_checked(s, key, value, &origin);
+    char text[LVN_VALUE_TEXT];
+    if (status == LVN_ARG && (origin.source == LVN_SOURCE_RECIPE || origin.source == LVN_SOURCE_ENVIRONMENT)) {
+        LVN_FAIL(ARG, "%s: %s", origin_text(&origin, key, text), lvn_error_text());
+    }
+    return status;
+}
+
+enum lvn_status lvn_settings_set(struct lvn_settings *s, const char *key, const char *value, enum lvn_source source)
+{
+    return lvn_settings_set_at(s, key, value, (struct lvn_origin){.source = source});
+}
+
+/* --- recipes --- */
+
+/* The two numbers of a list as "a, b". */
+static enum lvn_status list_text(const struct lvn_yaml *list, const char *path, const char *key, char *text,
+                                 size_t room)
+{
+    text[0] = '\0';
+    for (const struct lvn_yaml *y = list->child; y; y = y->next) {
+        LVN_CHECK(y->kind == LVN_YAML_SCALAR, ARG, "%s:%d: %s wants plain values in its list", path, y->line, key);
+        size_t used = strlen(text);
+        snprintf(text + used, room - used, "%s%s", used ? ", " : "", y->text);
+    }
+    return LVN_OK;
+}
+
+static bool is_null(const struct lvn_yaml *y)
+{
+    return !y->quoted && (!*y->text || !strcmp(y->text, "~") || !strcmp(y->text, "null"));
+}
+
+static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *map, const char *prefix,
+                                const char *path)
+{
+    for (const struct lvn_yaml *y = map->child; y; y = y->next) {
+        char key[LVN_VALUE_TEXT], text[LVN_VALUE_TEXT];
+        snprintf(key, sizeof key, "%s%s%s", prefix, *prefix ? "." : "", y->key);
+        const struct lvn_option *o = lvn_option_find(key);
+        struct lvn_origin origin = {.source = LVN_SOURCE_RECIPE, .where = path, .line = y->line};
+        const char *value = y->text;
+        if (y->kind == LVN_YAML_MAP) {
+            LVN_CHECK(!o, ARG, "%s:%d: %s wants one value, got a map", path, y->line, key);
+            LVN_CHECK(!*prefix, ARG, "%s:%d: unknown key '%s'; keys have one part and one name, as optimizer.lr", path,
+                      y->line, key);
+            LVN_TRY(read_map(s, y, key, path));
+            continue;
+        }
+        if (y->kind == LVN_YAML_LIST) {
+            LVN_CHECK(!o || o->kind == LVN_KIND_PAIR, ARG, "%s:%d: %s wants one value, got a list", path, y->line, key);
+            LVN_TRY(list_text(y, path, key, text, sizeof text));
+            value = text;
+        } else if (is_null(y) && (o || lvn_part_help(key))) {
+            continue; /* "url:" without a value says nothing */
+        }
+        LVN_TRY(lvn_settings_set_at(s, key, value, origin));
+    }
+    return LVN_OK;
+}
+
+/* recipes/dawn.yaml -> dawn */
+static enum lvn_status name_by_file(struct lvn_settings *s, const char *path)
+{
+    if (s->origin[LVN_OPT_name].source > LVN_SOURCE_DERIVED) return LVN_OK;
+    char *name = lvn_arena_strdup(&s->arena, lvn_path_name(path));
+    if (!name) return LVN_MEMORY;
+    char *dot = strrchr(name, '.');
+    if (dot && dot > name) *dot = '\0';
+    s->name = name;
+    s->origin[LVN_OPT_name] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "the recipe's file name"};
+    return LVN_OK;
+}
+
+enum lvn_status lvn_settings_read(struct lvn_settings *s, const char *text, size_t length, const char *path)
+{
+    const struct lvn_yaml *top;
+    char *where = lvn_arena_strdup(&s->arena, path);
+    if (!where) return LVN_MEMORY;
+    LVN_TRY(lvn_yaml_parse(&s->arena, where, text, (int64_t)length, &top));
+    LVN_TRY(read_map(s, top, "", where));
+    return name_by_file(s, path);
+}
+
+enum lvn_status lvn_settings_load(struct lvn_settings *s, const char *path)
+{
+    const struct lvn_yaml *top;
+    char *where = lvn_arena_strdup(&s->arena, path);
+    if (!where) return LVN_MEMORY;
+    LVN_TRY(lvn_yaml_read(&s->arena, where, &top));
+    LVN_TRY(read_map(s, top, "", where));
+    return name_by_file(s, path);
+}
+
+enum lvn_status lvn_settings_environment(struct lvn_settings *s)
+{
+    for (int id = 0; id < LVN_OPT_COUNT; id++) {
+        char name[LVN_VALUE_TEXT];
+        env_name(lvn_options[id].key, name, sizeof name);
+        const char *value = getenv(name);
+        if (value && *value) LVN_TRY(lvn_settings_set(s, lvn_options[id].key, value, LVN_SOURCE_ENVIRONMENT));
+    }
+    return LVN_OK;
+}
+
+/* --- writing --- */
+
+/* Left out: what nobody gave and nothing was derived for, and a batch size that batch_size_per_device gave. */
+static bool is_written(const struct lvn_settings *s, int id)
+{
+    if (s->origin[id].source == LVN_SOURCE_DEFAULT && !*lvn_options[id].initial) return false;
+    return id != LVN_OPT_trainer_batch_size || s->origin[id].source != LVN_SOURCE_DERIVED ||
+           !s->trainer.batch_size_per_device;
+}
+
+char *lvn_settings_yaml(const struct lvn_settings *s)
+{
+    struct lvn_text t = {0};
+    const char *part = "";
+    for (int id = 0; id < LVN_OPT_COUNT; id++) {
+        const struct lvn_option *o = &lvn_options[id];
+        char text[LVN_VALUE_TEXT];
+        const char *dot = strchr(o->key, '.');
+        if (strcmp(part, o->part)) lvn_text_printf(&t, "%s:\n", o->part);
+        part = o->part;
+        if (!is_written(s, id)) continue;
+        lvn_text_printf(&t, "%s%s: ", *part ? "  " : "", dot ? dot + 1 : o->key);
+        const char *value = lvn_settings_value(s, (enum lvn_option_id)id, text);
+        if (o->kind == LVN_KIND_TEXT) {
+            lvn_yaml_add_scalar(&t, value);
+        } else {
+            lvn_text_add(&t, value);
+        }
+        lvn_text_add(&t, "\n");
+    }
+    if (!lvn_text_string(&t)) lvn_text_release(&t);
+    return t.p;
+}
+
+enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *path)
+{
+    char *text = lvn_settings_yaml(s);
+    if (!text) return LVN_MEMORY;
+    enum lvn_status status = lvn_file_write(path, text, (int64_t)strlen(text));
+    free(text);
+    return status;
+}

@@ -1,0 +1,278 @@
+/* settings_check.c - what follows from other settings, and which settings cannot stand together.
+ *
+ * Each sentence names both keys, what they hold, and the cure. Neutral values are never refused. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "graph/graph.h"
+#include "train/settings.h"
+
+_Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one order for the rules of decay");
+_Static_assert((int)LVN_OPTIMIZER_DECAY_MATRICES == (int)LVN_DECAY_MATRICES, "one order for the rules of decay");
+_Static_assert((int)LVN_OPTIMIZER_DECAY_ALL == (int)LVN_DECAY_ALL, "one order for the rules of decay");
+
+/* Sizes that have names: minGPT's list and GPT-2's. */
+static const struct size {
+    const char *name;
+    int n_layer, n_head, n_embd;
+} sizes[] = {
+    {"gpt2", 12, 12, 768},       {"gpt2-medium", 24, 16, 1024}, {"gpt2-large", 36, 20, 1280},
+    {"gpt2-xl", 48, 25, 1600},   {"gpt2-xxl", 96, 25, 1600},    {"gpt2-xxxl", 100, 30, 1920},
+    {"gpt2-4xl", 190, 30, 1920}, {"openai-gpt", 12, 12, 768},   {"gopher-44m", 8, 16, 512},
+    {"gpt-mini", 6, 6, 192},     {"gpt-micro", 4, 4, 128},      {"gpt-nano", 3, 3, 48},
+};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+const char *lvn_model_size_name(int n)
+{
+    return n >= 0 && n < N_SIZES ? sizes[n].name : NULL;
+}
+
+static const struct size *size_find(const char *name)
+{
+    for (int i = 0; i < N_SIZES; i++) {
+        if (!strcasecmp(sizes[i].name, name)) return &sizes[i];
+    }
+    return NULL;
+}
+
+/* Values that follow are marked as such; finish() may run again, so a derived value may be derived anew. */
+static bool open(const struct lvn_settings *s, enum lvn_option_id id)
+{
+    return s->origin[id].source <= LVN_SOURCE_DERIVED;
+}
+static void derived(struct lvn_settings *s, enum lvn_option_id id, const char *from)
+{
+    s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
+}
+static void derive_int(struct lvn_settings *s, enum lvn_option_id id, int64_t *field, int64_t value, const char *from)
+{
+    if (!open(s, id)) return;
+    *field = value;
+    derived(s, id, from);
+}
+
+static enum lvn_status finish_sizes(struct lvn_settings *s)
+{
+    const struct size *size = size_find("gpt-mini");
+    const char *from = "gpt-mini, the size without a size";
+    if (!strcasecmp(s->model.size, "none") || !strcasecmp(s->model.size, "None")) s->model.size = "";
+    if (*s->model.size) {
+        const char *names[N_SIZES];
+        for (int i = 0; i < N_SIZES; i++) names[i] = sizes[i].name;
+        size = size_find(s->model.size);
+        const char *near = size ? NULL : lvn_nearest(s->model.size, names, N_SIZES);
+        LVN_CHECK(size, ARG, "model.size '%.60s' is not known; %s%s%s", s->model.size,
+                  near ? "did you mean '" : "`levin help model` lists the sizes", near ? near : "", near ? "'?" : "");
+        from = "model.size";
+    }
+    derive_int(s, LVN_OPT_model_n_layer, &s->model.n_layer, size->n_layer, from);
+    derive_int(s, LVN_OPT_model_n_head, &s->model.n_head, size->n_head, from);
+    derive_int(s, LVN_OPT_model_n_embd, &s->model.n_embd, size->n_embd, from);
+    return LVN_OK;
+}
+
+static enum lvn_status check_sizes(const struct lvn_settings *s)
+{
+    int64_t C = s->model.n_embd, H = s->model.n_head;
+    if (C % H) {
+        int64_t below = C / H * H, above = below + H;
+        LVN_FAIL(ARG,
+                 "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+                 "), but each head gets an equal share; take %" PRId64 " or another multiple",
+                 C, H, below ? below : above);
+    }
+    double values = 12.0 * (double)s->model.n_layer * (double)C * (double)C +
+                    ((double)s->model.vocab_size + (double)s->model.block_size) * (double)C;
+    LVN_CHECK(values < 1e14, ARG,
+              "the model would have about %.2g values (model.n_layer %" PRId64 ", model.n_embd %" PRId64
+              "), more than any machine holds; take smaller sizes",
+              values, s->model.n_layer, C);
+    return LVN_OK;
+}
+
+static enum lvn_status finish_model(struct lvn_settings *s)
+{
+    static const char *const nothing[] = {"none", "scratch", "random", "off"};
+    bool has_bias = s->model.kind != LVN_MODEL_KIND_NANOGPT;
+    for (int i = 0; i < 4; i++) {
+        if (!strcasecmp(s->model.init, nothing[i])) s->model.init = "";
+    }
+    if (*s->model.init) return LVN_OK; /* the loaded model rules */
+    LVN_TRY(finish_sizes(s));
+    derive_int(s, LVN_OPT_model_block_size, &s->model.block_size,
+               s->data.kind == LVN_DATA_KIND_ADDER ? 3 * s->data.digits : 128,
+               s->data.kind == LVN_DATA_KIND_ADDER ? "data.digits" : "what is usual");
+    if (open(s, LVN_OPT_model_bias)) {
+        s->model.bias = has_bias;
+        derived(s, LVN_OPT_model_bias, "model.kind");
+    }
+    LVN_CHECK(s->model.bias || !has_bias, ARG,
+              "model.bias: false contradicts model.kind: %s, which has biases; leave it out or take nanogpt",
+              s->model.kind == LVN_MODEL_KIND_GPT2 ? "gpt2" : "mingpt");
+    if (open(s, LVN_OPT_model_dropout)) {
+        s->model.dropout = has_bias ? 0.1 : 0;
+        derived(s, LVN_OPT_model_dropout, "model.kind");
+    }
+    return check_sizes(s);
+}
+
+static enum lvn_status finish_data(const struct lvn_settings *s)
+{
+    size_t n = strlen(s->data.sha256);
+    LVN_CHECK(!n || (n == 64 && strspn(s->data.sha256, "0123456789abcdefABCDEF") == 64), ARG,
+              "data.sha256 wants 64 hexadecimal digits, got %zu characters ('%.20s...')", n, s->data.sha256);
+    LVN_CHECK(!*s->data.url || *s->data.path || s->data.kind == LVN_DATA_KIND_ADDER, ARG,
+              "data.url needs data.path too: the file to keep the download in");
+    int64_t need = 3 * s->data.digits;
+    LVN_CHECK(s->data.kind != LVN_DATA_KIND_ADDER || !s->model.block_size || s->model.block_size >= need, ARG,
+              "model.block_size (%" PRId64 ") is too short for the adder with data.digits %" PRId64
+              ", whose sums take %" PRId64 " tokens; leave it out or take at least %" PRId64,
+              s->model.block_size, s->data.digits, need, need);
+    return LVN_OK;
+}
+
+static enum lvn_status finish_schedule(struct lvn_settings *s, bool steps_known)
+{
+    bool falls = s->schedule.kind != LVN_SCHEDULE_KIND_CONSTANT;
+    char word[LVN_VALUE_TEXT];
+    const char *kind = lvn_settings_value(s, LVN_OPT_schedule_kind, word);
+    if (!falls) return LVN_OK;
+    if (!s->schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED) {
+        int64_t last =
+            s->trainer.max_steps > s->schedule.warmup_steps ? s->trainer.max_steps : s->schedule.warmup_steps;
+        s->schedule.decay_steps = s->trainer.max_steps > 0 ? last : 0;
+        if (s->schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
+    }
+    LVN_CHECK(s->schedule.decay_steps || steps_known, ARG,
+              "schedule.kind: %s does not know where to end; give schedule.decay_steps, trainer.max_steps or "
+              "trainer.max_epochs",
+              kind);
+    LVN_CHECK(!s->schedule.decay_steps || s->schedule.warmup_steps <= s->schedule.decay_steps, ARG,
+              "schedule.warmup_steps (%" PRId64 ") ends after schedule.decay_steps (%" PRId64
+              "); take fewer, or decay for longer",
+              s->schedule.warmup_steps, s->schedule.decay_steps);
+    LVN_CHECK(s->schedule.min_lr <= s->optimizer.lr, ARG,
+              "schedule.min_lr (%g) is above optimizer.lr (%g), but the rate falls from the one to the other; exchange "
+              "them or take schedule.kind: constant",
+              s->schedule.min_lr, s->optimizer.lr);
+    LVN_CHECK(s->schedule.kind != LVN_SCHEDULE_KIND_EXPONENTIAL || s->schedule.min_lr > 0, ARG,
+              "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
+              "optimizer.lr");
+    return LVN_OK;
+}
+
+static enum lvn_status check_device(const struct lvn_settings *s)
+{
+    char word[LVN_VALUE_TEXT];
+    LVN_CHECK(s->trainer.precision == LVN_TRAINER_PRECISION_32_TRUE, ARG,
+              "trainer.precision %s is not there yet: this version computes in 32-true; set that or leave it out",
+              lvn_settings_value(s, LVN_OPT_trainer_precision, word));
+    LVN_CHECK(s->trainer.accelerator <= LVN_TRAINER_ACCELERATOR_CPU, ARG,
+              "trainer.accelerator %s is not there yet: this version runs on the CPU; set cpu or auto",
+              lvn_settings_value(s, LVN_OPT_trainer_accelerator, word));
+    LVN_CHECK(s->trainer.strategy <= LVN_TRAINER_STRATEGY_DDP, ARG,
+              "trainer.strategy %s is not there yet: this version runs one process; set auto, single_device or ddp",
+              lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
+    LVN_CHECK(s->trainer.devices <= 1, ARG,
+              "trainer.devices is %" PRId64 ", but this version runs one process on one CPU; set 1 (trainer.threads "
+              "sets its threads)",
+              s->trainer.devices);
+    LVN_CHECK(s->trainer.num_nodes <= 1, ARG,
+              "trainer.num_nodes is %" PRId64 ", but this version runs on one node; set 1", s->trainer.num_nodes);
+    return LVN_OK;
+}
+
+/* "1, 2, 3, 4, 6 or 12"; the largest ones where there are many. */
+static void divisors(int64_t n, char *text, size_t room)
+{
+    int64_t list[8];
+    int count = 0;
+    for (int64_t d = n; d >= 1 && count < 8 && n - d < 1000000; d--) {
+        if (n % d == 0) list[count++] = d;
+    }
+    text[0] = '\0';
+    for (int i = count - 1; i >= 0; i--) {
+        size_t used = strlen(text);
+        snprintf(text + used, room - used, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
+    }
+}
+
+static enum lvn_status finish_batch(struct lvn_settings *s)
+{
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    int64_t each = s->trainer.batch_size_per_device;
+    bool batch_given = !open(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size;
+    LVN_CHECK(!each || !batch_given, ARG,
+              "trainer.batch_size (%" PRId64 ", %s) and trainer.batch_size_per_device (%" PRId64
+              ", %s) are two ways to say one thing; leave one out or set it to 0",
+              s->trainer.batch_size, lvn_settings_origin(s, LVN_OPT_trainer_batch_size, one), each,
+              lvn_settings_origin(s, LVN_OPT_trainer_batch_size_per_device, two));
+    if (!batch_given) {
+        s->trainer.batch_size = each ? each * s->trainer.devices * s->trainer.num_nodes : 12;
+        derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "what is usual");
+    }
+    int64_t batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
+    if (s->trainer.deterministic &&
+        (!micro || s->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED)) {
+        /* The largest divisor that leaves at least min(8, batch) micro-batches: nothing about this machine. */
+        int64_t least = batch < 8 ? batch : 8;
+        for (micro = batch / least; batch % micro; micro--) continue;
+        s->trainer.micro_batch_size = micro;
+        derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.batch_size");
+    }
+    if (micro && batch % micro) {
+        char list[LVN_VALUE_TEXT];
+        divisors(batch, list, sizeof list);
+        LVN_FAIL(ARG, "the batch of %" PRId64 " is not a multiple of trainer.micro_batch_size (%" PRId64 "); take %s",
+                 batch, micro, list);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status finish_trainer(struct lvn_settings *s)
+{
+    LVN_TRY(check_device(s));
+    if (!s->trainer.devices) s->trainer.devices = 1;
+    if (s->trainer.max_steps < 0) s->trainer.max_steps = 0; /* Lightning's -1 */
+    if (s->trainer.max_epochs < 0) s->trainer.max_epochs = 0;
+    if (open(s, LVN_OPT_trainer_max_steps) && open(s, LVN_OPT_trainer_max_epochs) && !s->trainer.max_time) {
+        s->trainer.max_epochs = 1;
+        derived(s, LVN_OPT_trainer_max_epochs, "no limit being given");
+    }
+    LVN_CHECK(
+        s->trainer.limit_val_batches.fraction <= 1, ARG,
+        "trainer.limit_val_batches (%g) is a share of the validation set: at most 1.0; write a whole number for so "
+        "many batches",
+        s->trainer.limit_val_batches.fraction);
+    return finish_batch(s);
+}
+
+static enum lvn_status finish_run(struct lvn_settings *s)
+{
+    if (!*s->name) {
+        s->name = "run";
+        derived(s, LVN_OPT_name, "nothing else");
+    }
+    LVN_CHECK(!strchr(s->name, '/') && *s->name != '.' && strlen(s->name) < 200, ARG,
+              "name '%.60s' names a folder in runs/: without slashes, not starting with a dot, below 200 characters",
+              s->name);
+    if (!open(s, LVN_OPT_run_dir) && *s->run_dir) return LVN_OK;
+    s->run_dir = lvn_arena_printf(&s->arena, "runs/%s", s->name);
+    if (!s->run_dir) return LVN_MEMORY;
+    derived(s, LVN_OPT_run_dir, "name");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
+{
+    LVN_TRY(finish_run(s));
+    if (parts & LVN_PART_TRAINER) LVN_TRY(finish_trainer(s));
+    if (parts & LVN_PART_MODEL) LVN_TRY(finish_model(s));
+    if (parts & LVN_PART_DATA) LVN_TRY(finish_data(s));
+    if (parts & LVN_PART_SCHEDULE) LVN_TRY(finish_schedule(s, s->trainer.max_epochs > 0));
+    return LVN_OK;
+}
