@@ -144,7 +144,11 @@ static enum lvn_status parse_choice(const struct lvn_option *o, const char *text
     char list[LVN_VALUE_TEXT] = "";
     for (int i = 0; o->choices[i]; i++) {
         if (!strcasecmp(o->choices[i], word)) {
-            memcpy(out, &(unsigned){(unsigned)i}, sizeof(unsigned)); /* an enum of these few words is an unsigned */
+            if (o->kind == LVN_KIND_WORD) {
+                *(const char **)out = o->choices[i];
+            } else {
+                *(unsigned *)out = (unsigned)i; /* an enum of a few words is an unsigned */
+            }
             return LVN_OK;
         }
         size_t used = strlen(list);
@@ -246,6 +250,7 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
     case LVN_KIND_BOOL:
         return parse_bool(o, text, field);
     case LVN_KIND_CHOICE:
+    case LVN_KIND_WORD:
         return parse_choice(o, text, field);
     case LVN_KIND_TEXT:
         return parse_text(text, a, field);
@@ -291,6 +296,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
         return *(const bool *)field ? "true" : "false";
     case LVN_KIND_CHOICE:
         return o->choices[*(const unsigned *)field];
+    case LVN_KIND_WORD:
     case LVN_KIND_TEXT:
         return *(const char *const *)field;
     case LVN_KIND_AMOUNT:

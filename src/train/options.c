@@ -16,11 +16,24 @@
 #define LVN_REAL(...)
 #define LVN_PAIR(...)
 #define LVN_BOOL(...)
+#define LVN_WORD(...)
 #define LVN_TEXT(...)
 #define LVN_TIME(...)
 #define LVN_AMOUNT(...)
 #include "train/options_each.h"
 #undef LVN_X
+static const char *const words_model_kind[] = {
+#define LVN_MODEL(name) #name,
+#if __has_include("models/models.def")
+#include "models/models.def"
+#else
+    LVN_MODEL(gpt2) LVN_MODEL(nanogpt) LVN_MODEL(mingpt)
+#endif
+    NULL};
+static const char *const words_data_kind[] = {
+#define LVN_DATASET(name) #name,
+#include "data/datasets.def"
+    NULL};
 
 /* A field of another type than its row's fails to compile here. */
 typedef double pair[2];
@@ -47,6 +60,8 @@ const struct lvn_option lvn_options[LVN_OPT_COUNT] = {
 #define LVN_BOOL(part, field, initial, help) ROW(part, field, BOOL, bool, initial, help, )
 #define LVN_CHOICE(part, field, initial, help)                                                                         \
     ROW(part, field, CHOICE, enum lvn_##part##_##field, initial, help, .choices = words_##part##_##field)
+#define LVN_WORD(part, field, initial, help)                                                                           \
+    ROW(part, field, WORD, const char *, initial, help, .choices = words_##part##_##field)
 #define LVN_TEXT(part, field, initial, help) ROW(part, field, TEXT, const char *, initial, help, )
 #define LVN_TIME(part, field, initial, help) ROW(part, field, TIME, double, initial, help, )
 #define LVN_AMOUNT(part, field, initial, help) ROW(part, field, AMOUNT, struct lvn_amount, initial, help, )
@@ -65,6 +80,7 @@ static const struct {
 #define LVN_PAIR(...)
 #define LVN_BOOL(...)
 #define LVN_CHOICE(...)
+#define LVN_WORD(...)
 #define LVN_TEXT(...)
 #define LVN_TIME(...)
 #define LVN_AMOUNT(...)

@@ -11,6 +11,7 @@
 #undef LVN_PAIR
 #undef LVN_BOOL
 #undef LVN_CHOICE
+#undef LVN_WORD
 #undef LVN_TEXT
 #undef LVN_TIME
 #undef LVN_AMOUNT

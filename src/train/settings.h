@@ -15,54 +15,46 @@
 
 /* --- words that options choose from: X(name in C, word) --- */
 
-#define LVN_CHOICES_model_kind(X)                                                                                      \
-    X(MODEL_KIND_NANOGPT, "nanogpt")                                                                                   \
-    X(MODEL_KIND_MINGPT, "mingpt")                                                                                     \
-    X(MODEL_KIND_GPT2, "gpt2")
-#define LVN_CHOICES_data_kind(X)                                                                                       \
-    X(DATA_KIND_CHARS, "chars")                                                                                        \
-    X(DATA_KIND_TOKENS, "tokens")                                                                                      \
-    X(DATA_KIND_ADDER, "adder")
-#define LVN_CHOICES_data_sampling(X)                                                                                   \
-    X(DATA_SAMPLING_PERMUTATION, "permutation")                                                                        \
-    X(DATA_SAMPLING_RANDOM, "random")                                                                                  \
+#define LVN_CHOICES_data_sampling(X)            \
+    X(DATA_SAMPLING_PERMUTATION, "permutation") \
+    X(DATA_SAMPLING_RANDOM, "random")           \
     X(DATA_SAMPLING_SEQUENTIAL, "sequential")
-#define LVN_CHOICES_optimizer_kind(X)                                                                                  \
-    X(OPTIMIZER_KIND_ADAMW, "adamw")                                                                                   \
-    X(OPTIMIZER_KIND_ADAM, "adam")                                                                                     \
+#define LVN_CHOICES_optimizer_kind(X) \
+    X(OPTIMIZER_KIND_ADAMW, "adamw")  \
+    X(OPTIMIZER_KIND_ADAM, "adam")    \
     X(OPTIMIZER_KIND_SGD, "sgd")
 /* in the order of enum lvn_decay */
-#define LVN_CHOICES_optimizer_decay(X)                                                                                 \
-    X(OPTIMIZER_DECAY_LINEAR, "linear")                                                                                \
-    X(OPTIMIZER_DECAY_MATRICES, "matrices")                                                                            \
+#define LVN_CHOICES_optimizer_decay(X)      \
+    X(OPTIMIZER_DECAY_LINEAR, "linear")     \
+    X(OPTIMIZER_DECAY_MATRICES, "matrices") \
     X(OPTIMIZER_DECAY_ALL, "all")
-#define LVN_CHOICES_schedule_kind(X)                                                                                   \
-    X(SCHEDULE_KIND_CONSTANT, "constant")                                                                              \
-    X(SCHEDULE_KIND_LINEAR, "linear")                                                                                  \
-    X(SCHEDULE_KIND_COSINE, "cosine")                                                                                  \
+#define LVN_CHOICES_schedule_kind(X)      \
+    X(SCHEDULE_KIND_CONSTANT, "constant") \
+    X(SCHEDULE_KIND_LINEAR, "linear")     \
+    X(SCHEDULE_KIND_COSINE, "cosine")     \
     X(SCHEDULE_KIND_EXPONENTIAL, "exponential")
-#define LVN_CHOICES_trainer_gradient_clip_algorithm(X)                                                                 \
-    X(TRAINER_CLIP_NORM, "norm")                                                                                       \
+#define LVN_CHOICES_trainer_gradient_clip_algorithm(X) \
+    X(TRAINER_CLIP_NORM, "norm")                       \
     X(TRAINER_CLIP_VALUE, "value")
-#define LVN_CHOICES_trainer_precision(X)                                                                               \
-    X(TRAINER_PRECISION_32_TRUE, "32-true")                                                                            \
-    X(TRAINER_PRECISION_BF16_MIXED, "bf16-mixed")                                                                      \
-    X(TRAINER_PRECISION_BF16_TRUE, "bf16-true")                                                                        \
-    X(TRAINER_PRECISION_16_MIXED, "16-mixed")                                                                          \
-    X(TRAINER_PRECISION_16_TRUE, "16-true")                                                                            \
+#define LVN_CHOICES_trainer_precision(X)          \
+    X(TRAINER_PRECISION_32_TRUE, "32-true")       \
+    X(TRAINER_PRECISION_BF16_MIXED, "bf16-mixed") \
+    X(TRAINER_PRECISION_BF16_TRUE, "bf16-true")   \
+    X(TRAINER_PRECISION_16_MIXED, "16-mixed")     \
+    X(TRAINER_PRECISION_16_TRUE, "16-true")       \
     X(TRAINER_PRECISION_64_TRUE, "64-true")
-#define LVN_CHOICES_trainer_accelerator(X)                                                                             \
-    X(TRAINER_ACCELERATOR_AUTO, "auto")                                                                                \
-    X(TRAINER_ACCELERATOR_CPU, "cpu")                                                                                  \
-    X(TRAINER_ACCELERATOR_GPU, "gpu")                                                                                  \
-    X(TRAINER_ACCELERATOR_CUDA, "cuda")                                                                                \
+#define LVN_CHOICES_trainer_accelerator(X) \
+    X(TRAINER_ACCELERATOR_AUTO, "auto")    \
+    X(TRAINER_ACCELERATOR_CPU, "cpu")      \
+    X(TRAINER_ACCELERATOR_GPU, "gpu")      \
+    X(TRAINER_ACCELERATOR_CUDA, "cuda")    \
     X(TRAINER_ACCELERATOR_XPU, "xpu")
-#define LVN_CHOICES_trainer_strategy(X)                                                                                \
-    X(TRAINER_STRATEGY_AUTO, "auto")                                                                                   \
-    X(TRAINER_STRATEGY_SINGLE_DEVICE, "single_device")                                                                 \
-    X(TRAINER_STRATEGY_DDP, "ddp")                                                                                     \
-    X(TRAINER_STRATEGY_ZERO1, "zero1")                                                                                 \
-    X(TRAINER_STRATEGY_ZERO2, "zero2")                                                                                 \
+#define LVN_CHOICES_trainer_strategy(X)                \
+    X(TRAINER_STRATEGY_AUTO, "auto")                   \
+    X(TRAINER_STRATEGY_SINGLE_DEVICE, "single_device") \
+    X(TRAINER_STRATEGY_DDP, "ddp")                     \
+    X(TRAINER_STRATEGY_ZERO1, "zero1")                 \
+    X(TRAINER_STRATEGY_ZERO2, "zero2")                 \
     X(TRAINER_STRATEGY_FSDP, "fsdp")
 
 /* Every other macro of the table, to be nothing: define what is wanted, then include options.def through this list. */
@@ -75,6 +67,7 @@
 #define LVN_REAL(...)
 #define LVN_PAIR(...)
 #define LVN_BOOL(...)
+#define LVN_WORD(...)
 #define LVN_TEXT(...)
 #define LVN_TIME(...)
 #define LVN_AMOUNT(...)
@@ -112,6 +105,7 @@ enum lvn_option_id {
 #define LVN_PAIR(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_BOOL(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_CHOICE(part, field, ...) LVN_OPT_##part##_##field,
+#define LVN_WORD(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_TEXT(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_TIME(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_AMOUNT(part, field, ...) LVN_OPT_##part##_##field,
@@ -120,28 +114,29 @@ enum lvn_option_id {
 };
 
 /* The parts as bits, for lvn_settings_finish(). */
-enum lvn_part {
-    LVN_PART_MODEL = 1,
-    LVN_PART_DATA = 2,
-    LVN_PART_OPTIMIZER = 4,
-    LVN_PART_SCHEDULE = 8,
-    LVN_PART_TRAINER = 16,
-    LVN_PART_CHECKPOINT = 32,
-    LVN_PART_SAMPLE = 64,
-    LVN_PART_ALL = 127,
+enum lvn_uses {
+    LVN_USES_MODEL = 1,
+    LVN_USES_DATA = 2,
+    LVN_USES_OPTIMIZER = 4,
+    LVN_USES_SCHEDULE = 8,
+    LVN_USES_TRAINER = 16,
+    LVN_USES_CHECKPOINT = 32,
+    LVN_USES_SAMPLE = 64,
+    LVN_USES_ALL = 127,
 };
 
 struct lvn_settings {
 #define LVN_TOP(field, ...) const char *field;
 #define LVN_PART(name, ...) struct {
-#define LVN_PART_END(name)                                                                                             \
-    }                                                                                                                  \
+#define LVN_PART_END(name) \
+    }                      \
     name;
 #define LVN_INT(part, field, ...) int64_t field;
 #define LVN_REAL(part, field, ...) double field;
 #define LVN_PAIR(part, field, ...) double field[2];
 #define LVN_BOOL(part, field, ...) bool field;
 #define LVN_CHOICE(part, field, ...) enum lvn_##part##_##field field;
+#define LVN_WORD(part, field, ...) const char *field;
 #define LVN_TEXT(part, field, ...) const char *field;
 #define LVN_TIME(part, field, ...) double field;
 #define LVN_AMOUNT(part, field, ...) struct lvn_amount field;
@@ -159,6 +154,7 @@ enum lvn_option_kind {
     LVN_KIND_PAIR,
     LVN_KIND_BOOL,
     LVN_KIND_CHOICE,
+    LVN_KIND_WORD,
     LVN_KIND_TEXT,
     LVN_KIND_TIME,
     LVN_KIND_AMOUNT,
@@ -169,7 +165,7 @@ struct lvn_option {
     enum lvn_option_kind kind;
     const char *initial;        /* the default as text; "" not given */
     double least, most;         /* INT, REAL, PAIR */
-    const char *const *choices; /* CHOICE, ended by NULL */
+    const char *const *choices; /* CHOICE, WORD: ended by NULL */
     const char *help;
     size_t offset; /* of the field */
 };
@@ -208,7 +204,7 @@ enum lvn_status lvn_settings_read(struct lvn_settings *s, const char *text, size
 /* The variables LEVIN_PART_FIELD that are set. */
 enum lvn_status lvn_settings_environment(struct lvn_settings *s) LVN_CHECKED;
 /* Fill what follows from other values, and refuse contradictions and what this version cannot do, within these parts
- * (LVN_PART_... or-ed); values of other parts are left alone. May be called again after further values were set. */
+ * (LVN_USES_... or-ed); values of other parts are left alone. May be called again after further values were set. */
 enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts) LVN_CHECKED;
 /* The settings as a recipe that lvn_settings_load() reads back to equal values: malloc'd, to be freed; NULL: no memory.
  */

@@ -55,11 +55,16 @@ static void derive_int(struct lvn_settings *s, enum lvn_option_id id, int64_t *f
     derived(s, id, from);
 }
 
+static bool is_adder(const struct lvn_settings *s)
+{
+    return !strcmp(s->data.kind, "adder");
+}
+
 static enum lvn_status finish_sizes(struct lvn_settings *s)
 {
     const struct size *size = size_find("gpt-mini");
     const char *from = "gpt-mini, the size without a size";
-    if (!strcasecmp(s->model.size, "none") || !strcasecmp(s->model.size, "None")) s->model.size = "";
+    if (!strcasecmp(s->model.size, "none")) s->model.size = "";
     if (*s->model.size) {
         const char *names[N_SIZES];
         for (int i = 0; i < N_SIZES; i++) names[i] = sizes[i].name;
@@ -97,22 +102,21 @@ static enum lvn_status check_sizes(const struct lvn_settings *s)
 static enum lvn_status finish_model(struct lvn_settings *s)
 {
     static const char *const nothing[] = {"none", "scratch", "random", "off"};
-    bool has_bias = s->model.kind != LVN_MODEL_KIND_NANOGPT;
+    bool has_bias = strcmp(s->model.kind, "nanogpt") != 0;
     for (int i = 0; i < 4; i++) {
         if (!strcasecmp(s->model.init, nothing[i])) s->model.init = "";
     }
     if (*s->model.init) return LVN_OK; /* the loaded model rules */
     LVN_TRY(finish_sizes(s));
-    derive_int(s, LVN_OPT_model_block_size, &s->model.block_size,
-               s->data.kind == LVN_DATA_KIND_ADDER ? 3 * s->data.digits : 128,
-               s->data.kind == LVN_DATA_KIND_ADDER ? "data.digits" : "what is usual");
+    derive_int(s, LVN_OPT_model_block_size, &s->model.block_size, is_adder(s) ? 3 * s->data.digits : 128,
+               is_adder(s) ? "data.digits" : "what is usual");
     if (open(s, LVN_OPT_model_bias)) {
         s->model.bias = has_bias;
         derived(s, LVN_OPT_model_bias, "model.kind");
     }
     LVN_CHECK(s->model.bias || !has_bias, ARG,
               "model.bias: false contradicts model.kind: %s, which has biases; leave it out or take nanogpt",
-              s->model.kind == LVN_MODEL_KIND_GPT2 ? "gpt2" : "mingpt");
+              s->model.kind);
     if (open(s, LVN_OPT_model_dropout)) {
         s->model.dropout = has_bias ? 0.1 : 0;
         derived(s, LVN_OPT_model_dropout, "model.kind");
@@ -125,10 +129,10 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
     size_t n = strlen(s->data.sha256);
     LVN_CHECK(!n || (n == 64 && strspn(s->data.sha256, "0123456789abcdefABCDEF") == 64), ARG,
               "data.sha256 wants 64 hexadecimal digits, got %zu characters ('%.20s...')", n, s->data.sha256);
-    LVN_CHECK(!*s->data.url || *s->data.path || s->data.kind == LVN_DATA_KIND_ADDER, ARG,
+    LVN_CHECK(!*s->data.url || *s->data.path || is_adder(s), ARG,
               "data.url needs data.path too: the file to keep the download in");
     int64_t need = 3 * s->data.digits;
-    LVN_CHECK(s->data.kind != LVN_DATA_KIND_ADDER || !s->model.block_size || s->model.block_size >= need, ARG,
+    LVN_CHECK(!is_adder(s) || !s->model.block_size || s->model.block_size >= need, ARG,
               "model.block_size (%" PRId64 ") is too short for the adder with data.digits %" PRId64
               ", whose sums take %" PRId64 " tokens; leave it out or take at least %" PRId64,
               s->model.block_size, s->data.digits, need, need);
@@ -270,9 +274,9 @@ static enum lvn_status finish_run(struct lvn_settings *s)
 enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
 {
     LVN_TRY(finish_run(s));
-    if (parts & LVN_PART_TRAINER) LVN_TRY(finish_trainer(s));
-    if (parts & LVN_PART_MODEL) LVN_TRY(finish_model(s));
-    if (parts & LVN_PART_DATA) LVN_TRY(finish_data(s));
-    if (parts & LVN_PART_SCHEDULE) LVN_TRY(finish_schedule(s, s->trainer.max_epochs > 0));
+    if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
+    if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s));
+    if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
+    if (parts & LVN_USES_SCHEDULE) LVN_TRY(finish_schedule(s, s->trainer.max_epochs > 0));
     return LVN_OK;
 }

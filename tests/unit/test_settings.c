@@ -1,0 +1,425 @@
+/* test_settings.c - options, recipes and contradictions: each refusal with its exact sentence. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "train/settings.h"
+
+/* Settings from a recipe and a row of "key=value" of the command line; finished. */
+static enum lvn_status make(struct lvn_settings *s, const char *recipe, const char *const *keys)
+{
+    enum lvn_status status = lvn_settings_init(s);
+    if (!status && recipe) status = lvn_settings_read(s, recipe, strlen(recipe), "r.yaml");
+    for (int i = 0; !status && keys && keys[i]; i++) {
+        char key[256];
+        snprintf(key, sizeof key, "%s", keys[i]);
+        char *value = strchr(key, '=');
+        assert_non_null(value);
+        *value++ = '\0';
+        status = lvn_settings_set(s, key, value, LVN_SOURCE_COMMAND);
+    }
+    return status ? status : lvn_settings_finish(s, LVN_USES_ALL);
+}
+
+static const struct {
+    const char *recipe;
+    const char *keys[4];
+    const char *sentence;
+} refusals[] = {
+    /* unknown keys */
+    {NULL, {"optimizer.lrr=1"}, "unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?"},
+    {NULL, {"optimiser.lr=1"}, "unknown key 'optimiser.lr'; did you mean 'optimizer.lr'?"},
+    {NULL, {"lr=1"}, "unknown key 'lr'; did you mean 'optimizer.lr'?"},
+    {NULL, {"train.max_steps=1"}, "unknown key 'train.max_steps'; did you mean 'trainer.max_steps'?"},
+    {NULL, {"trainer.max-steps=1"}, "unknown key 'trainer.max-steps'; did you mean 'trainer.max_steps'?"},
+    {NULL, {"model.n_layers=1"}, "unknown key 'model.n_layers'; did you mean 'model.n_layer'?"},
+    {NULL, {"xyzzy=1"}, "unknown key 'xyzzy'; `levin help options` lists all keys"},
+    {NULL,
+     {"optimizer=adamw"},
+     "'optimizer' is a part, not a key: set its keys, as in optimizer.NAME (`levin help options` lists them)"},
+    {"model: {n_layr: 3}", {0}, "r.yaml:1: unknown key 'model.n_layr'; did you mean 'model.n_layer'?"},
+    {"model:\n  n_layer: {a: 3}", {0}, "r.yaml:2: model.n_layer wants one value, got a map"},
+    {"model:\n  n_layer: [3]", {0}, "r.yaml:2: model.n_layer wants one value, got a list"},
+    {"a:\n  b:\n    c: 1", {0}, "r.yaml:2: unknown key 'a.b'; keys have one part and one name, as optimizer.lr"},
+    {"model: gpt2",
+     {0},
+     "r.yaml:1: 'model' is a part, not a key: set its keys, as in model.NAME (`levin help options` lists them)"},
+    /* twice */
+    {NULL, {"optimizer.lr=1", "optimizer.lr=1"}, "--optimizer.lr is given twice"},
+    {"optimizer.lr: 1\noptimizer: {lr: 2}", {0}, "r.yaml:2: optimizer.lr is given twice, at lines 1 and 2"},
+    /* types */
+    {NULL, {"trainer.max_steps=ten"}, "trainer.max_steps wants a whole number, got 'ten'"},
+    {NULL, {"trainer.max_steps=1.5"}, "trainer.max_steps wants a whole number, got '1.5'"},
+    {NULL, {"trainer.max_steps=0x10"}, "trainer.max_steps wants a whole number, got '0x10'"},
+    {NULL, {"trainer.max_steps="}, "trainer.max_steps wants a whole number, got ''"},
+    {NULL, {"optimizer.lr=fast"}, "optimizer.lr wants a number, got 'fast'"},
+    {NULL, {"optimizer.lr=nan"}, "optimizer.lr wants a number, got 'nan'"},
+    {NULL, {"optimizer.lr=inf"}, "optimizer.lr wants a number, got 'inf'"},
+    {NULL, {"optimizer.lr=1e999"}, "optimizer.lr wants a number, got '1e999'"},
+    {NULL, {"optimizer.betas=0.9"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '0.9'"},
+    {NULL, {"optimizer.betas=.9,.9,.9"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '.9,.9,.9'"},
+    {NULL, {"optimizer.betas=.9,x"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '.9,x'"},
+    {NULL, {"model.bias=perhaps"}, "model.bias wants true or false, got 'perhaps'"},
+    {NULL, {"model.kind=llama"}, "model.kind must be gpt2, nanogpt or mingpt, got 'llama'"},
+    {NULL, {"optimizer.kind=lion"}, "optimizer.kind must be adamw, adam or sgd, got 'lion'"},
+    {NULL, {"trainer.max_time=soon"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got 'soon'"},
+    {NULL, {"trainer.max_time=-5"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got '-5'"},
+    {NULL,
+     {"trainer.val_check_interval=-1"},
+     "trainer.val_check_interval wants a count (250) or a fraction (1.0, 0.25), got '-1'"},
+    {"trainer: {seed: x}", {0}, "r.yaml:1: trainer.seed wants a whole number, got 'x'"},
+    /* range */
+    {NULL, {"model.n_head=0"}, "model.n_head must lie between 1 and 100000, got 0"},
+    {NULL, {"model.n_layer=-3"}, "model.n_layer must lie between 1 and 100000, got -3"},
+    {NULL, {"model.n_embd=99999999999"}, "model.n_embd must be at most 1048576, got 99999999999"},
+    {NULL, {"trainer.seed=99999999999999999999"}, "trainer.seed is too large: 99999999999999999999"},
+    {NULL, {"model.dropout=1.5"}, "model.dropout must lie between 0 and 0.999, got 1.5"},
+    {NULL, {"optimizer.betas=0.9,1"}, "optimizer.betas must lie between 0 and 0.9999999, got 1"},
+    {NULL, {"optimizer.lr=-1"}, "optimizer.lr must lie between 0 and 1000000, got -1"},
+    {NULL, {"data.digits=0"}, "data.digits must lie between 1 and 9, got 0"},
+    /* contradictions */
+    {NULL,
+     {"model.n_embd=130", "model.n_head=4"},
+     "model.n_embd (130) is not a multiple of model.n_head (4), but each head gets an equal share; take 128 or another "
+     "multiple"},
+    {NULL,
+     {"trainer.batch_size=12", "trainer.batch_size_per_device=4"},
+     "trainer.batch_size (12, command line) and trainer.batch_size_per_device (4, command line) are two ways to say "
+     "one thing; leave one out or set it to 0"},
+    {"trainer: {batch_size: 12}",
+     {"trainer.batch_size_per_device=4"},
+     "trainer.batch_size (12, r.yaml:1) and trainer.batch_size_per_device (4, command line) are two ways to say one "
+     "thing; leave one out or set it to 0"},
+    {NULL,
+     {"trainer.batch_size=12", "trainer.micro_batch_size=5"},
+     "the batch of 12 is not a multiple of trainer.micro_batch_size (5); take 1, 2, 3, 4, 6 or 12"},
+    {NULL, {"model.size=gpt-mni"}, "model.size 'gpt-mni' is not known; did you mean 'gpt-mini'?"},
+    {NULL,
+     {"model.kind=mingpt", "model.bias=false"},
+     "model.bias: false contradicts model.kind: mingpt, which has biases; leave it out or take nanogpt"},
+    {NULL,
+     {"model.n_layer=100000", "model.n_embd=1048576", "model.n_head=1"},
+     "the model would have about 1.3e+18 values (model.n_layer 100000, model.n_embd 1048576), more than any machine "
+     "holds; take smaller sizes"},
+    {NULL, {"data.sha256=abc"}, "data.sha256 wants 64 hexadecimal digits, got 3 characters ('abc...')"},
+    {NULL, {"data.url=http://x/y"}, "data.url needs data.path too: the file to keep the download in"},
+    {NULL,
+     {"data.kind=adder", "model.block_size=5"},
+     "model.block_size (5) is too short for the adder with data.digits 2, whose sums take 6 tokens; leave it out or "
+     "take at least 6"},
+    {NULL,
+     {"schedule.kind=cosine", "trainer.max_time=1h"},
+     "schedule.kind: cosine does not know where to end; give schedule.decay_steps, trainer.max_steps or "
+     "trainer.max_epochs"},
+    {NULL,
+     {"schedule.kind=linear", "schedule.warmup_steps=9", "schedule.decay_steps=8"},
+     "schedule.warmup_steps (9) ends after schedule.decay_steps (8); take fewer, or decay for longer"},
+    {NULL,
+     {"schedule.kind=linear", "schedule.min_lr=1", "trainer.max_steps=8"},
+     "schedule.min_lr (1) is above optimizer.lr (0.0003), but the rate falls from the one to the other; exchange them "
+     "or take schedule.kind: constant"},
+    {NULL,
+     {"schedule.kind=exponential", "trainer.max_steps=8"},
+     "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
+     "optimizer.lr"},
+    {NULL,
+     {"trainer.precision=bf16-mixed"},
+     "trainer.precision bf16-mixed is not there yet: this version computes in 32-true; set that or leave it out"},
+    {NULL,
+     {"trainer.accelerator=cuda"},
+     "trainer.accelerator cuda is not there yet: this version runs on the CPU; set cpu or auto"},
+    {NULL,
+     {"trainer.accelerator=gpu"},
+     "trainer.accelerator gpu is not there yet: this version runs on the CPU; set cpu or auto"},
+    {NULL,
+     {"trainer.strategy=fsdp"},
+     "trainer.strategy fsdp is not there yet: this version runs one process; set auto, single_device or ddp"},
+    {NULL,
+     {"trainer.devices=4"},
+     "trainer.devices is 4, but this version runs one process on one CPU; set 1 (trainer.threads sets its threads)"},
+    {NULL, {"trainer.num_nodes=2"}, "trainer.num_nodes is 2, but this version runs on one node; set 1"},
+    {NULL,
+     {"trainer.limit_val_batches=1.5"},
+     "trainer.limit_val_batches (1.5) is a share of the validation set: at most 1.0; write a whole number for so many "
+     "batches"},
+    {NULL,
+     {"name=../x"},
+     "name '../x' names a folder in runs/: without slashes, not starting with a dot, below 200 characters"},
+};
+
+static void refused_with_a_sentence(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        struct lvn_settings s;
+        enum lvn_status status = make(&s, refusals[i].recipe, refusals[i].keys);
+        if (status != LVN_ARG || strcmp(lvn_error_text(), refusals[i].sentence)) {
+            print_error("case %zu: status %d\n  got    %s\n  wanted %s\n", i, status, lvn_error_text(),
+                        refusals[i].sentence);
+            wrong++;
+        }
+        lvn_error_clear();
+        lvn_settings_release(&s);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* Neutral values, and other ways to write a thing. */
+static const char *const accepted[] = {
+    "trainer.max_steps=-1",
+    "trainer.max_epochs=-1",
+    "trainer.max_epochs=0",
+    "trainer.max_time=off",
+    "trainer.gradient_clip_val=none",
+    "trainer.gradient_clip_val=0",
+    "trainer.precision=32",
+    "trainer.precision=32-true",
+    "trainer.accelerator=auto",
+    "trainer.strategy=ddp",
+    "trainer.strategy=single_device",
+    "trainer.devices=auto",
+    "trainer.devices=1",
+    "trainer.num_nodes=1",
+    "trainer.batch_size_per_device=0",
+    "trainer.micro_batch_size=0",
+    "trainer.batch_size=0",
+    "trainer.val_check_interval=0",
+    "trainer.limit_val_batches=0",
+    "trainer.limit_val_batches=all",
+    "schedule.kind=none",
+    "schedule.kind=constant",
+    "schedule.warmup_steps=0",
+    "schedule.decay_steps=none",
+    "optimizer.weight_decay=off",
+    "optimizer.kind=AdamW",
+    "checkpoint.every_n_steps=0",
+    "checkpoint.top_k=0",
+    "sample.every_n_steps=off",
+    "sample.top_k=none",
+    "sample.top_p=0",
+    "model.init=none",
+    "model.init=scratch",
+    "model.size=none",
+    "model.dropout=none",
+    "model.vocab_size=0",
+    "trainer.threads=auto",
+    "trainer.deterministic=no",
+    "trainer.recompute=none",
+    "trainer.log_every_n_steps=0",
+    "trainer.max_steps=1e3",
+    "trainer.max_time=01:02:03:04",
+    "trainer.val_check_interval=2 epochs",
+};
+
+static void neutral_values_pass(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
+        struct lvn_settings s;
+        const char *keys[] = {accepted[i], NULL};
+        if (make(&s, NULL, keys)) fail_msg("%s: %s", accepted[i], lvn_error_text());
+        lvn_settings_release(&s);
+    }
+}
+
+static void values_arrive(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    const char *recipe = "name: demo\n"
+                         "model:     {kind: nanogpt, n_layer: 4, n_head: 4, n_embd: 128, block_size: 64, bias: false}\n"
+                         "data:      {kind: chars, path: a.txt, url: 'http://x/a.txt', sha256: }\n"
+                         "optimizer: {kind: adamw, lr: 1e-3, betas: [0.9, 0.99], decay: linear}\n"
+                         "trainer:   {max_time: 1h30m, val_check_interval: 250, limit_val_batches: 0.5}\n";
+    const char *keys[] = {"model.n_layer=8", "trainer.max_steps=2000", "trainer.max_steps_=", NULL};
+    keys[2] = NULL;
+    assert_int_equal(make(&s, recipe, keys), LVN_OK);
+    assert_string_equal(s.name, "demo");
+    assert_string_equal(s.run_dir, "runs/demo");
+    assert_int_equal(s.model.n_layer, 8);
+    assert_string_equal(s.model.kind, "nanogpt");
+    assert_string_equal(s.data.kind, "chars");
+    assert_string_equal(s.data.url, "http://x/a.txt");
+    assert_true(s.optimizer.lr == 1e-3 && s.optimizer.betas[0] == 0.9 && s.optimizer.betas[1] == 0.99);
+    assert_int_equal(s.optimizer.decay, LVN_OPTIMIZER_DECAY_LINEAR);
+    assert_true(s.trainer.max_time == 5400);
+    assert_int_equal(s.trainer.val_check_interval.count, 250);
+    assert_true(s.trainer.limit_val_batches.fraction == 0.5 && s.trainer.limit_val_batches.count == 0);
+    assert_int_equal(s.trainer.batch_size, 12);
+    assert_int_equal(s.trainer.max_epochs, 0);
+    char text[LVN_VALUE_TEXT];
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_model_n_layer, text), "command line");
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_model_n_head, text), "r.yaml:2");
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_eps, text), "default");
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_run_dir, text), "from name");
+    lvn_settings_release(&s);
+}
+
+static void another_path_drops_the_download(void **state)
+{
+    (void)state;
+    const char *recipe = "data: {path: a.txt, url: 'http://x/a.txt', sha256: "
+                         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}";
+    struct lvn_settings s;
+    const char *other[] = {"data.path=b.txt", NULL}, *same[] = {"data.path=a.txt", NULL};
+    const char *both[] = {"data.url=http://y/b", "data.path=b.txt", NULL};
+    assert_int_equal(make(&s, recipe, other), LVN_OK);
+    assert_string_equal(s.data.url, "");
+    assert_string_equal(s.data.sha256, "");
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, recipe, same), LVN_OK);
+    assert_string_equal(s.data.url, "http://x/a.txt");
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, recipe, both), LVN_OK);
+    assert_string_equal(s.data.url, "http://y/b");
+    assert_string_equal(s.data.sha256, "");
+    lvn_settings_release(&s);
+}
+
+static void environment_lies_between(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    const char *recipe = "optimizer: {lr: 1, eps: 1e-6}\ntrainer: {seed: 5}";
+    setenv("LEVIN_OPTIMIZER_LR", "2", 1);
+    setenv("LEVIN_TRAINER_SEED", "6", 1);
+    assert_int_equal(lvn_settings_init(&s), LVN_OK);
+    assert_int_equal(lvn_settings_set(&s, "trainer.seed", "7", LVN_SOURCE_COMMAND), LVN_OK);
+    assert_int_equal(lvn_settings_read(&s, recipe, strlen(recipe), "r.yaml"), LVN_OK);
+    assert_int_equal(lvn_settings_environment(&s), LVN_OK);
+    assert_true(s.optimizer.lr == 2 && s.optimizer.eps == 1e-6 && s.trainer.seed == 7);
+    char text[LVN_VALUE_TEXT];
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_lr, text), "LEVIN_OPTIMIZER_LR");
+    lvn_settings_release(&s);
+    setenv("LEVIN_OPTIMIZER_LR", "x", 1);
+    assert_int_equal(lvn_settings_init(&s), LVN_OK);
+    assert_int_equal(lvn_settings_environment(&s), LVN_ARG);
+    assert_string_equal(lvn_error_text(), "LEVIN_OPTIMIZER_LR: optimizer.lr wants a number, got 'x'");
+    lvn_settings_release(&s);
+    unsetenv("LEVIN_OPTIMIZER_LR");
+    unsetenv("LEVIN_TRAINER_SEED");
+}
+
+/* Every value as text; the parts that differ in origin only are equal. */
+static void assert_same(const struct lvn_settings *a, const struct lvn_settings *b)
+{
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    for (int id = 0; id < LVN_OPT_COUNT; id++) {
+        assert_string_equal(lvn_settings_value(a, (enum lvn_option_id)id, one),
+                            lvn_settings_value(b, (enum lvn_option_id)id, two));
+    }
+    assert_memory_equal(&a->optimizer.betas, &b->optimizer.betas, sizeof a->optimizer.betas);
+    assert_memory_equal(&a->optimizer.lr, &b->optimizer.lr, sizeof a->optimizer.lr);
+}
+
+static void written_settings_load_back(void **state)
+{
+    (void)state;
+    static const char *const rows[][6] = {
+        {NULL},
+        {"optimizer.lr=0.1234567890123456789", "optimizer.betas=0.1,0.3333333333333333", "trainer.max_steps=77", NULL},
+        {"trainer.batch_size_per_device=4", "trainer.deterministic=true", "trainer.val_check_interval=1.0", NULL},
+        {"sample.prompt=true: 'x' \"y\" #\n\t- \\ \xc3\xa9", "data.path= leading: colon ", "trainer.max_time=61.5",
+         NULL},
+        {"model.kind=gpt2", "model.size=gpt-nano", "data.kind=adder", "trainer.seed=9223372036854775807", NULL},
+        {"model.init=runs/x", "schedule.kind=cosine", "trainer.max_steps=9", "trainer.limit_val_batches=0.25", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lvn_settings s, t;
+        if (make(&s, NULL, rows[i])) fail_msg("row %zu: %s", i, lvn_error_text());
+        char *yaml = lvn_settings_yaml(&s);
+        assert_non_null(yaml);
+        if (make(&t, yaml, NULL)) fail_msg("row %zu: %s\n%s", i, lvn_error_text(), yaml);
+        assert_same(&s, &t);
+        assert_int_equal(lvn_settings_finish(&t, LVN_USES_ALL), LVN_OK); /* twice changes nothing */
+        assert_same(&s, &t);
+        free(yaml);
+        lvn_settings_release(&s);
+        lvn_settings_release(&t);
+    }
+}
+
+static void deterministic_micro_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *batch;
+        int micro;
+    } rows[] = {{"trainer.batch_size=12", 1},  {"trainer.batch_size=16", 2}, {"trainer.batch_size=64", 8},
+                {"trainer.batch_size=7", 1},   {"trainer.batch_size=1", 1},  {"trainer.batch_size=125", 5},
+                {"trainer.batch_size=100", 10}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lvn_settings s;
+        const char *keys[] = {rows[i].batch, "trainer.deterministic=true", NULL};
+        assert_int_equal(make(&s, NULL, keys), LVN_OK);
+        assert_int_equal(s.trainer.micro_batch_size, rows[i].micro);
+        lvn_settings_release(&s);
+    }
+}
+
+/* Parts that a command does not use are checked by their rows only. */
+static void other_parts_are_left_alone(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    assert_int_equal(lvn_settings_init(&s), LVN_OK);
+    assert_int_equal(lvn_settings_set(&s, "schedule.kind", "exponential", LVN_SOURCE_COMMAND), LVN_OK);
+    assert_int_equal(lvn_settings_set(&s, "model.n_head", "7", LVN_SOURCE_COMMAND), LVN_OK);
+    assert_int_equal(lvn_settings_finish(&s, LVN_USES_DATA | LVN_USES_TRAINER), LVN_OK);
+    assert_int_equal(s.model.n_layer, 0);
+    lvn_settings_release(&s);
+}
+
+/* Every default must be a value of its own option, and every row have a sentence. */
+static void table_is_sound(void **state)
+{
+    (void)state;
+    for (int id = 0; id < LVN_OPT_COUNT; id++) {
+        const struct lvn_option *o = &lvn_options[id];
+        assert_true(strlen(o->help) > 10);
+        assert_ptr_equal(lvn_option_find(o->key), o);
+        if (*o->part) assert_non_null(lvn_part_help(o->part));
+    }
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    const char *recipe = "name: x\ntrainer: {seed: 5}\nsample: {prompt: hello}";
+    for (long k = 1; k < 200; k++) {
+        struct lvn_settings s;
+        lvn_alloc_fail_at(k);
+        enum lvn_status status = make(&s, recipe, NULL);
+        char *yaml = status ? NULL : lvn_settings_yaml(&s);
+        lvn_alloc_fail_at(0);
+        lvn_settings_release(&s);
+        free(yaml);
+        if (yaml) return;
+        assert_true(status == LVN_OK || status == LVN_MEMORY);
+    }
+    fail_msg("never got through");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refused_with_a_sentence),
+        cmocka_unit_test(neutral_values_pass),
+        cmocka_unit_test(values_arrive),
+        cmocka_unit_test(another_path_drops_the_download),
+        cmocka_unit_test(environment_lies_between),
+        cmocka_unit_test(written_settings_load_back),
+        cmocka_unit_test(deterministic_micro_batch),
+        cmocka_unit_test(other_parts_are_left_alone),
+        cmocka_unit_test(table_is_sound),
+        cmocka_unit_test(memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
