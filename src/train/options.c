@@ -7,7 +7,7 @@
 
 /* The words of each choice. */
 #define LVN_X(name, word) word,
-#define LVN_CHOICE(part, field, ...) \
+#define LVN_CHOICE(part, field, ...)                                                                                   \
     static const char *const words_##part##_##field[] = {LVN_CHOICES_##part##_##field(LVN_X) NULL};
 #define LVN_TOP(...)
 #define LVN_PART(...)
@@ -37,8 +37,8 @@ static const char *const words_data_kind[] = {
 
 /* A field of another type than its row's fails to compile here. */
 typedef double pair[2];
-#define FIELD(part, field, type)                                                                                     \
-    (offsetof(struct lvn_settings, part.field) + 0 * sizeof(_Generic(&((struct lvn_settings *)0)->part.field, type * \
+#define FIELD(part, field, type)                                                                                       \
+    (offsetof(struct lvn_settings, part.field) + 0 * sizeof(_Generic(&((struct lvn_settings *)0)->part.field, type *   \
                                                                      : (char)0)))
 
 const struct lvn_option lvn_options[LVN_OPT_COUNT] = {

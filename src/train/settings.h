@@ -15,46 +15,46 @@
 
 /* --- words that options choose from: X(name in C, word) --- */
 
-#define LVN_CHOICES_data_sampling(X)            \
-    X(DATA_SAMPLING_PERMUTATION, "permutation") \
-    X(DATA_SAMPLING_RANDOM, "random")           \
+#define LVN_CHOICES_data_sampling(X)                                                                                   \
+    X(DATA_SAMPLING_PERMUTATION, "permutation")                                                                        \
+    X(DATA_SAMPLING_RANDOM, "random")                                                                                  \
     X(DATA_SAMPLING_SEQUENTIAL, "sequential")
-#define LVN_CHOICES_optimizer_kind(X) \
-    X(OPTIMIZER_KIND_ADAMW, "adamw")  \
-    X(OPTIMIZER_KIND_ADAM, "adam")    \
+#define LVN_CHOICES_optimizer_kind(X)                                                                                  \
+    X(OPTIMIZER_KIND_ADAMW, "adamw")                                                                                   \
+    X(OPTIMIZER_KIND_ADAM, "adam")                                                                                     \
     X(OPTIMIZER_KIND_SGD, "sgd")
 /* in the order of enum lvn_decay */
-#define LVN_CHOICES_optimizer_decay(X)      \
-    X(OPTIMIZER_DECAY_LINEAR, "linear")     \
-    X(OPTIMIZER_DECAY_MATRICES, "matrices") \
+#define LVN_CHOICES_optimizer_decay(X)                                                                                 \
+    X(OPTIMIZER_DECAY_LINEAR, "linear")                                                                                \
+    X(OPTIMIZER_DECAY_MATRICES, "matrices")                                                                            \
     X(OPTIMIZER_DECAY_ALL, "all")
-#define LVN_CHOICES_schedule_kind(X)      \
-    X(SCHEDULE_KIND_CONSTANT, "constant") \
-    X(SCHEDULE_KIND_LINEAR, "linear")     \
-    X(SCHEDULE_KIND_COSINE, "cosine")     \
+#define LVN_CHOICES_schedule_kind(X)                                                                                   \
+    X(SCHEDULE_KIND_CONSTANT, "constant")                                                                              \
+    X(SCHEDULE_KIND_LINEAR, "linear")                                                                                  \
+    X(SCHEDULE_KIND_COSINE, "cosine")                                                                                  \
     X(SCHEDULE_KIND_EXPONENTIAL, "exponential")
-#define LVN_CHOICES_trainer_gradient_clip_algorithm(X) \
-    X(TRAINER_CLIP_NORM, "norm")                       \
+#define LVN_CHOICES_trainer_gradient_clip_algorithm(X)                                                                 \
+    X(TRAINER_CLIP_NORM, "norm")                                                                                       \
     X(TRAINER_CLIP_VALUE, "value")
-#define LVN_CHOICES_trainer_precision(X)          \
-    X(TRAINER_PRECISION_32_TRUE, "32-true")       \
-    X(TRAINER_PRECISION_BF16_MIXED, "bf16-mixed") \
-    X(TRAINER_PRECISION_BF16_TRUE, "bf16-true")   \
-    X(TRAINER_PRECISION_16_MIXED, "16-mixed")     \
-    X(TRAINER_PRECISION_16_TRUE, "16-true")       \
+#define LVN_CHOICES_trainer_precision(X)                                                                               \
+    X(TRAINER_PRECISION_32_TRUE, "32-true")                                                                            \
+    X(TRAINER_PRECISION_BF16_MIXED, "bf16-mixed")                                                                      \
+    X(TRAINER_PRECISION_BF16_TRUE, "bf16-true")                                                                        \
+    X(TRAINER_PRECISION_16_MIXED, "16-mixed")                                                                          \
+    X(TRAINER_PRECISION_16_TRUE, "16-true")                                                                            \
     X(TRAINER_PRECISION_64_TRUE, "64-true")
-#define LVN_CHOICES_trainer_accelerator(X) \
-    X(TRAINER_ACCELERATOR_AUTO, "auto")    \
-    X(TRAINER_ACCELERATOR_CPU, "cpu")      \
-    X(TRAINER_ACCELERATOR_GPU, "gpu")      \
-    X(TRAINER_ACCELERATOR_CUDA, "cuda")    \
+#define LVN_CHOICES_trainer_accelerator(X)                                                                             \
+    X(TRAINER_ACCELERATOR_AUTO, "auto")                                                                                \
+    X(TRAINER_ACCELERATOR_CPU, "cpu")                                                                                  \
+    X(TRAINER_ACCELERATOR_GPU, "gpu")                                                                                  \
+    X(TRAINER_ACCELERATOR_CUDA, "cuda")                                                                                \
     X(TRAINER_ACCELERATOR_XPU, "xpu")
-#define LVN_CHOICES_trainer_strategy(X)                \
-    X(TRAINER_STRATEGY_AUTO, "auto")                   \
-    X(TRAINER_STRATEGY_SINGLE_DEVICE, "single_device") \
-    X(TRAINER_STRATEGY_DDP, "ddp")                     \
-    X(TRAINER_STRATEGY_ZERO1, "zero1")                 \
-    X(TRAINER_STRATEGY_ZERO2, "zero2")                 \
+#define LVN_CHOICES_trainer_strategy(X)                                                                                \
+    X(TRAINER_STRATEGY_AUTO, "auto")                                                                                   \
+    X(TRAINER_STRATEGY_SINGLE_DEVICE, "single_device")                                                                 \
+    X(TRAINER_STRATEGY_DDP, "ddp")                                                                                     \
+    X(TRAINER_STRATEGY_ZERO1, "zero1")                                                                                 \
+    X(TRAINER_STRATEGY_ZERO2, "zero2")                                                                                 \
     X(TRAINER_STRATEGY_FSDP, "fsdp")
 
 /* Every other macro of the table, to be nothing: define what is wanted, then include options.def through this list. */
@@ -128,8 +128,8 @@ enum lvn_uses {
 struct lvn_settings {
 #define LVN_TOP(field, ...) const char *field;
 #define LVN_PART(name, ...) struct {
-#define LVN_PART_END(name) \
-    }                      \
+#define LVN_PART_END(name)                                                                                             \
+    }                                                                                                                  \
     name;
 #define LVN_INT(part, field, ...) int64_t field;
 #define LVN_REAL(part, field, ...) double field;
