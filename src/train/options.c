@@ -24,11 +24,7 @@
 #undef LVN_X
 static const char *const words_model_kind[] = {
 #define LVN_MODEL(name) #name,
-#if __has_include("models/models.def")
 #include "models/models.def"
-#else
-    LVN_MODEL(gpt2) LVN_MODEL(nanogpt) LVN_MODEL(mingpt)
-#endif
     NULL};
 static const char *const words_data_kind[] = {
 #define LVN_DATASET(name) #name,
