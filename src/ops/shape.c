@@ -20,7 +20,7 @@ static enum lvn_status elements(const struct lvn_shapes *s, const char *op, cons
 {
     const struct lvn_desc *d = &s->in[i];
     char name[LVN_INPUT_TEXT], shape[LVN_SHAPE_TEXT];
-    LVN_CHECK(s->has[i], SHAPE, "%s: the %s is missing", op, what);
+    LVN_CHECK(s->has[i], SHAPE, "%s: no %s given", op, what);
     LVN_CHECK(d->rank >= min_rank, SHAPE, "%s: %s has %d dimensions %s, at least %d are wanted", op,
               lvn_input_text(s, i, what, name), d->rank, lvn_shape_text(d, shape), min_rank);
     LVN_CHECK(lvn_desc_count(d) > 0, SHAPE, "%s: %s of shape %s has no elements, or more than can be counted", op,
