@@ -265,6 +265,11 @@ enum lvn_status lvn_tree_remove(const char *path)
     return LVN_OK;
 }
 
+void lvn_tree_drop(const char *path)
+{
+    (void)!nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS);
+}
+
 static int by_bytes(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

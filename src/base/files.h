@@ -54,6 +54,8 @@ LVN_CHECKED enum lvn_status lvn_dir_sync(const char *path);
 LVN_CHECKED enum lvn_status lvn_dir_make(const char *path);
 /* rm -rf, following no symbolic links; fine when it is not there. */
 LVN_CHECKED enum lvn_status lvn_tree_remove(const char *path);
+/* The same as well as it goes, for clean-up after a failure: records nothing. */
+void lvn_tree_drop(const char *path);
 /* The names in a directory without "." and "..", sorted by bytes, in the arena. */
 LVN_CHECKED enum lvn_status lvn_dir_list(struct lvn_arena *a, const char *path, const char *const **names, int *n);
 

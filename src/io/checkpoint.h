@@ -29,13 +29,17 @@ void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *w, const char *nam
                                 const struct lvn_safetensors_source *source);
 /* Makes it step-N (a step-N that is there already is replaced) and moves `last`, and `best` when val_loss is the
  * smallest so far. val_loss: NAN when it is not known. Frees the writer, always. On failure (LVN_IO: disk full, no
- * permission, ...) nothing is left behind and all former checkpoints are untouched: warn and go on. */
+ * permission, ...) nothing is left behind and all former checkpoints are untouched: warn and go on. (When only the
+ * links could not be moved, that is a failure too, though step-N is there.) */
 LVN_CHECKED enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *w, double val_loss);
 /* Gives up: removes what was written, frees the writer. NULL is fine. */
 void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w);
 
 /* --- keeping --- */
 
+/* `last` or `best` of the directory `dir` as the path of the checkpoint it stands for, in the arena; NULL when there is
+ * none, or (with an error recorded) no memory. */
+const char *lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name);
 /* Removes all but the top_k best by validation loss (those without one come after, newest first), last, and best.
  * top_k < 0: keeps all. What has no readable manifest is left alone and not counted. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k);
@@ -60,10 +64,10 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *c,
 LVN_CHECKED enum lvn_status lvn_checkpoint_open(struct lvn_checkpoint *c, const char *path);
 void lvn_checkpoint_release(struct lvn_checkpoint *c);
 
-/* What people give as MODEL to the directory with config.json and model.safetensors: a run (its checkpoints/PREFER or,
- * without that, the newest good one), a folder of checkpoints, a checkpoint, `last` or `best` (as link or pointer
- * file), or any directory with a config.json. prefer: "best" or "last". LVN_IO with a sentence when it is none of
- * these. */
+/* What people give as MODEL to the directory with config.json and model.safetensors: a run or a folder of checkpoints
+ * (its `best` or `last`, as `prefer` says, or, without that, the newest good one), a checkpoint, `last` or `best`
+ * itself (link or pointer file), or any directory with a config.json. Weights of a checkpoint are verified by their
+ * checksums. LVN_IO with a sentence when it is none of these, LVN_FORMAT when it is damaged. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, const char *prefer,
                                                   const char **out);
 

@@ -76,7 +76,8 @@ struct lvn_safetensors_sums {
     uint64_t header;    /* of the first data_start bytes */
     int n;
     const char **name; /* in the order of the file */
-    uint64_t *tensor;
+    int64_t *tensor_bytes;
+    uint64_t *tensor; /* of each tensor's bytes */
 };
 /* Writes `path` (not atomic: write into a fresh directory or rename yourself), fsynced. The bytes depend on names,
  * shapes, types, values and metadata alone, not on the order of the items: larger element types first, then by name, so

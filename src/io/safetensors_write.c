@@ -94,6 +94,7 @@ static enum lvn_status write_data(struct lvn_output *o, const struct lvn_safeten
                           slot[i].item->name);
         LVN_TRY_WHILE(lvn_output_write(o, data, slot[i].bytes), "writing tensor '%s'", slot[i].item->name);
         if (!sums) continue;
+        sums->tensor_bytes[i] = slot[i].bytes;
         sums->tensor[i] = lvn_checksum(data, slot[i].bytes);
         sums->name[i] = lvn_arena_strdup(a, slot[i].item->name);
         if (!sums->name[i]) return LVN_MEMORY;
@@ -110,7 +111,8 @@ static enum lvn_status write_file(const char *path, const struct lvn_text *heade
         sums->header = lvn_checksum(header->p, header->n);
         sums->name = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->name);
         sums->tensor = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->tensor);
-        if (!sums->name || !sums->tensor) return LVN_MEMORY;
+        sums->tensor_bytes = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->tensor_bytes);
+        if (!sums->name || !sums->tensor || !sums->tensor_bytes) return LVN_MEMORY;
     }
     struct lvn_output o;
     LVN_TRY(lvn_output_open(&o, path));
