@@ -85,23 +85,23 @@ LVN_INLINE void tile(int m, int nv, int a_row, int a_col, int64_t k, const float
 
 /* One function per shape of tile and orientation of A: _t has A's columns side by side (a_row 1), _n its rows. */
 typedef void tile_function(int64_t k, const float *a, const float *b, int64_t ldb, float *c, int64_t ldc, bool add);
-#define TILE_FUNCTION(m, nv)                                                                                     \
-    static void tile_t_##m##_##nv(int64_t k, const float *a, const float *b, int64_t ldb, float *c, int64_t ldc, \
-                                  bool add)                                                                      \
-    {                                                                                                            \
-        tile(m, nv, 1, TILE_BLOCK, k, a, b, ldb, c, ldc, add);                                                   \
-    }                                                                                                            \
-    static void tile_n_##m##_##nv(int64_t k, const float *a, const float *b, int64_t ldb, float *c, int64_t ldc, \
-                                  bool add)                                                                      \
-    {                                                                                                            \
-        tile(m, nv, TILE_BLOCK, 1, k, a, b, ldb, c, ldc, add);                                                   \
+#define TILE_FUNCTION(m, nv)                                                                                           \
+    static void tile_t_##m##_##nv(int64_t k, const float *a, const float *b, int64_t ldb, float *c, int64_t ldc,       \
+                                  bool add)                                                                            \
+    {                                                                                                                  \
+        tile(m, nv, 1, TILE_BLOCK, k, a, b, ldb, c, ldc, add);                                                         \
+    }                                                                                                                  \
+    static void tile_n_##m##_##nv(int64_t k, const float *a, const float *b, int64_t ldb, float *c, int64_t ldc,       \
+                                  bool add)                                                                            \
+    {                                                                                                                  \
+        tile(m, nv, TILE_BLOCK, 1, k, a, b, ldb, c, ldc, add);                                                         \
     }
-#define TILE_ENTRY(m, nv)                        \
-    {                                            \
-        m,                                       \
-        {                                        \
-            tile_n_##m##_##nv, tile_t_##m##_##nv \
-        }                                        \
+#define TILE_ENTRY(m, nv)                                                                                              \
+    {                                                                                                                  \
+        m,                                                                                                             \
+        {                                                                                                              \
+            tile_n_##m##_##nv, tile_t_##m##_##nv                                                                       \
+        }                                                                                                              \
     }
 struct tile_shape {
     int rows;
