@@ -4,6 +4,7 @@
 #ifndef LVN_ATTENTION_BLOCK_H
 #define LVN_ATTENTION_BLOCK_H
 
+#include "backend/cpu/simd_math.h"
 #include "backend/cpu/simd_random.h"
 #include "backend/cpu/tile.h"
 #include "ops/attention.h"

@@ -149,75 +149,77 @@ LVN_INLINE vf vkeep_lanes(vf x, vlanes keep)
 #endif
 }
 
+/* Words of the generators of rows row, row + 2, ...: one register of 64-bit lanes, the words in their lower halves. */
+#if defined(__AVX512F__)
+LVN_INLINE void vphilox_rows(const struct vdropout *d, uint32_t row, uint32_t column, uint32_t high, __m512i word[4])
+{
+    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
+    __m512i c0 = _mm512_set1_epi64(column / 8), c2 = _mm512_set1_epi64(high);
+    __m512i c1 = _mm512_add_epi64(_mm512_set1_epi64(row), _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14));
+    __m512i c3 = _mm512_set1_epi64((uint32_t)d->key.step);
+    for (int r = 0; r < 10; r++) {
+        __m512i k0 = _mm512_set1_epi32((int)d->round_key[r][0]), k1 = _mm512_set1_epi32((int)d->round_key[r][1]);
+        __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
+        c0 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(p1, 32), c1, k0, 0x96);
+        c2 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(p0, 32), c3, k1, 0x96);
+        c1 = p1;
+        c3 = p0;
+    }
+    word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
+}
+#elif defined(__AVX2__)
+LVN_INLINE void vphilox_rows(const struct vdropout *d, uint32_t row, uint32_t column, uint32_t high, __m256i word[4])
+{
+    const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
+    __m256i c0 = _mm256_set1_epi64x(column / 8), c2 = _mm256_set1_epi64x(high);
+    __m256i c1 = _mm256_add_epi64(_mm256_set1_epi64x(row), _mm256_setr_epi64x(0, 2, 4, 6));
+    __m256i c3 = _mm256_set1_epi64x((uint32_t)d->key.step);
+    for (int r = 0; r < 10; r++) {
+        __m256i k0 = _mm256_set1_epi32((int)d->round_key[r][0]), k1 = _mm256_set1_epi32((int)d->round_key[r][1]);
+        __m256i p0 = _mm256_mul_epu32(c0, m0), p1 = _mm256_mul_epu32(c2, m1);
+        c0 = _mm256_xor_si256(_mm256_xor_si256(c1, k0), _mm256_srli_epi64(p1, 32));
+        c2 = _mm256_xor_si256(_mm256_xor_si256(c3, k1), _mm256_srli_epi64(p0, 32));
+        c1 = p1;
+        c3 = p0;
+    }
+    word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
+}
+#endif
+
 /* The same bits the other way about, for kernels whose lanes are rows: lane i of keep[c] tells whether element
  * (row + i, column + c) is kept, i in [0, 16), c in [0, 8); column is a multiple of 8. The low 32 bits of row + i must
  * not wrap around. */
 LVN_INLINE void vdropout_keep_rows(const struct vdropout *d, uint64_t row, uint32_t column, vlanes keep[8])
 {
-    const uint32_t high = d->key.op ^ (uint32_t)(row >> 32) * 0x9E3779B9u;
+    const uint32_t low = (uint32_t)row, high = d->key.op ^ (uint32_t)(row >> 32) * 0x9E3779B9u;
 #if defined(__AVX512F__)
-    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
-    __m512i word[2][4]; /* of even and of odd rows, in the lower halves of 64-bit lanes */
-    for (int odd = 0; odd < 2; odd++) {
-        __m512i c0 = _mm512_set1_epi64(column / 8), c2 = _mm512_set1_epi64(high);
-        __m512i c1 =
-            _mm512_add_epi64(_mm512_set1_epi64((uint32_t)row + odd), _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14));
-        __m512i c3 = _mm512_set1_epi64((uint32_t)d->key.step);
-        for (int r = 0; r < 10; r++) {
-            __m512i k0 = _mm512_set1_epi32((int)d->round_key[r][0]), k1 = _mm512_set1_epi32((int)d->round_key[r][1]);
-            __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
-            c0 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(p1, 32), c1, k0, 0x96);
-            c2 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(p0, 32), c3, k1, 0x96);
-            c1 = p1;
-            c3 = p0;
-        }
-        word[odd][0] = c0;
-        word[odd][1] = c1;
-        word[odd][2] = c2;
-        word[odd][3] = c3;
-    }
     const __m512i t = _mm512_set1_epi32((int)d->threshold), t_high = _mm512_set1_epi32((int)(d->threshold << 16));
+    __m512i even[4], odd[4];
+    vphilox_rows(d, low, column, high, even);
+    vphilox_rows(d, low + 1, column, high, odd);
     for (int w = 0; w < 4; w++) {
-        __m512i x = _mm512_mask_shuffle_epi32(word[0][w], 0xAAAA, word[1][w], 0xA0);
+        __m512i x = _mm512_mask_shuffle_epi32(even[w], 0xAAAA, odd[w], 0xA0);
         keep[2 * w] = _mm512_cmpge_epu32_mask(_mm512_and_epi32(x, _mm512_set1_epi32(0xffff)), t);
         keep[2 * w + 1] = _mm512_cmpge_epu32_mask(x, t_high);
     }
 #elif defined(__AVX2__)
-    const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
     const __m256i t = _mm256_set1_epi32((int)d->threshold - 1);
-    for (int half = 0; half < 2; half++) {
-        __m256i word[2][4];
-        for (int odd = 0; odd < 2; odd++) {
-            __m256i c0 = _mm256_set1_epi64x(column / 8), c2 = _mm256_set1_epi64x(high);
-            __m256i c1 =
-                _mm256_add_epi64(_mm256_set1_epi64x((uint32_t)row + 8 * half + odd), _mm256_setr_epi64x(0, 2, 4, 6));
-            __m256i c3 = _mm256_set1_epi64x((uint32_t)d->key.step);
-            for (int r = 0; r < 10; r++) {
-                __m256i k0 = _mm256_set1_epi32((int)d->round_key[r][0]),
-                        k1 = _mm256_set1_epi32((int)d->round_key[r][1]);
-                __m256i p0 = _mm256_mul_epu32(c0, m0), p1 = _mm256_mul_epu32(c2, m1);
-                c0 = _mm256_xor_si256(_mm256_xor_si256(c1, k0), _mm256_srli_epi64(p1, 32));
-                c2 = _mm256_xor_si256(_mm256_xor_si256(c3, k1), _mm256_srli_epi64(p0, 32));
-                c1 = p1;
-                c3 = p0;
-            }
-            word[odd][0] = c0;
-            word[odd][1] = c1;
-            word[odd][2] = c2;
-            word[odd][3] = c3;
-        }
+    for (uint32_t half = 0; half < 2; half++) {
+        __m256i even[4], odd[4];
+        vphilox_rows(d, low + 8 * half, column, high, even);
+        vphilox_rows(d, low + 8 * half + 1, column, high, odd);
         for (int w = 0; w < 4; w++) {
-            __m256i x = _mm256_blend_epi32(word[0][w], _mm256_slli_epi64(word[1][w], 32), 0xAA);
-            __m256i low = _mm256_cmpgt_epi32(_mm256_and_si256(x, _mm256_set1_epi32(0xffff)), t);
-            __m256i up = _mm256_cmpgt_epi32(_mm256_srli_epi32(x, 16), t);
-            memcpy((char *)&keep[2 * w] + 32 * half, &low, sizeof low);
-            memcpy((char *)&keep[2 * w + 1] + 32 * half, &up, sizeof up);
+            __m256i x = _mm256_blend_epi32(even[w], _mm256_slli_epi64(odd[w], 32), 0xAA);
+            __m256i a = _mm256_cmpgt_epi32(_mm256_and_si256(x, _mm256_set1_epi32(0xffff)), t);
+            __m256i b = _mm256_cmpgt_epi32(_mm256_srli_epi32(x, 16), t);
+            memcpy((char *)&keep[2 * w] + 32 * half, &a, sizeof a);
+            memcpy((char *)&keep[2 * w + 1] + 32 * half, &b, sizeof b);
         }
     }
 #else
     for (uint32_t i = 0; i < 16; i++) {
-        struct lvn_philox r = lvn_philox(d->key.seed ^ ((uint64_t)LVN_STREAM_DROPOUT << 56), column / 8,
-                                         (uint32_t)row + i, high, (uint32_t)d->key.step);
+        struct lvn_philox r = lvn_philox(d->key.seed ^ ((uint64_t)LVN_STREAM_DROPOUT << 56), column / 8, low + i, high,
+                                         (uint32_t)d->key.step);
         for (uint32_t w = 0; w < 4; w++) {
             keep[2 * w][i] = -((r.v[w] & 0xffffu) >= d->threshold);
             keep[2 * w + 1][i] = -(r.v[w] >> 16 >= d->threshold);
