@@ -3,6 +3,8 @@
 
 #include <omp.h>
 
+#include "base/machine.h"
+
 void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument)
 {
     if (n_threads <= 1) {
@@ -20,5 +22,7 @@ void lvn_team_barrier(void)
 
 int lvn_threads_default(void)
 {
-    return omp_get_max_threads();
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    return m.threads;
 }
