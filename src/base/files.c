@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,8 @@ bool lvn_files_refuse(void)
 {
     fail.calls++;
     if (fail.countdown == 0) return false;
+    if (fail.countdown < 0 && ++fail.countdown == 0) raise(SIGKILL);
+    if (fail.countdown <= 0) return false;
     bool refused = fail.countdown == 1;
     if (!refused)
         fail.countdown--;
@@ -254,6 +257,7 @@ enum lvn_status lvn_dir_make(const char *path)
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at)
 {
     (void)s, (void)kind, (void)at;
+    if (fail.countdown < 0) (void)lvn_files_refuse(); /* a full disk does not keep us from removing, a kill does */
     return remove(path) == 0 || errno == ENOENT ? 0 : errno;
 }
 

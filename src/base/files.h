@@ -42,8 +42,9 @@ LVN_CHECKED enum lvn_status lvn_output_close(struct lvn_output *o);
 
 /* rename(2): to replaces a file of that name. */
 LVN_CHECKED enum lvn_status lvn_file_rename(const char *from, const char *to);
-/* Make the k-th write, fsync, mkdir, rename or link from now (1, 2, ...) fail as on a full disk, and all after it too
- * when `sticky`; for tests, 0 turns it off. Tells how many there were since the last call. */
+/* For tests. Make the k-th write, fsync, mkdir, rename or link from now (1, 2, ...) fail as on a full disk, and all
+ * after it too when `sticky`; k < 0: the process kills itself at the (-k)-th of these or of the removals; 0 turns it
+ * off. Returns how many there were since the last call. */
 long lvn_files_fail_at(long k, bool sticky);
 /* True when that is to fail now (errno is then ENOSPC); for code that calls the system itself. */
 bool lvn_files_refuse(void);
