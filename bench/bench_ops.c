@@ -232,7 +232,8 @@ static void run(const struct item *item, const int64_t *shape, int n_threads)
 
 int main(int argc, char **argv)
 {
-    int n_threads = argc > 1 ? atoi(argv[1]) : lvn_threads_default();
+    int n_threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0;
+    if (n_threads < 1) n_threads = lvn_threads_default();
     printf("%s, threads: %d\n", lvn_isa_name(lvn_isa_best()), n_threads);
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
         bool wanted = argc < 3;
