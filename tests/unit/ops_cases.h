@@ -94,6 +94,8 @@ static const struct op_case op_cases[] = {
         .in = {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = 1},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {false, false},
         .in = {REAL(257, 67), REAL(131, 67), REAL(131)}, .large = 1},
+    {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true},
+        .in = {REAL(1031, 5), REAL(5, 9), REAL(9)}, .large = 1},
 
     {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0},
         .in = {REAL(3, 1), REAL(3, 1), GAMMA(1), REAL(1)}},
@@ -125,6 +127,9 @@ static const struct op_case op_cases[] = {
         .in = {REAL(16, 31), REAL(31, 64), NONE, LABEL(64, 16)}},
     {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
         .in = {REAL(3, 93, 33), REAL(515, 33), NONE, LABEL(515, 3, 93)},
+        .large = 1},
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
+        .in = {REAL(515, 3), REAL(4099, 3), REAL(4099), LABEL(4099, 515)},
         .large = 1},
 
     {LVN_OP_grad_norm, .attr.grad_norm = {0}, .count = 1},

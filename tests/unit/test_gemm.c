@@ -17,7 +17,7 @@
 #include "base/threads.h"
 
 typedef void product(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
-typedef int64_t scratch_bytes(const struct lvn_gemm *g, int n_threads);
+typedef int64_t scratch_bytes(const struct lvn_gemm *g);
 static const struct {
     product *run;
     scratch_bytes *scratch;
@@ -74,7 +74,7 @@ static void count_pieces(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_
 /* All threads' parts, one after the other: no part waits for another. */
 static void run(enum lvn_isa isa, const struct lvn_gemm *g, int n_threads)
 {
-    int64_t bytes = isas[isa].scratch(g, n_threads);
+    int64_t bytes = isas[isa].scratch(g);
     float *scratch = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
     poison(scratch, bytes / 4);
     memset((char *)scratch + bytes, 0x5a, 64);
@@ -193,13 +193,14 @@ static void same_bits(void **state)
 
 struct team {
     const struct lvn_gemm *g;
-    void *scratch;
+    char *scratch;
+    int64_t bytes; /* of it, for each thread */
 };
 
 static void task(void *argument, int thread, int n_threads)
 {
     struct team *t = argument;
-    isas[lvn_isa_best()].run(t->g, t->scratch, thread, n_threads);
+    isas[lvn_isa_best()].run(t->g, t->scratch + thread * t->bytes, thread, n_threads);
 }
 
 static void real_threads(void **state)
@@ -211,7 +212,8 @@ static void real_threads(void **state)
     g.c = one, g.c_row = n;
     run(lvn_isa_best(), &g, 1);
     for (int n_threads = 1; n_threads <= 8; n_threads *= 2) {
-        struct team t = {&g, aligned_alloc(64, (size_t)isas[lvn_isa_best()].scratch(&g, n_threads))};
+        struct team t = {&g, aligned_alloc(64, (size_t)(isas[lvn_isa_best()].scratch(&g) * n_threads)),
+                         isas[lvn_isa_best()].scratch(&g)};
         g.c = c;
         poison(c, m * n);
         lvn_team_run(n_threads, task, &t);

@@ -184,9 +184,9 @@ static int64_t scratch_a(const struct lvn_gemm *g)
     return packs_a(g) ? ceil_div(min(TILES_PACKED * MR, g->m) * block_k(g->k), 1024) * 1024 : 0;
 }
 
-int64_t LVN_ISA_NAME(lvn_gemm_scratch)(const struct lvn_gemm *g, int n_threads)
+int64_t LVN_ISA_NAME(lvn_gemm_scratch)(const struct lvn_gemm *g)
 {
-    return (scratch_b(g) + scratch_a(g)) * 4 * n_threads;
+    return (scratch_b(g) + scratch_a(g)) * 4;
 }
 
 void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
@@ -194,7 +194,7 @@ void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread,
     struct grid grid = choose_grid(g, n_threads);
     struct part p = {.g = g};
     int64_t j0, j1;
-    p.b = (float *)scratch + thread * (scratch_b(g) + scratch_a(g));
+    p.b = scratch;
     p.a = p.b + scratch_b(g);
     lvn_share(g->m, 1, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);

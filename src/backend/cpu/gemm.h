@@ -29,10 +29,11 @@ struct lvn_gemm {
     const void *argument; /* for finish */
 };
 
-/* Bytes of scratch, 64-byte aligned, that a product of this size wants; the pointers need not be set. */
-int64_t lvn_gemm_scratch_generic(const struct lvn_gemm *g, int n_threads);
-int64_t lvn_gemm_scratch_avx2(const struct lvn_gemm *g, int n_threads);
-int64_t lvn_gemm_scratch_avx512(const struct lvn_gemm *g, int n_threads);
+/* Bytes of scratch, a multiple of 64, that each thread wants for itself; pointers in `g` need not be set. `scratch` is
+ * the calling thread's, 64-byte aligned. */
+int64_t lvn_gemm_scratch_generic(const struct lvn_gemm *g);
+int64_t lvn_gemm_scratch_avx2(const struct lvn_gemm *g);
+int64_t lvn_gemm_scratch_avx512(const struct lvn_gemm *g);
 void lvn_gemm_generic(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 void lvn_gemm_avx2(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 void lvn_gemm_avx512(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);

@@ -1,0 +1,125 @@
+/* linear_cross_entropy.cpu.c - the head and its loss, a chunk of rows at a time.
+ *
+ * The logits of a chunk lie in scratch; each row of them becomes its loss and, in backward, its own gradient in place,
+ * from which the chunk's dx and its share of dw and db follow. All logits together are never stored. How rows are cut
+ * into chunks depends on shapes alone. */
+#include "backend/cpu/simd_math.h"
+#include "ops/linear_cpu.h"
+#include "ops/shape.h"
+
+/* Logits of a chunk: at least the rows of one block of the product that sums over rows, more where rows are short. */
+enum { CHUNK_NUMBERS = 2 << 20 };
+
+static struct lvn_matmul matmul(const struct lvn_call *call)
+{
+    return lvn_matmul_make(lvn_desc_rows(call->in[0].desc), call->in[1].desc, call->attr->linear_cross_entropy.in_out);
+}
+
+static int64_t chunk_rows(const struct lvn_matmul *m)
+{
+    int64_t blocks = CHUNK_NUMBERS / (m->N * LVN_GEMM_KC), rows = (blocks < 1 ? 1 : blocks) * LVN_GEMM_KC;
+    return rows < m->R ? rows : m->R;
+}
+
+/* exp(z - shift), with zeros from lane n on. */
+LVN_INLINE vf shifted_exp(const float *z, float shift, int64_t n)
+{
+    if (n >= LVN_LANES) return vexp(vload(z) - shift);
+    const vi valid = vgreater_int((vi){0} + (int32_t)n, viota());
+    return (vf)((vi)vexp(vload_n(z, n) - shift) & valid);
+}
+
+/* log(sum(exp(z))) of z (V). */
+static float logsumexp(const float *z, int64_t V)
+{
+    vf top = vset(-INFINITY), sum[2] = {{0}, {0}};
+    int64_t v = 0, rest = V % LVN_LANES;
+    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vmax(top, vload(z + v));
+    float most = vmax_lane(top);
+    for (; v < V; v++) most = z[v] > most ? z[v] : most;
+    for (v = 0; v + 2 * LVN_LANES <= V; v += 2 * LVN_LANES) {
+        sum[0] += shifted_exp(z + v, most, LVN_LANES);
+        sum[1] += shifted_exp(z + v + LVN_LANES, most, LVN_LANES);
+    }
+    if (v + LVN_LANES <= V) sum[0] += shifted_exp(z + v, most, LVN_LANES), v += LVN_LANES;
+    if (rest) sum[1] += shifted_exp(z + v, most, rest);
+    return most + (float)log(vsum(sum[0] + sum[1]));
+}
+
+/* z (V) becomes (softmax(z) - one hot) * scale. */
+static void slope(float *z, int64_t V, float normaliser, int32_t label, float scale)
+{
+    int64_t v = 0;
+    for (; v + LVN_LANES <= V; v += LVN_LANES) vstore(z + v, shifted_exp(z + v, normaliser, LVN_LANES) * scale);
+    if (v < V) vstore_n(z + v, shifted_exp(z + v, normaliser, V - v) * scale, V - v);
+    z[label] -= scale;
+}
+
+/* The losses of a chunk from its logits, which become their gradients when `gradient`. */
+static void lose(const struct lvn_call *call, int64_t first, const struct lvn_matmul *m, float *logits, bool gradient,
+                 int thread, int n_threads)
+{
+    const int32_t *labels = (const int32_t *)call->in[3].p + first;
+    float *loss = (float *)call->out[1].p + first;
+    int64_t r, end;
+    lvn_share(m->R, 1, thread, n_threads, &r, &end);
+    for (; r < end; r++) {
+        float *z = logits + r * m->N;
+        if (lvn_label_ignored(labels[r], call->attr->linear_cross_entropy.ignore)) {
+            loss[r] = 0;
+            if (gradient) memset(z, 0, (size_t)m->N * sizeof *z);
+            continue;
+        }
+        float normaliser = logsumexp(z, m->N);
+        loss[r] = normaliser - z[labels[r]];
+        if (gradient) slope(z, m->N, normaliser, labels[r], (float)call->step->grad_scale);
+    }
+}
+
+static void run(const struct lvn_call *call, bool gradient, int thread, int n_threads)
+{
+    struct lvn_matmul all = matmul(call), m = all;
+    const float *x = call->in[0].p; /* (R,C) */
+    float *dx = call->din[0].p, *logits = call->scratch;
+    int64_t rows = chunk_rows(&all);
+    void *scratch = logits + (rows * all.N + 15) / 16 * 16;
+    for (int64_t r = 0; r < all.R; r += m.R) {
+        m.R = rows < all.R - r ? rows : all.R - r;
+        struct lvn_gemm y = product_y(&m, x + r * m.K, call->in[1].p, call->in[2].p, logits);
+        linear_forward(&m, &y, scratch, thread, n_threads);
+        lvn_team_barrier();
+        lose(call, r, &m, logits, gradient, thread, n_threads);
+        lvn_team_barrier();
+        if (!gradient) continue;
+        float *const din[3] = {dx ? dx + r * m.K : NULL, call->din[1].p, call->din[2].p};
+        const bool add[3] = {call->add[0], r || call->add[1], r || call->add[2]};
+        linear_gradients(&m, x + r * m.K, call->in[1].p, logits, din, add, scratch, thread, n_threads);
+        lvn_team_barrier();
+    }
+    if (thread) return;
+    const float *loss = call->out[1].p;
+    double total = 0;
+    for (int64_t r = 0; r < all.R; r++) total += loss[r];
+    *(double *)call->out[0].p = total;
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    run(call, false, thread, n_threads);
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    run(call, true, thread, n_threads);
+}
+
+static int64_t scratch(const struct lvn_call *call, int n_threads)
+{
+    struct lvn_matmul m = matmul(call);
+    m.R = chunk_rows(&m);
+    return (m.R * m.N + 15) / 16 * 16 * (int64_t)sizeof(float) + thread_scratch(&m) * n_threads;
+}
+
+extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear_cross_entropy);
+const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear_cross_entropy) = {
+    .forward = forward, .backward = backward, .scratch = scratch};
