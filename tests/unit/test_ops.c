@@ -159,6 +159,29 @@ static void check_input(struct run *r, int input)
     free(direction);
 }
 
+/* `add` adds, to the one input it is said for; an input alone gets the gradient that it gets among the others. */
+static void check_adding(struct run *r)
+{
+    double *alone[LVN_MAX_IN] = {0};
+    for (int i = 0; i < r->op->n_in; i++) {
+        int64_t n = r->din[i].p ? lvn_desc_count(&r->din[i].desc) : 0;
+        alone[i] = malloc((size_t)n * sizeof **alone + 1);
+        assert_non_null(alone[i]);
+        for (int64_t e = 0; e < n; e++) alone[i][e] = buffer_get(&r->din[i], e);
+    }
+    for (int added = 0; added < r->op->n_in; added++)
+        for (int only = 0; only < 2; only++) {
+            run_backward(r, only ? 1u << added : ~0u, 1u << added, 1);
+            for (int i = only ? added : 0; i < (only ? added + 1 : r->op->n_in); i++)
+                for (int64_t e = 0; r->din[i].p && e < lvn_desc_count(&r->din[i].desc); e++) {
+                    double before = i == added ? made_up(3000 + (uint64_t)i, e) : 0;
+                    if (!(fabs(buffer_get(&r->din[i], e) - before - alone[i][e]) <= 1e-12 * (1 + fabs(alone[i][e]))))
+                        fail_msg("%s: gradient %d is wrong when that of input %d is added", case_text(r->c), i, added);
+                }
+        }
+    for (int i = 0; i < LVN_MAX_IN; i++) free(alone[i]);
+}
+
 static void test_gradients_are_finite_differences(void **state)
 {
     (void)state;
@@ -172,6 +195,8 @@ static void test_gradients_are_finite_differences(void **state)
         assert_gaps_untouched(&r);
         for (int i = 0; i < r.op->n_in; i++)
             if (r.din[i].p) check_input(&r, i);
+        run_forward(&r, 1); /* finite differences left the outputs of moved inputs */
+        check_adding(&r);
         run_release(&r);
     }
 }
