@@ -40,7 +40,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
               "attention: %lld queries and %lld keys, at most %lld are supported", (long long)q->dim[1],
               (long long)k->dim[1], (long long)longest);
     const double p = s->attr->attention.p;
-    LVN_CHECK(p >= 0.0 && p < 1.0, ARG, "attention: dropout %g lies outside [0, 1)", p);
+    LVN_CHECK(p >= 0.0 && lvn_dropout_threshold(p) < 65536, ARG, "attention: dropout %g lies outside [0, 1)", p);
     if (s->has[3])
         LVN_CHECK(s->in[3].dtype == LVN_I32 && s->in[3].rank == 1 && s->in[3].dim[0] == q->dim[0] &&
                       lvn_desc_contiguous(&s->in[3]),

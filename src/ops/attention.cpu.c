@@ -22,40 +22,74 @@
 
 /* --- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Softmax of one block: scores become probabilities times dropout, the running maximum and sum move on, and the rows of
- * the sums so far shrink to the new maximum. */
+/* Scores of keys [j, end) and 16 queries become probabilities, and 0 where dropout strikes; returns their sum before
+ * dropout. Its factor comes in with the division by the sum. */
+LVN_INLINE vf softmax_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end, vf m,
+                           const vlanes *keep, bool masked)
+{
+    vf sum = vset(0);
+    for (int64_t n = 0; n < end - j; n++) {
+        float *s = w->s + (j + n) * TILE_BLOCK + v * LVN_LANES;
+        vf p = vexp(vload(s) - m);
+        if (masked) p = vselect(visible_lanes(k, v, j + n), p, vset(0));
+        sum += p;
+        vstore(s, keep ? vkeep_lanes(p, keep[n]) : p);
+    }
+    return sum;
+}
+
+/* Keys that queries of vector v see, by 64 without dropout, by the 8 of one draw with it. */
+LVN_INLINE vf softmax_keys(struct work *w, const struct block *k, int64_t v, vf m, uint64_t dropout_row)
+{
+    const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
+    if (!w->dropout) {
+        const vf sum = softmax_rows(w, k, v, 0, full, m, NULL, false);
+        return sum + softmax_rows(w, k, v, full, end, m, NULL, true);
+    }
+    vf sum = vset(0);
+    for (int64_t j = 0; j < end; j += 8) {
+        vlanes keep[8];
+        vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j), keep);
+        if (j + 8 <= full)
+            sum += softmax_rows(w, k, v, j, j + 8, m, keep, false);
+        else
+            sum += softmax_rows(w, k, v, j, j + 8 < end ? j + 8 : end, m, keep, true);
+    }
+    return sum;
+}
+
+/* The largest score of each query of vector v, and of `top`. */
+static void largest_scores(const struct work *w, const struct block *k, int64_t v, float *top)
+{
+    const float *s = w->s + v * LVN_LANES;
+    const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
+    vf a = vload(top), b = a, c = a, d = a;
+    int64_t j = 0;
+    for (; j + 4 <= full; j += 4) {
+        a = vmax(a, vload(s + j * TILE_BLOCK));
+        b = vmax(b, vload(s + (j + 1) * TILE_BLOCK));
+        c = vmax(c, vload(s + (j + 2) * TILE_BLOCK));
+        d = vmax(d, vload(s + (j + 3) * TILE_BLOCK));
+    }
+    for (; j < full; j++) a = vmax(a, vload(s + j * TILE_BLOCK));
+    for (; j < end; j++) b = vmax(b, vselect(visible_lanes(k, v, j), vload(s + j * TILE_BLOCK), vset(-INFINITY)));
+    vstore(top, vmax(vmax(a, b), vmax(c, d)));
+}
+
+/* Softmax of one block: scores become probabilities, the running maximum and sum move on; w->shrink is what the sums so
+ * far must be multiplied with for the new maximum. */
 static void softmax_block(struct work *w, const struct block *k, uint64_t dropout_row)
 {
     for (int64_t v = 0; v < k->vectors; v++) {
-        float *s = w->s + v * LVN_LANES;
-        const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
-        const vf old = vload(w->top + v * LVN_LANES);
-        vf top[2] = {old, old};
-        for (int64_t j = 0; j < full; j++) top[j & 1] = vmax(top[j & 1], vload(s + j * TILE_BLOCK));
-        for (int64_t j = full; j < end; j++)
-            top[0] = vmax(top[0], vselect(visible_lanes(k, v, j), vload(s + j * TILE_BLOCK), vset(-INFINITY)));
-        top[0] = vmax(top[0], top[1]);
+        float *top = w->top + v * LVN_LANES, *sum = w->sum + v * LVN_LANES;
+        const vf old = vload(top);
+        largest_scores(w, k, v, top);
         /* a query that has seen no key yet: any finite number will do, its sums are zero */
-        const vf m = vselect(vgreater(top[0], vset(-INFINITY)), top[0], vset(0));
+        const vf m = vselect(vgreater(vload(top), vset(-INFINITY)), vload(top), vset(0));
         const vf shrink = vexp(old - m);
-        vf sum = vset(0);
-        for (int64_t j0 = 0; j0 < end; j0 += 8) {
-            vlanes keep[8];
-            if (w->dropout)
-                vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j0),
-                                   keep);
-            for (int64_t j = j0; j < j0 + 8 && j < end; j++) {
-                vf p = vexp(vload(s + j * TILE_BLOCK) - m);
-                if (j >= full) p = vselect(visible_lanes(k, v, j), p, vset(0));
-                sum += p;
-                if (w->dropout) p = vkeep_lanes(p, keep[j - j0]) * vset(w->drop.scale);
-                vstore(s + j * TILE_BLOCK, p);
-            }
-        }
-        for (int64_t j = end; j < k->keys; j++) vstore(s + j * TILE_BLOCK, vset(0));
-        vstore(w->top + v * LVN_LANES, top[0]);
-        vstore(w->sum + v * LVN_LANES, vfma(vload(w->sum + v * LVN_LANES), shrink, sum));
+        vstore(sum, vfma(vload(sum), shrink, softmax_keys(w, k, v, m, dropout_row)));
         vstore(w->shrink + v * LVN_LANES, shrink);
+        for (int64_t j = visible_to_any(k, v); j < k->keys; j++) vstore(w->s + j * TILE_BLOCK + v * LVN_LANES, vset(0));
     }
 }
 
@@ -68,7 +102,7 @@ static void forward_store(struct work *w, const struct lvn_call *c, int64_t b, i
     for (int64_t i = 0; i < rows; i += LVN_LANES) {
         const vf sum = vload(w->sum + i);
         const vi seen = vgreater(sum, vset(0));
-        vstore(w->shrink + i, vselect(seen, vset(1) / sum, vset(0)));
+        vstore(w->shrink + i, vselect(seen, vset(w->dropout ? w->drop.scale : 1.0f) / sum, vset(0)));
         const vf x = vselect(seen, vload(w->top + i) + vlog(vselect(seen, sum, vset(1))), vset(0));
         vstore_n(logsumexp + i, x, rows - i < LVN_LANES ? rows - i : LVN_LANES);
     }
@@ -136,42 +170,49 @@ static void forward(const struct lvn_call *c, int thread, int n_threads)
 
 /* --- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Probabilities times dropout into s, gradients of the scores into dp, which holds dO V^T. */
+/* Keys [j, end) and the 16 queries of vector v: see gradient_block(). */
+LVN_INLINE void gradient_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end,
+                              const vlanes *keep, bool masked)
+{
+    const vf logsumexp = vload(w->top + v * LVN_LANES), delta = vload(w->sum + v * LVN_LANES);
+    for (int64_t n = 0; n < end - j; n++) {
+        float *s = w->s + (j + n) * TILE_BLOCK + v * LVN_LANES, *dp = w->dp + (s - w->s);
+        vf p = vexp(vload(s) - logsumexp), g = vload(dp);
+        if (masked) p = vselect(visible_lanes(k, v, j + n), p, vset(0));
+        if (keep) g = vkeep_lanes(g, keep[n]);
+        g = p * (g - delta);
+        vstore(s, keep ? vkeep_lanes(p, keep[n]) : p);
+        vstore(dp, g);
+    }
+}
+
+/* From scores in s and dO V^T in dp: probabilities, 0 where dropout struck, into s, and gradients of the scores into
+ * dp. The factor of dropout is in dO already. */
 static void gradient_block(struct work *w, const struct block *k, uint64_t dropout_row)
 {
     for (int64_t v = 0; v < k->vectors; v++) {
-        float *s = w->s + v * LVN_LANES, *dp = w->dp + v * LVN_LANES;
         const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
-        const vf logsumexp = vload(w->top + v * LVN_LANES), delta = vload(w->sum + v * LVN_LANES);
-        for (int64_t j0 = 0; j0 < end; j0 += 8) {
+        if (!w->dropout) {
+            gradient_rows(w, k, v, 0, full, NULL, false);
+            gradient_rows(w, k, v, full, end, NULL, true);
+        }
+        for (int64_t j = 0; w->dropout && j < end; j += 8) {
             vlanes keep[8];
-            if (w->dropout)
-                vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j0),
-                                   keep);
-            for (int64_t j = j0; j < j0 + 8 && j < end; j++) {
-                vf p = vexp(vload(s + j * TILE_BLOCK) - logsumexp), g = vload(dp + j * TILE_BLOCK), z = p;
-                if (w->dropout) {
-                    z = vkeep_lanes(p, keep[j - j0]) * vset(w->drop.scale);
-                    g = vkeep_lanes(g, keep[j - j0]) * vset(w->drop.scale);
-                }
-                g = p * (g - delta);
-                if (j >= full) {
-                    const vi seen = visible_lanes(k, v, j);
-                    z = vselect(seen, z, vset(0));
-                    g = vselect(seen, g, vset(0));
-                }
-                vstore(s + j * TILE_BLOCK, z);
-                vstore(dp + j * TILE_BLOCK, g);
-            }
+            vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j), keep);
+            if (j + 8 <= full)
+                gradient_rows(w, k, v, j, j + 8, keep, false);
+            else
+                gradient_rows(w, k, v, j, j + 8 < end ? j + 8 : end, keep, true);
         }
         for (int64_t j = end; j < k->keys; j++) {
-            vstore(s + j * TILE_BLOCK, vset(0));
-            vstore(dp + j * TILE_BLOCK, vset(0));
+            vstore(w->s + j * TILE_BLOCK + v * LVN_LANES, vset(0));
+            vstore(w->dp + j * TILE_BLOCK + v * LVN_LANES, vset(0));
         }
     }
 }
 
-/* Queries t0 .. of head h and their output's gradient: as rows, transposed, and row sums of dO O. */
+/* Queries t0 .. of head h and their output's gradient: as rows and transposed, dO times dropout's factor; and row sums
+ * of dO O. */
 static void load_queries(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
 {
     const struct attention_sizes *s = &w->sizes;
@@ -189,7 +230,7 @@ static void load_queries(struct work *w, const struct lvn_call *c, int64_t b, in
         for (int64_t x = 0; x < s->D; x += LVN_LANES) {
             const int64_t n = s->D - x < LVN_LANES ? s->D - x : LVN_LANES;
             const vf g = vload_n(dout + i * dd->stride[1] + x, n);
-            vstore(to + x, g);
+            vstore(to + x, w->dropout ? g * vset(w->drop.scale) : g);
             sum = vfma(g, vload_n(out + x, n), sum);
         }
         w->sum[i] = vsum(sum);

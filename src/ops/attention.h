@@ -61,7 +61,7 @@ static inline struct attention_dropout attention_dropout(const struct lvn_call *
     d.key.step = (uint64_t)c->step->step;
     d.key.op = c->op_hash;
     d.threshold = lvn_dropout_threshold(p);
-    d.kept = d.threshold < 65536 ? 1.0 / (1.0 - d.threshold / 65536.0) : 0.0;
+    d.kept = 1.0 / (1.0 - d.threshold / 65536.0);
     return d;
 }
 
