@@ -1,8 +1,9 @@
 /* ops_cases.h - the one table of what every operation is tried with, by every test in test_ops.c.
  *
  * A new operation adds its lines here; without any, test_ops fails. Sizes lie around the vectors of sixteen lanes: one,
- * primes, just under and just over. Inputs: REAL(dims), GAMMA(dims) around one, IDS(below, dims), LABEL(below, dims)
- * with some ignored, HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
+ * primes, just under and just over. Inputs: REAL(dims), GAMMA(dims) around one,
+ * AROUND(mean, width, dims), IDS(below, dims), LABEL(below, dims) with some ignored, for below = 0 all,
+ * HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
 #ifndef LVN_OPS_CASES_H
 #define LVN_OPS_CASES_H
 
@@ -12,7 +13,8 @@
 #define DIMS(...) .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}
 #define NONE {.filling = ABSENT}
 #define REAL(...) {.filling = REALS, DIMS(__VA_ARGS__)}
-#define GAMMA(...) {.filling = NEAR_ONE, DIMS(__VA_ARGS__)}
+#define GAMMA(...) AROUND(1, 1, __VA_ARGS__)
+#define AROUND(mean, width, ...) {.filling = REALS, .centre = (mean), .scale = (width), DIMS(__VA_ARGS__)}
 #define IDS(n, ...) {.filling = INTEGERS, .below = (n), DIMS(__VA_ARGS__)}
 #define LABEL(n, ...) {.filling = LABELS, .below = (n), DIMS(__VA_ARGS__)}
 #define HEADS(B, T, H, D, r, c) {.filling = REALS, DIMS(B, T, H, D), .row = (r), .channel = (c)}
@@ -32,10 +34,10 @@ static const struct op_case op_cases[] = {
     {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(31, 15), REAL(65, 15), NONE}},
     {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(1, 65), REAL(65, 16), REAL(16)}},
     {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(1, 65), REAL(16, 65), REAL(16)}},
-    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = 1},
-    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(3, 43, 67), REAL(131, 67), REAL(131)}, .large = 1},
-    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(257, 130), REAL(130, 97), REAL(97)}, .large = 1},
-    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(257, 130), REAL(97, 130), REAL(97)}, .large = 1},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = true},
+    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(3, 43, 67), REAL(131, 67), REAL(131)}, .large = true},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(257, 130), REAL(130, 97), REAL(97)}, .large = true},
+    {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(257, 130), REAL(97, 130), REAL(97)}, .large = true},
 
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 1), GAMMA(1), REAL(1)}},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(2, 5, 15), GAMMA(15), REAL(15)}},
@@ -44,18 +46,29 @@ static const struct op_case op_cases[] = {
     {LVN_OP_layernorm, .attr.layernorm = {0.1}, .in = {REAL(1, 31), GAMMA(31), NONE}},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(67, 33), GAMMA(33), REAL(33)}},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(5, 65), GAMMA(65), REAL(65)}},
-    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 150, 129), GAMMA(129), REAL(129)}, .large = 1},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 150, 129), GAMMA(129), REAL(129)}, .large = true},
+
+    /* a mean far from zero costs the digits of its rounding: 1000 * 6e-8 */
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {AROUND(1000, 1, 4, 67), GAMMA(67), REAL(67)}, .large = true,
+        .slack = 100},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {AROUND(0, 1e-4, 4, 67), GAMMA(67), REAL(67)}, .large = true},
 
     {LVN_OP_gelu, .in = {REAL(1)}},
     {LVN_OP_gelu, .in = {REAL(3, 5)}},
     {LVN_OP_gelu, .in = {REAL(2, 3, 17)}},
     {LVN_OP_gelu, .in = {REAL(31, 33)}},
-    {LVN_OP_gelu, .in = {REAL(67, 129)}, .large = 1},
+    {LVN_OP_gelu, .in = {REAL(67, 129)}, .large = true},
+    {LVN_OP_gelu, .in = {AROUND(0, 9, 31, 33)}},
+    {LVN_OP_gelu, .in = {AROUND(0, 1e6, 31, 33)}, .large = true},
+    {LVN_OP_gelu, .in = {AROUND(0, 1e-30, 31, 33)}, .large = true},
     {LVN_OP_gelu_tanh, .in = {REAL(1)}},
     {LVN_OP_gelu_tanh, .in = {REAL(3, 5)}},
     {LVN_OP_gelu_tanh, .in = {REAL(2, 3, 17)}},
     {LVN_OP_gelu_tanh, .in = {REAL(31, 33)}},
-    {LVN_OP_gelu_tanh, .in = {REAL(67, 129)}, .large = 1},
+    {LVN_OP_gelu_tanh, .in = {REAL(67, 129)}, .large = true},
+    {LVN_OP_gelu_tanh, .in = {AROUND(0, 9, 31, 33)}},
+    {LVN_OP_gelu_tanh, .in = {AROUND(0, 1e6, 31, 33)}, .large = true},
+    {LVN_OP_gelu_tanh, .in = {AROUND(0, 1e-30, 31, 33)}, .large = true},
 
     {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(1, 1)}},
     {LVN_OP_dropout, .attr.dropout = {0.5}, .in = {REAL(2, 3, 17)}},
@@ -63,7 +76,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_dropout, .attr.dropout = {0.9}, .in = {REAL(5, 4, 33)}},
     {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(3, 65)}, .evaluation = true},
     {LVN_OP_dropout, .attr.dropout = {0}, .in = {REAL(3, 31)}},
-    {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(4, 67, 65)}, .large = 1},
+    {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(4, 67, 65)}, .large = true},
 
     {LVN_OP_add, .in = {REAL(1), REAL(1)}},
     {LVN_OP_add, .in = {REAL(2, 3, 17), REAL(2, 3, 17)}},
@@ -83,7 +96,10 @@ static const struct op_case op_cases[] = {
     {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(2, 3, 17), LABEL(17, 2, 3)}},
     {LVN_OP_cross_entropy, .attr.cross_entropy = {2}, .in = {REAL(11, 5), LABEL(5, 11)}},
     {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(31, 65), LABEL(65, 31)}},
-    {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(131, 515), LABEL(515, 131)}, .large = 1},
+    {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(131, 515), LABEL(515, 131)}, .large = true},
+
+    {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(3, 17), LABEL(0, 3)}},
+    {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {AROUND(1e5, 1e4, 31, 65), LABEL(65, 31)}, .large = true},
 
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, false}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true}, .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}},
@@ -91,11 +107,11 @@ static const struct op_case op_cases[] = {
     {LVN_OP_linear_gelu, .attr.linear_gelu = {false, false}, .in = {REAL(31, 15), REAL(65, 15), NONE}},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, false}, .in = {REAL(31, 15), REAL(15, 16), NONE}},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true},
-        .in = {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = 1},
+        .in = {REAL(3, 43, 67), REAL(67, 131), REAL(131)}, .large = true},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {false, false},
-        .in = {REAL(257, 67), REAL(131, 67), REAL(131)}, .large = 1},
+        .in = {REAL(257, 67), REAL(131, 67), REAL(131)}, .large = true},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true},
-        .in = {REAL(1031, 5), REAL(5, 9), REAL(9)}, .large = 1},
+        .in = {REAL(1031, 5), REAL(5, 9), REAL(9)}, .large = true},
 
     {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0},
         .in = {REAL(3, 1), REAL(3, 1), GAMMA(1), REAL(1)}},
@@ -113,7 +129,7 @@ static const struct op_case op_cases[] = {
         .in = {REAL(4, 16), REAL(4, 16), GAMMA(16), NONE},
         .evaluation = true},
     {LVN_OP_residual_layernorm, .attr.residual_layernorm = {1e-5, 0.1},
-        .in = {REAL(3, 50, 129), REAL(3, 50, 129), GAMMA(129), REAL(129)}, .large = 1},
+        .in = {REAL(3, 50, 129), REAL(3, 50, 129), GAMMA(129), REAL(129)}, .large = true},
 
     {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, true},
         .in = {REAL(1, 1), REAL(1, 1), REAL(1), LABEL(1, 1)}},
@@ -127,10 +143,13 @@ static const struct op_case op_cases[] = {
         .in = {REAL(16, 31), REAL(31, 64), NONE, LABEL(64, 16)}},
     {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
         .in = {REAL(3, 93, 33), REAL(515, 33), NONE, LABEL(515, 3, 93)},
-        .large = 1},
+        .large = true},
     {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
         .in = {REAL(515, 3), REAL(4099, 3), REAL(4099), LABEL(4099, 515)},
-        .large = 1},
+        .large = true},
+
+    {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
+        .in = {REAL(3, 17), REAL(9, 17), REAL(9), LABEL(0, 3)}},
 
     {LVN_OP_grad_norm, .attr.grad_norm = {0}, .count = 1},
     {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 15},

@@ -20,12 +20,14 @@
 #include "base/threads.h"
 #include "graph/op.h"
 
-enum filling { ABSENT, REALS, NEAR_ONE, INTEGERS, LABELS };
+enum filling { ABSENT, REALS, INTEGERS, LABELS };
 
 struct op_input {
     enum filling filling;
     int rank;
     int64_t dim[LVN_MAX_RANK];
+    double scale;         /* REALS: times this; 0 means 1 */
+    double centre;        /* REALS: plus this */
     int64_t below;        /* INTEGERS: in [0, below); LABELS: the same, and some -1 */
     int64_t row, channel; /* > 0: heads (B,T,H,D) that are a view from `channel` on of rows of so many channels */
 };
@@ -34,11 +36,12 @@ struct op_case {
     enum lvn_op_id op;
     union lvn_attr attr;
     struct op_input in[LVN_MAX_IN];
-    int64_t count;      /* update operations: elements of the flat range */
-    int64_t position;   /* step->position */
-    bool evaluation;    /* step->training = 0 */
-    unsigned no_dout;   /* bit k: nothing depends on output k */
-    unsigned large : 1; /* too large for finite differences */
+    int64_t count;    /* update operations: elements of the flat range */
+    int64_t position; /* step->position */
+    bool evaluation;  /* step->training = 0 */
+    unsigned no_dout; /* bit k: nothing depends on output k */
+    bool large;       /* too large, or too steep, for finite differences */
+    double slack;     /* times the operation's tolerance, where the case itself costs digits; 0 means 1 */
 };
 
 struct buffer {
@@ -55,6 +58,7 @@ struct run {
     enum lvn_dtype real;
     struct buffer in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     struct lvn_step step;
+    bool aliased; /* set by tests that lay one operand over another */
 };
 
 /* Made for the trainer: it changes its outputs in place, and has no gradient. */
@@ -135,18 +139,18 @@ static inline double made_up(uint64_t stream, int64_t i)
     return (double)(float)(x * 1.7);
 }
 
-static inline void buffer_fill(struct buffer *b, uint64_t stream, double centre)
+static inline void buffer_fill(struct buffer *b, uint64_t stream, double centre, double scale)
 {
     int64_t n = lvn_desc_count(&b->desc);
-    for (int64_t i = 0; i < n; i++) buffer_set(b, i, (double)(float)(centre + made_up(stream, i)));
+    for (int64_t i = 0; i < n; i++) buffer_set(b, i, (double)(float)(centre + scale * made_up(stream, i)));
 }
 
 static inline void fill_input(struct buffer *b, const struct op_input *in, uint64_t stream)
 {
     int64_t n = lvn_desc_count(&b->desc);
     buffer_poison(b);
-    if (in->filling == REALS || in->filling == NEAR_ONE) {
-        buffer_fill(b, stream, in->filling == NEAR_ONE);
+    if (in->filling == REALS) {
+        buffer_fill(b, stream, in->centre, in->scale != 0 ? in->scale : 1);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -190,7 +194,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         s.in[i] = input_desc(&in, real);
         buffer_init(&r->in[i], &s.in[i]);
         fill_input(&r->in[i], &in, (uint64_t)c->op * 16 + (uint64_t)i);
-        if (in.filling != REALS && in.filling != NEAR_ONE) continue;
+        if (in.filling != REALS) continue;
         buffer_init(&r->din[i], &s.in[i]);
         buffer_poison(&r->din[i]);
     }
@@ -199,12 +203,12 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         buffer_init(&r->out[k], &s.out[k]);
         buffer_poison(&r->out[k]);
         if (op_is_update(c->op)) {
-            buffer_fill(&r->out[k], 1000 + (uint64_t)k, 0);
+            buffer_fill(&r->out[k], 1000 + (uint64_t)k, 0, 1);
             for (int64_t i = 0; k == 2 && i < c->count; i++) buffer_set(&r->out[k], i, fabs(buffer_get(&r->out[k], i)));
         } else if (k < r->op->n_out && !op_is_loss(r->op) && !(c->no_dout >> k & 1)) {
             buffer_init(&r->dout[k], &s.out[k]);
             buffer_poison(&r->dout[k]);
-            buffer_fill(&r->dout[k], 2000 + (uint64_t)k, 0);
+            buffer_fill(&r->dout[k], 2000 + (uint64_t)k, 0, 1);
         }
     }
 }
@@ -237,6 +241,23 @@ static inline int64_t scratch_bytes(const struct run *r, const struct lvn_call *
     return r->kernels.scratch(&plan, n_threads);
 }
 
+/* Of everything that a phase may only read; 0 when a test has operands lie on each other. */
+static inline uint64_t checksum_of_read(const struct run *r, enum lvn_phase phase)
+{
+    uint64_t h = 1;
+    const struct buffer *read[LVN_MAX_IN + 2 * LVN_MAX_OUT];
+    int n = 0;
+    for (int i = 0; i < LVN_MAX_IN; i++) read[n++] = &r->in[i];
+    for (int k = 0; k < LVN_MAX_OUT; k++) read[n++] = &r->dout[k];
+    for (int k = 0; k < LVN_MAX_OUT; k++)
+        if (phase == LVN_BACKWARD && !r->op->gradient_in_forward) read[n++] = &r->out[k];
+    for (int b = 0; b < n; b++) {
+        if (!read[b]->p) continue;
+        for (size_t e = 0; e < read[b]->bytes; e++) h = (h ^ (uint8_t)read[b]->p[e]) * 0x100000001b3u;
+    }
+    return r->aliased ? 0 : h;
+}
+
 /* Call the kernel of this phase with the operands that a program would give it. */
 static inline void run_phase(struct run *r, enum lvn_phase phase, unsigned wanted, unsigned add, int n_threads)
 {
@@ -253,7 +274,7 @@ static inline void run_phase(struct run *r, enum lvn_phase phase, unsigned wante
         call->add[i] = phase == LVN_BACKWARD && add >> i & 1;
     }
     for (int k = 0; k < op->n_out + op->n_saved; k++) {
-        bool written = phase == LVN_BACKWARD ? op->gradient_in_forward : true;
+        bool written = phase == LVN_BACKWARD ? op->gradient_in_forward : phase == LVN_FORWARD || k < op->n_out;
         if (written || reads & LVN_READS_OUT(k)) call->out[k] = r->out[k].arg;
         if (phase == LVN_BACKWARD) call->dout[k] = r->dout[k].arg;
     }
@@ -264,7 +285,9 @@ static inline void run_phase(struct run *r, enum lvn_phase phase, unsigned wante
         memset(scratch, 0xff, (size_t)bytes);
     }
     call->scratch = scratch;
+    uint64_t before = checksum_of_read(r, phase);
     lvn_team_run(n_threads, team_task, &t);
+    if (checksum_of_read(r, phase) != before) fail_msg("%s: phase %d wrote to what it reads", op->name, (int)phase);
     free(scratch);
 }
 
@@ -278,7 +301,7 @@ static inline void run_backward(struct run *r, unsigned wanted, unsigned add, in
 {
     for (int i = 0; i < r->op->n_in; i++) {
         buffer_poison(&r->din[i]);
-        if (r->din[i].p && add >> i & 1) buffer_fill(&r->din[i], 3000 + (uint64_t)i, 0);
+        if (r->din[i].p && add >> i & 1) buffer_fill(&r->din[i], 3000 + (uint64_t)i, 0, 1);
     }
     run_phase(r, LVN_BACKWARD, wanted, add, n_threads);
 }

@@ -19,7 +19,7 @@ static const struct tolerance {
     [LVN_OP_linear] = {4e-6, 4e-6, "sums of up to 257 products, each partial sum rounded"},
     [LVN_OP_layernorm] = {3e-6, 3e-6, "sums over up to 450 rows; rows of nearly equal numbers cancel"},
     [LVN_OP_gelu] = {5e-7, 1e-6, "a polynomial for erf, a few units in the last place"},
-    [LVN_OP_gelu_tanh] = {5e-7, 1e-6, "a polynomial for tanh, a few units in the last place"},
+    [LVN_OP_gelu_tanh] = {5e-7, 3e-6, "a polynomial for tanh; 1 - tanh^2 cancels near one and is multiplied by x^3"},
     [LVN_OP_dropout] = {2e-7, 3e-7, "the scale is rounded, then the product; then an addition"},
     [LVN_OP_add] = {1e-7, 1e-7, "one rounding"},
     [LVN_OP_attention] = {3e-6, 5e-6, "scores are sums, then exponentials of them, then sums again"},
@@ -68,6 +68,7 @@ static void assert_close(const struct op_case *c, int set, const char *what, int
 {
     double scale = 1;
     int64_t n = lvn_desc_count(&wanted->desc);
+    if (c->slack > 0) tolerance *= c->slack;
     for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
     for (int64_t i = 0; i < n; i++) {
         double x = buffer_get(found, i), y = buffer_get(wanted, i);
@@ -338,12 +339,14 @@ static void check_in_place(const struct op_case *c, int set, int i)
         run_forward(&apart, 2);
         if (phase == LVN_FORWARD) {
             over.out[0].arg.p = over.in[i].arg.p;
+            over.aliased = true;
             run_forward(&over, 2);
             assert_same_bits(c, "output in place", 0, &apart.out[0], &over.in[i]);
         } else if (over.dout[0].p) {
             run_forward(&over, 2);
             run_backward(&apart, ~0u, 0, 2);
             over.din[i].arg.p = over.dout[0].arg.p;
+            over.aliased = true;
             run_backward(&over, ~0u, 0, 2);
             assert_same_bits(c, "gradient in place", i, &apart.din[i], &over.dout[0]);
             for (int k = 0; k < over.op->n_in; k++)

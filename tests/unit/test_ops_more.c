@@ -203,7 +203,7 @@ static void check_updates(const struct op_case *c, enum lvn_dtype real, const st
     for (int64_t t = 1; t <= 5; t++) {
         r.step.step = t - 1;
         r.step.clip_scale = t == 3 ? 0.25 : 1;
-        buffer_fill(&r.in[0], 700 + (uint64_t)t, 0);
+        buffer_fill(&r.in[0], 700 + (uint64_t)t, 0, 1);
         for (int64_t i = 0; i < c->count; i++) {
             double g = buffer_get(&r.in[0], i) * r.step.clip_scale;
             if (c->op == LVN_OP_adamw)
