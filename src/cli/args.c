@@ -1,0 +1,194 @@
+/* args.c - the command line: operands, flags of the command, and keys of recipes.
+ *
+ * --key=value, --key value, and --flag alone for yes. What has a dot in its name, or is name or run_dir, is a key of a
+ * recipe; the rest are the command's flags. `--` ends them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
+#define LVN_COMMAND(...)
+#define LVN_FLAG(command_, field, kind_, initial_, low, high, help_)                                                   \
+    {.command = #command_,                                                                                             \
+     .option = {.key = #field,                                                                                         \
+                .part = "",                                                                                            \
+                .kind = LVN_KIND_##kind_,                                                                              \
+                .initial = initial_,                                                                                   \
+                .least = low,                                                                                          \
+                .most = (double)(high),                                                                                \
+                .help = help_}},
+#include "cli/commands.def"
+#undef LVN_COMMAND
+#undef LVN_FLAG
+};
+
+bool lvn_flag_fits(const struct lvn_flag *f, const struct lvn_command *command)
+{
+    return !strcmp(f->command, "any") || !strcmp(f->command, command->name);
+}
+
+static const struct lvn_flag *find_flag(const struct lvn_command *command, const char *word)
+{
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        if (lvn_flag_fits(&lvn_flags[i], command) && !strcmp(lvn_flags[i].option.key, word)) return &lvn_flags[i];
+    }
+    return NULL;
+}
+
+/* The word of --max-new-tokens, as the table has it: max_new_tokens. */
+static void normal_word(const char *arg, size_t n, char *word, size_t room)
+{
+    size_t i = 0;
+    for (; i < n && i < room - 1; i++) word[i] = arg[i] == '-' ? '_' : arg[i];
+    word[i] = '\0';
+}
+
+/* And back. */
+static void shown(char *word)
+{
+    for (; *word; word++) *word = *word == '_' ? '-' : *word;
+}
+
+static enum lvn_status unknown_flag(const struct lvn_command *command, const char *arg, const char *word)
+{
+    const char *words[LVN_FLAG_COUNT];
+    char meant[64];
+    int n = 0;
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        if (lvn_flag_fits(&lvn_flags[i], command)) words[n++] = lvn_flags[i].option.key;
+    }
+    const char *near = lvn_nearest(word, words, n), *key = near ? NULL : lvn_option_nearest(word);
+    normal_word(near ? near : "", near ? strlen(near) : 0, meant, sizeof meant);
+    shown(meant);
+    if (near) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '--%s'?", arg, meant);
+    if (key) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '--%s'?", arg, key);
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        if (strcmp(lvn_flags[i].option.key, word)) continue;
+        LVN_FAIL(ARG, "'%.60s' is an option of `levin %s`, not of `levin %s`", arg, lvn_flags[i].command,
+                 command->name);
+    }
+    LVN_FAIL(ARG, "unknown option '%.60s'; `levin help %s` lists what it takes", arg, command->name);
+}
+
+static bool is_bool_word(const char *text)
+{
+    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "1", "0", NULL};
+    for (int i = 0; words[i]; i++) {
+        if (!strcmp(words[i], text)) return true;
+    }
+    return false;
+}
+
+/* The value of argv[*at], whose text after '=' is `inline_value`, or else the next argument; a yes-or-no alone is yes.
+ */
+static enum lvn_status value_of(enum lvn_option_kind kind, const char *inline_value, int argc, char **argv, int *at,
+                                const char **value)
+{
+    const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
+    *value = inline_value;
+    if (inline_value) return LVN_OK;
+    if (kind == LVN_KIND_BOOL) {
+        *value = "true";
+        if (!next || !is_bool_word(next)) return LVN_OK;
+    }
+    LVN_CHECK(next && strncmp(next, "--", 2) != 0, ARG, "%s wants a value, as in %s=VALUE", argv[*at], argv[*at]);
+    *value = next;
+    ++*at;
+    return LVN_OK;
+}
+
+static enum lvn_status parse_flag(struct lvn_cli *c, const struct lvn_flag *f, const char *value)
+{
+    int id = (int)(f - lvn_flags);
+    LVN_CHECK(!c->given[id], ARG, "--%s is given twice", f->option.key);
+    struct lvn_option o = f->option;
+    char name[64] = "--";
+    normal_word(o.key, strlen(o.key), name + 2, sizeof name - 2);
+    shown(name + 2);
+    o.key = name; /* what messages call it */
+    LVN_TRY(lvn_option_parse(&o, value, &c->flag[id], &c->settings.arena));
+    c->given[id] = true;
+    return LVN_OK;
+}
+
+static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at] + 2, *equals = strchr(arg, '=');
+    size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
+    char word[128], key[128];
+    const char *value;
+    normal_word(arg, n, word, sizeof word);
+    snprintf(key, sizeof key, "%.*s", (int)(n < sizeof key ? n : sizeof key - 1), arg);
+    const struct lvn_option *o = lvn_option_find(key);
+    const struct lvn_flag *f = o ? NULL : find_flag(c->command, word);
+    if (f) {
+        LVN_TRY(value_of(f->option.kind, equals ? equals + 1 : NULL, argc, argv, at, &value));
+        return parse_flag(c, f, value);
+    }
+    if (!o && !strchr(key, '.') && !lvn_part_help(key)) {
+        char given[160];
+        snprintf(given, sizeof given, "--%s", key);
+        return unknown_flag(c->command, given, word);
+    }
+    if (!o) return lvn_settings_set(&c->settings, key, "", LVN_SOURCE_COMMAND); /* says which one is nearest */
+    LVN_TRY(value_of(o->kind, equals ? equals + 1 : NULL, argc, argv, at, &value));
+    c->keys[c->n_keys].key = o->key;
+    c->keys[c->n_keys++].value = value;
+    return LVN_OK;
+}
+
+static enum lvn_status count_operands(const struct lvn_cli *c)
+{
+    const struct lvn_command *k = c->command;
+    LVN_CHECK(c->n_operands <= k->most, ARG, "levin %s takes %s operand%s, and '%.100s' is one more", k->name,
+              k->most == 0   ? "no"
+              : k->most == 1 ? "one"
+                             : "two",
+              k->most == 1 ? "" : "s", c->operand[k->most]);
+    LVN_CHECK(c->n_operands >= k->least, ARG, "levin %s wants %s; `levin help %s` explains them", k->name, k->operands,
+              k->name);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
+{
+    bool only_operands = false;
+    LVN_TRY(lvn_settings_init(&c->settings));
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        LVN_TRY(lvn_option_parse(&lvn_flags[i].option, lvn_flags[i].option.initial, &c->flag[i], &c->settings.arena));
+    }
+    c->keys = lvn_arena_alloc(&c->settings.arena, sizeof *c->keys * (size_t)(argc + 1));
+    if (!c->keys) return LVN_MEMORY;
+    for (int i = 0; i < argc; i++) {
+        if (!only_operands && !strcmp(argv[i], "--")) {
+            only_operands = true;
+        } else if (!only_operands && !strcmp(argv[i], "-h")) {
+            c->flag[LVN_FLAG_any_help].b = true;
+        } else if (!only_operands && !strncmp(argv[i], "--", 2)) {
+            LVN_TRY(parse_option(c, argc, argv, &i));
+        } else {
+            LVN_CHECK(only_operands || argv[i][0] != '-' || !argv[i][1], ARG,
+                      "unknown option '%.60s'; options start with two dashes", argv[i]);
+            if (c->n_operands < LVN_OPERANDS) c->operand[c->n_operands++] = argv[i];
+        }
+    }
+    return lvn_cli_on(c, LVN_FLAG_any_help) ? LVN_OK : count_operands(c);
+}
+
+enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts)
+{
+    if (recipe) LVN_TRY(lvn_settings_load(&c->settings, recipe));
+    LVN_TRY(lvn_settings_environment(&c->settings));
+    for (int i = 0; i < c->n_keys; i++) {
+        LVN_TRY(lvn_settings_set(&c->settings, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
+    }
+    return lvn_settings_finish(&c->settings, parts);
+}
+
+void lvn_cli_release(struct lvn_cli *c)
+{
+    lvn_settings_release(&c->settings);
+    json_decref(c->json);
+    c->json = NULL;
+}

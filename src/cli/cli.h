@@ -1,0 +1,106 @@
+/* cli.h - what the commands share: parsed arguments, results and messages.
+ *
+ * Only this room prints. Results go to stdout; progress and messages to stderr. With --json a command prints exactly
+ * one JSON object on stdout, also when it fails ({"error": ...}). Exit codes: 0 done, 1 failed, 2 wrong usage or
+ * recipe, 75 stopped on request after saving. */
+#ifndef LVN_CLI_H
+#define LVN_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/text.h"
+#include "train/settings.h"
+
+enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75 };
+
+enum lvn_flag_id {
+#define LVN_COMMAND(...)
+#define LVN_FLAG(command, field, ...) LVN_FLAG_##command##_##field,
+#include "cli/commands.def"
+#undef LVN_COMMAND
+#undef LVN_FLAG
+    LVN_FLAG_COUNT
+};
+
+struct lvn_cli;
+struct lvn_command {
+    const char *name, *operands;
+    int least, most; /* operands */
+    const char *help;
+    enum lvn_status (*run)(struct lvn_cli *c);
+};
+extern const struct lvn_command lvn_commands[]; /* ended by a NULL name */
+const struct lvn_command *lvn_command_find(const char *name);
+
+struct lvn_flag {
+    const char *command;      /* "any": of all */
+    struct lvn_option option; /* key: the word without dashes, with _ for - */
+};
+extern const struct lvn_flag lvn_flags[LVN_FLAG_COUNT];
+/* Does the flag belong to the command? */
+bool lvn_flag_fits(const struct lvn_flag *f, const struct lvn_command *command);
+
+enum { LVN_OPERANDS = 8 };
+struct lvn_cli {
+    const struct lvn_command *command;
+    const char *operand[LVN_OPERANDS];
+    int n_operands;
+    struct lvn_settings settings; /* of recipe (lvn_cli_settings), environment and keys; not yet finished */
+    struct {
+        const char *key, *value;
+    } * keys; /* of the command line, in their order */
+    int n_keys;
+    union {
+        int64_t i;
+        double r;
+        bool b;
+        const char *t;
+        struct lvn_amount a;
+    } flag[LVN_FLAG_COUNT];
+    bool given[LVN_FLAG_COUNT];
+    json_t *json; /* what --json will print; commands add members */
+};
+
+/* One file each: print results, or add them to c->json; ARG, STOPPED and failures become exit codes. */
+#define LVN_COMMAND(name, ...) enum lvn_status lvn_command_##name(struct lvn_cli *c) LVN_CHECKED;
+#define LVN_FLAG(...)
+#include "cli/commands.def"
+#undef LVN_COMMAND
+#undef LVN_FLAG
+
+/* Split the arguments after the command's name, and check them. `c->command` is set by the caller. */
+enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv) LVN_CHECKED;
+void lvn_cli_release(struct lvn_cli *c);
+/* Recipe (NULL: none), environment and keys into c->settings, and what follows from them in these parts
+ * (LVN_USES_...). */
+enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
+
+/* A flag's value. */
+static inline bool lvn_cli_on(const struct lvn_cli *c, enum lvn_flag_id id)
+{
+    return c->flag[id].b;
+}
+/* With --json: add a member (takes the value over; NULL: no memory or not a number, left out). Else nothing. */
+void lvn_cli_add(struct lvn_cli *c, const char *name, json_t *value);
+/* A number for JSON: null when it is not finite. */
+json_t *lvn_cli_number(double x);
+/* Without --json: print to stdout. */
+void lvn_cli_print(const struct lvn_cli *c, const char *format, ...) LVN_PRINTF(2, 3);
+
+/* help.c: what `levin help` and --help print. */
+enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *command) LVN_CHECKED;
+void lvn_help_overview(struct lvn_text *t);
+/* docs.c */
+void lvn_help_markdown(struct lvn_text *t);
+enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell) LVN_CHECKED;
+/* show.c: --show-settings */
+void lvn_cli_show_settings(struct lvn_cli *c);
+
+/* "1,234,567", "2.4 GiB", "1 h 02 min": for people. Each returns text. */
+enum { LVN_NUMBER_TEXT = 40 };
+char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT]);
+char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
+char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT]);
+
+#endif

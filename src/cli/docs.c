@@ -1,0 +1,219 @@
+/* docs.c - the tables of options and commands as a page of documentation and as completion scripts. */
+#include <string.h>
+
+#include "cli/cli.h"
+
+/* --- docs/options.md --- */
+
+/* `|` ends a cell in a table. */
+static void cell(struct lvn_text *t, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '|') lvn_text_add(t, "\\");
+        lvn_text_add_bytes(t, *s == '\n' ? "\\n" : s, *s == '\n' ? 2 : 1);
+    }
+}
+
+static void values(struct lvn_text *t, const struct lvn_option *o)
+{
+    static const char *const words[] = {
+        [LVN_KIND_INT] = "whole number",         [LVN_KIND_REAL] = "number", [LVN_KIND_PAIR] = "two numbers",
+        [LVN_KIND_BOOL] = "true or false",       [LVN_KIND_TEXT] = "text",   [LVN_KIND_TIME] = "time",
+        [LVN_KIND_AMOUNT] = "count or fraction",
+    };
+    if (o->choices) {
+        for (int i = 0; o->choices[i]; i++) lvn_text_printf(t, "%s`%s`", i ? ", " : "", o->choices[i]);
+        return;
+    }
+    lvn_text_add(t, words[o->kind]);
+    if (o->kind > LVN_KIND_PAIR) return;
+    if (o->most >= 1e9) {
+        lvn_text_printf(t, " from %.10g", o->least);
+    } else {
+        lvn_text_printf(t, ", %.10g to %.10g", o->least, o->most);
+    }
+}
+
+static void table_head(struct lvn_text *t)
+{
+    lvn_text_add(t, "| key | values | default | what it does |\n|---|---|---|---|\n");
+}
+
+static void table_row(struct lvn_text *t, const struct lvn_option *o)
+{
+    lvn_text_printf(t, "| `%s` | ", o->key);
+    values(t, o);
+    lvn_text_add(t, *o->initial ? " | `" : " | ");
+    cell(t, o->initial);
+    lvn_text_add(t, *o->initial ? "` | " : " | ");
+    cell(t, o->help);
+    lvn_text_add(t, " |\n");
+}
+
+static void flag_table(struct lvn_text *t, const char *command)
+{
+    bool any = false;
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        const struct lvn_option *o = &lvn_flags[i].option;
+        if (strcmp(lvn_flags[i].command, command)) continue;
+        if (!any) lvn_text_add(t, "\n| option | values | default | what it does |\n|---|---|---|---|\n");
+        any = true;
+        char word[64];
+        size_t n = strlen(o->key);
+        for (size_t k = 0; k <= n && k < sizeof word; k++) word[k] = o->key[k] == '_' ? '-' : o->key[k];
+        lvn_text_printf(t, "| `--%s` | ", word);
+        values(t, o);
+        lvn_text_printf(t, *o->initial ? " | `" : " | ");
+        cell(t, o->initial);
+        lvn_text_printf(t, *o->initial ? "` | %s |\n" : " | %s |\n", o->help);
+    }
+}
+
+void lvn_help_markdown(struct lvn_text *t)
+{
+    lvn_text_add(
+        t, "# Options\n\nWritten by `levin help --options-markdown` from the tables `src/train/options.def` and "
+           "`src/cli/commands.def`; edit those.\n\n"
+           "A key can stand in a recipe (`optimizer: {lr: 1e-3}`), in the environment (`LEVIN_OPTIMIZER_LR=1e-3`) "
+           "and on the command line\n(`--optimizer.lr=1e-3` or `--optimizer.lr 1e-3`). The command line wins over "
+           "the environment, the environment over the recipe. `--show-settings`\nprints each value and where it "
+           "came from. `off`, `none` and `0` are the same where 0 is allowed.\n\n## The run\n\n");
+    table_head(t);
+    const char *part = "";
+    for (int i = 0; i < LVN_OPT_COUNT; i++) {
+        if (strcmp(part, lvn_options[i].part)) {
+            part = lvn_options[i].part;
+            lvn_text_printf(t, "\n## %s\n\nThe part `%s`: %s.\n\n", part, part, lvn_part_help(part));
+            table_head(t);
+        }
+        table_row(t, &lvn_options[i]);
+    }
+    lvn_text_add(t, "\n# Commands\n\nOptions of every command:\n");
+    flag_table(t, "any");
+    for (const struct lvn_command *k = lvn_commands; k->name; k++) {
+        lvn_text_printf(t, "\n## levin %s%s%s\n\n%s.\n", k->name, *k->operands ? " " : "", k->operands, k->help);
+        flag_table(t, k->name);
+    }
+    lvn_text_add(t, "\nExit codes: 0 done, 1 failed, 2 wrong usage or recipe, 75 stopped on request after saving.\n");
+}
+
+/* --- completion --- */
+
+static void command_words(struct lvn_text *t)
+{
+    for (const struct lvn_command *k = lvn_commands; k->name; k++)
+        lvn_text_printf(t, "%s%s", k == lvn_commands ? "" : " ", k->name);
+}
+
+static void flag_words(struct lvn_text *t, const char *command)
+{
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        const char *key = lvn_flags[i].option.key;
+        if (strcmp(lvn_flags[i].command, command)) continue;
+        lvn_text_add(t, " --");
+        for (; *key; key++) lvn_text_add_bytes(t, *key == '_' ? "-" : key, 1);
+        if (lvn_flags[i].option.kind != LVN_KIND_BOOL) lvn_text_add(t, "=");
+    }
+}
+
+static void key_words(struct lvn_text *t)
+{
+    for (int i = 0; i < LVN_OPT_COUNT; i++) lvn_text_printf(t, " --%s=", lvn_options[i].key);
+}
+
+static void bash(struct lvn_text *t)
+{
+    lvn_text_add(t, "# levin: completion for bash. Put into ~/.bashrc:  eval \"$(levin help --completion bash)\"\n"
+                    "_levin() {\n"
+                    "    local word=${COMP_WORDS[COMP_CWORD]} line=${COMP_LINE:0:COMP_POINT} words choices key\n"
+                    "    line=${line##*[[:space:]]}\n    COMPREPLY=()\n"
+                    "    if ((COMP_CWORD == 1)); then\n        mapfile -t COMPREPLY < <(compgen -W '");
+    command_words(t);
+    lvn_text_add(t, " --help --version' -- \"$word\")\n        return\n    fi\n"
+                    "    case $line in\n    --*=*)\n        key=${line%%=*}\n        case $key in\n");
+    for (int i = 0; i < LVN_OPT_COUNT; i++) {
+        const struct lvn_option *o = &lvn_options[i];
+        if (!o->choices && o->kind != LVN_KIND_BOOL) continue;
+        lvn_text_printf(t, "        --%s) choices='", o->key);
+        for (int k = 0; o->choices && o->choices[k]; k++) lvn_text_printf(t, "%s%s", k ? " " : "", o->choices[k]);
+        lvn_text_printf(t, "%s' ;;\n", o->choices ? "" : "true false");
+    }
+    lvn_text_add(t, "        *) mapfile -t COMPREPLY < <(compgen -f -- \"${line#*=}\"); return ;;\n        esac\n"
+                    "        mapfile -t COMPREPLY < <(compgen -W \"$choices\" -- \"${line#*=}\")\n        return ;;\n"
+                    "    --*)\n        words='");
+    flag_words(t, "any");
+    lvn_text_add(t, "'\n        case ${COMP_WORDS[1]} in\n");
+    for (const struct lvn_command *k = lvn_commands; k->name; k++) {
+        lvn_text_printf(t, "        %s) words+='", k->name);
+        flag_words(t, k->name);
+        lvn_text_add(t, "' ;;\n");
+    }
+    lvn_text_add(t, "        esac\n        words+='");
+    key_words(t);
+    lvn_text_add(t, "'\n        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+                    "        [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace\n        return ;;\n    esac\n"
+                    "    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n}\n"
+                    "complete -o filenames -F _levin levin\n");
+}
+
+static void zsh(struct lvn_text *t)
+{
+    lvn_text_add(
+        t, "# levin: completion for zsh. Put into ~/.zshrc, after compinit:  eval \"$(levin help --completion zsh)\"\n"
+           "autoload -U +X bashcompinit && bashcompinit\n");
+    bash(t);
+}
+
+static void fish_text(struct lvn_text *t, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '\'' || *s == '\\') lvn_text_add(t, "\\");
+        lvn_text_add_bytes(t, s, 1);
+    }
+}
+
+static void fish(struct lvn_text *t)
+{
+    lvn_text_add(t, "# levin: completion for fish. Put into ~/.config/fish/completions/levin.fish\n");
+    for (const struct lvn_command *k = lvn_commands; k->name; k++) {
+        lvn_text_printf(t, "complete -c levin -n __fish_use_subcommand -a %s -d '", k->name);
+        fish_text(t, k->help);
+        lvn_text_add(t, "'\n");
+    }
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        const struct lvn_flag *f = &lvn_flags[i];
+        lvn_text_add(t, "complete -c levin ");
+        if (strcmp(f->command, "any")) lvn_text_printf(t, "-n '__fish_seen_subcommand_from %s' ", f->command);
+        lvn_text_add(t, "-l ");
+        for (const char *key = f->option.key; *key; key++) lvn_text_add_bytes(t, *key == '_' ? "-" : key, 1);
+        lvn_text_add(t, f->option.kind == LVN_KIND_BOOL ? " -d '" : " -r -d '");
+        fish_text(t, f->option.help);
+        lvn_text_add(t, "'\n");
+    }
+    for (int i = 0; i < LVN_OPT_COUNT; i++) {
+        const struct lvn_option *o = &lvn_options[i];
+        lvn_text_printf(t, "complete -c levin -l %s -r -d '", o->key);
+        fish_text(t, o->help);
+        lvn_text_add(t, "'");
+        if (o->choices) {
+            lvn_text_add(t, " -f -a '");
+            for (int k = 0; o->choices[k]; k++) lvn_text_printf(t, "%s%s", k ? " " : "", o->choices[k]);
+            lvn_text_add(t, "'");
+        }
+        lvn_text_add(t, "\n");
+    }
+}
+
+enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell)
+{
+    if (!strcmp(shell, "bash")) {
+        bash(t);
+    } else if (!strcmp(shell, "zsh")) {
+        zsh(t);
+    } else if (!strcmp(shell, "fish")) {
+        fish(t);
+    } else {
+        LVN_FAIL(ARG, "--completion knows bash, zsh and fish, not '%.40s'", shell);
+    }
+    return LVN_OK;
+}

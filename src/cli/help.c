@@ -1,0 +1,203 @@
+/* help.c - levin help: commands, options, parts and keys, all from the two tables. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+enum { COLUMN = 30 }; /* where explanations start */
+
+static int width(void)
+{
+    struct winsize size;
+    int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    return columns < 60 ? 100 : columns > 120 ? 120 : columns;
+}
+
+/* `left`, and beside it `right` wrapped in its own column. */
+static void row(struct lvn_text *t, const char *left, const char *right)
+{
+    int room = width() - COLUMN - 1;
+    lvn_text_printf(t, "  %-*s", COLUMN - 2, left);
+    if ((int)strlen(left) > COLUMN - 4) lvn_text_printf(t, "\n%*s", COLUMN, "");
+    while (*right) {
+        int n = (int)strlen(right);
+        if (n > room) {
+            for (n = room; n > 0 && right[n] != ' ';) n--;
+            if (n == 0) n = room;
+        }
+        lvn_text_printf(t, "%.*s\n", n, right);
+        right += n;
+        while (*right == ' ') right++;
+        if (*right) lvn_text_printf(t, "%*s", COLUMN, "");
+    }
+}
+
+/* What a value looks like: N, X, true|false, ... */
+static const char *value_word(const struct lvn_option *o)
+{
+    switch (o->kind) {
+    case LVN_KIND_INT:
+        return "N";
+    case LVN_KIND_REAL:
+        return "X";
+    case LVN_KIND_PAIR:
+        return "A,B";
+    case LVN_KIND_TIME:
+        return "TIME";
+    case LVN_KIND_AMOUNT:
+        return "N|X.X";
+    case LVN_KIND_CHOICE:
+    case LVN_KIND_WORD:
+        return "WORD";
+    case LVN_KIND_BOOL:
+    case LVN_KIND_TEXT:
+        break;
+    }
+    return "TEXT";
+}
+
+static void flag_row(struct lvn_text *t, const struct lvn_option *o)
+{
+    char left[96] = "--", help[400];
+    snprintf(left + 2, sizeof left - 2, "%s", o->key);
+    for (char *p = left; *p; p++) *p = *p == '_' ? '-' : *p;
+    size_t n = strlen(left);
+    if (o->kind != LVN_KIND_BOOL) snprintf(left + n, sizeof left - n, "=%s", value_word(o));
+    bool plain = !*o->initial || !strcmp(o->initial, "false") || !strcmp(o->initial, "\n");
+    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->initial);
+    row(t, left, help);
+}
+
+static void key_row(struct lvn_text *t, const struct lvn_option *o)
+{
+    char left[96], help[400];
+    bool plain = !*o->initial || !strcmp(o->initial, "\n");
+    snprintf(left, sizeof left, "%s", o->key);
+    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->initial);
+    row(t, left, help);
+}
+
+static void part_rows(struct lvn_text *t, const char *part)
+{
+    if (*part) lvn_text_printf(t, "\n%s: %s\n", part, lvn_part_help(part));
+    for (int i = 0; i < LVN_OPT_COUNT; i++) {
+        if (!strcmp(lvn_options[i].part, part)) key_row(t, &lvn_options[i]);
+    }
+    if (strcmp(part, "model")) return;
+    lvn_text_add(t, "  sizes: ");
+    for (int i = 0; lvn_model_size_name(i); i++) {
+        lvn_text_printf(t, "%s%s", i == 0 ? "" : i % 6 ? ", " : ",\n         ", lvn_model_size_name(i));
+    }
+    lvn_text_add(t, "\n");
+}
+
+static void all_options(struct lvn_text *t)
+{
+    lvn_text_add(t, "Keys of recipes (in brackets what holds when nobody says): in a recipe as optimizer: {lr: 1e-3},\n"
+                    "on the command line as --optimizer.lr=1e-3, in the environment as LEVIN_OPTIMIZER_LR=1e-3.\n"
+                    "The command line wins over the environment, and that over the recipe.\n\n");
+    const char *part = "";
+    part_rows(t, part);
+    for (int i = 0; i < LVN_OPT_COUNT; i++) {
+        if (!strcmp(lvn_options[i].part, part)) continue;
+        part = lvn_options[i].part;
+        part_rows(t, part);
+    }
+}
+
+void lvn_help_overview(struct lvn_text *t)
+{
+    lvn_text_printf(t, "levin %s trains GPTs on a CPU.\n\nusage: levin COMMAND ...\n\n", LVN_VERSION);
+    for (const struct lvn_command *k = lvn_commands; k->name; k++) {
+        char left[96];
+        snprintf(left, sizeof left, "%s %s", k->name, k->operands);
+        row(t, left, k->help);
+    }
+    lvn_text_add(t, "\nlevin help COMMAND explains one, levin help options lists all keys of recipes.\n");
+}
+
+static void command_text(struct lvn_text *t, const struct lvn_command *k)
+{
+    lvn_text_printf(t, "usage: levin %s%s%s [--option ...]%s\n\n%s\n\n", k->name, *k->operands ? " " : "", k->operands,
+                    strcmp(k->name, "help") && strcmp(k->name, "doctor") ? " [--key=value ...]" : "", k->help);
+    for (int own = 1; own >= 0; own--) {
+        for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+            bool any = !strcmp(lvn_flags[i].command, "any");
+            if (any != own && lvn_flag_fits(&lvn_flags[i], k)) flag_row(t, &lvn_flags[i].option);
+        }
+    }
+    lvn_text_add(t, "\nKeys of recipes, as --optimizer.lr=1e-3, are listed by `levin help options`.\n");
+}
+
+static void key_text(struct lvn_text *t, const struct lvn_option *o)
+{
+    lvn_text_printf(t, "%s: %s\n", o->key, o->help);
+    if (*o->initial && strcmp(o->initial, "\n")) lvn_text_printf(t, "  default  %s\n", o->initial);
+    if (o->choices) {
+        lvn_text_add(t, "  one of   ");
+        for (int i = 0; o->choices[i]; i++) lvn_text_printf(t, "%s%s", i ? ", " : "", o->choices[i]);
+        lvn_text_add(t, "\n");
+    } else if (o->kind == LVN_KIND_INT || o->kind == LVN_KIND_REAL || o->kind == LVN_KIND_PAIR) {
+        lvn_text_printf(t, "  range    %.10g to %.10g\n", o->least, o->most);
+    }
+}
+
+/* Print what was made, or hand it to --json. */
+static enum lvn_status deliver(struct lvn_cli *c, struct lvn_text *t)
+{
+    const char *text = lvn_text_string(t);
+    if (text) {
+        lvn_cli_print(c, "%s", text);
+        lvn_cli_add(c, "text", json_string(text));
+    }
+    lvn_text_release(t);
+    return text ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *command)
+{
+    struct lvn_text t = {0};
+    command_text(&t, command);
+    return deliver(c, &t);
+}
+
+static enum lvn_status topic(struct lvn_text *t, const char *word)
+{
+    const struct lvn_command *command = lvn_command_find(word);
+    const struct lvn_option *o = lvn_option_find(word);
+    if (command) {
+        command_text(t, command);
+    } else if (!strcmp(word, "options")) {
+        all_options(t);
+    } else if (o) {
+        key_text(t, o);
+    } else if (lvn_part_help(word)) {
+        part_rows(t, word);
+    } else {
+        const char *near = lvn_option_nearest(word);
+        LVN_FAIL(ARG, "there is no help on '%.60s'%s%s%s", word,
+                 near ? "; did you mean '" : "; `levin help` lists the commands", near ? near : "", near ? "'?" : "");
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_command_help(struct lvn_cli *c)
+{
+    struct lvn_text t = {0};
+    enum lvn_status status = LVN_OK;
+    const char *shell = c->flag[LVN_FLAG_help_completion].t;
+    if (lvn_cli_on(c, LVN_FLAG_help_options_markdown)) {
+        lvn_help_markdown(&t);
+    } else if (*shell) {
+        status = lvn_help_completion(&t, shell);
+    } else if (c->n_operands) {
+        status = topic(&t, c->operand[0]);
+    } else {
+        lvn_help_overview(&t);
+    }
+    if (!status) return deliver(c, &t);
+    lvn_text_release(&t);
+    return status;
+}

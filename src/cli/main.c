@@ -1,0 +1,154 @@
+/* main.c - finds the command, runs it, prints its error and turns its status into an exit code. */
+#include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cli/cli.h"
+
+const struct lvn_command lvn_commands[] = {
+#define LVN_COMMAND(name, operands, least, most, help) {#name, operands, least, most, help, lvn_command_##name},
+#define LVN_FLAG(...)
+#include "cli/commands.def"
+#undef LVN_COMMAND
+#undef LVN_FLAG
+    {NULL, NULL, 0, 0, NULL, NULL},
+};
+
+const struct lvn_command *lvn_command_find(const char *name)
+{
+    for (const struct lvn_command *k = lvn_commands; k->name; k++) {
+        if (!strcmp(k->name, name)) return k;
+    }
+    return NULL;
+}
+
+void lvn_cli_add(struct lvn_cli *c, const char *name, json_t *value)
+{
+    if (c->json && value) {
+        json_object_set_new(c->json, name, value);
+    } else {
+        json_decref(value);
+    }
+}
+
+json_t *lvn_cli_number(double x)
+{
+    return x - x == 0 ? json_real(x) : json_null();
+}
+
+void lvn_cli_print(const struct lvn_cli *c, const char *format, ...)
+{
+    if (c->json) return;
+    va_list args;
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+}
+
+static void log_line(void *context, enum lvn_log_level level, const char *text)
+{
+    static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
+    (void)context;
+    fprintf(stderr, "%s%s\n", names[level], text);
+}
+
+static int exit_code(enum lvn_status status)
+{
+    switch (status) {
+    case LVN_OK:
+        return LVN_EXIT_DONE;
+    case LVN_ARG:
+        return LVN_EXIT_USAGE;
+    case LVN_STOPPED:
+        return LVN_EXIT_STOPPED;
+    default:
+        return LVN_EXIT_FAILED;
+    }
+}
+
+/* "error: sentence", and each "while ..." indented below it. */
+static void print_error(const struct lvn_cli *c, enum lvn_status status)
+{
+    const char *text = *lvn_error_text() ? lvn_error_text() : lvn_status_text(status);
+    fprintf(stderr, "%s%s\n", status == LVN_STOPPED ? "" : "error: ", text);
+    for (const char *line = lvn_error_trace(); *line; line = strchr(line, '\n') + 1) {
+        fprintf(stderr, "  %.*s\n", (int)strcspn(line, "\n"), line);
+    }
+    if (lvn_cli_on(c, LVN_FLAG_any_verbose)) fprintf(stderr, "  (%s)\n", lvn_error_place());
+}
+
+static void json_error(json_t *object, enum lvn_status status)
+{
+    json_t *trace = json_array();
+    for (const char *line = lvn_error_trace(); *line; line = strchr(line, '\n') + 1) {
+        json_array_append_new(trace, json_stringn(line, strcspn(line, "\n")));
+    }
+    json_object_set_new(object, "error", json_string(*lvn_error_text() ? lvn_error_text() : lvn_status_text(status)));
+    json_object_set_new(object, "trace", trace);
+}
+
+/* What was written must have arrived: a full disk behind a pipe or a file is a failure. */
+static int flushed(int code)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    fprintf(stderr, "error: standard output cannot be written\n");
+    return code ? code : LVN_EXIT_FAILED;
+}
+
+static int finish(struct lvn_cli *c, enum lvn_status status)
+{
+    if (status) print_error(c, status);
+    if (c->json) {
+        if (status) json_error(c->json, status);
+        json_dumpf(c->json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        putchar('\n');
+    }
+    lvn_cli_release(c);
+    return flushed(exit_code(status));
+}
+
+static int run(const char *name, int argc, char **argv)
+{
+    struct lvn_cli c = {.command = lvn_command_find(name)};
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
+        if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true")) c.json = json_object();
+    }
+    if (!c.command) {
+        const char *names[64];
+        int n = 0;
+        for (; lvn_commands[n].name && n < 64; n++) names[n] = lvn_commands[n].name;
+        const char *near = lvn_nearest(name, names, n);
+        enum lvn_status status =
+            lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "unknown command '%.60s'%s%s%s", name,
+                        near ? "; did you mean '" : "; `levin help` lists them", near ? near : "", near ? "'?" : "");
+        return finish(&c, status);
+    }
+    enum lvn_status status = lvn_cli_parse(&c, argc, argv);
+    lvn_log_set(log_line, NULL,
+                lvn_cli_on(&c, LVN_FLAG_any_verbose) ? LVN_LOG_DEBUG
+                : lvn_cli_on(&c, LVN_FLAG_any_quiet) ? LVN_LOG_WARN
+                                                     : LVN_LOG_INFO);
+    if (!status && lvn_cli_on(&c, LVN_FLAG_any_help)) {
+        status = lvn_help_command(&c, c.command);
+    } else if (!status) {
+        status = c.command->run(&c);
+    }
+    return finish(&c, status);
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, ""); /* widths of letters; numbers stay as they are */
+    const char *first = argc > 1 ? argv[1] : "help";
+    if (!strcmp(first, "--version") || !strcmp(first, "-V")) {
+        bool json = argc > 2 && !strcmp(argv[2], "--json");
+        printf(json ? "{\"version\":\"%s\"}\n" : "levin %s\n", LVN_VERSION);
+        return flushed(LVN_EXIT_DONE);
+    }
+    if (!strcmp(first, "--help") || !strcmp(first, "-h")) first = "help";
+    int code = run(first, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
+    return argc > 1 ? code : LVN_EXIT_USAGE;
+}

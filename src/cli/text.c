@@ -1,0 +1,49 @@
+/* text.c - numbers for people. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRId64, n < 0 ? -n : n), used = 0;
+    if (n < 0) text[used++] = '-';
+    for (int i = 0; i < length; i++) {
+        text[used++] = digits[i];
+        if ((length - i) % 3 == 1 && i < length - 1) text[used++] = ',';
+    }
+    text[used] = '\0';
+    return text;
+}
+
+char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double x = (double)bytes;
+    int unit = 0;
+    for (; fabs(x) >= 999.5 && unit < 5; unit++) x /= 1024;
+    snprintf(text, LVN_NUMBER_TEXT, unit && x < 9.95 ? "%.1f %s" : "%.0f %s", x, units[unit]);
+    return text;
+}
+
+char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT])
+{
+    int64_t s = isfinite(seconds) && seconds < 1e15 ? (int64_t)(seconds + 0.5) : 0;
+    if (!isfinite(seconds)) {
+        snprintf(text, LVN_NUMBER_TEXT, "?");
+    } else if (seconds < 10) {
+        snprintf(text, LVN_NUMBER_TEXT, "%.1f s", seconds);
+    } else if (s < 60) {
+        snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 " s", s);
+    } else if (s < 3600) {
+        snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 " min %02" PRId64 " s", s / 60, s % 60);
+    } else if (s < 86400) {
+        snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 " h %02" PRId64 " min", s / 3600, s % 3600 / 60);
+    } else {
+        snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 " d %" PRId64 " h", s / 86400, s % 86400 / 3600);
+    }
+    return text;
+}

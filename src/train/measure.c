@@ -1,0 +1,114 @@
+/* measure.c - best of several tries at matrix products and at reading memory. */
+#include "train/measure.h"
+
+#include <stdint.h>
+#include <time.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/gemm.h"
+#include "base/threads.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+struct product {
+    struct lvn_gemm gemm;
+    enum lvn_isa isa;
+    void *scratch;
+};
+
+static int64_t scratch_bytes(const struct product *p, int threads)
+{
+#ifdef LVN_X86
+    if (p->isa == LVN_ISA_AVX512) return lvn_gemm_scratch_avx512(&p->gemm, threads);
+    if (p->isa == LVN_ISA_AVX2) return lvn_gemm_scratch_avx2(&p->gemm, threads);
+#endif
+    return lvn_gemm_scratch_generic(&p->gemm, threads);
+}
+
+static void multiply(void *argument, int thread, int n_threads)
+{
+    const struct product *p = argument;
+#ifdef LVN_X86
+    if (p->isa == LVN_ISA_AVX512) {
+        lvn_gemm_avx512(&p->gemm, p->scratch, thread, n_threads);
+        return;
+    }
+    if (p->isa == LVN_ISA_AVX2) {
+        lvn_gemm_avx2(&p->gemm, p->scratch, thread, n_threads);
+        return;
+    }
+#endif
+    lvn_gemm_generic(&p->gemm, p->scratch, thread, n_threads);
+}
+
+enum lvn_status lvn_measure_matmul(int threads, double *flops_per_s)
+{
+    enum { M = 512, N = 768, K = 768, TRIES = 1000 };
+    struct product p = {.isa = lvn_isa_best()};
+    int64_t values = (int64_t)M * K + (int64_t)K * N + (int64_t)M * N;
+    p.gemm = (struct lvn_gemm){.m = M, .n = N, .k = K, .a_row = K, .a_col = 1, .b_row = N, .b_col = 1, .c_row = N};
+    int64_t bytes = values * (int64_t)sizeof(float), extra = scratch_bytes(&p, threads) + 64;
+    float *all = lvn_pages_alloc(bytes);
+    p.scratch = lvn_pages_alloc(extra);
+    *flops_per_s = 0;
+    if (all && p.scratch) {
+        for (int64_t i = 0; i < values; i++) all[i] = (float)(i % 13) * 0.25f - 1.5f;
+        p.gemm.a = all;
+        p.gemm.b = all + (int64_t)M * K;
+        p.gemm.c = all + (int64_t)M * K + (int64_t)K * N;
+        double end = now() + 0.25;
+        for (int i = 0; i < TRIES && (i < 3 || now() < end); i++) {
+            double start = now();
+            lvn_team_run(threads, multiply, &p);
+            double rate = 2.0 * M * N * K / (now() - start);
+            if (rate > *flops_per_s) *flops_per_s = rate;
+        }
+    }
+    lvn_pages_free(all, bytes);
+    lvn_pages_free(p.scratch, extra);
+    return *flops_per_s > 0 ? LVN_OK : LVN_MEMORY;
+}
+
+struct reading {
+    const uint64_t *words;
+    int64_t n;
+    uint64_t sum[64][8]; /* a cache line a thread: keeps the reads from being optimised away */
+};
+
+static void read_all(void *argument, int thread, int n_threads)
+{
+    struct reading *r = argument;
+    int64_t begin, end;
+    uint64_t s[8] = {0};
+    lvn_share(r->n, 512, thread, n_threads, &begin, &end);
+    for (int64_t i = begin; i + 8 <= end; i += 8) {
+        for (int k = 0; k < 8; k++) s[k] += r->words[i + k];
+    }
+    for (int k = 0; k < 8; k++) r->sum[thread % 64][k] = s[k];
+}
+
+enum lvn_status lvn_measure_memory(int threads, double *bytes_per_s)
+{
+    enum { TRIES = 200 };
+    struct reading r = {.n = (int64_t)1 << 24}; /* 128 MiB: more than caches hold */
+    int64_t bytes = r.n * (int64_t)sizeof *r.words;
+    uint64_t *words = lvn_pages_alloc(bytes);
+    *bytes_per_s = 0;
+    if (!words) return LVN_MEMORY;
+    for (int64_t i = 0; i < r.n; i++) words[i] = (uint64_t)i;
+    r.words = words;
+    double end = now() + 0.2;
+    for (int i = 0; i < TRIES && (i < 3 || now() < end); i++) {
+        double start = now();
+        lvn_team_run(threads, read_all, &r);
+        double rate = (double)bytes / (now() - start);
+        if (rate > *bytes_per_s) *bytes_per_s = rate;
+    }
+    lvn_pages_free(words, bytes);
+    return LVN_OK;
+}

@@ -1,0 +1,27 @@
+# Pages and scripts that come from the tables: the committed page is the current one, the scripts work.
+"$LEVIN" help --options-markdown >options.md
+diff -u "$LEVIN_SOURCE/docs/options.md" options.md || {
+    echo "docs/options.md is not what the tables say: make docs"
+    exit 1
+}
+"$LEVIN" help --completion bash >complete.bash
+bash -n complete.bash
+offers() { # offers WORD COMMAND...: would bash offer WORD for the last one?
+    local wanted=$1
+    shift
+    bash -c '. ./complete.bash; compopt() { :; }
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}; _levin; printf "%s\n" "${COMPREPLY[@]}"' _ "$@" >offered
+    grep -qxF -- "$wanted" offered || { echo "$*: no '$wanted' in"; cat offered; exit 1; }
+}
+offers doctor levin do
+offers --optimizer.lr= levin doctor --optimizer.l
+offers --json levin doctor --js
+offers cosine levin doctor --schedule.kind=c
+touch recipe.yaml
+offers recipe.yaml levin doctor rec
+"$LEVIN" help --completion zsh >complete.zsh
+grep -q bashcompinit complete.zsh
+"$LEVIN" help --completion fish >complete.fish
+grep -q "complete -c levin -l optimizer.lr" complete.fish
+if "$LEVIN" help --completion tcsh 2>err; then exit 1; fi
+grep -q "knows bash, zsh and fish" err

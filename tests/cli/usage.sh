@@ -1,0 +1,69 @@
+# The program itself: version, help, exit codes, one JSON object whatever happens.
+code() { # code WANTED COMMAND...: the exit code, output in out and err
+    local wanted=$1 got=0
+    shift
+    "$@" >out 2>err || got=$?
+    [ "$got" = "$wanted" ] || { echo "$*: exit $got, wanted $wanted"; cat out err; exit 1; }
+}
+says() { grep -qF -- "$1" "$2" || { echo "no '$1' in $2:"; cat "$2"; exit 1; }; }
+json() { python3 -c 'import json,sys; t=open("out").read(); assert t.count("\n")==1, t; d=json.loads(t); assert eval(sys.argv[1]), (sys.argv[1], d)' "$1"; }
+
+code 0 "$LEVIN" --version
+grep -qE '^levin [0-9]+\.[0-9]+\.[0-9]+$' out
+code 0 "$LEVIN" --version --json
+json '"version" in d'
+code 2 "$LEVIN"
+says "usage: levin COMMAND" out
+for word in help --help -h; do
+    code 0 "$LEVIN" $word
+    says "usage: levin COMMAND" out
+done
+code 2 "$LEVIN" trian
+says "error: unknown command 'trian'" err
+code 2 "$LEVIN" helpp
+says "did you mean 'help'?" err
+[ ! -s out ]
+code 2 "$LEVIN" doctor --jsn
+says "error: unknown option '--jsn'; did you mean '--json'?" err
+code 2 "$LEVIN" doctor -x
+says "options start with two dashes" err
+code 2 "$LEVIN" doctor more
+says "error: levin doctor takes no operands" err
+code 2 "$LEVIN" doctor --trainer.sed=1
+says "error: unknown key 'trainer.sed'; did you mean 'trainer.seed'?" err
+code 2 "$LEVIN" doctor --lr=1
+says "did you mean '--optimizer.lr'?" err
+code 2 "$LEVIN" doctor --trainer.seed
+says "error: --trainer.seed wants a value, as in --trainer.seed=VALUE" err
+code 2 "$LEVIN" doctor --json --json
+says "error: --json is given twice" err
+code 2 "$LEVIN" doctor --json --measure=maybe
+says "error: --measure wants true or false, got 'maybe'" err
+json 'd["error"].startswith("--measure wants")'
+code 2 "$LEVIN" nothing --json
+json '"error" in d'
+code 0 "$LEVIN" doctor --json --measure=false
+json 'd["threads"] >= 1 and d["cores"] >= 1 and d["memory_bytes"] > 0 and isinstance(d["findings"], list)'
+code 0 "$LEVIN" doctor
+says "matrix products" out
+OMP_NUM_THREADS=3 code 0 "$LEVIN" doctor --json --measure=no
+json 'd["threads"] == 3 and d["threads_from"] == "OMP_NUM_THREADS"'
+LEVIN_ISA=generic code 0 "$LEVIN" doctor --json --measure=no
+json 'd["instructions"] == "generic"'
+
+for word in help doctor options model optimizer.lr; do
+    code 0 "$LEVIN" help $word
+    [ -s out ]
+    code 0 "$LEVIN" help $word --json
+    json 'd["text"]'
+done
+code 0 "$LEVIN" doctor --help
+says "usage: levin doctor" out
+code 2 "$LEVIN" help optimizer.lrr
+says "did you mean 'optimizer.lr'?" err
+if [ -w /dev/full ]; then
+    got=0
+    "$LEVIN" help options >/dev/full 2>err || got=$?
+    [ "$got" = 1 ]
+    says "standard output cannot be written" err
+fi
