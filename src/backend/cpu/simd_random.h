@@ -99,13 +99,6 @@ LVN_INLINE uint64_t vdropout_keep(const struct vdropout *d, uint64_t row, uint32
     return vdropout_keep32(d, row, column) | (uint64_t)vdropout_keep32(d, row, column + 32) << 32;
 }
 
-LVN_INLINE vf vkeep(vf x, uint64_t bits)
-{
-    const vi lane = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-    vi set = (((vi){0} + (int32_t)bits) & lane) == lane;
-    return (vf)((vi)x & set);
-}
-
 #else
 
 LVN_INLINE uint64_t vdropout_keep(const struct vdropout *d, uint64_t row, uint32_t column)
@@ -123,13 +116,14 @@ LVN_INLINE uint64_t vdropout_keep(const struct vdropout *d, uint64_t row, uint32
     return keep;
 }
 
+#endif
+
+#if !defined(__AVX512BW__)
 LVN_INLINE vf vkeep(vf x, uint64_t bits)
 {
-    const vi lane = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-    vi set = (((vi){0} + (int32_t)bits) & lane) == lane;
+    vi set = (vi)(((vu){0} + (uint32_t)bits) << (31 - (vu)viota())) >> 31; /* the lane's bit in all its bits */
     return (vf)((vi)x & set);
 }
-
 #endif
 
 /* Which of 16 lanes are kept. */
