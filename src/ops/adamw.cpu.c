@@ -63,10 +63,19 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const float *g = (const float *)call->in[0].p + begin;
     float *p = (float *)call->out[0].p + begin, *m = (float *)call->out[1].p + begin;
     float *v = (float *)call->out[2].p + begin;
-    if (k.clip == 0 && k.l2 == 0) {
+    switch ((k.clip != 0) | (k.l2 != 0) << 1) { /* one loop for each combination */
+    case 0:
         range(&k, false, false, g, p, m, v, end - begin);
-    } else {
-        range(&k, k.clip != 0, k.l2 != 0, g, p, m, v, end - begin);
+        break;
+    case 1:
+        range(&k, true, false, g, p, m, v, end - begin);
+        break;
+    case 2:
+        range(&k, false, true, g, p, m, v, end - begin);
+        break;
+    case 3:
+        range(&k, true, true, g, p, m, v, end - begin);
+        break;
     }
 }
 

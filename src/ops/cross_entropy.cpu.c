@@ -13,15 +13,15 @@ static bool ignored(const struct lvn_call *call, int32_t label)
 /* log(sum(exp(z))) of z (V). */
 static float logsumexp(const float *z, int64_t V)
 {
-    vf top = vset(-INFINITY), sum = vset(0);
+    struct vacc top = vacc_set(vset(-INFINITY)), sum = vacc_set(vset(0));
     int64_t v = 0, rest = V % LVN_LANES;
     const vi tail = vgreater_int((vi){0} + (int32_t)rest, viota());
-    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vmax(top, vload(z + v));
-    if (rest) top = vmax(top, vselect(tail, vload_n(z + v, rest), vset(-INFINITY)));
-    float most = vmax_lane(top);
-    for (v = 0; v + LVN_LANES <= V; v += LVN_LANES) sum += vexp(vload(z + v) - most);
-    if (rest) sum += (vf)((vi)vexp(vload_n(z + v, rest) - most) & tail);
-    return most + (float)log(vsum(sum));
+    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vacc_max(top, vload(z + v));
+    if (rest) top = vacc_max(top, vselect(tail, vload_n(z + v, rest), vset(-INFINITY)));
+    float most = vmax_lane(vacc_get(top));
+    for (v = 0; v + LVN_LANES <= V; v += LVN_LANES) sum = vacc_add(sum, vexp(vload(z + v) - most));
+    if (rest) sum = vacc_add(sum, (vf)((vi)vexp(vload_n(z + v, rest) - most) & tail));
+    return most + (float)log(vsum(vacc_get(sum)));
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)

@@ -6,35 +6,46 @@
 
 enum { BLOCK = 4096 };
 
-typedef double vd __attribute__((vector_size(64)));
-typedef float vf8 __attribute__((vector_size(32)));
+/* The sixteen sums of a block, in parts that stay in registers (see struct vacc in simd.h). */
+#if defined(__AVX512F__)
+enum { PART = 8 };
+#elif defined(__AVX__)
+enum { PART = 4 };
+#else
+enum { PART = 2 };
+#endif
+enum { PARTS = LVN_LANES / PART };
+typedef double vd __attribute__((vector_size(8 * PART)));
+typedef float vh __attribute__((vector_size(4 * PART)));
+struct sums {
+    vd p[PARTS];
+};
 
-/* Lanes 0..7 and 8..15 of the block's sixteen sums. The square of a float is exact in double, so it makes no difference
- * to the bits whether it is fused into the addition. */
-LVN_INLINE void add_squares(vd sum[2], const float *g)
+/* The square of a float is exact in double, so it makes no difference to the bits whether it is fused into the sum. */
+LVN_INLINE struct sums add_squares(struct sums s, const float *g)
 {
-    for (int half = 0; half < 2; half++) {
-        vf8 x;
-        memcpy(&x, g + 8 * half, sizeof x);
+    for (int i = 0; i < PARTS; i++) {
+        vh x;
+        memcpy(&x, g + PART * i, sizeof x);
         vd y = __builtin_convertvector(x, vd);
-        sum[half] += y * y;
+        s.p[i] += y * y;
     }
+    return s;
 }
 
 static double block_sum(const float *g, int64_t n)
 {
-    vd sum[2] = {{0}, {0}};
+    struct sums s = {0};
     int64_t i = 0;
-    for (; i + LVN_LANES <= n; i += LVN_LANES) add_squares(sum, g + i);
+    for (; i + LVN_LANES <= n; i += LVN_LANES) s = add_squares(s, g + i);
     if (i < n) {
         float rest[LVN_LANES] = {0};
         memcpy(rest, g + i, (size_t)(n - i) * sizeof *g);
-        add_squares(sum, rest);
+        s = add_squares(s, rest);
     }
-    double lane[8];
-    vd folded = sum[0] + sum[1];
-    memcpy(lane, &folded, sizeof lane);
-    for (int half = 4; half >= 1; half /= 2)
+    double lane[LVN_LANES];
+    memcpy(lane, &s, sizeof lane);
+    for (int half = LVN_LANES / 2; half >= 1; half /= 2)
         for (int l = 0; l < half; l++) lane[l] += lane[l + half];
     return lane[0];
 }

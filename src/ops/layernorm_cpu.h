@@ -14,7 +14,13 @@
 #include "base/threads.h"
 #include "ops/dropout_cpu.h"
 
-enum { ROWS = 4 }; /* side by side */
+/* Rows side by side. Backward has two sums a row: on AVX2 those of four rows would not fit into its registers. The bits
+ * do not depend on it. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+enum { ROWS = 4, ROWS_BACK = 2 };
+#else
+enum { ROWS = 4, ROWS_BACK = 4 };
+#endif
 
 /* Elements [0, n) of a vector: all sixteen where the compiler sees n = 16. */
 LVN_INLINE vf get(const float *p, int64_t n)
@@ -36,28 +42,29 @@ LVN_INLINE void put(float *p, vf v, int64_t n)
 /* mean and 1 / sqrt(variance + eps) of k rows of C. */
 LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, float *mean, float *rstd)
 {
-    vf sum[ROWS] = {{0}};
+    struct vacc sum[ROWS];
     int64_t c = 0, rest = C % LVN_LANES;
+    for (int j = 0; j < k; j++) sum[j] = vacc_set(vset(0));
     for (; c + LVN_LANES <= C; c += LVN_LANES)
-        for (int j = 0; j < k; j++) sum[j] += vload(x + j * C + c);
+        for (int j = 0; j < k; j++) sum[j] = vacc_add(sum[j], vload(x + j * C + c));
     for (int j = 0; j < k; j++) {
-        if (rest) sum[j] += vload_n(x + j * C + c, rest);
-        mean[j] = vsum(sum[j]) / (float)C;
-        sum[j] = vset(0);
+        if (rest) sum[j] = vacc_add(sum[j], vload_n(x + j * C + c, rest));
+        mean[j] = vsum(vacc_get(sum[j])) / (float)C;
+        sum[j] = vacc_set(vset(0));
     }
     for (c = 0; c + LVN_LANES <= C; c += LVN_LANES) {
         for (int j = 0; j < k; j++) {
             vf d = vload(x + j * C + c) - mean[j];
-            sum[j] = vfma(d, d, sum[j]);
+            sum[j] = vacc_fma(sum[j], d, d);
         }
     }
     for (int j = 0; j < k; j++) {
         if (rest) {
             vf d = vload_n(x + j * C + c, rest) - mean[j];
             d = (vf)((vi)d & vgreater_int((vi){0} + (int32_t)rest, viota()));
-            sum[j] = vfma(d, d, sum[j]);
+            sum[j] = vacc_fma(sum[j], d, d);
         }
-        rstd[j] = (float)(1 / sqrt(vsum(sum[j]) / (float)C + eps));
+        rstd[j] = (float)(1 / sqrt(vsum(vacc_get(sum[j])) / (float)C + eps));
     }
 }
 
@@ -66,12 +73,17 @@ LVN_INLINE void layernorm_results(int k, const float *x, const float *mean, cons
                                   const float *beta, int64_t C, float *y)
 {
     int64_t c = 0, rest = C % LVN_LANES;
-    for (; c + LVN_LANES <= C; c += LVN_LANES) {
-        vf g = vload(gamma + c), b = beta ? vload(beta + c) : vset(0);
+    for (; beta && c + LVN_LANES <= C; c += LVN_LANES) {
+        vf g = vload(gamma + c), b = vload(beta + c);
         for (int j = 0; j < k; j++) vstore(y + j * C + c, vfma((vload(x + j * C + c) - mean[j]) * rstd[j], g, b));
     }
+    for (; c + LVN_LANES <= C; c += LVN_LANES) {
+        vf g = vload(gamma + c);
+        for (int j = 0; j < k; j++) vstore(y + j * C + c, (vload(x + j * C + c) - mean[j]) * rstd[j] * g);
+    }
     if (!rest) return;
-    vf g = vload_n(gamma + c, rest), b = beta ? vload_n(beta + c, rest) : vset(0);
+    vf g = vload_n(gamma + c, rest), b = vset(0);
+    if (beta) b = vload_n(beta + c, rest);
     for (int j = 0; j < k; j++)
         vstore_n(y + j * C + c, vfma((vload_n(x + j * C + c, rest) - mean[j]) * rstd[j], g, b), rest);
 }
@@ -102,26 +114,29 @@ struct layernorm_row {
 
 LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, int k, int64_t row, struct layernorm_row *f)
 {
-    vf g[ROWS] = {{0}}, gx[ROWS] = {{0}};
+    struct vacc g[ROWS], gx[ROWS];
     const float *x = o->x + row * o->C, *dy = o->dy + row * o->C;
     int64_t C = o->C, c = 0, rest = C % LVN_LANES;
-    for (int j = 0; j < k; j++) f[j].mean = o->mean[row + j], f[j].rstd = o->rstd[row + j];
+    for (int j = 0; j < k; j++) {
+        f[j].mean = o->mean[row + j], f[j].rstd = o->rstd[row + j];
+        g[j] = gx[j] = vacc_set(vset(0));
+    }
     for (; c + LVN_LANES <= C; c += LVN_LANES) {
         vf gamma = vload(o->gamma + c);
         for (int j = 0; j < k; j++) {
             vf t = vload(dy + j * C + c) * gamma;
-            g[j] += t;
-            gx[j] = vfma(t, vload(x + j * C + c) - f[j].mean, gx[j]);
+            g[j] = vacc_add(g[j], t);
+            gx[j] = vacc_fma(gx[j], t, vload(x + j * C + c) - f[j].mean);
         }
     }
     for (int j = 0; j < k; j++) {
         if (rest) {
             vf t = vload_n(dy + j * C + c, rest) * vload_n(o->gamma + c, rest);
-            g[j] += t;
-            gx[j] = vfma(t, vload_n(x + j * C + c, rest) - f[j].mean, gx[j]);
+            g[j] = vacc_add(g[j], t);
+            gx[j] = vacc_fma(gx[j], t, vload_n(x + j * C + c, rest) - f[j].mean);
         }
-        f[j].g = vsum(g[j]) / (float)C;
-        f[j].gx = vsum(gx[j]) * f[j].rstd / (float)C;
+        f[j].g = vsum(vacc_get(g[j])) / (float)C;
+        f[j].gx = vsum(vacc_get(gx[j])) * f[j].rstd / (float)C;
     }
 }
 
@@ -141,9 +156,17 @@ LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct lay
         }
         vf d = vfma(xhat, vset(-f[j].gx), dy * gamma - f[j].g) * f[j].rstd;
         if (kind.ds) d += get(o->ds + i, n);
-        if (kind.da) put(o->da + i, kind.add && o->add_a ? get(o->da + i, n) + d : d, n);
+        if (kind.da && kind.add && o->add_a) {
+            put(o->da + i, get(o->da + i, n) + d, n);
+        } else if (kind.da) {
+            put(o->da + i, d, n);
+        }
         if (kind.dropout) d = vkeep(d * o->dropout->v.scale, bits[j]);
-        if (kind.db) put(o->db + i, kind.add && o->add_b ? get(o->db + i, n) + d : d, n);
+        if (kind.db && kind.add && o->add_b) {
+            put(o->db + i, get(o->db + i, n) + d, n);
+        } else if (kind.db) {
+            put(o->db + i, d, n);
+        }
     }
     if (kind.vectors) {
         vstore(dgamma + c, sum_g);
@@ -173,7 +196,7 @@ LVN_INLINE void layernorm_backward_rows(const struct layernorm_backward *o, stru
 LVN_INLINE int64_t layernorm_chunk(int64_t R)
 {
     int64_t rows = (R + 127) / 128;
-    return rows < 16 ? 16 : (rows + ROWS - 1) / ROWS * ROWS;
+    return rows < 16 ? 16 : (rows + 3) / 4 * 4;
 }
 
 LVN_INLINE int64_t layernorm_padded(int64_t C)
@@ -201,7 +224,8 @@ LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, st
             memset(dgamma, 0, (size_t)(2 * padded) * sizeof(float));
         }
         int64_t row = chunk * rows, last = row + rows < o->R ? row + rows : o->R;
-        for (; row + ROWS <= last; row += ROWS) layernorm_backward_rows(o, kind, ROWS, row, dgamma, dbeta);
+        for (; row + ROWS_BACK <= last; row += ROWS_BACK)
+            layernorm_backward_rows(o, kind, ROWS_BACK, row, dgamma, dbeta);
         for (; row < last; row++) layernorm_backward_rows(o, kind, 1, row, dgamma, dbeta);
     }
 }
@@ -219,9 +243,10 @@ static inline void layernorm_backward_vectors(const float *sums, int64_t R, int6
         int64_t n = end - c < LVN_LANES ? end - c : LVN_LANES;
         for (int v = 0; v < 2; v++) {
             if (!out[v]) continue;
-            vf sum = vset(0);
-            for (int64_t k = 0; k < chunks; k++) sum += vload(sums + (2 * k + v) * padded + c);
-            vstore_n(out[v] + c, add[v] ? vload_n(out[v] + c, n) + sum : sum, n);
+            struct vacc sum = vacc_set(vset(0));
+            for (int64_t k = 0; k < chunks; k++) sum = vacc_add(sum, vload(sums + (2 * k + v) * padded + c));
+            if (add[v]) sum = vacc_add(sum, vload_n(out[v] + c, n));
+            vstore_n(out[v] + c, vacc_get(sum), n);
         }
     }
 }

@@ -7,14 +7,34 @@ struct constants {
     float scale, clip, decay, momentum, lr;
 };
 
-LVN_INLINE void update(const struct constants *k, vf g, vf *p, vf *b)
+LVN_INLINE void update(const struct constants *k, bool clip, bool decay, bool momentum, vf g, vf *p, vf *b)
 {
     g = g * k->scale;
-    if (k->clip != 0) g = vmax(vset(-k->clip), vmin(vset(k->clip), g)); /* in this order NaN stays */
-    if (k->decay != 0) g = vfma(vset(k->decay), *p, g);
-    if (k->momentum != 0) g = vfma(vset(k->momentum), *b, g);
+    if (clip) g = vmax(vset(-k->clip), vmin(vset(k->clip), g)); /* in this order NaN stays */
+    if (decay) g = vfma(vset(k->decay), *p, g);
+    if (momentum) g = vfma(vset(k->momentum), *b, g);
     *b = g;
     *p = vfma(vset(-k->lr), g, *p);
+}
+
+LVN_INLINE void range(const struct constants *k, bool clip, bool decay, bool has_momentum, const float *grad,
+                      float *param, float *momentum, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LVN_LANES <= n; i += LVN_LANES) {
+        vf p = vload(param + i), b = vset(0);
+        if (has_momentum) b = vload(momentum + i);
+        update(k, clip, decay, has_momentum, vload(grad + i), &p, &b);
+        vstore(param + i, p);
+        if (has_momentum) vstore(momentum + i, b);
+    }
+    if (i < n) {
+        vf p = vload_n(param + i, n - i), b = vset(0);
+        if (has_momentum) b = vload_n(momentum + i, n - i);
+        update(k, clip, decay, has_momentum, vload_n(grad + i, n - i), &p, &b);
+        vstore_n(param + i, p, n - i);
+        if (has_momentum) vstore_n(momentum + i, b, n - i);
+    }
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
@@ -28,21 +48,36 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         .momentum = (float)call->attr->sgd.momentum,
         .lr = (float)(step->lr * call->attr->sgd.lr_scale),
     };
-    const float *grad = call->in[0].p;
-    float *param = call->out[0].p, *buffer = k.momentum != 0 ? call->out[1].p : NULL;
-    int64_t i, end;
-    lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
-    for (; i + LVN_LANES <= end; i += LVN_LANES) {
-        vf p = vload(param + i), b = buffer ? vload(buffer + i) : vset(0);
-        update(&k, vload(grad + i), &p, &b);
-        vstore(param + i, p);
-        if (buffer) vstore(buffer + i, b);
-    }
-    if (i < end) {
-        vf p = vload_n(param + i, end - i), b = buffer ? vload_n(buffer + i, end - i) : vset(0);
-        update(&k, vload_n(grad + i, end - i), &p, &b);
-        vstore_n(param + i, p, end - i);
-        if (buffer) vstore_n(buffer + i, b, end - i);
+    int64_t begin, end;
+    lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
+    const float *g = (const float *)call->in[0].p + begin;
+    float *p = (float *)call->out[0].p + begin, *m = k.momentum != 0 ? (float *)call->out[1].p + begin : NULL;
+    int64_t n = end - begin;
+    switch ((k.clip != 0) | (k.decay != 0) << 1 | (k.momentum != 0) << 2) { /* one loop for each combination */
+    case 0:
+        range(&k, false, false, false, g, p, m, n);
+        break;
+    case 1:
+        range(&k, true, false, false, g, p, m, n);
+        break;
+    case 2:
+        range(&k, false, true, false, g, p, m, n);
+        break;
+    case 3:
+        range(&k, true, true, false, g, p, m, n);
+        break;
+    case 4:
+        range(&k, false, false, true, g, p, m, n);
+        break;
+    case 5:
+        range(&k, true, false, true, g, p, m, n);
+        break;
+    case 6:
+        range(&k, false, true, true, g, p, m, n);
+        break;
+    case 7:
+        range(&k, true, true, true, g, p, m, n);
+        break;
     }
 }
 

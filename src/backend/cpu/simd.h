@@ -248,4 +248,59 @@ LVN_INLINE float vmax_lane(vf v)
 #endif
 }
 
+/* --- running sums ------------------------------------------------------------------------------------------------ */
+
+/* A vector that a loop carries from turn to turn. Where registers are narrower than sixteen lanes GCC keeps a plain
+ * `vf` of this kind in memory, at several times the cost; the parts of this struct stay in registers. */
+#if defined(__AVX512F__)
+typedef vf vpart;
+#elif defined(__AVX__)
+typedef __m256 vpart;
+#else
+typedef float vpart __attribute__((vector_size(16)));
+#endif
+enum { LVN_PARTS = sizeof(vf) / sizeof(vpart) };
+struct vacc {
+    vpart p[LVN_PARTS];
+};
+union vparts {
+    vf v;
+    vpart p[LVN_PARTS];
+};
+
+LVN_INLINE struct vacc vacc_set(vf v)
+{
+    union vparts x = {v};
+    struct vacc a;
+    for (int i = 0; i < LVN_PARTS; i++) a.p[i] = x.p[i];
+    return a;
+}
+
+LVN_INLINE vf vacc_get(struct vacc a)
+{
+    union vparts x;
+    for (int i = 0; i < LVN_PARTS; i++) x.p[i] = a.p[i];
+    return x.v;
+}
+
+/* a += v */
+LVN_INLINE struct vacc vacc_add(struct vacc a, vf v)
+{
+    union vparts x = {v};
+    for (int i = 0; i < LVN_PARTS; i++) a.p[i] += x.p[i];
+    return a;
+}
+
+/* a += x * y, with one rounding */
+LVN_INLINE struct vacc vacc_fma(struct vacc a, vf x, vf y)
+{
+    return vacc_set(vfma(x, y, vacc_get(a)));
+}
+
+/* The larger of a and v in each lane; v where either is NaN. */
+LVN_INLINE struct vacc vacc_max(struct vacc a, vf v)
+{
+    return vacc_set(vmax(vacc_get(a), v));
+}
+
 #endif
