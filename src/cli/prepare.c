@@ -1,0 +1,56 @@
+/* prepare.c - levin prepare: a text as token files. */
+#include <string.h>
+
+#include "base/files.h"
+#include "cli/cli.h"
+#include "data/prepare.h"
+#include "io/download.h"
+
+static bool is_recipe(const char *path)
+{
+    const char *dot = strrchr(lvn_path_name(path), '.');
+    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+/* --out, or the text's path without its ending. */
+static const char *folder_of(struct lvn_cli *c)
+{
+    const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->settings.data.path;
+    if (*given) return given;
+    const char *dot = strrchr(lvn_path_name(path), '.');
+    int64_t n = dot && dot > lvn_path_name(path) ? dot - path : (int64_t)strlen(path);
+    return lvn_arena_printf(&c->settings.arena, "%.*s%s", (int)n, path, path[n] ? "" : "-tokens");
+}
+
+static enum lvn_status fetch(const struct lvn_settings *s)
+{
+    if (!*s->data.url || !*s->data.path || lvn_path_exists(s->data.path)) return LVN_OK;
+    return lvn_download(s->data.url, *s->data.sha256 ? s->data.sha256 : NULL, s->data.path, NULL, NULL);
+}
+
+enum lvn_status lvn_command_prepare(struct lvn_cli *c)
+{
+    const char *operand = c->n_operands ? c->operand[0] : NULL;
+    bool recipe = operand && is_recipe(operand);
+    if (operand && !recipe) LVN_TRY(lvn_settings_set(&c->settings, "data.path", operand, LVN_SOURCE_COMMAND));
+    LVN_TRY(lvn_cli_settings(c, recipe ? operand : NULL, LVN_USES_DATA));
+    const struct lvn_settings *s = &c->settings;
+    LVN_TRY(fetch(s));
+    struct lvn_data_options o = {
+        .kind = s->data.kind, .path = s->data.path, .val_path = s->data.val_path, .digits = s->data.digits};
+    const char *out = folder_of(c);
+    struct lvn_prepared made;
+    if (!out) return LVN_MEMORY;
+    LVN_TRY(lvn_prepare(&o, out, &made));
+    char train[LVN_NUMBER_TEXT], val[LVN_NUMBER_TEXT], vocabulary[LVN_NUMBER_TEXT];
+    lvn_cli_print(c, "%s/train.bin: %s tokens\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_TRAIN], train));
+    if (made.n_tokens[LVN_SPLIT_VAL])
+        lvn_cli_print(c, "%s/val.bin: %s tokens\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_VAL], val));
+    lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n",
+                  lvn_count_text(made.vocab_size, vocabulary), out);
+    lvn_cli_add(c, "out", json_string(out));
+    lvn_cli_add(c, "vocab_size", json_integer(made.vocab_size));
+    lvn_cli_add(c, "train_tokens", json_integer(made.n_tokens[LVN_SPLIT_TRAIN]));
+    lvn_cli_add(c, "val_tokens", json_integer(made.n_tokens[LVN_SPLIT_VAL]));
+    return LVN_OK;
+}

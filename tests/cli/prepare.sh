@@ -1,0 +1,41 @@
+# levin prepare: a text as token files with their vocabulary; what it refuses.
+code() { # code WANTED COMMAND...: the exit code, output in out and err
+    local wanted=$1 got=0
+    shift
+    "$@" >out 2>err || got=$?
+    [ "$got" = "$wanted" ] || { echo "$*: exit $got, wanted $wanted"; cat out err; exit 1; }
+}
+says() { grep -qF -- "$1" "$2" || { echo "no '$1' in $2:"; cat "$2"; exit 1; }; }
+size() { [ "$(stat -c %s "$1")" = "$2" ] || { echo "$1 has $(stat -c %s "$1") bytes, wanted $2"; exit 1; }; }
+
+printf 'the more it snows, tiddely pom' >snow.txt # 30 characters: 27 and 3
+code 0 "$LEVIN" prepare snow.txt
+size snow/train.bin 54
+size snow/val.bin 6
+says "snow/train.bin: 27 tokens" out
+says '"vocabulary": " ,dehilmnoprstwy"' snow/train.bin.json
+code 0 "$LEVIN" prepare --data.path=snow.txt --out=a/b/c --json
+[ "$(cat out)" = '{"out":"a/b/c","vocab_size":16,"train_tokens":27,"val_tokens":3}' ] || { cat out; exit 1; }
+cmp snow/train.bin a/b/c/train.bin
+
+printf 'data: {kind: chars, path: snow.txt}\n' >snow.yaml
+code 0 "$LEVIN" prepare snow.yaml --out=d
+cmp snow/val.bin d/val.bin
+
+# a second preparation replaces the first
+printf 'the more it goes, tiddely pom, the more it goes on snowing' >snow.txt
+code 0 "$LEVIN" prepare snow.txt
+size snow/train.bin 104
+
+code 1 "$LEVIN" prepare missing.txt
+says "cannot open 'missing.txt'" err
+printf 'abc\xff' >bad.txt
+code 1 "$LEVIN" prepare bad.txt
+says "byte 0xff at offset 3" err
+[ ! -e bad ]
+code 2 "$LEVIN" prepare --data.kind=adder
+says "nothing to prepare" err
+code 2 "$LEVIN" prepare
+says "data.path" err
+code 1 "$LEVIN" prepare snow.txt --out=snow.txt
+says "snow.txt" err
