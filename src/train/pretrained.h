@@ -1,0 +1,57 @@
+/* pretrained.h - model directories: config.json and weights, in three dialects.
+ *
+ *   huggingface  model_type gpt2; names with or without `transformer.`; linear weights (in, out); n_positions
+ *   nanogpt      model_type nanogpt; linear weights (out, in); block_size, bias, dropout
+ *   mingpt       model_type mingpt; linear weights (out, in); block_size, embd_pdrop, resid_pdrop, attn_pdrop
+ *
+ * In memory levin's parameters have Hugging Face's names and layouts, so that dialect is a plain copy. It has no models
+ * without biases: they are written with zero biases, and an object `levin` in config.json says so that they load back
+ * exactly; heads of their own are written with tie_word_embeddings false. */
+#ifndef LVN_PRETRAINED_H
+#define LVN_PRETRAINED_H
+
+#include "base/text.h"
+#include "io/safetensors.h"
+#include "models/model.h"
+
+/* X(name in C, word for --format and model_type) */
+#define LVN_DIALECT_MAP(X) X(HUGGINGFACE, "huggingface") X(NANOGPT, "nanogpt") X(MINGPT, "mingpt")
+enum lvn_dialect {
+#define LVN_X(name, word) LVN_DIALECT_##name,
+    LVN_DIALECT_MAP(LVN_X)
+#undef LVN_X
+};
+enum lvn_status lvn_dialect_find(const char *word, enum lvn_dialect *out) LVN_CHECKED;
+
+struct lvn_pretrained {
+    struct lvn_arena arena;
+    const char *path; /* of the directory */
+    enum lvn_dialect dialect;
+    struct lvn_model_config config;
+    struct lvn_safetensors weights;
+};
+
+/* Open a MODEL: a run, a checkpoint, `best` or `last`, or a directory in a dialect (lvn_checkpoint_locate finds it;
+ * prefer: "best" or "last"). Every tensor that the model wants must be there with its shape; missing, extra and
+ * misshaped ones are listed, ten at most. Nothing to close after a failure. */
+enum lvn_status lvn_pretrained_open(struct lvn_pretrained *p, const char *model, const char *prefer) LVN_CHECKED;
+void lvn_pretrained_close(struct lvn_pretrained *p);
+/* Copy the weights into the flat values of `params` (laid out for a graph of p->config). NONFINITE with the name of the
+ * tensor when one holds NaN or infinity. */
+enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params,
+                                    float *values) LVN_CHECKED;
+
+/* The other direction: a model in memory as the files of a dialect. Owns what the source points to. */
+struct lvn_model_files {
+    struct lvn_arena arena;
+    struct lvn_text config;               /* config.json */
+    struct lvn_safetensors_source source; /* of model.safetensors: names and layouts of the dialect */
+};
+/* `values`: flat; must stay valid and unchanged until the source was written. `gradients`: true when `values` are
+ * gradients (then tied ones stand once, under the embedding's name, and nothing is filled with zeros). */
+enum lvn_status lvn_model_files_make(struct lvn_model_files *f, enum lvn_dialect dialect,
+                                     const struct lvn_model_config *c, const struct lvn_params *params,
+                                     const float *values, bool gradients) LVN_CHECKED;
+void lvn_model_files_release(struct lvn_model_files *f);
+
+#endif

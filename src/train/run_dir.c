@@ -1,0 +1,82 @@
+/* run_dir.c - see run_dir.h. */
+#include "train/run_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/files.h"
+
+static const char *const parts[] = {"checkpoints", "metrics.jsonl", "metrics.csv",
+                                    "loss.svg",    "samples.txt",   "settings.yaml"};
+enum { N_PARTS = sizeof parts / sizeof parts[0] };
+
+static enum lvn_status join(struct lvn_run_dir *d, const char *name, const char **out)
+{
+    *out = lvn_path_join(&d->arena, d->path, name);
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status take_lock(struct lvn_run_dir *d)
+{
+    const char *path;
+    LVN_TRY(join(d, ".lock", &path));
+    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    LVN_CHECK(d->lock >= 0, IO, "the run folder '%s' cannot be written: %s; choose another run_dir", d->path,
+              strerror(errno));
+    /* A file system without locks (some network ones) is no reason to refuse. */
+    LVN_CHECK(flock(d->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, IO,
+              "another process is training in '%s'; wait for it, or choose another run_dir", d->path);
+    return LVN_OK;
+}
+
+static enum lvn_status clear(struct lvn_run_dir *d)
+{
+    for (int i = 0; i < N_PARTS; i++) {
+        const char *path;
+        LVN_TRY(join(d, parts[i], &path));
+        LVN_TRY(lvn_tree_remove(path));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode)
+{
+    d->path = lvn_arena_strdup(&d->arena, path);
+    if (!d->path) return LVN_MEMORY;
+    LVN_CHECK(!lvn_path_exists(path) || lvn_path_is_dir(path), IO, "the run folder '%s' is a file; choose another run_dir",
+              path);
+    LVN_TRY(join(d, "checkpoints", &d->checkpoints));
+    LVN_TRY(join(d, "settings.yaml", &d->settings));
+    LVN_TRY(join(d, "metrics.jsonl", &d->metrics_jsonl));
+    LVN_TRY(join(d, "metrics.csv", &d->metrics_csv));
+    LVN_TRY(join(d, "loss.svg", &d->curve));
+    LVN_TRY(join(d, "samples.txt", &d->samples));
+    bool holds_run = lvn_path_exists(d->settings) || lvn_path_exists(d->metrics_jsonl) || lvn_path_exists(d->checkpoints);
+    LVN_CHECK(!holds_run || mode != LVN_RUN_NEW, ARG,
+              "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another name "
+              "or run_dir",
+              path);
+    LVN_TRY_WHILE(lvn_dir_make(path), "making the run folder");
+    LVN_TRY(take_lock(d));
+    if (holds_run && mode == LVN_RUN_OVERWRITE) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", path);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode)
+{
+    *d = (struct lvn_run_dir){.lock = -1};
+    lvn_arena_init(&d->arena);
+    enum lvn_status status = open_folder(d, path, mode);
+    if (status != LVN_OK) lvn_run_dir_close(d);
+    return status;
+}
+
+void lvn_run_dir_close(struct lvn_run_dir *d)
+{
+    if (d->lock >= 0) close(d->lock);
+    d->lock = -1;
+    lvn_arena_release(&d->arena);
+}

@@ -1,0 +1,28 @@
+/* run_dir.h - the folder of a run: runs/NAME/.
+ *
+ *     settings.yaml            as resolved; reads back as a recipe
+ *     metrics.jsonl, .csv      a row for every step, from 1, and for every validation
+ *     loss.svg                 the loss curve
+ *     samples.txt              text generated on the way
+ *     checkpoints/step-N, last, best
+ *
+ * A folder that holds a run is refused, unless it is to be continued or replaced. A lock keeps a second process out. */
+#ifndef LVN_RUN_DIR_H
+#define LVN_RUN_DIR_H
+
+#include "base/arena.h"
+
+enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
+
+struct lvn_run_dir {
+    struct lvn_arena arena;
+    const char *path, *checkpoints, *settings, *metrics_jsonl, *metrics_csv, *curve, *samples;
+    int lock; /* file descriptor; -1: none */
+};
+
+/* Make or open the folder. ARG when it holds a run and `mode` is NEW, IO when it cannot be written or another process
+ * uses it. OVERWRITE removes what belongs to a run and nothing else. */
+enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode) LVN_CHECKED;
+void lvn_run_dir_close(struct lvn_run_dir *d);
+
+#endif

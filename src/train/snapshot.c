@@ -1,0 +1,215 @@
+/* snapshot.c - see snapshot.h. */
+#include "train/snapshot.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "data/vocab.h"
+#include "io/json.h"
+#include "train/pretrained.h"
+#include "train/settings.h"
+
+/* The optimizer's moments and their names in files. */
+static const struct {
+    enum lvn_buffer buffer;
+    const char *prefix;
+} moments[] = {{LVN_BUFFER_STATE0, "exp_avg"}, {LVN_BUFFER_STATE1, "exp_avg_sq"}};
+enum { N_MOMENTS = sizeof moments / sizeof moments[0] };
+
+/* --- saving --- */
+
+static enum lvn_status optimizer_items(struct lvn_arena *a, const struct lvn_network *n,
+                                       struct lvn_safetensors_source *source)
+{
+    struct lvn_safetensors_item *items =
+        lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n * N_MOMENTS + 1));
+    if (!items) return LVN_MEMORY;
+    *source = (struct lvn_safetensors_source){.item = items};
+    for (int k = 0; k < N_MOMENTS; k++) {
+        const float *flat = n->buffer[moments[k].buffer];
+        for (int i = 0; flat && i < n->params->n; i++) {
+            const struct lvn_param *p = n->params->list[i];
+            if (!p->trainable) continue;
+            const char *name = lvn_arena_printf(a, "%s.%s", moments[k].prefix, p->name);
+            if (!name) return LVN_MEMORY;
+            items[source->n++] =
+                (struct lvn_safetensors_item){.name = name, .desc = p->desc, .data = flat + p->offset};
+        }
+    }
+    return LVN_OK;
+}
+
+static json_t *real_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text *out)
+{
+    char data[24];
+    snprintf(data, sizeof data, "%016" PRIx64, s->data);
+    json_t *state = json_pack("{s:I, s:o, s:o, s:s, s:I}", "step", (json_int_t)s->step, "val_loss",
+                              real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "data", data,
+                              "micro_batch", (json_int_t)s->micro_batch);
+    if (!state) LVN_FAIL(MEMORY, "not enough memory for the state of the run");
+    lvn_json_add(out, state, 2);
+    json_decref(state);
+    return lvn_text_status(out);
+}
+
+static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct lvn_snapshot *s,
+                                 const struct lvn_settings *settings, const struct lvn_vocab *vocabulary)
+{
+    struct lvn_text state = {0};
+    enum lvn_status status = state_text(s, &state);
+    if (status == LVN_OK) lvn_checkpoint_add_text(w, "state/state.json", state.p, state.n);
+    lvn_text_release(&state);
+    LVN_TRY(status);
+    char *yaml = lvn_settings_yaml(settings);
+    if (!yaml) LVN_FAIL(MEMORY, "not enough memory for the settings");
+    lvn_checkpoint_add_text(w, "state/settings.yaml", yaml, (int64_t)strlen(yaml));
+    free(yaml);
+    if (vocabulary) {
+        char *json = NULL;
+        LVN_TRY(lvn_vocab_to_json(vocabulary, &json));
+        lvn_checkpoint_add_text(w, "state/vocabulary.json", json, (int64_t)strlen(json));
+        free(json);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena *a, struct lvn_model_files *f,
+                               const struct lvn_snapshot *s, const struct lvn_network *n,
+                               const struct lvn_settings *settings, const struct lvn_vocab *vocabulary)
+{
+    struct lvn_safetensors_source optimizer;
+    LVN_TRY(lvn_model_files_make(f, LVN_DIALECT_HUGGINGFACE, &n->config, n->params, lvn_network_values(n), false));
+    lvn_checkpoint_add_text(w, "config.json", f->config.p, f->config.n);
+    lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
+    LVN_TRY(optimizer_items(a, n, &optimizer));
+    lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
+    return add_state(w, s, settings, vocabulary);
+}
+
+enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_snapshot *s, const struct lvn_network *n,
+                                  const struct lvn_settings *settings, const struct lvn_vocab *vocabulary)
+{
+    struct lvn_checkpoint_writer *w;
+    struct lvn_model_files files = {0};
+    struct lvn_arena a;
+    LVN_TRY(lvn_checkpoint_begin(&w, checkpoints_dir, s->step));
+    lvn_arena_init(&a);
+    enum lvn_status status = add_all(w, &a, &files, s, n, settings, vocabulary);
+    if (status == LVN_OK)
+        status = lvn_checkpoint_commit(w, s->val_loss);
+    else
+        lvn_checkpoint_cancel(w);
+    lvn_model_files_release(&files);
+    lvn_arena_release(&a);
+    return status;
+}
+
+/* --- loading --- */
+
+static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
+{
+    json_t *state;
+    const char *data = "0";
+    LVN_TRY(lvn_json_read(path, &state));
+    *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN};
+    enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
+    if (status == LVN_OK) status = lvn_json_real(path, state, "val_loss", false, &s->val_loss);
+    if (status == LVN_OK) status = lvn_json_real(path, state, "best_val_loss", false, &s->best_val_loss);
+    if (status == LVN_OK) status = lvn_json_string(path, state, "data", true, &data);
+    if (status == LVN_OK) status = lvn_json_int(path, state, "micro_batch", true, 1, INT64_MAX, &s->micro_batch);
+    s->data = strtoull(data, NULL, 16);
+    json_decref(state);
+    return status;
+}
+
+static enum lvn_status load_moment(const struct lvn_safetensors *file, const char *path, const char *prefix,
+                                   const struct lvn_param *p, float *flat)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%s.%s", prefix, p->name);
+    const struct lvn_safetensor *t = lvn_safetensors_find(file, name);
+    LVN_CHECK(t, FORMAT, "'%s' lacks '%s': it is the state of another optimizer or model", path, name);
+    LVN_CHECK(t->desc.dtype == LVN_F32 && lvn_desc_same_shape(&t->desc, &p->desc), FORMAT,
+              "'%s': '%s' has another shape than the parameter", path, name);
+    memcpy(flat + p->offset, t->data, (size_t)t->bytes);
+    return LVN_OK;
+}
+
+static enum lvn_status load_optimizer(const char *path, struct lvn_network *n)
+{
+    struct lvn_safetensors file;
+    LVN_TRY(lvn_safetensors_open(&file, path));
+    enum lvn_status status = LVN_OK;
+    for (int k = 0; k < N_MOMENTS; k++) {
+        float *flat = n->buffer[moments[k].buffer];
+        for (int i = 0; flat && i < n->params->n && status == LVN_OK; i++)
+            if (n->params->list[i]->trainable)
+                status = load_moment(&file, path, moments[k].prefix, n->params->list[i], flat);
+    }
+    lvn_safetensors_close(&file);
+    return status;
+}
+
+enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_snapshot *s, struct lvn_network *n)
+{
+    struct lvn_arena a;
+    struct lvn_pretrained model;
+    lvn_arena_init(&a);
+    const char *state = lvn_path_join(&a, c->path, "state/state.json");
+    const char *optimizer = lvn_path_join(&a, c->path, "state/optimizer.safetensors");
+    enum lvn_status status = state && optimizer ? load_state(state, s) : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_pretrained_open(&model, c->path, "last");
+    if (status == LVN_OK) {
+        status = lvn_pretrained_load(&model, n->params, lvn_network_values(n));
+        lvn_pretrained_close(&model);
+    }
+    if (status == LVN_OK) status = load_optimizer(optimizer, n);
+    lvn_arena_release(&a);
+    return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", c->path);
+}
+
+/* What decides on the model and the order of the data. */
+static const enum lvn_option_id fixed[] = {
+    LVN_OPT_model_kind,    LVN_OPT_model_n_layer,    LVN_OPT_model_n_head,      LVN_OPT_model_n_embd,
+    LVN_OPT_model_bias,    LVN_OPT_model_block_size, LVN_OPT_model_vocab_size,  LVN_OPT_model_dropout,
+    LVN_OPT_data_kind,     LVN_OPT_data_sampling,    LVN_OPT_data_digits,       LVN_OPT_trainer_batch_size,
+    LVN_OPT_optimizer_kind, LVN_OPT_trainer_seed,    LVN_OPT_trainer_deterministic,
+};
+
+static enum lvn_status compare(const struct lvn_settings *then, const struct lvn_settings *now, const char *path)
+{
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
+        const char *a = lvn_settings_value(then, fixed[i], was), *b = lvn_settings_value(now, fixed[i], is);
+        LVN_CHECK(strcmp(a, b) == 0, ARG,
+                  "%s is %s here and was %s in the run that '%s' continues: that would be another model or another order "
+                  "of the data; start a new run, or set it back",
+                  lvn_options[fixed[i]].key, b, a, path);
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now)
+{
+    struct lvn_arena a;
+    struct lvn_settings then;
+    lvn_arena_init(&a);
+    const char *path = lvn_path_join(&a, c->path, "state/settings.yaml");
+    enum lvn_status status = path ? lvn_settings_init(&then) : LVN_MEMORY;
+    if (status == LVN_OK) {
+        status = lvn_settings_load(&then, path);
+        if (status == LVN_OK) status = compare(&then, now, c->path);
+        lvn_settings_release(&then);
+    }
+    lvn_arena_release(&a);
+    return status;
+}
