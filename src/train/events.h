@@ -16,6 +16,7 @@ enum lvn_event_kind {
     LVN_EVENT_CHECKPOINT, /* text: its folder */
     LVN_EVENT_SAMPLE,     /* text: prompt and continuation */
     LVN_EVENT_EPOCH,      /* an epoch is done: epoch_s, peak_bytes */
+    LVN_EVENT_NOTE,       /* text: something the user should know; the run goes on */
     LVN_EVENT_END,        /* the loop is over; text: why ("max_steps reached", "stopped on request") */
 };
 

@@ -1,0 +1,109 @@
+/* model_setup.c - see model_setup.h. */
+#include "train/model_setup.h"
+
+#include <stdlib.h>
+
+#include "base/files.h"
+#include "io/download.h"
+
+enum { PADDED_GPT2_VOCABULARY = 50304 };
+
+enum lvn_status lvn_vocabulary_beside(const char *model_dir, struct lvn_vocab **out)
+{
+    struct lvn_arena a;
+    char *text = NULL;
+    int64_t bytes;
+    *out = NULL;
+    lvn_arena_init(&a);
+    const char *path = lvn_path_join(&a, model_dir, "state/vocabulary.json");
+    enum lvn_status status = path ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK && lvn_path_is_file(path)) {
+        status = lvn_file_read(path, 64 << 20, &text, &bytes);
+        if (status == LVN_OK) status = lvn_vocab_from_json(out, path, text, bytes);
+        free(text);
+    }
+    lvn_arena_release(&a);
+    return status;
+}
+
+/* A loaded model rules its sizes; a smaller model.block_size is the length of the windows only. */
+static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct lvn_settings *s)
+{
+    LVN_TRY(lvn_pretrained_open(&m->pretrained, s->model.init, "best"));
+    m->has_pretrained = true;
+    m->config = m->pretrained.config;
+    int64_t block = lvn_settings_given(s, LVN_OPT_model_block_size) ? s->model.block_size : m->config.n_positions;
+    LVN_CHECK(block <= m->config.n_positions, ARG,
+              "model.block_size is %lld, but the model in '%s' has %lld positions; choose at most that", (long long)block,
+              m->pretrained.path, (long long)m->config.n_positions);
+    m->block_size = block;
+    if (lvn_settings_given(s, LVN_OPT_model_dropout))
+        m->config.dropout_embedding = m->config.dropout_residual = m->config.dropout_attention = s->model.dropout;
+    return lvn_vocabulary_beside(m->pretrained.path, &m->vocabulary);
+}
+
+static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                         const struct lvn_model *model)
+{
+    struct lvn_model_config *c = &m->config;
+    c->model = model ? model : lvn_model_find(s->model.kind);
+    LVN_CHECK(c->model, ARG, "model.kind '%s' is not known", s->model.kind);
+    if (c->model->defaults) c->model->defaults(c);
+    c->n_layer = s->model.n_layer;
+    c->n_head = s->model.n_head;
+    c->n_embd = s->model.n_embd;
+    c->n_positions = m->block_size = s->model.block_size;
+    c->vocab_size = s->model.vocab_size;
+    c->bias = s->model.bias;
+    c->dropout_embedding = c->dropout_residual = c->dropout_attention = s->model.dropout;
+    return LVN_OK;
+}
+
+static enum lvn_status fetch_data(const struct lvn_settings *s)
+{
+    if (!*s->data.url || !*s->data.path || lvn_path_exists(s->data.path)) return LVN_OK;
+    const char *sum = *s->data.sha256 ? s->data.sha256 : NULL;
+    LVN_TRY_WHILE(lvn_download(s->data.url, sum, s->data.path, NULL, NULL), "fetching data.path, '%s', from data.url",
+                  s->data.path);
+    return LVN_OK;
+}
+
+static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                  const struct lvn_model *model)
+{
+    *m = (struct lvn_model_setup){0};
+    return *s->model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model);
+}
+
+enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                      const struct lvn_model *model)
+{
+    LVN_TRY(open_sizes(m, s, model));
+    if (!m->config.vocab_size) m->config.vocab_size = PADDED_GPT2_VOCABULARY;
+    return lvn_model_check(&m->config);
+}
+
+enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                     const struct lvn_model *model)
+{
+    LVN_TRY(open_sizes(m, s, model));
+    LVN_TRY(fetch_data(s));
+    struct lvn_data_options data = {.kind = s->data.kind,
+                                    .path = s->data.path,
+                                    .val_path = s->data.val_path,
+                                    .digits = s->data.digits,
+                                    .block_size = m->block_size,
+                                    .vocab_size = m->config.vocab_size,
+                                    .vocabulary = m->vocabulary};
+    LVN_TRY(lvn_dataset_open(&m->data, &data));
+    if (!m->config.vocab_size) m->config.vocab_size = m->data->vocab_size;
+    return lvn_model_check(&m->config);
+}
+
+void lvn_model_setup_close(struct lvn_model_setup *m)
+{
+    lvn_dataset_close(m->data);
+    if (m->has_pretrained) lvn_pretrained_close(&m->pretrained);
+    lvn_vocab_free(m->vocabulary);
+    *m = (struct lvn_model_setup){0};
+}

@@ -1,0 +1,31 @@
+/* model_setup.h - from settings to data and the sizes of a model.
+ *
+ * The sizes come from model.init (a model directory), or from the keys of `model` and from what the data need. */
+#ifndef LVN_MODEL_SETUP_H
+#define LVN_MODEL_SETUP_H
+
+#include "data/dataset.h"
+#include "train/pretrained.h"
+#include "train/settings.h"
+
+struct lvn_model_setup {
+    struct lvn_model_config config;
+    int64_t block_size; /* tokens of a window; at most config.n_positions */
+    struct lvn_dataset *data;
+    bool has_pretrained;
+    struct lvn_pretrained pretrained;
+    struct lvn_vocab *vocabulary; /* of the loaded model; NULL: it has none */
+};
+
+/* Open the data (downloading it first where it is missing and data.url says from where) and decide on the sizes.
+ * model: a program's own; NULL: settings' model.kind. Close it always. */
+enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                     const struct lvn_model *model) LVN_CHECKED;
+void lvn_model_setup_close(struct lvn_model_setup *m);
+/* Sizes without data: for `plan` and `bench`. vocab_size 0 in the settings means the data's, else 50304. */
+enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                      const struct lvn_model *model) LVN_CHECKED;
+/* The vocabulary beside a model (state/vocabulary.json); *out is NULL when there is none. */
+enum lvn_status lvn_vocabulary_beside(const char *model_dir, struct lvn_vocab **out) LVN_CHECKED;
+
+#endif

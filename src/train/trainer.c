@@ -1,0 +1,399 @@
+/* trainer.c - the training loop.
+ *
+ * set_up() opens, plans and allocates; loop() is the run, on one screen; everything that happens in between steps
+ * (validation, checkpoints, samples) is a function of its own below it. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/files.h"
+#include "base/machine.h"
+#include "data/loader.h"
+#include "train/metrics.h"
+#include "train/model_setup.h"
+#include "train/sampler.h"
+#include "train/schedule.h"
+#include "train/snapshot.h"
+
+struct trainer {
+    struct lvn_settings *s;
+    const struct lvn_train_options *o;
+    struct lvn_model_setup setup; /* data, model sizes, where the weights come from */
+    struct lvn_loader train, val;
+    bool has_val;
+    int64_t micro, accumulation;
+    struct lvn_network *network;
+    struct lvn_task *task, *eval;
+    struct lvn_sampler *sampler; /* NULL: no samples asked for */
+    struct lvn_optimizer optimizer;
+    struct lvn_run_dir dir;
+    struct lvn_checkpoint from; /* path NULL: a fresh start */
+    struct lvn_metrics metrics;
+    bool dir_open, from_open, metrics_warned;
+    int64_t val_every, val_batches; /* steps; batches, 0: all */
+    int64_t step, last_step;        /* finished; where to end */
+    int64_t saved_step, validated_step;
+    uint64_t fingerprint;
+    double started, epoch_started, memory_looked;
+    struct lvn_event e;
+    char text[1200];
+};
+
+/* --- telling --- */
+
+static void tell(struct trainer *t, enum lvn_event_kind kind, const char *text)
+{
+    double now = lvn_machine_seconds();
+    t->e.kind = kind;
+    t->e.text = text;
+    t->e.elapsed_s = now - t->started;
+    if (kind != LVN_EVENT_STEP || now - t->memory_looked > 0.5) {
+        t->memory_looked = now;
+        t->e.memory_bytes = lvn_machine_resident();
+        t->e.peak_bytes = lvn_machine_resident_peak();
+    }
+    if (t->dir_open && t->metrics.jsonl >= 0) lvn_metrics_handle(&t->metrics, &t->e);
+    lvn_event_send(t->o->listeners, t->o->n_listeners, &t->e);
+    if (t->metrics.failed && !t->metrics_warned) {
+        t->metrics_warned = true;
+        tell(t, LVN_EVENT_NOTE, "metrics.jsonl or metrics.csv could not be written (is the disk full?); the run goes on");
+    }
+}
+
+/* A failure that does not end the run. */
+static void note_failure(struct trainer *t, const char *what)
+{
+    snprintf(t->text, sizeof t->text, "%s: %s; the run goes on", what, lvn_error_text());
+    lvn_error_clear();
+    tell(t, LVN_EVENT_NOTE, t->text);
+}
+
+/* --- setting up --- */
+
+static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
+{
+    bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
+    return (struct lvn_optimizer){.kind = s->optimizer.kind == LVN_OPTIMIZER_KIND_SGD    ? LVN_SGD
+                                          : s->optimizer.kind == LVN_OPTIMIZER_KIND_ADAM ? LVN_ADAM
+                                                                                         : LVN_ADAMW,
+                                  .beta1 = s->optimizer.betas[0],
+                                  .beta2 = s->optimizer.betas[1],
+                                  .momentum = s->optimizer.betas[0],
+                                  .eps = s->optimizer.eps,
+                                  .weight_decay = s->optimizer.weight_decay,
+                                  .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0.0,
+                                  .clip_value = by_norm ? 0.0 : s->trainer.gradient_clip_val};
+}
+
+/* Steps between validations, and how many batches each takes. */
+static void plan_validation(struct trainer *t)
+{
+    const struct lvn_settings *s = t->s;
+    const struct lvn_amount *every = &s->trainer.val_check_interval, *limit = &s->trainer.limit_val_batches;
+    t->val_every = every->count ? every->count : (int64_t)llround(every->fraction * (double)t->train.steps_per_epoch);
+    if (!every->count && every->fraction > 0.0 && t->val_every < 1) t->val_every = 1;
+    t->val_batches = limit->count;
+    if (!limit->count && limit->fraction < 1.0)
+        t->val_batches = (int64_t)ceil(limit->fraction * (double)lvn_loader_eval_batches(&t->val, 0));
+    if (!limit->count && limit->fraction <= 0.0) t->has_val = false;
+}
+
+static enum lvn_status open_data(struct trainer *t)
+{
+    const struct lvn_settings *s = t->s;
+    int64_t T = t->setup.block_size, B = s->trainer.batch_size;
+    uint64_t seed = (uint64_t)s->trainer.seed;
+    LVN_TRY(lvn_loader_init(&t->train, t->setup.data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling, T, B, seed));
+    t->has_val = lvn_dataset_has(t->setup.data, LVN_SPLIT_VAL);
+    if (t->has_val)
+        LVN_TRY(lvn_loader_init(&t->val, t->setup.data, LVN_SPLIT_VAL, LVN_SAMPLING_SEQUENTIAL, T, B, seed));
+    t->fingerprint = lvn_dataset_fingerprint(t->setup.data);
+    if (t->has_val) plan_validation(t);
+    int64_t by_epochs = s->trainer.max_epochs * t->train.steps_per_epoch;
+    t->last_step = s->trainer.max_steps ? s->trainer.max_steps : INT64_MAX;
+    if (by_epochs && by_epochs < t->last_step) t->last_step = by_epochs;
+    return LVN_OK;
+}
+
+static enum lvn_status plan_once(struct trainer *t)
+{
+    const struct lvn_settings *s = t->s;
+    struct lvn_network_options network = {
+        .real = LVN_F32, .threads = (int)s->trainer.threads, .decay = (enum lvn_decay)s->optimizer.decay};
+    LVN_TRY(lvn_network_new(&t->network, &t->setup.config, &network));
+    t->accumulation = s->trainer.batch_size / t->micro;
+    struct lvn_task_options step = {.B = t->micro,
+                                    .T = t->setup.block_size,
+                                    .n_micro = t->accumulation,
+                                    .with_loss = true,
+                                    .train = true,
+                                    .deterministic = s->trainer.deterministic,
+                                    .recompute = (enum lvn_recompute)s->trainer.recompute,
+                                    .optimizer = &t->optimizer};
+    LVN_TRY(lvn_task_new(&t->task, t->network, &step));
+    struct lvn_task_options eval = {.B = t->micro, .T = t->setup.block_size, .n_micro = t->accumulation, .with_loss = true};
+    if (t->has_val) LVN_TRY(lvn_task_new(&t->eval, t->network, &eval));
+    if (s->sample.every_n_steps) LVN_TRY(lvn_sampler_new(&t->sampler, t->network, t->setup.block_size));
+    return LVN_OK;
+}
+
+/* The next smaller divisor of the batch; false: there is none. */
+static bool smaller_micro(struct trainer *t)
+{
+    int64_t micro = t->micro - 1;
+    while (micro > 0 && t->s->trainer.batch_size % micro) micro--;
+    if (micro < 1) return false;
+    t->micro = micro;
+    return true;
+}
+
+/* Plan for the whole batch at once; where memory does not hold it and nobody asked for a size, for smaller parts. */
+static enum lvn_status plan(struct trainer *t)
+{
+    int64_t given = t->s->trainer.micro_batch_size, free_bytes = lvn_machine_memory_available();
+    t->micro = given ? given : t->s->trainer.batch_size;
+    t->optimizer = optimizer_of(t->s);
+    for (;;) {
+        LVN_TRY(plan_once(t));
+        if (given || free_bytes <= 0 || lvn_network_bytes(t->network) <= free_bytes || !smaller_micro(t)) break;
+        lvn_sampler_free(t->sampler);
+        lvn_network_free(t->network);
+        t->network = NULL;
+        t->sampler = NULL;
+    }
+    return lvn_network_allocate(t->network);
+}
+
+/* Weights: of the checkpoint to continue from, of model.init, or fresh. */
+static enum lvn_status load_weights(struct trainer *t)
+{
+    struct lvn_snapshot at = {.val_loss = NAN, .best_val_loss = NAN};
+    if (!t->from.path) {
+        if (t->setup.has_pretrained)
+            return lvn_pretrained_load(&t->setup.pretrained, t->network->params, lvn_network_values(t->network));
+        lvn_params_init_values(t->network->params, (uint64_t)t->s->trainer.seed, lvn_network_values(t->network));
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_snapshot_load(&t->from, &at, t->network));
+    LVN_CHECK(at.data == t->fingerprint, ARG,
+              "'%s' was trained on other data than '%s' holds now: continuing would mix them; set data.path back, or start "
+              "a new run",
+              t->from.path, t->s->data.path);
+    LVN_CHECK(!t->s->trainer.deterministic || at.micro_batch == t->micro, ARG,
+              "trainer.micro_batch_size is %lld here and was %lld in '%s': with trainer.deterministic that would change "
+              "the bits; set it back",
+              (long long)t->micro, (long long)at.micro_batch, t->from.path);
+    t->step = t->saved_step = at.step;
+    t->e.best_val_loss = at.best_val_loss;
+    if (!isnan(at.val_loss)) t->validated_step = at.step;
+    return LVN_OK;
+}
+
+static enum lvn_status open_run(struct trainer *t)
+{
+    LVN_TRY(lvn_run_dir_open(&t->dir, t->s->run_dir, t->o->mode));
+    t->dir_open = true;
+    if (t->o->mode != LVN_RUN_RESUME) return LVN_OK;
+    LVN_TRY(lvn_checkpoint_clean(t->dir.checkpoints));
+    LVN_TRY(lvn_checkpoint_open_newest(&t->from, t->dir.checkpoints));
+    t->from_open = true;
+    for (int i = 0; i < t->from.n_skipped; i++) tell(t, LVN_EVENT_NOTE, t->from.skipped[i]);
+    return t->from.path ? lvn_snapshot_check(&t->from, t->s) : LVN_OK;
+}
+
+static void describe_run(struct trainer *t)
+{
+    struct lvn_event *e = &t->e;
+    e->name = t->s->name;
+    e->run_dir = t->dir.path;
+    e->parameters = lvn_params_total(t->network->params);
+    e->max_steps = t->last_step == INT64_MAX ? 0 : t->last_step;
+    e->batch_size = t->s->trainer.batch_size;
+    e->micro_batch_size = t->micro;
+    e->accumulation = t->accumulation;
+    e->block_size = t->setup.block_size;
+    e->steps_per_epoch = t->train.steps_per_epoch;
+    e->train_tokens = t->setup.data->split[LVN_SPLIT_TRAIN].n_tokens;
+    e->val_tokens = t->has_val ? t->setup.data->split[LVN_SPLIT_VAL].n_tokens : 0;
+    e->flops_per_token = lvn_program_flops(t->task->program) / (double)(t->micro * t->setup.block_size);
+    e->threads = t->network->threads;
+    e->isa = lvn_isa_name(lvn_isa_best());
+    e->step = t->step;
+    e->epoch = t->step / t->train.steps_per_epoch;
+}
+
+static enum lvn_status set_up(struct trainer *t)
+{
+    LVN_TRY(lvn_model_setup_open(&t->setup, t->s, t->o->model));
+    LVN_TRY(open_data(t));
+    LVN_TRY(open_run(t));
+    LVN_TRY(plan(t));
+    LVN_TRY(load_weights(t));
+    return LVN_OK;
+}
+
+/* --- between steps --- */
+
+static enum lvn_status validate(struct trainer *t)
+{
+    struct lvn_task *eval = t->eval;
+    int64_t n = lvn_loader_eval_batches(&t->val, t->val_batches), valid = 0;
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t B = t->s->trainer.batch_size, T = t->setup.block_size;
+        LVN_TRY(lvn_loader_eval_batch(&t->val, t->val_batches, i, 0, B, eval->ids, eval->labels, NULL));
+        eval->step = (struct lvn_step){.grad_scale = 1.0};
+        sum += lvn_task_run(eval, t->accumulation);
+        valid += lvn_labels_valid(eval->labels, B * T);
+    }
+    t->e.val_loss = sum / (double)valid;
+    t->e.best = !(t->e.val_loss >= t->e.best_val_loss);
+    if (t->e.best) t->e.best_val_loss = t->e.val_loss;
+    t->validated_step = t->step;
+    tell(t, LVN_EVENT_VALIDATION, NULL);
+    return LVN_OK;
+}
+
+/* Save; a failure is told and the run goes on with its former checkpoints. */
+static bool save(struct trainer *t)
+{
+    struct lvn_snapshot at = {.step = t->step,
+                              .val_loss = t->validated_step == t->step ? t->e.val_loss : NAN,
+                              .best_val_loss = t->e.best_val_loss,
+                              .data = t->fingerprint,
+                              .micro_batch = t->micro};
+    if (t->saved_step == t->step) return true;
+    if (lvn_snapshot_save(t->dir.checkpoints, &at, t->network, t->s, t->setup.data->vocabulary) != LVN_OK) {
+        note_failure(t, "the checkpoint could not be saved");
+        return false;
+    }
+    t->saved_step = t->step;
+    if (lvn_checkpoint_prune(t->dir.checkpoints, t->s->checkpoint.top_k) != LVN_OK)
+        note_failure(t, "old checkpoints could not be removed");
+    snprintf(t->text, sizeof t->text, "%s/step-%lld", t->dir.checkpoints, (long long)t->step);
+    tell(t, LVN_EVENT_CHECKPOINT, t->text);
+    return true;
+}
+
+static void sample(struct trainer *t)
+{
+    struct lvn_text text = {0};
+    if (lvn_sampler_text(t->sampler, t->s, t->setup.data->vocabulary, t->step, &text) == LVN_OK)
+        tell(t, LVN_EVENT_SAMPLE, text.p);
+    else
+        note_failure(t, "no sample could be made");
+    lvn_text_release(&text);
+}
+
+static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
+{
+    const char *first = lvn_task_find_nonfinite(t->task, t->accumulation);
+    LVN_FAIL(NONFINITE,
+             "step %lld: the loss is %g and the gradient's norm %g; the first number that is not finite lies in '%s'; the "
+             "weights are those of step %lld; try a smaller optimizer.lr, a longer schedule.warmup_steps or clipping",
+             (long long)t->step + 1, loss, t->task->step.grad_norm, first ? first : "the sum of the gradient",
+             (long long)t->step);
+}
+
+static enum lvn_status one_step(struct trainer *t)
+{
+    struct lvn_task *task = t->task;
+    int64_t B = t->s->trainer.batch_size, tokens = B * t->setup.block_size;
+    double begin = lvn_machine_seconds();
+    LVN_TRY(lvn_loader_batch(&t->train, t->step, 0, B, task->ids, task->labels));
+    int64_t valid = lvn_labels_valid(task->labels, tokens);
+    task->step = (struct lvn_step){.seed = (uint64_t)t->s->trainer.seed,
+                                   .step = t->step,
+                                   .lr = lvn_schedule_lr(t->s, t->step, t->last_step),
+                                   .grad_scale = valid ? 1.0 / (double)valid : 0.0,
+                                   .training = 1};
+    double loss = lvn_task_run(task, t->accumulation) * task->step.grad_scale;
+    if (!isfinite(loss) || !isfinite(task->step.grad_norm)) return explain_nonfinite(t, loss);
+    double seconds = lvn_machine_seconds() - begin;
+    t->step++;
+    t->e.step = t->step;
+    t->e.epoch = t->step / t->train.steps_per_epoch;
+    t->e.loss = loss;
+    t->e.grad_norm = task->step.grad_norm;
+    t->e.lr = task->step.lr;
+    t->e.tokens_per_s = (double)tokens / seconds;
+    t->e.eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * seconds;
+    tell(t, LVN_EVENT_STEP, NULL);
+    return LVN_OK;
+}
+
+/* --- the loop --- */
+
+static bool every(int64_t step, int64_t n)
+{
+    return n > 0 && step % n == 0;
+}
+
+static enum lvn_status loop(struct trainer *t)
+{
+    const struct lvn_settings *s = t->s;
+    const char *why = "all steps are done";
+    t->started = t->epoch_started = lvn_machine_seconds();
+    tell(t, LVN_EVENT_START, t->from.path);
+    while (t->step < t->last_step) {
+        LVN_TRY(one_step(t));
+        bool last = t->step == t->last_step;
+        if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(validate(t));
+        if (t->sampler && every(t->step, s->sample.every_n_steps)) sample(t);
+        bool best = t->validated_step == t->step && t->e.best && s->checkpoint.top_k > 0;
+        if (every(t->step, s->checkpoint.every_n_steps) || best) save(t);
+        if (every(t->step, t->train.steps_per_epoch)) {
+            t->e.epoch_s = lvn_machine_seconds() - t->epoch_started;
+            tell(t, LVN_EVENT_EPOCH, NULL);
+            t->epoch_started = lvn_machine_seconds();
+        }
+        if (t->o->stop && *t->o->stop) {
+            bool saved = save(t);
+            tell(t, LVN_EVENT_END, saved ? "stopped on request" : "stopped on request, not saved");
+            LVN_CHECK(saved, IO, "stopped on request after step %lld, which could not be saved", (long long)t->step);
+            LVN_FAIL(STOPPED, "stopped on request after step %lld, which is saved", (long long)t->step);
+        }
+        if (s->trainer.max_time > 0.0 && lvn_machine_seconds() - t->started >= s->trainer.max_time && !last) {
+            why = "trainer.max_time is over";
+            break;
+        }
+    }
+    bool saved = save(t);
+    tell(t, LVN_EVENT_END, why);
+    LVN_CHECK(saved, IO, "the run is over, but its last checkpoint (step %lld) could not be saved; make room and go on "
+              "with --resume", (long long)t->step);
+    return LVN_OK;
+}
+
+static enum lvn_status start(struct trainer *t)
+{
+    describe_run(t);
+    LVN_TRY(lvn_settings_write(t->s, t->dir.settings));
+    LVN_TRY(lvn_metrics_open(&t->metrics, &t->dir, t->from.path ? t->step : -1));
+    return loop(t);
+}
+
+enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
+{
+    struct trainer t = {.s = s, .o = o, .saved_step = -1, .validated_step = -1, .metrics = {.jsonl = -1, .csv = -1}};
+    t.e = (struct lvn_event){.loss = NAN, .grad_norm = NAN, .lr = NAN, .tokens_per_s = NAN, .utilisation = NAN,
+                             .eta_s = NAN, .val_loss = NAN, .best_val_loss = NAN, .epoch_s = NAN};
+    enum lvn_status status = set_up(&t);
+    bool done = status == LVN_OK && t.from.path && t.step >= t.last_step;
+    if (status == LVN_OK && !done) status = start(&t);
+    if (result) {
+        *result = (struct lvn_train_result){.step = t.step, .loss = t.e.loss, .val_loss = t.e.val_loss,
+                                            .best_val_loss = t.e.best_val_loss, .already_done = done};
+        snprintf(result->run_dir, sizeof result->run_dir, "%s", s->run_dir);
+    }
+    lvn_metrics_close(&t.metrics);
+    if (t.from_open) lvn_checkpoint_release(&t.from);
+    if (t.dir_open) lvn_run_dir_close(&t.dir);
+    lvn_sampler_free(t.sampler);
+    lvn_network_free(t.network);
+    lvn_model_setup_close(&t.setup);
+    return status;
+}
