@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "base/machine.h"
+#include "base/process.h"
 #include "base/threads.h"
 
 /* The first graph declares the parameters; its shapes do not matter. */
@@ -119,7 +119,7 @@ static enum lvn_status allocate_task(struct lvn_task *t)
 
 static enum lvn_status check_memory(const struct lvn_network *n)
 {
-    int64_t want = lvn_network_bytes(n), have = lvn_machine_memory_available();
+    int64_t want = lvn_network_bytes(n), have = lvn_available_bytes();
     const double mib = 1.0 / (1 << 20);
     LVN_CHECK(have <= 0 || want <= have, MEMORY,
               "this run needs %.0f MiB (parameters %.0f, gradients %.0f, optimizer %.0f, activations %.0f) and %.0f MiB "

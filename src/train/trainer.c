@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/files.h"
-#include "base/machine.h"
+#include "base/process.h"
 #include "data/loader.h"
 #include "train/metrics.h"
 #include "train/model_setup.h"
@@ -46,14 +46,14 @@ struct trainer {
 
 static void tell(struct trainer *t, enum lvn_event_kind kind, const char *text)
 {
-    double now = lvn_machine_seconds();
+    double now = lvn_seconds();
     t->e.kind = kind;
     t->e.text = text;
     t->e.elapsed_s = now - t->started;
     if (kind != LVN_EVENT_STEP || now - t->memory_looked > 0.5) {
         t->memory_looked = now;
-        t->e.memory_bytes = lvn_machine_resident();
-        t->e.peak_bytes = lvn_machine_resident_peak();
+        t->e.memory_bytes = lvn_resident_bytes();
+        t->e.peak_bytes = lvn_resident_peak_bytes();
     }
     if (t->dir_open && t->metrics.jsonl >= 0) lvn_metrics_handle(&t->metrics, &t->e);
     lvn_event_send(t->o->listeners, t->o->n_listeners, &t->e);
@@ -153,7 +153,7 @@ static bool smaller_micro(struct trainer *t)
 /* Plan for the whole batch at once; where memory does not hold it and nobody asked for a size, for smaller parts. */
 static enum lvn_status plan(struct trainer *t)
 {
-    int64_t given = t->s->trainer.micro_batch_size, free_bytes = lvn_machine_memory_available();
+    int64_t given = t->s->trainer.micro_batch_size, free_bytes = lvn_available_bytes();
     t->micro = given ? given : t->s->trainer.batch_size;
     t->optimizer = optimizer_of(t->s);
     for (;;) {
@@ -302,7 +302,7 @@ static enum lvn_status one_step(struct trainer *t)
 {
     struct lvn_task *task = t->task;
     int64_t B = t->s->trainer.batch_size, tokens = B * t->setup.block_size;
-    double begin = lvn_machine_seconds();
+    double begin = lvn_seconds();
     LVN_TRY(lvn_loader_batch(&t->train, t->step, 0, B, task->ids, task->labels));
     int64_t valid = lvn_labels_valid(task->labels, tokens);
     task->step = (struct lvn_step){.seed = (uint64_t)t->s->trainer.seed,
@@ -312,7 +312,7 @@ static enum lvn_status one_step(struct trainer *t)
                                    .training = 1};
     double loss = lvn_task_run(task, t->accumulation) * task->step.grad_scale;
     if (!isfinite(loss) || !isfinite(task->step.grad_norm)) return explain_nonfinite(t, loss);
-    double seconds = lvn_machine_seconds() - begin;
+    double seconds = lvn_seconds() - begin;
     t->step++;
     t->e.step = t->step;
     t->e.epoch = t->step / t->train.steps_per_epoch;
@@ -336,7 +336,7 @@ static enum lvn_status loop(struct trainer *t)
 {
     const struct lvn_settings *s = t->s;
     const char *why = "all steps are done";
-    t->started = t->epoch_started = lvn_machine_seconds();
+    t->started = t->epoch_started = lvn_seconds();
     tell(t, LVN_EVENT_START, t->from.path);
     while (t->step < t->last_step) {
         LVN_TRY(one_step(t));
@@ -346,9 +346,9 @@ static enum lvn_status loop(struct trainer *t)
         bool best = t->validated_step == t->step && t->e.best && s->checkpoint.top_k > 0;
         if (every(t->step, s->checkpoint.every_n_steps) || best) save(t);
         if (every(t->step, t->train.steps_per_epoch)) {
-            t->e.epoch_s = lvn_machine_seconds() - t->epoch_started;
+            t->e.epoch_s = lvn_seconds() - t->epoch_started;
             tell(t, LVN_EVENT_EPOCH, NULL);
-            t->epoch_started = lvn_machine_seconds();
+            t->epoch_started = lvn_seconds();
         }
         if (t->o->stop && *t->o->stop) {
             bool saved = save(t);
@@ -356,7 +356,7 @@ static enum lvn_status loop(struct trainer *t)
             LVN_CHECK(saved, IO, "stopped on request after step %lld, which could not be saved", (long long)t->step);
             LVN_FAIL(STOPPED, "stopped on request after step %lld, which is saved", (long long)t->step);
         }
-        if (s->trainer.max_time > 0.0 && lvn_machine_seconds() - t->started >= s->trainer.max_time && !last) {
+        if (s->trainer.max_time > 0.0 && lvn_seconds() - t->started >= s->trainer.max_time && !last) {
             why = "trainer.max_time is over";
             break;
         }

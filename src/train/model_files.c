@@ -1,0 +1,198 @@
+/* model_files.c - a model in memory as config.json and model.safetensors of a dialect; see pretrained.h.
+ *
+ * Most tensors lie in the flat values as the file wants them. What must be turned or is zeros is made when the writer
+ * asks for it, in one buffer as large as the largest of them: the model is never copied whole. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "train/dialect.h"
+
+/* How item i comes to be. */
+struct source {
+    const float *values;      /* NULL: zeros */
+    const struct lvn_param *p;
+    bool turned;
+};
+
+struct context {
+    struct source *sources;
+    float *room; /* in the arena; large enough for what is turned, zeros for what is not there */
+    float *zeros;
+};
+
+static enum lvn_status fetch(void *opaque, int i, const void **data)
+{
+    const struct context *c = opaque;
+    const struct source *s = &c->sources[i];
+    if (!s->values) {
+        *data = c->zeros;
+        return LVN_OK;
+    }
+    const float *from = s->values + s->p->offset;
+    int64_t rows = s->p->desc.dim[0], columns = s->p->desc.dim[1];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < columns; k++) c->room[k * rows + r] = from[r * columns + k];
+    *data = c->room;
+    return LVN_OK;
+}
+
+struct builder {
+    struct lvn_model_files *f;
+    struct context *c;
+    struct lvn_safetensors_item *items;
+    enum lvn_dialect dialect;
+    const float *values;
+};
+
+static enum lvn_status add(struct builder *b, const char *name, const struct lvn_param *p)
+{
+    int i = b->f->source.n++;
+    bool turned = lvn_dialect_transposes(b->dialect, p);
+    const char *copy = lvn_arena_strdup(&b->f->arena, name);
+    if (!copy) return LVN_MEMORY;
+    b->c->sources[i] = (struct source){.values = b->values, .p = p, .turned = turned};
+    b->items[i] = (struct lvn_safetensors_item){
+        .name = copy, .desc = lvn_dialect_desc(b->dialect, p), .data = turned ? NULL : b->values + p->offset};
+    return LVN_OK;
+}
+
+static enum lvn_status add_zeros(struct builder *b, const char *name, int64_t count)
+{
+    int i = b->f->source.n++;
+    const char *copy = lvn_arena_strdup(&b->f->arena, name);
+    if (!copy) return LVN_MEMORY;
+    b->c->sources[i] = (struct source){0};
+    b->items[i] = (struct lvn_safetensors_item){.name = copy, .desc = LVN_DESC(LVN_F32, count)};
+    return LVN_OK;
+}
+
+/* The bias that Hugging Face's GPT-2 has beside this weight, and a model without biases lacks: its size; 0: none. */
+static int64_t missing_bias(const struct lvn_param *p, char name[512])
+{
+    size_t n = strlen(p->name);
+    bool norm = p->kind == LVN_VECTOR, linear = p->kind == LVN_WEIGHT && strcmp(p->name, "lm_head.weight") != 0;
+    if (n < 7 || strcmp(p->name + n - 7, ".weight") != 0 || (!norm && !linear)) return 0;
+    snprintf(name, 512, "%.*s.bias", (int)(n - 7), p->name);
+    return norm ? p->count : p->desc.dim[1];
+}
+
+static enum lvn_status add_all(struct builder *b, const struct lvn_model_config *c, const struct lvn_params *params,
+                               bool gradients)
+{
+    bool fill = b->dialect == LVN_DIALECT_HUGGINGFACE && !c->bias && !gradients;
+    for (int i = 0; i < params->n; i++) {
+        const struct lvn_param *p = params->list[i];
+        char name[512];
+        LVN_TRY(add(b, p->name, p));
+        int64_t zeros = fill ? missing_bias(p, name) : 0;
+        if (zeros) LVN_TRY(add_zeros(b, name, zeros));
+        /* nanoGPT's and minGPT's state dicts hold a tied head twice. */
+        bool twice = c->tied && !gradients && b->dialect != LVN_DIALECT_HUGGINGFACE;
+        if (twice && p->kind == LVN_EMBEDDING && strcmp(p->name, "transformer.wte.weight") == 0)
+            LVN_TRY(add(b, "lm_head.weight", p));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status make_source(struct lvn_model_files *f, enum lvn_dialect dialect, const struct lvn_model_config *c,
+                                   const struct lvn_params *params, const float *values, bool gradients)
+{
+    int64_t most = 1, longest = 1;
+    for (int i = 0; i < params->n; i++) {
+        const struct lvn_param *p = params->list[i];
+        if (lvn_dialect_transposes(dialect, p) && p->count > most) most = p->count;
+        for (int k = 0; k < p->desc.rank; k++)
+            if (p->kind != LVN_EMBEDDING && p->desc.dim[k] > longest) longest = p->desc.dim[k];
+    }
+    size_t n = 2 * (size_t)params->n + 1;
+    struct context *x = lvn_arena_alloc(&f->arena, sizeof *x);
+    struct builder b = {.f = f, .c = x, .dialect = dialect, .values = values};
+    b.items = lvn_arena_alloc(&f->arena, sizeof *b.items * n);
+    if (!x || !b.items) return LVN_MEMORY;
+    x->sources = lvn_arena_alloc(&f->arena, sizeof *x->sources * n);
+    x->room = lvn_arena_alloc(&f->arena, sizeof(float) * (size_t)most);
+    x->zeros = lvn_arena_alloc(&f->arena, sizeof(float) * (size_t)longest);
+    if (!x->sources || !x->room || !x->zeros) return LVN_MEMORY;
+    f->source.item = b.items;
+    f->source.fetch = fetch;
+    f->source.context = x;
+    return add_all(&b, c, params, gradients);
+}
+
+/* --- config.json --- */
+
+static json_t *huggingface_config(const struct lvn_model_config *c)
+{
+    return json_pack("{s:s, s:[s], s:s, s:b, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:b}}",
+                     "model_type", "gpt2", "architectures", "GPT2LMHeadModel", "activation_function",
+                     c->gelu_tanh ? "gelu_new" : "gelu", "tie_word_embeddings", c->tied, "embd_pdrop",
+                     c->dropout_embedding, "resid_pdrop", c->dropout_residual, "attn_pdrop", c->dropout_attention,
+                     "layer_norm_epsilon", c->eps, "n_layer", (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head,
+                     "n_embd", (json_int_t)c->n_embd, "n_positions", (json_int_t)c->n_positions, "vocab_size",
+                     (json_int_t)c->vocab_size, "dtype", "float32", "levin", "kind", c->model->name, "bias", c->bias);
+}
+
+static json_t *nanogpt_config(const struct lvn_model_config *c)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f}", "model_type", "nanogpt", "n_layer",
+                     (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd,
+                     "block_size", (json_int_t)c->n_positions, "vocab_size", (json_int_t)c->vocab_size, "bias", c->bias,
+                     "dropout", c->dropout_residual);
+}
+
+static json_t *mingpt_config(const struct lvn_model_config *c)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "model_type", "mingpt", "n_layer",
+                     (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd,
+                     "block_size", (json_int_t)c->n_positions, "vocab_size", (json_int_t)c->vocab_size, "embd_pdrop",
+                     c->dropout_embedding, "resid_pdrop", c->dropout_residual, "attn_pdrop", c->dropout_attention);
+}
+
+/* A dialect has no word for some differences: saying nothing would load back as another model. */
+static enum lvn_status check_dialect(enum lvn_dialect d, const struct lvn_model_config *c)
+{
+    if (d == LVN_DIALECT_NANOGPT)
+        LVN_CHECK(c->tied && !c->gelu_tanh, UNSUPPORTED,
+                  "nanoGPT's models have a tied head and the erf GELU, this one %s; write it as %s",
+                  c->tied ? "the tanh GELU" : "a head of its own", c->tied ? "huggingface" : "mingpt or huggingface");
+    if (d == LVN_DIALECT_MINGPT)
+        LVN_CHECK(!c->tied && c->gelu_tanh && c->bias, UNSUPPORTED,
+                  "minGPT's models have a head of their own, the tanh GELU and biases, this one %s; write it as %s",
+                  c->tied ? "a tied head" : !c->bias ? "no biases" : "the erf GELU",
+                  c->tied && !c->gelu_tanh ? "nanogpt or huggingface" : "huggingface");
+    return LVN_OK;
+}
+
+static enum lvn_status make_config(struct lvn_model_files *f, enum lvn_dialect d, const struct lvn_model_config *c)
+{
+    static json_t *(*const make[])(const struct lvn_model_config *) = {[LVN_DIALECT_HUGGINGFACE] = huggingface_config,
+                                                                       [LVN_DIALECT_NANOGPT] = nanogpt_config,
+                                                                       [LVN_DIALECT_MINGPT] = mingpt_config};
+    json_t *root = make[d](c);
+    if (!root) LVN_FAIL(MEMORY, "not enough memory for config.json");
+    lvn_json_add(&f->config, root, 2);
+    lvn_text_add(&f->config, "\n");
+    json_decref(root);
+    return lvn_text_status(&f->config);
+}
+
+enum lvn_status lvn_model_files_make(struct lvn_model_files *f, enum lvn_dialect dialect,
+                                     const struct lvn_model_config *c, const struct lvn_params *params,
+                                     const float *values, bool gradients)
+{
+    *f = (struct lvn_model_files){0};
+    lvn_arena_init(&f->arena);
+    enum lvn_status status = check_dialect(dialect, c);
+    if (status == LVN_OK) status = make_config(f, dialect, c);
+    if (status == LVN_OK) status = make_source(f, dialect, c, params, values, gradients);
+    if (status != LVN_OK) lvn_model_files_release(f);
+    return status;
+}
+
+void lvn_model_files_release(struct lvn_model_files *f)
+{
+    lvn_text_release(&f->config);
+    lvn_arena_release(&f->arena);
+    *f = (struct lvn_model_files){0};
+}
