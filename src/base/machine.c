@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { CPUS = 4096, PATH = 1024 };
 
@@ -313,4 +314,18 @@ int64_t lvn_memory_peak(void)
 int64_t lvn_memory_anonymous(void)
 {
     return status_line("RssAnon");
+}
+
+int64_t lvn_memory_available(void)
+{
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    return m.memory_available;
+}
+
+double lvn_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

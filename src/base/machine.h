@@ -37,5 +37,10 @@ void lvn_machine_read_at(struct lvn_machine *m, const char *root, const char *al
 int64_t lvn_memory_resident(void);
 int64_t lvn_memory_peak(void);
 int64_t lvn_memory_anonymous(void);
+/* Bytes that programs can get now, within the limit; 0: not known. */
+int64_t lvn_memory_available(void);
+
+/* Seconds of a clock that never jumps. */
+double lvn_seconds(void);
 
 #endif

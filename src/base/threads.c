@@ -1,23 +1,104 @@
-/* threads.c - the team of threads.h on OpenMP, the same runtime that oneDNN uses. */
+/* threads.c - the team of threads.h on OpenMP, the same runtime that oneDNN uses, with a barrier of its own.
+ *
+ * A kernel of a small model takes some microseconds, so threads must meet without a system call; and where other
+ * processes want the same cores, a thread that spins takes the time away from the one it waits for. So waiting spins
+ * for a moment, then sleeps in the kernel (futex). Without futexes it yields instead. */
 #include "base/threads.h"
 
+#include <limits.h>
 #include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
 
 #include "base/machine.h"
 
+enum { SPINS = 2000 }; /* some tens of microseconds */
+
+struct team {
+    _Alignas(64) atomic_int arrived;
+    _Alignas(64) atomic_int generation; /* counts the barriers that are over */
+    atomic_int sleepers;
+    int n_threads;
+    void (*task)(void *argument, int thread, int n_threads);
+    void *argument;
+};
+
+static _Thread_local struct team *my_team; /* NULL outside a team, and in a team of one */
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void sleep_until_changed(atomic_int *word, int seen)
+{
+#if defined(__linux__)
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+#else
+    (void)word, (void)seen;
+    sched_yield();
+#endif
+}
+
+static void wake_all(atomic_int *word)
+{
+#if defined(__linux__)
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#else
+    (void)word;
+#endif
+}
+
+void lvn_team_barrier(void)
+{
+    struct team *t = my_team;
+    if (!t) return;
+    int generation = atomic_load_explicit(&t->generation, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) + 1 == t->n_threads) {
+        atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
+        atomic_store(&t->generation, generation + 1);
+        if (atomic_load(&t->sleepers)) wake_all(&t->generation);
+        return;
+    }
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&t->generation, memory_order_acquire) != generation) return;
+        pause_briefly();
+    }
+    atomic_fetch_add(&t->sleepers, 1);
+    while (atomic_load(&t->generation) == generation) sleep_until_changed(&t->generation, generation);
+    atomic_fetch_sub(&t->sleepers, 1);
+}
+
+static void run_member(struct team *t, int thread)
+{
+    my_team = t;
+    t->task(t->argument, thread, t->n_threads);
+    my_team = NULL;
+}
+
 void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument)
 {
+    struct team team = {.n_threads = 1, .task = task, .argument = argument};
     if (n_threads <= 1) {
         task(argument, 0, 1);
         return;
     }
 #pragma omp parallel num_threads(n_threads)
-    task(argument, omp_get_thread_num(), omp_get_num_threads());
-}
-
-void lvn_team_barrier(void)
-{
-#pragma omp barrier
+    {
+#pragma omp single
+        team.n_threads = omp_get_num_threads(); /* OpenMP may give fewer than were asked for */
+        run_member(&team, omp_get_thread_num());
+    }
 }
 
 int lvn_threads_default(void)

@@ -10,7 +10,7 @@
 
 /* How item i comes to be. */
 struct source {
-    const float *values;      /* NULL: zeros */
+    const float *values; /* NULL: zeros */
     const struct lvn_param *p;
     bool turned;
 };
@@ -95,8 +95,9 @@ static enum lvn_status add_all(struct builder *b, const struct lvn_model_config 
     return LVN_OK;
 }
 
-static enum lvn_status make_source(struct lvn_model_files *f, enum lvn_dialect dialect, const struct lvn_model_config *c,
-                                   const struct lvn_params *params, const float *values, bool gradients)
+static enum lvn_status make_source(struct lvn_model_files *f, enum lvn_dialect dialect,
+                                   const struct lvn_model_config *c, const struct lvn_params *params,
+                                   const float *values, bool gradients)
 {
     int64_t most = 1, longest = 1;
     for (int i = 0; i < params->n; i++) {
@@ -159,7 +160,9 @@ static enum lvn_status check_dialect(enum lvn_dialect d, const struct lvn_model_
     if (d == LVN_DIALECT_MINGPT)
         LVN_CHECK(!c->tied && c->gelu_tanh && c->bias, UNSUPPORTED,
                   "minGPT's models have a head of their own, the tanh GELU and biases, this one %s; write it as %s",
-                  c->tied ? "a tied head" : !c->bias ? "no biases" : "the erf GELU",
+                  c->tied    ? "a tied head"
+                  : !c->bias ? "no biases"
+                             : "the erf GELU",
                   c->tied && !c->gelu_tanh ? "nanogpt or huggingface" : "huggingface");
     return LVN_OK;
 }

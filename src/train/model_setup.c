@@ -34,8 +34,8 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     m->config = m->pretrained.config;
     int64_t block = lvn_settings_given(s, LVN_OPT_model_block_size) ? s->model.block_size : m->config.n_positions;
     LVN_CHECK(block <= m->config.n_positions, ARG,
-              "model.block_size is %lld, but the model in '%s' has %lld positions; choose at most that", (long long)block,
-              m->pretrained.path, (long long)m->config.n_positions);
+              "model.block_size is %lld, but the model in '%s' has %lld positions; choose at most that",
+              (long long)block, m->pretrained.path, (long long)m->config.n_positions);
     m->block_size = block;
     if (lvn_settings_given(s, LVN_OPT_model_dropout))
         m->config.dropout_embedding = m->config.dropout_residual = m->config.dropout_attention = s->model.dropout;

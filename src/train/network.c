@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "base/process.h"
+#include "base/machine.h"
 #include "base/threads.h"
 
 /* The first graph declares the parameters; its shapes do not matter. */
@@ -119,14 +119,15 @@ static enum lvn_status allocate_task(struct lvn_task *t)
 
 static enum lvn_status check_memory(const struct lvn_network *n)
 {
-    int64_t want = lvn_network_bytes(n), have = lvn_available_bytes();
+    int64_t want = lvn_network_bytes(n), have = lvn_memory_available();
     const double mib = 1.0 / (1 << 20);
-    LVN_CHECK(have <= 0 || want <= have, MEMORY,
-              "this run needs %.0f MiB (parameters %.0f, gradients %.0f, optimizer %.0f, activations %.0f) and %.0f MiB "
-              "are free: choose a smaller trainer.micro_batch_size, model.block_size or model",
-              (double)want * mib, (double)n->bytes[LVN_BUFFER_PARAM] * mib, (double)n->bytes[LVN_BUFFER_GRAD] * mib,
-              (double)(n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1]) * mib,
-              (double)n->bytes[LVN_BUFFER_ARENA] * mib, (double)have * mib);
+    LVN_CHECK(
+        have <= 0 || want <= have, MEMORY,
+        "this run needs %.0f MiB (parameters %.0f, gradients %.0f, optimizer %.0f, activations %.0f) and %.0f MiB "
+        "are free: choose a smaller trainer.micro_batch_size, model.block_size or model",
+        (double)want * mib, (double)n->bytes[LVN_BUFFER_PARAM] * mib, (double)n->bytes[LVN_BUFFER_GRAD] * mib,
+        (double)(n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1]) * mib,
+        (double)n->bytes[LVN_BUFFER_ARENA] * mib, (double)have * mib);
     return LVN_OK;
 }
 

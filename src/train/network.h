@@ -1,8 +1,8 @@
 /* network.h - a model in memory, and the tasks that run on it.
  *
- * A network owns the flat buffers of parameters, gradients and optimizer state, and one arena. A task is a graph planned
- * for one set of shapes: a training step, an evaluation batch, a decoding step. Tasks share all of the network's memory;
- * the arena is as large as the largest of them needs.
+ * A network owns the flat buffers of parameters, gradients and optimizer state, and one arena. A task is a graph
+ * planned for one set of shapes: a training step, an evaluation batch, a decoding step. Tasks share all of the
+ * network's memory; the arena is as large as the largest of them needs.
  *
  * Everything is planned before anything is allocated: make the network, make its tasks, look at the sizes, then
  * lvn_network_allocate(). One thread calls; the team works inside lvn_task_run(). */
@@ -27,9 +27,9 @@ struct lvn_network {
 };
 
 struct lvn_network_options {
-    enum lvn_dtype real;       /* fp32, or fp64 with the plain kernels */
-    int threads;               /* 0: lvn_threads_default() */
-    enum lvn_decay decay;      /* which parameters decay */
+    enum lvn_dtype real;  /* fp32, or fp64 with the plain kernels */
+    int threads;          /* 0: lvn_threads_default() */
+    enum lvn_decay decay; /* which parameters decay */
 };
 
 enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model_config *c,
@@ -44,15 +44,15 @@ enum lvn_status lvn_network_allocate(struct lvn_network *n) LVN_CHECKED;
 float *lvn_network_values(const struct lvn_network *n);
 
 struct lvn_task_options {
-    int64_t B, T;          /* samples of a micro-batch, tokens of a sample */
-    int64_t n_micro;       /* micro-batches that one run may have at most; 0: 1 */
-    bool with_loss;        /* labels are an input, the loss an output */
-    bool logits;           /* the logits are an output */
+    int64_t B, T;    /* samples of a micro-batch, tokens of a sample */
+    int64_t n_micro; /* micro-batches that one run may have at most; 0: 1 */
+    bool with_loss;  /* labels are an input, the loss an output */
+    bool logits;     /* the logits are an output */
     bool train;
-    bool deterministic;    /* sum micro-batches as a tree */
+    bool deterministic; /* sum micro-batches as a tree */
     enum lvn_recompute recompute;
     const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
-    int64_t cache_length;  /* > 0: decode with a key/value cache of so many positions */
+    int64_t cache_length;                  /* > 0: decode with a key/value cache of so many positions */
 };
 
 struct lvn_task {
@@ -62,8 +62,8 @@ struct lvn_task {
     struct lvn_model_graph model;
     struct lvn_program *program;
     struct lvn_step step;
-    int32_t *ids, *labels;     /* (n_micro*B, T): the caller fills them; labels NULL without a loss */
-    double *micro_losses;      /* (n_micro): sums of the last run */
+    int32_t *ids, *labels; /* (n_micro*B, T): the caller fills them; labels NULL without a loss */
+    double *micro_losses;  /* (n_micro): sums of the last run */
     struct lvn_binding binding;
     void *inputs[2];
     void **kept;
@@ -71,12 +71,13 @@ struct lvn_task {
     int64_t slot_bytes;
 };
 
-enum lvn_status lvn_task_new(struct lvn_task **out, struct lvn_network *n, const struct lvn_task_options *o) LVN_CHECKED;
-/* Run micro-batches 0..n-1 and the update, if the task has one. Returns the sum of the losses of all labels that are not
- * ignored (0 without a loss), summed over micro-batches as a tree. step.grad_scale etc. are the caller's to set. */
+enum lvn_status lvn_task_new(struct lvn_task **out, struct lvn_network *n,
+                             const struct lvn_task_options *o) LVN_CHECKED;
+/* Run micro-batches 0..n-1 and the update, if the task has one. Returns the sum of the losses of all labels that are
+ * not ignored (0 without a loss), summed over micro-batches as a tree. step.grad_scale etc. are the caller's to set. */
 double lvn_task_run(struct lvn_task *t, int64_t n_micro);
-/* Run again with a look at every value that an instruction writes: the name of the first that holds a number that is not
- * finite, or NULL. Gradients are written, but no parameter changes. */
+/* Run again with a look at every value that an instruction writes: the name of the first that holds a number that is
+ * not finite, or NULL. Gradients are written, but no parameter changes. */
 const char *lvn_task_find_nonfinite(struct lvn_task *t, int64_t n_micro);
 /* Outputs of the last micro-batch of the last run. */
 const float *lvn_task_logits(const struct lvn_task *t); /* (B,T,V) */

@@ -128,8 +128,8 @@ static enum lvn_status read_config(struct lvn_pretrained *p, const struct reader
     LVN_TRY(lvn_json_string(r->path, r->root, "model_type", true, &type));
     int d = 0;
     while (d < N_DIALECTS && strcmp(type, dialects[d].model_type) != 0) d++;
-    LVN_CHECK(d < N_DIALECTS, UNSUPPORTED,
-              "%s: model_type is '%.40s'; this version loads gpt2, nanogpt and mingpt", r->path, type);
+    LVN_CHECK(d < N_DIALECTS, UNSUPPORTED, "%s: model_type is '%.40s'; this version loads gpt2, nanogpt and mingpt",
+              r->path, type);
     p->dialect = (enum lvn_dialect)d;
     p->config.model = lvn_model_find(type);
     p->config.model->defaults(&p->config);
@@ -138,7 +138,8 @@ static enum lvn_status read_config(struct lvn_pretrained *p, const struct reader
     for (int i = 0; i < 3; i++)
         LVN_CHECK(rates[i] >= 0.0 && rates[i] < 1.0, FORMAT, "%s: a dropout rate is %g; it must lie in [0, 1)", r->path,
                   rates[i]);
-    LVN_CHECK(p->config.eps > 0.0 && p->config.eps < 1.0, FORMAT, "%s: layer_norm_epsilon is %g", r->path, p->config.eps);
+    LVN_CHECK(p->config.eps > 0.0 && p->config.eps < 1.0, FORMAT, "%s: layer_norm_epsilon is %g", r->path,
+              p->config.eps);
     return lvn_model_check(&p->config);
 }
 

@@ -46,19 +46,21 @@ static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum
 {
     d->path = lvn_arena_strdup(&d->arena, path);
     if (!d->path) return LVN_MEMORY;
-    LVN_CHECK(!lvn_path_exists(path) || lvn_path_is_dir(path), IO, "the run folder '%s' is a file; choose another run_dir",
-              path);
+    LVN_CHECK(!lvn_path_exists(path) || lvn_path_is_dir(path), IO,
+              "the run folder '%s' is a file; choose another run_dir", path);
     LVN_TRY(join(d, "checkpoints", &d->checkpoints));
     LVN_TRY(join(d, "settings.yaml", &d->settings));
     LVN_TRY(join(d, "metrics.jsonl", &d->metrics_jsonl));
     LVN_TRY(join(d, "metrics.csv", &d->metrics_csv));
     LVN_TRY(join(d, "loss.svg", &d->curve));
     LVN_TRY(join(d, "samples.txt", &d->samples));
-    bool holds_run = lvn_path_exists(d->settings) || lvn_path_exists(d->metrics_jsonl) || lvn_path_exists(d->checkpoints);
-    LVN_CHECK(!holds_run || mode != LVN_RUN_NEW, ARG,
-              "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another name "
-              "or run_dir",
-              path);
+    bool holds_run =
+        lvn_path_exists(d->settings) || lvn_path_exists(d->metrics_jsonl) || lvn_path_exists(d->checkpoints);
+    LVN_CHECK(
+        !holds_run || mode != LVN_RUN_NEW, ARG,
+        "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another name "
+        "or run_dir",
+        path);
     LVN_TRY_WHILE(lvn_dir_make(path), "making the run folder");
     LVN_TRY(take_lock(d));
     if (holds_run && mode == LVN_RUN_OVERWRITE) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", path);

@@ -62,8 +62,8 @@ void lvn_sampler_free(struct lvn_sampler *s)
 /* Run `n` tokens (at most a task's T) behind those in the cache. */
 static void feed_task(struct lvn_sampler *s, struct lvn_task *t, const int32_t *ids, int64_t n)
 {
-    /* What lies behind the n tokens is computed too and looked at by nobody: it is written over later. The one-token and
-     * the chunk task keep the same cache through share_cache(). */
+    /* What lies behind the n tokens is computed too and looked at by nobody: it is written over later. The one-token
+     * and the chunk task keep the same cache through share_cache(). */
     memset(t->ids, 0, sizeof *t->ids * (size_t)t->options.T);
     memcpy(t->ids, ids, sizeof *ids * (size_t)n);
     t->step = (struct lvn_step){.position = s->position};
@@ -168,8 +168,8 @@ enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, in
     if (o->max_new_tokens > 0) feed(s, prompt + n - seen, seen);
     for (int64_t i = 0; i < o->max_new_tokens; i++) {
         for (int64_t v = 0; v < s->vocab_size; v++)
-            LVN_CHECK(isfinite(s->logits[v]), NONFINITE, "the model's output for token %lld of the sample is not finite",
-                      (long long)i);
+            LVN_CHECK(isfinite(s->logits[v]), NONFINITE,
+                      "the model's output for token %lld of the sample is not finite", (long long)i);
         out[i] = choose(s, o, i);
         *n_out = i + 1;
         if (on_token && !on_token(context, out[i])) break;
@@ -190,7 +190,8 @@ enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_vocab *vo
     if (file) LVN_TRY(lvn_file_read(prompt + 5, 64 << 20, &text, &bytes));
     enum lvn_status status = LVN_MEMORY;
     *ids = lvn_malloc(sizeof **ids * (size_t)(bytes + 1));
-    if (*ids) status = lvn_vocab_encode(vocabulary, file ? prompt + 5 : "the prompt", file ? text : prompt, bytes, *ids, n);
+    if (*ids)
+        status = lvn_vocab_encode(vocabulary, file ? prompt + 5 : "the prompt", file ? text : prompt, bytes, *ids, n);
     free(text);
     if (status == LVN_OK) return LVN_OK;
     free(*ids);

@@ -19,15 +19,16 @@ struct lvn_sampling_options {
     int64_t top_k;      /* 0: off */
     double top_p;       /* 0 or 1: off */
     uint64_t seed;
-    int64_t sample;     /* number of the sample: another one, other random numbers */
+    int64_t sample; /* number of the sample: another one, other random numbers */
 };
 
 /* Make the tasks; the caller allocates the network afterwards. block_size: of the window. */
 enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n, int64_t block_size) LVN_CHECKED;
 void lvn_sampler_free(struct lvn_sampler *s); /* NULL: nothing; the tasks are the network's */
 
-/* Continue `prompt` (n ids, at least 1) by o->max_new_tokens tokens into out[]. on_token, when not NULL, sees each as it
- * comes, and ends the sample by returning false; *n_out tells how many there are. NONFINITE when the logits hold NaN. */
+/* Continue `prompt` (n ids, at least 1) by o->max_new_tokens tokens into out[]. on_token, when not NULL, sees each as
+ * it comes, and ends the sample by returning false; *n_out tells how many there are. NONFINITE when the logits hold
+ * NaN. */
 enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, int64_t n,
                                 const struct lvn_sampling_options *o, int32_t *out, int64_t *n_out,
                                 bool (*on_token)(void *context, int32_t id), void *context) LVN_CHECKED;

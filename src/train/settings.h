@@ -37,7 +37,7 @@
     X(TRAINER_CLIP_NORM, "norm")                                                                                       \
     X(TRAINER_CLIP_VALUE, "value")
 /* in the order of enum lvn_recompute */
-#define LVN_CHOICES_trainer_recompute(X) \
+#define LVN_CHOICES_trainer_recompute(X)                                                                               \
     X(TRAINER_RECOMPUTE_AUTO, "auto") X(TRAINER_RECOMPUTE_OFF, "off") X(TRAINER_RECOMPUTE_ON, "on")
 #define LVN_CHOICES_trainer_precision(X)                                                                               \
     X(TRAINER_PRECISION_32_TRUE, "32-true")                                                                            \

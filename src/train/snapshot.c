@@ -25,8 +25,7 @@ enum { N_MOMENTS = sizeof moments / sizeof moments[0] };
 static enum lvn_status optimizer_items(struct lvn_arena *a, const struct lvn_network *n,
                                        struct lvn_safetensors_source *source)
 {
-    struct lvn_safetensors_item *items =
-        lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n * N_MOMENTS + 1));
+    struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n * N_MOMENTS + 1));
     if (!items) return LVN_MEMORY;
     *source = (struct lvn_safetensors_source){.item = items};
     for (int k = 0; k < N_MOMENTS; k++) {
@@ -36,8 +35,7 @@ static enum lvn_status optimizer_items(struct lvn_arena *a, const struct lvn_net
             if (!p->trainable) continue;
             const char *name = lvn_arena_printf(a, "%s.%s", moments[k].prefix, p->name);
             if (!name) return LVN_MEMORY;
-            items[source->n++] =
-                (struct lvn_safetensors_item){.name = name, .desc = p->desc, .data = flat + p->offset};
+            items[source->n++] = (struct lvn_safetensors_item){.name = name, .desc = p->desc, .data = flat + p->offset};
         }
     }
     return LVN_OK;
@@ -95,8 +93,9 @@ static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena
     return add_state(w, s, settings, vocabulary);
 }
 
-enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_snapshot *s, const struct lvn_network *n,
-                                  const struct lvn_settings *settings, const struct lvn_vocab *vocabulary)
+enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_snapshot *s,
+                                  const struct lvn_network *n, const struct lvn_settings *settings,
+                                  const struct lvn_vocab *vocabulary)
 {
     struct lvn_checkpoint_writer *w;
     struct lvn_model_files files = {0};
@@ -179,10 +178,10 @@ enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_sna
 
 /* What decides on the model and the order of the data. */
 static const enum lvn_option_id fixed[] = {
-    LVN_OPT_model_kind,    LVN_OPT_model_n_layer,    LVN_OPT_model_n_head,      LVN_OPT_model_n_embd,
-    LVN_OPT_model_bias,    LVN_OPT_model_block_size, LVN_OPT_model_vocab_size,  LVN_OPT_model_dropout,
-    LVN_OPT_data_kind,     LVN_OPT_data_sampling,    LVN_OPT_data_digits,       LVN_OPT_trainer_batch_size,
-    LVN_OPT_optimizer_kind, LVN_OPT_trainer_seed,    LVN_OPT_trainer_deterministic,
+    LVN_OPT_model_kind,     LVN_OPT_model_n_layer,    LVN_OPT_model_n_head,          LVN_OPT_model_n_embd,
+    LVN_OPT_model_bias,     LVN_OPT_model_block_size, LVN_OPT_model_vocab_size,      LVN_OPT_model_dropout,
+    LVN_OPT_data_kind,      LVN_OPT_data_sampling,    LVN_OPT_data_digits,           LVN_OPT_trainer_batch_size,
+    LVN_OPT_optimizer_kind, LVN_OPT_trainer_seed,     LVN_OPT_trainer_deterministic,
 };
 
 static enum lvn_status compare(const struct lvn_settings *then, const struct lvn_settings *now, const char *path)
@@ -190,10 +189,11 @@ static enum lvn_status compare(const struct lvn_settings *then, const struct lvn
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
         const char *a = lvn_settings_value(then, fixed[i], was), *b = lvn_settings_value(now, fixed[i], is);
-        LVN_CHECK(strcmp(a, b) == 0, ARG,
-                  "%s is %s here and was %s in the run that '%s' continues: that would be another model or another order "
-                  "of the data; start a new run, or set it back",
-                  lvn_options[fixed[i]].key, b, a, path);
+        LVN_CHECK(
+            strcmp(a, b) == 0, ARG,
+            "%s is %s here and was %s in the run that '%s' continues: that would be another model or another order "
+            "of the data; start a new run, or set it back",
+            lvn_options[fixed[i]].key, b, a, path);
     }
     return LVN_OK;
 }

@@ -18,17 +18,18 @@ struct lvn_settings;
 struct lvn_vocab;
 
 struct lvn_snapshot {
-    int64_t step;          /* finished steps */
-    double val_loss;       /* at this step; NaN: not validated here */
-    double best_val_loss;  /* lowest so far; NaN: none */
-    uint64_t data;         /* lvn_dataset_fingerprint() */
-    int64_t micro_batch;   /* sequences of a micro-batch */
+    int64_t step;         /* finished steps */
+    double val_loss;      /* at this step; NaN: not validated here */
+    double best_val_loss; /* lowest so far; NaN: none */
+    uint64_t data;        /* lvn_dataset_fingerprint() */
+    int64_t micro_batch;  /* sequences of a micro-batch */
 };
 
 /* Write checkpoints_dir/step-N. On failure (a full disk) nothing is left behind and former checkpoints are untouched.
  * vocabulary: NULL where the data have none. */
-enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_snapshot *s, const struct lvn_network *n,
-                                  const struct lvn_settings *settings, const struct lvn_vocab *vocabulary) LVN_CHECKED;
+enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_snapshot *s,
+                                  const struct lvn_network *n, const struct lvn_settings *settings,
+                                  const struct lvn_vocab *vocabulary) LVN_CHECKED;
 /* Load weights and optimizer state into a network that was allocated, and where the run stood into *s. */
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_snapshot *s,
                                   struct lvn_network *n) LVN_CHECKED;

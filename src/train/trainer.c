@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/files.h"
-#include "base/process.h"
+#include "base/machine.h"
 #include "data/loader.h"
 #include "train/metrics.h"
 #include "train/model_setup.h"
@@ -52,14 +52,15 @@ static void tell(struct trainer *t, enum lvn_event_kind kind, const char *text)
     t->e.elapsed_s = now - t->started;
     if (kind != LVN_EVENT_STEP || now - t->memory_looked > 0.5) {
         t->memory_looked = now;
-        t->e.memory_bytes = lvn_resident_bytes();
-        t->e.peak_bytes = lvn_resident_peak_bytes();
+        t->e.memory_bytes = lvn_memory_resident();
+        t->e.peak_bytes = lvn_memory_peak();
     }
     if (t->dir_open && t->metrics.jsonl >= 0) lvn_metrics_handle(&t->metrics, &t->e);
     lvn_event_send(t->o->listeners, t->o->n_listeners, &t->e);
     if (t->metrics.failed && !t->metrics_warned) {
         t->metrics_warned = true;
-        tell(t, LVN_EVENT_NOTE, "metrics.jsonl or metrics.csv could not be written (is the disk full?); the run goes on");
+        tell(t, LVN_EVENT_NOTE,
+             "metrics.jsonl or metrics.csv could not be written (is the disk full?); the run goes on");
     }
 }
 
@@ -106,7 +107,8 @@ static enum lvn_status open_data(struct trainer *t)
     const struct lvn_settings *s = t->s;
     int64_t T = t->setup.block_size, B = s->trainer.batch_size;
     uint64_t seed = (uint64_t)s->trainer.seed;
-    LVN_TRY(lvn_loader_init(&t->train, t->setup.data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling, T, B, seed));
+    LVN_TRY(
+        lvn_loader_init(&t->train, t->setup.data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling, T, B, seed));
     t->has_val = lvn_dataset_has(t->setup.data, LVN_SPLIT_VAL);
     if (t->has_val)
         LVN_TRY(lvn_loader_init(&t->val, t->setup.data, LVN_SPLIT_VAL, LVN_SAMPLING_SEQUENTIAL, T, B, seed));
@@ -134,7 +136,8 @@ static enum lvn_status plan_once(struct trainer *t)
                                     .recompute = (enum lvn_recompute)s->trainer.recompute,
                                     .optimizer = &t->optimizer};
     LVN_TRY(lvn_task_new(&t->task, t->network, &step));
-    struct lvn_task_options eval = {.B = t->micro, .T = t->setup.block_size, .n_micro = t->accumulation, .with_loss = true};
+    struct lvn_task_options eval = {
+        .B = t->micro, .T = t->setup.block_size, .n_micro = t->accumulation, .with_loss = true};
     if (t->has_val) LVN_TRY(lvn_task_new(&t->eval, t->network, &eval));
     if (s->sample.every_n_steps) LVN_TRY(lvn_sampler_new(&t->sampler, t->network, t->setup.block_size));
     return LVN_OK;
@@ -153,7 +156,7 @@ static bool smaller_micro(struct trainer *t)
 /* Plan for the whole batch at once; where memory does not hold it and nobody asked for a size, for smaller parts. */
 static enum lvn_status plan(struct trainer *t)
 {
-    int64_t given = t->s->trainer.micro_batch_size, free_bytes = lvn_available_bytes();
+    int64_t given = t->s->trainer.micro_batch_size, free_bytes = lvn_memory_available();
     t->micro = given ? given : t->s->trainer.batch_size;
     t->optimizer = optimizer_of(t->s);
     for (;;) {
@@ -178,14 +181,16 @@ static enum lvn_status load_weights(struct trainer *t)
         return LVN_OK;
     }
     LVN_TRY(lvn_snapshot_load(&t->from, &at, t->network));
-    LVN_CHECK(at.data == t->fingerprint, ARG,
-              "'%s' was trained on other data than '%s' holds now: continuing would mix them; set data.path back, or start "
-              "a new run",
-              t->from.path, t->s->data.path);
-    LVN_CHECK(!t->s->trainer.deterministic || at.micro_batch == t->micro, ARG,
-              "trainer.micro_batch_size is %lld here and was %lld in '%s': with trainer.deterministic that would change "
-              "the bits; set it back",
-              (long long)t->micro, (long long)at.micro_batch, t->from.path);
+    LVN_CHECK(
+        at.data == t->fingerprint, ARG,
+        "'%s' was trained on other data than '%s' holds now: continuing would mix them; set data.path back, or start "
+        "a new run",
+        t->from.path, t->s->data.path);
+    LVN_CHECK(
+        !t->s->trainer.deterministic || at.micro_batch == t->micro, ARG,
+        "trainer.micro_batch_size is %lld here and was %lld in '%s': with trainer.deterministic that would change "
+        "the bits; set it back",
+        (long long)t->micro, (long long)at.micro_batch, t->from.path);
     t->step = t->saved_step = at.step;
     t->e.best_val_loss = at.best_val_loss;
     if (!isnan(at.val_loss)) t->validated_step = at.step;
@@ -291,11 +296,12 @@ static void sample(struct trainer *t)
 static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 {
     const char *first = lvn_task_find_nonfinite(t->task, t->accumulation);
-    LVN_FAIL(NONFINITE,
-             "step %lld: the loss is %g and the gradient's norm %g; the first number that is not finite lies in '%s'; the "
-             "weights are those of step %lld; try a smaller optimizer.lr, a longer schedule.warmup_steps or clipping",
-             (long long)t->step + 1, loss, t->task->step.grad_norm, first ? first : "the sum of the gradient",
-             (long long)t->step);
+    LVN_FAIL(
+        NONFINITE,
+        "step %lld: the loss is %g and the gradient's norm %g; the first number that is not finite lies in '%s'; the "
+        "weights are those of step %lld; try a smaller optimizer.lr, a longer schedule.warmup_steps or clipping",
+        (long long)t->step + 1, loss, t->task->step.grad_norm, first ? first : "the sum of the gradient",
+        (long long)t->step);
 }
 
 static enum lvn_status one_step(struct trainer *t)
@@ -363,8 +369,10 @@ static enum lvn_status loop(struct trainer *t)
     }
     bool saved = save(t);
     tell(t, LVN_EVENT_END, why);
-    LVN_CHECK(saved, IO, "the run is over, but its last checkpoint (step %lld) could not be saved; make room and go on "
-              "with --resume", (long long)t->step);
+    LVN_CHECK(saved, IO,
+              "the run is over, but its last checkpoint (step %lld) could not be saved; make room and go on "
+              "with --resume",
+              (long long)t->step);
     return LVN_OK;
 }
 
@@ -379,14 +387,24 @@ static enum lvn_status start(struct trainer *t)
 enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
 {
     struct trainer t = {.s = s, .o = o, .saved_step = -1, .validated_step = -1, .metrics = {.jsonl = -1, .csv = -1}};
-    t.e = (struct lvn_event){.loss = NAN, .grad_norm = NAN, .lr = NAN, .tokens_per_s = NAN, .utilisation = NAN,
-                             .eta_s = NAN, .val_loss = NAN, .best_val_loss = NAN, .epoch_s = NAN};
+    t.e = (struct lvn_event){.loss = NAN,
+                             .grad_norm = NAN,
+                             .lr = NAN,
+                             .tokens_per_s = NAN,
+                             .utilisation = NAN,
+                             .eta_s = NAN,
+                             .val_loss = NAN,
+                             .best_val_loss = NAN,
+                             .epoch_s = NAN};
     enum lvn_status status = set_up(&t);
     bool done = status == LVN_OK && t.from.path && t.step >= t.last_step;
     if (status == LVN_OK && !done) status = start(&t);
     if (result) {
-        *result = (struct lvn_train_result){.step = t.step, .loss = t.e.loss, .val_loss = t.e.val_loss,
-                                            .best_val_loss = t.e.best_val_loss, .already_done = done};
+        *result = (struct lvn_train_result){.step = t.step,
+                                            .loss = t.e.loss,
+                                            .val_loss = t.e.val_loss,
+                                            .best_val_loss = t.e.best_val_loss,
+                                            .already_done = done};
         snprintf(result->run_dir, sizeof result->run_dir, "%s", s->run_dir);
     }
     lvn_metrics_close(&t.metrics);

@@ -14,10 +14,10 @@
 
 struct lvn_train_options {
     enum lvn_run_mode mode;
-    const struct lvn_model *model;        /* a program's own; NULL: settings' model.kind */
+    const struct lvn_model *model; /* a program's own; NULL: settings' model.kind */
     const struct lvn_listener *listeners;
     int n_listeners;
-    const volatile sig_atomic_t *stop;    /* when it becomes non-zero the run saves at the next step and ends; or NULL */
+    const volatile sig_atomic_t *stop; /* when it becomes non-zero the run saves at the next step and ends; or NULL */
 };
 
 struct lvn_train_result {
