@@ -8,6 +8,17 @@
 #include "io/json.h"
 #include "train/dialect.h"
 
+bool lvn_dialect_transposes(enum lvn_dialect d, const struct lvn_param *p)
+{
+    return d != LVN_DIALECT_HUGGINGFACE && p->kind == LVN_WEIGHT && strcmp(p->name, "lm_head.weight") != 0;
+}
+
+struct lvn_desc lvn_dialect_desc(enum lvn_dialect d, const struct lvn_param *p)
+{
+    return lvn_dialect_transposes(d, p) ? LVN_DESC(LVN_F32, p->desc.dim[1], p->desc.dim[0])
+                                        : lvn_desc_make(LVN_F32, p->desc.rank, p->desc.dim);
+}
+
 /* How item i comes to be. */
 struct source {
     const float *values; /* NULL: zeros */
