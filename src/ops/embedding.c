@@ -52,14 +52,6 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-static void zero(const struct lvn_arg *gradient, bool add)
-{
-    real *p = gradient->p;
-    if (!p || add) return;
-    int64_t n = lvn_desc_count(gradient->desc);
-    for (int64_t i = 0; i < n; i++) p[i] = 0;
-}
-
 static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
     (void)n_threads;
@@ -69,8 +61,8 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     real *dtable = call->din[1].p, *dpositions = call->din[2].p; /* (V,C), (P,C) */
     const struct lvn_desc *desc = call->dout[0].desc;
     int64_t C = desc->dim[desc->rank - 1], T = desc->dim[desc->rank - 2], rows = lvn_desc_rows(desc);
-    zero(&call->din[1], call->add[1]);
-    zero(&call->din[2], call->add[2]);
+    lvn_start_sum(call, 1);
+    lvn_start_sum(call, 2);
     for (int64_t r = 0; r < rows; r++) {
         int64_t position = call->step->position + r % T;
         for (int64_t c = 0; c < C; c++) {

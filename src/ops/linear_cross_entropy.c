@@ -49,14 +49,6 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     for (int64_t r = 0; r < m.R; r++) row_logsumexp(call, &m, r);
 }
 
-static void zero(const struct lvn_arg *gradient, bool add)
-{
-    real *p = gradient->p;
-    if (!p || add) return;
-    int64_t n = lvn_desc_count(gradient->desc);
-    for (int64_t i = 0; i < n; i++) p[i] = 0;
-}
-
 static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
     (void)n_threads;
@@ -66,7 +58,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     const int32_t *labels = call->in[3].p;                                 /* (R) */
     real *dx = call->din[0].p, *dw = call->din[1].p, *db = call->din[2].p; /* each may be NULL */
     real *dlogits = call->scratch; /* (V): first the logits, then their gradient */
-    for (int i = 0; i < 3; i++) zero(&call->din[i], call->add[i]);
+    for (int i = 0; i < 3; i++) lvn_start_sum(call, i);
     *(double *)call->out[0].p = 0;
     for (int64_t r = 0; r < m.R; r++) {
         double logsumexp = row_logsumexp(call, &m, r);

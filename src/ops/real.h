@@ -26,4 +26,13 @@ static inline void lvn_put(real *p, bool add, double value)
     *p = (real)(add ? (double)*p + value : value);
 }
 
+/* For a gradient that is then summed in its place: zero, unless it is added to. */
+static inline void lvn_start_sum(const struct lvn_call *call, int i)
+{
+    real *p = call->din[i].p;
+    if (!p || call->add[i]) return;
+    int64_t n = lvn_desc_count(call->din[i].desc);
+    for (int64_t k = 0; k < n; k++) p[k] = 0;
+}
+
 #endif
