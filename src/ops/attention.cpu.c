@@ -27,15 +27,15 @@
 LVN_INLINE vf softmax_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end, vf m,
                            const vlanes *keep, bool masked)
 {
-    vf sum = vset(0);
+    struct vacc sum = vacc_set(vset(0));
     for (int64_t n = 0; n < end - j; n++) {
         float *s = w->s + (j + n) * TILE_BLOCK + v * LVN_LANES;
         vf p = vexp(vload(s) - m);
         if (masked) p = vselect(visible_lanes(k, v, j + n), p, vset(0));
-        sum += p;
+        sum = vacc_add(sum, p);
         vstore(s, keep ? vkeep_lanes(p, keep[n]) : p);
     }
-    return sum;
+    return vacc_get(sum);
 }
 
 /* Keys that queries of vector v see, by 64 without dropout, by the 8 of one draw with it. */
@@ -46,16 +46,16 @@ LVN_INLINE vf softmax_keys(struct work *w, const struct block *k, int64_t v, vf 
         const vf sum = softmax_rows(w, k, v, 0, full, m, NULL, false);
         return sum + softmax_rows(w, k, v, full, end, m, NULL, true);
     }
-    vf sum = vset(0);
+    struct vacc sum = vacc_set(vset(0));
     for (int64_t j = 0; j < end; j += 8) {
         vlanes keep[8];
         vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j), keep);
         if (j + 8 <= full)
-            sum += softmax_rows(w, k, v, j, j + 8, m, keep, false);
+            sum = vacc_add(sum, softmax_rows(w, k, v, j, j + 8, m, keep, false));
         else
-            sum += softmax_rows(w, k, v, j, j + 8 < end ? j + 8 : end, m, keep, true);
+            sum = vacc_add(sum, softmax_rows(w, k, v, j, j + 8 < end ? j + 8 : end, m, keep, true));
     }
-    return sum;
+    return vacc_get(sum);
 }
 
 /* The largest score of each query of vector v, and of `top`. */
@@ -63,17 +63,18 @@ static void largest_scores(const struct work *w, const struct block *k, int64_t 
 {
     const float *s = w->s + v * LVN_LANES;
     const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
-    vf a = vload(top), b = a, c = a, d = a;
+    struct vacc a = vacc_set(vload(top)), b = a, c = a, d = a;
     int64_t j = 0;
     for (; j + 4 <= full; j += 4) {
-        a = vmax(a, vload(s + j * TILE_BLOCK));
-        b = vmax(b, vload(s + (j + 1) * TILE_BLOCK));
-        c = vmax(c, vload(s + (j + 2) * TILE_BLOCK));
-        d = vmax(d, vload(s + (j + 3) * TILE_BLOCK));
+        a = vacc_max(a, vload(s + j * TILE_BLOCK));
+        b = vacc_max(b, vload(s + (j + 1) * TILE_BLOCK));
+        c = vacc_max(c, vload(s + (j + 2) * TILE_BLOCK));
+        d = vacc_max(d, vload(s + (j + 3) * TILE_BLOCK));
     }
-    for (; j < full; j++) a = vmax(a, vload(s + j * TILE_BLOCK));
-    for (; j < end; j++) b = vmax(b, vselect(visible_lanes(k, v, j), vload(s + j * TILE_BLOCK), vset(-INFINITY)));
-    vstore(top, vmax(vmax(a, b), vmax(c, d)));
+    for (; j < full; j++) a = vacc_max(a, vload(s + j * TILE_BLOCK));
+    for (; j < end; j++) b = vacc_max(b, vselect(visible_lanes(k, v, j), vload(s + j * TILE_BLOCK), vset(-INFINITY)));
+    a = vacc_max(vacc_max(a, vacc_get(b)), vacc_get(vacc_max(c, vacc_get(d))));
+    vstore(top, vacc_get(a));
 }
 
 /* Softmax of one block: scores become probabilities, the running maximum and sum move on; w->shrink is what the sums so

@@ -1,27 +1,14 @@
 /* cross_entropy.cpu.c - losses of rows of logits. Threads share the rows; thread 0 sums the losses in order, so the
  * number of threads changes no bit. linear_cross_entropy does the same while the logits are in the cache; this one is
  * for models that hand out their logits. */
-#include "backend/cpu/simd_math.h"
+#include "ops/cross_entropy_cpu.h"
+
 #include "base/threads.h"
 #include "graph/op.h"
 
 static bool ignored(const struct lvn_call *call, int32_t label)
 {
     return label < 0 || label == call->attr->cross_entropy.ignore;
-}
-
-/* log(sum(exp(z))) of z (V). */
-static float logsumexp(const float *z, int64_t V)
-{
-    struct vacc top = vacc_set(vset(-INFINITY)), sum = vacc_set(vset(0));
-    int64_t v = 0, rest = V % LVN_LANES;
-    const vi tail = vgreater_int((vi){0} + (int32_t)rest, viota());
-    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vacc_max(top, vload(z + v));
-    if (rest) top = vacc_max(top, vselect(tail, vload_n(z + v, rest), vset(-INFINITY)));
-    float most = vmax_lane(vacc_get(top));
-    for (v = 0; v + LVN_LANES <= V; v += LVN_LANES) sum = vacc_add(sum, vexp(vload(z + v) - most));
-    if (rest) sum = vacc_add(sum, (vf)((vi)vexp(vload_n(z + v, rest) - most) & tail));
-    return most + (float)log(vsum(vacc_get(sum)));
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
@@ -55,20 +42,11 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     for (; dlogits && r < end; r++) {
         const float *z = logits + r * V;
         float *dz = dlogits + r * V;
-        int64_t v = 0, rest = V % LVN_LANES;
         if (ignored(call, labels[r])) {
             if (!add) memset(dz, 0, (size_t)V * sizeof *dz);
             continue;
         }
-        for (; v + LVN_LANES <= V; v += LVN_LANES) {
-            vf p = vexp(vload(z + v) - normaliser[r]) * scale;
-            vstore(dz + v, add ? vload(dz + v) + p : p);
-        }
-        if (rest) {
-            vf p = vexp(vload_n(z + v, rest) - normaliser[r]) * scale;
-            vstore_n(dz + v, add ? vload_n(dz + v, rest) + p : p, rest);
-        }
-        dz[labels[r]] -= scale;
+        softmax_slope(z, V, normaliser[r], labels[r], scale, add, dz);
     }
 }
 

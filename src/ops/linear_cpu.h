@@ -66,22 +66,25 @@ static inline void column_sums(const struct lvn_matmul *m, const float *dy, floa
     int64_t j, end;
     lvn_share(m->N, WIDTH, thread, n_threads, &j, &end);
     for (; j < end; j += WIDTH) {
-        vf sum[VECTORS] = {{0}};
+        struct vacc sum[VECTORS];
+        for (int v = 0; v < VECTORS; v++) sum[v] = vacc_set(vset(0));
         int64_t n = end - j;
         if (n >= WIDTH) {
             for (int64_t r = 0; r < m->R; r++)
-                for (int v = 0; v < VECTORS; v++) sum[v] += vload(dy + r * m->N + j + v * LVN_LANES);
+                for (int v = 0; v < VECTORS; v++) sum[v] = vacc_add(sum[v], vload(dy + r * m->N + j + v * LVN_LANES));
         } else {
             for (int64_t r = 0; r < m->R; r++)
                 for (int64_t v = 0; v * LVN_LANES < n; v++) {
                     int64_t left = n - v * LVN_LANES;
-                    sum[v] += vload_n(dy + r * m->N + j + v * LVN_LANES, left < LVN_LANES ? left : LVN_LANES);
+                    sum[v] = vacc_add(sum[v],
+                                      vload_n(dy + r * m->N + j + v * LVN_LANES, left < LVN_LANES ? left : LVN_LANES));
                 }
         }
         for (int64_t v = 0; v < VECTORS && v * LVN_LANES < n; v++) {
             int64_t left = n - v * LVN_LANES, lanes = left < LVN_LANES ? left : LVN_LANES;
             float *out = db + j + v * LVN_LANES;
-            vstore_n(out, add ? vload_n(out, lanes) + sum[v] : sum[v], lanes);
+            if (add) sum[v] = vacc_add(sum[v], vload_n(out, lanes));
+            vstore_n(out, vacc_get(sum[v]), lanes);
         }
     }
 }

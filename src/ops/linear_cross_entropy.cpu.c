@@ -3,7 +3,7 @@
  * The logits of a chunk lie in scratch; each row of them becomes its loss and, in backward, its own gradient in place,
  * from which the chunk's dx and its share of dw and db follow. All logits together are never stored. How rows are cut
  * into chunks depends on shapes alone. */
-#include "backend/cpu/simd_math.h"
+#include "ops/cross_entropy_cpu.h"
 #include "ops/linear_cpu.h"
 #include "ops/shape.h"
 
@@ -19,40 +19,6 @@ static int64_t chunk_rows(const struct lvn_matmul *m)
 {
     int64_t blocks = CHUNK_NUMBERS / (m->N * LVN_GEMM_KC), rows = (blocks < 1 ? 1 : blocks) * LVN_GEMM_KC;
     return rows < m->R ? rows : m->R;
-}
-
-/* exp(z - shift), with zeros from lane n on. */
-LVN_INLINE vf shifted_exp(const float *z, float shift, int64_t n)
-{
-    if (n >= LVN_LANES) return vexp(vload(z) - shift);
-    const vi valid = vgreater_int((vi){0} + (int32_t)n, viota());
-    return (vf)((vi)vexp(vload_n(z, n) - shift) & valid);
-}
-
-/* log(sum(exp(z))) of z (V). */
-static float logsumexp(const float *z, int64_t V)
-{
-    vf top = vset(-INFINITY), sum[2] = {{0}, {0}};
-    int64_t v = 0, rest = V % LVN_LANES;
-    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vmax(top, vload(z + v));
-    float most = vmax_lane(top);
-    for (; v < V; v++) most = z[v] > most ? z[v] : most;
-    for (v = 0; v + 2 * LVN_LANES <= V; v += 2 * LVN_LANES) {
-        sum[0] += shifted_exp(z + v, most, LVN_LANES);
-        sum[1] += shifted_exp(z + v + LVN_LANES, most, LVN_LANES);
-    }
-    if (v + LVN_LANES <= V) sum[0] += shifted_exp(z + v, most, LVN_LANES), v += LVN_LANES;
-    if (rest) sum[1] += shifted_exp(z + v, most, rest);
-    return most + (float)log(vsum(sum[0] + sum[1]));
-}
-
-/* z (V) becomes (softmax(z) - one hot) * scale. */
-static void slope(float *z, int64_t V, float normaliser, int32_t label, float scale)
-{
-    int64_t v = 0;
-    for (; v + LVN_LANES <= V; v += LVN_LANES) vstore(z + v, shifted_exp(z + v, normaliser, LVN_LANES) * scale);
-    if (v < V) vstore_n(z + v, shifted_exp(z + v, normaliser, V - v) * scale, V - v);
-    z[label] -= scale;
 }
 
 /* The losses of a chunk from its logits, which become their gradients when `gradient`. */
@@ -72,7 +38,7 @@ static void lose(const struct lvn_call *call, int64_t first, const struct lvn_ma
         }
         float normaliser = logsumexp(z, m->N);
         loss[r] = normaliser - z[labels[r]];
-        if (gradient) slope(z, m->N, normaliser, labels[r], (float)call->step->grad_scale);
+        if (gradient) softmax_slope(z, m->N, normaliser, labels[r], (float)call->step->grad_scale, false, z);
     }
 }
 

@@ -1,0 +1,52 @@
+/* cross_entropy_cpu.h - one row of logits, fast; shared by cross_entropy and linear_cross_entropy. */
+#ifndef LVN_CROSS_ENTROPY_CPU_H
+#define LVN_CROSS_ENTROPY_CPU_H
+
+#include <stdbool.h>
+
+#include "backend/cpu/simd_math.h"
+
+/* exp(z - shift), with zeros from lane n on. */
+LVN_INLINE vf shifted_exp_n(const float *z, float shift, int64_t n)
+{
+    const vi valid = vgreater_int((vi){0} + (int32_t)n, viota());
+    return (vf)((vi)vexp(vload_n(z, n) - shift) & valid);
+}
+
+/* log(sum(exp(z))) of z (V). */
+LVN_INLINE float logsumexp(const float *z, int64_t V)
+{
+    struct vacc top = vacc_set(vset(-INFINITY)), sum[2] = {vacc_set(vset(0)), vacc_set(vset(0))};
+    int64_t v = 0, rest = V % LVN_LANES;
+    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vacc_max(top, vload(z + v));
+    float most = vmax_lane(vacc_get(top));
+    for (; v < V; v++) most = z[v] > most ? z[v] : most;
+    for (v = 0; v + 2 * LVN_LANES <= V; v += 2 * LVN_LANES) {
+        sum[0] = vacc_add(sum[0], vexp(vload(z + v) - most));
+        sum[1] = vacc_add(sum[1], vexp(vload(z + v + LVN_LANES) - most));
+    }
+    if (v + LVN_LANES <= V) {
+        sum[0] = vacc_add(sum[0], vexp(vload(z + v) - most));
+        v += LVN_LANES;
+    }
+    if (rest) sum[1] = vacc_add(sum[1], shifted_exp_n(z + v, most, rest));
+    return most + (float)log(vsum(vacc_get(sum[0]) + vacc_get(sum[1])));
+}
+
+/* dz (V) = (or +=) (softmax(z) - one hot) * scale; dz may be z. */
+LVN_INLINE void softmax_slope(const float *z, int64_t V, float normaliser, int32_t label, float scale, bool add,
+                              float *dz)
+{
+    int64_t v = 0;
+    for (; add && v + LVN_LANES <= V; v += LVN_LANES)
+        vstore(dz + v, vfma(vexp(vload(z + v) - normaliser), vset(scale), vload(dz + v)));
+    for (; v + LVN_LANES <= V; v += LVN_LANES) vstore(dz + v, vexp(vload(z + v) - normaliser) * scale);
+    if (v < V) {
+        vf p = shifted_exp_n(z + v, normaliser, V - v) * scale;
+        if (add) p += vload_n(dz + v, V - v);
+        vstore_n(dz + v, p, V - v);
+    }
+    dz[label] -= scale;
+}
+
+#endif
