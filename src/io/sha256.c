@@ -36,13 +36,26 @@ static void block(uint32_t h[8], const unsigned char *p)
     }
     uint32_t v[8];
     memcpy(v, h, sizeof v);
-    for (int t = 0; t < 64; t++) {
-        uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]), majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-        uint32_t t1 = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) + choice + K[t] + w[t];
-        uint32_t t2 = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) + majority;
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += t1;
-        v[0] = t1 + t2;
+    /* The standard moves all eight words down each round; here the names turn instead, which is several times faster.
+     */
+    for (int t = 0; t < 64; t += 8) {
+#define ROUND(a, b, c, d, e, f, g, h, i)                                                                               \
+    do {                                                                                                               \
+        uint32_t t1 = v[h] + (turn(v[e], 6) ^ turn(v[e], 11) ^ turn(v[e], 25)) + ((v[e] & v[f]) ^ (~v[e] & v[g])) +    \
+                      K[t + i] + w[t + i];                                                                             \
+        v[d] += t1;                                                                                                    \
+        v[h] =                                                                                                         \
+            t1 + (turn(v[a], 2) ^ turn(v[a], 13) ^ turn(v[a], 22)) + ((v[a] & v[b]) ^ (v[a] & v[c]) ^ (v[b] & v[c]));  \
+    } while (0)
+        ROUND(0, 1, 2, 3, 4, 5, 6, 7, 0);
+        ROUND(7, 0, 1, 2, 3, 4, 5, 6, 1);
+        ROUND(6, 7, 0, 1, 2, 3, 4, 5, 2);
+        ROUND(5, 6, 7, 0, 1, 2, 3, 4, 3);
+        ROUND(4, 5, 6, 7, 0, 1, 2, 3, 4);
+        ROUND(3, 4, 5, 6, 7, 0, 1, 2, 5);
+        ROUND(2, 3, 4, 5, 6, 7, 0, 1, 6);
+        ROUND(1, 2, 3, 4, 5, 6, 7, 0, 7);
+#undef ROUND
     }
     for (int i = 0; i < 8; i++) h[i] += v[i];
 }
