@@ -15,27 +15,41 @@ static int64_t decode_floats(const struct attention_sizes *s)
     return (s->Tk + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
 }
 
+/* Products of q and four rows of keys from j on, lane by lane; `last` stands in for rows behind it. */
+LVN_INLINE void dot_four(const float *q, const float *k, int64_t stride, int64_t D, int64_t j, int64_t last,
+                         float scale, vf *to)
+{
+    enum { PARTS = LVN_LANES / TILE_LANES }; /* registers of a vector */
+    const float *row[4];
+    vt sum[4][PARTS];
+    LVN_UNROLL for (int i = 0; i < 4; i++)
+    {
+        row[i] = k + (j + i < last ? j + i : last) * stride;
+        LVN_UNROLL for (int c = 0; c < PARTS; c++) sum[i][c] = VT_SET(0);
+    }
+    int64_t x = 0;
+    for (; x + LVN_LANES <= D; x += LVN_LANES) LVN_UNROLL for (int c = 0; c < PARTS; c++)
+        {
+            const vt y = VT_LOAD(q + x + c * TILE_LANES) * VT_SET(scale);
+            LVN_UNROLL for (int i = 0; i < 4; i++) sum[i][c] =
+                VT_FMA(VT_LOAD(row[i] + x + c * TILE_LANES), y, sum[i][c]);
+        }
+    LVN_UNROLL for (int i = 0; i < 4; i++)
+    {
+        float part[LVN_LANES];
+        LVN_UNROLL for (int c = 0; c < PARTS; c++) VT_STORE(part + c * TILE_LANES, sum[i][c]);
+        to[i] = vload(part);
+        if (x < D) to[i] = vfma(vload_n(row[i] + x, D - x), vload_n(q + x, D - x) * vset(scale), to[i]);
+    }
+}
+
 /* p[0..n) = q k^T, lanes behind the end -inf; returns the largest. */
 static float decode_scores(const float *q, const float *k, int64_t stride, int64_t D, int64_t n, float scale, float *p)
 {
     vf top = vset(-INFINITY);
     for (int64_t j = 0; j < n; j += LVN_LANES) {
         vf sum[LVN_LANES];
-        const float *row[LVN_LANES];
-        LVN_UNROLL for (int i = 0; i < LVN_LANES; i++)
-        {
-            sum[i] = vset(0);
-            row[i] = k + (j + i < n ? j + i : n - 1) * stride;
-        }
-        int64_t x = 0;
-        for (; x + LVN_LANES <= D; x += LVN_LANES) {
-            const vf y = vload(q + x) * vset(scale);
-            LVN_UNROLL for (int i = 0; i < LVN_LANES; i++) sum[i] = vfma(vload(row[i] + x), y, sum[i]);
-        }
-        if (x < D) {
-            const vf y = vload_n(q + x, D - x) * vset(scale);
-            LVN_UNROLL for (int i = 0; i < LVN_LANES; i++) sum[i] = vfma(vload_n(row[i] + x, D - x), y, sum[i]);
-        }
+        for (int i = 0; i < LVN_LANES; i += 4) dot_four(q, k, stride, D, j + i, n - 1, scale, sum + i);
         const vi in = vgreater_int((vi){0} + (int32_t)(n - j < LVN_LANES ? n - j : LVN_LANES), viota());
         const vf y = vselect(in, vsum_each(sum), vset(-INFINITY));
         top = vmax(top, y);
@@ -48,18 +62,19 @@ static float decode_scores(const float *q, const float *k, int64_t stride, int64
 LVN_INLINE void decode_values(int nv, const float *p, const float *v, int64_t stride, int64_t n, float factor,
                               float *out)
 {
-    vf sum[2][4];
-    LVN_UNROLL for (int c = 0; c < nv; c++) sum[0][c] = sum[1][c] = vset(0);
+    const int parts = nv * LVN_LANES / TILE_LANES;
+    vt sum[2][4 * LVN_LANES / TILE_LANES];
+    LVN_UNROLL for (int c = 0; c < parts; c++) sum[0][c] = sum[1][c] = VT_SET(0);
     int64_t j = 0;
-    for (; j + 2 <= n; j += 2, v += 2 * stride) LVN_UNROLL for (int c = 0; c < nv; c++)
+    for (; j + 2 <= n; j += 2, v += 2 * stride) LVN_UNROLL for (int c = 0; c < parts; c++)
         {
-            sum[0][c] = vfma(vset(p[j]), vload(v + c * LVN_LANES), sum[0][c]);
-            sum[1][c] = vfma(vset(p[j + 1]), vload(v + stride + c * LVN_LANES), sum[1][c]);
+            sum[0][c] = VT_FMA(VT_SET(p[j]), VT_LOAD(v + c * TILE_LANES), sum[0][c]);
+            sum[1][c] = VT_FMA(VT_SET(p[j + 1]), VT_LOAD(v + stride + c * TILE_LANES), sum[1][c]);
         }
-    LVN_UNROLL for (int c = 0; c < nv; c++)
+    LVN_UNROLL for (int c = 0; c < parts; c++)
     {
-        if (j < n) sum[0][c] = vfma(vset(p[j]), vload(v + c * LVN_LANES), sum[0][c]);
-        vstore(out + c * LVN_LANES, (sum[0][c] + sum[1][c]) * vset(factor));
+        if (j < n) sum[0][c] = VT_FMA(VT_SET(p[j]), VT_LOAD(v + c * TILE_LANES), sum[0][c]);
+        VT_STORE(out + c * TILE_LANES, (sum[0][c] + sum[1][c]) * VT_SET(factor));
     }
 }
 
