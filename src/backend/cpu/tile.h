@@ -16,26 +16,35 @@
 #define LVN_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* With AddressSanitizer every access of an unrolled tile becomes a branch, and compilers choke on the large ones. */
+#if defined(__SANITIZE_ADDRESS__)
+#define TILE_FEW
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TILE_FEW
+#endif
+#endif
+
 enum { TILE_BLOCK = 64 }; /* leading dimension of A: blocks of scores are at most 64 x 64 */
 
 /* One register. */
 #if defined(__AVX512F__)
 typedef __m512 vt;
-enum { TILE_LANES = 16, TILE_ROWS_1 = 14, TILE_MAX_VECTORS = 4 };
+enum { TILE_LANES = 16 };
 #define VT_LOAD(p) _mm512_loadu_ps(p)
 #define VT_STORE(p, v) _mm512_storeu_ps(p, v)
 #define VT_SET(x) _mm512_set1_ps(x)
 #define VT_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #elif defined(__FMA__)
 typedef __m256 vt;
-enum { TILE_LANES = 8, TILE_ROWS_1 = 6, TILE_MAX_VECTORS = 1 };
+enum { TILE_LANES = 8 };
 #define VT_LOAD(p) _mm256_loadu_ps(p)
 #define VT_STORE(p, v) _mm256_storeu_ps(p, v)
 #define VT_SET(x) _mm256_set1_ps(x)
 #define VT_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #else
 typedef float vt __attribute__((vector_size(16)));
-enum { TILE_LANES = 4, TILE_ROWS_1 = 4, TILE_MAX_VECTORS = 1 };
+enum { TILE_LANES = 4 };
 LVN_INLINE vt VT_LOAD(const float *p)
 {
     vt v;
@@ -109,7 +118,8 @@ struct tile_shape {
 };
 
 /* Shapes by number of vectors, from the most rows to one. */
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && !defined(TILE_FEW)
+enum { TILE_MAX_VECTORS = 4 };
 TILE_FUNCTION(14, 1)
 TILE_FUNCTION(8, 1)
 TILE_FUNCTION(4, 1)
@@ -134,7 +144,8 @@ static const struct tile_shape tile_shapes[TILE_MAX_VECTORS + 1][6] = {
     [3] = {TILE_ENTRY(8, 3), TILE_ENTRY(4, 3), TILE_ENTRY(2, 3), TILE_ENTRY(1, 3)},
     [4] = {TILE_ENTRY(6, 4), TILE_ENTRY(4, 4), TILE_ENTRY(2, 4), TILE_ENTRY(1, 4)},
 };
-#elif defined(__FMA__)
+#elif defined(__FMA__) && !defined(TILE_FEW)
+enum { TILE_MAX_VECTORS = 1 };
 TILE_FUNCTION(6, 1)
 TILE_FUNCTION(4, 1)
 TILE_FUNCTION(2, 1)
@@ -142,6 +153,7 @@ TILE_FUNCTION(1, 1)
 static const struct tile_shape tile_shapes[TILE_MAX_VECTORS + 1][6] = {
     [1] = {TILE_ENTRY(6, 1), TILE_ENTRY(4, 1), TILE_ENTRY(2, 1), TILE_ENTRY(1, 1)}};
 #else
+enum { TILE_MAX_VECTORS = 1 };
 TILE_FUNCTION(4, 1)
 TILE_FUNCTION(2, 1)
 TILE_FUNCTION(1, 1)
