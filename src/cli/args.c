@@ -158,7 +158,7 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         LVN_TRY(lvn_option_parse(&lvn_flags[i].option, lvn_flags[i].option.initial, &c->flag[i], &c->settings.arena));
     }
-    c->keys = lvn_arena_alloc(&c->settings.arena, sizeof *c->keys * (size_t)(argc + 1));
+    c->keys = lvn_arena_alloc(&c->settings.arena, sizeof *c->keys * (size_t)(argc + 2));
     if (!c->keys) return LVN_MEMORY;
     for (int i = 0; i < argc; i++) {
         if (!only_operands && !strcmp(argv[i], "--")) {

@@ -171,6 +171,12 @@ static const struct lvn_safetensor *find(const struct lvn_pretrained *p, const c
     return strncmp(name, base, strlen(base)) == 0 ? lvn_safetensors_find(&p->weights, name + strlen(base)) : NULL;
 }
 
+const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name)
+{
+    const struct lvn_safetensor *t = find(p, name);
+    return t ? t->name : name;
+}
+
 /* Tensors of files that are no parameters: causal masks, and a tied head stored twice. */
 static bool passed_over(const struct lvn_pretrained *p, const char *name)
 {

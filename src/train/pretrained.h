@@ -41,6 +41,9 @@ void lvn_pretrained_close(struct lvn_pretrained *p);
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params,
                                     float *values) LVN_CHECKED;
 
+/* What the opened file calls this parameter (Hugging Face's name); the name itself when the file lacks it. */
+const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name);
+
 /* The other direction: a model in memory as the files of a dialect. Owns what the source points to. */
 struct lvn_model_files {
     struct lvn_arena arena;

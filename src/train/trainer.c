@@ -14,9 +14,9 @@
 #include "data/loader.h"
 #include "train/metrics.h"
 #include "train/model_setup.h"
-#include "train/sampler.h"
 #include "train/schedule.h"
 #include "train/snapshot.h"
+#include "train/training.h"
 
 struct trainer {
     struct lvn_settings *s;
@@ -24,11 +24,7 @@ struct trainer {
     struct lvn_model_setup setup; /* data, model sizes, where the weights come from */
     struct lvn_loader train, val;
     bool has_val;
-    int64_t micro, accumulation;
-    struct lvn_network *network;
-    struct lvn_task *task, *eval;
-    struct lvn_sampler *sampler; /* NULL: no samples asked for */
-    struct lvn_optimizer optimizer;
+    struct lvn_training training;
     struct lvn_run_dir dir;
     struct lvn_checkpoint from; /* path NULL: a fresh start */
     struct lvn_metrics metrics;
@@ -74,21 +70,6 @@ static void note_failure(struct trainer *t, const char *what)
 
 /* --- setting up --- */
 
-static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
-{
-    bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
-    return (struct lvn_optimizer){.kind = s->optimizer.kind == LVN_OPTIMIZER_KIND_SGD    ? LVN_SGD
-                                          : s->optimizer.kind == LVN_OPTIMIZER_KIND_ADAM ? LVN_ADAM
-                                                                                         : LVN_ADAMW,
-                                  .beta1 = s->optimizer.betas[0],
-                                  .beta2 = s->optimizer.betas[1],
-                                  .momentum = s->optimizer.betas[0],
-                                  .eps = s->optimizer.eps,
-                                  .weight_decay = s->optimizer.weight_decay,
-                                  .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0.0,
-                                  .clip_value = by_norm ? 0.0 : s->trainer.gradient_clip_val};
-}
-
 /* Steps between validations, and how many batches each takes. */
 static void plan_validation(struct trainer *t)
 {
@@ -120,77 +101,29 @@ static enum lvn_status open_data(struct trainer *t)
     return LVN_OK;
 }
 
-static enum lvn_status plan_once(struct trainer *t)
-{
-    const struct lvn_settings *s = t->s;
-    struct lvn_network_options network = {
-        .real = LVN_F32, .threads = (int)s->trainer.threads, .decay = (enum lvn_decay)s->optimizer.decay};
-    LVN_TRY(lvn_network_new(&t->network, &t->setup.config, &network));
-    t->accumulation = s->trainer.batch_size / t->micro;
-    struct lvn_task_options step = {.B = t->micro,
-                                    .T = t->setup.block_size,
-                                    .n_micro = t->accumulation,
-                                    .with_loss = true,
-                                    .train = true,
-                                    .deterministic = s->trainer.deterministic,
-                                    .recompute = (enum lvn_recompute)s->trainer.recompute,
-                                    .optimizer = &t->optimizer};
-    LVN_TRY(lvn_task_new(&t->task, t->network, &step));
-    struct lvn_task_options eval = {
-        .B = t->micro, .T = t->setup.block_size, .n_micro = t->accumulation, .with_loss = true};
-    if (t->has_val) LVN_TRY(lvn_task_new(&t->eval, t->network, &eval));
-    if (s->sample.every_n_steps) LVN_TRY(lvn_sampler_new(&t->sampler, t->network, t->setup.block_size));
-    return LVN_OK;
-}
-
-/* The next smaller divisor of the batch; false: there is none. */
-static bool smaller_micro(struct trainer *t)
-{
-    int64_t micro = t->micro - 1;
-    while (micro > 0 && t->s->trainer.batch_size % micro) micro--;
-    if (micro < 1) return false;
-    t->micro = micro;
-    return true;
-}
-
-/* Plan for the whole batch at once; where memory does not hold it and nobody asked for a size, for smaller parts. */
-static enum lvn_status plan(struct trainer *t)
-{
-    int64_t given = t->s->trainer.micro_batch_size, free_bytes = lvn_memory_available();
-    t->micro = given ? given : t->s->trainer.batch_size;
-    t->optimizer = optimizer_of(t->s);
-    for (;;) {
-        LVN_TRY(plan_once(t));
-        if (given || free_bytes <= 0 || lvn_network_bytes(t->network) <= free_bytes || !smaller_micro(t)) break;
-        lvn_sampler_free(t->sampler);
-        lvn_network_free(t->network);
-        t->network = NULL;
-        t->sampler = NULL;
-    }
-    return lvn_network_allocate(t->network);
-}
-
 /* Weights: of the checkpoint to continue from, of model.init, or fresh. */
 static enum lvn_status load_weights(struct trainer *t)
 {
     struct lvn_snapshot at = {.val_loss = NAN, .best_val_loss = NAN};
     if (!t->from.path) {
         if (t->setup.has_pretrained)
-            return lvn_pretrained_load(&t->setup.pretrained, t->network->params, lvn_network_values(t->network));
-        lvn_params_init_values(t->network->params, (uint64_t)t->s->trainer.seed, lvn_network_values(t->network));
+            return lvn_pretrained_load(&t->setup.pretrained, t->training.network->params,
+                                       lvn_network_values(t->training.network));
+        lvn_params_init_values(t->training.network->params, (uint64_t)t->s->trainer.seed,
+                               lvn_network_values(t->training.network));
         return LVN_OK;
     }
-    LVN_TRY(lvn_snapshot_load(&t->from, &at, t->network));
+    LVN_TRY(lvn_snapshot_load(&t->from, &at, t->training.network));
     LVN_CHECK(
         at.data == t->fingerprint, ARG,
         "'%s' was trained on other data than '%s' holds now: continuing would mix them; set data.path back, or start "
         "a new run",
         t->from.path, t->s->data.path);
     LVN_CHECK(
-        !t->s->trainer.deterministic || at.micro_batch == t->micro, ARG,
+        !t->s->trainer.deterministic || at.micro_batch == t->training.micro, ARG,
         "trainer.micro_batch_size is %lld here and was %lld in '%s': with trainer.deterministic that would change "
         "the bits; set it back",
-        (long long)t->micro, (long long)at.micro_batch, t->from.path);
+        (long long)t->training.micro, (long long)at.micro_batch, t->from.path);
     t->step = t->saved_step = at.step;
     t->e.best_val_loss = at.best_val_loss;
     if (!isnan(at.val_loss)) t->validated_step = at.step;
@@ -214,17 +147,18 @@ static void describe_run(struct trainer *t)
     struct lvn_event *e = &t->e;
     e->name = t->s->name;
     e->run_dir = t->dir.path;
-    e->parameters = lvn_params_total(t->network->params);
+    e->parameters = lvn_params_total(t->training.network->params);
     e->max_steps = t->last_step == INT64_MAX ? 0 : t->last_step;
     e->batch_size = t->s->trainer.batch_size;
-    e->micro_batch_size = t->micro;
-    e->accumulation = t->accumulation;
+    e->micro_batch_size = t->training.micro;
+    e->accumulation = t->training.accumulation;
     e->block_size = t->setup.block_size;
     e->steps_per_epoch = t->train.steps_per_epoch;
     e->train_tokens = t->setup.data->split[LVN_SPLIT_TRAIN].n_tokens;
     e->val_tokens = t->has_val ? t->setup.data->split[LVN_SPLIT_VAL].n_tokens : 0;
-    e->flops_per_token = lvn_program_flops(t->task->program) / (double)(t->micro * t->setup.block_size);
-    e->threads = t->network->threads;
+    e->flops_per_token =
+        lvn_program_flops(t->training.step->program) / (double)(t->training.micro * t->setup.block_size);
+    e->threads = t->training.network->threads;
     e->isa = lvn_isa_name(lvn_isa_best());
     e->step = t->step;
     e->epoch = t->step / t->train.steps_per_epoch;
@@ -235,7 +169,8 @@ static enum lvn_status set_up(struct trainer *t)
     LVN_TRY(lvn_model_setup_open(&t->setup, t->s, t->o->model));
     LVN_TRY(open_data(t));
     LVN_TRY(open_run(t));
-    LVN_TRY(plan(t));
+    LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, t->setup.block_size, t->has_val));
+    LVN_TRY(lvn_network_allocate(t->training.network));
     LVN_TRY(load_weights(t));
     return LVN_OK;
 }
@@ -244,14 +179,14 @@ static enum lvn_status set_up(struct trainer *t)
 
 static enum lvn_status validate(struct trainer *t)
 {
-    struct lvn_task *eval = t->eval;
+    struct lvn_task *eval = t->training.eval;
     int64_t n = lvn_loader_eval_batches(&t->val, t->val_batches), valid = 0;
     double sum = 0.0;
     for (int64_t i = 0; i < n; i++) {
         int64_t B = t->s->trainer.batch_size, T = t->setup.block_size;
         LVN_TRY(lvn_loader_eval_batch(&t->val, t->val_batches, i, 0, B, eval->ids, eval->labels, NULL));
         eval->step = (struct lvn_step){.grad_scale = 1.0};
-        sum += lvn_task_run(eval, t->accumulation);
+        sum += lvn_task_run(eval, t->training.accumulation);
         valid += lvn_labels_valid(eval->labels, B * T);
     }
     t->e.val_loss = sum / (double)valid;
@@ -269,9 +204,9 @@ static bool save(struct trainer *t)
                               .val_loss = t->validated_step == t->step ? t->e.val_loss : NAN,
                               .best_val_loss = t->e.best_val_loss,
                               .data = t->fingerprint,
-                              .micro_batch = t->micro};
+                              .micro_batch = t->training.micro};
     if (t->saved_step == t->step) return true;
-    if (lvn_snapshot_save(t->dir.checkpoints, &at, t->network, t->s, t->setup.data->vocabulary) != LVN_OK) {
+    if (lvn_snapshot_save(t->dir.checkpoints, &at, t->training.network, t->s, t->setup.data->vocabulary) != LVN_OK) {
         note_failure(t, "the checkpoint could not be saved");
         return false;
     }
@@ -286,7 +221,7 @@ static bool save(struct trainer *t)
 static void sample(struct trainer *t)
 {
     struct lvn_text text = {0};
-    if (lvn_sampler_text(t->sampler, t->s, t->setup.data->vocabulary, t->step, &text) == LVN_OK)
+    if (lvn_sampler_text(t->training.sampler, t->s, t->setup.data->vocabulary, t->step, &text) == LVN_OK)
         tell(t, LVN_EVENT_SAMPLE, text.p);
     else
         note_failure(t, "no sample could be made");
@@ -295,28 +230,22 @@ static void sample(struct trainer *t)
 
 static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 {
-    const char *first = lvn_task_find_nonfinite(t->task, t->accumulation);
+    const char *first = lvn_task_find_nonfinite(t->training.step, t->training.accumulation);
     LVN_FAIL(
         NONFINITE,
         "step %lld: the loss is %g and the gradient's norm %g; the first number that is not finite lies in '%s'; the "
         "weights are those of step %lld; try a smaller optimizer.lr, a longer schedule.warmup_steps or clipping",
-        (long long)t->step + 1, loss, t->task->step.grad_norm, first ? first : "the sum of the gradient",
+        (long long)t->step + 1, loss, t->training.step->step.grad_norm, first ? first : "the sum of the gradient",
         (long long)t->step);
 }
 
 static enum lvn_status one_step(struct trainer *t)
 {
-    struct lvn_task *task = t->task;
+    struct lvn_task *task = t->training.step;
     int64_t B = t->s->trainer.batch_size, tokens = B * t->setup.block_size;
     double begin = lvn_seconds();
     LVN_TRY(lvn_loader_batch(&t->train, t->step, 0, B, task->ids, task->labels));
-    int64_t valid = lvn_labels_valid(task->labels, tokens);
-    task->step = (struct lvn_step){.seed = (uint64_t)t->s->trainer.seed,
-                                   .step = t->step,
-                                   .lr = lvn_schedule_lr(t->s, t->step, t->last_step),
-                                   .grad_scale = valid ? 1.0 / (double)valid : 0.0,
-                                   .training = 1};
-    double loss = lvn_task_run(task, t->accumulation) * task->step.grad_scale;
+    double loss = lvn_training_step(&t->training, t->step, lvn_schedule_lr(t->s, t->step, t->last_step));
     if (!isfinite(loss) || !isfinite(task->step.grad_norm)) return explain_nonfinite(t, loss);
     double seconds = lvn_seconds() - begin;
     t->step++;
@@ -348,7 +277,7 @@ static enum lvn_status loop(struct trainer *t)
         LVN_TRY(one_step(t));
         bool last = t->step == t->last_step;
         if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(validate(t));
-        if (t->sampler && every(t->step, s->sample.every_n_steps)) sample(t);
+        if (t->training.sampler && every(t->step, s->sample.every_n_steps)) sample(t);
         bool best = t->validated_step == t->step && t->e.best && s->checkpoint.top_k > 0;
         if (every(t->step, s->checkpoint.every_n_steps) || best) save(t);
         if (every(t->step, t->train.steps_per_epoch)) {
@@ -410,8 +339,7 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
     lvn_metrics_close(&t.metrics);
     if (t.from_open) lvn_checkpoint_release(&t.from);
     if (t.dir_open) lvn_run_dir_close(&t.dir);
-    lvn_sampler_free(t.sampler);
-    lvn_network_free(t.network);
+    lvn_training_release(&t.training);
     lvn_model_setup_close(&t.setup);
     return status;
 }

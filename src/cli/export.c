@@ -1,0 +1,73 @@
+/* export.c - levin export MODEL OUT: a model directory in another dialect. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "cli/cli.h"
+#include "data/vocab.h"
+#include "train/model_setup.h"
+#include "train/network.h"
+
+static enum lvn_status write_vocabulary(struct lvn_arena *a, const char *from, const char *out)
+{
+    struct lvn_vocab *vocabulary;
+    char *json = NULL;
+    LVN_TRY(lvn_vocabulary_beside(from, &vocabulary));
+    if (!vocabulary) return LVN_OK;
+    const char *state = lvn_path_join(a, out, "state"), *path = lvn_path_join(a, out, "state/vocabulary.json");
+    enum lvn_status status = state && path ? lvn_dir_make(state) : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_vocab_to_json(vocabulary, &json);
+    if (status == LVN_OK) status = lvn_file_write(path, json, (int64_t)strlen(json));
+    free(json);
+    lvn_vocab_free(vocabulary);
+    return status;
+}
+
+static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *f, const char *out)
+{
+    const char *weights = lvn_path_join(a, out, "model.safetensors"), *config = lvn_path_join(a, out, "config.json");
+    const char *part = lvn_path_join(a, out, ".model.safetensors.part");
+    if (!weights || !config || !part) return LVN_MEMORY;
+    LVN_CHECK(!lvn_path_exists(weights) && !lvn_path_exists(config), ARG,
+              "'%s' holds a model already; choose another folder or remove it", out);
+    LVN_TRY_WHILE(lvn_dir_make(out), "making the folder for the model");
+    LVN_TRY(lvn_safetensors_write(part, &f->source, a, NULL));
+    LVN_TRY(lvn_file_rename(part, weights));
+    return lvn_file_write(config, f->config.p, f->config.n);
+}
+
+static enum lvn_status export(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
+                              enum lvn_dialect dialect) {
+    struct lvn_arena a; struct lvn_model_files files; LVN_TRY(lvn_network_allocate(n));
+    LVN_TRY(lvn_pretrained_load(p, n->params, lvn_network_values(n)));
+    LVN_TRY(lvn_model_files_make(&files, dialect, &p->config, n->params, lvn_network_values(n), false));
+    lvn_arena_init(&a);
+    enum lvn_status status = write_files(&a, &files, c->operand[1]);
+    if (status == LVN_OK) status = write_vocabulary(&a, p->path, c->operand[1]);
+    lvn_arena_release(&a);
+    lvn_model_files_release(&files);
+    return status;
+}
+
+enum lvn_status lvn_command_export(struct lvn_cli *c)
+{
+    enum lvn_dialect dialect;
+    struct lvn_pretrained p;
+    struct lvn_network *n = NULL;
+    struct lvn_network_options options = {.real = LVN_F32, .threads = 1};
+    LVN_TRY(lvn_dialect_find(c->flag[LVN_FLAG_export_format].t, &dialect));
+    LVN_TRY(lvn_pretrained_open(&p, c->operand[0], "best"));
+    enum lvn_status status = lvn_network_new(&n, &p.config, &options);
+    if (status == LVN_OK) status = export(c, &p, n, dialect);
+    if (status == LVN_OK) {
+        char count[LVN_NUMBER_TEXT];
+        int64_t total = lvn_params_total(n->params);
+        lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
+                      c->flag[LVN_FLAG_export_format].t);
+        lvn_cli_add(c, "path", json_string(c->operand[1]));
+        lvn_cli_add(c, "parameters", json_integer(total));
+    }
+    lvn_network_free(n);
+    lvn_pretrained_close(&p);
+    return status;
+}

@@ -1,0 +1,131 @@
+/* generate.c - levin generate MODEL: continue a prompt, streamed to the terminal as it comes. */
+#include "train/generate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/model.h"
+
+struct stream {
+    struct lvn_cli *c;
+    const struct lvn_vocab *vocabulary;
+    struct lvn_text text;
+};
+
+static bool show(void *context, int32_t id)
+{
+    struct stream *s = context;
+    char text[16];
+    int n = s->vocabulary ? lvn_vocab_decode(s->vocabulary, id, text) : snprintf(text, sizeof text, " %" PRId32, id);
+    lvn_text_add_bytes(&s->text, text, n);
+    if (s->c->json) return true;
+    fwrite(text, 1, (size_t)n, stdout);
+    return fflush(stdout) == 0;
+}
+
+/* "5,6,7" */
+static enum lvn_status parse_ids(const char *text, int32_t **ids, int64_t *n)
+{
+    *n = 0;
+    *ids = lvn_malloc(sizeof **ids * (strlen(text) + 1));
+    if (!*ids) return LVN_MEMORY;
+    for (const char *p = text; *p;) {
+        char *end;
+        errno = 0;
+        long id = strtol(p, &end, 10);
+        bool good = end != p && !errno && id >= 0 && id <= INT32_MAX && (*end == ',' || !*end) && !(*end && !end[1]);
+        if (!good) {
+            free(*ids);
+            *ids = NULL;
+            LVN_FAIL(ARG, "--prompt-ids wants whole numbers with commas between them, as 5,6,7; got '%.60s'", text);
+        }
+        (*ids)[(*n)++] = (int32_t)id;
+        p = *end ? end + 1 : end;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_prompt(struct lvn_cli *c, const struct lvn_generator *g, int32_t **ids, int64_t *n)
+{
+    const char *text = c->flag[LVN_FLAG_generate_prompt].t, *list = c->flag[LVN_FLAG_generate_prompt_ids].t;
+    bool text_given = c->given[LVN_FLAG_generate_prompt], list_given = c->given[LVN_FLAG_generate_prompt_ids];
+    LVN_CHECK(!text_given || !list_given, ARG, "--prompt and --prompt-ids both say what to continue; leave one out");
+    if (list_given) return parse_ids(list, ids, n);
+    if (!text_given && !g->vocabulary) return parse_ids("0", ids, n);
+    return lvn_prompt_encode(text, g->vocabulary, ids, n);
+}
+
+static void print_prompt(struct lvn_cli *c, const struct lvn_vocab *vocabulary, const int32_t *prompt, int64_t n)
+{
+    for (int64_t i = 0; i < n && !c->json; i++) {
+        char text[5];
+        if (vocabulary)
+            fwrite(text, 1, (size_t)lvn_vocab_decode(vocabulary, prompt[i], text), stdout);
+        else
+            printf("%s%" PRId32, i ? " " : "", prompt[i]);
+    }
+}
+
+static enum lvn_status one_sample(struct lvn_cli *c, struct lvn_generator *g, const int32_t *prompt, int64_t n,
+                                  const struct lvn_sampling_options *o, json_t *samples)
+{
+    struct stream stream = {.c = c, .vocabulary = g->vocabulary};
+    int32_t *made = lvn_malloc(sizeof *made * (size_t)(o->max_new_tokens + 1));
+    int64_t n_made = 0;
+    if (!made) return LVN_MEMORY;
+    print_prompt(c, g->vocabulary, prompt, n);
+    enum lvn_status status = lvn_sampler_run(g->sampler, prompt, n, o, made, &n_made, show, &stream);
+    if (!c->json) putchar('\n');
+    json_t *sample = json_object(), *ids = json_array();
+    for (int64_t i = 0; i < n_made; i++) json_array_append_new(ids, json_integer(made[i]));
+    json_object_set_new(sample, "ids", ids);
+    if (g->vocabulary)
+        json_object_set_new(sample, "text", json_stringn(stream.text.n ? stream.text.p : "", (size_t)stream.text.n));
+    json_array_append_new(samples, sample);
+    lvn_text_release(&stream.text);
+    free(made);
+    return status;
+}
+
+static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, json_t *samples)
+{
+    struct lvn_sampling_options o = {.max_new_tokens = c->flag[LVN_FLAG_generate_max_new_tokens].i,
+                                     .temperature = c->flag[LVN_FLAG_generate_temperature].r,
+                                     .top_k = c->flag[LVN_FLAG_generate_top_k].i,
+                                     .top_p = c->flag[LVN_FLAG_generate_top_p].r,
+                                     .seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i};
+    int32_t *prompt = NULL;
+    int64_t n = 0;
+    LVN_TRY(read_prompt(c, g, &prompt, &n));
+    enum lvn_status status = LVN_OK;
+    for (int64_t k = 0; k < c->flag[LVN_FLAG_generate_num_samples].i && status == LVN_OK; k++) {
+        if (k && !c->json) printf("---\n");
+        o.sample = k;
+        status = one_sample(c, g, prompt, n, &o, samples);
+    }
+    free(prompt);
+    return status;
+}
+
+enum lvn_status lvn_command_generate(struct lvn_cli *c)
+{
+    struct lvn_generator g;
+    LVN_TRY(lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL));
+    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
+        lvn_cli_show_settings(c);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_generator_open(&g, &c->settings));
+    json_t *samples = json_array();
+    enum lvn_status status = all_samples(c, &g, samples);
+    if (status == LVN_OK)
+        lvn_cli_add(c, "samples", samples);
+    else
+        json_decref(samples);
+    lvn_generator_close(&g);
+    return status;
+}

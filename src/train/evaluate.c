@@ -1,0 +1,134 @@
+/* evaluate.c - see evaluate.h. */
+#include "train/evaluate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/loader.h"
+#include "io/safetensors.h"
+#include "train/model_setup.h"
+#include "train/network.h"
+
+struct evaluation {
+    const struct lvn_settings *s;
+    const struct lvn_evaluate_options *o;
+    struct lvn_model_setup setup;
+    struct lvn_loader loader;
+    struct lvn_network *network;
+    struct lvn_task *task;
+    int64_t batches, B, T;
+    int64_t *window; /* [B] */
+    double *sums;    /* [batches] */
+    int64_t valid;
+};
+
+/* One pass over all batches as micro-batches of one run: for gradients; else one batch at a time. */
+static enum lvn_status plan(struct evaluation *e)
+{
+    struct lvn_network_options network = {.real = LVN_F32, .threads = (int)e->s->trainer.threads};
+    LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));
+    bool train = e->o->gradients != NULL;
+    struct lvn_task_options task = {.B = e->B,
+                                    .T = e->T,
+                                    .n_micro = train ? e->batches : 1,
+                                    .with_loss = true,
+                                    .logits = e->o->logits,
+                                    .train = train};
+    LVN_TRY(lvn_task_new(&e->task, e->network, &task));
+    LVN_TRY(lvn_network_allocate(e->network));
+    return lvn_pretrained_load(&e->setup.pretrained, e->network->params, lvn_network_values(e->network));
+}
+
+static enum lvn_status set_up(struct evaluation *e)
+{
+    LVN_TRY(lvn_model_setup_open(&e->setup, e->s, NULL));
+    const struct lvn_dataset *data = e->setup.data;
+    enum lvn_split_id split = lvn_dataset_has(data, LVN_SPLIT_VAL) ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
+    e->T = e->setup.block_size;
+    e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
+    LVN_TRY(lvn_loader_init(&e->loader, data, split, LVN_SAMPLING_SEQUENTIAL, e->T, e->B, 0));
+    int64_t windows = lvn_loader_eval_count(&e->loader, 0);
+    if (windows < e->B) {
+        e->B = windows; /* a smaller batch, not rows to fill it */
+        LVN_TRY(lvn_loader_init(&e->loader, data, split, LVN_SAMPLING_SEQUENTIAL, e->T, e->B, 0));
+    }
+    e->batches = lvn_loader_eval_batches(&e->loader, 0);
+    e->window = lvn_calloc((size_t)e->B, sizeof *e->window);
+    e->sums = lvn_calloc((size_t)e->batches, sizeof *e->sums);
+    return e->window && e->sums ? plan(e) : LVN_MEMORY;
+}
+
+static void report(const struct evaluation *e)
+{
+    struct lvn_evaluated batch = {.windows = e->B, .T = e->T, .V = e->setup.config.vocab_size, .window = e->window};
+    if (!e->o->batch) return;
+    batch.losses = lvn_task_losses(e->task);
+    batch.logits = e->o->logits ? lvn_task_logits(e->task) : NULL;
+    e->o->batch(e->o->context, &batch);
+}
+
+static enum lvn_status pass(struct evaluation *e)
+{
+    struct lvn_task *t = e->task;
+    for (int64_t i = 0; i < e->batches; i++) {
+        LVN_TRY(lvn_loader_eval_batch(&e->loader, 0, i, 0, e->B, t->ids, t->labels, e->window));
+        t->step = (struct lvn_step){.grad_scale = 1.0};
+        e->sums[i] = lvn_task_run(t, 1);
+        e->valid += lvn_labels_valid(t->labels, e->B * e->T);
+        report(e);
+    }
+    return LVN_OK;
+}
+
+/* Gradients carry the names of the file that was loaded. */
+static enum lvn_status write_gradients(struct evaluation *e)
+{
+    struct lvn_model_files files;
+    const struct lvn_pretrained *p = &e->setup.pretrained;
+    LVN_TRY(lvn_model_files_make(&files, p->dialect, &e->setup.config, e->network->params,
+                                 e->network->buffer[LVN_BUFFER_GRAD], true));
+    struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
+    enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; status == LVN_OK && i < files.source.n; i++) {
+        items[i] = files.source.item[i];
+        items[i].name = lvn_pretrained_name(p, items[i].name);
+    }
+    files.source.item = items;
+    if (status == LVN_OK) status = lvn_safetensors_write(e->o->gradients, &files.source, &files.arena, NULL);
+    lvn_model_files_release(&files);
+    return status;
+}
+
+static enum lvn_status pass_with_gradients(struct evaluation *e)
+{
+    struct lvn_task *t = e->task;
+    int64_t tokens = e->B * e->T;
+    for (int64_t i = 0; i < e->batches; i++)
+        LVN_TRY(lvn_loader_eval_batch(&e->loader, 0, i, 0, e->B, t->ids + i * tokens, t->labels + i * tokens, NULL));
+    e->valid = lvn_labels_valid(t->labels, e->batches * tokens);
+    t->step = (struct lvn_step){.grad_scale = e->valid ? 1.0 / (double)e->valid : 0.0};
+    lvn_task_run(t, e->batches);
+    LVN_TRY(write_gradients(e));
+    if (!e->o->batch) {
+        memcpy(e->sums, t->micro_losses, sizeof *e->sums * (size_t)e->batches);
+        return LVN_OK;
+    }
+    /* Losses and logits of every batch: one more pass, whose gradients nobody looks at. */
+    e->valid = 0;
+    return pass(e);
+}
+
+enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_evaluate_options *o,
+                             struct lvn_evaluate_result *r)
+{
+    struct evaluation e = {.s = s, .o = o};
+    enum lvn_status status = set_up(&e);
+    if (status == LVN_OK) status = o->gradients ? pass_with_gradients(&e) : pass(&e);
+    if (status == LVN_OK)
+        *r = (struct lvn_evaluate_result){.loss = lvn_tree_sum(e.sums, e.batches) / (double)e.valid, .tokens = e.valid};
+    free(e.window);
+    free(e.sums);
+    lvn_network_free(e.network);
+    lvn_model_setup_close(&e.setup);
+    return status;
+}

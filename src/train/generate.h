@@ -1,0 +1,20 @@
+/* generate.h - text from a model: the engine of `levin generate`. */
+#ifndef LVN_GENERATE_H
+#define LVN_GENERATE_H
+
+#include "data/vocab.h"
+#include "train/sampler.h"
+#include "train/settings.h"
+
+/* A model that is loaded to generate. */
+struct lvn_generator {
+    struct lvn_network *network;
+    struct lvn_sampler *sampler;
+    struct lvn_vocab *vocabulary; /* NULL: ids only */
+};
+
+/* Load settings' model.init. model.block_size, where given, is the length of the window. */
+enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s) LVN_CHECKED;
+void lvn_generator_close(struct lvn_generator *g);
+
+#endif
