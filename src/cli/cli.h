@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "train/settings.h"
 
@@ -87,6 +88,10 @@ void lvn_cli_add(struct lvn_cli *c, const char *name, json_t *value);
 json_t *lvn_cli_number(double x);
 /* Without --json: print to stdout. */
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...) LVN_PRINTF(2, 3);
+
+/* The log's sink: one line on stderr, above the live line of `context` (struct lvn_progress, or NULL). */
+void lvn_cli_log(void *context, enum lvn_log_level level, const char *text);
+enum lvn_log_level lvn_cli_log_level(const struct lvn_cli *c);
 
 /* help.c: what `levin help` and --help print. */
 enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *command) LVN_CHECKED;

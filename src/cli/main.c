@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 
 const struct lvn_command lvn_commands[] = {
 #define LVN_COMMAND(name, operands, least, most, help) {#name, operands, least, most, help, lvn_command_##name},
@@ -48,11 +48,17 @@ void lvn_cli_print(const struct lvn_cli *c, const char *format, ...)
     va_end(args);
 }
 
-static void log_line(void *context, enum lvn_log_level level, const char *text)
+void lvn_cli_log(void *context, enum lvn_log_level level, const char *text)
 {
     static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
-    (void)context;
+    if (context) lvn_progress_clear(context);
     fprintf(stderr, "%s%s\n", names[level], text);
+}
+
+enum lvn_log_level lvn_cli_log_level(const struct lvn_cli *c)
+{
+    if (lvn_cli_on(c, LVN_FLAG_any_verbose)) return LVN_LOG_DEBUG;
+    return lvn_cli_on(c, LVN_FLAG_any_quiet) ? LVN_LOG_WARN : LVN_LOG_INFO;
 }
 
 static int exit_code(enum lvn_status status)
@@ -127,10 +133,7 @@ static int run(const char *name, int argc, char **argv)
         return finish(&c, status);
     }
     enum lvn_status status = lvn_cli_parse(&c, argc, argv);
-    lvn_log_set(log_line, NULL,
-                lvn_cli_on(&c, LVN_FLAG_any_verbose) ? LVN_LOG_DEBUG
-                : lvn_cli_on(&c, LVN_FLAG_any_quiet) ? LVN_LOG_WARN
-                                                     : LVN_LOG_INFO);
+    lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(&c));
     if (!status && lvn_cli_on(&c, LVN_FLAG_any_help)) {
         status = lvn_help_command(&c, c.command);
     } else if (!status) {

@@ -1,0 +1,216 @@
+/* progress.c - events as text on stderr.
+ *
+ * The live line is written over in one write() and its rest is erased behind it, at most ten times a second, so that it
+ * neither flickers nor wraps: what does not fit is left out, the least important first. Lines that stay (validation,
+ * checkpoints, samples) are printed above it. */
+#include "cli/progress.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t log_every_n_steps)
+{
+    const char *term = getenv("TERM");
+    *p = (struct lvn_progress){.out = out, .quiet = quiet, .every = log_every_n_steps, .drawn = -1, .rate = NAN};
+    p->live = !quiet && isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
+}
+
+void lvn_progress_clear(struct lvn_progress *p)
+{
+    if (p->shown) fputs("\r\033[K", p->out);
+    if (p->shown) fflush(p->out);
+    p->shown = false;
+}
+
+static int terminal_columns(const struct lvn_progress *p)
+{
+    struct winsize size;
+    if (p->columns > 0) return p->columns;
+    return ioctl(fileno(p->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* Seconds as 12:34 or 1:02:03, which is short and does not jump about. */
+static void clock_text(double seconds, char text[LVN_NUMBER_TEXT])
+{
+    int64_t s = (int64_t)(seconds + 0.5);
+    if (s < 3600) {
+        snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 ":%02" PRId64, s / 60, s % 60);
+    } else if (s < 100 * 3600) {
+        snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600, s % 3600 / 60, s % 60);
+    } else {
+        snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 " days", s / 86400);
+    }
+}
+
+/* Parts of the line with what they are worth; the least worth goes first where the line is too long. */
+struct part {
+    char text[48];
+    int worth;
+};
+
+static int add(struct part *parts, int n, int worth, const char *format, ...) LVN_PRINTF(4, 5);
+static int add(struct part *parts, int n, int worth, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(parts[n].text, sizeof parts[n].text, format, args);
+    va_end(args);
+    parts[n].worth = worth;
+    return n + 1;
+}
+
+static int parts_of(const struct lvn_progress *p, const struct lvn_event *e, struct part *parts)
+{
+    int n = 0;
+    char text[LVN_NUMBER_TEXT];
+    int digits = 1;
+    for (int64_t x = p->total; x >= 10; x /= 10) digits++;
+    if (p->total) {
+        n = add(parts, n, 10, "step %*" PRId64 "/%" PRId64, digits, e->step, p->total);
+    } else {
+        n = add(parts, n, 10, "step %" PRId64, e->step);
+    }
+    if (!isnan(e->loss)) n = add(parts, n, 9, "loss %.4f", e->loss);
+    if (!isnan(e->val_loss)) n = add(parts, n, 8, "val %.4f", e->val_loss);
+    if (!isnan(e->lr)) n = add(parts, n, 3, "lr %.2e", e->lr);
+    double rate = isnan(p->rate) ? e->tokens_per_s : p->rate;
+    if (!isnan(rate)) n = add(parts, n, 7, "%s tok/s", lvn_count_text((int64_t)(rate + 0.5), text));
+    if (!isnan(e->utilisation)) n = add(parts, n, 2, "%.0f%% of peak", 100 * e->utilisation);
+    if (e->memory_bytes > 0) n = add(parts, n, 4, "%s", lvn_bytes_text(e->memory_bytes, text));
+    if (!isnan(e->eta_s)) {
+        clock_text(e->eta_s, text);
+        n = add(parts, n, 6, "ETA %s", text);
+    }
+    return n;
+}
+
+int lvn_progress_line(const struct lvn_progress *p, const struct lvn_event *e, int columns,
+                      char text[LVN_PROGRESS_TEXT])
+{
+    struct part parts[10];
+    int n = parts_of(p, e, parts), length = -2;
+    for (int i = 0; i < n; i++) length += (int)strlen(parts[i].text) + 2;
+    while (columns > 0 && length > columns && n > 1) {
+        int least = 0;
+        for (int i = 1; i < n; i++) {
+            if (parts[i].worth < parts[least].worth) least = i;
+        }
+        length -= (int)strlen(parts[least].text) + 2;
+        memmove(&parts[least], &parts[least + 1], (size_t)(n - 1 - least) * sizeof *parts);
+        n--;
+    }
+    int used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < n && used < LVN_PROGRESS_TEXT; i++) {
+        used += snprintf(text + used, (size_t)(LVN_PROGRESS_TEXT - used), "%s%s", i ? "  " : "", parts[i].text);
+    }
+    if (columns > 0 && used > columns) text[used = columns] = '\0';
+    return used;
+}
+
+/* A line that stays. */
+static void say(struct lvn_progress *p, const char *format, ...) LVN_PRINTF(2, 3);
+static void say(struct lvn_progress *p, const char *format, ...)
+{
+    if (p->quiet) return;
+    lvn_progress_clear(p);
+    va_list args;
+    va_start(args, format);
+    vfprintf(p->out, format, args);
+    va_end(args);
+    fputc('\n', p->out);
+    fflush(p->out);
+}
+
+static void draw(struct lvn_progress *p, const struct lvn_event *e, bool at_once)
+{
+    char text[LVN_PROGRESS_TEXT];
+    if (!at_once && p->drawn >= 0 && e->elapsed_s - p->drawn < 0.1) return;
+    p->drawn = e->elapsed_s;
+    lvn_progress_line(p, e, terminal_columns(p) - 1, text);
+    fprintf(p->out, "\r%s\033[K", text); /* one write: stderr is line buffered by main() */
+    fflush(p->out);
+    p->shown = true;
+}
+
+static void at_start(struct lvn_progress *p, const struct lvn_event *e)
+{
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
+    p->total = e->max_steps;
+    say(p, "%s: %s parameters, %d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), e->threads,
+        e->threads == 1 ? "" : "s", e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "", e->run_dir);
+    if (e->train_tokens > 0) {
+        say(p, "data: %s training tokens, %s", lvn_count_text(e->train_tokens, a),
+            e->val_tokens ? lvn_count_text(e->val_tokens, b) : "no validation");
+    }
+    say(p, "batch: %" PRId64 " sequences of %" PRId64 " tokens, as %" PRId64 " micro-batch%s of %" PRId64 "%s%s",
+        e->batch_size, e->block_size, e->accumulation, e->accumulation == 1 ? "" : "es", e->micro_batch_size,
+        e->steps_per_epoch ? "; steps an epoch: " : "",
+        e->steps_per_epoch ? lvn_count_text(e->steps_per_epoch, c) : "");
+    if (e->step > 0)
+        say(p, "going on after step %" PRId64 "%s%s", e->step, e->text ? " from " : "", e->text ? e->text : "");
+}
+
+static void at_step(struct lvn_progress *p, const struct lvn_event *e)
+{
+    char text[LVN_PROGRESS_TEXT];
+    p->rate = isnan(p->rate) ? e->tokens_per_s : p->rate + 0.1 * (e->tokens_per_s - p->rate);
+    bool last = p->total && e->step == p->total;
+    if (p->live) {
+        draw(p, e, last);
+    } else if (!p->quiet && p->every > 0 && (e->step % p->every == 0 || e->step == 1 || last)) {
+        lvn_progress_line(p, e, 0, text);
+        say(p, "%s", text);
+        p->said = e->step;
+    }
+}
+
+static void at_epoch(struct lvn_progress *p, const struct lvn_event *e)
+{
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    say(p, "epoch %" PRId64 ": %s, peak memory %s", e->epoch, lvn_seconds_text(e->epoch_s, a),
+        lvn_bytes_text(e->peak_bytes, b));
+}
+
+void lvn_progress_handle(void *context, const struct lvn_event *e)
+{
+    struct lvn_progress *p = context;
+    char text[LVN_NUMBER_TEXT];
+    switch (e->kind) {
+    case LVN_EVENT_START:
+        at_start(p, e);
+        return;
+    case LVN_EVENT_STEP:
+        at_step(p, e);
+        return;
+    case LVN_EVENT_VALIDATION:
+        say(p, "step %" PRId64 ": validation loss %.4f%s", e->step, e->val_loss, e->best ? ", the best so far" : "");
+        break;
+    case LVN_EVENT_CHECKPOINT:
+        if (!p->live) say(p, "step %" PRId64 ": saved %s", e->step, e->text);
+        break;
+    case LVN_EVENT_SAMPLE:
+        say(p, "--- sample after step %" PRId64 "\n%s\n---", e->step, e->text);
+        break;
+    case LVN_EVENT_NOTE:
+        lvn_progress_clear(p);
+        fprintf(p->out, "warning: %s\n", e->text);
+        fflush(p->out);
+        break;
+    case LVN_EVENT_EPOCH:
+        at_epoch(p, e);
+        break;
+    case LVN_EVENT_END:
+        lvn_progress_clear(p);
+        say(p, "%s after %s, %" PRId64 " steps", e->text, lvn_seconds_text(e->elapsed_s, text), e->step);
+        return;
+    }
+    if (p->live && e->step > 0) draw(p, e, true);
+}

@@ -1,0 +1,36 @@
+/* progress.h - what a training run looks like while it runs: one live line on a terminal, plain lines elsewhere. */
+#ifndef LVN_PROGRESS_H
+#define LVN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "train/events.h"
+
+struct lvn_progress {
+    FILE *out;
+    bool live;     /* a terminal: rewrite one line */
+    bool quiet;    /* only what must be said */
+    bool shown;    /* a live line stands on the screen, the cursor behind it */
+    int columns;   /* of the terminal; 0: ask */
+    int64_t every; /* steps between plain lines; 0: none */
+    double drawn;  /* when the live line was last drawn, elapsed seconds */
+    int64_t said;  /* step of the last plain line */
+    double rate;   /* tokens/s, smoothed for reading */
+    int64_t total; /* steps of the run; 0: not known */
+};
+
+/* Write to `out` (stderr), live when that is a terminal that can do it. */
+void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t log_every_n_steps);
+/* A listener (context: the struct). */
+void lvn_progress_handle(void *context, const struct lvn_event *e);
+/* Take the live line away before something else is printed. */
+void lvn_progress_clear(struct lvn_progress *p);
+/* One status line for this event, at most `columns` wide (0: as long as it is), into text; for the live line and tests.
+ */
+enum { LVN_PROGRESS_TEXT = 256 };
+int lvn_progress_line(const struct lvn_progress *p, const struct lvn_event *e, int columns,
+                      char text[LVN_PROGRESS_TEXT]);
+
+#endif

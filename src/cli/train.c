@@ -1,0 +1,108 @@
+/* train.c - levin train: a recipe and keys in, a run out.
+ *
+ * SIGINT, SIGTERM and SIGUSR1 ask the loop to finish its step, save and leave; a second SIGINT ends the program at
+ * once. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "train/trainer.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+    static const char text[] = "\nstopping after this step; once more to end at once\n";
+    if (number == SIGINT && stop) _exit(128 + SIGINT);
+    if (number == SIGINT && write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(128 + SIGINT);
+    stop = 1;
+}
+
+static void catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < 3; i++) sigaction(numbers[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed terminal or pager does not end a run */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write that fails */
+}
+
+/* What the summary wants that only events tell. */
+struct summary {
+    double elapsed_s;
+    int64_t first_step, tokens_per_step, parameters, peak_bytes;
+    bool started;
+};
+
+static void remember(void *context, const struct lvn_event *e)
+{
+    struct summary *m = context;
+    if (e->kind == LVN_EVENT_START) {
+        *m = (struct summary){.first_step = e->step,
+                              .tokens_per_step = e->batch_size * e->block_size,
+                              .parameters = e->parameters,
+                              .started = true};
+    }
+    m->elapsed_s = e->elapsed_s;
+    m->peak_bytes = e->peak_bytes;
+}
+
+static void report(struct lvn_cli *c, const struct lvn_train_result *r, const struct summary *m)
+{
+    char text[LVN_NUMBER_TEXT];
+    double tokens = (double)(r->step - m->first_step) * (double)m->tokens_per_step;
+    lvn_cli_add(c, "run_dir", json_string(r->run_dir));
+    lvn_cli_add(c, "step", json_integer(r->step));
+    lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
+    lvn_cli_add(c, "val_loss", lvn_cli_number(r->val_loss));
+    lvn_cli_add(c, "best_val_loss", lvn_cli_number(r->best_val_loss));
+    lvn_cli_add(c, "already_done", json_boolean(r->already_done));
+    if (r->already_done) {
+        lvn_cli_print(c, "%s has all of its %lld steps already: nothing to do (raise trainer.max_steps to go on)\n",
+                      r->run_dir, (long long)r->step);
+        return;
+    }
+    if (m->started) {
+        lvn_cli_add(c, "parameters", json_integer(m->parameters));
+        lvn_cli_add(c, "seconds", json_real(m->elapsed_s));
+        lvn_cli_add(c, "tokens_per_s", lvn_cli_number(m->elapsed_s > 0 ? tokens / m->elapsed_s : 0));
+        lvn_cli_add(c, "peak_bytes", json_integer(m->peak_bytes));
+    }
+    lvn_cli_print(c, "%s: step %lld, loss %.4f", r->run_dir, (long long)r->step, r->loss);
+    if (r->val_loss == r->val_loss) lvn_cli_print(c, ", validation %.4f (best %.4f)", r->val_loss, r->best_val_loss);
+    lvn_cli_print(c, ", peak memory %s\n", lvn_bytes_text(m->peak_bytes, text));
+    lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
+}
+
+enum lvn_status lvn_command_train(struct lvn_cli *c)
+{
+    struct lvn_progress progress;
+    struct summary summary = {0};
+    struct lvn_train_result result = {0};
+    bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), overwrite = lvn_cli_on(c, LVN_FLAG_train_overwrite);
+    LVN_CHECK(!resume || !overwrite, ARG, "--resume goes on with a run and --overwrite replaces it; give one of them");
+    LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
+    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
+        lvn_cli_show_settings(c);
+        return LVN_OK;
+    }
+    lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
+    struct lvn_listener listeners[] = {{remember, &summary}, {lvn_progress_handle, &progress}};
+    struct lvn_train_options options = {.mode = resume      ? LVN_RUN_RESUME
+                                                : overwrite ? LVN_RUN_OVERWRITE
+                                                            : LVN_RUN_NEW,
+                                        .listeners = listeners,
+                                        .n_listeners = 2,
+                                        .stop = &stop};
+    catch_signals();
+    lvn_log_set(lvn_cli_log, &progress, lvn_cli_log_level(c));
+    enum lvn_status status = lvn_train(&c->settings, &options, &result);
+    lvn_progress_clear(&progress);
+    lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(c));
+    if (status == LVN_OK || status == LVN_STOPPED) report(c, &result, &summary);
+    return status;
+}
