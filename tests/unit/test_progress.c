@@ -1,0 +1,125 @@
+/* test_progress.c - the live line and the plain lines of a run. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The program is no library: its two files are compiled in. */
+#include "cli/progress.c"
+#include "cli/text.c"
+
+static struct lvn_event step_event(void)
+{
+    return (struct lvn_event){.kind = LVN_EVENT_STEP,
+                              .name = "demo",
+                              .run_dir = "runs/demo",
+                              .max_steps = 2000,
+                              .step = 150,
+                              .loss = 2.34567,
+                              .grad_norm = 1,
+                              .lr = 1e-3,
+                              .tokens_per_s = 45678,
+                              .utilisation = 0.81,
+                              .elapsed_s = 10,
+                              .eta_s = 3725,
+                              .memory_bytes = 60 << 20,
+                              .val_loss = 2.5,
+                              .best_val_loss = 2.5};
+}
+
+static void fits_every_width(void **state)
+{
+    (void)state;
+    struct lvn_progress p = {.total = 2000, .rate = NAN};
+    struct lvn_event e = step_event();
+    char text[LVN_PROGRESS_TEXT];
+    lvn_progress_line(&p, &e, 0, text);
+    assert_string_equal(text, "step  150/2000  loss 2.3457  val 2.5000  lr 1.00e-03  45,678 tok/s  81% of peak  60 MiB"
+                              "  ETA 1:02:05");
+    for (int columns = 1; columns < 130; columns++) {
+        int n = lvn_progress_line(&p, &e, columns, text);
+        assert_true(n <= columns && (int)strlen(text) == n);
+    }
+    lvn_progress_line(&p, &e, 60, text);
+    assert_string_equal(text, "step  150/2000  loss 2.3457  val 2.5000  45,678 tok/s");
+    lvn_progress_line(&p, &e, 20, text);
+    assert_string_equal(text, "step  150/2000");
+    e.eta_s = e.val_loss = e.utilisation = NAN;
+    e.memory_bytes = 0;
+    p.total = 0;
+    lvn_progress_line(&p, &e, 0, text);
+    assert_string_equal(text, "step 150  loss 2.3457  lr 1.00e-03  45,678 tok/s");
+}
+
+/* What the listener writes for these events; to be freed. */
+static char *written(bool live, const struct lvn_event *events, int n)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    assert_non_null(f);
+    struct lvn_progress p = {.out = f, .live = live, .columns = 50, .every = 10, .drawn = -1, .rate = NAN};
+    for (int i = 0; i < n; i++) lvn_progress_handle(&p, &events[i]);
+    fclose(f);
+    return text;
+}
+
+static void plain_lines(void **state)
+{
+    (void)state;
+    struct lvn_event e[5];
+    for (int i = 0; i < 5; i++) e[i] = step_event();
+    e[0].step = 9;
+    e[1].step = 10;
+    e[2].step = 11;
+    e[3].kind = LVN_EVENT_VALIDATION;
+    e[3].best = 1;
+    e[4].kind = LVN_EVENT_NOTE;
+    e[4].text = "the disk is full";
+    char *text = written(false, e, 5);
+    assert_non_null(strstr(text, "step 10  loss"));
+    assert_null(strstr(text, "step 9 "));
+    assert_null(strstr(text, "step 11 "));
+    assert_non_null(strstr(text, "step 150: validation loss 2.5000, the best so far\n"));
+    assert_non_null(strstr(text, "warning: the disk is full\n"));
+    assert_null(strchr(text, '\r'));
+    assert_null(strchr(text, '\033'));
+    free(text);
+}
+
+static void live_line(void **state)
+{
+    (void)state;
+    struct lvn_event e[4];
+    for (int i = 0; i < 4; i++) e[i] = step_event();
+    e[0].step = 1;
+    e[1].step = 2;
+    e[1].elapsed_s = 10.05; /* too soon */
+    e[2].step = 3;
+    e[2].elapsed_s = 10.2;
+    e[3].kind = LVN_EVENT_END;
+    e[3].text = "all steps are done";
+    char *text = written(true, e, 4);
+    assert_non_null(strstr(text, "\rstep 1 "));
+    assert_null(strstr(text, "step 2 "));
+    assert_non_null(strstr(text, "\rstep 3 "));
+    assert_non_null(strstr(text, "\033[K"));
+    const char *end = strstr(text, "\r\033[Kall steps are done after"); /* the live line is gone */
+    assert_non_null(end);
+    assert_int_equal(end[strlen(end) - 1], '\n');
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fits_every_width),
+        cmocka_unit_test(plain_lines),
+        cmocka_unit_test(live_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
