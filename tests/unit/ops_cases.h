@@ -99,6 +99,18 @@ static const struct op_case op_cases[] = {
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.1, .p = 0.1}, .large = 1,
         .in = {HEADS(2, 130, 2, 33, 198, 0), HEADS(2, 130, 2, 33, 198, 66), HEADS(2, 130, 2, 33, 198, 132)}},
 
+    {LVN_OP_attention, .attr.attention = {.causal = false, .scale = 0.25}, /* lengths, 0 among them */
+        .in = {REAL(6, 5, 2, 15), REAL(6, 7, 2, 15), REAL(6, 7, 2, 15), IDS(8, 6)}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25}, /* four query heads share two */
+        .in = {REAL(2, 9, 4, 17), REAL(2, 9, 2, 17), REAL(2, 9, 2, 17), NONE}},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.125, .p = 0.1},
+        .in = {HEADS(2, 67, 2, 64, 384, 0), HEADS(2, 67, 2, 64, 384, 128), HEADS(2, 67, 2, 64, 384, 256)},
+        .large = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25, .cached = true}, /* one token, after 12 */
+        .in = {HEADS(2, 1, 2, 16, 96, 0), REAL(2, 31, 2, 16), REAL(2, 31, 2, 16)}, .position = 12, .evaluation = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 1}, /* scores of 100, rounded, then exp */
+        .in = {AROUND(0, 5, 1, 33, 1, 16), AROUND(0, 5, 1, 33, 1, 16), REAL(1, 33, 1, 16)}, .large = true, .slack = 30},
+
     {LVN_OP_kv_cache, .attr.kv_cache = {9}, .in = {HEADS(2, 1, 3, 5, 45, 15)}, .position = 4},
     {LVN_OP_kv_cache, .attr.kv_cache = {33}, .in = {REAL(1, 17, 2, 16)}, .position = 11},
 
