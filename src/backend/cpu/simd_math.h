@@ -42,8 +42,8 @@ LVN_INLINE vf vlog(vf x)
 {
     vi tiny = vgreater(vset(0x1p-126f), x);
     vf y = vselect(tiny, x * 0x1p23f, x);
-    vi e = ((vi)y - 0x3f3504f3) >> 23; /* the bits of sqrt(1/2): m's exponent is -1 or 0 */
-    vf f = (vf)((vi)y - (e << 23)) - 1.0f;
+    vi e = (vi)((vu)y - 0x3f3504f3u) >> 23; /* the bits of sqrt(1/2): m's exponent is -1 or 0 */
+    vf f = (vf)((vu)y - ((vu)e << 23)) - 1.0f;
     vf n = __builtin_convertvector(e - (tiny & 23), vf);
     vf p = vset(-0x1.38b4ecp-4f);
     LVN_HORNER(p, f, 0x1.055b4ep-3f);
