@@ -1,0 +1,7 @@
+# install.sh - what `make install` lays down is complete: the program runs there, and a program of one's own links.
+build=$(dirname "$LEVIN")
+[ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
+cmake --install "$build" --prefix "$PWD/there" >/dev/null
+there/bin/levin --version
+find there -name liblevin.a | grep -q . || { echo "liblevin.a is not installed"; exit 1; }
+find there -path '*bash-completion*' -name levin | grep -q . || { echo "the completion is not installed"; exit 1; }
