@@ -19,16 +19,23 @@ static bool is_tanh(const struct lvn_call *call)
     return call->attr->linear_gelu.tanh;
 }
 
-/* y[0..n-1] = gelu(h[0..n-1]) */
-static void activate(bool tanh, int64_t n, const float *h, float *y)
+LVN_INLINE void activate_by(bool tanh, int64_t n, const float *h, float *y)
 {
     int64_t i = 0;
     for (; i + LVN_LANES <= n; i += LVN_LANES) vstore(y + i, tanh ? vgelu_tanh(vload(h + i)) : vgelu(vload(h + i)));
     if (i < n) vstore_n(y + i, tanh ? vgelu_tanh(vload_n(h + i, n - i)) : vgelu(vload_n(h + i, n - i)), n - i);
 }
 
-/* dh[0..n-1] = dy[0..n-1] * gelu'(h[0..n-1]) */
-static void slope(bool tanh, int64_t n, const float *h, const float *dy, float *dh)
+/* y[0..n-1] = gelu(h[0..n-1]) */
+static void activate(bool tanh, int64_t n, const float *h, float *y)
+{
+    if (tanh)
+        activate_by(true, n, h, y);
+    else
+        activate_by(false, n, h, y);
+}
+
+LVN_INLINE void slope_by(bool tanh, int64_t n, const float *h, const float *dy, float *dh)
 {
     int64_t i = 0;
     for (; i + LVN_LANES <= n; i += LVN_LANES) {
@@ -39,6 +46,15 @@ static void slope(bool tanh, int64_t n, const float *h, const float *dy, float *
         vf x = vload_n(h + i, n - i);
         vstore_n(dh + i, vload_n(dy + i, n - i) * (tanh ? vgelu_tanh_slope(x) : vgelu_slope(x)), n - i);
     }
+}
+
+/* dh[0..n-1] = dy[0..n-1] * gelu'(h[0..n-1]) */
+static void slope(bool tanh, int64_t n, const float *h, const float *dy, float *dh)
+{
+    if (tanh)
+        slope_by(true, n, h, dy, dh);
+    else
+        slope_by(false, n, h, dy, dh);
 }
 
 static void activate_piece(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)

@@ -1,0 +1,133 @@
+/* bench_step.c - where the time of a training step goes: each instruction of the program timed on its own.
+ *
+ *     build/bench_step WORKLOAD [THREADS [STEPS]]      WORKLOAD: nanogpt, gpt-mini, dawn, gpt2, gpt2-b4
+ *
+ * Takes the best time of each instruction over the steps, adds them up by operation and phase, and prints milliseconds,
+ * share, and, where an operation counts them, GFLOP/s. Data are made up. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "train/network.h"
+
+static const struct workload {
+    const char *name;
+    const char *model;
+    int64_t n_layer, n_head, n_embd, block, vocabulary, B;
+    double dropout;
+    bool bias;
+} workloads[] = {
+    {"nanogpt", "nanogpt", 4, 4, 128, 64, 65, 12, 0, false},
+    {"gpt-mini", "mingpt", 6, 6, 192, 128, 65, 64, 0.1, true},
+    {"dawn", "mingpt", 12, 12, 768, 128, 67, 16, 0.1, true},
+    {"gpt2", "nanogpt", 12, 12, 768, 1024, 50304, 1, 0, true},
+    {"gpt2-b4", "nanogpt", 12, 12, 768, 1024, 50304, 4, 0, true},
+};
+
+struct bench {
+    const struct lvn_program *p;
+    double last;
+    double *best; /* seconds of each instruction */
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void instr_done(void *argument, const struct lvn_instr *i)
+{
+    struct bench *b = argument;
+    double t = now(), *best = &b->best[i - b->p->instrs];
+    if (t - b->last < *best) *best = t - b->last;
+    b->last = now();
+}
+
+static double flops_of(const struct lvn_instr *i)
+{
+    struct lvn_call call;
+    lvn_instr_describe(i, &call);
+    return i->op->flops ? i->op->flops(&call) : 0;
+}
+
+static void report(const struct bench *b, double step, double best_step, int64_t tokens)
+{
+    static const char *const phases[LVN_PHASE_COUNT] = {"", "backward", "restore"};
+    double all = 0;
+    for (int n = 0; n < b->p->n_instrs; n++) all += b->best[n];
+    printf("%-36s %9s %7s %9s %6s\n", "", "ms", "share", "GFLOP/s", "calls");
+    for (int id = 0; id < LVN_OP_COUNT; id++) {
+        for (int phase = 0; phase < LVN_PHASE_COUNT; phase++) {
+            double seconds = 0, flops = 0;
+            int calls = 0;
+            for (int n = 0; n < b->p->n_instrs; n++) {
+                const struct lvn_instr *i = &b->p->instrs[n];
+                if ((int)i->id != id || (int)i->phase != phase) continue;
+                seconds += b->best[n], flops += flops_of(i), calls++;
+            }
+            if (!calls) continue;
+            printf("%-24s %-11s %9.3f %6.1f%% %9.1f %6d\n", lvn_op((enum lvn_op_id)id, LVN_F32)->name, phases[phase],
+                   1e3 * seconds, 100 * seconds / all, 1e-9 * flops / seconds, calls);
+        }
+    }
+    printf("sum %.3f ms; whole steps: best %.3f ms, mean %.3f ms, %.0f tokens/s\n", 1e3 * all, 1e3 * best_step,
+           1e3 * step, (double)tokens / best_step);
+}
+
+static enum lvn_status run(const struct workload *w, int threads, int steps)
+{
+    struct lvn_model_config c = {.model = lvn_model_find(w->model)};
+    c.model->defaults(&c);
+    c.n_layer = w->n_layer, c.n_head = w->n_head, c.n_embd = w->n_embd, c.n_positions = w->block;
+    c.vocab_size = w->vocabulary, c.bias = w->bias;
+    c.dropout_embedding = c.dropout_residual = c.dropout_attention = w->dropout;
+    struct lvn_network *n;
+    LVN_TRY(lvn_network_new(&n, &c, &(struct lvn_network_options){LVN_F32, threads, LVN_DECAY_MATRICES}));
+    const struct lvn_optimizer optimizer = {LVN_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0, 1, 0};
+    const struct lvn_task_options o = {
+        .B = w->B, .T = w->block, .n_micro = 1, .with_loss = true, .train = true, .optimizer = &optimizer};
+    struct lvn_task *t;
+    LVN_TRY(lvn_task_new(&t, n, &o));
+    LVN_TRY(lvn_network_allocate(n));
+    lvn_params_init_values(n->params, 1, lvn_network_values(n));
+    int64_t tokens = w->B * w->block;
+    for (int64_t i = 0; i < tokens; i++) {
+        t->ids[i] = (int32_t)lvn_random_below(1, (uint64_t)i, 0, w->vocabulary);
+        t->labels[i] = (int32_t)lvn_random_below(1, (uint64_t)i, 1, w->vocabulary);
+    }
+    t->step = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};
+    struct bench b = {t->program, 0, calloc((size_t)t->program->n_instrs, sizeof *b.best)};
+    for (int i = 0; i < t->program->n_instrs; i++) b.best[i] = 1e9;
+    double sum = 0, best = 1e9;
+    for (int s = 0; s < 2 * steps; s++) { /* whole steps and single instructions in turns */
+        struct lvn_run_hooks hooks = {.instr_done = instr_done, .argument = &b};
+        double begin = b.last = now();
+        lvn_program_run(t->program, &t->binding, 1, t->grad_slots, t->slot_bytes, s % 2 ? &hooks : NULL);
+        double seconds = now() - begin;
+        t->step.step++;
+        if (s % 2 || s == 0) continue;
+        sum += seconds;
+        if (seconds < best) best = seconds;
+    }
+    report(&b, sum / (steps > 1 ? steps - 1 : 1), best, tokens);
+    free(b.best);
+    lvn_network_free(n);
+    return LVN_OK;
+}
+
+int main(int argc, char **argv)
+{
+    int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0, steps = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 5;
+    for (size_t i = 0; argc > 1 && i < sizeof workloads / sizeof *workloads; i++) {
+        if (strcmp(argv[1], workloads[i].name) != 0) continue;
+        if (run(&workloads[i], threads, steps < 2 ? 2 : steps) == LVN_OK) return 0;
+        fprintf(stderr, "bench_step: %s\n%s", lvn_error_text(), lvn_error_trace());
+        return 1;
+    }
+    fprintf(stderr, "usage: bench_step nanogpt|gpt-mini|dawn|gpt2|gpt2-b4 [threads [steps]]\n");
+    return 2;
+}
