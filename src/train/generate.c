@@ -6,7 +6,7 @@
 static enum lvn_status load(struct lvn_generator *g, struct lvn_model_setup *m, const struct lvn_settings *s)
 {
     struct lvn_network_options network = {.real = LVN_F32, .threads = (int)s->trainer.threads};
-    LVN_TRY(lvn_model_setup_sizes(m, s, NULL));
+    LVN_TRY(lvn_model_setup_loaded(m, s));
     LVN_TRY(lvn_network_new(&g->network, &m->config, &network));
     LVN_TRY(lvn_sampler_new(&g->sampler, g->network, m->block_size));
     LVN_TRY(lvn_network_allocate(g->network));

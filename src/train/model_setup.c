@@ -2,11 +2,12 @@
 #include "train/model_setup.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/files.h"
 #include "io/download.h"
 
-enum { PADDED_GPT2_VOCABULARY = 50304 };
+enum { PADDED_GPT2_VOCABULARY = 50304, USUAL_CHARACTERS = 65 };
 
 enum lvn_status lvn_vocabulary_beside(const char *model_dir, struct lvn_vocab **out)
 {
@@ -75,19 +76,8 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct lvn_se
     return *s->model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model);
 }
 
-enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
-                                      const struct lvn_model *model)
+static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_settings *s)
 {
-    LVN_TRY(open_sizes(m, s, model));
-    if (!m->config.vocab_size) m->config.vocab_size = PADDED_GPT2_VOCABULARY;
-    return lvn_model_check(&m->config);
-}
-
-enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
-                                     const struct lvn_model *model)
-{
-    LVN_TRY(open_sizes(m, s, model));
-    LVN_TRY(fetch_data(s));
     struct lvn_data_options data = {.kind = s->data.kind,
                                     .path = s->data.path,
                                     .val_path = s->data.val_path,
@@ -97,7 +87,36 @@ enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn
                                     .vocabulary = m->vocabulary};
     LVN_TRY(lvn_dataset_open(&m->data, &data));
     if (!m->config.vocab_size) m->config.vocab_size = m->data->vocab_size;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                      const struct lvn_model *model)
+{
+    LVN_TRY(open_sizes(m, s, model));
+    bool there = strcmp(s->data.kind, "adder") == 0 || (*s->data.path && lvn_path_exists(s->data.path));
+    if (there && open_data(m, s) != LVN_OK) {
+        lvn_error_clear();
+        m->data = NULL;
+    }
+    if (!m->config.vocab_size)
+        m->config.vocab_size = strcmp(s->data.kind, "chars") == 0 ? USUAL_CHARACTERS : PADDED_GPT2_VOCABULARY;
     return lvn_model_check(&m->config);
+}
+
+enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                     const struct lvn_model *model)
+{
+    LVN_TRY(open_sizes(m, s, model));
+    LVN_TRY(fetch_data(s));
+    LVN_TRY(open_data(m, s));
+    return lvn_model_check(&m->config);
+}
+
+enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct lvn_settings *s)
+{
+    *m = (struct lvn_model_setup){0};
+    return sizes_of_pretrained(m, s);
 }
 
 void lvn_model_setup_close(struct lvn_model_setup *m)

@@ -22,9 +22,12 @@ struct lvn_model_setup {
 enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
                                      const struct lvn_model *model) LVN_CHECKED;
 void lvn_model_setup_close(struct lvn_model_setup *m);
-/* Sizes without data: for `plan` and `bench`. vocab_size 0 in the settings means the data's, else 50304. */
+/* The same for `plan` and `bench`, which can do without the data: where they cannot be opened, m->data stays NULL and the
+ * vocabulary, if not given, is what such data usually have (characters 65, tokens 50304). Nothing is downloaded. */
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model) LVN_CHECKED;
+/* The model of settings' model.init alone, without data. */
+enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct lvn_settings *s) LVN_CHECKED;
 /* The vocabulary beside a model (state/vocabulary.json); *out is NULL when there is none. */
 enum lvn_status lvn_vocabulary_beside(const char *model_dir, struct lvn_vocab **out) LVN_CHECKED;
 

@@ -1,0 +1,91 @@
+/* bench.c - levin bench [RECIPE]: times real training steps on made-up data. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/machine.h"
+#include "base/random.h"
+#include "cli/cli.h"
+#include "train/measure.h"
+#include "train/model_setup.h"
+#include "train/schedule.h"
+#include "train/training.h"
+
+static void fill(struct lvn_training *t, int64_t tokens, int64_t vocabulary)
+{
+    for (int64_t i = 0; i < tokens; i++) {
+        t->step->ids[i] = (int32_t)lvn_random_below(1, 1, (uint64_t)i, vocabulary);
+        t->step->labels[i] = (int32_t)lvn_random_below(1, 2, (uint64_t)i, vocabulary);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, double *seconds)
+{
+    for (int64_t i = -1; i < n; i++) { /* one step that is not counted: memory is touched for the first time */
+        double begin = lvn_seconds();
+        double loss = lvn_training_step(t, i + 1, lvn_schedule_lr(&c->settings, i + 1, n + 1));
+        LVN_CHECK(isfinite(loss), NONFINITE, "step %lld: the loss is not finite; try a smaller optimizer.lr",
+                  (long long)i + 2);
+        if (i >= 0) seconds[i] = lvn_seconds() - begin;
+    }
+    qsort(seconds, (size_t)n, sizeof *seconds, by_value);
+    return LVN_OK;
+}
+
+static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, int64_t tokens, int64_t n,
+                              const double *seconds)
+{
+    double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
+    double flops = lvn_program_flops(t->step->program) * (double)t->accumulation;
+    int64_t peak = lvn_memory_peak();
+    LVN_TRY(lvn_measure_matmul(t->network->threads, &rate));
+    char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
+    lvn_cli_print(c,
+                  "%s parameters, %lld tokens a step, %d threads\nstep: median %.4f s, best %.4f s of %lld\n%.0f tokens/s "
+                  "(best), %.0f %% of %.0f GFLOP/s measured\npeak memory %s\n",
+                  lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, t->network->threads,
+                  median, best, (long long)n, (double)tokens / best, 100.0 * flops / best / rate, rate * 1e-9,
+                  lvn_bytes_text(peak, bytes));
+    lvn_cli_add(c, "median_s", lvn_cli_number(median));
+    lvn_cli_add(c, "best_s", lvn_cli_number(best));
+    lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));
+    lvn_cli_add(c, "matmul_gflops", lvn_cli_number(rate * 1e-9));
+    lvn_cli_add(c, "utilisation", lvn_cli_number(flops / best / rate));
+    lvn_cli_add(c, "peak_bytes", json_integer(peak));
+    return LVN_OK;
+}
+
+static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const struct lvn_model_setup *m, double *seconds)
+{
+    int64_t n = c->flag[LVN_FLAG_bench_steps].i, tokens = c->settings.trainer.batch_size * m->block_size;
+    LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, m->block_size, false));
+    LVN_TRY(lvn_network_allocate(t->network));
+    lvn_params_init_values(t->network->params, (uint64_t)c->settings.trainer.seed, lvn_network_values(t->network));
+    fill(t, tokens, m->config.vocab_size);
+    LVN_TRY(time_steps(c, t, n, seconds));
+    return report(c, t, tokens, n, seconds);
+}
+
+enum lvn_status lvn_command_bench(struct lvn_cli *c)
+{
+    struct lvn_model_setup m = {0};
+    struct lvn_training t = {0};
+    LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_MODEL | LVN_USES_TRAINER));
+    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
+        lvn_cli_show_settings(c);
+        return LVN_OK;
+    }
+    c->settings.sample.every_n_steps = 0;
+    double *seconds = lvn_calloc((size_t)c->flag[LVN_FLAG_bench_steps].i, sizeof *seconds);
+    enum lvn_status status = seconds ? lvn_model_setup_sizes(&m, &c->settings, NULL) : LVN_MEMORY;
+    if (status == LVN_OK) status = bench(c, &t, &m, seconds);
+    free(seconds);
+    lvn_training_release(&t);
+    lvn_model_setup_close(&m);
+    return status;
+}
