@@ -45,12 +45,13 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     int64_t peak = lvn_memory_peak();
     LVN_TRY(lvn_measure_matmul(t->network->threads, &rate));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
-    lvn_cli_print(c,
-                  "%s parameters, %lld tokens a step, %d threads\nstep: median %.4f s, best %.4f s of %lld\n%.0f tokens/s "
-                  "(best), %.0f %% of %.0f GFLOP/s measured\npeak memory %s\n",
-                  lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, t->network->threads,
-                  median, best, (long long)n, (double)tokens / best, 100.0 * flops / best / rate, rate * 1e-9,
-                  lvn_bytes_text(peak, bytes));
+    lvn_cli_print(
+        c,
+        "%s parameters, %lld tokens a step, %d threads\nstep: median %.4f s, best %.4f s of %lld\n%.0f tokens/s "
+        "(best), %.0f %% of %.0f GFLOP/s measured\npeak memory %s\n",
+        lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, t->network->threads, median,
+        best, (long long)n, (double)tokens / best, 100.0 * flops / best / rate, rate * 1e-9,
+        lvn_bytes_text(peak, bytes));
     lvn_cli_add(c, "median_s", lvn_cli_number(median));
     lvn_cli_add(c, "best_s", lvn_cli_number(best));
     lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));
@@ -60,7 +61,8 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     return LVN_OK;
 }
 
-static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const struct lvn_model_setup *m, double *seconds)
+static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const struct lvn_model_setup *m,
+                             double *seconds)
 {
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, tokens = c->settings.trainer.batch_size * m->block_size;
     LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, m->block_size, false));

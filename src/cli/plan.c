@@ -12,8 +12,7 @@
 /* What a process takes beside the planned buffers: its own data, the libraries', stacks. Measured with tiny models. */
 enum { PROCESS_BYTES = 8 << 20 };
 
-static const char *const phases[] = {
-    [LVN_FORWARD] = "forward", [LVN_BACKWARD] = "backward", [LVN_RESTORE] = "restore"};
+static const char *const phases[] = {[LVN_FORWARD] = "forward", [LVN_BACKWARD] = "backward", [LVN_RESTORE] = "restore"};
 
 static double flops_of(const struct lvn_instr *i)
 {
@@ -43,8 +42,8 @@ static int64_t live_bytes(const struct lvn_program *p, int n)
 static void print_program(struct lvn_cli *c, const struct lvn_program *p)
 {
     json_t *list = json_array();
-    lvn_cli_print(c, "\nprogram: one micro-batch, then the update\n%5s  %-9s %-48s %10s %12s\n", "", "phase", "operation",
-                  "MFLOP", "arena MiB");
+    lvn_cli_print(c, "\nprogram: one micro-batch, then the update\n%5s  %-9s %-48s %10s %12s\n", "", "phase",
+                  "operation", "MFLOP", "arena MiB");
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         const char *phase = i->when == LVN_AFTER_BACKWARD ? "update" : phases[i->phase];
@@ -91,12 +90,14 @@ static void print_sizes(struct lvn_cli *c, const struct lvn_training *t, bool da
     char count[LVN_NUMBER_TEXT];
     int64_t total = lvn_params_total(t->network->params), batch = t->settings->trainer.batch_size;
     double flops = lvn_program_flops(p) * (double)t->accumulation;
-    lvn_cli_print(c, "model       %s: %" PRId64 " layers, %" PRId64 " heads, %" PRId64 " channels, vocabulary %" PRId64 "%s\n",
-                  m->model->name, m->n_layer, m->n_head, m->n_embd, m->vocab_size,
-                  data_known ? "" : " (assumed: the data are not there)");
+    lvn_cli_print(
+        c, "model       %s: %" PRId64 " layers, %" PRId64 " heads, %" PRId64 " channels, vocabulary %" PRId64 "%s\n",
+        m->model->name, m->n_layer, m->n_head, m->n_embd, m->vocab_size,
+        data_known ? "" : " (assumed: the data are not there)");
     lvn_cli_print(c, "parameters  %s\n", lvn_count_text(total, count));
-    lvn_cli_print(c, "batch       %" PRId64 " sequences of %" PRId64 " tokens = %" PRId64 " micro-batches of %" PRId64 "\n",
-                  batch, t->block_size, t->accumulation, t->micro);
+    lvn_cli_print(
+        c, "batch       %" PRId64 " sequences of %" PRId64 " tokens = %" PRId64 " micro-batches of %" PRId64 "\n",
+        batch, t->block_size, t->accumulation, t->micro);
     lvn_cli_print(c, "compute     %.4g GFLOP a step, %.4g MFLOP a token; %d threads, %s\n", flops * 1e-9,
                   flops * 1e-6 / (double)(batch * t->block_size), t->network->threads, lvn_isa_name(lvn_isa_best()));
     lvn_cli_add(c, "parameters", json_integer(total));
