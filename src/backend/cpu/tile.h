@@ -9,6 +9,9 @@
 #include <stdbool.h>
 
 #include "backend/cpu/simd.h"
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #if defined(__clang__)
 #define LVN_UNROLL _Pragma("clang loop unroll(full)")
@@ -42,6 +45,13 @@ enum { TILE_LANES = 8 };
 #define VT_STORE(p, v) _mm256_storeu_ps(p, v)
 #define VT_SET(x) _mm256_set1_ps(x)
 #define VT_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#elif defined(__aarch64__)
+typedef float32x4_t vt;
+enum { TILE_LANES = 4 };
+#define VT_LOAD(p) vld1q_f32(p)
+#define VT_STORE(p, v) vst1q_f32(p, v)
+#define VT_SET(x) vdupq_n_f32(x)
+#define VT_FMA(a, b, c) vfmaq_f32(c, a, b)
 #else
 typedef float vt __attribute__((vector_size(16)));
 enum { TILE_LANES = 4 };
@@ -144,7 +154,7 @@ static const struct tile_shape tile_shapes[TILE_MAX_VECTORS + 1][6] = {
     [3] = {TILE_ENTRY(8, 3), TILE_ENTRY(4, 3), TILE_ENTRY(2, 3), TILE_ENTRY(1, 3)},
     [4] = {TILE_ENTRY(6, 4), TILE_ENTRY(4, 4), TILE_ENTRY(2, 4), TILE_ENTRY(1, 4)},
 };
-#elif defined(__FMA__) && !defined(TILE_FEW)
+#elif (defined(__FMA__) || defined(__aarch64__)) && !defined(TILE_FEW)
 enum { TILE_MAX_VECTORS = 1 };
 TILE_FUNCTION(6, 1)
 TILE_FUNCTION(4, 1)
