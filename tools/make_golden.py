@@ -10,6 +10,7 @@ file tokens.bin, and in reference.safetensors and meta.json what was computed fr
     last_logits     (windows, 8) the first eight logits at the last position
     logits          (2, T, V) of the first two windows
     gradient.NAME   of the mean loss over the whole file
+    greedy          (meta.json) the likeliest continuation of a prompt, beyond the end of the context
     update.NAME     what five AdamW steps add to a weight; batches are the windows in order, over and over
 
 The GPT of minGPT and nanoGPT is written out below as plain functions of a dict of weights; the Hugging Face one is
@@ -32,6 +33,7 @@ L, H, C, T, V = 2, 4, 24, 16, 61
 WINDOWS, BATCH, STEPS = 12, 4, 5
 OPTIMIZER = dict(lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
 CLIP = 1.0
+GREEDY = 24  # tokens
 
 
 def layernorm(w, name, x):
@@ -125,6 +127,8 @@ def reference(forward, weights, tokens, rule):
             "step_losses": [], "step_grad_norms": [], **OPTIMIZER}
     for k, v in w.items():
         out["gradient." + k] = v.grad.float()
+    with torch.no_grad():
+        meta["prompt"], meta["greedy"] = good_prompt(forward, start)
     groups = [{"params": [v for k, v in w.items() if decays(k, v, rule)]},
               {"params": [v for k, v in w.items() if not decays(k, v, rule)], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW([g for g in groups if g["params"]], **OPTIMIZER)
@@ -139,6 +143,30 @@ def reference(forward, weights, tokens, rule):
     for k, v in w.items():
         out["update." + k] = (v.detach() - start[k]).float()
     return out, meta
+
+
+def greedy(forward, w, prompt, n):
+    """The n most likely next tokens, one after the other; past the context the last T tokens are what is seen. Also by
+    how much the closest of these decisions was won."""
+    ids, margin = list(prompt), math.inf
+    for _ in range(n):
+        window = ids[-T:]
+        logits = forward(w, torch.tensor([window + [0] * (T - len(window))]))[0, len(window) - 1]
+        best = logits.topk(2).values
+        margin = min(margin, (best[0] - best[1]).item())
+        ids.append(int(logits.argmax()))
+    return ids[len(prompt):], margin
+
+
+def good_prompt(forward, w):
+    """The prompt with the most varied continuation among those without a near tie, which rounding would decide."""
+    found = []
+    for i in range(200):
+        prompt = [i % V, i * 7 % V, i * i % V]
+        ids, margin = greedy(forward, w, prompt, GREEDY)
+        if margin > 0.01:
+            found.append((len(set(ids)), prompt, ids))
+    return max(found)[1:]
 
 
 def write(folder, config, file_weights, tokens, out, meta):

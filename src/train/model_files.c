@@ -134,15 +134,21 @@ static enum lvn_status make_source(struct lvn_model_files *f, enum lvn_dialect d
 
 /* --- config.json --- */
 
+enum { END_OF_TEXT = 50256 };
+
 static json_t *huggingface_config(const struct lvn_model_config *c)
 {
-    return json_pack("{s:s, s:[s], s:s, s:b, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:b}}",
-                     "model_type", "gpt2", "architectures", "GPT2LMHeadModel", "activation_function",
-                     c->gelu_tanh ? "gelu_new" : "gelu", "tie_word_embeddings", c->tied, "embd_pdrop",
-                     c->dropout_embedding, "resid_pdrop", c->dropout_residual, "attn_pdrop", c->dropout_attention,
-                     "layer_norm_epsilon", c->eps, "n_layer", (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head,
-                     "n_embd", (json_int_t)c->n_embd, "n_positions", (json_int_t)c->n_positions, "vocab_size",
-                     (json_int_t)c->vocab_size, "dtype", "float32", "levin", "kind", c->model->name, "bias", c->bias);
+    /* transformers' default is GPT-2's end of text, and it complains where the vocabulary has no such token */
+    bool has_end = c->vocab_size > END_OF_TEXT;
+    json_t *begin = has_end ? json_integer(END_OF_TEXT) : json_null(), *end = json_incref(begin);
+    return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:b}}",
+                     "model_type", "gpt2", "architectures", "GPT2LMHeadModel", "bos_token_id", begin, "eos_token_id",
+                     end, "activation_function", c->gelu_tanh ? "gelu_new" : "gelu", "tie_word_embeddings", c->tied,
+                     "embd_pdrop", c->dropout_embedding, "resid_pdrop", c->dropout_residual, "attn_pdrop",
+                     c->dropout_attention, "layer_norm_epsilon", c->eps, "n_layer", (json_int_t)c->n_layer, "n_head",
+                     (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd, "n_positions", (json_int_t)c->n_positions,
+                     "vocab_size", (json_int_t)c->vocab_size, "dtype", "float32", "levin", "kind", c->model->name,
+                     "bias", c->bias);
 }
 
 static json_t *nanogpt_config(const struct lvn_model_config *c)

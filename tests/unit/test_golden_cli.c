@@ -232,6 +232,56 @@ static void train(void **state)
     }
 }
 
+/* Greedy continuation, with the key/value cache and, past the context, without. */
+static void generate(void **state)
+{
+    (void)state;
+    for (int d = 0; d < N_DIALECTS; d++) {
+        const char *name = dialects[d];
+        json_t *meta = read_json("tests/golden/%s/meta.json", name);
+        const json_t *want = json_object_get(meta, "greedy"), *prompt = json_object_get(meta, "prompt");
+        run_levin("generate tests/golden/%s --prompt-ids=%d,%d,%d --max-new-tokens=%d --temperature=0 --json", name,
+                  (int)json_integer_value(json_array_get(prompt, 0)),
+                  (int)json_integer_value(json_array_get(prompt, 1)),
+                  (int)json_integer_value(json_array_get(prompt, 2)), (int)json_array_size(want));
+        json_t *result = read_json("%s/out", folder);
+        const json_t *sample = json_array_get(json_object_get(result, "samples"), 0);
+        char *got = json_dumps(json_object_get(sample, "ids"), JSON_COMPACT), *ids = json_dumps(want, JSON_COMPACT);
+        assert_string_equal(got, ids);
+        assert_null(json_object_get(sample, "text")); /* there is no tokenizer */
+        free(got);
+        free(ids);
+        json_decref(result);
+        json_decref(meta);
+    }
+}
+
+/* To Hugging Face's dialect and back: every weight has the bytes it had. */
+static void export(void **state)
+{
+    (void)state;
+    for (int d = 0; d < N_DIALECTS; d++) {
+        const char *name = dialects[d], *format = d == 0 ? "mingpt" : d == 3 ? "huggingface" : "nanogpt";
+        run_levin("export tests/golden/%s %s/%s-there --format=huggingface", name, folder, name);
+        run_levin("export %s/%s-there %s/%s-back --format=%s", folder, name, folder, name, format);
+        struct lvn_safetensors before, after;
+        char back[96];
+        snprintf(back, sizeof back, "%s/%s-back", folder, name);
+        open_tensors(&before, "tests/golden/%s", name);
+        open_tensors(&after, "%s", back);
+        for (int i = 0; i < before.n; i++) {
+            const struct lvn_safetensor *want = &before.tensor[i];
+            if (strstr(want->name, ".attn.bias")) continue; /* minGPT's masks are no weights */
+            const struct lvn_safetensor *got = lvn_safetensors_find(&after, want->name);
+            if (!got || !lvn_desc_same_shape(&got->desc, &want->desc) ||
+                memcmp(got->data, want->data, (size_t)want->bytes))
+                fail_msg("%s: '%s' came back otherwise", name, want->name);
+        }
+        lvn_safetensors_close(&before);
+        lvn_safetensors_close(&after);
+    }
+}
+
 /* The program lies beside the folder of the tests. */
 static int set_up(void **state)
 {
@@ -252,6 +302,7 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(evaluate), cmocka_unit_test(train)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(evaluate), cmocka_unit_test(train), cmocka_unit_test(export),
+                                       cmocka_unit_test(generate)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
