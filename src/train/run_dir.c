@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -61,10 +63,10 @@ static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum
         "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another name "
         "or run_dir",
         path);
+    d->made = !lvn_path_exists(path);
+    d->replaces = holds_run && mode == LVN_RUN_OVERWRITE;
     LVN_TRY_WHILE(lvn_dir_make(path), "making the run folder");
-    LVN_TRY(take_lock(d));
-    if (holds_run && mode == LVN_RUN_OVERWRITE) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", path);
-    return LVN_OK;
+    return take_lock(d);
 }
 
 enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode)
@@ -76,8 +78,26 @@ enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum l
     return status;
 }
 
+enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
+{
+    d->made = false;
+    if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
+    return LVN_OK;
+}
+
+/* A folder that was made for a run that never began goes again. */
+static void leave_nothing(const struct lvn_run_dir *d)
+{
+    char lock[PATH_MAX];
+    int n = snprintf(lock, sizeof lock, "%s/.lock", d->path);
+    if (n > 0 && n < (int)sizeof lock) unlink(lock);
+    rmdir(d->path);
+}
+
 void lvn_run_dir_close(struct lvn_run_dir *d)
 {
+    if (d->made) leave_nothing(d);
+    d->made = false;
     if (d->lock >= 0) close(d->lock);
     d->lock = -1;
     lvn_arena_release(&d->arena);

@@ -10,6 +10,8 @@
 #ifndef LVN_RUN_DIR_H
 #define LVN_RUN_DIR_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 
 enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
@@ -17,12 +19,17 @@ enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
 struct lvn_run_dir {
     struct lvn_arena arena;
     const char *path, *checkpoints, *settings, *metrics_jsonl, *metrics_csv, *curve, *samples;
-    int lock; /* file descriptor; -1: none */
+    int lock;      /* file descriptor; -1: none */
+    bool made;     /* the folder is new and nothing has begun in it */
+    bool replaces; /* a former run goes when this one begins */
 };
 
 /* Make or open the folder. ARG when it holds a run and `mode` is NEW, IO when it cannot be written or another process
- * uses it. OVERWRITE removes what belongs to a run and nothing else. */
+ * uses it. Nothing of a former run is touched yet. */
 enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode) LVN_CHECKED;
+/* Everything that could be refused was not: OVERWRITE now removes what belongs to a run, and nothing else. */
+enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d) LVN_CHECKED;
+/* A folder that open made goes again if the run never began. */
 void lvn_run_dir_close(struct lvn_run_dir *d);
 
 #endif

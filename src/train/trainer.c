@@ -4,6 +4,7 @@
  * (validation, checkpoints, samples) is a function of its own below it. */
 #include "train/trainer.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "data/loader.h"
+#include "train/curve.h"
 #include "train/metrics.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
@@ -197,6 +199,13 @@ static enum lvn_status validate(struct trainer *t)
     return LVN_OK;
 }
 
+/* The picture of all rows so far. */
+static void draw_curve(struct trainer *t)
+{
+    if (lvn_curve_write(t->dir.metrics_csv, t->dir.curve, t->s->name) != LVN_OK)
+        note_failure(t, "the loss curve could not be drawn");
+}
+
 /* Save; a failure is told and the run goes on with its former checkpoints. */
 static bool save(struct trainer *t)
 {
@@ -215,16 +224,29 @@ static bool save(struct trainer *t)
         note_failure(t, "old checkpoints could not be removed");
     snprintf(t->text, sizeof t->text, "%s/step-%lld", t->dir.checkpoints, (long long)t->step);
     tell(t, LVN_EVENT_CHECKPOINT, t->text);
+    draw_curve(t);
     return true;
+}
+
+static enum lvn_status keep_sample(const struct trainer *t, const char *text)
+{
+    FILE *f = fopen(t->dir.samples, "a");
+    LVN_CHECK(f, IO, "cannot open '%s': %s", t->dir.samples, strerror(errno));
+    fprintf(f, "--- step %lld ---\n%s\n", (long long)t->step, text);
+    bool bad = ferror(f) != 0;
+    LVN_CHECK(fclose(f) == 0 && !bad, IO, "cannot write '%s'", t->dir.samples);
+    return LVN_OK;
 }
 
 static void sample(struct trainer *t)
 {
     struct lvn_text text = {0};
-    if (lvn_sampler_text(t->training.sampler, t->s, t->setup.data->vocabulary, t->step, &text) == LVN_OK)
+    enum lvn_status status = lvn_sampler_text(t->training.sampler, t->s, t->setup.data->vocabulary, t->step, &text);
+    if (status == LVN_OK) {
         tell(t, LVN_EVENT_SAMPLE, text.p);
-    else
-        note_failure(t, "no sample could be made");
+        status = keep_sample(t, text.p);
+    }
+    if (status != LVN_OK) note_failure(t, "no sample could be made or kept");
     lvn_text_release(&text);
 }
 
@@ -308,6 +330,7 @@ static enum lvn_status loop(struct trainer *t)
 static enum lvn_status start(struct trainer *t)
 {
     describe_run(t);
+    LVN_TRY(lvn_run_dir_begin(&t->dir));
     LVN_TRY(lvn_settings_write(t->s, t->dir.settings));
     LVN_TRY(lvn_metrics_open(&t->metrics, &t->dir, t->from.path ? t->step : -1));
     return loop(t);

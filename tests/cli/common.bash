@@ -1,0 +1,58 @@
+# common.bash - what the tests of whole runs share: a tiny model on levin's own text, and ways to look at results.
+export OMP_WAIT_POLICY=passive # threads of tiny models mostly wait: asleep, they leave the processor to others
+
+code() { # code WANTED COMMAND...: the exit code, output in out and err
+    local wanted=$1 got=0
+    shift
+    "$@" >out 2>err || got=$?
+    [ "$got" = "$wanted" ] || { echo "$*: exit $got, wanted $wanted"; cat out err; exit 1; }
+}
+fail() { echo "$*"; exit 1; }
+check() { "$@" || fail "not so: $*"; }
+says() { grep -qF -- "$1" "$2" || { echo "no '$1' in $2:"; cat "$2"; exit 1; }; }
+silent_about() { ! grep -qF -- "$1" "$2" || { echo "'$1' in $2:"; cat "$2"; exit 1; }; }
+# One sentence of an error, and no more than one.
+one_error() { [ "$(grep -c '^error: ' err)" = 1 ] || { echo "not one error:"; cat err; exit 1; }; }
+json() { # json EXPRESSION: out is one JSON object on one line, of which EXPRESSION (of d) holds
+    python3 -c 'import json,math,sys
+t=open("out").read(); assert t.count("\n")==1, t
+d=json.loads(t); assert eval(sys.argv[1]), (sys.argv[1], d)' "$1"
+}
+value() { python3 -c 'import json,sys; print(json.load(open("out"))[sys.argv[1]])' "$1"; } # value KEY: of out
+same_file() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
+same_weights() { # same_weights RUN RUN [step-N]: model and optimizer, bit for bit
+    local at=${3:-last}
+    same_file "$1/checkpoints/$at/model.safetensors" "$2/checkpoints/$at/model.safetensors"
+    same_file "$1/checkpoints/$at/state/optimizer.safetensors" "$2/checkpoints/$at/state/optimizer.safetensors"
+}
+metrics() { # metrics RUN: all rows of both files, without what depends on the time
+    sed 's/, "tokens_per_s": [^}]*//' "$1/metrics.jsonl"
+    cut -d, -f1-4,6 "$1/metrics.csv"
+}
+same_metrics() {
+    metrics "$1" >metrics.one
+    metrics "$2" >metrics.two
+    diff metrics.one metrics.two || fail "the metrics of $1 and $2 differ"
+}
+same_run() {
+    same_weights "$1" "$2"
+    same_metrics "$1" "$2"
+}
+# All that can be seen of a folder, to tell that nothing changed.
+picture() { (cd "$1" && find . -printf '%p %y %s %T@ %l\n' | sort && find . -type f -exec cksum {} + | sort); }
+
+make_text() { cat "$LEVIN_SOURCE"/src/train/*.c >text.txt; }
+# Keys of a run that takes a moment.
+tiny=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.path=text.txt
+    --trainer.batch_size=4 --trainer.limit_val_batches=4 --trainer.val_check_interval=4 --trainer.max_steps=8
+    --checkpoint.every_n_steps=4)
+# train RUN [keys]: later keys replace those of `tiny`, which could not be given twice.
+train() {
+    local run=$1 keys=() key other
+    shift
+    for key in "${tiny[@]}"; do
+        for other in "$@"; do [ "${other%%=*}" = "${key%%=*}" ] && continue 2; done
+        keys+=("$key")
+    done
+    "$LEVIN" train --run_dir="$run" "${keys[@]}" "$@"
+}
