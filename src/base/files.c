@@ -120,8 +120,8 @@ void lvn_file_unmap(struct lvn_mapping *m)
 
 static enum lvn_status output_failed(struct lvn_output *o, const char *what)
 {
-    o->status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot %s '%s': %s", what, o->path, strerror(errno));
-    return o->status;
+    (void)lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot %s '%s': %s", what, o->path, strerror(errno));
+    return o->status = LVN_IO;
 }
 
 enum lvn_status lvn_output_open(struct lvn_output *o, const char *path)

@@ -35,7 +35,8 @@ enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, 
 /* Add one "while ..." line to the record; returns `status`. */
 enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LVN_PRINTF(2, 3);
 
-#define LVN_FAIL(status, ...) return lvn_fail_at(__FILE__, __LINE__, LVN_##status, __VA_ARGS__)
+/* The status is a constant here, so that compilers and analyzers see that what follows a failure is not reached. */
+#define LVN_FAIL(status, ...) return (void)lvn_fail_at(__FILE__, __LINE__, LVN_##status, __VA_ARGS__), LVN_##status
 /* A mistake of the caller or the user: record the sentence and return when `condition` does not hold. */
 #define LVN_CHECK(condition, status, ...)                                                                              \
     do {                                                                                                               \
@@ -51,7 +52,7 @@ enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LV
 #define LVN_TRY_WHILE(call, ...)                                                                                       \
     do {                                                                                                               \
         enum lvn_status try_status_ = (call);                                                                          \
-        if (try_status_ != LVN_OK) return lvn_while_at(try_status_, __VA_ARGS__);                                      \
+        if (try_status_ != LVN_OK) return (void)lvn_while_at(try_status_, __VA_ARGS__), try_status_;                   \
     } while (0)
 
 /* The first sentence of this thread's record; "" when there is none. Valid until the next failure in this thread. */

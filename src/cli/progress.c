@@ -42,7 +42,7 @@ static void clock_text(double seconds, char text[LVN_NUMBER_TEXT])
     int64_t s = (int64_t)(seconds + 0.5);
     if (s < 3600) {
         snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 ":%02" PRId64, s / 60, s % 60);
-    } else if (s < 100 * 3600) {
+    } else if (s < (int64_t)100 * 3600) {
         snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600, s % 3600 / 60, s % 60);
     } else {
         snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 " days", s / 86400);

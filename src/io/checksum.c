@@ -41,7 +41,7 @@ void lvn_checksum_add(struct lvn_checksum *c, const void *data, int64_t bytes)
         p += n;
         bytes -= n;
         if (held + n < 32) return;
-        for (int i = 0; i < 4; i++) c->lane[i] = lane_round(c->lane[i], load64(c->tail + 8 * i));
+        for (int i = 0; i < 4; i++) c->lane[i] = lane_round(c->lane[i], load64(c->tail + (size_t)8 * (size_t)i));
     }
     uint64_t a = c->lane[0], b = c->lane[1], d = c->lane[2], e = c->lane[3]; /* registers: this loop is the cost */
     for (; bytes >= 32; bytes -= 32, p += 32) {

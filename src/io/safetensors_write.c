@@ -53,7 +53,7 @@ static json_t *entry_of(const struct slot *slot, int64_t begin)
     json_t *shape = json_array();
     for (int i = 0; i < d->rank; i++) json_array_append_new(shape, json_integer(d->dim[i]));
     return json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtype[d->dtype], "shape", shape, "data_offsets", (json_int_t)begin,
-                     (json_int_t)(begin + slot->bytes));
+                     (json_int_t)begin + (json_int_t)slot->bytes);
 }
 
 /* The header with its length before it and padded to 8 bytes, into `t`. */

@@ -95,7 +95,7 @@ void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT])
     lvn_sha256_add(s, "\x80", 1);
     while (s->bytes % 64 != 56) lvn_sha256_add(s, &zero, 1);
     lvn_sha256_add(s, end, 8);
-    for (int i = 0; i < 8; i++) snprintf(text + 8 * i, 9, "%08x", s->h[i]);
+    for (int i = 0; i < 8; i++) snprintf(text + (size_t)8 * (size_t)i, 9, "%08x", s->h[i]);
 }
 
 enum lvn_status lvn_sha256_file(const char *path, char text[LVN_SHA256_TEXT])

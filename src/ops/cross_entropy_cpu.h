@@ -30,7 +30,7 @@ LVN_INLINE float logsumexp(const float *z, int64_t V)
         v += LVN_LANES;
     }
     if (rest) sum[1] = vacc_add(sum[1], shifted_exp_n(z + v, most, rest));
-    return most + (float)log(vsum(vacc_get(sum[0]) + vacc_get(sum[1])));
+    return most + (float)log((double)vsum(vacc_get(sum[0]) + vacc_get(sum[1])));
 }
 
 /* dz (V) = (or +=) (softmax(z) - one hot) * scale; dz may be z. */

@@ -190,7 +190,7 @@ static void raw_line(struct plot *p)
 {
     const struct series *s = &p->train;
     open_line(p, "stroke=\"#9cc3ea\" stroke-width=\"1\"");
-    int64_t columns = s->n > 2 * COLUMNS ? COLUMNS : s->n;
+    int64_t columns = s->n > (int64_t)2 * COLUMNS ? COLUMNS : s->n;
     for (int64_t c = 0; c < columns; c++) {
         int64_t first = s->n * c / columns, end = s->n * (c + 1) / columns, low = first, high = first;
         for (int64_t i = first; i < end; i++) {
