@@ -10,16 +10,52 @@
 #define LVN_GELU_2C 1.5957691216057308f   /* 2 sqrt(2 / pi) */
 #define LVN_GELU_2CK 0.07135481627159645f /* 2 sqrt(2 / pi) 0.044715 */
 
+/* erf(x / sqrt(2)): verf() with its constants scaled, and without its last clamp: 1 may be exceeded by an ulp. */
+LVN_INLINE vf vgelu_erf(vf x)
+{
+    x = vmax(vset(-5.5578594f), x);
+    x = vmin(vset(5.5578594f), x);
+    vf s = x * x;
+    vf p = vset(0x1.839972p-25f);
+    LVN_HORNER(p, s, 0x1.a65638p-17f);
+    LVN_HORNER(p, s, 0x1.5e46f2p-12f);
+    LVN_HORNER(p, s, 0x1.31ca18p-7f);
+    LVN_HORNER(p, s, 0x1.144696p-4f);
+    LVN_HORNER(p, s, 0x1.988454p-1f);
+    vf q = vset(0x1.3ecd5ep-20f);
+    LVN_HORNER(q, s, 0x1.316fd6p-14f);
+    LVN_HORNER(q, s, 0x1.eb6b5p-10f);
+    LVN_HORNER(q, s, 0x1.d3fd0ep-6f);
+    LVN_HORNER(q, s, 0x1.013b4p-2f);
+    LVN_HORNER(q, s, 1);
+    return x * p / q;
+}
+
+/* e^(-x^2/2) / sqrt(2 pi) to an absolute error of 1e-7: 2^n 2^f with a polynomial for 2^f / sqrt(2 pi), |f| <= 1/2.
+ * Beyond |x| = 11 the value at 11 stands, 1e-27. */
+LVN_INLINE vf vgelu_density(vf x)
+{
+    const vf shift = vset(0x1.8p23f + 127), rate = vset(-0.72134752f); /* -1 / (2 ln 2) */
+    vf s = vmin(vset(120.0f), x * x);
+    vf t = vfma(s, rate, shift), f = vfma(s, rate, shift - t);
+    vf p = vset(0x1.16304p-11f);
+    LVN_HORNER(p, f, 0x1.f9a22p-9f);
+    LVN_HORNER(p, f, 0x1.6accb4p-6f);
+    LVN_HORNER(p, f, 0x1.888a52p-4f);
+    LVN_HORNER(p, f, 0x1.1b298ep-2f);
+    LVN_HORNER(p, f, 0x1.988454p-2f);
+    return p * (vf)((vu)t << 23);
+}
+
 LVN_INLINE vf vgelu(vf x)
 {
     vf half = x * 0.5f;
-    return vfma(half, verf(x * 0.70710678f), half);
+    return vfma(half, vgelu_erf(x), half);
 }
 
 LVN_INLINE vf vgelu_slope(vf x)
 {
-    vf density = vexp(x * x * -0.5f) * 0.39894228f; /* 1 / sqrt(2 pi) */
-    return vfma(x, density, vfma(vset(0.5f), verf(x * 0.70710678f), vset(0.5f)));
+    return vfma(x, vgelu_density(x), vfma(vset(0.5f), vgelu_erf(x), vset(0.5f)));
 }
 
 /* 1 / (1 + e^(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3) */
