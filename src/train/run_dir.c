@@ -78,11 +78,31 @@ enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum l
     return status;
 }
 
+/* Half-written files of a process that was killed: `.NAME.tmp-PID`, as lvn_file_write() makes them. */
+static enum lvn_status clear_halves(struct lvn_run_dir *d)
+{
+    const char *const *names, *path;
+    int n;
+    LVN_TRY(lvn_dir_list(&d->arena, d->path, &names, &n));
+    for (int i = 0; i < n; i++) {
+        bool ours = false;
+        for (int k = 0; k < N_PARTS; k++) {
+            size_t length = strlen(parts[k]);
+            ours |= names[i][0] == '.' && strncmp(names[i] + 1, parts[k], length) == 0 &&
+                    strncmp(names[i] + 1 + length, ".tmp-", 5) == 0;
+        }
+        if (!ours) continue;
+        LVN_TRY(join(d, names[i], &path));
+        LVN_TRY(lvn_tree_remove(path));
+    }
+    return LVN_OK;
+}
+
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
 {
     d->made = false;
     if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
-    return LVN_OK;
+    return clear_halves(d);
 }
 
 /* A folder that was made for a run that never began goes again. */

@@ -27,7 +27,8 @@ struct lvn_run_dir {
 /* Make or open the folder. ARG when it holds a run and `mode` is NEW, IO when it cannot be written or another process
  * uses it. Nothing of a former run is touched yet. */
 enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode) LVN_CHECKED;
-/* Everything that could be refused was not: OVERWRITE now removes what belongs to a run, and nothing else. */
+/* Everything that could be refused was not: OVERWRITE now removes what belongs to a run, and nothing else.
+ * What a killed process left half-written goes too. */
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d) LVN_CHECKED;
 /* A folder that open made goes again if the run never began. */
 void lvn_run_dir_close(struct lvn_run_dir *d);

@@ -46,13 +46,32 @@ make_text() { cat "$LEVIN_SOURCE"/src/train/*.c >text.txt; }
 tiny=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.path=text.txt
     --trainer.batch_size=4 --trainer.limit_val_batches=4 --trainer.val_check_interval=4 --trainer.max_steps=8
     --checkpoint.every_n_steps=4)
-# train RUN [keys]: later keys replace those of `tiny`, which could not be given twice.
-train() {
-    local run=$1 keys=() key other
+# arguments RUN [keys]: those of a tiny run, in the array `all`; later keys replace those of `tiny`, which could not be
+# given twice.
+arguments() {
+    local run=$1 key other
     shift
+    all=(train --run_dir="$run" "$@")
     for key in "${tiny[@]}"; do
-        for other in "$@"; do [ "${other%%=*}" = "${key%%=*}" ] && continue 2; done
-        keys+=("$key")
+        for other in "$@"; do [ "${other%%=*}" != "${key%%=*}" ] || continue 2; done
+        all+=("$key")
     done
-    "$LEVIN" train --run_dir="$run" "${keys[@]}" "$@"
+}
+train() { # train RUN [keys]
+    arguments "$@"
+    "$LEVIN" "${all[@]}"
+}
+rows() { if [ -e "$1/metrics.jsonl" ]; then wc -l <"$1/metrics.jsonl"; else echo 0; fi; } # rows RUN
+start() { # start RUN [keys]: in the background, as $pid; returns when it has made a step
+    arguments "$@"
+    "$LEVIN" "${all[@]}" >out 2>err &
+    pid=$!
+    wait_rows "$1" 1
+}
+wait_rows() { # wait_rows RUN N: until metrics.jsonl has N rows, or $pid is gone
+    while kill -0 $pid 2>/dev/null && [ "$(rows "$1")" -lt "$2" ]; do sleep 0.005; done
+}
+ended() { # the exit code of $pid, in $got
+    got=0
+    { wait $pid || got=$?; } 2>/dev/null
 }

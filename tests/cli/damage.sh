@@ -1,0 +1,44 @@
+# Damaged checkpoints are named and skipped for the last good one, from which the same bits come again.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+
+rm -rf one
+code 0 train one --trainer.max_steps=12 --checkpoint.top_k=10
+damage() { # damage HOW: of step-12, in a copy of `one`; then go on from step-8
+    rm -rf two
+    cp -a one two
+    (cd two/checkpoints/step-12 && eval "$1")
+    code 0 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
+    says "step-12" err
+    silent_about "nothing to do" out
+    same_run one two
+    check [ "$(readlink two/checkpoints/last)" = step-12 ]
+    code 0 train two --resume --trainer.max_steps=12 --checkpoint.top_k=10 # it is whole again
+    says "nothing to do" out
+}
+flip() { # flip FILE: one bit in the middle
+    python3 -c 'import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(0, 2); at = f.tell() // 2; f.seek(at); b = f.read(1); f.seek(at); f.write(bytes([b[0] ^ 1]))' "$1"
+}
+damage 'truncate -s -1 model.safetensors'
+damage 'truncate -s 0 state/optimizer.safetensors'
+damage 'flip model.safetensors'
+damage 'flip state/optimizer.safetensors'
+damage 'flip config.json'
+damage 'rm state/state.json'
+damage 'rm state/manifest.json'
+damage 'rm -r state'
+damage 'echo {} >state/manifest.json'
+# all of them damaged: named, and nothing is thrown away by starting anew without a word
+rm -rf two
+cp -a one two
+for file in two/checkpoints/step-*/model.safetensors; do truncate -s -1 "$file"; done
+code 0 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
+for step in 4 8 12; do says "step-$step" err; done
+same_run one two
+# evaluate and generate refuse a damaged one by name
+flip two/checkpoints/step-12/model.safetensors
+code 1 "$LEVIN" evaluate two/checkpoints/step-12 --json
+one_error
+says "step-12" err
