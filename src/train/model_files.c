@@ -140,9 +140,10 @@ static json_t *huggingface_config(const struct lvn_model_config *c)
 {
     /* transformers' default is GPT-2's end of text, and it complains where the vocabulary has no such token */
     bool has_end = c->vocab_size > END_OF_TEXT;
+    bool known = lvn_model_find(c->model->name) == c->model; /* a program's own model is nobody's GPT-2 */
     json_t *begin = has_end ? json_integer(END_OF_TEXT) : json_null(), *end = json_incref(begin);
     return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:b}}",
-                     "model_type", "gpt2", "architectures", "GPT2LMHeadModel", "bos_token_id", begin, "eos_token_id",
+                     "model_type", known ? "gpt2" : c->model->name, "architectures", known ? "GPT2LMHeadModel" : c->model->name, "bos_token_id", begin, "eos_token_id",
                      end, "activation_function", c->gelu_tanh ? "gelu_new" : "gelu", "tie_word_embeddings", c->tied,
                      "embd_pdrop", c->dropout_embedding, "resid_pdrop", c->dropout_residual, "attn_pdrop",
                      c->dropout_attention, "layer_norm_epsilon", c->eps, "n_layer", (json_int_t)c->n_layer, "n_head",

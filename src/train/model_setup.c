@@ -49,13 +49,14 @@ static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct
     struct lvn_model_config *c = &m->config;
     c->model = model ? model : lvn_model_find(s->model.kind);
     LVN_CHECK(c->model, ARG, "model.kind '%s' is not known", s->model.kind);
+    c->eps = 1e-5;
     if (c->model->defaults) c->model->defaults(c);
     c->n_layer = s->model.n_layer;
     c->n_head = s->model.n_head;
     c->n_embd = s->model.n_embd;
     c->n_positions = m->block_size = s->model.block_size;
     c->vocab_size = s->model.vocab_size;
-    c->bias = s->model.bias;
+    c->bias = model || s->model.bias; /* a program's own model writes down its parameters itself */
     c->dropout_embedding = c->dropout_residual = c->dropout_attention = s->model.dropout;
     return LVN_OK;
 }

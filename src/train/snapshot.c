@@ -17,7 +17,7 @@
 static const struct {
     enum lvn_buffer buffer;
     const char *prefix;
-} moments[] = {{LVN_BUFFER_STATE0, "exp_avg"}, {LVN_BUFFER_STATE1, "exp_avg_sq"}};
+} moments[] = {{LVN_BUFFER_STATE0, "exp_avg."}, {LVN_BUFFER_STATE1, "exp_avg_sq."}};
 enum { N_MOMENTS = sizeof moments / sizeof moments[0] };
 
 /* --- saving --- */
@@ -33,7 +33,7 @@ static enum lvn_status optimizer_items(struct lvn_arena *a, const struct lvn_net
         for (int i = 0; flat && i < n->params->n; i++) {
             const struct lvn_param *p = n->params->list[i];
             if (!p->trainable) continue;
-            const char *name = lvn_arena_printf(a, "%s.%s", moments[k].prefix, p->name);
+            const char *name = lvn_arena_printf(a, "%s%s", moments[k].prefix, p->name);
             if (!name) return LVN_MEMORY;
             items[source->n++] = (struct lvn_safetensors_item){.name = name, .desc = p->desc, .data = flat + p->offset};
         }
@@ -130,11 +130,12 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     return status;
 }
 
-static enum lvn_status load_moment(const struct lvn_safetensors *file, const char *path, const char *prefix,
+/* Copy a parameter's values, stored under `prefix` + its name, to its place in a flat buffer. */
+static enum lvn_status load_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
                                    const struct lvn_param *p, float *flat)
 {
     char name[512];
-    snprintf(name, sizeof name, "%s.%s", prefix, p->name);
+    snprintf(name, sizeof name, "%s%s", prefix, p->name);
     const struct lvn_safetensor *t = lvn_safetensors_find(file, name);
     LVN_CHECK(t, FORMAT, "'%s' lacks '%s': it is the state of another optimizer or model", path, name);
     LVN_CHECK(t->desc.dtype == LVN_F32 && lvn_desc_same_shape(&t->desc, &p->desc), FORMAT,
@@ -143,35 +144,37 @@ static enum lvn_status load_moment(const struct lvn_safetensors *file, const cha
     return LVN_OK;
 }
 
-static enum lvn_status load_optimizer(const char *path, struct lvn_network *n)
+/* The state of trainable parameters, or (prefix "") the values of all. */
+static enum lvn_status load_flat(const char *path, const char *prefix, const struct lvn_params *params, float *flat)
 {
     struct lvn_safetensors file;
+    if (!flat) return LVN_OK;
     LVN_TRY(lvn_safetensors_open(&file, path));
     enum lvn_status status = LVN_OK;
-    for (int k = 0; k < N_MOMENTS; k++) {
-        float *flat = n->buffer[moments[k].buffer];
-        for (int i = 0; flat && i < n->params->n && status == LVN_OK; i++)
-            if (n->params->list[i]->trainable)
-                status = load_moment(&file, path, moments[k].prefix, n->params->list[i], flat);
-    }
+    for (int i = 0; i < params->n && status == LVN_OK; i++)
+        if (!*prefix || params->list[i]->trainable) status = load_values(&file, path, prefix, params->list[i], flat);
     lvn_safetensors_close(&file);
     return status;
+}
+
+static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_snapshot *s, struct lvn_network *n)
+{
+    const char *state = lvn_path_join(a, dir, "state/state.json");
+    const char *model = lvn_path_join(a, dir, "model.safetensors");
+    const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
+    if (!state || !model || !optimizer) return LVN_MEMORY;
+    LVN_TRY(load_state(state, s));
+    LVN_TRY(load_flat(model, "", n->params, lvn_network_values(n)));
+    for (int k = 0; k < N_MOMENTS; k++)
+        LVN_TRY(load_flat(optimizer, moments[k].prefix, n->params, n->buffer[moments[k].buffer]));
+    return LVN_OK;
 }
 
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_snapshot *s, struct lvn_network *n)
 {
     struct lvn_arena a;
-    struct lvn_pretrained model;
     lvn_arena_init(&a);
-    const char *state = lvn_path_join(&a, c->path, "state/state.json");
-    const char *optimizer = lvn_path_join(&a, c->path, "state/optimizer.safetensors");
-    enum lvn_status status = state && optimizer ? load_state(state, s) : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_pretrained_open(&model, c->path, "last");
-    if (status == LVN_OK) {
-        status = lvn_pretrained_load(&model, n->params, lvn_network_values(n));
-        lvn_pretrained_close(&model);
-    }
-    if (status == LVN_OK) status = load_optimizer(optimizer, n);
+    enum lvn_status status = load(&a, c->path, s, n);
     lvn_arena_release(&a);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", c->path);
 }

@@ -1,0 +1,80 @@
+/* levin.h - write a model of your own and train it with levin.
+ *
+ * A model is a function from token ids to logits, written with the operations below. Calling them records a graph and
+ * computes nothing; levin derives the gradients, plans the memory and runs the training loop with all that the command
+ * line has: data, optimizer, schedule, validation, checkpoints. examples/own-model.c is a whole program.
+ *
+ * The library never prints and never exits. Functions that can fail return 0 or a number above 0; the sentence is then
+ * in lvn_error_text(). Operations return NULL after a failure, and NULL passes through them: a model needs no checks.
+ * (B: samples, T: tokens of a sample, C: channels, V: vocabulary.) */
+#ifndef LEVIN_H
+#define LEVIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lvn_graph;
+struct lvn_tensor;
+struct lvn_settings;
+
+/* --- settings: the keys of recipes (`levin help options`) --- */
+struct lvn_settings *lvn_settings_new(void); /* NULL: no memory */
+void lvn_settings_free(struct lvn_settings *s);
+int lvn_settings_put(struct lvn_settings *s, const char *key, const char *value); /* ("optimizer.lr", "1e-3") */
+int lvn_settings_recipe(struct lvn_settings *s, const char *path);                /* everything in a YAML file */
+
+/* --- parameters: made when first named; the name is the one in checkpoints --- */
+struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in, int64_t out, double std); /* (in,out) */
+struct lvn_tensor *lvn_table(struct lvn_graph *g, const char *name, int64_t rows, int64_t C, double std);  /* (rows,C) */
+struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, double value);             /* (n) */
+
+/* --- operations --- */
+/* ids (B,T) -> (B,T,C): rows of the table (V,C), plus rows 0..T-1 of positions (P,C) or NULL */
+struct lvn_tensor *lvn_embedding(struct lvn_graph *g, struct lvn_tensor *ids, struct lvn_tensor *table,
+                                 struct lvn_tensor *positions);
+/* x (...,K) -> (...,N): w is (K,N) where in_out, else (N,K); b (N) or NULL */
+struct lvn_tensor *lvn_linear(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *w, struct lvn_tensor *b,
+                              bool in_out);
+/* over the last dimension; gamma (C), beta (C) or NULL */
+struct lvn_tensor *lvn_layernorm(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *gamma,
+                                 struct lvn_tensor *beta, double eps);
+struct lvn_tensor *lvn_gelu(struct lvn_graph *g, struct lvn_tensor *x);      /* with erf */
+struct lvn_tensor *lvn_gelu_tanh(struct lvn_graph *g, struct lvn_tensor *x); /* with tanh, as GPT-2 */
+struct lvn_tensor *lvn_dropout(struct lvn_graph *g, struct lvn_tensor *x, double p);
+struct lvn_tensor *lvn_add(struct lvn_graph *g, struct lvn_tensor *a, struct lvn_tensor *b); /* same shapes */
+/* heads of a (B,T,...) projection: n_head x head_size channels from first_channel on, as (B,T,n_head,head_size) */
+struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t first_channel, int64_t n_head,
+                             int64_t head_size);
+/* q (B,T,H,S), k and v (B,T,Hkv,S) -> (B,T,H*S); lengths (B) or NULL; p: dropout of the probabilities */
+struct lvn_tensor *lvn_attention(struct lvn_graph *g, struct lvn_tensor *q, struct lvn_tensor *k, struct lvn_tensor *v,
+                                 struct lvn_tensor *lengths, bool causal, double scale, double p);
+
+/* --- training --- */
+/* The sizes that settings and data gave. */
+struct lvn_sizes {
+    int64_t n_layer, n_head, n_embd, block_size, vocab_size;
+    double dropout;
+};
+struct lvn_own_model {
+    const char *name; /* model_type in config.json */
+    /* logits (B,T,V) from ids (B,T); called again for every plan, so it must do the same each time */
+    struct lvn_tensor *(*logits)(struct lvn_graph *g, const struct lvn_sizes *n, struct lvn_tensor *ids, void *context);
+    void *context;
+};
+/* Train until the settings' limits. on_step (or NULL) is called after each step with the mean loss of its batch and, after
+ * a validation, with val_loss (else NaN). */
+int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
+                    void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context);
+
+/* What went wrong last in this thread: a sentence, and "while ..." lines. */
+const char *lvn_error_text(void);
+const char *lvn_error_trace(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
