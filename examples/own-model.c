@@ -29,11 +29,11 @@ int main(int argc, char **argv)
     const char *keys[][2] = {{"name", "own-model"},      {"data.path", argc > 1 ? argv[1] : "input.txt"},
                              {"model.n_embd", "64"},     {"trainer.max_steps", argc > 2 ? argv[2] : "300"},
                              {"model.block_size", "32"}, {"trainer.val_check_interval", "100"},
-                             {"optimizer.lr", "3e-3"}};
+                             {"optimizer.lr", "3e-3"},   {"model.n_head", "1"}};
     struct lvn_own_model model = {.name = "own-model", .logits = logits};
     struct lvn_settings *s = lvn_settings_new();
     int failed = s == NULL;
-    for (int i = 0; i < 7 && !failed; i++) failed = lvn_settings_put(s, keys[i][0], keys[i][1]);
+    for (int i = 0; i < 8 && !failed; i++) failed = lvn_settings_put(s, keys[i][0], keys[i][1]);
     if (!failed) failed = lvn_train_model(s, &model, on_step, NULL);
     if (failed) fprintf(stderr, "error: %s\n", lvn_error_text());
     lvn_settings_free(s);

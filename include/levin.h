@@ -28,9 +28,10 @@ int lvn_settings_put(struct lvn_settings *s, const char *key, const char *value)
 int lvn_settings_recipe(struct lvn_settings *s, const char *path);                /* everything in a YAML file */
 
 /* --- parameters: made when first named; the name is the one in checkpoints --- */
-struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in, int64_t out, double std); /* (in,out) */
-struct lvn_tensor *lvn_table(struct lvn_graph *g, const char *name, int64_t rows, int64_t C, double std);  /* (rows,C) */
-struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, double value);             /* (n) */
+struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in, int64_t out,
+                              double std);                                                                /* (in,out) */
+struct lvn_tensor *lvn_table(struct lvn_graph *g, const char *name, int64_t rows, int64_t C, double std); /* (rows,C) */
+struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, double value);            /* (n) */
 
 /* --- operations --- */
 /* ids (B,T) -> (B,T,C): rows of the table (V,C), plus rows 0..T-1 of positions (P,C) or NULL */
@@ -65,8 +66,8 @@ struct lvn_own_model {
     struct lvn_tensor *(*logits)(struct lvn_graph *g, const struct lvn_sizes *n, struct lvn_tensor *ids, void *context);
     void *context;
 };
-/* Train until the settings' limits. on_step (or NULL) is called after each step with the mean loss of its batch and, after
- * a validation, with val_loss (else NaN). */
+/* Train until the settings' limits. on_step (or NULL) is called after each step with the mean loss of its batch and,
+ * after a validation, with val_loss (else NaN). */
 int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
                     void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context);
 

@@ -77,8 +77,7 @@ static void handle(void *context, const struct lvn_event *e)
 int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
                     void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context)
 {
-    struct adapter a = {
-        .model = {.name = m->name, .logits = logits}, .own = m, .on_step = on_step, .context = context};
+    struct adapter a = {.model = {.name = m->name, .logits = logits}, .own = m, .on_step = on_step, .context = context};
     struct lvn_listener listener = {.handle = handle, .context = &a};
     struct lvn_train_options o = {.model = &a.model, .listeners = &listener, .n_listeners = on_step ? 1 : 0};
     enum lvn_status status = lvn_settings_finish(s, LVN_USES_ALL);

@@ -142,14 +142,14 @@ static json_t *huggingface_config(const struct lvn_model_config *c)
     bool has_end = c->vocab_size > END_OF_TEXT;
     bool known = lvn_model_find(c->model->name) == c->model; /* a program's own model is nobody's GPT-2 */
     json_t *begin = has_end ? json_integer(END_OF_TEXT) : json_null(), *end = json_incref(begin);
-    return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:b}}",
-                     "model_type", known ? "gpt2" : c->model->name, "architectures", known ? "GPT2LMHeadModel" : c->model->name, "bos_token_id", begin, "eos_token_id",
-                     end, "activation_function", c->gelu_tanh ? "gelu_new" : "gelu", "tie_word_embeddings", c->tied,
-                     "embd_pdrop", c->dropout_embedding, "resid_pdrop", c->dropout_residual, "attn_pdrop",
-                     c->dropout_attention, "layer_norm_epsilon", c->eps, "n_layer", (json_int_t)c->n_layer, "n_head",
-                     (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd, "n_positions", (json_int_t)c->n_positions,
-                     "vocab_size", (json_int_t)c->vocab_size, "dtype", "float32", "levin", "kind", c->model->name,
-                     "bias", c->bias);
+    return json_pack(
+        "{s:s, s:[s], s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:b}}",
+        "model_type", known ? "gpt2" : c->model->name, "architectures", known ? "GPT2LMHeadModel" : c->model->name,
+        "bos_token_id", begin, "eos_token_id", end, "activation_function", c->gelu_tanh ? "gelu_new" : "gelu",
+        "tie_word_embeddings", c->tied, "embd_pdrop", c->dropout_embedding, "resid_pdrop", c->dropout_residual,
+        "attn_pdrop", c->dropout_attention, "layer_norm_epsilon", c->eps, "n_layer", (json_int_t)c->n_layer, "n_head",
+        (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd, "n_positions", (json_int_t)c->n_positions, "vocab_size",
+        (json_int_t)c->vocab_size, "dtype", "float32", "levin", "kind", c->model->name, "bias", c->bias);
 }
 
 static json_t *nanogpt_config(const struct lvn_model_config *c)
