@@ -53,8 +53,14 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     }
     char count[LVN_NUMBER_TEXT];
     lvn_cli_print(c, "loss %.6f over %s tokens\n", r.loss, lvn_count_text(r.tokens, count));
+    if (r.right >= 0) {
+        double share = (double)r.right / (double)r.windows;
+        lvn_cli_print(c, "%lld of %lld answers right: %.2f %%\n", (long long)r.right, (long long)r.windows,
+                      100.0 * share);
+    }
     lvn_cli_add(c, "loss", lvn_cli_number(r.loss));
     lvn_cli_add(c, "tokens", json_integer(r.tokens));
+    if (r.right >= 0) lvn_cli_add(c, "accuracy", lvn_cli_number((double)r.right / (double)r.windows));
     if (logits) lvn_cli_add(c, "logits", lists.logits);
     if (losses) lvn_cli_add(c, "token_losses", lists.losses);
     return LVN_OK;

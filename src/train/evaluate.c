@@ -20,6 +20,8 @@ struct evaluation {
     int64_t *window; /* [B] */
     double *sums;    /* [batches] */
     int64_t valid;
+    bool answers; /* the data has right and wrong answers */
+    int64_t right;
 };
 
 /* One pass over all batches as micro-batches of one run: for gradients; else one batch at a time. */
@@ -32,7 +34,7 @@ static enum lvn_status plan(struct evaluation *e)
                                     .T = e->T,
                                     .n_micro = train ? e->batches : 1,
                                     .with_loss = true,
-                                    .logits = e->o->logits,
+                                    .logits = e->o->logits || e->answers,
                                     .train = train};
     LVN_TRY(lvn_task_new(&e->task, e->network, &task));
     LVN_TRY(lvn_network_allocate(e->network));
@@ -44,6 +46,7 @@ static enum lvn_status set_up(struct evaluation *e)
     LVN_TRY(lvn_model_setup_open(&e->setup, e->s, NULL));
     const struct lvn_dataset *data = e->setup.data;
     enum lvn_split_id split = lvn_dataset_has(data, LVN_SPLIT_VAL) ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
+    e->answers = data->answer_length > 0;
     e->T = e->setup.block_size;
     e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
     LVN_TRY(lvn_loader_init(&e->loader, data, split, LVN_SAMPLING_SEQUENTIAL, e->T, e->B, 0));
@@ -67,6 +70,27 @@ static void report(const struct evaluation *e)
     e->o->batch(e->o->context, &batch);
 }
 
+static bool is_largest(const float *logits, int64_t V, int64_t label)
+{
+    for (int64_t i = 0; i < V; i++)
+        if (logits[i] > logits[label] || (logits[i] == logits[label] && i < label)) return false;
+    return true;
+}
+
+/* Greedy decoding gives the right answer exactly when every digit is the likeliest after the right ones before it: so
+ * nothing needs to be generated. */
+static void count_right(struct evaluation *e)
+{
+    int64_t V = e->setup.config.vocab_size;
+    const float *logits = lvn_task_logits(e->task);
+    for (int64_t i = 0; i < e->B; i++) {
+        bool right = e->window[i] >= 0;
+        for (int64_t t = i * e->T; right && t < (i + 1) * e->T; t++)
+            right = e->task->labels[t] < 0 || is_largest(logits + t * V, V, e->task->labels[t]);
+        e->right += right;
+    }
+}
+
 static enum lvn_status pass(struct evaluation *e)
 {
     struct lvn_task *t = e->task;
@@ -75,6 +99,7 @@ static enum lvn_status pass(struct evaluation *e)
         t->step = (struct lvn_step){.grad_scale = 1.0};
         e->sums[i] = lvn_task_run(t, 1);
         e->valid += lvn_labels_valid(t->labels, e->B * e->T);
+        if (e->answers) count_right(e);
         report(e);
     }
     return LVN_OK;
@@ -109,7 +134,7 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
     t->step = (struct lvn_step){.grad_scale = e->valid ? 1.0 / (double)e->valid : 0.0};
     lvn_task_run(t, e->batches);
     LVN_TRY(write_gradients(e));
-    if (!e->o->batch) {
+    if (!e->o->batch && !e->answers) {
         memcpy(e->sums, t->micro_losses, sizeof *e->sums * (size_t)e->batches);
         return LVN_OK;
     }
@@ -125,7 +150,10 @@ enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_eval
     enum lvn_status status = set_up(&e);
     if (status == LVN_OK) status = o->gradients ? pass_with_gradients(&e) : pass(&e);
     if (status == LVN_OK)
-        *r = (struct lvn_evaluate_result){.loss = lvn_tree_sum(e.sums, e.batches) / (double)e.valid, .tokens = e.valid};
+        *r = (struct lvn_evaluate_result){.loss = lvn_tree_sum(e.sums, e.batches) / (double)e.valid,
+                                          .tokens = e.valid,
+                                          .right = e.answers ? e.right : -1,
+                                          .windows = lvn_loader_eval_count(&e.loader, 0)};
     free(e.window);
     free(e.sums);
     lvn_network_free(e.network);

@@ -22,6 +22,9 @@ struct lvn_evaluate_options {
 struct lvn_evaluate_result {
     double loss;    /* mean over the labels that count */
     int64_t tokens; /* how many those are */
+    int64_t
+        right; /* tasks with answers (the adder): windows whose whole answer greedy decoding would get right; else -1 */
+    int64_t windows;
 };
 
 /* Evaluate settings' model.init on the validation part of the data, or, where there is none, on all of it. Dropout is
