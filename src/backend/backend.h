@@ -12,6 +12,8 @@ enum lvn_isa { LVN_ISA_GENERIC, LVN_ISA_AVX2, LVN_ISA_AVX512, LVN_ISA_COUNT };
 const char *lvn_isa_name(enum lvn_isa isa);
 /* The best one that this processor and LEVIN_ISA (generic, avx2 or avx512) allow. */
 enum lvn_isa lvn_isa_best(void);
+/* The best one that this processor has. */
+enum lvn_isa lvn_isa_of_processor(void);
 
 /* Kernel tables, [LVN_OP_COUNT]. Where an operation has no fast kernel the plain one stands in. */
 const struct lvn_kernels *lvn_cpu_kernels(enum lvn_isa isa);

@@ -18,10 +18,17 @@
 
 typedef void product(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 typedef int64_t scratch_bytes(const struct lvn_gemm *g);
+static void run_onednn(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
+{
+    if (!lvn_gemm_onednn(g, thread, n_threads)) lvn_gemm_generic(g, scratch, thread, n_threads);
+}
+
+enum { ONEDNN = LVN_ISA_COUNT };
 static const struct {
     product *run;
     scratch_bytes *scratch;
-} isas[LVN_ISA_COUNT] = {
+} isas[] = {
+    [ONEDNN] = {run_onednn, lvn_gemm_scratch_generic},
     [LVN_ISA_GENERIC] = {lvn_gemm_generic, lvn_gemm_scratch_generic},
 #if defined(LVN_X86)
     [LVN_ISA_AVX2] = {lvn_gemm_avx2, lvn_gemm_scratch_avx2},
@@ -72,7 +79,7 @@ static void count_pieces(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_
 }
 
 /* All threads' parts, one after the other: no part waits for another. */
-static void run(enum lvn_isa isa, const struct lvn_gemm *g, int n_threads)
+static void run(int isa, const struct lvn_gemm *g, int n_threads)
 {
     int64_t bytes = isas[isa].scratch(g);
     float *scratch = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
@@ -83,8 +90,7 @@ static void run(enum lvn_isa isa, const struct lvn_gemm *g, int n_threads)
     free(scratch);
 }
 
-static void check(enum lvn_isa isa, int64_t m, int64_t n, int64_t k, enum layout la, enum layout lb, int mode,
-                  int n_threads)
+static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum layout lb, int mode, int n_threads)
 {
     struct lvn_gemm g = {.m = m, .n = n, .k = k, .add = mode == 1, .c_row = n + GAP};
     int64_t na = lay_out(la, m, k, &g.a_row, &g.a_col), nb = lay_out(lb, k, n, &g.b_row, &g.b_col);
@@ -110,8 +116,8 @@ static void check(enum lvn_isa isa, int64_t m, int64_t n, int64_t k, enum layout
             /* The bound of a chain of k roundings is k times larger; what is seen is far below a hundredth of it. */
             if (!(fabs(found - sum) <= 4e-7 * (size + 1)))
                 fail_msg("%s %lldx%lldx%lld layouts %d %d mode %d threads %d: C(%lld,%lld) is %.9g, wanted %.9g",
-                         lvn_isa_name(isa), (long long)m, (long long)n, (long long)k, la, lb, mode, n_threads,
-                         (long long)i, (long long)j, (double)found, sum);
+                         isa == ONEDNN ? "oneDNN" : lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n,
+                         (long long)k, la, lb, mode, n_threads, (long long)i, (long long)j, (double)found, sum);
             assert_int_equal(f.count[i * n + j], 1);
         }
     free(a), free(b), free(c), free(bias), free(before), free(f.count);
@@ -130,8 +136,23 @@ static void odd_sizes(void **state)
             for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
                 for (size_t l = 0; l < sizeof ks / sizeof *ks; l++, which++)
                     for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout += 1 + which % 2)
-                        check((enum lvn_isa)isa, ms[i], ns[j], ks[l], layout / LAYOUTS, layout % LAYOUTS,
-                              (which + layout) % 3, threads[(which + layout / 2) % 4]);
+                        check(isa, ms[i], ns[j], ks[l], layout / LAYOUTS, layout % LAYOUTS, (which + layout) % 3,
+                              threads[(which + layout / 2) % 4]);
+}
+
+static void onednn(void **state)
+{
+    (void)state;
+    if (!lvn_gemm_onednn_open()) {
+        print_message("no oneDNN here, which is opened at run time: its products are not tested\n");
+        skip();
+    }
+    static const int64_t sizes[][3] = {{1, 5, 7}, {31, 65, 513}, {130, 801, 33}, {400, 33, 20}, {127, 1, 61}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
+            for (int mode = 0; mode < 3; mode++)
+                check(ONEDNN, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS, mode,
+                      1 + layout % 5);
 }
 
 static void many_blocks(void **state)
@@ -142,8 +163,8 @@ static void many_blocks(void **state)
     for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
-                check((enum lvn_isa)isa, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS,
-                      layout % 3, 1 + layout % 5);
+                check(isa, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS, layout % 3,
+                      1 + layout % 5);
 }
 
 /* One thread's C is what everything else must equal, bit by bit. */
@@ -165,25 +186,25 @@ static void same_bits(void **state)
                 if (isa <= LVN_ISA_AVX2) { /* AVX-512 is held against AVX2 */
                     memcpy(one, start, bytes);
                     g.c = one;
-                    run((enum lvn_isa)isa, &g, 1);
+                    run(isa, &g, 1);
                 }
                 for (int n_threads = 1; n_threads <= 8; n_threads++) {
                     memcpy(c, start, bytes);
                     g.c = c;
-                    run((enum lvn_isa)isa, &g, n_threads);
+                    run(isa, &g, n_threads);
                     assert_memory_equal(c, one, bytes);
                 }
                 /* some rows alone, some columns alone */
                 struct lvn_gemm part = g;
                 memcpy(c, start, bytes);
                 part.m = m / 2, part.a = a + 5 * g.a_row, part.c = c + 5 * n;
-                run((enum lvn_isa)isa, &part, 3);
+                run(isa, &part, 3);
                 assert_memory_equal(part.c, one + 5 * n, (size_t)(part.m * n) * sizeof *c);
                 memcpy(c, start, bytes);
                 part = g;
                 part.n = n / 2, part.b = b + 3 * g.b_col, part.c = c + 3;
                 if (g.bias) part.bias = bias + 3;
-                run((enum lvn_isa)isa, &part, 2);
+                run(isa, &part, 2);
                 for (int64_t i = 0; i < m; i++)
                     assert_memory_equal(c + i * n + 3, one + i * n + 3, (size_t)part.n * sizeof *c);
             }
@@ -225,11 +246,10 @@ static void real_threads(void **state)
 
 int main(void)
 {
+    setenv("LEVIN_MATMUL", "native", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_sizes),
-        cmocka_unit_test(many_blocks),
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(real_threads),
+        cmocka_unit_test(odd_sizes), cmocka_unit_test(many_blocks),  cmocka_unit_test(onednn),
+        cmocka_unit_test(same_bits), cmocka_unit_test(real_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

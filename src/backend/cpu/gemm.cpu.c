@@ -191,6 +191,7 @@ int64_t LVN_ISA_NAME(lvn_gemm_scratch)(const struct lvn_gemm *g)
 
 void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
 {
+    if (lvn_gemm_onednn_chosen() && lvn_gemm_onednn(g, thread, n_threads)) return;
     struct grid grid = choose_grid(g, n_threads);
     struct part p = {.g = g};
     int64_t j0, j1;

@@ -38,6 +38,15 @@ void lvn_gemm_generic(const struct lvn_gemm *g, void *scratch, int thread, int n
 void lvn_gemm_avx2(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 void lvn_gemm_avx512(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 
+/* oneDNN behind the same call: what the three above do by themselves where it was chosen (see gemm_onednn.c).
+ * lvn_gemm_onednn() needs no scratch; false: it cannot, nothing was done. Before it, lvn_gemm_onednn_open() once: false
+ * where the library is not there. */
+bool lvn_gemm_onednn_chosen(void);
+bool lvn_gemm_onednn_open(void);
+bool lvn_gemm_onednn(const struct lvn_gemm *g, int thread, int n_threads);
+/* What computes matrix products here, for reports: "levin's own", "oneDNN 2.6.3". */
+const char *lvn_gemm_engine(void);
+
 /* Longest block of K. */
 enum { LVN_GEMM_KC = 512 };
 

@@ -15,7 +15,7 @@ const char *lvn_isa_name(enum lvn_isa isa)
     return names[isa];
 }
 
-static enum lvn_isa of_processor(void)
+enum lvn_isa lvn_isa_of_processor(void)
 {
 #if defined(LVN_X86)
     __builtin_cpu_init();
@@ -31,7 +31,7 @@ static enum lvn_isa of_processor(void)
 
 enum lvn_isa lvn_isa_best(void)
 {
-    enum lvn_isa best = of_processor();
+    enum lvn_isa best = lvn_isa_of_processor();
     const char *wanted = getenv("LEVIN_ISA");
     for (int isa = 0; wanted && isa < (int)best; isa++)
         if (!strcmp(wanted, names[isa])) return (enum lvn_isa)isa;

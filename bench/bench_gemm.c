@@ -1,0 +1,185 @@
+/* bench_gemm.c - how fast matrix products are: our own against oneDNN, in turns.
+ *
+ *     build/bench_gemm [THREADS] [SECONDS a shape] [NAME...]     all models, or those whose name contains one of these
+ *
+ * For the linear maps of some models: forward y = x w with w stored (in,out) and (out,in), dx, and dw, in GFLOP/s, best
+ * of several, each as percent of the best rate that this processor's multiply-add instructions reached in the same run.
+ * LEVIN_ISA holds our own product down. Rates of one run may be compared with each other, not those of different runs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/gemm.h"
+#include "base/threads.h"
+
+/* Rows (batch times positions), inputs, outputs. */
+static const struct shape {
+    const char *model;
+    int64_t rows, in, out;
+} shapes[] = {
+    {"nanogpt-4x128 c_attn", 768, 128, 384},  {"nanogpt-4x128 attn.c_proj", 768, 128, 128},
+    {"nanogpt-4x128 c_fc", 768, 128, 512},    {"nanogpt-4x128 c_proj", 768, 512, 128},
+    {"nanogpt-4x128 head", 768, 128, 65},     {"gpt-mini c_attn", 8192, 192, 576},
+    {"gpt-mini c_fc", 8192, 192, 768},        {"gpt-mini c_proj", 8192, 768, 192},
+    {"dawn c_attn", 2048, 768, 2304},         {"dawn attn.c_proj", 2048, 768, 768},
+    {"dawn c_fc", 2048, 768, 3072},           {"dawn c_proj", 2048, 3072, 768},
+    {"gpt2-124m c_attn", 1024, 768, 2304},    {"gpt2-124m c_fc", 1024, 768, 3072},
+    {"gpt2-124m c_proj", 1024, 3072, 768},    {"gpt2-124m head", 512, 768, 50304},
+    {"gpt2-124m decode c_fc", 1, 768, 3072},  {"gpt2-124m decode c_proj", 1, 3072, 768},
+    {"gpt2-124m decode head", 1, 768, 50304},
+};
+
+enum kind { FORWARD_IN_OUT, FORWARD_OUT_IN, DX_IN_OUT, DX_OUT_IN, DW_IN_OUT, DW_OUT_IN, KINDS };
+static const char *const kind_names[KINDS] = {"y (in,out)",  "y (out,in)",  "dx (in,out)",
+                                              "dx (out,in)", "dw (in,out)", "dw (out,in)"};
+
+typedef void product(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
+static product *ours;
+static int64_t (*ours_scratch)(const struct lvn_gemm *g);
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static struct lvn_gemm make(const struct shape *s, enum kind kind, float *x, float *w, float *y)
+{
+    int64_t R = s->rows, K = s->in, N = s->out;
+    bool in_out = kind == FORWARD_IN_OUT || kind == DX_IN_OUT || kind == DW_IN_OUT;
+    int64_t wk = in_out ? N : 1, wn = in_out ? 1 : K;
+    switch (kind) {
+    case FORWARD_IN_OUT:
+    case FORWARD_OUT_IN:
+        return (struct lvn_gemm){.m = R,
+                                 .n = N,
+                                 .k = K,
+                                 .a = x,
+                                 .a_row = K,
+                                 .a_col = 1,
+                                 .b = w,
+                                 .b_row = wk,
+                                 .b_col = wn,
+                                 .c = y,
+                                 .c_row = N};
+    case DX_IN_OUT:
+    case DX_OUT_IN:
+        return (struct lvn_gemm){.m = R,
+                                 .n = K,
+                                 .k = N,
+                                 .a = y,
+                                 .a_row = N,
+                                 .a_col = 1,
+                                 .b = w,
+                                 .b_row = wn,
+                                 .b_col = wk,
+                                 .c = x,
+                                 .c_row = K};
+    case DW_IN_OUT:
+        return (struct lvn_gemm){
+            .m = K, .n = N, .k = R, .a = x, .a_row = 1, .a_col = K, .b = y, .b_row = N, .b_col = 1, .c = w, .c_row = N};
+    default:
+        return (struct lvn_gemm){
+            .m = N, .n = K, .k = R, .a = y, .a_row = 1, .a_col = N, .b = x, .b_row = K, .b_col = 1, .c = w, .c_row = K};
+    }
+}
+
+struct work {
+    struct lvn_gemm g;
+    char *scratch;
+    int64_t scratch_bytes;
+    bool onednn;
+};
+
+static void task(void *argument, int thread, int n_threads)
+{
+    struct work *w = argument;
+    if (!w->onednn)
+        ours(&w->g, w->scratch + thread * w->scratch_bytes, thread, n_threads);
+    else if (!lvn_gemm_onednn(&w->g, thread, n_threads))
+        return;
+}
+
+/* Best rates of both in GFLOP/s, in turns. */
+static void measure(struct work *w, int n_threads, double seconds, bool onednn, double rate[2])
+{
+    double flops = 2.0 * (double)w->g.m * (double)w->g.n * (double)w->g.k, end = now() + seconds;
+    rate[0] = rate[1] = 0;
+    for (int i = 0; i < 3 || now() < end; i++)
+        for (int which = 0; which <= onednn; which++) {
+            w->onednn = which;
+            double start = now();
+            lvn_team_run(n_threads, task, w);
+            double r = flops / (now() - start) * 1e-9;
+            rate[which] = r > rate[which] ? r : rate[which];
+        }
+}
+
+/* The rate of a product whose operands lie in the caches, with little to pack: close to what the multiply-add
+ * instructions can do. */
+static double peak(struct work *w, int n_threads)
+{
+    double rate[2];
+    struct lvn_gemm g = {.m = 560 * n_threads, .n = 64, .k = 256, .a_row = 0, .a_col = 1, .b_row = 64, .b_col = 1};
+    g.a = g.b = (float *)w->scratch + w->scratch_bytes * n_threads / 4;
+    g.c = (float *)g.a + 64 * 256, g.c_row = 64;
+    w->g = g;
+    measure(w, n_threads, 0.02, false, rate);
+    return rate[0];
+}
+
+static bool selected(const char *name, int argc, char **argv)
+{
+    for (int i = 3; i < argc; i++)
+        if (strstr(name, argv[i])) return true;
+    return argc <= 3;
+}
+
+int main(int argc, char **argv)
+{
+    int n_threads = argc > 1 ? atoi(argv[1]) : lvn_threads_default();
+    double seconds = argc > 2 ? atof(argv[2]) : 0.1, best = 0;
+    enum lvn_isa isa = lvn_isa_best();
+    ours = lvn_gemm_generic, ours_scratch = lvn_gemm_scratch_generic;
+#if defined(LVN_X86)
+    if (isa == LVN_ISA_AVX2) ours = lvn_gemm_avx2, ours_scratch = lvn_gemm_scratch_avx2;
+    if (isa == LVN_ISA_AVX512) ours = lvn_gemm_avx512, ours_scratch = lvn_gemm_scratch_avx512;
+#endif
+    setenv("LEVIN_MATMUL", "native", 1);
+    bool onednn = lvn_gemm_onednn_open();
+    int64_t floats = (int64_t)50304 * 1024, bytes = floats * (int64_t)sizeof(float);
+    float *x = lvn_pages_alloc(bytes), *w = lvn_pages_alloc(bytes), *y = lvn_pages_alloc(bytes);
+    struct work work = {.scratch_bytes = 4 << 20};
+    int64_t extra = (int64_t)n_threads * (1 << 20); /* what peak() works on */
+    work.scratch = lvn_pages_alloc(work.scratch_bytes * n_threads + extra);
+    if (!x || !w || !y || !work.scratch) {
+        fprintf(stderr, "bench_gemm: %s\n", lvn_error_text());
+        return 1;
+    }
+    for (int64_t i = 0; i < floats; i++) x[i] = w[i] = y[i] = (float)(i * 7919 % 1000) * 1e-3f - 0.5f;
+    printf("%s, %d threads, against %s; GFLOP/s and percent of the best small product\n", lvn_isa_name(isa), n_threads,
+           onednn ? lvn_gemm_engine() : "nothing: no oneDNN here");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        if (!selected(shapes[i].model, argc, argv)) continue;
+        printf("%s, %lld rows, %lld to %lld\n", shapes[i].model, (long long)shapes[i].rows, (long long)shapes[i].in,
+               (long long)shapes[i].out);
+        for (int kind = 0; kind < KINDS; kind++) {
+            double rate[2], p = peak(&work, n_threads);
+            best = p > best ? p : best;
+            work.g = make(&shapes[i], (enum kind)kind, x, w, y);
+            if (ours_scratch(&work.g) > work.scratch_bytes) return 1;
+            measure(&work, n_threads, seconds, onednn, rate);
+            printf("  %-12s ours %6.1f (%3.0f %%)", kind_names[kind], rate[0], rate[0] / best * 100);
+            if (onednn) printf("   oneDNN %6.1f (%3.0f %%)", rate[1], rate[1] / best * 100);
+            printf("\n");
+            fflush(stdout);
+        }
+    }
+    lvn_pages_free(x, bytes), lvn_pages_free(w, bytes), lvn_pages_free(y, bytes);
+    lvn_pages_free(work.scratch, work.scratch_bytes * n_threads + extra);
+    return 0;
+}
