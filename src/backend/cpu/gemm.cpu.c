@@ -18,8 +18,8 @@ enum { NC = 480 };
 #else
 enum { NC = 240 };
 #endif
-/* Tiles of a transposed A that are packed at once. */
-enum { TILES_PACKED = 8 };
+/* Rows of a transposed A that are packed at once: whole cache lines, whole tiles. */
+enum { GROUP = 16 * MR };
 
 static int64_t min(int64_t a, int64_t b)
 {
@@ -53,7 +53,8 @@ struct grid {
 /* Cycles, roughly, of the busiest thread: multiplying, and packing B and A. */
 static double cost(const struct lvn_gemm *g, struct grid t)
 {
-    double m = (double)ceil_div(g->m, t.rows), n = (double)(ceil_div(ceil_div(g->n, GL), t.columns) * GL);
+    double m = (double)(ceil_div(ceil_div(g->m, MR), t.rows) * MR),
+           n = (double)(ceil_div(ceil_div(g->n, GL), t.columns) * GL);
     double strips = (double)ceil_div((int64_t)n, NC);
     double multiply = m * n / (2 * GL);
     return multiply + 8.0 / GL * n * (g->b_col == 1 ? 0.4 : 0.6) + strips * m * (g->a_col == 1 ? 0.05 : 0.2);
@@ -75,57 +76,62 @@ static struct grid choose_grid(const struct lvn_gemm *g, int n_threads)
 /* --- one thread's part ------------------------------------------------------------------------------------------ */
 
 typedef void run_tile(const struct tile *t);
-#define TILE(rows)                                                                                                     \
-    static void tile_##rows##_1(const struct tile *t)                                                                  \
+#define TILE(rows, vectors)                                                                                            \
+    static void tile_##rows##_##vectors(const struct tile *t)                                                          \
     {                                                                                                                  \
-        tile_run(t, rows, 1);                                                                                          \
+        tile_run(t, rows, vectors, false);                                                                             \
     }                                                                                                                  \
-    static void tile_##rows##_n(const struct tile *t)                                                                  \
+    static void packed_##rows##_##vectors(const struct tile *t)                                                        \
     {                                                                                                                  \
-        tile_run(t, rows, NV);                                                                                         \
+        tile_run(t, rows, vectors, true);                                                                              \
     }
+#define ENTRY(rows, vectors) [rows - 1][vectors - 1] = {tile_##rows##_##vectors, packed_##rows##_##vectors},
 #if defined(__AVX512F__)
-#define TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define VECTORS(X, rows) X(rows, 1) X(rows, 2) X(rows, 3)
+#define TILES(X)                                                                                                       \
+    VECTORS(X, 1) VECTORS(X, 2) VECTORS(X, 3) VECTORS(X, 4) VECTORS(X, 5) VECTORS(X, 6) VECTORS(X, 7) VECTORS(X, 8)
 #else
-#define TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#if defined(__aarch64__)
+#define VECTORS(X, rows) X(rows, 1) X(rows, 2) X(rows, 3) X(rows, 4)
+#else
+#define VECTORS(X, rows) X(rows, 1) X(rows, 2)
+#endif
+#define TILES(X) VECTORS(X, 1) VECTORS(X, 2) VECTORS(X, 3) VECTORS(X, 4) VECTORS(X, 5) VECTORS(X, 6)
 #endif
 TILES(TILE)
-#define ENTRY(rows) {tile_##rows##_1, tile_##rows##_n},
-static run_tile *const tiles[MR][2] = {TILES(ENTRY)};
+static run_tile *const tiles[MR][NV][2] = {TILES(ENTRY)};
 
 static const float zeros[NC + NR];
 
 /* What a thread works on: its part of C, the current strip and block, and where packed operands go. */
 struct part {
     const struct lvn_gemm *g;
-    int64_t i0, i1, n_tiles; /* rows, cut into tiles as even as can be */
-    int64_t j, n;            /* strip */
-    int64_t k0, k;           /* block */
+    int64_t i0, i1; /* rows */
+    int64_t j, n;   /* strip */
+    int64_t k0, k;  /* block */
     float *b, *a;
 };
 
-/* First row of a tile. */
-static int64_t tile_row(const struct part *p, int64_t tile)
-{
-    return p->i0 + (p->i1 - p->i0) * tile / p->n_tiles;
-}
-
 static bool packs_a(const struct lvn_gemm *g)
 {
-    return g->a_row == 1 && g->a_col != 1;
+    return g->a_col != 1;
 }
 
-/* The rows of some tiles, for each (k, rows). A few k at a time, so that cache lines that two tiles share are read
+/* Rows i0..i1-1 of A, for each tile (k, rows). A few k at a time, so that cache lines that two tiles share are read
  * once. */
-static void pack_tiles(const struct part *p, int64_t first, int64_t last)
+static void pack_tiles(const struct part *p, int64_t i0, int64_t i1)
 {
-    enum { STEP = 8 };
-    int64_t i0 = tile_row(p, first);
+    enum { STEP = 16 };
+    const struct lvn_gemm *g = p->g;
     for (int64_t k = 0; k < p->k; k += STEP)
-        for (int64_t tile = first, i = i0, next; tile < last; tile++, i = next) {
-            next = tile_row(p, tile + 1);
-            pack_a(min(STEP, p->k - k), next - i, p->g->a + i + (p->k0 + k) * p->g->a_col, p->g->a_col,
-                   p->a + (i - i0) * p->k + k * (next - i));
+        for (int64_t i = i0; i < i1; i += MR) {
+            int64_t rows = min(MR, i1 - i), steps = min(STEP, p->k - k);
+            const float *a = g->a + i * g->a_row + (p->k0 + k) * g->a_col;
+            float *out = p->a + (i - i0) * p->k + k * rows;
+            if (g->a_row == 1)
+                pack_a(steps, rows, a, g->a_col, out);
+            else
+                pack_a_any(steps, rows, a, g->a_row, g->a_col, out);
         }
 }
 
@@ -133,11 +139,10 @@ static void pack_tiles(const struct part *p, int64_t first, int64_t last)
 static void run_rows(const struct part *p, int64_t i, int64_t rows, const float *a)
 {
     const struct lvn_gemm *g = p->g;
-    struct tile t = {.k = p->k, .a = a, .a_row = 4, .a_col = rows * 4, .b = p->b, .c_row = g->c_row};
+    struct tile t = {.k = p->k, .a = a, .b = p->b, .c_row = g->c_row};
     if (!a) {
-        t.a = g->a + i * g->a_row + p->k0 * g->a_col;
+        t.a = g->a + i * g->a_row + p->k0;
         t.a_row = g->a_row * 4;
-        t.a_col = g->a_col * 4;
     }
     for (int64_t j = 0; j < p->n;) {
         int64_t width = panel_width(p->n - j);
@@ -149,7 +154,7 @@ static void run_rows(const struct part *p, int64_t i, int64_t rows, const float 
             t.start = g->bias ? g->bias + p->j + j : zeros;
             t.start_row = 0;
         }
-        tiles[rows - 1][width == NR](&t);
+        tiles[rows - 1][width / GL - 1][a != NULL](&t);
         t.b += width * p->k;
         j += width;
     }
@@ -162,14 +167,10 @@ static void run_strip(struct part *p, int64_t block)
     for (p->k0 = 0; p->k0 < g->k; p->k0 += block) {
         p->k = min(block, g->k - p->k0);
         pack_b(p->k, p->n, g->b + p->k0 * g->b_row + p->j * g->b_col, g->b_row, g->b_col, p->b);
-        for (int64_t tile = 0; tile < p->n_tiles; tile++) {
-            int64_t i = tile_row(p, tile), first = tile - tile % TILES_PACKED;
-            const float *a = NULL;
-            if (packs_a(g)) {
-                if (tile == first) pack_tiles(p, first, min(first + TILES_PACKED, p->n_tiles));
-                a = p->a + (i - tile_row(p, first)) * p->k;
-            }
-            run_rows(p, i, tile_row(p, tile + 1) - i, a);
+        for (int64_t i = p->i0; i < p->i1; i += MR) {
+            int64_t in_group = (i - p->i0) % GROUP;
+            if (packs_a(g) && in_group == 0) pack_tiles(p, i, min(i + GROUP, p->i1));
+            run_rows(p, i, min(MR, p->i1 - i), packs_a(g) ? p->a + in_group * p->k : NULL);
         }
     }
 }
@@ -181,7 +182,7 @@ static int64_t scratch_b(const struct lvn_gemm *g)
 
 static int64_t scratch_a(const struct lvn_gemm *g)
 {
-    return packs_a(g) ? ceil_div(min(TILES_PACKED * MR, g->m) * block_k(g->k), 1024) * 1024 : 0;
+    return packs_a(g) ? ceil_div(min(GROUP, g->m) * block_k(g->k), 1024) * 1024 : 0;
 }
 
 int64_t LVN_ISA_NAME(lvn_gemm_scratch)(const struct lvn_gemm *g)
@@ -197,10 +198,9 @@ void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread,
     int64_t j0, j1;
     p.b = scratch;
     p.a = p.b + scratch_b(g);
-    lvn_share(g->m, 1, thread / grid.columns, grid.rows, &p.i0, &p.i1);
+    lvn_share(g->m, MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
-    p.n_tiles = ceil_div(p.i1 - p.i0, MR);
     int64_t strip = strip_n(j1 - j0), block = block_k(g->k);
     for (p.j = j0; p.j < j1; p.j += strip) {
         p.n = min(strip, j1 - p.j);

@@ -7,22 +7,34 @@
 
 #include "backend/cpu/gemm_tile.h"
 
-/* Columns of a panel that starts `left` columns before the end, filled up to whole vectors. */
+/* Columns of a panel that starts `left` columns before the end, filled up to whole vectors. Of four vectors that are
+ * left two go into a panel, not three: a panel of one keeps the multipliers less busy. */
 LVN_INLINE int64_t panel_width(int64_t left)
 {
-    return left >= NR ? NR : (left + GL - 1) / GL * GL;
+    int64_t vectors = (left + GL - 1) / GL;
+    return NV == 3 && vectors == 4 ? 2 * GL : vectors >= NV ? NR : vectors * GL;
 }
 
-/* Rows of B lie together: n columns of k rows to out[k * width]. */
-static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t width, float *out)
+/* Rows of B lie together: `width` columns of k rows, of which n are there, to out[k * width]. */
+LVN_INLINE void copy_rows(int64_t k, int64_t n, const float *b, int64_t b_row, const int64_t width, float *out)
 {
     for (int64_t i = 0; i < k; i++, b += b_row, out += width) {
-        if (n == NR) {
-            for (int v = 0; v < NV; v++) gstore(out + v * GL, gload(b + v * GL));
+        if (n >= width) {
+#pragma GCC unroll 4
+            for (int64_t j = 0; j < width; j += GL) gstore(out + j, gload(b + j));
         } else {
-            for (int64_t j = 0; j < width; j += GL) gstore(out + j, gload_n(b + j, n - j < GL ? n - j : GL));
+            for (int64_t j = 0; j < width; j += GL)
+                gstore(out + j, gload_n(b + j, n - j >= GL ? GL : n - j > 0 ? n - j : 0));
         }
     }
+}
+
+static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t width, float *out)
+{
+    if (width == NR)
+        copy_rows(k, n, b, b_row, NR, out);
+    else
+        copy_rows(k, n, b, b_row, width, out);
 }
 
 #if defined(__AVX512F__) || defined(__AVX2__)
@@ -80,8 +92,9 @@ static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, in
 /* Columns 0..n-1 of B, one block of k. */
 static void pack_b(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, float *out)
 {
-    for (int64_t j = 0; j < n; j += NR) {
-        int64_t left = n - j < NR ? n - j : NR, width = panel_width(n - j);
+    for (int64_t j = 0, width; j < n; j += width) {
+        width = panel_width(n - j);
+        int64_t left = n - j < width ? n - j : width;
         if (b_col == 1)
             pack_rows(k, left, b + j, b_row, width, out);
         else
@@ -93,10 +106,21 @@ static void pack_b(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t 
 /* `rows` neighbouring rows of A (a_row == 1) to out[k * rows]. */
 static void pack_a(int64_t k, int64_t rows, const float *a, int64_t a_col, float *out)
 {
+    if (rows == MR) {
+        for (int64_t i = 0; i < k; i++) memcpy(out + i * MR, a + i * a_col, MR * sizeof *a);
+        return;
+    }
     for (int64_t r = 0; r < rows; r += GL) {
         int64_t n = rows - r < GL ? rows - r : GL;
         for (int64_t i = 0; i < k; i++) gstore_n(out + i * rows + r, gload_n(a + i * a_col + r, n), n);
     }
+}
+
+/* Any distances. */
+static void pack_a_any(int64_t k, int64_t rows, const float *a, int64_t a_row, int64_t a_col, float *out)
+{
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t r = 0; r < rows; r++) out[i * rows + r] = a[r * a_row + i * a_col];
 }
 
 #endif

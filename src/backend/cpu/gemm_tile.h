@@ -1,21 +1,24 @@
-/* gemm_tile.h - the inside of a matrix product: a tile of C in registers, and packing.
+/* gemm_tile.h - the inside of a matrix product: a tile of C in registers.
  *
  * A tile is up to MR rows by NV vectors of C. It walks along k: NV vectors of B (packed: the tile's columns lie one
- * after the other, k by k), and one number of A per row, spread over a vector. MR x NV is what the registers hold: 14 x
- * 2 of 32 registers on AVX-512, 6 x 2 of 16 on AVX2. The addresses of A's rows are five pointers and multiples of the
- * distance between rows, so that they, too, stay in registers; the empty asm keeps the compiler from making a pointer
- * of each.
+ * after the other, k by k), and one number of A per row, spread over a vector. MR x NV is what the registers hold: 8 x
+ * 3 of 32 registers on AVX-512, 6 x 2 of 16 on AVX2. Of the instructions that are no multiply-adds there must be few,
+ * as they take turns with these: so several steps of k are one round of the loop, and the addresses of A's rows, where
+ * A is not packed, are a few pointers and multiples of the distance between rows. The empty asm keeps the compiler from
+ * making a pointer of each.
  *
  * The idea of packing and register tiles: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication",
  * ACM TOMS 34 (2008). */
 #ifndef LVN_GEMM_TILE_H
 #define LVN_GEMM_TILE_H
 
+#include <stdbool.h>
+
 #include "backend/cpu/simd.h"
 
 #if defined(__AVX512F__)
 typedef __m512 gv;
-enum { GL = 16, MR = 14, NV = 2 };
+enum { GL = 16, MR = 8, NV = 3 };
 #elif defined(__AVX2__)
 typedef __m256 gv;
 enum { GL = 8, MR = 6, NV = 2 };
@@ -103,8 +106,8 @@ LVN_INLINE void gstore_n(float *p, gv v, int64_t n)
 /* One tile: C = start + A B over one block of K. start is C itself, a row of zeros or the bias. */
 struct tile {
     int64_t k;
-    const float *a; /* bytes between rows, bytes between neighbours in k */
-    int64_t a_row, a_col;
+    const float *a; /* packed: (k, rows); else rows of neighbours in k, a_row bytes apart */
+    int64_t a_row;
     const float *b; /* packed: (k, vectors * GL) */
     float *c;
     int64_t c_row;
@@ -113,10 +116,41 @@ struct tile {
     int64_t n; /* columns of C, at most vectors * GL */
 };
 
-/* Row r's number at this k: pointer p[r / 3] and 0, 1 or 2 rows. */
-enum { BASES = (MR + 2) / 3 };
-#define ROW(p, r) (*(const float *)((p)[(r) / 3] + (r) % 3 * row))
+enum { BASES = (MR + 2) / 3, UNROLL = 4 };
 #define OPAQUE(x) __asm__("" : "+r"(x))
+
+/* What the loop over k works on: constants after inlining are rows, vectors and packed. */
+struct walk {
+    gv acc[MR][NV];
+    const char *p[BASES]; /* row r of A: p[r / 3] and 0, 1 or 2 rows */
+    int64_t row;
+    const float *b;
+};
+
+LVN_INLINE void tile_step(struct walk *w, const int rows, const int vectors, const bool packed, const int k)
+{
+    gv b[NV];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) b[v] = gload(w->b + (k * vectors + v) * GL);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+        const char *p = packed ? w->p[0] + (k * rows + r) * 4 : w->p[r / 3] + r % 3 * w->row + k * 4;
+        gv x = gset(*(const float *)p);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) w->acc[r][v] = gfma(x, b[v], w->acc[r][v]);
+    }
+}
+
+LVN_INLINE void tile_advance(struct walk *w, const int rows, const int vectors, const bool packed, const int k)
+{
+    w->b += k * vectors * GL;
+    const int bases = packed ? 1 : (rows + 2) / 3;
+#pragma GCC unroll 16
+    for (int i = 0; i < bases; i++) {
+        w->p[i] += 4 * k * (packed ? rows : 1);
+        OPAQUE(w->p[i]);
+    }
+}
 
 LVN_INLINE void tile_store(const struct tile *t, int r, int v, gv acc)
 {
@@ -129,42 +163,34 @@ LVN_INLINE void tile_store(const struct tile *t, int r, int v, gv acc)
         gstore_n(c, acc + gload_n(s, n), n);
 }
 
-LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors)
+LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors, const bool packed)
 {
-    gv acc[MR][NV];
-    const char *p[BASES];
-    const int64_t row = t->a_row, col = t->a_col;
-    const float *b = t->b;
+    struct walk w;
+    w.row = t->a_row;
+    w.b = t->b;
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
         __builtin_prefetch(t->c + r * t->c_row, 1);
         __builtin_prefetch(t->c + r * t->c_row + t->n - 1, 1);
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) acc[r][v] = gset(0);
+        for (int v = 0; v < vectors; v++) w.acc[r][v] = gset(0);
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < BASES; i++) p[i] = (const char *)t->a + 3 * i * row;
-    for (int64_t k = t->k; k > 0; k--) {
-        gv w[NV];
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) w[v] = gload(b + v * GL);
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++) {
-            gv x = gset(ROW(p, r));
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) acc[r][v] = gfma(x, w[v], acc[r][v]);
-        }
-        b += vectors * GL;
-#pragma GCC unroll 16
-        for (int i = 0; i < (rows + 2) / 3; i++) {
-            p[i] += col;
-            OPAQUE(p[i]);
-        }
+    for (int i = 0; i < BASES; i++) w.p[i] = (const char *)t->a + 3 * i * t->a_row;
+    int64_t k = t->k;
+    for (; k >= UNROLL; k -= UNROLL) {
+#pragma GCC unroll 8
+        for (int u = 0; u < UNROLL; u++) tile_step(&w, rows, vectors, packed, u);
+        tile_advance(&w, rows, vectors, packed, UNROLL);
+    }
+    for (; k > 0; k--) {
+        tile_step(&w, rows, vectors, packed, 0);
+        tile_advance(&w, rows, vectors, packed, 1);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) tile_store(t, r, v, acc[r][v]);
+        for (int v = 0; v < vectors; v++) tile_store(t, r, v, w.acc[r][v]);
 }
 
 #endif
