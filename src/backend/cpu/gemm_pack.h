@@ -15,26 +15,23 @@ LVN_INLINE int64_t panel_width(int64_t left)
     return NV == 3 && vectors == 4 ? 2 * GL : vectors >= NV ? NR : vectors * GL;
 }
 
-/* Rows of B lie together: `width` columns of k rows, of which n are there, to out[k * width]. */
-LVN_INLINE void copy_rows(int64_t k, int64_t n, const float *b, int64_t b_row, const int64_t width, float *out)
+/* Rows of B lie together. Each is read from end to end, as memory likes it, and dealt out to the panels. */
+static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, float *out)
 {
-    for (int64_t i = 0; i < k; i++, b += b_row, out += width) {
-        if (n >= width) {
+    for (int64_t i = 0; i < k; i++, b += b_row) {
+        float *panel = out;
+        int64_t j = 0, width = panel_width(n);
+        for (; width == NR && n - j >= NR; panel += NR * k, j += NR, width = panel_width(n - j))
 #pragma GCC unroll 4
-            for (int64_t j = 0; j < width; j += GL) gstore(out + j, gload(b + j));
-        } else {
-            for (int64_t j = 0; j < width; j += GL)
-                gstore(out + j, gload_n(b + j, n - j >= GL ? GL : n - j > 0 ? n - j : 0));
+            for (int v = 0; v < NV; v++) gstore(panel + i * NR + v * GL, gload(b + j + v * GL));
+        for (; j < n; panel += width * k, j += width) {
+            width = panel_width(n - j);
+            for (int64_t l = 0; l < width; l += GL) {
+                int64_t left = n - j - l;
+                gstore(panel + i * width + l, left >= GL ? gload(b + j + l) : gload_n(b + j + l, left > 0 ? left : 0));
+            }
         }
     }
-}
-
-static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t width, float *out)
-{
-    if (width == NR)
-        copy_rows(k, n, b, b_row, NR, out);
-    else
-        copy_rows(k, n, b, b_row, width, out);
 }
 
 #if defined(__AVX512F__) || defined(__AVX2__)
@@ -92,13 +89,13 @@ static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, in
 /* Columns 0..n-1 of B, one block of k. */
 static void pack_b(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, float *out)
 {
+    if (b_col == 1) {
+        pack_rows(k, n, b, b_row, out);
+        return;
+    }
     for (int64_t j = 0, width; j < n; j += width) {
         width = panel_width(n - j);
-        int64_t left = n - j < width ? n - j : width;
-        if (b_col == 1)
-            pack_rows(k, left, b + j, b_row, width, out);
-        else
-            pack_columns(k, left, b + j * b_col, b_row, b_col, width, out);
+        pack_columns(k, n - j < width ? n - j : width, b + j * b_col, b_row, b_col, width, out);
         out += width * k;
     }
 }

@@ -170,10 +170,11 @@ LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors
     w.b = t->b;
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
-        __builtin_prefetch(t->c + r * t->c_row, 1);
-        __builtin_prefetch(t->c + r * t->c_row + t->n - 1, 1);
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) w.acc[r][v] = gset(0);
+        for (int v = 0; v < vectors; v++) {
+            __builtin_prefetch(t->c + r * t->c_row + v * GL, 1);
+            w.acc[r][v] = gset(0);
+        }
     }
 #pragma GCC unroll 16
     for (int i = 0; i < BASES; i++) w.p[i] = (const char *)t->a + 3 * i * t->a_row;
