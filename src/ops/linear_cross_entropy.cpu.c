@@ -7,8 +7,9 @@
 #include "ops/linear_cpu.h"
 #include "ops/shape.h"
 
-/* Logits of a chunk: at least the rows of one block of the product that sums over rows, more where rows are short. */
-enum { CHUNK_NUMBERS = 2 << 20 };
+/* Rows of a chunk come by the block, as many as stay below so many logits. More rows cost memory, fewer more passes
+ * over the weight and its gradient. */
+enum { CHUNK_NUMBERS = 2 << 20, CHUNK_BLOCK = 512 };
 
 static struct lvn_matmul matmul(const struct lvn_call *call)
 {
@@ -17,7 +18,7 @@ static struct lvn_matmul matmul(const struct lvn_call *call)
 
 static int64_t chunk_rows(const struct lvn_matmul *m)
 {
-    int64_t blocks = CHUNK_NUMBERS / (m->N * LVN_GEMM_KC), rows = (blocks < 1 ? 1 : blocks) * LVN_GEMM_KC;
+    int64_t blocks = CHUNK_NUMBERS / (m->N * CHUNK_BLOCK), rows = (blocks < 1 ? 1 : blocks) * CHUNK_BLOCK;
     return rows < m->R ? rows : m->R;
 }
 

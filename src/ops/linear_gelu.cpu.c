@@ -6,8 +6,8 @@
 #include "backend/cpu/simd_gelu.h"
 #include "ops/linear_cpu.h"
 
-/* Rows of a chunk: two blocks of the product that sums over rows. */
-enum { CHUNK = 2 * LVN_GEMM_KC };
+/* Rows of a chunk. */
+enum { CHUNK = 1024 };
 
 static struct lvn_matmul matmul(const struct lvn_call *call)
 {

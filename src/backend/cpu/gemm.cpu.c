@@ -1,10 +1,10 @@
 /* gemm.cpu.c - the matrix product of gemm.h: who computes what, and in which order.
  *
  * Threads share C as a grid of rows and columns, chosen by shape. A thread walks over its columns in strips of at most
- * NC, over K in blocks of at most LVN_GEMM_KC; it packs that part of B (it then fills about half of the second cache),
- * and runs all of its rows of A along it, a tile's height at a time. B may so be packed by several threads: that costs
- * a few percent at most and no thread waits for another. Rows of A are read where they are, unless A is transposed
- * (its rows are neighbours) or so far apart that they would push each other out of the cache.
+ * NC, over K in blocks of at most LVN_GEMM_KC, and runs all of its rows of A along that part of B, a tile's height at a
+ * time. B is packed by the first row of tiles, and then lies in the second cache. It may so be packed by several
+ * threads: that costs little, and no thread waits for another. Rows of A are read where they are; a transposed A is
+ * packed by the first tile of each row.
  *
  * Not here: splitting K among threads (it would change the bits), batches of products. */
 #include "backend/cpu/gemm.h"
@@ -12,14 +12,12 @@
 #include "backend/cpu/gemm_pack.h"
 #include "base/threads.h"
 
-/* Columns of a strip: what of B is packed at once. */
+/* Most columns of a strip: what of B is packed at once fills about half of the second cache. */
 #if defined(__AVX512F__)
 enum { NC = 480 };
 #else
 enum { NC = 240 };
 #endif
-/* Rows of a transposed A that are packed at once: whole cache lines, whole tiles. */
-enum { GROUP = 16 * MR };
 
 static int64_t min(int64_t a, int64_t b)
 {
@@ -53,7 +51,7 @@ struct grid {
 /* Cycles, roughly, of the busiest thread: multiplying, and packing B and A. */
 static double cost(const struct lvn_gemm *g, struct grid t)
 {
-    double m = (double)(ceil_div(ceil_div(g->m, MR), t.rows) * MR),
+    double m = (double)(ceil_div(ceil_div(g->m, 2 * MR), t.rows) * 2 * MR),
            n = (double)(ceil_div(ceil_div(g->n, GL), t.columns) * GL);
     double strips = (double)ceil_div((int64_t)n, NC);
     double multiply = m * n / (2 * GL);
@@ -76,32 +74,40 @@ static struct grid choose_grid(const struct lvn_gemm *g, int n_threads)
 /* --- one thread's part ------------------------------------------------------------------------------------------ */
 
 typedef void run_tile(const struct tile *t);
-#define TILE(rows, vectors)                                                                                            \
-    static void tile_##rows##_##vectors(const struct tile *t)                                                          \
+#define TILE(rows, vectors, a, b)                                                                                      \
+    static void tile_##rows##_##vectors##_##a##_##b(const struct tile *t)                                              \
     {                                                                                                                  \
-        tile_run(t, rows, vectors, false);                                                                             \
-    }                                                                                                                  \
-    static void packed_##rows##_##vectors(const struct tile *t)                                                        \
-    {                                                                                                                  \
-        tile_run(t, rows, vectors, true);                                                                              \
+        tile_run(t, rows, vectors, a, b);                                                                              \
     }
-#define ENTRY(rows, vectors) [rows - 1][vectors - 1] = {tile_##rows##_##vectors, packed_##rows##_##vectors},
+#define ENTRY(rows, vectors, a, b) [rows - 1][vectors - 1][a][b] = tile_##rows##_##vectors##_##a##_##b,
+#define PLAIN(X, rows, vectors) X(rows, vectors, A_ROWS, B_PACKED) X(rows, vectors, A_PACKED, B_PACKED)
+/* Only tiles of full height pack on the way. */
+#define PACKING(X, rows, vectors)                                                                                      \
+    X(rows, vectors, A_PACK, B_PACKED)                                                                                 \
+    X(rows, vectors, A_ROWS, B_PACK) X(rows, vectors, A_PACKED, B_PACK) X(rows, vectors, A_PACK, B_PACK)
 #if defined(__AVX512F__)
-#define VECTORS(X, rows) X(rows, 1) X(rows, 2) X(rows, 3)
+#define VECTORS(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2) KINDS(X, rows, 3)
 #define TILES(X)                                                                                                       \
-    VECTORS(X, 1) VECTORS(X, 2) VECTORS(X, 3) VECTORS(X, 4) VECTORS(X, 5) VECTORS(X, 6) VECTORS(X, 7) VECTORS(X, 8)
+    VECTORS(PLAIN, X, 1)                                                                                               \
+    VECTORS(PLAIN, X, 2)                                                                                               \
+    VECTORS(PLAIN, X, 3)                                                                                               \
+    VECTORS(PLAIN, X, 4)                                                                                               \
+    VECTORS(PLAIN, X, 5) VECTORS(PLAIN, X, 6) VECTORS(PLAIN, X, 7) VECTORS(PLAIN, X, 8) VECTORS(PACKING, X, 8)
 #else
 #if defined(__aarch64__)
-#define VECTORS(X, rows) X(rows, 1) X(rows, 2) X(rows, 3) X(rows, 4)
+#define VECTORS(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2) KINDS(X, rows, 3) KINDS(X, rows, 4)
 #else
-#define VECTORS(X, rows) X(rows, 1) X(rows, 2)
+#define VECTORS(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2)
 #endif
-#define TILES(X) VECTORS(X, 1) VECTORS(X, 2) VECTORS(X, 3) VECTORS(X, 4) VECTORS(X, 5) VECTORS(X, 6)
+#define TILES(X)                                                                                                       \
+    VECTORS(PLAIN, X, 1)                                                                                               \
+    VECTORS(PLAIN, X, 2)                                                                                               \
+    VECTORS(PLAIN, X, 3) VECTORS(PLAIN, X, 4) VECTORS(PLAIN, X, 5) VECTORS(PLAIN, X, 6) VECTORS(PACKING, X, 6)
 #endif
 TILES(TILE)
-static run_tile *const tiles[MR][NV][2] = {TILES(ENTRY)};
+static run_tile *const tiles[MR][NV][A_KINDS][B_KINDS] = {TILES(ENTRY)};
 
-static const float zeros[NC + NR];
+static const float zeros[NR];
 
 /* What a thread works on: its part of C, the current strip and block, and where packed operands go. */
 struct part {
@@ -110,6 +116,7 @@ struct part {
     int64_t j, n;   /* strip */
     int64_t k0, k;  /* block */
     float *b, *a;
+    int64_t below; /* first of the rows that the tile above them packed, after its own */
 };
 
 static bool packs_a(const struct lvn_gemm *g)
@@ -117,36 +124,54 @@ static bool packs_a(const struct lvn_gemm *g)
     return g->a_col != 1;
 }
 
-/* Rows i0..i1-1 of A, for each tile (k, rows). A few k at a time, so that cache lines that two tiles share are read
- * once. */
-static void pack_tiles(const struct part *p, int64_t i0, int64_t i1)
+/* Where a tile's rows of A come from, for the first panel; packs them if the tile cannot. */
+static enum from_a start_a(struct part *p, int64_t i, int64_t rows, struct tile *t)
 {
-    enum { STEP = 16 };
     const struct lvn_gemm *g = p->g;
-    for (int64_t k = 0; k < p->k; k += STEP)
-        for (int64_t i = i0; i < i1; i += MR) {
-            int64_t rows = min(MR, i1 - i), steps = min(STEP, p->k - k);
-            const float *a = g->a + i * g->a_row + (p->k0 + k) * g->a_col;
-            float *out = p->a + (i - i0) * p->k + k * rows;
-            if (g->a_row == 1)
-                pack_a(steps, rows, a, g->a_col, out);
-            else
-                pack_a_any(steps, rows, a, g->a_row, g->a_col, out);
-        }
+    t->a = g->a + i * g->a_row + p->k0 * g->a_col;
+    t->a_row = g->a_row * 4;
+    t->a_step = g->a_col;
+    t->a_packed = p->a;
+    t->a_below = p->a + MR * p->k;
+    if (!packs_a(g)) return A_ROWS;
+    if (i == p->below) {
+        t->a = t->a_below;
+        return A_PACKED;
+    }
+    if (g->a_row == 1 && i + 2 * MR <= p->i1) {
+        p->below = i + MR;
+        return A_PACK;
+    }
+    pack_a(p->k, rows, t->a, g->a_row, g->a_col, p->a);
+    t->a = p->a;
+    return A_PACKED;
 }
 
-/* One tile's rows along the whole strip. a: those rows of A, where packed. */
-static void run_rows(const struct part *p, int64_t i, int64_t rows, const float *a)
+/* The same for a panel of B that no tile has read yet. */
+static enum from_b start_b(const struct part *p, int64_t rows, int64_t j, int64_t width, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
-    struct tile t = {.k = p->k, .a = a, .b = p->b, .c_row = g->c_row};
-    if (!a) {
-        t.a = g->a + i * g->a_row + p->k0;
-        t.a_row = g->a_row * 4;
+    const float *b = g->b + p->k0 * g->b_row + (p->j + j) * g->b_col;
+    t->b_step = g->b_row;
+    t->b_packed = p->b + j * p->k;
+    if (rows == MR && g->b_col == 1 && t->n == width) {
+        t->b = b;
+        return B_PACK;
     }
-    for (int64_t j = 0; j < p->n;) {
-        int64_t width = panel_width(p->n - j);
+    pack_b(p->k, t->n, b, g->b_row, g->b_col, width, t->b_packed);
+    return B_PACKED;
+}
+
+/* One tile's rows along the whole strip. */
+static void run_rows(struct part *p, int64_t i, int64_t rows)
+{
+    const struct lvn_gemm *g = p->g;
+    struct tile t = {.k = p->k, .c_row = g->c_row};
+    enum from_a from_a = start_a(p, i, rows, &t);
+    for (int64_t j = 0, width; j < p->n; j += width) {
+        width = panel_width(p->n - j);
         t.n = min(p->n - j, width);
+        t.b = p->b + j * p->k;
         t.c = g->c + i * g->c_row + p->j + j;
         t.start = t.c;
         t.start_row = g->c_row;
@@ -154,24 +179,19 @@ static void run_rows(const struct part *p, int64_t i, int64_t rows, const float 
             t.start = g->bias ? g->bias + p->j + j : zeros;
             t.start_row = 0;
         }
-        tiles[rows - 1][width / GL - 1][a != NULL](&t);
-        t.b += width * p->k;
-        j += width;
+        enum from_b from_b = i == p->i0 ? start_b(p, rows, j, width, &t) : B_PACKED;
+        tiles[rows - 1][width / GL - 1][from_a][from_b](&t);
+        if (from_a == A_PACK) t.a = p->a, from_a = A_PACKED;
     }
     if (p->k0 + p->k == g->k && g->finish) g->finish(g, i, rows, p->j, p->n);
 }
 
 static void run_strip(struct part *p, int64_t block)
 {
-    const struct lvn_gemm *g = p->g;
-    for (p->k0 = 0; p->k0 < g->k; p->k0 += block) {
-        p->k = min(block, g->k - p->k0);
-        pack_b(p->k, p->n, g->b + p->k0 * g->b_row + p->j * g->b_col, g->b_row, g->b_col, p->b);
-        for (int64_t i = p->i0; i < p->i1; i += MR) {
-            int64_t in_group = (i - p->i0) % GROUP;
-            if (packs_a(g) && in_group == 0) pack_tiles(p, i, min(i + GROUP, p->i1));
-            run_rows(p, i, min(MR, p->i1 - i), packs_a(g) ? p->a + in_group * p->k : NULL);
-        }
+    for (p->k0 = 0; p->k0 < p->g->k; p->k0 += block) {
+        p->k = min(block, p->g->k - p->k0);
+        p->below = -1;
+        for (int64_t i = p->i0; i < p->i1; i += MR) run_rows(p, i, min(MR, p->i1 - i));
     }
 }
 
@@ -182,7 +202,7 @@ static int64_t scratch_b(const struct lvn_gemm *g)
 
 static int64_t scratch_a(const struct lvn_gemm *g)
 {
-    return packs_a(g) ? ceil_div(min(GROUP, g->m) * block_k(g->k), 1024) * 1024 : 0;
+    return packs_a(g) ? ceil_div(2 * MR * block_k(g->k), 1024) * 1024 : 0;
 }
 
 int64_t LVN_ISA_NAME(lvn_gemm_scratch)(const struct lvn_gemm *g)
@@ -198,7 +218,7 @@ void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread,
     int64_t j0, j1;
     p.b = scratch;
     p.a = p.b + scratch_b(g);
-    lvn_share(g->m, MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
+    lvn_share(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
     int64_t strip = strip_n(j1 - j0), block = block_k(g->k);

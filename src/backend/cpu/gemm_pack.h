@@ -15,23 +15,14 @@ LVN_INLINE int64_t panel_width(int64_t left)
     return NV == 3 && vectors == 4 ? 2 * GL : vectors >= NV ? NR : vectors * GL;
 }
 
-/* Rows of B lie together. Each is read from end to end, as memory likes it, and dealt out to the panels. */
-static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, float *out)
+/* Rows of B lie together: n columns of k rows to out[k * width]. */
+static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t width, float *out)
 {
-    for (int64_t i = 0; i < k; i++, b += b_row) {
-        float *panel = out;
-        int64_t j = 0, width = panel_width(n);
-        for (; width == NR && n - j >= NR; panel += NR * k, j += NR, width = panel_width(n - j))
-#pragma GCC unroll 4
-            for (int v = 0; v < NV; v++) gstore(panel + i * NR + v * GL, gload(b + j + v * GL));
-        for (; j < n; panel += width * k, j += width) {
-            width = panel_width(n - j);
-            for (int64_t l = 0; l < width; l += GL) {
-                int64_t left = n - j - l;
-                gstore(panel + i * width + l, left >= GL ? gload(b + j + l) : gload_n(b + j + l, left > 0 ? left : 0));
-            }
+    for (int64_t i = 0; i < k; i++, b += b_row, out += width)
+        for (int64_t j = 0; j < width; j += GL) {
+            int64_t left = n - j;
+            gstore(out + j, left >= GL ? gload(b + j) : gload_n(b + j, left > 0 ? left : 0));
         }
-    }
 }
 
 #if defined(__AVX512F__) || defined(__AVX2__)
@@ -86,36 +77,20 @@ static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, in
     }
 }
 
-/* Columns 0..n-1 of B, one block of k. */
-static void pack_b(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, float *out)
+/* One panel: n columns of B, one block of k. */
+static void pack_b(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, int64_t width, float *out)
 {
-    if (b_col == 1) {
-        pack_rows(k, n, b, b_row, out);
-        return;
-    }
-    for (int64_t j = 0, width; j < n; j += width) {
-        width = panel_width(n - j);
-        pack_columns(k, n - j < width ? n - j : width, b + j * b_col, b_row, b_col, width, out);
-        out += width * k;
-    }
+    if (b_col == 1)
+        pack_rows(k, n, b, b_row, width, out);
+    else
+        pack_columns(k, n, b, b_row, b_col, width, out);
 }
 
-/* `rows` neighbouring rows of A (a_row == 1) to out[k * rows]. */
-static void pack_a(int64_t k, int64_t rows, const float *a, int64_t a_col, float *out)
+/* A tile's rows of A, any distances, to out[k * rows]. */
+static void pack_a(int64_t k, int64_t rows, const float *a, int64_t a_row, int64_t a_col, float *out)
 {
-    if (rows == MR) {
-        for (int64_t i = 0; i < k; i++) memcpy(out + i * MR, a + i * a_col, MR * sizeof *a);
-        return;
-    }
-    for (int64_t r = 0; r < rows; r += GL) {
-        int64_t n = rows - r < GL ? rows - r : GL;
-        for (int64_t i = 0; i < k; i++) gstore_n(out + i * rows + r, gload_n(a + i * a_col + r, n), n);
-    }
-}
-
-/* Any distances. */
-static void pack_a_any(int64_t k, int64_t rows, const float *a, int64_t a_row, int64_t a_col, float *out)
-{
+    for (int64_t i = 0; a_row == 1 && rows == MR && i < k; i++) memcpy(out + i * MR, a + i * a_col, MR * sizeof *a);
+    if (a_row == 1 && rows == MR) return;
     for (int64_t i = 0; i < k; i++)
         for (int64_t r = 0; r < rows; r++) out[i * rows + r] = a[r * a_row + i * a_col];
 }

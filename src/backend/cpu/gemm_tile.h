@@ -103,12 +103,30 @@ LVN_INLINE void gstore_n(float *p, gv v, int64_t n)
 #endif
 }
 
+/* How a tile reads its operands. Packing alone waits for memory, multiplying alone leaves memory idle; so the tile that
+ * is the first to read a part of A or B reads it from where it is, and packs it for those that follow. */
+enum from_a {
+    A_ROWS,   /* rows of neighbours in k, a_row bytes apart */
+    A_PACKED, /* (k, rows) */
+    A_PACK,   /* (k, 2 MR), steps of k a_step floats apart; packed on the way, for this tile and the next one below it:
+                 the part of a cache line that is not needed yet would be gone by then. MR rows only */
+    A_KINDS
+};
+enum from_b {
+    B_PACKED, /* (k, vectors * GL) */
+    B_PACK,   /* (k, vectors * GL), steps of k b_step floats apart; packed on the way */
+    B_KINDS
+};
+
 /* One tile: C = start + A B over one block of K. start is C itself, a row of zeros or the bias. */
 struct tile {
     int64_t k;
-    const float *a; /* packed: (k, rows); else rows of neighbours in k, a_row bytes apart */
-    int64_t a_row;
-    const float *b; /* packed: (k, vectors * GL) */
+    const float *a;
+    int64_t a_row, a_step;
+    float *a_packed, *a_below; /* A_PACK: to here, this tile's and the next one's */
+    const float *b;
+    int64_t b_step;
+    float *b_packed; /* B_PACK: to here */
     float *c;
     int64_t c_row;
     const float *start;
@@ -116,38 +134,71 @@ struct tile {
     int64_t n; /* columns of C, at most vectors * GL */
 };
 
-enum { BASES = (MR + 2) / 3, UNROLL = 4 };
+enum { BASES = (MR + 2) / 3, UNROLL = 4, AHEAD = 10 };
 #define OPAQUE(x) __asm__("" : "+r"(x))
 
-/* What the loop over k works on: constants after inlining are rows, vectors and packed. */
+/* What the loop over k works on. */
 struct walk {
     gv acc[MR][NV];
-    const char *p[BASES]; /* row r of A: p[r / 3] and 0, 1 or 2 rows */
+    const char *p[BASES]; /* row r of A: p[r / 3] and 0, 1 or 2 rows; packed: p[0] */
     int64_t row;
+    float *a_packed, *a_below;
     const float *b;
+    float *b_packed;
 };
 
-LVN_INLINE void tile_step(struct walk *w, const int rows, const int vectors, const bool packed, const int k)
+/* Steps of k that are about to be read, where the processor would not guess. Not more of them: lines whose addresses
+ * differ by whole pages push each other out of the first cache. */
+LVN_INLINE void tile_fetch(const struct tile *t, const struct walk *w, const int vectors, const enum from_a from_a,
+                           const enum from_b from_b)
+{
+    if (from_a == A_PACK) __builtin_prefetch((const float *)w->p[0] + AHEAD * t->a_step);
+    if (from_b == B_PACK)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) __builtin_prefetch(w->b + AHEAD * t->b_step + v * GL);
+}
+
+/* Step k of a round; rows, vectors, from_a, from_b and k are constants once this is inlined. */
+LVN_INLINE void tile_step(const struct tile *t, struct walk *w, const int rows, const int vectors,
+                          const enum from_a from_a, const enum from_b from_b, const int k)
 {
     gv b[NV];
+    tile_fetch(t, w, vectors, from_a, from_b);
+    const float *source = w->b + (from_b == B_PACKED ? k * vectors * GL : 0);
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) b[v] = gload(w->b + (k * vectors + v) * GL);
+    for (int v = 0; v < vectors; v++) b[v] = gload(source + v * GL);
+    if (from_b == B_PACK) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) gstore(w->b_packed + (k * vectors + v) * GL, b[v]);
+        w->b += t->b_step;
+    }
+    const char *a = w->p[0] + (from_a == A_PACKED ? k * rows * 4 : 0);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
-        const char *p = packed ? w->p[0] + (k * rows + r) * 4 : w->p[r / 3] + r % 3 * w->row + k * 4;
-        gv x = gset(*(const float *)p);
+        gv x = gset(*(const float *)(from_a == A_ROWS ? w->p[r / 3] + r % 3 * w->row + k * 4 : a + r * 4));
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) w->acc[r][v] = gfma(x, b[v], w->acc[r][v]);
     }
+    if (from_a == A_PACK) {
+        memcpy(w->a_packed + k * MR, a, MR * sizeof(float));
+        memcpy(w->a_below + k * MR, (const float *)a + MR, MR * sizeof(float));
+        w->p[0] += t->a_step * 4;
+    }
 }
 
-LVN_INLINE void tile_advance(struct walk *w, const int rows, const int vectors, const bool packed, const int k)
+/* `k` steps are done. */
+LVN_INLINE void tile_advance(struct walk *w, const int rows, const int vectors, const enum from_a from_a,
+                             const enum from_b from_b, const int k)
 {
-    w->b += k * vectors * GL;
-    const int bases = packed ? 1 : (rows + 2) / 3;
+    const int bases = from_a == A_ROWS ? (rows + 2) / 3 : from_a == A_PACKED ? 1 : 0;
+    if (from_b == B_PACKED)
+        w->b += k * vectors * GL;
+    else
+        w->b_packed += k * vectors * GL;
+    if (from_a == A_PACK) w->a_packed += k * MR, w->a_below += k * MR;
 #pragma GCC unroll 16
     for (int i = 0; i < bases; i++) {
-        w->p[i] += 4 * k * (packed ? rows : 1);
+        w->p[i] += 4 * k * (from_a == A_ROWS ? 1 : rows);
         OPAQUE(w->p[i]);
     }
 }
@@ -163,11 +214,15 @@ LVN_INLINE void tile_store(const struct tile *t, int r, int v, gv acc)
         gstore_n(c, acc + gload_n(s, n), n);
 }
 
-LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors, const bool packed)
+LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors, const enum from_a from_a,
+                         const enum from_b from_b)
 {
     struct walk w;
     w.row = t->a_row;
+    w.a_packed = t->a_packed;
+    w.a_below = t->a_below;
     w.b = t->b;
+    w.b_packed = t->b_packed;
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 4
@@ -181,12 +236,12 @@ LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors
     int64_t k = t->k;
     for (; k >= UNROLL; k -= UNROLL) {
 #pragma GCC unroll 8
-        for (int u = 0; u < UNROLL; u++) tile_step(&w, rows, vectors, packed, u);
-        tile_advance(&w, rows, vectors, packed, UNROLL);
+        for (int u = 0; u < UNROLL; u++) tile_step(t, &w, rows, vectors, from_a, from_b, u);
+        tile_advance(&w, rows, vectors, from_a, from_b, UNROLL);
     }
     for (; k > 0; k--) {
-        tile_step(&w, rows, vectors, packed, 0);
-        tile_advance(&w, rows, vectors, packed, 1);
+        tile_step(t, &w, rows, vectors, from_a, from_b, 0);
+        tile_advance(&w, rows, vectors, from_a, from_b, 1);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
