@@ -141,8 +141,8 @@ static bool selected(const char *name, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    int n_threads = argc > 1 ? atoi(argv[1]) : lvn_threads_default();
-    double seconds = argc > 2 ? atof(argv[2]) : 0.1, best = 0;
+    int n_threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : lvn_threads_default();
+    double seconds = argc > 2 ? strtod(argv[2], NULL) : 0.1, best = 0;
     enum lvn_isa isa = lvn_isa_best();
     ours = lvn_gemm_generic, ours_scratch = lvn_gemm_scratch_generic;
 #if defined(LVN_X86)

@@ -32,6 +32,13 @@ enum { GL = 4, MR = 6, NV = 2 };
 #endif
 enum { NR = GL * NV };
 
+/* Before a loop with constant bounds: written out in full, so that arrays become registers. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 LVN_INLINE gv gload(const float *p)
 {
     gv v;
@@ -139,7 +146,6 @@ enum { BASES = (MR + 2) / 3, UNROLL = 4, AHEAD = 10 };
 
 /* What the loop over k works on. */
 struct walk {
-    gv acc[MR][NV];
     const char *p[BASES]; /* row r of A: p[r / 3] and 0, 1 or 2 rows; packed: p[0] */
     int64_t row;
     float *a_packed, *a_below;
@@ -153,31 +159,32 @@ LVN_INLINE void tile_fetch(const struct tile *t, const struct walk *w, const int
                            const enum from_b from_b)
 {
     if (from_a == A_PACK) __builtin_prefetch((const float *)w->p[0] + AHEAD * t->a_step);
-    if (from_b == B_PACK)
-#pragma GCC unroll 4
+    if (from_b == B_PACK) {
+        UNROLLED
         for (int v = 0; v < vectors; v++) __builtin_prefetch(w->b + AHEAD * t->b_step + v * GL);
+    }
 }
 
 /* Step k of a round; rows, vectors, from_a, from_b and k are constants once this is inlined. */
-LVN_INLINE void tile_step(const struct tile *t, struct walk *w, const int rows, const int vectors,
+LVN_INLINE void tile_step(const struct tile *t, struct walk *w, gv acc[MR][NV], const int rows, const int vectors,
                           const enum from_a from_a, const enum from_b from_b, const int k)
 {
     gv b[NV];
     tile_fetch(t, w, vectors, from_a, from_b);
     const float *source = w->b + (from_b == B_PACKED ? k * vectors * GL : 0);
-#pragma GCC unroll 4
+    UNROLLED
     for (int v = 0; v < vectors; v++) b[v] = gload(source + v * GL);
     if (from_b == B_PACK) {
-#pragma GCC unroll 4
+        UNROLLED
         for (int v = 0; v < vectors; v++) gstore(w->b_packed + (k * vectors + v) * GL, b[v]);
         w->b += t->b_step;
     }
     const char *a = w->p[0] + (from_a == A_PACKED ? k * rows * 4 : 0);
-#pragma GCC unroll 16
+    UNROLLED
     for (int r = 0; r < rows; r++) {
         gv x = gset(*(const float *)(from_a == A_ROWS ? w->p[r / 3] + r % 3 * w->row + k * 4 : a + r * 4));
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) w->acc[r][v] = gfma(x, b[v], w->acc[r][v]);
+        UNROLLED
+        for (int v = 0; v < vectors; v++) acc[r][v] = gfma(x, b[v], acc[r][v]);
     }
     if (from_a == A_PACK) {
         memcpy(w->a_packed + k * MR, a, MR * sizeof(float));
@@ -196,7 +203,7 @@ LVN_INLINE void tile_advance(struct walk *w, const int rows, const int vectors, 
     else
         w->b_packed += k * vectors * GL;
     if (from_a == A_PACK) w->a_packed += k * MR, w->a_below += k * MR;
-#pragma GCC unroll 16
+    UNROLLED
     for (int i = 0; i < bases; i++) {
         w->p[i] += 4 * k * (from_a == A_ROWS ? 1 : rows);
         OPAQUE(w->p[i]);
@@ -217,36 +224,36 @@ LVN_INLINE void tile_store(const struct tile *t, int r, int v, gv acc)
 LVN_INLINE void tile_run(const struct tile *t, const int rows, const int vectors, const enum from_a from_a,
                          const enum from_b from_b)
 {
+    gv acc[MR][NV];
     struct walk w;
     w.row = t->a_row;
     w.a_packed = t->a_packed;
     w.a_below = t->a_below;
     w.b = t->b;
     w.b_packed = t->b_packed;
-#pragma GCC unroll 16
+    UNROLLED
     for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 4
+        UNROLLED
         for (int v = 0; v < vectors; v++) {
             __builtin_prefetch(t->c + r * t->c_row + v * GL, 1);
-            w.acc[r][v] = gset(0);
+            acc[r][v] = gset(0);
         }
     }
-#pragma GCC unroll 16
+    UNROLLED
     for (int i = 0; i < BASES; i++) w.p[i] = (const char *)t->a + 3 * i * t->a_row;
     int64_t k = t->k;
     for (; k >= UNROLL; k -= UNROLL) {
-#pragma GCC unroll 8
-        for (int u = 0; u < UNROLL; u++) tile_step(t, &w, rows, vectors, from_a, from_b, u);
+        UNROLLED
+        for (int u = 0; u < UNROLL; u++) tile_step(t, &w, acc, rows, vectors, from_a, from_b, u);
         tile_advance(&w, rows, vectors, from_a, from_b, UNROLL);
     }
     for (; k > 0; k--) {
-        tile_step(t, &w, rows, vectors, from_a, from_b, 0);
+        tile_step(t, &w, acc, rows, vectors, from_a, from_b, 0);
         tile_advance(&w, rows, vectors, from_a, from_b, 1);
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) tile_store(t, r, v, w.acc[r][v]);
+    UNROLLED
+    for (int r = 0; r < rows; r++) UNROLLED
+    for (int v = 0; v < vectors; v++) tile_store(t, r, v, acc[r][v]);
 }
 
 #endif
