@@ -163,7 +163,7 @@ enum lvn_status lvn_output_write(struct lvn_output *o, const void *data, int64_t
         LVN_TRY(put(o, o->buffer, o->used));
         o->used = 0;
     }
-    if (bytes > BUFFER_BYTES / 2) return put(o, data, bytes);
+    if (bytes > BUFFER_BYTES) return put(o, data, bytes); /* the buffer is empty now */
     if (bytes) memcpy(o->buffer + o->used, data, (size_t)bytes);
     o->used += bytes;
     return LVN_OK;

@@ -165,6 +165,32 @@ static void large_output(void **state)
     lvn_file_unmap(&m);
 }
 
+/* Whatever the sizes of two pieces beside the buffer's, they stand in the order in which they were written. */
+static void output_in_order(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 5472, 65536, 131072, 131073, 196608, 256671, 262143, 262144, 262145, 400000};
+    enum { N = sizeof sizes / sizeof *sizes };
+    static char part[400000];
+    const char *path = test_path("order");
+    for (int i = 0; i < N * N; i++) {
+        int64_t first = sizes[i / N], second = sizes[i % N];
+        struct lvn_output o;
+        ASSERT_OK(lvn_output_open(&o, path));
+        memset(part, 1, sizeof part);
+        ASSERT_OK(lvn_output_write(&o, part, first));
+        memset(part, 2, sizeof part);
+        ASSERT_OK(lvn_output_write(&o, part, second));
+        ASSERT_OK(lvn_output_close(&o));
+        struct lvn_mapping m;
+        ASSERT_OK(lvn_file_map(&m, path));
+        assert_int_equal(m.bytes, first + second);
+        const char *p = m.data;
+        assert_true(p[0] == 1 && p[first - 1] == 1 && p[first] == 2 && p[first + second - 1] == 2);
+        lvn_file_unmap(&m);
+    }
+}
+
 static void directories(void **state)
 {
     (void)state;
@@ -242,9 +268,9 @@ static void checksums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_grows),  cmocka_unit_test(utf8_round_trip), cmocka_unit_test(nearest_word),
-        cmocka_unit_test(whole_files), cmocka_unit_test(writes_fail),     cmocka_unit_test(large_output),
-        cmocka_unit_test(directories), cmocka_unit_test(checksums),
+        cmocka_unit_test(text_grows),      cmocka_unit_test(utf8_round_trip), cmocka_unit_test(nearest_word),
+        cmocka_unit_test(whole_files),     cmocka_unit_test(writes_fail),     cmocka_unit_test(large_output),
+        cmocka_unit_test(output_in_order), cmocka_unit_test(directories),     cmocka_unit_test(checksums),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
