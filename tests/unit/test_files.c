@@ -185,7 +185,7 @@ static void output_in_order(void **state)
         struct lvn_mapping m;
         ASSERT_OK(lvn_file_map(&m, path));
         assert_int_equal(m.bytes, first + second);
-        const char *p = m.data;
+        const unsigned char *p = m.data;
         assert_true(p[0] == 1 && p[first - 1] == 1 && p[first] == 2 && p[first + second - 1] == 2);
         lvn_file_unmap(&m);
     }
