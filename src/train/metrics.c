@@ -71,7 +71,10 @@ void lvn_metrics_close(struct lvn_metrics *m)
 
 static void put(struct lvn_metrics *m, int fd, const char *row, int n)
 {
-    if (write(fd, row, (size_t)n) != n) m->failed = true;
+    off_t before = lseek(fd, 0, SEEK_END);
+    if (write(fd, row, (size_t)n) == n) return;
+    m->failed = true;
+    if (before >= 0 && ftruncate(fd, before) != 0) return; /* half a row would spoil the next one */
 }
 
 /* JSON has no NaN and no infinity: null stands for them. */

@@ -39,7 +39,9 @@ same_run() {
     same_metrics "$1" "$2"
 }
 # All that can be seen of a folder, to tell that nothing changed.
-picture() { (cd "$1" && find . -printf '%p %y %s %T@ %l\n' | sort && find . -type f -exec cksum {} + | sort); }
+picture() {
+    (cd "$1" && find . -type d -printf '%p\n' -o -printf '%p %y %s %T@ %l\n' | sort && find . -type f -exec cksum {} + | sort)
+}
 
 make_text() { cat "$LEVIN_SOURCE"/src/train/*.c >text.txt; }
 # Keys of a run that takes a moment.

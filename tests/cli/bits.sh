@@ -1,0 +1,70 @@
+# Which choices leave the bits of a training as they are: with trainer.deterministic threads, instruction sets and all
+# but the micro-batch; without it recomputing; and what holds to rounding only.
+# label: long
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+# Sizes that no vector and no tile divides, several heads, biases, dropout.
+sizes=(--model.kind=mingpt --model.n_layer=2 --model.n_head=3 --model.n_embd=39 --model.block_size=37 --model.dropout=0.1
+    --trainer.batch_size=12 --trainer.max_steps=5 --trainer.val_check_interval=5 --optimizer.lr=1e-2)
+near() { # near RUN RUN LIMIT: losses, norms and validations, relative
+    python3 - "$@" <<'P'
+import json, sys
+a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in sys.argv[1:3])
+assert len(a) == len(b) == 6
+worst = max(abs(x[k] - y[k]) / abs(x[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_loss") if k in x)
+print(*sys.argv[1:3], "differ by", worst)
+assert worst < float(sys.argv[3])
+P
+}
+instructions() { LEVIN_ISA=$1 "$LEVIN" doctor --json --measure=false 2>/dev/null | grep -q "\"instructions\":\"$1\""; }
+
+# --- deterministic: threads, instruction sets, recomputing ---
+code 0 train d "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 --trainer.threads=1
+for threads in 2 4 8; do
+    code 0 train d$threads "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 --trainer.threads=$threads
+    same_run d d$threads
+done
+code 0 train dr "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 --trainer.threads=2 \
+    --trainer.recompute=cheap
+same_run d dr
+for isa in avx2 avx512; do
+    instructions $isa || { echo "no $isa here"; continue; }
+    for threads in 1 2 4 8; do
+        LEVIN_ISA=$isa code 0 train $isa-$threads "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 \
+            --trainer.threads=$threads
+        same_run $isa-1 $isa-$threads
+    done
+    same_run d $isa-1 # every instruction set has the same sixteen lanes
+done
+LEVIN_ISA=generic code 0 train generic "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3
+near d generic 1e-4
+# the test would see a difference
+code 0 train d6 "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=6
+if cmp -s d/checkpoints/last/model.safetensors d6/checkpoints/last/model.safetensors; then
+    fail "another micro-batch gives the same bits: this test sees nothing"
+fi
+# the micro-batch of the mode does not depend on the machine, and cannot change on the way
+code 0 train auto1 "${sizes[@]}" --trainer.deterministic=true --trainer.threads=1
+code 0 train auto8 "${sizes[@]}" --trainer.deterministic=true --trainer.threads=8
+same_run auto1 auto8
+says "micro_batch_size: 1" auto1/settings.yaml
+code 2 train auto1 "${sizes[@]/max_steps=5/max_steps=6}" --trainer.deterministic=true --trainer.micro_batch_size=2 --resume
+says "trainer.micro_batch_size is 2 here and was 1" err
+
+# --- without the mode: the same bits in every run and with recomputing; dropout masks do not depend on the split ---
+code 0 train m12 "${sizes[@]}" --trainer.micro_batch_size=12
+code 0 train m12again "${sizes[@]}" --trainer.micro_batch_size=12
+same_run m12 m12again
+code 0 train m12r "${sizes[@]}" --trainer.micro_batch_size=12 --trainer.recompute=none
+code 0 train m12c "${sizes[@]}" --trainer.micro_batch_size=12 --trainer.recompute=cheap
+same_run m12r m12c
+for micro in 6 3 1; do
+    code 0 train m$micro "${sizes[@]}" --trainer.micro_batch_size=$micro
+    near m12 m$micro 1e-4
+    code 0 train m${micro}r "${sizes[@]}" --trainer.micro_batch_size=$micro --trainer.recompute=cheap
+    same_run m$micro m${micro}r
+done
+near m12 d 1e-4
+# the masks are there: without dropout the losses are others
+code 0 train dry "${sizes[@]/dropout=0.1/dropout=0}" --trainer.micro_batch_size=12
+if near m12 dry 1e-4 2>/dev/null; then fail "dropout does nothing"; fi

@@ -1,0 +1,62 @@
+# A checkpoint that cannot be written: the run goes on with a warning, earlier checkpoints stay as they are, and when
+# there is room again nothing is lost. Once with a limit on the size of files, once with a disk that is really full.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+code 0 train whole --trainer.max_steps=16
+
+# --- files of at most 32 KiB: the weights fit, the optimizer's state does not ---
+code 0 train run
+picture run/checkpoints >before
+check [ "$(stat -c %s run/checkpoints/last/state/optimizer.safetensors)" -gt 32768 ]
+arguments run --trainer.max_steps=16 --resume
+code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
+check [ "$(grep -c 'the checkpoint could not be saved: .*; the run goes on' err)" -ge 2 ]
+one_error
+says "error: the run is over, but its last checkpoint (step 16) could not be saved; make room and go on with --resume" err
+check [ "$(grep -c '"loss"' run/metrics.jsonl)" = 16 ]
+picture run/checkpoints | diff before - || fail "earlier checkpoints were changed"
+code 0 train run --trainer.max_steps=16 --resume
+same_run whole run
+# stopped on request while nothing can be saved: not 75, since nothing was saved
+rm -rf run
+arguments run --trainer.max_steps=1000000 --checkpoint.every_n_steps=0
+(ulimit -f 32 && exec "$LEVIN" "${all[@]}") >out 2>err &
+pid=$!
+wait_rows run 3
+kill -TERM $pid
+ended
+check [ "$got" = 1 ]
+says "could not be saved" err
+
+# --- a file system of 512 KiB ---
+if ! unshare -rm true 2>/dev/null || ! unshare -rm bash -c 'mount -t tmpfs -o size=512k none /mnt' 2>/dev/null; then
+    echo "the part with a full disk is left out: no file system can be mounted here"
+    exit 0
+fi
+cat >full.sh <<'F'
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+mkdir disk
+mount -t tmpfs -o size=512k none disk
+start disk/run --trainer.max_steps=1000000
+while [ ! -L disk/run/checkpoints/last ]; do sleep 0.01; done
+head -c 1M /dev/zero >disk/filler 2>/dev/null || true
+until grep -q 'the checkpoint could not be saved' err; do kill -0 $pid || fail "the run ended: $(cat err)"; sleep 0.01; done
+kept=$(readlink disk/run/checkpoints/last)
+rm disk/filler
+until [ "$(readlink disk/run/checkpoints/last)" != "$kept" ]; do kill -0 $pid || fail "the run ended: $(cat err)"; sleep 0.01; done
+kill -TERM $pid
+ended
+check [ "$got" = 75 ]
+at=$(readlink disk/run/checkpoints/last)
+python3 -c 'import json; [json.loads(line) for line in open("disk/run/metrics.jsonl")]' || fail "half a row in metrics.jsonl"
+# a wrong number of steps would show: the very same steps without a full disk
+end=$(((${at#step-} / 4 + 1) * 4))
+code 0 train disk/run --resume --trainer.max_steps=$end
+code 0 train other --trainer.max_steps=$end
+same_weights other disk/run
+# a disk that is full from the start: one sentence, no crash
+head -c 1M /dev/zero >disk/filler 2>/dev/null || true
+code 1 train disk/new
+one_error
+F
+unshare -rm bash -eu -o pipefail full.sh
