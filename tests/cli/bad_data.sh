@@ -1,0 +1,61 @@
+# Data that cannot be trained on: one sentence each, the right exit code, and no run folder left behind.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+refuses() { # refuses CODE SENTENCE [keys]
+    local wanted=$1 sentence=$2
+    shift 2
+    code "$wanted" "$LEVIN" train --run_dir=run --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.max_steps=1 "$@"
+    says "$sentence" err
+    one_error
+    [ ! -e run ] || fail "a run folder was left behind by: $*"
+}
+
+refuses 1 "cannot open 'missing.txt': No such file" --data.path=missing.txt
+refuses 2 "data.path" --data.kind=chars
+: >empty
+refuses 1 "'empty' is empty" --data.path=empty
+printf x >one
+refuses 1 "'one' is a single character long" --data.path=one
+head -c 4000 /dev/zero | tr '\0' a >same
+refuses 1 "'same' is one and the same character throughout" --data.path=same
+cp "$LEVIN" binary
+refuses 1 "'binary' is" --data.path=binary
+printf 'caf\xe9 au lait' >latin1
+refuses 1 "byte 0xe9 at offset 3" --data.path=latin1
+printf 'ab\0cd' >zero
+refuses 1 "a zero byte at offset 2" --data.path=zero
+printf 'the quick brown fox' >short
+refuses 1 "'short' has 17 tokens to train on, but one window of model.block_size=32 needs 33" --data.path=short --model.block_size=32
+refuses 1 "Is a directory" --data.path=.
+refuses 2 "model.vocab_size is 9" --data.path="$LEVIN_SOURCE/LICENSE" --model.vocab_size=9
+
+tokens=(--data.kind=tokens --model.block_size=8)
+printf 'abc' >odd.bin
+refuses 1 "'odd.bin' has 3 bytes" "${tokens[@]}" --data.path=odd.bin
+refuses 1 "'empty' is empty" "${tokens[@]}" --data.path=empty
+printf 'abababababababababababababab' >ids.bin # 14 ids 25185
+refuses 1 "'ids.bin' holds the token id 25185 at position 0, but the model's vocabulary has 100 tokens (0 to 99)" \
+    "${tokens[@]}" --data.path=ids.bin --model.vocab_size=100
+refuses 1 "needs 15" --data.kind=tokens --data.path=ids.bin --model.block_size=14
+echo '{"dtype":"float32"}' >ids.bin.json
+refuses 1 'ids.bin.json'"'"' says dtype "float32"' "${tokens[@]}" --data.path=ids.bin
+echo 'uint32' >ids.bin.json
+refuses 1 "ids.bin.json' is not JSON" "${tokens[@]}" --data.path=ids.bin
+rm ids.bin.json
+refuses 1 "cannot open 'novals/train.bin'" "${tokens[@]}" --data.path="$(mkdir novals && echo novals)"
+refuses 2 "data.digits" --data.kind=adder --data.digits=10
+refuses 2 "block_size" --data.kind=adder --model.block_size=5
+
+# the same for a model that exists, and for its prompt
+make_text
+train run >/dev/null 2>&1
+code 2 "$LEVIN" generate run --prompt 'naïve' --max-new-tokens=1
+says "the character 'ï' (U+00EF) at byte 2" err
+one_error
+printf 'größer als der Text, mit dem das Modell gelernt hat' >german
+code 2 "$LEVIN" evaluate run --data.path=german
+says "'german' has the character 'ö' (U+00F6) at byte 2" err
+one_error
+code 1 "$LEVIN" evaluate run --data.kind=tokens --data.path=odd.bin
+says "3 bytes" err
+code 1 "$LEVIN" evaluate run --data.kind=tokens --data.path=ids.bin --model.block_size=8
+says "token id 25185" err
