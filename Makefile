@@ -23,10 +23,10 @@ asan: ## the quick tests under the address and undefined-behaviour sanitizers
 	@bash tools/check_build asan
 
 bench: all ## speed and memory, as ratios within one run
-	@bash bench/run
+	@bench/run
 
 bench-peers: all ## the same beside PyTorch, which is installed into a folder of its own
-	@bash bench/peers
+	@bench/peers
 
 format: ## lay out every C file
 	@bash tools/format
