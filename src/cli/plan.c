@@ -21,19 +21,14 @@ static double flops_of(const struct lvn_instr *i)
     return i->op->flops ? i->op->flops(&call) : 0.0;
 }
 
-/* Bytes of the arena that are in use while instruction n runs. */
+/* Bytes of the arena that are in use while instruction n runs. A value in another one's place is counted with that one.
+ */
 static int64_t live_bytes(const struct lvn_program *p, int n)
 {
     int64_t bytes = 0;
     for (int v = 0; v < p->n_values; v++) {
         const struct lvn_value *x = &p->values[v];
-        bool first_here = true; /* values in one place count once */
-        for (int w = 0; w < v && first_here; w++) {
-            const struct lvn_value *y = &p->values[w];
-            first_here = !(y->buffer == LVN_BUFFER_ARENA && y->first >= 0 && y->first <= n && n <= y->last &&
-                           y->offset == x->offset);
-        }
-        if (x->buffer == LVN_BUFFER_ARENA && x->first >= 0 && x->first <= n && n <= x->last && first_here)
+        if (x->buffer == LVN_BUFFER_ARENA && !x->in_place && x->first >= 0 && x->first <= n && n <= x->last)
             bytes += x->bytes;
     }
     return bytes;

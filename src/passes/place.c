@@ -76,6 +76,7 @@ static void try_in_place(struct lifetimes *l, int n, const struct lvn_instr *i, 
     int root = find_root(l, from);
     if (values[root].last != n) return;
     l->root[to] = root;
+    t->in_place = true;
     values[root].last = t->last;
 }
 

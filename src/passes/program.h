@@ -29,6 +29,7 @@ struct lvn_value {
     int64_t bytes;
     int64_t offset;          /* bytes from the start of the buffer; ARENA: set by place */
     int first, last;         /* ARENA: instructions between which it must live; set by place */
+    bool in_place;           /* lies where a value that died lay, which then counts as living on; set by place */
     bool keep;               /* the caller reads it after the run: lives to the end */
     int gradient_of;         /* value whose gradient this is; -1 */
     struct lvn_param *param; /* PARAM, GRAD: which */

@@ -14,6 +14,7 @@
 #include "base/machine.h"
 #include "data/loader.h"
 #include "train/curve.h"
+#include "train/measure.h"
 #include "train/metrics.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
@@ -36,6 +37,7 @@ struct trainer {
     int64_t saved_step, validated_step;
     uint64_t fingerprint;
     double started, epoch_started, memory_looked;
+    double matmul_rate; /* FLOP/s that this machine reaches; 0: not measured */
     struct lvn_event e;
     char text[1200];
 };
@@ -261,6 +263,15 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
         (long long)t->step);
 }
 
+/* Once, early in a run that is long enough: a quarter of a second that a first step need not wait for. */
+static void measure_machine(struct trainer *t)
+{
+    enum { AT_STEP = 10, WORTH_STEPS = 100 };
+    if (t->matmul_rate > 0.0 || t->step % AT_STEP || t->last_step - t->step < WORTH_STEPS) return;
+    if (lvn_measure_matmul(t->training.network->threads, &t->matmul_rate) != LVN_OK)
+        note_failure(t, "this machine's rate of matrix products could not be measured");
+}
+
 static enum lvn_status one_step(struct trainer *t)
 {
     struct lvn_task *task = t->training.step;
@@ -277,6 +288,7 @@ static enum lvn_status one_step(struct trainer *t)
     t->e.grad_norm = task->step.grad_norm;
     t->e.lr = task->step.lr;
     t->e.tokens_per_s = (double)tokens / seconds;
+    if (t->matmul_rate > 0.0) t->e.utilisation = t->e.tokens_per_s * t->e.flops_per_token / t->matmul_rate;
     t->e.eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * seconds;
     tell(t, LVN_EVENT_STEP, NULL);
     return LVN_OK;
@@ -297,6 +309,7 @@ static enum lvn_status loop(struct trainer *t)
     tell(t, LVN_EVENT_START, t->from.path);
     while (t->step < t->last_step) {
         LVN_TRY(one_step(t));
+        measure_machine(t);
         bool last = t->step == t->last_step;
         if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(validate(t));
         if (t->training.sampler && every(t->step, s->sample.every_n_steps)) sample(t);
