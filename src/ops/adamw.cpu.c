@@ -1,11 +1,15 @@
 /* adamw.cpu.c - adamw.c's definition in one pass over gradient, parameters and moments: 28 bytes an element.
  *
  * Every line of the definition is one instruction on every instruction set, so the bits are those of the plain kernel.
- * Ordinary stores: the lines that are written have just been read. */
+ * Ordinary stores: the lines that are written have just been read, and streaming stores measured slower. */
 #include "ops/adamw.h"
 
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
+
+/* Elements between what is worked on and what is fetched from memory. With four streams and so much arithmetic the
+ * processor's own prefetching comes too late; asking for lines takes a fifth or more off the time. */
+enum { AHEAD = 384 };
 
 struct constants {
     float scale, clip, l2, keep, one_minus_beta1, beta2, one_minus_beta2, root, eps, step_size;
@@ -27,6 +31,10 @@ LVN_INLINE void range(const struct constants *k, bool clip, bool l2, const float
 {
     int64_t i = 0;
     for (; i + LVN_LANES <= n; i += LVN_LANES) {
+        __builtin_prefetch(grad + i + AHEAD);
+        __builtin_prefetch(param + i + AHEAD);
+        __builtin_prefetch(first + i + AHEAD);
+        __builtin_prefetch(second + i + AHEAD);
         vf p = vload(param + i), m = vload(first + i), v = vload(second + i);
         update(k, clip, l2, vload(grad + i), &p, &m, &v);
         vstore(param + i, p);

@@ -37,7 +37,10 @@ static double block_sum(const float *g, int64_t n)
 {
     struct sums s = {0};
     int64_t i = 0;
-    for (; i + LVN_LANES <= n; i += LVN_LANES) s = add_squares(s, g + i);
+    for (; i + LVN_LANES <= n; i += LVN_LANES) {
+        __builtin_prefetch(g + i + 1024); /* beyond the block too: the next one follows */
+        s = add_squares(s, g + i);
+    }
     if (i < n) {
         float rest[LVN_LANES] = {0};
         memcpy(rest, g + i, (size_t)(n - i) * sizeof *g);
