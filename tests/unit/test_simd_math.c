@@ -180,6 +180,27 @@ static void test_instruction_sets_agree(void **state)
     }
 }
 
+/* Sums that lie within a hair of the middle between two floats: two roundings would go wrong. */
+static void test_fma_rounds_once(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 200000; i++) {
+        float a[16], b[16], c[16], y[16];
+        for (uint32_t l = 0; l < 16; l++) {
+            struct lvn_philox r = lvn_philox(7, i, l, 0, LVN_STREAM_TEST);
+            const float sign = r.v[0] & 1 ? -1.0f : 1.0f;
+            a[l] = 1 + (float)(r.v[1] % 8192) * 0x1p-12f; /* products of 13 bits: often a tie of 24 */
+            b[l] = sign * (1 + (float)(r.v[2] % 8192) * 0x1p-12f);
+            c[l] = (r.v[0] & 2 ? -1.0f : 1.0f) * ldexpf(1 + lvn_uniform(r.v[3]), (int)(r.v[0] >> 8) % 160 - 155);
+        }
+        for (int s = 0; s < n_isas(); s++) {
+            all[s]->fma(a, b, c, y);
+            for (int l = 0; l < 16; l++)
+                if (y[l] != fmaf(a[l], b[l], c[l])) fail_msg("%s: %a * %a + %a", all[s]->name, a[l], b[l], c[l]);
+        }
+    }
+}
+
 static void test_part_of_a_vector(void **state)
 {
     (void)state;
@@ -222,7 +243,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions_are_accurate), cmocka_unit_test(test_gelu_is_accurate),
         cmocka_unit_test(test_special_values),         cmocka_unit_test(test_instruction_sets_agree),
-        cmocka_unit_test(test_part_of_a_vector),       cmocka_unit_test(test_dropout_bits),
+        cmocka_unit_test(test_fma_rounds_once),        cmocka_unit_test(test_part_of_a_vector),
+        cmocka_unit_test(test_dropout_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
