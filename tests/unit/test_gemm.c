@@ -158,8 +158,9 @@ static void onednn(void **state)
 static void many_blocks(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{31, 65, 513},  {15, 1000, 100}, {130, 33, 1300}, {3, 481, 1537},
-                                       {127, 487, 61}, {1, 997, 1025},  {2, 64, 4096}};
+    static const int64_t sizes[][3] = {{31, 65, 513},  {15, 1000, 100}, {130, 33, 1300},
+                                       {3, 481, 1537}, {127, 487, 61},  {1, 2997, 1025},
+                                       {2, 64, 4096},  {5, 2100, 31},   {7, 131, 600}};
     for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
@@ -200,6 +201,12 @@ static void same_bits(void **state)
                 part.m = m / 2, part.a = a + 5 * g.a_row, part.c = c + 5 * n;
                 run(isa, &part, 3);
                 assert_memory_equal(part.c, one + 5 * n, (size_t)(part.m * n) * sizeof *c);
+                for (int64_t rows = 1; rows <= 7; rows++) {
+                    memcpy(c, start, bytes);
+                    part.m = rows;
+                    run(isa, &part, 2);
+                    assert_memory_equal(part.c, one + 5 * n, (size_t)(part.m * n) * sizeof *c);
+                }
                 memcpy(c, start, bytes);
                 part = g;
                 part.n = n / 2, part.b = b + 3 * g.b_col, part.c = c + 3;

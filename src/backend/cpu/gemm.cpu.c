@@ -9,7 +9,7 @@
  * Not here: splitting K among threads (it would change the bits), batches of products. */
 #include "backend/cpu/gemm.h"
 
-#include "backend/cpu/gemm_pack.h"
+#include "backend/cpu/gemm_few.h"
 #include "base/threads.h"
 
 /* Most columns of a strip: what of B is packed at once fills about half of the second cache. */
@@ -195,9 +195,41 @@ static void run_strip(struct part *p, int64_t block)
     }
 }
 
+/* All rows, when they are few, of a strip. */
+static void run_few(struct part *p, int64_t block)
+{
+    const struct lvn_gemm *g = p->g;
+    for (p->k0 = 0; p->k0 < g->k; p->k0 += block) {
+        bool first = p->k0 == 0 && !g->add;
+        p->k = min(block, g->k - p->k0);
+        for (int64_t i = p->i0, rows; i < p->i1; i += rows) {
+            rows = min(FEW, p->i1 - i);
+            float *c = g->c + i * g->c_row + p->j;
+            few_run(&(struct few){.k = p->k,
+                                  .n = p->n,
+                                  .a = g->a + i * g->a_row + p->k0 * g->a_col,
+                                  .a_row = g->a_row,
+                                  .a_col = g->a_col,
+                                  .b = g->b + p->k0 * g->b_row + p->j * g->b_col,
+                                  .b_row = g->b_row,
+                                  .b_col = g->b_col,
+                                  .c = c,
+                                  .c_row = g->c_row,
+                                  .start = !first    ? c
+                                           : g->bias ? g->bias + p->j
+                                                     : NULL,
+                                  .start_row = first ? 0 : g->c_row,
+                                  .sums = p->b},
+                    rows);
+        }
+    }
+    if (g->finish) g->finish(g, p->i0, p->i1 - p->i0, p->j, p->n);
+}
+
 static int64_t scratch_b(const struct lvn_gemm *g)
 {
-    return ceil_div(min(ceil_div(g->n, NR) * NR, NC) * block_k(g->k), 1024) * 1024;
+    int64_t few = FEW * FEW_COLUMNS, packed = ceil_div(min(ceil_div(g->n, NR) * NR, NC) * block_k(g->k), 1024) * 1024;
+    return packed > few ? packed : few;
 }
 
 static int64_t scratch_a(const struct lvn_gemm *g)
@@ -221,9 +253,13 @@ void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread,
     lvn_share(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
-    int64_t strip = strip_n(j1 - j0), block = block_k(g->k);
+    bool few = g->m < MR;
+    int64_t strip = few ? FEW_COLUMNS : strip_n(j1 - j0), block = block_k(g->k);
     for (p.j = j0; p.j < j1; p.j += strip) {
         p.n = min(strip, j1 - p.j);
-        run_strip(&p, block);
+        if (few)
+            run_few(&p, block);
+        else
+            run_strip(&p, block);
     }
 }

@@ -46,22 +46,25 @@ LVN_INLINE gv quads(const float *b, int64_t ld, int i)
 #define G(name) _mm256_##name
 #endif
 
-/* GL columns of B, each with its k together, by 4 steps of k. */
-LVN_INLINE void transpose4(const float *b, int64_t ld, float *out, int64_t width)
+/* GL columns of B, each with its k together, by 4 steps of k: x[step]. */
+LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
 {
     gv x0 = quads(b, ld, 0), x1 = quads(b, ld, 1), x2 = quads(b, ld, 2), x3 = quads(b, ld, 3);
     gv y0 = G(unpacklo_ps)(x0, x1), y1 = G(unpackhi_ps)(x0, x1), y2 = G(unpacklo_ps)(x2, x3),
        y3 = G(unpackhi_ps)(x2, x3);
-    gstore(out, G(shuffle_ps)(y0, y2, 0x44));
-    gstore(out + width, G(shuffle_ps)(y0, y2, 0xee));
-    gstore(out + 2 * width, G(shuffle_ps)(y1, y3, 0x44));
-    gstore(out + 3 * width, G(shuffle_ps)(y1, y3, 0xee));
+    x[0] = G(shuffle_ps)(y0, y2, 0x44);
+    x[1] = G(shuffle_ps)(y0, y2, 0xee);
+    x[2] = G(shuffle_ps)(y1, y3, 0x44);
+    x[3] = G(shuffle_ps)(y1, y3, 0xee);
 }
 #else
-LVN_INLINE void transpose4(const float *b, int64_t ld, float *out, int64_t width)
+LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
 {
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < GL; j++) out[i * width + j] = b[j * ld + i];
+    for (int i = 0; i < 4; i++) {
+        float row[GL];
+        for (int j = 0; j < GL; j++) row[j] = b[j * ld + i];
+        x[i] = gload(row);
+    }
 }
 #endif
 
@@ -71,7 +74,11 @@ static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, in
     for (int64_t j = 0; j < width; j += GL) {
         int64_t i = 0;
         if (b_row == 1 && n - j >= GL)
-            for (; i + 4 <= k; i += 4) transpose4(b + j * b_col + i, b_col, out + i * width + j, width);
+            for (; i + 4 <= k; i += 4) {
+                gv x[4];
+                transpose4(b + j * b_col + i, b_col, x);
+                for (int step = 0; step < 4; step++) gstore(out + (i + step) * width + j, x[step]);
+            }
         for (; i < k; i++)
             for (int64_t l = 0; l < GL; l++) out[i * width + j + l] = j + l < n ? b[i * b_row + (j + l) * b_col] : 0;
     }
