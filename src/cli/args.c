@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "cli/cli.h"
 
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
@@ -176,8 +177,20 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
     return lvn_cli_on(c, LVN_FLAG_any_help) ? LVN_OK : count_operands(c);
 }
 
+/* A recipe that is not there is a mistake on the command line, perhaps a name instead of a path. */
+static enum lvn_status find_recipe(const char *path)
+{
+    char guess[512];
+    LVN_CHECK(!lvn_path_is_dir(path), ARG, "'%s' is a folder, not a recipe", path);
+    if (lvn_path_exists(path)) return LVN_OK;
+    snprintf(guess, sizeof guess, "recipes/%s%s", path, strstr(path, ".y") ? "" : ".yaml");
+    LVN_CHECK(!lvn_path_is_file(guess), ARG, "there is no recipe '%s'; did you mean '%s'?", path, guess);
+    LVN_FAIL(ARG, "there is no recipe '%s'", path);
+}
+
 enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts)
 {
+    if (recipe) LVN_TRY(find_recipe(recipe));
     if (recipe) LVN_TRY(lvn_settings_load(&c->settings, recipe));
     LVN_TRY(lvn_settings_environment(&c->settings));
     for (int i = 0; i < c->n_keys; i++) {

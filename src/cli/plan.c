@@ -1,24 +1,85 @@
-/* plan.c - levin plan RECIPE: parameters, program, FLOPs and memory of a run, without running it. */
+/* plan.c - levin plan: what a run will compute and hold, from the same plan that training runs; nothing is trained.
+ *
+ * Buffers are exact: they are what training allocates. To them come the memory that this process has taken for the plan
+ * itself (graphs, programs, data), which training takes too, and small change: stacks, and huge pages used in part. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "backend/backend.h"
+#include "base/files.h"
+#include "base/machine.h"
 #include "cli/cli.h"
 #include "data/loader.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
 #include "train/training.h"
 
-/* What a process takes beside the planned buffers: its own data, the libraries', stacks. Measured with tiny models. */
-enum { PROCESS_BYTES = 8 << 20 };
+struct plan {
+    struct lvn_cli *c;
+    const struct lvn_settings *s;
+    struct lvn_model_setup setup;
+    struct lvn_training training;
+    int64_t steps, steps_per_epoch; /* 0: not known */
+    bool validates;
+};
 
-static const char *const phases[] = {[LVN_FORWARD] = "forward", [LVN_BACKWARD] = "backward", [LVN_RESTORE] = "restore"};
+/* --- what is planned --- */
 
-static double flops_of(const struct lvn_instr *i)
+static bool data_is_there(const struct lvn_settings *s)
+{
+    return !strcmp(s->data.kind, "adder") || (*s->data.path && lvn_path_exists(s->data.path));
+}
+
+/* As the trainer does it; without the data, as it will most likely be. */
+static enum lvn_status open_data(struct plan *p)
+{
+    const struct lvn_settings *s = p->s;
+    const struct lvn_amount *limit = &s->trainer.limit_val_batches;
+    struct lvn_loader loader;
+    p->validates = *s->data.val_path || strcmp(s->data.kind, "tokens") != 0;
+    p->steps = s->trainer.max_steps;
+    if (data_is_there(s)) {
+        LVN_TRY(lvn_model_setup_open(&p->setup, s, NULL));
+        LVN_TRY(lvn_loader_init(&loader, p->setup.data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling,
+                                p->setup.block_size, s->trainer.batch_size, (uint64_t)s->trainer.seed));
+        p->validates = lvn_dataset_has(p->setup.data, LVN_SPLIT_VAL);
+        p->steps_per_epoch = loader.steps_per_epoch;
+        int64_t by_epochs = s->trainer.max_epochs * p->steps_per_epoch;
+        if (by_epochs && (!p->steps || by_epochs < p->steps)) p->steps = by_epochs;
+    } else {
+        LVN_TRY(lvn_model_setup_sizes(&p->setup, s, NULL));
+    }
+    if (!limit->count && limit->fraction <= 0) p->validates = false;
+    return LVN_OK;
+}
+
+/* --- the program --- */
+
+static const char *phase_name(const struct lvn_instr *i)
+{
+    static const char *const names[] = {"forward", "backward", "restore"};
+    return i->when == LVN_AFTER_BACKWARD ? "update" : names[i->phase];
+}
+
+/* What the instruction writes first: an output, or a gradient. */
+static const struct lvn_operand *written(const struct lvn_instr *i)
+{
+    for (int k = 0; k < LVN_MAX_OUT && i->phase != LVN_BACKWARD; k++) {
+        if (i->out[k].value >= 0) return &i->out[k];
+    }
+    for (int k = 0; k < LVN_MAX_IN; k++) {
+        if (i->din[k].value >= 0) return &i->din[k];
+    }
+    return NULL;
+}
+
+static double instr_flops(const struct lvn_instr *i)
 {
     struct lvn_call call;
+    if (!i->op->flops) return 0;
     lvn_instr_describe(i, &call);
-    return i->op->flops ? i->op->flops(&call) : 0.0;
+    return i->op->flops(&call);
 }
 
 /* Bytes of the arena that are in use while instruction n runs. A value in another one's place is counted with that one.
@@ -34,133 +95,179 @@ static int64_t live_bytes(const struct lvn_program *p, int n)
     return bytes;
 }
 
-static void print_program(struct lvn_cli *c, const struct lvn_program *p)
+static void show_program(struct lvn_cli *c, const struct lvn_program *p)
 {
-    json_t *list = json_array();
-    lvn_cli_print(c, "\nprogram: one micro-batch, then the update\n%5s  %-9s %-48s %10s %12s\n", "", "phase",
-                  "operation", "MFLOP", "arena MiB");
+    json_t *list = c->json ? json_array() : NULL;
+    lvn_cli_print(c, "program of one micro-batch: %d instructions\n", p->n_instrs);
+    lvn_cli_print(c, "%5s  %-8s %-22s %-34s %-22s %10s %10s\n", "", "phase", "operation", "name", "writes",
+                  "MFLOP", "arena MiB");
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
-        const char *phase = i->when == LVN_AFTER_BACKWARD ? "update" : phases[i->phase];
-        double flops = flops_of(i);
-        char name[200];
-        snprintf(name, sizeof name, "%s", i->name ? i->name : i->op->name);
-        lvn_cli_print(c, "%5d  %-9s %-48.48s %10.1f %12.2f  %s\n", n, phase, name, flops * 1e-6,
-                      (double)live_bytes(p, n) / (1 << 20), i->op->name);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:f}", "phase", phase, "operation", i->op->name, "name",
-                                              name, "flops", flops));
+        const struct lvn_operand *out = written(i);
+        char shape[LVN_SHAPE_TEXT] = "", flops[24] = "";
+        double count = instr_flops(i);
+        if (out) lvn_shape_text(&out->desc, shape);
+        if (count > 0) snprintf(flops, sizeof flops, "%.2f", count / 1e6);
+        lvn_cli_print(c, "%5d  %-8s %-22s %-34s %-22s %10s %10.2f\n", n, phase_name(i), i->op->name, i->name ? i->name : "", shape, flops, (double)live_bytes(p, n) / (1 << 20));
+        if (!list) continue;
+        json_t *one = json_object();
+        json_object_set_new(one, "phase", json_string(phase_name(i)));
+        json_object_set_new(one, "operation", json_string(i->op->name));
+        json_object_set_new(one, "name", json_string(i->name ? i->name : ""));
+        json_object_set_new(one, "writes", json_string(shape));
+        json_object_set_new(one, "flops", json_real(count));
+        json_object_set_new(one, "arena_bytes", json_integer(live_bytes(p, n)));
+        json_array_append_new(list, one);
     }
     lvn_cli_add(c, "program", list);
 }
 
-static void print_bytes(struct lvn_cli *c, const char *what, const char *key, int64_t bytes, json_t *memory)
+/* --- memory --- */
+
+/* Bytes of the inputs and the kept states of all tasks: what the buffers leave of the total. */
+static int64_t rest_bytes(const struct lvn_network *n)
 {
-    lvn_cli_print(c, "  %-28s %12" PRId64 " bytes  %10.1f MiB\n", what, bytes, (double)bytes / (1 << 20));
-    json_object_set_new(memory, key, json_integer(bytes));
+    int64_t bytes = lvn_network_bytes(n);
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes -= n->bytes[b];
+    return bytes;
 }
 
-static void print_memory(struct lvn_cli *c, const struct lvn_training *t)
+/* Anonymous memory of the training process: see the top. */
+static int64_t process_bytes(const struct lvn_network *n)
 {
-    const struct lvn_network *n = t->network;
-    json_t *memory = json_object();
-    int64_t all = lvn_network_bytes(n), named = 0;
-    for (int b = 0; b < LVN_BUFFER_COUNT; b++) named += n->bytes[b];
-    lvn_cli_print(c, "\nmemory\n");
-    print_bytes(c, "parameters", "parameters", n->bytes[LVN_BUFFER_PARAM], memory);
-    print_bytes(c, "gradients", "gradients", n->bytes[LVN_BUFFER_GRAD], memory);
-    print_bytes(c, "optimizer state", "optimizer", n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1], memory);
-    print_bytes(c, "arena (activations, scratch)", "arena", n->bytes[LVN_BUFFER_ARENA], memory);
-    print_bytes(c, "inputs, caches", "inputs", all - named, memory);
-    print_bytes(c, "whole process, about", "process", all + PROCESS_BYTES, memory);
-    lvn_cli_print(c, "  without planning the arena would take %.1f MiB; gradients are kept %d time%s\n",
-                  (double)t->step->program->unplaced_bytes / (1 << 20), t->step->grad_slots,
-                  t->step->grad_slots == 1 ? "" : "s, as a tree over micro-batches wants");
-    lvn_cli_add(c, "memory", memory);
+    const int64_t huge = (int64_t)2 << 20, stack = (int64_t)1 << 17;
+    int64_t bytes = lvn_memory_anonymous() + lvn_network_bytes(n) + n->threads * stack;
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
+        if (n->bytes[b] >= huge) bytes += huge / 2; /* the last huge page, half of it on average */
+    }
+    return bytes;
 }
 
-static void print_sizes(struct lvn_cli *c, const struct lvn_training *t, bool data_known)
+static void memory_row(struct lvn_cli *c, json_t *object, const char *key, const char *label, int64_t bytes)
 {
-    const struct lvn_program *p = t->step->program;
-    const struct lvn_model_config *m = &t->network->config;
-    char count[LVN_NUMBER_TEXT];
-    int64_t total = lvn_params_total(t->network->params), batch = t->settings->trainer.batch_size;
-    double flops = lvn_program_flops(p) * (double)t->accumulation;
+    char count[LVN_NUMBER_TEXT], text[LVN_NUMBER_TEXT];
+    lvn_cli_print(c, "  %-32s %18s  %s\n", label, lvn_count_text(bytes, count), lvn_bytes_text(bytes, text));
+    if (object) json_object_set_new(object, key, json_integer(bytes));
+}
+
+static void show_memory(struct plan *p)
+{
+    struct lvn_cli *c = p->c;
+    const struct lvn_network *n = p->training.network;
+    int64_t total = lvn_network_bytes(n), process = process_bytes(n), room = lvn_memory_available();
+    json_t *m = c->json ? json_object() : NULL;
+    lvn_cli_print(c, "memory in bytes\n");
+    memory_row(c, m, "parameters", "parameters", n->bytes[LVN_BUFFER_PARAM]);
+    memory_row(c, m, "gradients", "gradients", n->bytes[LVN_BUFFER_GRAD]);
+    memory_row(c, m, "optimizer", "optimizer state", n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1]);
+    memory_row(c, m, "arena", "arena (activations, scratch)", n->bytes[LVN_BUFFER_ARENA]);
+    memory_row(c, m, "rest", "batches, key/value cache", rest_bytes(n));
+    memory_row(c, m, "total", "all buffers, exact", total);
+    memory_row(c, m, "process", "whole process, about", process);
+    memory_row(c, m, "available", "free on this machine", room);
+    memory_row(c, m, "unplanned", "(arena without planning)", p->training.step->program->unplaced_bytes);
+    if (p->training.step->grad_slots > 1) {
+        lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n",
+                      p->training.step->grad_slots);
+    }
+    lvn_cli_print(c, "%s\n",
+                  room <= 0 || process <= room ? "It fits."
+                                               : "It does NOT fit: take a smaller model or "
+                                                 "trainer.micro_batch_size.");
+    lvn_cli_add(c, "memory", m);
+    lvn_cli_add(c, "arena_bytes", json_integer(n->bytes[LVN_BUFFER_ARENA]));
+    lvn_cli_add(c, "process_bytes", json_integer(process));
+    lvn_cli_add(c, "fits", json_boolean(room <= 0 || process <= room));
+}
+
+/* --- all of it --- */
+
+static void show_model(struct plan *p)
+{
+    struct lvn_cli *c = p->c;
+    const struct lvn_model_config *m = &p->setup.config;
+    const struct lvn_training *t = &p->training;
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    int64_t total = lvn_params_total(t->network->params);
     lvn_cli_print(
-        c, "model       %s: %" PRId64 " layers, %" PRId64 " heads, %" PRId64 " channels, vocabulary %" PRId64 "%s\n",
-        m->model->name, m->n_layer, m->n_head, m->n_embd, m->vocab_size,
-        data_known ? "" : " (assumed: the data are not there)");
-    lvn_cli_print(c, "parameters  %s\n", lvn_count_text(total, count));
-    lvn_cli_print(
-        c, "batch       %" PRId64 " sequences of %" PRId64 " tokens = %" PRId64 " micro-batches of %" PRId64 "\n",
-        batch, t->block_size, t->accumulation, t->micro);
-    lvn_cli_print(c, "compute     %.4g GFLOP a step, %.4g MFLOP a token; %d threads, %s\n", flops * 1e-9,
-                  flops * 1e-6 / (double)(batch * t->block_size), t->network->threads, lvn_isa_name(lvn_isa_best()));
+        c,
+        "%s: %s, %" PRId64 " layers, %" PRId64 " heads, %" PRId64 " channels, vocabulary %" PRId64
+        "%s\n%s parameters\n",
+        p->s->name, m->model->name, m->n_layer, m->n_head, m->n_embd, m->vocab_size,
+        p->setup.data || p->s->model.vocab_size || p->setup.has_pretrained ? "" : " (assumed: the data are not there)",
+        lvn_count_text(total, a));
+    lvn_cli_print(c,
+                  "batch of %" PRId64 " sequences of %" PRId64 " tokens, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
+                  p->s->trainer.batch_size, t->block_size, t->accumulation, t->accumulation == 1 ? "" : "es", t->micro);
+    if (p->steps) lvn_cli_print(c, "%s steps", lvn_count_text(p->steps, a));
+    if (p->steps_per_epoch)
+        lvn_cli_print(c, "%s%s an epoch", p->steps ? ", " : "", lvn_count_text(p->steps_per_epoch, b));
+    lvn_cli_print(c, p->steps || p->steps_per_epoch ? "\n\n" : "\n");
+    lvn_cli_add(c, "model", json_string(m->model->name));
     lvn_cli_add(c, "parameters", json_integer(total));
+    lvn_cli_add(c, "n_layer", json_integer(m->n_layer));
+    lvn_cli_add(c, "n_head", json_integer(m->n_head));
+    lvn_cli_add(c, "n_embd", json_integer(m->n_embd));
     lvn_cli_add(c, "vocab_size", json_integer(m->vocab_size));
-    lvn_cli_add(c, "batch_size", json_integer(batch));
+    lvn_cli_add(c, "block_size", json_integer(t->block_size));
+    lvn_cli_add(c, "batch_size", json_integer(p->s->trainer.batch_size));
     lvn_cli_add(c, "micro_batch_size", json_integer(t->micro));
     lvn_cli_add(c, "accumulation", json_integer(t->accumulation));
-    lvn_cli_add(c, "block_size", json_integer(t->block_size));
-    lvn_cli_add(c, "flops_per_step", lvn_cli_number(flops));
-    lvn_cli_add(c, "arena_bytes", json_integer(p->arena_bytes));
+    lvn_cli_add(c, "steps", p->steps ? json_integer(p->steps) : json_null());
+    lvn_cli_add(c, "steps_per_epoch", p->steps_per_epoch ? json_integer(p->steps_per_epoch) : json_null());
 }
 
-static void print_schedule(struct lvn_cli *c, int64_t steps)
+static void show_flops(struct plan *p)
 {
-    json_t *lr = json_array();
-    for (int64_t i = 0; i < steps; i++) {
-        double x = lvn_schedule_lr(&c->settings, i, steps);
-        lvn_cli_print(c, "%" PRId64 " %.9g\n", i, x);
-        json_array_append_new(lr, lvn_cli_number(x));
-    }
-    lvn_cli_add(c, "lr", lr);
+    double step = lvn_program_flops(p->training.step->program) * (double)p->training.accumulation;
+    double tokens = (double)(p->s->trainer.batch_size * p->training.block_size);
+    lvn_cli_print(p->c, "\narithmetic: %.4g FLOPs a step, %.4g a token\n\n", step, step / tokens);
+    lvn_cli_add(p->c, "flops_per_step", json_real(step));
+    lvn_cli_add(p->c, "flops_per_token", json_real(step / tokens));
 }
 
-/* Steps of the run; 0: limited by time alone. */
-static int64_t steps_of(const struct lvn_settings *s, const struct lvn_model_setup *m)
+static enum lvn_status show_schedule(struct plan *p)
 {
-    struct lvn_loader loader;
-    int64_t steps = s->trainer.max_steps, by_epochs = 0;
-    if (!s->trainer.max_epochs || !m->data) return steps;
-    if (lvn_loader_init(&loader, m->data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling, m->block_size,
-                        s->trainer.batch_size, 0) == LVN_OK)
-        by_epochs = s->trainer.max_epochs * loader.steps_per_epoch;
-    else
-        lvn_error_clear();
-    return by_epochs && (!steps || by_epochs < steps) ? by_epochs : steps;
+    json_t *list = p->c->json ? json_array() : NULL;
+    LVN_CHECK(
+        p->steps > 0, ARG,
+        "the number of steps is not known: give trainer.max_steps, or trainer.max_epochs with data that are there");
+    for (int64_t i = 0; i < p->steps; i++) {
+        double lr = lvn_schedule_lr(p->s, i, p->steps);
+        lvn_cli_print(p->c, "%" PRId64 " %.17g\n", i, lr);
+        if (list) json_array_append_new(list, json_real(lr));
+    }
+    lvn_cli_add(p->c, "lr", list);
+    return LVN_OK;
 }
 
-static enum lvn_status plan(struct lvn_cli *c, const struct lvn_model_setup *m)
+static enum lvn_status show(struct plan *p)
 {
-    struct lvn_training t = {0};
-    int64_t steps = steps_of(&c->settings, m);
-    if (lvn_cli_on(c, LVN_FLAG_plan_schedule)) {
-        LVN_CHECK(steps > 0, ARG, "the number of steps is not known without the data; give trainer.max_steps");
-        print_schedule(c, steps);
-        return LVN_OK;
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_schedule)) {
+        if (p->s->trainer.max_epochs > 0 || !p->s->trainer.max_steps) LVN_TRY(open_data(p));
+        if (!p->steps) p->steps = p->s->trainer.max_steps;
+        return show_schedule(p);
     }
-    bool validate = m->data && lvn_dataset_has(m->data, LVN_SPLIT_VAL);
-    enum lvn_status status = lvn_training_plan(&t, &c->settings, &m->config, m->block_size, validate);
-    if (status == LVN_OK) {
-        print_sizes(c, &t, m->data != NULL || c->settings.model.vocab_size > 0);
-        print_memory(c, &t);
-        print_program(c, t.step->program);
-        lvn_cli_add(c, "steps", json_integer(steps));
-    }
-    lvn_training_release(&t);
-    return status;
+    LVN_TRY(open_data(p));
+    LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, p->setup.block_size, p->validates));
+    show_model(p);
+    show_program(p->c, p->training.step->program);
+    show_flops(p);
+    show_memory(p);
+    return LVN_OK;
 }
 
 enum lvn_status lvn_command_plan(struct lvn_cli *c)
 {
-    struct lvn_model_setup m = {0};
-    LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
+    struct plan p = {.c = c, .s = &c->settings};
+    unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SCHEDULE;
+    LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
         return LVN_OK;
     }
-    enum lvn_status status = lvn_model_setup_sizes(&m, &c->settings, NULL);
-    if (status == LVN_OK) status = plan(c, &m);
-    lvn_model_setup_close(&m);
+    enum lvn_status status = show(&p);
+    lvn_training_release(&p.training);
+    lvn_model_setup_close(&p.setup);
     return status;
 }

@@ -1,18 +1,44 @@
 /* measure.c - best of several tries at matrix products and at reading memory. */
 #include "train/measure.h"
 
+#include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "backend/backend.h"
 #include "backend/cpu/gemm.h"
+#include "base/machine.h"
 #include "base/threads.h"
 
-static double now(void)
+/* Tries of one thing by a team that stays together: starting a team costs more than a product. */
+struct tries {
+    void (*once)(void *what, int thread, int n_threads);
+    void *what;
+    double seconds, best; /* to try for; of the best try */
+    bool more;
+};
+
+static void try_often(void *argument, int thread, int n_threads)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    struct tries *t = argument;
+    double end = lvn_seconds() + t->seconds;
+    for (int i = 0; t->more; i++) {
+        double start = lvn_seconds();
+        t->once(t->what, thread, n_threads);
+        lvn_team_barrier();
+        if (thread == 0) {
+            double seconds = lvn_seconds() - start;
+            if (i == 0 || seconds < t->best) t->best = seconds;
+            t->more = i < 3 || lvn_seconds() < end;
+        }
+        lvn_team_barrier();
+    }
+}
+
+static double best_of(void (*once)(void *what, int thread, int n_threads), void *what, int threads, double seconds)
+{
+    struct tries t = {.once = once, .what = what, .seconds = seconds, .more = true};
+    lvn_team_run(threads, try_often, &t);
+    return t.best;
 }
 
 struct product {
@@ -50,7 +76,7 @@ static void multiply(void *argument, int thread, int n_threads)
 
 enum lvn_status lvn_measure_matmul(int threads, double *flops_per_s)
 {
-    enum { M = 512, N = 768, K = 768, TRIES = 1000 };
+    enum { M = 1024, N = 768, K = 768 };
     struct product p = {.isa = lvn_isa_best()};
     int64_t values = (int64_t)M * K + (int64_t)K * N + (int64_t)M * N;
     p.gemm = (struct lvn_gemm){.m = M, .n = N, .k = K, .a_row = K, .a_col = 1, .b_row = N, .b_col = 1, .c_row = N};
@@ -65,13 +91,7 @@ enum lvn_status lvn_measure_matmul(int threads, double *flops_per_s)
         p.gemm.a = all;
         p.gemm.b = all + (int64_t)M * K;
         p.gemm.c = all + (int64_t)M * K + (int64_t)K * N;
-        double end = now() + 0.25;
-        for (int i = 0; i < TRIES && (i < 3 || now() < end); i++) {
-            double start = now();
-            lvn_team_run(threads, multiply, &p);
-            double rate = 2.0 * M * N * K / (now() - start);
-            if (rate > *flops_per_s) *flops_per_s = rate;
-        }
+        *flops_per_s = 2.0 * M * N * K / best_of(multiply, &p, threads, 0.25);
     }
     lvn_pages_free(all, bytes);
     lvn_pages_free(p.scratch, extra);
@@ -98,7 +118,6 @@ static void read_all(void *argument, int thread, int n_threads)
 
 enum lvn_status lvn_measure_memory(int threads, double *bytes_per_s)
 {
-    enum { TRIES = 200 };
     struct reading r = {.n = (int64_t)1 << 24}; /* 128 MiB: more than caches hold */
     int64_t bytes = r.n * (int64_t)sizeof *r.words;
     uint64_t *words = lvn_pages_alloc(bytes);
@@ -106,13 +125,7 @@ enum lvn_status lvn_measure_memory(int threads, double *bytes_per_s)
     if (!words) return LVN_MEMORY;
     for (int64_t i = 0; i < r.n; i++) words[i] = (uint64_t)i;
     r.words = words;
-    double end = now() + 0.2;
-    for (int i = 0; i < TRIES && (i < 3 || now() < end); i++) {
-        double start = now();
-        lvn_team_run(threads, read_all, &r);
-        double rate = (double)bytes / (now() - start);
-        if (rate > *bytes_per_s) *bytes_per_s = rate;
-    }
+    *bytes_per_s = (double)bytes / best_of(read_all, &r, threads, 0.2);
     lvn_pages_free(words, bytes);
     return LVN_OK;
 }

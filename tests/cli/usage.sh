@@ -1,12 +1,5 @@
 # The program itself: version, help, exit codes, one JSON object whatever happens.
-code() { # code WANTED COMMAND...: the exit code, output in out and err
-    local wanted=$1 got=0
-    shift
-    "$@" >out 2>err || got=$?
-    [ "$got" = "$wanted" ] || { echo "$*: exit $got, wanted $wanted"; cat out err; exit 1; }
-}
-says() { grep -qF -- "$1" "$2" || { echo "no '$1' in $2:"; cat "$2"; exit 1; }; }
-json() { python3 -c 'import json,sys; t=open("out").read(); assert t.count("\n")==1, t; d=json.loads(t); assert eval(sys.argv[1]), (sys.argv[1], d)' "$1"; }
+. "$LEVIN_SOURCE/tests/cli/common.bash"
 
 code 0 "$LEVIN" --version
 grep -qE '^levin [0-9]+\.[0-9]+\.[0-9]+$' out

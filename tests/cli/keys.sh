@@ -1,0 +1,88 @@
+# Training by a recipe: keys, environment and where values come from, refusals, SIGTERM.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+
+python3 - <<'PY'
+import random
+random.seed(5)
+words = "the quick brown fox jumps over a lazy dog while seven wizards mix boiling potions".split()
+open("text.txt", "w").write("\n".join(" ".join(random.choice(words) for _ in range(9)) for _ in range(400)))
+PY
+cat >tiny.yaml <<'YAML'
+name: tiny
+model:     {kind: nanogpt, n_layer: 1, n_head: 2, n_embd: 16, block_size: 16, dropout: 0.0, bias: false}
+data:      {kind: chars, path: text.txt}
+optimizer: {lr: 1e-2}
+trainer:   {max_steps: 12, batch_size: 4, val_check_interval: 5, log_every_n_steps: 4, seed: 7}
+checkpoint: {every_n_steps: 4}
+YAML
+code 0 "$LEVIN" train tiny.yaml
+says "runs/tiny: step 12, loss " out
+says "step  4/12  loss " err
+says "step 5: validation loss" err
+for file in settings.yaml metrics.jsonl metrics.csv loss.svg checkpoints/last/model.safetensors checkpoints/best/config.json; do
+    [ -s runs/tiny/$file ]
+done
+[ "$(grep -c '"loss"' runs/tiny/metrics.jsonl)" = 12 ]
+[ "$(grep -c '"val_loss"' runs/tiny/metrics.jsonl)" = 3 ]
+python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("runs/tiny/loss.svg")'
+
+# The run's own settings are a recipe of the same run.
+code 0 "$LEVIN" train runs/tiny/settings.yaml --run_dir=runs/again --quiet
+[ ! -s err ]
+cmp runs/tiny/checkpoints/step-12/model.safetensors runs/again/checkpoints/step-12/model.safetensors
+
+code 2 "$LEVIN" train tiny.yaml
+says "holds a run already" err
+code 2 "$LEVIN" train tiny.yaml --resume --overwrite
+says "--resume goes on with a run and --overwrite replaces it" err
+before=$(stat -c %Y-%s runs/tiny/metrics.jsonl)
+code 0 "$LEVIN" train tiny.yaml --resume
+says "nothing to do" out
+[ "$before" = "$(stat -c %Y-%s runs/tiny/metrics.jsonl)" ]
+code 0 "$LEVIN" train tiny.yaml --overwrite --json
+json 'd["step"] == 12 and d["run_dir"] == "runs/tiny" and d["loss"] > 0 and d["best_val_loss"] <= d["val_loss"] and not d["already_done"]'
+code 0 "$LEVIN" train tiny.yaml --resume --trainer.max_steps=14 --json
+json 'd["step"] == 14'
+[ "$(grep -c '"loss"' runs/tiny/metrics.jsonl)" = 14 ]
+
+# Everything may come from keys alone, from the environment too.
+LEVIN_TRAINER_MAX_STEPS=2 code 0 "$LEVIN" train --data.path=text.txt --model.n_layer=1 --model.n_head=1 --model.n_embd 8 \
+    --model.block_size 8 --trainer.batch_size 2 --name keys --trainer.deterministic
+says "runs/keys: step 2" out
+LEVIN_TRAINER_MAX_STEPS=2 code 0 "$LEVIN" train tiny.yaml --show-settings
+grep -qE '^trainer.max_steps +2 +LEVIN_TRAINER_MAX_STEPS$' out
+grep -qE '^optimizer.lr +0.01 +tiny.yaml:4$' out
+
+code 2 "$LEVIN" train tiny.yaml --trainer.batch_size_per_device=2
+says "two ways to say one thing" err
+code 2 "$LEVIN" train tiny.yaml --data.path=
+code 2 "$LEVIN" train nowhere.yaml
+says "there is no recipe 'nowhere.yaml'" err
+mkdir recipes
+cp tiny.yaml recipes
+code 2 "$LEVIN" train recipes
+says "'recipes' is a folder, not a recipe" err
+rm tiny.yaml
+code 2 "$LEVIN" train tiny
+says "did you mean 'recipes/tiny.yaml'?" err
+cp recipes/tiny.yaml .
+code 2 "$LEVIN" train tiny.yaml --run_dir=runs/other --trainer.precision=bf16-mixed --json
+json '"bf16-mixed is not there yet" in d["error"]'
+[ ! -e runs/other ]
+
+# SIGTERM: the step is finished, the run saved, exit 75; then it goes on.
+"$LEVIN" train tiny.yaml --name=stopped --trainer.max_steps=1000000 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0 >out 2>err &
+pid=$!
+for _ in $(seq 100); do
+    [ -s runs/stopped/metrics.csv ] && [ "$(wc -l <runs/stopped/metrics.csv)" -gt 5 ] && break
+    sleep 0.1
+done
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ "$got" = 75 ] || { echo "exit $got after SIGTERM"; cat out err; exit 1; }
+says "stopped on request" err
+[ -s runs/stopped/checkpoints/last/model.safetensors ]
+steps=$(grep -c '"loss"' runs/stopped/metrics.jsonl)
+code 0 "$LEVIN" train tiny.yaml --name=stopped --resume --trainer.max_steps=$((steps + 3)) --trainer.val_check_interval=0 --json
+json "d['step'] == $((steps + 3))"
