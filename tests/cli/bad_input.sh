@@ -67,7 +67,7 @@ printf 'model: {n_layer: 1, n_layer: 2}\n' >twice.yaml
 code 2 "$LEVIN" train twice.yaml --run_dir=bad
 one_error
 says "twice.yaml:1" err
-code 1 "$LEVIN" train missing.yaml --run_dir=bad
+code 2 "$LEVIN" train missing.yaml --run_dir=bad
 one_error
 says "missing.yaml" err
 [ ! -e bad ]
