@@ -99,8 +99,8 @@ static void show_program(struct lvn_cli *c, const struct lvn_program *p)
 {
     json_t *list = c->json ? json_array() : NULL;
     lvn_cli_print(c, "program of one micro-batch: %d instructions\n", p->n_instrs);
-    lvn_cli_print(c, "%5s  %-8s %-22s %-34s %-22s %10s %10s\n", "", "phase", "operation", "name", "writes",
-                  "MFLOP", "arena MiB");
+    lvn_cli_print(c, "%5s  %-8s %-22s %-34s %-22s %10s %10s\n", "", "phase", "operation", "name", "writes", "MFLOP",
+                  "arena MiB");
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         const struct lvn_operand *out = written(i);
@@ -108,7 +108,8 @@ static void show_program(struct lvn_cli *c, const struct lvn_program *p)
         double count = instr_flops(i);
         if (out) lvn_shape_text(&out->desc, shape);
         if (count > 0) snprintf(flops, sizeof flops, "%.2f", count / 1e6);
-        lvn_cli_print(c, "%5d  %-8s %-22s %-34s %-22s %10s %10.2f\n", n, phase_name(i), i->op->name, i->name ? i->name : "", shape, flops, (double)live_bytes(p, n) / (1 << 20));
+        lvn_cli_print(c, "%5d  %-8s %-22s %-34s %-22s %10s %10.2f\n", n, phase_name(i), i->op->name,
+                      i->name ? i->name : "", shape, flops, (double)live_bytes(p, n) / (1 << 20));
         if (!list) continue;
         json_t *one = json_object();
         json_object_set_new(one, "phase", json_string(phase_name(i)));

@@ -34,6 +34,7 @@ struct trainer {
     bool dir_open, from_open, metrics_warned;
     int64_t val_every, val_batches; /* steps; batches, 0: all */
     int64_t step, last_step;        /* finished; where to end */
+    int64_t first_step;             /* finished when this process began */
     int64_t saved_step, validated_step;
     uint64_t fingerprint;
     double started, epoch_started, memory_looked;
@@ -289,7 +290,8 @@ static enum lvn_status one_step(struct trainer *t)
     t->e.lr = task->step.lr;
     t->e.tokens_per_s = (double)tokens / seconds;
     if (t->matmul_rate > 0.0) t->e.utilisation = t->e.tokens_per_s * t->e.flops_per_token / t->matmul_rate;
-    t->e.eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * seconds;
+    double mean = (lvn_seconds() - t->started) / (double)(t->step - t->first_step); /* with all that lies between */
+    t->e.eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * mean;
     tell(t, LVN_EVENT_STEP, NULL);
     return LVN_OK;
 }
@@ -306,6 +308,7 @@ static enum lvn_status loop(struct trainer *t)
     const struct lvn_settings *s = t->s;
     const char *why = "all steps are done";
     t->started = t->epoch_started = lvn_seconds();
+    t->first_step = t->step;
     tell(t, LVN_EVENT_START, t->from.path);
     while (t->step < t->last_step) {
         LVN_TRY(one_step(t));
