@@ -114,6 +114,20 @@ static enum lvn_status locate(struct lvn_arena *a, const char *path, const char 
     return LVN_OK;
 }
 
+/* Is it one of ours, and not just any directory with a model? An exported model has a vocabulary in `state`, and
+ * nothing else. */
+static enum lvn_status is_checkpoint(struct lvn_arena *a, const char *path, bool *yes)
+{
+    const char *const *names, *state = lvn_path_join(a, path, "state");
+    int n;
+    *yes = false;
+    if (!state) return LVN_MEMORY;
+    if (!lvn_path_is_dir(state)) return LVN_OK;
+    LVN_TRY(lvn_dir_list(a, state, &names, &n));
+    *yes = n != 1 || strcmp(names[0], "vocabulary.json") != 0;
+    return LVN_OK;
+}
+
 enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, const char *prefer, const char **out)
 {
     *out = NULL;
@@ -123,10 +137,10 @@ enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, con
     char *plain = lvn_arena_printf(a, "%.*s", (int)n, path);
     if (!plain) return LVN_MEMORY;
     LVN_TRY(locate(a, plain, prefer, &found));
-    char *state = lvn_path_join(a, found, "state");
     struct lvn_manifest m;
-    if (!state) return LVN_MEMORY;
-    if (lvn_path_is_dir(state)) /* one of ours, and not just any directory with a model */
+    bool ours;
+    LVN_TRY(is_checkpoint(a, found, &ours));
+    if (ours)
         LVN_TRY_WHILE(verify(a, found, LVN_MANIFEST_MODEL, &m),
                       "verifying a checkpoint; an older one may be good: name it, as RUN/checkpoints/step-N");
     *out = found;

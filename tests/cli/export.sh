@@ -1,0 +1,86 @@
+# levin export: every dialect and back gives the same weights, and the same loss; transformers, where it is installed,
+# loads what levin writes and computes the same.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+loss() { # loss MODEL: over the validation part
+    code 0 "$LEVIN" evaluate "$1" --data.path=text.txt --trainer.batch_size=16 --json
+    value loss
+}
+same_loss() { # same_loss MODEL: as the run's, in $want
+    python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 1e-6, (a, b)' "$want" "$(loss "$1")"
+}
+
+for kind in nanogpt mingpt gpt2 nanogpt-bias; do
+    rm -rf run hf other back
+    keys=(--model.kind="${kind%-bias}" --model.n_layer=2 --model.dropout=0)
+    if [ "$kind" = nanogpt-bias ]; then keys+=(--model.bias=true); fi
+    code 0 train run "${keys[@]}" --trainer.max_steps=4 --optimizer.lr=1e-2
+    code 0 "$LEVIN" export run hf
+    # a checkpoint is the first dialect already
+    same_file run/checkpoints/last/model.safetensors hf/model.safetensors
+    want=$(loss run)
+    same_loss hf
+    for dialect in nanogpt mingpt huggingface; do
+        # a dialect that cannot hold the model says so
+        if ! "$LEVIN" export hf other --format=$dialect >out 2>err; then
+            one_error
+            echo "$kind as $dialect: $(cat err)"
+            check [ ! -e other/model.safetensors ]
+            case $kind-$dialect in
+            nanogpt-nanogpt | nanogpt-bias-nanogpt | mingpt-mingpt | *-huggingface) fail "$kind as $dialect: refused" ;;
+            esac
+            rm -rf other
+            continue
+        fi
+        check [ "$(python3 -c 'import json; print(json.load(open("other/config.json"))["model_type"])')" = "${dialect/huggingface/gpt2}" ]
+        same_loss other
+        code 0 "$LEVIN" export other back --format=huggingface
+        same_file hf/model.safetensors back/model.safetensors
+        rm -rf other back
+    done
+done
+
+# linear weights lie the other way round in nanogpt's files
+rm -rf other
+code 0 "$LEVIN" export hf other --format=nanogpt --json
+json 'isinstance(d, dict)'
+python3 - <<'P'
+import json, struct
+def header(path):
+    with open(path, "rb") as f: return json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+a, b = header("hf/model.safetensors"), header("other/model.safetensors")
+name = "transformer.h.0.mlp.c_fc.weight"
+assert a[name]["shape"] == [16, 64] and b[name]["shape"] == [64, 16], (a[name], b[name])
+P
+# what is there is not written over
+code 2 "$LEVIN" export hf other
+one_error
+says "'other' holds a model already" err
+code 2 "$LEVIN" export hf new --format=onnx
+one_error
+says "onnx" err
+check [ ! -e new ]
+
+if ! python3 -c 'import transformers, torch' 2>/dev/null; then
+    echo "transformers is not installed: its reading of exported models is left out"
+    exit 0
+fi
+for kind in nanogpt mingpt gpt2; do
+    rm -rf run hf
+    code 0 train run --model.kind=$kind --model.dropout=0 --model.n_layer=2 --trainer.max_steps=4 --optimizer.lr=1e-2
+    code 0 "$LEVIN" export run hf
+    python3 - <<'P' || fail "transformers computes something else from $kind"
+import json, os, struct, subprocess
+import torch, transformers
+model = transformers.GPT2LMHeadModel.from_pretrained("hf").eval()
+tokens = [(i * i + i // 3) % 90 for i in range(16 * 4 + 1)]
+open("windows.bin", "wb").write(struct.pack("<%dH" % len(tokens), *tokens))
+found = json.loads(subprocess.check_output([os.environ["LEVIN"], "evaluate", "hf", "--data.kind=tokens",
+    "--data.path=windows.bin", "--trainer.batch_size=4", "--logits", "--json"], stderr=subprocess.DEVNULL))["logits"]
+with torch.no_grad():
+    want = model(torch.tensor(tokens[:64]).view(4, 16)).logits[:, -1, :8]
+worst = (torch.tensor(found) - want).abs().max().item()
+print("largest difference", worst)
+assert worst < 1e-4, worst
+P
+done

@@ -1,0 +1,165 @@
+# levin generate: greedy is argmax and sampling samples, against the logits of whole evaluations, before and past the
+# context; prompts as text, ids and files. Eight letters only, since evaluate --logits shows the first eight.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+cat >text.py <<'P'
+import random
+random.seed(1)
+at, out = 0, []
+for _ in range(40000):
+    at = (3 * at + random.choices((1, 2, 4, 7), (6, 3, 2, 1))[0]) % 8
+    out.append("abcdefgh"[at])
+open("text.txt", "w").write("".join(out))
+P
+python3 text.py
+code 0 train run --model.n_layer=2 --model.n_embd=32 --model.block_size=48 --optimizer.lr=1e-2 --trainer.batch_size=16 \
+    --trainer.max_steps=60 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0
+# One with large weights, whose output depends on all that stands before.
+cp -rL run/checkpoints/last wild
+rm wild/state/manifest.json
+mv wild/state/vocabulary.json .
+rm -r wild/state
+python3 - <<'P'
+import array, random, struct
+random.seed(4)
+with open("wild/model.safetensors", "r+b") as f:
+    n = struct.unpack("<Q", f.read(8))[0]
+    f.seek(8 + n)
+    values = array.array("f", f.read())
+    f.seek(8 + n)
+    array.array("f", [random.gauss(0, 0.6) for _ in values]).tofile(f)
+P
+generate() { code 0 "$LEVIN" generate run "$@" --json; }
+
+cat >check.py <<'P'
+import json, math, os, struct, subprocess, sys
+LEVIN, T = os.environ["LEVIN"], 48
+
+def run(*args):
+    p = subprocess.run([LEVIN, *args, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    assert p.returncode == 0, (args, p.stderr.decode())
+    return json.loads(p.stdout)
+
+MODEL = "wild"
+
+def generate(prompt, **flags):
+    flags = ["--%s=%s" % (k if "." in k else k.replace("_", "-"), v) for k, v in flags.items()]
+    return run("generate", MODEL, "--prompt-ids=" + ",".join(map(str, prompt)), *flags)["samples"]
+
+def logits(windows):
+    """Of the last position of each window, all of one length: each computed whole, without a cache."""
+    tokens = [i for w in windows for i in w] + [0]
+    with open("windows.bin", "wb") as f:
+        f.write(struct.pack("<%dH" % len(tokens), *tokens))
+    found = run("evaluate", MODEL, "--data.kind=tokens", "--data.path=windows.bin", "--trainer.batch_size=7",
+                "--model.block_size=%d" % len(windows[0]), "--logits")["logits"]
+    assert len(found) == len(windows)
+    return found
+
+def greedy(prompt, n):
+    made = generate(prompt, max_new_tokens=n, temperature=0)[0]["ids"]
+    assert len(made) == n
+    seen = prompt + made
+    by_length = {}
+    for i in range(len(prompt), len(seen)):
+        window = seen[max(0, i - T):i]
+        by_length.setdefault(len(window), []).append((window, seen[i]))
+    for length, list_ in by_length.items():
+        for l, (window, token) in zip(logits([w for w, _ in list_]), list_):
+            assert l[token] > max(l) - 1e-3, (length, window, token, l)
+    return made
+
+prompt = [(i * i + i // 3) % 8 for i in range(200)]
+made = greedy(prompt[:1], 8)
+greedy(prompt[:31], 4)              # over the chunk of a prompt
+greedy(prompt[:46], 150)            # over the end of the context and far past it
+greedy(prompt[:48], 3)
+greedy(prompt, 5)                   # a prompt that is longer than the context
+made = greedy(prompt[:20], 120)
+assert len(set(zip(made, made[1:], made[2:]))) > 20, (len(set(zip(made, made[1:], made[2:]))), made)   # no simple loop: what stands before matters
+# a shorter window, as model.block_size says, slides earlier
+T = 16
+short = generate(prompt[:10], max_new_tokens=60, temperature=0, **{"model.block_size": 16})[0]["ids"]
+for l, token in zip(logits([(prompt[:10] + short)[i - 16:i] for i in range(16, 70)]), short[6:]):
+    assert l[token] > max(l) - 1e-3
+T, MODEL = 48, "run"
+greedy(prompt[:40], 20)
+
+def close(found, want, n):
+    for f, p in zip(found, want):
+        assert abs(f / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 1e-9, (found, [p * n for p in want])
+
+def draw(n, **flags):
+    found = [0] * 8
+    for sample in generate(prompt[:40], max_new_tokens=1, num_samples=n, **flags):
+        found[sample["ids"][0]] += 1
+    return found
+
+def shares(l, temperature=1.0, keep=range(8)):
+    e = [math.exp((x - max(l)) / temperature) if i in keep else 0.0 for i, x in enumerate(l)]
+    return [x / sum(e) for x in e]
+
+l = logits([prompt[:40]])[0]
+order = sorted(range(8), key=lambda i: -l[i])
+p = shares(l)
+assert max(p) < 0.9, p              # else this shows nothing
+n = 3000
+close(draw(n), p, n)
+close(draw(n, temperature=0.5), shares(l, 0.5), n)
+close(draw(n, temperature=1, top_k=3), shares(l, keep=order[:3]), n)
+assert draw(200, temperature=1, top_k=1)[order[0]] == 200
+assert sum(x > 0 for x in draw(n, temperature=1, top_k=3)) == 3
+kept, total = [], 0.0
+while total < 0.6:
+    total += p[order[len(kept)]]
+    kept.append(order[len(kept)])
+close(draw(n, top_p=0.6), shares(l, keep=kept), n)
+assert draw(100, top_p=1) == draw(100) == draw(100, top_p=0, top_k=0)
+
+# one seed one text, two seeds two texts; samples of one call differ from each other
+one = generate(prompt[:5], max_new_tokens=60, seed=1, top_k=5, num_samples=3)
+assert one == generate(prompt[:5], max_new_tokens=60, seed=1, top_k=5, num_samples=3)
+assert one[0] != generate(prompt[:5], max_new_tokens=60, seed=2, top_k=5)[0]
+assert one[0] == generate(prompt[:5], max_new_tokens=60, seed=1, top_k=5)[0]
+assert one[0] != one[1] != one[2] != one[0]
+for s in one:
+    assert s["text"] == "".join("abcdefgh"[i] for i in s["ids"])
+# the same text with any number of threads
+assert one == generate(prompt[:5], max_new_tokens=60, seed=1, top_k=5, num_samples=3, **{"trainer.threads": 3})
+P
+OMP_NUM_THREADS=1 python3 check.py # thousands of tiny steps
+
+# --- prompts ---
+generate --prompt=abca --max-new-tokens=9 --temperature=0
+cp out text.out
+generate --prompt-ids=0,1,2,0 --max-new-tokens=9 --temperature=0
+same_file out text.out
+printf 'abca' >prompt.txt
+generate --prompt=FILE:prompt.txt --max-new-tokens=9 --temperature=0
+same_file out text.out
+code 0 "$LEVIN" generate run --prompt=abca --max-new-tokens=9 --temperature=0
+check [ "$(cat out)" = "abca$(python3 -c 'import json; print(json.load(open("text.out"))["samples"][0]["text"])')" ]
+generate --prompt=a --max-new-tokens=0
+json 'd["samples"] == [{"ids": [], "text": ""}]'
+wrong() { # wrong SENTENCE FLAGS: refused with it
+    local sentence=$1
+    shift
+    "$LEVIN" generate run "$@" >out 2>err && fail "generate $*: accepted"
+    one_error
+    says "$sentence" err
+}
+wrong "'Z'" --prompt=abZc
+says "the prompt" err
+wrong "empty" --prompt=
+wrong "nowhere.txt" --prompt=FILE:nowhere.txt
+printf 'ab\xc3' >prompt.txt
+wrong "prompt.txt" --prompt=FILE:prompt.txt
+wrong "is 8, beyond the vocabulary of 8" --prompt-ids=1,8
+wrong "--prompt-ids wants whole numbers" --prompt-ids=1,,2
+wrong "leave one out" --prompt=a --prompt-ids=1
+wrong "--temperature" --prompt=a --temperature=-1
+wrong "model.block_size is 49" --prompt=a --model.block_size=49
+code 1 "$LEVIN" generate nowhere --prompt=a
+one_error
+# a reader that goes away ends it without a crash
+{ "$LEVIN" generate run --prompt=a --max-new-tokens=100000 2>err || true; } | head -c 10 >/dev/null
+silent_about "Segmentation" err
