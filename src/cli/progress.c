@@ -147,8 +147,8 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
     say(p, "%s: %s parameters, %d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), e->threads,
         e->threads == 1 ? "" : "s", e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "", e->run_dir);
     if (e->train_tokens > 0) {
-        say(p, "data: %s training tokens, %s", lvn_count_text(e->train_tokens, a),
-            e->val_tokens ? lvn_count_text(e->val_tokens, b) : "no validation");
+        say(p, "data: %s training tokens, %s for validation", lvn_count_text(e->train_tokens, a),
+            e->val_tokens ? lvn_count_text(e->val_tokens, b) : "none");
     }
     say(p, "batch: %" PRId64 " sequences of %" PRId64 " tokens, as %" PRId64 " micro-batch%s of %" PRId64 "%s%s",
         e->batch_size, e->block_size, e->accumulation, e->accumulation == 1 ? "" : "es", e->micro_batch_size,

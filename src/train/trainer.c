@@ -289,7 +289,11 @@ static enum lvn_status one_step(struct trainer *t)
     t->e.grad_norm = task->step.grad_norm;
     t->e.lr = task->step.lr;
     t->e.tokens_per_s = (double)tokens / seconds;
-    if (t->matmul_rate > 0.0) t->e.utilisation = t->e.tokens_per_s * t->e.flops_per_token / t->matmul_rate;
+    if (t->matmul_rate > 0.0) {
+        double rate = t->e.tokens_per_s * t->e.flops_per_token;
+        if (rate > t->matmul_rate) t->matmul_rate = rate; /* it was measured while neighbours were busy */
+        t->e.utilisation = rate / t->matmul_rate;
+    }
     double mean = (lvn_seconds() - t->started) / (double)(t->step - t->first_step); /* with all that lies between */
     t->e.eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * mean;
     tell(t, LVN_EVENT_STEP, NULL);
