@@ -120,7 +120,8 @@ static int run(const char *name, int argc, char **argv)
 {
     struct lvn_cli c = {.command = lvn_command_find(name)};
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
-        if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true")) c.json = json_object();
+        bool asked = !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true");
+        if (asked && !c.json) c.json = json_object();
     }
     if (!c.command) {
         const char *names[64];
