@@ -85,20 +85,15 @@ typedef void run_tile(const struct tile *t);
 #define PACKING(X, rows, vectors)                                                                                      \
     X(rows, vectors, A_PACK, B_PACKED)                                                                                 \
     X(rows, vectors, A_ROWS, B_PACK) X(rows, vectors, A_PACKED, B_PACK) X(rows, vectors, A_PACK, B_PACK)
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__aarch64__)
 #define VECTORS(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2) KINDS(X, rows, 3)
 #define TILES(X)                                                                                                       \
     VECTORS(PLAIN, X, 1)                                                                                               \
     VECTORS(PLAIN, X, 2)                                                                                               \
-    VECTORS(PLAIN, X, 3)                                                                                               \
-    VECTORS(PLAIN, X, 4)                                                                                               \
-    VECTORS(PLAIN, X, 5) VECTORS(PLAIN, X, 6) VECTORS(PLAIN, X, 7) VECTORS(PLAIN, X, 8) VECTORS(PACKING, X, 8)
-#else
-#if defined(__aarch64__)
-#define VECTORS(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2) KINDS(X, rows, 3) KINDS(X, rows, 4)
+    VECTORS(PLAIN, X, 3) VECTORS(PLAIN, X, 4) VECTORS(PLAIN, X, 5) VECTORS(PLAIN, X, 6) VECTORS(PLAIN, X, 7)           \
+        VECTORS(PLAIN, X, 8) VECTORS(PACKING, X, 8)
 #else
 #define VECTORS(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2)
-#endif
 #define TILES(X)                                                                                                       \
     VECTORS(PLAIN, X, 1)                                                                                               \
     VECTORS(PLAIN, X, 2)                                                                                               \
