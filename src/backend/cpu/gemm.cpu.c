@@ -85,19 +85,17 @@ typedef void run_tile(const struct tile *t);
 #define PACKING(X, rows, vectors)                                                                                      \
     X(rows, vectors, A_PACK, B_PACKED)                                                                                 \
     X(rows, vectors, A_ROWS, B_PACK) X(rows, vectors, A_PACKED, B_PACK) X(rows, vectors, A_PACK, B_PACK)
-#if defined(__AVX512F__) || defined(__aarch64__)
-#define VECTORS(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2) KINDS(X, rows, 3)
-#define TILES(X)                                                                                                       \
+#define VECTORS_2(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2)
+#define VECTORS_3(KINDS, X, rows) VECTORS_2(KINDS, X, rows) KINDS(X, rows, 3)
+#define TILES_6(VECTORS, X)                                                                                            \
     VECTORS(PLAIN, X, 1)                                                                                               \
-    VECTORS(PLAIN, X, 2)                                                                                               \
-    VECTORS(PLAIN, X, 3) VECTORS(PLAIN, X, 4) VECTORS(PLAIN, X, 5) VECTORS(PLAIN, X, 6) VECTORS(PLAIN, X, 7)           \
-        VECTORS(PLAIN, X, 8) VECTORS(PACKING, X, 8)
-#else
-#define VECTORS(KINDS, X, rows) KINDS(X, rows, 1) KINDS(X, rows, 2)
-#define TILES(X)                                                                                                       \
-    VECTORS(PLAIN, X, 1)                                                                                               \
-    VECTORS(PLAIN, X, 2)                                                                                               \
-    VECTORS(PLAIN, X, 3) VECTORS(PLAIN, X, 4) VECTORS(PLAIN, X, 5) VECTORS(PLAIN, X, 6) VECTORS(PACKING, X, 6)
+    VECTORS(PLAIN, X, 2) VECTORS(PLAIN, X, 3) VECTORS(PLAIN, X, 4) VECTORS(PLAIN, X, 5) VECTORS(PLAIN, X, 6)
+#if defined(__AVX512F__) /* 8 x 3 */
+#define TILES(X) TILES_6(VECTORS_3, X) VECTORS_3(PLAIN, X, 7) VECTORS_3(PLAIN, X, 8) VECTORS_3(PACKING, X, 8)
+#elif defined(__aarch64__) /* 6 x 3 */
+#define TILES(X) TILES_6(VECTORS_3, X) VECTORS_3(PACKING, X, 6)
+#else /* 6 x 2 */
+#define TILES(X) TILES_6(VECTORS_2, X) VECTORS_2(PACKING, X, 6)
 #endif
 TILES(TILE)
 static run_tile *const tiles[MR][NV][A_KINDS][B_KINDS] = {TILES(ENTRY)};

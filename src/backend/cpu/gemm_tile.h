@@ -25,7 +25,7 @@ enum { GL = 8, MR = 6, NV = 2 };
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 typedef float32x4_t gv;
-enum { GL = 4, MR = 8, NV = 3 };
+enum { GL = 4, MR = 6, NV = 3 };
 #else
 typedef float gv __attribute__((vector_size(16)));
 enum { GL = 4, MR = 6, NV = 2 };
