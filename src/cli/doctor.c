@@ -8,6 +8,7 @@
 #include <yaml.h>
 
 #include "backend/backend.h"
+#include "backend/cpu/gemm.h"
 #include "base/machine.h"
 #include "cli/cli.h"
 #include "train/measure.h"
@@ -177,7 +178,8 @@ static enum lvn_status measure(struct report *r)
     char text[120];
     LVN_TRY_WHILE(lvn_measure_matmul(r->m.threads, &flops), "measuring matrix products");
     LVN_TRY_WHILE(lvn_measure_memory(r->m.threads, &bytes), "measuring the memory");
-    snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads", flops / 1e9, r->m.threads);
+    snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads, by %s", flops / 1e9, r->m.threads,
+             lvn_gemm_engine());
     line(r, "matrix products", text);
     snprintf(text, sizeof text, "%.1f GB/s read", bytes / 1e9);
     line(r, "memory speed", text);
