@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "models/model.h"
 
 enum { COLUMN = 30 }; /* where explanations start */
 
@@ -87,8 +88,9 @@ static void part_rows(struct lvn_text *t, const char *part)
     }
     if (strcmp(part, "model")) return;
     lvn_text_add(t, "  sizes: ");
-    for (int i = 0; lvn_model_size_name(i); i++) {
-        lvn_text_printf(t, "%s%s", i == 0 ? "" : i % 6 ? ", " : ",\n         ", lvn_model_size_name(i));
+    const struct lvn_model_size *sizes = lvn_model_sizes();
+    for (int i = 0; sizes[i].name; i++) {
+        lvn_text_printf(t, "%s%s", i == 0 ? "" : i % 6 ? ", " : ",\n         ", sizes[i].name);
     }
     lvn_text_add(t, "\n");
 }

@@ -135,7 +135,7 @@ static void draw(struct lvn_progress *p, const struct lvn_event *e, bool at_once
     if (!at_once && p->drawn >= 0 && e->elapsed_s - p->drawn < 0.1) return;
     p->drawn = e->elapsed_s;
     lvn_progress_line(p, e, terminal_columns(p) - 1, text);
-    fprintf(p->out, "\r%s\033[K", text); /* one write: stderr is line buffered by main() */
+    fprintf(p->out, "\r%s\033[K", text); /* in one piece: a text that goes straight over the old one does not flicker */
     fflush(p->out);
     p->shown = true;
 }

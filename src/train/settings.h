@@ -222,7 +222,4 @@ const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id 
 /* "default", "recipes/x.yaml:7", "LEVIN_OPTIMIZER_LR", "command line", ... */
 const char *lvn_settings_origin(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);
 
-/* The named sizes: n-th name, or NULL after the last. */
-const char *lvn_model_size_name(int n);
-
 #endif

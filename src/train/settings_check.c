@@ -8,36 +8,12 @@
 
 #include "base/text.h"
 #include "graph/graph.h"
+#include "models/model.h"
 #include "train/settings.h"
 
 _Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one order for the rules of decay");
 _Static_assert((int)LVN_OPTIMIZER_DECAY_MATRICES == (int)LVN_DECAY_MATRICES, "one order for the rules of decay");
 _Static_assert((int)LVN_OPTIMIZER_DECAY_ALL == (int)LVN_DECAY_ALL, "one order for the rules of decay");
-
-/* Sizes that have names: minGPT's list and GPT-2's. */
-static const struct size {
-    const char *name;
-    int n_layer, n_head, n_embd;
-} sizes[] = {
-    {"gpt2", 12, 12, 768},       {"gpt2-medium", 24, 16, 1024}, {"gpt2-large", 36, 20, 1280},
-    {"gpt2-xl", 48, 25, 1600},   {"gpt2-xxl", 96, 25, 1600},    {"gpt2-xxxl", 100, 30, 1920},
-    {"gpt2-4xl", 190, 30, 1920}, {"openai-gpt", 12, 12, 768},   {"gopher-44m", 8, 16, 512},
-    {"gpt-mini", 6, 6, 192},     {"gpt-micro", 4, 4, 128},      {"gpt-nano", 3, 3, 48},
-};
-enum { N_SIZES = sizeof sizes / sizeof *sizes };
-
-const char *lvn_model_size_name(int n)
-{
-    return n >= 0 && n < N_SIZES ? sizes[n].name : NULL;
-}
-
-static const struct size *size_find(const char *name)
-{
-    for (int i = 0; i < N_SIZES; i++) {
-        if (!strcasecmp(sizes[i].name, name)) return &sizes[i];
-    }
-    return NULL;
-}
 
 /* Values that follow are marked as such; finish() may run again, so a derived value may be derived anew. */
 static bool open(const struct lvn_settings *s, enum lvn_option_id id)
@@ -62,14 +38,15 @@ static bool is_adder(const struct lvn_settings *s)
 
 static enum lvn_status finish_sizes(struct lvn_settings *s)
 {
-    const struct size *size = size_find("gpt-mini");
+    const struct lvn_model_size *size = lvn_model_size_find("gpt-mini"), *all = lvn_model_sizes();
     const char *from = "gpt-mini, the size without a size";
     if (!strcasecmp(s->model.size, "none")) s->model.size = "";
     if (*s->model.size) {
-        const char *names[N_SIZES];
-        for (int i = 0; i < N_SIZES; i++) names[i] = sizes[i].name;
-        size = size_find(s->model.size);
-        const char *near = size ? NULL : lvn_nearest(s->model.size, names, N_SIZES);
+        const char *names[64], *near = NULL;
+        int n = 0;
+        for (; all[n].name && n < 64; n++) names[n] = all[n].name;
+        size = lvn_model_size_find(s->model.size);
+        if (!size) near = lvn_nearest(s->model.size, names, n);
         LVN_CHECK(size, ARG, "model.size '%.60s' is not known; %s%s%s", s->model.size,
                   near ? "did you mean '" : "`levin help model` lists the sizes", near ? near : "", near ? "'?" : "");
         from = "model.size";
