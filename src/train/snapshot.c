@@ -170,6 +170,16 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_sna
     return LVN_OK;
 }
 
+enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *state = lvn_path_join(&a, c->path, "state/state.json");
+    enum lvn_status status = state ? load_state(state, s) : LVN_MEMORY;
+    lvn_arena_release(&a);
+    return status;
+}
+
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_snapshot *s, struct lvn_network *n)
 {
     struct lvn_arena a;

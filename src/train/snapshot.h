@@ -30,6 +30,8 @@ struct lvn_snapshot {
 enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_snapshot *s,
                                   const struct lvn_network *n, const struct lvn_settings *settings,
                                   const struct lvn_vocab *vocabulary) LVN_CHECKED;
+/* Where the run of the checkpoint stood, without its weights. */
+enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s) LVN_CHECKED;
 /* Load weights and optimizer state into a network that was allocated, and where the run stood into *s. */
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_snapshot *s,
                                   struct lvn_network *n) LVN_CHECKED;

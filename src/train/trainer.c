@@ -169,11 +169,23 @@ static void describe_run(struct trainer *t)
     e->epoch = t->step / t->train.steps_per_epoch;
 }
 
+/* A resumed run keeps its micro-batch, unless another one is asked for: how much memory is free today must not decide
+ * on the bits. */
+static enum lvn_status keep_micro_batch(struct trainer *t)
+{
+    struct lvn_snapshot at;
+    if (!t->from.path || t->s->trainer.micro_batch_size) return LVN_OK;
+    LVN_TRY(lvn_snapshot_read(&t->from, &at));
+    if (t->s->trainer.batch_size % at.micro_batch == 0) t->s->trainer.micro_batch_size = at.micro_batch;
+    return LVN_OK;
+}
+
 static enum lvn_status set_up(struct trainer *t)
 {
     LVN_TRY(lvn_model_setup_open(&t->setup, t->s, t->o->model));
     LVN_TRY(open_data(t));
     LVN_TRY(open_run(t));
+    LVN_TRY(keep_micro_batch(t));
     LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, t->setup.block_size, t->has_val));
     LVN_TRY(lvn_network_allocate(t->training.network));
     LVN_TRY(load_weights(t));
