@@ -1,0 +1,23 @@
+/* identity.h - which rank this process is, of how many, where; and who said so.
+ *
+ * One file for each family of launchers (slurm.c, openmpi.c, hydra.c, torchrun.c, ...), one line each in families.def.
+ * Rank and size always come from the same family, and the innermost launcher's evidence wins: stale variables of an outer
+ * shell or of an allocation in which this process was not started as a task do not mislead. */
+#ifndef LVN_IDENTITY_H
+#define LVN_IDENTITY_H
+
+#include "base/status.h"
+
+struct lvn_identity {
+    const char *family;                /* name in families.def; "local": no launcher */
+    int rank, size;                    /* of the run */
+    int local_rank, local_size;        /* on this host; -1: the launcher does not say */
+    int node, nodes;                   /* -1: the launcher does not say */
+    const char *rank_from, *size_from; /* "SLURM_PROCID": the variables that gave them */
+    char host[256];
+};
+
+/* From the environment. Fails with a sentence when variables are missing, not numbers, negative or contradict. */
+enum lvn_status lvn_identity_find(struct lvn_identity *out) LVN_CHECKED;
+
+#endif
