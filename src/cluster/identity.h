@@ -1,8 +1,9 @@
 /* identity.h - which rank this process is, of how many, where; and who said so.
  *
  * One file for each family of launchers (slurm.c, openmpi.c, hydra.c, torchrun.c, ...), one line each in families.def.
- * Rank and size always come from the same family, and the innermost launcher's evidence wins: stale variables of an outer
- * shell or of an allocation in which this process was not started as a task do not mislead. */
+ * Rank and size always come from the same family, and the innermost launcher's evidence wins: stale variables of an
+ * outer shell or of an allocation in which this process was not started as a task do not mislead. How innermost is
+ * told: identity.c. */
 #ifndef LVN_IDENTITY_H
 #define LVN_IDENTITY_H
 
@@ -10,14 +11,18 @@
 
 struct lvn_identity {
     const char *family;                /* name in families.def; "local": no launcher */
+    const char *title;                 /* "Open MPI's mpirun", for people */
     int rank, size;                    /* of the run */
     int local_rank, local_size;        /* on this host; -1: the launcher does not say */
     int node, nodes;                   /* -1: the launcher does not say */
-    const char *rank_from, *size_from; /* "SLURM_PROCID": the variables that gave them */
+    const char *rank_from, *size_from; /* "SLURM_PROCID": the variables that gave them; "": none (local) */
+    char evidence[160];                /* why this family: "started by slurmstepd (pid 812)" */
+    char ignored[400];                 /* what was passed over and why, a sentence; "" */
     char host[256];
 };
 
-/* From the environment. Fails with a sentence when variables are missing, not numbers, negative or contradict. */
+/* From the environment and the processes above this one. Fails with a sentence (ARG) when variables are missing, not
+ * numbers, negative or contradict, and for ranks of Kubernetes and torchrun, which no MPI joins. */
 enum lvn_status lvn_identity_find(struct lvn_identity *out) LVN_CHECKED;
 
 #endif

@@ -1,0 +1,20 @@
+/* kubernetes.c - pods of an indexed job. The index alone may number independent jobs; NNODES says that it is one. */
+#include "cluster/family.h"
+
+static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+{
+    (void)why;
+    return lvn_variable(s, "JOB_COMPLETION_INDEX") && lvn_variable(s, "NNODES") ? LVN_UNKNOWN : LVN_ABSENT;
+}
+
+const struct lvn_family lvn_family_kubernetes = {
+    .name = "kubernetes",
+    .title = "an indexed job of Kubernetes",
+    .rank = {"JOB_COMPLETION_INDEX"},
+    .size = {"NNODES"},
+    .node = {"NODE_RANK", "JOB_COMPLETION_INDEX"},
+    .nodes = {"NNODES"},
+    .evidence = evidence,
+    .refusal = "ranks on CPUs are joined by MPI, which such pods lack; let one pod run `levin launch --hostfile HOSTS "
+               "...` or mpirun over the others (an MPIJob), or set NNODES=1 to train alone",
+};
