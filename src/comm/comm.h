@@ -7,8 +7,8 @@
  *
  * Collectives must be started in the same order on every rank. `self` is a full engine: one rank is not a special case.
  *
- * Sums in a fixed order: lvn_comm_tree_reduce() adds what the ranks hold of one binary tree over numbered leaves, so the
- * result has the same bits for every number of ranks (docs/design.md, Order of summation). */
+ * Sums in a fixed order: lvn_comm_tree_reduce() adds what the ranks hold of one binary tree over numbered leaves, so
+ * the result has the same bits for every number of ranks (docs/design.md, Order of summation). */
 #ifndef LVN_COMM_H
 #define LVN_COMM_H
 
@@ -52,8 +52,7 @@ void lvn_comm_all_reduce(struct lvn_comm *c, struct lvn_request *r, void *x, int
 void lvn_comm_reduce_scatter(struct lvn_comm *c, struct lvn_request *r, void *x, const int64_t *first,
                              enum lvn_dtype type);
 /* Rank i holds elements [first[i], first[i + 1]) at the start; all hold all in the end. */
-void lvn_comm_all_gather(struct lvn_comm *c, struct lvn_request *r, void *x, const int64_t *first,
-                         enum lvn_dtype type);
+void lvn_comm_all_gather(struct lvn_comm *c, struct lvn_request *r, void *x, const int64_t *first, enum lvn_dtype type);
 void lvn_comm_broadcast(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t bytes, int root);
 void lvn_comm_send(struct lvn_comm *c, struct lvn_request *r, const void *x, int64_t bytes, int to, int tag);
 void lvn_comm_receive(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t bytes, int from, int tag);
