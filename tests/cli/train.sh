@@ -135,6 +135,6 @@ printf 'the more it snows, tiddely pom, the more it goes on snowing, and nobody 
 code 0 train epochs --data.path=pom.txt --trainer.max_steps=0 --trainer.max_epochs=2 --trainer.val_check_interval=1.0 --json
 json 'd["step"] > 2 and d["step"] % 2 == 0'
 check [ "$(grep -c val_loss epochs/metrics.jsonl)" = 2 ]
-code 0 train late --trainer.max_steps=0 --trainer.max_time=0.001s --json
+code 0 train late --trainer.max_steps=0 --trainer.max_time=0.000001s --json
 json 'd["step"] == 1'
 check [ "$(readlink late/checkpoints/last)" = step-1 ]

@@ -33,6 +33,7 @@ static sgemm_function *sgemm; /* NULL: not there */
 static bool chosen;
 static char engine[96] = "levin's own";
 
+#if defined(LVN_ONEDNN)
 /* Other builds of the library would start threads of their own inside ours. */
 static bool usable(void *library)
 {
@@ -47,7 +48,6 @@ static bool usable(void *library)
 
 static void load(void)
 {
-#if defined(LVN_ONEDNN)
     static const char *const names[] = {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"};
     for (size_t i = 0; !sgemm && i < sizeof names / sizeof *names; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
@@ -56,8 +56,12 @@ static void load(void)
         else if (library)
             dlclose(library);
     }
-#endif
 }
+#else
+static void load(void)
+{
+}
+#endif
 
 static void choose(void)
 {
