@@ -12,7 +12,7 @@
 #ifndef LVN_COMM_H
 #define LVN_COMM_H
 
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -22,8 +22,11 @@ struct lvn_comm;
 
 struct lvn_comm_options {
     int rank, size;      /* as the launcher said; 0 of 1: the engine is self */
-    const char *library; /* trainer.mpi_library; "": the launcher's own */
+    const char *library; /* trainer.mpi_library; "" or NULL: the launcher's own */
     const char *family;  /* of the launcher, a name of cluster/families.def: which libraries fit */
+    double timeout;      /* seconds that joining the others may take; 0: for ever */
+    int cpu;             /* 1 + the CPU that the engine's thread stays on; 0: where the system puts it */
+    int64_t cut;         /* bytes of the longest single message; 0: the best (others are for tests) */
 };
 
 /* Open the engine. Refuses, with the cure, a library that does not belong to the launcher: one in which every process
@@ -32,36 +35,76 @@ enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_optio
 void lvn_comm_close(struct lvn_comm *c); /* NULL: nothing. All ranks call it; a process that ends in trouble need not */
 int lvn_comm_rank(const struct lvn_comm *c);
 int lvn_comm_size(const struct lvn_comm *c);
-/* "Open MPI 4.1.4 (/usr/lib/.../libmpi.so.40)", for people. */
+/* "Open MPI 4.1.4 (/usr/lib/.../libmpi.so.40), as mpirun is Open MPI's", for people. */
 const char *lvn_comm_describe(const struct lvn_comm *c);
 
-/* Work under way. The caller owns it, and leaves it and the buffers alone until lvn_comm_wait() returned. */
+/* Work under way. The caller owns it, and leaves it and the buffers alone until lvn_comm_wait() returned. All other
+ * fields are the engine's. */
 struct lvn_request {
-    _Atomic int done;
-    int64_t number; /* how many were started before it: the same on every rank for collectives */
-    void *engine[4];
+    int done;                 /* written by the engine's thread: ask lvn_request_done() */
+    int64_t number;           /* how many collectives were started before it: the same on every rank */
+    enum lvn_status status;   /* valid once done */
+    struct lvn_request *next; /* of the queue it is in */
+    int kind, type, op, peer, tag, n_parts;
+    bool gather;
+    void *x;
+    void *const *partial;
+    const int64_t *first;
+    int64_t count, at;
+    struct lvn_tree *tree;
+    void *handle[2];
 };
 
 enum lvn_reduce { LVN_SUM, LVN_MIN, LVN_MAX };
 
-/* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32). Buffers are host memory. Counts may pass
- * 2^31: the engine cuts. In place throughout. */
+/* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32, rounded once). Buffers are host memory.
+ * Counts may pass 2^31: the engine cuts. In place throughout. The same call on the same ranks gives the same bits on
+ * all of them. */
 void lvn_comm_all_reduce(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t count, enum lvn_dtype type,
                          enum lvn_reduce op);
-/* Rank i ends with the sum of elements [first[i], first[i + 1]) in their place; the rest of x is undefined then. */
+/* Rank i ends with the sum of elements [first[i], first[i + 1]) in their place; the rest of x is undefined then.
+ * `first` has size + 1 entries, and stays until the request is done. F32, F64, BF16. */
 void lvn_comm_reduce_scatter(struct lvn_comm *c, struct lvn_request *r, void *x, const int64_t *first,
                              enum lvn_dtype type);
-/* Rank i holds elements [first[i], first[i + 1]) at the start; all hold all in the end. */
+/* Rank i holds elements [first[i], first[i + 1]) at the start; all hold all in the end. Any type. */
 void lvn_comm_all_gather(struct lvn_comm *c, struct lvn_request *r, void *x, const int64_t *first, enum lvn_dtype type);
 void lvn_comm_broadcast(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t bytes, int root);
+/* Tags are 0..16383. Messages between the same two ranks with the same tag arrive in the order in which they were
+ * started; the receiver names the same number of bytes as the sender. */
 void lvn_comm_send(struct lvn_comm *c, struct lvn_request *r, const void *x, int64_t bytes, int to, int tag);
 void lvn_comm_receive(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t bytes, int from, int tag);
-/* Wait until it is done. Fails with COMM when the engine reported an error. */
+/* Whether it is done, without waiting. */
+bool lvn_request_done(const struct lvn_request *r);
+/* Wait until it is done. Fails with COMM when the engine reported an error. Any thread may wait. */
 enum lvn_status lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r) LVN_CHECKED;
 
 /* One after the other, for small things between steps. */
 enum lvn_status lvn_comm_all_reduce_now(struct lvn_comm *c, void *x, int64_t count, enum lvn_dtype type,
                                         enum lvn_reduce op) LVN_CHECKED;
 enum lvn_status lvn_comm_broadcast_now(struct lvn_comm *c, void *x, int64_t bytes, int root) LVN_CHECKED;
+
+/* --- sums in a fixed order ---
+ * Leaves 0..n-1 (micro-batches of the global batch) are added in one binary tree: the node over [lo, hi) is the sum of
+ * [lo, lo + h) and [lo + h, hi), h the largest power of two below hi - lo. Rank i holds leaves [leaf[i], leaf[i + 1])
+ * as the sums of the largest whole subtrees in them, from left to right; it may hold none. */
+struct lvn_subtree {
+    int64_t first, end; /* leaves [first, end) */
+};
+enum { LVN_MAX_SUBTREES = 128 };
+/* The largest whole subtrees of the tree over n leaves that make up [lo, hi); returns how many. */
+int lvn_subtrees(int64_t n, int64_t lo, int64_t hi, struct lvn_subtree out[LVN_MAX_SUBTREES]);
+
+/* Who holds which leaves, and the memory that adding them takes (lvn_tree_bytes(): at most some MiB). Make one for each
+ * split of the batch, before training; any number of requests may use it. `leaf` has size + 1 entries, is copied. */
+struct lvn_tree;
+enum lvn_status lvn_tree_new(struct lvn_tree **out, const struct lvn_comm *c, const int64_t *leaf) LVN_CHECKED;
+void lvn_tree_free(struct lvn_tree *t);
+int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf);
+/* partial[k] (count = first[size] elements each) is the sum of this rank's k-th subtree, k < lvn_subtrees(...). Rank i
+ * ends with elements [first[i], first[i + 1]) of the total in their place in `out`; with `gather` every rank ends with
+ * all of it. `out` may be one of the partials, and need not; the partials are undefined afterwards, as are the other
+ * elements of `out` without `gather`. F32, F64. Arrays stay until the request is done. */
+void lvn_comm_tree_reduce(struct lvn_comm *c, struct lvn_request *r, struct lvn_tree *t, void *const *partial,
+                          void *out, const int64_t *first, enum lvn_dtype type, bool gather);
 
 #endif
