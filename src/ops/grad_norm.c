@@ -11,10 +11,10 @@
  * (its layout depends on the model alone, and its gaps hold zeros). In a block, lane l of sixteen sums the elements
  * l, l + 16, ... in order, then lanes are folded in halves, l += l + 8, then 4, 2, 1. Blocks are summed as a binary
  * tree that is split at the largest power of two below their number. */
+#include "ops/grad_norm.h"
+
 #include "ops/real.h"
 #include "ops/shape.h"
-
-enum { BLOCK = 4096, LANES = 16 };
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
@@ -26,11 +26,9 @@ static enum lvn_status shape(struct lvn_shapes *s)
 
 static double block_sum(const real *g, int64_t n)
 {
-    double lane[LANES] = {0};
-    for (int64_t i = 0; i < n; i++) lane[i % LANES] += (double)g[i] * g[i];
-    for (int half = LANES / 2; half >= 1; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
-    return lane[0];
+    double lane[LVN_NORM_LANES] = {0};
+    for (int64_t i = 0; i < n; i++) lane[i % LVN_NORM_LANES] += (double)g[i] * g[i];
+    return lvn_norm_fold(lane);
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
@@ -39,20 +37,15 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     if (thread) return;
     const real *g = call->in[0].p;
     double *sums = call->scratch; /* (blocks) */
-    int64_t n = lvn_desc_count(call->in[0].desc), blocks = (n + BLOCK - 1) / BLOCK;
-    for (int64_t b = 0; b < blocks; b++)
-        sums[b] = block_sum(g + b * BLOCK, n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK);
-    for (int64_t step = 1; step < blocks; step *= 2)
-        for (int64_t b = 0; b + step < blocks; b += 2 * step) sums[b] += sums[b + step];
-    double norm = sqrt(sums[0]), clip = call->attr->grad_norm.clip_norm;
-    call->step->grad_norm = norm;
-    call->step->clip_scale = !isfinite(norm) ? 0 : clip > 0 && clip < norm + 1e-6 ? clip / (norm + 1e-6) : 1;
+    int64_t n = lvn_desc_count(call->in[0].desc), blocks = lvn_norm_blocks(n);
+    for (int64_t b = 0; b < blocks; b++) sums[b] = block_sum(g + b * LVN_NORM_BLOCK, lvn_norm_block_length(n, b));
+    lvn_norm_finish(sums, blocks, call->attr->grad_norm.clip_norm, call->step);
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     (void)n_threads;
-    return (lvn_desc_count(call->in[0].desc) + BLOCK - 1) / BLOCK * (int64_t)sizeof(double);
+    return lvn_norm_blocks(lvn_desc_count(call->in[0].desc)) * (int64_t)sizeof(double);
 }
 
 LVN_OPERATION(grad_norm, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .spec.scratch = scratch);

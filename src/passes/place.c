@@ -162,6 +162,7 @@ enum lvn_status lvn_pass_place(struct lvn_program *p, const struct lvn_kernels *
     p->kernels = kernels;
     p->n_threads = n_threads;
     for (int n = 0; n < p->n_instrs; n++) {
+        if (p->instrs[n].collective) continue;
         LVN_TRY(choose_kernel(&p->instrs[n], kernels));
         LVN_TRY(add_scratch(p, &p->instrs[n], kernels, n_threads));
     }

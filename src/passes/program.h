@@ -43,8 +43,18 @@ struct lvn_operand {
 
 enum lvn_when {
     LVN_EVERY_MICRO_BATCH,
-    LVN_LAST_MICRO_BATCH, /* collectives: once a step, when gradients are complete */
+    LVN_LAST_MICRO_BATCH, /* starts of reductions: once a step, when gradients are complete */
     LVN_AFTER_BACKWARD,   /* norm, clipping, optimizer: once a step */
+};
+
+/* What an instruction of the shard pass does together with the other ranks. */
+enum lvn_collective {
+    LVN_ALONE,         /* nothing: an ordinary instruction, with a kernel */
+    LVN_REDUCE_START,  /* the sum of a bucket's gradients over ranks: starts it, and waits for nothing */
+    LVN_REDUCE_WAIT,   /* until all of them are there */
+    LVN_REDUCE_TREE,   /* the sum of all gradients over ranks, in the order of the tree */
+    LVN_SHARE_SQUARES, /* every rank gets the sums of squares of all blocks */
+    LVN_GATHER_PARAMS, /* every rank gets the parameters that the others updated */
 };
 
 struct lvn_instr {
@@ -55,11 +65,25 @@ struct lvn_instr {
     union lvn_attr attr;
     const char *name;
     uint32_t hash;
+    enum lvn_collective collective;
+    int bucket; /* REDUCE_START: of program->buckets */
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too when step->add_grads */
     struct lvn_operand scratch;      /* value < 0: none */
     lvn_kernel *kernel;              /* chosen by place */
+};
+
+/* A range of the flat gradients that is reduced in one piece. */
+struct lvn_bucket {
+    int64_t offset, count; /* elements */
+};
+
+/* How a training program is divided over ranks: each has the whole model and a part of the batch. */
+struct lvn_sharding {
+    int rank, size;
+    bool zero1; /* each rank keeps optimizer state for its shard only, updates that, and gets the rest from the others */
+    bool tree;  /* gradients are summed in the order of the tree over micro-batches, after backward; else in buckets */
 };
 
 struct lvn_program {
@@ -73,6 +97,8 @@ struct lvn_program {
     int *value_of_tensor; /* graph tensor id -> value; -1: not in the program */
     struct lvn_tensor **outputs;
     int n_outputs;
+    struct lvn_bucket *buckets; /* set by shard, in the order in which backward finishes them */
+    int n_buckets;
     bool training;                     /* has backward instructions */
     const struct lvn_kernels *kernels; /* [LVN_OP_COUNT], of the backend; set by place */
     int n_threads;
@@ -93,6 +119,7 @@ struct lvn_plan_options {
     bool fuse;  /* off only in tests */
     enum lvn_recompute recompute;
     const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
+    const struct lvn_sharding *sharding;   /* NULL, or of size 1: one rank does everything */
     const struct lvn_kernels *kernels;     /* of the backend */
     int n_threads;
 };
@@ -107,6 +134,7 @@ enum lvn_status lvn_pass_precision(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute how) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
+enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
 enum lvn_status lvn_pass_place(struct lvn_program *p, const struct lvn_kernels *kernels, int n_threads) LVN_CHECKED;
 
 /* All passes: what callers use. The program borrows the graph, which must outlive it. */
@@ -130,7 +158,28 @@ void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);
 /* Multiplications and additions of one micro-batch's instructions, and of the update. */
 double lvn_program_flops(const struct lvn_program *p);
 
+/* Where rank `rank`'s shard of the trainable parameters starts, in elements of the flat buffers; `rank` may be size: the
+ * end of the last one. Multiples of the blocks over which the gradient's norm is summed. */
+int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank);
+
 /* --- running --- */
+/* The sum of the gradients of micro-batches [first, end) of the global batch: a node of the tree over all of them. */
+struct lvn_partial {
+    int64_t first, end;
+    void *gradients;
+};
+
+/* What the ranks do together while a program runs; all that passes know of communication. The calling thread of
+ * lvn_program_run() makes all calls. What returns false has recorded why: the run ends there, and nothing is updated. */
+struct lvn_collectives {
+    void *context;
+    void (*reduce_start)(void *context, const struct lvn_program *p, int bucket, void *gradients);
+    bool (*reduce_wait)(void *context); /* for all buckets */
+    bool (*reduce_tree)(void *context, const struct lvn_partial *held, int n, void *gradients);
+    bool (*share_squares)(void *context, double *sums, int64_t n);
+    bool (*gather_params)(void *context, void *params);
+};
+
 /* Where the buffers lie. One binding serves several programs over the same parameters. */
 struct lvn_binding {
     void *buffer[LVN_BUFFER_COUNT]; /* INPUT and KEPT: unused, see below */
@@ -138,6 +187,8 @@ struct lvn_binding {
     void *const *kept;              /* [graph->n_kept] */
     struct lvn_step *step;          /* first_row: of micro-batch 0 when the run starts */
     int64_t micro_batch_rows;       /* samples in a micro-batch: first_row moves on by so many */
+    const struct lvn_collectives *collectives; /* NULL: instructions of the shard pass do nothing */
+    int64_t first_leaf, n_leaves; /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
 };
 
 /* Sees each micro-batch after its instructions ran, on thread 0, before the next begins: collects losses. */
@@ -150,11 +201,11 @@ struct lvn_run_hooks {
 
 /* Run micro-batches 0..n-1 and then the update instructions, if any, with the program's team of threads. With
  * grad_slots > 1 (deterministic order of summation) GRAD holds that many flat gradients of `slot_bytes`; micro-batches
- * write fresh gradients which are summed as a binary counter; the sum ends in slot 0. */
-void lvn_program_run(const struct lvn_program *p, const struct lvn_binding *b, int64_t n_micro_batches, int grad_slots,
+ * write fresh gradients which are summed as a binary counter; the sum ends in slot 0. False: a collective failed. */
+bool lvn_program_run(const struct lvn_program *p, const struct lvn_binding *b, int64_t n_micro_batches, int grad_slots,
                      int64_t slot_bytes, const struct lvn_run_hooks *hooks);
-/* Flat gradients that the binary counter needs for n micro-batches. */
-int lvn_grad_slots(int64_t n_micro_batches);
+/* Flat gradients that the binary counter needs for micro-batches [first, first + n) of n_leaves. */
+int lvn_grad_slots(int64_t first, int64_t n, int64_t n_leaves);
 /* Where the caller finds an output after the run; NULL when it is not one. */
 void *lvn_program_output(const struct lvn_program *p, const struct lvn_binding *b, const struct lvn_tensor *t);
 

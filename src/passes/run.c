@@ -20,6 +20,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
     if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
     if (s == LVN_OK && o->train) s = lvn_pass_recompute(p, o->recompute);
     if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
+    if (s == LVN_OK && o->train && o->sharding) s = lvn_pass_shard(p, o->sharding);
     if (s == LVN_OK) s = lvn_pass_place(p, o->kernels, o->n_threads);
     if (s == LVN_OK)
         *out = p;
@@ -70,11 +71,22 @@ struct run {
     int n_slots;
     int64_t slot_bytes;
     const struct lvn_run_hooks *hooks;
+    bool failed; /* a collective did */
+};
+
+/* The binary counter of gradient sums. After micro-batches first..m of the global batch the largest whole nodes of the
+ * tree over all of them are held. Two nodes that make up a third are added into the place of the left one; so the whole,
+ * where this rank has it, ends in slot 0. */
+struct counter {
+    int64_t n_leaves;
+    int64_t first[64], end[64]; /* held nodes from left to right: which micro-batches each covers */
+    int slot[64];
+    int n;
 };
 
 /* What a thread needs to turn an operand into a pointer. */
 struct place {
-    const struct run *run;
+    struct run *run;
     int64_t micro_batch;
     int64_t grad_offset; /* bytes: the gradient slot of this micro-batch */
 };
@@ -97,6 +109,50 @@ static char *resolve(const struct place *at, const struct lvn_operand *o)
         return (char *)b->buffer[v->buffer] + offset;
     }
 }
+
+/* --- with other ranks --- */
+
+static bool communicate(const struct place *at, const struct lvn_instr *i, const struct counter *c,
+                        const struct lvn_collectives *with)
+{
+    const struct lvn_binding *b = at->run->b;
+    struct lvn_partial held[64];
+    switch (i->collective) {
+    case LVN_ALONE:
+        break;
+    case LVN_REDUCE_START:
+        with->reduce_start(with->context, at->run->p, i->bucket, b->buffer[LVN_BUFFER_GRAD]);
+        break;
+    case LVN_REDUCE_WAIT:
+        return with->reduce_wait(with->context);
+    case LVN_REDUCE_TREE:
+        for (int k = 0; k < c->n; k++)
+            held[k] = (struct lvn_partial){
+                c->first[k], c->end[k], (char *)b->buffer[LVN_BUFFER_GRAD] + c->slot[k] * at->run->slot_bytes};
+        return with->reduce_tree(with->context, held, c->n, b->buffer[LVN_BUFFER_GRAD]);
+    case LVN_SHARE_SQUARES:
+        return with->share_squares(with->context, (double *)resolve(at, &i->in[0]), lvn_desc_count(&i->in[0].desc));
+    case LVN_GATHER_PARAMS:
+        return with->gather_params(with->context, b->buffer[LVN_BUFFER_PARAM]);
+    }
+    return true;
+}
+
+/* Together with the other ranks: thread 0 speaks for the team. Starting waits for nobody. False, on all threads: it
+ * failed. */
+static bool collective(const struct place *at, const struct lvn_instr *i, const struct counter *c, int thread)
+{
+    struct run *r = at->run;
+    const struct lvn_collectives *with = r->b->collectives;
+    if (with && thread == 0 && !communicate(at, i, c, with)) r->failed = true;
+    if (!with || i->collective == LVN_REDUCE_START) return true;
+    lvn_team_barrier();
+    bool failed = r->failed;
+    lvn_team_barrier(); /* everybody has looked before thread 0 goes on to the next one */
+    return !failed;
+}
+
+/* --- kernels --- */
 
 static void execute(const struct place *at, const struct lvn_instr *i, int thread, int n_threads)
 {
@@ -122,14 +178,7 @@ static void execute(const struct place *at, const struct lvn_instr *i, int threa
     }
 }
 
-/* --- the binary counter of gradient sums ---
- * After m micro-batches, sums of 2^k neighbouring ones are held for each bit k that is set in m. Two sums of equal size
- * are added into the place of the left one, so the whole always ends in slot 0. */
-struct counter {
-    int64_t size[64]; /* held sums from left to right: how many micro-batches each covers */
-    int slot[64];
-    int n;
-};
+/* --- the binary counter of gradient sums --- */
 
 static int free_slot(const struct counter *c, int n_slots)
 {
@@ -158,26 +207,42 @@ static void add_slots(const struct run *r, int into, int from, int thread, int n
     lvn_team_barrier();
 }
 
-/* Add up the two rightmost sums while they cover equally many micro-batches, or, at the end, until one is left. */
-static void carry(const struct run *r, struct counter *c, bool finish, int thread, int n_threads)
+/* Do the two rightmost nodes make up a third? The left half of a node is a whole power of two. */
+static bool siblings(const struct counter *c)
 {
-    while (c->n > 1 && (finish || c->size[c->n - 1] == c->size[c->n - 2])) {
-        add_slots(r, c->slot[c->n - 2], c->slot[c->n - 1], thread, n_threads);
-        c->size[c->n - 2] += c->size[c->n - 1];
-        c->n--;
-    }
+    if (c->n < 2) return false;
+    int64_t first = c->first[c->n - 2], half = c->end[c->n - 2] - first, end = first + 2 * half;
+    return first % (2 * half) == 0 && c->end[c->n - 1] == (end < c->n_leaves ? end : c->n_leaves);
 }
 
-int lvn_grad_slots(int64_t n_micro_batches)
+static void merge(struct counter *c)
 {
-    int most = 1; /* sums held while micro-batch m runs: one for each bit of m, and its own gradient */
-    for (int bit = 1; (int64_t)1 << bit <= n_micro_batches; bit++) most = bit + 1;
+    c->end[c->n - 2] = c->end[c->n - 1];
+    c->n--;
+}
+
+static void push(struct counter *c, int64_t leaf, int slot)
+{
+    c->first[c->n] = leaf;
+    c->end[c->n] = leaf + 1;
+    c->slot[c->n++] = slot;
+}
+
+int lvn_grad_slots(int64_t first, int64_t n, int64_t n_leaves)
+{
+    struct counter c = {.n_leaves = n_leaves};
+    int most = 1;
+    for (int64_t m = 0; m < n; m++) {
+        push(&c, first + m, 0);
+        if (c.n > most) most = c.n;
+        while (siblings(&c)) merge(&c);
+    }
     return most;
 }
 
 static void run_micro_batch(struct place *at, struct counter *c, int64_t first_row, int thread, int n_threads)
 {
-    const struct run *r = at->run;
+    struct run *r = at->run;
     const struct lvn_program *p = r->p;
     bool last = at->micro_batch + 1 == r->n_micro_batches;
     int slot = r->n_slots > 1 ? free_slot(c, r->n_slots) : 0;
@@ -189,14 +254,11 @@ static void run_micro_batch(struct place *at, struct counter *c, int64_t first_r
     lvn_team_barrier();
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
-        if (i->when == LVN_EVERY_MICRO_BATCH || (i->when == LVN_LAST_MICRO_BATCH && last))
-            execute(at, i, thread, n_threads);
+        if (i->when == LVN_LAST_MICRO_BATCH && last) (void)collective(at, i, c, thread);
+        if (i->when == LVN_EVERY_MICRO_BATCH) execute(at, i, thread, n_threads);
     }
-    if (r->n_slots > 1) {
-        c->slot[c->n] = slot;
-        c->size[c->n++] = 1;
-        carry(r, c, last, thread, n_threads);
-    }
+    if (r->n_slots > 1 || at->micro_batch == 0) push(c, r->b->first_leaf + at->micro_batch, slot);
+    for (; r->n_slots > 1 && siblings(c); merge(c)) add_slots(r, c->slot[c->n - 2], c->slot[c->n - 1], thread, n_threads);
     if (thread == 0 && r->hooks && r->hooks->micro_batch_done)
         r->hooks->micro_batch_done(r->hooks->argument, at->micro_batch);
     lvn_team_barrier();
@@ -204,20 +266,24 @@ static void run_micro_batch(struct place *at, struct counter *c, int64_t first_r
 
 static void walk(void *argument, int thread, int n_threads)
 {
-    const struct run *r = argument;
+    struct run *r = argument;
     struct place at = {.run = r};
-    struct counter c = {.n = 0};
+    struct counter c = {.n_leaves = r->b->n_leaves ? r->b->n_leaves : r->n_micro_batches};
     int64_t first_row = r->b->step->first_row;
     lvn_team_barrier(); /* everybody has read first_row before thread 0 moves it */
     for (at.micro_batch = 0; at.micro_batch < r->n_micro_batches; at.micro_batch++)
         run_micro_batch(&at, &c, first_row, thread, n_threads);
     at.micro_batch = 0;
     at.grad_offset = 0;
-    for (int n = 0; n < r->p->n_instrs; n++)
-        if (r->p->instrs[n].when == LVN_AFTER_BACKWARD) execute(&at, &r->p->instrs[n], thread, n_threads);
+    for (int n = 0; n < r->p->n_instrs; n++) {
+        const struct lvn_instr *i = &r->p->instrs[n];
+        if (i->when != LVN_AFTER_BACKWARD) continue;
+        if (!i->collective) execute(&at, i, thread, n_threads);
+        if (i->collective && !collective(&at, i, &c, thread)) return;
+    }
 }
 
-void lvn_program_run(const struct lvn_program *p, const struct lvn_binding *b, int64_t n_micro_batches, int grad_slots,
+bool lvn_program_run(const struct lvn_program *p, const struct lvn_binding *b, int64_t n_micro_batches, int grad_slots,
                      int64_t slot_bytes, const struct lvn_run_hooks *hooks)
 {
     struct run r = {.p = p,
@@ -229,6 +295,7 @@ void lvn_program_run(const struct lvn_program *p, const struct lvn_binding *b, i
     int64_t first_row = b->step->first_row;
     lvn_team_run(p->n_threads, walk, &r);
     b->step->first_row = first_row;
+    return !r.failed;
 }
 
 void *lvn_program_output(const struct lvn_program *p, const struct lvn_binding *b, const struct lvn_tensor *t)

@@ -91,7 +91,7 @@ static struct rig *rig_new(const struct rig_options *o)
     if (lvn_program_new(&r->program, r->graph, outputs, 2, &plan) != LVN_OK)
         fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
     int64_t n = o->B / o->micro, bytes = lvn_dtype_bytes(o->real);
-    r->slots = o->deterministic ? lvn_grad_slots(n) : 1;
+    r->slots = o->deterministic ? lvn_grad_slots(0, n, n) : 1;
     r->flat_bytes = r->params->flat_count * bytes;
     r->binding.buffer[LVN_BUFFER_PARAM] = lvn_pages_alloc(r->flat_bytes);
     r->binding.buffer[LVN_BUFFER_GRAD] = lvn_pages_alloc(r->flat_bytes * r->slots);
@@ -248,7 +248,7 @@ static void tree_of_sums(void **state)
     (void)state;
     const int64_t slots[][2] = {{1, 1}, {2, 2}, {3, 2}, {4, 3}, {7, 3}, {8, 4}};
     for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
-        assert_int_equal(lvn_grad_slots(slots[i][0]), slots[i][1]);
+        assert_int_equal(lvn_grad_slots(0, slots[i][0], slots[i][0]), slots[i][1]);
     struct rig_options o = fast("nanogpt");
     o.B = 7, o.micro = 1, o.deterministic = true;
     struct rig *r = rig_new(&o);

@@ -1,0 +1,24 @@
+/* grad_clip.c - the norm of the gradient and the factor that clips it, from the sums of squares of all blocks:
+ * grad_norm.c's second half, after ranks have exchanged those of their shards.
+ *
+ * in[0]: F64 (blocks), overwritten. Writes step->grad_norm and step->clip_scale. Too little work for fast kernels. */
+#include "ops/grad_norm.h"
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_CHECK(s->in[0].dtype == LVN_F64 && s->in[0].rank == 1, SHAPE, "grad_clip: wants the blocks' sums, F64 (blocks)");
+    LVN_CHECK(s->attr->grad_clip.clip_norm >= 0, ARG, "grad_clip: the norm to clip at is %g; it must be at least 0",
+              s->attr->grad_clip.clip_norm);
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    (void)n_threads;
+    if (thread) return;
+    lvn_norm_finish(call->in[0].p, lvn_desc_count(call->in[0].desc), call->attr->grad_clip.clip_norm, call->step);
+}
+
+LVN_OPERATION(grad_clip, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1);

@@ -1,0 +1,62 @@
+/* grad_norm_cpu.h - the sum of squares of one block of the gradient, vectorised: grad_norm.c's order, to the bit. */
+#ifndef LVN_GRAD_NORM_CPU_H
+#define LVN_GRAD_NORM_CPU_H
+
+#include "backend/cpu/simd.h"
+#include "base/threads.h"
+#include "ops/grad_norm.h"
+
+/* The sixteen sums of a block, in parts that stay in registers (see struct vacc in simd.h). */
+#if defined(__AVX512F__)
+enum { PART = 8 };
+#elif defined(__AVX__)
+enum { PART = 4 };
+#else
+enum { PART = 2 };
+#endif
+enum { PARTS = LVN_LANES / PART };
+typedef double vd __attribute__((vector_size(8 * PART)));
+typedef float vh __attribute__((vector_size(4 * PART)));
+struct sums {
+    vd p[PARTS];
+};
+
+/* The square of a float is exact in double, so it makes no difference to the bits whether it is fused into the sum. */
+LVN_INLINE struct sums add_squares(struct sums s, const float *g)
+{
+    for (int i = 0; i < PARTS; i++) {
+        vh x;
+        memcpy(&x, g + PART * i, sizeof x);
+        vd y = __builtin_convertvector(x, vd);
+        s.p[i] += y * y;
+    }
+    return s;
+}
+
+static inline double lvn_norm_block_sum(const float *g, int64_t n)
+{
+    struct sums s = {0};
+    int64_t i = 0;
+    for (; i + LVN_LANES <= n; i += LVN_LANES) {
+        __builtin_prefetch(g + i + 1024); /* beyond the block too: the next one follows */
+        s = add_squares(s, g + i);
+    }
+    if (i < n) {
+        float rest[LVN_LANES] = {0};
+        memcpy(rest, g + i, (size_t)(n - i) * sizeof *g);
+        s = add_squares(s, rest);
+    }
+    double lane[LVN_LANES];
+    memcpy(lane, &s, sizeof lane);
+    return lvn_norm_fold(lane);
+}
+
+/* Threads share the blocks. */
+static inline void lvn_norm_share_blocks(const float *g, int64_t n, double *sums, int thread, int n_threads)
+{
+    int64_t b, end;
+    lvn_share(lvn_norm_blocks(n), 8, thread, n_threads, &b, &end);
+    for (; b < end; b++) sums[b] = lvn_norm_block_sum(g + b * LVN_NORM_BLOCK, lvn_norm_block_length(n, b));
+}
+
+#endif
