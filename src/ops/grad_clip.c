@@ -8,7 +8,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_CHECK(s->in[0].dtype == LVN_F64 && s->in[0].rank == 1, SHAPE, "grad_clip: wants the blocks' sums, F64 (blocks)");
+    LVN_CHECK(s->in[0].dtype == LVN_F64 && s->in[0].rank == 1, SHAPE, "grad_clip: wants sums of blocks, F64 (blocks)");
     LVN_CHECK(s->attr->grad_clip.clip_norm >= 0, ARG, "grad_clip: the norm to clip at is %g; it must be at least 0",
               s->attr->grad_clip.clip_norm);
     return LVN_OK;

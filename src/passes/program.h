@@ -82,8 +82,9 @@ struct lvn_bucket {
 /* How a training program is divided over ranks: each has the whole model and a part of the batch. */
 struct lvn_sharding {
     int rank, size;
-    bool zero1; /* each rank keeps optimizer state for its shard only, updates that, and gets the rest from the others */
-    bool tree;  /* gradients are summed in the order of the tree over micro-batches, after backward; else in buckets */
+    bool
+        zero1; /* each rank keeps optimizer state for its shard only, updates that, and gets the rest from the others */
+    bool tree; /* gradients are summed in the order of the tree over micro-batches, after backward; else in buckets */
 };
 
 struct lvn_program {
@@ -158,8 +159,8 @@ void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);
 /* Multiplications and additions of one micro-batch's instructions, and of the update. */
 double lvn_program_flops(const struct lvn_program *p);
 
-/* Where rank `rank`'s shard of the trainable parameters starts, in elements of the flat buffers; `rank` may be size: the
- * end of the last one. Multiples of the blocks over which the gradient's norm is summed. */
+/* Where rank `rank`'s shard of the trainable parameters starts, in elements of the flat buffers; `rank` may be size:
+ * the end of the last one. Multiples of the blocks over which the gradient's norm is summed. */
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank);
 
 /* --- running --- */
@@ -170,7 +171,8 @@ struct lvn_partial {
 };
 
 /* What the ranks do together while a program runs; all that passes know of communication. The calling thread of
- * lvn_program_run() makes all calls. What returns false has recorded why: the run ends there, and nothing is updated. */
+ * lvn_program_run() makes all calls. What returns false has recorded why: the run ends there, and nothing is updated.
+ */
 struct lvn_collectives {
     void *context;
     void (*reduce_start)(void *context, const struct lvn_program *p, int bucket, void *gradients);
@@ -188,7 +190,8 @@ struct lvn_binding {
     struct lvn_step *step;          /* first_row: of micro-batch 0 when the run starts */
     int64_t micro_batch_rows;       /* samples in a micro-batch: first_row moves on by so many */
     const struct lvn_collectives *collectives; /* NULL: instructions of the shard pass do nothing */
-    int64_t first_leaf, n_leaves; /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
+    int64_t first_leaf,
+        n_leaves; /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
 };
 
 /* Sees each micro-batch after its instructions ran, on thread 0, before the next begins: collects losses. */
@@ -197,6 +200,7 @@ struct lvn_run_hooks {
     void *argument;
     /* With LEVIN tracing: called after each instruction on thread 0. NULL: off. */
     void (*instr_done)(void *argument, const struct lvn_instr *instr);
+    bool without_update; /* stop behind backward */
 };
 
 /* Run micro-batches 0..n-1 and then the update instructions, if any, with the program's team of threads. With

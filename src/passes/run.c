@@ -75,8 +75,8 @@ struct run {
 };
 
 /* The binary counter of gradient sums. After micro-batches first..m of the global batch the largest whole nodes of the
- * tree over all of them are held. Two nodes that make up a third are added into the place of the left one; so the whole,
- * where this rank has it, ends in slot 0. */
+ * tree over all of them are held. Two nodes that make up a third are added into the place of the left one; so the
+ * whole, where this rank has it, ends in slot 0. */
 struct counter {
     int64_t n_leaves;
     int64_t first[64], end[64]; /* held nodes from left to right: which micro-batches each covers */
@@ -127,8 +127,8 @@ static bool communicate(const struct place *at, const struct lvn_instr *i, const
         return with->reduce_wait(with->context);
     case LVN_REDUCE_TREE:
         for (int k = 0; k < c->n; k++)
-            held[k] = (struct lvn_partial){
-                c->first[k], c->end[k], (char *)b->buffer[LVN_BUFFER_GRAD] + c->slot[k] * at->run->slot_bytes};
+            held[k] = (struct lvn_partial){c->first[k], c->end[k],
+                                           (char *)b->buffer[LVN_BUFFER_GRAD] + c->slot[k] * at->run->slot_bytes};
         return with->reduce_tree(with->context, held, c->n, b->buffer[LVN_BUFFER_GRAD]);
     case LVN_SHARE_SQUARES:
         return with->share_squares(with->context, (double *)resolve(at, &i->in[0]), lvn_desc_count(&i->in[0].desc));
@@ -258,7 +258,8 @@ static void run_micro_batch(struct place *at, struct counter *c, int64_t first_r
         if (i->when == LVN_EVERY_MICRO_BATCH) execute(at, i, thread, n_threads);
     }
     if (r->n_slots > 1 || at->micro_batch == 0) push(c, r->b->first_leaf + at->micro_batch, slot);
-    for (; r->n_slots > 1 && siblings(c); merge(c)) add_slots(r, c->slot[c->n - 2], c->slot[c->n - 1], thread, n_threads);
+    for (; r->n_slots > 1 && siblings(c); merge(c))
+        add_slots(r, c->slot[c->n - 2], c->slot[c->n - 1], thread, n_threads);
     if (thread == 0 && r->hooks && r->hooks->micro_batch_done)
         r->hooks->micro_batch_done(r->hooks->argument, at->micro_batch);
     lvn_team_barrier();
@@ -275,7 +276,7 @@ static void walk(void *argument, int thread, int n_threads)
         run_micro_batch(&at, &c, first_row, thread, n_threads);
     at.micro_batch = 0;
     at.grad_offset = 0;
-    for (int n = 0; n < r->p->n_instrs; n++) {
+    for (int n = 0; n < r->p->n_instrs && !(r->hooks && r->hooks->without_update); n++) {
         const struct lvn_instr *i = &r->p->instrs[n];
         if (i->when != LVN_AFTER_BACKWARD) continue;
         if (!i->collective) execute(&at, i, thread, n_threads);

@@ -6,10 +6,10 @@
  * instruction waits for all. With trainer.deterministic there are no buckets: the sums of whole subtrees that each rank
  * holds after its last micro-batch are added in the order of the tree over all micro-batches.
  *
- * zero1 (Rajbhandari et al.: "ZeRO: memory optimizations toward training trillion parameter models", 2020, stage 1): the
- * flat buffer is cut into one shard a rank. Each rank gets the sum of its shard's gradients only, keeps the optimizer's
- * state for its shard only, updates that, and gets the other parameters from their owners. The norm needs all: ranks
- * exchange the sums of squares of their blocks, which are then added as the plain norm adds them.
+ * zero1 (Rajbhandari et al.: "ZeRO: memory optimizations toward training trillion parameter models", 2020, stage 1):
+ * the flat buffer is cut into one shard a rank. Each rank gets the sum of its shard's gradients only, keeps the
+ * optimizer's state for its shard only, updates that, and gets the other parameters from their owners. The norm needs
+ * all: ranks exchange the sums of squares of their blocks, which are then added as the plain norm adds them.
  *
  * Left out: gradients and parameters in shards. */
 #include <string.h>
@@ -17,10 +17,10 @@
 #include "passes/program.h"
 
 enum {
-    BLOCK = 4096,           /* elements over which the norm sums (ops/grad_norm.c): shards are cut between blocks */
-    LEAST_BYTES = 1 << 18,  /* of a bucket: below it a message costs its latency */
-    MOST_BYTES = 16 << 20,  /* more would only put off its start */
-    PER_PROGRAM = 16,       /* buckets that a smaller model is cut into */
+    BLOCK = 4096,          /* elements over which the norm sums (ops/grad_norm.c): shards are cut between blocks */
+    LEAST_BYTES = 1 << 18, /* of a bucket: below it a message costs its latency */
+    MOST_BYTES = 16 << 20, /* more would only put off its start */
+    PER_PROGRAM = 16,      /* buckets that a smaller model is cut into */
 };
 
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank)

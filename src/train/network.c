@@ -114,6 +114,9 @@ static enum lvn_status allocate_task(struct lvn_task *t)
     t->binding.kept = t->kept;
     t->binding.step = &t->step;
     t->binding.micro_batch_rows = t->options.B;
+    t->binding.collectives = t->options.collectives;
+    t->binding.first_leaf = t->options.first_leaf;
+    t->binding.n_leaves = t->options.n_leaves;
     return LVN_OK;
 }
 
@@ -153,6 +156,16 @@ static void at_least(int64_t *bytes, int64_t want)
     if (*bytes < want) *bytes = want;
 }
 
+/* Of one moment: all of it, or this rank's shard. */
+static int64_t state_bytes(const struct lvn_task *t)
+{
+    const struct lvn_sharding *s = t->options.sharding;
+    const struct lvn_params *p = t->network->params;
+    if (!s || !s->zero1) return t->slot_bytes;
+    int64_t count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
+    return count * lvn_dtype_bytes(t->network->real);
+}
+
 static enum lvn_status plan_task(struct lvn_task *t)
 {
     struct lvn_network *n = t->network;
@@ -171,15 +184,18 @@ static enum lvn_status plan_task(struct lvn_task *t)
                                     .fuse = true,
                                     .recompute = o->recompute,
                                     .optimizer = o->optimizer,
+                                    .sharding = o->sharding,
                                     .kernels = n->kernels,
                                     .n_threads = n->threads};
     LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
-    t->grad_slots = o->deterministic && o->train ? lvn_grad_slots(o->n_micro) : 1;
+    int64_t leaves = o->n_leaves ? o->n_leaves : o->n_micro;
+    t->grad_slots = o->deterministic && o->train ? lvn_grad_slots(o->first_leaf, o->n_micro, leaves) : 1;
     t->slot_bytes = n->params->trainable_count * lvn_dtype_bytes(n->real);
     at_least(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
     if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->slot_bytes * t->grad_slots);
-    if (o->optimizer) at_least(&n->bytes[LVN_BUFFER_STATE0], t->slot_bytes);
-    if (o->optimizer && o->optimizer->kind != LVN_SGD) at_least(&n->bytes[LVN_BUFFER_STATE1], t->slot_bytes);
+    int64_t state = state_bytes(t);
+    if (o->optimizer) at_least(&n->bytes[LVN_BUFFER_STATE0], state);
+    if (o->optimizer && o->optimizer->kind != LVN_SGD) at_least(&n->bytes[LVN_BUFFER_STATE1], state);
     return LVN_OK;
 }
 
@@ -221,7 +237,7 @@ static void collect_loss(void *argument, int64_t micro_batch)
 double lvn_task_run(struct lvn_task *t, int64_t n_micro)
 {
     struct lvn_run_hooks hooks = {.micro_batch_done = collect_loss, .argument = t};
-    lvn_program_run(t->program, &t->binding, n_micro, t->grad_slots, t->slot_bytes, &hooks);
+    t->failed = !lvn_program_run(t->program, &t->binding, n_micro, t->grad_slots, t->slot_bytes, &hooks);
     return t->options.with_loss ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
 }
 
@@ -255,7 +271,7 @@ static bool finite_values(const struct lvn_task *t, const struct lvn_operand *o)
 static void look(void *argument, const struct lvn_instr *i)
 {
     struct search *s = argument;
-    if (s->found[0] || i->when == LVN_AFTER_BACKWARD) return;
+    if (s->found[0]) return;
     const char *what = NULL;
     const struct lvn_program *p = s->task->program;
     for (int k = 0; k < LVN_MAX_IN && !what; k++) {
@@ -280,9 +296,11 @@ const char *lvn_task_find_nonfinite(struct lvn_task *t, int64_t n_micro)
 {
     static _Thread_local struct search s;
     s = (struct search){.task = t};
-    struct lvn_run_hooks hooks = {.instr_done = look, .argument = &s};
+    struct lvn_run_hooks hooks = {.instr_done = look, .argument = &s, .without_update = true};
     struct lvn_step before = t->step;
-    lvn_program_run(t->program, &t->binding, n_micro, t->grad_slots, t->slot_bytes, &hooks);
+    struct lvn_binding alone = t->binding;
+    alone.collectives = NULL;
+    lvn_program_run(t->program, &alone, n_micro, t->grad_slots, t->slot_bytes, &hooks);
     t->step = before;
     return s.found[0] ? s.found : NULL;
 }

@@ -52,7 +52,11 @@ struct lvn_task_options {
     bool deterministic; /* sum micro-batches as a tree */
     enum lvn_recompute recompute;
     const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
-    int64_t cache_length;                  /* > 0: decode with a key/value cache of so many positions */
+    const struct lvn_sharding *sharding;   /* NULL: one rank; outlives the task */
+    const struct lvn_collectives *collectives;
+    int64_t first_leaf,
+        n_leaves;         /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
+    int64_t cache_length; /* > 0: decode with a key/value cache of so many positions */
 };
 
 struct lvn_task {
@@ -69,6 +73,7 @@ struct lvn_task {
     void **kept;
     int grad_slots;
     int64_t slot_bytes;
+    bool failed; /* a collective of the last run did, and recorded why; nothing was updated */
 };
 
 enum lvn_status lvn_task_new(struct lvn_task **out, struct lvn_network *n,

@@ -179,6 +179,10 @@ static const struct op_case op_cases[] = {
     {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 4097},
     {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 7 * 4096 + 33},
 
+    {LVN_OP_grad_squares, .count = 1},
+    {LVN_OP_grad_squares, .count = 4096},
+    {LVN_OP_grad_squares, .count = 7 * 4096 + 33},
+
     {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .lr_scale = 1}, .count = 1},
     {LVN_OP_adamw, .attr.adamw = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
         .lr_scale = 1}, .count = 65},

@@ -293,6 +293,36 @@ static void test_grad_norm(void **state)
     }
 }
 
+/* Cut between blocks into three shards and put together again: the bits of the whole. */
+static void test_norm_of_shards(void **state)
+{
+    (void)state;
+    enum { COUNT = 7 * 4096 + 33, BLOCKS = 8 };
+    const int first[] = {0, 2, 3, BLOCKS};
+    for (int set = 0; set < N_SETS; set++) {
+        if (!set_runs(set)) continue;
+        const struct op_case c = {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = COUNT};
+        struct run r;
+        run_init(&r, &c, LVN_F32, kernels_of(set, c.op));
+        run_forward(&r, 2);
+        double sums[BLOCKS];
+        struct lvn_step step = {0};
+        const union lvn_attr clip = {.grad_clip = {1}};
+        for (int s = 0; s < 3; s++) {
+            int64_t begin = (int64_t)first[s] * 4096, end = (int64_t)first[s + 1] * 4096;
+            struct lvn_desc d = LVN_DESC(LVN_F32, (end < COUNT ? end : COUNT) - begin);
+            struct lvn_call call = {.in[0] = {(float *)r.in[0].p + begin, &d}, .out[0] = {&sums[first[s]], NULL}};
+            kernels_of(set, LVN_OP_grad_squares)->forward(&call, 0, 1);
+        }
+        struct lvn_desc d = LVN_DESC(LVN_F64, BLOCKS);
+        struct lvn_call call = {.attr = &clip, .in[0] = {sums, &d}, .step = &step};
+        kernels_of(set, LVN_OP_grad_clip)->forward(&call, 0, 1);
+        assert_memory_equal(&step.grad_norm, &r.step.grad_norm, sizeof(double));
+        assert_memory_equal(&step.clip_scale, &r.step.clip_scale, sizeof(double));
+        run_release(&r);
+    }
+}
+
 /* --- shape rules --- */
 
 static void check_refused(const struct op_case *c, const char *name, const char *sentence)
@@ -343,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_optimizers_follow_their_formulas),
         cmocka_unit_test(test_optimizers_stand_still_when_told),
         cmocka_unit_test(test_grad_norm),
+        cmocka_unit_test(test_norm_of_shards),
         cmocka_unit_test(test_shape_rules_say_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
