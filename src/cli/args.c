@@ -1,7 +1,8 @@
 /* args.c - the command line: operands, flags of the command, and keys of recipes.
  *
- * --key=value, --key value, and --flag alone for yes. What has a dot in its name, or is name or run_dir, is a key of a
- * recipe; the rest are the command's flags. `--` ends them. */
+ * --key=value, --key value, and --flag alone for yes; a flag of one letter takes one dash, -n 4. What has a dot in its
+ * name, or is name or run_dir, is a key of a recipe; the rest are the command's flags. `--` ends them: what follows are
+ * operands, or, for a command that runs others, the other's command line. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
 #define LVN_COMMAND(...)
+#define LVN_RUNNER(...)
 #define LVN_FLAG(command_, field, kind_, initial_, low, high, help_)                                                   \
     {.command = #command_,                                                                                             \
      .option = {.key = #field,                                                                                         \
@@ -21,6 +23,7 @@ const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
                 .help = help_}},
 #include "cli/commands.def"
 #undef LVN_COMMAND
+#undef LVN_RUNNER
 #undef LVN_FLAG
 };
 
@@ -45,24 +48,24 @@ static void normal_word(const char *arg, size_t n, char *word, size_t room)
     word[i] = '\0';
 }
 
-/* And back. */
-static void shown(char *word)
+char *lvn_flag_text(const struct lvn_option *o, char text[LVN_FLAG_TEXT])
 {
-    for (; *word; word++) *word = *word == '_' ? '-' : *word;
+    snprintf(text, LVN_FLAG_TEXT, "%s%s", o->key[1] ? "--" : "-", o->key);
+    for (char *p = text; *p; p++) *p = *p == '_' ? '-' : *p;
+    return text;
 }
 
 static enum lvn_status unknown_flag(const struct lvn_command *command, const char *arg, const char *word)
 {
     const char *words[LVN_FLAG_COUNT];
-    char meant[64];
+    char meant[LVN_FLAG_TEXT];
     int n = 0;
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         if (lvn_flag_fits(&lvn_flags[i], command)) words[n++] = lvn_flags[i].option.key;
     }
     const char *near = lvn_nearest(word, words, n), *key = near ? NULL : lvn_option_nearest(word);
-    normal_word(near ? near : "", near ? strlen(near) : 0, meant, sizeof meant);
-    shown(meant);
-    if (near) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '--%s'?", arg, meant);
+    struct lvn_option o = {.key = near ? near : ""};
+    if (near) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '%s'?", arg, lvn_flag_text(&o, meant));
     if (key) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '--%s'?", arg, key);
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         if (strcmp(lvn_flags[i].option.key, word)) continue;
@@ -93,7 +96,8 @@ static enum lvn_status value_of(enum lvn_option_kind kind, const char *inline_va
         *value = "true";
         if (!next || !is_bool_word(next)) return LVN_OK;
     }
-    LVN_CHECK(next && strncmp(next, "--", 2) != 0, ARG, "%s wants a value, as in %s=VALUE", argv[*at], argv[*at]);
+    LVN_CHECK(next && strncmp(next, "--", 2) != 0, ARG, "%s wants a value, as in %s%sVALUE", argv[*at], argv[*at],
+              argv[*at][1] == '-' ? "=" : " ");
     *value = next;
     ++*at;
     return LVN_OK;
@@ -102,12 +106,11 @@ static enum lvn_status value_of(enum lvn_option_kind kind, const char *inline_va
 static enum lvn_status parse_flag(struct lvn_cli *c, const struct lvn_flag *f, const char *value)
 {
     int id = (int)(f - lvn_flags);
-    LVN_CHECK(!c->given[id], ARG, "--%s is given twice", f->option.key);
     struct lvn_option o = f->option;
-    char name[64] = "--";
-    normal_word(o.key, strlen(o.key), name + 2, sizeof name - 2);
-    shown(name + 2);
-    o.key = name; /* what messages call it */
+    char name[LVN_FLAG_TEXT];
+    lvn_flag_text(&o, name); /* what messages call it */
+    o.key = name;
+    LVN_CHECK(!c->given[id], ARG, "%s is given twice", name);
     LVN_TRY(lvn_option_parse(&o, value, &c->flag[id], &c->settings.arena));
     c->given[id] = true;
     return LVN_OK;
@@ -115,7 +118,7 @@ static enum lvn_status parse_flag(struct lvn_cli *c, const struct lvn_flag *f, c
 
 static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, int *at)
 {
-    const char *arg = argv[*at] + 2, *equals = strchr(arg, '=');
+    const char *arg = argv[*at] + (argv[*at][1] == '-' ? 2 : 1), *equals = strchr(arg, '=');
     size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
     char word[128], key[128];
     const char *value;
@@ -137,6 +140,13 @@ static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, in
     c->keys[c->n_keys].key = o->key;
     c->keys[c->n_keys++].value = value;
     return LVN_OK;
+}
+
+/* -n, a flag of one letter that this command has? */
+static bool is_letter(const struct lvn_command *command, const char *arg)
+{
+    char word[2] = {arg[0] == '-' ? arg[1] : '\0', '\0'};
+    return word[0] && (!arg[2] || arg[2] == '=') && find_flag(command, word);
 }
 
 static enum lvn_status count_operands(const struct lvn_cli *c)
@@ -162,11 +172,15 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
     c->keys = lvn_arena_alloc(&c->settings.arena, sizeof *c->keys * (size_t)(argc + 2));
     if (!c->keys) return LVN_MEMORY;
     for (int i = 0; i < argc; i++) {
-        if (!only_operands && !strcmp(argv[i], "--")) {
+        if (!only_operands && !strcmp(argv[i], "--") && c->command->runs_others) {
+            c->rest = argv + i + 1;
+            c->n_rest = argc - i - 1;
+            break;
+        } else if (!only_operands && !strcmp(argv[i], "--")) {
             only_operands = true;
         } else if (!only_operands && !strcmp(argv[i], "-h")) {
             c->flag[LVN_FLAG_any_help].b = true;
-        } else if (!only_operands && !strncmp(argv[i], "--", 2)) {
+        } else if (!only_operands && (!strncmp(argv[i], "--", 2) || is_letter(c->command, argv[i]))) {
             LVN_TRY(parse_option(c, argc, argv, &i));
         } else {
             LVN_CHECK(only_operands || argv[i][0] != '-' || !argv[i][1], ARG,

@@ -14,12 +14,16 @@
 #include "train/settings.h"
 
 enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75 };
+/* Below levin launch (LEVIN_LAUNCH is set) a process ends with a line on stderr that begins so: its exit code. */
+enum { LVN_EXIT_MARK = 0x1e };
 
 enum lvn_flag_id {
 #define LVN_COMMAND(...)
+#define LVN_RUNNER(...)
 #define LVN_FLAG(command, field, ...) LVN_FLAG_##command##_##field,
 #include "cli/commands.def"
 #undef LVN_COMMAND
+#undef LVN_RUNNER
 #undef LVN_FLAG
     LVN_FLAG_COUNT
 };
@@ -30,6 +34,7 @@ struct lvn_command {
     int least, most; /* operands */
     const char *help;
     enum lvn_status (*run)(struct lvn_cli *c);
+    bool runs_others; /* what follows `--` is another command's line */
 };
 extern const struct lvn_command lvn_commands[]; /* ended by a NULL name */
 const struct lvn_command *lvn_command_find(const char *name);
@@ -41,12 +46,18 @@ struct lvn_flag {
 extern const struct lvn_flag lvn_flags[LVN_FLAG_COUNT];
 /* Does the flag belong to the command? */
 bool lvn_flag_fits(const struct lvn_flag *f, const struct lvn_command *command);
+/* As users write it: --nproc-per-node, -n. */
+enum { LVN_FLAG_TEXT = 64 };
+char *lvn_flag_text(const struct lvn_option *o, char text[LVN_FLAG_TEXT]);
 
 enum { LVN_OPERANDS = 8 };
 struct lvn_cli {
     const struct lvn_command *command;
     const char *operand[LVN_OPERANDS];
     int n_operands;
+    char **rest; /* of a command that runs others: what follows `--`; NULL: there is none */
+    int n_rest;
+    int code;                     /* not 0: the exit code, said already; no error is printed */
     struct lvn_settings settings; /* of recipe (lvn_cli_settings), environment and keys; not yet finished */
     struct {
         const char *key, *value;
@@ -65,9 +76,11 @@ struct lvn_cli {
 
 /* One file each: print results, or add them to c->json; ARG, STOPPED and failures become exit codes. */
 #define LVN_COMMAND(name, ...) enum lvn_status lvn_command_##name(struct lvn_cli *c) LVN_CHECKED;
+#define LVN_RUNNER LVN_COMMAND
 #define LVN_FLAG(...)
 #include "cli/commands.def"
 #undef LVN_COMMAND
+#undef LVN_RUNNER
 #undef LVN_FLAG
 
 /* Split the arguments after the command's name, and check them. `c->command` is set by the caller. */

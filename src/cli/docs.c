@@ -58,10 +58,8 @@ static void flag_table(struct lvn_text *t, const char *command)
         if (strcmp(lvn_flags[i].command, command)) continue;
         if (!any) lvn_text_add(t, "\n| option | values | default | what it does |\n|---|---|---|---|\n");
         any = true;
-        char word[64];
-        size_t n = strlen(o->key);
-        for (size_t k = 0; k <= n && k < sizeof word; k++) word[k] = o->key[k] == '_' ? '-' : o->key[k];
-        lvn_text_printf(t, "| `--%s` | ", word);
+        char word[LVN_FLAG_TEXT];
+        lvn_text_printf(t, "| `%s` | ", lvn_flag_text(o, word));
         values(t, o);
         lvn_text_printf(t, *o->initial ? " | `" : " | ");
         cell(t, o->initial);
@@ -108,11 +106,10 @@ static void command_words(struct lvn_text *t)
 static void flag_words(struct lvn_text *t, const char *command)
 {
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
-        const char *key = lvn_flags[i].option.key;
+        const struct lvn_option *o = &lvn_flags[i].option;
+        char word[LVN_FLAG_TEXT];
         if (strcmp(lvn_flags[i].command, command)) continue;
-        lvn_text_add(t, " --");
-        for (; *key; key++) lvn_text_add_bytes(t, *key == '_' ? "-" : key, 1);
-        if (lvn_flags[i].option.kind != LVN_KIND_BOOL) lvn_text_add(t, "=");
+        lvn_text_printf(t, " %s%s", lvn_flag_text(o, word), o->kind != LVN_KIND_BOOL && o->key[1] ? "=" : "");
     }
 }
 
@@ -184,7 +181,7 @@ static void fish(struct lvn_text *t)
         const struct lvn_flag *f = &lvn_flags[i];
         lvn_text_add(t, "complete -c levin ");
         if (strcmp(f->command, "any")) lvn_text_printf(t, "-n '__fish_seen_subcommand_from %s' ", f->command);
-        lvn_text_add(t, "-l ");
+        lvn_text_add(t, f->option.key[1] ? "-l " : "-s ");
         for (const char *key = f->option.key; *key; key++) lvn_text_add_bytes(t, *key == '_' ? "-" : key, 1);
         lvn_text_add(t, f->option.kind == LVN_KIND_BOOL ? " -d '" : " -r -d '");
         fish_text(t, f->option.help);

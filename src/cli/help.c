@@ -61,12 +61,11 @@ static const char *value_word(const struct lvn_option *o)
 
 static void flag_row(struct lvn_text *t, const struct lvn_option *o)
 {
-    char left[96] = "--", help[400];
-    snprintf(left + 2, sizeof left - 2, "%s", o->key);
-    for (char *p = left; *p; p++) *p = *p == '_' ? '-' : *p;
+    char left[96], help[400];
+    lvn_flag_text(o, left);
     size_t n = strlen(left);
-    if (o->kind != LVN_KIND_BOOL) snprintf(left + n, sizeof left - n, "=%s", value_word(o));
-    bool plain = !*o->initial || !strcmp(o->initial, "false") || !strcmp(o->initial, "\n");
+    if (o->kind != LVN_KIND_BOOL) snprintf(left + n, sizeof left - n, "%c%s", o->key[1] ? '=' : ' ', value_word(o));
+    bool plain = !*o->initial || !strcmp(o->initial, "0") || !strcmp(o->initial, "false") || !strcmp(o->initial, "\n");
     snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->initial);
     row(t, left, help);
 }
@@ -122,8 +121,13 @@ void lvn_help_overview(struct lvn_text *t)
 
 static void command_text(struct lvn_text *t, const struct lvn_command *k)
 {
-    lvn_text_printf(t, "usage: levin %s%s%s [--option ...]%s\n\n%s\n\n", k->name, *k->operands ? " " : "", k->operands,
-                    strcmp(k->name, "help") && strcmp(k->name, "doctor") ? " [--key=value ...]" : "", k->help);
+    const char *keys = strcmp(k->name, "help") && strcmp(k->name, "doctor") ? " [--key=value ...]" : "";
+    if (k->runs_others) {
+        lvn_text_printf(t, "usage: levin %s [--option ...] %s\n\n%s\n\n", k->name, k->operands, k->help);
+    } else {
+        lvn_text_printf(t, "usage: levin %s%s%s [--option ...]%s\n\n%s\n\n", k->name, *k->operands ? " " : "",
+                        k->operands, keys, k->help);
+    }
     for (int own = 1; own >= 0; own--) {
         for (int i = 0; i < LVN_FLAG_COUNT; i++) {
             bool any = !strcmp(lvn_flags[i].command, "any");

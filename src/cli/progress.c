@@ -17,9 +17,13 @@
 
 void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t log_every_n_steps)
 {
-    const char *term = getenv("TERM");
+    const char *term = getenv("TERM"), *remote = getenv("LEVIN_TERMINAL");
+    long columns = remote ? strtol(remote, NULL, 10) : 0;
     *p = (struct lvn_progress){.out = out, .quiet = quiet, .every = log_every_n_steps, .drawn = -1, .rate = NAN};
     p->live = !quiet && isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
+    p->piped = !quiet && !p->live && columns > 0 && columns < 10000;
+    p->live |= p->piped;
+    if (p->piped) p->columns = (int)columns;
 }
 
 void lvn_progress_clear(struct lvn_progress *p)
@@ -135,9 +139,10 @@ static void draw(struct lvn_progress *p, const struct lvn_event *e, bool at_once
     if (!at_once && p->drawn >= 0 && e->elapsed_s - p->drawn < 0.1) return;
     p->drawn = e->elapsed_s;
     lvn_progress_line(p, e, terminal_columns(p) - 1, text);
-    fprintf(p->out, "\r%s\033[K", text); /* in one piece: a text that goes straight over the old one does not flicker */
+    /* in one piece: a text that goes straight over the old one does not flicker */
+    fprintf(p->out, p->piped ? "\r%s\n" : "\r%s\033[K", text);
     fflush(p->out);
-    p->shown = true;
+    p->shown = !p->piped;
 }
 
 static void at_start(struct lvn_progress *p, const struct lvn_event *e)

@@ -1,4 +1,7 @@
-/* progress.h - what a training run looks like while it runs: one live line on a terminal, plain lines elsewhere. */
+/* progress.h - what a training run looks like while it runs: one live line on a terminal, plain lines elsewhere.
+ *
+ * Below levin launch stderr is a pipe. LEVIN_TERMINAL=COLUMNS then says that a terminal is at its end: the live line is
+ * a carriage return, the text and a newline, which levin launch draws. */
 #ifndef LVN_PROGRESS_H
 #define LVN_PROGRESS_H
 
@@ -11,6 +14,7 @@
 struct lvn_progress {
     FILE *out;
     bool live;     /* a terminal: rewrite one line */
+    bool piped;    /* the terminal is that of levin launch */
     bool quiet;    /* only what must be said */
     bool shown;    /* a live line stands on the screen, the cursor behind it */
     int columns;   /* of the terminal; 0: ask */
@@ -21,7 +25,7 @@ struct lvn_progress {
     int64_t total; /* steps of the run; 0: not known */
 };
 
-/* Write to `out` (stderr), live when that is a terminal that can do it. */
+/* Write to `out` (stderr), live when that is a terminal that can do it, or leads to one. */
 void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t log_every_n_steps);
 /* A listener (context: the struct). */
 void lvn_progress_handle(void *context, const struct lvn_event *e);

@@ -1,0 +1,197 @@
+/* launch.c - levin launch: a command of levin on many ranks.
+ *
+ * Everything that can be refused is refused before anything starts: the command, the recipe, the hosts, the launcher.
+ * Then the launcher's command line is made (launch_line.c) and run (launch_run.c). */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/machine.h"
+#include "cli/launch.h"
+#include "cluster/identity.h"
+
+static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
+{
+    return l->c->flag[id].i;
+}
+
+/* The command behind `--`, checked as far as one process can: what is wrong with a recipe is said once, not by every
+ * rank. */
+static enum lvn_status check_command(struct lvn_launch *l)
+{
+    struct lvn_cli *c = l->c, one = {0};
+    LVN_CHECK(c->n_rest, ARG, "say what to launch: levin launch -n 4 -- train RECIPE");
+    const char *name = c->rest[0];
+    one.command = lvn_command_find(name);
+    const char *last = lvn_path_name(name);
+    LVN_CHECK(one.command || strcmp(last, "levin"), ARG,
+              "leave '%s' out: the command of levin stands behind --, as in `-- train RECIPE`", name);
+    LVN_CHECK(one.command, ARG, "levin has no command '%.60s' to launch; `levin help` lists them", name);
+    LVN_CHECK(!one.command->runs_others, ARG, "launching a launch makes no sense");
+    l->training = !strcmp(name, "train");
+    enum lvn_status status = lvn_cli_parse(&one, c->n_rest - 1, c->rest + 1);
+    if (!status && l->training && !lvn_cli_on(&one, LVN_FLAG_any_help))
+        status = lvn_cli_settings(&one, one.n_operands ? one.operand[0] : NULL, LVN_USES_ALL);
+    if (!status && l->training && one.settings.trainer.threads > 0) l->threads = (int)one.settings.trainer.threads;
+    l->mpi_library = "";
+    lvn_cli_release(&one);
+    return status;
+}
+
+static void find_self(struct lvn_launch *l)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n < 0) n = 0;
+    path[n] = '\0';
+    l->self = lvn_arena_strdup(l->arena, n ? path : "levin");
+}
+
+/* Does SLURM_JOB_ID name a job that runs? A login shell may have kept it from somewhere. */
+static bool find_allocation(struct lvn_launch *l)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    char *squeue = job ? lvn_process_find(l->arena, "squeue") : NULL;
+    if (!job) return false;
+    struct lvn_text said = {0};
+    char *words[] = {squeue, "-h", "-j", (char *)job, "-o", "%T", NULL};
+    int code = squeue ? lvn_process_run(words, 20, &said) : -1;
+    bool runs = code == 0 && said.p && strstr(said.p, "RUNNING");
+    lvn_text_release(&said);
+    if (!runs) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is left over: no such job is running; it is not used", job);
+    return runs;
+}
+
+/* How many ranks, and how many on each host. */
+static enum lvn_status count_ranks(struct lvn_launch *l)
+{
+    int64_t n = flag(l, LVN_FLAG_launch_n), each = flag(l, LVN_FLAG_launch_nproc_per_node), slots = 0;
+    const char *tasks = getenv("SLURM_NTASKS"), *nodes = getenv("SLURM_JOB_NUM_NODES");
+    int stated = 0, hosts = l->n_hosts ? l->n_hosts : 1;
+    if (l->allocation && !l->n_hosts && nodes && strtol(nodes, NULL, 10) > 0) hosts = (int)strtol(nodes, NULL, 10);
+    for (int i = 0; i < l->n_hosts; i++) stated += l->hosts[i].slots > 0;
+    LVN_CHECK(!n || !each || n <= each * hosts, ARG,
+              "-n %lld ranks do not fit on %d host%s with --nproc-per-node %lld; that makes %lld", (long long)n, hosts,
+              hosts == 1 ? "" : "s", (long long)each, (long long)(each * hosts));
+    if (!n && each) n = each * hosts;
+    for (int i = 0; i < l->n_hosts; i++) {
+        if (each) l->hosts[i].slots = (int)each;
+        if (!l->hosts[i].slots) l->hosts[i].slots = stated || !n ? 1 : (int)((n + hosts - 1) / hosts);
+        slots += l->hosts[i].slots;
+    }
+    if (!n && l->n_hosts) n = slots;
+    if (!n && l->allocation && tasks) n = strtol(tasks, NULL, 10);
+    LVN_CHECK(n > 0, ARG, "say how many ranks: levin launch -n 4 -- train RECIPE");
+    LVN_CHECK(!l->n_hosts || n <= slots, ARG,
+              "-n %lld ranks, and the hosts file has room for %lld; raise the ranks of its hosts, or -n %lld",
+              (long long)n, (long long)slots, (long long)slots);
+    l->ranks = (int)n;
+    l->per_node = (int)(each ? each : (n + hosts - 1) / hosts);
+    for (int i = 0; i < l->n_hosts; i++) {
+        if (l->hosts[i].slots > l->per_node) l->per_node = l->hosts[i].slots;
+    }
+    if (l->per_node > l->ranks) l->per_node = l->ranks;
+    return LVN_OK;
+}
+
+/* Cores of a host, shared out. Other hosts are taken to be like this one. */
+static void share_cores(struct lvn_launch *l)
+{
+    struct lvn_machine m;
+    const char *omp = getenv("OMP_NUM_THREADS"), *slurm = getenv("SLURM_CPUS_ON_NODE");
+    lvn_machine_read(&m);
+    l->cores = m.cores > 0 ? m.cores : 1;
+    if (m.quota > 0 && m.quota < l->cores) l->cores = m.quota < 1 ? 1 : (int)m.quota;
+    if (l->allocation && slurm && strtol(slurm, NULL, 10) > 0) l->cores = (int)strtol(slurm, NULL, 10);
+    if (flag(l, LVN_FLAG_launch_threads)) {
+        l->threads = (int)flag(l, LVN_FLAG_launch_threads);
+    } else if (!l->threads && omp && strtol(omp, NULL, 10) > 0) {
+        l->threads = (int)strtol(omp, NULL, 10);
+    } else if (!l->threads) {
+        l->threads = l->cores > l->per_node ? l->cores / l->per_node : 1;
+    }
+    l->crowded = (int64_t)l->threads * l->per_node > l->cores;
+    l->bind = lvn_cli_on(l->c, LVN_FLAG_launch_bind) && !l->crowded && l->ranks > 1;
+    if (!l->crowded) return;
+    lvn_log(LVN_LOG_WARN, "%d rank%s of %d thread%s share %d core%s: they take turns, so more of them are no faster",
+            l->per_node, l->per_node == 1 ? "" : "s", l->threads, l->threads == 1 ? "" : "s", l->cores,
+            l->cores == 1 ? "" : "s");
+}
+
+/* The line as a shell takes it, with the variables before it. */
+static void describe(struct lvn_launch *l, struct lvn_text *t)
+{
+    struct lvn_words env = {.arena = l->arena};
+    if (l->drop.n || l->set.n) lvn_words_add(&env, "env");
+    for (int i = 0; i < l->drop.n; i++) {
+        lvn_words_add(&env, "-u");
+        lvn_words_add(&env, "%s", l->drop.word[i]);
+    }
+    for (int i = 0; i < l->set.n; i++) {
+        if (strncmp(l->set.word[i], "LEVIN_", 6)) lvn_words_add(&env, "%s", l->set.word[i]);
+    }
+    lvn_words_text(&env, t);
+    lvn_text_add(t, env.n ? " " : "");
+    lvn_words_text(&l->line, t);
+}
+
+static enum lvn_status plan(struct lvn_launch *l)
+{
+    const char *path = l->c->flag[LVN_FLAG_launch_hostfile].t;
+    LVN_TRY(check_command(l));
+    l->allocation = find_allocation(l);
+    struct lvn_identity id;
+    if (lvn_identity_find(&id) == LVN_OK) {
+        LVN_CHECK(id.size <= 1, ARG,
+                  "this is rank %d of %d of %s already, which starts the ranks by itself: leave `launch` and all up to "
+                  "-- out",
+                  id.rank, id.size, id.title);
+    }
+    lvn_error_clear();
+    if (*path) LVN_TRY(lvn_launch_hosts(l, path));
+    LVN_CHECK(!*path || !l->allocation, ARG, "within Slurm job %s the hosts are Slurm's: leave --hostfile out",
+              getenv("SLURM_JOB_ID"));
+    LVN_TRY(count_ranks(l));
+    LVN_TRY(lvn_launch_find(l));
+    if (l->n_hosts) LVN_TRY(lvn_launch_reach(l));
+    share_cores(l);
+    return lvn_launch_line(l);
+}
+
+static enum lvn_status run(struct lvn_launch *l)
+{
+    struct lvn_text line = {0};
+    LVN_TRY(plan(l));
+    describe(l, &line);
+    lvn_cli_add(l->c, "command", json_string(line.p ? line.p : ""));
+    lvn_cli_add(l->c, "launcher", json_string(l->title));
+    lvn_cli_add(l->c, "ranks", json_integer(l->ranks));
+    lvn_cli_add(l->c, "threads", json_integer(l->threads));
+    enum lvn_status status = LVN_OK;
+    if (lvn_cli_on(l->c, LVN_FLAG_launch_dry_run)) {
+        lvn_cli_print(l->c, "%s\n", line.p ? line.p : "");
+    } else {
+        lvn_log(LVN_LOG_DEBUG, "%s", line.p ? line.p : "");
+        status = lvn_launch_run(l, &l->c->code);
+    }
+    lvn_text_release(&line);
+    return status;
+}
+
+enum lvn_status lvn_command_launch(struct lvn_cli *c)
+{
+    struct lvn_arena *arena = &c->settings.arena;
+    struct lvn_launch l = {
+        .c = c, .arena = arena, .line = {.arena = arena}, .set = {.arena = arena}, .drop = {.arena = arena}};
+    if (lvn_cli_on(c, LVN_FLAG_launch_slurm)) return lvn_launch_slurm(c);
+    LVN_CHECK(!c->n_operands, ARG, "what is launched stands behind --, as in: levin launch -n 4 -- train %s",
+              c->operand[0]);
+    LVN_CHECK(!c->n_keys, ARG, "keys of the recipe stand behind --, as in: levin launch -n 4 -- train --%s=%s",
+              c->keys[0].key, c->keys[0].value);
+    find_self(&l);
+    if (!l.self) return LVN_MEMORY;
+    return run(&l);
+}

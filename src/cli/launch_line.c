@@ -1,0 +1,300 @@
+/* launch_line.c - the command line of each family of launchers, and the variables that go with it.
+ *
+ * Every family is told: how many ranks and where, to mark each line with its rank, to keep ranks on cores of their own
+ * (their own hwloc knows the machine), and, on one machine, to listen on the loopback only. Variables that another
+ * launcher left in the environment are taken away: they would tell ranks, or the launcher itself, lies. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "cli/launch.h"
+
+extern char **environ;
+
+static bool on_one_machine(const struct lvn_launch *l)
+{
+    for (int i = 0; i < l->n_hosts; i++) {
+        if (!l->hosts[i].here) return false;
+    }
+    return !l->allocation;
+}
+
+/* "node1:2,node2:2" */
+static enum lvn_status add_hosts(struct lvn_launch *l, const char *option)
+{
+    struct lvn_text t = {0};
+    for (int i = 0; i < l->n_hosts; i++)
+        lvn_text_printf(&t, "%s%s:%d", i ? "," : "", l->hosts[i].name, l->hosts[i].slots);
+    const char *list = lvn_text_string(&t);
+    if (list) {
+        lvn_words_add(&l->line, "%s", option);
+        lvn_words_add(&l->line, "%s", list);
+    }
+    lvn_text_release(&t);
+    return list ? LVN_OK : LVN_MEMORY;
+}
+
+static void mca(struct lvn_launch *l, const char *option, const char *name, const char *value)
+{
+    lvn_words_add(&l->line, "%s", option);
+    lvn_words_add(&l->line, "%s", name);
+    lvn_words_add(&l->line, "%s", value);
+}
+
+static bool exported(const char *variable)
+{
+    static const char *const begin[] = {"LEVIN_", "OMP_", "GOMP_", "DNNL_", "MALLOC_"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) {
+        if (!strncmp(variable, begin[i], strlen(begin[i]))) return true;
+    }
+    return false;
+}
+
+/* Open MPI's daemons on other hosts pass on what they are told by name. */
+static void export_names(struct lvn_launch *l)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        char **list = pass ? environ : l->set.word;
+        for (int i = 0; list && list[i] && (pass || i < l->set.n); i++) {
+            bool twice = false;
+            size_t n = strcspn(list[i], "=");
+            for (int k = 0; pass && k < l->set.n; k++) twice |= !strncmp(l->set.word[k], list[i], n + 1);
+            if (twice || !exported(list[i])) continue;
+            lvn_words_add(&l->line, "-x");
+            lvn_words_add(&l->line, "%.*s", (int)n, list[i]);
+        }
+    }
+}
+
+static enum lvn_status line_openmpi(struct lvn_launch *l)
+{
+    char address[64], network[64];
+    const char *ssh = l->c->flag[LVN_FLAG_launch_ssh].t, *where = "lo";
+    lvn_words_add(&l->line, "-n");
+    lvn_words_add(&l->line, "%d", l->ranks);
+    lvn_words_add(&l->line, "--tag-output");
+    if (l->n_hosts) LVN_TRY(add_hosts(l, "--host"));
+    if (!on_one_machine(l)) {
+        LVN_TRY(lvn_launch_address(l, NULL, address, network));
+        where = network;
+        if (strcmp(ssh, "ssh")) mca(l, "--mca", l->major >= 5 ? "plm_ssh_agent" : "plm_rsh_agent", ssh);
+        export_names(l);
+    } else if (l->crowded || !l->n_hosts) {
+        lvn_words_add(&l->line, "--oversubscribe"); /* its own count of cores may differ: asked for is asked for */
+    }
+    if (!l->bind) {
+        lvn_words_add(&l->line, "--bind-to");
+        lvn_words_add(&l->line, "none");
+    } else {
+        lvn_words_add(&l->line, "--map-by");
+        lvn_words_add(&l->line, "slot:PE=%d", l->threads);
+        lvn_words_add(&l->line, "--bind-to");
+        lvn_words_add(&l->line, "core");
+    }
+    if (*where) {
+        bool loopback = on_one_machine(l); /* which version 5 refuses to listen on */
+        if (l->major < 5) mca(l, "--mca", "oob_tcp_if_include", where);
+        if (l->major >= 5 && !loopback) mca(l, "--prtemca", "prte_if_include", where);
+        mca(l, "--mca", "btl_tcp_if_include", where);
+    }
+    if (geteuid() == 0) { /* asked for by starting levin as root: containers know no other user */
+        lvn_words_add(&l->set, "OMPI_ALLOW_RUN_AS_ROOT=1");
+        lvn_words_add(&l->set, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+        if (l->major >= 5) lvn_words_add(&l->set, "PRTE_ALLOW_RUN_AS_ROOT=1");
+        if (l->major >= 5) lvn_words_add(&l->set, "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status line_hydra(struct lvn_launch *l)
+{
+    const char *ssh = l->c->flag[LVN_FLAG_launch_ssh].t;
+    bool even = true, intel = l->launcher == LVN_LAUNCHER_INTEL;
+    lvn_words_add(&l->line, "-n");
+    lvn_words_add(&l->line, "%d", l->ranks);
+    lvn_words_add(&l->line, "-prepend-rank");
+    for (int i = 1; i < l->n_hosts; i++) even &= l->hosts[i].slots == l->hosts[0].slots;
+    if (l->n_hosts) {
+        LVN_CHECK(even || !intel, ARG,
+                  "Intel MPI wants the same number of ranks on each host: give it with --nproc-per-node");
+        if (even) {
+            lvn_words_add(&l->line, "-ppn");
+            lvn_words_add(&l->line, "%d", l->hosts[0].slots);
+        }
+        struct lvn_text t = {0};
+        for (int i = 0; i < l->n_hosts; i++) {
+            lvn_text_printf(&t, "%s%s", i ? "," : "", l->hosts[i].name);
+            if (!even) lvn_text_printf(&t, ":%d", l->hosts[i].slots);
+        }
+        lvn_words_add(&l->line, "-hosts");
+        lvn_words_add(&l->line, "%s", t.p ? t.p : "");
+        lvn_text_release(&t);
+    }
+    if (on_one_machine(l)) {
+        lvn_words_add(&l->line, "-iface");
+        lvn_words_add(&l->line, "lo");
+    } else if (!l->allocation && strcmp(ssh, "ssh")) {
+        const char *program = lvn_process_find(l->arena, ssh);
+        lvn_words_add(&l->line, "-launcher");
+        lvn_words_add(&l->line, "ssh");
+        lvn_words_add(&l->line, "-launcher-exec");
+        lvn_words_add(&l->line, "%s", program ? program : ssh);
+    }
+    if (intel) {
+        lvn_words_add(&l->set, "I_MPI_PIN=%d", l->bind);
+        if (l->bind) lvn_words_add(&l->set, "I_MPI_PIN_CELL=core");
+        if (l->bind) lvn_words_add(&l->set, "I_MPI_PIN_DOMAIN=%d", l->threads);
+    } else if (l->bind) {
+        lvn_words_add(&l->line, "-bind-to");
+        lvn_words_add(&l->line, "core:%d", l->threads);
+    }
+    return LVN_OK;
+}
+
+/* --- srun --- */
+
+static bool loads(const char *name)
+{
+    void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (handle) dlclose(handle);
+    return handle != NULL;
+}
+
+/* How srun's tasks find each other: Open MPI's library wants PMIx, those of MPICH's kind want PMI-2; the wrong one
+ * gives every task its own little world. */
+static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
+{
+    const char *library = lvn_path_name(l->mpi_library);
+    struct lvn_text said = {0};
+    char *words[] = {(char *)l->program, "--mpi=list", NULL};
+    lvn_process_run(words, 20, &said);
+    const char *list = said.p ? said.p : "";
+    bool pmix = strstr(list, "pmix"), pmi2 = strstr(list, "pmi2"), cray = strstr(list, "cray_shasta");
+    bool open = strstr(library, ".so.40") || (!*library && pmix && loads("libmpi.so.40"));
+    bool other = !open && (*library || loads("libmpi.so.12") || loads("libmpich.so.12"));
+    lvn_text_release(&said);
+    *plugin = "none";
+    if (l->ranks == 1 && !open && !other) return LVN_OK;
+    *plugin = "pmix";
+    if (open && pmix) return LVN_OK;
+    *plugin = "pmi2";
+    if (other && pmi2) return LVN_OK;
+    *plugin = "cray_shasta";
+    if (cray && loads("libmpi_gnu_123.so.12")) return LVN_OK;
+    LVN_CHECK(open || other || loads("libmpi.so.40"), ARG,
+              "no MPI library is found on this node: module load one (module avail shows the names), or set "
+              "trainer.mpi_library");
+    LVN_FAIL(
+        ARG,
+        "this Slurm has no way to start the ranks of the MPI that is here (`srun --mpi=list` shows neither pmix nor "
+        "pmi2 for it); use --launcher=openmpi, mpich or intel");
+}
+
+static enum lvn_status line_srun(struct lvn_launch *l)
+{
+    const char *tasks = getenv("SLURM_NTASKS"), *plugin;
+    lvn_words_add(&l->line, "--ntasks=%d", l->ranks);
+    if (l->c->given[LVN_FLAG_launch_nproc_per_node])
+        lvn_words_add(&l->line, "--ntasks-per-node=%d", (int)l->c->flag[LVN_FLAG_launch_nproc_per_node].i);
+    LVN_TRY(choose_plugin(l, &plugin));
+    lvn_words_add(&l->line, "--mpi=%s", plugin);
+    lvn_words_add(&l->line, "--label");
+    lvn_words_add(&l->line, "--kill-on-bad-exit=1");
+    lvn_words_add(&l->line, "--export=ALL");
+    bool more = tasks && strtol(tasks, NULL, 10) > 0 && l->ranks > strtol(tasks, NULL, 10);
+    if (l->crowded || more) {
+        lvn_words_add(&l->line, "--overcommit");
+    } else {
+        lvn_words_add(&l->line, "--cpus-per-task=%d", l->threads);
+    }
+    lvn_words_add(&l->line, "--cpu-bind=%s", l->bind ? "cores" : "none");
+    return LVN_OK;
+}
+
+/* --- variables --- */
+
+static bool is_stale(const struct lvn_launch *l, const char *variable)
+{
+    static const char *const begin[] = {"PMI_",
+                                        "PMIX_",
+                                        "OMPI_COMM_",
+                                        "OMPI_UNIVERSE_",
+                                        "OMPI_APP_",
+                                        "OMPI_ARGV",
+                                        "OMPI_COMMAND",
+                                        "OMPI_FILE_",
+                                        "OMPI_FIRST_",
+                                        "OMPI_NUM_APP",
+                                        "OMPI_MCA_orte_",
+                                        "OMPI_MCA_ess",
+                                        "OMPI_MCA_pmix",
+                                        "HYDI_",
+                                        "MPI_LOCAL",
+                                        "MV2_COMM_",
+                                        "TORCHELASTIC_",
+                                        "JSM_NAMESPACE_",
+                                        "RANK=",
+                                        "WORLD_SIZE=",
+                                        "LOCAL_RANK=",
+                                        "GROUP_RANK=",
+                                        "LOCAL_WORLD_SIZE=",
+                                        "NODE_RANK=",
+                                        "MASTER_ADDR=",
+                                        "MASTER_PORT=",
+                                        "JOB_COMPLETION_INDEX=",
+                                        "LEVIN_RANK=",
+                                        "LEVIN_SIZE=",
+                                        "LEVIN_LOCAL_",
+                                        "LEVIN_NODE=",
+                                        "LEVIN_NODES="};
+    if (!l->allocation && !strncmp(variable, "SLURM_", 6) && strncmp(variable, "SLURM_CONF=", 11)) return true;
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) {
+        if (!strncmp(variable, begin[i], strlen(begin[i]))) return true;
+    }
+    return false;
+}
+
+static void variables(struct lvn_launch *l)
+{
+    struct winsize size = {0};
+    for (char **e = environ; *e; e++) {
+        if (is_stale(l, *e)) lvn_words_add(&l->drop, "%.*s", (int)strcspn(*e, "="), *e);
+    }
+    lvn_words_add(&l->set, "LEVIN_LAUNCH=%s", l->title);
+    lvn_words_add(&l->set, "OMP_NUM_THREADS=%d", l->threads);
+    if (l->crowded && !getenv("OMP_WAIT_POLICY")) lvn_words_add(&l->set, "OMP_WAIT_POLICY=passive");
+    const char *term = getenv("TERM");
+    bool live = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    if (live && ioctl(STDERR_FILENO, TIOCGWINSZ, &size)) size.ws_col = 80;
+    if (live && l->launcher != LVN_LAUNCHER_DIRECT)
+        lvn_words_add(&l->set, "LEVIN_TERMINAL=%d", size.ws_col ? size.ws_col : 80);
+}
+
+enum lvn_status lvn_launch_line(struct lvn_launch *l)
+{
+    variables(l);
+    if (l->launcher != LVN_LAUNCHER_DIRECT) lvn_words_add(&l->line, "%s", l->program);
+    switch (l->launcher) {
+    case LVN_LAUNCHER_DIRECT:
+        break;
+    case LVN_LAUNCHER_SRUN:
+        LVN_TRY(line_srun(l));
+        break;
+    case LVN_LAUNCHER_OPENMPI:
+        LVN_TRY(line_openmpi(l));
+        break;
+    case LVN_LAUNCHER_MPICH:
+    case LVN_LAUNCHER_INTEL:
+        LVN_TRY(line_hydra(l));
+        break;
+    }
+    lvn_words_add(&l->line, "%s", l->self);
+    for (int i = 0; i < l->c->n_rest; i++) lvn_words_add(&l->line, "%s", l->c->rest[i]);
+    LVN_TRY(lvn_words_status(&l->set));
+    LVN_TRY(lvn_words_status(&l->drop));
+    return lvn_words_status(&l->line);
+}

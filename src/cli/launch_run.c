@@ -1,0 +1,186 @@
+/* launch_run.c - start the launcher, hand on its output and the signals, wait for its end.
+ *
+ * The launcher is put into a process group of its own, so that an interrupt from the terminal comes here alone. INT,
+ * TERM and HUP become USR1, on which ranks save and leave (Open MPI's mpirun would kill them one second after TERM); a
+ * second INT ends everything at once. A signal that comes before the ranks can catch it waits until rank 0 has spoken.
+ *
+ * The exit code is that of the ranks, which tell it themselves: launchers add codes up or make their own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+#include "cli/launch.h"
+
+static volatile sig_atomic_t interrupts, stops, timeups, ended;
+
+static void on_signal(int number)
+{
+    if (number == SIGINT) interrupts++;
+    if (number == SIGTERM || number == SIGHUP) stops++;
+    if (number == SIGUSR1) timeups++;
+    if (number == SIGCHLD) ended++;
+}
+
+struct run {
+    struct lvn_launch *l;
+    struct lvn_launch_output *output;
+    pid_t pid;
+    int pipe[2]; /* -1: at its end */
+    bool over;
+    int status;            /* of waitpid */
+    int interrupts, asked; /* dealt with */
+    double began, kill_at; /* kill_at: seconds; 0: not planned */
+    bool at_once;
+};
+
+static void start_child(struct run *r, const int pipes[2], pid_t parent)
+{
+    struct lvn_launch *l = r->l;
+    sigset_t none;
+    int null = open("/dev/null", O_RDONLY);
+    setpgid(0, 0);
+    for (int i = 0; i < l->drop.n; i++) unsetenv(l->drop.word[i]);
+    for (int i = 0; i < l->set.n; i++) putenv(l->set.word[i]);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int i = 1; i < 32; i++) signal(i, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* it must not outlive this process */
+    if (getppid() != parent) _exit(127);
+    if (null >= 0) dup2(null, STDIN_FILENO);
+    dup2(pipes[0], STDOUT_FILENO);
+    dup2(pipes[1], STDERR_FILENO);
+    execv(l->line.word[0], l->line.word);
+    fprintf(stderr, "error: '%s' does not start: %s\n", l->line.word[0], strerror(errno));
+    _exit(127);
+}
+
+static enum lvn_status start(struct run *r)
+{
+    int out[2], err[2];
+    LVN_CHECK(!pipe2(out, O_CLOEXEC), IO, "no pipe: %s", strerror(errno));
+    LVN_CHECK(!pipe2(err, O_CLOEXEC), IO, "no pipe: %s", strerror(errno));
+    pid_t parent = getpid();
+    fflush(NULL);
+    r->pid = fork();
+    if (r->pid == 0) start_child(r, (int[2]){out[1], err[1]}, parent);
+    close(out[1]);
+    close(err[1]);
+    r->pipe[0] = out[0];
+    r->pipe[1] = err[0];
+    LVN_CHECK(r->pid > 0, IO, "the launcher cannot be started: %s", strerror(errno));
+    setpgid(r->pid, r->pid);
+    return LVN_OK;
+}
+
+static void say(struct run *r, const char *text)
+{
+    lvn_launch_output_clear(r->output);
+    fprintf(stderr, "%s\n", text);
+}
+
+/* What signals ask for. */
+static void heed(struct run *r)
+{
+    bool can_hear = lvn_launch_output_heard(r->output) || lvn_seconds() - r->began > 10.0;
+    int wanted = (int)(interrupts > 0) + stops + timeups;
+    if (interrupts > r->interrupts && interrupts == 1 && r->l->training)
+        say(r, "stopping after this step; once more to end at once");
+    r->interrupts = interrupts;
+    if (interrupts > 1 || (wanted && !r->l->training)) {
+        if (!r->at_once) kill(r->pid, SIGTERM);
+        if (!r->at_once) r->kill_at = lvn_seconds() + 3.0;
+        r->at_once = true;
+    } else if (wanted > r->asked && can_hear) {
+        kill(r->pid, SIGUSR1);
+        r->asked = wanted;
+    }
+    if (r->kill_at > 0 && lvn_seconds() > r->kill_at) kill(-r->pid, SIGKILL);
+}
+
+static void read_pipes(struct run *r, const struct pollfd *p)
+{
+    char text[65536];
+    for (int i = 0; i < 2; i++) {
+        if (r->pipe[i] < 0 || !p[i].revents) continue;
+        ssize_t n = read(r->pipe[i], text, sizeof text);
+        if (n < 0 && errno == EINTR) continue;
+        lvn_launch_output_add(r->output, i, text, n > 0 ? n : 0);
+        if (n > 0) continue;
+        close(r->pipe[i]);
+        r->pipe[i] = -1;
+    }
+}
+
+/* Until the launcher has ended and its output is read; what a daemon of it keeps open is not waited for. */
+static void watch(struct run *r, const sigset_t *during)
+{
+    double over_at = 0;
+    r->began = lvn_seconds();
+    while (!r->over || r->pipe[0] >= 0 || r->pipe[1] >= 0) {
+        struct pollfd p[2] = {{.fd = r->pipe[0], .events = POLLIN}, {.fd = r->pipe[1], .events = POLLIN}};
+        struct timespec tick = {.tv_nsec = 100000000};
+        heed(r);
+        int ready = ppoll(p, 2, &tick, during);
+        if (ready > 0) read_pipes(r, p);
+        if (!r->over && waitpid(r->pid, &r->status, WNOHANG) == r->pid) {
+            r->over = true;
+            over_at = lvn_seconds();
+        }
+        if (r->over && ready == 0 && lvn_seconds() - over_at > 1.0) break;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (r->pipe[i] < 0) continue;
+        lvn_launch_output_add(r->output, i, NULL, 0);
+        close(r->pipe[i]);
+    }
+    lvn_launch_output_clear(r->output);
+}
+
+/* The launcher's code as one of levin's. */
+static int judge(const struct run *r)
+{
+    int code = WIFEXITED(r->status) ? WEXITSTATUS(r->status) : 128 + WTERMSIG(r->status);
+    int told = lvn_launch_output_code(r->output);
+    if (r->at_once) return 128 + (interrupts ? SIGINT : SIGTERM);
+    if (told || code == LVN_EXIT_DONE) return told;
+    if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;
+    if (WIFSIGNALED(r->status) && r->l->launcher != LVN_LAUNCHER_DIRECT) {
+        fprintf(stderr, "error: %s was ended by signal %d (%s)\n", r->l->title, code - 128, strsignal(code - 128));
+    } else if (code > 128 && code < 128 + 65) {
+        fprintf(stderr, "error: a rank was ended by signal %d (%s)\n", code - 128, strsignal(code - 128));
+    }
+    return LVN_EXIT_FAILED;
+}
+
+enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)
+{
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+    struct run r = {.l = l, .pipe = {-1, -1}};
+    struct sigaction action = {.sa_handler = on_signal};
+    sigset_t block, before;
+    LVN_TRY(lvn_launch_output_new(&r.output, l));
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&block);
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
+        sigaddset(&block, caught[i]);
+        sigaction(caught[i], &action, NULL);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_BLOCK, &block, &before); /* they come in while ppoll() waits, and nowhere else */
+    enum lvn_status status = start(&r);
+    if (!status) {
+        watch(&r, &before);
+        *code = judge(&r);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    lvn_launch_output_free(r.output);
+    return status;
+}
