@@ -1,0 +1,63 @@
+/* bpe.h - byte pair encoding of one piece of text: which neighbours merge, and the merging.
+ *
+ * A piece starts as one token a byte. Again and again the neighbours whose merge has the lowest rank (the first of them
+ * where several have it) become one token, until none merge. Short pieces are looked through anew after each merge;
+ * long ones keep a heap of possible merges, so that a word of a million letters takes n log n. */
+#ifndef LVN_BPE_H
+#define LVN_BPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct lvn_bpe_slot {
+    uint64_t pair; /* left << 32 | right; LVN_BPE_EMPTY: free */
+    uint32_t rank;
+    int32_t id;
+};
+#define LVN_BPE_EMPTY UINT64_MAX
+
+/* Merges by pair: open addressing. */
+struct lvn_bpe {
+    int32_t byte_id[256];
+    struct lvn_bpe_slot *slot; /* [mask + 1] */
+    uint64_t mask;
+    int64_t n;
+};
+
+/* Room for `merges` merges. */
+enum lvn_status lvn_bpe_init(struct lvn_bpe *b, int64_t merges) LVN_CHECKED;
+void lvn_bpe_release(struct lvn_bpe *b);
+/* Add the merge left + right -> id with the next rank. A pair that is there already keeps its rank. */
+void lvn_bpe_add(struct lvn_bpe *b, int32_t left, int32_t right, int32_t id);
+
+static inline uint64_t lvn_bpe_hash(uint64_t x)
+{
+    x *= 0x9e3779b97f4a7c15ULL;
+    return x ^ x >> 29;
+}
+
+static inline const struct lvn_bpe_slot *lvn_bpe_find(const struct lvn_bpe *b, int32_t left, int32_t right)
+{
+    uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    for (uint64_t i = lvn_bpe_hash(pair) & b->mask;; i = (i + 1) & b->mask) {
+        if (b->slot[i].pair == pair) return &b->slot[i];
+        if (b->slot[i].pair == LVN_BPE_EMPTY) return NULL;
+    }
+}
+
+/* Scratch of one thread. All zero is empty. */
+struct lvn_bpe_scratch {
+    struct lvn_bpe_node *node;
+    uint64_t *heap;
+    int64_t room;
+};
+void lvn_bpe_scratch_release(struct lvn_bpe_scratch *s);
+
+/* Merge ids[0..n) in place; *n becomes the number of tokens. LVN_MEMORY, or LVN_FORMAT for a piece of more than
+ * LVN_BPE_LONGEST bytes. */
+enum { LVN_BPE_SHORT = 48, LVN_BPE_LONGEST = 64 << 20 };
+enum lvn_status lvn_bpe_merge(const struct lvn_bpe *b, struct lvn_bpe_scratch *s, int32_t *ids, int64_t *n) LVN_CHECKED;
+
+#endif

@@ -1,0 +1,98 @@
+/* fuzz_tokenizer.c - files of tokenizers, and texts: anything may be in them.
+ *
+ * First byte: 0 a tokenizer.json, 1 merges.txt of a good vocabulary, 2 a vocab.json of good merges, others: a text for
+ * a good tokenizer, one whole and one cut in two by a stream. What opens is used on the input itself; ids must lie in
+ * the vocabulary and, where nothing is normalized, give the same bytes back. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "io/tokenizers/load.h"
+#include "io/tokenizers/parallel.h"
+#include "io/tokenizers/unicode.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { N_GOOD = 3 };
+static struct lvn_tokenizer *good[N_GOOD];
+static const char *vocab, *merges;
+static int64_t n_vocab, n_merges;
+
+static void use(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
+{
+    struct lvn_encoder *e = lvn_encoder_new(t);
+    struct lvn_ids ids = {0};
+    struct lvn_text back = {0};
+    if (!e || lvn_encode(e, text, n, LVN_ENCODE_ORDINARY, &ids) != LVN_OK) abort();
+    for (int64_t i = 0; i < ids.n; i++)
+        if (ids.p[i] < 0 || ids.p[i] >= t->n) abort();
+    if (lvn_decode(t, ids.p, ids.n, &back) != LVN_OK) abort();
+    bool same = back.n == n && !(n && memcmp(back.p, text, (size_t)n));
+    bool changes = t->nfc || t->prefix_space || t->n_added;
+    for (int k = 0; k < N_GOOD; k++)
+        if (t == good[k] && !changes && !same) abort();
+    lvn_text_release(&back);
+    lvn_ids_release(&ids);
+    lvn_encoder_free(e);
+}
+
+/* The sum of ids of a stream is that of the whole. */
+static void stream(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
+{
+    struct lvn_encoders e;
+    struct lvn_ids ids = {0};
+    struct lvn_encoder *one = lvn_encoder_new(t);
+    int64_t used, k = 0, half = n / 2;
+    if (!one || lvn_encode(one, text, n, LVN_ENCODE_SPECIAL, &ids) != LVN_OK) abort();
+    if (lvn_encoders_open(&e, t, 1) != LVN_OK) abort();
+    for (int64_t from = 0; from < n; from += used) {
+        int64_t take = from == 0 ? half : n - from;
+        if (lvn_encoders_run(&e, text + from, take, from + take < n, LVN_ENCODE_SPECIAL, &used) != LVN_OK) abort();
+        if (used == 0) { /* no place to cut: take all */
+            half = n;
+            continue;
+        }
+        for (int64_t i = 0; i < e.n_slices; i++)
+            for (int64_t m = 0; m < e.slice[i].n; m++)
+                if (k >= ids.n || e.slice[i].p[m] != ids.p[k++]) abort();
+    }
+    if (k != ids.n) abort();
+    lvn_encoders_close(&e);
+    lvn_encoder_free(one);
+    lvn_ids_release(&ids);
+}
+
+static void start(void)
+{
+    static const char *const paths[N_GOOD] = {"tests/golden/tokenizers/tiny-gpt2", "tests/golden/tokenizers/tiny-neox",
+                                              "tests/golden/tokenizers/tiny-llama3"};
+    for (int k = 0; k < N_GOOD; k++)
+        if (lvn_tokenizer_open(&good[k], paths[k]) != LVN_OK) abort();
+    vocab = good[0]->file[0].text;
+    n_vocab = good[0]->file[0].bytes;
+    merges = good[0]->file[1].text;
+    n_merges = good[0]->file[1].bytes;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct lvn_tokenizer t = {.path = "the input"};
+    if (!good[0]) start();
+    if (!size) return 0;
+    const char *text = (const char *)data + 1;
+    int64_t n = (int64_t)size - 1;
+    if (data[0] > 2) {
+        use(good[data[0] % N_GOOD], data + 1, n);
+        stream(good[data[0] % N_GOOD], data + 1, n);
+        return 0;
+    }
+    lvn_arena_init(&t.arena);
+    enum lvn_status status = data[0] == 0   ? lvn_load_json(&t, "the input", text, n)
+                             : data[0] == 1 ? lvn_load_merges(&t, "vocab", vocab, n_vocab, "the input", text, n)
+                                            : lvn_load_merges(&t, "the input", text, n, "merges", merges, n_merges);
+    if (status == LVN_OK) use(&t, data, (int64_t)size < 200 ? (int64_t)size : 200);
+    lvn_bpe_release(&t.bpe);
+    lvn_arena_release(&t.arena);
+    return 0;
+}

@@ -1,0 +1,393 @@
+/* test_tokenizer.c - ids against those of the reference implementations, round trips, long words, and damaged files.
+ *
+ * tests/golden/tokenizers holds the expected ids (tools/make_tokens.py). LEVIN_TOKEN_CASES="DIR_OR_FILE CASES" checks
+ * one more file of cases. */
+#include "io/tokenizers/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/random.h"
+#include "io/json.h"
+#include "io/tokenizers/parallel.h"
+#include "unit/io_test.h"
+
+#define GOLDEN "tests/golden/tokenizers/"
+#define SHARED "../shared/data/"
+
+static struct lvn_tokenizer *open_tokenizer(const char *path)
+{
+    struct lvn_tokenizer *t;
+    if (lvn_tokenizer_open(&t, path) != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    return t;
+}
+
+static void encode(struct lvn_encoder *e, const char *text, int64_t n, enum lvn_encoding how, struct lvn_ids *ids)
+{
+    ids->n = 0;
+    if (lvn_encode(e, text, n, how, ids) != LVN_OK) fail_msg("%s", lvn_error_text());
+}
+
+static void check_round(const struct lvn_tokenizer *t, const char *text, int64_t n, const struct lvn_ids *ids)
+{
+    struct lvn_text back = {0};
+    assert_int_equal(lvn_decode(t, ids->p, ids->n, &back), LVN_OK);
+    assert_int_equal(back.n, n);
+    if (n) assert_memory_equal(back.p, text, (size_t)n);
+    lvn_text_release(&back);
+}
+
+/* Every case of a file, twice: the second time from what the encoder remembers. Returns how many. */
+static int check_cases(const char *tokenizer, const char *cases)
+{
+    struct lvn_tokenizer *t = open_tokenizer(tokenizer);
+    struct lvn_encoder *e = lvn_encoder_new(t);
+    struct lvn_ids ids = {0};
+    json_error_t error;
+    json_t *root = json_load_file(cases, JSON_ALLOW_NUL, &error), *row;
+    if (!root) fail_msg("%s: %s", cases, error.text);
+    const json_t *list = json_object_get(root, "cases");
+    size_t k;
+    for (int again = 0; again < 2; again++) json_array_foreach(list, k, row)
+        {
+            const json_t *text = json_array_get(row, 0), *want = json_array_get(row, 1);
+            const char *p = json_string_value(text);
+            int64_t n = (int64_t)json_string_length(text);
+            encode(e, p, n, LVN_ENCODE_SPECIAL, &ids);
+            bool same = ids.n == (int64_t)json_array_size(want);
+            for (int64_t i = 0; same && i < ids.n; i++)
+                same = ids.p[i] == json_integer_value(json_array_get(want, (size_t)i));
+            if (!same) {
+                char *wanted = json_dumps(want, 0), *shown = json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+                fprintf(stderr, "case %zu of %s, %s\nwanted %s\nfound ", k, cases, shown, wanted);
+                for (int64_t i = 0; i < ids.n; i++) fprintf(stderr, " %d", ids.p[i]);
+                fail_msg("other ids");
+            }
+            bool rstrip = false;
+            for (int i = 0; i < t->n_added; i++) rstrip = rstrip || t->added[i].rstrip;
+            if (!t->nfc && !rstrip) check_round(t, p, n, &ids);
+        }
+    int count = (int)json_array_size(list);
+    json_decref(root);
+    lvn_ids_release(&ids);
+    lvn_encoder_free(e);
+    lvn_tokenizer_close(t);
+    return count;
+}
+
+static void gives_the_reference_ids(void **state)
+{
+    (void)state;
+    assert_true(check_cases(GOLDEN "tiny-gpt2", GOLDEN "tiny-gpt2.json") > 300);
+    assert_true(check_cases(GOLDEN "tiny-gpt2/merges.txt", GOLDEN "tiny-gpt2.json") > 300);
+    assert_true(check_cases(GOLDEN "tiny-gpt2/vocab.json", GOLDEN "tiny-gpt2.json") > 300);
+    assert_true(check_cases(GOLDEN "tiny-neox", GOLDEN "tiny-neox.json") > 300);
+    assert_true(check_cases(GOLDEN "tiny-llama3/tokenizer.json", GOLDEN "tiny-llama3.json") > 300);
+    const char *more = getenv("LEVIN_TOKEN_CASES");
+    if (!more) return;
+    char tokenizer[512];
+    snprintf(tokenizer, sizeof tokenizer, "%.*s", (int)strcspn(more, " "), more);
+    check_cases(tokenizer, more + strcspn(more, " ") + 1);
+}
+
+static void gives_gpt2s_ids(void **state)
+{
+    (void)state;
+    if (!lvn_path_is_file(SHARED "gpt2-vocab.bpe")) {
+        print_message("no " SHARED "gpt2-vocab.bpe: GPT-2's own vocabulary is not looked at\n");
+        skip();
+    }
+    assert_true(check_cases(SHARED "gpt2-vocab.bpe", GOLDEN "gpt2.json") > 300);
+    struct lvn_tokenizer *t = open_tokenizer(SHARED "gpt2-encoder.json");
+    assert_int_equal(t->n, 50257);
+    assert_int_equal(t->end_id, 50256);
+    struct lvn_encoder *e = lvn_encoder_new(t);
+    struct lvn_ids ids = {0};
+    char *text;
+    int64_t n;
+    assert_int_equal(lvn_file_read(SHARED "tinyshakespeare.txt", 0, &text, &n), LVN_OK);
+    int64_t cut = n * 9 / 10; /* it is all ASCII */
+    encode(e, text, cut, LVN_ENCODE_ORDINARY, &ids);
+    assert_int_equal(ids.n, 301966);
+    encode(e, text + cut, n - cut, LVN_ENCODE_ORDINARY, &ids);
+    assert_int_equal(ids.n, 36059);
+    free(text);
+    lvn_ids_release(&ids);
+    lvn_encoder_free(e);
+    lvn_tokenizer_close(t);
+}
+
+/* --- round trips --- */
+
+/* Bytes of all sorts, with runs. */
+static void random_bytes(uint64_t seed, char *p, int64_t n)
+{
+    for (int64_t i = 0; i < n;) {
+        int64_t kind = lvn_random_below(seed, 1, (uint64_t)i, 5), length = lvn_random_below(seed, 2, (uint64_t)i, 40);
+        for (int64_t k = 0; k <= length && i < n; k++, i++) {
+            int64_t x = lvn_random_below(seed, 3, (uint64_t)i, 256);
+            p[i] = (char)(kind == 0   ? x
+                          : kind == 1 ? " \t\n\r' "[x % 6]
+                          : kind == 2 ? 'a' + x % 4
+                          : kind == 3 ? 0x80 + x % 128
+                                      : "0123'!?sS"[x % 9]);
+        }
+    }
+}
+
+static void returns_any_bytes(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"tiny-gpt2", "tiny-llama3"};
+    char path[200], text[5000];
+    for (int k = 0; k < 2; k++) {
+        snprintf(path, sizeof path, GOLDEN "%s", kinds[k]);
+        struct lvn_tokenizer *t = open_tokenizer(path);
+        struct lvn_encoder *e = lvn_encoder_new(t);
+        struct lvn_ids ids = {0};
+        for (int i = 0; i < 300; i++) {
+            int64_t n = lvn_random_below(7, 1, (uint64_t)i, sizeof text);
+            random_bytes((uint64_t)i, text, n);
+            encode(e, text, n, LVN_ENCODE_ORDINARY, &ids);
+            check_round(t, text, n, &ids);
+        }
+        for (int64_t id = 0; id < t->n; id++) { /* and the bytes of every token alone */
+            int64_t n;
+            const void *p = lvn_token_bytes(t, id, &n);
+            if (!p) continue;
+            encode(e, p, n, LVN_ENCODE_ORDINARY, &ids);
+            check_round(t, p, n, &ids);
+        }
+        int64_t n;
+        assert_null(lvn_token_bytes(t, t->n, &n));
+        assert_null(lvn_token_bytes(t, -1, &n));
+        lvn_ids_release(&ids);
+        lvn_encoder_free(e);
+        lvn_tokenizer_close(t);
+    }
+}
+
+/* Long words go through the heap: a plain loop over all pairs must give the same. */
+static void merges_long_words_alike(void **state)
+{
+    (void)state;
+    struct lvn_tokenizer *t = open_tokenizer(GOLDEN "tiny-gpt2");
+    struct lvn_bpe_scratch scratch = {0};
+    int32_t fast[600], slow[600];
+    for (int k = 0; k < 400; k++) {
+        int64_t n = 2 + lvn_random_below(3, 1, (uint64_t)k, 598), m = n;
+        for (int64_t i = 0; i < n; i++)
+            fast[i] = slow[i] =
+                t->bpe.byte_id[(uint8_t) "etaoins rtin"[lvn_random_below((uint64_t)k, 2, (uint64_t)i, k % 11 + 1)]];
+        int64_t fast_n = n;
+        assert_int_equal(lvn_bpe_merge(&t->bpe, &scratch, fast, &fast_n), LVN_OK);
+        for (;;) {
+            const struct lvn_bpe_slot *best = NULL;
+            int64_t at = 0;
+            for (int64_t i = 0; i + 1 < m; i++) {
+                const struct lvn_bpe_slot *s = lvn_bpe_find(&t->bpe, slow[i], slow[i + 1]);
+                if (!s || (best && s->rank >= best->rank)) continue;
+                best = s;
+                at = i;
+            }
+            if (!best) break;
+            slow[at] = best->id;
+            memmove(slow + at + 1, slow + at + 2, (size_t)(--m - at - 1) * sizeof *slow);
+        }
+        assert_int_equal(fast_n, m);
+        assert_memory_equal(fast, slow, (size_t)m * sizeof *slow);
+    }
+    lvn_bpe_scratch_release(&scratch);
+    lvn_tokenizer_close(t);
+}
+
+static void takes_a_word_of_a_million_letters(void **state)
+{
+    (void)state;
+    enum { N = 1 << 20 };
+    struct lvn_tokenizer *t = open_tokenizer(GOLDEN "tiny-gpt2");
+    struct lvn_encoder *e = lvn_encoder_new(t);
+    struct lvn_ids ids = {0};
+    char *text = malloc(N);
+    static const char *const alphabets[] = {"a", "th", "return", " ", "\n", "\xff", "-"};
+    for (int k = 0; k < 7; k++) {
+        int64_t n = (int64_t)strlen(alphabets[k]);
+        for (int64_t i = 0; i < N; i++) text[i] = alphabets[k][lvn_random_below(1, 1, (uint64_t)i, n)];
+        encode(e, text, N, LVN_ENCODE_ORDINARY, &ids);
+        check_round(t, text, N, &ids);
+    }
+    free(text);
+    lvn_ids_release(&ids);
+    lvn_encoder_free(e);
+    lvn_tokenizer_close(t);
+}
+
+/* --- many threads --- */
+
+static void threads_change_nothing(void **state)
+{
+    (void)state;
+    enum { N = 5 << 20 };
+    static const char *const kinds[] = {"tiny-gpt2", "tiny-llama3", "tiny-neox"};
+    char *text = malloc(N), path[200];
+    random_bytes(5, text, N);
+    for (int k = 0; k < 3; k++) {
+        snprintf(path, sizeof path, GOLDEN "%s", kinds[k]);
+        struct lvn_tokenizer *t = open_tokenizer(path);
+        struct lvn_encoder *one = lvn_encoder_new(t);
+        struct lvn_ids ids = {0};
+        struct lvn_encoders many;
+        int64_t used, total = 0;
+        encode(one, text, N, LVN_ENCODE_SPECIAL, &ids);
+        assert_int_equal(lvn_encoders_open(&many, t, 3), LVN_OK);
+        for (int64_t from = 0; from < N; from += used) { /* as a stream, 2 MiB at a time */
+            int64_t n = N - from < 2 << 20 ? N - from : 2 << 20;
+            bool cuts = lvn_tokenizer_cuts(t);
+            if (!cuts) n = N;
+            assert_int_equal(lvn_encoders_run(&many, text + from, n, from + n < N, LVN_ENCODE_SPECIAL, &used), LVN_OK);
+            assert_true(used > 0);
+            for (int64_t i = 0; i < many.n_slices; i++) {
+                assert_memory_equal(many.slice[i].p, ids.p + total, (size_t)many.slice[i].n * sizeof *ids.p);
+                total += many.slice[i].n;
+            }
+        }
+        assert_int_equal(total, ids.n);
+        lvn_encoders_close(&many);
+        lvn_encoder_free(one);
+        lvn_ids_release(&ids);
+        lvn_tokenizer_close(t);
+    }
+    free(text);
+}
+
+/* --- special tokens --- */
+
+static void special_tokens_as_the_files_say(void **state)
+{
+    (void)state;
+    static const char text[] = "a<|endoftext|>b";
+    struct lvn_ids ids = {0};
+    struct lvn_tokenizer *t = open_tokenizer(GOLDEN "tiny-gpt2");
+    assert_int_equal(t->end_id, 0);
+    struct lvn_encoder *e = lvn_encoder_new(t);
+    encode(e, text, sizeof text - 1, LVN_ENCODE_SPECIAL, &ids);
+    assert_true(ids.n > 3); /* ordinary */
+    lvn_encoder_free(e);
+    assert_int_equal(lvn_tokenizer_allow(t, "<|endoftext|>"), LVN_OK);
+    assert_int_equal(lvn_tokenizer_allow(t, "<|nonsense|>"), LVN_ARG);
+    e = lvn_encoder_new(t);
+    encode(e, text, sizeof text - 1, LVN_ENCODE_SPECIAL, &ids);
+    assert_int_equal(ids.n, 3);
+    assert_int_equal(ids.p[1], t->end_id);
+    encode(e, text, sizeof text - 1, LVN_ENCODE_ORDINARY, &ids);
+    assert_true(ids.n > 3);
+    lvn_encoder_free(e);
+    lvn_tokenizer_close(t);
+
+    t = open_tokenizer(GOLDEN "tiny-neox");
+    e = lvn_encoder_new(t);
+    encode(e, text, sizeof text - 1, LVN_ENCODE_SPECIAL, &ids);
+    assert_int_equal(ids.n, 3);
+    encode(e, text, sizeof text - 1, LVN_ENCODE_ORDINARY, &ids);
+    assert_true(ids.n > 3);
+    encode(e, "        ", 8, LVN_ENCODE_ORDINARY, &ids); /* added, but nothing special: part of the language */
+    assert_int_equal(ids.n, 1);
+    lvn_ids_release(&ids);
+    lvn_encoder_free(e);
+    lvn_tokenizer_close(t);
+}
+
+/* --- copies and damage --- */
+
+static void a_copy_is_the_same(void **state)
+{
+    (void)state;
+    const char *dir = test_dir;
+    static const char *const kinds[] = {"tiny-gpt2", "tiny-neox"};
+    for (int k = 0; k < 2; k++) {
+        char from[300], to[300];
+        snprintf(from, sizeof from, GOLDEN "%s", kinds[k]);
+        snprintf(to, sizeof to, "%s/copy-%d", dir, k);
+        struct lvn_tokenizer *a = open_tokenizer(from);
+        assert_int_equal(lvn_tokenizer_save(a, to), LVN_OK);
+        assert_true(lvn_tokenizer_there(to));
+        struct lvn_tokenizer *b = open_tokenizer(to);
+        assert_int_equal(a->sum, b->sum);
+        assert_int_equal(a->n, b->n);
+        lvn_tokenizer_close(a);
+        lvn_tokenizer_close(b);
+    }
+    assert_false(lvn_tokenizer_there(dir));
+}
+
+static void refuses(const char *dir, const char *name, const char *text, const char *sentence)
+{
+    char path[400];
+    struct lvn_tokenizer *t;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(lvn_file_write(path, text, (int64_t)strlen(text)), LVN_OK);
+    assert_int_not_equal(lvn_tokenizer_open(&t, path), LVN_OK);
+    if (!strstr(lvn_error_text(), sentence)) fail_msg("no '%s' in: %s", sentence, lvn_error_text());
+    assert_null(t);
+    lvn_error_clear();
+}
+
+static void refuses_damaged_files(void **state)
+{
+    (void)state;
+    const char *dir = test_dir;
+    char *vocab, *merges, *json;
+    int64_t n_vocab, n_merges, n_json;
+    struct lvn_tokenizer *t;
+    assert_int_equal(lvn_file_read(GOLDEN "tiny-gpt2/vocab.json", 0, &vocab, &n_vocab), LVN_OK);
+    assert_int_equal(lvn_file_read(GOLDEN "tiny-gpt2/merges.txt", 0, &merges, &n_merges), LVN_OK);
+    assert_int_equal(lvn_file_read(GOLDEN "tiny-neox/tokenizer.json", 0, &json, &n_json), LVN_OK);
+    assert_int_equal(lvn_tokenizer_open(&t, dir), LVN_ARG);
+    assert_int_equal(lvn_tokenizer_open(&t, "nowhere"), LVN_ARG);
+    refuses(dir, "vocab.json", vocab, "is half of a tokenizer");
+    refuses(dir, "merges.txt", "#version: 0.2\nno-space\n", "two tokens with one space");
+    refuses(dir, "merges.txt", "#version: 0.2\nr q x\n", "two tokens with one space");
+    refuses(dir, "merges.txt", "#version: 0.2\nq x\n", "make a token that the vocabulary lacks");
+    refuses(dir, "merges.txt", "#version: 0.2\n", "no merges");
+    merges[n_merges / 2] = '\0';
+    *strrchr(merges, '\n') = '\0';
+    refuses(dir, "merges.txt", merges, "has no merge for");
+    vocab[n_vocab / 2] = '\0';
+    refuses(dir, "vocab.json", vocab, "not good JSON");
+    refuses(dir, "vocab.json", "{\"a\":0}", "has 1 tokens");
+    refuses(dir, "vocab.json", "{\"a\":-1}", "must be a whole number");
+    refuses(dir, "vocab.json", "{\"a\":300,\"b\":300}", "same id");
+    refuses(dir, "vocab.json", "{\"a\":300}", "no token for the byte 0x00");
+    refuses(dir, "vocab.json", "[]", "must be a JSON object");
+    refuses(dir, "vocab.txt", "[PAD]\n[UNK]\n", "WordPiece");
+    refuses(dir, "tokenizer.json", "{}", "no 'model'");
+    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "the kind 'WordPiece'");
+    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\"}}", "model.vocab and model.merges are missing");
+    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[],\"byte_fallback\":true}}",
+            "SentencePiece");
+    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}",
+            "pre-tokenizer '(none)'");
+    json[n_json - 30] = '\0';
+    refuses(dir, "tokenizer.json", json, "not good JSON");
+    free(vocab);
+    free(merges);
+    free(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_the_reference_ids),
+        cmocka_unit_test(gives_gpt2s_ids),
+        cmocka_unit_test(returns_any_bytes),
+        cmocka_unit_test(merges_long_words_alike),
+        cmocka_unit_test(takes_a_word_of_a_million_letters),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(special_tokens_as_the_files_say),
+        cmocka_unit_test_setup_teardown(a_copy_is_the_same, test_dir_make, test_dir_drop),
+        cmocka_unit_test_setup_teardown(refuses_damaged_files, test_dir_make, test_dir_drop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

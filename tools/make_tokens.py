@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""make_tokens.py - expected token ids for strings that are hard to get right, made by the reference implementations.
+
+    make_tokens.py [GPT2_ENCODER_JSON GPT2_VOCAB_BPE]     writes tests/golden/tokenizers
+    make_tokens.py --random N SEED KIND ENCODER BPE OUT   N random cases of a kind, for a wider comparison
+
+gpt2.json are the ids that tiktoken's encode_ordinary gives with GPT-2's own files. The other tokenizers are small
+ones, trained here on the sources of levin by Hugging Face's tokenizers, with the settings of GPT-2, GPT-NeoX (NFC, runs
+of spaces as added tokens) and Llama 3 (its split, whole words first), so that every way through the code has expected
+ids. Wants tiktoken and tokenizers.
+"""
+import json
+import random
+import sys
+import unicodedata
+from pathlib import Path
+
+import tiktoken
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "tests/golden/tokenizers"
+GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+          r"\s*[\r\n]+|\s+(?!\S)|\s+")
+SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2003\u2009\u2028\u2029\u202f\u205f\u3000"
+HARD = [
+    "", " ", "  ", "   ", "\n", "\n\n", " \n", "\n ", "\t\t", " a", "a ", "  a", "a  ", "a  b", "a\n\nb", "a \n b",
+    "a\r\nb", "\r\n\r\n", "x\r\r\ny", "Hello, world!", "Hello  world", "it's", "it's its' 'tis", "I'VE 'LL 'Re 'sS",
+    "don't've", "'s", "'", "''", "'''s", " 's", " ' s", "\u2019s", "'\u017f", "'\u017fx", "'S'T'M'D'RE'VE'LL",
+    "12345678901234567890", "1 22 333 4444", "3.14159", "1,000,000", "a1b2c3", "x\u00b2\u00b3\u00bd\u2460\u0663",
+    "\u0661\u0662\u0663\u0664", "!!!", "...", "a.b.c", "?!?!", "--help", "a_b_c __init__", "C++", "C#", "#!/bin/sh\n",
+    "http://example.org/a?b=c&d=%20", "me@example.org", "$1.50", "\u20ac20", "\u00e9t\u00e9", "e\u0301te\u0301",
+    "na\u00efve caf\u00e9", "\u00df \u1e9e", "\ufb01ne", "\u01c5", "\u4f60\u597d\uff0c\u4e16\u754c",
+    "\u3053\u3093\u306b\u3061\u306f\u4e16\u754c", "\uc548\ub155\ud558\uc138\uc694 \uc138\uacc4",
+    "\u1112\u1161\u11ab\u1100\u1173\u11af", "\u0645\u0631\u062d\u0628\u0627 \u0628\u0627\u0644\u0639\u0627\u0644\u0645",
+    "\u05e9\u05dc\u05d5\u05dd", "\u0928\u092e\u0938\u094d\u0924\u0947", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
+    "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440", "\u0393\u03b5\u03b9\u03ac \u03c3\u03bf\u03c5",
+    "\U0001f600\U0001f601", "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\U0001f1e9\U0001f1ea", "a\U0001f600b",
+    "\u200b\u200c\u200d\ufeff", "\ufeffabc", "\x00", "a\x00b", "\x01\x02\x1f", "\x7f\x80", "\x1c\x1d\x1e\x1f a",
+    "\ufffd", "\ufffe\uffff", "\U0010ffff", "\U000e0001", "\ue000", "\u0378", "\u2028\u2029", "a\u00a0b",
+    "\u00a0\u00a0x", " \u00a0 x", "x \u3000\u3000y", "\u3000", "\u0085x", "a\u0300\u0301\u0302b", "\u0344", "\u212b",
+    "\u1e0b\u0323", "q\u0307\u0323", "\u0958", "\u2126\u212a", "\U0001d15e", "\u0f73\u0f75\u0f81", "\uac00\u11a8",
+    "<|endoftext|>", "a<|endoftext|>b", "<|endoftext|><|endoftext|>", "<|endoftext", "<|begin_of_text|>x",
+    " <|endoftext|> ", "\n<|endoftext|>\n", "<|pad|>", "x<|pad|>y", "  <|pad|>  ", "word<mask>word", "a <mask> b",
+    "a" * 47, "a" * 48, "a" * 49, "a" * 50, "a" * 1000, "ab" * 700, "abc" * 333, "the" * 200, " " * 23, " " * 24,
+    " " * 25, " " * 100, "x" + " " * 60 + "y", "\n" * 70, "\t" * 33, " \n" * 20, "=" * 80, "-" * 65, "." * 300,
+    "0" * 100, "\u4e00" * 60, "\U0001f600" * 20, "\u00e9" * 30, "_" * 31 + "a", "antidisestablishmentarianism",
+    "Donaudampfschifffahrtselektrizit\u00e4tenhauptbetriebswerkbauunterbeamtengesellschaft", "SUPERCALIFRAGILISTIC",
+    "    def f(x):\n        return x + 1\n\n\n", "{\"a\": [1, 2, {\"b\": null}]}", "\\u0041\\n", "a\\b\\c",
+    "<html><body class=\"x\">&nbsp;</body></html>", "int main(void)\r\n{\r\n\treturn 0;\r\n}\r\n",
+    "The quick brown fox jumps over the lazy dog.", "THE QUICK BROWN FOX", "tHe QuIcK", "O God, O God!",
+    " SolidGoldMagikarp", " rawdownloadcloneembedreportprint", "\u00e2\u0080\u0099", "\u00c3\u0082\u00c3\u0082",
+]
+
+
+def random_text(rng):
+    """Some of everything, in runs, since runs are where splitting can go wrong."""
+    makers = [
+        lambda: chr(rng.randrange(0x20, 0x7f)), lambda: rng.choice(SPACES), lambda: rng.choice("abcdeEtTsS"),
+        lambda: rng.choice("0123456789\u0661\u00b2\u2460"), lambda: rng.choice("'\u2019\"`"), lambda: " ",
+        lambda: chr(rng.choice([rng.randrange(0x80, 0x800), rng.randrange(0x800, 0xd800), rng.randrange(0xe000, 0x10000),
+                                rng.randrange(0x10000, 0x110000)])),
+        lambda: rng.choice(["'s", "'ll", "'Re", "'\u017f", "<|endoftext|>", "<|pad|>", "\r\n", "the", " and", "\u0301"]),
+        lambda: chr(rng.randrange(0x300, 0x370)), lambda: chr(rng.randrange(0x1100, 0x1200)),
+        lambda: chr(rng.randrange(0, 0x20)), lambda: chr(rng.randrange(0xac00, 0xd7a4)),
+    ]
+    return "".join(make() * (rng.randrange(1, 9) if rng.random() < .2 else 1)
+                   for make in rng.choices(makers, k=rng.randrange(1, 40)))
+
+
+def cases(rng, n):
+    return HARD + [random_text(rng) for _ in range(n)]
+
+
+def alphabet():
+    printable = [*range(ord("!"), ord("~") + 1), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    rest = [b for b in range(256) if b not in printable]
+    return {**{chr(b): b for b in printable}, **{chr(256 + i): b for i, b in enumerate(rest)}}
+
+
+def gpt2(encoder, bpe):
+    """GPT-2's tokenizer, from its two files: ranks are ids."""
+    table = alphabet()
+    ranks = {bytes(table[c] for c in token): i for token, i in json.load(open(encoder, encoding="utf-8")).items()
+             if token != "<|endoftext|>"}
+    return tiktoken.Encoding("gpt2", pat_str=GPT2, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
+
+
+def train(kind):
+    t = Tokenizer(models.BPE())
+    split = Regex(LLAMA3)
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False) if kind != "llama3" else pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(split, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.decoder = decoders.ByteLevel()
+    if kind == "neox":
+        t.normalizer = normalizers.NFC()
+    trainer = trainers.BpeTrainer(vocab_size=500, show_progress=False, special_tokens=["<|endoftext|>"],
+                                  initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    files = sorted((ROOT / "src").rglob("*.c"))[:60] + [ROOT / "README.md"]
+    t.train_from_iterator([f.read_text() for f in files] + ["\u00e9t\u00e9 \u4f60\u597d \U0001f600 don't we'll 2024"] * 50,
+                          trainer)
+    if kind == "neox":
+        t.add_special_tokens([AddedToken("<|pad|>", normalized=False)])
+        t.add_tokens([AddedToken(" " * n, normalized=True) for n in range(24, 1, -1)])
+    if kind == "llama3":
+        t.add_special_tokens([AddedToken("<|begin_of_text|>", normalized=False), AddedToken("<|pad|>", rstrip=True),
+                              AddedToken("<mask>", lstrip=True, single_word=True)])
+    return t
+
+
+def write_cases(path, name, texts, encode, note):
+    rows = [json.dumps([text, encode(text)], separators=(",", ":")) for text in texts]
+    path.write_text(f'{{"made_by": "{note}", "tokenizer": "{name}", "cases": [\n' + ",\n".join(rows) + "\n]}\n")
+
+
+def main():
+    if sys.argv[1:2] == ["--random"]:
+        n, seed, kind, encoder, bpe, out = sys.argv[2:]
+        texts = cases(random.Random(int(seed)), int(n))
+        if kind == "gpt2":
+            encode = gpt2(encoder, bpe).encode_ordinary
+        else:
+            hf = Tokenizer.from_file(str(OUT / kind / "tokenizer.json"))
+            encode = lambda s: hf.encode(s, add_special_tokens=False).ids
+        write_cases(Path(out), kind, texts, encode, "random")
+        return 0
+    import tokenizers
+    OUT.mkdir(parents=True, exist_ok=True)
+    texts = cases(random.Random(1337), 300)
+    for kind in ("gpt2", "neox", "llama3"):
+        hf, folder = train(kind), OUT / f"tiny-{kind}"
+        folder.mkdir(exist_ok=True)
+        if kind == "gpt2":
+            hf.model.save(str(folder))
+            hf = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
+            hf.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        else:
+            data = json.loads(hf.to_str())
+            data["model"]["ignore_merges"] = kind == "llama3"
+            if kind == "neox":  # as older files have it
+                data["model"]["merges"] = [" ".join(m) for m in data["model"]["merges"]]
+            (folder / "tokenizer.json").write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+            hf = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        write_cases(OUT / f"tiny-{kind}.json", f"tiny-{kind}", texts, lambda s: hf.encode(s, add_special_tokens=False).ids,
+                    f"tokenizers {tokenizers.__version__}")
+    if len(sys.argv) == 3:
+        write_cases(OUT / "gpt2.json", "gpt2", texts, gpt2(*sys.argv[1:]).encode_ordinary, f"tiktoken {tiktoken.__version__}")
+    print(f"{len(texts)} cases; Python's Unicode is {unicodedata.unidata_version}")
+    return 0
+
+
+sys.exit(main())

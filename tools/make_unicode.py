@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""make_unicode.py - the tables of Unicode that tokenizers need, in src/io/tokenizers/*.def.
+
+Classes (letter, number, white space) are asked of tiktoken, the reference for GPT-2's ids, one code point after the
+other: so they are those of its version of Unicode, whatever Python's own is. Composition (NFC) is Python's.
+Wants tiktoken. Run it from the root of the tree when the reference moves to another version of Unicode.
+"""
+import sys
+import unicodedata
+from pathlib import Path
+
+import tiktoken
+
+ROOM = Path(__file__).resolve().parent.parent / "src/io/tokenizers"
+POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+
+def members(pattern):
+    encoding = tiktoken.Encoding("probe", pat_str=pattern, mergeable_ranks={bytes([i]): i for i in range(256)},
+                                 special_tokens={})
+    return {c for c in POINTS if encoding.encode_ordinary(chr(c))}
+
+
+def ranges(points):
+    out = []
+    for c in sorted(points):
+        if out and out[-1][1] == c - 1:
+            out[-1][1] = c
+        else:
+            out.append([c, c])
+    return out
+
+
+def write(name, story, rows):
+    lines, line = [f"/* {name} - {story}", " * Written by tools/make_unicode.py: do not edit. */"], ""
+    for row in rows:
+        if len(line) + len(row) + 1 > 118:
+            lines.append(line.rstrip())
+            line = ""
+        line += row + " "
+    (ROOM / name).write_text("\n".join(lines + [line.rstrip()]) + "\n")
+
+
+def main():
+    classes = {"LETTER": members(r"\p{L}"), "NUMBER": members(r"\p{N}"), "SPACE": members(r"\s")}
+    rows = [f"R({a:#x},{b:#x},{name})" for name, points in classes.items() for a, b in ranges(points)]
+    write("unicode_classes.def", f"R(first, last, class): letters, numbers and white space, as tiktoken "
+          f"{tiktoken.__version__} has them.", rows)
+    # Hangul syllables are composed by rule, not by table.
+    ccc = {c: unicodedata.combining(chr(c)) for c in POINTS if unicodedata.combining(chr(c))}
+    rows, run = [], None
+    for c in sorted(ccc):
+        if run and run[1] == c - 1 and run[2] == ccc[c]:
+            run[1] = c
+        else:
+            run and rows.append(f"C({run[0]:#x},{run[1]:#x},{run[2]})")
+            run = [c, c, ccc[c]]
+    rows.append(f"C({run[0]:#x},{run[1]:#x},{run[2]})")
+    for c in POINTS:
+        d = unicodedata.decomposition(chr(c))
+        if not d or d[0] == "<":
+            continue
+        parts = [int(x, 16) for x in d.split()] + [0]
+        both = len(parts) == 3 and unicodedata.normalize("NFC", chr(parts[0]) + chr(parts[1])) == chr(c)
+        rows.append(f"{'D' if both else 'E'}({c:#x},{parts[0]:#x},{parts[1]:#x})")
+    write("unicode_compose.def", "C(first, last, combining class); D(point, first, second): canonical decomposition, "
+          f"composed again; E: not composed again. Unicode {unicodedata.unidata_version}.", rows)
+
+
+sys.exit(main())
