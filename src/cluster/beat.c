@@ -1,0 +1,289 @@
+/* beat.c - the thread of a rank that says where the rank is, and hears of the others.
+ *
+ * The server's silence is a fault too. Whether its process or the network is dead shows in what was sent to it: the
+ * system of a stopped process still confirms what arrives, a cut line does not. When the server was a rank, each rank
+ * knows from the last table who is next to speak; the others give it a moment, and look into status.json whether it
+ * did. */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/machine.h"
+#include "cluster/client.h"
+
+static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 0.4;
+
+static void own_row(struct lvn_heartbeat *h, double now)
+{
+    struct lvn_peer *p = &h->peer[h->rank];
+    uint64_t collective = atomic_load_explicit(&h->collective, memory_order_relaxed);
+    const char *place = atomic_load_explicit(&h->place, memory_order_acquire);
+    p->step = atomic_load_explicit(&h->step, memory_order_relaxed);
+    p->collective = (int)(collective >> 32);
+    p->collectives = (int)(collective & 0xffffffff);
+    p->tokens_per_s = atomic_load_explicit(&h->tokens_per_s, memory_order_relaxed);
+    p->compute_s = atomic_load_explicit(&h->compute_s, memory_order_relaxed);
+    p->memory = lvn_memory_resident();
+    p->seen = now;
+    snprintf(p->place, sizeof p->place, "%s", place ? place : "");
+}
+
+void lvn_beat_now(struct lvn_heartbeat *h, double now)
+{
+    const struct lvn_peer *p = &h->peer[h->rank];
+    own_row(h, now);
+    h->beaten = now;
+    if (h->online && !h->said_bye && h->wire.fd >= 0) {
+        lvn_message_add(&h->wire.out, LVN_SAY_BEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
+                        p->tokens_per_s, p->compute_s, p->memory, p->place);
+    }
+}
+
+/* --- what the server says --- */
+
+static bool peer(struct lvn_heartbeat *h, const struct lvn_message *m)
+{
+    if (m->i[0] < 0 || m->i[0] >= h->size) return false;
+    struct lvn_peer *p = &h->peer[m->i[0]];
+    p->pid = m->i[1];
+    p->state = LVN_PEER_HERE;
+    p->seen = lvn_seconds();
+    snprintf(p->host, sizeof p->host, "%s", m->t[0]);
+    return true;
+}
+
+static bool row(struct lvn_heartbeat *h, const struct lvn_message *m, double now)
+{
+    if (m->i[0] < 0 || m->i[0] >= h->size || m->i[1] < 0 || m->i[1] > LVN_PEER_LOST) return false;
+    struct lvn_peer *p = &h->peer[m->i[0]];
+    if (m->i[0] == h->rank) return true; /* we know better */
+    p->state = (enum lvn_peer_state)m->i[1];
+    p->step = m->i[2];
+    p->collective = (int)m->i[3];
+    p->collectives = (int)m->i[4];
+    p->tokens_per_s = m->d[0];
+    p->compute_s = m->d[1];
+    p->memory = m->i[5];
+    p->seen = now - m->d[2];
+    snprintf(p->place, sizeof p->place, "%s", m->t[0]);
+    return true;
+}
+
+static bool group(struct lvn_heartbeat *h, const struct lvn_message *m)
+{
+    if (h->started) return false;
+    struct lvn_group *all = realloc(h->group, sizeof *all * (size_t)(h->n_groups + 1));
+    if (!all) return false;
+    h->group = all;
+    struct lvn_group *g = &all[h->n_groups];
+    *g = (struct lvn_group){strdup(m->t[0]), strdup(m->t[1]), strdup(m->t[2])};
+    h->n_groups++;
+    return g->key && g->value && g->ranks;
+}
+
+void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, const char *text)
+{
+    if (h->faulty) return;
+    h->faulty = true;
+    h->fault_rank = rank;
+    h->speak = speak;
+    lvn_set_speaks(speak);
+    snprintf(h->fault, sizeof h->fault, "%s", text);
+    snprintf(h->state, sizeof h->state, "fault");
+    pthread_cond_broadcast(&h->change);
+}
+
+bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
+{
+    double now = lvn_seconds();
+    h->heard = now;
+    switch (m->kind) {
+    case LVN_SAY_WELCOME:
+        if (m->i[0] != h->size) return false;
+        if (m->d[0] > 0) h->timeout = m->d[0];
+        h->welcomed = true;
+        return true;
+    case LVN_SAY_PEER:
+        return peer(h, m);
+    case LVN_SAY_GROUP:
+        return group(h, m);
+    case LVN_SAY_ROW:
+        return row(h, m, now);
+    case LVN_SAY_START:
+        h->started = true;
+        break;
+    case LVN_SAY_VERDICT:
+        h->verdict.round = m->i[0];
+        h->verdict.status = m->i[2];
+        snprintf(h->verdict.text, sizeof h->verdict.text, "%s", m->t[0]);
+        break;
+    case LVN_SAY_LOST:
+        lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->t[0]);
+        return true;
+    case LVN_SAY_REFUSE:
+        lvn_fault_set(h, -1, true, m->t[0]);
+        return true;
+    case LVN_SAY_END:
+        h->ended = true;
+        break;
+    default:
+        return false;
+    }
+    pthread_cond_broadcast(&h->change);
+    return true;
+}
+
+/* --- the server is gone --- */
+
+static bool unconfirmed(int fd)
+{
+    int bytes = 0;
+    return fd >= 0 && !ioctl(fd, SIOCOUTQ, &bytes) && bytes > 0;
+}
+
+/* Has another rank written a fault already? (They may share a file system.) */
+static bool told_already(const char *path)
+{
+    char *text = NULL;
+    int64_t bytes;
+    if (!*path) return false;
+    if (lvn_file_read(path, 1 << 26, &text, &bytes)) return lvn_error_clear(), false;
+    bool told = strstr(text, "\"state\": \"fault\"") != NULL;
+    free(text);
+    return told;
+}
+
+static void server_gone(struct lvn_heartbeat *h, const char *reason)
+{
+    struct lvn_text t = {0};
+    int turn = 0;
+    char path[sizeof h->path];
+    if (h->server_rank >= 0) {
+        h->peer[h->server_rank].state = LVN_PEER_LOST;
+        h->peer[h->server_rank].reason = reason;
+        own_row(h, lvn_seconds());
+        lvn_lost_text(h->peer, h->size, &t);
+    } else {
+        lvn_text_printf(&t, "levin launch, which watches over the ranks, has not been heard of (%s)", reason);
+    }
+    for (int i = 0; i < h->rank; i++) turn += h->peer[i].state == LVN_PEER_HERE;
+    snprintf(path, sizeof path, "%s", h->path);
+    pthread_mutex_unlock(&h->lock);
+    if (turn) usleep((useconds_t)(1e6 * TURN_SECONDS * (turn < 10 ? turn : 10)));
+    bool speak = !turn || !told_already(path);
+    pthread_mutex_lock(&h->lock);
+    lvn_fault_set(h, h->server_rank, speak, t.p ? t.p : reason);
+    lvn_text_release(&t);
+}
+
+/* --- status.json --- */
+
+void lvn_status_now(struct lvn_heartbeat *h)
+{
+    struct lvn_peer *copy = malloc(sizeof *copy * (size_t)h->size);
+    char path[sizeof h->path], state[sizeof h->state], fault[sizeof h->fault];
+    if (!copy) return;
+    pthread_mutex_lock(&h->writing); /* so that what is known later is written later */
+    pthread_mutex_lock(&h->lock);
+    own_row(h, lvn_seconds());
+    memcpy(copy, h->peer, sizeof *copy * (size_t)h->size);
+    memcpy(path, h->path, sizeof path);
+    memcpy(state, h->state, sizeof state);
+    snprintf(fault, sizeof fault, "%s", h->faulty ? h->fault : "");
+    pthread_mutex_unlock(&h->lock);
+    if (*path) lvn_status_write(path, copy, h->size, state, fault);
+    pthread_mutex_unlock(&h->writing);
+    free(copy);
+}
+
+/* A thread of its own: a file system that stands still is no reason to fall silent. */
+void *lvn_publish(void *heartbeat)
+{
+    struct lvn_heartbeat *h = heartbeat;
+    for (bool more = true; more;) {
+        struct timespec at;
+        lvn_status_now(h);
+        clock_gettime(CLOCK_REALTIME, &at);
+        at.tv_sec += (time_t)STATUS_SECONDS;
+        pthread_mutex_lock(&h->lock);
+        int woken = 0;
+        while (!h->stopping && !h->faulty && !woken) woken = pthread_cond_timedwait(&h->change, &h->lock, &at);
+        more = !h->stopping && !h->faulty;
+        pthread_mutex_unlock(&h->lock);
+    }
+    return NULL;
+}
+
+/* --- the thread --- */
+
+/* Read and obey; a reason when the server is gone, else NULL. */
+static const char *listen_once(struct lvn_heartbeat *h, double now)
+{
+    struct lvn_message m;
+    char *line;
+    bool open = lvn_wire_read(&h->wire);
+    for (;;) {
+        while (!h->faulty && (line = lvn_wire_line(&h->wire))) {
+            if (!lvn_message_parse(line, &m) || !lvn_client_hear(h, &m)) return "it says what makes no sense";
+        }
+        if (!open || h->faulty || !h->wire.taken) break;
+        int before = h->wire.used - h->wire.taken;
+        open = lvn_wire_read(&h->wire);
+        if (h->wire.used <= before) break;
+    }
+    if (h->faulty || h->ended) return NULL;
+    if (!open || h->wire.broken) return "its process is gone";
+    if (now - h->heard > 1.25 * h->timeout + 0.5) {
+        return unconfirmed(h->wire.fd) ? "the connection to it is cut" : "its process does not answer";
+    }
+    return NULL;
+}
+
+/* Say it to the program: at once if this rank is to speak, else a moment later. */
+static void deliver(struct lvn_heartbeat *h)
+{
+    bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, own = h->own, speak = h->speak;
+    struct lvn_fault fault = {.rank = h->fault_rank, .speak = speak, .text = h->fault};
+    pthread_mutex_unlock(&h->lock);
+    if (lowest) lvn_status_now(h);
+    if (!speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));
+    pthread_mutex_lock(&h->lock);
+    bool call = h->callback && !own && !h->stopping;
+    pthread_mutex_unlock(&h->lock);
+    if (call) h->callback(h->context, &fault);
+    pthread_mutex_lock(&h->lock);
+}
+
+void *lvn_beat(void *heartbeat)
+{
+    struct lvn_heartbeat *h = heartbeat;
+    double last = lvn_seconds();
+    pthread_mutex_lock(&h->lock);
+    while (!h->faulty && !h->ended && !h->stopping) {
+        double gap = h->timeout / 10 > 0.5 ? 0.5 : h->timeout / 10 < 0.02 ? 0.02 : h->timeout / 10;
+        struct pollfd p[2] = {{.fd = h->wire.fd, .events = (short)(POLLIN | (h->wire.out.n ? POLLOUT : 0))},
+                              {.fd = h->wake, .events = POLLIN}};
+        uint64_t woken;
+        pthread_mutex_unlock(&h->lock);
+        poll(p, 2, (int)(gap * 1000));
+        if ((p[1].revents & POLLIN) && read(h->wake, &woken, sizeof woken) < 0) woken = 0;
+        pthread_mutex_lock(&h->lock);
+        double now = lvn_seconds();
+        if (now - last > 1 + h->timeout / 4) h->heard += now - last; /* this process stood still itself */
+        last = now;
+        const char *gone = listen_once(h, now);
+        if (gone) server_gone(h, gone);
+        if (!h->faulty && now - h->beaten >= gap) lvn_beat_now(h, now);
+        lvn_wire_flush(&h->wire);
+    }
+    if (h->faulty) deliver(h);
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}

@@ -1,0 +1,66 @@
+/* client.h - the inside of a heartbeat: heartbeat.c (meeting, agreeing, stamps) and beat.c (its thread). */
+#ifndef LVN_CLIENT_H
+#define LVN_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cluster/heartbeat.h"
+#include "cluster/wire.h"
+
+struct lvn_group {
+    char *key, *value, *ranks;
+};
+
+struct lvn_heartbeat {
+    int rank, size, server_rank; /* server_rank: 0, or -1 for levin launch's */
+    double timeout;
+    char host[256];
+    lvn_fault_callback *callback;
+    void *context;
+    struct lvn_server *server; /* in rank 0 */
+    bool online;               /* there is a connection (not a run of one rank by itself) */
+    bool stopping;             /* under lock */
+    pthread_t thread, publisher;
+    bool has_thread, has_publisher;
+    int wake; /* eventfd */
+    /* stamps */
+    _Atomic int64_t step;
+    _Atomic uint64_t collective; /* k << 32 | n */
+    _Atomic double tokens_per_s, compute_s;
+    _Atomic(const char *) place;
+
+    pthread_mutex_t lock; /* over all below */
+    pthread_cond_t change;
+    struct lvn_wire wire;
+    struct lvn_peer *peer;
+    struct lvn_group *group;
+    int n_groups;
+    double heard, beaten;
+    bool welcomed, started, ended, said_bye;
+    char refusal[300];
+    int64_t round; /* of agreement: the next one */
+    struct {
+        int64_t round, status;
+        char text[1200];
+    } verdict;   /* the last one */
+    bool parted; /* all have agreed not to go on */
+    bool own;    /* lvn_heartbeat_fail() was called: no callback */
+    bool faulty, speak;
+    int fault_rank;
+    char fault[1200];
+    char state[24], path[1024];
+    pthread_mutex_t writing; /* of status.json */
+};
+
+/* beat.c */
+void *lvn_beat(void *heartbeat);    /* the thread */
+void *lvn_publish(void *heartbeat); /* the thread that keeps status.json */
+void lvn_status_now(struct lvn_heartbeat *h);
+/* With the lock held: */
+void lvn_beat_now(struct lvn_heartbeat *h, double now);
+bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m); /* false: no message for a rank */
+void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, const char *text);
+void lvn_set_speaks(bool speaks);
+
+#endif

@@ -1,0 +1,352 @@
+/* hear.c - what ranks say to the rendezvous, and what it tells them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/machine.h"
+#include "cluster/server.h"
+
+static const double GROUP_SECONDS = 0.3; /* what fails within it is told of together */
+
+static int bounded(int64_t n)
+{
+    return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int)n;
+}
+
+/* Equal without telling by the time where they differ. */
+static bool same_token(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    unsigned char difference = n != m;
+    for (size_t i = 0; i < n && m; i++) difference |= (unsigned char)(a[i] ^ b[i % m]);
+    return !difference;
+}
+
+static void trouble(struct lvn_server *s, double delay)
+{
+    double at = lvn_seconds() + delay;
+    if (!s->trouble_at || at < s->trouble_at) s->trouble_at = at;
+}
+
+/* The gathering fails; this caller hears why with the others. */
+static bool refuse(struct lvn_server *s, struct lvn_caller *c)
+{
+    s->refused = true;
+    c->rank = -2;
+    trouble(s, GROUP_SECONDS);
+    return true;
+}
+
+static bool turn_away(struct lvn_caller *c, const char *text)
+{
+    lvn_message_add(&c->wire.out, LVN_SAY_REFUSE, text);
+    c->leaving = true;
+    return true;
+}
+
+static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+{
+    int64_t rank = m->i[0], size = m->i[1], pid = m->i[2];
+    const char *host = m->t[1];
+    if (c->rank != -1) return false;
+    if (s->token[0] && !same_token(m->t[0], s->token)) return turn_away(c, "its token is not this run's");
+    if (s->phase != LVN_SERVER_GATHERING) return turn_away(c, "the run has begun without it, or has ended");
+    if (size != s->o.size) {
+        snprintf(s->fault, sizeof s->fault,
+                 "pid %lld on %.200s believes to be rank %lld of %lld, but this run has %d ranks: %s", (long long)pid,
+                 host, (long long)rank, (long long)size, s->o.size,
+                 size == 1 ? "the MPI library does not belong to the launcher; give the launcher's own by "
+                             "trainer.mpi_library, or start levin by the mpirun of the library"
+                           : "start all of them by one launcher, and unset variables of other ones");
+        return refuse(s, c);
+    }
+    if (rank < 0 || rank >= size) return false;
+    struct lvn_peer *p = &s->peer[rank];
+    if (p->state != LVN_PEER_ABSENT) {
+        snprintf(s->fault, sizeof s->fault,
+                 "two processes believe to be rank %lld: pid %lld on %s and pid %lld on %.200s; start all ranks by one "
+                 "launcher, and unset variables of other ones",
+                 (long long)rank, (long long)p->pid, p->host, (long long)pid, host);
+        s->fault_rank = (int)rank;
+        return refuse(s, c);
+    }
+    p->state = LVN_PEER_HERE;
+    p->pid = pid;
+    p->seen = lvn_seconds();
+    snprintf(p->host, sizeof p->host, "%s", host);
+    if (s->first_came <= 0) s->first_came = p->seen;
+    c->rank = (int)rank;
+    lvn_message_add(&c->wire.out, LVN_SAY_WELCOME, (int64_t)s->o.size, s->o.timeout);
+    return true;
+}
+
+/* --- facts --- */
+
+static bool fact(struct lvn_server *s, int rank, const struct lvn_message *m)
+{
+    int k = 0;
+    while (k < LVN_FACTS && s->key[k] && strcmp(s->key[k], m->t[0]) != 0) k++;
+    if (k == LVN_FACTS || s->facts[rank].ready) return false;
+    if (!s->key[k]) s->key[k] = strdup(m->t[0]);
+    free(s->facts[rank].value[k]);
+    s->facts[rank].value[k] = strdup(m->t[1]);
+    return s->key[k] && s->facts[rank].value[k];
+}
+
+/* For each key its values, and which ranks have each. */
+static void add_groups(struct lvn_server *s, struct lvn_text *t)
+{
+    int n = s->o.size;
+    bool *told = calloc((size_t)n, sizeof *told), *same = calloc((size_t)n, sizeof *same);
+    for (int k = 0; told && same && k < LVN_FACTS && s->key[k]; k++) {
+        memset(told, 0, sizeof *told * (size_t)n);
+        for (int i = 0; i < n; i++) {
+            const char *value = s->facts[i].value[k];
+            if (told[i]) continue;
+            for (int j = 0; j < n; j++) {
+                const char *other = s->facts[j].value[k];
+                same[j] = j >= i && (value && other ? !strcmp(value, other) : value == other);
+                told[j] = told[j] || same[j];
+            }
+            struct lvn_text ranks = {0};
+            lvn_ranks_text(same, n, &ranks);
+            const char *text = lvn_text_string(&ranks);
+            lvn_message_add(t, LVN_SAY_GROUP, s->key[k], value ? value : "", text ? text : "");
+            lvn_text_release(&ranks);
+        }
+    }
+    free(told);
+    free(same);
+}
+
+/* The same lines to every rank. */
+static void tell_all(struct lvn_server *s, const struct lvn_text *t)
+{
+    enum { MOST = 1 << 24 }; /* who does not read for so long is found lost */
+    for (int k = 0; k < s->n_callers; k++) {
+        struct lvn_caller *c = s->caller[k];
+        if (c->rank >= 0 && c->wire.out.n < MOST) lvn_text_add_bytes(&c->wire.out, t->p ? t->p : "", t->n);
+    }
+}
+
+static bool ready(struct lvn_server *s, int rank)
+{
+    s->facts[rank].ready = true;
+    if (s->phase != LVN_SERVER_GATHERING || s->trouble_at > 0) return true;
+    for (int i = 0; i < s->o.size; i++) {
+        if (!s->facts[i].ready) return true;
+    }
+    struct lvn_text t = {0};
+    for (int i = 0; i < s->o.size; i++) {
+        lvn_message_add(&t, LVN_SAY_PEER, (int64_t)i, s->peer[i].pid, s->peer[i].host);
+        s->peer[i].seen = lvn_seconds();
+    }
+    add_groups(s, &t);
+    lvn_message_add(&t, LVN_SAY_START);
+    tell_all(s, &t);
+    lvn_text_release(&t);
+    s->phase = LVN_SERVER_RUNNING;
+    return true;
+}
+
+/* --- while it runs --- */
+
+static bool beat(struct lvn_peer *p, const struct lvn_message *m)
+{
+    p->step = m->i[0] > 0 ? m->i[0] : 0;
+    p->collective = bounded(m->i[1]);
+    p->collectives = bounded(m->i[2]);
+    p->tokens_per_s = m->d[0];
+    p->compute_s = m->d[1];
+    p->memory = m->i[3] > 0 ? m->i[3] : 0;
+    snprintf(p->place, sizeof p->place, "%s", m->t[0]);
+    return true;
+}
+
+/* All ranks say whether they can go on; the lowest that cannot is who is told of. */
+static bool agree(struct lvn_server *s, int rank, const struct lvn_message *m)
+{
+    struct lvn_verdict *v = &s->verdict[rank];
+    if (m->i[0] != s->round || v->said || s->phase != LVN_SERVER_RUNNING) return m->i[0] == s->round;
+    v->said = true;
+    v->status = m->i[1];
+    free(v->text);
+    v->text = strdup(m->t[0]);
+    int bad = 0, first = -1;
+    bool alike = true;
+    for (int i = 0; i < s->o.size; i++) {
+        if (!s->verdict[i].said) return true;
+        if (!s->verdict[i].status) continue;
+        if (first < 0) first = i;
+        if (s->verdict[i].text && s->verdict[first].text && strcmp(s->verdict[i].text, s->verdict[first].text) != 0) {
+            alike = false;
+        }
+        bad++;
+    }
+    struct lvn_text t = {0}, text = {0};
+    if (first >= 0 && (bad < s->o.size || !alike)) {
+        lvn_text_printf(&text, "rank %d on %s", first, s->peer[first].host);
+        if (bad > 1) lvn_text_printf(&text, " (and %d other%s)", bad - 1, bad == 2 ? "" : "s");
+        lvn_text_add(&text, ": ");
+    }
+    if (first >= 0 && s->verdict[first].text) lvn_text_add(&text, s->verdict[first].text);
+    lvn_message_add(&t, LVN_SAY_VERDICT, s->round, (int64_t)first, first < 0 ? (int64_t)0 : s->verdict[first].status,
+                    text.p ? text.p : "");
+    tell_all(s, &t);
+    lvn_text_release(&t);
+    lvn_text_release(&text);
+    for (int i = 0; i < s->o.size; i++) s->verdict[i].said = false;
+    s->round++;
+    return true;
+}
+
+static bool fail(struct lvn_server *s, int rank, const struct lvn_message *m)
+{
+    s->fails++;
+    if (!s->failed || (s->failed_after && !m->i[0])) {
+        s->failed = rank + 1;
+        s->failed_after = m->i[0] != 0;
+        snprintf(s->said, sizeof s->said, "%s", m->t[0]);
+    }
+    /* Who fails because of others gives their silence time to show. */
+    trouble(s, s->failed_after ? 4 * GROUP_SECONDS : GROUP_SECONDS);
+    return true;
+}
+
+static bool bye(struct lvn_server *s, int rank)
+{
+    s->peer[rank].state = LVN_PEER_DONE;
+    for (int i = 0; i < s->o.size; i++) {
+        if (s->peer[i].state != LVN_PEER_DONE) return true;
+    }
+    if (s->phase >= LVN_SERVER_ENDED) return true;
+    s->phase = LVN_SERVER_ENDED;
+    struct lvn_text t = {0};
+    lvn_message_add(&t, LVN_SAY_END);
+    tell_all(s, &t);
+    lvn_text_release(&t);
+    for (int k = 0; k < s->n_callers; k++) s->caller[k]->leaving = true;
+    return true;
+}
+
+bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+{
+    if (m->kind == LVN_SAY_HELLO) return hello(s, c, m);
+    if (c->rank == -2) return true;
+    if (c->rank < 0) return false;
+    struct lvn_peer *p = &s->peer[c->rank];
+    p->seen = lvn_seconds();
+    switch (m->kind) {
+    case LVN_SAY_FACT:
+        return fact(s, c->rank, m);
+    case LVN_SAY_READY:
+        return ready(s, c->rank);
+    case LVN_SAY_BEAT:
+        return beat(p, m);
+    case LVN_SAY_AGREE:
+        return agree(s, c->rank, m);
+    case LVN_SAY_FAIL:
+        return fail(s, c->rank, m);
+    case LVN_SAY_BYE:
+        return bye(s, c->rank);
+    case LVN_SAY_PUBLISH:
+        snprintf(s->status_path, sizeof s->status_path, "%s", m->t[0]);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void lvn_server_gone(struct lvn_server *s, int rank)
+{
+    struct lvn_peer *p = &s->peer[rank];
+    if (p->state != LVN_PEER_HERE || s->phase >= LVN_SERVER_ENDED) return;
+    p->state = LVN_PEER_LOST;
+    p->reason = "its process is gone";
+    trouble(s, GROUP_SECONDS);
+}
+
+void lvn_server_missing(struct lvn_server *s)
+{
+    struct lvn_text t = {0};
+    int missing = 0;
+    bool *flag = calloc((size_t)s->o.size, sizeof *flag);
+    for (int i = 0; flag && i < s->o.size; i++) {
+        flag[i] = s->peer[i].state == LVN_PEER_ABSENT;
+        missing += flag[i];
+    }
+    if (flag) lvn_ranks_text(flag, s->o.size, &t);
+    free(flag);
+    if (missing) {
+        snprintf(s->fault, sizeof s->fault,
+                 "rank%s %.200s of %d %s not come to the others within %.0f s: see whether all hosts could start levin",
+                 missing == 1 ? "" : "s", t.p ? t.p : "", s->o.size, missing == 1 ? "has" : "have", s->o.join_timeout);
+        s->refused = true;
+        trouble(s, 0);
+    }
+    lvn_text_release(&t);
+}
+
+void lvn_server_tell_table(struct lvn_server *s, double now)
+{
+    struct lvn_text t = {0};
+    for (int i = 0; i < s->o.size; i++) {
+        const struct lvn_peer *p = &s->peer[i];
+        lvn_message_add(&t, LVN_SAY_ROW, (int64_t)i, (int64_t)p->state, p->step, (int64_t)p->collective,
+                        (int64_t)p->collectives, p->tokens_per_s, p->compute_s, p->memory, now - p->seen, p->place);
+    }
+    tell_all(s, &t);
+    lvn_text_release(&t);
+}
+
+/* The sentence: what a rank says of itself, before the silence of ranks, before what that silence did to others. */
+static void word_fault(struct lvn_server *s)
+{
+    int lost = -1;
+    for (int i = s->o.size - 1; i >= 0; i--) {
+        if (s->peer[i].state == LVN_PEER_LOST && i != s->failed - 1) lost = i;
+    }
+    if (s->failed && (!s->failed_after || lost < 0)) {
+        const struct lvn_peer *p = &s->peer[s->failed - 1];
+        s->fault_rank = p->rank;
+        if (s->fails >= s->o.size) { /* all alike */
+            snprintf(s->fault, sizeof s->fault, "%s", s->said);
+        } else if (p->step > 0) {
+            snprintf(s->fault, sizeof s->fault, "rank %d on %.100s, after step %lld: %s", p->rank, p->host,
+                     (long long)p->step, s->said);
+        } else {
+            snprintf(s->fault, sizeof s->fault, "rank %d on %.100s: %s", p->rank, p->host, s->said);
+        }
+        return;
+    }
+    struct lvn_text t = {0};
+    lvn_lost_text(s->peer, s->o.size, &t);
+    s->fault_rank = lost;
+    snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "a rank is lost");
+    lvn_text_release(&t);
+}
+
+void lvn_server_declare(struct lvn_server *s)
+{
+    if (!s->refused) word_fault(s);
+    s->phase = LVN_SERVER_FAULT;
+    int speaker = s->o.outside ? -1 : lvn_lowest_here(s->peer, s->o.size);
+    struct lvn_text t = {0}, silent = {0};
+    lvn_server_tell_table(s, lvn_seconds());
+    for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
+    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, s->fault);
+    tell_all(s, &t);
+    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, s->fault);
+    for (int k = 0; k < s->n_callers; k++) {
+        struct lvn_caller *c = s->caller[k];
+        if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);
+        c->leaving = true;
+        if (c->rank)
+            lvn_wire_flush(&c->wire); /* rank 0 last: when it hears this, it may end, and this thread with it */
+    }
+    lvn_text_release(&t);
+    lvn_text_release(&silent);
+    if (s->o.outside && s->status_path[0]) {
+        lvn_status_write(s->status_path, s->peer, s->o.size, "fault", s->fault);
+    }
+}

@@ -1,0 +1,443 @@
+/* heartbeat.c - meeting the other ranks, agreeing with them, and stamps. */
+#include "cluster/heartbeat.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+#include "cluster/client.h"
+
+static const double GREET_SECONDS = 10;
+static _Atomic bool speaks = true;
+
+bool lvn_speaks(void)
+{
+    return atomic_load(&speaks);
+}
+
+void lvn_set_speaks(bool yes)
+{
+    atomic_store(&speaks, yes);
+}
+
+/* --- where to meet --- */
+
+/* What rank 0 hands to all: where its server is and the token, or "!" and why there is none. */
+struct invitation {
+    char text[1200], token[128];
+};
+
+static enum lvn_status serve(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join, int port,
+                             const char *token)
+{
+    struct lvn_server_options so = {
+        .size = h->size, .port = port, .token = token, .timeout = o->timeout, .join_timeout = join};
+    return lvn_server_start(&h->server, &so);
+}
+
+static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join,
+                                  struct invitation *to)
+{
+    const char *given = getenv("LEVIN_RENDEZVOUS"), *token = getenv("LEVIN_RENDEZVOUS_TOKEN");
+    const char *master = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    int number;
+    *to = (struct invitation){0};
+    snprintf(to->token, sizeof to->token, "%s", token ? token : "");
+    if (given && *given) {
+        h->server_rank = -1;
+        snprintf(to->text, sizeof to->text, "%s", given);
+        return LVN_OK;
+    }
+    if (o->broadcast) {
+        if (h->rank == 0) {
+            if (serve(h, o, join, 0, NULL)) {
+                snprintf(to->text, sizeof to->text, "!%s", lvn_error_text());
+            } else {
+                snprintf(to->text, sizeof to->text, "%s", lvn_server_address(h->server));
+                snprintf(to->token, sizeof to->token, "%s", lvn_server_token(h->server));
+            }
+        }
+        LVN_TRY_WHILE(o->broadcast(o->broadcast_context, to, sizeof *to), "telling all ranks where to meet");
+        to->text[sizeof to->text - 1] = to->token[sizeof to->token - 1] = '\0';
+        if (to->text[0] == '!' && h->rank) lvn_set_speaks(false);
+        LVN_CHECK(to->text[0] != '!', IO, "rank 0 cannot make a place for the ranks to meet: %.1000s", to->text + 1);
+        return LVN_OK;
+    }
+    LVN_CHECK(
+        master && *master && port && *port, ARG,
+        "%d ranks need a place to meet, and %s is not set: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to "
+        "a free port there, or start levin by levin launch, mpirun or srun",
+        h->size, master && *master ? "MASTER_PORT" : "MASTER_ADDR");
+    char *end;
+    long n = strtol(port, &end, 10);
+    LVN_CHECK(end != port && !*end && n > 0 && n < 65536, ARG, "MASTER_PORT is '%.40s'; wanted a port, 1 to 65535",
+              port);
+    number = (int)n;
+    if (h->rank == 0) LVN_TRY_WHILE(serve(h, o, join, number, to->token), "opening MASTER_PORT");
+    snprintf(to->text, sizeof to->text, "%.1000s:%d", h->rank ? master : "127.0.0.1", number);
+    return LVN_OK;
+}
+
+/* --- meeting --- */
+
+/* Hear until `until` holds, the server refuses or goes, or `end` passes. NULL when it holds or there is a fault. */
+static const char *hear_until(struct lvn_heartbeat *h, const bool *until, double end)
+{
+    struct lvn_message m;
+    bool open = true;
+    for (;;) {
+        char *line;
+        while (!h->faulty && !*until && (line = lvn_wire_line(&h->wire))) {
+            if (!lvn_message_parse(line, &m) || !lvn_client_hear(h, &m)) return "something else answers there";
+            if (m.kind == LVN_SAY_REFUSE) return h->refusal;
+        }
+        if (h->faulty || *until) return NULL;
+        if (!open || h->wire.broken) return "it closed the connection";
+        double left = end - lvn_seconds();
+        if (left <= 0) return "it does not answer";
+        struct pollfd p = {.fd = h->wire.fd, .events = (short)(POLLIN | (h->wire.out.n ? POLLOUT : 0))};
+        if (poll(&p, 1, (int)(1000 * left) + 1) < 0 && errno != EINTR) return strerror(errno);
+        lvn_wire_flush(&h->wire);
+        open = lvn_wire_read(&h->wire);
+    }
+}
+
+/* Say hello at each place until one answers as ours does. */
+static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *to, double patience)
+{
+    char reason[600] = "";
+    for (int place = -1;;) {
+        enum lvn_status status = lvn_rendezvous_connect(to->text, patience, place + 1, &place, &h->wire.fd);
+        if (status && reason[0]) {
+            LVN_FAIL(IO, "the place where the ranks meet (%.300s) does not take this rank in: %s", to->text, reason);
+        }
+        LVN_TRY(status);
+        lvn_message_add(&h->wire.out, LVN_SAY_HELLO, to->token, (int64_t)h->rank, (int64_t)h->size, (int64_t)getpid(),
+                        h->host);
+        const char *bad = hear_until(h, &h->welcomed, lvn_seconds() + GREET_SECONDS);
+        if (!bad) return LVN_OK;
+        snprintf(reason, sizeof reason, "%s", bad);
+        lvn_wire_close(&h->wire);
+        h->wire = (struct lvn_wire){.fd = -1};
+    }
+}
+
+static enum lvn_status meet(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o)
+{
+    struct invitation to;
+    double join = o->join_timeout > 0 ? o->join_timeout : 2 * o->timeout > 60 ? 2 * o->timeout : 60;
+    LVN_TRY(find_place(h, o, join, &to));
+    LVN_TRY(greet(h, &to, h->rank ? join : 5));
+    for (int i = 0; i < o->n_facts; i++) {
+        lvn_message_add(&h->wire.out, LVN_SAY_FACT, o->facts[i].key, o->facts[i].value);
+    }
+    lvn_message_add(&h->wire.out, LVN_SAY_READY);
+    const char *bad = h->faulty ? NULL : hear_until(h, &h->started, lvn_seconds() + 1.5 * join + 10);
+    LVN_CHECK(!bad, IO, "meeting the other ranks (at %.200s) failed: %s", to.text, bad);
+    LVN_CHECK(!h->faulty, IO, "%s", h->fault);
+    return LVN_OK;
+}
+
+static enum lvn_status start_thread(pthread_t *thread, bool *has, void *(*run)(void *), struct lvn_heartbeat *h)
+{
+    int bad = pthread_create(thread, NULL, run, h);
+    LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
+    *has = true;
+    return LVN_OK;
+}
+
+static enum lvn_status begin(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o)
+{
+    const char *given = getenv("LEVIN_RENDEZVOUS");
+    h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    LVN_CHECK(h->wake >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
+    h->online = h->size > 1 || (given && *given);
+    if (h->online) LVN_TRY(meet(h, o));
+    h->heard = lvn_seconds();
+    struct lvn_peer *own = &h->peer[h->rank];
+    own->state = LVN_PEER_HERE;
+    own->pid = getpid();
+    snprintf(own->host, sizeof own->host, "%s", h->host);
+    return h->online ? start_thread(&h->thread, &h->has_thread, lvn_beat, h) : LVN_OK;
+}
+
+static void release(struct lvn_heartbeat *h)
+{
+    lvn_wire_close(&h->wire);
+    lvn_server_stop(h->server, h->faulty ? 3 : h->has_thread ? h->timeout : 0);
+    for (int i = 0; i < h->n_groups; i++) {
+        free(h->group[i].key);
+        free(h->group[i].value);
+        free(h->group[i].ranks);
+    }
+    if (h->wake >= 0) close(h->wake);
+    free(h->group);
+    free(h->peer);
+    pthread_mutex_destroy(&h->writing);
+    pthread_mutex_destroy(&h->lock);
+    pthread_cond_destroy(&h->change);
+    free(h);
+}
+
+enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_heartbeat_options *o)
+{
+    struct lvn_heartbeat *h = calloc(1, sizeof *h);
+    struct lvn_peer *peer = calloc((size_t)o->id->size, sizeof *peer);
+    if (!h || !peer) {
+        free(h);
+        free(peer);
+        LVN_FAIL(MEMORY, "no memory for a heartbeat");
+    }
+    h->rank = o->id->rank;
+    h->size = o->id->size;
+    h->timeout = o->timeout > 0 ? o->timeout : 30;
+    h->callback = o->fault;
+    h->context = o->fault_context;
+    h->wake = h->wire.fd = -1;
+    h->fault_rank = -1;
+    h->verdict.round = -1;
+    h->peer = peer;
+    snprintf(h->host, sizeof h->host, "%s", o->id->host);
+    snprintf(h->state, sizeof h->state, "running");
+    for (int i = 0; i < h->size; i++) peer[i].rank = i;
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_mutex_init(&h->writing, NULL);
+    pthread_cond_init(&h->change, NULL);
+    enum lvn_status status = begin(h, o);
+    if (status) return release(h), status;
+    *out = h;
+    return LVN_OK;
+}
+
+static void wake(struct lvn_heartbeat *h)
+{
+    uint64_t one = 1;
+    if (write(h->wake, &one, sizeof one) < 0) return; /* the thread looks by itself soon */
+}
+
+/* Wait until the flag is set, a fault is known, or the seconds are over. Lock held. */
+static void await(struct lvn_heartbeat *h, const bool *flag, double seconds)
+{
+    struct timespec at;
+    int late = 0;
+    clock_gettime(CLOCK_REALTIME, &at);
+    double end = (double)at.tv_sec + 1e-9 * (double)at.tv_nsec + seconds;
+    at.tv_sec = (time_t)end;
+    at.tv_nsec = (long)(1e9 * (end - (double)at.tv_sec));
+    while (!*flag && !h->faulty && !late) late = pthread_cond_timedwait(&h->change, &h->lock, &at);
+}
+
+void lvn_heartbeat_close(struct lvn_heartbeat *h)
+{
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    if (h->has_thread) {
+        if (!h->faulty) {
+            lvn_beat_now(h, lvn_seconds()); /* the last step */
+            lvn_message_add(&h->wire.out, LVN_SAY_BYE);
+            h->said_bye = true;
+            h->peer[h->rank].state = LVN_PEER_DONE;
+            wake(h);
+            await(h, &h->ended, h->timeout);
+        }
+        if (h->ended) {
+            for (int i = 0; i < h->size; i++) h->peer[i].state = LVN_PEER_DONE;
+        }
+    } else {
+        h->peer[h->rank].state = LVN_PEER_DONE;
+    }
+    if (!strcmp(h->state, "running")) snprintf(h->state, sizeof h->state, "done");
+    h->stopping = !h->faulty || h->own;
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+    wake(h);
+    if (h->has_thread) pthread_join(h->thread, NULL);
+    pthread_mutex_lock(&h->lock);
+    h->stopping = true;
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+    if (h->has_publisher) {
+        pthread_join(h->publisher, NULL);
+        lvn_status_now(h);
+    }
+    release(h);
+}
+
+/* --- facts --- */
+
+/* Is the rank in "0-2,5"? */
+static bool among(const char *list, int rank)
+{
+    for (const char *p = list; *p;) {
+        char *end;
+        long first = strtol(p, &end, 10), last = first;
+        if (end == p) return false;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        if (rank >= first && rank <= last) return true;
+        p = *end ? end + 1 : end;
+    }
+    return false;
+}
+
+static int count(const struct lvn_heartbeat *h, const char *list)
+{
+    int n = 0;
+    for (int i = 0; i < h->size; i++) n += among(list, i);
+    return n;
+}
+
+const char *lvn_heartbeat_fact(const struct lvn_heartbeat *h, int rank, const char *key)
+{
+    for (int i = 0; h && i < h->n_groups; i++) {
+        if (!strcmp(h->group[i].key, key) && among(h->group[i].ranks, rank)) return h->group[i].value;
+    }
+    return "";
+}
+
+bool lvn_heartbeat_difference(const struct lvn_heartbeat *h, const char *key, char *text, size_t room)
+{
+    const struct lvn_group *most = NULL, *other = NULL;
+    int groups = 0, n_most = 0;
+    for (int i = 0; h && i < h->n_groups; i++) {
+        if (strcmp(h->group[i].key, key) != 0) continue;
+        groups++;
+        int n = count(h, h->group[i].ranks);
+        if (n > n_most) {
+            most = &h->group[i];
+            n_most = n;
+        }
+    }
+    for (int i = 0; i < (groups > 1 ? h->n_groups : 0) && !other; i++) {
+        if (!strcmp(h->group[i].key, key) && &h->group[i] != most) other = &h->group[i];
+    }
+    if (!other || !most) return false;
+    int first = 0, n = count(h, other->ranks);
+    while (first < h->size && !among(other->ranks, first)) first++;
+    if (first == h->size) return false;
+    char rest[64];
+    if (n_most == 1) {
+        snprintf(rest, sizeof rest, "rank %.20s has", most->ranks);
+    } else {
+        snprintf(rest, sizeof rest, "%s%d have", n + n_most == h->size ? "the other " : "", n_most);
+    }
+    if (n == 1) {
+        snprintf(text, room, "rank %d on %s has %s '%.200s', %s '%.200s'%s", first, h->peer[first].host, key,
+                 other->value, rest, most->value, groups > 2 ? ", and others differ too" : "");
+    } else {
+        snprintf(text, room, "ranks %.100s (the first on %s) have %s '%.200s', %s '%.200s'%s", other->ranks,
+                 h->peer[first].host, key, other->value, rest, most->value,
+                 groups > 2 ? ", and others differ too" : "");
+    }
+    return true;
+}
+
+/* --- between steps --- */
+
+enum lvn_status lvn_heartbeat_agree(struct lvn_heartbeat *h, enum lvn_status mine)
+{
+    if (!h || !h->has_thread || h->parted) return mine;
+    pthread_mutex_lock(&h->lock);
+    int64_t round = h->round++;
+    lvn_message_add(&h->wire.out, LVN_SAY_AGREE, round, (int64_t)mine, mine ? lvn_error_text() : "");
+    wake(h);
+    while (!h->faulty && h->verdict.round < round) pthread_cond_wait(&h->change, &h->lock);
+    enum lvn_status status = h->verdict.round < round ? LVN_COMM : (enum lvn_status)h->verdict.status;
+    char text[sizeof h->fault];
+    snprintf(text, sizeof text, "%s", h->verdict.round < round ? h->fault : h->verdict.text);
+    if (h->verdict.round >= round && status) {
+        h->parted = true;
+        lvn_set_speaks(h->rank == 0);
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (status && (!mine || strcmp(lvn_error_text(), text) != 0)) lvn_fail_at(__FILE__, __LINE__, status, "%s", text);
+    return status;
+}
+
+void lvn_heartbeat_publish(struct lvn_heartbeat *h, const char *path)
+{
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    bool first = !h->path[0];
+    snprintf(h->path, sizeof h->path, "%s", path);
+    if (h->has_thread && h->rank == 0) lvn_message_add(&h->wire.out, LVN_SAY_PUBLISH, path);
+    pthread_mutex_unlock(&h->lock);
+    if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_publish, h)) lvn_error_clear();
+}
+
+void lvn_heartbeat_state(struct lvn_heartbeat *h, const char *state)
+{
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    if (!h->faulty) snprintf(h->state, sizeof h->state, "%s", state);
+    pthread_mutex_unlock(&h->lock);
+}
+
+int lvn_heartbeat_table(struct lvn_heartbeat *h, struct lvn_peer *peers, int most)
+{
+    if (!h) return 0;
+    pthread_mutex_lock(&h->lock);
+    int n = h->size < most ? h->size : most;
+    memcpy(peers, h->peer, sizeof *peers * (size_t)n);
+    pthread_mutex_unlock(&h->lock);
+    return n;
+}
+
+/* --- stamps --- */
+
+void lvn_stamp_step(struct lvn_heartbeat *h, int64_t step, double tokens_per_s, double compute_s)
+{
+    if (!h) return;
+    atomic_store_explicit(&h->tokens_per_s, tokens_per_s, memory_order_relaxed);
+    atomic_store_explicit(&h->compute_s, compute_s, memory_order_relaxed);
+    atomic_store_explicit(&h->step, step, memory_order_relaxed);
+}
+
+void lvn_stamp_place(struct lvn_heartbeat *h, const char *place)
+{
+    if (h) atomic_store_explicit(&h->place, place, memory_order_release);
+}
+
+void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n)
+{
+    if (h) atomic_store_explicit(&h->collective, k ? (uint64_t)k << 32 | (uint32_t)n : 0, memory_order_relaxed);
+}
+
+/* --- in trouble --- */
+
+void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
+{
+    const bool never = false;
+    const double patience = 3;
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    if (!h->own && !h->parted) {
+        h->own = true;
+        if (!h->faulty && h->has_thread) {
+            lvn_message_add(&h->wire.out, LVN_SAY_FAIL, (int64_t)after, lvn_error_text());
+            wake(h);
+            await(h, &never, patience);
+        }
+        if (!h->faulty) lvn_fault_set(h, h->rank, true, lvn_error_text());
+    }
+    bool other = h->faulty && h->fault_rank != h->rank && h->speak;
+    char text[sizeof h->fault];
+    snprintf(text, sizeof text, "%s", h->fault);
+    pthread_mutex_unlock(&h->lock);
+    if (other) lvn_fail_at(__FILE__, __LINE__, LVN_COMM, "%s", text); /* the better explanation */
+    if (h->rank == 0 && h->path[0]) lvn_status_now(h);
+}
+
+const char *lvn_heartbeat_fault(struct lvn_heartbeat *h)
+{
+    if (!h) return "";
+    pthread_mutex_lock(&h->lock);
+    const char *text = h->faulty ? h->fault : "";
+    pthread_mutex_unlock(&h->lock);
+    return text;
+}

@@ -1,0 +1,122 @@
+/* rendezvous.c - addresses: where a server can be found, and going there.
+ *
+ * A host has several addresses, and which of them another host can reach is not known here. So all are told, and tried
+ * in turn; the token shows that the right one answered. */
+#include "cluster/rendezvous.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+
+enum { PLACES = 32, PLACE = 256 };
+static const double CONNECT_SECONDS = 5; /* one try at one address */
+
+struct places {
+    char host[PLACES][PLACE], port[16];
+    int n;
+};
+
+static void add_place(struct places *p, const char *host, size_t n)
+{
+    if (p->n < PLACES && n > 0 && n < PLACE) snprintf(p->host[p->n++], PLACE, "%.*s", (int)n, host);
+}
+
+static enum lvn_status read_places(const char *address, struct places *p)
+{
+    char *end;
+    const char *colon = strrchr(address, ':'), *comma = strchr(address, ',');
+    p->n = 0;
+    const char *port = comma ? address : colon ? colon + 1 : "";
+    long number = strtol(port, &end, 10);
+    LVN_CHECK(end != port && number > 0 && number < 65536 && *end == (comma ? ',' : '\0'), ARG,
+              "'%.200s' is no place to meet; wanted HOST:PORT", address);
+    snprintf(p->port, sizeof p->port, "%ld", number);
+    if (comma) {
+        char own[PLACE];
+        const char *name = comma + 1;
+        size_t n = strcspn(name, ",");
+        if (!gethostname(own, sizeof own) && strlen(own) == n && !strncmp(own, name, n)) {
+            add_place(p, "127.0.0.1", 9);
+            add_place(p, "::1", 3);
+        }
+        for (const char *a = name + n; *a; a += strcspn(a, ",")) add_place(p, a + 1, strcspn(a + 1, ",")), a++;
+        add_place(p, name, n);
+    } else if (address[0] == '[' && colon > address + 1 && colon[-1] == ']') {
+        add_place(p, address + 1, (size_t)(colon - address) - 2);
+    } else {
+        add_place(p, address, (size_t)(colon - address));
+    }
+    LVN_CHECK(p->n > 0, ARG, "'%.200s' is no place to meet; wanted HOST:PORT", address);
+    return LVN_OK;
+}
+
+/* 0, or errno of what went wrong. */
+static int try_one(const struct addrinfo *a, double seconds, int *out)
+{
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
+    socklen_t size = sizeof error;
+    if (fd < 0) return errno;
+    if (connect(fd, a->ai_addr, a->ai_addrlen)) {
+        error = errno;
+        if (error == EINPROGRESS) {
+            struct pollfd p = {.fd = fd, .events = POLLOUT};
+            double end = lvn_seconds() + seconds;
+            int n;
+            do {
+                double left = end - lvn_seconds();
+                n = poll(&p, 1, left > 0 ? (int)(left * 1000) + 1 : 0);
+            } while (n < 0 && errno == EINTR);
+            error = ETIMEDOUT;
+            if (n > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+        }
+    }
+    if (error) {
+        close(fd);
+    } else {
+        *out = fd;
+    }
+    return error;
+}
+
+enum lvn_status lvn_rendezvous_connect(const char *address, double patience, int skip, int *place, int *fd)
+{
+    struct places p;
+    double end = lvn_seconds() + patience, pause = 0.02;
+    LVN_TRY(read_places(address, &p));
+    char reason[300] = "no address is left to try";
+    for (;;) {
+        bool again = false;
+        for (int i = skip; i < p.n; i++) {
+            struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM};
+            int bad = getaddrinfo(p.host[i], p.port, &hints, &list);
+            if (bad) snprintf(reason, sizeof reason, "%s: %s", p.host[i], gai_strerror(bad));
+            if (bad == EAI_AGAIN) again = true;
+            for (struct addrinfo *a = list; a; a = a->ai_next) {
+                double left = end - lvn_seconds();
+                bad = try_one(a, left < 0.5 ? 0.5 : left < CONNECT_SECONDS ? left : CONNECT_SECONDS, fd);
+                if (!bad) break;
+                snprintf(reason, sizeof reason, "%s port %s: %s", p.host[i], p.port, strerror(bad));
+                again = again || bad == ECONNREFUSED || bad == ETIMEDOUT || bad == EHOSTUNREACH || bad == ENETUNREACH;
+            }
+            bool connected = list && !bad;
+            if (list) freeaddrinfo(list);
+            if (connected) return *place = i, LVN_OK;
+        }
+        double left = end - lvn_seconds();
+        if (!again || left <= 0) break;
+        usleep((useconds_t)(1e6 * (pause < left ? pause : left)));
+        pause = pause < 0.5 ? 2 * pause : 0.5;
+    }
+    LVN_FAIL(
+        IO,
+        "cannot reach the place where the ranks meet (%s): see that rank 0 or levin launch is running, and that no "
+        "firewall stands between the hosts",
+        reason);
+}

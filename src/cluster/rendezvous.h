@@ -1,0 +1,58 @@
+/* rendezvous.h - where the ranks of a run meet: a small server, for who is there and who is still alive, never for
+ * data.
+ *
+ * It runs as a thread of rank 0, or outside the ranks in levin launch, which then can tell what happened whoever dies.
+ * Ranks connect with a token that strangers do not know. When all have come, it tells each who the others are and in
+ * which facts (build, recipe, ...) they differ; afterwards each says some times a second where it is. A rank whose
+ * connection closes without a goodbye, or of which nothing is heard for `timeout` seconds, is lost: the server says so
+ * to all, and names the one that is to say it to people. */
+#ifndef LVN_RENDEZVOUS_H
+#define LVN_RENDEZVOUS_H
+
+#include "cluster/roster.h"
+
+struct lvn_server;
+
+struct lvn_server_options {
+    int size;            /* ranks to come */
+    const char *listen;  /* address or interface's host name; NULL: all */
+    int port;            /* 0: any */
+    const char *token;   /* NULL: a new one, "": none is wanted */
+    double timeout;      /* trainer.rank_timeout: seconds without news after which a rank is lost */
+    double join_timeout; /* seconds in which all must have come after the first one; 0: no limit */
+    bool outside;        /* not in a rank: the holder says what happens, no rank does */
+};
+
+enum lvn_server_phase {
+    LVN_SERVER_GATHERING, /* not all ranks have come */
+    LVN_SERVER_RUNNING,
+    LVN_SERVER_ENDED, /* all ranks said goodbye */
+    LVN_SERVER_FAULT, /* see lvn_server_fault() */
+};
+
+/* Listen and start the thread. IO with a sentence when the port is in use or the address is not this host's. */
+enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_server_options *o) LVN_CHECKED;
+/* Where ranks find it: "PORT,HOST,ADDRESS,ADDRESS,..." for LEVIN_RENDEZVOUS; also its own HOST:PORT is understood
+ * there.
+ */
+const char *lvn_server_address(const struct lvn_server *s);
+/* For LEVIN_RENDEZVOUS_TOKEN. */
+const char *lvn_server_token(const struct lvn_server *s);
+enum lvn_server_phase lvn_server_phase(struct lvn_server *s);
+/* Becomes readable (and stays so) with the phases ENDED and FAULT, for poll(). */
+int lvn_server_fd(const struct lvn_server *s);
+/* The sentence of the fault, "" without one; *rank: which rank, -1 none in particular. */
+const char *lvn_server_fault(struct lvn_server *s, int *rank);
+/* A copy of what is known of the ranks, into `peers` (size of them). */
+void lvn_server_table(struct lvn_server *s, struct lvn_peer *peers);
+/* End the thread. With `wait` seconds above 0: first wait at most so long until all ranks have left. */
+void lvn_server_stop(struct lvn_server *s, double wait);
+
+/* --- the other side of the connection --- */
+
+/* Connect to one of the places in `address` ("PORT,HOST,ADDRESS,..." or "HOST:PORT" or "[IPV6]:PORT"), trying again for
+ * `patience` seconds while nobody listens. *fd does not block. IO with the reason otherwise. `skip`: how many places to
+ * pass over; *place: which one was taken. */
+enum lvn_status lvn_rendezvous_connect(const char *address, double patience, int skip, int *place, int *fd) LVN_CHECKED;
+
+#endif

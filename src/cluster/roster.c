@@ -1,0 +1,236 @@
+/* roster.c - sentences about ranks, and what stands in status.json. */
+#include "cluster/roster.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+
+void lvn_ranks_text(const bool *flag, int n, struct lvn_text *t)
+{
+    const char *comma = "";
+    for (int i = 0; i < n; i++) {
+        if (!flag[i]) continue;
+        int last = i;
+        while (last + 1 < n && flag[last + 1]) last++;
+        if (last == i) {
+            lvn_text_printf(t, "%s%d", comma, i);
+        } else {
+            lvn_text_printf(t, "%s%d%s%d", comma, i, last == i + 1 ? "," : "-", last);
+        }
+        comma = ",";
+        i = last;
+    }
+}
+
+int lvn_lowest_here(const struct lvn_peer *p, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (p[i].state == LVN_PEER_HERE) return i;
+    }
+    return -1;
+}
+
+/* "rank 3 on node2", "ranks 2,3 on node2", "rank 1 on node1 and 3 others". */
+static void name_lost(const struct lvn_peer *p, int n, const struct lvn_peer *first, int lost, struct lvn_text *t)
+{
+    int same = 0;
+    for (int i = 0; i < n; i++) same += p[i].state == LVN_PEER_LOST && !strcmp(p[i].host, first->host);
+    if (lost == 1) {
+        lvn_text_printf(t, "rank %d on %s", first->rank, first->host);
+    } else if (same == lost) {
+        const char *comma = "";
+        lvn_text_add(t, "ranks ");
+        for (int i = 0; i < n; i++) {
+            if (p[i].state != LVN_PEER_LOST) continue;
+            lvn_text_printf(t, "%s%d", comma, i);
+            comma = ",";
+        }
+        lvn_text_printf(t, " on %s", first->host);
+    } else {
+        lvn_text_printf(t, "rank %d on %s and %d other%s", first->rank, first->host, lost - 1, lost == 2 ? "" : "s");
+    }
+}
+
+void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
+{
+    const struct lvn_peer *first = NULL, *waits = NULL;
+    int lost = 0, here = 0;
+    int64_t step = INT64_MAX;
+    for (int i = 0; i < n; i++) {
+        if (p[i].state == LVN_PEER_LOST) {
+            if (!first) first = &p[i];
+            if (p[i].step < step) step = p[i].step;
+            lost++;
+        } else if (p[i].state == LVN_PEER_HERE) {
+            here++;
+            if (!waits || (!waits->collectives && p[i].collectives)) waits = &p[i];
+        }
+    }
+    if (!first) return;
+    name_lost(p, n, first, lost, t);
+    lvn_text_printf(t, " %s not been heard of since ", lost == 1 ? "has" : "have");
+    if (step > 0) {
+        lvn_text_printf(t, "step %lld", (long long)step);
+    } else {
+        lvn_text_add(t, "the start");
+    }
+    if (first->reason) lvn_text_printf(t, " (%s)", first->reason);
+    if (!waits) return;
+    const char *who = here == 1 ? "rank" : "the others";
+    char one[40];
+    if (here == 1) snprintf(one, sizeof one, "rank %d", waits->rank), who = one;
+    if (waits->collectives) {
+        lvn_text_printf(t, "; %s %s in reduction %d of %d", who, here == 1 ? "waits" : "wait", waits->collective,
+                        waits->collectives);
+    } else if (waits->place[0]) {
+        lvn_text_printf(t, "; %s %s at %s of step %lld", who, here == 1 ? "is" : "are", waits->place,
+                        (long long)waits->step);
+    }
+}
+
+/* --- status.json --- */
+
+static void add_string(struct lvn_text *t, const char *s)
+{
+    lvn_text_add(t, "\"");
+    while (*s) {
+        int used;
+        int32_t code = lvn_utf8_decode(s, (int64_t)strlen(s), &used);
+        if (code < 0) {
+            lvn_text_add(t, "?");
+        } else if (code < 32 || code == '"' || code == '\\') {
+            lvn_text_printf(t, "\\u%04x", (unsigned)code);
+        } else {
+            lvn_text_add_bytes(t, s, used);
+        }
+        s += used;
+    }
+    lvn_text_add(t, "\"");
+}
+
+static double finite_or_zero(double x)
+{
+    return isfinite(x) ? x : 0;
+}
+
+void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const char *state, const char *text)
+{
+    static const char *const states[] = {"absent", "running", "done", "lost"};
+    struct lvn_text t = {0};
+    struct timespec ts;
+    int64_t step = 0;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    double wall = (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec, now = lvn_seconds();
+    for (int i = 0; i < n; i++) step = p[i].step > step ? p[i].step : step;
+    lvn_text_printf(&t, "{\n  \"step\": %lld,\n  \"state\": ", (long long)step);
+    add_string(&t, state);
+    lvn_text_printf(&t, ",\n  \"time\": %.3f,\n  \"fault\": ", wall);
+    if (*text) {
+        add_string(&t, text);
+    } else {
+        lvn_text_add(&t, "null");
+    }
+    lvn_text_add(&t, ",\n  \"ranks\": [");
+    for (int i = 0; i < n; i++) {
+        lvn_text_printf(&t, "%s\n    {\"rank\": %d, \"host\": ", i ? "," : "", i);
+        add_string(&t, p[i].host);
+        lvn_text_printf(&t,
+                        ", \"pid\": %lld, \"step\": %lld, \"tokens_per_s\": %.6g, \"last_seen\": %.3f, "
+                        "\"compute_s\": %.6g, \"memory_bytes\": %lld, \"state\": \"%s\", \"slow\": %s, \"place\": ",
+                        (long long)p[i].pid, (long long)p[i].step, finite_or_zero(p[i].tokens_per_s),
+                        p[i].seen > 0 ? wall - (now - p[i].seen) : 0, finite_or_zero(p[i].compute_s),
+                        (long long)p[i].memory, states[p[i].state], lvn_is_slow(p, n, i, NULL) ? "true" : "false");
+        add_string(&t, p[i].place);
+        if (p[i].collectives) {
+            lvn_text_printf(&t, ", \"collective\": %d, \"collectives\": %d", p[i].collective, p[i].collectives);
+        }
+        lvn_text_add(&t, "}");
+    }
+    lvn_text_add(&t, "\n  ]\n}\n");
+    char temporary[4096];
+    int length = snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid());
+    if (!lvn_text_status(&t) && length > 0 && (size_t)length < sizeof temporary) {
+        int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        bool good = fd >= 0 && write(fd, t.p, (size_t)t.n) == t.n;
+        if (fd >= 0 && close(fd)) good = false;
+        if (fd >= 0 && (!good || rename(temporary, path))) unlink(temporary);
+    }
+    lvn_text_release(&t);
+}
+
+/* --- slow ranks --- */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+bool lvn_is_slow(const struct lvn_peer *p, int n, int rank, double *median)
+{
+    int known = 0;
+    double *all = p[rank].compute_s > 0 && n > 1 ? malloc(sizeof *all * (size_t)n) : NULL;
+    if (!all) return false;
+    for (int i = 0; i < n; i++) {
+        if (p[i].compute_s > 0 && isfinite(p[i].compute_s)) all[known++] = p[i].compute_s;
+    }
+    qsort(all, (size_t)known, sizeof *all, by_size);
+    double middle = known ? all[(known - 1) / 2] : 0; /* the lower one of two: of two ranks one can be slow */
+    free(all);
+    if (median) *median = middle;
+    return known > 1 && p[rank].compute_s >= 1.25 * middle && p[rank].compute_s - middle > 1e-3;
+}
+
+bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n, double now, char text[400])
+{
+    enum { TIMES = 5 };
+    const double pause = 600;
+    int slowest = 0;
+    double median = 0;
+    for (int i = 1; i < n; i++) {
+        if (p[i].compute_s > p[slowest].compute_s) slowest = i;
+    }
+    if (n < 2 || p[slowest].step == s->step) return false;
+    s->step = p[slowest].step;
+    if (!lvn_is_slow(p, n, slowest, &median)) {
+        s->times = 0;
+        return false;
+    }
+    if (slowest != s->rank) *s = (struct lvn_straggler){.rank = slowest, .step = s->step};
+    if (++s->times < TIMES || (s->said > 0 && now - s->said < pause)) return false;
+    s->said = now;
+    snprintf(text, 400,
+             "rank %d on %s is slow: %.3g s of computing a step, where the median of the ranks is %.3g s (waiting left "
+             "out)",
+             slowest, p[slowest].host, p[slowest].compute_s, median);
+    return true;
+}
+
+/* --- what a recipe says about hosts --- */
+
+enum lvn_status lvn_layout_check(const struct lvn_peer *p, int n, int64_t num_nodes, int64_t devices)
+{
+    int hosts = 0;
+    for (int i = 0; i < n; i++) {
+        int first = 0, ranks = 0;
+        while (strcmp(p[first].host, p[i].host) != 0) first++;
+        hosts += first == i;
+        for (int k = 0; k < n; k++) ranks += !strcmp(p[k].host, p[i].host);
+        LVN_CHECK(!devices || first != i || ranks == devices, ARG,
+                  "trainer.devices is %lld, but %d of the %d ranks run on %s: start %lld on each host (srun "
+                  "--ntasks-per-node, mpirun -ppn, levin launch --nproc-per-node), or leave trainer.devices out",
+                  (long long)devices, ranks, n, p[i].host, (long long)devices);
+    }
+    LVN_CHECK(
+        !num_nodes || hosts == num_nodes, ARG,
+        "trainer.num_nodes is %lld, but the %d ranks run on %d host%s: start levin on %lld (srun -N, levin launch "
+        "--hostfile), or leave trainer.num_nodes out",
+        (long long)num_nodes, n, hosts, hosts == 1 ? "" : "s", (long long)num_nodes);
+    return LVN_OK;
+}

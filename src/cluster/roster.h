@@ -1,0 +1,53 @@
+/* roster.h - the ranks of a run as they were last heard of, and sentences about them. */
+#ifndef LVN_ROSTER_H
+#define LVN_ROSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/text.h"
+
+enum lvn_peer_state { LVN_PEER_ABSENT, LVN_PEER_HERE, LVN_PEER_DONE, LVN_PEER_LOST };
+
+struct lvn_peer {
+    int rank;
+    enum lvn_peer_state state;
+    int64_t pid, step, memory;   /* memory: bytes resident */
+    int collective, collectives; /* the one it waits in, from 1, of so many in a step; 0: in none */
+    double tokens_per_s;         /* of this rank */
+    double compute_s;            /* of a step, waiting for others left out; 0: not known */
+    double seen;                 /* lvn_seconds() when it was last heard of */
+    char host[256], place[96];   /* place: the instruction, "" */
+    const char *reason;          /* LOST: "its process is gone", or NULL */
+};
+
+/* "0-2,5" of the ranks whose flag is set. */
+void lvn_ranks_text(const bool *flag, int n, struct lvn_text *t);
+/* The lowest rank that is here, -1: none. */
+int lvn_lowest_here(const struct lvn_peer *p, int n);
+/* "rank 3 on node2 has not been heard of since step 412 (its process is gone); the others wait in reduction 7 of 12",
+ * about those that are LOST. */
+void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t);
+
+/* The file that tells about a running job: `path` is replaced at once (not synced: it is news, not a record). Silent
+ * when that fails: a run does not end because of it. `state`: "running", "fault", ...; `text`: the fault or "". */
+void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const char *state, const char *text);
+
+/* A rank that is slower than the others. Which one is slow counts in steps, and the same is not said again for ten
+ * minutes. All zero at the start. */
+struct lvn_straggler {
+    int rank, times;
+    int64_t step;
+    double said;
+};
+/* Look at the ranks as they are now (a call or more a step): true when a sentence is to be said. */
+bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n, double now, char text[400]);
+/* The rank is slow now: its computing takes 1.25 times the median of all or more. */
+bool lvn_is_slow(const struct lvn_peer *p, int n, int rank, double *median);
+
+/* num_nodes and devices (ranks on each host) of a recipe against what is there; 0: not given. ARG with what to change.
+ */
+enum lvn_status lvn_layout_check(const struct lvn_peer *p, int n, int64_t num_nodes, int64_t devices) LVN_CHECKED;
+
+#endif

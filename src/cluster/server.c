@@ -1,0 +1,345 @@
+/* server.c - the thread that keeps the list of ranks: it gathers them, hears their beats, and finds who is lost.
+ *
+ * One thread, one poll(). Everything below a connection is lines (wire.h); what cannot be understood closes it. Ranks
+ * that are lost within a moment are told of together, and what one rank says of its own failure comes before what the
+ * failure of others made of the rest. Sources of strangers (no token, no rank yet) are limited in number and time. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+#include "cluster/server.h"
+
+static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, LEAVE_SECONDS = 5;
+
+/* --- connections --- */
+
+static void drop(struct lvn_server *s, int k)
+{
+    struct lvn_caller *c = s->caller[k];
+    lvn_wire_close(&c->wire);
+    free(c);
+    s->caller[k] = s->caller[--s->n_callers];
+}
+
+static void welcome(struct lvn_server *s)
+{
+    for (;;) {
+        int fd = accept4(s->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1, strangers = 0;
+        if (fd < 0) return;
+        for (int k = 0; k < s->n_callers; k++) strangers += s->caller[k]->rank < 0;
+        struct lvn_caller *c = NULL;
+        if (strangers < LVN_STRANGERS && s->n_callers < s->o.size + LVN_STRANGERS) c = calloc(1, sizeof *c);
+        if (!c) {
+            close(fd);
+            continue;
+        }
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        c->wire.fd = fd;
+        c->rank = -1;
+        c->since = lvn_seconds();
+        s->caller[s->n_callers++] = c;
+    }
+}
+
+/* Read and obey one connection; false: it is to be dropped. */
+static bool attend(struct lvn_server *s, struct lvn_caller *c)
+{
+    char *line;
+    bool open = lvn_wire_read(&c->wire);
+    while (open && !c->wire.broken && !c->leaving && (line = lvn_wire_line(&c->wire))) {
+        struct lvn_message m;
+        if (!lvn_message_parse(line, &m) || !lvn_server_hear(s, c, &m)) return false;
+    }
+    if (!open) { /* what came before the end still counts */
+        struct lvn_message m;
+        while (!c->leaving && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
+            if (!lvn_server_hear(s, c, &m)) break;
+        }
+    }
+    return open && !c->wire.broken;
+}
+
+static void attend_all(struct lvn_server *s, const struct pollfd *p, int n)
+{
+    for (int k = n - 1; k >= 0; k--) { /* drop() moves the last one here, which was attended already */
+        struct lvn_caller *c = s->caller[k];
+        bool good = true;
+        if (p[k].revents & (POLLIN | POLLHUP | POLLERR)) good = attend(s, c);
+        lvn_wire_flush(&c->wire);
+        if (c->wire.broken || (c->leaving && !c->wire.out.n)) good = false;
+        if (c->rank < 0 && lvn_seconds() - c->since > GREET_SECONDS) good = false;
+        if (good) continue;
+        if (c->rank >= 0) lvn_server_gone(s, c->rank);
+        drop(s, k);
+    }
+}
+
+/* --- time --- */
+
+static void watch_time(struct lvn_server *s, double now, double last)
+{
+    double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1;
+    if (now - last > pause) { /* it was this thread that stood still, not the ranks */
+        for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last;
+        s->first_came += now - last;
+    }
+    if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && s->first_came > 0 && !s->trouble_at &&
+        now - s->first_came > s->o.join_timeout) {
+        lvn_server_missing(s);
+    }
+    for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_RUNNING; i++) {
+        struct lvn_peer *p = &s->peer[i];
+        if (p->state != LVN_PEER_HERE || now - p->seen < s->o.timeout) continue;
+        p->state = LVN_PEER_LOST;
+        p->reason = "its process does not answer";
+        if (!s->trouble_at) s->trouble_at = now + GROUP_SECONDS;
+        for (int k = 0; k < s->o.size; k++) { /* those that fell silent with it */
+            struct lvn_peer *q = &s->peer[k];
+            if (q->state != LVN_PEER_HERE || q->seen - p->seen > s->o.timeout / 4 || now - q->seen < s->o.timeout / 2) {
+                continue;
+            }
+            q->state = LVN_PEER_LOST;
+            q->reason = p->reason;
+        }
+    }
+    if (s->phase == LVN_SERVER_RUNNING && now >= s->next_table) {
+        double gap = s->o.timeout / 8;
+        s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 64);
+        lvn_server_tell_table(s, now);
+    }
+    if (s->trouble_at > 0 && now >= s->trouble_at && s->phase < LVN_SERVER_ENDED) lvn_server_declare(s);
+}
+
+static void *serve(void *argument)
+{
+    struct lvn_server *s = argument;
+    double last = lvn_seconds();
+    double tick = s->o.timeout / 20 > 0.25 ? 0.25 : s->o.timeout / 20 < 0.02 ? 0.02 : s->o.timeout / 20;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        int n = s->n_callers;
+        for (int k = 0; k < n; k++) {
+            short out = s->caller[k]->wire.out.n ? POLLOUT : 0;
+            s->polled[k] = (struct pollfd){.fd = s->caller[k]->wire.fd, .events = (short)(POLLIN | out)};
+        }
+        bool stop = s->stop && (!n || lvn_seconds() >= s->stop_at);
+        s->polled[n] = (struct pollfd){.fd = s->listening, .events = POLLIN};
+        s->polled[n + 1] = (struct pollfd){.fd = s->wake, .events = POLLIN};
+        pthread_mutex_unlock(&s->lock);
+        if (stop) return NULL;
+        poll(s->polled, (nfds_t)n + 2, (int)(tick * 1000));
+        pthread_mutex_lock(&s->lock);
+        uint64_t woken;
+        if ((s->polled[n + 1].revents & POLLIN) && read(s->wake, &woken, sizeof woken) < 0) woken = 0;
+        double now = lvn_seconds();
+        attend_all(s, s->polled, n);
+        welcome(s);
+        watch_time(s, now, last);
+        for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
+        if (s->phase >= LVN_SERVER_ENDED && !s->ended_at) {
+            uint64_t one = 1;
+            s->ended_at = now;
+            if (write(s->signal, &one, sizeof one) < 0) s->ended_at = now;
+        }
+        last = now;
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+/* --- start and stop --- */
+
+static enum lvn_status listen_at(struct lvn_server *s)
+{
+    char port[16];
+    int bad = 0, off = 0, on = 1;
+    struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    snprintf(port, sizeof port, "%d", s->o.port);
+    LVN_CHECK(s->o.port >= 0 && s->o.port < 65536, ARG, "port %d is not between 0 and 65535", s->o.port);
+    bad = getaddrinfo(s->o.listen, port, &hints, &list);
+    LVN_CHECK(!bad, IO, "cannot listen on '%s': %s", s->o.listen ? s->o.listen : "all addresses", gai_strerror(bad));
+    bad = EADDRNOTAVAIL;
+    for (int family = 0; family < 2 && s->listening < 0; family++) { /* IPv6 first: it takes IPv4 as well */
+        for (struct addrinfo *a = list; a && s->listening < 0; a = a->ai_next) {
+            if (a->ai_family != (family ? AF_INET : AF_INET6)) continue;
+            int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+            if (fd < 0) continue;
+            if (!family) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+            if (s->o.port) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+            if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, 128)) {
+                s->listening = fd;
+            } else {
+                bad = errno;
+                close(fd);
+            }
+        }
+    }
+    freeaddrinfo(list);
+    LVN_CHECK(s->listening >= 0, IO, "cannot listen on port %d: %s%s", s->o.port, strerror(bad),
+              bad == EADDRINUSE ? "; end the other program, or take another MASTER_PORT" : "");
+    return LVN_OK;
+}
+
+/* "PORT,HOST,ADDRESS,..." */
+static void name_places(struct lvn_server *s)
+{
+    struct sockaddr_storage at;
+    socklen_t size = sizeof at;
+    char host[256], text[INET6_ADDRSTRLEN + 32], port[16] = "0";
+    if (!getsockname(s->listening, (struct sockaddr *)&at, &size)) {
+        getnameinfo((struct sockaddr *)&at, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
+    }
+    if (gethostname(host, sizeof host)) snprintf(host, sizeof host, "localhost");
+    host[sizeof host - 1] = '\0';
+    int n = snprintf(s->address, sizeof s->address, "%s,%s", port, host);
+    struct ifaddrs *list = NULL;
+    if (getifaddrs(&list)) list = NULL;
+    for (struct ifaddrs *a = list; a; a = a->ifa_next) {
+        if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK)) continue;
+        int family = a->ifa_addr->sa_family;
+        if (family != AF_INET && family != AF_INET6) continue;
+        socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+        if (getnameinfo(a->ifa_addr, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) || strchr(text, '%')) continue;
+        if ((size_t)n + strlen(text) + 2 > sizeof s->address) break;
+        n += snprintf(s->address + n, sizeof s->address - (size_t)n, ",%s", text);
+    }
+    if (list) freeifaddrs(list);
+}
+
+static enum lvn_status make_token(struct lvn_server *s)
+{
+    unsigned char bytes[16];
+    if (s->o.token) {
+        LVN_CHECK(strlen(s->o.token) < sizeof s->token, ARG, "LEVIN_RENDEZVOUS_TOKEN is longer than %d characters",
+                  (int)sizeof s->token - 1);
+        snprintf(s->token, sizeof s->token, "%s", s->o.token);
+        return LVN_OK;
+    }
+    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a token: %s",
+              strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++) snprintf(s->token + 2 * i, 3, "%02x", bytes[i]);
+    return LVN_OK;
+}
+
+static enum lvn_status begin(struct lvn_server *s)
+{
+    LVN_CHECK(s->caller && s->polled && s->peer && s->facts && s->verdict, MEMORY, "no memory for a server of %d ranks",
+              s->o.size);
+    for (int i = 0; i < s->o.size; i++) s->peer[i].rank = i;
+    LVN_TRY(make_token(s));
+    LVN_TRY(listen_at(s));
+    name_places(s);
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    LVN_CHECK(s->wake >= 0 && s->signal >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
+    int bad = pthread_create(&s->thread, NULL, serve, s);
+    LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
+    s->running = true;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_server_options *o)
+{
+    LVN_CHECK(o->size > 0, ARG, "a run of %d ranks cannot meet", o->size);
+    struct lvn_server *s = calloc(1, sizeof *s);
+    if (!s) LVN_FAIL(MEMORY, "no memory for a server");
+    size_t n = (size_t)o->size;
+    s->o = *o;
+    s->listening = s->wake = s->signal = -1;
+    s->fault_rank = -1;
+    pthread_mutex_init(&s->lock, NULL);
+    s->caller = calloc(n + LVN_STRANGERS, sizeof *s->caller);
+    s->polled = calloc(n + LVN_STRANGERS + 2, sizeof *s->polled);
+    s->peer = calloc(n, sizeof *s->peer);
+    s->facts = calloc(n, sizeof *s->facts);
+    s->verdict = calloc(n, sizeof *s->verdict);
+    enum lvn_status status = begin(s);
+    if (status) {
+        lvn_server_stop(s, 0);
+        return status;
+    }
+    *out = s;
+    return LVN_OK;
+}
+
+void lvn_server_stop(struct lvn_server *s, double wait)
+{
+    if (!s) return;
+    if (s->running) {
+        uint64_t one = 1;
+        pthread_mutex_lock(&s->lock);
+        s->stop = true;
+        if (s->phase == LVN_SERVER_FAULT && wait > LEAVE_SECONDS) wait = LEAVE_SECONDS;
+        s->stop_at = lvn_seconds() + wait;
+        pthread_mutex_unlock(&s->lock);
+        if (write(s->wake, &one, sizeof one) < 0) s->stop_at = 0;
+        pthread_join(s->thread, NULL);
+    }
+    while (s->n_callers) drop(s, s->n_callers - 1);
+    if (s->listening >= 0) close(s->listening);
+    if (s->wake >= 0) close(s->wake);
+    if (s->signal >= 0) close(s->signal);
+    for (int i = 0; s->facts && i < s->o.size; i++) {
+        for (int k = 0; k < LVN_FACTS; k++) free(s->facts[i].value[k]);
+    }
+    for (int k = 0; k < LVN_FACTS; k++) free(s->key[k]);
+    for (int i = 0; s->verdict && i < s->o.size; i++) free(s->verdict[i].text);
+    free(s->verdict);
+    free(s->facts);
+    free(s->peer);
+    free(s->polled);
+    free(s->caller);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+const char *lvn_server_address(const struct lvn_server *s)
+{
+    return s->address;
+}
+
+const char *lvn_server_token(const struct lvn_server *s)
+{
+    return s->token;
+}
+
+int lvn_server_fd(const struct lvn_server *s)
+{
+    return s->signal;
+}
+
+enum lvn_server_phase lvn_server_phase(struct lvn_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    enum lvn_server_phase phase = s->phase;
+    pthread_mutex_unlock(&s->lock);
+    return phase;
+}
+
+const char *lvn_server_fault(struct lvn_server *s, int *rank)
+{
+    pthread_mutex_lock(&s->lock);
+    const char *text = s->phase == LVN_SERVER_FAULT ? s->fault : "";
+    if (rank) *rank = s->fault_rank;
+    pthread_mutex_unlock(&s->lock);
+    return text;
+}
+
+void lvn_server_table(struct lvn_server *s, struct lvn_peer *peers)
+{
+    pthread_mutex_lock(&s->lock);
+    memcpy(peers, s->peer, sizeof *peers * (size_t)s->o.size);
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,63 @@
+/* server.h - the inside of a rendezvous: server.c (connections, time) and hear.c (what ranks say, what they are told).
+ */
+#ifndef LVN_SERVER_H
+#define LVN_SERVER_H
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "cluster/rendezvous.h"
+#include "cluster/wire.h"
+
+enum { LVN_STRANGERS = 64, LVN_FACTS = 32 }; /* connections without a rank; facts of a rank */
+
+/* One connection. */
+struct lvn_caller {
+    struct lvn_wire wire;
+    int rank;     /* -1: has not said a token and a rank; -2: is refused, and waits to hear why */
+    bool leaving; /* hears nothing more; closed when all is sent */
+    double since;
+};
+
+struct lvn_server {
+    pthread_t thread;
+    pthread_mutex_t lock; /* over all below */
+    struct lvn_server_options o;
+    bool running, stop;
+    double stop_at;
+    int listening, wake, signal;
+    char address[1024], token[128];
+    struct lvn_caller **caller;
+    int n_callers;
+    struct pollfd *polled;
+    struct lvn_peer *peer;
+    char *key[LVN_FACTS];
+    struct lvn_fact_values {
+        char *value[LVN_FACTS];
+        bool ready;
+    } * facts;
+    struct lvn_verdict { /* of a rank, in the round that is under way */
+        bool said;
+        int64_t status;
+        char *text;
+    } * verdict;
+    int64_t round;
+    enum lvn_server_phase phase;
+    double first_came, next_table, ended_at;
+    double trouble_at;            /* when what is wrong is told; 0: nothing is wrong */
+    bool refused;                 /* `fault` is a sentence about the gathering */
+    int failed, fails;            /* 1 + the rank that said that it fails by itself; how many did */
+    bool failed_after;            /* it said that it fails because of others */
+    char fault[1200], said[1000]; /* said: the failing rank's sentence */
+    int fault_rank;
+    char status_path[1024];
+};
+
+/* hear.c, with the lock held. False: the caller is to be dropped. */
+bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m);
+void lvn_server_gone(struct lvn_server *s, int rank); /* its connection has closed */
+void lvn_server_missing(struct lvn_server *s);        /* not all have come in time */
+void lvn_server_tell_table(struct lvn_server *s, double now);
+void lvn_server_declare(struct lvn_server *s); /* the fault, to all */
+
+#endif

@@ -1,0 +1,112 @@
+/* fuzz_rendezvous.c - what strangers and broken ranks may say: to the server, and to a rank.
+ *
+ * Each line of the input goes to one of four callers (by its first byte) of a server without sockets, and to a rank. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/client.h"
+#include "cluster/server.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { SIZE = 3, CALLERS = 4 };
+
+static void make(struct lvn_server *s, struct lvn_caller *callers, struct lvn_caller **list, struct lvn_peer *peer,
+                 struct lvn_fact_values *facts, struct lvn_verdict *verdict)
+{
+    *s = (struct lvn_server){.o = {.size = SIZE, .timeout = 30, .join_timeout = 60},
+                             .token = "t",
+                             .caller = list,
+                             .n_callers = CALLERS,
+                             .peer = peer,
+                             .facts = facts,
+                             .verdict = verdict,
+                             .fault_rank = -1};
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i].rank = callers[i].wire.fd = -1;
+        list[i] = &callers[i];
+    }
+    for (int i = 0; i < SIZE; i++) peer[i].rank = i;
+}
+
+static void to_server(const char *text, size_t size)
+{
+    static struct lvn_caller callers[CALLERS];
+    struct lvn_caller *list[CALLERS];
+    struct lvn_server s;
+    struct lvn_peer peer[SIZE] = {0};
+    struct lvn_fact_values facts[SIZE] = {0};
+    struct lvn_verdict verdict[SIZE] = {0};
+    memset(callers, 0, sizeof callers);
+    make(&s, callers, list, peer, facts, verdict);
+    char line[LVN_WIRE_LINE];
+    bool gone[CALLERS] = {false};
+    for (size_t at = 0; at < size;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        size_t n = end ? (size_t)(end - text) - at : size - at;
+        int who = n ? (unsigned char)text[at] % CALLERS : 0;
+        struct lvn_message m;
+        if (n > 1 && n < sizeof line && !gone[who] && !callers[who].leaving) {
+            memcpy(line, text + at + 1, n - 1);
+            line[n - 1] = '\0';
+            if (!lvn_message_parse(line, &m) || !lvn_server_hear(&s, &callers[who], &m)) {
+                gone[who] = true;
+                if (callers[who].rank >= 0) lvn_server_gone(&s, callers[who].rank);
+            }
+        }
+        at += n + 1;
+    }
+    lvn_server_tell_table(&s, 1);
+    if (s.phase == LVN_SERVER_GATHERING) lvn_server_missing(&s);
+    if (s.phase < LVN_SERVER_ENDED) lvn_server_declare(&s);
+    for (int i = 0; i < CALLERS; i++) lvn_text_release(&callers[i].wire.out);
+    for (int k = 0; k < LVN_FACTS; k++) {
+        free(s.key[k]);
+        for (int i = 0; i < SIZE; i++) free(facts[i].value[k]);
+    }
+    for (int i = 0; i < SIZE; i++) free(verdict[i].text);
+}
+
+static void to_rank(const char *text, size_t size)
+{
+    struct lvn_peer peer[SIZE] = {0};
+    static struct lvn_heartbeat h;
+    memset(&h, 0, sizeof h);
+    h.rank = 1;
+    h.size = SIZE;
+    h.peer = peer;
+    h.wire.fd = -1;
+    pthread_cond_init(&h.change, NULL);
+    char line[LVN_WIRE_LINE], room[600];
+    for (size_t at = 0; at < size;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        size_t n = end ? (size_t)(end - text) - at : size - at;
+        struct lvn_message m;
+        if (n > 1 && n < sizeof line) {
+            memcpy(line, text + at + 1, n - 1);
+            line[n - 1] = '\0';
+            if (lvn_message_parse(line, &m) && !lvn_client_hear(&h, &m)) break;
+        }
+        at += n + 1;
+    }
+    for (int i = 0; i < h.n_groups && h.group[i].key; i++) {
+        lvn_heartbeat_difference(&h, h.group[i].key, room, sizeof room);
+        lvn_heartbeat_fact(&h, 2, h.group[i].key);
+    }
+    for (int i = 0; i < h.n_groups; i++) {
+        free(h.group[i].key);
+        free(h.group[i].value);
+        free(h.group[i].ranks);
+    }
+    free(h.group);
+    pthread_cond_destroy(&h.change);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    to_server((const char *)data, size);
+    to_rank((const char *)data, size);
+    return 0;
+}
