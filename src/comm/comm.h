@@ -42,11 +42,11 @@ const char *lvn_comm_describe(const struct lvn_comm *c);
  * fields are the engine's. */
 struct lvn_request {
     int done;                 /* written by the engine's thread: ask lvn_request_done() */
-    int64_t number;           /* how many collectives were started before it: the same on every rank */
+    int64_t number;           /* how many collectives were started before it, the same on every rank; -1: a message */
     enum lvn_status status;   /* valid once done */
     struct lvn_request *next; /* of the queue it is in */
-    int kind, type, op, peer, tag, n_parts;
-    bool gather;
+    int kind, type, op, peer, tag, busy;
+    bool sum, gather;
     void *x;
     void *const *partial;
     const int64_t *first;
@@ -69,8 +69,8 @@ void lvn_comm_reduce_scatter(struct lvn_comm *c, struct lvn_request *r, void *x,
 /* Rank i holds elements [first[i], first[i + 1]) at the start; all hold all in the end. Any type. */
 void lvn_comm_all_gather(struct lvn_comm *c, struct lvn_request *r, void *x, const int64_t *first, enum lvn_dtype type);
 void lvn_comm_broadcast(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t bytes, int root);
-/* Tags are 0..16383. Messages between the same two ranks with the same tag arrive in the order in which they were
- * started; the receiver names the same number of bytes as the sender. */
+/* To and from other ranks than this one. Tags are 0..16383. Messages between the same two ranks with the same tag
+ * arrive in the order in which they were started; the receiver names the same number of bytes as the sender. */
 void lvn_comm_send(struct lvn_comm *c, struct lvn_request *r, const void *x, int64_t bytes, int to, int tag);
 void lvn_comm_receive(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t bytes, int from, int tag);
 /* Whether it is done, without waiting. */

@@ -1,0 +1,377 @@
+/* engine.c - the thread that makes every call of the transport: takes requests, issues them, polls them.
+ *
+ * Three queues. Collectives go to the transport one after the other, a long one in parts, so that every rank issues the
+ * same ones in the same order. Messages are issued as they come: they may wait for each other across ranks. Exchanges
+ * (exchange.c) run one at a time.
+ *
+ * How it waits. While a thread waits for a request, the engine polls without sleeping and leaves the processor to
+ * others after every fruitless poll (ranks may share processors); after about a millisecond in vain it sleeps 20 us
+ * between polls. While nobody waits, computing goes first: it sleeps between fruitless polls, up to 200 us. Without
+ * requests it sleeps until one comes, but looks after the transport now and then: some transports move what was sent
+ * only in later calls. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "comm/engine.h"
+
+static void push(struct lvn_queue *q, struct lvn_request *r)
+{
+    r->next = NULL;
+    if (q->last)
+        q->last->next = r;
+    else
+        q->first = r;
+    q->last = r;
+}
+
+/* Unlink *at of the queue, whose predecessor is `before`. */
+static void unlink_after(struct lvn_queue *q, struct lvn_request *before, struct lvn_request *r)
+{
+    if (before)
+        before->next = r->next;
+    else
+        q->first = r->next;
+    if (q->last == r) q->last = before;
+}
+
+/* After this the request is its owner's again. */
+static void finish(struct lvn_comm *c, struct lvn_request *r, enum lvn_status status)
+{
+    r->status = status;
+    __atomic_store_n(&r->done, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST)) {
+        pthread_mutex_lock(&c->lock);
+        pthread_cond_broadcast(&c->news);
+        pthread_mutex_unlock(&c->lock);
+    }
+}
+
+static const char *const kinds[] = {"reduction", "broadcast", "message to", "message from", "reduction"};
+
+static void note_trouble(struct lvn_comm *c, const struct lvn_request *r, int code)
+{
+    char why[256] = "";
+    c->transport->error(c->state, code, why, sizeof why);
+    pthread_mutex_lock(&c->lock);
+    if (c->trouble == LVN_OK) {
+        c->trouble = LVN_COMM;
+        if (r->number >= 0)
+            snprintf(c->text, sizeof c->text, "%s %lld of rank %d failed: %s", kinds[r->kind], (long long)r->number,
+                     c->rank, why);
+        else
+            snprintf(c->text, sizeof c->text, "a %s rank %d failed on rank %d: %s", kinds[r->kind], r->peer, c->rank,
+                     why);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* --- issuing and polling --- */
+
+/* Issue what can be issued of it; r->at counts what was. Two parts may be under way. */
+static int issue(struct lvn_comm *c, struct lvn_request *r, bool *moved)
+{
+    const struct lvn_transport *t = c->transport;
+    for (int h = 0; h < 2 && r->at < r->count; h++) {
+        if (r->busy & 1 << h) continue;
+        int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), most = c->options.cut / bytes;
+        int64_t n = r->count - r->at < most ? r->count - r->at : most;
+        char *x = (char *)r->x + r->at * bytes;
+        int code = r->kind == LVN_R_REDUCE
+                       ? t->all_reduce(c->state, x, n, (enum lvn_dtype)r->type, (enum lvn_reduce)r->op, &r->handle[h])
+                       : t->broadcast(c->state, x, n, r->peer, &r->handle[h]);
+        if (code) return code;
+        r->busy |= 1 << h;
+        r->at += n;
+        *moved = true;
+    }
+    return 0;
+}
+
+static int issue_message(struct lvn_comm *c, struct lvn_request *r)
+{
+    const struct lvn_transport *t = c->transport;
+    int64_t cut = c->options.cut, whole = r->count / cut * cut, rest = r->count - whole;
+    for (int h = 0; h < 2; h++) { /* whole cuts as one message of long elements, then what is left */
+        int64_t n = h ? rest : whole;
+        if (!n && (h == 0 || whole)) continue; /* an empty message is one, too */
+        char *x = (char *)r->x + (h ? whole : 0);
+        int code = r->kind == LVN_R_SEND ? t->send(c->state, x, n, r->peer, r->tag, &r->handle[h])
+                                         : t->receive(c->state, x, n, r->peer, r->tag, &r->handle[h]);
+        if (code) return code;
+        r->busy |= 1 << h;
+    }
+    return 0;
+}
+
+static int poll_handles(struct lvn_comm *c, struct lvn_request *r, bool *moved)
+{
+    for (int h = 0; h < 2; h++) {
+        int n = 0, index;
+        if (!(r->busy & 1 << h)) continue;
+        int code = c->transport->test(c->state, &r->handle[h], 1, &n, &index);
+        if (code) return code;
+        if (n) r->busy &= ~(1 << h);
+        *moved |= n > 0;
+    }
+    return 0;
+}
+
+static int poll_collectives(struct lvn_comm *c, bool *moved)
+{
+    struct lvn_request *before = NULL, *r = c->collectives.first, *next;
+    for (; r; r = next) {
+        next = r->next;
+        int code = poll_handles(c, r, moved);
+        if (!code) code = issue(c, r, moved);
+        if (code) return note_trouble(c, r, code), code;
+        bool issued = r->at == r->count;
+        if (issued && !r->busy) {
+            unlink_after(&c->collectives, before, r);
+            finish(c, r, LVN_OK);
+            *moved = true;
+        } else {
+            before = r;
+        }
+        if (!issued) break; /* the next ones come after all parts of this one */
+    }
+    return 0;
+}
+
+static int poll_messages(struct lvn_comm *c, bool *moved)
+{
+    struct lvn_request *before = NULL, *r = c->messages.first, *next;
+    for (; r; r = next) {
+        next = r->next;
+        int code = poll_handles(c, r, moved);
+        if (code) return note_trouble(c, r, code), code;
+        if (!r->busy) {
+            unlink_after(&c->messages, before, r);
+            finish(c, r, LVN_OK);
+        } else {
+            before = r;
+        }
+    }
+    return 0;
+}
+
+static int poll_exchanges(struct lvn_comm *c, bool *moved)
+{
+    struct lvn_request *r;
+    while ((r = c->exchanges.first) != NULL) {
+        if (!c->exchange_started) lvn_exchange_start(c, r);
+        c->exchange_started = true;
+        bool finished = false;
+        int code = lvn_exchange_step(c, r, moved, &finished);
+        if (code) return note_trouble(c, r, code), code;
+        if (!finished) return 0;
+        c->exchange_started = false;
+        unlink_after(&c->exchanges, NULL, r);
+        finish(c, r, LVN_OK);
+        *moved = true;
+    }
+    return 0;
+}
+
+static int take(struct lvn_comm *c, struct lvn_request *r)
+{
+    switch (r->kind) {
+    case LVN_R_SEND:
+    case LVN_R_RECEIVE:
+        push(&c->messages, r);
+        return issue_message(c, r);
+    case LVN_R_EXCHANGE:
+        push(&c->exchanges, r);
+        return 0;
+    default:
+        push(&c->collectives, r);
+        return 0;
+    }
+}
+
+static bool pending(const struct lvn_comm *c)
+{
+    return c->collectives.first || c->messages.first || c->exchanges.first;
+}
+
+/* Nothing can be trusted after an error: everything under way, and all that comes, has failed. */
+static void fail_all(struct lvn_comm *c)
+{
+    struct lvn_queue *all[] = {&c->collectives, &c->messages, &c->exchanges};
+    for (int i = 0; i < 3; i++)
+        while (all[i]->first) {
+            struct lvn_request *r = all[i]->first;
+            unlink_after(all[i], NULL, r);
+            finish(c, r, LVN_COMM);
+        }
+}
+
+/* --- the thread --- */
+
+static void sleep_at_most(struct lvn_comm *c, int microseconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 1000L * microseconds;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&c->lock);
+    if (!c->fresh.first && !c->stop) {
+        c->asleep = true;
+        pthread_cond_timedwait(&c->bell, &c->lock, &until);
+        c->asleep = false;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* After `idle` fruitless polls one after the other. */
+static void back_off(struct lvn_comm *c, int64_t idle)
+{
+    bool awaited = __atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST) > 0;
+    if (!pending(c)) {
+        if (idle > 200) {
+            sleep_at_most(c, 10000);
+            c->transport->poke(c->state);
+        } else {
+            sleep_at_most(c, 200);
+            c->transport->poke(c->state);
+        }
+    } else if (awaited) {
+        if (idle > 4000)
+            sleep_at_most(c, 20);
+        else
+            sched_yield();
+    } else if (idle < 10) {
+        sched_yield();
+    } else {
+        sleep_at_most(c, idle < 100 ? 50 : 200);
+    }
+}
+
+static void work(struct lvn_comm *c)
+{
+    int64_t idle = 0;
+    for (bool stop = false; !stop || pending(c);) {
+        pthread_mutex_lock(&c->lock);
+        struct lvn_request *r = c->fresh.first, *next;
+        c->fresh = (struct lvn_queue){0};
+        stop = c->stop;
+        bool broken = c->trouble != LVN_OK;
+        pthread_mutex_unlock(&c->lock);
+        bool moved = r != NULL;
+        for (; r; r = next) {
+            next = r->next;
+            int code = broken ? 0 : take(c, r);
+            if (broken) finish(c, r, LVN_COMM);
+            if (code) note_trouble(c, r, code), broken = true;
+        }
+        if (!broken) broken = poll_messages(c, &moved) || poll_collectives(c, &moved) || poll_exchanges(c, &moved);
+        if (broken) fail_all(c);
+        idle = moved ? 0 : idle + 1;
+        if (!moved && !(stop && !pending(c))) back_off(c, idle);
+    }
+}
+
+static void settle(const struct lvn_comm *c)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL); /* signals are for the main thread */
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    pthread_setname_np(pthread_self(), "levin-comm");
+    if (c->options.cpu > 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(c->options.cpu - 1, &set);
+        (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    }
+}
+
+static void *run(void *argument)
+{
+    struct lvn_comm *c = argument;
+    settle(c);
+    enum lvn_status status =
+        c->transport->join(&c->state, &c->handle_bytes, &c->options, c->describe, (int)sizeof c->describe);
+    pthread_mutex_lock(&c->lock);
+    c->opened = status == LVN_OK ? 1 : -1;
+    if (status != LVN_OK) {
+        c->trouble = status;
+        snprintf(c->text, sizeof c->text, "%s", lvn_error_text());
+    }
+    pthread_cond_broadcast(&c->news);
+    pthread_mutex_unlock(&c->lock);
+    if (status == LVN_OK) {
+        work(c);
+        if (c->trouble == LVN_OK) c->transport->leave(c->state);
+        c->transport->release(c->state);
+    }
+    return NULL;
+}
+
+/* Wait for the answer; false: none came in time. */
+static bool joined(struct lvn_comm *c)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)c->options.timeout + 1;
+    int late = 0;
+    pthread_mutex_lock(&c->lock);
+    while (!c->opened && !late)
+        if (c->options.timeout > 0)
+            late = pthread_cond_timedwait(&c->news, &c->lock, &until) == ETIMEDOUT;
+        else
+            pthread_cond_wait(&c->news, &c->lock);
+    late = !c->opened;
+    pthread_mutex_unlock(&c->lock);
+    return !late;
+}
+
+enum lvn_status lvn_engine_start(struct lvn_comm *c)
+{
+    if (c->options.cut <= 0) c->options.cut = (int64_t)1 << 30;
+    c->options.cut = (c->options.cut + 63) / 64 * 64;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->bell, &monotonic);
+    pthread_cond_init(&c->news, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    LVN_TRY(lvn_tree_flat(&c->flat, c));
+    int code = pthread_create(&c->thread, NULL, run, c);
+    if (code) c->opened = -1;
+    LVN_CHECK(!code, MEMORY, "no thread for communication: %s", strerror(code));
+    c->running = true;
+    if (!joined(c)) {
+        c->left = true;
+        LVN_FAIL(COMM,
+                 "rank %d of %d: the other ranks did not join within %g s; look whether all were started, and "
+                 "whether these hosts reach each other",
+                 c->rank, c->size, c->options.timeout);
+    }
+    if (c->opened < 0) return lvn_fail_at(__FILE__, __LINE__, c->trouble, "%s", c->text);
+    return LVN_OK;
+}
+
+void lvn_engine_stop(struct lvn_comm *c)
+{
+    if (c->left) {
+        pthread_detach(c->thread);
+        return;
+    }
+    if (c->running) {
+        pthread_mutex_lock(&c->lock);
+        c->stop = true;
+        pthread_cond_signal(&c->bell);
+        pthread_mutex_unlock(&c->lock);
+        pthread_join(c->thread, NULL);
+    }
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->bell);
+    pthread_cond_destroy(&c->news);
+}

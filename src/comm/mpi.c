@@ -1,0 +1,298 @@
+/* mpi.c - a transport over whichever MPI this machine has, without its header.
+ *
+ * The library is opened at run time (mpi_find.c), its functions are looked up by name, its constants come from mpi.def.
+ * Handles of MPICH's interface are ints, those of the others pointers; both are carried in a word whose low half an int
+ * argument is read from (x86-64 and 64-bit ARM, little-endian). Arrays of requests are laid out as the interface has
+ * them.
+ *
+ * Initialising and finalising are the only calls that may wait for others, and all calls are one thread's. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/machine.h"
+#include "comm/engine.h"
+#include "comm/mpi_find.h"
+
+typedef void *lvn_mpi; /* a handle of any interface */
+
+struct mpi {
+    struct lvn_mpi_library library;
+    int handle_bytes;
+    void *no_status, *in_place;
+    int funneled;
+#define LVN_MPI_CONSTANT(name, object, mpich, standard) lvn_mpi name;
+#define LVN_MPI_FUNCTION(name, arguments) int(*name) arguments;
+#include "comm/mpi.def"
+#undef LVN_MPI_CONSTANT
+#undef LVN_MPI_FUNCTION
+    int64_t cut;
+    lvn_mpi long_element; /* of `cut` bytes */
+    bool finalize, linger;
+    double patience; /* seconds to wait for the others at the end */
+    int rank;
+};
+
+static lvn_mpi handle_of(struct mpi *m, const char *object, uintptr_t mpich, uintptr_t standard)
+{
+    switch (m->library.abi) {
+    case LVN_ABI_OPENMPI:
+        return dlsym(m->library.handle, object);
+    case LVN_ABI_MPICH:
+        return (lvn_mpi)mpich;
+    default:
+        return (lvn_mpi)standard;
+    }
+}
+
+static enum lvn_status look_up(struct mpi *m)
+{
+    enum lvn_mpi_abi abi = m->library.abi;
+    void *p;
+    m->handle_bytes = abi == LVN_ABI_MPICH ? 4 : 8;
+    m->no_status = abi == LVN_ABI_MPICH ? (void *)1 : NULL;
+    m->in_place = abi == LVN_ABI_MPICH ? (void *)-1 : (void *)1;
+    m->funneled = abi == LVN_ABI_STANDARD ? 1024 : 1;
+#define LVN_MPI_CONSTANT(name, object, mpich, standard)                                                                \
+    m->name = handle_of(m, object, mpich, standard);                                                                   \
+    LVN_CHECK(m->name, COMM, "%s lacks %s: is it an MPI-3 library?", m->library.path, object);
+#define LVN_MPI_FUNCTION(name, arguments)                                                                              \
+    p = dlsym(m->library.handle, "MPI_" #name);                                                                        \
+    LVN_CHECK(p, COMM, "%s lacks MPI_" #name ": an MPI of version 3 or later is wanted", m->library.path);             \
+    memcpy(&m->name, &p, sizeof p);
+#include "comm/mpi.def"
+#undef LVN_MPI_CONSTANT
+#undef LVN_MPI_FUNCTION
+    return LVN_OK;
+}
+
+/* "Open MPI 4.1.4" of a text that may be pages long. */
+static void short_version(struct mpi *m, char *out, size_t bytes)
+{
+    static char text[9000]; /* the standard allows 8192 */
+    int length = 0;
+    if (m->Get_library_version(text, &length)) text[0] = '\0';
+    const char *open = strstr(text, "Open MPI v"), *number = strstr(text, "MPICH Version:");
+    char version[32] = "";
+    if (open && sscanf(open, "Open MPI v%31[0-9a-zA-Z.]", version) == 1)
+        snprintf(out, bytes, "Open MPI %s", version);
+    else if (number && sscanf(number, "MPICH Version: %31s", version) == 1)
+        snprintf(out, bytes, "MPICH %s", version);
+    else
+        snprintf(out, bytes, "%.*s", (int)strcspn(text, "\n\t,"), text);
+}
+
+/* --- messages and reductions --- */
+
+static void clear(void *state, void *handle)
+{
+    struct mpi *m = state;
+    memcpy(handle, &m->no_request, (size_t)m->handle_bytes); /* little-endian */
+}
+
+static void cut_up(const struct mpi *m, int64_t bytes, int *count, lvn_mpi *type)
+{
+    bool whole = bytes && bytes % m->cut == 0;
+    *count = (int)(whole ? bytes / m->cut : bytes);
+    *type = whole ? m->long_element : m->byte;
+}
+
+static int send_bytes(void *state, const void *x, int64_t bytes, int to, int tag, void *handle)
+{
+    struct mpi *m = state;
+    int count;
+    lvn_mpi type;
+    cut_up(m, bytes, &count, &type);
+    return m->Isend(x, count, type, to, tag, m->world, handle);
+}
+
+static int receive_bytes(void *state, void *x, int64_t bytes, int from, int tag, void *handle)
+{
+    struct mpi *m = state;
+    int count;
+    lvn_mpi type;
+    cut_up(m, bytes, &count, &type);
+    return m->Irecv(x, count, type, from, tag, m->world, handle);
+}
+
+static int all_reduce(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op, void *handle)
+{
+    struct mpi *m = state;
+    lvn_mpi t = type == LVN_F32 ? m->f32 : type == LVN_F64 ? m->f64 : type == LVN_I32 ? m->i32 : m->i64;
+    lvn_mpi o = op == LVN_SUM ? m->sum : op == LVN_MIN ? m->min : m->max;
+    return m->Iallreduce(m->in_place, x, (int)count, t, o, m->world, handle);
+}
+
+static int broadcast(void *state, void *x, int64_t bytes, int root, void *handle)
+{
+    struct mpi *m = state;
+    return m->Ibcast(x, (int)bytes, m->byte, root, m->world, handle);
+}
+
+static int test(void *state, void *handles, int n, int *n_done, int *done)
+{
+    struct mpi *m = state;
+    int code = m->Testsome(n, handles, n_done, done, m->no_status);
+    if (*n_done < 0) *n_done = 0; /* MPI_UNDEFINED: none is under way */
+    return code;
+}
+
+static void poke(void *state)
+{
+    struct mpi *m = state;
+    int flag;
+    (void)m->Iprobe(m->rank, LVN_TAGS - 1, m->world, &flag, m->no_status);
+}
+
+static void error(void *state, int code, char *text, int bytes)
+{
+    struct mpi *m = state;
+    char long_text[1024] = "";
+    int length = 0;
+    if (m->Error_string(code, long_text, &length)) snprintf(long_text, sizeof long_text, "error %d", code);
+    snprintf(text, (size_t)bytes, "MPI says: %.200s", long_text);
+}
+
+/* --- start and end --- */
+
+static void doze(int microseconds)
+{
+    struct timespec t = {.tv_sec = microseconds / 1000000, .tv_nsec = microseconds % 1000000 * 1000L};
+    nanosleep(&t, NULL);
+}
+
+/* A small reduction, polled; false when it fails or takes longer than `seconds` (0: for ever). */
+static bool agree(struct mpi *m, void *x, int count, enum lvn_dtype type, enum lvn_reduce op, double seconds)
+{
+    void *handle = NULL;
+    double end = lvn_seconds() + seconds;
+    clear(m, &handle);
+    if (all_reduce(m, x, count, type, op, &handle)) return false;
+    for (int i = 0;; i++) {
+        int n = 0, index;
+        if (test(m, &handle, 1, &n, &index)) return false;
+        if (n) return true;
+        if (seconds > 0 && lvn_seconds() > end) return false;
+        if (i > 1000) doze(20);
+    }
+}
+
+/* Whether all ranks are on one host: the least and the greatest of a number made of its name. */
+static bool one_host(struct mpi *m)
+{
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    uint64_t h = 1469598103934665603U;
+    for (const char *p = name; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211U;
+    int64_t both[2] = {(int64_t)(h >> 2), -(int64_t)(h >> 2)};
+    return agree(m, both, 2, LVN_I64, LVN_MIN, 0) && both[0] == -both[1];
+}
+
+static enum lvn_status check_world(struct mpi *m, const struct lvn_comm_options *o, const char *version)
+{
+    int rank = -1, size = -1;
+    m->Comm_rank(m->world, &rank);
+    m->Comm_size(m->world, &size);
+    m->rank = rank;
+    const char *family = o->family ? o->family : "";
+    bool open = m->library.abi == LVN_ABI_OPENMPI;
+    if (size == 1) {
+        m->finalize = true; /* alone: nobody is waited for */
+        const char *cure = !strcmp(family, "slurm") && open ? "start it by srun --mpi=pmix"
+                           : !strcmp(family, "slurm")
+                               ? "start it by srun --mpi=pmi2, or take an MPI that knows PMIx"
+                               : "start levin by the mpirun of that MPI, or set trainer.mpi_library to the library of "
+                                 "the mpirun that was used";
+        LVN_FAIL(COMM,
+                 "the launcher and the MPI library do not belong together: the launcher started %d ranks, but each of "
+                 "them is rank 0 of 1 to %s (%s, %s); %s",
+                 o->size, version, m->library.path, m->library.why, cure);
+    }
+    LVN_CHECK(size == o->size, COMM,
+              "%s has %d ranks, but the launcher said %d: do not start a launcher inside another", version, size,
+              o->size);
+    LVN_CHECK(rank == o->rank, COMM, "%s calls this process rank %d, but the launcher said rank %d of %d", version,
+              rank, o->rank, size);
+    return LVN_OK;
+}
+
+/* Open MPI ends the process where it finds no server of its own; say it first. */
+static enum lvn_status check_surroundings(const struct mpi *m, const struct lvn_comm_options *o)
+{
+    bool srun = o->family && !strcmp(o->family, "slurm");
+    LVN_CHECK(!srun || m->library.abi != LVN_ABI_OPENMPI || getenv("PMIX_RANK"), COMM,
+              "%s is Open MPI, but srun speaks PMI: use srun --mpi=pmix, or an MPI of MPICH's kind", m->library.path);
+    return LVN_OK;
+}
+
+static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, char *describe, int describe_bytes)
+{
+    char version[128] = "";
+    LVN_TRY(lvn_mpi_find(&m->library, o->library, o->family));
+    LVN_TRY(look_up(m));
+    LVN_TRY(check_surroundings(m, o));
+    short_version(m, version, sizeof version);
+    int given = 0, code = m->Init_thread(NULL, NULL, m->funneled, &given);
+    LVN_CHECK(!code, COMM, "%s (%s) could not start: error %d", version, m->library.path, code);
+    LVN_TRY(check_world(m, o, version));
+    m->Comm_set_errhandler(m->world, m->errors_return);
+    LVN_CHECK(given >= m->funneled, COMM, "%s (%s) does not allow threads: take one that was built with them", version,
+              m->library.path);
+    m->patience = o->timeout > 0 ? o->timeout : 60;
+    m->cut = o->cut;
+    if (m->Type_contiguous((int)m->cut, m->byte, &m->long_element) || m->Type_commit(&m->long_element))
+        LVN_FAIL(COMM, "%s cannot make a type of %lld bytes", version, (long long)m->cut);
+    /* MPICH over UCX: finalising right after the last message leaves a rank waiting for ever when there are several
+     * hosts; after a pause it does not. */
+    bool here = one_host(m);
+    m->linger = !here && m->library.abi != LVN_ABI_OPENMPI;
+    snprintf(describe, (size_t)describe_bytes, "%s (%s), %s", version, m->library.path, m->library.why);
+    return LVN_OK;
+}
+
+static void release(void *state)
+{
+    struct mpi *m = state;
+    if (m->finalize && m->Finalize) m->Finalize();
+    free(m);
+}
+
+static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *describe,
+                            int describe_bytes)
+{
+    struct mpi *m = lvn_calloc(1, sizeof *m);
+    if (!m) return LVN_MEMORY;
+    enum lvn_status status = start(m, o, describe, describe_bytes);
+    *handle_bytes = m->handle_bytes;
+    if (status == LVN_OK)
+        *state = m;
+    else
+        release(m);
+    return status;
+}
+
+/* Finalising waits for everybody: only when everybody has come. */
+static void leave(void *state)
+{
+    struct mpi *m = state;
+    int32_t one = 1;
+    m->finalize = agree(m, &one, 1, LVN_I32, LVN_SUM, m->patience);
+    if (m->linger && m->finalize) doze(300000);
+}
+
+const struct lvn_transport lvn_transport_mpi = {.join = join,
+                                                .leave = leave,
+                                                .release = release,
+                                                .clear = clear,
+                                                .send = send_bytes,
+                                                .receive = receive_bytes,
+                                                .all_reduce = all_reduce,
+                                                .broadcast = broadcast,
+                                                .test = test,
+                                                .poke = poke,
+                                                .error = error};

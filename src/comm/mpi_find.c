@@ -1,0 +1,274 @@
+/* mpi_find.c - which MPI library of this machine belongs to the launcher.
+ *
+ * The launcher decides: a rank that mpirun of Open MPI has started can meet the others through Open MPI's library only,
+ * one that an mpiexec of MPICH, Intel MPI or MVAPICH has started through one of MPICH's binary interface, and srun says
+ * by the variables it sets which of them it speaks. Among libraries of the right kind the one beside the launcher comes
+ * first, then what the dynamic loader finds (a loaded module puts its folder there), then folders where distributions
+ * and vendors hide them. Nothing of an MPI is needed to build levin.
+ *
+ * Sources: the MPICH ABI compatibility initiative (libmpi.so.12), MPI standard 5.0, chapter on the ABI. */
+#include "comm/mpi_find.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum speech { ANY, OPENMPI, MPICH }; /* what the launcher speaks */
+
+struct kind {
+    const char *name, *package, *files[12];
+};
+static const struct kind open_mpi = {.name = "Open MPI",
+                                     .package = "Debian: openmpi-bin",
+                                     .files = {"libmpi.so.40", "libmpi_ibm.so.3", "libmpi_abi.so.1"}};
+static const struct kind mpich = {
+    .name = "MPICH, Intel MPI or MVAPICH",
+    .package = "Debian: mpich",
+    .files = {"libmpi.so.12", "libmpich.so.12", "libmpi_gnu_123.so.12", "libmpi_gnu_112.so.12", "libmpi_gnu_103.so.12",
+              "libmpi_gnu_91.so.12", "libmpi_cray.so.12", "libmpi_intel.so.12", "libmpi_amd.so.12", "libmpi_abi.so.1"}};
+
+/* Folders below the value of a variable, and plain ones, that the loader may not look into. */
+static const struct folder {
+    const char *variable, *path;
+} folders[] = {{"I_MPI_ROOT", "/lib"},
+               {"I_MPI_ROOT", "/lib/release"},
+               {"CRAY_MPICH_DIR", "/lib"},
+               {"MPI_HOME", "/lib"},
+               {"MPI_ROOT", "/lib"},
+               {"EBROOTOPENMPI", "/lib"},
+               {"EBROOTIMPI", "/mpi/latest/lib"},
+               {NULL, "/usr/lib64/openmpi/lib"},
+               {NULL, "/usr/lib64/mpich/lib"},
+               {NULL, "/usr/lib64/mpi/gcc/openmpi4/lib64"},
+               {NULL, "/usr/lib64/mpi/gcc/mpich/lib64"},
+               {NULL, "/opt/intel/oneapi/mpi/latest/lib"},
+               {NULL, "/usr/local/lib"},
+               {NULL, "/usr/lib64"},
+               {NULL, "/usr/lib"},
+#ifdef __x86_64__
+               {NULL, "/usr/lib/x86_64-linux-gnu"},
+#else
+               {NULL, "/usr/lib/aarch64-linux-gnu"},
+#endif
+               {NULL, "/lib64"}};
+enum { FOLDERS = sizeof folders / sizeof *folders };
+
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value;
+}
+
+/* --- what the launcher speaks --- */
+
+static enum lvn_status launcher_speech(const char *family, enum speech *out, const char **why)
+{
+    bool pmix = is_set("PMIX_RANK") || is_set("PMIX_NAMESPACE");
+    bool pmi = is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_CONTROL_PORT") || is_set("PALS_RANKID");
+    *why = "as nothing says which MPI the launcher belongs to";
+    *out = ANY;
+    if (!strcmp(family, "openmpi") || !strcmp(family, "lsf")) {
+        *out = OPENMPI;
+        *why = "as the launcher is Open MPI's";
+    } else if (!strcmp(family, "hydra") || !strcmp(family, "mvapich")) {
+        *out = MPICH;
+        *why = "as the launcher is MPICH's, Intel MPI's or MVAPICH's";
+    } else if (!strcmp(family, "slurm") && pmi) {
+        *out = MPICH;
+        *why = "as srun speaks PMI";
+    } else if (!strcmp(family, "slurm") && pmix) {
+        *out = OPENMPI;
+        *why = "as srun speaks PMIx";
+    } else if (!strcmp(family, "slurm")) {
+        LVN_FAIL(COMM, "srun started these ranks without MPI, so that they cannot meet: use srun --mpi=pmix (for Open "
+                       "MPI) or srun --mpi=pmi2 (for MPICH, Intel MPI, MVAPICH); `srun --mpi=list` shows what is here");
+    } else if (is_set("OMPI_COMM_WORLD_SIZE") || (pmix && !pmi)) {
+        *out = OPENMPI;
+        *why = "as the variables of Open MPI are set";
+    } else if (pmi) {
+        *out = MPICH;
+        *why = "as the variables of MPICH's launcher are set";
+    }
+    return LVN_OK;
+}
+
+/* --- looking --- */
+
+/* The folders of libraries beside the launcher: the programs above this process, where they can be read. */
+static int launcher_folders(char out[][PATH_MAX], int most)
+{
+    int n = 0, pid = getppid();
+    for (int up = 0; up < 6 && pid > 1 && n < most; up++) {
+        char link[64], path[PATH_MAX], stat[512];
+        snprintf(link, sizeof link, "/proc/%d/exe", pid);
+        ssize_t length = readlink(link, path, sizeof path - 1);
+        path[length > 0 ? length : 0] = '\0';
+        char *slash = strrchr(path, '/');
+        static const char *const names[] = {"orted",   "prted",   "prte",   "mpirun",        "orterun",
+                                            "prterun", "mpiexec", "hydra_", "mpiexec.hydra", "mpirun_rsh"};
+        for (size_t k = 0; slash && k < sizeof names / sizeof *names; k++) {
+            if (strncmp(slash + 1, names[k], strlen(names[k]))) continue;
+            *slash = '\0';
+            char *bin = strrchr(path, '/');
+            if (!bin) break;
+            *bin = '\0';
+            if (strcmp(path, "/usr") && *path) snprintf(out[n++], PATH_MAX, "%.4000s/lib", path);
+            break;
+        }
+        snprintf(link, sizeof link, "/proc/%d/stat", pid);
+        FILE *f = fopen(link, "r");
+        if (!f) break;
+        size_t read = fread(stat, 1, sizeof stat - 1, f);
+        fclose(f);
+        stat[read] = '\0';
+        const char *end = strrchr(stat, ')');
+        if (!end || sscanf(end, ") %*c %d", &pid) != 1) break;
+    }
+    return n;
+}
+
+static void *try_open(const char *path, char *trouble, size_t bytes)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* global: Open MPI's parts look for it among all symbols */
+    const char *why = handle ? NULL : dlerror();
+    /* "No such file" is the common answer, and no news. */
+    if (why && !strstr(why, "No such file")) snprintf(trouble, bytes, " (%.300s)", why);
+    return handle;
+}
+
+static void *try_folder(const struct kind *k, const char *folder, char *trouble, size_t bytes)
+{
+    for (const char *const *file = k->files; *file; file++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%.4000s/%s", folder, *file);
+        void *handle = access(path, F_OK) ? NULL : try_open(path, trouble, bytes);
+        if (handle) return handle;
+    }
+    return NULL;
+}
+
+static bool folder_path(int i, char path[PATH_MAX])
+{
+    const char *root = folders[i].variable ? getenv(folders[i].variable) : "";
+    if (!root || (folders[i].variable && !*root)) return false;
+    snprintf(path, PATH_MAX, "%.4000s%s", root, folders[i].path);
+    return true;
+}
+
+static void *look_for(const struct kind *k, bool *beside, char *trouble, size_t bytes)
+{
+    char near[4][PATH_MAX], path[PATH_MAX];
+    int n = launcher_folders(near, 4);
+    void *handle = NULL;
+    for (int i = 0; i < n && !handle; i++) handle = try_folder(k, near[i], trouble, bytes);
+    *beside = handle != NULL;
+    for (const char *const *file = k->files; *file && !handle; file++) handle = try_open(*file, trouble, bytes);
+    for (int i = 0; i < FOLDERS && !handle; i++)
+        if (folder_path(i, path)) handle = try_folder(k, path, trouble, bytes);
+    return handle;
+}
+
+/* --- what was found --- */
+
+/* The name that the library gives itself, whatever the file is called. */
+static void own_name(void *handle, char path[512], char name[64])
+{
+    struct link_map *map = NULL;
+    name[0] = path[0] = '\0';
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) || !map) return;
+    snprintf(path, 512, "%.500s", map->l_name);
+    const char *strings = NULL;
+    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_STRTAB) strings = (const char *)d->d_un.d_ptr;
+    for (const ElfW(Dyn) *d = map->l_ld; strings && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_SONAME) snprintf(name, 64, "%.63s", strings + d->d_un.d_val);
+}
+
+static enum lvn_status know(struct lvn_mpi_library *out)
+{
+    char name[64];
+    own_name(out->handle, out->path, name);
+    LVN_CHECK(dlsym(out->handle, "MPI_Init_thread"), ARG, "%s is no MPI library: MPI_Init_thread is missing",
+              out->path);
+    LVN_CHECK(!strstr(name, "ilp64"), ARG, "%s is an MPI with 64-bit integers: name the one without ilp64", out->path);
+    if (!strncmp(name, "libmpi_abi", 10))
+        out->abi = LVN_ABI_STANDARD;
+    else
+        out->abi = dlsym(out->handle, "ompi_mpi_comm_world") ? LVN_ABI_OPENMPI : LVN_ABI_MPICH;
+    return LVN_OK;
+}
+
+/* MPI libraries of the other kind that are here too, by their files alone: two of them in one process would not do. */
+static void mention_others(struct lvn_mpi_library *l)
+{
+    char path[PATH_MAX], file[PATH_MAX + 64], real[PATH_MAX], taken[PATH_MAX], seen[PATH_MAX] = "";
+    const struct kind *kinds[] = {&open_mpi, &mpich};
+    if (!realpath(l->path, taken)) snprintf(taken, sizeof taken, "%s", l->path);
+    for (int i = 0; i < FOLDERS; i++) {
+        if (!folder_path(i, path)) continue;
+        for (int k = 0; k < 2; k++)
+            for (int f = 0; f < 2; f++) {
+                snprintf(file, sizeof file, "%s/%s", path, kinds[k]->files[f]);
+                size_t n = strlen(l->why);
+                if (!realpath(file, real) || !strcmp(real, taken) || !strcmp(real, seen) || n > 400) continue;
+                snprintf(l->why + n, sizeof l->why - n, "%s%.150s",
+                         *seen ? ", " : "; also here, and not taken: ", file);
+                snprintf(seen, sizeof seen, "%s", real);
+            }
+    }
+}
+
+static enum lvn_status refuse(enum speech speech, const char *why, const char *trouble)
+{
+    char near[400];
+    const struct kind *want = speech == MPICH ? &mpich : &open_mpi, *other = speech == MPICH ? &open_mpi : &mpich;
+    struct lvn_mpi_library l = {.path = "", .why = ""};
+    mention_others(&l);
+    snprintf(near, sizeof near, "%.380s", l.why);
+    const char *found = strstr(near, "taken: ");
+    LVN_CHECK(speech != ANY, COMM,
+              "no MPI library was found, and ranks meet through one%s: install Open MPI (%s) or MPICH (%s), load your "
+              "cluster's MPI module, or set trainer.mpi_library to the path of libmpi.so",
+              trouble, open_mpi.package, mpich.package);
+    LVN_CHECK(!found, COMM,
+              "no library of %s was found, and that is wanted, %s%s; here is %s: start levin by the launcher of that "
+              "one, or install the other (%s), or set trainer.mpi_library to its path",
+              want->name, why, trouble, found + 7, want->package);
+    (void)other;
+    LVN_FAIL(
+        COMM,
+        "no library of %s was found, and that is wanted, %s%s: install it (%s), load your cluster's MPI module, or "
+        "set trainer.mpi_library to the path of libmpi.so",
+        want->name, why, trouble, want->package);
+}
+
+enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *family)
+{
+    char trouble[400] = "";
+    const char *why;
+    enum speech speech;
+    *out = (struct lvn_mpi_library){0};
+    if (library && *library) {
+        out->handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+        LVN_CHECK(out->handle, ARG, "trainer.mpi_library: %s", dlerror());
+        snprintf(out->why, sizeof out->why, "as trainer.mpi_library says");
+        return know(out);
+    }
+    LVN_TRY(launcher_speech(family ? family : "", &speech, &why));
+    bool beside = false;
+    if (speech != MPICH) out->handle = look_for(&open_mpi, &beside, trouble, sizeof trouble);
+    if (!out->handle && speech != OPENMPI) out->handle = look_for(&mpich, &beside, trouble, sizeof trouble);
+    /* MPICH can be built for PMIx. */
+    if (!out->handle && speech == OPENMPI && family && !strcmp(family, "slurm"))
+        out->handle = look_for(&mpich, &beside, trouble, sizeof trouble);
+    if (!out->handle) return refuse(speech, why, trouble);
+    snprintf(out->why, sizeof out->why, "%s%s", why, beside ? ", and lies beside it" : "");
+    LVN_TRY(know(out));
+    mention_others(out);
+    return LVN_OK;
+}
