@@ -55,13 +55,6 @@ struct lvn_tree {
 
 /* --- who adds what --- */
 
-static int64_t half_of(int64_t n)
-{
-    int64_t half = 1;
-    while (2 * half < n) half *= 2;
-    return half;
-}
-
 struct planner {
     const struct lvn_subtree *tree; /* of every source */
     int next, n_adds;
@@ -72,7 +65,7 @@ struct planner {
 static int plan_node(struct planner *p, int64_t from, int64_t to)
 {
     if (p->tree[p->next].first == from && p->tree[p->next].end == to) return p->next++;
-    int64_t middle = from + half_of(to - from);
+    int64_t middle = from + lvn_tree_half(to - from);
     int a = plan_node(p, from, middle), b = plan_node(p, middle, to);
     p->add[p->n_adds++] = (struct addition){.into = a, .from = b};
     return a;
@@ -196,36 +189,6 @@ enum lvn_status lvn_tree_flat(struct lvn_tree **out, const struct lvn_comm *c)
 
 /* --- adding --- */
 
-static void add_f32(float *out, const float *a, const float *b, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
-}
-
-static void add_f64(double *out, const double *a, const double *b, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
-}
-
-static void widen(float *out, const uint16_t *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)x[i] << 16;
-        memcpy(&out[i], &bits, sizeof bits);
-    }
-}
-
-/* To the nearest, ties to even; what is not a number stays none. */
-static void narrow(uint16_t *out, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits, nan;
-        memcpy(&bits, &x[i], sizeof bits);
-        nan = (bits & 0x7fffffff) > 0x7f800000;
-        uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
-        out[i] = (uint16_t)(nan ? quiet : rounded);
-    }
-}
-
 /* t->source: where the n elements of each source lie. */
 static void add_piece(const struct lvn_tree *t, void *out, int64_t n, enum lvn_dtype type)
 {
@@ -235,22 +198,22 @@ static void add_piece(const struct lvn_tree *t, void *out, int64_t n, enum lvn_d
     for (int64_t at = 0; at < n && n_adds; at += BLOCK) {
         int64_t m = n - at < BLOCK ? n - at : BLOCK;
         for (int s = 0; type == LVN_BF16 && s < t->n_sources; s++)
-            widen(t->wide + (int64_t)s * BLOCK, (const uint16_t *)t->source[s] + at, m);
+            lvn_widen(t->wide + (int64_t)s * BLOCK, (const uint16_t *)t->source[s] + at, m);
         for (int k = 0; k < n_adds; k++) {
             int a = t->add[k].into, b = t->add[k].from;
             bool last = k == n_adds - 1;
             if (type == LVN_F64) {
                 double *x = (double *)t->source[a] + at;
-                add_f64(last ? (double *)out + at : x, x, (const double *)t->source[b] + at, m);
+                lvn_add_f64(last ? (double *)out + at : x, x, (const double *)t->source[b] + at, m);
             } else if (type == LVN_F32) {
                 float *x = (float *)t->source[a] + at;
-                add_f32(last ? (float *)out + at : x, x, (const float *)t->source[b] + at, m);
+                lvn_add_f32(last ? (float *)out + at : x, x, (const float *)t->source[b] + at, m);
             } else {
                 float *x = t->wide + (int64_t)a * BLOCK;
-                add_f32(x, x, t->wide + (int64_t)b * BLOCK, m);
+                lvn_add_f32(x, x, t->wide + (int64_t)b * BLOCK, m);
             }
         }
-        if (type == LVN_BF16) narrow((uint16_t *)out + at, t->wide, m);
+        if (type == LVN_BF16) lvn_narrow((uint16_t *)out + at, t->wide, m);
     }
 }
 

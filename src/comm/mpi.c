@@ -258,6 +258,7 @@ static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, ch
 static void release(void *state)
 {
     struct mpi *m = state;
+    if (m->finalize && m->long_element) m->Type_free(&m->long_element);
     if (m->finalize && m->Finalize) m->Finalize();
     free(m);
 }

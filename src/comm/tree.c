@@ -3,12 +3,12 @@
  * The tree over n leaves splits at the largest power of two below n, again and again. A range of leaves is the union of
  * whole subtrees in one shortest way: walking down from the root, a node inside the range is taken whole, one that
  * straddles its border is split. That is at most two a level. */
-#include "comm/comm.h"
+#include "comm/engine.h"
 
-static int64_t half_of(int64_t n)
+int64_t lvn_tree_half(int64_t n)
 {
     int64_t half = 1;
-    while (2 * half < n) half *= 2;
+    while (half < n - half) half *= 2;
     return half;
 }
 
@@ -19,7 +19,7 @@ static int walk(int64_t from, int64_t to, int64_t lo, int64_t hi, struct lvn_sub
         out[n] = (struct lvn_subtree){.first = from, .end = to};
         return n + 1;
     }
-    int64_t middle = from + half_of(to - from);
+    int64_t middle = from + lvn_tree_half(to - from);
     n = walk(from, middle, lo, hi, out, n);
     return walk(middle, to, lo, hi, out, n);
 }

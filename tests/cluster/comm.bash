@@ -1,0 +1,16 @@
+# comm.bash - what comm_openmpi.sh, comm_mpich.sh and comm_intel.sh have in common: every call of src/comm under one MPI.
+. "$LEVIN_SOURCE/tests/cluster/common.bash"
+program=$LEVIN_BUILD/tests/comm_ranks
+
+good() { # what, then a command: it must say that all is well
+    local what=$1
+    shift
+    "$@" >out 2>&1 || { echo "$what failed:" && cat out && exit 1; }
+    grep -q "all as it should be" out || { echo "$what said nothing:" && cat out && exit 1; }
+    echo "$what: $(grep -m1 ' ranks: ' out)"
+}
+every_call() { # MPI
+    mpi_or_skip "$1"
+    for n in 2 3 4 8; do good "$n ranks" ranks "$1" $n "$program"; done
+    good "3 ranks, messages cut" ranks "$1" 3 "$program" --cut 4096
+}
