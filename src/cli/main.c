@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cluster/heartbeat.h"
 
 const struct lvn_command lvn_commands[] = {
 #define LVN_COMMAND(name, operands, least, most, help) {#name, operands, least, most, help, lvn_command_##name, false},
@@ -115,7 +116,7 @@ static int told(int code)
 
 static int finish(struct lvn_cli *c, enum lvn_status status)
 {
-    if (status) print_error(c, status);
+    if (status && lvn_speaks()) print_error(c, status); /* of many ranks one speaks */
     if (c->json) {
         if (status) json_error(c->json, status);
         json_dumpf(c->json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));

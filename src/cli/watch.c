@@ -1,0 +1,323 @@
+/* watch.c - levin watch: a running job, seen from another terminal or from a login node.
+ *
+ * It only reads files: status.json, which the run replaces about once a second, the end of metrics.jsonl, and the
+ * number of steps in settings.yaml. On a terminal it refreshes in place; in a pipe it prints a block whenever a step
+ * was made, not too often. It ends when the run does. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/machine.h"
+#include "cli/cli.h"
+#include "io/json.h"
+
+enum { TAIL = 1 << 16 };
+static const double STALE_SECONDS = 15; /* status.json comes every second; a busy file system may keep it back */
+
+struct watch {
+    struct lvn_cli *c;
+    char run[1024], status_path[1100], metrics_path[1100];
+    json_t *status;      /* as last read; NULL: not yet there */
+    double changed, age; /* when it was last seen to change; seconds since it was written, by the clock */
+    double written;      /* its time */
+    int64_t step, max_steps;
+    double loss, val_loss, best, lr, rate; /* rate: tokens/s of the whole run; NaN: not known */
+    double losses[5];                      /* the last ones, newest last */
+    int n_losses;
+    bool gone; /* rank 0's process is not there any more, on this very host */
+};
+
+static enum lvn_status find_run(struct watch *w, const char *name)
+{
+    snprintf(w->run, sizeof w->run, "%.1000s", name);
+    if (!lvn_path_is_dir(w->run)) snprintf(w->run, sizeof w->run, "runs/%.1000s", name);
+    LVN_CHECK(lvn_path_is_dir(w->run), ARG, "there is no run '%.300s', nor runs/%.300s; give the folder of a run", name,
+              name);
+    snprintf(w->status_path, sizeof w->status_path, "%s/status.json", w->run);
+    snprintf(w->metrics_path, sizeof w->metrics_path, "%s/metrics.jsonl", w->run);
+    char path[1100];
+    snprintf(path, sizeof path, "%s/settings.yaml", w->run);
+    struct lvn_settings s;
+    if (lvn_settings_init(&s)) return LVN_MEMORY;
+    if (lvn_path_is_file(path) && lvn_settings_load(&s, path) == LVN_OK && s.trainer.max_steps > 0) {
+        w->max_steps = s.trainer.max_steps;
+    }
+    lvn_error_clear(); /* what a newer version wrote there is no reason not to watch */
+    lvn_settings_release(&s);
+    return LVN_OK;
+}
+
+/* --- reading --- */
+
+/* The last bytes of a file, from the start of a line; "" when it is not there. To be freed; NULL: no memory. */
+static char *tail_of(const char *path)
+{
+    char *text = malloc(TAIL + 1);
+    if (!text) return NULL;
+    text[0] = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return text;
+    off_t size = lseek(fd, 0, SEEK_END), from = size > TAIL ? size - TAIL : 0;
+    ssize_t n = pread(fd, text, TAIL, from);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    char *line = from ? strchr(text, '\n') : NULL;
+    if (line) memmove(text, line + 1, strlen(line + 1) + 1);
+    return text;
+}
+
+static void read_metrics(struct watch *w)
+{
+    char *text = tail_of(w->metrics_path), *rest = text, *line;
+    w->loss = w->val_loss = w->best = w->lr = w->rate = 0.0 / 0.0;
+    w->n_losses = 0;
+    while (text && (line = strsep(&rest, "\n")) && rest) { /* the last, maybe half-written line is left out */
+        json_t *row = json_loads(line, 0, NULL), *one;
+        if ((one = json_object_get(row, "val_loss")) && json_is_number(one)) {
+            w->val_loss = json_number_value(one);
+            if (!(w->best < w->val_loss)) w->best = w->val_loss;
+        }
+        if ((one = json_object_get(row, "loss")) && json_is_number(one)) {
+            w->loss = json_number_value(one);
+            if (w->n_losses == 5) memmove(w->losses, w->losses + 1, 4 * sizeof *w->losses);
+            w->losses[w->n_losses < 5 ? w->n_losses++ : 4] = w->loss;
+        }
+        if ((one = json_object_get(row, "lr"))) w->lr = json_number_value(one);
+        if ((one = json_object_get(row, "tokens_per_s")) && json_is_number(one)) w->rate = json_number_value(one);
+        json_decref(row);
+    }
+    free(text);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+/* LVN_OK also when the file is not there yet. */
+static enum lvn_status read_status(struct watch *w)
+{
+    char host[256] = "";
+    json_t *fresh = NULL;
+    struct timespec ts;
+    if (lvn_path_is_file(w->status_path)) LVN_TRY(lvn_json_read(w->status_path, &fresh));
+    if (!fresh) return LVN_OK;
+    json_t *ranks = json_object_get(fresh, "ranks"), *first = json_array_get(ranks, 0);
+    if (!json_is_object(fresh) || !json_is_array(ranks) || !*text_of(fresh, "state")) {
+        json_decref(fresh);
+        LVN_FAIL(FORMAT, "%s is no status of a run: it lacks 'state' or 'ranks'", w->status_path);
+    }
+    json_decref(w->status);
+    w->status = fresh;
+    if (number_of(fresh, "time") != w->written || !w->changed) w->changed = lvn_seconds();
+    w->written = number_of(fresh, "time");
+    w->step = (int64_t)number_of(fresh, "step");
+    clock_gettime(CLOCK_REALTIME, &ts);
+    w->age = (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec - w->written;
+    pid_t pid = (pid_t)number_of(first, "pid");
+    gethostname(host, sizeof host - 1);
+    w->gone = !strcmp(host, text_of(first, "host")) && pid > 0 && kill(pid, 0) && errno == ESRCH;
+    return LVN_OK;
+}
+
+static bool running(const struct watch *w)
+{
+    return w->status && !strcmp(text_of(w->status, "state"), "running");
+}
+
+/* Why news cannot be believed any more, "" when they can. */
+static const char *stale(const struct watch *w, bool once, char text[160])
+{
+    double still = once ? w->age : lvn_seconds() - w->changed; /* other hosts' clocks are not to be trusted */
+    text[0] = '\0';
+    if (!running(w)) return text;
+    if (w->gone) {
+        snprintf(text, 160, "the process of rank 0 is gone: the run was killed");
+    } else if (still > STALE_SECONDS) {
+        snprintf(text, 160, "no news for %.0f s: the run hangs, was killed, or its file system is slow", still);
+    }
+    return text;
+}
+
+/* --- showing --- */
+
+static void head(const struct watch *w, const char *old, struct lvn_text *t)
+{
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    if (!w->status) {
+        lvn_text_printf(t, "%s: waiting for the run to begin (%s is not there)\n", w->run, w->status_path);
+        return;
+    }
+    lvn_text_printf(t, "%s: %s, step %s", w->run, *old ? "stale" : text_of(w->status, "state"),
+                    lvn_count_text(w->step, a));
+    if (w->max_steps) {
+        lvn_text_printf(t, " of %s (%.1f %%)", lvn_count_text(w->max_steps, a),
+                        100.0 * (double)w->step / (double)w->max_steps);
+    }
+    lvn_text_add(t, "\n");
+    if (*old) lvn_text_printf(t, "  ! %s\n", old);
+    if (*text_of(w->status, "fault")) lvn_text_printf(t, "  ! %s\n", text_of(w->status, "fault"));
+    if (w->n_losses) {
+        lvn_text_add(t, "losses");
+        for (int i = 0; i < w->n_losses; i++) lvn_text_printf(t, " %.4f", w->losses[i]);
+    }
+    if (w->val_loss == w->val_loss) lvn_text_printf(t, ", validation %.4f (best %.4f)", w->val_loss, w->best);
+    if (w->rate == w->rate) {
+        lvn_text_printf(t, ", %s tokens/s", lvn_count_text((int64_t)w->rate, b));
+    }
+    if (w->lr == w->lr) lvn_text_printf(t, ", lr %.3g", w->lr);
+    if (w->n_losses) lvn_text_add(t, "\n");
+}
+
+static void rank_line(const json_t *r, double written, struct lvn_text *t)
+{
+    char rate[LVN_NUMBER_TEXT], memory[LVN_NUMBER_TEXT], compute[32] = "-", seen[32] = "-";
+    const char *state = text_of(r, "state");
+    if (number_of(r, "compute_s") > 0) snprintf(compute, sizeof compute, "%.3g s", number_of(r, "compute_s"));
+    if (number_of(r, "last_seen") > 0) {
+        double ago = written - number_of(r, "last_seen");
+        snprintf(seen, sizeof seen, "%.1f s ago", ago > 0 ? ago : 0);
+    }
+    lvn_text_printf(t, "%5lld %-16.16s %8lld %9lld %12s %10s %10s %12s", (long long)number_of(r, "rank"),
+                    text_of(r, "host"), (long long)number_of(r, "pid"), (long long)number_of(r, "step"),
+                    lvn_count_text((int64_t)number_of(r, "tokens_per_s"), rate), compute,
+                    lvn_bytes_text((int64_t)number_of(r, "memory_bytes"), memory), seen);
+    if (json_is_true(json_object_get(r, "slow"))) lvn_text_add(t, "  slow");
+    if (*state && strcmp(state, "running") != 0) lvn_text_printf(t, "  %s", state);
+    if (number_of(r, "collectives") > 0) {
+        lvn_text_printf(t, "  in reduction %d of %d", (int)number_of(r, "collective"),
+                        (int)number_of(r, "collectives"));
+    }
+    lvn_text_add(t, "\n");
+}
+
+static bool odd(const json_t *r)
+{
+    return json_is_true(json_object_get(r, "slow")) || !strcmp(text_of(r, "state"), "lost");
+}
+
+/* At most `most` lines of ranks: the odd ones first. */
+static void table(const struct watch *w, int most, struct lvn_text *t)
+{
+    json_t *ranks = w->status ? json_object_get(w->status, "ranks") : NULL;
+    int n = (int)json_array_size(ranks), shown = 0;
+    if (!n) return;
+    lvn_text_printf(t, "%5s %-16s %8s %9s %12s %10s %10s %12s\n", "rank", "host", "pid", "step", "tokens/s", "compute",
+                    "memory", "heard of");
+    bool few = n <= most;
+    for (int pass = few ? 1 : 0; pass < 2; pass++) {
+        for (int i = 0; i < n && shown < most; i++) {
+            const json_t *r = json_array_get(ranks, (size_t)i);
+            if (!few && odd(r) != (pass == 0)) continue;
+            rank_line(r, w->written, t);
+            shown++;
+        }
+    }
+    if (shown < n) lvn_text_printf(t, "      and %d more\n", n - shown);
+}
+
+static int terminal_rows(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row) return 24;
+    return size.ws_row;
+}
+
+/* Over what was shown before: `lines` up, each line cleared to its end. */
+static void redraw(const char *text, int *lines)
+{
+    if (*lines) printf("\033[%dA", *lines);
+    *lines = 0;
+    while (*text) {
+        int n = (int)strcspn(text, "\n");
+        printf("%.*s\033[K\n", n, text);
+        text += n + (text[n] == '\n');
+        (*lines)++;
+    }
+    printf("\033[J");
+    fflush(stdout);
+}
+
+static enum lvn_status show_json(struct watch *w)
+{
+    char text[160];
+    const char *old = stale(w, true, text);
+    LVN_CHECK(w->status, IO, "%s is not there: the run has not begun, or an older levin made it", w->status_path);
+    const char *key;
+    json_t *value;
+    json_object_foreach(w->status, key, value) lvn_cli_add(w->c, key, json_incref(value));
+    lvn_cli_add(w->c, "run_dir", json_string(w->run));
+    lvn_cli_add(w->c, "stale", json_boolean(*old));
+    lvn_cli_add(w->c, "max_steps", w->max_steps ? json_integer(w->max_steps) : json_null());
+    lvn_cli_add(w->c, "loss", lvn_cli_number(w->loss));
+    lvn_cli_add(w->c, "val_loss", lvn_cli_number(w->val_loss));
+    lvn_cli_add(w->c, "tokens_per_s", lvn_cli_number(w->rate));
+    return LVN_OK;
+}
+
+static enum lvn_status follow(struct watch *w, bool once)
+{
+    bool live = !once && isatty(STDOUT_FILENO), told = false;
+    double every = w->c->flag[LVN_FLAG_watch_every].r, said = 0;
+    int lines = 0;
+    int64_t step = -1;
+    char text[160], before[160] = "";
+    signal(SIGPIPE, SIG_DFL); /* `levin watch RUN | head` ends with head */
+    if (every <= 0) every = live ? 1 : 10;
+    for (;;) {
+        struct lvn_text t = {0};
+        LVN_TRY(read_status(w));
+        read_metrics(w);
+        const char *old = stale(w, once, text);
+        LVN_CHECK(w->status || !once, IO, "%s is not there: the run has not begun, or an older levin made it",
+                  w->status_path);
+        head(w, old, &t);
+        table(w, live ? terminal_rows() - 6 : 1 << 20, &t);
+        const char *block = lvn_text_string(&t);
+        if (!block) return LVN_MEMORY;
+        bool end = once || (w->status && (!running(w) || w->gone)), news = w->step != step || strcmp(old, before) != 0;
+        if (live) {
+            redraw(block, &lines);
+        } else if (end || !told || (news && lvn_seconds() - said >= every)) {
+            printf("%s%s", told ? "\n" : "", block);
+            fflush(stdout);
+            told = true;
+            said = lvn_seconds();
+            step = w->step;
+            snprintf(before, sizeof before, "%s", old);
+        }
+        lvn_text_release(&t);
+        if (end) return LVN_OK;
+        usleep((useconds_t)(1e6 * (live ? every : every < 1 ? every : 1)));
+    }
+}
+
+enum lvn_status lvn_command_watch(struct lvn_cli *c)
+{
+    struct watch w = {.c = c};
+    LVN_TRY(find_run(&w, c->operand[0]));
+    enum lvn_status status;
+    if (c->json) {
+        status = read_status(&w);
+        read_metrics(&w);
+        if (!status) status = show_json(&w);
+    } else {
+        status = follow(&w, lvn_cli_on(c, LVN_FLAG_watch_once));
+    }
+    json_decref(w.status);
+    return status;
+}

@@ -1,0 +1,114 @@
+# levin watch: a run seen through its files alone, once, in a pipe and on a terminal.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+
+status() { # status STATE STEP [AGE]: as a run of three ranks on two hosts writes it
+    python3 - "$1" "$2" "${3:-0}" <<'END'
+import json, os, sys, time
+state, step, age = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+now = time.time() - age
+ranks = [{"rank": i, "host": ["node1", "node1", "node2"][i], "pid": 100 + i, "step": step, "tokens_per_s": 1000.0 + i,
+          "last_seen": now - i / 10, "compute_s": [1, 1, 1.5][i], "memory_bytes": 1 << 30, "state": "running",
+          "slow": i == 2, "place": "forward"} for i in range(3)]
+if state == "fault":
+    ranks[1].update(state="lost")
+fault = "rank 1 on node1 has not been heard of since step 412" if state == "fault" else None
+text = json.dumps({"step": step, "state": state, "time": now, "fault": fault, "ranks": ranks})
+open("runs/x/status.new", "w").write(text)
+os.rename("runs/x/status.new", "runs/x/status.json")
+END
+}
+
+code 2 "$LEVIN" watch
+code 2 "$LEVIN" watch runs/none
+says "there is no run 'runs/none'" err
+mkdir -p runs/x
+code 1 "$LEVIN" watch runs/x --once
+says "status.json is not there: the run has not begun" err
+one_error
+code 1 "$LEVIN" watch x --json
+json '"is not there" in d["error"]'
+printf 'trainer:\n  max_steps: 1000\n' >runs/x/settings.yaml
+printf '{"step": 411, "loss": 2.5, "lr": 0.001, "tokens_per_s": 2990}\n{"step": 411, "val_loss": 2.25}\n{"step": 412, "loss": 2.4, "lr": 0.001, "tokens_per_s": 3000}\n{"step": 413, "lo' >runs/x/metrics.jsonl
+status running 412
+code 0 "$LEVIN" watch runs/x --once
+says "runs/x: running, step 412 of 1,000 (41.2 %)" out
+says "losses 2.5000 2.4000, validation 2.2500 (best 2.2500), 3,000 tokens/s, lr 0.001" out
+says "node2" out
+check [ "$(grep -c slow out)" = 1 ]
+check [ "$(wc -l <out)" = 6 ]
+code 0 "$LEVIN" watch x --json # the name alone, too
+json 'd["state"] == "running" and d["step"] == 412 and not d["stale"] and d["max_steps"] == 1000 and d["loss"] == 2.4'
+json '[r["rank"] for r in d["ranks"]] == [0, 1, 2] and d["ranks"][2]["slow"] and d["val_loss"] == 2.25'
+
+status running 412 100
+code 0 "$LEVIN" watch x --once
+says "runs/x: stale, step 412" out
+says "no news for 10" out
+code 0 "$LEVIN" watch x --json
+json 'd["stale"]'
+status fault 412
+code 0 "$LEVIN" watch x # ends by itself
+says "runs/x: fault, step 412" out
+says "! rank 1 on node1 has not been heard of since step 412" out
+says "  lost" out
+status "done" 1000
+code 0 "$LEVIN" watch x
+says "runs/x: done, step 1,000 of 1,000 (100.0 %)" out
+
+# the process of rank 0 is gone, on this host
+sleep 0 & gone=$!
+wait $gone
+status running 5
+sed -i "s/\"node1\", \"pid\": 100,/\"$(hostname)\", \"pid\": $gone,/" runs/x/status.json
+code 0 "$LEVIN" watch x
+says "the process of rank 0 is gone" out
+
+# in a pipe: a block for a new step, and an end
+status running 6
+timeout 60 "$LEVIN" watch x --every 0.1 >out &
+reader=$!
+for _ in $(seq 600); do grep -q "step 6 " out && break; sleep 0.05; done
+status running 7
+for _ in $(seq 600); do grep -q "step 7 " out && break; sleep 0.05; done
+status "done" 8
+wait $reader
+says "running, step 6 " out
+says "running, step 7 " out
+says "done, step 8 " out
+check [ "$(grep -c "^runs/x" out)" = 3 ]
+
+# on a terminal: in place
+status running 9
+python3 - "$LEVIN" <<'END'
+import os, pty, subprocess, sys, time
+here, there = pty.openpty()
+p = subprocess.Popen([sys.argv[1], "watch", "x", "--every", "0.1"], stdout=there, stderr=there)
+os.close(there)
+seen = b""
+end = time.time() + 60
+def until(text):
+    global seen
+    while text not in seen and time.time() < end:
+        seen += os.read(here, 4096)
+    assert text in seen, seen
+until(b"step 9 ")
+until(b"\x1b[6A")
+t = open("runs/x/status.json").read()
+open("runs/x/status.json.new", "w").write(t.replace('"running", "time"', '"stopped", "time"'))
+os.rename("runs/x/status.json.new", "runs/x/status.json")
+until(b"stopped")
+assert p.wait(60) == 0
+END
+
+for bad in '[]' '{}' '{"state": 1}' '{"state": "running", "ranks": 5}' '{' ''; do
+    printf %s "$bad" >runs/x/status.json
+    code 1 "$LEVIN" watch x --once
+    one_error
+    says "status.json" err
+done
+printf '{"state": "running", "ranks": [1, {"rank": "x", "host": 5}, null]}' >runs/x/status.json # odd, but no crash
+code 0 "$LEVIN" watch x --once
+rm runs/x/status.json
+mkdir runs/empty
+timeout 2 "$LEVIN" watch empty >out || [ $? = 124 ]
+says "waiting for the run to begin" out
