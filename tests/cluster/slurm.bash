@@ -1,0 +1,86 @@
+# slurm.bash - a real Slurm over the hosts of hosts.bash: the controller on h1, a node on each.
+#
+#   slurm_up N ["LINE"...]      further lines of slurm.conf; SLURM_CONF is exported
+#   job_state ID                "RUNNING"; "COMPLETED"; ...
+#   job_wait SECONDS ID STATE   until the job is in one of the states (STATE|STATE)
+#   job_field ID NAME           of `scontrol show job`
+# Commands of Slurm run on h1: on 1 sbatch ...
+#
+# Nothing in /etc is touched; passwords are munge's, with a key of its own.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+
+slurm_up() {
+    local n=$1 at=$PWD/slurm user tries
+    shift
+    for program in slurmctld slurmd munged srun; do
+        PATH=$PATH:/usr/sbin command -v $program >/dev/null ||
+            skip "no $program (apt install slurmctld slurmd slurm-client munge)"
+    done
+    PATH=$PATH:/usr/sbin
+    user=$(id -un)
+    mkdir -p "$at/state" "$at/log"
+    dd if=/dev/urandom of="$at/key" bs=1 count=1024 status=none
+    chmod 400 "$at/key"
+    {
+        cat <<END
+ClusterName=test
+SlurmctldHost=h1(10.77.0.1)
+SlurmUser=$user
+SlurmdUser=$user
+AuthType=auth/munge
+AuthInfo=socket=/run/munge.sock,cred_expire=5
+StateSaveLocation=$at/state
+SlurmdSpoolDir=$at/spool-%n
+TmpFS=$at/tmp-%n
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=$at/log/slurmctld
+SlurmdLogFile=$at/log/slurmd-%n
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+MpiDefault=none
+ReturnToService=2
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
+SlurmdTimeout=10
+KillWait=5
+MinJobAge=600
+SlurmdParameters=config_overrides
+NodeName=h[1-$n] NodeAddr=10.77.0.[1-$n] CPUs=4 RealMemory=1000 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+END
+        printf '%s\n' "$@"
+    } >"$at/slurm.conf"
+    export SLURM_CONF=$at/slurm.conf
+    for i in $(seq "$n"); do
+        mkdir -p "$at/spool-h$i" "$at/tmp-h$i"
+        on "$i" munged --force --key-file="$at/key" --socket=/run/munge.sock --pid-file=/run/munged.pid \
+            --log-file=/run/munged.log --seed-file=/run/munged.seed --num-threads=2
+    done
+    on 1 slurmctld -c
+    for i in $(seq "$n"); do on "$i" slurmd; done
+    for tries in $(seq 200); do
+        [ "$(on 1 sinfo -h -o '%t %D' 2>/dev/null)" != "idle $n" ] || return 0
+        sleep 0.1
+    done
+    echo "Slurm did not come up:"
+    tail -n 20 "$at"/log/*
+    exit 1
+}
+
+job_field() { on 1 scontrol -o show job "$1" | tr ' ' '\n' | sed -n "s/^$2=//p" | head -n 1; }
+job_state() { job_field "$1" JobState; }
+job_wait() {
+    local tries
+    for tries in $(seq $(($1 * 5))); do
+        [[ ! $(job_state "$2") =~ ^($3)$ ]] || return 0
+        sleep 0.2
+    done
+    echo "job $2 is $(job_state "$2") after $1 s, not $3"
+    on 1 squeue
+    tail -n 5 "$PWD"/slurm/log/*
+    return 1
+}
