@@ -2,7 +2,8 @@
 # setup.sh - install what levin needs.
 #
 #   tools/setup.sh                what building and testing need, with the system's packages (as root, or through sudo)
-#   tools/setup.sh --dev          and what checks the code: clang, clang-format, clang-tidy, a cross compiler
+#   tools/setup.sh --dev          and what checks the code: clang, clang-format, clang-tidy, a cross compiler, two MPIs,
+#                                 Slurm and sshd (no service is started)
 #   tools/setup.sh --prefix DIR   for an ordinary user, say on a cluster: what is missing goes into DIR, and
 #                                 `. DIR/env.sh` makes it seen; nothing else is touched
 #   tools/setup.sh --check        only say what is missing; ends with 1 when anything is
@@ -71,6 +72,11 @@ if [ $dev = 1 ]; then
     needs clang bash -c 'echo "int main(void){return 0;}" | clang -xc - -o /dev/null -fopenmp -fsanitize=address,undefined'
     needs clang-format have clang-format
     needs clang-tidy have clang-tidy
+    needs openmpi have mpirun.openmpi
+    needs mpich have mpiexec.mpich
+    needs slurm env "PATH=$PATH:/usr/sbin" bash -c 'command -v slurmctld && command -v slurmd && command -v srun && command -v munged'
+    needs sshd env "PATH=$PATH:/usr/sbin" bash -c 'command -v sshd && command -v ssh'
+    needs ip have ip
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
 if [ ${#missing[@]} = 0 ]; then
@@ -90,6 +96,8 @@ apt_names() {
         c++) echo g++ ;; python) echo python3 ;; clang) echo clang libomp-dev libclang-rt-14-dev ;;
         clang-format) echo clang-format-14 clang-format ;; clang-tidy) echo clang-tidy ;;
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+        openmpi) echo openmpi-bin ;; mpich) echo mpich ;; slurm) echo slurmctld slurmd slurm-client munge ;;
+        sshd) echo openssh-server openssh-client ;; ip) echo iproute2 ;;
         esac
     done
 }
@@ -99,7 +107,8 @@ dnf_names() {
         compiler) echo gcc ;; ninja) echo ninja-build ;; onednn) echo onednn-devel ;; yaml) echo libyaml-devel ;;
         jansson) echo jansson-devel ;; cmocka) echo libcmocka-devel ;; c++) echo gcc-c++ ;; python) echo python3 ;;
         clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
-        arm) echo gcc-aarch64-linux-gnu ;; *) echo "$part" ;;
+        arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
+        sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;; *) echo "$part" ;;
         esac
     done
 }
@@ -113,7 +122,10 @@ install_packages() {
         [ ${#root[@]} -gt 0 ] || fail "installing packages takes root or sudo. Without either: tools/setup.sh --prefix \$HOME/levin-parts"
     fi
     if have apt-get; then
-        local names=()
+        local names=() silence=/usr/sbin/policy-rc.d
+        # Packages of servers start them; a file that says no keeps them quiet.
+        [ $dev = 0 ] || [ -e $silence ] || printf '#!/bin/sh\nexit 101\n' | ${root[@]+"${root[@]}"} tee $silence >/dev/null
+        [ ! -e $silence ] || ${root[@]+"${root[@]}"} chmod +x $silence
         ${root[@]+"${root[@]}"} apt-get -q update || echo "setup: apt-get update failed; trying with the lists that are here"
         for n in $(apt_names "${missing[@]}"); do # some names exist in some releases only
             apt-cache show "$n" >/dev/null 2>&1 && names+=("$n")
@@ -229,7 +241,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     onednn) echo "setup: no oneDNN: levin uses its own matrix products, slower without AVX2 (a site may have it: module avail onednn)" ;;
-    cmocka | c++ | python | clang*) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | slurm | sshd | ip) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

@@ -37,6 +37,7 @@ static enum lvn_status check_command(struct lvn_launch *l)
         status = lvn_cli_settings(&one, one.n_operands ? one.operand[0] : NULL, LVN_USES_ALL);
     if (!status && l->training && one.settings.trainer.threads > 0) l->threads = (int)one.settings.trainer.threads;
     l->mpi_library = "";
+    l->rank_timeout = 30;
     lvn_cli_release(&one);
     return status;
 }

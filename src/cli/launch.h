@@ -29,6 +29,7 @@ struct lvn_launch {
     int cores;               /* of a host that ranks may use */
     int threads;             /* of a rank */
     bool crowded;            /* more threads than cores */
+    double rank_timeout;     /* seconds */
     bool bind, training;
     struct lvn_host *hosts; /* none: this machine, or Slurm's */
     int n_hosts;

@@ -143,7 +143,7 @@ static void *pay_visit(void *argument)
     lvn_words_add(&w, "%s", v->ssh);
     if (!strcmp(lvn_path_name(v->ssh), "ssh")) {
         lvn_words_add(&w, "-oBatchMode=yes");
-        lvn_words_add(&w, "-oConnectTimeout=10");
+        lvn_words_add(&w, "-oConnectTimeout=5");
     }
     lvn_words_add(&w, "%s", v->host->name);
     lvn_words_add(&w, "test -x '%s' || exit 3", v->l->self);

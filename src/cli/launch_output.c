@@ -175,9 +175,14 @@ static bool in_banner(struct lvn_launch_output *o, struct stream *s, int pipe, c
 
 static bool is_noise(const char *line)
 {
-    static const char *const noise[] = {"Forwarding signal",          "YOUR APPLICATION TERMINATED WITH",
-                                        "This typically refers",      "Please see the FAQ page",
-                                        "srun: Job step aborted",     "srun: launch/slurm",
+    static const char *const noise[] = {"Forwarding signal",
+                                        "YOUR APPLICATION TERMINATED WITH",
+                                        "This typically refers",
+                                        "Please see the FAQ page",
+                                        "srun: Job step aborted",
+                                        "Exited with exit code",
+                                        "lacks support for cpu binding",
+                                        "srun: launch/slurm",
                                         "slurmstepd: error: *** STEP"};
     for (size_t i = 0; i < sizeof noise / sizeof *noise; i++) {
         if (strstr(line, noise[i])) return true;

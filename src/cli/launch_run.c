@@ -4,7 +4,9 @@
  * TERM and HUP become USR1, on which ranks save and leave (Open MPI's mpirun would kill them one second after TERM); a
  * second INT ends everything at once. A signal that comes before the ranks can catch it waits until rank 0 has spoken.
  *
- * The exit code is that of the ranks, which tell it themselves: launchers add codes up or make their own. */
+ * The exit code is that of the ranks, which tell it themselves: launchers add codes up or make their own. The ranks of
+ * a training meet at a server here (cluster/rendezvous.h), outside of them all: whichever rank is lost, its last words
+ * are said; and a launcher that then hangs, as both families do when a link is cut, is ended. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,10 +16,16 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/machine.h"
 #include "cli/launch.h"
+#include "cli/requeue.h"
+#include "cluster/rendezvous.h"
+
+/* Seconds that a launcher has after a rank was lost, and after it was told to end. */
+static const double FAULT_SECONDS = 6, TERM_SECONDS = 3, NEWS_SECONDS = 2;
 
 static volatile sig_atomic_t interrupts, stops, timeups, ended;
 
@@ -38,7 +46,9 @@ struct run {
     int status;            /* of waitpid */
     int interrupts, asked; /* dealt with */
     double began, kill_at; /* kill_at: seconds; 0: not planned */
-    bool at_once;
+    bool at_once, fault;
+    double fault_at;
+    struct lvn_server *server; /* NULL: what is launched is no training */
 };
 
 static void start_child(struct run *r, const int pipes[2], pid_t parent)
@@ -60,6 +70,25 @@ static void start_child(struct run *r, const int pipes[2], pid_t parent)
     execv(l->line.word[0], l->line.word);
     fprintf(stderr, "error: '%s' does not start: %s\n", l->line.word[0], strerror(errno));
     _exit(127);
+}
+
+/* The place where ranks meet, on the address that they see. */
+static enum lvn_status serve(struct run *r)
+{
+    struct lvn_launch *l = r->l;
+    char address[64], network[64];
+    if (!l->training || l->launcher == LVN_LAUNCHER_DIRECT) return LVN_OK;
+    LVN_TRY(lvn_launch_address(l, NULL, address, network));
+    struct lvn_server_options o = {.size = l->ranks,
+                                   .listen = l->allocation ? NULL : address,
+                                   .timeout = l->rank_timeout,
+                                   .join_timeout = 2 * l->rank_timeout > 60 ? 2 * l->rank_timeout : 60,
+                                   .outside = true};
+    LVN_TRY_WHILE(lvn_server_start(&r->server, &o), "making a place where the ranks meet");
+    if (setenv("LEVIN_RENDEZVOUS", lvn_server_address(r->server), 1) ||
+        setenv("LEVIN_RENDEZVOUS_TOKEN", lvn_server_token(r->server), 1))
+        return LVN_MEMORY;
+    return LVN_OK;
 }
 
 static enum lvn_status start(struct run *r)
@@ -96,13 +125,31 @@ static void heed(struct run *r)
     r->interrupts = interrupts;
     if (interrupts > 1 || (wanted && !r->l->training)) {
         if (!r->at_once) kill(r->pid, SIGTERM);
-        if (!r->at_once) r->kill_at = lvn_seconds() + 3.0;
+        if (!r->at_once) r->kill_at = lvn_seconds() + TERM_SECONDS;
         r->at_once = true;
     } else if (wanted > r->asked && can_hear) {
         kill(r->pid, SIGUSR1);
         r->asked = wanted;
     }
     if (r->kill_at > 0 && lvn_seconds() > r->kill_at) kill(-r->pid, SIGKILL);
+}
+
+/* News of the server: a rank is lost. */
+static void listen_to_server(struct run *r)
+{
+    char text[1300];
+    int rank;
+    if (!r->server) return;
+    if (!r->fault && lvn_server_phase(r->server) == LVN_SERVER_FAULT) {
+        r->fault = true;
+        r->fault_at = lvn_seconds();
+        snprintf(text, sizeof text, "error: %s", lvn_server_fault(r->server, &rank));
+        if (!r->at_once) say(r, text);
+    }
+    if (r->fault && r->kill_at == 0 && lvn_seconds() - r->fault_at > FAULT_SECONDS) {
+        kill(r->pid, SIGTERM);
+        r->kill_at = lvn_seconds() + TERM_SECONDS;
+    }
 }
 
 static void read_pipes(struct run *r, const struct pollfd *p)
@@ -128,6 +175,7 @@ static void watch(struct run *r, const sigset_t *during)
         struct pollfd p[2] = {{.fd = r->pipe[0], .events = POLLIN}, {.fd = r->pipe[1], .events = POLLIN}};
         struct timespec tick = {.tv_nsec = 100000000};
         heed(r);
+        listen_to_server(r);
         int ready = ppoll(p, 2, &tick, during);
         if (ready > 0) read_pipes(r, p);
         if (!r->over && waitpid(r->pid, &r->status, WNOHANG) == r->pid) {
@@ -142,6 +190,13 @@ static void watch(struct run *r, const sigset_t *during)
         close(r->pipe[i]);
     }
     lvn_launch_output_clear(r->output);
+    /* A launcher may have killed them all before the server has understood: it hears of it in a moment. */
+    bool silent = r->status && !lvn_launch_output_code(r->output) && !r->at_once;
+    for (over_at = lvn_seconds(); r->server && silent && !r->fault && lvn_seconds() - over_at < NEWS_SECONDS;) {
+        struct timespec moment = {.tv_nsec = 20000000};
+        nanosleep(&moment, NULL);
+        listen_to_server(r);
+    }
 }
 
 /* The launcher's code as one of levin's. */
@@ -150,6 +205,7 @@ static int judge(const struct run *r)
     int code = WIFEXITED(r->status) ? WEXITSTATUS(r->status) : 128 + WTERMSIG(r->status);
     int told = lvn_launch_output_code(r->output);
     if (r->at_once) return 128 + (interrupts ? SIGINT : SIGTERM);
+    if (r->fault) return told == LVN_EXIT_USAGE ? told : LVN_EXIT_FAILED;
     if (told || code == LVN_EXIT_DONE) return told;
     if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;
     if (WIFSIGNALED(r->status) && r->l->launcher != LVN_LAUNCHER_DIRECT) {
@@ -175,11 +231,14 @@ enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)
     }
     signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_BLOCK, &block, &before); /* they come in while ppoll() waits, and nowhere else */
-    enum lvn_status status = start(&r);
+    enum lvn_status status = serve(&r);
+    if (!status) status = start(&r);
     if (!status) {
         watch(&r, &before);
         *code = judge(&r);
+        if (*code == LVN_EXIT_STOPPED && timeups && !interrupts && !stops && lvn_requeue_possible()) lvn_requeue(l->c);
     }
+    if (r.server) lvn_server_stop(r.server, 0);
     sigprocmask(SIG_SETMASK, &before, NULL);
     lvn_launch_output_free(r.output);
     return status;

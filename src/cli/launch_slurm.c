@@ -125,24 +125,30 @@ static enum lvn_status read_command(struct script *s)
 
 /* --- writing --- */
 
+static void hint(struct script *s, const char *command, const char *name, const char *what)
+{
+    char text[300];
+    snprintf(text, sizeof text, "%s%s", command, name);
+    lvn_text_printf(&s->t, "#     %-30s %s\n", text, what);
+}
+
 static void head(struct script *s)
 {
     const char *file = *s->out ? lvn_path_name(s->out) : lvn_arena_printf(s->arena, "%s.sbatch", s->name);
-    lvn_text_printf(
+    const char *output = lvn_arena_printf(s->arena, "%s-*.out", s->name);
+    if (!file || !output) return;
+    lvn_text_printf(&s->t, "#!/bin/bash\n# %s - trains %s on a Slurm cluster.\n#\n", file, s->recipe);
+    hint(s, "sbatch ", file, "submits it and prints the job's number");
+    hint(s, "squeue --me", "", "shows what runs (R) and what waits (PD, with the reason)");
+    hint(s, "tail -f ", output, "shows what it prints");
+    hint(s, "scancel JOB", "", "ends it; levin saves first, if that takes less than the site's");
+    hint(s, "", "", "KillWait (30 s as a rule; scontrol show config | grep KillWait)");
+    lvn_text_add(
         &s->t,
-        "#!/bin/bash\n"
-        "# %s - trains %s on a Slurm cluster.\n"
         "#\n"
-        "#     sbatch %s          submits it and prints the job's number\n"
-        "#     squeue --me                what runs (R) and what waits (PD, with the reason)\n"
-        "#     tail -f %s-*.out    what it prints\n"
-        "#     scancel JOB                ends it; levin saves first if that takes less than the site's\n"
-        "#                                KillWait (30 s as a rule): scontrol show config | grep KillWait\n"
-        "#\n"
-        "# A batch script is a shell script. sbatch reads the lines that begin with #SBATCH as options, up to\n"
-        "# the first command, then the script waits in the queue until the nodes are free, and runs on the\n"
-        "# first of them.\n\n",
-        file ? file : "", s->recipe, file ? file : "", s->name);
+        "# A batch script is a shell script. sbatch reads the lines that begin with #SBATCH as options, up to the\n"
+        "# first command; then the script waits in the queue until the nodes are free, and runs on the first of them.\n"
+        "\n");
     lvn_text_printf(&s->t, "#SBATCH --job-name=%s\n", s->name);
     const char *account = text_flag(s, LVN_FLAG_launch_account), *partition = text_flag(s, LVN_FLAG_launch_partition);
     if (*account) lvn_text_printf(&s->t, "# Who pays.\n#SBATCH --account=%s\n", account);
@@ -184,9 +190,10 @@ static void limits(struct script *s)
     lvn_text_printf(
         t,
         "# Before that Slurm sends USR1 (it may come up to a minute early): levin finishes its step, saves and\n"
-        "# leaves with 75.%s%s\n#SBATCH --signal=%s%s\n",
-        requeue ? " After that the job goes back into the queue, and continues when its turn comes." : "",
-        s->mpirun ? " B: the signal goes to this script." : "", s->mpirun ? "B:" : "", signal);
+        "# leaves with 75.%s\n%s#SBATCH --signal=%s%s\n",
+        requeue ? " After that the job goes back into the queue." : "",
+        s->mpirun ? "# B: the signal goes to this script, not to what it started.\n" : "", s->mpirun ? "B:" : "",
+        signal);
     lvn_text_printf(
         t, "%s\n",
         requeue ? "# A job may be put back into the queue: by levin, or by Slurm when a node fails. levin sees\n"

@@ -44,9 +44,10 @@ void lvn_requeue(struct lvn_cli *c)
     if (code == 0) {
         fprintf(stderr, "job %s is back in the queue, and goes on when its turn comes\n", job);
     } else {
-        fprintf(stderr,
-                "warning: job %s is not put back into the queue (%.*s); submit it again with --resume, and it goes on\n",
-                job ? job : "", n, reason);
+        fprintf(
+            stderr,
+            "warning: job %s is not put back into the queue (%.*s); submit it again with --resume, and it goes on\n",
+            job ? job : "", n, reason);
     }
     lvn_text_release(&said);
 }

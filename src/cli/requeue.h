@@ -4,7 +4,8 @@
 
 #include "cli/cli.h"
 
-/* Does this process belong to a batch job of Slurm that runs now? Variables alone are not believed: they stay in shells. */
+/* Does this process belong to a batch job of Slurm that runs now? Variables alone are not believed: they stay in
+ * shells. */
 bool lvn_requeue_possible(void);
 /* Has this job been in the queue before? It goes on from its last checkpoint then. */
 bool lvn_requeue_happened(void);

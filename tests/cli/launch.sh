@@ -90,3 +90,41 @@ json 'd["ranks"] == 1 and "doctor" in d["command"]'
 code 2 "$LEVIN" launch -n 1 -- doctor --nix
 code 1 "$LEVIN" launch -n 1 -- evaluate none
 one_error
+
+# batch scripts: those of deploy/ are what the commands in their README write, and are shell scripts
+mkdir -p path recipes
+ln -s "$LEVIN" path/levin
+cp "$LEVIN_SOURCE"/recipes/*.yaml recipes/
+mkdir -p deploy/slurm
+scripts=0
+while read -r line; do
+    # a Slurm on this machine does not change them
+    env -u SLURM_CONF PATH="$PWD/path:/usr/bin:/bin" bash -c "$line" >out 2>err || fail "$line: $(cat err)"
+    scripts=$((scripts + 1))
+done < <(sed -n 's/^    \(levin launch --slurm .*\)/\1/p' "$LEVIN_SOURCE/deploy/slurm/README.md")
+check [ $scripts -ge 3 ]
+for script in deploy/slurm/*.sbatch; do
+    bash -n "$script"
+    diff -u "$LEVIN_SOURCE/$script" "$script" || fail "$script is not what its command writes: make docs"
+done
+slurm=(--slurm recipes/adder.yaml)
+code 0 "$LEVIN" launch "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --trainer.max_steps=7 --requeue=no --mem 4G
+for text in "#SBATCH --nodes=2" "#SBATCH --ntasks-per-node=2" "#SBATCH --no-requeue" "#SBATCH --mem=4G" \
+    "#SBATCH --signal=USR1@90" "train recipes/adder.yaml --trainer.max_steps=7"; do
+    says "$text" out
+done
+code 0 "$LEVIN" launch --slurm --launcher=openmpi -n 3 -- train recipes/adder.yaml --trainer.max_steps=7
+for text in "#SBATCH --ntasks=3" "#SBATCH --signal=B:USR1@90" "launch --launcher=openmpi -n 3 -- train recipes/adder.yaml" \
+    "trap 'kill -USR1 \$launch' USR1"; do
+    says "$text" out
+done
+code 0 "$LEVIN" launch "${slurm[@]}" --json
+json '"#SBATCH" in d["script"]'
+refused "say for which recipe" --slurm
+refused "there is no recipe 'none.yaml'" --slurm none.yaml
+refused "--time is HH:MM:SS" "${slurm[@]}" --time soon
+refused "--signal is USR1@SECONDS" "${slurm[@]}" --signal TERM@30
+refused "--partition: 'a b' has a letter" "${slurm[@]}" --partition "a b"
+refused "--ntasks and -n mean the same and differ" "${slurm[@]}" --ntasks 2 -n 3
+refused "2 nodes with 2 ranks each are not 5 ranks" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --ntasks 5
+refused "a batch script is for \`train\`" --slurm -- doctor

@@ -8,7 +8,7 @@
 #   sshd_up N              an sshd on each; $ssh is the program that reaches them, without a password
 #
 # As root, or as an ordinary user where user namespaces are allowed; elsewhere the test is skipped.
-. "$LEVIN_SOURCE/tests/cluster/common.bash"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 skip() {
     echo "skipped: $*"

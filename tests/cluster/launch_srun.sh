@@ -4,6 +4,32 @@ hosts_begin
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 hosts_up 2
 slurm_up 2
-on 1 timeout -k 3 60 salloc -Q -N2 --ntasks-per-node=2 "$LEVIN" launch -- doctor --measure=no >out 2>err
-cat out err | head -50
+allocated() { # code, options of salloc, --, arguments of levin launch
+    local wanted=$1 options=()
+    shift
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    shift
+    code "$wanted" on 1 timeout -k 3 60 salloc -Q "${options[@]}" "$LEVIN" launch "$@"
+}
+allocated 0 -N2 --ntasks-per-node=2 -- -- doctor --measure=no
 for r in 0 1 2 3; do says "[$r] cores" out; done
+allocated 0 -n3 -- -- doctor --measure=no
+for r in 0 1 2; do says "[$r] cores" out; done
+silent_about "[3]" out
+allocated 0 -n2 -- --dry-run -- doctor
+says "srun --ntasks=2 --mpi=" out
+allocated 0 -n2 -- --launcher=openmpi -- doctor --measure=no
+says "[1] cores" out
+allocated 2 -n2 -- -- doctor --nix
+one_error
+allocated 1 -n2 -- -- evaluate none
+check [ "$(grep -c 'error: ' err)" = 1 ]
+says "there is no model 'none'" err
+echo h1 >hosts
+allocated 2 -n2 -- --hostfile hosts -- doctor
+says "the hosts are Slurm's" err
+# a job that is over: its variables in a shell mean nothing
+SLURM_JOB_ID=999 SLURM_NTASKS=7 SLURM_PROCID=3 code 0 on 1 "$LEVIN" launch -n 2 -- doctor --measure=no
+says "SLURM_JOB_ID=999 is left over" err
+says "[1] cores" out
+silent_about "[2]" out

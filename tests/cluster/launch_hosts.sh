@@ -1,0 +1,37 @@
+# levin launch over hosts that ssh reaches: both families of MPI, and what is refused before anything starts.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+hosts_up 3
+sshd_up 2
+launch() { # code, arguments
+    local wanted=$1
+    shift
+    code "$wanted" on 1 timeout -k 3 60 "$LEVIN" launch --ssh="$ssh" --hostfile hosts "$@"
+}
+for mpi in openmpi mpich; do
+    command -v mpirun.$mpi >/dev/null || { echo "without $mpi, which is not here" && continue; }
+    printf 'h1\nh2\n' >hosts
+    launch 0 --launcher=$mpi -n 4 -- doctor --measure=no
+    for r in 0 1 2 3; do says "[$r] cores" out; done
+    printf 'h1:1\nh2 slots=2 # the larger one\n' >hosts
+    launch 0 --launcher=$mpi -- doctor --measure=no
+    says "[2] cores" out
+    launch 0 --launcher=$mpi --nproc-per-node 1 -- doctor --measure=no
+    says "[1] cores" out
+    silent_about "[2]" out
+    launch 1 --launcher=$mpi -- evaluate none
+    check [ "$(grep -c 'error: ' err)" = 1 ]
+done
+echo h1 >hosts
+launch 0 -n 1 -- doctor --measure=no
+printf 'h1\nh3\n' >hosts
+launch 2 -n 2 -- doctor
+one_error
+says "hosts:2: the host 'h3' cannot be reached by ssh without a password" err
+cut 2
+printf 'h1\nh2\n' >hosts
+launch 2 -n 2 -- doctor
+one_error
+says "hosts:2: the host 'h2'" err
+mend 2
