@@ -1,8 +1,9 @@
-/* prepare.c - levin prepare: a text as token files. */
+/* prepare.c - levin prepare: a text as token files, a character a token; prepare_text.c has the other kinds. */
 #include <string.h>
 
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/prepare_text.h"
 #include "data/prepare.h"
 #include "io/download.h"
 
@@ -32,6 +33,9 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
 {
     const char *operand = c->n_operands ? c->operand[0] : NULL;
     bool recipe = operand && is_recipe(operand);
+    if (operand && lvn_cli_is_corpus(operand)) return lvn_cli_prepare_corpus(c, operand);
+    LVN_CHECK(!*c->flag[LVN_FLAG_prepare_input].t, ARG,
+              "--input belongs to `levin prepare openwebtext`, `text` or `jsonl`: say which");
     if (operand && !recipe) LVN_TRY(lvn_settings_set(&c->settings, "data.path", operand, LVN_SOURCE_COMMAND));
     LVN_TRY(lvn_cli_settings(c, recipe ? operand : NULL, LVN_USES_DATA));
     const struct lvn_settings *s = &c->settings;
@@ -41,6 +45,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     const char *out = folder_of(c);
     struct lvn_prepared made;
     if (!out) return LVN_MEMORY;
+    if (*c->flag[LVN_FLAG_prepare_tokenizer].t) return lvn_cli_prepare_one(c, s->data.path, out);
     LVN_TRY(lvn_prepare(&o, out, &made));
     char train[LVN_NUMBER_TEXT], val[LVN_NUMBER_TEXT], vocabulary[LVN_NUMBER_TEXT];
     lvn_cli_print(c, "%s/train.bin: %s tokens\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_TRAIN], train));

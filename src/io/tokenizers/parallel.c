@@ -59,16 +59,6 @@ static void work(void *argument, int thread, int n_threads)
     }
 }
 
-/* The last place where the text can be cut; 0: none. */
-static int64_t last_cut(const uint8_t *p, int64_t n)
-{
-    for (int64_t step = 1024;; step *= 4) {
-        int64_t from = n > step ? n - step : 1, found = 0;
-        for (int64_t at = from; (at = lvn_split_safe(p, n, at)) < n; at++) found = at;
-        if (found || from == 1) return found;
-    }
-}
-
 static enum lvn_status make_cuts(struct lvn_encoders *e, const uint8_t *p, int64_t n, int64_t **cuts)
 {
     int64_t most = n / LVN_SLICE_BYTES + 2, k = 0;
@@ -92,7 +82,7 @@ enum lvn_status lvn_encoders_run(struct lvn_encoders *e, const void *text, int64
 {
     struct job j = {.e = e, .text = text, .how = how};
     e->n_slices = 0;
-    *used = !more ? bytes : lvn_tokenizer_cuts(e->t) ? last_cut(text, bytes) : 0;
+    *used = !more ? bytes : lvn_tokenizer_cuts(e->t) ? lvn_split_safe_last(text, bytes) : 0;
     if (*used == 0) return LVN_OK;
     enum lvn_status status = make_cuts(e, text, *used, &j.cut);
     if (status == LVN_OK) {

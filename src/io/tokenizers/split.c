@@ -130,12 +130,23 @@ int64_t lvn_split_next(enum lvn_split_kind kind, const uint8_t *p, int64_t n)
     return n;
 }
 
+static bool is_safe(const uint8_t *p, int64_t i)
+{
+    uint8_t a = p[i - 1] | 32;
+    bool word = (a >= 'a' && a <= 'z') || (p[i - 1] >= '0' && p[i - 1] <= '9');
+    return word && (p[i] == ' ' || p[i] == '\n' || p[i] == '\t' || p[i] == '\r');
+}
+
 int64_t lvn_split_safe(const uint8_t *p, int64_t n, int64_t from)
 {
-    for (int64_t i = from > 0 ? from : 1; i < n; i++) {
-        uint8_t a = p[i - 1] | 32;
-        bool word = (a >= 'a' && a <= 'z') || (p[i - 1] >= '0' && p[i - 1] <= '9');
-        if (word && (p[i] == ' ' || p[i] == '\n' || p[i] == '\t' || p[i] == '\r')) return i;
-    }
-    return n;
+    int64_t i = from > 0 ? from : 1;
+    while (i < n && !is_safe(p, i)) i++;
+    return i < n ? i : n;
+}
+
+int64_t lvn_split_safe_last(const uint8_t *p, int64_t n)
+{
+    int64_t i = n - 1;
+    while (i > 0 && !is_safe(p, i)) i--;
+    return i > 0 ? i : 0;
 }

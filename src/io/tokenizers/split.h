@@ -26,5 +26,7 @@ int64_t lvn_split_next(enum lvn_split_kind kind, const uint8_t *p, int64_t n);
 /* Where a long text can be cut so that its parts may be split on their own: the first place at or after `from` where
  * ASCII white space follows an ASCII letter or digit; n when there is none. */
 int64_t lvn_split_safe(const uint8_t *p, int64_t n, int64_t from);
+/* The last such place; 0 when there is none. */
+int64_t lvn_split_safe_last(const uint8_t *p, int64_t n);
 
 #endif

@@ -1,0 +1,265 @@
+/* prepare_text.c - levin prepare with a tokenizer: options, download, a progress line, the summary.
+ *
+ * SIGINT and SIGTERM save the state and end with 75; the same command goes on. */
+#include "cli/prepare_text.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/threads.h"
+#include "data/text_prepare.h"
+#include "io/download.h"
+
+/* The archive as its makers published it: a tar of xz-compressed tars, 12.9 GB. */
+static const char openwebtext_url[] = "https://zenodo.org/record/3834942/files/openwebtext.tar.xz";
+static const char openwebtext_sha256[] = "9fe39d154c5bc67da8c359415372b79510eb1e2edb0d035fe4f7fc3a732b9336";
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write that fails */
+}
+
+/* --- the progress line --- */
+
+struct line {
+    bool quiet, live, shown;
+    double began, drawn;
+    int64_t first; /* bytes read when this run began; -1: not known yet */
+    int64_t complaints;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void clear(struct line *l)
+{
+    if (l->shown) fputs("\r\033[K", stderr);
+    l->shown = false;
+}
+
+/* Several times a second on a terminal, every ten seconds elsewhere. */
+static bool due(struct line *l)
+{
+    double t = now();
+    if (l->quiet || t - l->drawn < (l->live ? 0.2 : 10)) return false;
+    l->drawn = t;
+    return true;
+}
+
+static void draw(struct line *l, const char *text)
+{
+    clear(l);
+    fprintf(stderr, l->live ? "%s" : "%s\n", text);
+    fflush(stderr);
+    l->shown = l->live;
+}
+
+static void eta_text(double left, char text[LVN_NUMBER_TEXT])
+{
+    if (isfinite(left) && left < 1e9)
+        lvn_seconds_text(left, text);
+    else
+        snprintf(text, LVN_NUMBER_TEXT, "?");
+}
+
+static int on_progress(void *context, const struct lvn_text_progress *p)
+{
+    struct line *l = context;
+    for (const char *at = p->complaints; *at && l->complaints < 10; at = strchr(at, '\n') + 1, l->complaints++) {
+        clear(l);
+        fprintf(stderr, "warning: %.*s\n", (int)strcspn(at, "\n"), at);
+    }
+    if (l->first < 0) l->first = p->resumed_at;
+    if (due(l)) {
+        char text[400], documents[LVN_NUMBER_TEXT], tokens[LVN_NUMBER_TEXT], eta[LVN_NUMBER_TEXT],
+            rate[LVN_NUMBER_TEXT];
+        double seconds = now() - l->began, read = (double)(p->bytes_read - l->first);
+        const struct lvn_text_counts *c = p->counts;
+        eta_text((double)(p->bytes_total - p->bytes_read) * seconds / read, eta);
+        lvn_bytes_text((int64_t)(read / seconds), rate);
+        snprintf(text, sizeof text, "%3.0f %%  %s documents, %s tokens, reading %s/s, %s left",
+                 p->bytes_total ? 100.0 * (double)p->bytes_read / (double)p->bytes_total : 100.0,
+                 lvn_count_text(c->documents[0] + c->documents[1], documents),
+                 lvn_count_text(c->tokens[0] + c->tokens[1], tokens), rate, eta);
+        draw(l, text);
+    }
+    return stop;
+}
+
+static int on_download(void *context, int64_t done, int64_t total)
+{
+    struct line *l = context;
+    if (l->first < 0) l->first = done;
+    if (due(l)) {
+        char text[300], have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT], rate[LVN_NUMBER_TEXT], eta[LVN_NUMBER_TEXT];
+        double seconds = now() - l->began, got = (double)(done - l->first);
+        eta_text((double)(total - done) * seconds / got, eta);
+        snprintf(text, sizeof text, "downloading %s of %s, %s/s, %s left", lvn_bytes_text(done, have),
+                 total ? lvn_bytes_text(total, all) : "?", lvn_bytes_text((int64_t)(got / seconds), rate),
+                 total ? eta : "?");
+        draw(l, text);
+    }
+    return stop;
+}
+
+/* --- options --- */
+
+static const struct {
+    const char *word;
+    enum lvn_piece_kind kind;
+} kinds[] = {{"openwebtext", LVN_PIECE_TEXT}, {"text", LVN_PIECE_TEXT}, {"jsonl", LVN_PIECE_LINES}};
+
+bool lvn_cli_is_corpus(const char *word)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(kinds[i].word, word)) return true;
+    return false;
+}
+
+static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *t, int32_t *id)
+{
+    const char *name = c->flag[LVN_FLAG_prepare_end_token].t;
+    *id = *name ? -1 : t->end_id;
+    if (!strcmp(name, "none")) return LVN_OK;
+    if (*name) *id = lvn_tokenizer_find(t, name, (int64_t)strlen(name));
+    LVN_CHECK(*id >= 0 || !*name, ARG, "'%s' has no token '%s'", t->path, name);
+    LVN_CHECK(*id >= 0, ARG,
+              "'%s' does not say which token ends a document: give its name with --end-token, or --end-token=none",
+              t->path);
+    return LVN_OK;
+}
+
+static int threads_of(const struct lvn_cli *c)
+{
+    return c->settings.trainer.threads > 0 ? (int)c->settings.trainer.threads : lvn_threads_default();
+}
+
+/* The published archive, into the output folder. */
+static enum lvn_status fetch(struct lvn_cli *c, const char *out, struct line *line, const char **path)
+{
+    const struct lvn_settings *s = &c->settings;
+    const char *url = *s->data.url ? s->data.url : openwebtext_url;
+    const char *sum = *s->data.sha256 ? s->data.sha256 : *s->data.url ? NULL : openwebtext_sha256;
+    *path = lvn_path_join(&c->settings.arena, out, lvn_path_name(url));
+    if (!*path) return LVN_MEMORY;
+    /* What is there was verified when it got its name: 13 GB are not read again for it. */
+    if (lvn_path_exists(*path)) return LVN_OK;
+    line->first = -1;
+    line->began = now();
+    LVN_TRY_WHILE(lvn_download(url, sum, *path, on_download, line), "fetching OpenWebText");
+    clear(line);
+    return LVN_OK;
+}
+
+/* --- the summary --- */
+
+static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t, const struct lvn_text_counts *n,
+                   double seconds)
+{
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+        if (!n->tokens[i]) continue;
+        lvn_cli_print(c, "%s/%s.bin: %s tokens of %s documents\n", out, lvn_split_names[i],
+                      lvn_count_text(n->tokens[i], a), lvn_count_text(n->documents[i], b));
+    }
+    if (!n->tokens[LVN_SPLIT_VAL]) lvn_cli_print(c, "no document fell to validation: give a larger --val-fraction\n");
+    if (n->duplicates) lvn_cli_print(c, "%s duplicate documents left out\n", lvn_count_text(n->duplicates, a));
+    if (n->bad) lvn_cli_print(c, "%s bad lines skipped\n", lvn_count_text(n->bad, a));
+    if (n->empty) lvn_cli_print(c, "%s empty documents skipped\n", lvn_count_text(n->empty, a));
+    if (n->passed_over)
+        lvn_cli_print(c, "%s files passed over: neither .txt nor .jsonl\n", lvn_count_text(n->passed_over, a));
+    lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n", lvn_count_text(t->n, a),
+                  out);
+    lvn_cli_add(c, "out", json_string(out));
+    lvn_cli_add(c, "vocab_size", json_integer(t->n));
+    lvn_cli_add(c, "train_tokens", json_integer(n->tokens[LVN_SPLIT_TRAIN]));
+    lvn_cli_add(c, "val_tokens", json_integer(n->tokens[LVN_SPLIT_VAL]));
+    lvn_cli_add(c, "train_documents", json_integer(n->documents[LVN_SPLIT_TRAIN]));
+    lvn_cli_add(c, "val_documents", json_integer(n->documents[LVN_SPLIT_VAL]));
+    lvn_cli_add(c, "text_bytes", json_integer(n->text_bytes));
+    lvn_cli_add(c, "duplicates", json_integer(n->duplicates));
+    lvn_cli_add(c, "bad_lines", json_integer(n->bad));
+    lvn_cli_add(c, "empty_documents", json_integer(n->empty));
+    lvn_cli_add(c, "files_passed_over", json_integer(n->passed_over));
+    lvn_cli_add(c, "seconds", json_real(seconds));
+}
+
+static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn_tokenizer *t, const char *out)
+{
+    struct line line = {
+        .quiet = lvn_cli_on(c, LVN_FLAG_any_quiet), .live = isatty(STDERR_FILENO), .began = now(), .drawn = now()};
+    const char *bad = c->flag[LVN_FLAG_prepare_bad_lines].t;
+    struct lvn_text_counts counts = {0};
+    struct lvn_text_options o = {.corpus = {.tokenizer = t, .field = c->flag[LVN_FLAG_prepare_field].t},
+                                 .input = c->flag[LVN_FLAG_prepare_input].t,
+                                 .out = out,
+                                 .val_fraction = c->flag[LVN_FLAG_prepare_val_fraction].r,
+                                 .seed = (uint64_t)c->flag[LVN_FLAG_prepare_seed].i,
+                                 .drop_duplicates = lvn_cli_on(c, LVN_FLAG_prepare_drop_duplicates),
+                                 .threads = threads_of(c),
+                                 .save_every = (double)c->flag[LVN_FLAG_prepare_save_every].i,
+                                 .progress = on_progress,
+                                 .context = &line};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(kinds[i].word, kind)) o.corpus.kind = kinds[i].kind;
+    o.corpus.refuse_bad = !strcmp(bad, "refuse");
+    LVN_CHECK(o.corpus.refuse_bad || !strcmp(bad, "skip"), ARG, "--bad-lines wants skip or refuse, got '%.40s'", bad);
+    LVN_TRY(end_token(c, t, &o.end_id));
+    LVN_CHECK(*o.input || !strcmp(kind, "openwebtext"), ARG, "levin prepare %s wants --input=FILE_OR_FOLDER", kind);
+    catch_signals();
+    if (!*o.input) LVN_TRY(fetch(c, out, &line, &o.input));
+    line.first = -1;
+    line.began = now();
+    enum lvn_status status = lvn_text_prepare(&o, &counts);
+    clear(&line);
+    if (status == LVN_OK) report(c, out, t, &counts, now() - line.began);
+    return status;
+}
+
+enum lvn_status lvn_cli_prepare_corpus(struct lvn_cli *c, const char *kind)
+{
+    struct lvn_tokenizer *t;
+    const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->flag[LVN_FLAG_prepare_tokenizer].t;
+    const char *out = *given ? given : lvn_arena_printf(&c->settings.arena, "data/%s", kind);
+    LVN_CHECK(*path, ARG,
+              "levin prepare %s wants --tokenizer=FILE_OR_DIR: GPT-2's vocab.json with merges.txt, for instance", kind);
+    LVN_TRY(lvn_cli_settings(c, NULL, 0));
+    if (!out) return LVN_MEMORY;
+    LVN_TRY(lvn_tokenizer_open(&t, path));
+    enum lvn_status status = run(c, kind, t, out);
+    lvn_tokenizer_close(t);
+    return status;
+}
+
+enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const char *out)
+{
+    struct lvn_tokenizer *t;
+    struct lvn_text_counts counts;
+    double began = now();
+    LVN_TRY(lvn_tokenizer_open(&t, c->flag[LVN_FLAG_prepare_tokenizer].t));
+    enum lvn_status status = lvn_text_prepare_one(t, text, out, threads_of(c), &counts);
+    if (status == LVN_OK) report(c, out, t, &counts, now() - began);
+    lvn_tokenizer_close(t);
+    return status;
+}

@@ -1,0 +1,363 @@
+/* text_write.c - see text_write.h. */
+#include "data/text_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "io/json.h"
+
+enum { STATE_VERSION = 1, N_FILES = 3 };
+
+const char *const lvn_split_names[LVN_SPLIT_COUNT] = {"train", "val"};
+
+/* --- hashes --- */
+
+/* Adds the pair; *is_new false when it is there already. */
+static enum lvn_status set_add(struct lvn_hash_set *s, const uint64_t hash[2], bool *is_new)
+{
+    if (5 * (s->n + 1) > 3 * s->room) {
+        struct lvn_hash_set larger = {.room = s->room ? 2 * s->room : 1 << 16};
+        larger.slot = lvn_calloc((size_t)larger.room, 2 * sizeof *larger.slot);
+        if (!larger.slot) return LVN_MEMORY;
+        for (int64_t i = 0; i < s->room; i++)
+            if (s->slot[2 * i] | s->slot[2 * i + 1]) LVN_TRY(set_add(&larger, &s->slot[2 * i], is_new));
+        free(s->slot);
+        *s = larger;
+    }
+    uint64_t key[2] = {hash[0], hash[1] | (hash[0] == 0)}; /* both zero is a free slot */
+    uint64_t mask = (uint64_t)s->room - 1, i = key[0] & mask;
+    for (; s->slot[2 * i] | s->slot[2 * i + 1]; i = (i + 1) & mask) {
+        *is_new = s->slot[2 * i] != key[0] || s->slot[2 * i + 1] != key[1];
+        if (!*is_new) return LVN_OK;
+    }
+    memcpy(&s->slot[2 * i], key, sizeof key);
+    s->n++;
+    *is_new = true;
+    return LVN_OK;
+}
+
+/* What the file of hashes holds. */
+static enum lvn_status set_load(struct lvn_text_writer *w)
+{
+    struct lvn_mapping m;
+    bool is_new;
+    LVN_TRY(lvn_file_map(&m, w->hashes.path));
+    enum lvn_status status = LVN_OK;
+    for (int64_t at = 0; at + 16 <= w->hashes.bytes && at + 16 <= m.bytes && status == LVN_OK; at += 16) {
+        uint64_t hash[2];
+        memcpy(hash, m.data + at, sizeof hash);
+        status = set_add(&w->seen, hash, &is_new);
+    }
+    lvn_file_unmap(&m);
+    return status;
+}
+
+/* --- state --- */
+
+static const struct {
+    const char *key;
+    size_t at;
+} counters[] = {
+#define K(field)                                                                                                       \
+    {                                                                                                                  \
+#field, offsetof(struct lvn_text_writer, field)                                                                \
+    }
+    K(counts.documents[0]),
+    K(counts.documents[1]),
+    K(counts.tokens[0]),
+    K(counts.tokens[1]),
+    K(counts.text_bytes),
+    K(counts.empty),
+    K(counts.duplicates),
+    K(counts.bad),
+    K(counts.passed_over),
+    K(batches),
+    K(file),
+    K(file_batch),
+    K(open),
+#undef K
+};
+enum { N_COUNTERS = sizeof counters / sizeof counters[0] };
+
+static struct lvn_part_file *file_of(struct lvn_text_writer *w, int i)
+{
+    return i < LVN_SPLIT_COUNT ? &w->part[i] : &w->hashes;
+}
+
+static char *path_of(struct lvn_text_writer *w, int i)
+{
+    const char *name = i < LVN_SPLIT_COUNT ? lvn_split_names[i] : "hashes";
+    return lvn_arena_printf(&w->arena, "%s/%s%s.part", w->o->out, name, i < LVN_SPLIT_COUNT ? ".bin" : "");
+}
+
+static char *state_path(struct lvn_text_writer *w)
+{
+    return lvn_path_join(&w->arena, w->o->out, "prepare.state.json");
+}
+
+static enum lvn_status read_sum(const char *name, const json_t *root, const char *key, uint64_t *out)
+{
+    const char *text = NULL;
+    LVN_TRY(lvn_json_string(name, root, key, true, &text));
+    *out = strtoull(text, NULL, 16);
+    return LVN_OK;
+}
+
+/* Sets w from a state; files are opened and checked against it. */
+static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, const json_t *root)
+{
+    int64_t version = 0;
+    uint64_t settings;
+    LVN_TRY(lvn_json_int(name, root, "version", true, 0, INT32_MAX, &version));
+    LVN_TRY(read_sum(name, root, "settings", &settings));
+    LVN_CHECK(version == STATE_VERSION && settings == w->settings, ARG, "other input or other options than before");
+    for (int i = 0; i < N_COUNTERS; i++)
+        LVN_TRY(lvn_json_int(name, root, counters[i].key, true, 0, INT64_MAX,
+                             (int64_t *)(void *)((char *)w + counters[i].at)));
+    LVN_TRY(lvn_json_bool(name, root, "finished", true, &w->finished));
+    for (int i = 0; i < N_FILES; i++) {
+        char key[32];
+        uint64_t sum;
+        int64_t bytes = 0;
+        char *path = path_of(w, i);
+        if (!path) return LVN_MEMORY;
+        snprintf(key, sizeof key, "sum%d", i);
+        LVN_TRY(read_sum(name, root, key, &sum));
+        snprintf(key, sizeof key, "bytes%d", i);
+        LVN_TRY(lvn_json_int(name, root, key, true, 0, INT64_MAX, &bytes));
+        if (w->finished && !lvn_path_exists(path)) continue; /* has its name already */
+        LVN_TRY(lvn_part_open(file_of(w, i), path, bytes, sum));
+    }
+    return w->hashes.fd >= 0 && w->hashes.bytes ? set_load(w) : LVN_OK;
+}
+
+static void close_files(struct lvn_text_writer *w)
+{
+    for (int i = 0; i < N_FILES; i++) lvn_part_close(file_of(w, i));
+}
+
+/* True when the state in OUT can be gone on from. */
+static bool go_on(struct lvn_text_writer *w)
+{
+    char *path = state_path(w);
+    json_t *root = NULL;
+    if (!path || !lvn_path_exists(path)) return false;
+    enum lvn_status status = lvn_json_read(path, &root);
+    if (status == LVN_OK) status = load_state(w, path, root);
+    json_decref(root);
+    if (status == LVN_OK) return true;
+    lvn_log(LVN_LOG_INFO, "what an interrupted preparation left in '%s' is not gone on from: %s", w->o->out,
+            lvn_error_text());
+    lvn_error_clear();
+    close_files(w);
+    w->counts = (struct lvn_text_counts){0};
+    w->batches = w->file = w->file_batch = w->open = 0;
+    w->finished = false;
+    return false;
+}
+
+enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn_text_options *o, uint64_t settings)
+{
+    *w = (struct lvn_text_writer){.o = o, .settings = settings, .part = {{.fd = -1}, {.fd = -1}}, .hashes = {.fd = -1}};
+    lvn_arena_init(&w->arena);
+    enum lvn_status status = lvn_dir_make(o->out);
+    if (status == LVN_OK && go_on(w)) return LVN_OK;
+    for (int i = 0; i < N_FILES && status == LVN_OK; i++) {
+        char *path = path_of(w, i);
+        status = path ? lvn_part_open(file_of(w, i), path, 0, 0) : LVN_MEMORY;
+    }
+    if (status != LVN_OK) lvn_text_writer_close(w);
+    return status;
+}
+
+void lvn_text_writer_close(struct lvn_text_writer *w)
+{
+    close_files(w);
+    free(w->seen.slot);
+    free(w->ids);
+    lvn_arena_release(&w->arena);
+    *w = (struct lvn_text_writer){.part = {{.fd = -1}, {.fd = -1}}, .hashes = {.fd = -1}};
+}
+
+static json_t *sum_text(uint64_t sum)
+{
+    char text[LVN_CHECKSUM_TEXT];
+    return json_string(lvn_checksum_text(sum, text));
+}
+
+enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w)
+{
+    for (int i = 0; i < N_FILES; i++) LVN_TRY(lvn_part_sync(file_of(w, i)));
+    char *path = state_path(w);
+    json_t *root = json_object();
+    if (!path || !root) return LVN_MEMORY;
+    json_object_set_new(root, "version", json_integer(STATE_VERSION));
+    json_object_set_new(root, "settings", sum_text(w->settings));
+    for (int i = 0; i < N_COUNTERS; i++)
+        json_object_set_new(root, counters[i].key,
+                            json_integer(*(const int64_t *)(const void *)((const char *)w + counters[i].at)));
+    json_object_set_new(root, "finished", json_boolean(w->finished));
+    for (int i = 0; i < N_FILES; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "sum%d", i);
+        json_object_set_new(root, key, sum_text(lvn_checksum_value(&file_of(w, i)->sum)));
+        snprintf(key, sizeof key, "bytes%d", i);
+        json_object_set_new(root, key, json_integer(file_of(w, i)->bytes));
+    }
+    enum lvn_status status = lvn_json_write(path, root);
+    json_decref(root);
+    return status;
+}
+
+/* --- documents --- */
+
+/* Validation or training, by (seed, document): a number below one, the same on every machine. */
+static bool is_validation(const struct lvn_text_options *o, const uint64_t hash[2])
+{
+    uint64_t x = hash[0] ^ (o->seed + 1) * 0x9e3779b97f4a7c15ULL;
+    for (int i = 0; i < 2; i++) { /* the finalizer of splitmix64 */
+        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+        x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+        x ^= x >> 31;
+    }
+    return (double)(x >> 11) * 0x1p-53 < o->val_fraction;
+}
+
+static enum lvn_status begin_document(struct lvn_text_writer *w, const struct lvn_document *d)
+{
+    bool is_new = true;
+    if (w->o->drop_duplicates && d->last) { /* one that fills a batch alone is not looked up */
+        LVN_TRY(set_add(&w->seen, d->hash, &is_new));
+        if (is_new) LVN_TRY(lvn_part_write(&w->hashes, d->hash, sizeof d->hash));
+    }
+    w->open = !is_new ? LVN_DOCUMENT_DROPPED : is_validation(w->o, d->hash) ? LVN_DOCUMENT_VAL : LVN_DOCUMENT_TRAIN;
+    w->counts.duplicates += !is_new;
+    return LVN_OK;
+}
+
+static enum lvn_status write_document(struct lvn_text_writer *w, const struct lvn_document *d, const int32_t *ids)
+{
+    if (d->first) LVN_TRY(begin_document(w, d));
+    if (w->open == LVN_DOCUMENT_TRAIN || w->open == LVN_DOCUMENT_VAL) {
+        enum lvn_split_id split = w->open == LVN_DOCUMENT_VAL ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
+        int width = lvn_text_width(w->o->corpus.tokenizer);
+        int64_t n = d->n_ids + (d->last && w->o->end_id >= 0);
+        if (n > w->ids_room) {
+            free(w->ids);
+            w->ids_room = 2 * n;
+            w->ids = lvn_malloc((size_t)w->ids_room * 4);
+            if (!w->ids) return LVN_MEMORY;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t id = (uint32_t)(i < d->n_ids ? ids[i] : w->o->end_id);
+            if (width == 2)
+                ((uint16_t *)w->ids)[i] = (uint16_t)id;
+            else
+                ((uint32_t *)w->ids)[i] = id;
+        }
+        LVN_TRY(lvn_part_write(&w->part[split], w->ids, n * width));
+        w->counts.tokens[split] += n;
+        w->counts.documents[split] += d->last;
+    }
+    if (d->last) w->open = LVN_DOCUMENT_NONE;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lvn_batch *b)
+{
+    const int32_t *ids = b->ids.p;
+    for (int64_t i = 0; i < b->n_documents; i++) {
+        LVN_TRY(write_document(w, &b->document[i], ids));
+        ids += b->document[i].n_ids;
+    }
+    w->counts.text_bytes += b->text_bytes;
+    w->counts.empty += b->empty;
+    w->counts.bad += b->bad;
+    w->counts.passed_over += b->passed_over;
+    w->batches = b->number + 1;
+    if (b->next_file >= 0) {
+        w->file = b->next_file;
+        w->file_batch = w->batches;
+    }
+    return LVN_OK;
+}
+
+/* --- the end --- */
+
+static json_t *describe_tokenizer(const struct lvn_tokenizer *t)
+{
+    json_t *files = json_array();
+    for (int i = 0; i < t->n_files; i++) json_array_append_new(files, json_string(t->file[i].name));
+    json_t *root = json_pack("{s:s, s:I, s:o, s:o}", "kind", "byte-level bpe", "vocab_size", (json_int_t)t->n, "files",
+                             files, "xxh64", sum_text(t->sum));
+    if (root && t->end_id >= 0) json_object_set_new(root, "end_of_text", json_integer(t->end_id));
+    return root;
+}
+
+static json_t *describe_making(const struct lvn_text_sidecar *s)
+{
+    const struct lvn_text_options *o = s->options;
+    const struct lvn_text_counts *c = s->counts;
+    return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:b}", "seed", (json_int_t)o->seed, "val_fraction",
+                     o->val_fraction, "text_bytes", (json_int_t)c->text_bytes, "empty_documents", (json_int_t)c->empty,
+                     "duplicate_documents", (json_int_t)c->duplicates, "bad_lines", (json_int_t)c->bad,
+                     "duplicates_dropped", o->drop_duplicates);
+}
+
+enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_sidecar *s)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    char *path = lvn_arena_printf(&a, "%s/%s.bin.json", out, lvn_split_names[s->split]);
+    json_t *root =
+        json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "dtype", lvn_text_width(s->tokenizer) == 2 ? "uint16" : "uint32",
+                  "vocab_size", (json_int_t)s->tokenizer->n, "tokens", (json_int_t)s->counts->tokens[s->split],
+                  "documents", (json_int_t)s->counts->documents[s->split], "xxh64", sum_text(s->sum), "tokenizer",
+                  describe_tokenizer(s->tokenizer));
+    if (root && s->options) json_object_set_new(root, "prepared", describe_making(s));
+    enum lvn_status status = path && root ? lvn_json_write(path, root) : LVN_MEMORY;
+    json_decref(root);
+    lvn_arena_release(&a);
+    return status;
+}
+
+/* Give a part its name, or remove what an earlier preparation left where this one has nothing. */
+static enum lvn_status name_part(struct lvn_text_writer *w, enum lvn_split_id split)
+{
+    char *part = path_of(w, split), *bin = lvn_arena_printf(&w->arena, "%s/%s.bin", w->o->out, lvn_split_names[split]);
+    char *json = lvn_arena_printf(&w->arena, "%s.json", bin);
+    if (!part || !bin || !json) return LVN_MEMORY;
+    if (!lvn_path_exists(part)) return LVN_OK; /* done before an interruption */
+    if (!w->counts.tokens[split]) {
+        unlink(bin);
+        unlink(json);
+        unlink(part);
+        return LVN_OK;
+    }
+    struct lvn_text_sidecar s = {.tokenizer = w->o->corpus.tokenizer,
+                                 .options = w->o,
+                                 .counts = &w->counts,
+                                 .split = split,
+                                 .sum = lvn_checksum_value(&w->part[split].sum)};
+    LVN_TRY(lvn_text_sidecar_write(w->o->out, &s));
+    return lvn_file_rename(part, bin);
+}
+
+enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w)
+{
+    if (!w->finished) {
+        w->finished = true;
+        LVN_TRY(lvn_text_writer_save(w));
+    }
+    LVN_TRY(lvn_tokenizer_save(w->o->corpus.tokenizer, w->o->out));
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) LVN_TRY(name_part(w, (enum lvn_split_id)i));
+    LVN_TRY(lvn_dir_sync(w->o->out));
+    char *state = state_path(w), *hashes = path_of(w, LVN_SPLIT_COUNT);
+    if (!state || !hashes) return LVN_MEMORY;
+    unlink(hashes);
+    unlink(state);
+    return lvn_dir_sync(w->o->out);
+}

@@ -1,0 +1,182 @@
+# levin prepare text, jsonl, openwebtext: files, folders and nested archives to token files; the split, duplicates, bad
+# lines, kills, damaged archives.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+ldconfig -p 2>/dev/null | grep -q libarchive.so.13 || { echo "libarchive is not here: archives are not looked into"; exit 77; }
+gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
+prepare() { "$LEVIN" prepare "$@" --tokenizer="$gpt2"; }
+
+# The same documents as files, lines of JSON and archives of archives.
+python3 - <<'END'
+import gzip, io, json, lzma, os, random, tarfile
+rng = random.Random(5)
+words = open(os.environ["LEVIN_SOURCE"] + "/README.md", encoding="utf-8").read().split() + ["\u00e9t\u00e9", "\U0001f600"]
+docs = [" ".join(rng.choices(words, k=rng.randrange(5, 400))) + "\n" for _ in range(900)]
+docs[17] = docs[3]
+docs[500] = docs[3]
+json.dump(docs, open("docs.json", "w"))
+def members(docs, first):
+    b = io.BytesIO()
+    with tarfile.open(fileobj=b, mode="w") as t:
+        for i, d in enumerate(docs):
+            info = tarfile.TarInfo(f"{first + i:07}-abc.txt")
+            info.size = len(d.encode())
+            t.addfile(info, io.BytesIO(d.encode()))
+    return b.getvalue()
+def put(t, name, data):
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    t.addfile(info, io.BytesIO(data))
+os.makedirs("in/b")
+for i in range(300):
+    open(f"in/{i:05}.txt", "w", encoding="utf-8", newline="").write(docs[i])
+with open("in/a.jsonl", "w") as f:
+    for d in docs[300:450]: f.write(json.dumps({"id": 1, "text": d}) + "\n")
+with gzip.open("in/b/lines.jsonl.gz", "wt") as f:
+    for d in docs[450:600]: f.write(json.dumps({"text": d}) + "\n")
+with tarfile.open("in/c.tar", "w") as t:
+    for k in range(3):
+        put(t, f"openwebtext/urlsf_subset00-{k}_data.xz", lzma.compress(members(docs[600 + 100 * k:700 + 100 * k], 600 + 100 * k)))
+    put(t, "openwebtext/README", b"no text")
+# what an archive may not be
+with tarfile.open("climbs.tar", "w") as t: put(t, "../../a.txt", b"hello")
+data, name = b"hello", "a.txt"
+for i in range(12):
+    b = io.BytesIO()
+    with tarfile.open(fileobj=b, mode="w") as t: put(t, name, data)
+    data, name = b.getvalue(), f"{i}.tar"
+open("deep.tar", "wb").write(data)
+open("bomb.txt.xz", "wb").write(lzma.compress(b"a b " * 25_000_000, preset=0))
+open("cut.tar", "wb").write(open("in/c.tar", "rb").read()[:5000])
+open("cut.jsonl.gz", "wb").write(open("in/b/lines.jsonl.gz", "rb").read()[:3000])
+with open("bad.jsonl", "w") as f: f.write('{"text": "good one"}\nnot json\n{"text": 3}\n\n{"other": "x"}\n["text"]\n{"text": ""}\n{"text": "good two"}\n')
+END
+
+code 0 prepare text --input=in --out=all --val-fraction=0.1 --json
+json 'd["train_documents"] + d["val_documents"] == 900 and 50 < d["val_documents"] < 140 and d["bad_lines"] == 0'
+json 'd["files_passed_over"] == 1 and d["vocab_size"] == 500'
+[ "$(stat -c %s all/train.bin)" = $((2 * $(value train_tokens))) ] || fail "size of train.bin"
+
+# ids as levin tokenize gives them, an end token behind each document, in the order of the names
+python3 - "$LEVIN" "$gpt2" <<'END'
+import array, json, subprocess, sys
+docs = json.load(open("docs.json"))
+docs = docs[:300] + docs[300:450] + docs[450:600] + docs[600:]
+stored = {}
+for part in ("train", "val"):
+    ids = array.array("H", open(f"all/{part}.bin", "rb").read())
+    side = json.load(open(f"all/{part}.bin.json"))
+    assert side["tokens"] == len(ids) and side["dtype"] == "uint16" and side["vocab_size"] == 500, side
+    assert ids[-1] == 0
+    text = subprocess.run([sys.argv[1], "tokenize", f"--tokenizer={sys.argv[2]}", "--decode=-"],
+                          input=",".join(map(str, ids)).encode(), capture_output=True, check=True).stdout.decode()
+    stored[part] = text.split("<|endoftext|>")[:-1]
+    assert len(stored[part]) == side["documents"]
+merged, at = list(stored["train"]), 0
+assert sorted(stored["train"] + stored["val"]) == sorted(docs)
+left = {"train": iter(stored["train"]), "val": iter(stored["val"])}
+val = set(stored["val"])
+for d in docs:  # each part keeps the order
+    assert next(left["val" if d in val else "train"]) == d
+END
+"$LEVIN" tokenize --tokenizer="$gpt2" <in/00000.txt >one
+check [ -s one ]
+
+# threads, names and places change nothing but the order; the split follows the documents
+for n in 1 4; do
+    OMP_NUM_THREADS=$n code 0 prepare text --input=in --out=t$n --val-fraction=0.1
+    same_file all/train.bin t$n/train.bin
+    same_file all/val.bin t$n/val.bin
+    same_file all/train.bin.json t$n/train.bin.json
+done
+mkdir moved && cp in/b/lines.jsonl.gz moved/00.jsonl.gz && cp in/c.tar moved/a.tar && cp in/a.jsonl moved/z.jsonl && cp in/*.txt moved
+code 0 prepare text --input=moved --out=m --val-fraction=0.1
+[ "$(stat -c %s all/val.bin)" = "$(stat -c %s m/val.bin)" ] || fail "other documents validate"
+code 0 prepare text --input=in --out=seed --val-fraction=0.1 --seed=1
+! cmp -s all/val.bin seed/val.bin || fail "another seed, the same split"
+
+# duplicates: three of the same document
+code 0 prepare text --input=in --out=d --val-fraction=0.1 --drop-duplicates --json
+json 'd["duplicates"] == 2 and d["train_documents"] + d["val_documents"] == 898'
+
+# killed again and again, it goes on and ends with the same bytes
+for i in $(seq 40); do
+    if timeout -s KILL 0.0$((i * 7 % 90 + 10)) "$LEVIN" prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates \
+        --save-every=0 --tokenizer="$gpt2" >/dev/null 2>&1; then break; fi
+done 2>/dev/null
+code 0 prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates
+same_file d/train.bin k/train.bin
+same_file d/val.bin k/val.bin
+same_file d/train.bin.json k/train.bin.json
+check [ ! -e k/prepare.state.json -a ! -e k/train.bin.part -a ! -e k/hashes.part ]
+
+# a full disk
+bash -c 'ulimit -f 100; exec "$@"' - "$LEVIN" prepare text --input=in --out=full --val-fraction=0.1 --tokenizer="$gpt2" >out 2>err && fail "a full disk is nothing"
+says "full/train.bin.part" err
+check [ ! -e full/train.bin ]
+code 0 prepare text --input=in --out=full --val-fraction=0.1
+same_file all/train.bin full/train.bin
+
+# training on it; the tokenizer is beside the tokens
+check [ -s all/vocab.json -a -s all/merges.txt ]
+code 0 "$LEVIN" train --run_dir=run --data.kind=tokens --data.path=all --model.n_layer=1 --model.n_head=2 --model.n_embd=16 \
+    --model.block_size=16 --trainer.max_steps=2 --trainer.limit_val_batches=2
+
+# bad lines: counted and named, or refused
+code 0 prepare jsonl --input=bad.jsonl --out=bad --val-fraction=0 --json
+json 'd["bad_lines"] == 4 and d["train_documents"] == 2 and d["empty_documents"] == 1'
+says "bad.jsonl:2: " err
+says "bad.jsonl:3: the field is no text" err
+says "bad.jsonl:5: the field is missing" err
+code 1 prepare jsonl --input=bad.jsonl --out=refused --bad-lines=refuse
+says "bad.jsonl:2: " err
+check [ ! -e refused/train.bin ]
+code 0 prepare jsonl --input=bad.jsonl --out=field --field=other --val-fraction=0 --json
+json 'd["train_documents"] == 1'
+check [ ! -e field/val.bin ]
+
+# archives that are not what they should be
+code 1 prepare text --input=climbs.tar --out=x
+says "leads out of its folder" err
+code 1 prepare text --input=deep.tar --out=x
+says "nested 8 deep" err
+code 1 prepare text --input=bomb.txt.xz --out=x
+says "looks like a bomb" err
+code 1 prepare text --input=cut.tar --out=x
+says "damaged or cut" err
+code 1 prepare text --input=cut.jsonl.gz --out=x
+says "damaged or cut" err
+code 1 prepare text --input=nowhere --out=x
+says "there is no 'nowhere'" err
+mkdir empty
+code 2 prepare text --input=empty --out=x
+says "without files" err
+code 2 prepare text --out=x
+says "wants --input" err
+code 2 "$LEVIN" prepare text --input=in --out=x
+says "wants --tokenizer" err
+code 2 prepare text --input=in --out=x --bad-lines=maybe
+says "skip or refuse" err
+code 2 prepare text --input=in --out=x --end-token=none-such
+says "has no token 'none-such'" err
+
+# one text, nine to one and no end token
+printf '0123456789%.0s' 1 2 3 4 5 6 7 8 9 10 >ten.txt
+code 0 prepare ten.txt --out=one-text --json
+head -c 90 ten.txt | "$LEVIN" tokenize --tokenizer="$gpt2" --json >first
+[ "$(python3 -c 'import json; print(len(json.load(open("first"))["ids"]))')" = "$(value train_tokens)" ] || fail "ids of nine tenths"
+
+# OpenWebText from a server: fetched once, checked, prepared
+mkdir www && cp in/c.tar www/openwebtext.tar
+sum=$(sha256sum www/openwebtext.tar | cut -d' ' -f1)
+python3 -u -m http.server --bind 127.0.0.1 --directory www 0 >server 2>&1 &
+server=$!
+trap 'kill $server 2>/dev/null || true' EXIT
+for i in $(seq 100); do grep -q 'port' server && break; sleep 0.05; done
+port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)
+[ -n "$port" ] || fail "no server: $(cat server)"
+code 1 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="${sum//[0-9]/0}"
+says "is not the file that was wanted" err
+code 0 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="$sum" --json
+json 'd["train_documents"] + d["val_documents"] == 300'
+kill $server; wait $server 2>/dev/null || true
+code 0 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="$sum"
