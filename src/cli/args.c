@@ -213,8 +213,19 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
     return lvn_settings_finish(&c->settings, parts);
 }
 
+enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts)
+{
+    struct lvn_identity who;
+    if (lvn_identity_find(&who) == LVN_OK) c->settings.ranks = who.size;
+    enum lvn_status status = lvn_cli_settings(c, recipe, parts);
+    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) return status;
+    return lvn_ranks_open(&c->ranks, &c->settings, status);
+}
+
 void lvn_cli_release(struct lvn_cli *c)
 {
+    lvn_ranks_close(c->ranks);
+    c->ranks = NULL;
     lvn_settings_release(&c->settings);
     json_decref(c->json);
     c->json = NULL;

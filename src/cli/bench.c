@@ -10,11 +10,12 @@
 #include "train/schedule.h"
 #include "train/training.h"
 
-static void fill(struct lvn_training *t, int64_t tokens, int64_t vocabulary)
+static void fill(struct lvn_training *t, int64_t vocabulary)
 {
-    for (int64_t i = 0; i < tokens; i++) {
-        t->step->ids[i] = (int32_t)lvn_random_below(1, 1, (uint64_t)i, vocabulary);
-        t->step->labels[i] = (int32_t)lvn_random_below(1, 2, (uint64_t)i, vocabulary);
+    int64_t first = t->first_row * t->block_size;
+    for (int64_t i = 0; i < t->rows * t->block_size; i++) {
+        t->step->ids[i] = (int32_t)lvn_random_below(1, 1, (uint64_t)(first + i), vocabulary);
+        t->step->labels[i] = (int32_t)lvn_random_below(1, 2, (uint64_t)(first + i), vocabulary);
     }
 }
 
@@ -28,7 +29,9 @@ static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int
 {
     for (int64_t i = -1; i < n; i++) { /* one step that is not counted: memory is touched for the first time */
         double begin = lvn_seconds();
-        double loss = lvn_training_step(t, i + 1, lvn_schedule_lr(&c->settings, i + 1, n + 1));
+        int64_t labels = c->settings.trainer.batch_size * t->block_size;
+        LVN_TRY(lvn_training_step(t, i + 1, lvn_schedule_lr(&c->settings, i + 1, n + 1), labels));
+        double loss = lvn_tree_sum(t->step->micro_losses, t->accumulation);
         LVN_CHECK(isfinite(loss), NONFINITE, "step %lld: the loss is not finite; try a smaller optimizer.lr",
                   (long long)i + 2);
         if (i >= 0) seconds[i] = lvn_seconds() - begin;
@@ -41,15 +44,17 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
                               const double *seconds)
 {
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
-    double flops = lvn_program_flops(t->step->program) * (double)t->accumulation;
+    double flops = lvn_program_flops(t->step->program) / (double)t->micro * (double)c->settings.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
     LVN_TRY(lvn_measure_matmul(t->network->threads, &rate));
+    LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
     lvn_cli_print(
         c,
-        "%s parameters, %lld tokens a step, %d threads\nstep: median %.4f s, best %.4f s of %lld\n%.0f tokens/s "
+        "%s parameters, %lld tokens a step, %d rank%s of %d threads\nstep: median %.4f s, best %.4f s of %lld\n%.0f tokens/s "
         "(best), %.0f %% of %.0f GFLOP/s measured\npeak memory %s\n",
-        lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, t->network->threads, median,
+        lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, c->ranks->size, c->ranks->size == 1 ? "" : "s",
+        t->network->threads, median,
         best, (long long)n, (double)tokens / best, 100.0 * flops / best / rate, rate * 1e-9,
         lvn_bytes_text(peak, bytes));
     lvn_cli_add(c, "median_s", lvn_cli_number(median));
@@ -65,10 +70,11 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const st
                              double *seconds)
 {
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, tokens = c->settings.trainer.batch_size * m->block_size;
-    LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, m->block_size, false));
-    LVN_TRY(lvn_network_allocate(t->network));
+    struct lvn_training_options plan = {.ranks = c->ranks, .block_size = m->block_size};
+    LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, &plan));
+    LVN_TRY_TOGETHER(c->ranks, lvn_network_allocate(t->network));
     lvn_params_init_values(t->network->params, (uint64_t)c->settings.trainer.seed, lvn_network_values(t->network));
-    fill(t, tokens, m->config.vocab_size);
+    fill(t, m->config.vocab_size);
     LVN_TRY(time_steps(c, t, n, seconds));
     return report(c, t, tokens, n, seconds);
 }
@@ -77,7 +83,7 @@ enum lvn_status lvn_command_bench(struct lvn_cli *c)
 {
     struct lvn_model_setup m = {0};
     struct lvn_training t = {0};
-    LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_MODEL | LVN_USES_TRAINER));
+    LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_MODEL | LVN_USES_TRAINER));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
         return LVN_OK;

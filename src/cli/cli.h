@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "train/ranks.h"
 #include "train/settings.h"
 
 enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75 };
@@ -72,6 +73,7 @@ struct lvn_cli {
     } flag[LVN_FLAG_COUNT];
     bool given[LVN_FLAG_COUNT];
     json_t *json; /* what --json will print; commands add members */
+    struct lvn_ranks *ranks; /* of commands that run over many: lvn_cli_join() */
 };
 
 /* One file each: print results, or add them to c->json; ARG, STOPPED and failures become exit codes. */
@@ -89,6 +91,10 @@ void lvn_cli_release(struct lvn_cli *c);
 /* Recipe (NULL: none), environment and keys into c->settings, and what follows from them in these parts
  * (LVN_USES_...). */
 enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
+
+/* The same for a command that runs over ranks: settings, then c->ranks. One that fails on any rank fails on all, and rank
+ * 0 alone prints. */
+enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
 
 /* A flag's value. */
 static inline bool lvn_cli_on(const struct lvn_cli *c, enum lvn_flag_id id)

@@ -44,7 +44,7 @@ json_t *lvn_cli_number(double x)
 
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...)
 {
-    if (c->json) return;
+    if (c->json || (c->ranks && c->ranks->rank)) return;
     va_list args;
     va_start(args, format);
     vprintf(format, args);
@@ -116,8 +116,9 @@ static int told(int code)
 
 static int finish(struct lvn_cli *c, enum lvn_status status)
 {
-    if (status && lvn_speaks()) print_error(c, status); /* of many ranks one speaks */
-    if (c->json) {
+    bool speaks = lvn_ranks_speaks(c->ranks);
+    if (status && speaks) print_error(c, status);
+    if (c->json && speaks) {
         if (status) json_error(c->json, status);
         json_dumpf(c->json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
         putchar('\n');

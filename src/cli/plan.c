@@ -250,7 +250,8 @@ static enum lvn_status show(struct plan *p)
         return show_schedule(p);
     }
     LVN_TRY(open_data(p));
-    LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, p->setup.block_size, p->validates));
+    struct lvn_training_options plan = {.block_size = p->setup.block_size, .validate = p->validates};
+    LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, &plan));
     show_model(p);
     show_program(p->c, p->training.step->program);
     show_flops(p);

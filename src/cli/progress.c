@@ -149,7 +149,10 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
     p->total = e->max_steps;
-    say(p, "%s: %s parameters, %d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), e->threads,
+    char ranks[64] = "";
+    if (e->ranks > 1)
+        snprintf(ranks, sizeof ranks, "%d ranks on %d host%s, each with ", e->ranks, e->hosts, e->hosts == 1 ? "" : "s");
+    say(p, "%s: %s parameters, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), ranks, e->threads,
         e->threads == 1 ? "" : "s", e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "", e->run_dir);
     if (e->train_tokens > 0) {
         say(p, "data: %s training tokens, %s for validation", lvn_count_text(e->train_tokens, a),
@@ -180,8 +183,8 @@ static void at_step(struct lvn_progress *p, const struct lvn_event *e)
 static void at_epoch(struct lvn_progress *p, const struct lvn_event *e)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
-    say(p, "epoch %" PRId64 ": %s, peak memory %s", e->epoch, lvn_seconds_text(e->epoch_s, a),
-        lvn_bytes_text(e->peak_bytes, b));
+    say(p, "epoch %" PRId64 ": %s, peak memory %s%s", e->epoch, lvn_seconds_text(e->epoch_s, a),
+        lvn_bytes_text(e->peak_bytes, b), e->ranks > 1 ? " (means over ranks)" : "");
 }
 
 void lvn_progress_handle(void *context, const struct lvn_event *e)

@@ -85,14 +85,15 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     struct lvn_train_result result = {0};
     bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), overwrite = lvn_cli_on(c, LVN_FLAG_train_overwrite);
     LVN_CHECK(!resume || !overwrite, ARG, "--resume goes on with a run and --overwrite replaces it; give one of them");
-    LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
+    LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
         return LVN_OK;
     }
     lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
     struct lvn_listener listeners[] = {{remember, &summary}, {lvn_progress_handle, &progress}};
-    struct lvn_train_options options = {.mode = resume      ? LVN_RUN_RESUME
+    struct lvn_train_options options = {.ranks = c->ranks,
+                                        .mode = resume      ? LVN_RUN_RESUME
                                                 : overwrite ? LVN_RUN_OVERWRITE
                                                             : LVN_RUN_NEW,
                                         .listeners = listeners,

@@ -31,12 +31,13 @@ struct lvn_event {
     int64_t max_steps;  /* 0: not known (a run by epochs says what it will take) */
     int64_t batch_size; /* sequences of a step */
     int64_t micro_batch_size;
-    int64_t accumulation;             /* micro-batches of a step */
+    int64_t accumulation;             /* micro-batches of a step, on all ranks */
     int64_t block_size;               /* tokens of a sequence */
     int64_t steps_per_epoch;          /* 0: not known */
     int64_t train_tokens, val_tokens; /* in the data; 0: made up as it goes */
     double flops_per_token;           /* of a training step */
-    int threads;
+    int ranks, hosts;
+    int threads; /* of this rank */
     const char *isa; /* "avx512" */
     /* the step; `step` counts finished steps from 1 (a validation before the first has 0) */
     int64_t step;
@@ -48,8 +49,8 @@ struct lvn_event {
     double utilisation;   /* of this machine's measured matmul rate, 0..1; NaN: not measured */
     double elapsed_s;     /* since the loop began in this process */
     double eta_s;         /* until the end; NaN: not known */
-    int64_t memory_bytes; /* resident now */
-    int64_t peak_bytes;   /* resident at most, of the process */
+    int64_t memory_bytes; /* resident now, of all ranks */
+    int64_t peak_bytes;   /* resident at most, mean over ranks */
     /* the rest */
     double val_loss, best_val_loss;
     int best;       /* VALIDATION: this one is the lowest */

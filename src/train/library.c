@@ -4,6 +4,7 @@
 
 #include "levin.h"
 
+#include "train/ranks.h"
 #include "train/trainer.h"
 
 struct lvn_settings *lvn_settings_new(void)
@@ -80,6 +81,10 @@ int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
     struct adapter a = {.model = {.name = m->name, .logits = logits}, .own = m, .on_step = on_step, .context = context};
     struct lvn_listener listener = {.handle = handle, .context = &a};
     struct lvn_train_options o = {.model = &a.model, .listeners = &listener, .n_listeners = on_step ? 1 : 0};
-    enum lvn_status status = lvn_settings_finish(s, LVN_USES_ALL);
-    return (int)(status == LVN_OK ? lvn_train(s, &o, NULL) : status);
+    struct lvn_identity who;
+    if (lvn_identity_find(&who) == LVN_OK) s->ranks = who.size;
+    enum lvn_status status = lvn_ranks_open(&o.ranks, s, lvn_settings_finish(s, LVN_USES_ALL));
+    if (status == LVN_OK) status = lvn_train(s, &o, NULL);
+    lvn_ranks_close(o.ranks);
+    return (int)status;
 }

@@ -32,6 +32,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->config = *c;
     n->real = o->real;
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
+    n->processes = o->processes > 1 ? o->processes : 1;
     n->kernels = o->real == LVN_F32 ? lvn_cpu_kernels(lvn_isa_best()) : lvn_reference_kernels(o->real);
     n->params = lvn_params_new();
     enum lvn_status status = n->params ? declare_params(n, o->decay) : LVN_MEMORY;
@@ -122,15 +123,16 @@ static enum lvn_status allocate_task(struct lvn_task *t)
 
 static enum lvn_status check_memory(const struct lvn_network *n)
 {
-    int64_t want = lvn_network_bytes(n), have = lvn_memory_available();
+    int64_t want = lvn_network_bytes(n), have = lvn_memory_available() / n->processes;
     const double mib = 1.0 / (1 << 20);
     LVN_CHECK(
         have <= 0 || want <= have, MEMORY,
         "this run needs %.0f MiB (parameters %.0f, gradients %.0f, optimizer %.0f, activations %.0f) and %.0f MiB "
-        "are free: choose a smaller trainer.micro_batch_size, model.block_size or model",
+        "are free%s: choose a smaller trainer.micro_batch_size, model.block_size or model",
         (double)want * mib, (double)n->bytes[LVN_BUFFER_PARAM] * mib, (double)n->bytes[LVN_BUFFER_GRAD] * mib,
         (double)(n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1]) * mib,
-        (double)n->bytes[LVN_BUFFER_ARENA] * mib, (double)have * mib);
+        (double)n->bytes[LVN_BUFFER_ARENA] * mib, (double)have * mib,
+        n->processes > 1 ? " for each rank of this host" : "");
     return LVN_OK;
 }
 

@@ -145,6 +145,7 @@ struct lvn_settings {
 #define LVN_AMOUNT(part, field, ...) struct lvn_amount field;
 #include "train/options_each.h"
 
+    int64_t ranks; /* that take part; 0: not known. Set by the program before lvn_settings_finish() */
     struct lvn_origin origin[LVN_OPT_COUNT];
     struct lvn_arena arena; /* texts */
 };

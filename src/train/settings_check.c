@@ -155,15 +155,14 @@ static enum lvn_status check_device(const struct lvn_settings *s)
     LVN_CHECK(s->trainer.accelerator <= LVN_TRAINER_ACCELERATOR_CPU, ARG,
               "trainer.accelerator %s is not there yet: this version runs on the CPU; set cpu or auto",
               lvn_settings_value(s, LVN_OPT_trainer_accelerator, word));
-    LVN_CHECK(s->trainer.strategy <= LVN_TRAINER_STRATEGY_DDP, ARG,
-              "trainer.strategy %s is not there yet: this version runs one process; set auto, single_device or ddp",
+    LVN_CHECK(s->trainer.strategy <= LVN_TRAINER_STRATEGY_ZERO1, ARG,
+              "trainer.strategy %s is not there yet: this version has single_device, ddp and zero1; set one of them or "
+              "auto",
               lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
-    LVN_CHECK(s->trainer.devices <= 1, ARG,
-              "trainer.devices is %" PRId64 ", but this version runs one process on one CPU; set 1 (trainer.threads "
-              "sets its threads)",
-              s->trainer.devices);
-    LVN_CHECK(s->trainer.num_nodes <= 1, ARG,
-              "trainer.num_nodes is %" PRId64 ", but this version runs on one node; set 1", s->trainer.num_nodes);
+    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
+              "trainer.strategy single_device is for one rank, and %" PRId64 " were started; set ddp or zero1, or start "
+              "one",
+              s->ranks);
     return LVN_OK;
 }
 
@@ -185,7 +184,8 @@ static void divisors(int64_t n, char *text, size_t room)
 static enum lvn_status finish_batch(struct lvn_settings *s)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
-    int64_t each = s->trainer.batch_size_per_device;
+    int64_t each = s->trainer.batch_size_per_device, devices = s->trainer.devices, nodes = s->trainer.num_nodes;
+    int64_t world = s->ranks ? s->ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
     bool batch_given = !open(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size;
     LVN_CHECK(!each || !batch_given, ARG,
               "trainer.batch_size (%" PRId64 ", %s) and trainer.batch_size_per_device (%" PRId64
@@ -193,7 +193,7 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
               s->trainer.batch_size, lvn_settings_origin(s, LVN_OPT_trainer_batch_size, one), each,
               lvn_settings_origin(s, LVN_OPT_trainer_batch_size_per_device, two));
     if (!batch_given) {
-        s->trainer.batch_size = each ? each * s->trainer.devices * s->trainer.num_nodes : 12;
+        s->trainer.batch_size = each ? each * world : 12;
         derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "what is usual");
     }
     int64_t batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
@@ -217,7 +217,6 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
 static enum lvn_status finish_trainer(struct lvn_settings *s)
 {
     LVN_TRY(check_device(s));
-    if (!s->trainer.devices) s->trainer.devices = 1;
     if (s->trainer.max_steps < 0) s->trainer.max_steps = 0; /* Lightning's -1 */
     if (s->trainer.max_epochs < 0) s->trainer.max_epochs = 0;
     if (open(s, LVN_OPT_trainer_max_steps) && open(s, LVN_OPT_trainer_max_epochs) && !s->trainer.max_time) {

@@ -10,36 +10,11 @@
 #include "base/files.h"
 #include "data/vocab.h"
 #include "io/json.h"
+#include "train/moments.h"
 #include "train/pretrained.h"
 #include "train/settings.h"
 
-/* The optimizer's moments and their names in files. */
-static const struct {
-    enum lvn_buffer buffer;
-    const char *prefix;
-} moments[] = {{LVN_BUFFER_STATE0, "exp_avg."}, {LVN_BUFFER_STATE1, "exp_avg_sq."}};
-enum { N_MOMENTS = sizeof moments / sizeof moments[0] };
-
 /* --- saving --- */
-
-static enum lvn_status optimizer_items(struct lvn_arena *a, const struct lvn_network *n,
-                                       struct lvn_safetensors_source *source)
-{
-    struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n * N_MOMENTS + 1));
-    if (!items) return LVN_MEMORY;
-    *source = (struct lvn_safetensors_source){.item = items};
-    for (int k = 0; k < N_MOMENTS; k++) {
-        const float *flat = n->buffer[moments[k].buffer];
-        for (int i = 0; flat && i < n->params->n; i++) {
-            const struct lvn_param *p = n->params->list[i];
-            if (!p->trainable) continue;
-            const char *name = lvn_arena_printf(a, "%s%s", moments[k].prefix, p->name);
-            if (!name) return LVN_MEMORY;
-            items[source->n++] = (struct lvn_safetensors_item){.name = name, .desc = p->desc, .data = flat + p->offset};
-        }
-    }
-    return LVN_OK;
-}
 
 static json_t *real_or_null(double x)
 {
@@ -50,9 +25,10 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
 {
     char data[24];
     snprintf(data, sizeof data, "%016" PRIx64, s->data);
-    json_t *state = json_pack("{s:I, s:o, s:o, s:s, s:I}", "step", (json_int_t)s->step, "val_loss",
+    json_t *state = json_pack("{s:I, s:o, s:o, s:s, s:I, s:I, s:I}", "step", (json_int_t)s->step, "val_loss",
                               real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "data", data,
-                              "micro_batch", (json_int_t)s->micro_batch);
+                              "micro_batch", (json_int_t)s->micro_batch, "pieces", (json_int_t)s->pieces, "ranks",
+                              (json_int_t)s->ranks);
     if (!state) LVN_FAIL(MEMORY, "not enough memory for the state of the run");
     lvn_json_add(out, state, 2);
     json_decref(state);
@@ -81,28 +57,26 @@ static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct l
 }
 
 static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena *a, struct lvn_model_files *f,
-                               const struct lvn_snapshot *s, const struct lvn_network *n,
-                               const struct lvn_settings *settings, const struct lvn_vocab *vocabulary)
+                               const struct lvn_snapshot_place *to, const struct lvn_snapshot *s, struct lvn_moments *m)
 {
+    const struct lvn_network *n = m->network;
     struct lvn_safetensors_source optimizer;
     LVN_TRY(lvn_model_files_make(f, LVN_DIALECT_HUGGINGFACE, &n->config, n->params, lvn_network_values(n), false));
     lvn_checkpoint_add_text(w, "config.json", f->config.p, f->config.n);
     lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
-    LVN_TRY(optimizer_items(a, n, &optimizer));
+    LVN_TRY(lvn_moments_source(m, a, &optimizer));
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
-    return add_state(w, s, settings, vocabulary);
+    return add_state(w, s, to->settings, to->vocabulary);
 }
 
-enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_snapshot *s,
-                                  const struct lvn_network *n, const struct lvn_settings *settings,
-                                  const struct lvn_vocab *vocabulary)
+static enum lvn_status save(const struct lvn_snapshot_place *to, const struct lvn_snapshot *s, struct lvn_moments *m)
 {
     struct lvn_checkpoint_writer *w;
     struct lvn_model_files files = {0};
     struct lvn_arena a;
-    LVN_TRY(lvn_checkpoint_begin(&w, checkpoints_dir, s->step));
+    LVN_TRY(lvn_checkpoint_begin(&w, to->dir, s->step));
     lvn_arena_init(&a);
-    enum lvn_status status = add_all(w, &a, &files, s, n, settings, vocabulary);
+    enum lvn_status status = add_all(w, &a, &files, to, s, m);
     if (status == LVN_OK)
         status = lvn_checkpoint_commit(w, s->val_loss);
     else
@@ -110,6 +84,16 @@ enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_
     lvn_model_files_release(&files);
     lvn_arena_release(&a);
     return status;
+}
+
+enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const struct lvn_snapshot *s,
+                                  const struct lvn_network *n, const struct lvn_sharding *sharding,
+                                  struct lvn_ranks *ranks)
+{
+    struct lvn_moments m;
+    lvn_moments_init(&m, n, sharding, ranks);
+    enum lvn_status status = ranks->rank ? LVN_OK : save(to, s, &m), finished = lvn_moments_finish(&m);
+    return status == LVN_OK ? finished : status;
 }
 
 /* --- loading --- */
@@ -125,49 +109,39 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_real(path, state, "best_val_loss", false, &s->best_val_loss);
     if (status == LVN_OK) status = lvn_json_string(path, state, "data", true, &data);
     if (status == LVN_OK) status = lvn_json_int(path, state, "micro_batch", true, 1, INT64_MAX, &s->micro_batch);
+    if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);
+    if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->pieces);
     s->data = strtoull(data, NULL, 16);
     json_decref(state);
     return status;
 }
 
-/* Copy a parameter's values, stored under `prefix` + its name, to its place in a flat buffer. */
-static enum lvn_status load_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                   const struct lvn_param *p, float *flat)
-{
-    char name[512];
-    snprintf(name, sizeof name, "%s%s", prefix, p->name);
-    const struct lvn_safetensor *t = lvn_safetensors_find(file, name);
-    LVN_CHECK(t, FORMAT, "'%s' lacks '%s': it is the state of another optimizer or model", path, name);
-    LVN_CHECK(t->desc.dtype == LVN_F32 && lvn_desc_same_shape(&t->desc, &p->desc), FORMAT,
-              "'%s': '%s' has another shape than the parameter", path, name);
-    memcpy(flat + p->offset, t->data, (size_t)t->bytes);
-    return LVN_OK;
-}
-
-/* The state of trainable parameters, or (prefix "") the values of all. */
-static enum lvn_status load_flat(const char *path, const char *prefix, const struct lvn_params *params, float *flat)
+/* Rank 0: the values of all parameters. */
+static enum lvn_status load_model(const char *path, const struct lvn_network *n)
 {
     struct lvn_safetensors file;
-    if (!flat) return LVN_OK;
+    const float *values;
     LVN_TRY(lvn_safetensors_open(&file, path));
     enum lvn_status status = LVN_OK;
-    for (int i = 0; i < params->n && status == LVN_OK; i++)
-        if (!*prefix || params->list[i]->trainable) status = load_values(&file, path, prefix, params->list[i], flat);
+    for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        status = lvn_stored_values(&file, path, "", p, &values);
+        if (status == LVN_OK) memcpy(lvn_network_values(n) + p->offset, values, sizeof *values * (size_t)p->count);
+    }
     lvn_safetensors_close(&file);
     return status;
 }
 
-static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_snapshot *s, struct lvn_network *n)
+static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_network *n,
+                            const struct lvn_sharding *sharding, struct lvn_ranks *ranks)
 {
-    const char *state = lvn_path_join(a, dir, "state/state.json");
+    struct lvn_moments m;
     const char *model = lvn_path_join(a, dir, "model.safetensors");
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
-    if (!state || !model || !optimizer) return LVN_MEMORY;
-    LVN_TRY(load_state(state, s));
-    LVN_TRY(load_flat(model, "", n->params, lvn_network_values(n)));
-    for (int k = 0; k < N_MOMENTS; k++)
-        LVN_TRY(load_flat(optimizer, moments[k].prefix, n->params, n->buffer[moments[k].buffer]));
-    return LVN_OK;
+    lvn_moments_init(&m, n, sharding, ranks);
+    LVN_TRY_TOGETHER(ranks, !model || !optimizer ? LVN_MEMORY : ranks->rank ? LVN_OK : load_model(model, n));
+    LVN_TRY(lvn_ranks_broadcast(ranks, lvn_network_values(n), n->bytes[LVN_BUFFER_PARAM]));
+    return lvn_moments_load(&m, optimizer);
 }
 
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s)
@@ -180,13 +154,15 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
     return status;
 }
 
-enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_snapshot *s, struct lvn_network *n)
+enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
+                                  const struct lvn_sharding *sharding, struct lvn_ranks *ranks)
 {
     struct lvn_arena a;
+    const char *path = c->path ? c->path : "the checkpoint of rank 0";
     lvn_arena_init(&a);
-    enum lvn_status status = load(&a, c->path, s, n);
+    enum lvn_status status = load(&a, path, n, sharding, ranks);
     lvn_arena_release(&a);
-    return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", c->path);
+    return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
 }
 
 /* What decides on the model and the order of the data. */

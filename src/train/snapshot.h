@@ -2,7 +2,7 @@
  *
  *     step-N/config.json, model.safetensors    a Hugging Face directory
  *     step-N/state/optimizer.safetensors       exp_avg.NAME and exp_avg_sq.NAME for each trainable parameter
- *     step-N/state/state.json                  step, best loss, fingerprint of the data, micro-batch
+ *     step-N/state/state.json                  step, best loss, fingerprint of the data, micro-batch, ranks
  *     step-N/state/settings.yaml               the resolved settings
  *     step-N/state/vocabulary.json             characters, where the data are text
  *
@@ -13,6 +13,7 @@
 
 #include "io/checkpoint.h"
 #include "train/network.h"
+#include "train/ranks.h"
 
 struct lvn_settings;
 struct lvn_vocab;
@@ -22,19 +23,29 @@ struct lvn_snapshot {
     double val_loss;      /* at this step; NaN: not validated here */
     double best_val_loss; /* lowest so far; NaN: none */
     uint64_t data;        /* lvn_dataset_fingerprint() */
-    int64_t micro_batch;  /* sequences of a micro-batch */
+    int64_t micro_batch;  /* sequences of a micro-batch, of rank 0 */
+    int64_t pieces;       /* into which memory had each rank's rows cut; 0: not kept */
+    int64_t ranks;        /* how many took part; 0: not kept */
 };
 
-/* Write checkpoints_dir/step-N. On failure (a full disk) nothing is left behind and former checkpoints are untouched.
- * vocabulary: NULL where the data have none. */
-enum lvn_status lvn_snapshot_save(const char *checkpoints_dir, const struct lvn_snapshot *s,
-                                  const struct lvn_network *n, const struct lvn_settings *settings,
-                                  const struct lvn_vocab *vocabulary) LVN_CHECKED;
+/* Where a snapshot goes, and what else belongs into it. */
+struct lvn_snapshot_place {
+    const char *dir; /* step-N is made in it */
+    const struct lvn_settings *settings;
+    const struct lvn_vocab *vocabulary; /* NULL where the data have none */
+};
+
+/* All ranks call it; rank 0 writes to->dir/step-N, and its status counts. On failure (a full disk) nothing is left
+ * behind and former checkpoints are untouched. */
+enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const struct lvn_snapshot *s,
+                                  const struct lvn_network *n, const struct lvn_sharding *sharding,
+                                  struct lvn_ranks *ranks) LVN_CHECKED;
 /* Where the run of the checkpoint stood, without its weights. */
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s) LVN_CHECKED;
-/* Load weights and optimizer state into a network that was allocated, and where the run stood into *s. */
-enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_snapshot *s,
-                                  struct lvn_network *n) LVN_CHECKED;
+/* All ranks call it: weights and optimizer state of rank 0's checkpoint into a network that was allocated. c on other
+ * ranks: empty. */
+enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
+                                  const struct lvn_sharding *sharding, struct lvn_ranks *ranks) LVN_CHECKED;
 /* Refuse, by name, settings that would change the model or the data order of the run that the checkpoint holds. Limits,
  * logging, checkpoints, learning rates and threads may change. */
 enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now) LVN_CHECKED;

@@ -1,67 +1,38 @@
 /* trainer.c - the training loop.
  *
- * set_up() opens, plans and allocates; loop() is the run, on one screen; everything that happens in between steps
- * (validation, checkpoints, samples) is a function of its own below it. */
+ * trainer_setup.c opens, plans and allocates; loop() is the run, on one screen; everything that happens in between steps
+ * (validation, checkpoints, samples) is a function of its own above it. All ranks walk through the same code and decide
+ * on what they have exchanged: at the end of every step one small sum over ranks (tally.h). Rank 0 alone tells, and
+ * writes the files of the run. */
 #include "train/trainer.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
 #include "base/files.h"
 #include "base/machine.h"
-#include "data/loader.h"
 #include "train/curve.h"
 #include "train/measure.h"
-#include "train/metrics.h"
-#include "train/model_setup.h"
 #include "train/schedule.h"
-#include "train/snapshot.h"
-#include "train/training.h"
-
-struct trainer {
-    struct lvn_settings *s;
-    const struct lvn_train_options *o;
-    struct lvn_model_setup setup; /* data, model sizes, where the weights come from */
-    struct lvn_loader train, val;
-    bool has_val;
-    struct lvn_training training;
-    struct lvn_run_dir dir;
-    struct lvn_checkpoint from; /* path NULL: a fresh start */
-    struct lvn_metrics metrics;
-    bool dir_open, from_open, metrics_warned;
-    int64_t val_every, val_batches; /* steps; batches, 0: all */
-    int64_t step, last_step;        /* finished; where to end */
-    int64_t first_step;             /* finished when this process began */
-    int64_t saved_step, validated_step;
-    uint64_t fingerprint;
-    double started, epoch_started, memory_looked;
-    double matmul_rate; /* FLOP/s that this machine reaches; 0: not measured */
-    struct lvn_event e;
-    char text[1200];
-};
+#include "train/trainer_state.h"
 
 /* --- telling --- */
 
-static void tell(struct trainer *t, enum lvn_event_kind kind, const char *text)
+void lvn_trainer_tell(struct trainer *t, enum lvn_event_kind kind, const char *text)
 {
-    double now = lvn_seconds();
+    if (t->ranks->rank) return;
     t->e.kind = kind;
     t->e.text = text;
-    t->e.elapsed_s = now - t->started;
-    if (kind != LVN_EVENT_STEP || now - t->memory_looked > 0.5) {
-        t->memory_looked = now;
-        t->e.memory_bytes = lvn_memory_resident();
-        t->e.peak_bytes = lvn_memory_peak();
-    }
+    t->e.elapsed_s = lvn_seconds() - t->started;
     if (t->dir_open && t->metrics.jsonl >= 0) lvn_metrics_handle(&t->metrics, &t->e);
     lvn_event_send(t->o->listeners, t->o->n_listeners, &t->e);
     if (t->metrics.failed && !t->metrics_warned) {
         t->metrics_warned = true;
-        tell(t, LVN_EVENT_NOTE,
-             "metrics.jsonl or metrics.csv could not be written (is the disk full?); the run goes on");
+        lvn_trainer_tell(t, LVN_EVENT_NOTE,
+                         "metrics.jsonl or metrics.csv could not be written (is the disk full?); the run goes on");
     }
 }
 
@@ -70,147 +41,92 @@ static void note_failure(struct trainer *t, const char *what)
 {
     snprintf(t->text, sizeof t->text, "%s: %s; the run goes on", what, lvn_error_text());
     lvn_error_clear();
-    tell(t, LVN_EVENT_NOTE, t->text);
+    lvn_trainer_tell(t, LVN_EVENT_NOTE, t->text);
 }
 
-/* --- setting up --- */
+/* --- what ranks exchange --- */
 
-/* Steps between validations, and how many batches each takes. */
-static void plan_validation(struct trainer *t)
+static void count_flags(const struct trainer *t, double *count)
 {
-    const struct lvn_settings *s = t->s;
-    const struct lvn_amount *every = &s->trainer.val_check_interval, *limit = &s->trainer.limit_val_batches;
-    t->val_every = every->count ? every->count : (int64_t)llround(every->fraction * (double)t->train.steps_per_epoch);
-    if (!every->count && every->fraction > 0.0 && t->val_every < 1) t->val_every = 1;
-    t->val_batches = limit->count;
-    if (!limit->count && limit->fraction < 1.0)
-        t->val_batches = (int64_t)ceil(limit->fraction * (double)lvn_loader_eval_batches(&t->val, 0));
-    if (!limit->count && limit->fraction <= 0.0) t->has_val = false;
+    count[LVN_TALLY_STOP] = t->o->stop && *t->o->stop;
+    double limit = t->s->trainer.max_time;
+    count[LVN_TALLY_OVER] = limit > 0.0 && lvn_seconds() - t->started >= limit;
 }
 
-static enum lvn_status open_data(struct trainer *t)
+static void read_flags(struct trainer *t, const double *count)
 {
-    const struct lvn_settings *s = t->s;
-    int64_t T = t->setup.block_size, B = s->trainer.batch_size;
-    uint64_t seed = (uint64_t)s->trainer.seed;
-    LVN_TRY(
-        lvn_loader_init(&t->train, t->setup.data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling, T, B, seed));
-    t->has_val = lvn_dataset_has(t->setup.data, LVN_SPLIT_VAL);
-    if (t->has_val)
-        LVN_TRY(lvn_loader_init(&t->val, t->setup.data, LVN_SPLIT_VAL, LVN_SAMPLING_SEQUENTIAL, T, B, seed));
-    t->fingerprint = lvn_dataset_fingerprint(t->setup.data);
-    if (t->has_val) plan_validation(t);
-    int64_t by_epochs = s->trainer.max_epochs * t->train.steps_per_epoch;
-    t->last_step = s->trainer.max_steps ? s->trainer.max_steps : INT64_MAX;
-    if (by_epochs && by_epochs < t->last_step) t->last_step = by_epochs;
-    return LVN_OK;
+    t->stop |= count[LVN_TALLY_STOP] > 0;
+    t->over |= count[LVN_TALLY_OVER] > 0;
 }
 
-/* Weights: of the checkpoint to continue from, of model.init, or fresh. */
-static enum lvn_status load_weights(struct trainer *t)
+/* The end of a step on all ranks: losses and flags, and the next batch. */
+static enum lvn_status exchange(struct trainer *t, double seconds)
 {
-    struct lvn_snapshot at = {.val_loss = NAN, .best_val_loss = NAN};
-    if (!t->from.path) {
-        if (t->setup.has_pretrained)
-            return lvn_pretrained_load(&t->setup.pretrained, t->training.network->params,
-                                       lvn_network_values(t->training.network));
-        lvn_params_init_values(t->training.network->params, (uint64_t)t->s->trainer.seed,
-                               lvn_network_values(t->training.network));
-        return LVN_OK;
+    struct lvn_tally *y = &t->tally;
+    const struct lvn_training *n = &t->training;
+    int64_t labels = 0;
+    double now = lvn_seconds();
+    lvn_tally_clear(y);
+    memcpy(lvn_tally_loss(y, n->leaf[t->ranks->rank]), n->step->micro_losses,
+           sizeof(double) * (size_t)n->accumulation);
+    if (now - t->memory_looked > 0.5) {
+        t->memory_looked = now;
+        t->memory = lvn_memory_resident();
+        t->peak = lvn_memory_peak();
     }
-    LVN_TRY(lvn_snapshot_load(&t->from, &at, t->training.network));
-    LVN_CHECK(
-        at.data == t->fingerprint, ARG,
-        "'%s' was trained on other data than '%s' holds now: continuing would mix them; set data.path back, or start "
-        "a new run",
-        t->from.path, t->s->data.path);
-    LVN_CHECK(
-        !t->s->trainer.deterministic || at.micro_batch == t->training.micro, ARG,
-        "trainer.micro_batch_size is %lld here and was %lld in '%s': with trainer.deterministic that would change "
-        "the bits; set it back",
-        (long long)t->training.micro, (long long)at.micro_batch, t->from.path);
-    t->step = t->saved_step = at.step;
-    t->e.best_val_loss = at.best_val_loss;
-    if (!isnan(at.val_loss)) t->validated_step = at.step;
-    return LVN_OK;
-}
-
-static enum lvn_status open_run(struct trainer *t)
-{
-    LVN_TRY(lvn_run_dir_open(&t->dir, t->s->run_dir, t->o->mode));
-    t->dir_open = true;
-    if (t->o->mode != LVN_RUN_RESUME) return LVN_OK;
-    LVN_TRY(lvn_checkpoint_clean(t->dir.checkpoints));
-    LVN_TRY(lvn_checkpoint_open_newest(&t->from, t->dir.checkpoints));
-    t->from_open = true;
-    for (int i = 0; i < t->from.n_skipped; i++) tell(t, LVN_EVENT_NOTE, t->from.skipped[i]);
-    return t->from.path ? lvn_snapshot_check(&t->from, t->s) : LVN_OK;
-}
-
-static void describe_run(struct trainer *t)
-{
-    struct lvn_event *e = &t->e;
-    e->name = t->s->name;
-    e->run_dir = t->dir.path;
-    e->parameters = lvn_params_total(t->training.network->params);
-    e->max_steps = t->last_step == INT64_MAX ? 0 : t->last_step;
-    e->batch_size = t->s->trainer.batch_size;
-    e->micro_batch_size = t->training.micro;
-    e->accumulation = t->training.accumulation;
-    e->block_size = t->setup.block_size;
-    e->steps_per_epoch = t->train.steps_per_epoch;
-    e->train_tokens = t->setup.data->split[LVN_SPLIT_TRAIN].n_tokens;
-    e->val_tokens = t->has_val ? t->setup.data->split[LVN_SPLIT_VAL].n_tokens : 0;
-    e->flops_per_token =
-        lvn_program_flops(t->training.step->program) / (double)(t->training.micro * t->setup.block_size);
-    e->threads = t->training.network->threads;
-    e->isa = lvn_isa_name(lvn_isa_best());
-    e->step = t->step;
-    e->epoch = t->step / t->train.steps_per_epoch;
-}
-
-/* A resumed run keeps its micro-batch, unless another one is asked for: how much memory is free today must not decide
- * on the bits. */
-static enum lvn_status keep_micro_batch(struct trainer *t)
-{
-    struct lvn_snapshot at;
-    if (!t->from.path || t->s->trainer.micro_batch_size) return LVN_OK;
-    LVN_TRY(lvn_snapshot_read(&t->from, &at));
-    if (t->s->trainer.batch_size % at.micro_batch == 0) t->s->trainer.micro_batch_size = at.micro_batch;
-    return LVN_OK;
-}
-
-static enum lvn_status set_up(struct trainer *t)
-{
-    LVN_TRY(lvn_model_setup_open(&t->setup, t->s, t->o->model));
-    LVN_TRY(open_data(t));
-    LVN_TRY(open_run(t));
-    LVN_TRY(keep_micro_batch(t));
-    LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, t->setup.block_size, t->has_val));
-    LVN_TRY(lvn_network_allocate(t->training.network));
-    LVN_TRY(load_weights(t));
+    *lvn_tally_own(y, t->ranks->rank, LVN_TALLY_SECONDS) = seconds;
+    *lvn_tally_own(y, t->ranks->rank, LVN_TALLY_MEMORY) = (double)t->memory;
+    *lvn_tally_own(y, t->ranks->rank, LVN_TALLY_PEAK) = (double)t->peak;
+    enum lvn_status loaded = t->step + 1 < t->last_step ? lvn_trainer_load_batch(t, t->step + 1, &labels) : LVN_OK;
+    double *count = lvn_tally_count(y, 0);
+    count_flags(t, count);
+    count[LVN_TALLY_FAILED] = loaded != LVN_OK;
+    count[LVN_TALLY_LABELS] = (double)labels;
+    LVN_TRY(lvn_tally_exchange(y));
+    if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, loaded);
+    read_flags(t, count);
+    t->labels = (int64_t)count[LVN_TALLY_LABELS];
+    t->e.memory_bytes = (int64_t)lvn_tally_sum(y, LVN_TALLY_MEMORY);
+    t->e.peak_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_PEAK) / t->ranks->size);
     return LVN_OK;
 }
 
 /* --- between steps --- */
 
+/* The losses of this rank's part of each validation batch, into their places. */
+static enum lvn_status evaluate_part(struct trainer *t, int64_t n, double *labels)
+{
+    struct lvn_training *g = &t->training;
+    struct lvn_task *eval = g->eval;
+    for (int64_t i = 0; i < n; i++) {
+        double *losses = t->val_losses + i * g->n_micro + g->leaf[t->ranks->rank];
+        LVN_TRY(
+            lvn_loader_eval_batch(&t->val, t->val_batches, i, g->first_row, g->rows, eval->ids, eval->labels, NULL));
+        eval->step = (struct lvn_step){.grad_scale = 1.0, .first_row = g->first_row};
+        lvn_task_run(eval, g->accumulation);
+        memcpy(losses, eval->micro_losses, sizeof *losses * (size_t)g->accumulation);
+        *labels += (double)lvn_labels_valid(eval->labels, g->rows * g->block_size);
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status validate(struct trainer *t)
 {
-    struct lvn_task *eval = t->training.eval;
-    int64_t n = lvn_loader_eval_batches(&t->val, t->val_batches), valid = 0;
-    double sum = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t B = t->s->trainer.batch_size, T = t->setup.block_size;
-        LVN_TRY(lvn_loader_eval_batch(&t->val, t->val_batches, i, 0, B, eval->ids, eval->labels, NULL));
-        eval->step = (struct lvn_step){.grad_scale = 1.0};
-        sum += lvn_task_run(eval, t->training.accumulation);
-        valid += lvn_labels_valid(eval->labels, B * T);
-    }
-    t->e.val_loss = sum / (double)valid;
+    int64_t n = lvn_loader_eval_batches(&t->val, t->val_batches), n_micro = t->training.n_micro;
+    double *count = t->val_losses + n * n_micro, sum = 0.0;
+    memset(t->val_losses, 0, sizeof *count * (size_t)(n * n_micro + LVN_TALLY_COUNTS));
+    enum lvn_status status = evaluate_part(t, n, &count[LVN_TALLY_LABELS]);
+    count_flags(t, count);
+    count[LVN_TALLY_FAILED] = status != LVN_OK;
+    LVN_TRY(lvn_ranks_sum(t->ranks, t->val_losses, n * n_micro + LVN_TALLY_COUNTS));
+    if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, status);
+    read_flags(t, count);
+    for (int64_t i = 0; i < n; i++) sum += lvn_tree_sum(t->val_losses + i * n_micro, n_micro);
+    t->e.val_loss = sum / count[LVN_TALLY_LABELS];
     t->e.best = !(t->e.val_loss >= t->e.best_val_loss);
     if (t->e.best) t->e.best_val_loss = t->e.val_loss;
     t->validated_step = t->step;
-    tell(t, LVN_EVENT_VALIDATION, NULL);
+    lvn_trainer_tell(t, LVN_EVENT_VALIDATION, NULL);
     return LVN_OK;
 }
 
@@ -221,26 +137,38 @@ static void draw_curve(struct trainer *t)
         note_failure(t, "the loss curve could not be drawn");
 }
 
-/* Save; a failure is told and the run goes on with its former checkpoints. */
-static bool save(struct trainer *t)
+static void after_saving(struct trainer *t)
 {
+    if (t->ranks->rank) return;
+    if (lvn_checkpoint_prune(t->dir.checkpoints, t->s->checkpoint.top_k) != LVN_OK)
+        note_failure(t, "old checkpoints could not be removed");
+    snprintf(t->text, sizeof t->text, "%s/step-%lld", t->dir.checkpoints, (long long)t->step);
+    lvn_trainer_tell(t, LVN_EVENT_CHECKPOINT, t->text);
+    draw_curve(t);
+}
+
+/* Save: rank 0 does, and all know whether it could. A failure is told and the run goes on with its former checkpoints. */
+static enum lvn_status save(struct trainer *t, bool *saved)
+{
+    const struct lvn_training *g = &t->training;
     struct lvn_snapshot at = {.step = t->step,
                               .val_loss = t->validated_step == t->step ? t->e.val_loss : NAN,
                               .best_val_loss = t->e.best_val_loss,
                               .data = t->fingerprint,
-                              .micro_batch = t->training.micro};
-    if (t->saved_step == t->step) return true;
-    if (lvn_snapshot_save(t->dir.checkpoints, &at, t->training.network, t->s, t->setup.data->vocabulary) != LVN_OK) {
-        note_failure(t, "the checkpoint could not be saved");
-        return false;
-    }
+                              .micro_batch = g->micro,
+                              .pieces = g->pieces,
+                              .ranks = t->ranks->size};
+    *saved = true;
+    if (t->saved_step == t->step) return LVN_OK;
+    struct lvn_snapshot_place to = {t->dir.checkpoints, t->s, t->setup.data->vocabulary};
+    enum lvn_status status = lvn_snapshot_save(&to, &at, g->network, &g->reduction.sharding, t->ranks);
+    *saved = status == LVN_OK;
+    if (!*saved && t->ranks->rank == 0) note_failure(t, "the checkpoint could not be saved");
+    LVN_TRY(lvn_ranks_broadcast(t->ranks, saved, (int64_t)sizeof *saved));
+    if (!*saved) return LVN_OK;
     t->saved_step = t->step;
-    if (lvn_checkpoint_prune(t->dir.checkpoints, t->s->checkpoint.top_k) != LVN_OK)
-        note_failure(t, "old checkpoints could not be removed");
-    snprintf(t->text, sizeof t->text, "%s/step-%lld", t->dir.checkpoints, (long long)t->step);
-    tell(t, LVN_EVENT_CHECKPOINT, t->text);
-    draw_curve(t);
-    return true;
+    after_saving(t);
+    return LVN_OK;
 }
 
 static enum lvn_status keep_sample(const struct trainer *t, const char *text)
@@ -255,46 +183,51 @@ static enum lvn_status keep_sample(const struct trainer *t, const char *text)
 
 static void sample(struct trainer *t)
 {
+    if (!t->training.sampler) return; /* rank 0's */
     struct lvn_text text = {0};
     enum lvn_status status = lvn_sampler_text(t->training.sampler, t->s, t->setup.data->vocabulary, t->step, &text);
     if (status == LVN_OK) {
-        tell(t, LVN_EVENT_SAMPLE, text.p);
+        lvn_trainer_tell(t, LVN_EVENT_SAMPLE, text.p);
         status = keep_sample(t, text.p);
     }
     if (status != LVN_OK) note_failure(t, "no sample could be made or kept");
     lvn_text_release(&text);
 }
 
+/* The lowest rank that finds where it came from says so. */
 static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 {
-    const char *first = lvn_task_find_nonfinite(t->training.step, t->training.accumulation);
-    LVN_FAIL(
-        NONFINITE,
+    static const char format[] =
         "step %lld: the loss is %g and the gradient's norm %g; the first number that is not finite lies in '%s'; the "
-        "weights are those of step %lld; try a smaller optimizer.lr, a longer schedule.warmup_steps or clipping",
-        (long long)t->step + 1, loss, t->training.step->step.grad_norm, first ? first : "the sum of the gradient",
-        (long long)t->step);
+        "weights are those of step %lld; try a smaller optimizer.lr, a longer schedule.warmup_steps or clipping";
+    const char *first = NULL;
+    int64_t labels;
+    double norm = t->training.step->step.grad_norm;
+    enum lvn_status found = lvn_trainer_load_batch(t, t->step, &labels); /* the next one lies there */
+    if (found == LVN_OK) first = lvn_task_find_nonfinite(t->training.step, t->training.accumulation);
+    if (first)
+        found = lvn_fail_at(__FILE__, __LINE__, LVN_NONFINITE, format, (long long)t->step + 1, loss, norm, first,
+                            (long long)t->step);
+    LVN_TRY(lvn_ranks_agree(t->ranks, found));
+    found = lvn_fail_at(__FILE__, __LINE__, LVN_NONFINITE, format, (long long)t->step + 1, loss, norm,
+                        "the sum of the gradient", (long long)t->step);
+    return lvn_ranks_agree(t->ranks, found);
 }
 
 /* Once, early in a run that is long enough: a quarter of a second that a first step need not wait for. */
-static void measure_machine(struct trainer *t)
+static enum lvn_status measure_machine(struct trainer *t)
 {
     enum { AT_STEP = 10, WORTH_STEPS = 100 };
-    if (t->matmul_rate > 0.0 || t->step % AT_STEP || t->last_step - t->step < WORTH_STEPS) return;
+    if (t->matmul_rate > 0.0 || t->step % AT_STEP || t->last_step - t->step < WORTH_STEPS) return LVN_OK;
     if (lvn_measure_matmul(t->training.network->threads, &t->matmul_rate) != LVN_OK)
         note_failure(t, "this machine's rate of matrix products could not be measured");
+    return lvn_ranks_sum(t->ranks, &t->matmul_rate, 1);
 }
 
-static enum lvn_status one_step(struct trainer *t)
+static void tell_step(struct trainer *t, double loss, double seconds)
 {
-    struct lvn_task *task = t->training.step;
-    int64_t B = t->s->trainer.batch_size, tokens = B * t->setup.block_size;
-    double begin = lvn_seconds();
-    LVN_TRY(lvn_loader_batch(&t->train, t->step, 0, B, task->ids, task->labels));
-    double loss = lvn_training_step(&t->training, t->step, lvn_schedule_lr(t->s, t->step, t->last_step));
-    if (!isfinite(loss) || !isfinite(task->step.grad_norm)) return explain_nonfinite(t, loss);
-    double seconds = lvn_seconds() - begin;
-    t->step++;
+    const struct lvn_task *task = t->training.step;
+    int64_t tokens = t->s->trainer.batch_size * t->setup.block_size;
     t->e.step = t->step;
     t->e.epoch = t->step / t->train.steps_per_epoch;
     t->e.loss = loss;
@@ -308,7 +241,31 @@ static enum lvn_status one_step(struct trainer *t)
     }
     double mean = (lvn_seconds() - t->started) / (double)(t->step - t->first_step); /* with all that lies between */
     t->e.eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * mean;
-    tell(t, LVN_EVENT_STEP, NULL);
+    lvn_trainer_tell(t, LVN_EVENT_STEP, NULL);
+}
+
+static enum lvn_status one_step(struct trainer *t)
+{
+    struct lvn_training *g = &t->training;
+    double begin = lvn_seconds();
+    LVN_TRY(lvn_training_step(g, t->step, lvn_schedule_lr(t->s, t->step, t->last_step), t->labels));
+    LVN_TRY(exchange(t, lvn_seconds() - begin - g->reduction.waited));
+    double loss = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro) * g->step->step.grad_scale;
+    if (!isfinite(loss) || !isfinite(g->step->step.grad_norm)) return explain_nonfinite(t, loss);
+    t->step++;
+    tell_step(t, loss, lvn_seconds() - begin);
+    return LVN_OK;
+}
+
+/* Time and memory as means over ranks. */
+static enum lvn_status end_epoch(struct trainer *t)
+{
+    double mean[2] = {lvn_seconds() - t->epoch_started, (double)lvn_memory_peak()};
+    LVN_TRY(lvn_ranks_sum(t->ranks, mean, 2));
+    t->e.epoch_s = mean[0] / t->ranks->size;
+    t->e.peak_bytes = (int64_t)(mean[1] / t->ranks->size);
+    lvn_trainer_tell(t, LVN_EVENT_EPOCH, NULL);
+    t->epoch_started = lvn_seconds();
     return LVN_OK;
 }
 
@@ -319,39 +276,8 @@ static bool every(int64_t step, int64_t n)
     return n > 0 && step % n == 0;
 }
 
-static enum lvn_status loop(struct trainer *t)
+static enum lvn_status ended(const struct trainer *t, bool saved)
 {
-    const struct lvn_settings *s = t->s;
-    const char *why = "all steps are done";
-    t->started = t->epoch_started = lvn_seconds();
-    t->first_step = t->step;
-    tell(t, LVN_EVENT_START, t->from.path);
-    while (t->step < t->last_step) {
-        LVN_TRY(one_step(t));
-        measure_machine(t);
-        bool last = t->step == t->last_step;
-        if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(validate(t));
-        if (t->training.sampler && every(t->step, s->sample.every_n_steps)) sample(t);
-        bool best = t->validated_step == t->step && t->e.best && s->checkpoint.top_k > 0;
-        if (every(t->step, s->checkpoint.every_n_steps) || best) save(t);
-        if (every(t->step, t->train.steps_per_epoch)) {
-            t->e.epoch_s = lvn_seconds() - t->epoch_started;
-            tell(t, LVN_EVENT_EPOCH, NULL);
-            t->epoch_started = lvn_seconds();
-        }
-        if (t->o->stop && *t->o->stop) {
-            bool saved = save(t);
-            tell(t, LVN_EVENT_END, saved ? "stopped on request" : "stopped on request, not saved");
-            LVN_CHECK(saved, IO, "stopped on request after step %lld, which could not be saved", (long long)t->step);
-            LVN_FAIL(STOPPED, "stopped on request after step %lld, which is saved", (long long)t->step);
-        }
-        if (s->trainer.max_time > 0.0 && lvn_seconds() - t->started >= s->trainer.max_time && !last) {
-            why = "trainer.max_time is over";
-            break;
-        }
-    }
-    bool saved = save(t);
-    tell(t, LVN_EVENT_END, why);
     LVN_CHECK(saved, IO,
               "the run is over, but its last checkpoint (step %lld) could not be saved; make room and go on "
               "with --resume",
@@ -359,18 +285,64 @@ static enum lvn_status loop(struct trainer *t)
     return LVN_OK;
 }
 
-static enum lvn_status start(struct trainer *t)
+static enum lvn_status stopped(const struct trainer *t, bool saved)
 {
-    describe_run(t);
+    LVN_CHECK(saved, IO, "stopped on request after step %lld, which could not be saved", (long long)t->step);
+    LVN_FAIL(STOPPED, "stopped on request after step %lld, which is saved", (long long)t->step);
+}
+
+static enum lvn_status loop(struct trainer *t)
+{
+    const struct lvn_settings *s = t->s;
+    const char *why = "all steps are done";
+    bool saved;
+    while (t->step < t->last_step) {
+        LVN_TRY(one_step(t));
+        LVN_TRY(measure_machine(t));
+        bool last = t->step == t->last_step;
+        if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(validate(t));
+        if (every(t->step, s->sample.every_n_steps)) sample(t);
+        bool best = t->validated_step == t->step && t->e.best && s->checkpoint.top_k > 0;
+        if (every(t->step, s->checkpoint.every_n_steps) || best) LVN_TRY(save(t, &saved));
+        if (every(t->step, t->train.steps_per_epoch)) LVN_TRY(end_epoch(t));
+        if (t->stop) {
+            LVN_TRY(save(t, &saved));
+            lvn_trainer_tell(t, LVN_EVENT_END, saved ? "stopped on request" : "stopped on request, not saved");
+            return lvn_ranks_agree(t->ranks, stopped(t, saved));
+        }
+        if (t->over && !last) {
+            why = "trainer.max_time is over";
+            break;
+        }
+    }
+    LVN_TRY(save(t, &saved));
+    lvn_trainer_tell(t, LVN_EVENT_END, why);
+    return lvn_ranks_agree(t->ranks, ended(t, saved));
+}
+
+/* Rank 0 makes the files of the run. */
+static enum lvn_status begin_run(struct trainer *t)
+{
+    if (t->ranks->rank) return LVN_OK;
     LVN_TRY(lvn_run_dir_begin(&t->dir));
     LVN_TRY(lvn_settings_write(t->s, t->dir.settings));
-    LVN_TRY(lvn_metrics_open(&t->metrics, &t->dir, t->from.path ? t->step : -1));
+    return lvn_metrics_open(&t->metrics, &t->dir, t->goes_on ? t->step : -1);
+}
+
+static enum lvn_status start(struct trainer *t)
+{
+    LVN_TRY_TOGETHER(t->ranks, begin_run(t));
+    t->started = t->epoch_started = lvn_seconds();
+    t->first_step = t->step;
+    t->e.memory_bytes = lvn_memory_resident();
+    t->e.peak_bytes = lvn_memory_peak();
+    lvn_trainer_tell(t, LVN_EVENT_START, t->goes_on ? t->from.path : NULL);
     return loop(t);
 }
 
 enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
 {
-    struct trainer t = {.s = s, .o = o, .saved_step = -1, .validated_step = -1, .metrics = {.jsonl = -1, .csv = -1}};
+    struct trainer t = {.s = s, .o = o, .ranks = o->ranks, .saved_step = -1, .validated_step = -1, .metrics = {.jsonl = -1, .csv = -1}};
     t.e = (struct lvn_event){.loss = NAN,
                              .grad_norm = NAN,
                              .lr = NAN,
@@ -380,8 +352,8 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
                              .val_loss = NAN,
                              .best_val_loss = NAN,
                              .epoch_s = NAN};
-    enum lvn_status status = set_up(&t);
-    bool done = status == LVN_OK && t.from.path && t.step >= t.last_step;
+    enum lvn_status status = lvn_trainer_set_up(&t);
+    bool done = status == LVN_OK && t.goes_on && t.step >= t.last_step;
     if (status == LVN_OK && !done) status = start(&t);
     if (result) {
         *result = (struct lvn_train_result){.step = t.step,
@@ -395,6 +367,8 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
     if (t.from_open) lvn_checkpoint_release(&t.from);
     if (t.dir_open) lvn_run_dir_close(&t.dir);
     lvn_training_release(&t.training);
+    lvn_tally_release(&t.tally);
+    free(t.val_losses);
     lvn_model_setup_close(&t.setup);
     return status;
 }

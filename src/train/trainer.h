@@ -12,7 +12,10 @@
 #include "train/run_dir.h"
 #include "train/settings.h"
 
+struct lvn_ranks;
+
 struct lvn_train_options {
+    struct lvn_ranks *ranks; /* who takes part */
     enum lvn_run_mode mode;
     const struct lvn_model *model; /* a program's own; NULL: settings' model.kind */
     const struct lvn_listener *listeners;

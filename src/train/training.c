@@ -1,6 +1,10 @@
 /* training.c - see training.h. */
 #include "train/training.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
 #include "base/machine.h"
 #include "data/dataset.h"
 #include "train/settings.h"
@@ -22,32 +26,87 @@ static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
     return o;
 }
 
+/* --- which rank computes what --- */
+
+/* How many parts `rows` are cut into when at least `pieces` are wanted: equal ones. */
+static int64_t parts_of(int64_t rows, int64_t pieces)
+{
+    if (pieces > rows) pieces = rows;
+    while (rows % pieces) pieces++;
+    return pieces;
+}
+
+/* By micro-batches: rank i computes numbers [leaf[i], leaf[i + 1]). */
+static enum lvn_status divide_micro_batches(struct lvn_training *t, int size, int rank)
+{
+    int64_t batch = t->settings->trainer.batch_size, micro = t->settings->trainer.micro_batch_size, n = batch / micro;
+    LVN_CHECK(n >= size, ARG,
+              "%d ranks cannot share the %" PRId64 " micro-batches of a step (trainer.batch_size %" PRId64
+              ", trainer.micro_batch_size %" PRId64 "): start at most %" PRId64 ", or take a larger batch or a smaller "
+              "micro-batch",
+              size, n, batch, micro, n);
+    for (int i = 0; i <= size; i++) t->leaf[i] = n * i / size;
+    t->micro = micro;
+    t->first_row = t->leaf[rank] * micro;
+    t->rows = (t->leaf[rank + 1] - t->leaf[rank]) * micro;
+    return LVN_OK;
+}
+
+/* By rows: shares that differ by one at most, each cut into equal parts. */
+static enum lvn_status divide_rows(struct lvn_training *t, int size, int rank)
+{
+    int64_t batch = t->settings->trainer.batch_size;
+    LVN_CHECK(batch >= size, ARG,
+              "%d ranks cannot share the %" PRId64 " sequences of a step (trainer.batch_size): start at most %" PRId64
+              ", or take a larger batch",
+              size, batch, batch);
+    t->leaf[0] = 0;
+    for (int i = 0; i < size; i++) {
+        int64_t first = batch * i / size, rows = batch * (i + 1) / size - first, parts = parts_of(rows, t->pieces);
+        t->leaf[i + 1] = t->leaf[i] + parts;
+        if (i != rank) continue;
+        t->first_row = first;
+        t->rows = rows;
+        t->micro = rows / parts;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status divide(struct lvn_training *t)
+{
+    int size = t->reduction.sharding.size, rank = t->reduction.sharding.rank;
+    LVN_TRY(t->settings->trainer.micro_batch_size ? divide_micro_batches(t, size, rank) : divide_rows(t, size, rank));
+    t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
+    t->n_micro = t->leaf[size];
+    return LVN_OK;
+}
+
+/* --- planning --- */
+
 static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_config *c, bool validate)
 {
     const struct lvn_settings *s = t->settings;
+    int on_host = t->ranks ? t->ranks->of_host : 1;
+    int threads = (int)s->trainer.threads;
+    if (!threads && t->ranks && t->ranks->together > 1) threads = lvn_ranks_threads(t->ranks);
     struct lvn_network_options network = {
-        .real = LVN_F32, .threads = (int)s->trainer.threads, .decay = (enum lvn_decay)s->optimizer.decay};
+        .real = LVN_F32, .threads = threads, .decay = (enum lvn_decay)s->optimizer.decay, .processes = on_host};
+    LVN_TRY(divide(t));
     LVN_TRY(lvn_network_new(&t->network, c, &network));
-    t->accumulation = s->trainer.batch_size / t->micro;
     struct lvn_task_options o = {.B = t->micro, .T = t->block_size, .n_micro = t->accumulation, .with_loss = true};
     if (validate) LVN_TRY(lvn_task_new(&t->eval, t->network, &o));
     o.train = true;
     o.deterministic = s->trainer.deterministic;
     o.recompute = (enum lvn_recompute)s->trainer.recompute;
     o.optimizer = &t->optimizer;
+    o.sharding = &t->reduction.sharding;
+    o.collectives = &t->reduction.calls;
+    o.first_leaf = t->leaf[t->reduction.sharding.rank];
+    o.n_leaves = t->n_micro;
     LVN_TRY(lvn_task_new(&t->step, t->network, &o));
-    if (s->sample.every_n_steps) LVN_TRY(lvn_sampler_new(&t->sampler, t->network, t->block_size));
+    if (s->sample.every_n_steps && t->reduction.sharding.rank == 0)
+        LVN_TRY(lvn_sampler_new(&t->sampler, t->network, t->block_size));
     return LVN_OK;
-}
-
-/* The next smaller divisor of the batch; false: there is none. */
-static bool smaller_micro(struct lvn_training *t)
-{
-    int64_t micro = t->micro - 1;
-    while (micro > 0 && t->settings->trainer.batch_size % micro) micro--;
-    if (micro < 1) return false;
-    t->micro = micro;
-    return true;
 }
 
 static void forget_plan(struct lvn_training *t)
@@ -59,35 +118,67 @@ static void forget_plan(struct lvn_training *t)
     t->step = t->eval = NULL;
 }
 
-enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
-                                  const struct lvn_model_config *c, int64_t block_size, bool validate)
+/* Plan with more and more pieces, until memory holds them or they do not help. */
+static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_model_config *c, bool validate)
 {
-    int64_t given = s->trainer.micro_batch_size, room = lvn_memory_available();
-    *t = (struct lvn_training){.settings = s, .block_size = block_size, .optimizer = optimizer_of(s)};
-    t->micro = given ? given : s->trainer.batch_size;
+    bool fixed = t->pieces > 0;
+    if (!fixed) t->pieces = 1;
     for (;;) {
         LVN_TRY(plan_once(t, c, validate));
+        int64_t room = lvn_memory_available() / (t->ranks ? t->ranks->of_host : 1);
         bool fits = room <= 0 || lvn_network_bytes(t->network) <= room;
         /* Smaller parts do not help a model that is itself too large. */
         bool hopeless = lvn_network_bytes(t->network) - t->network->bytes[LVN_BUFFER_ARENA] > room;
-        if (given || fits || hopeless || !smaller_micro(t)) return LVN_OK;
+        if (t->settings->trainer.micro_batch_size || fixed || fits || hopeless || t->micro == 1) return LVN_OK;
+        t->pieces = t->accumulation + 1;
         forget_plan(t);
     }
+}
+
+enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
+                                  const struct lvn_model_config *c, const struct lvn_training_options *o)
+{
+    struct lvn_ranks *r = o->ranks;
+    struct lvn_sharding sharding = {.rank = r ? r->rank : 0,
+                                    .size = r ? r->size : o->size > 1 ? o->size : 1,
+                                    .zero1 = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1,
+                                    .tree = s->trainer.deterministic};
+    *t = (struct lvn_training){.settings = s, .block_size = o->block_size, .optimizer = optimizer_of(s), .ranks = r};
+    t->pieces = o->pieces;
+    t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
+    if (!t->leaf) return LVN_MEMORY;
+    LVN_TRY(lvn_reduction_init(&t->reduction, r, &sharding));
+    if (!r) return plan_for_memory(t, c, o->validate);
+    LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o->validate));
+    int64_t most = t->pieces;
+    if (r->size > 1) LVN_TRY(lvn_comm_all_reduce_now(r->comm, &most, 1, LVN_I64, LVN_MAX));
+    bool again = most > t->pieces;
+    if (again) {
+        t->pieces = most;
+        forget_plan(t);
+    }
+    LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o->validate) : LVN_OK);
+    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
 }
 
 void lvn_training_release(struct lvn_training *t)
 {
     forget_plan(t);
+    lvn_reduction_release(&t->reduction);
+    free(t->leaf);
+    *t = (struct lvn_training){0};
 }
 
-double lvn_training_step(struct lvn_training *t, int64_t step, double lr)
+enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
 {
     struct lvn_task *task = t->step;
-    int64_t valid = lvn_labels_valid(task->labels, t->settings->trainer.batch_size * t->block_size);
     task->step = (struct lvn_step){.seed = (uint64_t)t->settings->trainer.seed,
                                    .step = step,
                                    .lr = lr,
-                                   .grad_scale = valid ? 1.0 / (double)valid : 0.0,
+                                   .first_row = t->first_row,
+                                   .grad_scale = labels ? 1.0 / (double)labels : 0.0,
                                    .training = 1};
-    return lvn_task_run(task, t->accumulation) * task->step.grad_scale;
+    t->reduction.waited = 0.0;
+    lvn_task_run(task, t->accumulation);
+    return task->failed ? t->reduction.status : LVN_OK;
 }

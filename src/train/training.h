@@ -1,9 +1,13 @@
 /* training.h - the tasks of a training run, planned from settings: what `train` runs, `bench` times and `plan` shows.
- */
+ *
+ * The global batch is divided over ranks. Where the micro-batch is given (trainer.micro_batch_size, or by
+ * trainer.deterministic), it is the unit: each rank takes a contiguous range of them, and ranges need not be equally
+ * long. Otherwise each rank takes rows, as many as the others or one more, and cuts them only where memory wants it. */
 #ifndef LVN_TRAINING_H
 #define LVN_TRAINING_H
 
 #include "train/network.h"
+#include "train/reduction.h"
 #include "train/sampler.h"
 
 struct lvn_settings;
@@ -11,21 +15,36 @@ struct lvn_settings;
 struct lvn_training {
     const struct lvn_settings *settings;
     int64_t block_size;
-    int64_t micro, accumulation; /* sequences run at once; micro-batches of a step */
+    struct lvn_ranks *ranks;     /* NULL: planned only */
+    int64_t first_row, rows;     /* of the global batch, that this rank computes */
+    int64_t micro, accumulation; /* sequences run at once; micro-batches of a step on this rank */
+    int64_t *leaf;               /* [ranks + 1] number of each rank's first micro-batch among all */
+    int64_t n_micro;             /* micro-batches of a step on all ranks */
+    int64_t pieces;              /* how many parts memory wants a rank's rows in, at least */
+    struct lvn_reduction reduction;
     struct lvn_optimizer optimizer;
     struct lvn_network *network;
     struct lvn_task *step, *eval; /* eval: NULL without validation */
     struct lvn_sampler *sampler;  /* NULL where no samples are asked for */
 };
 
-/* Plan for the whole batch at once, or, where this machine's memory does not hold it and trainer.micro_batch_size is
- * not given, for the largest parts that it holds. Allocates no buffers: lvn_network_allocate() does. Release it always.
- */
+struct lvn_training_options {
+    struct lvn_ranks *ranks; /* NULL: plan rank 0 of `size`, to look at */
+    int size;                /* where ranks is NULL; 0: 1 */
+    int64_t block_size;
+    bool validate;
+    int64_t pieces; /* parts of a rank's rows, as in the run that is continued; 0: as memory wants it */
+};
+
+/* Plan for the whole share of a rank at once, or, where this machine's memory does not hold it and the micro-batch is
+ * not given, for the largest parts that it holds; ranks agree on that. Allocates no buffers: lvn_network_allocate()
+ * does. Release it always. */
 enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
-                                  const struct lvn_model_config *c, int64_t block_size, bool validate) LVN_CHECKED;
+                                  const struct lvn_model_config *c, const struct lvn_training_options *o) LVN_CHECKED;
 void lvn_training_release(struct lvn_training *t);
-/* One optimizer step on the ids and labels of t->step. `step` counts from 0. Returns the mean loss; the gradient's norm
- * is in t->step->step.grad_norm. When either is not finite, no parameter has changed. */
-double lvn_training_step(struct lvn_training *t, int64_t step, double lr);
+/* One optimizer step on the ids and labels of t->step: this rank's rows. `step` counts from 0; `labels`: how many count
+ * in the global batch. Losses of this rank's micro-batches are in t->step->micro_losses, the norm of the whole gradient
+ * in t->step->step.grad_norm; where that is not finite no parameter has changed. Fails when communication does. */
+enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels) LVN_CHECKED;
 
 #endif

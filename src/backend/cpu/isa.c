@@ -29,9 +29,17 @@ enum lvn_isa lvn_isa_of_processor(void)
 #endif
 }
 
+static enum lvn_isa limit = LVN_ISA_AVX512;
+
+void lvn_isa_limit(enum lvn_isa most)
+{
+    limit = most;
+}
+
 enum lvn_isa lvn_isa_best(void)
 {
     enum lvn_isa best = lvn_isa_of_processor();
+    if (best > limit) best = limit;
     const char *wanted = getenv("LEVIN_ISA");
     for (int isa = 0; wanted && isa < (int)best; isa++)
         if (!strcmp(wanted, names[isa])) return (enum lvn_isa)isa;

@@ -1,0 +1,204 @@
+/* moments.c - see moments.h. */
+#include "train/moments.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+/* The moments and their names in files. */
+static const struct {
+    enum lvn_buffer buffer;
+    const char *prefix;
+} moments[] = {{LVN_BUFFER_STATE0, "exp_avg."}, {LVN_BUFFER_STATE1, "exp_avg_sq."}};
+enum { N_MOMENTS = sizeof moments / sizeof moments[0], TAG = 1 };
+
+/* A part of a parameter's state and who has it. */
+struct part {
+    int64_t from, count; /* elements of the flat parameters */
+};
+
+void lvn_moments_init(struct lvn_moments *m, const struct lvn_network *n, const struct lvn_sharding *s,
+                      struct lvn_ranks *ranks)
+{
+    *m = (struct lvn_moments){.network = n, .sharding = s, .ranks = ranks};
+}
+
+static bool in_shards(const struct lvn_moments *m)
+{
+    return m->sharding->zero1 && m->sharding->size > 1;
+}
+
+static struct part part_of(const struct lvn_moments *m, const struct lvn_param *p, int rank)
+{
+    const struct lvn_params *params = m->network->params;
+    int64_t first = lvn_shard_first(params, m->sharding->size, rank), from = p->offset, to = p->offset + p->count;
+    int64_t end = lvn_shard_first(params, m->sharding->size, rank + 1);
+    if (from < first) from = first;
+    if (to > end) to = end;
+    return (struct part){from, to > from ? to - from : 0};
+}
+
+/* Where this rank keeps a part of moment k that is its own. */
+static float *place_of(const struct lvn_moments *m, int k, const struct part *part)
+{
+    float *flat = m->network->buffer[moments[k].buffer];
+    return flat + part->from - lvn_shard_first(m->network->params, m->sharding->size, m->sharding->rank);
+}
+
+static enum lvn_status move(struct lvn_moments *m, float *x, int64_t count, int with, bool send)
+{
+    struct lvn_request r = {0};
+    int64_t bytes = count * (int64_t)sizeof *x;
+    if (count == 0) return LVN_OK;
+    if (send)
+        lvn_comm_send(m->ranks->comm, &r, x, bytes, with, TAG);
+    else
+        lvn_comm_receive(m->ranks->comm, &r, x, bytes, with, TAG);
+    return lvn_comm_wait(m->ranks->comm, &r);
+}
+
+/* --- saving --- */
+
+/* Trainable parameter number i, counted over both moments; *k: which moment. NULL: there are no more. */
+static const struct lvn_param *item_of(const struct lvn_network *n, int64_t i, int *k)
+{
+    for (*k = 0; *k < N_MOMENTS; ++*k)
+        for (int j = 0; n->buffer[moments[*k].buffer] && j < n->params->n; j++)
+            if (n->params->list[j]->trainable && i-- == 0) return n->params->list[j];
+    return NULL;
+}
+
+/* Rank 0: collect tensor i from its owners. */
+static enum lvn_status fetch(void *context, int i, const void **data)
+{
+    struct lvn_moments *m = context;
+    int64_t wanted = i;
+    int k;
+    const struct lvn_param *p = item_of(m->network, i, &k);
+    LVN_TRY(m->status);
+    m->status = lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted);
+    for (int r = 0; r < m->sharding->size && m->status == LVN_OK; r++) {
+        struct part part = part_of(m, p, r);
+        float *to = m->buffer + part.from - p->offset;
+        if (r && part.count) m->status = move(m, to, part.count, r, false);
+        if (!r && part.count) memcpy(to, place_of(m, k, &part), sizeof *to * (size_t)part.count);
+    }
+    *data = m->buffer;
+    return m->status;
+}
+
+static enum lvn_status serve(struct lvn_moments *m)
+{
+    for (;;) {
+        int64_t wanted;
+        int k;
+        LVN_TRY(lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted));
+        if (wanted < 0) return LVN_OK;
+        const struct lvn_param *p = item_of(m->network, wanted, &k);
+        struct part part = part_of(m, p, m->sharding->rank);
+        if (part.count) LVN_TRY(move(m, place_of(m, k, &part), part.count, 0, true));
+    }
+}
+
+enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a, struct lvn_safetensors_source *source)
+{
+    const struct lvn_network *n = m->network;
+    struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n * N_MOMENTS + 1));
+    const struct lvn_param *p;
+    int64_t longest = 0;
+    int k;
+    if (!items) return LVN_MEMORY;
+    *source = (struct lvn_safetensors_source){.item = items};
+    while ((p = item_of(n, source->n, &k))) {
+        const char *name = lvn_arena_printf(a, "%s%s", moments[k].prefix, p->name);
+        if (!name) return LVN_MEMORY;
+        const float *flat = n->buffer[moments[k].buffer];
+        items[source->n++] = (struct lvn_safetensors_item){
+            .name = name, .desc = p->desc, .data = in_shards(m) ? NULL : flat + p->offset};
+        if (p->count > longest) longest = p->count;
+    }
+    if (!in_shards(m)) return LVN_OK;
+    source->fetch = fetch;
+    source->context = m;
+    m->buffer = lvn_calloc((size_t)longest + 1, sizeof *m->buffer);
+    return m->buffer ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_moments_finish(struct lvn_moments *m)
+{
+    int64_t end = -1;
+    free(m->buffer);
+    m->buffer = NULL;
+    if (!in_shards(m)) return LVN_OK;
+    if (m->sharding->rank) return serve(m);
+    LVN_TRY(m->status);
+    return lvn_ranks_broadcast(m->ranks, &end, (int64_t)sizeof end);
+}
+
+/* --- loading --- */
+
+enum lvn_status lvn_stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
+                                  const struct lvn_param *p, const float **values)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%s%s", prefix, p->name);
+    const struct lvn_safetensor *t = lvn_safetensors_find(file, name);
+    LVN_CHECK(t, FORMAT, "'%s' lacks '%s': it is the state of another optimizer or model", path, name);
+    LVN_CHECK(t->desc.dtype == LVN_F32 && lvn_desc_same_shape(&t->desc, &p->desc), FORMAT,
+              "'%s': '%s' has another shape than the parameter", path, name);
+    *values = t->data;
+    return LVN_OK;
+}
+
+/* Rank 0: are all tensors there? */
+static enum lvn_status open_file(const struct lvn_moments *m, const char *path, struct lvn_safetensors *file)
+{
+    const struct lvn_param *p;
+    const float *values;
+    int k;
+    if (m->ranks->rank) return LVN_OK;
+    LVN_TRY(lvn_safetensors_open(file, path));
+    enum lvn_status status = LVN_OK;
+    for (int64_t i = 0; status == LVN_OK && (p = item_of(m->network, i, &k)); i++)
+        status = lvn_stored_values(file, path, moments[k].prefix, p, &values);
+    if (status != LVN_OK) lvn_safetensors_close(file);
+    return status;
+}
+
+/* Tensor i from rank 0's file to where it belongs. */
+static enum lvn_status place(struct lvn_moments *m, const char *path, const struct lvn_safetensors *file, int64_t i)
+{
+    const float *values = NULL;
+    int k, rank = m->sharding->rank, last = in_shards(m) ? m->sharding->size : 1;
+    const struct lvn_param *p = item_of(m->network, i, &k);
+    if (rank == 0) LVN_TRY(lvn_stored_values(file, path, moments[k].prefix, p, &values));
+    if (!in_shards(m)) {
+        float *to = (float *)m->network->buffer[moments[k].buffer] + p->offset;
+        if (rank == 0) memcpy(to, values, sizeof *to * (size_t)p->count);
+        return lvn_ranks_broadcast(m->ranks, to, (int64_t)sizeof *to * p->count);
+    }
+    for (int r = 0; r < last; r++) {
+        struct part part = part_of(m, p, r);
+        if (part.count == 0) continue;
+        if (rank == 0 && r == 0)
+            memcpy(place_of(m, k, &part), values + part.from - p->offset, sizeof(float) * (size_t)part.count);
+        else if (rank == 0)
+            LVN_TRY(move(m, (float *)(uintptr_t)(values + part.from - p->offset), part.count, r, true));
+        else if (rank == r)
+            LVN_TRY(move(m, place_of(m, k, &part), part.count, 0, false));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_moments_load(struct lvn_moments *m, const char *path)
+{
+    struct lvn_safetensors file;
+    enum lvn_status status = LVN_OK;
+    int k;
+    LVN_TRY_TOGETHER(m->ranks, open_file(m, path, &file));
+    for (int64_t i = 0; status == LVN_OK && item_of(m->network, i, &k); i++) status = place(m, path, &file, i);
+    if (m->ranks->rank == 0) lvn_safetensors_close(&file);
+    return status;
+}

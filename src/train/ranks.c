@@ -1,0 +1,205 @@
+/* ranks.c - see ranks.h. */
+#include "train/ranks.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/arena.h"
+#include "base/random.h"
+#include "base/threads.h"
+
+/* --- joining --- */
+
+/* What each rank tells of itself when they meet. */
+struct card {
+    char host[LVN_HOST_TEXT];
+    uint64_t cpus; /* a number that equal sets of allowed CPUs share */
+};
+
+static uint64_t hash_of_cpus(void)
+{
+    cpu_set_t set;
+    char text[2 * sizeof set + 1];
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
+    for (size_t i = 0; i < sizeof set; i++) snprintf(text + 2 * i, 3, "%02x", ((unsigned char *)&set)[i]);
+    return lvn_name_hash(text);
+}
+
+static enum lvn_status exchange_cards(struct lvn_ranks *r, struct card *cards)
+{
+    struct card *mine = &cards[r->rank];
+    snprintf(mine->host, sizeof mine->host, "%.*s", LVN_HOST_TEXT - 1, r->who.host);
+    mine->cpus = hash_of_cpus();
+    for (int i = 0; i < r->size; i++)
+        LVN_TRY(lvn_comm_broadcast_now(r->comm, &cards[i], (int64_t)sizeof cards[i], i));
+    return LVN_OK;
+}
+
+static bool same_host(const struct card *cards, int a, int b)
+{
+    return strcmp(cards[a].host, cards[b].host) == 0;
+}
+
+static enum lvn_status meet(struct lvn_ranks *r)
+{
+    struct card *cards = lvn_calloc((size_t)r->size, sizeof *cards);
+    enum lvn_status status = cards ? exchange_cards(r, cards) : LVN_MEMORY;
+    for (int i = 0; status == LVN_OK && i < r->size; i++) {
+        int before = 0;
+        for (int j = 0; j < i; j++) before += same_host(cards, i, j);
+        memcpy(r->host[i], cards[i].host, sizeof r->host[i]);
+        r->hosts += before == 0;
+        if (!same_host(cards, i, r->rank)) continue;
+        r->of_host++;
+        r->on_host += i < r->rank;
+        r->together += cards[i].cpus == cards[r->rank].cpus;
+    }
+    free(cards);
+    return status;
+}
+
+/* The same arithmetic everywhere: the bits of a step must not depend on who computes it. */
+static enum lvn_status agree_on_instructions(struct lvn_ranks *r)
+{
+    int32_t isa = lvn_isa_best();
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, &isa, 1, LVN_I32, LVN_MIN));
+    lvn_isa_limit((enum lvn_isa)isa);
+    return LVN_OK;
+}
+
+static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    LVN_TRY(lvn_identity_find(&r->who));
+    r->rank = r->who.rank;
+    r->size = r->who.size;
+    r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
+    if (!r->host) return LVN_MEMORY;
+    struct lvn_comm_options o = {.rank = r->rank,
+                                 .size = r->size,
+                                 .library = s->trainer.mpi_library,
+                                 .family = r->who.family,
+                                 .timeout = s->trainer.rank_timeout};
+    LVN_TRY(lvn_comm_open(&r->comm, &o));
+    LVN_TRY(meet(r));
+    return agree_on_instructions(r);
+}
+
+void lvn_ranks_close(struct lvn_ranks *r)
+{
+    if (!r) return;
+    lvn_comm_close(r->comm);
+    free(r->host);
+    free(r);
+}
+
+static enum lvn_status check(const struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    int64_t nodes = s->trainer.num_nodes, devices = s->trainer.devices;
+    LVN_CHECK(!nodes || nodes == r->hosts, ARG,
+              "trainer.num_nodes is %lld, but the %d rank%s of this run (%s) %s on %d: start it on as many nodes, set "
+              "%d, or leave it out",
+              (long long)nodes, r->size, r->size == 1 ? "" : "s", r->who.title, r->size == 1 ? "is" : "are", r->hosts,
+              r->hosts);
+    LVN_CHECK(!devices || devices == r->of_host, ARG,
+              "trainer.devices is %lld, but %d rank%s run%s on %s (%s): start as many on each node, as `levin launch -n "
+              "%lld` does, set %d, or leave it out",
+              (long long)devices, r->of_host, r->of_host == 1 ? "" : "s", r->of_host == 1 ? "s" : "",
+              r->host[r->rank], r->who.title, (long long)(devices * (nodes ? nodes : 1)), r->of_host);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    return lvn_ranks_agree(r, check(r, s));
+}
+
+bool lvn_ranks_speaks(const struct lvn_ranks *r)
+{
+    return !r || r->rank == 0 || (r->comm && !r->agreed);
+}
+
+const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RANK_TEXT])
+{
+    snprintf(text, LVN_RANK_TEXT, "rank %d on %s", rank, r->host[rank]);
+    return text;
+}
+
+int lvn_ranks_threads(const struct lvn_ranks *r)
+{
+    const char *given = getenv("OMP_NUM_THREADS");
+    int all = lvn_threads_default();
+    if ((given && *given) || all < r->together) return given && *given ? all : 1;
+    return all / r->together;
+}
+
+/* --- deciding --- */
+
+/* An error record on its way to the others. */
+struct record {
+    int32_t status;
+    char text[1536], trace[1024];
+};
+
+static void keep_record(struct record *m, enum lvn_status status)
+{
+    m->status = (int32_t)status;
+    snprintf(m->text, sizeof m->text, "%s", *lvn_error_text() ? lvn_error_text() : lvn_status_text(status));
+    snprintf(m->trace, sizeof m->trace, "%s", lvn_error_trace());
+}
+
+/* Whose record it is, where it is not everybody's. */
+static void sign_record(struct record *m, const struct lvn_ranks *r)
+{
+    char name[LVN_RANK_TEXT], text[sizeof m->text];
+    snprintf(text, sizeof text, "%s", m->text);
+    snprintf(m->text, sizeof m->text, "%s: %.1400s", lvn_ranks_name(r, r->rank, name), text);
+}
+
+static enum lvn_status read_record(struct record *m)
+{
+    enum lvn_status status = lvn_fail_at(__FILE__, __LINE__, (enum lvn_status)m->status, "%s", m->text);
+    for (char *line = m->trace, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        status = lvn_while_at(status, "%s", strncmp(line, "while ", 6) ? line : line + 6);
+    }
+    return status;
+}
+
+enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, enum lvn_status so_far)
+{
+    struct record kept = {.status = (int32_t)so_far};
+    struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
+    if (!r) return LVN_MEMORY;
+    if (so_far != LVN_OK) keep_record(&kept, so_far); /* joining may record and forget troubles of its own */
+    LVN_TRY(join(r, s));
+    return lvn_ranks_agree(r, so_far == LVN_OK ? LVN_OK : read_record(&kept));
+}
+
+enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
+{
+    if (r->size == 1) return mine;
+    int32_t lowest = mine == LVN_OK ? r->size : r->rank, highest = mine == LVN_OK;
+    int32_t found[2] = {lowest, -highest}; /* the minimum of both: who fails first, and whether anybody does not */
+    struct record m = {0};
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, found, 2, LVN_I32, LVN_MIN));
+    if (found[0] == r->size) return LVN_OK;
+    if (found[0] == r->rank) keep_record(&m, mine);
+    if (found[0] == r->rank && found[1] < 0) sign_record(&m, r);
+    LVN_TRY(lvn_comm_broadcast_now(r->comm, &m, (int64_t)sizeof m, found[0]));
+    r->agreed = true;
+    return read_record(&m);
+}
+
+enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n)
+{
+    return r->size == 1 ? LVN_OK : lvn_comm_all_reduce_now(r->comm, x, n, LVN_F64, LVN_SUM);
+}
+
+enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)
+{
+    return r->size == 1 ? LVN_OK : lvn_comm_broadcast_now(r->comm, x, bytes, 0);
+}

@@ -1,0 +1,52 @@
+/* ranks.h - the ranks of a run: who this process is, how it reaches the others, and how they decide together.
+ *
+ * Ranks never decide alone. Whatever can fail on one of them (a file that only some can read) is followed by
+ * lvn_ranks_agree(): all go on, or all leave with the sentence of the lowest rank that failed, which rank 0 prints. One
+ * rank is not a special case. */
+#ifndef LVN_RANKS_H
+#define LVN_RANKS_H
+
+#include "cluster/identity.h"
+#include "comm/comm.h"
+#include "train/settings.h"
+
+enum { LVN_HOST_TEXT = 64 };
+
+struct lvn_ranks {
+    int rank, size;
+    int on_host, of_host; /* number of this rank among those of this host, and how many those are */
+    int hosts;
+    int together; /* ranks of this host that may use the same CPUs as this one, itself among them */
+    struct lvn_identity who;
+    struct lvn_comm *comm;
+    char (*host)[LVN_HOST_TEXT]; /* [size] */
+    bool agreed;                 /* the error record holds what all ranks hold: rank 0 speaks for them */
+};
+
+/* Find out who this process is, and join the others with the library that s says. All ranks then compute with the
+ * lowest instruction set that any of them has. so_far: how reading s went on this rank; the first thing that ranks agree
+ * on. Close it always, after a failure too. */
+enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, enum lvn_status so_far) LVN_CHECKED;
+void lvn_ranks_close(struct lvn_ranks *r); /* NULL: nothing */
+/* Are as many nodes and ranks there as the settings say? The same answer on all ranks. */
+enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s) LVN_CHECKED;
+/* Should this process print what it has recorded? */
+bool lvn_ranks_speaks(const struct lvn_ranks *r);
+/* "rank 3 on node2" */
+enum { LVN_RANK_TEXT = LVN_HOST_TEXT + 32 };
+const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RANK_TEXT]);
+
+/* Threads for each of the ranks that share their CPUs, where nobody says how many. */
+int lvn_ranks_threads(const struct lvn_ranks *r);
+
+/* All ranks call it at the same place with their own status. The same status comes back on all: OK, or that of the lowest
+ * rank that failed, with its sentence (and its name, where not all failed) in everybody's record. */
+enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine) LVN_CHECKED;
+/* Sums over ranks, in place. Where all but one rank hold 0 the sum is exact. */
+enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n) LVN_CHECKED;
+/* Rank 0's bytes to all. */
+enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes) LVN_CHECKED;
+/* As LVN_TRY, for what only this rank may have failed in. */
+#define LVN_TRY_TOGETHER(ranks, call) LVN_TRY(lvn_ranks_agree(ranks, call))
+
+#endif

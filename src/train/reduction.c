@@ -1,0 +1,116 @@
+/* reduction.c - see reduction.h. */
+#include "train/reduction.h"
+
+#include <stdlib.h>
+
+#include "base/machine.h"
+
+enum { BLOCK = 4096 }; /* elements over which the norm sums; shards are cut between blocks */
+
+static bool wait_for(struct lvn_reduction *d, struct lvn_request *r)
+{
+    double begin = lvn_seconds();
+    enum lvn_status status = lvn_comm_wait(d->ranks->comm, r);
+    d->waited += lvn_seconds() - begin;
+    if (d->status == LVN_OK) d->status = status;
+    return status == LVN_OK;
+}
+
+static void reduce_start(void *context, const struct lvn_program *p, int bucket, void *gradients)
+{
+    struct lvn_reduction *d = context;
+    const struct lvn_bucket *b = &p->buckets[bucket];
+    struct lvn_request *r = &d->request[bucket];
+    char *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->real);
+    if (d->sharding.zero1)
+        lvn_comm_reduce_scatter(d->ranks->comm, r, x, d->bucket_shard + bucket * (d->sharding.size + 1), p->real);
+    else
+        lvn_comm_all_reduce(d->ranks->comm, r, x, b->count, p->real, LVN_SUM);
+    d->started++;
+}
+
+static bool reduce_wait(void *context)
+{
+    struct lvn_reduction *d = context;
+    bool good = true;
+    for (int i = 0; i < d->started; i++) good = wait_for(d, &d->request[i]) && good;
+    d->started = 0;
+    return good;
+}
+
+static bool reduce_tree(void *context, const struct lvn_partial *held, int n, void *gradients)
+{
+    struct lvn_reduction *d = context;
+    struct lvn_request r = {0};
+    void *partial[LVN_MAX_SUBTREES];
+    for (int i = 0; i < n; i++) partial[i] = held[i].gradients;
+    lvn_comm_tree_reduce(d->ranks->comm, &r, d->tree, partial, gradients, d->shard, LVN_F32, !d->sharding.zero1);
+    return wait_for(d, &r);
+}
+
+static bool share_squares(void *context, double *sums, int64_t n)
+{
+    struct lvn_reduction *d = context;
+    struct lvn_request r = {0};
+    (void)n;
+    lvn_comm_all_gather(d->ranks->comm, &r, sums, d->block, LVN_F64);
+    return wait_for(d, &r);
+}
+
+static bool gather_params(void *context, void *params)
+{
+    struct lvn_reduction *d = context;
+    struct lvn_request r = {0};
+    lvn_comm_all_gather(d->ranks->comm, &r, params, d->shard, LVN_F32);
+    return wait_for(d, &r);
+}
+
+enum lvn_status lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const struct lvn_sharding *sharding)
+{
+    *d = (struct lvn_reduction){.ranks = ranks, .sharding = *sharding};
+    d->calls = (struct lvn_collectives){.context = d,
+                                        .reduce_start = reduce_start,
+                                        .reduce_wait = reduce_wait,
+                                        .reduce_tree = reduce_tree,
+                                        .share_squares = share_squares,
+                                        .gather_params = gather_params};
+    d->shard = lvn_calloc((size_t)sharding->size + 1, sizeof *d->shard);
+    d->block = lvn_calloc((size_t)sharding->size + 1, sizeof *d->block);
+    return d->shard && d->block ? LVN_OK : LVN_MEMORY;
+}
+
+/* The parts of the shards that lie in a bucket, counted from its start. */
+static void cut_bucket(const struct lvn_reduction *d, const struct lvn_bucket *b, int64_t *first)
+{
+    for (int i = 0; i <= d->sharding.size; i++) {
+        int64_t at = d->shard[i] - b->offset;
+        first[i] = at < 0 ? 0 : at > b->count ? b->count : at;
+    }
+}
+
+enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf)
+{
+    const struct lvn_params *params = p->graph->params;
+    int size = d->sharding.size;
+    for (int i = 0; i <= size; i++) {
+        d->shard[i] = lvn_shard_first(params, size, i);
+        d->block[i] = (d->shard[i] + BLOCK - 1) / BLOCK;
+    }
+    d->n_requests = p->n_buckets;
+    d->request = lvn_calloc((size_t)p->n_buckets + 1, sizeof *d->request);
+    d->bucket_shard = lvn_calloc((size_t)(p->n_buckets + 1) * (size_t)(size + 1), sizeof *d->bucket_shard);
+    if (!d->request || !d->bucket_shard) return LVN_MEMORY;
+    for (int i = 0; i < p->n_buckets; i++) cut_bucket(d, &p->buckets[i], d->bucket_shard + i * (size + 1));
+    if (d->sharding.tree) LVN_TRY(lvn_tree_new(&d->tree, d->ranks->comm, leaf));
+    return LVN_OK;
+}
+
+void lvn_reduction_release(struct lvn_reduction *d)
+{
+    lvn_tree_free(d->tree);
+    free(d->request);
+    free(d->bucket_shard);
+    free(d->shard);
+    free(d->block);
+    *d = (struct lvn_reduction){0};
+}

@@ -1,0 +1,43 @@
+/* tally.h - what ranks tell each other at the end of every step, in one small sum over ranks.
+ *
+ * Each rank fills in its own entries and leaves the others' at 0, so every sum is exact: losses of micro-batches, then
+ * what was counted, then what each rank says of itself. */
+#ifndef LVN_TALLY_H
+#define LVN_TALLY_H
+
+#include "train/ranks.h"
+
+/* Counted over all ranks. */
+enum lvn_tally_count {
+    LVN_TALLY_STOP,   /* ranks that were asked to stop */
+    LVN_TALLY_OVER,   /* ranks whose time is over */
+    LVN_TALLY_FAILED, /* ranks that failed in something of their own: lvn_ranks_agree() follows */
+    LVN_TALLY_LABELS, /* that count in the next batch */
+    LVN_TALLY_COUNTS
+};
+/* Of each rank. */
+enum lvn_tally_own {
+    LVN_TALLY_SECONDS, /* of the step, waiting for others left out */
+    LVN_TALLY_MEMORY,  /* bytes in memory now */
+    LVN_TALLY_PEAK,    /* bytes in memory at most */
+    LVN_TALLY_OWN
+};
+
+struct lvn_tally {
+    struct lvn_ranks *ranks;
+    double *x;    /* losses, counts, then LVN_TALLY_OWN for each rank */
+    int64_t n_losses, n;
+};
+
+enum lvn_status lvn_tally_init(struct lvn_tally *t, struct lvn_ranks *ranks, int64_t n_losses) LVN_CHECKED;
+void lvn_tally_release(struct lvn_tally *t);
+/* Forget all; then fill in, then exchange. */
+void lvn_tally_clear(struct lvn_tally *t);
+double *lvn_tally_loss(struct lvn_tally *t, int64_t i);
+double *lvn_tally_count(struct lvn_tally *t, enum lvn_tally_count what);
+double *lvn_tally_own(struct lvn_tally *t, int rank, enum lvn_tally_own what);
+enum lvn_status lvn_tally_exchange(struct lvn_tally *t) LVN_CHECKED;
+/* Over ranks, after the exchange. */
+double lvn_tally_sum(struct lvn_tally *t, enum lvn_tally_own what);
+
+#endif
