@@ -86,7 +86,8 @@ static enum lvn_status run(const struct workload *w, int threads, int steps)
     c.vocab_size = w->vocabulary, c.bias = w->bias;
     c.dropout_embedding = c.dropout_residual = c.dropout_attention = w->dropout;
     struct lvn_network *n;
-    LVN_TRY(lvn_network_new(&n, &c, &(struct lvn_network_options){LVN_F32, threads, LVN_DECAY_MATRICES}));
+    LVN_TRY(lvn_network_new(
+        &n, &c, &(struct lvn_network_options){.real = LVN_F32, .threads = threads, .decay = LVN_DECAY_MATRICES}));
     const struct lvn_optimizer optimizer = {LVN_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0, 1, 0};
     const struct lvn_task_options o = {
         .B = w->B, .T = w->block, .n_micro = 1, .with_loss = true, .train = true, .optimizer = &optimizer};

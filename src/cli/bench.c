@@ -49,14 +49,13 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     LVN_TRY(lvn_measure_matmul(t->network->threads, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
-    lvn_cli_print(
-        c,
-        "%s parameters, %lld tokens a step, %d rank%s of %d threads\nstep: median %.4f s, best %.4f s of %lld\n%.0f tokens/s "
-        "(best), %.0f %% of %.0f GFLOP/s measured\npeak memory %s\n",
-        lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, c->ranks->size, c->ranks->size == 1 ? "" : "s",
-        t->network->threads, median,
-        best, (long long)n, (double)tokens / best, 100.0 * flops / best / rate, rate * 1e-9,
-        lvn_bytes_text(peak, bytes));
+    lvn_cli_print(c,
+                  "%s parameters, %lld tokens a step, %d rank%s of %d threads\nstep: median %.4f s, best %.4f s of "
+                  "%lld\n%.0f tokens/s "
+                  "(best), %.0f %% of %.0f GFLOP/s measured\npeak memory %s\n",
+                  lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, c->ranks->size,
+                  c->ranks->size == 1 ? "" : "s", t->network->threads, median, best, (long long)n,
+                  (double)tokens / best, 100.0 * flops / best / rate, rate * 1e-9, lvn_bytes_text(peak, bytes));
     lvn_cli_add(c, "median_s", lvn_cli_number(median));
     lvn_cli_add(c, "best_s", lvn_cli_number(best));
     lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));

@@ -72,7 +72,7 @@ struct lvn_cli {
         struct lvn_amount a;
     } flag[LVN_FLAG_COUNT];
     bool given[LVN_FLAG_COUNT];
-    json_t *json; /* what --json will print; commands add members */
+    json_t *json;            /* what --json will print; commands add members */
     struct lvn_ranks *ranks; /* of commands that run over many: lvn_cli_join() */
 };
 
@@ -92,8 +92,8 @@ void lvn_cli_release(struct lvn_cli *c);
  * (LVN_USES_...). */
 enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
 
-/* The same for a command that runs over ranks: settings, then c->ranks. One that fails on any rank fails on all, and rank
- * 0 alone prints. */
+/* The same for a command that runs over ranks: settings, then c->ranks. One that fails on any rank fails on all, and
+ * rank 0 alone prints. */
 enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
 
 /* A flag's value. */

@@ -151,9 +151,11 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
     p->total = e->max_steps;
     char ranks[64] = "";
     if (e->ranks > 1)
-        snprintf(ranks, sizeof ranks, "%d ranks on %d host%s, each with ", e->ranks, e->hosts, e->hosts == 1 ? "" : "s");
-    say(p, "%s: %s parameters, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), ranks, e->threads,
-        e->threads == 1 ? "" : "s", e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "", e->run_dir);
+        snprintf(ranks, sizeof ranks, "%d ranks on %d host%s, each with ", e->ranks, e->hosts,
+                 e->hosts == 1 ? "" : "s");
+    say(p, "%s: %s parameters, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), ranks,
+        e->threads, e->threads == 1 ? "" : "s", e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "",
+        e->run_dir);
     if (e->train_tokens > 0) {
         say(p, "data: %s training tokens, %s for validation", lvn_count_text(e->train_tokens, a),
             e->val_tokens ? lvn_count_text(e->val_tokens, b) : "none");

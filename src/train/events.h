@@ -37,7 +37,7 @@ struct lvn_event {
     int64_t train_tokens, val_tokens; /* in the data; 0: made up as it goes */
     double flops_per_token;           /* of a training step */
     int ranks, hosts;
-    int threads; /* of this rank */
+    int threads;     /* of this rank */
     const char *isa; /* "avx512" */
     /* the step; `step` counts finished steps from 1 (a validation before the first has 0) */
     int64_t step;

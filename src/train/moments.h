@@ -1,7 +1,7 @@
 /* moments.h - the optimizer's state over ranks: whole on every rank, or (zero1) a shard on each.
  *
- * Files hold whole tensors whatever the number of ranks. When saving, rank 0 asks for one tensor after the other and the
- * owners send their parts; when loading it sends them. So no rank ever needs room for more than its own. */
+ * Files hold whole tensors whatever the number of ranks. When saving, rank 0 asks for one tensor after the other and
+ * the owners send their parts; when loading it sends them. So no rank ever needs room for more than its own. */
 #ifndef LVN_MOMENTS_H
 #define LVN_MOMENTS_H
 
@@ -13,7 +13,7 @@ struct lvn_moments {
     const struct lvn_network *network;
     const struct lvn_sharding *sharding;
     struct lvn_ranks *ranks;
-    float *buffer; /* rank 0, in shards: one tensor */
+    float *buffer;          /* rank 0, in shards: one tensor */
     enum lvn_status status; /* of communication */
 };
 

@@ -34,8 +34,7 @@ static enum lvn_status exchange_cards(struct lvn_ranks *r, struct card *cards)
     struct card *mine = &cards[r->rank];
     snprintf(mine->host, sizeof mine->host, "%.*s", LVN_HOST_TEXT - 1, r->who.host);
     mine->cpus = hash_of_cpus();
-    for (int i = 0; i < r->size; i++)
-        LVN_TRY(lvn_comm_broadcast_now(r->comm, &cards[i], (int64_t)sizeof cards[i], i));
+    for (int i = 0; i < r->size; i++) LVN_TRY(lvn_comm_broadcast_now(r->comm, &cards[i], (int64_t)sizeof cards[i], i));
     return LVN_OK;
 }
 
@@ -104,11 +103,12 @@ static enum lvn_status check(const struct lvn_ranks *r, const struct lvn_setting
               "%d, or leave it out",
               (long long)nodes, r->size, r->size == 1 ? "" : "s", r->who.title, r->size == 1 ? "is" : "are", r->hosts,
               r->hosts);
-    LVN_CHECK(!devices || devices == r->of_host, ARG,
-              "trainer.devices is %lld, but %d rank%s run%s on %s (%s): start as many on each node, as `levin launch -n "
-              "%lld` does, set %d, or leave it out",
-              (long long)devices, r->of_host, r->of_host == 1 ? "" : "s", r->of_host == 1 ? "s" : "",
-              r->host[r->rank], r->who.title, (long long)(devices * (nodes ? nodes : 1)), r->of_host);
+    LVN_CHECK(
+        !devices || devices == r->of_host, ARG,
+        "trainer.devices is %lld, but %d rank%s run%s on %s (%s): start as many on each node, as `levin launch -n "
+        "%lld` does, set %d, or leave it out",
+        (long long)devices, r->of_host, r->of_host == 1 ? "" : "s", r->of_host == 1 ? "s" : "", r->host[r->rank],
+        r->who.title, (long long)(devices * (nodes ? nodes : 1)), r->of_host);
     return LVN_OK;
 }
 

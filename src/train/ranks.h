@@ -24,9 +24,10 @@ struct lvn_ranks {
 };
 
 /* Find out who this process is, and join the others with the library that s says. All ranks then compute with the
- * lowest instruction set that any of them has. so_far: how reading s went on this rank; the first thing that ranks agree
- * on. Close it always, after a failure too. */
-enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, enum lvn_status so_far) LVN_CHECKED;
+ * lowest instruction set that any of them has. so_far: how reading s went on this rank; the first thing that ranks
+ * agree on. Close it always, after a failure too. */
+enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s,
+                               enum lvn_status so_far) LVN_CHECKED;
 void lvn_ranks_close(struct lvn_ranks *r); /* NULL: nothing */
 /* Are as many nodes and ranks there as the settings say? The same answer on all ranks. */
 enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s) LVN_CHECKED;
@@ -39,8 +40,8 @@ const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RA
 /* Threads for each of the ranks that share their CPUs, where nobody says how many. */
 int lvn_ranks_threads(const struct lvn_ranks *r);
 
-/* All ranks call it at the same place with their own status. The same status comes back on all: OK, or that of the lowest
- * rank that failed, with its sentence (and its name, where not all failed) in everybody's record. */
+/* All ranks call it at the same place with their own status. The same status comes back on all: OK, or that of the
+ * lowest rank that failed, with its sentence (and its name, where not all failed) in everybody's record. */
 enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine) LVN_CHECKED;
 /* Sums over ranks, in place. Where all but one rank hold 0 the sum is exact. */
 enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n) LVN_CHECKED;

@@ -65,7 +65,8 @@ static bool gather_params(void *context, void *params)
     return wait_for(d, &r);
 }
 
-enum lvn_status lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const struct lvn_sharding *sharding)
+enum lvn_status lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks,
+                                   const struct lvn_sharding *sharding)
 {
     *d = (struct lvn_reduction){.ranks = ranks, .sharding = *sharding};
     d->calls = (struct lvn_collectives){.context = d,

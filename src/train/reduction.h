@@ -9,10 +9,10 @@ struct lvn_reduction {
     struct lvn_collectives calls; /* for the program's binding */
     struct lvn_sharding sharding; /* for its plan */
     struct lvn_ranks *ranks;
-    int64_t *shard;                 /* [size + 1] first elements of the shards of the flat trainable parameters */
-    int64_t *block;                 /* [size + 1] the same in blocks of the norm */
-    struct lvn_request *request;    /* [n_requests], one a bucket */
-    int64_t *bucket_shard;          /* zero1: [n_requests][size + 1], shards within each bucket */
+    int64_t *shard;              /* [size + 1] first elements of the shards of the flat trainable parameters */
+    int64_t *block;              /* [size + 1] the same in blocks of the norm */
+    struct lvn_request *request; /* [n_requests], one a bucket */
+    int64_t *bucket_shard;       /* zero1: [n_requests][size + 1], shards within each bucket */
     int n_requests, started;
     struct lvn_tree *tree;
     double waited;          /* seconds of the last step in which nothing could be done but wait */

@@ -160,7 +160,8 @@ static enum lvn_status check_device(const struct lvn_settings *s)
               "auto",
               lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
     LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
-              "trainer.strategy single_device is for one rank, and %" PRId64 " were started; set ddp or zero1, or start "
+              "trainer.strategy single_device is for one rank, and %" PRId64
+              " were started; set ddp or zero1, or start "
               "one",
               s->ranks);
     return LVN_OK;

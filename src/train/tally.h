@@ -25,7 +25,7 @@ enum lvn_tally_own {
 
 struct lvn_tally {
     struct lvn_ranks *ranks;
-    double *x;    /* losses, counts, then LVN_TALLY_OWN for each rank */
+    double *x; /* losses, counts, then LVN_TALLY_OWN for each rank */
     int64_t n_losses, n;
 };
 

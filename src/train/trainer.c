@@ -1,9 +1,9 @@
 /* trainer.c - the training loop.
  *
- * trainer_setup.c opens, plans and allocates; loop() is the run, on one screen; everything that happens in between steps
- * (validation, checkpoints, samples) is a function of its own above it. All ranks walk through the same code and decide
- * on what they have exchanged: at the end of every step one small sum over ranks (tally.h). Rank 0 alone tells, and
- * writes the files of the run. */
+ * trainer_setup.c opens, plans and allocates; loop() is the run, on one screen; everything that happens in between
+ * steps (validation, checkpoints, samples) is a function of its own above it. All ranks walk through the same code and
+ * decide on what they have exchanged: at the end of every step one small sum over ranks (tally.h). Rank 0 alone tells,
+ * and writes the files of the run. */
 #include "train/trainer.h"
 
 #include <errno.h>
@@ -67,8 +67,7 @@ static enum lvn_status exchange(struct trainer *t, double seconds)
     int64_t labels = 0;
     double now = lvn_seconds();
     lvn_tally_clear(y);
-    memcpy(lvn_tally_loss(y, n->leaf[t->ranks->rank]), n->step->micro_losses,
-           sizeof(double) * (size_t)n->accumulation);
+    memcpy(lvn_tally_loss(y, n->leaf[t->ranks->rank]), n->step->micro_losses, sizeof(double) * (size_t)n->accumulation);
     if (now - t->memory_looked > 0.5) {
         t->memory_looked = now;
         t->memory = lvn_memory_resident();
@@ -147,7 +146,8 @@ static void after_saving(struct trainer *t)
     draw_curve(t);
 }
 
-/* Save: rank 0 does, and all know whether it could. A failure is told and the run goes on with its former checkpoints. */
+/* Save: rank 0 does, and all know whether it could. A failure is told and the run goes on with its former checkpoints.
+ */
 static enum lvn_status save(struct trainer *t, bool *saved)
 {
     const struct lvn_training *g = &t->training;
@@ -342,7 +342,8 @@ static enum lvn_status start(struct trainer *t)
 
 enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
 {
-    struct trainer t = {.s = s, .o = o, .ranks = o->ranks, .saved_step = -1, .validated_step = -1, .metrics = {.jsonl = -1, .csv = -1}};
+    struct trainer t = {
+        .s = s, .o = o, .ranks = o->ranks, .saved_step = -1, .validated_step = -1, .metrics = {.jsonl = -1, .csv = -1}};
     t.e = (struct lvn_event){.loss = NAN,
                              .grad_norm = NAN,
                              .lr = NAN,

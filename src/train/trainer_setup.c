@@ -95,8 +95,7 @@ static enum lvn_status load_weights(struct trainer *t)
         lvn_params_init_values(n->params, (uint64_t)t->s->trainer.seed, values);
         return LVN_OK;
     }
-    LVN_TRY_TOGETHER(t->ranks,
-                     t->ranks->rank ? LVN_OK : lvn_pretrained_load(&t->setup.pretrained, n->params, values));
+    LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK : lvn_pretrained_load(&t->setup.pretrained, n->params, values));
     return lvn_ranks_broadcast(t->ranks, values, n->bytes[LVN_BUFFER_PARAM]);
 }
 

@@ -19,7 +19,7 @@ struct trainer {
     bool has_val;
     struct lvn_training training;
     struct lvn_tally tally;
-    double *val_losses;    /* [batches][micro-batches of all ranks], then how many labels count */
+    double *val_losses;     /* [batches][micro-batches of all ranks], then how many labels count */
     struct lvn_run_dir dir; /* rank 0's alone, as are the files in it */
     struct lvn_checkpoint from;
     bool goes_on;           /* from a checkpoint, on all ranks */
@@ -30,12 +30,12 @@ struct trainer {
     int64_t step, last_step;        /* finished; where to end */
     int64_t first_step;             /* finished when this process began */
     int64_t saved_step, validated_step;
-    int64_t labels; /* that count in the batch which is loaded, over all ranks */
+    int64_t labels;  /* that count in the batch which is loaded, over all ranks */
     bool stop, over; /* some rank was asked to stop; trainer.max_time is over */
     uint64_t fingerprint;
     double started, epoch_started, memory_looked;
     int64_t memory, peak; /* bytes, when memory was last looked at */
-    double matmul_rate; /* FLOP/s that all ranks together reach; 0: not measured */
+    double matmul_rate;   /* FLOP/s that all ranks together reach; 0: not measured */
     struct lvn_event e;
     char text[1200];
 };

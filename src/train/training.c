@@ -140,7 +140,9 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
 {
     struct lvn_ranks *r = o->ranks;
     struct lvn_sharding sharding = {.rank = r ? r->rank : 0,
-                                    .size = r ? r->size : o->size > 1 ? o->size : 1,
+                                    .size = r             ? r->size
+                                            : o->size > 1 ? o->size
+                                                          : 1,
                                     .zero1 = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1,
                                     .tree = s->trainer.deterministic};
     *t = (struct lvn_training){.settings = s, .block_size = o->block_size, .optimizer = optimizer_of(s), .ranks = r};
