@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "train/alike.h"
 #include "train/curve.h"
 #include "train/measure.h"
 #include "train/schedule.h"
@@ -160,6 +161,7 @@ static enum lvn_status save(struct trainer *t, bool *saved)
                               .ranks = t->ranks->size};
     *saved = true;
     if (t->saved_step == t->step) return LVN_OK;
+    LVN_TRY(lvn_alike_replicas(t->ranks, g->network, t->step)); /* nothing doubtful is saved */
     struct lvn_snapshot_place to = {t->dir.checkpoints, t->s, t->setup.data->vocabulary};
     enum lvn_status status = lvn_snapshot_save(&to, &at, g->network, &g->reduction.sharding, t->ranks);
     *saved = status == LVN_OK;
@@ -299,6 +301,8 @@ static enum lvn_status loop(struct trainer *t)
     while (t->step < t->last_step) {
         LVN_TRY(one_step(t));
         LVN_TRY(measure_machine(t));
+        if (every(t->step, s->trainer.check_replicas_every_n_steps))
+            LVN_TRY(lvn_alike_replicas(t->ranks, t->training.network, t->step));
         bool last = t->step == t->last_step;
         if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(validate(t));
         if (every(t->step, s->sample.every_n_steps)) sample(t);

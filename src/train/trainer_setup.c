@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "train/alike.h"
 #include "train/trainer_state.h"
 
 /* Steps between validations, and how many batches each takes. */
@@ -156,7 +157,10 @@ static enum lvn_status load_first(struct trainer *t)
 enum lvn_status lvn_trainer_set_up(struct trainer *t)
 {
     LVN_TRY(lvn_ranks_check(t->ranks, t->s));
+    LVN_TRY(lvn_alike_start(t->ranks, t->s, t->text, sizeof t->text));
+    if (*t->text) lvn_trainer_tell(t, LVN_EVENT_NOTE, t->text);
     LVN_TRY_TOGETHER(t->ranks, open_data(t));
+    LVN_TRY(lvn_alike_data(t->ranks, t->fingerprint));
     LVN_TRY(share_run(t));
     /* How much memory is free today must not decide on the bits of a run that goes on. */
     bool same_ranks = t->goes_on && t->at.ranks == t->ranks->size;
@@ -167,6 +171,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &plan));
     LVN_TRY_TOGETHER(t->ranks, allocate(t));
     LVN_TRY(load_weights(t));
+    LVN_TRY(lvn_alike_replicas(t->ranks, t->training.network, t->step));
     LVN_TRY(load_first(t));
     describe_run(t);
     return LVN_OK;
