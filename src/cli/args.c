@@ -5,6 +5,7 @@
  * operands, or, for a command that runs others, the other's command line. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "cli/cli.h"
@@ -213,13 +214,30 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
     return lvn_settings_finish(&c->settings, parts);
 }
 
+/* A rank is lost: the main thread may wait for it for ever. */
+static void end_at_fault(void *context, const struct lvn_fault *fault)
+{
+    (void)context;
+    if (fault->speak) fprintf(stderr, "error: %s\n", fault->text);
+    _exit(LVN_EXIT_FAILED);
+}
+
+/* A command line that cannot be read: the others hear it too, where the command would have joined them. */
+enum lvn_status lvn_cli_leave(struct lvn_cli *c, enum lvn_status status)
+{
+    struct lvn_identity who;
+    bool together = c->command->run == lvn_command_train || c->command->run == lvn_command_bench;
+    if (!together || lvn_identity_find(&who) != LVN_OK || who.size == 1) return status;
+    return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
+}
+
 enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts)
 {
     struct lvn_identity who;
     if (lvn_identity_find(&who) == LVN_OK) c->settings.ranks = who.size;
     enum lvn_status status = lvn_cli_settings(c, recipe, parts);
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) return status;
-    return lvn_ranks_open(&c->ranks, &c->settings, status);
+    return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
 }
 
 void lvn_cli_release(struct lvn_cli *c)

@@ -116,7 +116,7 @@ static int told(int code)
 
 static int finish(struct lvn_cli *c, enum lvn_status status)
 {
-    bool speaks = lvn_ranks_speaks(c->ranks);
+    bool speaks = lvn_ranks_speaks(c->ranks, status);
     if (status && speaks) print_error(c, status);
     if (c->json && speaks) {
         if (status) json_error(c->json, status);
@@ -147,6 +147,7 @@ static int run(const char *name, int argc, char **argv)
     }
     enum lvn_status status = lvn_cli_parse(&c, argc, argv);
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(&c));
+    if (status) status = lvn_cli_leave(&c, status);
     if (!status && lvn_cli_on(&c, LVN_FLAG_any_help)) {
         status = lvn_help_command(&c, c.command);
     } else if (!status) {

@@ -18,7 +18,8 @@
 
 /* --- numbers over ranks --- */
 
-/* The first of n numbers that is not the same on all ranks; -1: there is none. x: [2 n], the second half is filled in. */
+/* The first of n numbers that is not the same on all ranks; -1: there is none. x: [2 n], the second half is filled in.
+ */
 static enum lvn_status first_difference(struct lvn_ranks *r, int64_t *x, int64_t n, int64_t *which)
 {
     *which = -1;
@@ -30,7 +31,8 @@ static enum lvn_status first_difference(struct lvn_ranks *r, int64_t *x, int64_t
     return LVN_OK;
 }
 
-/* The lowest rank whose number is not that of most ranks, rank 0's where there is no majority; and one of the others. */
+/* The lowest rank whose number is not that of most ranks, rank 0's where there is no majority; and one of the others.
+ */
 static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int *other)
 {
     int64_t *all = lvn_calloc((size_t)r->size, sizeof *all);
@@ -105,10 +107,13 @@ static enum lvn_status say(struct lvn_ranks *r, const struct lvn_settings *s, in
     LVN_CHECK(id >= LVN_OPT_COUNT, ARG,
               "%s was started with %s %s, and %s with %s: give all ranks the same recipe and keys", a, name,
               *odds ? odds : "\"\"", b, *others ? others : "\"\"");
-    LVN_CHECK(id != VERSION, ARG, "%s runs levin %s, and %s levin %s: install the same on all hosts", a, odds, b, others);
+    LVN_CHECK(id != VERSION, ARG, "%s runs levin %s, and %s levin %s: install the same on all hosts", a, odds, b,
+              others);
     r->agreed = false;
-    snprintf(note, room, "%s runs another program than %s (%s, %s): install the same on all hosts, or ranks may drift "
-             "apart", a, b, odds, others);
+    snprintf(note, room,
+             "%s runs another program than %s (%s, %s): install the same on all hosts, or ranks may drift "
+             "apart",
+             a, b, odds, others);
     return LVN_OK;
 }
 
@@ -186,10 +191,11 @@ static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_network *n,
     if (which < 0) return LVN_OK;
     LVN_TRY(odd_one(r, mine[which], &odd, &other));
     r->agreed = true;
-    LVN_FAIL(COMM,
-             "after step %lld the parameters of %s differ from those of %s, first in '%s': its memory, its processor or "
-             "its build is at fault; start again without that host, from a checkpoint before",
-             (long long)step, lvn_ranks_name(r, odd, a), lvn_ranks_name(r, other, b), n->params->list[which]->name);
+    LVN_FAIL(
+        COMM,
+        "after step %lld the parameters of %s differ from those of %s, first in '%s': its memory, its processor or "
+        "its build is at fault; start again without that host, from a checkpoint before",
+        (long long)step, lvn_ranks_name(r, odd, a), lvn_ranks_name(r, other, b), n->params->list[which]->name);
 }
 
 enum lvn_status lvn_alike_replicas(struct lvn_ranks *r, const struct lvn_network *n, int64_t step)

@@ -83,7 +83,7 @@ int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
     struct lvn_train_options o = {.model = &a.model, .listeners = &listener, .n_listeners = on_step ? 1 : 0};
     struct lvn_identity who;
     if (lvn_identity_find(&who) == LVN_OK) s->ranks = who.size;
-    enum lvn_status status = lvn_ranks_open(&o.ranks, s, lvn_settings_finish(s, LVN_USES_ALL));
+    enum lvn_status status = lvn_ranks_open(&o.ranks, s, NULL, lvn_settings_finish(s, LVN_USES_ALL));
     if (status == LVN_OK) status = lvn_train(s, &o, NULL);
     lvn_ranks_close(o.ranks);
     return (int)status;

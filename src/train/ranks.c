@@ -70,7 +70,13 @@ static enum lvn_status agree_on_instructions(struct lvn_ranks *r)
     return LVN_OK;
 }
 
-static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s)
+static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
+{
+    struct lvn_ranks *r = context;
+    return lvn_comm_broadcast_now(r->comm, x, bytes, 0);
+}
+
+static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
 {
     LVN_TRY(lvn_identity_find(&r->who));
     r->rank = r->who.rank;
@@ -83,6 +89,12 @@ static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s)
                                  .family = r->who.family,
                                  .timeout = s->trainer.rank_timeout};
     LVN_TRY(lvn_comm_open(&r->comm, &o));
+    struct lvn_heartbeat_options h = {.id = &r->who,
+                                      .timeout = s->trainer.rank_timeout,
+                                      .broadcast = broadcast,
+                                      .broadcast_context = r,
+                                      .fault = fault};
+    LVN_TRY(lvn_heartbeat_open(&r->heart, &h));
     LVN_TRY(meet(r));
     return agree_on_instructions(r);
 }
@@ -90,7 +102,10 @@ static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s)
 void lvn_ranks_close(struct lvn_ranks *r)
 {
     if (!r) return;
-    lvn_comm_close(r->comm);
+    if (!r->lost) { /* else others may be gone, and nobody waits for them */
+        lvn_heartbeat_close(r->heart);
+        lvn_comm_close(r->comm);
+    }
     free(r->host);
     free(r);
 }
@@ -117,9 +132,13 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
     return lvn_ranks_agree(r, check(r, s));
 }
 
-bool lvn_ranks_speaks(const struct lvn_ranks *r)
+bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status)
 {
-    return !r || r->rank == 0 || (r->comm && !r->agreed);
+    if (!r || r->size == 1) return true;
+    if (status == LVN_OK || r->agreed || !r->heart) return r->rank == 0;
+    r->lost = true;
+    lvn_heartbeat_fail(r->heart, status == LVN_COMM);
+    return lvn_speaks();
 }
 
 const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RANK_TEXT])
@@ -169,13 +188,14 @@ static enum lvn_status read_record(struct record *m)
     return status;
 }
 
-enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, enum lvn_status so_far)
+enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, lvn_fault_callback *fault,
+                               enum lvn_status so_far)
 {
     struct record kept = {.status = (int32_t)so_far};
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
     if (so_far != LVN_OK) keep_record(&kept, so_far); /* joining may record and forget troubles of its own */
-    LVN_TRY(join(r, s));
+    LVN_TRY(join(r, s, fault));
     return lvn_ranks_agree(r, so_far == LVN_OK ? LVN_OK : read_record(&kept));
 }
 

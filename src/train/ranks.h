@@ -6,7 +6,7 @@
 #ifndef LVN_RANKS_H
 #define LVN_RANKS_H
 
-#include "cluster/identity.h"
+#include "cluster/heartbeat.h"
 #include "comm/comm.h"
 #include "train/settings.h"
 
@@ -19,20 +19,23 @@ struct lvn_ranks {
     int together; /* ranks of this host that may use the same CPUs as this one, itself among them */
     struct lvn_identity who;
     struct lvn_comm *comm;
+    struct lvn_heartbeat *heart;
     char (*host)[LVN_HOST_TEXT]; /* [size] */
+    bool lost;                   /* this process leaves while others may not know */
     bool agreed;                 /* the error record holds what all ranks hold: rank 0 speaks for them */
 };
 
 /* Find out who this process is, and join the others with the library that s says. All ranks then compute with the
  * lowest instruction set that any of them has. so_far: how reading s went on this rank; the first thing that ranks
- * agree on. Close it always, after a failure too. */
-enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s,
+ * agree on. fault: called by another thread when a rank is lost (NULL: nothing happens then). Close it always, after
+ * a failure too. */
+enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, lvn_fault_callback *fault,
                                enum lvn_status so_far) LVN_CHECKED;
 void lvn_ranks_close(struct lvn_ranks *r); /* NULL: nothing */
 /* Are as many nodes and ranks there as the settings say? The same answer on all ranks. */
 enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s) LVN_CHECKED;
-/* Should this process print what it has recorded? */
-bool lvn_ranks_speaks(const struct lvn_ranks *r);
+/* This process ends with `status`: should it print what it has recorded? Tells the others, where they do not know. */
+bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status);
 /* "rank 3 on node2" */
 enum { LVN_RANK_TEXT = LVN_HOST_TEXT + 32 };
 const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RANK_TEXT]);

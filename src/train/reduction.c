@@ -16,6 +16,15 @@ static bool wait_for(struct lvn_reduction *d, struct lvn_request *r)
     return status == LVN_OK;
 }
 
+/* The only one of its step at this place. */
+static bool wait_alone(struct lvn_reduction *d, struct lvn_request *r)
+{
+    lvn_stamp_collective(d->ranks->heart, 1, 1);
+    bool good = wait_for(d, r);
+    lvn_stamp_collective(d->ranks->heart, 0, 0);
+    return good;
+}
+
 static void reduce_start(void *context, const struct lvn_program *p, int bucket, void *gradients)
 {
     struct lvn_reduction *d = context;
@@ -33,7 +42,11 @@ static bool reduce_wait(void *context)
 {
     struct lvn_reduction *d = context;
     bool good = true;
-    for (int i = 0; i < d->started; i++) good = wait_for(d, &d->request[i]) && good;
+    for (int i = 0; i < d->started; i++) {
+        lvn_stamp_collective(d->ranks->heart, i + 1, d->started);
+        good = wait_for(d, &d->request[i]) && good;
+    }
+    lvn_stamp_collective(d->ranks->heart, 0, 0);
     d->started = 0;
     return good;
 }
@@ -45,7 +58,7 @@ static bool reduce_tree(void *context, const struct lvn_partial *held, int n, vo
     void *partial[LVN_MAX_SUBTREES];
     for (int i = 0; i < n; i++) partial[i] = held[i].gradients;
     lvn_comm_tree_reduce(d->ranks->comm, &r, d->tree, partial, gradients, d->shard, LVN_F32, !d->sharding.zero1);
-    return wait_for(d, &r);
+    return wait_alone(d, &r);
 }
 
 static bool share_squares(void *context, double *sums, int64_t n)
@@ -54,7 +67,7 @@ static bool share_squares(void *context, double *sums, int64_t n)
     struct lvn_request r = {0};
     (void)n;
     lvn_comm_all_gather(d->ranks->comm, &r, sums, d->block, LVN_F64);
-    return wait_for(d, &r);
+    return wait_alone(d, &r);
 }
 
 static bool gather_params(void *context, void *params)
@@ -62,7 +75,7 @@ static bool gather_params(void *context, void *params)
     struct lvn_reduction *d = context;
     struct lvn_request r = {0};
     lvn_comm_all_gather(d->ranks->comm, &r, params, d->shard, LVN_F32);
-    return wait_for(d, &r);
+    return wait_alone(d, &r);
 }
 
 enum lvn_status lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks,

@@ -251,10 +251,12 @@ static enum lvn_status one_step(struct trainer *t)
     struct lvn_training *g = &t->training;
     double begin = lvn_seconds();
     LVN_TRY(lvn_training_step(g, t->step, lvn_schedule_lr(t->s, t->step, t->last_step), t->labels));
-    LVN_TRY(exchange(t, lvn_seconds() - begin - g->reduction.waited));
+    double computed = lvn_seconds() - begin - g->reduction.waited;
+    LVN_TRY(exchange(t, computed));
     double loss = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro) * g->step->step.grad_scale;
     if (!isfinite(loss) || !isfinite(g->step->step.grad_norm)) return explain_nonfinite(t, loss);
     t->step++;
+    lvn_stamp_step(t->ranks->heart, t->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin), computed);
     tell_step(t, loss, lvn_seconds() - begin);
     return LVN_OK;
 }
@@ -336,6 +338,8 @@ static enum lvn_status begin_run(struct trainer *t)
 static enum lvn_status start(struct trainer *t)
 {
     LVN_TRY_TOGETHER(t->ranks, begin_run(t));
+    snprintf(t->text, sizeof t->text, "%s/status.json", t->s->run_dir);
+    lvn_heartbeat_publish(t->ranks->heart, t->text);
     t->started = t->epoch_started = lvn_seconds();
     t->first_step = t->step;
     t->e.memory_bytes = lvn_memory_resident();
@@ -359,7 +363,11 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
                              .epoch_s = NAN};
     enum lvn_status status = lvn_trainer_set_up(&t);
     bool done = status == LVN_OK && t.goes_on && t.step >= t.last_step;
-    if (status == LVN_OK && !done) status = start(&t);
+    if (status == LVN_OK && !done) {
+        status = start(&t);
+        const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
+        lvn_heartbeat_state(o->ranks->heart, state);
+    }
     if (result) {
         *result = (struct lvn_train_result){.step = t.step,
                                             .loss = t.e.loss,
