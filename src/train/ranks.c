@@ -134,7 +134,7 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
 
 bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status)
 {
-    if (!r || r->size == 1) return true;
+    if (!r || r->size == 1) return lvn_speaks();
     if (status == LVN_OK || r->agreed || !r->heart) return r->rank == 0;
     r->lost = true;
     lvn_heartbeat_fail(r->heart, status == LVN_COMM);
