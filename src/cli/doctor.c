@@ -7,54 +7,43 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/gemm.h"
-#include "base/machine.h"
-#include "cli/cli.h"
+#include "cli/doctor.h"
 #include "train/measure.h"
 
-struct report {
-    struct lvn_cli *c;
-    struct lvn_machine m;
-    enum lvn_isa isa;
-    json_t *findings, *libraries;
-    int n_findings;
-    char found[16][600]; /* printed at the end */
-};
-
-static void line(const struct report *r, const char *name, const char *value)
+void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *value)
 {
     lvn_cli_print(r->c, "%-18s %s\n", name, value);
 }
 
-/* One thing that is wrong: a sentence, and what to do. */
-static void finding(struct report *r, const char *sentence, const char *cure)
+void lvn_doctor_finding(struct lvn_doctor *r, const char *sentence, const char *cure)
 {
     json_t *one = json_object();
     json_object_set_new(one, "finding", json_string(sentence));
     json_object_set_new(one, "cure", json_string(cure));
     json_array_append_new(r->findings, one);
-    if (r->n_findings < 16) snprintf(r->found[r->n_findings++], sizeof r->found[0], "%s.\n    %s", sentence, cure);
+    if (r->n_findings < LVN_FINDINGS)
+        snprintf(r->found[r->n_findings++], sizeof r->found[0], "%s.\n    %s", sentence, cure);
 }
 
-static void cpu(struct report *r)
+static void cpu(struct lvn_doctor *r)
 {
     const struct lvn_machine *m = &r->m;
     char text[400];
-    line(r, "CPU", *m->cpu ? m->cpu : "not known");
-    line(r, "features", *m->features ? m->features : "not known");
+    lvn_doctor_line(r, "CPU", *m->cpu ? m->cpu : "not known");
+    lvn_doctor_line(r, "features", *m->features ? m->features : "not known");
     const char *held = getenv("LEVIN_ISA");
     snprintf(text, sizeof text, "%s%s", lvn_isa_name(r->isa), held && *held ? " (held down by LEVIN_ISA)" : "");
-    line(r, "instructions", text);
+    lvn_doctor_line(r, "instructions", text);
     snprintf(text, sizeof text, "%d hardware threads, %d allowed, on %d physical cores", m->online, m->allowed,
              m->cores);
-    line(r, "cores", text);
+    lvn_doctor_line(r, "cores", text);
     if (m->quota > 0) {
         snprintf(text, sizeof text, "%.2f CPUs granted by the cgroup", m->quota);
-        line(r, "quota", text);
+        lvn_doctor_line(r, "quota", text);
     }
     snprintf(text, sizeof text, "%d (%s)", m->threads, m->threads_from);
-    line(r, "threads", text);
+    lvn_doctor_line(r, "threads", text);
     lvn_cli_add(r->c, "cpu", json_string(m->cpu));
     lvn_cli_add(r->c, "features", json_string(m->features));
     lvn_cli_add(r->c, "instructions", json_string(lvn_isa_name(r->isa)));
@@ -65,13 +54,14 @@ static void cpu(struct report *r)
     lvn_cli_add(r->c, "threads", json_integer(m->threads));
     lvn_cli_add(r->c, "threads_from", json_string(m->threads_from));
     if (held && *held) {
-        finding(r, "LEVIN_ISA holds the instruction set down", "unset LEVIN_ISA unless you compare results");
+        lvn_doctor_finding(r, "LEVIN_ISA holds the instruction set down", "unset LEVIN_ISA unless you compare results");
     } else if (r->isa == LVN_ISA_GENERIC) {
-        finding(r, "this CPU has no AVX2, so plain C kernels run", "take a newer machine for anything but tests");
+        lvn_doctor_finding(r, "this CPU has no AVX2, so plain C kernels run",
+                           "take a newer machine for anything but tests");
     }
 }
 
-static void threads(struct report *r)
+static void threads(struct lvn_doctor *r, int ranks)
 {
     const struct lvn_machine *m = &r->m;
     char text[300];
@@ -79,27 +69,27 @@ static void threads(struct report *r)
     if (m->threads > room) {
         snprintf(text, sizeof text, "%s asks for %d threads, but %d physical cores may be used", m->threads_from,
                  m->threads, room);
-        finding(r, text, "unset it, or set it to the number of cores");
-    } else if (m->threads < room) {
+        lvn_doctor_finding(r, text, "unset it, or set it to the number of cores");
+    } else if (m->threads < room && ranks == 1) {
         snprintf(text, sizeof text, "%s leaves %d of %d physical cores idle", m->threads_from, room - m->threads, room);
-        finding(r, text, "unset it to use them all");
+        lvn_doctor_finding(r, text, "unset it to use them all");
     }
     FILE *f = fopen("/proc/loadavg", "re");
     double load = 0;
     if (f && fscanf(f, "%lf", &load) == 1 && load > 0.5 + (m->allowed == m->online ? 0.25 * m->cores : m->online)) {
         snprintf(text, sizeof text, "the load is %.1f: other programs are using the cores", load);
-        finding(r, text, "measure and train when they are done, or set trainer.threads lower");
+        lvn_doctor_finding(r, text, "measure and train when they are done, or set trainer.threads lower");
     }
     if (f) fclose(f);
     if (m->nodes > 1 && m->cores == m->threads) {
         snprintf(text, sizeof text, "memory is in %d parts (NUMA)", m->nodes);
-        finding(r, text,
-                "start as `numactl --interleave=all levin ...`, or keep to one part with --cpunodebind=0 "
-                "--membind=0");
+        lvn_doctor_finding(r, text,
+                           "start as `numactl --interleave=all levin ...`, or keep to one part with --cpunodebind=0 "
+                           "--membind=0");
     }
 }
 
-static void memory(struct report *r)
+static void memory(struct lvn_doctor *r)
 {
     const struct lvn_machine *m = &r->m;
     char text[300], a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
@@ -109,31 +99,33 @@ static void memory(struct report *r)
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, ", cgroup limit %s", lvn_bytes_text(m->memory_limit, c));
     }
-    line(r, "memory", text);
+    lvn_doctor_line(r, "memory", text);
     snprintf(text, sizeof text, "L1 %s, L2 %s, L3 %s", lvn_bytes_text(m->cache[0], a), lvn_bytes_text(m->cache[1], b),
              lvn_bytes_text(m->cache[2], c));
-    line(r, "caches", text);
-    line(r, "huge pages", *m->huge_pages ? m->huge_pages : "not known");
+    lvn_doctor_line(r, "caches", text);
+    lvn_doctor_line(r, "huge pages", *m->huge_pages ? m->huge_pages : "not known");
     lvn_cli_add(r->c, "memory_bytes", json_integer(m->memory));
     lvn_cli_add(r->c, "memory_available_bytes", json_integer(m->memory_available));
     lvn_cli_add(r->c, "memory_limit_bytes", m->memory_limit ? json_integer(m->memory_limit) : json_null());
     lvn_cli_add(r->c, "huge_pages", json_string(m->huge_pages));
     if (!strcmp(m->huge_pages, "never")) {
-        finding(r, "transparent huge pages are off, which slows large models",
-                "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
+        lvn_doctor_finding(r, "transparent huge pages are off, which slows large models",
+                           "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
     }
     if (m->memory_available > 0 && m->memory_available < (int64_t)1 << 30) {
-        finding(r, "less than 1 GiB of memory is free", "end other programs, or raise the limit of the container");
+        lvn_doctor_finding(r, "less than 1 GiB of memory is free",
+                           "end other programs, or raise the limit of the container");
     }
-    if (m->swap > (int64_t)1 << 28) finding(r, "memory is being swapped", "end other programs that hold memory");
+    if (m->swap > (int64_t)1 << 28)
+        lvn_doctor_finding(r, "memory is being swapped", "end other programs that hold memory");
 }
 
-static void library(struct report *r, const char *name, const char *version, const char *file)
+static void library(struct lvn_doctor *r, const char *name, const char *version, const char *file)
 {
     char label[40], text[300];
     snprintf(label, sizeof label, "%s", name);
     snprintf(text, sizeof text, "%s%s%s", version, file && *file ? ", " : "", file ? file : "");
-    line(r, label, text);
+    lvn_doctor_line(r, label, text);
     json_t *one = json_object();
     json_object_set_new(one, "version", json_string(version));
     json_object_set_new(one, "file", file && *file ? json_string(file) : json_null());
@@ -147,7 +139,7 @@ static const char *file_of(const void *symbol)
     return dladdr(symbol, &info) && info.dli_fname && strstr(info.dli_fname, ".so") ? info.dli_fname : "built in";
 }
 
-static void libraries(struct report *r)
+static void libraries(struct lvn_doctor *r)
 {
     char text[64];
     int major, minor, patch;
@@ -165,13 +157,13 @@ static void libraries(struct report *r)
         library(r, "libcurl", text, file_of((const void *)(uintptr_t)version));
     } else {
         library(r, "libcurl", "left out", "not found");
-        finding(r, "libcurl.so.4 is not there, so data.url cannot be downloaded",
-                "apt install libcurl4, or copy the file "
-                "to data.path yourself");
+        lvn_doctor_finding(r, "libcurl.so.4 is not there, so data.url cannot be downloaded",
+                           "apt install libcurl4, or copy the file "
+                           "to data.path yourself");
     }
 }
 
-static enum lvn_status measure(struct report *r)
+static enum lvn_status measure(struct lvn_doctor *r)
 {
     double flops, bytes;
     char text[120];
@@ -179,9 +171,9 @@ static enum lvn_status measure(struct report *r)
     LVN_TRY_WHILE(lvn_measure_memory(r->m.threads, &bytes), "measuring the memory");
     snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads, by %s", flops / 1e9, r->m.threads,
              lvn_gemm_engine());
-    line(r, "matrix products", text);
+    lvn_doctor_line(r, "matrix products", text);
     snprintf(text, sizeof text, "%.1f GB/s read", bytes / 1e9);
-    line(r, "memory speed", text);
+    lvn_doctor_line(r, "memory speed", text);
     lvn_cli_add(r->c, "matmul_gflops", json_real(flops / 1e9));
     lvn_cli_add(r->c, "memory_gb_per_s", json_real(bytes / 1e9));
     return LVN_OK;
@@ -189,17 +181,42 @@ static enum lvn_status measure(struct report *r)
 
 enum lvn_status lvn_command_doctor(struct lvn_cli *c)
 {
-    struct report r = {.c = c, .isa = lvn_isa_best(), .findings = json_array(), .libraries = json_object()};
+    struct lvn_doctor r = {.c = c, .isa = lvn_isa_best()};
+    struct lvn_identity who;
     enum lvn_status status = LVN_OK;
+    enum lvn_status unknown = lvn_identity_find(&who);
+    char why[1000];
+    snprintf(why, sizeof why, "%s", unknown ? lvn_error_text() : "");
+    if (unknown) who.rank = 0, who.size = 1; /* told below; the rest of the report holds all the same */
+    json_t *mine = c->json;
+    r.findings = json_array();
+    r.libraries = json_object();
     lvn_machine_read(&r.m);
+    if (who.rank > 0) { /* one report, by rank 0 */
+        struct lvn_cli silent = {.json = json_object()};
+        r.c = &silent;
+        status = lvn_doctor_ranks(&r, &who);
+        json_decref(silent.json);
+        json_decref(r.findings);
+        json_decref(r.libraries);
+        json_decref(mine);
+        c->json = NULL;
+        return status;
+    }
     lvn_cli_add(c, "version", json_string(LVN_VERSION));
     cpu(&r);
     memory(&r);
     libraries(&r);
-    threads(&r);
-    if (lvn_cli_on(c, LVN_FLAG_doctor_measure)) status = measure(&r);
-    lvn_cli_print(c, "\n%s\n", r.n_findings ? "what could be better:" : "nothing is wrong.");
-    for (int i = 0; i < r.n_findings; i++) lvn_cli_print(c, "  - %s\n", r.found[i]);
+    threads(&r, who.size);
+    if (unknown) {
+        lvn_doctor_finding(&r, why, "until then, levin train refuses to start");
+    } else {
+        lvn_doctor_launch(&r, &who);
+    }
+    if (who.size > 1) status = lvn_doctor_ranks(&r, &who);
+    if (!status && lvn_cli_on(c, LVN_FLAG_doctor_measure)) status = measure(&r);
+    if (!status) lvn_cli_print(c, "\n%s\n", r.n_findings ? "what could be better:" : "nothing is wrong.");
+    for (int i = 0; i < r.n_findings && !status; i++) lvn_cli_print(c, "  - %s\n", r.found[i]);
     lvn_cli_add(c, "libraries", r.libraries);
     lvn_cli_add(c, "findings", r.findings);
     return status;
