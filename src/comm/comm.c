@@ -173,6 +173,14 @@ void lvn_comm_receive(struct lvn_comm *c, struct lvn_request *r, void *x, int64_
     submit(c, r, false);
 }
 
+void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(void *state, void *argument),
+                     void *argument)
+{
+    *r = (struct lvn_request){.kind = LVN_R_CALL, .x = argument, .call = call};
+    if (!c->transport) call(c->state, argument);
+    submit(c, r, false);
+}
+
 /* --- waiting --- */
 
 bool lvn_request_done(const struct lvn_request *r)

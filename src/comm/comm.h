@@ -53,6 +53,7 @@ struct lvn_request {
     int64_t count, at;
     struct lvn_tree *tree;
     void *handle[2];
+    void (*call)(void *state, void *argument);
 };
 
 enum lvn_reduce { LVN_SUM, LVN_MIN, LVN_MAX };

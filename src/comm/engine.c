@@ -51,7 +51,7 @@ static void finish(struct lvn_comm *c, struct lvn_request *r, enum lvn_status st
     }
 }
 
-static const char *const kinds[] = {"reduction", "broadcast", "message to", "message from", "reduction"};
+static const char *const kinds[] = {"reduction", "broadcast", "message to", "message from", "reduction", "call"};
 
 static void note_trouble(struct lvn_comm *c, const struct lvn_request *r, int code)
 {
@@ -186,6 +186,10 @@ static int take(struct lvn_comm *c, struct lvn_request *r)
         return issue_message(c, r);
     case LVN_R_EXCHANGE:
         push(&c->exchanges, r);
+        return 0;
+    case LVN_R_CALL:
+        r->call(c->state, r->x);
+        finish(c, r, LVN_OK);
         return 0;
     default:
         push(&c->collectives, r);
@@ -369,7 +373,15 @@ void lvn_engine_stop(struct lvn_comm *c)
         c->stop = true;
         pthread_cond_signal(&c->bell);
         pthread_mutex_unlock(&c->lock);
-        pthread_join(c->thread, NULL);
+        /* An MPI that does not come back from its end is left alone: all has been done. */
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 20 + (time_t)(c->options.timeout > 0 ? c->options.timeout : 60);
+        c->left = pthread_timedjoin_np(c->thread, NULL, &until) != 0;
+        if (c->left) {
+            pthread_detach(c->thread);
+            return;
+        }
     }
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->bell);

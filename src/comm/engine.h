@@ -25,6 +25,8 @@ struct lvn_transport {
     int (*send)(void *state, const void *x, int64_t bytes, int to, int tag, void *handle);
     int (*receive)(void *state, void *x, int64_t bytes, int from, int tag, void *handle);
     int (*all_reduce)(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op, void *handle);
+    /* Blocks: to be measured, never to be used. */
+    int (*all_reduce_blocking)(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op);
     int (*broadcast)(void *state, void *x, int64_t bytes, int root, void *handle);
     /* Which of n handles are done (and now stand for nothing): their indices. */
     int (*test)(void *state, void *handles, int n, int *n_done, int *done);
@@ -32,7 +34,7 @@ struct lvn_transport {
     void (*error)(void *state, int code, char *text, int bytes);
 };
 
-enum lvn_request_kind { LVN_R_REDUCE, LVN_R_BROADCAST, LVN_R_SEND, LVN_R_RECEIVE, LVN_R_EXCHANGE };
+enum lvn_request_kind { LVN_R_REDUCE, LVN_R_BROADCAST, LVN_R_SEND, LVN_R_RECEIVE, LVN_R_EXCHANGE, LVN_R_CALL };
 
 struct lvn_queue {
     struct lvn_request *first, *last;
@@ -69,7 +71,9 @@ enum lvn_status lvn_comm_open_over(struct lvn_comm **out, const struct lvn_comm_
                                    const struct lvn_transport *transport, void *argument) LVN_CHECKED;
 extern const struct lvn_transport lvn_transport_mpi;
 
-/* engine.c */
+/* engine.c. A call that the engine's thread makes between its own, to measure what lies below it. */
+void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(void *state, void *argument),
+                     void *argument);
 enum lvn_status lvn_engine_start(struct lvn_comm *c) LVN_CHECKED;
 void lvn_engine_stop(struct lvn_comm *c);
 

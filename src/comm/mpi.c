@@ -33,7 +33,7 @@ struct mpi {
 #undef LVN_MPI_FUNCTION
     int64_t cut;
     lvn_mpi long_element; /* of `cut` bytes */
-    bool finalize, linger;
+    bool finalize, linger, ucx;
     double patience; /* seconds to wait for the others at the end */
     int rank;
 };
@@ -79,6 +79,7 @@ static void short_version(struct mpi *m, char *out, size_t bytes)
     if (m->Get_library_version(text, &length)) text[0] = '\0';
     const char *open = strstr(text, "Open MPI v"), *number = strstr(text, "MPICH Version:");
     char version[32] = "";
+    m->ucx = strstr(text, "ucx") != NULL;
     if (open && sscanf(open, "Open MPI v%31[0-9a-zA-Z.]", version) == 1)
         snprintf(out, bytes, "Open MPI %s", version);
     else if (number && sscanf(number, "MPICH Version: %31s", version) == 1)
@@ -120,12 +121,26 @@ static int receive_bytes(void *state, void *x, int64_t bytes, int from, int tag,
     return m->Irecv(x, count, type, from, tag, m->world, handle);
 }
 
+static lvn_mpi type_of(const struct mpi *m, enum lvn_dtype type)
+{
+    return type == LVN_F32 ? m->f32 : type == LVN_F64 ? m->f64 : type == LVN_I32 ? m->i32 : m->i64;
+}
+
+static lvn_mpi operation_of(const struct mpi *m, enum lvn_reduce op)
+{
+    return op == LVN_SUM ? m->sum : op == LVN_MIN ? m->min : m->max;
+}
+
 static int all_reduce(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op, void *handle)
 {
     struct mpi *m = state;
-    lvn_mpi t = type == LVN_F32 ? m->f32 : type == LVN_F64 ? m->f64 : type == LVN_I32 ? m->i32 : m->i64;
-    lvn_mpi o = op == LVN_SUM ? m->sum : op == LVN_MIN ? m->min : m->max;
-    return m->Iallreduce(m->in_place, x, (int)count, t, o, m->world, handle);
+    return m->Iallreduce(m->in_place, x, (int)count, type_of(m, type), operation_of(m, op), m->world, handle);
+}
+
+static int all_reduce_blocking(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op)
+{
+    struct mpi *m = state;
+    return m->Allreduce(m->in_place, x, (int)count, type_of(m, type), operation_of(m, op), m->world);
 }
 
 static int broadcast(void *state, void *x, int64_t bytes, int root, void *handle)
@@ -247,10 +262,7 @@ static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, ch
     m->cut = o->cut;
     if (m->Type_contiguous((int)m->cut, m->byte, &m->long_element) || m->Type_commit(&m->long_element))
         LVN_FAIL(COMM, "%s cannot make a type of %lld bytes", version, (long long)m->cut);
-    /* MPICH over UCX: finalising right after the last message leaves a rank waiting for ever when there are several
-     * hosts; after a pause it does not. */
-    bool here = one_host(m);
-    m->linger = !here && m->library.abi != LVN_ABI_OPENMPI;
+    m->linger = m->ucx && (getenv("UCX_TLS") || !one_host(m));
     snprintf(describe, (size_t)describe_bytes, "%s (%s), %s", version, m->library.path, m->library.why);
     return LVN_OK;
 }
@@ -277,7 +289,8 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
     return status;
 }
 
-/* Finalising waits for everybody: only when everybody has come. */
+/* Finalising waits for everybody: only when everybody has come. MPICH over UCX and TCP waits for ever when a rank
+ * finalises right after the last message; after a pause it does not. */
 static void leave(void *state)
 {
     struct mpi *m = state;
@@ -293,6 +306,7 @@ const struct lvn_transport lvn_transport_mpi = {.join = join,
                                                 .send = send_bytes,
                                                 .receive = receive_bytes,
                                                 .all_reduce = all_reduce,
+                                                .all_reduce_blocking = all_reduce_blocking,
                                                 .broadcast = broadcast,
                                                 .test = test,
                                                 .poke = poke,

@@ -203,43 +203,37 @@ static enum lvn_status know(struct lvn_mpi_library *out)
     return LVN_OK;
 }
 
-/* MPI libraries of the other kind that are here too, by their files alone: two of them in one process would not do. */
-static void mention_others(struct lvn_mpi_library *l)
+/* MPI libraries that are here but were not taken, by their files alone: two of them in one process would not do.
+ * `but`: not this kind. Returns the end of the text. */
+static char *add_others(char *text, size_t bytes, const char *before, const char *taken, const struct kind *but)
 {
-    char path[PATH_MAX], file[PATH_MAX + 64], real[PATH_MAX], taken[PATH_MAX], seen[PATH_MAX] = "";
+    char path[PATH_MAX], file[PATH_MAX + 64], real[PATH_MAX], own[PATH_MAX], seen[PATH_MAX] = "";
     const struct kind *kinds[] = {&open_mpi, &mpich};
-    if (!realpath(l->path, taken)) snprintf(taken, sizeof taken, "%s", l->path);
-    for (int i = 0; i < FOLDERS; i++) {
-        if (!folder_path(i, path)) continue;
-        for (int k = 0; k < 2; k++)
-            for (int f = 0; f < 2; f++) {
-                snprintf(file, sizeof file, "%s/%s", path, kinds[k]->files[f]);
-                size_t n = strlen(l->why);
-                if (!realpath(file, real) || !strcmp(real, taken) || !strcmp(real, seen) || n > 400) continue;
-                snprintf(l->why + n, sizeof l->why - n, "%s%.150s",
-                         *seen ? ", " : "; also here, and not taken: ", file);
-                snprintf(seen, sizeof seen, "%s", real);
-            }
+    if (!realpath(taken, own)) own[0] = '\0';
+    for (int i = 0; i < 2 * 2 * FOLDERS; i++) {
+        const struct kind *k = kinds[i & 1];
+        if (k == but || !folder_path(i / 4, path)) continue;
+        snprintf(file, sizeof file, "%s/%s", path, k->files[i >> 1 & 1]);
+        size_t n = strlen(text);
+        if (!realpath(file, real) || !strcmp(real, own) || !strcmp(real, seen) || n + 200 > bytes) continue;
+        snprintf(text + n, bytes - n, "%s%.150s", *seen ? ", " : before, file);
+        snprintf(seen, sizeof seen, "%s", real);
     }
+    return text;
 }
 
 static enum lvn_status refuse(enum speech speech, const char *why, const char *trouble)
 {
-    char near[400];
-    const struct kind *want = speech == MPICH ? &mpich : &open_mpi, *other = speech == MPICH ? &open_mpi : &mpich;
-    struct lvn_mpi_library l = {.path = "", .why = ""};
-    mention_others(&l);
-    snprintf(near, sizeof near, "%.380s", l.why);
-    const char *found = strstr(near, "taken: ");
+    char others[600] = "";
+    const struct kind *want = speech == MPICH ? &mpich : &open_mpi;
     LVN_CHECK(speech != ANY, COMM,
               "no MPI library was found, and ranks meet through one%s: install Open MPI (%s) or MPICH (%s), load your "
               "cluster's MPI module, or set trainer.mpi_library to the path of libmpi.so",
               trouble, open_mpi.package, mpich.package);
-    LVN_CHECK(!found, COMM,
+    LVN_CHECK(!*add_others(others, sizeof others, "", "", want), COMM,
               "no library of %s was found, and that is wanted, %s%s; here is %s: start levin by the launcher of that "
               "one, or install the other (%s), or set trainer.mpi_library to its path",
-              want->name, why, trouble, found + 7, want->package);
-    (void)other;
+              want->name, why, trouble, others, want->package);
     LVN_FAIL(
         COMM,
         "no library of %s was found, and that is wanted, %s%s: install it (%s), load your cluster's MPI module, or "
@@ -269,6 +263,6 @@ enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, c
     if (!out->handle) return refuse(speech, why, trouble);
     snprintf(out->why, sizeof out->why, "%s%s", why, beside ? ", and lies beside it" : "");
     LVN_TRY(know(out));
-    mention_others(out);
+    add_others(out->why, sizeof out->why, "; also here, and not taken: ", out->path, NULL);
     return LVN_OK;
 }

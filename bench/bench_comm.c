@@ -1,0 +1,124 @@
+/* bench_comm.c - all-reduce between ranks: levin's beside the MPI library's own, in turns within one run.
+ *
+ *     mpirun -n 2 build/bench_comm [--library PATH] [--seconds S] [MIB...]
+ *
+ * For each size: the MPI's blocking reduction and its nonblocking one polled without pause, levin's (an engine thread
+ * and a waiting one), and levin's in a fixed order, with one leaf a rank and with three. Best time of each, bandwidth
+ * (bytes of the vector a second), and levin's share of the better of MPI's two. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/machine.h"
+#include "cluster/identity.h"
+#include "comm/engine.h"
+
+enum way { BLOCKING, NONBLOCKING, LEVIN, TREE, TREE3, WAYS };
+static const char *const names[] = {"MPI", "MPI nonblocking", "levin", "in order", "in order, 3 leaves"};
+
+static struct lvn_comm *comm;
+static float *x[4];
+static int64_t count;
+static struct lvn_tree *tree[2];
+static int64_t *first;
+
+static void blocking(void *state, void *unused)
+{
+    (void)unused;
+    (void)comm->transport->all_reduce_blocking(state, x[0], count, LVN_F32, LVN_SUM);
+}
+
+static void nonblocking(void *state, void *unused)
+{
+    (void)unused;
+    void *handle = NULL;
+    int n = 0, index;
+    comm->transport->clear(state, &handle);
+    (void)comm->transport->all_reduce(state, x[0], count, LVN_F32, LVN_SUM, &handle);
+    while (!n && !comm->transport->test(state, &handle, 1, &n, &index)) {
+    }
+}
+
+static double once(enum way way)
+{
+    struct lvn_request r;
+    int32_t one = 1;
+    void *partial[] = {x[0], x[1], x[2]};
+    if (lvn_comm_all_reduce_now(comm, &one, 1, LVN_I32, LVN_SUM) != LVN_OK) exit(1); /* all are here */
+    double start = lvn_seconds();
+    if (way == BLOCKING) lvn_engine_call(comm, &r, blocking, NULL);
+    if (way == NONBLOCKING) lvn_engine_call(comm, &r, nonblocking, NULL);
+    if (way == LEVIN) lvn_comm_all_reduce(comm, &r, x[0], count, LVN_F32, LVN_SUM);
+    if (way == TREE) lvn_comm_tree_reduce(comm, &r, tree[0], partial, x[0], first, LVN_F32, true);
+    if (way == TREE3) lvn_comm_tree_reduce(comm, &r, tree[1], partial, x[0], first, LVN_F32, true);
+    if (lvn_comm_wait(comm, &r) != LVN_OK) exit(1);
+    return lvn_seconds() - start;
+}
+
+static void measure(double mib, double seconds, int rank, int size)
+{
+    double best[WAYS], end;
+    count = (int64_t)(mib * (1 << 20) / 4);
+    for (int i = 0; i <= size; i++) first[i] = count * i / size / 16 * 16;
+    first[size] = count;
+    for (int w = 0; w < WAYS; w++) best[w] = 1e9;
+    end = lvn_seconds() + seconds;
+    for (int32_t turn = 0, more = 1; more; turn++) {
+        for (int w = 0; w < WAYS; w++) {
+            for (int64_t i = 0; i < count; i += 1024) x[0][i] = x[1][i] = x[2][i] = 1;
+            double t = once((enum way)w);
+            if (turn && t < best[w]) best[w] = t; /* the first turn warms up */
+        }
+        more = lvn_seconds() < end || turn < 3;
+        if (lvn_comm_all_reduce_now(comm, &more, 1, LVN_I32, LVN_MIN) != LVN_OK) exit(1);
+    }
+    if (rank) return;
+    double mpi = best[BLOCKING] < best[NONBLOCKING] ? best[BLOCKING] : best[NONBLOCKING];
+    printf("%10.4g MiB", mib);
+    for (int w = 0; w < WAYS; w++) printf(" %10.3f ms %5.2f GB/s", best[w] * 1e3, mib * (1 << 20) / best[w] / 1e9);
+    printf("  levin %.2f, in order %.2f, 3 leaves %.2f\n", mpi / best[LEVIN], mpi / best[TREE], mpi / best[TREE3]);
+    fflush(stdout);
+}
+
+static int64_t *leaves(int size, int each)
+{
+    int64_t *leaf = malloc(sizeof *leaf * (size_t)(size + 1));
+    for (int i = 0; leaf && i <= size; i++) leaf[i] = (int64_t)each * i;
+    return leaf;
+}
+
+int main(int argc, char **argv)
+{
+    struct lvn_identity me;
+    struct lvn_comm_options o = {.timeout = 60};
+    double sizes[16] = {0.001, 0.0625, 0.25, 1, 4, 16, 64}, seconds = 2, most = 0;
+    int n = 7, given = 0;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--library") && i + 1 < argc)
+            o.library = argv[++i];
+        else if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
+            seconds = strtod(argv[++i], NULL);
+        else if (given < 16)
+            sizes[given++] = strtod(argv[i], NULL), n = given;
+    }
+    if (lvn_identity_find(&me) != LVN_OK) return fprintf(stderr, "%s\n", lvn_error_text()), 2;
+    o.rank = me.rank;
+    o.size = me.size;
+    o.family = me.family;
+    if (o.size < 2) return fprintf(stderr, "bench_comm: start it by mpirun -n 2 or more\n"), 2;
+    if (lvn_comm_open(&comm, &o) != LVN_OK) return fprintf(stderr, "%s\n", lvn_error_text()), 2;
+    for (int i = 0; i < n; i++) most = sizes[i] > most ? sizes[i] : most;
+    for (int i = 0; i < 3; i++) x[i] = calloc(1, (size_t)(most * (1 << 20)) + 4096);
+    first = leaves(o.size, 0);
+    int64_t *one = leaves(o.size, 1), *three = leaves(o.size, 3);
+    if (!x[0] || !x[1] || !x[2] || !first || !one || !three) return 1;
+    if (lvn_tree_new(&tree[0], comm, one) != LVN_OK || lvn_tree_new(&tree[1], comm, three) != LVN_OK) return 1;
+    if (o.rank == 0) {
+        printf("%d ranks, %s\n%14s", o.size, lvn_comm_describe(comm), "");
+        for (int w = 0; w < WAYS; w++) printf(" %24s", names[w]);
+        printf("  share of MPI's best\n");
+    }
+    for (int i = 0; i < n; i++) measure(sizes[i], seconds, o.rank, o.size);
+    lvn_comm_close(comm);
+    return 0;
+}

@@ -1,0 +1,37 @@
+# comm_mismatch.sh - a launcher and a library that do not belong together, none, two: one sentence, and the cure.
+. "$LEVIN_SOURCE/tests/cluster/comm.bash"
+export LIMIT=40
+
+said() { # what, words, command...: must fail, and say the words
+    local what=$1 words=$2
+    shift 2
+    if "$@" >out 2>&1; then echo "$what did not fail:" && cat out && exit 1; fi
+    grep -q -- "$words" out || { echo "$what did not say '$words':" && cat out && exit 1; }
+    echo "$what: $(grep -m1 -- "$words" out | cut -c1-200)"
+}
+tried=0
+library() { # soname: its path
+    ldconfig -p | awk -v n="$1" '$1 == n { print $NF; exit }'
+}
+if mpi_here openmpi; then
+    tried=1
+    said "no such library" "trainer.mpi_library: /nowhere/libmpi.so" ranks openmpi 2 "$program" --library /nowhere/libmpi.so
+    said "another library" "is no MPI library" ranks openmpi 2 "$program" --library libm.so.6
+fi
+if mpi_here openmpi && mpi_here mpich; then
+    said "MPICH under Open MPI" "do not belong together: the launcher started 2 ranks" \
+        ranks openmpi 2 "$program" --library "$(library libmpich.so.12)"
+    said "Open MPI under MPICH" "start levin by the mpirun of that MPI" \
+        ranks mpich 2 "$program" --library "$(library libmpi.so.40)"
+    good "the launcher decides between two" ranks mpich 2 "$program"
+    grep -q "also here, and not taken: .*libmpi.so.40" out || { echo "the other one is not said:" && cat out && exit 1; }
+fi
+# An MPI whose library is not there: an empty file over it, for these processes alone.
+if mpi_here openmpi && mpi_here mpich && unshare -m true 2>/dev/null; then
+    said "no Open MPI" "no library of Open MPI was found, and that is wanted, as the launcher is Open MPI's" \
+        ranks openmpi 2 unshare -m bash -c 'mount --bind /dev/null "$(realpath "$1")" && exec "$2"' x \
+        "$(library libmpi.so.40)" "$program"
+    grep -q "here is [^ ]*libmpich.so.12: start levin by the launcher of that one, or install the other (Debian: openmpi-bin)" out ||
+        { echo "no cure:" && cat out && exit 1; }
+fi
+[ $tried = 1 ] || { echo "skipped: no MPI here (tools/setup.sh --dev installs some)" && exit 77; }
