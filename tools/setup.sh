@@ -24,6 +24,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ -z "$prefix" ] || { mkdir -p "$prefix" && prefix=$(cd "$prefix" && pwd); } || exit 1
+root_folder=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 have() { command -v "$1" >/dev/null 2>&1; }
 fail() { echo "setup: $*" >&2 && exit 1; }
@@ -77,6 +78,7 @@ if [ $dev = 1 ]; then
     needs slurm env "PATH=$PATH:/usr/sbin" bash -c 'command -v slurmctld && command -v slurmd && command -v srun && command -v munged'
     needs sshd env "PATH=$PATH:/usr/sbin" bash -c 'command -v sshd && command -v ssh'
     needs ip have ip
+    [ "$(uname -m)" != x86_64 ] || needs intel-mpi test -x "$root_folder/parts/intel-mpi/bin/mpiexec.hydra"
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
 if [ ${#missing[@]} = 0 ]; then
@@ -111,6 +113,14 @@ dnf_names() {
         sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;; *) echo "$part" ;;
         esac
     done
+}
+
+# Intel MPI is in no distribution; its own package is a Python wheel. Only tests want it.
+install_intel_mpi() {
+    local into=$root_folder/parts/intel-mpi
+    rm -rf "$into" && mkdir -p "$into" && python3 -m pip download -q --no-deps --only-binary :all: -d "$folder/intel" impi-rt==2021.18.1 &&
+        python3 -m zipfile -e "$folder"/intel/*.whl "$folder/intel/files" && cp -r "$folder"/intel/files/*.data/data/. "$into/" &&
+        chmod -R a+x "$into/bin" || { rm -rf "$into" && echo "setup: no Intel MPI: the tests that need it are left out" && return 1; }
 }
 
 # --- with the system's packages ---
@@ -222,6 +232,7 @@ export CMAKE_PREFIX_PATH="$prefix:$prefix/usr\${CMAKE_PREFIX_PATH:+:\$CMAKE_PREF
 export LD_LIBRARY_PATH="$(ls -d "$prefix"/lib "$prefix"/usr/lib "$prefix"/usr/lib/*-linux-gnu 2>/dev/null | tr '\n' ':')\${LD_LIBRARY_PATH:-}"
 END
 }
+case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
 if [ -z "$prefix" ]; then
     install_packages
     exit 0
@@ -241,7 +252,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     onednn) echo "setup: no oneDNN: levin uses its own matrix products, slower without AVX2 (a site may have it: module avail onednn)" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | slurm | sshd | ip) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | sshd | ip) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

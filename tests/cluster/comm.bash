@@ -1,5 +1,5 @@
 # comm.bash - what comm_openmpi.sh, comm_mpich.sh and comm_intel.sh have in common: every call of src/comm under one MPI.
-. "$LEVIN_SOURCE/tests/cluster/common.bash"
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 program=$LEVIN_BUILD/tests/comm_ranks
 
 good() { # what, then a command: it must say that all is well
