@@ -4,22 +4,25 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
-#include "data/vocab.h"
+#include "data/codec.h"
 #include "train/model_setup.h"
 #include "train/network.h"
 
-static enum lvn_status write_vocabulary(struct lvn_arena *a, const char *from, const char *out)
+/* What turns text into the model's ids. */
+static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const char *out)
 {
-    struct lvn_vocab *vocabulary;
+    struct lvn_codec codec;
     char *json = NULL;
-    LVN_TRY(lvn_vocabulary_beside(from, &vocabulary));
-    if (!vocabulary) return LVN_OK;
-    const char *state = lvn_path_join(a, out, "state"), *path = lvn_path_join(a, out, "state/vocabulary.json");
-    enum lvn_status status = state && path ? lvn_dir_make(state) : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_vocab_to_json(vocabulary, &json);
-    if (status == LVN_OK) status = lvn_file_write(path, json, (int64_t)strlen(json));
-    free(json);
-    lvn_vocab_free(vocabulary);
+    LVN_TRY(lvn_codec_beside(&codec, from));
+    enum lvn_status status = codec.tokenizer ? lvn_tokenizer_save(codec.tokenizer, out) : LVN_OK;
+    if (codec.vocabulary) {
+        const char *state = lvn_path_join(a, out, "state"), *path = lvn_path_join(a, out, "state/vocabulary.json");
+        status = state && path ? lvn_dir_make(state) : LVN_MEMORY;
+        if (status == LVN_OK) status = lvn_vocab_to_json(codec.vocabulary, &json);
+        if (status == LVN_OK) status = lvn_file_write(path, json, (int64_t)strlen(json));
+        free(json);
+    }
+    lvn_codec_release(&codec);
     return status;
 }
 
@@ -43,7 +46,7 @@ static enum lvn_status export(struct lvn_cli *c, const struct lvn_pretrained *p,
     LVN_TRY(lvn_model_files_make(&files, dialect, &p->config, n->params, lvn_network_values(n), false));
     lvn_arena_init(&a);
     enum lvn_status status = write_files(&a, &files, c->operand[1]);
-    if (status == LVN_OK) status = write_vocabulary(&a, p->path, c->operand[1]);
+    if (status == LVN_OK) status = write_codec(&a, p->path, c->operand[1]);
     lvn_arena_release(&a);
     lvn_model_files_release(&files);
     return status;

@@ -12,19 +12,25 @@
 
 struct stream {
     struct lvn_cli *c;
-    const struct lvn_vocab *vocabulary;
-    struct lvn_text text;
+    const struct lvn_codec *codec;
+    struct lvn_codec_stream decoding;
+    struct lvn_text text; /* of the continuation */
+    int64_t shown;        /* bytes of it */
 };
+
+/* What has become whole characters. */
+static bool flush(struct stream *s)
+{
+    if (!s->c->json) fwrite(s->text.p ? s->text.p + s->shown : "", 1, (size_t)(s->text.n - s->shown), stdout);
+    s->shown = s->text.n;
+    return s->c->json || fflush(stdout) == 0;
+}
 
 static bool show(void *context, int32_t id)
 {
     struct stream *s = context;
-    char text[16];
-    int n = s->vocabulary ? lvn_vocab_decode(s->vocabulary, id, text) : snprintf(text, sizeof text, " %" PRId32, id);
-    lvn_text_add_bytes(&s->text, text, n);
-    if (s->c->json) return true;
-    fwrite(text, 1, (size_t)n, stdout);
-    return fflush(stdout) == 0;
+    lvn_codec_decode(s->codec, &s->decoding, id, &s->text);
+    return flush(s);
 }
 
 /* "5,6,7" */
@@ -55,36 +61,30 @@ static enum lvn_status read_prompt(struct lvn_cli *c, const struct lvn_generator
     bool text_given = c->given[LVN_FLAG_generate_prompt], list_given = c->given[LVN_FLAG_generate_prompt_ids];
     LVN_CHECK(!text_given || !list_given, ARG, "--prompt and --prompt-ids both say what to continue; leave one out");
     if (list_given) return parse_ids(list, ids, n);
-    if (!text_given && !g->vocabulary) return parse_ids("0", ids, n);
-    return lvn_prompt_encode(text, g->vocabulary, ids, n);
-}
-
-static void print_prompt(struct lvn_cli *c, const struct lvn_vocab *vocabulary, const int32_t *prompt, int64_t n)
-{
-    for (int64_t i = 0; i < n && !c->json; i++) {
-        char text[5];
-        if (vocabulary)
-            fwrite(text, 1, (size_t)lvn_vocab_decode(vocabulary, prompt[i], text), stdout);
-        else
-            printf("%s%" PRId32, i ? " " : "", prompt[i]);
-    }
+    if (!text_given && !lvn_codec_is_text(&g->codec)) return parse_ids("0", ids, n);
+    return lvn_prompt_encode(text, &g->codec, ids, n);
 }
 
 static enum lvn_status one_sample(struct lvn_cli *c, struct lvn_generator *g, const int32_t *prompt, int64_t n,
                                   const struct lvn_sampling_options *o, json_t *samples)
 {
-    struct stream stream = {.c = c, .vocabulary = g->vocabulary};
+    struct stream stream = {.c = c, .codec = &g->codec};
     int32_t *made = lvn_malloc(sizeof *made * (size_t)(o->max_new_tokens + 1));
     int64_t n_made = 0;
     if (!made) return LVN_MEMORY;
-    print_prompt(c, g->vocabulary, prompt, n);
+    for (int64_t i = 0; i < n; i++) lvn_codec_decode(&g->codec, &stream.decoding, prompt[i], &stream.text);
+    flush(&stream);
+    int64_t begin = stream.text.n; /* behind the prompt */
     enum lvn_status status = lvn_sampler_run(g->sampler, prompt, n, o, made, &n_made, show, &stream);
+    lvn_codec_decode_end(&stream.decoding, &stream.text);
+    flush(&stream);
     if (!c->json) putchar('\n');
     json_t *sample = json_object(), *ids = json_array();
     for (int64_t i = 0; i < n_made; i++) json_array_append_new(ids, json_integer(made[i]));
     json_object_set_new(sample, "ids", ids);
-    if (g->vocabulary)
-        json_object_set_new(sample, "text", json_stringn(stream.text.n ? stream.text.p : "", (size_t)stream.text.n));
+    if (lvn_codec_is_text(&g->codec))
+        json_object_set_new(sample, "text",
+                            json_stringn(stream.text.n ? stream.text.p + begin : "", (size_t)(stream.text.n - begin)));
     json_array_append_new(samples, sample);
     lvn_text_release(&stream.text);
     free(made);

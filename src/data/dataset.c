@@ -85,6 +85,7 @@ void lvn_dataset_close(struct lvn_dataset *d)
     if (!d) return;
     if (d->kind && d->kind->close) d->kind->close(d);
     lvn_vocab_free(d->vocabulary);
+    lvn_tokenizer_close(d->tokenizer);
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) free(d->split[i].path);
     free(d);
 }

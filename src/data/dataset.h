@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "data/vocab.h"
+#include "data/codec.h"
 
 struct lvn_dataset;
 
@@ -53,9 +53,10 @@ struct lvn_dataset_kind {
 struct lvn_dataset {
     const struct lvn_dataset_kind *kind;
     int64_t vocab_size; /* that a new model should have, or, where o->vocab_size is given, must at least have */
-    struct lvn_vocab *vocabulary; /* text <-> ids; NULL where the data is only ids */
-    int64_t id_limit;             /* ids must be below this one: the model's vocabulary when it is known */
-    int64_t block_size;           /* list: the smallest that fits; stream: 0 */
+    struct lvn_vocab *vocabulary;    /* text <-> ids; NULL where the data is only ids, or tokenizer has them */
+    struct lvn_tokenizer *tokenizer; /* tokens: that they were made with; NULL: not known */
+    int64_t id_limit;                /* ids must be below this one: the model's vocabulary when it is known */
+    int64_t block_size;              /* list: the smallest that fits; stream: 0 */
     struct lvn_split split[LVN_SPLIT_COUNT];
     int64_t prompt_length, answer_length; /* of questions; 0: this data asks none */
     void *own;                            /* the kind's */
@@ -66,6 +67,11 @@ struct lvn_dataset {
 enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o) LVN_CHECKED;
 void lvn_dataset_close(struct lvn_dataset *d); /* NULL: nothing */
 
+/* Text <-> ids of the data. */
+static inline struct lvn_codec lvn_dataset_codec(const struct lvn_dataset *d)
+{
+    return (struct lvn_codec){.vocabulary = d->vocabulary, .tokenizer = d->tokenizer};
+}
 bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split);
 /* Kind by name; NULL with an error recorded when there is none. */
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);

@@ -2,8 +2,9 @@
  *
  * FILE.bin holds little-endian ids without a header: uint16, or what FILE.bin.json says:
  *     {"dtype": "uint32", "vocab_size": 100277, "vocabulary": "..."}
- * where every key is optional; "vocabulary" (all characters, ascending) is there when levin prepared a text. No other
- * JSON file is looked at. data.path is one .bin, or a folder with train.bin and val.bin.
+ * where every key is optional; "vocabulary" (all characters, ascending) is there when levin prepared a text by
+ * characters, "tokenizer" when it did with a tokenizer, whose files then lie beside. No other JSON file is looked at.
+ * data.path is one .bin, or a folder with train.bin and val.bin.
  *
  * Files are mapped and never copied. Files of ordinary size are scanned at once for ids beyond the vocabulary; huge
  * ones only as their windows are read. The vocabulary is the model's; where there is none yet, the sidecar's; where
@@ -35,13 +36,26 @@ struct sidecar {
     int width;
     int64_t vocab_size; /* 0: not said */
     struct lvn_vocab *vocabulary;
+    bool tokenized;     /* by a tokenizer */
+    uint64_t tokenizer; /* its checksum */
 };
+
+/* {"tokenizer": {"xxh64": "..."}} */
+static enum lvn_status parse_tokenizer(struct sidecar *s, const char *path, const json_t *tokenizer)
+{
+    const char *sum = json_string_value(json_object_get(tokenizer, "xxh64"));
+    LVN_CHECK(sum, FORMAT, "'%s': tokenizer must be an object with its checksum, xxh64", path);
+    s->tokenized = true;
+    s->tokenizer = strtoull(sum, NULL, 16);
+    return LVN_OK;
+}
 
 static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const json_t *root)
 {
     LVN_CHECK(json_is_object(root), FORMAT, "'%s' must be a JSON object like {\"dtype\":\"uint32\"}", path);
     const json_t *dtype = json_object_get(root, "dtype"), *size = json_object_get(root, "vocab_size");
-    const json_t *text = json_object_get(root, "vocabulary");
+    const json_t *text = json_object_get(root, "vocabulary"), *tokenizer = json_object_get(root, "tokenizer");
+    if (tokenizer) LVN_TRY(parse_tokenizer(s, path, tokenizer));
     if (dtype) {
         const char *name = json_string_value(dtype);
         LVN_CHECK(name && (!strcmp(name, "uint16") || !strcmp(name, "uint32")), FORMAT,
@@ -82,6 +96,19 @@ static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
     return status;
 }
 
+/* The tokenizer whose files lie beside the tokens: it must be the one that made them. */
+static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct sidecar *s, const char *path)
+{
+    struct tokens *t = d->own;
+    const char *dir = lvn_path_dir(&t->arena, path);
+    if (!dir) return LVN_MEMORY;
+    if (!s->tokenized || (!d->tokenizer && !lvn_tokenizer_there(dir))) return LVN_OK;
+    if (!d->tokenizer) LVN_TRY(lvn_tokenizer_open(&d->tokenizer, dir));
+    LVN_CHECK(d->tokenizer->sum == s->tokenizer, FORMAT, "'%s' was made with another tokenizer than the one in '%s'",
+              path, d->tokenizer->path);
+    return LVN_OK;
+}
+
 static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, const char *path)
 {
     struct tokens *t = d->own;
@@ -96,6 +123,7 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
     else
         lvn_vocab_free(s.vocabulary);
     LVN_TRY(status);
+    LVN_TRY(open_tokenizer(d, &s, path));
     int64_t bytes = t->map[id].bytes;
     LVN_CHECK(
         bytes % s.width == 0, FORMAT,

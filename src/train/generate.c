@@ -11,8 +11,8 @@ static enum lvn_status load(struct lvn_generator *g, struct lvn_model_setup *m, 
     LVN_TRY(lvn_sampler_new(&g->sampler, g->network, m->block_size));
     LVN_TRY(lvn_network_allocate(g->network));
     LVN_TRY(lvn_pretrained_load(&m->pretrained, g->network->params, lvn_network_values(g->network)));
-    g->vocabulary = m->vocabulary;
-    m->vocabulary = NULL;
+    g->codec = m->codec;
+    m->codec = (struct lvn_codec){0};
     return LVN_OK;
 }
 
@@ -31,6 +31,6 @@ void lvn_generator_close(struct lvn_generator *g)
 {
     lvn_sampler_free(g->sampler);
     lvn_network_free(g->network);
-    lvn_vocab_free(g->vocabulary);
+    lvn_codec_release(&g->codec);
     *g = (struct lvn_generator){0};
 }

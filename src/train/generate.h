@@ -2,7 +2,7 @@
 #ifndef LVN_GENERATE_H
 #define LVN_GENERATE_H
 
-#include "data/vocab.h"
+#include "data/codec.h"
 #include "train/sampler.h"
 #include "train/settings.h"
 
@@ -10,7 +10,7 @@
 struct lvn_generator {
     struct lvn_network *network;
     struct lvn_sampler *sampler;
-    struct lvn_vocab *vocabulary; /* NULL: ids only */
+    struct lvn_codec codec; /* empty: ids only */
 };
 
 /* Load settings' model.init. model.block_size, where given, is the length of the window. */

@@ -1,31 +1,12 @@
 /* model_setup.c - see model_setup.h. */
 #include "train/model_setup.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
 #include "io/download.h"
 
 enum { PADDED_GPT2_VOCABULARY = 50304, USUAL_CHARACTERS = 65 };
-
-enum lvn_status lvn_vocabulary_beside(const char *model_dir, struct lvn_vocab **out)
-{
-    struct lvn_arena a;
-    char *text = NULL;
-    int64_t bytes;
-    *out = NULL;
-    lvn_arena_init(&a);
-    const char *path = lvn_path_join(&a, model_dir, "state/vocabulary.json");
-    enum lvn_status status = path ? LVN_OK : LVN_MEMORY;
-    if (status == LVN_OK && lvn_path_is_file(path)) {
-        status = lvn_file_read(path, 64 << 20, &text, &bytes);
-        if (status == LVN_OK) status = lvn_vocab_from_json(out, path, text, bytes);
-        free(text);
-    }
-    lvn_arena_release(&a);
-    return status;
-}
 
 /* A loaded model rules its sizes; a smaller model.block_size is the length of the windows only. */
 static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct lvn_settings *s)
@@ -40,7 +21,7 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     m->block_size = block;
     if (lvn_settings_given(s, LVN_OPT_model_dropout))
         m->config.dropout_embedding = m->config.dropout_residual = m->config.dropout_attention = s->model.dropout;
-    return lvn_vocabulary_beside(m->pretrained.path, &m->vocabulary);
+    return lvn_codec_beside(&m->codec, m->pretrained.path);
 }
 
 static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct lvn_settings *s,
@@ -85,8 +66,14 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
                                     .digits = s->data.digits,
                                     .block_size = m->block_size,
                                     .vocab_size = m->config.vocab_size,
-                                    .vocabulary = m->vocabulary};
+                                    .vocabulary = m->codec.vocabulary};
     LVN_TRY(lvn_dataset_open(&m->data, &data));
+    struct lvn_codec of_data = lvn_dataset_codec(m->data);
+    LVN_CHECK(
+        lvn_codec_agree(&of_data, &m->codec), ARG,
+        "the data ('%s') and the model ('%s') have different vocabularies: the same ids mean other words; prepare "
+        "the data with the model's tokenizer",
+        s->data.path, m->pretrained.path);
     if (!m->config.vocab_size) m->config.vocab_size = m->data->vocab_size;
     return LVN_OK;
 }
@@ -120,10 +107,16 @@ enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct l
     return sizes_of_pretrained(m, s);
 }
 
+struct lvn_codec lvn_model_setup_codec(const struct lvn_model_setup *m)
+{
+    struct lvn_codec of_data = m->data ? lvn_dataset_codec(m->data) : m->codec;
+    return lvn_codec_is_text(&of_data) ? of_data : m->codec;
+}
+
 void lvn_model_setup_close(struct lvn_model_setup *m)
 {
     lvn_dataset_close(m->data);
     if (m->has_pretrained) lvn_pretrained_close(&m->pretrained);
-    lvn_vocab_free(m->vocabulary);
+    lvn_codec_release(&m->codec);
     *m = (struct lvn_model_setup){0};
 }

@@ -14,7 +14,7 @@ struct lvn_model_setup {
     struct lvn_dataset *data;
     bool has_pretrained;
     struct lvn_pretrained pretrained;
-    struct lvn_vocab *vocabulary; /* of the loaded model; NULL: it has none */
+    struct lvn_codec codec; /* of the loaded model; empty: it has none */
 };
 
 /* Open the data (downloading it first where it is missing and data.url says from where) and decide on the sizes.
@@ -28,7 +28,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
                                       const struct lvn_model *model) LVN_CHECKED;
 /* The model of settings' model.init alone, without data. */
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct lvn_settings *s) LVN_CHECKED;
-/* The vocabulary beside a model (state/vocabulary.json); *out is NULL when there is none. */
-enum lvn_status lvn_vocabulary_beside(const char *model_dir, struct lvn_vocab **out) LVN_CHECKED;
+/* Text <-> ids of the run: the data's way, or the loaded model's. Nothing to release. */
+struct lvn_codec lvn_model_setup_codec(const struct lvn_model_setup *m);
 
 #endif

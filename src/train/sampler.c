@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/random.h"
-#include "data/vocab.h"
+#include "data/codec.h"
 #include "train/settings.h"
 
 enum { CHUNK = 32 }; /* tokens of the prompt that are run at once */
@@ -180,36 +180,21 @@ enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, in
 
 /* --- text --- */
 
-enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_vocab *vocabulary, int32_t **ids, int64_t *n)
+enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *codec, int32_t **ids, int64_t *n)
 {
     char *text = NULL;
     int64_t bytes = (int64_t)strlen(prompt);
     bool file = strncmp(prompt, "FILE:", 5) == 0;
     *ids = NULL;
-    LVN_CHECK(vocabulary, ARG, "this model has no vocabulary, so a prompt cannot be text: give --prompt-ids=5,6,7");
     if (file) LVN_TRY(lvn_file_read(prompt + 5, 64 << 20, &text, &bytes));
-    enum lvn_status status = LVN_MEMORY;
-    *ids = lvn_malloc(sizeof **ids * (size_t)(bytes + 1));
-    if (*ids)
-        status = lvn_vocab_encode(vocabulary, file ? prompt + 5 : "the prompt", file ? text : prompt, bytes, *ids, n);
+    enum lvn_status status =
+        lvn_codec_encode(codec, file ? prompt + 5 : "the prompt", file ? text : prompt, bytes, ids, n);
     free(text);
-    if (status == LVN_OK) return LVN_OK;
-    free(*ids);
-    *ids = NULL;
     return status;
 }
 
-static void add_token(struct lvn_text *out, const struct lvn_vocab *vocabulary, int32_t id)
-{
-    char text[5];
-    if (vocabulary)
-        lvn_text_add_bytes(out, text, lvn_vocab_decode(vocabulary, id, text));
-    else
-        lvn_text_printf(out, "%s%d", out->n ? " " : "", id);
-}
-
 enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_settings *settings,
-                                 const struct lvn_vocab *vocabulary, int64_t step, struct lvn_text *out)
+                                 const struct lvn_codec *codec, int64_t step, struct lvn_text *out)
 {
     struct lvn_sampling_options o = {.max_new_tokens = settings->sample.max_new_tokens,
                                      .temperature = settings->sample.temperature,
@@ -221,11 +206,14 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
     int64_t n = 1, n_made = 0;
     enum lvn_status status = made ? LVN_OK : LVN_MEMORY;
     /* Data without text: continue token 0. */
-    if (status == LVN_OK && vocabulary) status = lvn_prompt_encode(settings->sample.prompt, vocabulary, &prompt, &n);
+    if (status == LVN_OK && lvn_codec_is_text(codec))
+        status = lvn_prompt_encode(settings->sample.prompt, codec, &prompt, &n);
     const int32_t *ids = prompt ? prompt : &start;
     if (status == LVN_OK) status = lvn_sampler_run(s, ids, n, &o, made, &n_made, NULL, NULL);
-    for (int64_t i = 0; status == LVN_OK && i < n; i++) add_token(out, vocabulary, ids[i]);
-    for (int64_t i = 0; status == LVN_OK && i < n_made; i++) add_token(out, vocabulary, made[i]);
+    struct lvn_codec_stream stream = {0};
+    for (int64_t i = 0; status == LVN_OK && i < n; i++) lvn_codec_decode(codec, &stream, ids[i], out);
+    for (int64_t i = 0; status == LVN_OK && i < n_made; i++) lvn_codec_decode(codec, &stream, made[i], out);
+    lvn_codec_decode_end(&stream, out);
     free(prompt);
     free(made);
     return status == LVN_OK ? lvn_text_status(out) : status;

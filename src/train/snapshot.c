@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "data/vocab.h"
+#include "data/codec.h"
 #include "io/json.h"
 #include "train/moments.h"
 #include "train/pretrained.h"
@@ -36,7 +36,7 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
 }
 
 static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct lvn_snapshot *s,
-                                 const struct lvn_settings *settings, const struct lvn_vocab *vocabulary)
+                                 const struct lvn_settings *settings, const struct lvn_codec *codec)
 {
     struct lvn_text state = {0};
     enum lvn_status status = state_text(s, &state);
@@ -47,9 +47,12 @@ static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct l
     if (!yaml) LVN_FAIL(MEMORY, "not enough memory for the settings");
     lvn_checkpoint_add_text(w, "state/settings.yaml", yaml, (int64_t)strlen(yaml));
     free(yaml);
-    if (vocabulary) {
+    const struct lvn_tokenizer *t = codec->tokenizer;
+    for (int i = 0; t && i < t->n_files; i++)
+        lvn_checkpoint_add_text(w, t->file[i].name, t->file[i].text, t->file[i].bytes);
+    if (codec->vocabulary) {
         char *json = NULL;
-        LVN_TRY(lvn_vocab_to_json(vocabulary, &json));
+        LVN_TRY(lvn_vocab_to_json(codec->vocabulary, &json));
         lvn_checkpoint_add_text(w, "state/vocabulary.json", json, (int64_t)strlen(json));
         free(json);
     }
@@ -66,7 +69,7 @@ static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena
     lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
     LVN_TRY(lvn_moments_source(m, a, &optimizer));
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
-    return add_state(w, s, to->settings, to->vocabulary);
+    return add_state(w, s, to->settings, to->codec);
 }
 
 static enum lvn_status save(const struct lvn_snapshot_place *to, const struct lvn_snapshot *s, struct lvn_moments *m)

@@ -5,6 +5,7 @@
  *     step-N/state/state.json                  step, best loss, fingerprint of the data, micro-batch, ranks
  *     step-N/state/settings.yaml               the resolved settings
  *     step-N/state/vocabulary.json             characters, where the data are text
+ *     step-N/vocab.json, merges.txt            or tokenizer.json: where they are tokens and their tokenizer is known
  *
  * Data order, dropout and the schedule are functions of (seed, step), so the step is all of their state. How files
  * become durable is io/checkpoint.h's business. */
@@ -16,7 +17,7 @@
 #include "train/ranks.h"
 
 struct lvn_settings;
-struct lvn_vocab;
+struct lvn_codec;
 
 struct lvn_snapshot {
     int64_t step;         /* finished steps */
@@ -32,7 +33,7 @@ struct lvn_snapshot {
 struct lvn_snapshot_place {
     const char *dir; /* step-N is made in it */
     const struct lvn_settings *settings;
-    const struct lvn_vocab *vocabulary; /* NULL where the data have none */
+    const struct lvn_codec *codec; /* empty where ids are all there is */
 };
 
 /* All ranks call it; rank 0 writes to->dir/step-N, and its status counts. On failure (a full disk) nothing is left

@@ -162,7 +162,8 @@ static enum lvn_status save(struct trainer *t, bool *saved)
     *saved = true;
     if (t->saved_step == t->step) return LVN_OK;
     LVN_TRY(lvn_alike_replicas(t->ranks, g->network, t->step)); /* nothing doubtful is saved */
-    struct lvn_snapshot_place to = {t->dir.checkpoints, t->s, t->setup.data->vocabulary};
+    struct lvn_codec codec = lvn_model_setup_codec(&t->setup);
+    struct lvn_snapshot_place to = {t->dir.checkpoints, t->s, &codec};
     enum lvn_status status = lvn_snapshot_save(&to, &at, g->network, &g->reduction.sharding, t->ranks);
     *saved = status == LVN_OK;
     if (!*saved && t->ranks->rank == 0) note_failure(t, "the checkpoint could not be saved");
@@ -187,7 +188,8 @@ static void sample(struct trainer *t)
 {
     if (!t->training.sampler) return; /* rank 0's */
     struct lvn_text text = {0};
-    enum lvn_status status = lvn_sampler_text(t->training.sampler, t->s, t->setup.data->vocabulary, t->step, &text);
+    struct lvn_codec codec = lvn_model_setup_codec(&t->setup);
+    enum lvn_status status = lvn_sampler_text(t->training.sampler, t->s, &codec, t->step, &text);
     if (status == LVN_OK) {
         lvn_trainer_tell(t, LVN_EVENT_SAMPLE, text.p);
         status = keep_sample(t, text.p);

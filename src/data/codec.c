@@ -1,0 +1,149 @@
+/* codec.c - see codec.h. */
+#include "data/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/log.h"
+
+#define REPLACEMENT "\xef\xbf\xbd"
+
+void lvn_codec_release(struct lvn_codec *c)
+{
+    lvn_vocab_free(c->vocabulary);
+    lvn_tokenizer_close(c->tokenizer);
+    *c = (struct lvn_codec){0};
+}
+
+static enum lvn_status read_vocabulary(struct lvn_vocab **out, const char *path)
+{
+    char *text;
+    int64_t bytes;
+    LVN_TRY(lvn_file_read(path, 64 << 20, &text, &bytes));
+    enum lvn_status status = lvn_vocab_from_json(out, path, text, bytes);
+    free(text);
+    return status;
+}
+
+enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
+{
+    struct lvn_arena a;
+    *out = (struct lvn_codec){0};
+    lvn_arena_init(&a);
+    const char *path = lvn_path_join(&a, model_dir, "state/vocabulary.json");
+    enum lvn_status status = path ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK && lvn_path_is_file(path)) {
+        status = read_vocabulary(&out->vocabulary, path);
+    } else if (status == LVN_OK && lvn_tokenizer_there(model_dir)) {
+        status = lvn_tokenizer_open(&out->tokenizer, model_dir);
+        if (status == LVN_UNSUPPORTED) {
+            lvn_log(LVN_LOG_WARN, "the tokenizer of '%s' is left out, so there are only ids: %s", model_dir,
+                    lvn_error_text());
+            lvn_error_clear();
+            status = LVN_OK;
+        }
+    }
+    lvn_arena_release(&a);
+    return status;
+}
+
+bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b)
+{
+    if (!lvn_codec_is_text(a) || !lvn_codec_is_text(b)) return true;
+    if (a->tokenizer && b->tokenizer) return a->tokenizer->sum == b->tokenizer->sum;
+    if (!a->vocabulary || !b->vocabulary) return false;
+    return a->vocabulary->n == b->vocabulary->n &&
+           !memcmp(a->vocabulary->points, b->vocabulary->points, (size_t)a->vocabulary->n * sizeof(uint32_t));
+}
+
+static enum lvn_status encode_bpe(const struct lvn_tokenizer *t, const char *text, int64_t bytes, int32_t **ids,
+                                  int64_t *n)
+{
+    struct lvn_ids made = {0};
+    struct lvn_encoder *e = lvn_encoder_new(t);
+    if (!e) return LVN_MEMORY;
+    enum lvn_status status = lvn_ids_reserve(&made, 1);
+    if (status == LVN_OK) status = lvn_encode(e, text, bytes, LVN_ENCODE_SPECIAL, &made);
+    lvn_encoder_free(e);
+    if (status != LVN_OK) lvn_ids_release(&made);
+    *ids = made.p;
+    *n = made.n;
+    return status;
+}
+
+enum lvn_status lvn_codec_encode(const struct lvn_codec *c, const char *what, const char *text, int64_t bytes,
+                                 int32_t **ids, int64_t *n)
+{
+    *ids = NULL;
+    LVN_CHECK(lvn_codec_is_text(c), ARG,
+              "this model has neither a vocabulary nor a tokenizer beside it, so %s cannot be text: give ids, as "
+              "--prompt-ids=5,6,7",
+              what);
+    if (c->tokenizer) return encode_bpe(c->tokenizer, text, bytes, ids, n);
+    *ids = lvn_malloc(sizeof **ids * (size_t)(bytes + 1));
+    if (!*ids) return LVN_MEMORY;
+    enum lvn_status status = lvn_vocab_encode(c->vocabulary, what, text, bytes, *ids, n);
+    if (status == LVN_OK) return LVN_OK;
+    free(*ids);
+    *ids = NULL;
+    return status;
+}
+
+/* Could these bytes be the beginning of a character? */
+static bool unfinished(const char *p, int n)
+{
+    unsigned char lead = (unsigned char)p[0];
+    int length = lead >= 0xf0 && lead < 0xf5   ? 4
+                 : lead >= 0xe0 && lead < 0xf0 ? 3
+                 : lead >= 0xc2 && lead < 0xe0 ? 2
+                                               : 1;
+    for (int i = 1; i < n; i++)
+        if (((unsigned char)p[i] & 0xc0) != 0x80) return false;
+    if (n > 1) { /* no overlong forms, no surrogates, nothing beyond the last code point */
+        unsigned char next = (unsigned char)p[1];
+        if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) || (lead == 0xf0 && next < 0x90) ||
+            (lead == 0xf4 && next > 0x8f))
+            return false;
+    }
+    return n < length;
+}
+
+static void add_byte(struct lvn_codec_stream *s, char byte, struct lvn_text *out)
+{
+    int used;
+    s->held[s->n++] = byte;
+    while (s->n) {
+        if (lvn_utf8_decode(s->held, s->n, &used) >= 0)
+            lvn_text_add_bytes(out, s->held, used);
+        else if (unfinished(s->held, s->n))
+            return;
+        else
+            lvn_text_add(out, REPLACEMENT);
+        s->n -= used;
+        memmove(s->held, s->held + used, (size_t)s->n);
+    }
+}
+
+void lvn_codec_decode(const struct lvn_codec *c, struct lvn_codec_stream *s, int32_t id, struct lvn_text *out)
+{
+    if (c->tokenizer) {
+        int64_t n;
+        const char *p = lvn_token_bytes(c->tokenizer, id, &n);
+        if (!p) lvn_codec_decode_end(s, out);
+        if (!p) lvn_text_add(out, REPLACEMENT);
+        for (int64_t i = 0; p && i < n; i++) add_byte(s, p[i], out);
+    } else if (c->vocabulary) {
+        char text[5];
+        lvn_text_add_bytes(out, text, lvn_vocab_decode(c->vocabulary, id, text));
+    } else {
+        lvn_text_printf(out, s->begun ? " %d" : "%d", id);
+    }
+    s->begun = true;
+}
+
+void lvn_codec_decode_end(struct lvn_codec_stream *s, struct lvn_text *out)
+{
+    if (s->n) lvn_text_add(out, REPLACEMENT);
+    s->n = 0;
+}

@@ -1,0 +1,39 @@
+# A tokenizer goes with the data into checkpoints and exports, so that prompts are text there; another one is refused.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+golden=$LEVIN_SOURCE/tests/golden/tokenizers
+cat "$LEVIN_SOURCE"/src/data/*.c >text.txt
+small=(--data.kind=tokens --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.max_steps=4
+    --trainer.batch_size=4 --trainer.limit_val_batches=4 --checkpoint.every_n_steps=0)
+
+for kind in tiny-gpt2 tiny-llama3; do
+    code 0 "$LEVIN" prepare text.txt --tokenizer="$golden/$kind" --out=$kind
+    code 0 "$LEVIN" train --run_dir=run-$kind "${small[@]}" --data.path=$kind --sample.every_n_steps=4 --sample.prompt='static int' \
+        --sample.max_new_tokens=5
+    says 'static int' run-$kind/samples.txt
+    code 0 "$LEVIN" generate run-$kind --prompt='return (é😀' --max-new-tokens=20 --json
+    json 'len(d["samples"][0]["ids"]) == 20 and isinstance(d["samples"][0]["text"], str)'
+    code 0 "$LEVIN" generate run-$kind --prompt='return (é😀' --max-new-tokens=20
+    says 'return (é😀' out
+    check iconv -f UTF-8 -t UTF-8 out -o /dev/null
+    code 0 "$LEVIN" export run-$kind export-$kind
+    code 0 "$LEVIN" generate export-$kind --prompt='return' --max-new-tokens=3
+    says return out
+done
+same_file tiny-gpt2/vocab.json run-tiny-gpt2/checkpoints/last/vocab.json
+same_file tiny-gpt2/merges.txt export-tiny-gpt2/merges.txt
+same_file "$golden/tiny-llama3/tokenizer.json" export-tiny-llama3/tokenizer.json
+
+# ids of one vocabulary mean other words in another
+code 2 "$LEVIN" train --run_dir=other "${small[@]}" --model.init=run-tiny-llama3 --data.path=tiny-gpt2
+says "different vocabularies" err
+code 0 "$LEVIN" train --run_dir=same --data.kind=tokens --model.init=run-tiny-gpt2 --data.path=tiny-gpt2 --trainer.max_steps=1 \
+    --trainer.batch_size=4 --trainer.limit_val_batches=4
+cp "$golden"/tiny-gpt2/* tiny-llama3
+rm tiny-llama3/tokenizer.json
+code 1 "$LEVIN" train --run_dir=mixed "${small[@]}" --data.path=tiny-llama3
+says "was made with another tokenizer" err
+
+# without a tokenizer there are ids
+rm export-tiny-gpt2/vocab.json
+code 2 "$LEVIN" generate export-tiny-gpt2 --prompt=x
+says "--prompt-ids" err
