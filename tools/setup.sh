@@ -134,14 +134,18 @@ install_packages() {
     if have apt-get; then
         local names=() silence=/usr/sbin/policy-rc.d
         # Packages of servers start them; a file that says no keeps them quiet.
-        [ $dev = 0 ] || [ -e $silence ] || printf '#!/bin/sh\nexit 101\n' | ${root[@]+"${root[@]}"} tee $silence >/dev/null
-        [ ! -e $silence ] || ${root[@]+"${root[@]}"} chmod +x $silence
+        [ $dev = 1 ] && [ ! -e $silence ] || silence=
+        [ -z "$silence" ] || { printf '#!/bin/sh\nexit 101\n' | ${root[@]+"${root[@]}"} tee $silence >/dev/null &&
+            ${root[@]+"${root[@]}"} chmod +x $silence; }
         ${root[@]+"${root[@]}"} apt-get -q update || echo "setup: apt-get update failed; trying with the lists that are here"
         for n in $(apt_names "${missing[@]}"); do # some names exist in some releases only
             apt-cache show "$n" >/dev/null 2>&1 && names+=("$n")
         done
         DEBIAN_FRONTEND=noninteractive ${root[@]+"${root[@]}"} apt-get -q -y install --no-install-recommends \
-            "${names[@]}" || fail "apt-get could not install ${names[*]}"
+            "${names[@]}"
+        local got=$?
+        [ -z "$silence" ] || ${root[@]+"${root[@]}"} rm -f $silence
+        [ $got = 0 ] || fail "apt-get could not install ${names[*]}"
     elif have dnf; then
         mapfile -t names < <(dnf_names "${missing[@]}" | tr ' ' '\n')
         ${root[@]+"${root[@]}"} dnf -y install "${names[@]}" || fail "dnf could not install ${names[*]}"
