@@ -18,6 +18,17 @@ static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
     return l->c->flag[id].i;
 }
 
+static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
+{
+    const struct lvn_settings *s = &one->settings;
+    if (flag(l, LVN_FLAG_launch_n)) one->settings.ranks = (int)flag(l, LVN_FLAG_launch_n);
+    LVN_TRY(lvn_cli_settings(one, one->n_operands ? one->operand[0] : NULL, LVN_USES_ALL));
+    if (s->trainer.threads > 0) l->threads = (int)s->trainer.threads;
+    l->rank_timeout = s->trainer.rank_timeout;
+    l->mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
+    return l->mpi_library ? LVN_OK : LVN_MEMORY;
+}
+
 /* The command behind `--`, checked as far as one process can: what is wrong with a recipe is said once, not by every
  * rank. */
 static enum lvn_status check_command(struct lvn_launch *l)
@@ -31,13 +42,10 @@ static enum lvn_status check_command(struct lvn_launch *l)
               "leave '%s' out: the command of levin stands behind --, as in `-- train RECIPE`", name);
     LVN_CHECK(one.command, ARG, "levin has no command '%.60s' to launch; `levin help` lists them", name);
     LVN_CHECK(!one.command->runs_others, ARG, "launching a launch makes no sense");
+    l->mpi_library = "";
     l->training = !strcmp(name, "train");
     enum lvn_status status = lvn_cli_parse(&one, c->n_rest - 1, c->rest + 1);
-    if (!status && l->training && !lvn_cli_on(&one, LVN_FLAG_any_help))
-        status = lvn_cli_settings(&one, one.n_operands ? one.operand[0] : NULL, LVN_USES_ALL);
-    if (!status && l->training && one.settings.trainer.threads > 0) l->threads = (int)one.settings.trainer.threads;
-    l->mpi_library = "";
-    l->rank_timeout = 30;
+    if (!status && l->training && !lvn_cli_on(&one, LVN_FLAG_any_help)) status = check_recipe(l, &one);
     lvn_cli_release(&one);
     return status;
 }

@@ -82,8 +82,12 @@ static bool fits_library(const struct lvn_launch *l, enum lvn_launcher launcher)
 
 static void take(struct lvn_launch *l, const struct found *f)
 {
+    /* Intel's mpirun is a script, which a signal would end; the program that it starts lies beside it. */
+    char *folder = lvn_path_dir(l->arena, f->program);
+    char *real = folder ? lvn_path_join(l->arena, folder, "mpiexec.hydra") : NULL;
+    bool script = f->launcher == LVN_LAUNCHER_INTEL && real && !access(real, X_OK);
     l->launcher = f->launcher;
-    l->program = f->program;
+    l->program = script ? real : f->program;
     l->title = f->title;
     l->major = f->major;
 }

@@ -160,6 +160,7 @@ int main(int argc, char **argv)
 {
     setlocale(LC_CTYPE, "");               /* widths of letters; numbers stay as they are */
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one piece: launchers put marks before each piece */
+    if (getenv("LEVIN_LAUNCH")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     const char *first = argc > 1 ? argv[1] : "help";
     if (!strcmp(first, "--version") || !strcmp(first, "-V")) {
         bool json = argc > 2 && !strcmp(argv[2], "--json");

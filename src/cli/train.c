@@ -1,24 +1,27 @@
 /* train.c - levin train: a recipe and keys in, a run out.
  *
  * SIGINT, SIGTERM and SIGUSR1 ask the loop to finish its step, save and leave; a second SIGINT ends the program at
- * once. */
+ * once. SIGUSR1 is Slurm's word for time that runs out: after all ranks have saved, rank 0 puts the job back into the
+ * queue (below levin launch that is levin launch's work), and a job that comes back goes on by itself. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/requeue.h"
 #include "train/trainer.h"
 
-static volatile sig_atomic_t stop;
+static volatile sig_atomic_t stop, silent; /* silent: this rank is not the one that talks */
 
 static void on_signal(int number)
 {
     static const char text[] = "\nstopping after this step; once more to end at once\n";
     if (number == SIGINT && stop) _exit(128 + SIGINT);
-    if (number == SIGINT && write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(128 + SIGINT);
-    stop = 1;
+    if (number == SIGINT && !silent && write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(128 + SIGINT);
+    if (stop != LVN_STOP_AGAIN) stop = number == SIGUSR1 ? LVN_STOP_AGAIN : LVN_STOP_ASKED;
 }
 
 static void catch_signals(void)
@@ -72,10 +75,20 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
         lvn_cli_add(c, "tokens_per_s", lvn_cli_number(m->elapsed_s > 0 ? tokens / m->elapsed_s : 0));
         lvn_cli_add(c, "peak_bytes", json_integer(m->peak_bytes));
     }
-    lvn_cli_print(c, "%s: step %lld, loss %.4f", r->run_dir, (long long)r->step, r->loss);
-    if (r->val_loss == r->val_loss) lvn_cli_print(c, ", validation %.4f (best %.4f)", r->val_loss, r->best_val_loss);
-    lvn_cli_print(c, ", peak memory %s\n", lvn_bytes_text(m->peak_bytes, text));
+    char validation[80] = ""; /* the line in one piece: some MPIs turn buffers off, and launchers mark each piece */
+    if (r->val_loss == r->val_loss)
+        snprintf(validation, sizeof validation, ", validation %.4f (best %.4f)", r->val_loss, r->best_val_loss);
+    lvn_cli_print(c, "%s: step %lld, loss %.4f%s, peak memory %s\n", r->run_dir, (long long)r->step, r->loss,
+                  validation, lvn_bytes_text(m->peak_bytes, text));
     lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
+}
+
+/* All ranks come here: one that left first would make the launcher end the others. */
+static enum lvn_status requeue(struct lvn_cli *c)
+{
+    if (getenv("LEVIN_LAUNCH") || !lvn_requeue_possible()) return LVN_OK;
+    if (c->ranks->rank == 0) lvn_requeue(c);
+    return lvn_ranks_agree(c->ranks, LVN_OK);
 }
 
 enum lvn_status lvn_command_train(struct lvn_cli *c)
@@ -85,11 +98,17 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     struct lvn_train_result result = {0};
     bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), overwrite = lvn_cli_on(c, LVN_FLAG_train_overwrite);
     LVN_CHECK(!resume || !overwrite, ARG, "--resume goes on with a run and --overwrite replaces it; give one of them");
+    catch_signals(); /* meeting the other ranks takes a moment, too */
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
         return LVN_OK;
     }
+    catch_signals(); /* again: an MPI may have taken them */
+    silent = c->ranks->rank != 0;
+    if (lvn_requeue_happened() && !silent && !resume)
+        lvn_log(LVN_LOG_INFO, "this job was in the queue before: going on");
+    resume |= lvn_requeue_happened();
     lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
     struct lvn_listener listeners[] = {{remember, &summary}, {lvn_progress_handle, &progress}};
     struct lvn_train_options options = {.ranks = c->ranks,
@@ -99,11 +118,11 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
                                         .listeners = listeners,
                                         .n_listeners = 2,
                                         .stop = &stop};
-    catch_signals();
     lvn_log_set(lvn_cli_log, &progress, lvn_cli_log_level(c));
     enum lvn_status status = lvn_train(&c->settings, &options, &result);
     lvn_progress_clear(&progress);
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(c));
     if (status == LVN_OK || status == LVN_STOPPED) report(c, &result, &summary);
+    if (status == LVN_STOPPED && result.again) LVN_TRY(requeue(c));
     return status;
 }

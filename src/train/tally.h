@@ -10,6 +10,7 @@
 /* Counted over all ranks. */
 enum lvn_tally_count {
     LVN_TALLY_STOP,   /* ranks that were asked to stop */
+    LVN_TALLY_AGAIN,  /* those among them that are to go on later: LVN_STOP_AGAIN */
     LVN_TALLY_OVER,   /* ranks whose time is over */
     LVN_TALLY_FAILED, /* ranks that failed in something of their own: lvn_ranks_agree() follows */
     LVN_TALLY_LABELS, /* that count in the next batch */

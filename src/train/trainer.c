@@ -49,7 +49,9 @@ static void note_failure(struct trainer *t, const char *what)
 
 static void count_flags(const struct trainer *t, double *count)
 {
-    count[LVN_TALLY_STOP] = t->o->stop && *t->o->stop;
+    int stop = t->o->stop ? *t->o->stop : LVN_STOP_NOT;
+    count[LVN_TALLY_STOP] = stop != LVN_STOP_NOT;
+    count[LVN_TALLY_AGAIN] = stop == LVN_STOP_AGAIN;
     double limit = t->s->trainer.max_time;
     count[LVN_TALLY_OVER] = limit > 0.0 && lvn_seconds() - t->started >= limit;
 }
@@ -57,6 +59,7 @@ static void count_flags(const struct trainer *t, double *count)
 static void read_flags(struct trainer *t, const double *count)
 {
     t->stop |= count[LVN_TALLY_STOP] > 0;
+    t->again |= count[LVN_TALLY_AGAIN] > 0;
     t->over |= count[LVN_TALLY_OVER] > 0;
 }
 
@@ -375,7 +378,8 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
                                             .loss = t.e.loss,
                                             .val_loss = t.e.val_loss,
                                             .best_val_loss = t.e.best_val_loss,
-                                            .already_done = done};
+                                            .already_done = done,
+                                            .again = t.again};
         snprintf(result->run_dir, sizeof result->run_dir, "%s", s->run_dir);
     }
     lvn_metrics_close(&t.metrics);

@@ -14,13 +14,18 @@
 
 struct lvn_ranks;
 
+/* What a signal handler writes where `stop` points. AGAIN: the time that a batch system granted is over, and the run is
+ * to go on when it grants more. */
+enum lvn_stop { LVN_STOP_NOT, LVN_STOP_ASKED, LVN_STOP_AGAIN };
+
 struct lvn_train_options {
     struct lvn_ranks *ranks; /* who takes part */
     enum lvn_run_mode mode;
     const struct lvn_model *model; /* a program's own; NULL: settings' model.kind */
     const struct lvn_listener *listeners;
     int n_listeners;
-    const volatile sig_atomic_t *stop; /* when it becomes non-zero the run saves at the next step and ends; or NULL */
+    /* enum lvn_stop: when it is no longer NOT on any rank, all save at the next step and end; or NULL */
+    const volatile sig_atomic_t *stop;
 };
 
 struct lvn_train_result {
@@ -28,6 +33,7 @@ struct lvn_train_result {
     double loss;                    /* of the last step; NaN: none was made */
     double val_loss, best_val_loss; /* NaN: none */
     bool already_done;              /* a resumed run had nothing left to do: nothing was changed */
+    bool again;                     /* stopped by LVN_STOP_AGAIN, on any rank */
     char run_dir[1024];
 };
 

@@ -30,8 +30,8 @@ struct trainer {
     int64_t step, last_step;        /* finished; where to end */
     int64_t first_step;             /* finished when this process began */
     int64_t saved_step, validated_step;
-    int64_t labels;  /* that count in the batch which is loaded, over all ranks */
-    bool stop, over; /* some rank was asked to stop; trainer.max_time is over */
+    int64_t labels;         /* that count in the batch which is loaded, over all ranks */
+    bool stop, again, over; /* some rank was asked to stop; so that the run goes on later; trainer.max_time is over */
     uint64_t fingerprint;
     double started, epoch_started, memory_looked;
     int64_t memory, peak; /* bytes, when memory was last looked at */
