@@ -36,9 +36,7 @@ enum kind { FORWARD_IN_OUT, FORWARD_OUT_IN, DX_IN_OUT, DX_OUT_IN, DW_IN_OUT, DW_
 static const char *const kind_names[KINDS] = {"y (in,out)",  "y (out,in)",  "dx (in,out)",
                                               "dx (out,in)", "dw (in,out)", "dw (out,in)"};
 
-typedef void product(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
-static product *ours;
-static int64_t (*ours_scratch)(const struct lvn_gemm *g);
+static const struct lvn_gemm_kernel *ours;
 
 static double now(void)
 {
@@ -99,7 +97,7 @@ static void task(void *argument, int thread, int n_threads)
 {
     struct work *w = argument;
     if (!w->onednn)
-        ours(&w->g, w->scratch + thread * w->scratch_bytes, thread, n_threads);
+        ours->run(&w->g, w->scratch + thread * w->scratch_bytes, thread, n_threads);
     else if (!lvn_gemm_onednn(&w->g, thread, n_threads))
         return;
 }
@@ -144,16 +142,12 @@ int main(int argc, char **argv)
     int n_threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : lvn_threads_default();
     double seconds = argc > 2 ? strtod(argv[2], NULL) : 0.1, best = 0;
     enum lvn_isa isa = lvn_isa_best();
-    ours = lvn_gemm_generic, ours_scratch = lvn_gemm_scratch_generic;
-#if defined(LVN_X86)
-    if (isa == LVN_ISA_AVX2) ours = lvn_gemm_avx2, ours_scratch = lvn_gemm_scratch_avx2;
-    if (isa == LVN_ISA_AVX512) ours = lvn_gemm_avx512, ours_scratch = lvn_gemm_scratch_avx512;
-#endif
+    ours = lvn_gemm_kernel(isa);
     setenv("LEVIN_MATMUL", "native", 1);
     bool onednn = lvn_gemm_onednn_open();
     int64_t floats = (int64_t)50304 * 1024, bytes = floats * (int64_t)sizeof(float);
     float *x = lvn_pages_alloc(bytes), *w = lvn_pages_alloc(bytes), *y = lvn_pages_alloc(bytes);
-    struct work work = {.scratch_bytes = 4 << 20};
+    struct work work = {.scratch_bytes = 8 << 20};
     int64_t extra = (int64_t)n_threads * (1 << 20); /* what peak() works on */
     work.scratch = lvn_pages_alloc(work.scratch_bytes * n_threads + extra);
     if (!x || !w || !y || !work.scratch) {
@@ -171,7 +165,7 @@ int main(int argc, char **argv)
             double rate[2], p = peak(&work, n_threads);
             best = p > best ? p : best;
             work.g = make(&shapes[i], (enum kind)kind, x, w, y);
-            if (ours_scratch(&work.g) > work.scratch_bytes) return 1;
+            if (ours->scratch(&work.g) > work.scratch_bytes) return 1;
             measure(&work, n_threads, seconds, onednn, rate);
             printf("  %-12s ours %6.1f (%3.0f %%)", kind_names[kind], rate[0], rate[0] / best * 100);
             if (onednn) printf("   oneDNN %6.1f (%3.0f %%)", rate[1], rate[1] / best * 100);

@@ -96,7 +96,7 @@ static inline int64_t thread_scratch(const struct lvn_matmul *m)
                                   product_dw(m, NULL, NULL, NULL, false)};
     int64_t most = 0;
     for (int i = 0; i < 3; i++) {
-        int64_t bytes = LVN_ISA_NAME(lvn_gemm_scratch)(&products[i]);
+        int64_t bytes = LVN_ISA_NAME(lvn_gemm).scratch(&products[i]);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -106,7 +106,7 @@ static inline int64_t thread_scratch(const struct lvn_matmul *m)
 static inline void linear_forward(const struct lvn_matmul *m, const struct lvn_gemm *y, void *scratch, int thread,
                                   int n_threads)
 {
-    LVN_ISA_NAME(lvn_gemm)(y, (char *)scratch + thread * thread_scratch(m), thread, n_threads);
+    LVN_ISA_NAME(lvn_gemm).run(y, (char *)scratch + thread * thread_scratch(m), thread, n_threads);
 }
 
 /* Whatever of dx (R,K), dw and db is not NULL. */
@@ -115,8 +115,8 @@ static inline void linear_gradients(const struct lvn_matmul *m, const float *x, 
 {
     struct lvn_gemm dx = product_dx(m, dy, w, din[0], add[0]), dw = product_dw(m, x, dy, din[1], add[1]);
     void *mine = (char *)scratch + thread * thread_scratch(m);
-    if (din[0]) LVN_ISA_NAME(lvn_gemm)(&dx, mine, thread, n_threads);
-    if (din[1]) LVN_ISA_NAME(lvn_gemm)(&dw, mine, thread, n_threads);
+    if (din[0]) LVN_ISA_NAME(lvn_gemm).run(&dx, mine, thread, n_threads);
+    if (din[1]) LVN_ISA_NAME(lvn_gemm).run(&dw, mine, thread, n_threads);
     if (din[2]) column_sums(m, dy, din[2], add[2], thread, n_threads);
 }
 

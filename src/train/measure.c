@@ -43,45 +43,25 @@ static double best_of(void (*once)(void *what, int thread, int n_threads), void 
 
 struct product {
     struct lvn_gemm gemm;
-    enum lvn_isa isa;
+    const struct lvn_gemm_kernel *kernel;
     char *scratch; /* `each` bytes for each thread */
     int64_t each;
 };
 
-static int64_t scratch_bytes(const struct product *p)
-{
-#ifdef LVN_X86
-    if (p->isa == LVN_ISA_AVX512) return lvn_gemm_scratch_avx512(&p->gemm);
-    if (p->isa == LVN_ISA_AVX2) return lvn_gemm_scratch_avx2(&p->gemm);
-#endif
-    return lvn_gemm_scratch_generic(&p->gemm);
-}
-
 static void multiply(void *argument, int thread, int n_threads)
 {
     const struct product *p = argument;
-    void *scratch = p->scratch + thread * p->each;
-#ifdef LVN_X86
-    if (p->isa == LVN_ISA_AVX512) {
-        lvn_gemm_avx512(&p->gemm, scratch, thread, n_threads);
-        return;
-    }
-    if (p->isa == LVN_ISA_AVX2) {
-        lvn_gemm_avx2(&p->gemm, scratch, thread, n_threads);
-        return;
-    }
-#endif
-    lvn_gemm_generic(&p->gemm, scratch, thread, n_threads);
+    p->kernel->run(&p->gemm, p->scratch + thread * p->each, thread, n_threads);
 }
 
 enum lvn_status lvn_measure_matmul(int threads, double *flops_per_s)
 {
     enum { M = 1024, N = 768, K = 768 };
-    struct product p = {.isa = lvn_isa_best()};
+    struct product p = {.kernel = lvn_gemm_kernel(lvn_isa_best())};
     int64_t values = (int64_t)M * K + (int64_t)K * N + (int64_t)M * N;
     p.gemm = (struct lvn_gemm){.m = M, .n = N, .k = K, .a_row = K, .a_col = 1, .b_row = N, .b_col = 1, .c_row = N};
     int64_t bytes = values * (int64_t)sizeof(float), extra;
-    p.each = scratch_bytes(&p);
+    p.each = p.kernel->scratch(&p.gemm);
     extra = p.each * threads + 64;
     float *all = lvn_pages_alloc(bytes);
     p.scratch = lvn_pages_alloc(extra);

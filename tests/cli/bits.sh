@@ -27,15 +27,18 @@ done
 code 0 train dr "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 --trainer.threads=2 \
     --trainer.recompute=cheap
 same_run d dr
-for isa in avx2 avx512; do
+for isa in avx2 avx512 amx; do
     instructions $isa || { echo "no $isa here"; continue; }
     for threads in 1 2 4 8; do
         LEVIN_ISA=$isa code 0 train $isa-$threads "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 \
             --trainer.threads=$threads
         same_run $isa-1 $isa-$threads
     done
-    same_run d $isa-1 # every instruction set has the same sixteen lanes
 done
+# vectors always have sixteen lanes; the matrix unit computes in a way of its own
+! instructions avx512 || same_run avx2-1 avx512-1
+! instructions amx || same_run d amx-1
+! instructions amx || near d avx2-1 1e-4
 LEVIN_ISA=generic code 0 train generic "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3
 near d generic 1e-4
 # the test would see a difference

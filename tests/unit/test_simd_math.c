@@ -15,8 +15,9 @@
 
 extern const struct simd_arrays simd_arrays_generic;
 #if defined(LVN_X86)
-extern const struct simd_arrays simd_arrays_avx2, simd_arrays_avx512;
-static const struct simd_arrays *const all[] = {&simd_arrays_generic, &simd_arrays_avx2, &simd_arrays_avx512};
+extern const struct simd_arrays simd_arrays_avx2, simd_arrays_avx512, simd_arrays_amx;
+static const struct simd_arrays *const all[] = {&simd_arrays_generic, &simd_arrays_avx2, &simd_arrays_avx512,
+                                                &simd_arrays_amx};
 #else
 static const struct simd_arrays *const all[] = {&simd_arrays_generic};
 #endif
@@ -154,7 +155,7 @@ static void test_instruction_sets_agree(void **state)
 {
     (void)state;
     for (uint64_t first = 0; first + 4 * STEP < 1ull << 32; first += 4 * STEP) {
-        float x[16], z[16], y[3][16];
+        float x[16], z[16], y[LVN_ISA_COUNT][16];
         arguments((uint32_t)first, x);
         arguments((uint32_t)first * 2654435761u, z);
 #define SAME(function, ...)                                                                                            \

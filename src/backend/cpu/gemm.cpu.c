@@ -9,6 +9,9 @@
  * Not here: splitting K among threads (it would change the bits), batches of products. */
 #include "backend/cpu/gemm.h"
 
+#if defined(__AMX_BF16__)
+#include "backend/cpu/gemm_amx.h"
+#endif
 #include "backend/cpu/gemm_few.h"
 #include "base/threads.h"
 
@@ -230,14 +233,23 @@ static int64_t scratch_a(const struct lvn_gemm *g)
     return packs_a(g) ? ceil_div(2 * MR * block_k(g->k), 1024) * 1024 : 0;
 }
 
-int64_t LVN_ISA_NAME(lvn_gemm_scratch)(const struct lvn_gemm *g)
+static int64_t scratch_bytes(const struct lvn_gemm *g)
 {
+#if defined(__AMX_BF16__)
+    if (amx_fits(g)) return amx_scratch(g);
+#endif
     return (scratch_b(g) + scratch_a(g)) * 4;
 }
 
-void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
+static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
 {
     if (lvn_gemm_onednn_chosen() && lvn_gemm_onednn(g, thread, n_threads)) return;
+#if defined(__AMX_BF16__)
+    if (amx_fits(g)) {
+        amx_run(g, scratch, thread, n_threads);
+        return;
+    }
+#endif
     struct grid grid = choose_grid(g, n_threads);
     struct part p = {.g = g};
     int64_t j0, j1;
@@ -256,3 +268,5 @@ void LVN_ISA_NAME(lvn_gemm)(const struct lvn_gemm *g, void *scratch, int thread,
             run_strip(&p, block);
     }
 }
+
+const struct lvn_gemm_kernel LVN_ISA_NAME(lvn_gemm) = {.scratch = scratch_bytes, .run = run};

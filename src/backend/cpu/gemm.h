@@ -6,12 +6,15 @@
  *
  * Each element of C is the sum of fixed blocks of K, each one chain of fused multiply-adds in the order of k. How K is
  * cut depends on K alone. So the bits of an element depend neither on the number of threads, nor on how many rows or
- * columns are computed along with it, and they are the same on AVX2 and AVX-512. */
+ * columns are computed along with it, and they are the same on AVX2 and AVX-512. AMX computes in another way
+ * (gemm_amx.h), as exactly; its bits differ, and products of less than 16 rows are those of AVX-512. */
 #ifndef LVN_GEMM_H
 #define LVN_GEMM_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "backend/backend.h"
 
 struct lvn_gemm {
     int64_t m, n, k;
@@ -29,16 +32,17 @@ struct lvn_gemm {
     const void *argument; /* for finish */
 };
 
-/* Bytes of scratch, a multiple of 64, that each thread wants for itself; pointers in `g` need not be set. `scratch` is
- * the calling thread's, 64-byte aligned. */
-int64_t lvn_gemm_scratch_generic(const struct lvn_gemm *g);
-int64_t lvn_gemm_scratch_avx2(const struct lvn_gemm *g);
-int64_t lvn_gemm_scratch_avx512(const struct lvn_gemm *g);
-void lvn_gemm_generic(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
-void lvn_gemm_avx2(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
-void lvn_gemm_avx512(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
+/* The product of one instruction set. */
+struct lvn_gemm_kernel {
+    /* Bytes of scratch, a multiple of 64, that each thread wants for itself; pointers in `g` need not be set. */
+    int64_t (*scratch)(const struct lvn_gemm *g);
+    /* `scratch` is the calling thread's, 64-byte aligned. */
+    void (*run)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
+};
+extern const struct lvn_gemm_kernel lvn_gemm_generic, lvn_gemm_avx2, lvn_gemm_avx512, lvn_gemm_amx;
+const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa);
 
-/* oneDNN behind the same call: what the three above do by themselves where it was chosen (see gemm_onednn.c).
+/* oneDNN behind the same call: what those above do by themselves where it was chosen (see gemm_onednn.c).
  * lvn_gemm_onednn() needs no scratch; false: it cannot, nothing was done. Before it, lvn_gemm_onednn_open() once: false
  * where the library is not there. */
 bool lvn_gemm_onednn_chosen(void);
