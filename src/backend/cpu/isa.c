@@ -64,7 +64,7 @@ enum lvn_isa lvn_isa_of_processor(void)
 #endif
 }
 
-static enum lvn_isa limit = LVN_ISA_AVX512;
+static enum lvn_isa limit = LVN_ISA_COUNT - 1;
 
 void lvn_isa_limit(enum lvn_isa most)
 {
