@@ -1,0 +1,32 @@
+# common.bash - what the scripts of tests/cluster share: which MPIs are here, and starting ranks under them.
+#
+#   mpi_here openmpi|mpich|intel     whether it is installed; LEVIN_INTEL_MPI names the folder of Intel MPI
+#   ranks MPI N PROGRAM...           N ranks on this machine
+#
+# Intel MPI is looked for in LEVIN_INTEL_MPI, the build folder (tools/setup.sh --dev puts it there), /opt/intel.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_btl_tcp_if_include=lo
+intel=
+for folder in "${LEVIN_INTEL_MPI:-}" "${LEVIN_SOURCE:-.}/.intel-mpi" /opt/intel/oneapi/mpi/latest; do
+    [ -n "$folder" ] && [ -x "$folder/bin/mpiexec.hydra" ] && intel=$folder && break
+done
+
+mpi_here() {
+    case $1 in
+    openmpi) command -v mpirun.openmpi >/dev/null ;;
+    mpich) command -v mpiexec.mpich >/dev/null ;;
+    intel) [ -n "$intel" ] ;;
+    esac
+}
+mpi_or_skip() {
+    mpi_here "$1" || { echo "skipped: no $1 here (tools/setup.sh --dev installs it)" && exit 77; }
+}
+ranks() { # MPI, number of ranks, program and arguments
+    local mpi=$1 n=$2
+    shift 2
+    case $mpi in
+    openmpi) timeout -k 3 "${LIMIT:-120}" mpirun.openmpi -n "$n" "$@" ;;
+    mpich) timeout -k 3 "${LIMIT:-120}" mpiexec.mpich -iface lo -n "$n" "$@" ;;
+    intel) I_MPI_ROOT=$intel timeout -k 3 "${LIMIT:-120}" "$intel/bin/mpiexec.hydra" -n "$n" "$@" ;;
+    esac
+}

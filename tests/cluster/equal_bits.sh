@@ -1,0 +1,82 @@
+# N ranks are one rank: with trainer.deterministic the metrics, the weights and the optimizer's state of any number of
+# ranks, under any MPI, with any number of threads, have the bits of one rank that accumulates. Without it they agree to
+# rounding.
+. "$LEVIN_SOURCE/tests/cluster/train.bash"
+mode=(--trainer.deterministic=true --trainer.micro_batch_size=1)
+near() { # near RUN RUN: losses, norms and validations, relative
+    python3 - "$@" <<'P'
+import json, sys
+a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in sys.argv[1:3])
+assert len(a) == len(b) == 6
+worst = max(abs(x[k] - y[k]) / abs(x[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_loss") if k in x)
+print(*sys.argv[1:3], "differ by", worst)
+assert worst < 1e-4
+P
+}
+
+code 0 train one "${sizes[@]}" "${mode[@]}"
+code 0 train two-threads "${sizes[@]/threads=1/threads=2}" "${mode[@]}"
+same_run one two-threads
+code 0 train three "${sizes[@]}" "${mode[@]/size=1/size=2}" # 6 micro-batches, which 4 ranks cannot share equally
+code 0 train plain "${sizes[@]}"
+near plain one
+# the test would see a difference
+if cmp -s one/checkpoints/last/model.safetensors three/checkpoints/last/model.safetensors; then fail "this test sees nothing"; fi
+
+all_of() {
+    local mpi=$1
+    for n in 2 3 4 8; do
+        over "$mpi" $n "$mpi-$n" "${sizes[@]}" "${mode[@]}"
+        same_run one "$mpi-$n"
+        over "$mpi" $n "$mpi-zero1-$n" "${sizes[@]}" "${mode[@]}" --trainer.strategy=zero1
+        same_run one "$mpi-zero1-$n"
+    done
+    over "$mpi" 2 "$mpi-threads" "${sizes[@]/threads=1/threads=2}" "${mode[@]}"
+    same_run one "$mpi-threads"
+    over "$mpi" 4 "$mpi-three" "${sizes[@]}" "${mode[@]/size=1/size=2}"
+    same_run three "$mpi-three"
+    # without the mode: in buckets, to rounding, and the same bits in every run
+    for strategy in ddp zero1; do
+        over "$mpi" 3 "$mpi-plain-$strategy" "${sizes[@]}" --trainer.strategy=$strategy
+        near plain "$mpi-plain-$strategy"
+        over "$mpi" 3 "$mpi-again-$strategy" "${sizes[@]}" --trainer.strategy=$strategy
+        same_run "$mpi-plain-$strategy" "$mpi-again-$strategy"
+    done
+    # batch_size_per_device is the same batch
+    over "$mpi" 3 "$mpi-each" "${sizes[@]/batch_size=12/batch_size_per_device=4}" --trainer.batch_size=0
+    same_run "$mpi-plain-ddp" "$mpi-each"
+}
+each_mpi all_of
+
+# --- going on with another number of ranks, with and without shards ---
+resumed() {
+    local mpi=$1 step=3 n strategy first=1
+    for part in "2 zero1" "3 ddp" "4 zero1" "1 ddp"; do
+        read -r n strategy <<<"$part"
+        over "$mpi" "$n" "$mpi-parts" "${sizes[@]/max_steps=5/max_steps=$step}" "${mode[@]}" --trainer.strategy="$strategy" \
+            --trainer.limit_val_batches=0 $([ $first = 1 ] || echo --resume)
+        step=$((step + 2)) first=0
+    done
+    code 0 train "$mpi-whole" "${sizes[@]/max_steps=5/max_steps=9}" "${mode[@]}" --trainer.limit_val_batches=0
+    same_run "$mpi-whole" "$mpi-parts"
+    rm -rf "$mpi-whole" "$mpi-parts"
+}
+each_mpi resumed
+
+# --- the lowest instruction set is everybody's ---
+cat >lesser <<'E2'
+#!/bin/bash
+# rank 1 has AVX2 only
+rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}
+[ "$rank" != 1 ] || export LEVIN_ISA=avx2
+exec "$@"
+E2
+chmod +x lesser
+lesser() {
+    local mpi=$1
+    arguments "$mpi-lesser" "${sizes[@]}" "${mode[@]}"
+    code 0 ranks "$mpi" 3 ./lesser "$LEVIN" "${all[@]}"
+    same_run one "$mpi-lesser"
+    says "(avx2)" err
+}
+if "$LEVIN" doctor --json --measure=false | grep -q '"instructions":"avx512"'; then each_mpi lesser; else echo "no AVX-512 here"; fi
