@@ -25,9 +25,8 @@ static bool wait_alone(struct lvn_reduction *d, struct lvn_request *r)
     return good;
 }
 
-static void reduce_start(void *context, const struct lvn_program *p, int bucket, void *gradients)
+static void start_bucket(struct lvn_reduction *d, const struct lvn_program *p, int bucket, void *gradients)
 {
-    struct lvn_reduction *d = context;
     const struct lvn_bucket *b = &p->buckets[bucket];
     struct lvn_request *r = &d->request[bucket];
     char *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->real);
@@ -38,10 +37,19 @@ static void reduce_start(void *context, const struct lvn_program *p, int bucket,
     d->started++;
 }
 
+static void reduce_start(void *context, const struct lvn_program *p, int bucket, void *gradients)
+{
+    struct lvn_reduction *d = context;
+    d->program = p;
+    d->gradients = gradients;
+    if (d->beside) start_bucket(d, p, bucket, gradients);
+}
+
 static bool reduce_wait(void *context)
 {
     struct lvn_reduction *d = context;
     bool good = true;
+    for (int i = 0; i < d->n_requests && !d->beside; i++) start_bucket(d, d->program, i, d->gradients);
     for (int i = 0; i < d->started; i++) {
         lvn_stamp_collective(d->ranks->heart, i + 1, d->started);
         good = wait_for(d, &d->request[i]) && good;
@@ -102,6 +110,15 @@ static void cut_bucket(const struct lvn_reduction *d, const struct lvn_bucket *b
     }
 }
 
+/* Within a host it is processors that move and add the data. Where all of them compute, doing that beside backward only
+ * disturbs it: measured 5 to 10 % slower than doing it afterwards. Between hosts the network works by itself. */
+static bool has_spare_cpu(const struct lvn_ranks *r, int threads)
+{
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    return threads * r->together < m.allowed;
+}
+
 enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf)
 {
     const struct lvn_params *params = p->graph->params;
@@ -111,6 +128,7 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
         d->block[i] = (d->shard[i] + BLOCK - 1) / BLOCK;
     }
     d->n_requests = p->n_buckets;
+    d->beside = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->n_threads);
     d->request = lvn_calloc((size_t)p->n_buckets + 1, sizeof *d->request);
     d->bucket_shard = lvn_calloc((size_t)(p->n_buckets + 1) * (size_t)(size + 1), sizeof *d->bucket_shard);
     if (!d->request || !d->bucket_shard) return LVN_MEMORY;

@@ -14,6 +14,9 @@ struct lvn_reduction {
     struct lvn_request *request; /* [n_requests], one a bucket */
     int64_t *bucket_shard;       /* zero1: [n_requests][size + 1], shards within each bucket */
     int n_requests, started;
+    bool beside; /* reductions run beside backward; else all start behind it */
+    const struct lvn_program *program;
+    void *gradients;
     struct lvn_tree *tree;
     double waited;          /* seconds of the last step in which nothing could be done but wait */
     enum lvn_status status; /* of the first collective that failed */
