@@ -26,6 +26,7 @@ struct lvn_comm_options {
     const char *family;  /* of the launcher, a name of cluster/families.def: which libraries fit */
     double timeout;      /* seconds that joining the others may take; 0: for ever */
     int cpu;             /* 1 + the CPU that the engine's thread stays on; 0: where the system puts it */
+    int per_host;        /* ranks on each host, side by side; 0: found out (others are for tests) */
     int64_t cut;         /* bytes of the longest single message; 0: the best (others are for tests) */
 };
 

@@ -8,12 +8,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "comm/engine.h"
+#include "comm/mpi_find.h"
+#include "unit/comm_threads.h"
 
 /* --- the tree --- */
 
@@ -84,8 +86,186 @@ static void test_self(void **state)
     assert_int_equal(lvn_comm_open(&c, &(struct lvn_comm_options){.rank = 1, .size = 1}), LVN_ARG);
 }
 
+/* --- several ranks --- */
+
+enum { COUNT = 30011 };
+struct scene {
+    struct threads_world world;
+    int64_t leaves;
+    int per_host, failures;
+};
+struct actor {
+    struct scene *scene;
+    int rank;
+};
+
+static float leaf_value(int64_t leaf, int64_t i)
+{
+    uint32_t h = (uint32_t)(leaf * 7919 + i * 31) * 2654435761U;
+    return ldexpf((float)(h >> 8) - 8388608.0f, (int)(h & 15) - 24);
+}
+
+static float sum_of(int64_t lo, int64_t hi, int64_t i)
+{
+    if (hi - lo == 1) return leaf_value(lo, i);
+    int64_t half = lvn_tree_half(hi - lo);
+    return sum_of(lo, lo + half, i) + sum_of(lo + half, hi, i);
+}
+
+static int play_tree(struct lvn_comm *c, int64_t n, int size, int rank)
+{
+    int bad = 0;
+    int64_t leaf[THREADS_MOST + 1], first[THREADS_MOST + 1];
+    struct lvn_subtree some[LVN_MAX_SUBTREES];
+    for (int i = 0; i <= size; i++) {
+        leaf[i] = n * i / size;
+        first[i] = (int64_t)COUNT * i * i / (size * size);
+    }
+    void *partial[LVN_MAX_SUBTREES] = {0};
+    int mine = lvn_subtrees(n, leaf[rank], leaf[rank + 1], some);
+    float *out = malloc(COUNT * sizeof *out);
+    struct lvn_tree *t = NULL;
+    struct lvn_request r;
+    if (!out || lvn_tree_new(&t, c, leaf) != LVN_OK) return free(out), 1;
+    for (int k = 0; k < mine; k++) {
+        float *x = malloc(COUNT * sizeof *x);
+        for (int64_t i = 0; x && i < COUNT; i++) x[i] = sum_of(some[k].first, some[k].end, i);
+        partial[k] = x;
+    }
+    lvn_comm_tree_reduce(c, &r, t, partial, out, first, LVN_F32, true);
+    bad += lvn_comm_wait(c, &r) != LVN_OK;
+    for (int64_t i = 0; i < COUNT; i++) bad += out[i] != sum_of(0, n, i);
+    for (int k = 0; k < mine; k++) free(partial[k]);
+    free(out);
+    lvn_tree_free(t);
+    return bad;
+}
+
+static int play_many(struct lvn_comm *c, int size, int rank)
+{
+    enum { MANY = 12 };
+    static float x[THREADS_MOST][MANY][40000];
+    int32_t token = rank, got = -1;
+    struct lvn_request r[MANY], to, from;
+    int bad = 0;
+    lvn_comm_receive(c, &from, &got, sizeof got, (rank + 1) % size, 5);
+    for (int k = 0; k < MANY; k++) {
+        int64_t count = k % 3 ? 7 : 40000;
+        for (int64_t i = 0; i < count; i++) x[rank][k][i] = (float)(rank + i % 7 + k);
+        if (k % 4 == 3)
+            lvn_comm_broadcast(c, &r[k], x[rank][k], count * 4, k % size);
+        else
+            lvn_comm_all_reduce(c, &r[k], x[rank][k], count, LVN_F32, LVN_SUM);
+    }
+    lvn_comm_send(c, &to, &token, sizeof token, (rank + size - 1) % size, 5);
+    for (int n = 0; n < MANY; n++) {
+        int k = rank % 2 ? n : MANY - 1 - n;
+        int64_t count = k % 3 ? 7 : 40000;
+        bad += lvn_comm_wait(c, &r[k]) != LVN_OK;
+        for (int64_t i = 0; i < count; i++) {
+            float all = (float)(size * (i % 7 + k)) + (float)(size * (size - 1) / 2);
+            bad += x[rank][k][i] != (k % 4 == 3 ? (float)(k % size + i % 7 + k) : all);
+        }
+    }
+    bad += lvn_comm_wait(c, &to) != LVN_OK || lvn_comm_wait(c, &from) != LVN_OK || got != (rank + 1) % size;
+    return bad;
+}
+
+static void *act(void *argument)
+{
+    struct actor *a = argument;
+    struct scene *s = a->scene;
+    struct lvn_comm *c;
+    struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size, .cut = 4096, .per_host = s->per_host};
+    int bad = lvn_comm_open_over(&c, &o, &threads_transport, &s->world.ranks[a->rank]) != LVN_OK;
+    if (!bad) bad = s->leaves ? play_tree(c, s->leaves, s->world.size, a->rank) : play_many(c, s->world.size, a->rank);
+    lvn_comm_close(c);
+    __atomic_add_fetch(&s->failures, bad, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static int play(int size, int64_t leaves, int per_host, bool broken)
+{
+    static struct scene s;
+    struct actor actors[THREADS_MOST];
+    pthread_t threads[THREADS_MOST];
+    s = (struct scene){.leaves = leaves, .per_host = per_host};
+    world_init(&s.world, size);
+    s.world.broken = broken;
+    for (int i = 0; i < size; i++) {
+        actors[i] = (struct actor){.scene = &s, .rank = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, act, &actors[i]), 0);
+    }
+    for (int i = 0; i < size; i++) pthread_join(threads[i], NULL);
+    world_release(&s.world);
+    return s.failures;
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++) assert_int_equal(play(size, 0, 0, false), 0);
+    assert_int_equal(play(4, 0, 2, false), 0);
+    assert_int_equal(play(6, 0, 3, false), 0);
+}
+
+/* The same bits from 1 to 8 ranks, which need not divide the leaves. */
+static void test_trees(void **state)
+{
+    (void)state;
+    const int64_t leaves[] = {1, 5, 8, 13};
+    for (int size = 1; size <= 8; size++)
+        for (int n = 0; n < 4; n++) assert_int_equal(play(size, leaves[n], 0, false), 0);
+    for (int n = 0; n < 4; n++) {
+        assert_int_equal(play(4, leaves[n], 2, false), 0);
+        assert_int_equal(play(8, leaves[n], 4, false), 0);
+        assert_int_equal(play(6, leaves[n], 2, false), 0);
+    }
+}
+
+/* An error of the transport reaches everybody who waits, and nobody hangs. */
+static void test_broken(void **state)
+{
+    (void)state;
+    struct threads_world w;
+    struct lvn_comm *c;
+    struct lvn_request r[3];
+    float x[5] = {0};
+    int64_t first[] = {0, 2, 5};
+    world_init(&w, 2);
+    w.broken = true;
+    struct lvn_comm_options o = {.rank = 0, .size = 2};
+    assert_int_equal(lvn_comm_open_over(&c, &o, &threads_transport, &w.ranks[0]), LVN_OK);
+    lvn_comm_all_reduce(c, &r[0], x, 5, LVN_F32, LVN_SUM);
+    lvn_comm_reduce_scatter(c, &r[1], x, first, LVN_F32);
+    lvn_comm_send(c, &r[2], x, 4, 1, 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(lvn_comm_wait(c, &r[i]), LVN_COMM);
+    assert_non_null(strstr(lvn_error_text(), "threads say: error 42"));
+    assert_int_equal(lvn_comm_broadcast_now(c, x, 4, 0), LVN_COMM);
+    lvn_comm_close(c);
+    world_release(&w);
+}
+
+/* --- which library --- */
+
+static void test_find(void **state)
+{
+    (void)state;
+    struct lvn_mpi_library l;
+    assert_int_equal(lvn_mpi_find(&l, "/nowhere/libmpi.so", "openmpi"), LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "trainer.mpi_library: /nowhere/libmpi.so"));
+    assert_int_equal(lvn_mpi_find(&l, "libm.so.6", NULL), LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "is no MPI library"));
+    unsetenv("PMI_RANK"), unsetenv("PMI_FD"), unsetenv("PMIX_RANK"), unsetenv("PMIX_NAMESPACE");
+    unsetenv("PMI_CONTROL_PORT"), unsetenv("PALS_RANKID");
+    assert_int_equal(lvn_mpi_find(&l, "", "slurm"), LVN_COMM);
+    assert_non_null(strstr(lvn_error_text(), "srun --mpi=pmix"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_subtrees), cmocka_unit_test(test_self)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_subtrees), cmocka_unit_test(test_self),
+                                       cmocka_unit_test(test_many),     cmocka_unit_test(test_trees),
+                                       cmocka_unit_test(test_broken),   cmocka_unit_test(test_find)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
