@@ -197,19 +197,37 @@ void lvn_status_now(struct lvn_heartbeat *h)
     memcpy(path, h->path, sizeof path);
     memcpy(state, h->state, sizeof state);
     snprintf(fault, sizeof fault, "%s", h->faulty ? h->fault : "");
+    bool given_up = h->given_up;
     pthread_mutex_unlock(&h->lock);
-    if (*path) lvn_status_write(path, copy, h->size, state, fault);
+    if (*path && !given_up) lvn_status_write(path, copy, h->size, state, fault);
     pthread_mutex_unlock(&h->writing);
     free(copy);
+}
+
+/* This process stood still: if the others have told of its end meanwhile, that stays in the file. */
+static void give_up(struct lvn_heartbeat *h)
+{
+    char path[sizeof h->path];
+    pthread_mutex_lock(&h->lock);
+    snprintf(path, sizeof path, "%s", h->path);
+    pthread_mutex_unlock(&h->lock);
+    bool told = told_already(path);
+    pthread_mutex_lock(&h->lock);
+    h->given_up = h->given_up || told;
+    pthread_mutex_unlock(&h->lock);
 }
 
 /* A thread of its own: a file system that stands still is no reason to fall silent. */
 void *lvn_publish(void *heartbeat)
 {
     struct lvn_heartbeat *h = heartbeat;
+    double last = lvn_seconds();
     for (bool more = true; more;) {
         struct timespec at;
+        double now = lvn_seconds();
+        if (now - last > 3 * STATUS_SECONDS) give_up(h);
         lvn_status_now(h);
+        last = now;
         clock_gettime(CLOCK_REALTIME, &at);
         at.tv_sec += (time_t)STATUS_SECONDS;
         pthread_mutex_lock(&h->lock);
@@ -276,7 +294,12 @@ void *lvn_beat(void *heartbeat)
         if ((p[1].revents & POLLIN) && read(h->wake, &woken, sizeof woken) < 0) woken = 0;
         pthread_mutex_lock(&h->lock);
         double now = lvn_seconds();
-        if (now - last > 1 + h->timeout / 4) h->heard += now - last; /* this process stood still itself */
+        if (now - last > 1 + h->timeout / 4) { /* this process stood still itself */
+            h->heard += now - last;
+            pthread_mutex_unlock(&h->lock);
+            give_up(h);
+            pthread_mutex_lock(&h->lock);
+        }
         last = now;
         const char *gone = listen_once(h, now);
         if (gone) server_gone(h, gone);

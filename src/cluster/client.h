@@ -50,6 +50,9 @@ struct lvn_heartbeat {
     int fault_rank;
     char fault[1200];
     char state[24], path[1024];
+    struct lvn_straggler straggler;
+    double looked;
+    bool given_up;           /* the others took this rank for lost while it stood still, and said so */
     pthread_mutex_t writing; /* of status.json */
 };
 

@@ -330,7 +330,7 @@ void lvn_server_declare(struct lvn_server *s)
 {
     if (!s->refused) word_fault(s);
     s->phase = LVN_SERVER_FAULT;
-    int speaker = s->o.outside ? -1 : lvn_lowest_here(s->peer, s->o.size);
+    int speaker = s->o.outside || lvn_seconds() < s->silent_until ? -1 : lvn_lowest_here(s->peer, s->o.size);
     struct lvn_text t = {0}, silent = {0};
     lvn_server_tell_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);

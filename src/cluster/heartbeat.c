@@ -269,74 +269,6 @@ void lvn_heartbeat_close(struct lvn_heartbeat *h)
     release(h);
 }
 
-/* --- facts --- */
-
-/* Is the rank in "0-2,5"? */
-static bool among(const char *list, int rank)
-{
-    for (const char *p = list; *p;) {
-        char *end;
-        long first = strtol(p, &end, 10), last = first;
-        if (end == p) return false;
-        if (*end == '-') last = strtol(end + 1, &end, 10);
-        if (rank >= first && rank <= last) return true;
-        p = *end ? end + 1 : end;
-    }
-    return false;
-}
-
-static int count(const struct lvn_heartbeat *h, const char *list)
-{
-    int n = 0;
-    for (int i = 0; i < h->size; i++) n += among(list, i);
-    return n;
-}
-
-const char *lvn_heartbeat_fact(const struct lvn_heartbeat *h, int rank, const char *key)
-{
-    for (int i = 0; h && i < h->n_groups; i++) {
-        if (!strcmp(h->group[i].key, key) && among(h->group[i].ranks, rank)) return h->group[i].value;
-    }
-    return "";
-}
-
-bool lvn_heartbeat_difference(const struct lvn_heartbeat *h, const char *key, char *text, size_t room)
-{
-    const struct lvn_group *most = NULL, *other = NULL;
-    int groups = 0, n_most = 0;
-    for (int i = 0; h && i < h->n_groups; i++) {
-        if (strcmp(h->group[i].key, key) != 0) continue;
-        groups++;
-        int n = count(h, h->group[i].ranks);
-        if (n > n_most) {
-            most = &h->group[i];
-            n_most = n;
-        }
-    }
-    for (int i = 0; i < (groups > 1 ? h->n_groups : 0) && !other; i++) {
-        if (!strcmp(h->group[i].key, key) && &h->group[i] != most) other = &h->group[i];
-    }
-    if (!other || !most) return false;
-    int first = 0, n = count(h, other->ranks);
-    while (first < h->size && !among(other->ranks, first)) first++;
-    if (first == h->size) return false;
-    char rest[64];
-    if (n_most == 1) {
-        snprintf(rest, sizeof rest, "rank %.20s has", most->ranks);
-    } else {
-        snprintf(rest, sizeof rest, "%s%d have", n + n_most == h->size ? "the other " : "", n_most);
-    }
-    if (n == 1) {
-        snprintf(text, room, "rank %d on %s has %s '%.200s', %s '%.200s'%s", first, h->peer[first].host, key,
-                 other->value, rest, most->value, groups > 2 ? ", and others differ too" : "");
-    } else {
-        snprintf(text, room, "ranks %.100s (the first on %s) have %s '%.200s', %s '%.200s'%s", other->ranks,
-                 h->peer[first].host, key, other->value, rest, most->value,
-                 groups > 2 ? ", and others differ too" : "");
-    }
-    return true;
-}
-
 /* --- between steps --- */
 
 enum lvn_status lvn_heartbeat_agree(struct lvn_heartbeat *h, enum lvn_status mine)
@@ -388,13 +320,29 @@ int lvn_heartbeat_table(struct lvn_heartbeat *h, struct lvn_peer *peers, int mos
     return n;
 }
 
+bool lvn_heartbeat_straggler(struct lvn_heartbeat *h, char text[400])
+{
+    const double pause = 0.5; /* tables come no faster */
+    if (!h || h->size == 1) return false;
+    double now = lvn_seconds();
+    pthread_mutex_lock(&h->lock);
+    bool say = now - h->looked >= pause;
+    if (say) {
+        h->looked = now;
+        say = lvn_straggler_find(&h->straggler, h->peer, h->size, now, text);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return say;
+}
+
 /* --- stamps --- */
 
 void lvn_stamp_step(struct lvn_heartbeat *h, int64_t step, double tokens_per_s, double compute_s)
 {
     if (!h) return;
     atomic_store_explicit(&h->tokens_per_s, tokens_per_s, memory_order_relaxed);
-    atomic_store_explicit(&h->compute_s, compute_s, memory_order_relaxed);
+    double mean = atomic_load_explicit(&h->compute_s, memory_order_relaxed);
+    atomic_store_explicit(&h->compute_s, mean > 0 ? mean + 0.2 * (compute_s - mean) : compute_s, memory_order_relaxed);
     atomic_store_explicit(&h->step, step, memory_order_relaxed);
 }
 

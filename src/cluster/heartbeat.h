@@ -66,14 +66,18 @@ enum lvn_status lvn_heartbeat_agree(struct lvn_heartbeat *h, enum lvn_status min
 void lvn_heartbeat_publish(struct lvn_heartbeat *h, const char *path);
 /* What status.json says when this rank keeps it: "running" (the start), "done", "stopped", "failed". */
 void lvn_heartbeat_state(struct lvn_heartbeat *h, const char *state);
+/* Is a rank slower than the others, and has that not been said lately? Then a sentence. To be called once a step. */
+bool lvn_heartbeat_straggler(struct lvn_heartbeat *h, char text[400]);
 /* A copy of the ranks as last heard of, `size` of them. Returns how many. */
 int lvn_heartbeat_table(struct lvn_heartbeat *h, struct lvn_peer *peers, int most);
 
 /* --- inside a step: a few stores; h NULL: nothing --- */
 
-/* A step is done: this rank's tokens/s, and seconds of the step without waiting for others. */
+/* A step is done: this rank's tokens/s, and seconds of the step without waiting for others (what is shown
+ * is a mean over some steps). */
 void lvn_stamp_step(struct lvn_heartbeat *h, int64_t step, double tokens_per_s, double compute_s);
-/* Where it is: an instruction's name, which lives as long as the heartbeat; NULL: nowhere in particular. */
+/* In what it waits for others, outside of reductions: "an agreement"; the text lives as long as the heartbeat. NULL: in
+ * nothing. */
 void lvn_stamp_place(struct lvn_heartbeat *h, const char *place);
 /* It waits in the k-th of n reductions of this step, from 1; 0: in none. */
 void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n);

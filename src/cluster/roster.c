@@ -89,7 +89,7 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
         lvn_text_printf(t, "; %s %s in reduction %d of %d", who, here == 1 ? "waits" : "wait", waits->collective,
                         waits->collectives);
     } else if (waits->place[0]) {
-        lvn_text_printf(t, "; %s %s at %s of step %lld", who, here == 1 ? "is" : "are", waits->place,
+        lvn_text_printf(t, "; %s %s in %s after step %lld", who, here == 1 ? "waits" : "wait", waits->place,
                         (long long)waits->step);
     }
 }
@@ -154,7 +154,8 @@ void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
     }
     lvn_text_add(&t, "\n  ]\n}\n");
     char temporary[4096];
-    int length = snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid());
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path; /* hidden beside it, as files.h does */
+    int length = snprintf(temporary, sizeof temporary, "%.*s.%s.tmp-%d", (int)(name - path), path, name, (int)getpid());
     if (!lvn_text_status(&t) && length > 0 && (size_t)length < sizeof temporary) {
         int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         bool good = fd >= 0 && write(fd, t.p, (size_t)t.n) == t.n;
@@ -174,6 +175,7 @@ static int by_size(const void *a, const void *b)
 
 bool lvn_is_slow(const struct lvn_peer *p, int n, int rank, double *median)
 {
+    const double least = 5e-3; /* seconds; below, it is noise */
     int known = 0;
     double *all = p[rank].compute_s > 0 && n > 1 ? malloc(sizeof *all * (size_t)n) : NULL;
     if (!all) return false;
@@ -184,7 +186,7 @@ bool lvn_is_slow(const struct lvn_peer *p, int n, int rank, double *median)
     double middle = known ? all[(known - 1) / 2] : 0; /* the lower one of two: of two ranks one can be slow */
     free(all);
     if (median) *median = middle;
-    return known > 1 && p[rank].compute_s >= 1.25 * middle && p[rank].compute_s - middle > 1e-3;
+    return known > 1 && p[rank].compute_s >= 1.25 * middle && p[rank].compute_s >= least;
 }
 
 bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n, double now, char text[400])

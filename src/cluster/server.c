@@ -95,6 +95,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
     if (now - last > pause) { /* it was this thread that stood still, not the ranks */
         for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last;
         s->first_came += now - last;
+        if (now - last >= s->o.timeout) s->silent_until = now + s->o.timeout;
     }
     if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && s->first_came > 0 && !s->trouble_at &&
         now - s->first_came > s->o.join_timeout) {

@@ -44,6 +44,7 @@ struct lvn_server {
     int64_t round;
     enum lvn_server_phase phase;
     double first_came, next_table, ended_at;
+    double silent_until;          /* it stood still so long that others have spoken */
     double trouble_at;            /* when what is wrong is told; 0: nothing is wrong */
     bool refused;                 /* `fault` is a sentence about the gathering */
     int failed, fails;            /* 1 + the rank that said that it fails by itself; how many did */

@@ -205,7 +205,9 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
     int32_t lowest = mine == LVN_OK ? r->size : r->rank, highest = mine == LVN_OK;
     int32_t found[2] = {lowest, -highest}; /* the minimum of both: who fails first, and whether anybody does not */
     struct record m = {0};
+    lvn_stamp_place(r->heart, "an agreement");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, found, 2, LVN_I32, LVN_MIN));
+    lvn_stamp_place(r->heart, NULL);
     if (found[0] == r->size) return LVN_OK;
     if (found[0] == r->rank) keep_record(&m, mine);
     if (found[0] == r->rank && found[1] < 0) sign_record(&m, r);
@@ -216,7 +218,11 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
 
 enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n)
 {
-    return r->size == 1 ? LVN_OK : lvn_comm_all_reduce_now(r->comm, x, n, LVN_F64, LVN_SUM);
+    if (r->size == 1) return LVN_OK;
+    lvn_stamp_place(r->heart, "a sum over ranks");
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, n, LVN_F64, LVN_SUM));
+    lvn_stamp_place(r->heart, NULL);
+    return LVN_OK;
 }
 
 enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)

@@ -11,8 +11,8 @@
 
 #include "base/files.h"
 
-static const char *const parts[] = {"checkpoints", "metrics.jsonl", "metrics.csv",
-                                    "loss.svg",    "samples.txt",   "settings.yaml"};
+static const char *const parts[] = {"checkpoints", "status.json", "metrics.jsonl", "metrics.csv",
+                                    "loss.svg",    "samples.txt", "settings.yaml"};
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 static enum lvn_status join(struct lvn_run_dir *d, const char *name, const char **out)

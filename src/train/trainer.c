@@ -254,6 +254,7 @@ static void tell_step(struct trainer *t, double loss, double seconds)
 static enum lvn_status one_step(struct trainer *t)
 {
     struct lvn_training *g = &t->training;
+    char slow[400];
     double begin = lvn_seconds();
     LVN_TRY(lvn_training_step(g, t->step, lvn_schedule_lr(t->s, t->step, t->last_step), t->labels));
     double computed = lvn_seconds() - begin - g->reduction.waited;
@@ -263,6 +264,7 @@ static enum lvn_status one_step(struct trainer *t)
     t->step++;
     lvn_stamp_step(t->ranks->heart, t->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin), computed);
     tell_step(t, loss, lvn_seconds() - begin);
+    if (!t->ranks->rank && lvn_heartbeat_straggler(t->ranks->heart, slow)) lvn_trainer_tell(t, LVN_EVENT_NOTE, slow);
     return LVN_OK;
 }
 
