@@ -206,12 +206,19 @@ static void limits(struct script *s)
                     s->array ? "%A the array's number, %a the task's" : "%j the number", s->array ? "%A_%a" : "%j");
 }
 
-/* The command as the script has it; what the shell fills in stays unquoted. */
+/* The command as the script has it; what the shell fills in stays unquoted. A task of an array has a folder of its own,
+ * and a seed of its own unless the command says which. */
 static void train_line(struct script *s)
 {
-    lvn_words_text(&s->train, &s->t);
-    if (s->array)
-        lvn_text_printf(&s->t, " --run_dir=%s-$SLURM_ARRAY_TASK_ID --trainer.seed=$SLURM_ARRAY_TASK_ID", s->run_dir);
+    struct lvn_words line = {.arena = s->arena};
+    bool seed = false;
+    for (int i = 0; i < s->train.n; i++) {
+        seed |= !strncmp(s->train.word[i], "--trainer.seed", 14);
+        if (!s->array || strncmp(s->train.word[i], "--run_dir=", 10)) lvn_words_add(&line, "%s", s->train.word[i]);
+    }
+    lvn_words_text(&line, &s->t);
+    if (s->array) lvn_text_printf(&s->t, " --run_dir=%s-$SLURM_ARRAY_TASK_ID", s->run_dir);
+    if (s->array && !seed) lvn_text_add(&s->t, " --trainer.seed=$SLURM_ARRAY_TASK_ID");
 }
 
 static const char *plugin(struct script *s)

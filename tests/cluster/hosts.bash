@@ -3,7 +3,7 @@
 #   hosts_begin            first line of a test: goes on inside namespaces of its own, in which nothing outlives the test
 #   hosts_up N             hosts h1..hN, 10.77.0.1 .. .N: own network, host name, processes, /dev/shm, /run; one file system
 #   on I COMMAND...        run there
-#   cut I; mend I          take the cable of host I out (silently: no reset is sent), and put it back
+#   unplug I; plug I        take the cable of host I out (silently: no reset is sent), and put it back
 #   at_switch COMMAND...   run where the other ends of the cables are, v1..vN: `at_switch tc qdisc add dev v2 ...`
 #   sshd_up N              an sshd on each; $ssh is the program that reaches them, without a password
 #
@@ -66,8 +66,8 @@ on() {
     nsenter -t "$(cat "$net/h$i/pid")" -n -u -m -i -p --wdns="$PWD" -- "$@"
 }
 at_switch() { "$@"; }
-cut() { ip link set "v$1" down; }
-mend() { ip link set "v$1" up; }
+unplug() { ip link set "v$1" down; }
+plug() { ip link set "v$1" up; }
 
 sshd_up() {
     local at=$net/ssh server

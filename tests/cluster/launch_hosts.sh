@@ -29,9 +29,9 @@ printf 'h1\nh3\n' >hosts
 launch 2 -n 2 -- doctor
 one_error
 says "hosts:2: the host 'h3' cannot be reached by ssh without a password" err
-cut 2
+unplug 2
 printf 'h1\nh2\n' >hosts
 launch 2 -n 2 -- doctor
 one_error
 says "hosts:2: the host 'h2'" err
-mend 2
+plug 2

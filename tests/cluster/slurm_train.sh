@@ -1,0 +1,140 @@
+# Training as jobs of a real Slurm: the same weights whatever started the ranks, signals, time limits, lost nodes.
+. "$LEVIN_SOURCE/tests/cluster/slurm.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+hosts_up 3
+slurm_up 3
+make_text
+exact=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
+plugin=
+! ldconfig -p | grep -q 'libmpi\.so\.40' || plugin=pmix
+[ -n "$plugin" ] || ! ldconfig -p | grep -qE 'libmpich\.so\.12|libmpi\.so\.12' || plugin=pmi2
+[ -n "$plugin" ] || skip "no MPI library (apt install openmpi-bin)"
+
+arguments alone "${exact[@]}"
+code 0 "$LEVIN" "${all[@]}"
+
+# --- srun, with the tasks counted in each of the ways ---
+layout() { # name, options of srun
+    local name=$1
+    shift
+    arguments "$name" "${exact[@]}"
+    code 0 on 1 timeout -k 3 90 srun --mpi=$plugin -K1 "$@" "$LEVIN" "${all[@]}"
+    same_run alone "$name"
+}
+layout two-by-two -N2 --ntasks-per-node=2
+layout three -n3
+layout one -n1
+arguments launched "${exact[@]}"
+code 0 on 1 timeout -k 3 90 salloc -Q -N2 --ntasks-per-node=2 "$LEVIN" launch -- "${all[@]}"
+same_run alone launched
+
+# --- each task alone in its own world: said, with the cure ---
+arguments single "${exact[@]}"
+got=0
+on 1 timeout -k 3 90 srun --mpi=none -K1 -n2 "$LEVIN" "${all[@]}" >out 2>err || got=$?
+check [ $got != 0 ]
+says "--mpi=" err
+check [ ! -e single/checkpoints ]
+
+# --- jobs ---
+cat >job.yaml <<END
+name: job
+model: {n_layer: 1, n_head: 2, n_embd: 16, block_size: 16}
+data: {path: text.txt}
+trainer: {batch_size: 4, limit_val_batches: 1, val_check_interval: 1000, max_steps: 1000000000, log_every_n_steps: 100}
+checkpoint: {every_n_steps: 50}
+END
+shorter() { # so that a job that goes on comes to its end: max_steps is 100 from the last checkpoint
+    local last
+    last=$(readlink "$1/checkpoints/last")
+    sed -i "s/max_steps: [0-9]*/max_steps: $((${last#step-} + 100))/" job.yaml
+}
+longer() { sed -i "s/max_steps: [0-9]*/max_steps: 1000000000/" job.yaml; }
+script() { # name, arguments of levin launch --slurm
+    local name=$1
+    shift
+    longer
+    code 0 on 1 "$LEVIN" launch --slurm job.yaml --job-name "$name" --out "$name.sbatch" --run_dir="$name" "$@"
+    sed -i "s/--mpi=[a-z0-9]*/--mpi=$plugin/" "$name.sbatch"
+}
+submit() { job=$(on 1 sbatch --parsable "$1.sbatch"); }
+has_saved() { # seconds, run
+    local tries
+    for tries in $(seq $(($1 * 5))); do
+        [ ! -e "$2/checkpoints/last" ] || return 0
+        sleep 0.2
+    done
+    cat "$2"*.out
+    fail "$2 has saved nothing in $1 s"
+}
+
+# ended by its owner: saved, not put back
+script cancelled --nodes 2 --ntasks-per-node 2
+submit cancelled
+has_saved 60 cancelled
+on 1 scancel "$job"
+job_wait 30 "$job" "CANCELLED"
+says "stopped on request" cancelled-"$job".out
+silent_about "back in the queue" cancelled-"$job".out
+check [ "$(job_field "$job" Restarts)" = 0 ]
+
+# the time limit: a signal, a save, and back into the queue until it is done
+script limit --ntasks 3 --time 1 --signal USR1@40
+submit limit
+has_saved 60 limit
+job_wait 90 "$job" "PENDING|REQUEUED|COMPLETING" || job_wait 5 "$job" "RUNNING"
+says "back in the queue" limit-"$job".out
+shorter limit
+job_wait 90 "$job" COMPLETED
+check [ "$(job_field "$job" Restarts)" = 1 ]
+says "this job was in the queue before: going on" limit-"$job".out
+says "all steps are done" limit-"$job".out
+
+# mpirun in the script: the signal goes to it, and on
+if command -v mpirun.openmpi >/dev/null; then
+    script mpirun --nodes 2 --ntasks-per-node 2 --launcher openmpi
+    submit mpirun
+    has_saved 60 mpirun
+    on 1 scancel --batch --signal=USR1 "$job"
+    job_wait 60 "$job" "PENDING|REQUEUED|COMPLETING"
+    shorter mpirun
+    job_wait 90 "$job" COMPLETED
+    says "is back in the queue" mpirun-"$job".out
+    says "all steps are done" mpirun-"$job".out
+fi
+
+# not to be requeued: said, and 75
+script once --ntasks 2 --requeue=false
+submit once
+has_saved 60 once
+on 1 scancel --signal=USR1 "$job"
+job_wait 60 "$job" FAILED
+check [ "$(job_field "$job" ExitCode)" = 75:0 ]
+says "is not put back into the queue" once-"$job".out
+
+# an array job: every task by itself
+script array --ntasks 2 --array 1-2
+submit array
+has_saved 60 array-1
+has_saved 60 array-2
+on 1 scancel --signal=USR1 "${job}_2"
+job_wait 60 "${job}_2" "PENDING|REQUEUED|COMPLETING"
+sleep 1
+on 1 scancel "${job}_1" "${job}_2"
+says "job ${job}_2 is back in the queue" array-"$job"_2.out
+silent_about "back in the queue" array-"$job"_1.out
+cmp -s array-1/checkpoints/step-50/model.safetensors array-2/checkpoints/step-50/model.safetensors && fail "one seed for both" || true
+
+# a node goes down: Slurm puts the job back, and it goes on where it was
+script down --nodes 2 --ntasks-per-node 1
+submit down
+has_saved 60 down
+lost=$(job_field "$job" NodeList)
+on 1 scontrol update nodename=h"${lost: -2:1}" state=down reason=test
+job_wait 60 "$job" "PENDING|REQUEUED|COMPLETING|NODE_FAIL|RUNNING"
+shorter down
+on 1 scontrol update nodename=h"${lost: -2:1}" state=resume 2>/dev/null || true # it may be back by itself
+job_wait 120 "$job" COMPLETED
+check [ "$(job_field "$job" Restarts)" -ge 1 ]
+says "all steps are done" down-"$job".out
