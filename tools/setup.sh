@@ -47,6 +47,12 @@ cmake_new_enough() {
     local v && v=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     [ -n "$v" ] && set -- $v && { [ "$1" -gt 3 ] || [ "$2" -ge 20 ]; }
 }
+shared() { # library: is it where programs find it at run time?
+    ldconfig -p 2>/dev/null | grep -q "$1" && return
+    local p && IFS=: read -ra p <<<"${LD_LIBRARY_PATH:-}"
+    for d in ${p[@]+"${p[@]}"}; do [ -e "$d/$1" ] && return; done
+    return 1
+}
 missing=()
 needs() { # name, test...
     local name=$1
@@ -67,6 +73,7 @@ if [ -n "$cc" ]; then
 else
     missing+=(jansson yaml cmocka)
 fi
+needs archive shared libarchive.so.13
 if [ $dev = 1 ]; then
     needs c++ have c++
     needs python have python3
@@ -95,6 +102,7 @@ apt_names() {
         case $part in
         compiler) echo gcc libc6-dev libgomp1 ;; make) echo make ;; cmake) echo cmake ;; ninja) echo ninja-build ;;
         onednn) echo libdnnl-dev ;; jansson) echo libjansson-dev ;; yaml) echo libyaml-dev ;; cmocka) echo libcmocka-dev ;;
+        archive) apt-cache show libarchive13t64 >/dev/null 2>&1 && echo libarchive13t64 || echo libarchive13 ;;
         c++) echo g++ ;; python) echo python3 ;; clang) echo clang libomp-dev libclang-rt-14-dev ;;
         clang-format) echo clang-format-14 clang-format ;; clang-tidy) echo clang-tidy ;;
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
@@ -107,7 +115,7 @@ dnf_names() {
     for part in "$@"; do
         case $part in
         compiler) echo gcc ;; ninja) echo ninja-build ;; onednn) echo onednn-devel ;; yaml) echo libyaml-devel ;;
-        jansson) echo jansson-devel ;; cmocka) echo libcmocka-devel ;; c++) echo gcc-c++ ;; python) echo python3 ;;
+        jansson) echo jansson-devel ;; cmocka) echo libcmocka-devel ;; archive) echo libarchive ;; c++) echo gcc-c++ ;; python) echo python3 ;;
         clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
         sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;; *) echo "$part" ;;
@@ -256,6 +264,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     onednn) echo "setup: no oneDNN: levin uses its own matrix products, slower without AVX2 (a site may have it: module avail onednn)" ;;
+    archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
     cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | sshd | ip) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac

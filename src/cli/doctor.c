@@ -9,6 +9,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "cli/doctor.h"
+#include "io/archive_api.h"
 #include "train/measure.h"
 
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *value)
@@ -149,6 +150,15 @@ static void libraries(struct lvn_doctor *r)
     yaml_get_version(&major, &minor, &patch);
     snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
     library(r, "libyaml", text, file_of((const void *)(uintptr_t)yaml_get_version));
+    const struct lvn_archive_api *archive;
+    if (lvn_archive_api(&archive) == LVN_OK) {
+        snprintf(text, sizeof text, "%s", archive->version());
+        library(r, "libarchive", text, file_of((const void *)(uintptr_t)archive->version));
+    } else {
+        lvn_error_clear();
+        library(r, "libarchive", "left out",
+                "not found; `levin prepare` reads .txt and .jsonl as they are (apt install libarchive13)");
+    }
     void *curl = dlopen("libcurl.so.4", RTLD_LAZY | RTLD_LOCAL); /* never closed: TLS libraries leak when unloaded */
     const char *(*version)(void) = NULL;
     if (curl) *(void **)&version = dlsym(curl, "curl_version");

@@ -21,6 +21,19 @@ static inline enum lvn_char_class lvn_char_class(const uint8_t *p, const uint8_t
 {
     *bytes = 1;
     if (*p < 0x80) return (enum lvn_char_class)lvn_char_classes[*p];
+    if (end - p > 2) { /* most of what is not ASCII: two or three bytes, and nothing odd */
+        uint32_t two = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu),
+                 three = (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+        bool tail = (p[1] & 0xc0) == 0x80;
+        if ((p[0] & 0xe0) == 0xc0 && tail && two >= 0x80) {
+            *bytes = 2;
+            return (enum lvn_char_class)lvn_char_classes[two];
+        }
+        if ((p[0] & 0xf0) == 0xe0 && tail && (p[2] & 0xc0) == 0x80 && three >= 0x800 && three >> 11 != 0x1b) {
+            *bytes = 3;
+            return (enum lvn_char_class)lvn_char_classes[three];
+        }
+    }
     int32_t code = lvn_utf8_decode(p, end - p, bytes);
     return code < 0 ? LVN_CHAR_OTHER : (enum lvn_char_class)lvn_char_classes[code];
 }

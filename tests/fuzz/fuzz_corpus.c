@@ -1,0 +1,55 @@
+/* fuzz_corpus.c - archives and lines of JSON: anything may be in them.
+ *
+ * First byte: 0 to 99 the rest is a file found in a folder, lines of JSON or text by its lowest bit; others: an archive
+ * or whatever else the bytes are. Documents that come out must be whole: ids for all, the end where a beginning was. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/corpus.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct lvn_tokenizer *tokenizer;
+static struct lvn_encoder *encoder;
+
+static void check(const struct lvn_batch *b)
+{
+    int64_t ids = 0;
+    bool open = false;
+    for (int64_t i = 0; i < b->n_documents; i++) {
+        if (b->document[i].first == open) abort();
+        open = !b->document[i].last;
+        ids += b->document[i].n_ids;
+    }
+    if (b->status == LVN_OK && (open || ids != b->ids.n)) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (!tokenizer && lvn_tokenizer_open(&tokenizer, "tests/golden/tokenizers/tiny-gpt2") != LVN_OK) abort();
+    if (!encoder) encoder = lvn_encoder_new(tokenizer);
+    if (!encoder || !size) return 0;
+    struct lvn_corpus_options o = {.tokenizer = tokenizer, .field = "text", .refuse_bad = size % 7 == 0};
+    struct lvn_batch *b = lvn_batch_new(0);
+    if (!b) return 0;
+    lvn_text_add_bytes(&b->text, data + 1, (int64_t)size - 1);
+    struct lvn_piece piece = {.name = "input",
+                              .kind = (enum lvn_piece_kind)(data[0] & 1),
+                              .bytes = (int64_t)size - 1,
+                              .line = 1,
+                              .first = true,
+                              .last = true};
+    if (data[0] < 100) {
+        b->piece = malloc(sizeof piece);
+        *b->piece = piece;
+        b->n_pieces = 1;
+    } else {
+        b->blob = data[0] & 1 ? "input.txt.gz" : "input.jsonl.xz";
+        b->place = (struct lvn_walk_place){.depth = 1, .growth = 1};
+    }
+    if (lvn_batch_encode(b, encoder, &o) != LVN_OK && !*b->error) abort();
+    check(b);
+    lvn_batch_free(b);
+    return 0;
+}
