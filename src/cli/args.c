@@ -226,8 +226,15 @@ static void end_at_fault(void *context, const struct lvn_fault *fault)
 enum lvn_status lvn_cli_leave(struct lvn_cli *c, enum lvn_status status)
 {
     struct lvn_identity who;
-    bool together = c->command->run == lvn_command_train || c->command->run == lvn_command_bench;
+    enum lvn_status (*run)(struct lvn_cli *) = c->command->run;
+    bool together = run == lvn_command_train || run == lvn_command_bench || run == lvn_command_evaluate;
     if (!together || lvn_identity_find(&who) != LVN_OK || who.size == 1) return status;
+    return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
+}
+
+enum lvn_status lvn_cli_meet(struct lvn_cli *c, enum lvn_status status)
+{
+    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) return status;
     return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
 }
 
@@ -235,9 +242,7 @@ enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned par
 {
     struct lvn_identity who;
     if (lvn_identity_find(&who) == LVN_OK) c->settings.ranks = who.size;
-    enum lvn_status status = lvn_cli_settings(c, recipe, parts);
-    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) return status;
-    return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
+    return lvn_cli_meet(c, lvn_cli_settings(c, recipe, parts));
 }
 
 void lvn_cli_release(struct lvn_cli *c)

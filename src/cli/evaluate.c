@@ -31,7 +31,8 @@ static void collect(void *context, const struct lvn_evaluated *e)
 
 enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
 {
-    LVN_TRY(lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER));
+    unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER;
+    LVN_TRY(lvn_cli_meet(c, lvn_cli_model_settings(c, c->operand[0], parts)));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
         return LVN_OK;
@@ -40,7 +41,8 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     const char *gradients = c->flag[LVN_FLAG_evaluate_gradients].t;
     LVN_CHECK(c->json || (!logits && !losses), ARG, "--logits and --token-losses are lists of numbers: add --json");
     struct lists lists = {.logits = logits ? json_array() : NULL, .losses = losses ? json_array() : NULL};
-    struct lvn_evaluate_options o = {.logits = logits,
+    struct lvn_evaluate_options o = {.ranks = c->ranks,
+                                     .logits = logits,
                                      .gradients = *gradients ? gradients : NULL,
                                      .batch = logits || losses ? collect : NULL,
                                      .context = &lists};

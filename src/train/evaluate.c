@@ -8,6 +8,7 @@
 #include "io/safetensors.h"
 #include "train/model_setup.h"
 #include "train/network.h"
+#include "train/ranks.h"
 
 struct evaluation {
     const struct lvn_settings *s;
@@ -18,16 +19,17 @@ struct evaluation {
     struct lvn_task *task;
     int64_t batches, B, T;
     int64_t *window; /* [B] */
-    double *sums;    /* [batches] */
-    int64_t valid;
-    bool answers; /* the data has right and wrong answers */
-    int64_t right;
+    double *sums;    /* [batches], then counts over all of them */
+    bool answers;    /* the data has right and wrong answers */
 };
+enum { LABELS, RIGHT, COUNTS };
 
 /* One pass over all batches as micro-batches of one run: for gradients; else one batch at a time. */
 static enum lvn_status plan(struct evaluation *e)
 {
-    struct lvn_network_options network = {.real = LVN_F32, .threads = (int)e->s->trainer.threads};
+    struct lvn_network_options network = {.real = LVN_F32,
+                                          .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
+                                          .processes = e->o->ranks->of_host};
     LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));
     bool train = e->o->gradients != NULL;
     struct lvn_task_options task = {.B = e->B,
@@ -43,6 +45,9 @@ static enum lvn_status plan(struct evaluation *e)
 
 static enum lvn_status set_up(struct evaluation *e)
 {
+    LVN_CHECK(e->o->ranks->size == 1 || (!e->o->batch && !e->o->gradients), ARG,
+              "logits, token losses and gradients come from one rank, and %d were started: start one",
+              e->o->ranks->size);
     LVN_TRY(lvn_model_setup_open(&e->setup, e->s, NULL));
     const struct lvn_dataset *data = e->setup.data;
     enum lvn_split_id split = lvn_dataset_has(data, LVN_SPLIT_VAL) ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
@@ -57,7 +62,7 @@ static enum lvn_status set_up(struct evaluation *e)
     }
     e->batches = lvn_loader_eval_batches(&e->loader, 0);
     e->window = lvn_calloc((size_t)e->B, sizeof *e->window);
-    e->sums = lvn_calloc((size_t)e->batches, sizeof *e->sums);
+    e->sums = lvn_calloc((size_t)e->batches + COUNTS, sizeof *e->sums);
     return e->window && e->sums ? plan(e) : LVN_MEMORY;
 }
 
@@ -87,18 +92,19 @@ static void count_right(struct evaluation *e)
         bool right = e->window[i] >= 0;
         for (int64_t t = i * e->T; right && t < (i + 1) * e->T; t++)
             right = e->task->labels[t] < 0 || is_largest(logits + t * V, V, e->task->labels[t]);
-        e->right += right;
+        e->sums[e->batches + RIGHT] += right;
     }
 }
 
+/* Ranks take turns with the batches. */
 static enum lvn_status pass(struct evaluation *e)
 {
     struct lvn_task *t = e->task;
-    for (int64_t i = 0; i < e->batches; i++) {
+    for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
         LVN_TRY(lvn_loader_eval_batch(&e->loader, 0, i, 0, e->B, t->ids, t->labels, e->window));
         t->step = (struct lvn_step){.grad_scale = 1.0};
         e->sums[i] = lvn_task_run(t, 1);
-        e->valid += lvn_labels_valid(t->labels, e->B * e->T);
+        e->sums[e->batches + LABELS] += (double)lvn_labels_valid(t->labels, e->B * e->T);
         if (e->answers) count_right(e);
         report(e);
     }
@@ -130,16 +136,16 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
     int64_t tokens = e->B * e->T;
     for (int64_t i = 0; i < e->batches; i++)
         LVN_TRY(lvn_loader_eval_batch(&e->loader, 0, i, 0, e->B, t->ids + i * tokens, t->labels + i * tokens, NULL));
-    e->valid = lvn_labels_valid(t->labels, e->batches * tokens);
-    t->step = (struct lvn_step){.grad_scale = e->valid ? 1.0 / (double)e->valid : 0.0};
+    int64_t valid = lvn_labels_valid(t->labels, e->batches * tokens);
+    t->step = (struct lvn_step){.grad_scale = valid ? 1.0 / (double)valid : 0.0};
     lvn_task_run(t, e->batches);
     LVN_TRY(write_gradients(e));
     if (!e->o->batch && !e->answers) {
         memcpy(e->sums, t->micro_losses, sizeof *e->sums * (size_t)e->batches);
+        e->sums[e->batches + LABELS] = (double)valid;
         return LVN_OK;
     }
     /* Losses and logits of every batch: one more pass, whose gradients nobody looks at. */
-    e->valid = 0;
     return pass(e);
 }
 
@@ -147,13 +153,16 @@ enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_eval
                              struct lvn_evaluate_result *r)
 {
     struct evaluation e = {.s = s, .o = o};
-    enum lvn_status status = set_up(&e);
-    if (status == LVN_OK) status = o->gradients ? pass_with_gradients(&e) : pass(&e);
-    if (status == LVN_OK)
-        *r = (struct lvn_evaluate_result){.loss = lvn_tree_sum(e.sums, e.batches) / (double)e.valid,
-                                          .tokens = e.valid,
-                                          .right = e.answers ? e.right : -1,
+    enum lvn_status status = lvn_ranks_agree(o->ranks, set_up(&e));
+    if (status == LVN_OK) status = lvn_ranks_agree(o->ranks, o->gradients ? pass_with_gradients(&e) : pass(&e));
+    if (status == LVN_OK) status = lvn_ranks_sum(o->ranks, e.sums, e.batches + COUNTS);
+    if (status == LVN_OK) {
+        const double *count = e.sums + e.batches;
+        *r = (struct lvn_evaluate_result){.loss = lvn_tree_sum(e.sums, e.batches) / count[LABELS],
+                                          .tokens = (int64_t)count[LABELS],
+                                          .right = e.answers ? (int64_t)count[RIGHT] : -1,
                                           .windows = lvn_loader_eval_count(&e.loader, 0)};
+    }
     free(e.window);
     free(e.sums);
     lvn_network_free(e.network);

@@ -12,7 +12,10 @@ struct lvn_evaluated {
     const float *logits;   /* (windows, T, V); NULL unless asked for */
 };
 
+struct lvn_ranks;
+
 struct lvn_evaluate_options {
+    struct lvn_ranks *ranks; /* who takes part: batches are shared out, each counts once */
     bool logits;
     const char *gradients; /* NULL, or a file: the gradient of the mean loss, in names and layout of the loaded file */
     void (*batch)(void *context, const struct lvn_evaluated *e); /* NULL: nothing */

@@ -147,12 +147,12 @@ const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RA
     return text;
 }
 
-int lvn_ranks_threads(const struct lvn_ranks *r)
+int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given)
 {
-    const char *given = getenv("OMP_NUM_THREADS");
+    const char *variable = getenv("OMP_NUM_THREADS");
+    if (given || !r || r->together <= 1 || (variable && *variable)) return (int)given;
     int all = lvn_threads_default();
-    if ((given && *given) || all < r->together) return given && *given ? all : 1;
-    return all / r->together;
+    return all > r->together ? all / r->together : 1;
 }
 
 /* --- deciding --- */

@@ -40,8 +40,9 @@ bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status);
 enum { LVN_RANK_TEXT = LVN_HOST_TEXT + 32 };
 const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RANK_TEXT]);
 
-/* Threads for each of the ranks that share their CPUs, where nobody says how many. */
-int lvn_ranks_threads(const struct lvn_ranks *r);
+/* Threads of this rank: as many as given, or else (0) its part of those that the ranks which share its CPUs may use; 0:
+ * as many as there are. r may be NULL. */
+int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given);
 
 /* All ranks call it at the same place with their own status. The same status comes back on all: OK, or that of the
  * lowest rank that failed, with its sentence (and its name, where not all failed) in everybody's record. */

@@ -87,8 +87,7 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
 {
     const struct lvn_settings *s = t->settings;
     int on_host = t->ranks ? t->ranks->of_host : 1;
-    int threads = (int)s->trainer.threads;
-    if (!threads && t->ranks && t->ranks->together > 1) threads = lvn_ranks_threads(t->ranks);
+    int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
     struct lvn_network_options network = {
         .real = LVN_F32, .threads = threads, .decay = (enum lvn_decay)s->optimizer.decay, .processes = on_host};
     LVN_TRY(divide(t));

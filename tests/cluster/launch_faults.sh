@@ -1,0 +1,101 @@
+# levin launch with each MPI of this machine: the same weights, signals that save, and ranks that are killed or stopped:
+# named, and nobody waits for ever.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+hosts_up 1
+make_text
+exact=(--trainer.deterministic=true --trainer.micro_batch_size=1)
+endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0
+    --trainer.rank_timeout=5)
+arguments alone "${exact[@]}"
+code 0 "$LEVIN" "${all[@]}"
+
+launch=()
+use() { # MPI: what launches ranks with it
+    launch=(timeout -k 3 120 "$LEVIN" launch --launcher="$1")
+    [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
+}
+begin() { # run, ranks, keys: in the background, as $pid, when it has made a step
+    local run=$1 n=$2
+    shift 2
+    arguments "$run" "${endless[@]}" "$@"
+    "${launch[@]}" -n "$n" -- "${all[@]}" >out 2>err &
+    pid=$!
+    wait_rows "$run" 20
+}
+# What timeout started: signals go to levin launch itself.
+launcher() { pgrep -P "$pid" -x levin || pgrep -x -o levin; }
+rank() { # the process of rank $1
+    local p
+    for p in $(pgrep -x levin); do
+        if tr '\0' '\n' <"/proc/$p/environ" | grep -qxE "(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1"; then echo "$p" && return; fi
+    done
+    fail "there is no rank $1"
+}
+nobody_left() {
+    local tries
+    for tries in $(seq 100); do
+        pgrep -x levin >/dev/null || return 0
+        sleep 0.1
+    done
+    ps -ef
+    fail "processes are left"
+}
+n_mpis=0
+for mpi in openmpi mpich intel; do
+    mpi_here $mpi || { echo "without $mpi, which is not here" && continue; }
+    n_mpis=$((n_mpis + 1))
+    use $mpi
+    for n in 2 3; do
+        arguments $mpi-$n "${exact[@]}"
+        code 0 "${launch[@]}" -n $n -- "${all[@]}"
+        same_run alone $mpi-$n
+        says "[0] $mpi-$n: step 8" out
+        silent_about "[1]" out
+    done
+    # signals: all save, 75
+    for signal in INT TERM USR1; do
+        begin $mpi-$signal 2
+        kill -$signal "$(launcher)"
+        ended
+        check [ "$got" = 75 ]
+        says "[0] stopped on request after step" err
+        check [ -e $mpi-$signal/checkpoints/last ]
+        nobody_left
+    done
+    begin $mpi-twice 2
+    kill -INT "$(launcher)"
+    kill -INT "$(launcher)" 2>/dev/null || true
+    ended
+    check [ "$got" = 130 -o "$got" = 75 ]
+    nobody_left
+    # a rank is killed, one is stopped: 1, named
+    for signal in KILL STOP; do
+        begin $mpi-$signal 3
+        kill -$signal "$(rank 1)"
+        ended
+        check [ "$got" = 1 ]
+        grep -qE "error: ranks? .*1.* on .* not been heard of since" err || { cat err && fail "$mpi: nobody says which rank"; }
+        [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
+        nobody_left
+    done
+    # wrong from the start: 2, one sentence
+    arguments $mpi-wrong
+    code 2 "${launch[@]}" -n 2 -- "${all[@]}" --trainer.strategy=single_device
+    one_error
+    arguments $mpi-2
+    code 2 "${launch[@]}" -n 2 -- "${all[@]}"
+    check [ "$(grep -c 'error: ' err)" = 1 ]
+done
+[ $n_mpis -gt 0 ] || skip "no MPI here (tools/setup.sh --dev installs two)"
+
+# a terminal: rank 0's live line comes through
+if command -v script >/dev/null && [ -n "$(command -v mpirun.openmpi)" ]; then
+    use openmpi
+    arguments live --trainer.max_steps=400
+    TERM=xterm script -qec "${launch[*]} -n 2 -- ${all[*]}" typed >/dev/null
+    grep -q $'\rstep .*/400 .*\033\[K' typed || fail "no live line"
+    ! grep -q '\[0\] step *[0-9]*/400' typed || fail "the live line has a prefix"
+fi
