@@ -9,17 +9,17 @@ launch() { # code, arguments
     shift
     code "$wanted" on 1 timeout -k 3 60 "$LEVIN" launch --ssh="$ssh" --hostfile hosts "$@"
 }
+ranks() { says "[0] ranks              $1 on $2 hosts" out; } # ranks, hosts: all found each other
 for mpi in openmpi mpich; do
     command -v mpirun.$mpi >/dev/null || { echo "without $mpi, which is not here" && continue; }
     printf 'h1\nh2\n' >hosts
     launch 0 --launcher=$mpi -n 4 -- doctor --measure=no
-    for r in 0 1 2 3; do says "[$r] cores" out; done
+    ranks 4 2
     printf 'h1:1\nh2 slots=2 # the larger one\n' >hosts
     launch 0 --launcher=$mpi -- doctor --measure=no
-    says "[2] cores" out
+    ranks 3 2
     launch 0 --launcher=$mpi --nproc-per-node 1 -- doctor --measure=no
-    says "[1] cores" out
-    silent_about "[2]" out
+    ranks 2 2
     launch 1 --launcher=$mpi -- evaluate none
     check [ "$(grep -c 'error: ' err)" = 1 ]
 done

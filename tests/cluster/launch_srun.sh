@@ -11,15 +11,15 @@ allocated() { # code, options of salloc, --, arguments of levin launch
     shift
     code "$wanted" on 1 timeout -k 3 60 salloc -Q "${options[@]}" "$LEVIN" launch "$@"
 }
+ranks() { says "[0] ranks              $1 on " out; } # all found each other
 allocated 0 -N2 --ntasks-per-node=2 -- -- doctor --measure=no
-for r in 0 1 2 3; do says "[$r] cores" out; done
+ranks 4
 allocated 0 -n3 -- -- doctor --measure=no
-for r in 0 1 2; do says "[$r] cores" out; done
-silent_about "[3]" out
+ranks 3
 allocated 0 -n2 -- --dry-run -- doctor
 says "srun --ntasks=2 --mpi=" out
 allocated 0 -n2 -- --launcher=openmpi -- doctor --measure=no
-says "[1] cores" out
+ranks 2
 allocated 2 -n2 -- -- doctor --nix
 one_error
 allocated 1 -n2 -- -- evaluate none
@@ -31,5 +31,4 @@ says "the hosts are Slurm's" err
 # a job that is over: its variables in a shell mean nothing
 SLURM_JOB_ID=999 SLURM_NTASKS=7 SLURM_PROCID=3 code 0 on 1 "$LEVIN" launch -n 2 -- doctor --measure=no
 says "SLURM_JOB_ID=999 is left over" err
-says "[1] cores" out
-silent_about "[2]" out
+ranks 2
