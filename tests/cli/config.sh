@@ -1,0 +1,188 @@
+# levin config: recipes from options, answers, accelerate's and nanoGPT's files; they load, and their values are those of
+# the files; what has no counterpart is told; nothing of a Python file is executed.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+settings() { code 0 "$LEVIN" train "$1" --show-settings --json; } # settings RECIPE
+is() { json "str(d['settings']['$1']['value']) == '$2'"; }        # is KEY VALUE, of settings
+
+# by options alone, for one machine
+code 0 "$LEVIN" config small.yaml --job=chars --data.path=text.txt --trainer.max_steps=7 --model.n_embd=16 --trainer.limit_val_batches=1 --json
+json 'd["recipe"] == "small.yaml" and d["hosts_file"] is None and d["launch"] == "levin train small.yaml" and d["notes"] == []'
+json 'd["parameters"] > 1000 and d["rank_bytes"] > 4 * d["parameters"] and d["fits"] and d["ranks"] == 1'
+settings small.yaml
+is name small
+is trainer.max_steps 7
+is data.path text.txt
+is model.n_embd 16
+check [ "$(grep -c '^ *#' small.yaml)" -gt "$(grep -c '^ *[a-z_]*: ' small.yaml)" ]
+make_text
+code 0 "$LEVIN" train small.yaml --quiet
+"$LEVIN" generate runs/small --max-new-tokens=3 >sample
+check [ -s sample ]
+code 2 "$LEVIN" config small.yaml --job=chars
+says "is there already" err
+code 0 "$LEVIN" config small.yaml --job=chars --overwrite
+
+# several machines: a hosts file that levin launch reads, and the line
+code 0 "$LEVIN" config three.yaml --job=scratch --model.size=gpt-nano --hosts=localhost,127.0.0.1 --ranks-per-machine=2 \
+    --trainer.batch_size=8 --json
+json 'd["launch"] == "levin launch --hostfile three.hosts -n 4 -- train three.yaml" and d["machines"] == 2 and d["ranks"] == 4'
+grep -qx 'localhost slots=2' three.hosts && grep -qx '127.0.0.1 slots=2' three.hosts || fail "$(cat three.hosts)"
+settings three.yaml
+is trainer.batch_size 8
+code 0 "$LEVIN" config nodes.yaml --job=scratch --model.size=gpt-nano --machines=3
+grep -qx 'node3 slots=1' nodes.hosts || fail "$(cat nodes.hosts)"
+code 0 "$LEVIN" config slurm.yaml --job=scratch --model.size=gpt-nano --where=slurm --machines=4 --ranks-per-machine=2 --json
+json 'd["launch"] == "levin launch --slurm slurm.yaml --nodes 4 --ntasks-per-node 2 --out slurm.sbatch && sbatch slurm.sbatch"'
+code 0 "$LEVIN" launch --slurm slurm.yaml --nodes 4 --ntasks-per-node 2 --out slurm.sbatch
+check [ -s slurm.sbatch ]
+code 0 "$LEVIN" config memory.yaml --job=scratch --model.size=gpt2 --memory=4G --trainer.batch_size=8 --json
+json 'd["micro_batch_size"] < 8 and d["rank_bytes"] < 4 * 2**30 and d["fits"]'
+code 0 "$LEVIN" config little.yaml --job=scratch --model.size=gpt2 --memory=100M --trainer.batch_size=8
+says "MORE than there is" out
+
+# nanoGPT: its finetune_shakespeare, and things that are no assignments
+cat >finetune.py <<'END'
+import time
+import os
+os.mkdir("executed")
+out_dir = 'out-shakespeare'
+eval_interval = 5
+eval_iters = 40
+wandb_log = False # feel free to turn on
+wandb_run_name = 'ft-' + str(time.time())
+dataset = 'shakespeare'
+init_from = 'gpt2'
+always_save_checkpoint = False
+batch_size = 1
+gradient_accumulation_steps = 4 * 8
+max_iters = 20
+learning_rate = 3e-5
+decay_lr = False
+if True:
+    batch_size = 7
+END
+code 0 "$LEVIN" config --from-nanogpt finetune.py --json
+check [ ! -e executed ]
+json 'd["job"] == "finetune" and d["parameters"] == 124439808 and d["recipe"] == "finetune.yaml"'
+cp out said
+for text in wandb_log 'import time' 'os.mkdir' 'batch_size = 7' wandb_run_name; do says "$text" said; done
+settings finetune.yaml
+is model.init gpt2
+is data.path data/shakespeare
+is data.sampling random
+is trainer.batch_size 32
+is trainer.max_steps 20
+is trainer.limit_val_batches 2
+is trainer.val_check_interval 5
+is optimizer.lr 3e-05
+is optimizer.betas '[0.9, 0.95]'
+is schedule.kind constant
+is checkpoint.every_n_steps 0
+is run_dir out-shakespeare
+is model.dropout 0
+says "finetune.py:10" finetune.yaml
+
+printf 'n_layer = n = 3\n' >nothing.py # all else has nanoGPT's defaults
+code 0 "$LEVIN" config --from-nanogpt nothing.py --memory=64G
+settings nothing.yaml
+for pair in model.n_layer=12 model.n_embd=768 model.bias=False model.block_size=1024 trainer.batch_size=480 optimizer.lr=0.0006 \
+    schedule.warmup_steps=2000 schedule.decay_steps=600000 schedule.min_lr=6e-05 trainer.max_steps=600000 \
+    trainer.limit_val_batches=5 data.path=data/openwebtext; do is "${pair%%=*}" "${pair#*=}"; done
+printf 'dataset = "shakespeare_char"\nn_layer = 2\nn_head = 2\nn_embd = 32\nblock_size = 16\nbeta2 = 0.99\ngradient_accumulation_steps = 1\n' >char.py
+code 0 "$LEVIN" config --from-nanogpt char.py --json
+json 'd["job"] == "chars"'
+settings char.yaml
+is data.kind chars
+is optimizer.betas '[0.9, 0.99]'
+is trainer.batch_size 12
+printf 'init_from = "gpt3"\n' >bad.py
+code 2 "$LEVIN" config --from-nanogpt bad.py
+says "bad.py:1: init_from is scratch, resume or one of gpt2" err
+printf 'batch_size = "many"\n' >bad.py
+code 2 "$LEVIN" config --from-nanogpt bad.py
+says "bad.py:1: batch_size wants a number" err
+printf 'x = "many\n' >bad.py
+code 1 "$LEVIN" config --from-nanogpt bad.py
+says "bad.py:1: a string that does not end" err
+check [ ! -e bad.yaml ]
+
+# accelerate: what its questionnaire writes for CPUs
+cat >acc.yaml <<'END'
+compute_environment: LOCAL_MACHINE
+debug: false
+distributed_type: MULTI_CPU
+downcast_bf16: 'no'
+enable_cpu_affinity: false
+ipex_config:
+  ipex: true
+  use_xpu: false
+machine_rank: 1
+main_process_ip: 192.168.1.1
+main_process_port: 29500
+main_training_function: main
+mixed_precision: 'no'
+mpirun_config:
+  mpirun_ccl: '1'
+  mpirun_hostfile: my.hosts
+num_machines: 3
+num_processes: 6
+rdzv_backend: static
+same_network: true
+tpu_env: []
+tpu_use_cluster: false
+tpu_use_sudo: false
+use_cpu: true
+END
+code 0 "$LEVIN" config acc-run.yaml --from-accelerate acc.yaml --json
+json 'd["machines"] == 3 and d["ranks"] == 6 and d["hosts_file"] == "acc-run.hosts"'
+json '{"machine_rank", "main_process_ip", "ipex_config", "mpirun_hostfile"} <= {n["key"] for n in d["notes"]}'
+json 'not {"tpu_env", "use_cpu", "debug", "num_machines"} & {n["key"] for n in d["notes"]}'
+printf 'a\nb\nc\n' >my.hosts
+code 0 "$LEVIN" config acc-run.yaml --from-accelerate acc.yaml --overwrite --json
+json '"--hostfile my.hosts -n 6" in d["launch"] and d["hosts_file"] is None'
+settings acc-run.yaml
+is trainer.precision 32-true
+code 0 "$LEVIN" config both.yaml --from-accelerate acc.yaml --from-nanogpt finetune.py --json
+json 'd["ranks"] == 6 and {"machine_rank", "wandb_log"} <= {n["key"] for n in d["notes"]}'
+printf 'distributed_type: FSDP\nfsdp_config: {fsdp_activation_checkpointing: true}\nnum_processes: 2\nnew_key: 1\n' >fsdp.acc
+code 0 "$LEVIN" config fsdp.yaml --from-accelerate fsdp.acc --json
+json '"levin launch -n 2" in d["launch"] and "new_key" in {n["key"] for n in d["notes"]}'
+settings fsdp.yaml
+is trainer.strategy zero1
+is trainer.recompute cheap
+printf 'num_machines: 2\nnum_processes: 3\n' >odd.acc
+code 2 "$LEVIN" config odd.yaml --from-accelerate odd.acc
+says "not a multiple of num_machines (2)" err
+code 2 "$LEVIN" config odd.yaml --from-accelerate small.yaml
+says "is no file of accelerate's" err
+
+# questions and answers: bad ones are asked again, empty ones take the default
+printf '%s\n' 9 scratch gpt-nano tokens hosts 'n1, n2,n3' 1 32 '' -5 6 500 1e-3 |
+    code 0 "$LEVIN" config asked.yaml --ask=always --json
+json 'd["job"] == "scratch" and d["machines"] == 3 and "asked.hosts -n 3" in d["launch"]'
+says "Please answer with one of the numbers" err
+says "trainer.batch_size must be at least 0" err
+settings asked.yaml
+is model.size gpt-nano
+is data.path tokens
+is trainer.max_steps 500
+is optimizer.lr 0.001
+printf '2\n' | code 2 "$LEVIN" config more.yaml --ask=always
+says "were not answered to the end" err
+check [ ! -e more.yaml ]
+
+code 2 "$LEVIN" config x.yaml --job=sleep
+says "--job must be finetune, scratch or chars" err
+code 2 "$LEVIN" config x.yaml --memory=much
+says "--memory wants" err
+code 2 "$LEVIN" config x.yaml --hosts=a,b --machines=3
+says "differ" err
+code 2 "$LEVIN" config x.yaml --hosts=a,b --where=slurm
+says "--hosts names machines" err
+code 2 "$LEVIN" config x.yaml --machines=100 --job=chars
+says "100 ranks cannot share the 12 sequences" err
+code 2 "$LEVIN" config x.yaml --optimizer.lr=-1
+says "optimizer.lr" err
+code 2 "$LEVIN" config x.yaml --job=chars --model.n_head=3
+says "n_embd" err
+check [ ! -e x.yaml ]
