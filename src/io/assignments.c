@@ -145,7 +145,7 @@ static enum lvn_status product(struct reader *r, struct lvn_assigned *v)
     LVN_TRY(signed_one(r, v));
     while (is_operator(r, "*") || is_operator(r, "/") || is_operator(r, "//") || is_operator(r, "%")) {
         char what[4];
-        memcpy(what, r->words.operator, sizeof what);
+        memcpy(what, r->words.sign, sizeof what);
         LVN_TRY(next(r));
         LVN_TRY(signed_one(r, &right));
         *v = of_two(*v, right, what);
@@ -159,7 +159,7 @@ static enum lvn_status sum(struct reader *r, struct lvn_assigned *v)
     LVN_TRY(product(r, v));
     while (is_operator(r, "+") || is_operator(r, "-")) {
         char what[4];
-        memcpy(what, r->words.operator, sizeof what);
+        memcpy(what, r->words.sign, sizeof what);
         LVN_TRY(next(r));
         LVN_TRY(product(r, &right));
         if (v->kind == LVN_ASSIGNED_TEXT && right.kind == LVN_ASSIGNED_TEXT && *what == '+') {

@@ -146,7 +146,7 @@ static enum lvn_status name_or_string(struct lvn_py_scanner *s)
     return LVN_OK;
 }
 
-static void operator(struct lvn_py_scanner *s)
+static void sign(struct lvn_py_scanner *s)
 {
     static const char *const two[] = {"**", "//", "==", "!=", "<=", ">=", ":=", "->", "+=", "-=", "*=", "/=", "%="};
     size_t n = 1;
@@ -154,8 +154,8 @@ static void operator(struct lvn_py_scanner *s)
         if (s->end - s->p > 1 && !strncmp(s->p, two[i], 2)) n = 2;
     if (strchr("([{", *s->p)) s->brackets++;
     if (strchr(")]}", *s->p) && s->brackets) s->brackets--;
-    memcpy(s->operator, s->p, n);
-    s->operator[n] = '\0';
+    memcpy(s->sign, s->p, n);
+    s->sign[n] = '\0';
     s->p += n;
     s->token = LVN_PY_OPERATOR;
 }
@@ -182,7 +182,7 @@ enum lvn_status lvn_py_next(struct lvn_py_scanner *s)
     } else if (*s->p == '\'' || *s->p == '"') {
         LVN_TRY(string(s, s->p, false));
     } else {
-        operator(s);
+        sign(s);
     }
     s->n = s->p - s->at;
     return LVN_OK;

@@ -31,7 +31,7 @@ struct lvn_py_scanner {
     const char *at; /* where it stands */
     int64_t n;
     int at_line;
-    char operator[4];
+    char sign[4];
     double number;
     bool whole;
     const char *text; /* of a string, in the arena */
@@ -42,7 +42,7 @@ enum lvn_status lvn_py_next(struct lvn_py_scanner *s) LVN_CHECKED;
 
 static inline bool lvn_py_is_operator(const struct lvn_py_scanner *s, const char *what)
 {
-    return s->token == LVN_PY_OPERATOR && !strcmp(s->operator, what);
+    return s->token == LVN_PY_OPERATOR && !strcmp(s->sign, what);
 }
 
 static inline bool lvn_py_is_name(const struct lvn_py_scanner *s, const char *what)
