@@ -87,7 +87,7 @@ void lvn_sha256_add(struct lvn_sha256 *s, const void *data, size_t bytes)
     }
 }
 
-void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT])
+static void finish(struct lvn_sha256 *s)
 {
     uint64_t bits = s->bytes * 8;
     unsigned char end[8], zero = 0;
@@ -95,7 +95,50 @@ void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT])
     lvn_sha256_add(s, "\x80", 1);
     while (s->bytes % 64 != 56) lvn_sha256_add(s, &zero, 1);
     lvn_sha256_add(s, end, 8);
+}
+
+void lvn_sha256_digest(struct lvn_sha256 *s, unsigned char digest[LVN_SHA256_BYTES])
+{
+    finish(s);
+    for (int i = 0; i < LVN_SHA256_BYTES; i++) digest[i] = (unsigned char)(s->h[i / 4] >> (24 - i % 4 * 8));
+}
+
+void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT])
+{
+    finish(s);
     for (int i = 0; i < 8; i++) snprintf(text + (size_t)8 * (size_t)i, 9, "%08x", s->h[i]);
+}
+
+void lvn_sha256_text(const void *data, size_t bytes, char text[LVN_SHA256_TEXT])
+{
+    struct lvn_sha256 s;
+    lvn_sha256_init(&s);
+    lvn_sha256_add(&s, data, bytes);
+    lvn_sha256_finish(&s, text);
+}
+
+void lvn_sha256_hmac(const void *key, size_t key_bytes, const void *data, size_t bytes,
+                     unsigned char digest[LVN_SHA256_BYTES])
+{
+    unsigned char block_of_key[64] = {0}, pad[64];
+    struct lvn_sha256 s;
+    if (key_bytes > sizeof block_of_key) {
+        lvn_sha256_init(&s);
+        lvn_sha256_add(&s, key, key_bytes);
+        lvn_sha256_digest(&s, block_of_key);
+    } else if (key_bytes) {
+        memcpy(block_of_key, key, key_bytes);
+    }
+    for (int i = 0; i < 64; i++) pad[i] = block_of_key[i] ^ 0x36;
+    lvn_sha256_init(&s);
+    lvn_sha256_add(&s, pad, sizeof pad);
+    lvn_sha256_add(&s, data, bytes);
+    lvn_sha256_digest(&s, digest);
+    for (int i = 0; i < 64; i++) pad[i] = block_of_key[i] ^ 0x5c;
+    lvn_sha256_init(&s);
+    lvn_sha256_add(&s, pad, sizeof pad);
+    lvn_sha256_add(&s, digest, LVN_SHA256_BYTES);
+    lvn_sha256_digest(&s, digest);
 }
 
 enum lvn_status lvn_sha256_file(const char *path, char text[LVN_SHA256_TEXT])

@@ -1,4 +1,5 @@
-/* sha256.h - SHA-256 (FIPS 180-4), for downloads. In pieces, so that a file of any size needs no memory. */
+/* sha256.h - SHA-256 (FIPS 180-4), for downloads and signatures. In pieces, so that a file of any size needs no memory.
+ */
 #ifndef LVN_SHA256_H
 #define LVN_SHA256_H
 
@@ -12,12 +13,18 @@ struct lvn_sha256 {
     uint64_t bytes;
     unsigned char block[64];
 };
-enum { LVN_SHA256_TEXT = 65 };
+enum { LVN_SHA256_TEXT = 65, LVN_SHA256_BYTES = 32 };
 
 void lvn_sha256_init(struct lvn_sha256 *s);
 void lvn_sha256_add(struct lvn_sha256 *s, const void *data, size_t bytes);
+void lvn_sha256_digest(struct lvn_sha256 *s, unsigned char digest[LVN_SHA256_BYTES]);
 /* 64 lower-case hexadecimal digits and a NUL. */
 void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT]);
+/* Of bytes in memory. */
+void lvn_sha256_text(const void *data, size_t bytes, char text[LVN_SHA256_TEXT]);
+/* HMAC (RFC 2104). */
+void lvn_sha256_hmac(const void *key, size_t key_bytes, const void *data, size_t bytes,
+                     unsigned char digest[LVN_SHA256_BYTES]);
 LVN_CHECKED enum lvn_status lvn_sha256_file(const char *path, char text[LVN_SHA256_TEXT]);
 
 #endif

@@ -1,0 +1,97 @@
+/* cp.c - levin cp FROM TO: files and folders from any store to any other. */
+#include <string.h>
+
+#include "base/files.h"
+#include "base/machine.h"
+#include "cli/cli.h"
+#include "cli/transfer.h"
+#include "io/stores/store.h"
+
+struct sums {
+    int files;
+    int64_t bytes;
+};
+
+static enum lvn_status copy_one(struct lvn_cli *c, const char *from, const char *to, struct sums *sums)
+{
+    const char *sha256 = c->flag[LVN_FLAG_cp_sha256].t;
+    struct lvn_transfer line;
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    LVN_CHECK(!*sha256 || !lvn_store_is_url(to), ARG, "--sha256 is for copies to this machine");
+    lvn_transfer_begin(&line, c, lvn_path_name(from));
+    enum lvn_status status = *sha256 ? lvn_store_get(from, to, sha256, lvn_transfer_progress, &line)
+                                     : lvn_store_copy(from, to, lvn_transfer_progress, &line);
+    lvn_transfer_end(&line);
+    LVN_TRY(status);
+    LVN_TRY(lvn_store_stat(to, &kind, &bytes));
+    sums->files++;
+    sums->bytes += bytes > 0 ? bytes : 0;
+    return LVN_OK;
+}
+
+/* A name from a store must not lead out of the folder that it is put into. */
+static bool stays_below(const char *name)
+{
+    for (const char *part = name; *part;) {
+        size_t n = strcspn(part, "/");
+        if (n == 0 || (n == 1 && part[0] == '.') || (n == 2 && part[0] == '.' && part[1] == '.')) return false;
+        part += n;
+        if (*part == '/' && !*++part) return false;
+    }
+    return *name != '\0';
+}
+
+static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const char *to, struct sums *sums)
+{
+    struct lvn_arena *a = &c->settings.arena;
+    struct lvn_store_entries all;
+    LVN_CHECK(lvn_cli_on(c, LVN_FLAG_cp_recursive), ARG, "'%s' is a folder: copy it with --recursive", from);
+    LVN_CHECK(!*c->flag[LVN_FLAG_cp_sha256].t, ARG, "--sha256 is for one file, and '%s' is a folder", from);
+    LVN_TRY(lvn_store_list(a, from, true, &all));
+    for (int i = 0; i < all.n; i++) {
+        const char *name = all.entry[i].name;
+        LVN_CHECK(stays_below(name), FORMAT,
+                  "'%s' holds the name '%.200s', which leads out of the folder '%s'; nothing "
+                  "was copied there",
+                  from, name, to);
+    }
+    for (int i = 0; i < all.n; i++) {
+        const char *source = lvn_store_join(a, from, all.entry[i].name);
+        const char *target = lvn_store_join(a, to, all.entry[i].name);
+        if (!source || !target) return LVN_MEMORY;
+        LVN_TRY(copy_one(c, source, target, sums));
+    }
+    return LVN_OK;
+}
+
+/* TO is a folder where it ends in a slash, or is one on this machine: then the file keeps its name. */
+static const char *target_of(struct lvn_cli *c, const char *from, const char *to)
+{
+    size_t n = strlen(to);
+    bool folder = (n && to[n - 1] == '/') || (!lvn_store_is_url(to) && lvn_path_is_dir(to));
+    return folder ? lvn_store_join(&c->settings.arena, to, lvn_path_name(from)) : to;
+}
+
+enum lvn_status lvn_command_cp(struct lvn_cli *c)
+{
+    const char *from = c->operand[0], *to = c->operand[1];
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    struct sums sums = {0};
+    double began = lvn_seconds();
+    LVN_TRY(lvn_store_stat(from, &kind, &bytes));
+    LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s'", from);
+    const char *target = kind == LVN_STORE_FILE ? target_of(c, from, to) : to;
+    if (!target) return LVN_MEMORY;
+    LVN_TRY(kind == LVN_STORE_FILE ? copy_one(c, from, target, &sums) : copy_folder(c, from, target, &sums));
+    double seconds = lvn_seconds() - began;
+    char size[LVN_NUMBER_TEXT], rate[LVN_NUMBER_TEXT];
+    lvn_cli_print(c, "%s: %d file%s, %s, %s/s\n", target, sums.files, sums.files == 1 ? "" : "s",
+                  lvn_bytes_text(sums.bytes, size), lvn_bytes_text((int64_t)((double)sums.bytes / seconds), rate));
+    lvn_cli_add(c, "path", json_string(target));
+    lvn_cli_add(c, "files", json_integer(sums.files));
+    lvn_cli_add(c, "bytes", json_integer(sums.bytes));
+    lvn_cli_add(c, "seconds", lvn_cli_number(seconds));
+    return LVN_OK;
+}

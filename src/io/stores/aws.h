@@ -1,0 +1,35 @@
+/* aws.h - who we are towards Amazon's services, and where they are: what the AWS tools look at, in their order.
+ *
+ *   1. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
+ *   2. a web identity token, as Kubernetes gives pods: AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN
+ *   3. AWS_PROFILE ("default") of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), then AWS_CONFIG_FILE
+ * (~/.aws/config)
+ *   4. the container: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, as ECS and EKS set them
+ *   5. the instance: the metadata service of EC2, unless AWS_EC2_METADATA_DISABLED
+ *
+ * The region is AWS_REGION, AWS_DEFAULT_REGION, the profile's, or us-east-1; the address of S3 is AWS_ENDPOINT_URL_S3,
+ * AWS_ENDPOINT_URL, the profile's endpoint_url, or Amazon's. Left out: single sign-on, processes that print keys, roles
+ * that a profile assumes. */
+#ifndef LVN_AWS_H
+#define LVN_AWS_H
+
+#include <stdbool.h>
+#include <time.h>
+
+#include "base/status.h"
+
+struct lvn_aws_keys {
+    char id[160], secret[160], token[4096];
+    time_t expires; /* 0: never, or not said */
+    char from[256]; /* where they were found, for messages; "": nowhere (then id is "" too) */
+};
+struct lvn_aws_place {
+    char region[64], endpoint[256]; /* endpoint "": Amazon's own */
+};
+
+/* Keys that are nowhere are no error: some buckets are open to all. LVN_FORMAT, LVN_IO for a source that is named and
+ * cannot be used. */
+LVN_CHECKED enum lvn_status lvn_aws_find_keys(struct lvn_aws_keys *k);
+LVN_CHECKED enum lvn_status lvn_aws_find_place(struct lvn_aws_place *p);
+
+#endif

@@ -1,0 +1,168 @@
+/* digest.c - see digest.h. MD5 by the rounds of RFC 1321; CRC-32C by the processor's instruction where it has one, else
+ * by tables for eight bytes at a time ("slicing-by-8", Kounavis and Berry 2005). */
+#include "io/stores/digest.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+#include "base/files.h"
+#include "io/sha256.h"
+
+/* --- MD5 --- */
+
+/* floor(2^32 |sin(i + 1)|) */
+static const uint32_t K[64] = {
+    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
+    0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be, 0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821,
+    0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
+    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a,
+    0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70,
+    0x289b7ec6, 0xeaa127fa, 0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
+    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d, 0x85845dd1,
+    0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
+};
+
+static inline uint32_t turn(uint32_t x, int n)
+{
+    return x << n | x >> (32 - n);
+}
+
+static inline uint32_t word(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static void block(uint32_t h[4], const unsigned char *p)
+{
+    uint32_t a = h[0], b = h[1], c = h[2], d = h[3], w[16];
+    for (int i = 0; i < 16; i++) w[i] = word(p + (size_t)4 * (size_t)i);
+        /* Four steps a turn, each with the names moved by one. */
+#define STEP(a, b, f, i, k, s) a = (b) + turn(a + (f) + K[i] + w[(k)&15], s)
+#define FOUR(F, i, k, by, s0, s1, s2, s3)                                                                              \
+    STEP(a, b, F(b, c, d), i, k, s0);                                                                                  \
+    STEP(d, a, F(a, b, c), (i) + 1, (k) + (by), s1);                                                                   \
+    STEP(c, d, F(d, a, b), (i) + 2, (k) + 2 * (by), s2);                                                               \
+    STEP(b, c, F(c, d, a), (i) + 3, (k) + 3 * (by), s3)
+#define F0(x, y, z) ((z) ^ ((x) & ((y) ^ (z))))
+#define F1(x, y, z) (((x) & (z)) + ((y) & ~(z)))
+#define F2(x, y, z) ((x) ^ (y) ^ (z))
+#define F3(x, y, z) ((y) ^ ((x) | ~(z)))
+    for (int i = 0; i < 16; i += 4) {
+        FOUR(F0, i, i, 1, 7, 12, 17, 22);
+    }
+    for (int i = 16; i < 32; i += 4) {
+        FOUR(F1, i, 5 * i + 1, 5, 5, 9, 14, 20);
+    }
+    for (int i = 32; i < 48; i += 4) {
+        FOUR(F2, i, 3 * i + 5, 3, 4, 11, 16, 23);
+    }
+    for (int i = 48; i < 64; i += 4) {
+        FOUR(F3, i, 7 * i, 7, 6, 10, 15, 21);
+    }
+#undef STEP
+#undef FOUR
+#undef F0
+#undef F1
+#undef F2
+#undef F3
+    h[0] += a;
+    h[1] += b;
+    h[2] += c;
+    h[3] += d;
+}
+
+void lvn_md5(const void *data, int64_t bytes, unsigned char digest[LVN_MD5_BYTES])
+{
+    uint32_t h[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
+    const unsigned char *p = data;
+    int64_t left = bytes;
+    for (; left >= 64; left -= 64, p += 64) block(h, p);
+    unsigned char end[128] = {0};
+    if (left) memcpy(end, p, (size_t)left);
+    end[left] = 0x80;
+    int64_t last = left < 56 ? 64 : 128;
+    for (int i = 0; i < 8; i++) end[last - 8 + i] = (unsigned char)((uint64_t)bytes * 8 >> 8 * i);
+    for (int64_t i = 0; i < last; i += 64) block(h, end + i);
+    for (int i = 0; i < LVN_MD5_BYTES; i++) digest[i] = (unsigned char)(h[i / 4] >> i % 4 * 8);
+}
+
+/* --- CRC-32C --- */
+
+static uint32_t table[8][256];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t x = i;
+        for (int k = 0; k < 8; k++) x = x >> 1 ^ (x & 1 ? 0x82f63b78 : 0);
+        table[0][i] = x;
+    }
+    for (int t = 1; t < 8; t++)
+        for (int i = 0; i < 256; i++) table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
+}
+
+static uint32_t by_table(uint32_t x, const unsigned char *p, int64_t bytes)
+{
+    pthread_once(&once, fill);
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+        uint32_t low = x ^ word(p), high = word(p + 4);
+        x = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
+            table[3][high & 255] ^ table[2][high >> 8 & 255] ^ table[1][high >> 16 & 255] ^ table[0][high >> 24];
+    }
+    for (; bytes > 0; bytes--) x = x >> 8 ^ table[0][(x ^ *p++) & 255];
+    return x;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t sum, const unsigned char *p, int64_t bytes)
+{
+    uint64_t x = sum;
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+        uint64_t eight;
+        memcpy(&eight, p, 8);
+        x = _mm_crc32_u64(x, eight);
+    }
+    for (; bytes > 0; bytes--) x = _mm_crc32_u8((uint32_t)x, *p++);
+    return (uint32_t)x;
+}
+#endif
+
+uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("sse4.2")) return ~by_instruction(~sum, data, bytes);
+#endif
+    return ~by_table(~sum, data, bytes);
+}
+
+/* --- files --- */
+
+const char *lvn_digest_name(const char *like)
+{
+    return strncmp(like, "md5:", 4) == 0 ? "MD5" : strncmp(like, "sha256:", 7) == 0 ? "SHA-256" : "CRC-32C";
+}
+
+enum lvn_status lvn_digest_file(const char *path, const char *like, char text[LVN_DIGEST_TEXT])
+{
+    struct lvn_mapping m;
+    if (strncmp(like, "sha256:", 7) == 0) {
+        memcpy(text, like, 7);
+        return lvn_sha256_file(path, text + 7);
+    }
+    LVN_TRY(lvn_file_map(&m, path));
+    if (strncmp(like, "md5:", 4) == 0) {
+        unsigned char digest[LVN_MD5_BYTES];
+        lvn_md5(m.data, m.bytes, digest);
+        memcpy(text, "md5:", 5);
+        for (int i = 0; i < LVN_MD5_BYTES; i++) snprintf(text + 4 + (size_t)2 * (size_t)i, 3, "%02x", digest[i]);
+    } else {
+        snprintf(text, LVN_DIGEST_TEXT, "crc32c:%08x", lvn_crc32c(0, m.data, m.bytes));
+    }
+    lvn_file_unmap(&m);
+    return LVN_OK;
+}

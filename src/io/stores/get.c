@@ -1,0 +1,295 @@
+/* get.c - a file of a store into a local one, in pieces, over several connections at once.
+ *
+ * The pieces go to their places in LOCAL.part. Behind each finished one a line with its number and checksum goes to
+ * LOCAL.part.done; the first line there says of which file they are. An interrupted transfer reads back what it has,
+ * believes the pieces whose checksums agree, and fetches the others. At the end the whole is held against the checksum
+ * that the store keeps, if it keeps one, and against the caller's. A lock on LOCAL.part keeps two processes apart. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "io/checksum.h"
+#include "io/stores/crew.h"
+#include "io/stores/digest.h"
+#include "io/stores/kind.h"
+
+enum { PIECE_BYTES = 8 << 20, MOST_DONE = 64 << 20 };
+
+struct get {
+    struct lvn_place place;
+    struct lvn_object object;
+    const char *local, *part, *done;
+    const char *sha256;
+    int fd, done_fd; /* of part, of done; done_fd -1: none is kept */
+    int n_pieces;
+    bool resumed;
+    unsigned char *have; /* [n_pieces] */
+    lvn_store_progress *progress;
+    void *context;
+};
+
+static int64_t piece_bytes(const struct get *g, int i)
+{
+    int64_t left = g->object.bytes - (int64_t)i * PIECE_BYTES;
+    return g->n_pieces == 1 ? g->object.bytes : left < PIECE_BYTES ? left : PIECE_BYTES;
+}
+
+static enum lvn_status part_failed(const struct get *g, const char *path)
+{
+    int error = errno;
+    LVN_FAIL(IO, "cannot write '%s' while fetching '%s': %s", path, g->place.url, strerror(error));
+}
+
+/* --- one piece, in a thread of the crew --- */
+
+struct writing {
+    struct get *g;
+    struct lvn_crew *crew;
+    struct lvn_checksum sum;
+    int64_t at;
+    int error;
+};
+
+static bool take(void *context, const void *data, int64_t bytes)
+{
+    struct writing *w = context;
+    if (__atomic_load_n(&w->crew->stop, __ATOMIC_RELAXED)) return false;
+    lvn_checksum_add(&w->sum, data, bytes);
+    for (const char *p = data; bytes > 0;) {
+        ssize_t n = lvn_files_refuse() ? -1 : pwrite(w->g->fd, p, (size_t)bytes, w->at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            w->error = n < 0 ? errno : ENOSPC;
+            return false;
+        }
+        p += n;
+        bytes -= n;
+        w->at += n;
+        __atomic_add_fetch(&w->crew->done, n, __ATOMIC_RELAXED);
+    }
+    return true;
+}
+
+/* A line that is lost costs a piece, no more: failures here are none. */
+static void note_done(const struct get *g, int i, const struct lvn_checksum *sum)
+{
+    char text[LVN_CHECKSUM_TEXT], line[48];
+    if (g->done_fd < 0) return;
+    int n = snprintf(line, sizeof line, "%d %s\n", i, lvn_checksum_text(lvn_checksum_value(sum), text));
+    (void)!write(g->done_fd, line, (size_t)n);
+}
+
+static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
+{
+    struct get *g = c->context;
+    while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
+        int i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED);
+        if (i >= g->n_pieces) break;
+        if (g->have[i]) continue;
+        struct writing w = {.g = g, .crew = c, .at = (int64_t)i * PIECE_BYTES};
+        lvn_checksum_init(&w.sum);
+        enum lvn_status status = g->place.store->read(&g->place, h, &g->object, w.at, piece_bytes(g, i), take, &w);
+        if (w.error) {
+            errno = w.error;
+            return part_failed(g, g->part);
+        }
+        LVN_TRY(status);
+        note_done(g, i, &w.sum);
+        g->have[i] = 1;
+    }
+    return LVN_OK;
+}
+
+/* --- what an interrupted transfer left --- */
+
+/* The first line of LOCAL.part.done. */
+static char *headline(struct get *g)
+{
+    return lvn_arena_printf(&g->place.arena, "levin pieces %d of %lld bytes of %s %s\n", PIECE_BYTES,
+                            (long long)g->object.bytes, g->place.url, g->object.version);
+}
+
+static bool piece_agrees(const struct get *g, int i, const char *sum, char *buffer)
+{
+    struct lvn_checksum c;
+    char text[LVN_CHECKSUM_TEXT];
+    int64_t from = (int64_t)i * PIECE_BYTES, bytes = piece_bytes(g, i);
+    ssize_t n = pread(g->fd, buffer, (size_t)bytes, from);
+    if (n != bytes) return false;
+    lvn_checksum_init(&c);
+    lvn_checksum_add(&c, buffer, bytes);
+    return strncmp(lvn_checksum_text(lvn_checksum_value(&c), text), sum, LVN_CHECKSUM_TEXT - 1) == 0;
+}
+
+/* Bytes that need not be fetched again. */
+static int64_t look_back(struct get *g, const char *text, const char *head)
+{
+    int64_t bytes = 0;
+    char *buffer = NULL;
+    if (strncmp(text, head, strlen(head)) != 0 || !(buffer = lvn_malloc(PIECE_BYTES))) {
+        lvn_error_clear();
+        return 0;
+    }
+    for (const char *line = text + strlen(head); *line; line = strchrnul(line, '\n') + 1) {
+        char *end;
+        long i = strtol(line, &end, 10);
+        bool whole = end > line && *end == ' ' && strcspn(end + 1, "\n") == LVN_CHECKSUM_TEXT - 1;
+        if (whole && i >= 0 && i < g->n_pieces && !g->have[i] && piece_agrees(g, (int)i, end + 1, buffer)) {
+            g->have[i] = 1;
+            bytes += piece_bytes(g, (int)i);
+        }
+        if (!*strchrnul(line, '\n')) break;
+    }
+    free(buffer);
+    return bytes;
+}
+
+/* Which pieces are there; LOCAL.part.done is opened for the others. Sets *bytes to what is there. */
+static enum lvn_status prepare(struct get *g, int64_t *bytes)
+{
+    char *text = NULL, *head = headline(g);
+    int64_t length;
+    bool known = g->object.ranges && (g->object.version[0] || g->sha256);
+    *bytes = 0;
+    g->done_fd = -1;
+    if (!head) return LVN_MEMORY;
+    memset(g->have, 0, (size_t)g->n_pieces);
+    if (known && g->n_pieces > 1 && lvn_path_is_file(g->done)) {
+        if (lvn_file_read(g->done, MOST_DONE, &text, &length) == LVN_OK) *bytes = look_back(g, text, head);
+        lvn_error_clear();
+        free(text);
+    }
+    g->resumed = *bytes > 0;
+    if (ftruncate(g->fd, g->resumed && g->object.bytes >= 0 ? g->object.bytes : 0) != 0) return part_failed(g, g->part);
+    if (!known || g->n_pieces == 1) return LVN_OK;
+    g->done_fd = open(g->done, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (g->resumed ? 0 : O_TRUNC), 0666);
+    if (g->done_fd >= 0 && !g->resumed) (void)!write(g->done_fd, head, strlen(head));
+    return LVN_OK;
+}
+
+static enum lvn_status fetch(struct get *g)
+{
+    struct lvn_crew crew = {.work = work,
+                            .context = g,
+                            .network = g->place.store->network,
+                            .progress = g->progress,
+                            .progress_context = g->context,
+                            .total = g->object.bytes > 0 ? g->object.bytes : 0};
+    LVN_TRY(prepare(g, &crew.done));
+    int64_t left = g->object.bytes < 0 ? 1 : (g->object.bytes - crew.done + PIECE_BYTES - 1) / PIECE_BYTES;
+    enum lvn_status status = lvn_crew_run(&crew, lvn_crew_size(g->n_pieces == 1 ? 1 : left));
+    if (g->done_fd >= 0) close(g->done_fd);
+    g->done_fd = -1;
+    return status;
+}
+
+/* --- the whole --- */
+
+static enum lvn_status verify(const struct get *g, const char *checksum, const char *who)
+{
+    char found[LVN_DIGEST_TEXT];
+    LVN_TRY(lvn_digest_file(g->part, checksum, found));
+    LVN_CHECK(strcasecmp(found, checksum) == 0, FORMAT,
+              "'%s' is not the file that %s: its %s is %s, it should be %s; what came was thrown away", g->place.url,
+              who, lvn_digest_name(checksum), strchr(found, ':') + 1, strchr(checksum, ':') + 1);
+    return LVN_OK;
+}
+
+static enum lvn_status verify_all(const struct get *g)
+{
+    struct stat s;
+    LVN_CHECK(fstat(g->fd, &s) == 0 && (g->object.bytes < 0 || s.st_size == g->object.bytes), FORMAT,
+              "'%s' arrived with %lld bytes instead of %lld", g->place.url, (long long)s.st_size,
+              (long long)g->object.bytes);
+    if (g->sha256) {
+        char *wanted = lvn_arena_printf((struct lvn_arena *)&g->place.arena, "sha256:%s", g->sha256);
+        if (!wanted) return LVN_MEMORY;
+        return verify(g, wanted, "was wanted");
+    }
+    return g->object.checksum[0] ? verify(g, g->object.checksum, "the store describes") : LVN_OK;
+}
+
+static enum lvn_status fetch_whole(struct get *g)
+{
+    LVN_TRY(fetch(g));
+    enum lvn_status status = verify_all(g);
+    if (status == LVN_FORMAT && g->resumed) { /* what was there was not what it seemed */
+        lvn_error_clear();
+        unlink(g->done);
+        LVN_TRY(fetch(g));
+        status = verify_all(g);
+    }
+    if (status == LVN_FORMAT) {
+        unlink(g->done);
+        unlink(g->part);
+    }
+    LVN_TRY(status);
+    if (lvn_files_refuse() || fsync(g->fd) != 0) return part_failed(g, g->part);
+    LVN_TRY(lvn_file_rename(g->part, g->local));
+    unlink(g->done);
+    return LVN_OK;
+}
+
+/* The part, locked; another process that had it may have given it away meanwhile. */
+static enum lvn_status open_part(struct get *g)
+{
+    struct stat mine, named;
+    for (;;) {
+        g->fd = lvn_files_refuse() ? -1 : open(g->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (g->fd < 0) return part_failed(g, g->part);
+        (void)!flock(g->fd, LOCK_EX); /* where there are no locks, go without */
+        if (fstat(g->fd, &mine) != 0) return LVN_OK;
+        if (stat(g->part, &named) == 0 && mine.st_ino == named.st_ino && mine.st_dev == named.st_dev) return LVN_OK;
+        close(g->fd);
+    }
+}
+
+static enum lvn_status stat_object(struct get *g)
+{
+    struct lvn_http *h = NULL;
+    if (g->place.store->network) LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = g->place.store->stat(&g->place, h, &g->object);
+    lvn_http_close(h);
+    LVN_TRY(status);
+    LVN_CHECK(g->object.kind != LVN_STORE_FOLDER, IO, "'%s' is a folder; a file was wanted", g->place.url);
+    LVN_CHECK(g->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", g->place.url);
+    LVN_CHECK(g->object.bytes / PIECE_BYTES < INT32_MAX, UNSUPPORTED, "'%s' is too large", g->place.url);
+    bool pieces = g->object.ranges && g->object.bytes > PIECE_BYTES;
+    g->n_pieces = pieces ? (int)((g->object.bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1;
+    g->have = lvn_arena_alloc(&g->place.arena, (size_t)g->n_pieces);
+    return g->have ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status get(struct get *g)
+{
+    struct lvn_arena *a = &g->place.arena;
+    char *dir = lvn_path_dir(a, g->local);
+    g->part = lvn_arena_printf(a, "%s.part", g->local);
+    g->done = lvn_arena_printf(a, "%s.part.done", g->local);
+    if (!dir || !g->part || !g->done) return LVN_MEMORY;
+    LVN_TRY(stat_object(g));
+    LVN_TRY(lvn_dir_make(dir));
+    LVN_TRY(open_part(g));
+    enum lvn_status status = fetch_whole(g);
+    close(g->fd);
+    if (status != LVN_OK && !g->place.store->network) unlink(g->part); /* copied again in no time */
+    LVN_TRY(status);
+    return lvn_dir_sync(dir);
+}
+
+enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256, lvn_store_progress *progress,
+                              void *context)
+{
+    struct get g = {.local = local, .sha256 = sha256, .progress = progress, .context = context};
+    LVN_TRY(lvn_place_open(&g.place, path));
+    enum lvn_status status = get(&g);
+    lvn_place_close(&g.place);
+    return status;
+}

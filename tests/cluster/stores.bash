@@ -1,0 +1,33 @@
+# stores.bash - what the tests of stores share: servers on this machine, files to move, nothing of the user's own.
+#
+# Servers are looked for in the PATH and in parts/stores of the source folder, where tools/setup.sh --dev puts them.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+PATH=$LEVIN_SOURCE/parts/stores/bin:$PATH
+unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY ${!AWS_@} ${!HF_@} ${!GOOGLE_@}
+export HOME=$PWD LEVIN_CACHE=$PWD/cache AWS_EC2_METADATA_DISABLED=true LEVIN_STORE_TRIES=4
+[ -n "$(ldconfig -p 2>/dev/null | grep libcurl)" ] || command -v curl >/dev/null || { echo "skipped: no libcurl here" && exit 77; }
+
+servers=()
+trap 'for pid in "${servers[@]}"; do kill -9 "$pid" 2>/dev/null; done' EXIT
+free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])'; }
+answers() { # answers PORT: waits until somebody listens there
+    for _ in $(seq 100); do
+        (: </dev/tcp/127.0.0.1/"$1") 2>/dev/null && return
+        sleep 0.1
+    done
+    fail "nobody answers at port $1"
+}
+s3_server() { # a versitygw with the bucket "bucket"; its files are in s3root; the environment leads to it
+    command -v versitygw >/dev/null || { echo "skipped: no versitygw here (tools/setup.sh --dev fetches it)" && exit 77; }
+    local port
+    port=$(free_port)
+    mkdir -p s3root/bucket
+    ROOT_ACCESS_KEY=someone ROOT_SECRET_KEY=secret timeout -k 3 600 versitygw --port 127.0.0.1:"$port" posix s3root >s3.log 2>&1 &
+    servers+=($!)
+    answers "$port"
+    export AWS_ENDPOINT_URL=http://127.0.0.1:$port AWS_ACCESS_KEY_ID=someone AWS_SECRET_ACCESS_KEY=secret
+}
+random_file() { # random_file NAME BYTES: the same content each time
+    python3 -c 'import random,sys; random.seed(int(sys.argv[2])); open(sys.argv[1],"wb").write(random.randbytes(int(sys.argv[2])))' "$1" "$2"
+}
+cp_() { timeout -k 3 120 "$LEVIN" cp "$@"; }
