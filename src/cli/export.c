@@ -39,14 +39,33 @@ static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *
     return lvn_file_write(config, f->config.p, f->config.n);
 }
 
-static enum lvn_status export(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
-                              enum lvn_dialect dialect) {
-    struct lvn_arena a; struct lvn_model_files files; LVN_TRY(lvn_network_allocate(n));
+/* --block-size and --vocab-size: another number of positions and tokens than the model has. */
+static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
+{
+    int64_t block = c->flag[LVN_FLAG_export_block_size].i, vocab = c->flag[LVN_FLAG_export_vocab_size].i;
+    LVN_CHECK(block <= p->config.n_positions, ARG,
+              "--block-size is %lld, but the model in '%s' has %lld positions: the table can only be cut",
+              (long long)block, p->path, (long long)p->config.n_positions);
+    if (block) p->config.n_positions = block;
+    if (!vocab) return LVN_OK;
+    struct lvn_codec codec;
+    LVN_TRY(lvn_codec_beside(&codec, p->dir));
+    int64_t used = lvn_codec_size(&codec);
+    lvn_codec_release(&codec);
+    return lvn_pretrained_set_vocab(p, vocab, used);
+}
+
+static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
+                                   enum lvn_dialect dialect)
+{
+    struct lvn_arena a;
+    struct lvn_model_files files;
+    LVN_TRY(lvn_network_allocate(n));
     LVN_TRY(lvn_pretrained_load(p, n->params, lvn_network_values(n)));
     LVN_TRY(lvn_model_files_make(&files, dialect, &p->config, n->params, lvn_network_values(n), false));
     lvn_arena_init(&a);
     enum lvn_status status = write_files(&a, &files, c->operand[1]);
-    if (status == LVN_OK) status = write_codec(&a, p->path, c->operand[1]);
+    if (status == LVN_OK) status = write_codec(&a, p->dir, c->operand[1]);
     lvn_arena_release(&a);
     lvn_model_files_release(&files);
     return status;
@@ -60,8 +79,9 @@ enum lvn_status lvn_command_export(struct lvn_cli *c)
     struct lvn_network_options options = {.real = LVN_F32, .threads = 1};
     LVN_TRY(lvn_dialect_find(c->flag[LVN_FLAG_export_format].t, &dialect));
     LVN_TRY(lvn_pretrained_open(&p, c->operand[0], "best"));
-    enum lvn_status status = lvn_network_new(&n, &p.config, &options);
-    if (status == LVN_OK) status = export(c, &p, n, dialect);
+    enum lvn_status status = resize(c, &p);
+    if (status == LVN_OK) status = lvn_network_new(&n, &p.config, &options);
+    if (status == LVN_OK) status = write_model(c, &p, n, dialect);
     if (status == LVN_OK) {
         char count[LVN_NUMBER_TEXT];
         int64_t total = lvn_params_total(n->params);

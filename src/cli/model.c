@@ -2,14 +2,14 @@
 #include "cli/model.h"
 
 #include "base/files.h"
-#include "io/checkpoint.h"
+#include "train/model_find.h"
 
 enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, unsigned parts)
 {
     struct lvn_arena a;
     const char *dir, *recipe = NULL;
     lvn_arena_init(&a);
-    enum lvn_status status = lvn_checkpoint_locate(&a, model, "best", &dir);
+    enum lvn_status status = lvn_model_find_files(&a, model, "best", &dir);
     if (status == LVN_OK) {
         recipe = lvn_path_join(&a, dir, "state/settings.yaml");
         if (!recipe) status = LVN_MEMORY;

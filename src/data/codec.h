@@ -16,6 +16,11 @@ static inline bool lvn_codec_is_text(const struct lvn_codec *c)
 {
     return c->vocabulary || c->tokenizer;
 }
+/* How many ids it has; 0: it is empty. */
+static inline int64_t lvn_codec_size(const struct lvn_codec *c)
+{
+    return c->vocabulary ? c->vocabulary->n : c->tokenizer ? c->tokenizer->n : 0;
+}
 /* Frees both. */
 void lvn_codec_release(struct lvn_codec *c);
 /* What lies in a model directory: state/vocabulary.json, or the files of a tokenizer. Both NULL when there is nothing,

@@ -8,11 +8,15 @@
 
 enum { PADDED_GPT2_VOCABULARY = 50304, USUAL_CHARACTERS = 65 };
 
-/* A loaded model rules its sizes; a smaller model.block_size is the length of the windows only. */
+/* A loaded model rules its sizes; a smaller model.block_size is the length of the windows only, and another
+ * model.vocab_size pads the vocabulary or cuts the padding. */
 static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct lvn_settings *s)
 {
     LVN_TRY(lvn_pretrained_open(&m->pretrained, s->model.init, "best"));
     m->has_pretrained = true;
+    LVN_TRY(lvn_codec_beside(&m->codec, m->pretrained.dir));
+    if (s->model.vocab_size)
+        LVN_TRY(lvn_pretrained_set_vocab(&m->pretrained, s->model.vocab_size, lvn_codec_size(&m->codec)));
     m->config = m->pretrained.config;
     int64_t block = lvn_settings_given(s, LVN_OPT_model_block_size) ? s->model.block_size : m->config.n_positions;
     LVN_CHECK(block <= m->config.n_positions, ARG,
@@ -21,7 +25,7 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     m->block_size = block;
     if (lvn_settings_given(s, LVN_OPT_model_dropout))
         m->config.dropout_embedding = m->config.dropout_residual = m->config.dropout_attention = s->model.dropout;
-    return lvn_codec_beside(&m->codec, m->pretrained.path);
+    return LVN_OK;
 }
 
 static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct lvn_settings *s,

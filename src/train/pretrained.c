@@ -2,13 +2,12 @@
 #include "train/pretrained.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
-#include "io/checkpoint.h"
 #include "io/json.h"
 #include "train/dialect.h"
+#include "train/model_find.h"
 
 static const char *const words[] = {
 #define LVN_X(name, word) [LVN_DIALECT_##name] = word,
@@ -155,164 +154,62 @@ static enum lvn_status load_config(struct lvn_pretrained *p)
     return status;
 }
 
-/* --- weights --- */
+/* --- model_args of nanoGPT's checkpoints --- */
 
-/* A tensor by levin's name, with or without `transformer.` and with the prefix that torch.compile leaves. */
-static const struct lvn_safetensor *find(const struct lvn_pretrained *p, const char *name)
+/* The plain values of a dict as a JSON object. */
+static json_t *json_of(const struct lvn_pickle *dict)
 {
-    static const char *const prefixes[] = {"", "_orig_mod."};
-    char full[512];
-    for (int i = 0; i < 2; i++) {
-        snprintf(full, sizeof full, "%s%s", prefixes[i], name);
-        const struct lvn_safetensor *t = lvn_safetensors_find(&p->weights, full);
-        if (t) return t;
+    json_t *object = json_object();
+    for (int64_t i = 0; i < dict->n; i += 2) {
+        const struct lvn_pickle *key = dict->item[i], *v = dict->item[i + 1];
+        if (key->kind != LVN_PICKLE_TEXT) continue;
+        if (v->kind == LVN_PICKLE_BOOL) json_object_set_new(object, key->text, json_boolean(v->truth));
+        if (v->kind == LVN_PICKLE_INT) json_object_set_new(object, key->text, json_integer(v->integer));
+        if (v->kind == LVN_PICKLE_REAL && isfinite(v->real)) json_object_set_new(object, key->text, json_real(v->real));
     }
-    const char *base = "transformer.";
-    return strncmp(name, base, strlen(base)) == 0 ? lvn_safetensors_find(&p->weights, name + strlen(base)) : NULL;
+    return object;
 }
 
-const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name)
+static enum lvn_status load_args(struct lvn_pretrained *p)
 {
-    const struct lvn_safetensor *t = find(p, name);
-    return t ? t->name : name;
-}
-
-/* Tensors of files that are no parameters: causal masks, and a tied head stored twice. */
-static bool passed_over(const struct lvn_pretrained *p, const char *name)
-{
-    size_t n = strlen(name);
-    const char *const tails[] = {".attn.bias", ".attn.masked_bias"};
-    for (int i = 0; i < 2; i++)
-        if (n > strlen(tails[i]) && strcmp(name + n - strlen(tails[i]), tails[i]) == 0) return true;
-    return p->config.tied && n >= 14 && strcmp(name + n - 14, "lm_head.weight") == 0;
-}
-
-struct findings {
-    struct lvn_text list;
-    int n;
-};
-
-static void found(struct findings *f, const char *format, const char *name)
-{
-    if (f->n++ < 10) {
-        lvn_text_add(&f->list, f->n > 1 ? ", " : "");
-        lvn_text_printf(&f->list, format, name);
-    }
-}
-
-static bool fits(const struct lvn_pretrained *p, const struct lvn_param *q, const struct lvn_safetensor *t)
-{
-    struct lvn_desc want = lvn_dialect_desc(p->dialect, q);
-    return lvn_desc_same_shape(&want, &t->desc);
-}
-
-static bool is_real(enum lvn_dtype t)
-{
-    return t == LVN_F32 || t == LVN_F16 || t == LVN_BF16 || t == LVN_F64;
-}
-
-static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params *params, struct findings *f)
-{
-    int64_t wanted = 0, seen = 0;
-    for (int i = 0; i < params->n; i++) {
-        const struct lvn_param *q = params->list[i];
-        const struct lvn_safetensor *t = find(p, q->name);
-        char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT], line[400];
-        struct lvn_desc d = lvn_dialect_desc(p->dialect, q);
-        wanted++;
-        seen += t != NULL;
-        if (t && (!fits(p, q, t) || !is_real(t->desc.dtype))) {
-            snprintf(line, sizeof line, "'%.120s' is %s of %s, wanted %s", t->name, lvn_shape_text(&t->desc, have),
-                     lvn_dtype_name(t->desc.dtype), lvn_shape_text(&d, want));
-            found(f, "%s", line);
-        }
-        if (!t) found(f, "'%s' is missing", q->name);
-    }
-    for (int i = 0; i < p->weights.n; i++) {
-        const char *name = p->weights.tensor[i].name;
-        char full[600];
-        if (passed_over(p, name)) continue;
-        const char *bare = strncmp(name, "_orig_mod.", 10) == 0 ? name + 10 : name;
-        snprintf(full, sizeof full, "transformer.%s", bare);
-        /* Hugging Face files of models without biases carry zeros. */
-        bool zero_bias = p->dialect == LVN_DIALECT_HUGGINGFACE && !p->config.bias && strlen(bare) > 5 &&
-                         strcmp(bare + strlen(bare) - 5, ".bias") == 0;
-        if (!zero_bias && !lvn_params_find(params, bare) && !lvn_params_find(params, full))
-            found(f, "'%s' is not wanted", name);
-    }
-    if (!f->n) return LVN_OK;
-    const char *list = lvn_text_string(&f->list);
-    if (!list) return LVN_MEMORY;
-    LVN_FAIL(FORMAT, "'%s' does not hold the model of its config.json: of %lld tensors %lld are there; %s%s", p->path,
-             (long long)wanted, (long long)seen, list, f->n > 10 ? ", and more" : "");
-}
-
-/* The parameters that a config wants, to hold the file against. */
-static enum lvn_status check_weights(struct lvn_pretrained *p)
-{
-    struct lvn_params *params = lvn_params_new();
-    struct lvn_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
-    enum lvn_status status = g ? LVN_OK : LVN_MEMORY;
-    if (g) {
-        lvn_model_build(g, &p->config, 1, 1, false);
-        status = lvn_graph_status(g);
-    }
-    struct findings f = {0};
-    if (status == LVN_OK) status = compare(p, params, &f);
-    lvn_text_release(&f.list);
-    lvn_graph_free(g);
-    lvn_params_free(params);
+    LVN_CHECK(p->weights.args, FORMAT,
+              "'%s' is no checkpoint of nanoGPT: it has no 'model_args', which say how large the model is; put the "
+              "weights into a directory with a config.json, as pytorch_model.bin",
+              p->path);
+    json_t *root = json_of(p->weights.args);
+    struct reader r = {.path = lvn_arena_printf(&p->arena, "'model_args' of '%s'", p->path), .root = root};
+    json_object_set_new(root, "model_type", json_string("nanogpt"));
+    enum lvn_status status = r.path ? read_config(p, &r) : LVN_MEMORY;
+    json_decref(root);
     return status;
+}
+
+/* --- opening --- */
+
+/* A directory's config.json is looked at before its weights; a checkpoint of nanoGPT is one file. */
+static enum lvn_status open_files(struct lvn_pretrained *p)
+{
+    bool directory = lvn_path_is_dir(p->path);
+    p->dir = directory ? p->path : lvn_path_dir(&p->arena, p->path);
+    if (!p->dir) return LVN_MEMORY;
+    if (directory) LVN_TRY(load_config(p));
+    LVN_TRY(lvn_weights_open(&p->weights, p->path));
+    if (!directory) LVN_TRY(load_args(p));
+    return lvn_pretrained_check(p);
 }
 
 enum lvn_status lvn_pretrained_open(struct lvn_pretrained *p, const char *model, const char *prefer)
 {
     *p = (struct lvn_pretrained){0};
     lvn_arena_init(&p->arena);
-    enum lvn_status status = lvn_checkpoint_locate(&p->arena, model, prefer, &p->path);
-    if (status == LVN_OK) status = load_config(p);
-    bool open = false;
-    if (status == LVN_OK) {
-        status = lvn_safetensors_open(&p->weights, p->path);
-        open = status == LVN_OK;
-    }
-    if (status == LVN_OK) status = check_weights(p);
-    if (status == LVN_OK) return LVN_OK;
-    if (open) lvn_safetensors_close(&p->weights);
-    lvn_arena_release(&p->arena);
+    enum lvn_status status = lvn_model_find_files(&p->arena, model, prefer, &p->path);
+    if (status == LVN_OK) status = open_files(p);
+    if (status != LVN_OK) lvn_pretrained_close(p);
     return status;
 }
 
 void lvn_pretrained_close(struct lvn_pretrained *p)
 {
-    lvn_safetensors_close(&p->weights);
+    lvn_weights_close(&p->weights);
     lvn_arena_release(&p->arena);
-}
-
-static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, float *flat, float *room)
-{
-    const struct lvn_safetensor *t = find(p, q->name);
-    bool turned = lvn_dialect_transposes(p->dialect, q);
-    float *to = turned ? room : flat + q->offset;
-    lvn_tensor_to_f32(t->desc.dtype, t->data, to, q->count);
-    int64_t rows = q->desc.dim[0], columns = q->desc.rank > 1 ? q->desc.dim[1] : 1;
-    for (int64_t i = 0; turned && i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) flat[q->offset + i * columns + j] = room[j * rows + i];
-    for (int64_t i = 0; i < q->count; i++)
-        LVN_CHECK(isfinite(flat[q->offset + i]), NONFINITE, "'%s': '%s' holds a number that is not finite, at %lld",
-                  t->file, t->name, (long long)i);
-    return LVN_OK;
-}
-
-enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params, float *values)
-{
-    int64_t most = 1;
-    for (int i = 0; i < params->n; i++)
-        if (params->list[i]->count > most && lvn_dialect_transposes(p->dialect, params->list[i]))
-            most = params->list[i]->count;
-    float *room = lvn_malloc(sizeof *room * (size_t)most);
-    enum lvn_status status = room ? LVN_OK : LVN_MEMORY;
-    for (int i = 0; i < params->n && status == LVN_OK; i++) status = load_one(p, params->list[i], values, room);
-    free(room);
-    return status;
 }

@@ -1,0 +1,75 @@
+/* model_find.c - see model_find.h. */
+#include "train/model_find.h"
+
+#include <string.h>
+
+#include "base/files.h"
+#include "io/checkpoint.h"
+#include "io/hub_cache.h"
+#include "io/torch.h"
+
+/* Names of published models, and who publishes them. */
+static const struct {
+    const char *name, *repository;
+} published[] = {
+    {"gpt2", "openai-community/gpt2"},
+    {"gpt2-medium", "openai-community/gpt2-medium"},
+    {"gpt2-large", "openai-community/gpt2-large"},
+    {"gpt2-xl", "openai-community/gpt2-xl"},
+};
+
+/* A model by name: as it is cached under the publisher's name, or under its old one. */
+static enum lvn_status find_published(struct lvn_arena *a, const char *name, const char *repository, const char **out)
+{
+    LVN_TRY(lvn_hub_cache_find(a, repository, NULL, out));
+    if (!*out) LVN_TRY(lvn_hub_cache_find(a, name, NULL, out));
+    LVN_CHECK(*out, IO,
+              "the model '%s' is not in Hugging Face's cache on this machine ('%s'); download '%s' there with any of "
+              "Hugging Face's tools, or give the directory that holds it",
+              name, lvn_hub_cache(a), repository);
+    return LVN_OK;
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), k = strlen(tail);
+    return n > k && strcmp(text + n - k, tail) == 0;
+}
+
+/* A file: a checkpoint of torch.save(), or weights whose config.json lies beside them. False: neither. */
+static enum lvn_status find_file(struct lvn_arena *a, const char *path, const char **out)
+{
+    if (!lvn_path_is_file(path)) return LVN_OK;
+    char *dir = lvn_path_dir(a, path), *config = dir ? lvn_path_join(a, dir, "config.json") : NULL;
+    if (!config) return LVN_MEMORY;
+    bool torch = lvn_torch_is_file(path), weights = torch || ends_with(path, ".safetensors");
+    if (torch && ends_with(path, ".pt"))
+        *out = lvn_arena_strdup(a, path);
+    else if (weights && lvn_path_is_file(config))
+        *out = dir;
+    else if (torch)
+        *out = lvn_arena_strdup(a, path);
+    LVN_CHECK(*out || !weights, IO, "'%s' holds weights, but no config.json beside it says of which model", path);
+    return LVN_OK;
+}
+
+/* A directory in which nanoGPT trained. */
+static enum lvn_status find_nanogpt(struct lvn_arena *a, const char *path, const char **out)
+{
+    char *config = lvn_path_join(a, path, "config.json"), *file = lvn_path_join(a, path, "ckpt.pt");
+    if (!config || !file) return LVN_MEMORY;
+    if (!lvn_path_is_file(config) && lvn_path_is_file(file)) *out = file;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer, const char **out)
+{
+    *out = NULL;
+    LVN_TRY(find_file(a, model, out));
+    if (!*out) LVN_TRY(find_nanogpt(a, model, out));
+    if (*out) return LVN_OK;
+    for (size_t i = 0; i < sizeof published / sizeof published[0] && !lvn_path_exists(model); i++)
+        if (strcmp(model, published[i].name) == 0 || strcmp(model, published[i].repository) == 0)
+            return find_published(a, published[i].name, published[i].repository, out);
+    return lvn_checkpoint_locate(a, model, prefer, out);
+}

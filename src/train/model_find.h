@@ -1,0 +1,20 @@
+/* model_find.h - what people give as MODEL, or as model.init, to the place of its files. */
+#ifndef LVN_MODEL_FIND_H
+#define LVN_MODEL_FIND_H
+
+#include "base/arena.h"
+
+/* The path of a directory with config.json, or of a nanoGPT checkpoint (a .pt file), in the arena:
+ *
+ *   a run, a checkpoint, `best` or `last`    see lvn_checkpoint_locate(); prefer: "best" or "last"
+ *   a directory with config.json             itself
+ *   a directory with ckpt.pt                 that file
+ *   a .pt file of torch.save()               itself
+ *   a weights file beside a config.json      its directory
+ *   gpt2, gpt2-medium, gpt2-large, gpt2-xl   the published model, from Hugging Face's cache on this machine
+ *
+ * What lies on this machine goes before a name. LVN_IO with a sentence when there is nothing of it. */
+enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer,
+                                     const char **out) LVN_CHECKED;
+
+#endif

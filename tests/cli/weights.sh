@@ -1,0 +1,144 @@
+# Weights from elsewhere: nanoGPT's ckpt.pt, pytorch_model.bin, safetensors in parts and in half precision, published
+# models by name; tokens and positions added and cut. With PyTorch and transformers (LEVIN_PEERS names an environment
+# that has them), both directions are tried against them.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+golden=$LEVIN_SOURCE/tests/golden
+data=(--data.kind=tokens --data.path="$golden/gpt2/tokens.bin" --trainer.batch_size=5)
+loss() { # loss MODEL [keys]
+    local model=$1
+    shift
+    code 0 "$LEVIN" evaluate "$model" "${data[@]}" --json "$@"
+    value loss
+}
+near() { python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); assert abs(a - b) <= c, (a, b)' "$@"; } # near A B BOUND
+
+# --- every form of the same weights ---
+plain=$(loss "$golden/nanogpt")
+near "$plain" "$(loss "$golden/torch/ckpt.pt")" 0
+mkdir made
+cp "$golden/torch/ckpt.pt" made
+near "$plain" "$(loss made)" 0 # a folder that nanoGPT made
+near "$(loss "$golden/nanogpt-bias")" "$(loss "$golden/torch/old.pt")" 1e-3 # fp16
+near "$(loss "$golden/gpt2")" "$(loss "$golden/torch/gpt2")" 1e-2           # bf16
+near "$(loss "$golden/torch/gpt2")" "$(loss "$golden/torch/gpt2/pytorch_model-00001-of-00002.bin")" 0
+
+# --- used as any model: generating, exporting, training ---
+code 0 "$LEVIN" generate "$golden/torch/ckpt.pt" --prompt-ids=1,2 --max-new-tokens=5 --temperature=0
+code 0 "$LEVIN" export "$golden/torch/ckpt.pt" hf
+near "$plain" "$(loss hf)" 1e-6
+code 0 "$LEVIN" export hf back --format=nanogpt
+near "$plain" "$(loss back)" 0
+keys=("${data[@]}" --model.dropout=0 --trainer.max_steps=3 --model.block_size=16 --trainer.limit_val_batches=0)
+code 0 "$LEVIN" train --run_dir=a --model.init="$golden/nanogpt" "${keys[@]}"
+code 0 "$LEVIN" train --run_dir=b --model.init="$golden/torch/ckpt.pt" "${keys[@]}"
+same_weights a b
+
+# --- fewer positions, and more or fewer tokens ---
+size() { python3 -c 'import json,sys; print(json.load(open(sys.argv[1] + "/config.json"))[sys.argv[2]])' "$@"; } # size DIR KEY
+positions=$(size "$golden/gpt2" n_positions) tokens=$(size "$golden/gpt2" vocab_size)
+code 0 "$LEVIN" export "$golden/gpt2" cut --block-size=8
+check [ "$(size cut n_positions)" = 8 ]
+near "$(loss "$golden/gpt2" --model.block_size=8)" "$(loss cut)" 0
+code 2 "$LEVIN" export "$golden/gpt2" more --block-size=$((positions + 1))
+one_error
+says "the table can only be cut" err
+check [ ! -e more ]
+# padded rows raise the loss by less than log(1 + added / tokens); cut again, they leave no trace
+for model in gpt2 mingpt; do
+    had=$(loss "$golden/$model")
+    rm -rf padded again
+    code 0 "$LEVIN" export "$golden/$model" padded --vocab-size=$((tokens + 7))
+    check [ "$(size padded vocab_size)" = $((tokens + 7)) ]
+    python3 -c 'import math,sys; a, b, v = map(float, sys.argv[1:]); assert 0 < b - a <= math.log(1 + 7 / v), (a, b)' \
+        "$had" "$(loss padded)" "$tokens"
+    near "$(loss padded)" "$(loss "$golden/$model" --model.vocab_size=$((tokens + 7)))" 0
+    code 0 "$LEVIN" export padded again --vocab-size="$tokens"
+    near "$had" "$(loss again)" 0
+done
+code 0 "$LEVIN" train --run_dir=padded-run --model.init="$golden/gpt2" --model.vocab_size=$((tokens + 7)) "${keys[@]}"
+code 0 "$LEVIN" train --run_dir=padded-run --model.init="$golden/gpt2" --model.vocab_size=$((tokens + 7)) "${keys[@]/steps=3/steps=4}" --resume
+check [ "$(size padded-run/checkpoints/last vocab_size)" = $((tokens + 7)) ]
+# never below what the tokenizer has
+make_text
+code 0 train chars
+characters=$(python3 -c 'import json; print(json.load(open("chars/checkpoints/last/state/vocabulary.json"))["vocab_size"])')
+code 0 "$LEVIN" export chars wider --vocab-size=$((characters + 3))
+code 0 "$LEVIN" export wider narrow --vocab-size="$characters"
+code 2 "$LEVIN" export chars less --vocab-size=$((characters - 1))
+one_error
+says "its tokenizer knows $characters" err
+
+# --- published models by name ---
+export HF_HOME=$PWD/cache
+code 1 "$LEVIN" evaluate gpt2 "${data[@]}"
+one_error
+says "the model 'gpt2' is not in Hugging Face's cache on this machine ('$PWD/cache/hub')" err
+hub=cache/hub/models--openai-community--gpt2
+mkdir -p $hub/refs $hub/snapshots
+printf 0123abc >$hub/refs/main
+cp -r "$golden/gpt2" $hub/snapshots/0123abc
+near "$(loss "$golden/gpt2")" "$(loss gpt2)" 0
+near "$(loss "$golden/gpt2")" "$(loss openai-community/gpt2)" 0
+cp -r "$golden/mingpt" gpt2 # what lies here goes before a name
+near "$(loss "$golden/mingpt")" "$(loss gpt2)" 0
+rm -r gpt2
+
+# --- what is no model ---
+spoilt() { # spoilt SENTENCE MODEL
+    code 1 "$LEVIN" evaluate "$2" "${data[@]}"
+    one_error
+    says "$1" err
+}
+python3 - "$golden" <<'P'
+import json, os, pickle, shutil, struct, sys, zipfile
+golden = sys.argv[1]
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, ("pwned",)
+with zipfile.ZipFile("evil.pt", "w") as z:
+    z.writestr("evil/data.pkl", pickle.dumps({"model": Evil(), "model_args": {}}, 2))
+with zipfile.ZipFile("sneaky.pt", "w") as z:  # after what looks good
+    z.writestr("a/data.pkl", pickle.dumps({"model": {}, "model_args": {"n_layer": 1}, "config": [1, Evil()]}, 4))
+with zipfile.ZipFile("packed.pt", "w", zipfile.ZIP_DEFLATED) as z:
+    z.writestr("a/data.pkl", pickle.dumps({}, 2))
+data = open(golden + "/torch/ckpt.pt", "rb").read()
+open("cut.pt", "wb").write(data[:len(data) // 2])
+open("noise.pt", "wb").write(b"PK\3\4" + bytes(range(256)) * 8)
+
+def other(name, change):  # the safetensors of another model
+    shutil.copytree(golden + "/gpt2", name)
+    path = name + "/model.safetensors"
+    with open(path, "rb") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        header, rest = json.loads(f.read(n)), f.read()
+    header = change(header)
+    text = json.dumps(header).encode()
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + rest)
+other("renamed", lambda h: {k.replace("mlp", "ffn"): v for k, v in h.items()})
+def turn(h):
+    w = h["transformer.h.0.mlp.c_fc.weight"]
+    w["shape"] = w["shape"][::-1]
+    return h
+other("turned", turn)
+P
+spoilt "'evil.pt' calls the function 'posix.mkdir'; levin runs nothing" evil.pt
+spoilt "'sneaky.pt' calls the function 'posix.mkdir'" sneaky.pt
+check [ ! -e pwned ]
+spoilt "is compressed, as torch.save never does" packed.pt
+spoilt "it is cut off" cut.pt
+spoilt "no directory at its end" noise.pt
+spoilt "is no checkpoint of nanoGPT: it has no 'model_args'" "$golden/torch/views.pt"
+spoilt "'transformer.h.0.mlp.c_fc.weight' is missing, " renamed
+check [ "$(grep -o " is missing" err | wc -l)" = 8 ]
+check [ "$(grep -o " is not wanted" err | wc -l)" = 2 ]
+says ", and 6 more" err # of 2 layers, 4 tensors each, under two names
+spoilt "'transformer.h.0.mlp.c_fc.weight' is (" turned
+spoilt "wanted (" turned
+
+# --- PyTorch and transformers themselves ---
+peers=${LEVIN_PEERS:+$LEVIN_PEERS/bin/}python3
+"$peers" -c 'import torch, transformers' 2>/dev/null || { echo "PyTorch and transformers are not here: their part is left out"; exit 0; }
+mkdir peers
+cd peers
+"$peers" "$LEVIN_SOURCE/tests/cli/weights_peers.py" || fail "PyTorch and levin do not agree"
