@@ -30,18 +30,6 @@ static enum lvn_status copy_one(struct lvn_cli *c, const char *from, const char 
     return LVN_OK;
 }
 
-/* A name from a store must not lead out of the folder that it is put into. */
-static bool stays_below(const char *name)
-{
-    for (const char *part = name; *part;) {
-        size_t n = strcspn(part, "/");
-        if (n == 0 || (n == 1 && part[0] == '.') || (n == 2 && part[0] == '.' && part[1] == '.')) return false;
-        part += n;
-        if (*part == '/' && !*++part) return false;
-    }
-    return *name != '\0';
-}
-
 static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const char *to, struct sums *sums)
 {
     struct lvn_arena *a = &c->settings.arena;
@@ -51,7 +39,7 @@ static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const ch
     LVN_TRY(lvn_store_list(a, from, true, &all));
     for (int i = 0; i < all.n; i++) {
         const char *name = all.entry[i].name;
-        LVN_CHECK(stays_below(name), FORMAT,
+        LVN_CHECK(lvn_store_name_is_safe(name), FORMAT,
                   "'%s' holds the name '%.200s', which leads out of the folder '%s'; nothing "
                   "was copied there",
                   from, name, to);

@@ -6,6 +6,7 @@
 #include "cli/prepare_text.h"
 #include "data/prepare.h"
 #include "io/download.h"
+#include "io/stores/store.h"
 
 static bool is_recipe(const char *path)
 {
@@ -25,7 +26,8 @@ static const char *folder_of(struct lvn_cli *c)
 
 static enum lvn_status fetch(const struct lvn_settings *s)
 {
-    if (!*s->data.url || !*s->data.path || lvn_path_exists(s->data.path)) return LVN_OK;
+    if (!*s->data.url || !*s->data.path || lvn_store_is_url(s->data.path) || lvn_path_exists(s->data.path))
+        return LVN_OK;
     return lvn_download(s->data.url, *s->data.sha256 ? s->data.sha256 : NULL, s->data.path, NULL, NULL);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "data/fetch.h"
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
 #include "data/datasets.def"
@@ -72,7 +73,13 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     *out = NULL;
     struct lvn_dataset *d = lvn_calloc(1, sizeof *d);
     if (!d) return LVN_MEMORY;
-    enum lvn_status status = open_into(d, o);
+    struct lvn_data_options here = *o;
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    enum lvn_status status = lvn_data_fetch(&a, o->path, &here.path);
+    if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &here.val_path);
+    if (status == LVN_OK) status = open_into(d, &here);
+    lvn_arena_release(&a);
     if (status == LVN_OK)
         *out = d;
     else

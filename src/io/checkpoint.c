@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "io/checkpoint_fetch.h"
 #include "io/checkpoint_names.h"
 #include "io/manifest.h"
 
@@ -132,6 +133,7 @@ enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, con
 {
     *out = NULL;
     const char *found = NULL;
+    LVN_TRY(lvn_checkpoint_fetch(a, path, prefer, &path));
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') n--; /* as the shell completes it */
     char *plain = lvn_arena_printf(a, "%.*s", (int)n, path);

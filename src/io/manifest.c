@@ -244,9 +244,11 @@ enum lvn_status lvn_manifest_verify(const char *checkpoint, const struct lvn_man
     struct lvn_arena a;
     lvn_arena_init(&a);
     for (int i = 0; i < m->n && status == LVN_OK; i++) {
-        bool sums =
-            depth == LVN_MANIFEST_ALL || (depth == LVN_MANIFEST_MODEL && strncmp(m->file[i].path, "state/", 6) != 0);
+        bool state = strncmp(m->file[i].path, "state/", 6) == 0;
+        bool sums = depth == LVN_MANIFEST_ALL || (depth == LVN_MANIFEST_MODEL && !state);
         char *path = lvn_path_join(&a, checkpoint, m->file[i].path);
+        /* Of a checkpoint in a store only the model comes, where no more is wanted. */
+        if (path && depth == LVN_MANIFEST_MODEL && state && !lvn_path_exists(path)) continue;
         status = path ? verify_file(path, &m->file[i], sums, buffer) : LVN_MEMORY;
     }
     lvn_arena_release(&a);

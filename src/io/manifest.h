@@ -41,7 +41,8 @@ LVN_CHECKED enum lvn_status lvn_manifest_parse(struct lvn_arena *a, const char *
 LVN_CHECKED enum lvn_status lvn_manifest_read(struct lvn_arena *a, const char *checkpoint, struct lvn_manifest *out);
 LVN_CHECKED enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_manifest *m);
 
-/* How much of the files is looked at: their sizes; the sums of all that is not below state/; all sums. */
+/* How much of the files is looked at: their sizes; the sums of all that is not below state/, where files may also be
+ * missing; all sums. */
 enum lvn_manifest_depth { LVN_MANIFEST_SIZES, LVN_MANIFEST_MODEL, LVN_MANIFEST_ALL };
 /* LVN_FORMAT naming the file, and the tensor, that is missing or not what was written; LVN_IO when it cannot be read.
  */

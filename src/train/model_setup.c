@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "io/download.h"
+#include "io/stores/store.h"
 
 enum { PADDED_GPT2_VOCABULARY = 50304, USUAL_CHARACTERS = 65 };
 
@@ -48,7 +49,8 @@ static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct
 
 static enum lvn_status fetch_data(const struct lvn_settings *s)
 {
-    if (!*s->data.url || !*s->data.path || lvn_path_exists(s->data.path)) return LVN_OK;
+    if (!*s->data.url || !*s->data.path || lvn_store_is_url(s->data.path) || lvn_path_exists(s->data.path))
+        return LVN_OK;
     const char *sum = *s->data.sha256 ? s->data.sha256 : NULL;
     LVN_TRY_WHILE(lvn_download(s->data.url, sum, s->data.path, NULL, NULL), "fetching data.path, '%s', from data.url",
                   s->data.path);

@@ -69,7 +69,12 @@ struct lvn_store {
     /* Below the place's key; the names in `a`. NULL: this store cannot. */
     enum lvn_status (*list)(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out) LVN_CHECKED;
+    /* Brings it to this machine into a cache of the store's own. NULL: as cache.h does it. */
+    enum lvn_status (*bring)(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
+                             const char **local) LVN_CHECKED;
     /* --- of stores on a network --- */
+    /* The address that the user has set; "": the usual one. NULL: there is only one. */
+    const char *(*endpoint)(const struct lvn_place *p);
     /* Address and headers for a request, in the arena; called for each try. */
     enum lvn_status (*address)(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
                                struct lvn_http_request *r) LVN_CHECKED;
@@ -101,6 +106,9 @@ LVN_CHECKED enum lvn_status lvn_place_open(struct lvn_place *p, const char *path
 void lvn_place_close(struct lvn_place *p);
 /* "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
 LVN_CHECKED enum lvn_status lvn_place_split(struct lvn_place *p);
+
+/* Leaves the files that are wanted. */
+void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);
 
 /* --- ask.c --- */
 

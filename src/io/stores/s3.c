@@ -38,6 +38,11 @@ static enum lvn_status open_place(struct lvn_place *p)
     return lvn_aws_find_keys(&s->keys);
 }
 
+static const char *endpoint(const struct lvn_place *p)
+{
+    return ((const struct s3 *)p->own)->where.endpoint;
+}
+
 /* --- a request --- */
 
 /* "https://", the host, and the path of the bucket. */
@@ -281,6 +286,7 @@ const struct lvn_store lvn_store_s3 = {.form = "s3://BUCKET/KEY",
                                        .stat = lvn_ask_stat,
                                        .read = lvn_ask_read,
                                        .list = list,
+                                       .endpoint = endpoint,
                                        .address = address,
                                        .mend = mend,
                                        .lacks_file = lacks_file,

@@ -59,6 +59,15 @@ LVN_CHECKED enum lvn_status lvn_store_copy(const char *from, const char *to, lvn
 /* A small file's content in memory (free() it), a NUL behind; more than `limit` bytes are LVN_FORMAT. */
 LVN_CHECKED enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 
+/* What of a folder is needed. */
+enum lvn_store_want { LVN_WANT_ALL, LVN_WANT_MODEL, LVN_WANT_TOKENIZER, LVN_WANT_TOKENS };
+/* The path on this machine, in the arena: an ordinary path is given back as it is; a file, or what is wanted of a
+ * folder, is brought into the local cache (io/stores/cache.h) unless it is there as the store has it. */
+LVN_CHECKED enum lvn_status lvn_store_bring(struct lvn_arena *a, const char *path, enum lvn_store_want want,
+                                            const char **local);
+
+/* Does a name from a store stay in the folder that it is put into? Not "../x", "/x", "a//b". */
+bool lvn_store_name_is_safe(const char *name);
 /* DIR/NAME for any path; in the arena. */
 char *lvn_store_join(struct lvn_arena *a, const char *dir, const char *name);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "io/stores/store.h"
 #include "io/tokenizers/load.h"
 #include "io/tokenizers/unicode.h"
 
@@ -108,17 +109,40 @@ static void find_end(struct lvn_tokenizer *t)
         t->end_id = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
 }
 
+/* The file beside this one that is the other half of the tokenizer comes along from a store. */
+static enum lvn_status bring(struct lvn_tokenizer *t, const char *path, const char **local)
+{
+    LVN_TRY(lvn_store_bring(&t->arena, path, LVN_WANT_TOKENIZER, local));
+    for (int i = 0; *local != path && i < N_PAIRS; i++) {
+        const char *pair[] = {pairs[i].vocab, pairs[i].merges}, *other;
+        char *dir = lvn_path_dir(&t->arena, path);
+        for (int k = 0; k < 2 && dir; k++) {
+            if (strcmp(lvn_path_name(path), pair[k]) != 0) continue;
+            const char *url = lvn_store_join(&t->arena, dir, pair[1 - k]);
+            if (!url) return LVN_MEMORY;
+            LVN_TRY(lvn_store_bring(&t->arena, url, LVN_WANT_TOKENIZER, &other));
+        }
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_any(struct lvn_tokenizer *t, const char *path)
+{
+    t->path = lvn_arena_strdup(&t->arena, path);
+    if (!t->path) return LVN_MEMORY;
+    LVN_TRY(bring(t, path, &path));
+    LVN_CHECK(lvn_path_exists(path), ARG, "there is no tokenizer '%s'", path);
+    return lvn_path_is_dir(path) ? read_dir(t, path) : read_file(t, path);
+}
+
 enum lvn_status lvn_tokenizer_open(struct lvn_tokenizer **out, const char *path)
 {
     *out = NULL;
     lvn_unicode_init();
-    LVN_CHECK(lvn_path_exists(path), ARG, "there is no tokenizer '%s'", path);
     struct lvn_tokenizer *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     lvn_arena_init(&t->arena);
-    t->path = lvn_arena_strdup(&t->arena, path);
-    enum lvn_status status = t->path ? LVN_OK : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_path_is_dir(path) ? read_dir(t, path) : read_file(t, path);
+    enum lvn_status status = read_any(t, path);
     if (status != LVN_OK) {
         lvn_tokenizer_close(t);
         return lvn_while_at(status, "opening the tokenizer '%s'", path);

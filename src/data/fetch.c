@@ -1,0 +1,40 @@
+/* fetch.c - see fetch.h. */
+#include "data/fetch.h"
+
+#include <string.h>
+
+#include "base/files.h"
+#include "io/stores/store.h"
+
+static enum lvn_status bring_if_there(struct lvn_arena *a, const char *url)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    const char *local;
+    if (!url) return LVN_MEMORY;
+    LVN_TRY(lvn_store_stat(url, &kind, &bytes));
+    return kind == LVN_STORE_FILE ? lvn_store_bring(a, url, LVN_WANT_ALL, &local) : LVN_OK;
+}
+
+/* A web server cannot say what lies in a folder: each name is asked for. */
+static enum lvn_status bring_beside(struct lvn_arena *a, const char *url)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json",
+                                        "merges.txt",     "encoder.json",          "vocab.bpe"};
+    const char *dir = lvn_path_dir(a, url);
+    if (!dir) return LVN_MEMORY;
+    LVN_TRY(bring_if_there(a, lvn_arena_printf(a, "%s.json", url)));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        LVN_TRY(bring_if_there(a, lvn_store_join(a, dir, names[i])));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char **local)
+{
+    *local = path;
+    if (!path || !lvn_store_is_url(path)) return LVN_OK;
+    LVN_TRY(lvn_store_bring(a, path, LVN_WANT_TOKENS, local));
+    size_t n = strlen(path);
+    bool tokens = n > 4 && strcmp(path + n - 4, ".bin") == 0 && lvn_path_is_file(*local);
+    return tokens && strncmp(path, "file:", 5) != 0 ? bring_beside(a, path) : LVN_OK;
+}
