@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "io/checkpoint.h"
+#include "io/checkpoint_fetch.h"
 #include "io/hub_cache.h"
 #include "io/torch.h"
 
@@ -65,6 +66,7 @@ static enum lvn_status find_nanogpt(struct lvn_arena *a, const char *path, const
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer, const char **out)
 {
     *out = NULL;
+    LVN_TRY(lvn_checkpoint_fetch(a, model, prefer, &model));
     LVN_TRY(find_file(a, model, out));
     if (!*out) LVN_TRY(find_nanogpt(a, model, out));
     if (*out) return LVN_OK;
