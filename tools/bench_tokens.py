@@ -1,29 +1,55 @@
 #!/usr/bin/env python3
-"""Times levin's tokenizer beside tiktoken, one thread each, in turns, on the same text with GPT-2's own files.
+"""Times levin's tokenizer beside tiktoken, one thread each, in turns, on the same text with the same vocabulary.
 
-    python3 tools/bench_tokens.py ENCODER_JSON VOCAB_BPE TEXT [ROUNDS]
+    python3 tools/bench_tokens.py [--tokenizer DIR] [--text FILE] [--rounds N] [--alone]
 
-Wants tiktoken in this Python. Each round runs build/bench_tokenizer and then tiktoken; the best of all rounds counts.
+DIR holds vocab.json or encoder.json; without it GPT-2's own where it is (build/gpt2, ../shared/data), else the small one of
+the tests. Without FILE the text is levin's own sources, repeated. Each round runs build/bench_tokenizer and then tiktoken,
+which the environment of bench/peers gets; the best of all rounds counts. --alone times levin only.
 """
+import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-
-import tiktoken
 
 ROOT = Path(__file__).resolve().parent.parent
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
 
 
-def encoding(encoder):
+def tokenizer_files(folder):
+    """The vocabulary and the file to name to levin."""
+    shared = ROOT.parent / "shared/data"
+    if folder is None and (shared / "gpt2-encoder.json").exists():
+        return shared / "gpt2-encoder.json"
+    places = [Path(folder)] if folder else [ROOT / "build/gpt2", ROOT / "tests/golden/tokenizers/tiny-gpt2"]
+    for place in places:
+        for name in ("encoder.json", "vocab.json"):
+            if (place / name).exists():
+                return place / name
+    sys.exit(f"bench_tokens: '{folder}' has neither vocab.json nor encoder.json")
+
+
+def own_text():
+    parts = [p.read_bytes() for room in ("src", "docs", "tests/unit") for p in sorted((ROOT / room).rglob("*"))
+             if p.suffix in (".c", ".h", ".def", ".md")]
+    return b"".join(parts) * 8
+
+
+def encoding(vocab):
+    import tiktoken
+
     printable = [*range(ord("!"), ord("~") + 1), *range(0xa1, 0xad), *range(0xae, 0x100)]
     rest = [b for b in range(256) if b not in printable]
     table = {**{chr(b): b for b in printable}, **{chr(256 + i): b for i, b in enumerate(rest)}}
-    ranks = {bytes(table[c] for c in token): i for token, i in json.load(open(encoder, encoding="utf-8")).items()
-             if token != "<|endoftext|>"}
-    return tiktoken.Encoding("gpt2", pat_str=GPT2, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
+    ids = json.load(open(vocab, encoding="utf-8"))
+    end = ids.pop("<|endoftext|>", len(ids))
+    # merges in their order: single bytes first, then the ids of what they make
+    ranks = {bytes(table[c] for c in token): i for token, i in ids.items()}
+    return tiktoken.Encoding("gpt2", pat_str=GPT2, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": end})
 
 
 def rate(run, size):
@@ -32,24 +58,62 @@ def rate(run, size):
     return size / (time.perf_counter() - began) * 1e-6
 
 
+def own_rates(vocab, path, best):
+    out = subprocess.run([ROOT / "build/bench_tokenizer", vocab, path, "0.5"], capture_output=True, text=True, check=True)
+    for line in out.stdout.splitlines():
+        if "MB/s" in line:
+            name, value = line[:22].strip(), float(line.split()[-2])
+            best[name] = max(best.get(name, 0), value)
+
+
+def with_tiktoken():
+    """Goes on in the environment that has tiktoken."""
+    try:
+        import tiktoken  # noqa: F401
+        return
+    except ImportError:
+        pass
+    folder = Path(os.environ.get("LEVIN_PEERS") or ROOT / "build/peers")
+    python = folder if folder.is_file() else folder / "bin/python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    if subprocess.run([python, "-c", "import tiktoken"], capture_output=True).returncode and \
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "tiktoken"]).returncode:
+        sys.exit("bench_tokens: tiktoken could not be installed; --alone times levin without it")
+    os.execv(python, [str(python), *sys.argv])
+
+
 def main():
-    encoder, bpe, path = sys.argv[1:4]
-    text, best = open(path, encoding="utf-8").read(), {}
-    size, theirs = len(text.encode()), encoding(encoder)
-    ids = theirs.encode_ordinary(text)
-    for _ in range(int(sys.argv[4]) if len(sys.argv) > 4 else 3):
-        out = subprocess.run([ROOT / "build/bench_tokenizer", bpe, path, "0.5", "2"], capture_output=True, text=True, check=True)
-        for line in out.stdout.splitlines():
-            if "MB/s" in line:
-                name, value = line[:22].strip(), float(line.split()[-2])
-                best[name] = max(best.get(name, 0), value)
-        for name, run in (("tiktoken, encode", lambda: theirs.encode_ordinary(text)),
-                          ("tiktoken, decode", lambda: theirs.decode_bytes(ids))):
-            best[name] = max(best.get(name, 0), rate(run, size))
+    parser = argparse.ArgumentParser(description="Time levin's tokenizer and tiktoken in turns.")
+    parser.add_argument("--tokenizer")
+    parser.add_argument("--text")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--alone", action="store_true")
+    options = parser.parse_args()
+    if not options.alone:
+        with_tiktoken()
+    vocab, best = tokenizer_files(options.tokenizer), {}
+    data = Path(options.text).read_bytes() if options.text else own_text()
+    text = data.decode()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        theirs = None if options.alone else encoding(vocab)
+        ids = theirs.encode_ordinary(text) if theirs else []
+        for _ in range(options.rounds):
+            own_rates(vocab, file.name, best)
+            if theirs:
+                for name, run in (("tiktoken, encode", lambda: theirs.encode_ordinary(text)),
+                                  ("tiktoken, decode", lambda: theirs.decode_bytes(ids))):
+                    best[name] = max(best.get(name, 0), rate(run, len(data)))
+    print(f"tokenizer of {vocab}, {len(data) / 1e6:.1f} MB of text")
     for name, value in best.items():
         print(f"{name:22} {value:8.1f} MB/s")
-    print(f"encoding {best['encode, cold'] / best['tiktoken, encode']:.1f} x tiktoken (wanted: 3), "
-          f"two threads {best['encode, 2 threads'] / best['encode, cold']:.2f} x one, {len(ids)} ids")
+    threads = [name for name in best if name.endswith("threads")]
+    print(f"decode: {best['decode']:.0f} MB/s (>= 200)" + "".join(
+        f"; {name}: {best[name] / best['encode, cold']:.2f} x one" for name in threads))
+    if theirs:
+        print(f"levin : tiktoken, one thread: {best['encode, cold'] / best['tiktoken, encode']:.1f} (>= 3)")
 
 
-sys.exit(main())
+main()
