@@ -3,7 +3,8 @@
  *     build/bench_gemm [THREADS] [SECONDS a shape] [NAME...]     all models, or those whose name contains one of these
  *
  * For the linear maps of some models: forward y = x w with w stored (in,out) and (out,in), dx, and dw, in GFLOP/s, best
- * of several, each as percent of the best rate that this processor's multiply-add instructions reached in the same run.
+ * of several, each as percent of the best rate that this processor's multiply-add instructions reached in the same run;
+ * in fp32, with operands rounded to bf16 on the way, and as oneDNN does it in fp32.
  * LEVIN_ISA holds our own product down. Rates of one run may be compared with each other, not those of different runs.
  */
 #include <stdio.h>
@@ -86,34 +87,38 @@ static struct lvn_gemm make(const struct shape *s, enum kind kind, float *x, flo
     }
 }
 
+enum engine { OURS, OURS_BF16, ONEDNN, ENGINES };
+
 struct work {
     struct lvn_gemm g;
     char *scratch;
     int64_t scratch_bytes;
-    bool onednn;
+    enum engine engine;
 };
 
 static void task(void *argument, int thread, int n_threads)
 {
     struct work *w = argument;
-    if (!w->onednn)
+    if (w->engine != ONEDNN)
         ours->run(&w->g, w->scratch + thread * w->scratch_bytes, thread, n_threads);
     else if (!lvn_gemm_onednn(&w->g, thread, n_threads))
         return;
 }
 
-/* Best rates of both in GFLOP/s, in turns. */
-static void measure(struct work *w, int n_threads, double seconds, bool onednn, double rate[2])
+/* Best rates of the first `engines` in GFLOP/s, in turns. */
+static void measure(struct work *w, int n_threads, double seconds, int engines, double rate[ENGINES])
 {
     double flops = 2.0 * (double)w->g.m * (double)w->g.n * (double)w->g.k, end = now() + seconds;
-    rate[0] = rate[1] = 0;
+    for (int e = 0; e < ENGINES; e++) rate[e] = 0;
     for (int i = 0; i < 3 || now() < end; i++)
-        for (int which = 0; which <= onednn; which++) {
-            w->onednn = which;
+        for (int e = 0; e < engines; e++) {
+            w->engine = (enum engine)e;
+            w->g.bf16 = e == OURS_BF16;
             double start = now();
+            if (e == ONEDNN && w->g.m == 1) continue; /* it does not take single rows */
             lvn_team_run(n_threads, task, w);
             double r = flops / (now() - start) * 1e-9;
-            rate[which] = r > rate[which] ? r : rate[which];
+            rate[e] = r > rate[e] ? r : rate[e];
         }
 }
 
@@ -121,13 +126,13 @@ static void measure(struct work *w, int n_threads, double seconds, bool onednn, 
  * instructions can do. */
 static double peak(struct work *w, int n_threads)
 {
-    double rate[2];
+    double rate[ENGINES];
     struct lvn_gemm g = {.m = 560 * n_threads, .n = 64, .k = 256, .a_row = 0, .a_col = 1, .b_row = 64, .b_col = 1};
     g.a = g.b = (float *)w->scratch + w->scratch_bytes * n_threads / 4;
     g.c = (float *)g.a + 64 * 256, g.c_row = 64;
     w->g = g;
-    measure(w, n_threads, 0.02, false, rate);
-    return rate[0];
+    measure(w, n_threads, 0.02, 1, rate);
+    return rate[OURS];
 }
 
 static bool selected(const char *name, int argc, char **argv)
@@ -162,13 +167,14 @@ int main(int argc, char **argv)
         printf("%s, %lld rows, %lld to %lld\n", shapes[i].model, (long long)shapes[i].rows, (long long)shapes[i].in,
                (long long)shapes[i].out);
         for (int kind = 0; kind < KINDS; kind++) {
-            double rate[2], p = peak(&work, n_threads);
+            double rate[ENGINES], p = peak(&work, n_threads);
             best = p > best ? p : best;
             work.g = make(&shapes[i], (enum kind)kind, x, w, y);
             if (ours->scratch(&work.g) > work.scratch_bytes) return 1;
-            measure(&work, n_threads, seconds, onednn, rate);
-            printf("  %-12s ours %6.1f (%3.0f %%)", kind_names[kind], rate[0], rate[0] / best * 100);
-            if (onednn) printf("   oneDNN %6.1f (%3.0f %%)", rate[1], rate[1] / best * 100);
+            measure(&work, n_threads, seconds, onednn ? ENGINES : ONEDNN, rate);
+            printf("  %-12s ours %6.1f (%3.0f %%)   bf16 %6.1f (%3.0f %%)", kind_names[kind], rate[OURS],
+                   rate[OURS] / best * 100, rate[OURS_BF16], rate[OURS_BF16] / best * 100);
+            if (rate[ONEDNN] > 0) printf("   oneDNN %6.1f (%3.0f %%)", rate[ONEDNN], rate[ONEDNN] / best * 100);
             printf("\n");
             fflush(stdout);
         }

@@ -46,6 +46,29 @@ static void poison(float *p, int64_t n)
     for (int64_t i = 0; i < n; i++) p[i] = NAN;
 }
 
+/* The nearest bf16, ties to even. */
+static uint16_t half(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* p[i] become what bf16 holds; the same numbers as bf16 come back. */
+static uint16_t *halves(float *p, int64_t n)
+{
+    uint16_t *h = malloc((size_t)n * sizeof *h + 1);
+    for (int64_t i = 0; i < n; i++) {
+        h[i] = half(p[i]);
+        uint32_t u = (uint32_t)h[i] << 16;
+        memcpy(&p[i], &u, sizeof u);
+    }
+    return h;
+}
+
+/* Which operands are bf16, and whether the others may be rounded to it. */
+enum { A_HALF = 1, B_HALF = 2, ROUND = 4, TYPES = 8 };
+
 enum { GAP = 3 };                               /* unused numbers after each row */
 enum layout { ROWS, COLUMNS, SPREAD, LAYOUTS }; /* which neighbours lie together; SPREAD: none */
 
@@ -83,16 +106,21 @@ static void run(int isa, const struct lvn_gemm *g, int n_threads)
     free(scratch);
 }
 
-static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum layout lb, int mode, int n_threads)
+static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum layout lb, int mode, int n_threads,
+                  int types)
 {
-    struct lvn_gemm g = {.m = m, .n = n, .k = k, .add = mode == 1, .c_row = n + GAP};
+    struct lvn_gemm g = {.m = m, .n = n, .k = k, .add = mode == 1, .c_row = n + GAP, .bf16 = types & ROUND};
     int64_t na = lay_out(la, m, k, &g.a_row, &g.a_col), nb = lay_out(lb, k, n, &g.b_row, &g.b_col);
     float *a = numbers(1, na), *b = numbers(2, nb), *bias = numbers(3, n), *c = numbers(4, m * g.c_row);
     float *before = numbers(4, m * g.c_row);
     struct finished f = {calloc((size_t)(m * n), 1)};
     if (mode != 1) poison(c, m * g.c_row);
-    g.a = a, g.b = b, g.c = c, g.bias = mode == 2 ? bias : NULL;
+    uint16_t *a_half = types & A_HALF ? halves(a, na) : NULL, *b_half = types & B_HALF ? halves(b, nb) : NULL;
+    g.a = a_half ? (void *)a_half : a, g.b = b_half ? (void *)b_half : b, g.a_half = a_half, g.b_half = b_half;
+    g.c = c, g.bias = mode == 2 ? bias : NULL;
     g.finish = count_pieces, g.argument = &f;
+    /* Rounding to bf16 is at most 2^-8 of each operand that is not bf16 already. */
+    double rounding = types & ROUND ? (!a_half + !b_half) / 256.0 : 0;
     run(isa, &g, n_threads);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < g.c_row; j++) {
@@ -107,13 +135,14 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
                 sum += x, size += fabs(x);
             }
             /* The bound of a chain of k roundings is k times larger; what is seen is far below a hundredth of it. */
-            if (!(fabs(found - sum) <= 4e-7 * (size + 1)))
-                fail_msg("%s %lldx%lldx%lld layouts %d %d mode %d threads %d: C(%lld,%lld) is %.9g, wanted %.9g",
-                         isa == ONEDNN ? "oneDNN" : lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n,
-                         (long long)k, la, lb, mode, n_threads, (long long)i, (long long)j, (double)found, sum);
+            if (!(fabs(found - sum) <= 4e-7 * (size + 1) + rounding * size))
+                fail_msg(
+                    "%s %lldx%lldx%lld layouts %d %d mode %d threads %d types %d: C(%lld,%lld) is %.9g, wanted %.9g",
+                    isa == ONEDNN ? "oneDNN" : lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n,
+                    (long long)k, la, lb, mode, n_threads, types, (long long)i, (long long)j, (double)found, sum);
             assert_int_equal(f.count[i * n + j], 1);
         }
-    free(a), free(b), free(c), free(bias), free(before), free(f.count);
+    free(a), free(b), free(c), free(bias), free(before), free(f.count), free(a_half), free(b_half);
 }
 
 static void odd_sizes(void **state)
@@ -130,7 +159,7 @@ static void odd_sizes(void **state)
                 for (size_t l = 0; l < sizeof ks / sizeof *ks; l++, which++)
                     for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout += 1 + which % 2)
                         check(isa, ms[i], ns[j], ks[l], layout / LAYOUTS, layout % LAYOUTS, (which + layout) % 3,
-                              threads[(which + layout / 2) % 4]);
+                              threads[(which + layout / 2) % 4], 0);
 }
 
 static void onednn(void **state)
@@ -150,7 +179,7 @@ static void onednn(void **state)
         for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
             for (int mode = 0; mode < 3; mode++)
                 check(ONEDNN, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS, mode,
-                      1 + layout % 5);
+                      1 + layout % 5, 0);
 }
 
 static void many_blocks(void **state)
@@ -163,7 +192,21 @@ static void many_blocks(void **state)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
                 check(isa, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS, layout % 3,
-                      1 + layout % 5);
+                      1 + layout % 5, 0);
+}
+
+/* bf16 operands, and rounding to bf16, over the same kinds of sizes. */
+static void half_operands(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{31, 65, 513},  {15, 100, 37}, {130, 33, 1300}, {3, 48, 21},
+                                       {127, 487, 61}, {1, 97, 33},   {48, 64, 2100},  {17, 17, 17}};
+    for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
+                for (int types = 1; types < TYPES; types++)
+                    check(isa, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS,
+                          (layout + types) % 3, 1 + layout % 3, types);
 }
 
 /* One thread's C is what everything else must equal, bit by bit. */
@@ -254,8 +297,8 @@ int main(void)
 {
     setenv("LEVIN_MATMUL", "native", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_sizes), cmocka_unit_test(many_blocks),  cmocka_unit_test(onednn),
-        cmocka_unit_test(same_bits), cmocka_unit_test(real_threads),
+        cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks), cmocka_unit_test(onednn),
+        cmocka_unit_test(half_operands), cmocka_unit_test(same_bits),   cmocka_unit_test(real_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,14 +117,33 @@ struct part {
 
 static bool packs_a(const struct lvn_gemm *g)
 {
-    return g->a_col != 1;
+    return g->a_col != 1 || g->a_half;
+}
+
+/* Rows of A in bf16, as fp32 rows (rows, k). */
+static void start_half_a(const struct part *p, int64_t i, int64_t rows, struct tile *t)
+{
+    const struct lvn_gemm *g = p->g;
+    const uint16_t *a = (const uint16_t *)g->a + i * g->a_row + p->k0;
+    for (int64_t r = 0; r < rows; r++) vconvert(a + r * g->a_row, true, p->a + r * p->k, false, p->k);
+    t->a = p->a;
+    t->a_row = p->k * 4;
 }
 
 /* Where a tile's rows of A come from, for the first panel; packs them if the tile cannot. */
 static enum from_a start_a(struct part *p, int64_t i, int64_t rows, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
-    t->a = g->a + i * g->a_row + p->k0 * g->a_col;
+    if (g->a_half && g->a_col == 1) {
+        start_half_a(p, i, rows, t);
+        return A_ROWS;
+    }
+    if (g->a_half) {
+        pack_half_a(p->k, rows, (const uint16_t *)g->a + i * g->a_row + p->k0 * g->a_col, g->a_row, g->a_col, p->a);
+        t->a = p->a;
+        return A_PACKED;
+    }
+    t->a = (const float *)g->a + i * g->a_row + p->k0 * g->a_col;
     t->a_row = g->a_row * 4;
     t->a_step = g->a_col;
     t->a_packed = p->a;
@@ -147,14 +166,14 @@ static enum from_a start_a(struct part *p, int64_t i, int64_t rows, struct tile 
 static enum from_b start_b(const struct part *p, int64_t rows, int64_t j, int64_t width, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
-    const float *b = g->b + p->k0 * g->b_row + (p->j + j) * g->b_col;
+    const void *b = vat(g->b, p->k0 * g->b_row + (p->j + j) * g->b_col, g->b_half);
     t->b_step = g->b_row;
     t->b_packed = p->b + j * p->k;
-    if (rows == MR && g->b_col == 1 && t->n == width) {
+    if (rows == MR && g->b_col == 1 && t->n == width && !g->b_half) {
         t->b = b;
         return B_PACK;
     }
-    pack_b(p->k, t->n, b, g->b_row, g->b_col, width, t->b_packed);
+    pack_b(p->k, t->n, b, g->b_half, g->b_row, g->b_col, width, t->b_packed);
     return B_PACKED;
 }
 
@@ -203,10 +222,10 @@ static void run_few(struct part *p, int64_t block)
             float *c = g->c + i * g->c_row + p->j;
             few_run(&(struct few){.k = p->k,
                                   .n = p->n,
-                                  .a = g->a + i * g->a_row + p->k0 * g->a_col,
+                                  .a = (const float *)g->a + i * g->a_row + p->k0 * g->a_col,
                                   .a_row = g->a_row,
                                   .a_col = g->a_col,
-                                  .b = g->b + p->k0 * g->b_row + p->j * g->b_col,
+                                  .b = (const float *)g->b + p->k0 * g->b_row + p->j * g->b_col,
                                   .b_row = g->b_row,
                                   .b_col = g->b_col,
                                   .c = c,
@@ -258,7 +277,7 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
     lvn_share(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
-    bool few = g->m < MR;
+    bool few = g->m < MR && !g->a_half && !g->b_half;
     int64_t strip = few ? FEW_COLUMNS : strip_n(j1 - j0), block = block_k(g->k);
     for (p.j = j0; p.j < j1; p.j += strip) {
         p.n = min(strip, j1 - p.j);

@@ -1,4 +1,4 @@
-/* gemm.h - matrix products in fp32: C = A B, with all that linear layers need.
+/* gemm.h - matrix products: C = A B, with all that linear layers need.
  *
  * A, B and C are views: any distance between rows and columns of A and B (so x W, x W^T and dY^T X are the same call);
  * the columns of C are neighbours. All threads of the team make the call with the same arguments; each computes its own
@@ -7,7 +7,10 @@
  * Each element of C is the sum of fixed blocks of K, each one chain of fused multiply-adds in the order of k. How K is
  * cut depends on K alone. So the bits of an element depend neither on the number of threads, nor on how many rows or
  * columns are computed along with it, and they are the same on AVX2 and AVX-512. AMX computes in another way
- * (gemm_amx.h), as exactly; its bits differ, and products of less than 16 rows are those of AVX-512. */
+ * (gemm_amx.h), as exactly; its bits differ, and products of less than 16 rows are those of AVX-512.
+ *
+ * C and all sums are fp32. A and B may be bf16. Where `bf16` is set, a processor that multiplies bf16 faster may round
+ * fp32 operands to it, once, to the nearest; others compute in fp32. */
 #ifndef LVN_GEMM_H
 #define LVN_GEMM_H
 
@@ -18,11 +21,13 @@
 
 struct lvn_gemm {
     int64_t m, n, k;
-    const float *a; /* (M,K): element (i,k) at a[i * a_row + k * a_col] */
+    const void *a; /* (M,K): element (i,k) at a[i * a_row + k * a_col] */
     int64_t a_row, a_col;
-    const float *b; /* (K,N): element (k,j) at b[k * b_row + j * b_col] */
+    const void *b; /* (K,N): element (k,j) at b[k * b_row + j * b_col] */
     int64_t b_row, b_col;
-    float *c; /* (M,N): element (i,j) at c[i * c_row + j] */
+    bool a_half, b_half; /* elements are bf16, else fp32 */
+    bool bf16;           /* operands may be rounded to bf16 */
+    float *c;            /* (M,N): element (i,j) at c[i * c_row + j] */
     int64_t c_row;
     bool add;          /* C += A B; else C is overwritten and never read */
     const float *bias; /* (N), added to every row; NULL: none. Not together with add. */

@@ -109,14 +109,15 @@ static void run_tile(const struct lvn_gemm *g, int64_t i, int64_t m, int64_t j, 
     bool a_transposed = g->a_col != 1, b_transposed = g->b_col != 1;
     float *c = g->c + i * g->c_row + j;
     for (int64_t r = 0; g->bias && r < m; r++) memcpy(c + r * g->c_row, g->bias + j, (size_t)n * sizeof *c);
-    sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', m, n, g->k, 1, g->a + i * g->a_row,
-          a_transposed ? g->a_col : g->a_row, g->b + j * g->b_col, b_transposed ? g->b_col : g->b_row,
+    sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', m, n, g->k, 1, (const float *)g->a + i * g->a_row,
+          a_transposed ? g->a_col : g->a_row, (const float *)g->b + j * g->b_col, b_transposed ? g->b_col : g->b_row,
           g->add || g->bias ? 1 : 0, c, g->c_row);
     if (g->finish) g->finish(g, i, m, j, n);
 }
 
 bool lvn_gemm_onednn(const struct lvn_gemm *g, int thread, int n_threads)
 {
+    if (g->a_half || g->b_half || g->bf16) return false;
     if ((g->a_row != 1 && g->a_col != 1) || (g->b_row != 1 && g->b_col != 1)) return false;
     /* A matrix of one row or column may come with distances that dnnl_sgemm refuses. */
     if (g->m == 1 || g->n == 1 || g->k == 1) return false;

@@ -1,11 +1,13 @@
 /* gemm_pack.h - operands of a matrix product copied into the order in which tiles read them.
  *
  * B: panels of up to NV vectors of columns, each (k, vectors * GL), one panel after the other; a ragged last vector is
- * filled with zeros. A, where its rows are neighbours (a transposed operand): (k, MR) for one tile of rows. */
+ * filled with zeros. A, where its rows are neighbours (a transposed operand): (k, MR) for one tile of rows. What is
+ * bf16 becomes fp32 on the way; rows of A too are then copied, (MR, k). */
 #ifndef LVN_GEMM_PACK_H
 #define LVN_GEMM_PACK_H
 
 #include "backend/cpu/gemm_tile.h"
+#include "backend/cpu/simd_half.h"
 
 /* Columns of a panel that starts `left` columns before the end, filled up to whole vectors. Of four vectors that are
  * left two go into a panel, not three: a panel of one keeps the multipliers less busy. */
@@ -13,6 +15,20 @@ LVN_INLINE int64_t panel_width(int64_t left)
 {
     int64_t vectors = (left + GL - 1) / GL;
     return NV == 3 && vectors == 4 ? 2 * GL : vectors >= NV ? NR : vectors * GL;
+}
+
+/* Rows of B in bf16 lie together: n columns of k rows to out[k * width]. */
+static void pack_half_rows(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t width, float *out)
+{
+    for (int64_t i = 0; i < k; i++, b += b_row, out += width) {
+        vconvert(b, true, out, false, n);
+        for (int64_t j = n; j < width; j++) out[j] = 0;
+    }
+}
+
+LVN_INLINE float half_number(const uint16_t *p)
+{
+    return vf_of_half(vload_half_n(p, 1))[0];
 }
 
 /* Rows of B lie together: n columns of k rows to out[k * width]. */
@@ -84,10 +100,23 @@ static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, in
     }
 }
 
-/* One panel: n columns of B, one block of k. */
-static void pack_b(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, int64_t width, float *out)
+/* Any distances, bf16. */
+static void pack_half_columns(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t b_col, int64_t width,
+                              float *out)
 {
-    if (b_col == 1)
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < width; j++) out[i * width + j] = j < n ? half_number(b + i * b_row + j * b_col) : 0;
+}
+
+/* One panel: n columns of B, one block of k. */
+static void pack_b(int64_t k, int64_t n, const void *b, bool half, int64_t b_row, int64_t b_col, int64_t width,
+                   float *out)
+{
+    if (half && b_col == 1)
+        pack_half_rows(k, n, b, b_row, width, out);
+    else if (half)
+        pack_half_columns(k, n, b, b_row, b_col, width, out);
+    else if (b_col == 1)
         pack_rows(k, n, b, b_row, width, out);
     else
         pack_columns(k, n, b, b_row, b_col, width, out);
@@ -100,6 +129,16 @@ static void pack_a(int64_t k, int64_t rows, const float *a, int64_t a_row, int64
     if (a_row == 1 && rows == MR) return;
     for (int64_t i = 0; i < k; i++)
         for (int64_t r = 0; r < rows; r++) out[i * rows + r] = a[r * a_row + i * a_col];
+}
+
+/* The same from bf16. */
+static void pack_half_a(int64_t k, int64_t rows, const uint16_t *a, int64_t a_row, int64_t a_col, float *out)
+{
+    if (a_row == 1)
+        for (int64_t i = 0; i < k; i++) vconvert(a + i * a_col, true, out + i * rows, false, rows);
+    else
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t r = 0; r < rows; r++) out[i * rows + r] = half_number(a + r * a_row + i * a_col);
 }
 
 #endif

@@ -19,7 +19,8 @@ static const char *const names[LVN_ISA_COUNT] = {
     [LVN_ISA_GENERIC] = "generic", [LVN_ISA_AVX2] = "avx2", [LVN_ISA_AVX512] = "avx512", [LVN_ISA_AMX] = "amx"};
 
 #if defined(LVN_X86)
-/* The matrix unit with bf16: CPUID leaf 7, EDX bits 22 (AMX-BF16) and 24 (AMX-TILE). Its registers are large, so Linux
+/* The matrix unit with bf16: CPUID leaf 7, EDX bits 22 (AMX-BF16) and 24 (AMX-TILE), and AVX512-BF16, which the same
+ * processors have. Its registers are large, so Linux
  * gives them to a process only when it asks (arch_prctl(2), ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA); threads inherit
  * that. */
 static bool ask_for_amx(void)
@@ -27,7 +28,8 @@ static bool ask_for_amx(void)
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-    return d >> 22 & 1 && d >> 24 & 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+    return d >> 22 & 1 && d >> 24 & 1 && __builtin_cpu_supports("avx512bf16") &&
+           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
