@@ -60,6 +60,7 @@ struct lvn_call {
     struct lvn_arg dout[LVN_MAX_OUT]; /* backward: gradients of the outputs; p == NULL when nothing depends on one */
     struct lvn_arg din[LVN_MAX_IN];   /* backward: gradients to write; p == NULL when not wanted */
     bool add[LVN_MAX_IN];             /* backward: din[i] += instead of = */
+    bool bf16;                        /* products may round their operands to bf16, if that is faster */
     void *scratch;                    /* as many bytes as the kernel's scratch() asked for, 64-byte aligned */
     struct lvn_step *step;
     uint32_t op_hash; /* hash of the node's scoped name, for random numbers */
@@ -91,9 +92,10 @@ struct lvn_op {
     const char *name;
     int n_in, n_in_min; /* inputs from n_in_min on may be absent */
     int n_out, n_saved;
-    uint32_t reads;           /* what backward reads, besides gradients */
-    uint32_t restores;        /* what restore reads; 0: the op cannot be restored more cheaply than by forward */
-    unsigned in_place;        /* forward: bit i: out[0] may lie where in[i] lay; backward: din[i] where dout[0] lay */
+    uint32_t reads;    /* what backward reads, besides gradients */
+    uint32_t restores; /* what restore reads; 0: the op cannot be restored more cheaply than by forward */
+    unsigned in_place; /* forward: bit i: out[0] may lie where in[i] lay; backward: din[i] where dout[0] lay */
+    uint32_t narrow; /* operands (as in `reads`) that fast kernels also take and give, with their gradients, as bf16 */
     bool gradient_in_forward; /* backward gives the outputs as well (a loss): forward is dropped when training */
     bool (*same_gradient)(const union lvn_attr *attr); /* inputs 0 and 1 have one gradient, written once, to din[0] */
     bool passes_gradient; /* add: the gradient of inputs 0 and 1 is dout[0] itself, nothing is run */

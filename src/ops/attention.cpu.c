@@ -108,8 +108,8 @@ static void forward_store(struct work *w, const struct lvn_call *c, int64_t b, i
         vstore_n(logsumexp + i, x, rows - i < LVN_LANES ? rows - i : LVN_LANES);
     }
     for (int64_t i = 0; i < rows; i++) {
-        float *to = (float *)c->out[0].p + b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
-        row_store(to, w->o + i * w->width, s->D, w->shrink[i], false);
+        int64_t to = b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
+        row_store(&c->out[0], to, w->o + i * w->width, s->D, w->shrink[i], false);
     }
 }
 
@@ -120,8 +120,7 @@ static void forward_block(struct work *w, const struct lvn_call *c, int64_t b, i
     const int64_t n_keys = attention_visible(s, b, t0 + rows - 1);
     const uint64_t dropout_row = attention_dropout_row(s, c->step, b, h, t0);
 
-    tile_transpose(rows, s->D, head_row(&c->in[0], b, t0, h), c->in[0].desc->stride[1], (float)c->attr->attention.scale,
-                   w->qt);
+    pack_block(w, &c->in[0], b, t0, h, rows, (float)c->attr->attention.scale, w->qt);
     for (int64_t i = 0; i < TILE_BLOCK; i += LVN_LANES) {
         vstore(w->top + i, vset(-INFINITY));
         vstore(w->sum + i, vset(0));
@@ -139,10 +138,16 @@ static void forward_block(struct work *w, const struct lvn_call *c, int64_t b, i
     forward_store(w, c, b, h, t0, rows);
 }
 
+/* A few queries of fp32, as when text is generated. */
+static bool decodes(const struct lvn_call *c, const struct attention_sizes *s)
+{
+    return s->Tq <= DECODE_MOST && !is_half(&c->in[0]);
+}
+
 static void forward(const struct lvn_call *c, int thread, int n_threads)
 {
     struct work w = {.sizes = attention_sizes(c)};
-    if (w.sizes.Tq <= DECODE_MOST && !dropout_on(c)) {
+    if (decodes(c, &w.sizes) && !dropout_on(c)) {
         decode_forward(c, thread, n_threads);
         return;
     }
@@ -161,7 +166,7 @@ static void forward(const struct lvn_call *c, int thread, int n_threads)
                 const int64_t pair = b * s->Hkv + h / s->group;
                 if (packed != pair) {
                     const int64_t n = attention_visible(s, b, s->Tq - 1);
-                    pack_transposed(&c->in[1], b, h / s->group, 0, n, w.kt);
+                    pack_transposed(&w, &c->in[1], b, h / s->group, 0, n, w.kt);
                     pack_rows(&c->in[2], b, 0, h / s->group, n, w.width, 1.0f, w.v);
                     packed = pair;
                 }
@@ -219,20 +224,21 @@ static void load_queries(struct work *w, const struct lvn_call *c, int64_t b, in
     const struct attention_sizes *s = &w->sizes;
     const struct lvn_desc *d = c->out[0].desc, *dd = c->dout[0].desc;
     const float scale = (float)c->attr->attention.scale;
-    const float *dout = (const float *)c->dout[0].p + b * dd->stride[0] + t0 * dd->stride[1] + h * s->D;
+    const int64_t dout = b * dd->stride[0] + t0 * dd->stride[1] + h * s->D;
+    const bool half = is_half(&c->out[0]); /* and its gradient */
     const float *logsumexp = (const float *)c->out[1].p + (b * s->Hq + h) * s->Tq + t0;
 
     pack_rows(&c->in[0], b, t0, h, rows, w->width, scale, w->q);
     tile_transpose(rows, s->D, w->q, w->width, 1.0f, w->qt);
     for (int64_t i = 0; i < rows; i++) {
-        const float *out = (const float *)c->out[0].p + b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
+        const int64_t out = b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
         float *to = w->dout + i * w->width;
         vf sum = vset(0);
         for (int64_t x = 0; x < s->D; x += LVN_LANES) {
             const int64_t n = s->D - x < LVN_LANES ? s->D - x : LVN_LANES;
-            const vf g = vload_n(dout + i * dd->stride[1] + x, n);
+            const vf g = vread_n(c->dout[0].p, dout + i * dd->stride[1] + x, n, half);
             vstore(to + x, w->dropout ? g * vset(w->drop.scale) : g);
-            sum = vfma(g, vload_n(out + x, n), sum);
+            sum = vfma(g, vread_n(c->out[0].p, out + x, n, half), sum);
         }
         w->sum[i] = vsum(sum);
         w->top[i] = logsumexp[i];
@@ -243,8 +249,8 @@ static void load_queries(struct work *w, const struct lvn_call *c, int64_t b, in
 
 static void load_keys(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end)
 {
-    pack_transposed(&c->in[1], b, h, first, end, w->kt);
-    pack_transposed(&c->in[2], b, h, first, end, w->vt);
+    pack_transposed(w, &c->in[1], b, h, first, end, w->kt);
+    pack_transposed(w, &c->in[2], b, h, first, end, w->vt);
     pack_rows(&c->in[1], b, first, h, end - first, w->width, 1.0f, w->k + first * w->width);
 }
 
@@ -272,8 +278,8 @@ static void backward_block(struct work *w, const struct lvn_call *c, int64_t b, 
         if (queries) sum_over_keys(&k, w->width, w->dp, w->k + j0 * w->width, w->dq, true);
     }
     for (int64_t i = 0; queries && i < rows; i++)
-        row_store(head_row(&c->din[0], b, t0 + i, h), w->dq + i * w->width, s->D, (float)c->attr->attention.scale,
-                  c->add[0]);
+        row_store(&c->din[0], head_at(&c->din[0], b, t0 + i, h), w->dq + i * w->width, s->D,
+                  (float)c->attr->attention.scale, c->add[0]);
 }
 
 static void keys_begin(struct work *w, int64_t first, int64_t end)
@@ -285,8 +291,10 @@ static void keys_begin(struct work *w, int64_t first, int64_t end)
 static void keys_store(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end)
 {
     for (int64_t j = first; j < end; j++) {
-        if (c->din[1].p) row_store(head_row(&c->din[1], b, j, h), w->dk + j * w->width, w->sizes.D, 1, c->add[1]);
-        if (c->din[2].p) row_store(head_row(&c->din[2], b, j, h), w->dv + j * w->width, w->sizes.D, 1, c->add[2]);
+        if (c->din[1].p)
+            row_store(&c->din[1], head_at(&c->din[1], b, j, h), w->dk + j * w->width, w->sizes.D, 1, c->add[1]);
+        if (c->din[2].p)
+            row_store(&c->din[2], head_at(&c->din[2], b, j, h), w->dv + j * w->width, w->sizes.D, 1, c->add[2]);
     }
 }
 
@@ -347,7 +355,7 @@ static void backward(const struct lvn_call *c, int thread, int n_threads)
 static int64_t scratch(const struct lvn_call *c, int n_threads)
 {
     const struct attention_sizes s = attention_sizes(c);
-    const bool decode = c->phase == LVN_FORWARD && s.Tq <= DECODE_MOST && c->attr->attention.p == 0;
+    const bool decode = c->phase == LVN_FORWARD && decodes(c, &s) && c->attr->attention.p == 0;
     const int64_t floats = decode ? decode_floats(&s) : work_floats(&s, c->phase == LVN_BACKWARD);
     return n_threads * floats * (int64_t)sizeof(float);
 }

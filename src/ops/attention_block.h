@@ -4,6 +4,7 @@
 #ifndef LVN_ATTENTION_BLOCK_H
 #define LVN_ATTENTION_BLOCK_H
 
+#include "backend/cpu/simd_half.h"
 #include "backend/cpu/simd_math.h"
 #include "backend/cpu/simd_random.h"
 #include "backend/cpu/tile.h"
@@ -16,6 +17,7 @@ struct work {
     bool dropout;
     struct vdropout drop;
     float *kt, *v;             /* keys, one (D,64) block after the other; forward: values (Tk,width) */
+    float *plain;              /* (64,width): a block of rows on its way to be transposed */
     float *qt, *s, *o;         /* queries (D,64), scores (64 keys, 64 queries), forward: sums (64,width) */
     float *top, *sum, *shrink; /* by query: running maximum, sum, factor; backward: logsumexp, rowsum(dO O), unused */
     float *vt, *k, *dk, *dv;   /* backward: values like kt; keys and gradients (Tk,width) */
@@ -39,23 +41,12 @@ static int64_t work_place(struct work *w, float *base, bool backward)
         int64_t n;
         int when; /* 0: both, 1: forward, 2: backward */
     } part[] = {
-        {&w->kt, blocks * s->D, 0},
-        {&w->qt, d * TILE_BLOCK, 0},
-        {&w->s, TILE_BLOCK * TILE_BLOCK, 0},
-        {&w->top, TILE_BLOCK, 0},
-        {&w->sum, TILE_BLOCK, 0},
-        {&w->shrink, TILE_BLOCK, 0},
-        {&w->v, s->Tk * width, 1},
-        {&w->o, TILE_BLOCK * width, 1},
-        {&w->vt, blocks * s->D, 2},
-        {&w->k, s->Tk * width, 2},
-        {&w->dk, s->Tk * width, 2},
-        {&w->dv, s->Tk * width, 2},
-        {&w->q, TILE_BLOCK * width, 2},
-        {&w->dout, TILE_BLOCK * width, 2},
-        {&w->dq, TILE_BLOCK * width, 2},
-        {&w->doutt, d * TILE_BLOCK, 2},
-        {&w->dp, TILE_BLOCK * TILE_BLOCK, 2},
+        {&w->kt, blocks * s->D, 0},          {&w->plain, TILE_BLOCK * width, 0}, {&w->qt, d * TILE_BLOCK, 0},
+        {&w->s, TILE_BLOCK * TILE_BLOCK, 0}, {&w->top, TILE_BLOCK, 0},           {&w->sum, TILE_BLOCK, 0},
+        {&w->shrink, TILE_BLOCK, 0},         {&w->v, s->Tk * width, 1},          {&w->o, TILE_BLOCK * width, 1},
+        {&w->vt, blocks * s->D, 2},          {&w->k, s->Tk * width, 2},          {&w->dk, s->Tk * width, 2},
+        {&w->dv, s->Tk * width, 2},          {&w->q, TILE_BLOCK * width, 2},     {&w->dout, TILE_BLOCK * width, 2},
+        {&w->dq, TILE_BLOCK * width, 2},     {&w->doutt, d * TILE_BLOCK, 2},     {&w->dp, TILE_BLOCK * TILE_BLOCK, 2},
     };
     int64_t floats = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
@@ -80,45 +71,80 @@ static void work_init(struct work *w, const struct lvn_call *c, int thread, bool
     work_place(w, (float *)c->scratch + thread * work_floats(&w->sizes, backward), backward);
 }
 
-/* Row (b,t,h) of a (B,T,H,D) tensor. */
-static float *head_row(const struct lvn_arg *a, int64_t b, int64_t t, int64_t h)
+/* Where row (b,t,h) of a (B,T,H,D) tensor starts, in elements. */
+static int64_t head_at(const struct lvn_arg *a, int64_t b, int64_t t, int64_t h)
 {
-    return (float *)a->p + b * a->desc->stride[0] + t * a->desc->stride[1] + h * a->desc->stride[2];
+    return b * a->desc->stride[0] + t * a->desc->stride[1] + h * a->desc->stride[2];
+}
+
+static bool is_half(const struct lvn_arg *a)
+{
+    return a->desc->dtype == LVN_BF16;
 }
 
 /* Rows t0.. of head h, times a factor, as (rows,width), padded with zeros. */
-static void pack_rows(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
-                      float factor, float *to)
+LVN_INLINE void pack_rows_of(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
+                             float factor, float *to, const bool half)
 {
     const int64_t D = a->desc->dim[3];
     for (int64_t i = 0; i < rows; i++) {
-        const float *from = head_row(a, b, t0 + i, h);
+        const int64_t from = head_at(a, b, t0 + i, h);
         int64_t x = 0;
-        for (; x + LVN_LANES <= D; x += LVN_LANES) vstore(to + i * width + x, vload(from + x) * vset(factor));
-        if (x < D) vstore(to + i * width + x, vload_n(from + x, D - x) * vset(factor));
+        for (; x + LVN_LANES <= D; x += LVN_LANES)
+            vstore(to + i * width + x, vread(a->p, from + x, half) * vset(factor));
+        if (x < D) vstore(to + i * width + x, vread_n(a->p, from + x, D - x, half) * vset(factor));
+    }
+}
+
+static void pack_rows(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
+                      float factor, float *to)
+{
+    if (is_half(a))
+        pack_rows_of(a, b, t0, h, rows, width, factor, to, true);
+    else
+        pack_rows_of(a, b, t0, h, rows, width, factor, to, false);
+}
+
+/* Up to 64 rows t0.. of head h, times a factor, as one (D,64) block. */
+static void pack_block(struct work *w, const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows,
+                       float factor, float *to)
+{
+    const int64_t D = a->desc->dim[3];
+    if (is_half(a)) {
+        pack_rows_of(a, b, t0, h, rows, w->width, factor, w->plain, true);
+        tile_transpose(rows, D, w->plain, w->width, 1.0f, to);
+    } else {
+        tile_transpose(rows, D, vat(a->p, head_at(a, b, t0, h), false), a->desc->stride[1], factor, to);
     }
 }
 
 /* Rows [first, end) of head h as (D,64) blocks; block n starts at 64 n D. `first` is a multiple of 64. */
-static void pack_transposed(const struct lvn_arg *a, int64_t b, int64_t h, int64_t first, int64_t end, float *to)
+static void pack_transposed(struct work *w, const struct lvn_arg *a, int64_t b, int64_t h, int64_t first, int64_t end,
+                            float *to)
 {
-    const int64_t D = a->desc->dim[3];
     for (int64_t j = first; j < end; j += TILE_BLOCK)
-        tile_transpose(end - j < TILE_BLOCK ? end - j : TILE_BLOCK, D, head_row(a, b, j, h), a->desc->stride[1], 1.0f,
-                       to + j * D);
+        pack_block(w, a, b, j, h, end - j < TILE_BLOCK ? end - j : TILE_BLOCK, 1.0f, to + j * a->desc->dim[3]);
 }
 
-/* to (D) = or += factor * from (width). */
-static void row_store(float *to, const float *from, int64_t D, float factor, bool add)
+LVN_INLINE void row_store_as(void *p, int64_t to, const float *from, int64_t D, float factor, bool add, const bool half)
 {
     for (int64_t x = 0; x < D; x += LVN_LANES) {
         const int64_t n = D - x < LVN_LANES ? D - x : LVN_LANES;
         vf y = vload(from + x) * vset(factor);
         if (n == LVN_LANES)
-            vstore(to + x, add ? vload(to + x) + y : y);
+            vwrite(p, to + x, add ? vread(p, to + x, half) + y : y, half);
         else
-            vstore_n(to + x, add ? vload_n(to + x, n) + y : y, n);
+            vwrite_n(p, to + x, add ? vread_n(p, to + x, n, half) + y : y, n, half);
     }
+}
+
+/* Elements `to`.. (D) = or += factor * from (width). */
+static void row_store(const struct lvn_arg *a, int64_t to, const float *from, int64_t D, float factor, bool add)
+{
+    if (is_half(a))
+        row_store_as(a->p, to, from, D, factor, add, true);
+    else
+        row_store_as(a->p, to, from, D, factor, add, false);
 }
 
 /* Blocks of keys that query block i of sample b meets, at least 1: its cost. */

@@ -90,15 +90,16 @@ static void decode_query(const struct lvn_call *c, const struct attention_sizes 
         *logsumexp = 0;
         return;
     }
-    const float top = decode_scores(head_row(&c->in[0], b, t, h), head_row(&c->in[1], b, 0, hk),
-                                    c->in[1].desc->stride[1], s->D, n, (float)c->attr->attention.scale, p);
+    const float *q = (const float *)c->in[0].p + head_at(&c->in[0], b, t, h);
+    const float *k = (const float *)c->in[1].p + head_at(&c->in[1], b, 0, hk);
+    const float top = decode_scores(q, k, c->in[1].desc->stride[1], s->D, n, (float)c->attr->attention.scale, p);
     vf sum = vset(0);
     for (int64_t j = 0; j < n; j += LVN_LANES) {
         const vf y = vexp(vload(p + j) - vset(top));
         sum += y;
         vstore(p + j, y);
     }
-    const float total = vsum(sum), *v = head_row(&c->in[2], b, 0, hk);
+    const float total = vsum(sum), *v = (const float *)c->in[2].p + head_at(&c->in[2], b, 0, hk);
     int64_t x = 0;
     for (; x + 4 * LVN_LANES <= s->D; x += 4 * LVN_LANES) decode_values(4, p, v + x, stride, n, 1 / total, out + x);
     for (; x + 2 * LVN_LANES <= s->D; x += 2 * LVN_LANES) decode_values(2, p, v + x, stride, n, 1 / total, out + x);

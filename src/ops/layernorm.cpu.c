@@ -4,17 +4,17 @@
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p; /* (R,C), (C), (C) */
-    float *y = call->out[0].p, *mean = call->out[1].p, *rstd = call->out[2].p;     /* (R,C), (R), (R) */
+    float *mean = call->out[1].p, *rstd = call->out[2].p;                          /* (R), (R) */
     int64_t C = call->in[1].desc->dim[0], r, end;
     double eps = call->attr->layernorm.eps;
     lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r + ROWS <= end; r += ROWS) {
         layernorm_moments(ROWS, x + r * C, C, eps, mean + r, rstd + r);
-        layernorm_results(ROWS, x + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+        layernorm_results(ROWS, r, x, mean, rstd, gamma, beta, C, &call->out[0]);
     }
     for (; r < end; r++) {
         layernorm_moments(1, x + r * C, C, eps, mean + r, rstd + r);
-        layernorm_results(1, x + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+        layernorm_results(1, r, x, mean, rstd, gamma, beta, C, &call->out[0]);
     }
 }
 
@@ -22,10 +22,9 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p;
     const float *mean = call->out[1].p, *rstd = call->out[2].p;
-    float *y = call->out[0].p;
     int64_t C = call->in[1].desc->dim[0], r, end;
     lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
-    for (; r < end; r++) layernorm_results(1, x + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+    for (; r < end; r++) layernorm_results(1, r, x, mean, rstd, gamma, beta, C, &call->out[0]);
 }
 
 static void backward(const struct lvn_call *call, int thread, int n_threads)
@@ -42,10 +41,14 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .C = call->in[1].desc->dim[0],
         .sums = call->din[1].p || call->din[2].p ? call->scratch : NULL,
     };
-    if (o.da && !o.add_a && o.sums) {
+    const bool half = call->dout[0].desc->dtype == LVN_BF16;
+    if (o.da && !o.add_a && o.sums && half) {
+        const struct layernorm_kind usual = {.da = true, .vectors = true, .dy_half = true};
+        layernorm_backward_chunks(&o, usual, thread, n_threads);
+    } else if (o.da && !o.add_a && o.sums) {
         layernorm_backward_chunks(&o, (struct layernorm_kind){.da = true, .vectors = true}, thread, n_threads);
     } else {
-        struct layernorm_kind kind = {.da = o.da, .add = true, .vectors = o.sums};
+        struct layernorm_kind kind = {.da = o.da, .add = true, .vectors = o.sums, .dy_half = half};
         layernorm_backward_chunks(&o, kind, thread, n_threads);
     }
     if (o.sums)

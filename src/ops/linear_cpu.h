@@ -1,66 +1,121 @@
 /* linear_cpu.h - the three products of a linear map on a CPU, which linear and its fused forms share.
  *
- * y = x w + b; dx = dy w^T; dw = x^T dy, in the layout of w. x (R,K), y (R,N), w as struct lvn_matmul says. Nobody
- * waits here: callers put barriers where a product reads what other threads wrote. */
+ * y = x w + b; dx = dy w^T; dw = x^T dy, in the layout of w. x (R,K), y (R,N), w as struct lvn_matmul says. x and dx
+ * may be bf16, and so may y and dy: a product that gives bf16 is made in scratch, in fp32, and each piece of it rounded
+ * while it lies in the cache. Nobody waits here: callers put barriers where a product reads what other threads wrote.
+ */
 #ifndef LVN_LINEAR_CPU_H
 #define LVN_LINEAR_CPU_H
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
+#include "backend/cpu/simd_half.h"
 #include "base/threads.h"
 #include "ops/linear.h"
 
-LVN_INLINE struct lvn_gemm product_y(const struct lvn_matmul *m, const float *x, const float *w, const float *b,
-                                     float *y)
+/* A linear map as an instruction stores it. */
+struct linear {
+    struct lvn_matmul size;
+    bool x_half, y_half; /* bf16, with their gradients */
+    bool bf16;           /* products may round */
+};
+
+/* x and w are in[0] and in[1]; y: description of the output, or of its gradient. */
+LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct lvn_desc *y, bool in_out)
 {
+    return (struct linear){.size = lvn_matmul_make(lvn_desc_rows(y), call->in[1].desc, in_out),
+                           .x_half = call->in[0].desc->dtype == LVN_BF16,
+                           .y_half = y->dtype == LVN_BF16,
+                           .bf16 = call->bf16};
+}
+
+/* --- the products; C as fp32 numbers --- */
+
+LVN_INLINE struct lvn_gemm product_y(const struct linear *l, const void *x, const float *w, const float *b, float *y)
+{
+    const struct lvn_matmul *m = &l->size;
     return (struct lvn_gemm){.m = m->R,
                              .n = m->N,
                              .k = m->K,
                              .a = x,
                              .a_row = m->K,
                              .a_col = 1,
+                             .a_half = l->x_half,
                              .b = w,
                              .b_row = m->wk,
                              .b_col = m->wn,
+                             .bf16 = l->bf16,
                              .c = y,
                              .c_row = m->N,
                              .bias = b};
 }
 
-LVN_INLINE struct lvn_gemm product_dx(const struct lvn_matmul *m, const float *dy, const float *w, float *dx, bool add)
+LVN_INLINE struct lvn_gemm product_dx(const struct linear *l, const void *dy, const float *w, float *dx, bool add)
 {
+    const struct lvn_matmul *m = &l->size;
     return (struct lvn_gemm){.m = m->R,
                              .n = m->K,
                              .k = m->N,
                              .a = dy,
                              .a_row = m->N,
                              .a_col = 1,
+                             .a_half = l->y_half,
                              .b = w,
                              .b_row = m->wn,
                              .b_col = m->wk,
+                             .bf16 = l->bf16,
                              .c = dx,
                              .c_row = m->K,
                              .add = add};
 }
 
-LVN_INLINE struct lvn_gemm product_dw(const struct lvn_matmul *m, const float *x, const float *dy, float *dw, bool add)
+LVN_INLINE struct lvn_gemm product_dw(const struct linear *l, const void *x, const void *dy, float *dw, bool add)
 {
-    struct lvn_gemm g = {.k = m->R, .a_row = 1, .b_col = 1, .c = dw, .add = add};
+    const struct lvn_matmul *m = &l->size;
+    struct lvn_gemm g = {.k = m->R, .a_row = 1, .b_col = 1, .bf16 = l->bf16, .c = dw, .add = add};
     if (m->wn == 1) { /* (K,N) = x^T dy */
-        g.m = m->K, g.a = x, g.a_col = m->K;
-        g.n = m->N, g.b = dy, g.b_row = m->N;
+        g.m = m->K, g.a = x, g.a_col = m->K, g.a_half = l->x_half;
+        g.n = m->N, g.b = dy, g.b_row = m->N, g.b_half = l->y_half;
     } else { /* (N,K) = dy^T x */
-        g.m = m->N, g.a = dy, g.a_col = m->N;
-        g.n = m->K, g.b = x, g.b_row = m->K;
+        g.m = m->N, g.a = dy, g.a_col = m->N, g.a_half = l->y_half;
+        g.n = m->K, g.b = x, g.b_row = m->K, g.b_half = l->x_half;
     }
     g.c_row = g.n;
     return g;
 }
 
+/* --- results in bf16 --- */
+
+struct rounded {
+    uint16_t *to; /* of C's shape */
+    bool add;
+};
+
+/* lvn_gemm.finish: a piece of C, rounded. */
+static inline void round_piece(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
+{
+    const struct rounded *r = g->argument;
+    for (int64_t i = i0; i < i0 + m; i++) {
+        float *c = g->c + i * g->c_row + j;
+        uint16_t *to = r->to + i * g->c_row + j;
+        for (int64_t x = 0; r->add && x < n; x += LVN_LANES) {
+            int64_t lanes = n - x < LVN_LANES ? n - x : LVN_LANES;
+            vstore_n(c + x, vload_n(c + x, lanes) + vread_n(to, x, lanes, true), lanes);
+        }
+        vconvert(c, false, to, true, n);
+    }
+}
+
+/* Floats of scratch that hold a product of rows by columns until it is rounded. */
+LVN_INLINE int64_t wide_floats(bool half, int64_t rows, int64_t columns)
+{
+    return half ? (rows * columns + 15) / 16 * 16 : 0;
+}
+
 /* db = the sums of dy's columns. Threads share the columns; each walks down all rows, so the order is always the same.
  */
-static inline void column_sums(const struct lvn_matmul *m, const float *dy, float *db, bool add, int thread,
-                               int n_threads)
+LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const bool half, float *db, bool add,
+                               int thread, int n_threads)
 {
     enum { VECTORS = 4, WIDTH = VECTORS * LVN_LANES };
     int64_t j, end;
@@ -71,13 +126,14 @@ static inline void column_sums(const struct lvn_matmul *m, const float *dy, floa
         int64_t n = end - j;
         if (n >= WIDTH) {
             for (int64_t r = 0; r < m->R; r++)
-                for (int v = 0; v < VECTORS; v++) sum[v] = vacc_add(sum[v], vload(dy + r * m->N + j + v * LVN_LANES));
+                for (int v = 0; v < VECTORS; v++)
+                    sum[v] = vacc_add(sum[v], vread(dy, r * m->N + j + v * LVN_LANES, half));
         } else {
             for (int64_t r = 0; r < m->R; r++)
                 for (int64_t v = 0; v * LVN_LANES < n; v++) {
                     int64_t left = n - v * LVN_LANES;
-                    sum[v] = vacc_add(sum[v],
-                                      vload_n(dy + r * m->N + j + v * LVN_LANES, left < LVN_LANES ? left : LVN_LANES));
+                    sum[v] = vacc_add(
+                        sum[v], vread_n(dy, r * m->N + j + v * LVN_LANES, left < LVN_LANES ? left : LVN_LANES, half));
                 }
         }
         for (int64_t v = 0; v < VECTORS && v * LVN_LANES < n; v++) {
@@ -89,11 +145,21 @@ static inline void column_sums(const struct lvn_matmul *m, const float *dy, floa
     }
 }
 
-/* Bytes of scratch of one thread, for any of the three products. */
-static inline int64_t thread_scratch(const struct lvn_matmul *m)
+static inline void column_sums(const struct linear *l, const void *dy, float *db, bool add, int thread, int n_threads)
 {
-    struct lvn_gemm products[] = {product_y(m, NULL, NULL, NULL, NULL), product_dx(m, NULL, NULL, NULL, false),
-                                  product_dw(m, NULL, NULL, NULL, false)};
+    if (l->y_half)
+        column_sums_of(&l->size, dy, true, db, add, thread, n_threads);
+    else
+        column_sums_of(&l->size, dy, false, db, add, thread, n_threads);
+}
+
+/* --- scratch: what a product in bf16 is made in, of all threads; then each thread's own --- */
+
+/* Bytes for one thread, for any of the three products. */
+static inline int64_t thread_scratch(const struct linear *l)
+{
+    struct lvn_gemm products[] = {product_y(l, NULL, NULL, NULL, NULL), product_dx(l, NULL, NULL, NULL, false),
+                                  product_dw(l, NULL, NULL, NULL, false)};
     int64_t most = 0;
     for (int i = 0; i < 3; i++) {
         int64_t bytes = LVN_ISA_NAME(lvn_gemm).scratch(&products[i]);
@@ -102,22 +168,45 @@ static inline int64_t thread_scratch(const struct lvn_matmul *m)
     return most;
 }
 
-/* y of the rows in m, or, with finish(), more. */
-static inline void linear_forward(const struct lvn_matmul *m, const struct lvn_gemm *y, void *scratch, int thread,
+static inline int64_t linear_scratch(const struct linear *l, enum lvn_phase phase, int n_threads)
+{
+    int64_t wide = phase == LVN_BACKWARD ? wide_floats(l->x_half, l->size.R, l->size.K)
+                                         : wide_floats(l->y_half, l->size.R, l->size.N);
+    return wide * (int64_t)sizeof(float) + thread_scratch(l) * n_threads;
+}
+
+/* --- running --- */
+
+/* Run a product of the map; `threads`: where the threads' scratch starts. */
+static inline void linear_product(const struct linear *l, const struct lvn_gemm *g, void *threads, int thread,
                                   int n_threads)
 {
-    LVN_ISA_NAME(lvn_gemm).run(y, (char *)scratch + thread * thread_scratch(m), thread, n_threads);
+    LVN_ISA_NAME(lvn_gemm).run(g, (char *)threads + thread * thread_scratch(l), thread, n_threads);
+}
+
+/* The same into `to`, rounded, by way of C, which is scratch. */
+static inline void linear_rounded(const struct linear *l, struct lvn_gemm *g, void *to, void *threads, int thread,
+                                  int n_threads)
+{
+    struct rounded r = {to, g->add};
+    g->add = false;
+    g->finish = round_piece;
+    g->argument = &r;
+    linear_product(l, g, threads, thread, n_threads);
 }
 
 /* Whatever of dx (R,K), dw and db is not NULL. */
-static inline void linear_gradients(const struct lvn_matmul *m, const float *x, const float *w, const float *dy,
-                                    float *const din[3], const bool add[3], void *scratch, int thread, int n_threads)
+static inline void linear_gradients(const struct linear *l, const void *x, const float *w, const void *dy,
+                                    void *const din[3], const bool add[3], void *scratch, int thread, int n_threads)
 {
-    struct lvn_gemm dx = product_dx(m, dy, w, din[0], add[0]), dw = product_dw(m, x, dy, din[1], add[1]);
-    void *mine = (char *)scratch + thread * thread_scratch(m);
-    if (din[0]) LVN_ISA_NAME(lvn_gemm).run(&dx, mine, thread, n_threads);
-    if (din[1]) LVN_ISA_NAME(lvn_gemm).run(&dw, mine, thread, n_threads);
-    if (din[2]) column_sums(m, dy, din[2], add[2], thread, n_threads);
+    float *wide = scratch;
+    void *threads = wide + wide_floats(l->x_half, l->size.R, l->size.K);
+    struct lvn_gemm dx = product_dx(l, dy, w, l->x_half ? wide : din[0], add[0]),
+                    dw = product_dw(l, x, dy, din[1], add[1]);
+    if (din[0] && l->x_half) linear_rounded(l, &dx, din[0], threads, thread, n_threads);
+    if (din[0] && !l->x_half) linear_product(l, &dx, threads, thread, n_threads);
+    if (din[1]) linear_product(l, &dw, threads, thread, n_threads);
+    if (din[2]) column_sums(l, dy, din[2], add[2], thread, n_threads);
 }
 
 #endif

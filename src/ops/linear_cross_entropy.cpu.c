@@ -11,9 +11,11 @@
  * over the weight and its gradient. */
 enum { CHUNK_NUMBERS = 2 << 20, CHUNK_BLOCK = 512 };
 
-static struct lvn_matmul matmul(const struct lvn_call *call)
+/* The head over R rows; logits are fp32. */
+static struct linear head(const struct lvn_call *call, int64_t R)
 {
-    return lvn_matmul_make(lvn_desc_rows(call->in[0].desc), call->in[1].desc, call->attr->linear_cross_entropy.in_out);
+    struct lvn_desc logits = LVN_DESC(LVN_F32, R, 1);
+    return linear_make(call, &logits, call->attr->linear_cross_entropy.in_out);
 }
 
 static int64_t chunk_rows(const struct lvn_matmul *m)
@@ -45,28 +47,32 @@ static void lose(const struct lvn_call *call, int64_t first, const struct lvn_ma
 
 static void run(const struct lvn_call *call, bool gradient, int thread, int n_threads)
 {
-    struct lvn_matmul all = matmul(call), m = all;
-    const float *x = call->in[0].p; /* (R,C) */
-    float *dx = call->din[0].p, *logits = call->scratch;
-    int64_t rows = chunk_rows(&all);
-    void *scratch = logits + (rows * all.N + 15) / 16 * 16;
-    for (int64_t r = 0; r < all.R; r += m.R) {
-        m.R = rows < all.R - r ? rows : all.R - r;
-        struct lvn_gemm y = product_y(&m, x + r * m.K, call->in[1].p, call->in[2].p, logits);
-        linear_forward(&m, &y, scratch, thread, n_threads);
+    int64_t R = lvn_desc_rows(call->in[0].desc);
+    struct linear l = head(call, R);
+    struct lvn_matmul *m = &l.size;
+    const int64_t rows = chunk_rows(m);
+    float *logits = call->scratch;
+    void *scratch = logits + (rows * m->N + 15) / 16 * 16;
+    void *threads = (float *)scratch + (gradient ? wide_floats(l.x_half, rows, m->K) : 0);
+    for (int64_t r = 0; r < R; r += m->R) {
+        m->R = rows < R - r ? rows : R - r;
+        const void *x = vat(call->in[0].p, r * m->K, l.x_half); /* (R,C) */
+        void *dx = call->din[0].p ? vat(call->din[0].p, r * m->K, l.x_half) : NULL;
+        struct lvn_gemm y = product_y(&l, x, call->in[1].p, call->in[2].p, logits);
+        linear_product(&l, &y, threads, thread, n_threads);
         lvn_team_barrier();
-        lose(call, r, &m, logits, gradient, thread, n_threads);
+        lose(call, r, m, logits, gradient, thread, n_threads);
         lvn_team_barrier();
         if (!gradient) continue;
-        float *const din[3] = {dx ? dx + r * m.K : NULL, call->din[1].p, call->din[2].p};
+        void *const din[3] = {dx, call->din[1].p, call->din[2].p};
         const bool add[3] = {call->add[0], r || call->add[1], r || call->add[2]};
-        linear_gradients(&m, x + r * m.K, call->in[1].p, logits, din, add, scratch, thread, n_threads);
+        linear_gradients(&l, x, call->in[1].p, logits, din, add, scratch, thread, n_threads);
         lvn_team_barrier();
     }
     if (thread) return;
     const float *loss = call->out[1].p;
     double total = 0;
-    for (int64_t r = 0; r < all.R; r++) total += loss[r];
+    for (int64_t r = 0; r < R; r++) total += loss[r];
     *(double *)call->out[0].p = total;
 }
 
@@ -82,9 +88,9 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
-    struct lvn_matmul m = matmul(call);
-    m.R = chunk_rows(&m);
-    return (m.R * m.N + 15) / 16 * 16 * (int64_t)sizeof(float) + thread_scratch(&m) * n_threads;
+    struct linear l = head(call, lvn_desc_rows(call->in[0].desc));
+    l.size.R = chunk_rows(&l.size);
+    return (l.size.R * l.size.N + 15) / 16 * 16 * (int64_t)sizeof(float) + linear_scratch(&l, call->phase, n_threads);
 }
 
 extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear_cross_entropy);

@@ -9,9 +9,73 @@
 /* Rows of a chunk. */
 enum { CHUNK = 1024 };
 
-static struct lvn_matmul matmul(const struct lvn_call *call)
+static struct linear make(const struct lvn_call *call)
 {
-    return lvn_matmul_make(lvn_desc_rows(call->out[1].desc), call->in[1].desc, call->attr->linear_gelu.in_out);
+    return linear_make(call, call->out[1].desc, call->attr->linear_gelu.in_out);
+}
+
+/* The activation is computed from h as it is stored: restore finds the same bits. */
+LVN_INLINE vf stored(vf h, const bool half)
+{
+    return half ? vf_of_half(half_of_vf(h)) : h;
+}
+
+/* Which of both activations, and how the numbers are stored: constants of each version of the loops. */
+#define VERSIONS(tanh_, half_, call)                                                                                   \
+    if (tanh_ && half_)                                                                                                \
+        call(true, true);                                                                                              \
+    else if (tanh_)                                                                                                    \
+        call(true, false);                                                                                             \
+    else if (half_)                                                                                                    \
+        call(false, true);                                                                                             \
+    else                                                                                                               \
+        call(false, false)
+
+/* out[0..n-1] = gelu(h[0..n-1]) from element i on, of numbers as they are stored. */
+LVN_INLINE void activate_by(const bool tanh, const bool half, int64_t i, int64_t n, const void *h, void *y)
+{
+    for (n += i; i < n; i += LVN_LANES) {
+        int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
+        vf x = lanes == LVN_LANES ? vread(h, i, half) : vread_n(h, i, lanes, half);
+        x = tanh ? vgelu_tanh(x) : vgelu(x);
+        if (lanes == LVN_LANES)
+            vwrite(y, i, x, half);
+        else
+            vwrite_n(y, i, x, lanes, half);
+    }
+}
+
+/* dh[0..n-1] = dy * gelu'(h) of elements i.. */
+LVN_INLINE void slope_by(const bool tanh, const bool half, int64_t i, int64_t n, const void *h, const void *dy,
+                         float *dh)
+{
+    for (n += i; i < n; i += LVN_LANES, dh += LVN_LANES) {
+        int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
+        vf x = lanes == LVN_LANES ? vread(h, i, half) : vread_n(h, i, lanes, half);
+        vf g = lanes == LVN_LANES ? vread(dy, i, half) : vread_n(dy, i, lanes, half);
+        g *= tanh ? vgelu_tanh_slope(x) : vgelu_slope(x);
+        if (lanes == LVN_LANES)
+            vstore(dh, g);
+        else
+            vstore_n(dh, g, lanes);
+    }
+}
+
+/* A row of a finished piece of h, which is fp32 so far: into h and y as they are stored. */
+LVN_INLINE void finish_by(const bool tanh, const bool half, int64_t i, int64_t n, const float *c, void *h, void *y)
+{
+    for (n += i; i < n; i += LVN_LANES, c += LVN_LANES) {
+        int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
+        vf x = lanes == LVN_LANES ? vload(c) : vload_n(c, lanes), a = stored(x, half);
+        a = tanh ? vgelu_tanh(a) : vgelu(a);
+        if (lanes == LVN_LANES) {
+            if (half) vwrite(h, i, x, half);
+            vwrite(y, i, a, half);
+        } else {
+            if (half) vwrite_n(h, i, x, lanes, half);
+            vwrite_n(y, i, a, lanes, half);
+        }
+    }
 }
 
 static bool is_tanh(const struct lvn_call *call)
@@ -19,65 +83,36 @@ static bool is_tanh(const struct lvn_call *call)
     return call->attr->linear_gelu.tanh;
 }
 
-LVN_INLINE void activate_by(bool tanh, int64_t n, const float *h, float *y)
-{
-    int64_t i = 0;
-    for (; i + LVN_LANES <= n; i += LVN_LANES) vstore(y + i, tanh ? vgelu_tanh(vload(h + i)) : vgelu(vload(h + i)));
-    if (i < n) vstore_n(y + i, tanh ? vgelu_tanh(vload_n(h + i, n - i)) : vgelu(vload_n(h + i, n - i)), n - i);
-}
-
-/* y[0..n-1] = gelu(h[0..n-1]) */
-static void activate(bool tanh, int64_t n, const float *h, float *y)
-{
-    if (tanh)
-        activate_by(true, n, h, y);
-    else
-        activate_by(false, n, h, y);
-}
-
-LVN_INLINE void slope_by(bool tanh, int64_t n, const float *h, const float *dy, float *dh)
-{
-    int64_t i = 0;
-    for (; i + LVN_LANES <= n; i += LVN_LANES) {
-        vf x = vload(h + i);
-        vstore(dh + i, vload(dy + i) * (tanh ? vgelu_tanh_slope(x) : vgelu_slope(x)));
-    }
-    if (i < n) {
-        vf x = vload_n(h + i, n - i);
-        vstore_n(dh + i, vload_n(dy + i, n - i) * (tanh ? vgelu_tanh_slope(x) : vgelu_slope(x)), n - i);
-    }
-}
-
-/* dh[0..n-1] = dy[0..n-1] * gelu'(h[0..n-1]) */
-static void slope(bool tanh, int64_t n, const float *h, const float *dy, float *dh)
-{
-    if (tanh)
-        slope_by(true, n, h, dy, dh);
-    else
-        slope_by(false, n, h, dy, dh);
-}
-
 static void activate_piece(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
 {
     const struct lvn_call *call = g->argument;
-    for (int64_t i = i0; i < i0 + m; i++)
-        activate(is_tanh(call), n, g->c + i * g->c_row + j, (float *)call->out[0].p + i * g->c_row + j);
+    bool half = call->out[1].desc->dtype == LVN_BF16;
+    for (int64_t i = i0; i < i0 + m; i++) {
+        int64_t at = i * g->c_row + j;
+#define FINISH(t, h) finish_by(t, h, at, n, g->c + at, call->out[1].p, call->out[0].p)
+        VERSIONS(is_tanh(call), half, FINISH);
+#undef FINISH
+    }
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    struct lvn_matmul m = matmul(call);
-    struct lvn_gemm h = product_y(&m, call->in[0].p, call->in[1].p, call->in[2].p, call->out[1].p);
+    struct linear l = make(call);
+    float *wide = call->scratch;
+    void *threads = wide + wide_floats(l.y_half, l.size.R, l.size.N);
+    struct lvn_gemm h = product_y(&l, call->in[0].p, call->in[1].p, call->in[2].p, l.y_half ? wide : call->out[1].p);
     h.finish = activate_piece;
     h.argument = call;
-    linear_forward(&m, &h, call->scratch, thread, n_threads);
+    linear_product(&l, &h, threads, thread, n_threads);
 }
 
 static void restore(const struct lvn_call *call, int thread, int n_threads)
 {
     int64_t i, end;
     lvn_share(lvn_desc_count(call->out[1].desc), LVN_LANES, thread, n_threads, &i, &end);
-    activate(is_tanh(call), end - i, (const float *)call->out[1].p + i, (float *)call->out[0].p + i);
+#define ACTIVATE(t, h) activate_by(t, h, i, end - i, call->out[1].p, call->out[0].p)
+    VERSIONS(is_tanh(call), call->out[1].desc->dtype == LVN_BF16, ACTIVATE);
+#undef ACTIVATE
 }
 
 static int64_t chunk_rows(const struct lvn_matmul *m)
@@ -85,35 +120,46 @@ static int64_t chunk_rows(const struct lvn_matmul *m)
     return m->R < CHUNK ? m->R : CHUNK;
 }
 
+/* Floats of the gradient before the activation, of a chunk. */
+static int64_t slope_floats(const struct lvn_matmul *m)
+{
+    return (chunk_rows(m) * m->N + 15) / 16 * 16;
+}
+
 static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
-    struct lvn_matmul all = matmul(call), m = all;
-    const float *x = call->in[0].p, *h = call->out[1].p, *dy = call->dout[0].p; /* (R,K), (R,N), (R,N) */
-    float *dx = call->din[0].p, *dh = call->scratch;
-    void *scratch = dh + (chunk_rows(&all) * all.N + 15) / 16 * 16;
-    for (int64_t r = 0; r < all.R; r += m.R) {
+    struct linear l = make(call);
+    const bool half = l.y_half;
+    const int64_t R = l.size.R, K = l.size.K, N = l.size.N;
+    float *dh = call->scratch;
+    void *scratch = dh + slope_floats(&l.size);
+    l.y_half = false; /* that of dh, from here on */
+    for (int64_t r = 0; r < R; r += l.size.R) {
         int64_t i, end;
-        m.R = all.R - r < CHUNK ? all.R - r : CHUNK;
-        lvn_share(m.R * m.N, LVN_LANES, thread, n_threads, &i, &end);
+        l.size.R = R - r < CHUNK ? R - r : CHUNK;
+        lvn_share(l.size.R * N, LVN_LANES, thread, n_threads, &i, &end);
         if (r) lvn_team_barrier(); /* dh is read no more */
-        slope(is_tanh(call), end - i, h + r * m.N + i, dy + r * m.N + i, dh + i);
+#define SLOPE(t, h) slope_by(t, h, r *N + i, end - i, call->out[1].p, call->dout[0].p, dh + i)
+        VERSIONS(is_tanh(call), half, SLOPE);
+#undef SLOPE
         lvn_team_barrier();
-        float *const din[3] = {dx ? dx + r * m.K : NULL, call->din[1].p, call->din[2].p};
+        void *dx = call->din[0].p ? vat(call->din[0].p, r * K, l.x_half) : NULL;
+        void *const din[3] = {dx, call->din[1].p, call->din[2].p};
         const bool add[3] = {call->add[0], r || call->add[1], r || call->add[2]};
-        linear_gradients(&m, x + r * m.K, call->in[1].p, dh, din, add, scratch, thread, n_threads);
+        linear_gradients(&l, vat(call->in[0].p, r * K, l.x_half), call->in[1].p, dh, din, add, scratch, thread,
+                         n_threads);
     }
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     if (call->phase == LVN_RESTORE) return 0;
-    struct lvn_matmul m = matmul(call);
-    int64_t dh = 0;
-    if (call->phase == LVN_BACKWARD) {
-        m.R = chunk_rows(&m);
-        dh = (m.R * m.N + 15) / 16 * 16 * (int64_t)sizeof(float);
-    }
-    return dh + thread_scratch(&m) * n_threads;
+    struct linear l = make(call);
+    if (call->phase == LVN_FORWARD) return linear_scratch(&l, call->phase, n_threads);
+    int64_t slopes = slope_floats(&l.size);
+    l.y_half = false;
+    l.size.R = chunk_rows(&l.size);
+    return slopes * (int64_t)sizeof(float) + linear_scratch(&l, call->phase, n_threads);
 }
 
 extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear_gelu);

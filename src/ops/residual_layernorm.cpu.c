@@ -3,54 +3,65 @@
 #include "ops/layernorm_cpu.h"
 
 /* s = a + dropout(b) for n elements of one row, n <= 64. */
-LVN_INLINE void add_some(const float *a, const float *b, float *s, int64_t n, bool dropout, uint64_t bits, float scale)
+LVN_INLINE void add_some(const float *a, const void *b, const bool half, float *s, int64_t n, bool dropout,
+                         uint64_t bits, float scale)
 {
     int64_t c = 0;
     for (; c + LVN_LANES <= n; c += LVN_LANES, bits >>= LVN_LANES) {
-        vf t = vload(b + c);
+        vf t = vread(b, c, half);
         if (dropout) t = vkeep(t * scale, bits);
         vstore(s + c, vload(a + c) + t);
     }
     if (c < n) {
-        vf t = vload_n(b + c, n - c);
+        vf t = vread_n(b, c, n - c, half);
         if (dropout) t = vkeep(t * scale, bits);
         vstore_n(s + c, vload_n(a + c, n - c) + t, n - c);
     }
 }
 
-LVN_INLINE void add_row(const struct dropout *d, const float *a, const float *b, float *s, int64_t row, int64_t C)
+LVN_INLINE void add_row_as(const struct dropout *d, const float *a, const void *b, const bool half, float *s,
+                           int64_t row, int64_t C)
 {
-    a += row * C, b += row * C, s += row * C;
+    a += row * C, s += row * C;
     for (int64_t c = 0; c < C; c += 64) {
         int64_t n = C - c < 64 ? C - c : 64;
+        const void *some = vat(b, row * C + c, half);
         if (!d->on) {
-            add_some(a + c, b + c, s + c, n, false, 0, 1);
+            add_some(a + c, some, half, s + c, n, false, 0, 1);
         } else if (n == 64) {
-            add_some(a + c, b + c, s + c, 64, true, dropout_keep(d, row, c), d->v.scale);
+            add_some(a + c, some, half, s + c, 64, true, dropout_keep(d, row, c), d->v.scale);
         } else {
-            add_some(a + c, b + c, s + c, n, true, dropout_keep(d, row, c), d->v.scale);
+            add_some(a + c, some, half, s + c, n, true, dropout_keep(d, row, c), d->v.scale);
         }
     }
 }
 
+static void add_row(const struct dropout *d, const float *a, const struct lvn_arg *b, float *s, int64_t row, int64_t C)
+{
+    if (b->desc->dtype == LVN_BF16)
+        add_row_as(d, a, b->p, true, s, row, C);
+    else
+        add_row_as(d, a, b->p, false, s, row, C);
+}
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const float *a = call->in[0].p, *b = call->in[1].p, *gamma = call->in[2].p, *beta = call->in[3].p;
-    float *s = call->out[0].p, *y = call->out[1].p, *mean = call->out[2].p, *rstd = call->out[3].p;
+    const float *a = call->in[0].p, *gamma = call->in[2].p, *beta = call->in[3].p;
+    float *s = call->out[0].p, *mean = call->out[2].p, *rstd = call->out[3].p;
     int64_t C = call->in[2].desc->dim[0], r, end;
     const struct dropout d = dropout_make(call, call->out[0].desc, call->attr->residual_layernorm.p);
     double eps = call->attr->residual_layernorm.eps;
     lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r < end; r += ROWS) {
         int k = end - r < ROWS ? (int)(end - r) : ROWS;
-        for (int j = 0; j < k; j++) add_row(&d, a, b, s, r + j, C);
+        for (int j = 0; j < k; j++) add_row(&d, a, &call->in[1], s, r + j, C);
         if (k == ROWS) {
             layernorm_moments(ROWS, s + r * C, C, eps, mean + r, rstd + r);
-            layernorm_results(ROWS, s + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+            layernorm_results(ROWS, r, s, mean, rstd, gamma, beta, C, &call->out[1]);
         } else {
             for (int64_t i = r; i < end; i++) {
                 layernorm_moments(1, s + i * C, C, eps, mean + i, rstd + i);
-                layernorm_results(1, s + i * C, mean + i, rstd + i, gamma, beta, C, y + i * C);
+                layernorm_results(1, i, s, mean, rstd, gamma, beta, C, &call->out[1]);
             }
         }
     }
@@ -60,14 +71,13 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *s = call->out[0].p, *gamma = call->in[2].p, *beta = call->in[3].p;
     const float *mean = call->out[2].p, *rstd = call->out[3].p;
-    float *y = call->out[1].p;
     int64_t C = call->in[2].desc->dim[0], r, end;
     lvn_share(lvn_desc_rows(call->out[1].desc), ROWS, thread, n_threads, &r, &end);
-    for (; r < end; r++) layernorm_results(1, s + r * C, mean + r, rstd + r, gamma, beta, C, y + r * C);
+    for (; r < end; r++) layernorm_results(1, r, s, mean, rstd, gamma, beta, C, &call->out[1]);
 }
 
 /* Nothing depends on y: the gradient of s passes through. */
-static void backward_sum_only(const struct layernorm_backward *o, int thread, int n_threads)
+static void backward_sum_only(const struct layernorm_backward *o, bool half, int thread, int n_threads)
 {
     int64_t C = o->C, r, end;
     lvn_share(o->R, 1, thread, n_threads, &r, &end);
@@ -77,7 +87,7 @@ static void backward_sum_only(const struct layernorm_backward *o, int thread, in
             vf d = o->ds ? vload_n(o->ds + i, n) : vset(0);
             if (o->da) vstore_n(o->da + i, o->add_a ? vload_n(o->da + i, n) + d : d, n);
             if (o->dropout->on) d = vkeep(d * o->dropout->v.scale, dropout_keep(o->dropout, r, c / 64 * 64) >> c % 64);
-            if (o->db) vstore_n(o->db + i, o->add_b ? vload_n(o->db + i, n) + d : d, n);
+            if (o->db) vwrite_n(o->db, i, o->add_b ? vread_n(o->db, i, n, half) + d : d, n, half);
         }
     }
 }
@@ -103,9 +113,20 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     };
     struct layernorm_kind kind = {.ds = o.ds, .da = o.da, .db = o.db, .dropout = dropout.on, .vectors = o.sums};
     kind.add = (o.da && o.add_a) || (o.db && o.add_b);
-    bool usual = kind.ds && kind.da && kind.db && kind.vectors && !kind.add;
+    kind.dy_half = o.dy && call->dout[1].desc->dtype == LVN_BF16;
+    kind.db_half = o.db && call->din[1].desc->dtype == LVN_BF16;
+    bool usual = kind.ds && kind.da && kind.db && kind.vectors && !kind.add && kind.dy_half == kind.db_half;
     if (!o.dy) {
-        backward_sum_only(&o, thread, n_threads);
+        backward_sum_only(&o, kind.db_half, thread, n_threads);
+    } else if (usual && kind.dy_half) {
+        kind = (struct layernorm_kind){.ds = true,
+                                       .da = true,
+                                       .db = true,
+                                       .dropout = dropout.on,
+                                       .vectors = true,
+                                       .dy_half = true,
+                                       .db_half = true};
+        layernorm_backward_chunks(&o, kind, thread, n_threads);
     } else if (usual && kind.dropout) {
         kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .dropout = true, .vectors = true};
         layernorm_backward_chunks(&o, kind, thread, n_threads);

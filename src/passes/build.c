@@ -14,13 +14,19 @@ static void *grown(void *list, int n, int *capacity, size_t size)
     return p;
 }
 
-int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer, int64_t bytes)
+int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
+                          int64_t count)
 {
     struct lvn_value *values = grown(p->values, p->n_values, &p->values_capacity, sizeof *values);
     if (!values) return -1;
     p->values = values;
-    values[p->n_values] =
-        (struct lvn_value){.name = name, .buffer = buffer, .bytes = bytes, .first = -1, .last = -1, .gradient_of = -1};
+    values[p->n_values] = (struct lvn_value){.name = name,
+                                             .buffer = buffer,
+                                             .dtype = dtype,
+                                             .bytes = count * lvn_dtype_bytes(dtype),
+                                             .first = -1,
+                                             .last = -1,
+                                             .gradient_of = -1};
     return p->n_values++;
 }
 
@@ -60,7 +66,6 @@ static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
     static const enum lvn_buffer buffer[] = {[LVN_TENSOR_INPUT] = LVN_BUFFER_INPUT,
                                              [LVN_TENSOR_PARAM] = LVN_BUFFER_PARAM,
                                              [LVN_TENSOR_OUTPUT] = LVN_BUFFER_ARENA};
-    int64_t bytes = lvn_desc_count(&t->desc) * lvn_dtype_bytes(t->desc.dtype);
     enum lvn_buffer where = buffer[t->kind];
     int kept = t->kind == LVN_TENSOR_OUTPUT ? t->node->kept : -1;
     if (kept >= 0) where = LVN_BUFFER_KEPT;
@@ -68,7 +73,7 @@ static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
     if (where == LVN_BUFFER_PARAM)
         for (int i = 0; i < p->n_values; i++)
             if (p->values[i].param == t->param) return p->value_of_tensor[t->id] = i;
-    v = lvn_program_add_value(p, t->name, where, bytes);
+    v = lvn_program_add_value(p, t->name, where, t->desc.dtype, lvn_desc_count(&t->desc));
     if (v < 0) return v;
     if (where == LVN_BUFFER_INPUT) p->values[v].slot = t->input;
     if (where == LVN_BUFFER_KEPT) p->values[v].slot = kept;

@@ -50,23 +50,23 @@ static int owners(const struct tape *t, int gradient)
     return n;
 }
 
+static int64_t elements(const struct lvn_program *p, int v)
+{
+    return p->values[v].bytes / lvn_dtype_bytes(p->values[v].dtype);
+}
+
 static int new_gradient(struct tape *t, int v)
 {
     struct lvn_program *p = t->p;
     const struct lvn_value of = p->values[v];
     enum lvn_buffer where = of.param ? LVN_BUFFER_GRAD : LVN_BUFFER_ARENA;
     char *name = lvn_arena_printf(&p->arena, "gradient of %s", of.name);
-    int g = name ? lvn_program_add_value(p, name, where, of.bytes) : -1;
+    int g = name ? lvn_program_add_value(p, name, where, of.dtype, elements(p, v)) : -1;
     if (g < 0) return -1;
     p->values[g].param = of.param;
     p->values[g].offset = of.param ? of.offset : 0;
     p->values[g].gradient_of = v;
     return g;
-}
-
-static int64_t elements(const struct lvn_program *p, int v, enum lvn_dtype dtype)
-{
-    return p->values[v].bytes / lvn_dtype_bytes(dtype);
 }
 
 /* Channels [*from, *to) of a row that a view covers, and the row's length; false when the view is no such slice. */
@@ -88,7 +88,7 @@ static bool disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
 
 static bool same_region(const struct lvn_program *p, int v, const struct lvn_desc *a, const struct lvn_desc *b)
 {
-    int64_t all = elements(p, v, a->dtype);
+    int64_t all = elements(p, v);
     if (lvn_desc_count(a) == all && lvn_desc_count(b) == all) return true;
     return a->offset == b->offset && lvn_desc_same_shape(a, b) &&
            memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) == 0;
@@ -120,16 +120,16 @@ static enum lvn_status check_complete(const struct tape *t, int v)
     const struct gradient *g = &t->of[v];
     int64_t written = 0;
     for (int r = 0; r < g->n_regions; r++) written += lvn_desc_count(&g->region[r]);
-    LVN_CHECK(written == elements(t->p, v, t->p->real), UNSUPPORTED,
+    LVN_CHECK(written == elements(t->p, v), UNSUPPORTED,
               "the gradient of '%s': its views cover %lld of %lld elements; the rest would have no gradient",
-              t->p->values[v].name, (long long)written, (long long)elements(t->p, v, t->p->real));
+              t->p->values[v].name, (long long)written, (long long)elements(t->p, v));
     return LVN_OK;
 }
 
 static struct lvn_operand whole(const struct lvn_program *p, int v)
 {
-    int64_t n = elements(p, v, p->real);
-    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->real, 1, &n)};
+    int64_t n = elements(p, v);
+    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->values[v].dtype, 1, &n)};
 }
 
 /* sum = a + b, as one more instruction; `sum` may be a or b. */
@@ -151,8 +151,8 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
     int v = x->value;
     if (v < 0 || !t->wanted[v]) return LVN_OK;
     LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be an input of add", p->values[v].name);
-    LVN_CHECK(lvn_desc_count(&x->desc) == elements(p, v, p->real), UNSUPPORTED,
-              "'%s': a view cannot be an input of add", p->values[v].name);
+    LVN_CHECK(lvn_desc_count(&x->desc) == elements(p, v), UNSUPPORTED, "'%s': a view cannot be an input of add",
+              p->values[v].name);
     struct gradient *have = &t->of[v];
     if (have->value < 0) {
         bool add;
@@ -201,6 +201,7 @@ static enum lvn_status share_target(struct tape *t, int n, const struct lvn_inst
     if (!f->op->same_gradient || !f->op->same_gradient(&f->attr)) return LVN_OK;
     if (a == b || !t->wanted[a] || !t->wanted[b] || t->of[a].value >= 0 || t->of[b].value >= 0) return LVN_OK;
     if (t->p->values[a].param || t->p->values[b].param) return LVN_OK;
+    if (t->p->values[a].dtype != t->p->values[b].dtype) return LVN_OK;
     LVN_TRY(target(t, n, 0, &f->in[0], &none, &none));
     *shared = true;
     return pass_on(t, &f->in[1], t->of[a].value);

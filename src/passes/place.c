@@ -47,7 +47,7 @@ static enum lvn_status add_scratch(struct lvn_program *p, struct lvn_instr *i, c
     lvn_instr_describe(i, &call);
     int64_t bytes = kernels[i->id].scratch(&call, n_threads);
     if (bytes <= 0) return LVN_OK;
-    i->scratch = (struct lvn_operand){.value = lvn_program_add_value(p, "scratch", LVN_BUFFER_ARENA, bytes)};
+    i->scratch = (struct lvn_operand){.value = lvn_program_add_value(p, "scratch", LVN_BUFFER_ARENA, LVN_U8, bytes)};
     return i->scratch.value < 0 ? LVN_MEMORY : LVN_OK;
 }
 

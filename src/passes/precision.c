@@ -1,20 +1,94 @@
 /* precision.c - which number type each value has.
  *
- * A graph is built in one real type (fp32; fp64 for reference runs). With `32-true` that is also the type of every
- * value, and the pass only checks it: an instruction whose operands mix types has no kernel. Mixed precision changes
- * descriptions here and inserts casts, and nothing else in the program knows. */
+ * A graph is built in one real type (fp32; fp64 for reference runs), which is also that of all parameters and of all
+ * values of a program in that precision. In mixed precision a value between operations becomes bf16 where every
+ * operation that touches it can take it so (lvn_op.narrow): what linear maps and attention read and write, not the
+ * residual stream, nor logits, losses and moments. Its gradient gets the same type from the differentiate pass. So half
+ * the memory is read and written; sums, softmax and normalisation stay in fp32, in registers. Products of fp32 operands
+ * (parameters) may round them to bf16, where the processor multiplies those faster; elsewhere they are taken as they
+ * are. Which values PyTorch's autocast keeps in bf16 is nearly the same choice; its users find the same losses.
+ *
+ * Left out: fp16 with scaling of the loss. */
 #include "passes/program.h"
 
-enum lvn_status lvn_pass_precision(struct lvn_program *p)
+struct search {
+    struct lvn_program *p;
+    bool *narrow; /* by value: all operations so far take it as bf16 */
+};
+
+static void look(struct search *s, const struct lvn_instr *i, const struct lvn_operand *o, uint32_t bit)
+{
+    if (o->value >= 0 && !(i->op->narrow & bit)) s->narrow[o->value] = false;
+}
+
+/* An instruction's outputs that may be bf16 are so all together, or none is. True: something changed. */
+static bool settle(struct search *s)
+{
+    bool changed = false;
+    for (int n = 0; n < s->p->n_instrs; n++) {
+        const struct lvn_instr *i = &s->p->instrs[n];
+        bool wide = false;
+        for (int k = 0; k < LVN_MAX_OUT; k++)
+            wide |= i->out[k].value >= 0 && i->op->narrow & LVN_READS_OUT(k) && !s->narrow[i->out[k].value];
+        for (int k = 0; wide && k < LVN_MAX_OUT; k++) {
+            if (i->out[k].value < 0 || !s->narrow[i->out[k].value]) continue;
+            s->narrow[i->out[k].value] = false;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+static void change(struct search *s, struct lvn_operand *o)
+{
+    if (o->value >= 0 && s->narrow[o->value]) o->desc.dtype = LVN_BF16;
+}
+
+static enum lvn_status narrow(struct lvn_program *p)
+{
+    struct search s = {p, lvn_arena_alloc(&p->arena, sizeof *s.narrow * (size_t)(p->n_values + 1))};
+    if (!s.narrow) return LVN_MEMORY;
+    for (int v = 0; v < p->n_values; v++) {
+        const struct lvn_value *value = &p->values[v];
+        s.narrow[v] = value->buffer == LVN_BUFFER_ARENA && value->dtype == LVN_F32 && !value->keep;
+    }
+    for (int n = 0; n < p->n_instrs; n++) {
+        struct lvn_instr *i = &p->instrs[n];
+        i->bf16 = true;
+        for (int k = 0; k < LVN_MAX_IN; k++) look(&s, i, &i->in[k], LVN_READS_IN(k));
+        for (int k = 0; k < LVN_MAX_OUT; k++) look(&s, i, &i->out[k], LVN_READS_OUT(k));
+    }
+    while (settle(&s)) {
+    }
+    for (int n = 0; n < p->n_instrs; n++) {
+        for (int k = 0; k < LVN_MAX_IN; k++) change(&s, &p->instrs[n].in[k]);
+        for (int k = 0; k < LVN_MAX_OUT; k++) change(&s, &p->instrs[n].out[k]);
+    }
+    for (int v = 0; v < p->n_values; v++) {
+        if (!s.narrow[v]) continue;
+        p->values[v].bytes = p->values[v].bytes / lvn_dtype_bytes(LVN_F32) * lvn_dtype_bytes(LVN_BF16);
+        p->values[v].dtype = LVN_BF16;
+    }
+    return LVN_OK;
+}
+
+static bool is_real(enum lvn_dtype t)
+{
+    return t == LVN_F32 || t == LVN_F64 || t == LVN_BF16 || t == LVN_F16;
+}
+
+enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision)
 {
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         for (int k = 0; k < i->op->n_in; k++) {
             enum lvn_dtype t = i->in[k].desc.dtype;
-            bool real = t == LVN_F32 || t == LVN_F64 || t == LVN_BF16 || t == LVN_F16;
-            LVN_CHECK(i->in[k].value < 0 || !real || t == p->real, UNSUPPORTED, "%s: input %d is %s in a program of %s",
-                      i->name, k, lvn_dtype_name(t), lvn_dtype_name(p->real));
+            LVN_CHECK(i->in[k].value < 0 || !is_real(t) || t == p->real, UNSUPPORTED,
+                      "%s: input %d is %s in a program of %s", i->name, k, lvn_dtype_name(t), lvn_dtype_name(p->real));
         }
     }
-    return LVN_OK;
+    if (precision == LVN_PRECISION_TRUE) return LVN_OK;
+    LVN_CHECK(p->real == LVN_F32, UNSUPPORTED, "mixed precision starts from a program of fp32, not of %s",
+              lvn_dtype_name(p->real));
+    return narrow(p);
 }

@@ -25,7 +25,8 @@ enum lvn_buffer {
 struct lvn_value {
     const char *name;
     enum lvn_buffer buffer;
-    int slot; /* INPUT, KEPT: which */
+    int slot;             /* INPUT, KEPT: which */
+    enum lvn_dtype dtype; /* of its elements */
     int64_t bytes;
     int64_t offset;          /* bytes from the start of the buffer; ARENA: set by place */
     int first, last;         /* ARENA: instructions between which it must live; set by place */
@@ -67,6 +68,7 @@ struct lvn_instr {
     uint32_t hash;
     enum lvn_collective collective;
     int bucket; /* REDUCE_START: of program->buckets */
+    bool bf16;  /* see struct lvn_call; set by precision */
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too when step->add_grads */
@@ -107,6 +109,10 @@ struct lvn_program {
     int64_t unplaced_bytes; /* sum of all arena values: what no planning would take */
 };
 
+/* Which numbers there are. MIXED: parameters, their gradients and the optimizer's state in fp32; values between
+ * operations in bf16 where all that touch them can, and products in bf16 where the processor is faster at it. */
+enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED };
+
 enum lvn_recompute { LVN_RECOMPUTE_AUTO, LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP };
 
 struct lvn_optimizer {
@@ -118,6 +124,7 @@ struct lvn_optimizer {
 struct lvn_plan_options {
     bool train; /* differentiate, and append the optimizer */
     bool fuse;  /* off only in tests */
+    enum lvn_precision precision;
     enum lvn_recompute recompute;
     const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
     const struct lvn_sharding *sharding;   /* NULL, or of size 1: one rank does everything */
@@ -131,7 +138,7 @@ enum lvn_status lvn_program_build(struct lvn_program **out, struct lvn_graph *g,
                                   int n_outputs) LVN_CHECKED;
 enum lvn_status lvn_pass_prune(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
-enum lvn_status lvn_pass_precision(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
 enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute how) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
@@ -144,8 +151,9 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
 void lvn_program_free(struct lvn_program *p);
 
 /* --- building blocks of passes --- */
-int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer,
-                          int64_t bytes); /* -1: memory */
+/* A new value of `count` elements; -1: memory. */
+int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
+                          int64_t count);
 struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id,
                                         enum lvn_phase phase); /* NULL: memory */
 #define LVN_NO_OPERAND ((struct lvn_operand){.value = -1})

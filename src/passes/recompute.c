@@ -58,7 +58,7 @@ static enum lvn_status forget(struct lvn_program *p, int n, int k)
     while (at < p->n_instrs && !reads(&p->instrs[at], v)) at++;
     if (at == p->n_instrs) return LVN_OK;
     struct lvn_value old = p->values[v];
-    int with = lvn_program_add_value(p, old.name, LVN_BUFFER_ARENA, old.bytes);
+    int with = lvn_program_add_value(p, old.name, LVN_BUFFER_ARENA, old.dtype, old.bytes / lvn_dtype_bytes(old.dtype));
     if (with < 0) return LVN_MEMORY;
     for (int m = at; m < p->n_instrs; m++)
         if (reads(&p->instrs[m], v)) replace(&p->instrs[m], v, with);

@@ -16,7 +16,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
     LVN_TRY(lvn_program_build(&p, g, outputs, n_outputs));
     enum lvn_status s = lvn_pass_prune(p);
     if (s == LVN_OK && o->fuse) s = lvn_pass_fuse(p);
-    if (s == LVN_OK) s = lvn_pass_precision(p);
+    if (s == LVN_OK) s = lvn_pass_precision(p, o->precision);
     if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
     if (s == LVN_OK && o->train) s = lvn_pass_recompute(p, o->recompute);
     if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
@@ -38,7 +38,7 @@ static void describe(struct lvn_arg *arg, const struct lvn_operand *o)
 
 void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call)
 {
-    *call = (struct lvn_call){.phase = i->phase, .attr = &i->attr, .op_hash = i->hash};
+    *call = (struct lvn_call){.phase = i->phase, .attr = &i->attr, .op_hash = i->hash, .bf16 = i->bf16};
     for (int k = 0; k < LVN_MAX_IN; k++) {
         describe(&call->in[k], &i->in[k]);
         describe(&call->din[k], &i->din[k]);

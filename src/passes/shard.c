@@ -163,7 +163,7 @@ static enum lvn_status add_norm(struct lvn_program *p, const struct lvn_instr *n
     const struct lvn_params *params = p->graph->params;
     int64_t first = lvn_shard_first(params, s->size, s->rank), end = lvn_shard_first(params, s->size, s->rank + 1);
     int64_t blocks = (params->trainable_count + BLOCK - 1) / BLOCK, mine = (end - first + BLOCK - 1) / BLOCK;
-    int sums = lvn_program_add_value(p, "sums of squares", LVN_BUFFER_ARENA, blocks * (int64_t)sizeof(double));
+    int sums = lvn_program_add_value(p, "sums of squares", LVN_BUFFER_ARENA, LVN_F64, blocks);
     if (sums < 0) return LVN_MEMORY;
     struct lvn_instr i = *norm;
     if (mine > 0) {

@@ -8,7 +8,7 @@
 static struct lvn_operand range(struct lvn_program *p, const char *name, enum lvn_buffer buffer, int64_t offset,
                                 int64_t count)
 {
-    int v = lvn_program_add_value(p, name, buffer, count * lvn_dtype_bytes(p->real));
+    int v = lvn_program_add_value(p, name, buffer, p->real, count);
     if (v < 0) return LVN_NO_OPERAND;
     p->values[v].offset = offset * lvn_dtype_bytes(p->real);
     return (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->real, 1, &count)};

@@ -241,15 +241,21 @@ static void run_few(struct part *p, int64_t block)
     if (g->finish) g->finish(g, p->i0, p->i1 - p->i0, p->j, p->n);
 }
 
+/* Scratch grows with the product, though blocks do not: what is planned for the largest does for the others. */
+static int64_t scratch_k(const struct lvn_gemm *g)
+{
+    return min(g->k, LVN_GEMM_KC);
+}
+
 static int64_t scratch_b(const struct lvn_gemm *g)
 {
-    int64_t few = FEW * FEW_COLUMNS, packed = ceil_div(min(ceil_div(g->n, NR) * NR, NC) * block_k(g->k), 1024) * 1024;
+    int64_t few = FEW * FEW_COLUMNS, packed = ceil_div(min(ceil_div(g->n, NR) * NR, NC) * scratch_k(g), 1024) * 1024;
     return packed > few ? packed : few;
 }
 
 static int64_t scratch_a(const struct lvn_gemm *g)
 {
-    return packs_a(g) ? ceil_div(2 * MR * block_k(g->k), 1024) * 1024 : 0;
+    return packs_a(g) ? ceil_div(2 * MR * scratch_k(g), 1024) * 1024 : 0;
 }
 
 static int64_t scratch_bytes(const struct lvn_gemm *g)

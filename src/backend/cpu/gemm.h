@@ -39,7 +39,8 @@ struct lvn_gemm {
 
 /* The product of one instruction set. */
 struct lvn_gemm_kernel {
-    /* Bytes of scratch, a multiple of 64, that each thread wants for itself; pointers in `g` need not be set. */
+    /* Bytes of scratch, a multiple of 64, that each thread wants for itself: enough for products that are smaller in
+     * any dimension, too. Pointers in `g` need not be set. */
     int64_t (*scratch)(const struct lvn_gemm *g);
     /* `scratch` is the calling thread's, 64-byte aligned. */
     void (*run)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);

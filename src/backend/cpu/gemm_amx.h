@@ -160,10 +160,12 @@ static bool amx_fits(const struct lvn_gemm *g)
            (g->b_row == 1 || g->b_col == 1);
 }
 
+/* As much as a smaller product wants, too: callers plan for the largest. */
 static int64_t amx_scratch(const struct lvn_gemm *g)
 {
     int parts = amx_parts_of(g);
-    int64_t steps = amx_even(g->k, amx_kc(parts)) / AMX_K, blocks = amx_even(g->n, AMX_NC) / AMX_SIDE;
+    int64_t steps = amx_min(amx_ceil(g->k, AMX_K), amx_kc(parts)) / AMX_K;
+    int64_t blocks = amx_min(amx_ceil(g->n, AMX_SIDE), AMX_NC) / AMX_SIDE;
     return (blocks + 1) * steps * amx_step(parts) + AMX_SIDE * AMX_SIDE * 4;
 }
 
