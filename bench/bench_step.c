@@ -1,6 +1,6 @@
 /* bench_step.c - where the time of a training step goes: each instruction of the program timed on its own.
  *
- *     build/bench_step WORKLOAD [THREADS [STEPS]]      WORKLOAD: nanogpt, gpt-mini, dawn, gpt2, gpt2-b4
+ *     build/bench_step WORKLOAD [THREADS [STEPS [bf16]]]      WORKLOAD: nanogpt, gpt-mini, dawn, gpt2, gpt2-b4
  *
  * Takes the best time of each instruction over the steps, adds them up by operation and phase, and prints milliseconds,
  * share, and, where an operation counts them, GFLOP/s. Data are made up. */
@@ -78,7 +78,7 @@ static void report(const struct bench *b, double step, double best_step, int64_t
            1e3 * step, (double)tokens / best_step);
 }
 
-static enum lvn_status run(const struct workload *w, int threads, int steps)
+static enum lvn_status run(const struct workload *w, int threads, int steps, bool bf16)
 {
     struct lvn_model_config c = {.model = lvn_model_find(w->model)};
     c.model->defaults(&c);
@@ -86,8 +86,12 @@ static enum lvn_status run(const struct workload *w, int threads, int steps)
     c.vocab_size = w->vocabulary, c.bias = w->bias;
     c.dropout_embedding = c.dropout_residual = c.dropout_attention = w->dropout;
     struct lvn_network *n;
-    LVN_TRY(lvn_network_new(
-        &n, &c, &(struct lvn_network_options){.real = LVN_F32, .threads = threads, .decay = LVN_DECAY_MATRICES}));
+    LVN_TRY(
+        lvn_network_new(&n, &c,
+                        &(struct lvn_network_options){.real = LVN_F32,
+                                                      .precision = bf16 ? LVN_PRECISION_BF16_MIXED : LVN_PRECISION_TRUE,
+                                                      .threads = threads,
+                                                      .decay = LVN_DECAY_MATRICES}));
     const struct lvn_optimizer optimizer = {LVN_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0, 1, 0};
     const struct lvn_task_options o = {
         .B = w->B, .T = w->block, .n_micro = 1, .with_loss = true, .train = true, .optimizer = &optimizer};
@@ -125,10 +129,10 @@ int main(int argc, char **argv)
     int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0, steps = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 5;
     for (size_t i = 0; argc > 1 && i < sizeof workloads / sizeof *workloads; i++) {
         if (strcmp(argv[1], workloads[i].name) != 0) continue;
-        if (run(&workloads[i], threads, steps < 2 ? 2 : steps) == LVN_OK) return 0;
+        if (run(&workloads[i], threads, steps < 2 ? 2 : steps, argc > 4) == LVN_OK) return 0;
         fprintf(stderr, "bench_step: %s\n%s", lvn_error_text(), lvn_error_trace());
         return 1;
     }
-    fprintf(stderr, "usage: bench_step nanogpt|gpt-mini|dawn|gpt2|gpt2-b4 [threads [steps]]\n");
+    fprintf(stderr, "usage: bench_step nanogpt|gpt-mini|dawn|gpt2|gpt2-b4 [threads [steps [bf16]]]\n");
     return 2;
 }

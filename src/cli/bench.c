@@ -46,7 +46,7 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
     double flops = lvn_program_flops(t->step->program) / (double)t->micro * (double)c->settings.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
-    LVN_TRY(lvn_measure_matmul(t->network->threads, &rate));
+    LVN_TRY(lvn_measure_matmul(t->network->threads, t->network->precision == LVN_PRECISION_BF16_MIXED, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
     lvn_cli_print(c,

@@ -175,16 +175,24 @@ static void libraries(struct lvn_doctor *r)
 
 static enum lvn_status measure(struct lvn_doctor *r)
 {
-    double flops, bytes;
+    double flops, rounded, bytes;
     char text[120];
-    LVN_TRY_WHILE(lvn_measure_matmul(r->m.threads, &flops), "measuring matrix products");
+    LVN_TRY_WHILE(lvn_measure_matmul(r->m.threads, false, &flops), "measuring matrix products");
+    LVN_TRY_WHILE(lvn_measure_matmul(r->m.threads, true, &rounded), "measuring matrix products in bf16");
     LVN_TRY_WHILE(lvn_measure_memory(r->m.threads, &bytes), "measuring the memory");
     snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads, by %s", flops / 1e9, r->m.threads,
              lvn_gemm_engine());
     lvn_doctor_line(r, "matrix products", text);
+    if (lvn_isa_best() == LVN_ISA_AMX)
+        snprintf(text, sizeof text, "%.0f GFLOP/s of matrix products, on AMX: trainer.precision bf16-mixed is faster",
+                 rounded / 1e9);
+    else
+        snprintf(text, sizeof text, "this CPU computes in fp32: trainer.precision bf16-mixed saves memory");
+    lvn_doctor_line(r, "bf16", text);
     snprintf(text, sizeof text, "%.1f GB/s read", bytes / 1e9);
     lvn_doctor_line(r, "memory speed", text);
     lvn_cli_add(r->c, "matmul_gflops", json_real(flops / 1e9));
+    lvn_cli_add(r->c, "matmul_bf16_gflops", json_real(rounded / 1e9));
     lvn_cli_add(r->c, "memory_gb_per_s", json_real(bytes / 1e9));
     return LVN_OK;
 }

@@ -111,7 +111,7 @@ struct lvn_program {
 
 /* Which numbers there are. MIXED: parameters, their gradients and the optimizer's state in fp32; values between
  * operations in bf16 where all that touch them can, and products in bf16 where the processor is faster at it. */
-enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED };
+enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED }; /* as trainer.precision */
 
 enum lvn_recompute { LVN_RECOMPUTE_AUTO, LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP };
 

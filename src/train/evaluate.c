@@ -28,6 +28,7 @@ enum { LABELS, RIGHT, COUNTS };
 static enum lvn_status plan(struct evaluation *e)
 {
     struct lvn_network_options network = {.real = LVN_F32,
+                                          .precision = (enum lvn_precision)e->s->trainer.precision,
                                           .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
                                           .processes = e->o->ranks->of_host};
     LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));

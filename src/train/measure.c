@@ -54,12 +54,13 @@ static void multiply(void *argument, int thread, int n_threads)
     p->kernel->run(&p->gemm, p->scratch + thread * p->each, thread, n_threads);
 }
 
-enum lvn_status lvn_measure_matmul(int threads, double *flops_per_s)
+enum lvn_status lvn_measure_matmul(int threads, bool bf16, double *flops_per_s)
 {
     enum { M = 1024, N = 768, K = 768 };
     struct product p = {.kernel = lvn_gemm_kernel(lvn_isa_best())};
     int64_t values = (int64_t)M * K + (int64_t)K * N + (int64_t)M * N;
-    p.gemm = (struct lvn_gemm){.m = M, .n = N, .k = K, .a_row = K, .a_col = 1, .b_row = N, .b_col = 1, .c_row = N};
+    p.gemm = (struct lvn_gemm){
+        .m = M, .n = N, .k = K, .a_row = K, .a_col = 1, .b_row = N, .b_col = 1, .bf16 = bf16, .c_row = N};
     int64_t bytes = values * (int64_t)sizeof(float), extra;
     p.each = p.kernel->scratch(&p.gemm);
     extra = p.each * threads + 64;

@@ -6,10 +6,13 @@
 #ifndef LVN_MEASURE_H
 #define LVN_MEASURE_H
 
+#include <stdbool.h>
+
 #include "base/status.h"
 
-/* Floating-point operations a second of fp32 matrix products of a GPT's sizes on `threads` threads. */
-enum lvn_status lvn_measure_matmul(int threads, double *flops_per_s) LVN_CHECKED;
+/* Floating-point operations a second of matrix products of a GPT's sizes on `threads` threads; in fp32, or of operands
+ * that may be rounded to bf16. */
+enum lvn_status lvn_measure_matmul(int threads, bool bf16, double *flops_per_s) LVN_CHECKED;
 /* Bytes a second that `threads` threads read from memory. */
 enum lvn_status lvn_measure_memory(int threads, double *bytes_per_s) LVN_CHECKED;
 

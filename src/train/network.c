@@ -31,6 +31,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     if (!n) return LVN_MEMORY;
     n->config = *c;
     n->real = o->real;
+    n->precision = o->precision;
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
     n->kernels = o->real == LVN_F32 ? lvn_cpu_kernels(lvn_isa_best()) : lvn_reference_kernels(o->real);
@@ -184,6 +185,7 @@ static enum lvn_status plan_task(struct lvn_task *t)
     if (o->logits) outputs[n_outputs++] = t->model.logits;
     struct lvn_plan_options plan = {.train = o->train,
                                     .fuse = true,
+                                    .precision = o->cache_length ? LVN_PRECISION_TRUE : n->precision,
                                     .recompute = o->recompute,
                                     .optimizer = o->optimizer,
                                     .sharding = o->sharding,
@@ -263,10 +265,13 @@ struct search {
 static bool finite_values(const struct lvn_task *t, const struct lvn_operand *o)
 {
     const struct lvn_value *v = &t->program->values[o->value];
-    if (o->desc.dtype != LVN_F32 || v->buffer >= LVN_BUFFER_INPUT) return true;
-    const float *x = (const float *)((const char *)t->binding.buffer[v->buffer] + v->offset);
-    for (int64_t i = 0; i < v->bytes / 4; i++)
-        if (!isfinite(x[i])) return false;
+    const void *p = (const char *)t->binding.buffer[v->buffer] + v->offset;
+    if (v->buffer >= LVN_BUFFER_INPUT) return true;
+    for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
+        if (!isfinite(((const float *)p)[i])) return false;
+    const uint16_t exponent = 0x7f80; /* of bf16: all ones in infinity and what is not a number */
+    for (int64_t i = 0; o->desc.dtype == LVN_BF16 && i < v->bytes / 2; i++)
+        if ((((const uint16_t *)p)[i] & exponent) == exponent) return false;
     return true;
 }
 

@@ -19,6 +19,7 @@ struct lvn_network {
     struct lvn_params *params;
     enum lvn_dtype real;
     const struct lvn_kernels *kernels;
+    enum lvn_precision precision;
     int threads, processes;
     int64_t bytes[LVN_BUFFER_COUNT]; /* planned sizes of PARAM, GRAD (all slots), STATE0, STATE1, ARENA */
     void *buffer[LVN_BUFFER_COUNT];  /* NULL until allocated */
@@ -27,10 +28,11 @@ struct lvn_network {
 };
 
 struct lvn_network_options {
-    enum lvn_dtype real;  /* fp32, or fp64 with the plain kernels */
-    int threads;          /* 0: lvn_threads_default() */
-    enum lvn_decay decay; /* which parameters decay */
-    int processes;        /* that share this machine's memory equally; 0: one */
+    enum lvn_dtype real;          /* fp32, or fp64 with the plain kernels */
+    enum lvn_precision precision; /* of tasks that do not decode */
+    int threads;                  /* 0: lvn_threads_default() */
+    enum lvn_decay decay;         /* which parameters decay */
+    int processes;                /* that share this machine's memory equally; 0: one */
 };
 
 enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model_config *c,

@@ -39,6 +39,7 @@
 /* in the order of enum lvn_recompute */
 #define LVN_CHOICES_trainer_recompute(X)                                                                               \
     X(TRAINER_RECOMPUTE_AUTO, "auto") X(TRAINER_RECOMPUTE_NONE, "none") X(TRAINER_RECOMPUTE_CHEAP, "cheap")
+/* in the order of enum lvn_precision, as far as that goes */
 #define LVN_CHOICES_trainer_precision(X)                                                                               \
     X(TRAINER_PRECISION_32_TRUE, "32-true")                                                                            \
     X(TRAINER_PRECISION_BF16_MIXED, "bf16-mixed")                                                                      \

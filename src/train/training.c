@@ -88,8 +88,11 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     const struct lvn_settings *s = t->settings;
     int on_host = t->ranks ? t->ranks->of_host : 1;
     int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
-    struct lvn_network_options network = {
-        .real = LVN_F32, .threads = threads, .decay = (enum lvn_decay)s->optimizer.decay, .processes = on_host};
+    struct lvn_network_options network = {.real = LVN_F32,
+                                          .precision = (enum lvn_precision)s->trainer.precision,
+                                          .threads = threads,
+                                          .decay = (enum lvn_decay)s->optimizer.decay,
+                                          .processes = on_host};
     LVN_TRY(divide(t));
     LVN_TRY(lvn_network_new(&t->network, c, &network));
     struct lvn_task_options o = {.B = t->micro, .T = t->block_size, .n_micro = t->accumulation, .with_loss = true};

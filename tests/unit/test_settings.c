@@ -129,8 +129,8 @@ static const struct {
      "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
      "optimizer.lr"},
     {NULL,
-     {"trainer.precision=bf16-mixed"},
-     "trainer.precision bf16-mixed is not there yet: this version computes in 32-true; set that or leave it out"},
+     {"trainer.precision=16-mixed"},
+     "trainer.precision 16-mixed is not there yet: this version computes in 32-true and bf16-mixed; set one of them"},
     {NULL,
      {"trainer.accelerator=cuda"},
      "trainer.accelerator cuda is not there yet: this version runs on the CPU; set cpu or auto"},
