@@ -40,6 +40,7 @@ static enum lvn_status insert_restore(struct lvn_program *p, int n, int at, int 
     restore.attr = f.attr;
     restore.name = f.name;
     restore.hash = f.hash;
+    restore.bf16 = f.bf16;
     for (int j = 0; j < LVN_MAX_IN; j++)
         if (f.op->restores & LVN_READS_IN(j)) restore.in[j] = f.in[j];
     for (int j = 0; j < LVN_MAX_OUT; j++)
