@@ -12,6 +12,9 @@ file tokens.bin, and in reference.safetensors and meta.json what was computed fr
     gradient.NAME   of the mean loss over the whole file
     greedy          (meta.json) the likeliest continuation of a prompt, beyond the end of the context
     update.NAME     what five AdamW steps add to a weight; batches are the windows in order, over and over
+    bf16            (meta.json) how far PyTorch itself is from all that when it computes under autocast in bf16: the
+                    largest difference of a loss and of a token's loss, and of a tensor's gradient, update and logits,
+                    relative to their norms
 
 The GPT of minGPT and nanoGPT is written out below as plain functions of a dict of weights; the Hugging Face one is
 transformers' own, and also checks the functions. Large tensors are stored in fp32 to keep the files small: their
@@ -123,26 +126,63 @@ def reference(forward, weights, tokens, rule):
         "logits": logits[:2].detach().float(),
     }
     meta = {"loss": losses.mean().item(), "windows": WINDOWS, "batch_size": BATCH, "steps": STEPS, "decay": rule,
-            "gradient_clip_val": CLIP, "torch": torch.__version__, "transformers": transformers.__version__,
-            "step_losses": [], "step_grad_norms": [], **OPTIMIZER}
+            "gradient_clip_val": CLIP, "torch": torch.__version__, "transformers": transformers.__version__, **OPTIMIZER}
     for k, v in w.items():
         out["gradient." + k] = v.grad.float()
     with torch.no_grad():
         meta["prompt"], meta["greedy"] = good_prompt(forward, start)
+    meta |= train(w, lambda rows: losses_of(forward, w, ids[rows], labels[rows])[1], rule)
+    for k, v in w.items():
+        out["update." + k] = (v.detach() - start[k]).float()
+    meta["bf16"] = mixed(forward, weights, ids, labels, rule, out, meta)
+    return out, meta
+
+
+def train(w, losses_of_rows, rule):
+    """Five AdamW steps on the weights w; their losses and gradient norms."""
+    meta = {"step_losses": [], "step_grad_norms": []}
     groups = [{"params": [v for k, v in w.items() if decays(k, v, rule)]},
               {"params": [v for k, v in w.items() if not decays(k, v, rule)], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW([g for g in groups if g["params"]], **OPTIMIZER)
     for step in range(STEPS):
         optimizer.zero_grad()
         rows = slice(step % (WINDOWS // BATCH) * BATCH, step % (WINDOWS // BATCH) * BATCH + BATCH)
-        _, losses = losses_of(forward, w, ids[rows], labels[rows])
+        losses = losses_of_rows(rows)
         losses.mean().backward()
         meta["step_losses"].append(losses.mean().item())
         meta["step_grad_norms"].append(torch.nn.utils.clip_grad_norm_(w.values(), CLIP).item())
         optimizer.step()
-    for k, v in w.items():
-        out["update." + k] = (v.detach() - start[k]).float()
-    return out, meta
+    return meta
+
+
+def distance(name, x, y):
+    """Of a tensor from what it should be, relative to that; key biases, whose gradient is zero in theory, left out."""
+    if name.endswith("c_attn.bias"):
+        x, y = (torch.cat([t[:C], t[2 * C:]]) for t in (x, y))
+    return ((x.double() - y.double()).norm() / y.double().norm()).item()
+
+
+def mixed(forward, weights, ids, labels, rule, out, meta):
+    """How far PyTorch's own bf16 is off: weights in fp32, products under autocast."""
+    w = {k: v.clone().requires_grad_() for k, v in weights.items()}
+
+    def losses_of_rows(rows):
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = forward(w, ids[rows])
+        losses = F.cross_entropy(logits.float().reshape(-1, V), labels[rows].reshape(-1), reduction="none")
+        return logits, losses.view(-1, T)
+
+    logits, losses = losses_of_rows(slice(0, WINDOWS))
+    losses.mean().backward()
+    off = {"losses": abs(losses.mean().item() - meta["loss"]),
+           "token_losses": (losses - out["token_losses"]).abs().max().item(),
+           "logits": distance("", logits[:2], out["logits"]),
+           "gradients": max(distance(k, v.grad, out["gradient." + k]) for k, v in w.items())}
+    steps = train(w, lambda rows: losses_of_rows(rows)[1], rule)
+    for x, y in zip(steps["step_losses"], meta["step_losses"]):
+        off["losses"] = max(off["losses"], abs(x - y))
+    off["updates"] = max(distance(k, v.detach() - weights[k], out["update." + k]) for k, v in w.items())
+    return off
 
 
 def greedy(forward, w, prompt, n):

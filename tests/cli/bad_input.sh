@@ -61,7 +61,7 @@ refused 2 "trainer.micro_batch_size" --trainer.micro_batch_size=3
 refused 2 "optimizer.lr" --optimizer.lr=fast
 refused 2 "optimizer.lr" --optimizer.lr=-1
 refused 2 "model.n_layer" --model.n_layer=99999999999999999999
-refused 2 "trainer.precision" --trainer.precision=bf16-mixed
+refused 2 "trainer.precision" --trainer.precision=16-mixed
 refused 2 "data.kind" --data.kind=chras
 printf 'model: {n_layer: 1, n_layer: 2}\n' >twice.yaml
 code 2 "$LEVIN" train twice.yaml --run_dir=bad

@@ -66,8 +66,8 @@ rm tiny.yaml
 code 2 "$LEVIN" train tiny
 says "did you mean 'recipes/tiny.yaml'?" err
 cp recipes/tiny.yaml .
-code 2 "$LEVIN" train tiny.yaml --run_dir=runs/other --trainer.precision=bf16-mixed --json
-json '"bf16-mixed is not there yet" in d["error"]'
+code 2 "$LEVIN" train tiny.yaml --run_dir=runs/other --trainer.precision=16-mixed --json
+json '"16-mixed is not there yet" in d["error"]'
 [ ! -e runs/other ]
 
 # SIGTERM: the step is finished, the run saved, exit 75; then it goes on.

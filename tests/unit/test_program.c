@@ -36,6 +36,7 @@ struct rig_options {
     enum lvn_dtype real;
     int64_t B, micro; /* samples of the batch and of a micro-batch */
     bool fuse, deterministic;
+    enum lvn_precision precision;
     enum lvn_recompute recompute;
     double dropout;
     int threads;
@@ -85,8 +86,12 @@ static struct rig *rig_new(const struct rig_options *o)
     r->model = lvn_model_build(r->graph, &c, o->micro, T, true);
     if (lvn_graph_status(r->graph) != LVN_OK) fail_msg("%s", lvn_error_text());
     assert_int_equal(lvn_params_layout(r->params, LVN_DECAY_MATRICES), LVN_OK);
-    struct lvn_plan_options plan = {
-        .train = true, .fuse = o->fuse, .recompute = o->recompute, .kernels = o->kernels, .n_threads = o->threads};
+    struct lvn_plan_options plan = {.train = true,
+                                    .fuse = o->fuse,
+                                    .precision = o->precision,
+                                    .recompute = o->recompute,
+                                    .kernels = o->kernels,
+                                    .n_threads = o->threads};
     struct lvn_tensor *outputs[] = {r->model.loss, r->model.losses};
     if (lvn_program_new(&r->program, r->graph, outputs, 2, &plan) != LVN_OK)
         fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
@@ -203,11 +208,11 @@ static struct rig_options fast(const char *kind)
                                 .kernels = lvn_cpu_kernels(lvn_isa_best())};
 }
 
-static void variants_agree(void **state)
+static void check_variants(enum lvn_precision precision, double losses, double gradients)
 {
-    (void)state;
     struct rig_options o = fast("mingpt");
     o.dropout = 0.1;
+    o.precision = precision;
     o.recompute = LVN_RECOMPUTE_NONE;
     struct rig *whole = rig_new(&o);
     double loss = run(whole, 1);
@@ -230,16 +235,30 @@ static void variants_agree(void **state)
     variant[4].o.threads = 1;
     variant[5].o.threads = 8;
     variant[6].o.kernels = lvn_reference_kernels(LVN_F32);
+    variant[6].o.precision = LVN_PRECISION_TRUE; /* they know nothing else */
     for (size_t i = 0; i < sizeof variant / sizeof variant[0]; i++) {
         struct rig *r = rig_new(&variant[i].o);
         double l = run(r, variant[i].o.B / variant[i].o.micro), d = difference(whole, r);
-        if (!(fabs(l - loss) < 1e-6) || !(d < 1e-5))
+        if (!(fabs(l - loss) < losses) || !(d < gradients))
             fail_msg("%s: loss %.9g against %.9g, gradients differ by %g", variant[i].what, l, loss, d);
         if (variant[i].same_bits && (l != loss || d != 0.0))
             fail_msg("%s: not the same bits (loss %.17g and %.17g, gradients %g)", variant[i].what, l, loss, d);
         rig_free(r);
     }
     rig_free(whole);
+}
+
+static void variants_agree(void **state)
+{
+    (void)state;
+    check_variants(LVN_PRECISION_TRUE, 1e-6, 1e-5);
+}
+
+/* bf16 has 8 significant bits: each rounding is up to 2^-9 off, and a gradient hangs on some tens of them. */
+static void variants_agree_in_bf16(void **state)
+{
+    (void)state;
+    check_variants(LVN_PRECISION_BF16_MIXED, 1e-2, 4e-2);
 }
 
 /* The tree over micro-batches is the one the design names: split at the largest power of two below n. */
@@ -287,15 +306,19 @@ static void memory_is_planned(void **state)
     struct rig *less = rig_new(&o);
     assert_true(less->program->arena_bytes < r->program->arena_bytes);
     rig_free(less);
+    o.recompute = LVN_RECOMPUTE_NONE;
+    o.precision = LVN_PRECISION_BF16_MIXED;
+    struct rig *half = rig_new(&o);
+    assert_true(half->program->arena_bytes < r->program->arena_bytes);
+    rig_free(half);
     rig_free(r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_right),
-        cmocka_unit_test(variants_agree),
-        cmocka_unit_test(tree_of_sums),
+        cmocka_unit_test(gradients_are_right),    cmocka_unit_test(variants_agree),
+        cmocka_unit_test(variants_agree_in_bf16), cmocka_unit_test(tree_of_sums),
         cmocka_unit_test(memory_is_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
