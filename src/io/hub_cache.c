@@ -24,12 +24,12 @@ const char *lvn_hub_cache(struct lvn_arena *a)
     return lvn_path_join(a, user ? user : "", ".cache/huggingface/hub");
 }
 
-/* "org/name" as the cache calls its folder. */
-static char *folder_name(struct lvn_arena *a, const char *model)
+const char *lvn_hub_cache_folder(struct lvn_arena *a, const char *kind, const char *repository)
 {
-    const char *slash = strchr(model, '/');
-    return slash ? lvn_arena_printf(a, "models--%.*s--%s", (int)(slash - model), model, slash + 1)
-                 : lvn_arena_printf(a, "models--%s", model);
+    const char *slash = strchr(repository, '/'), *cache = lvn_hub_cache(a);
+    if (!cache) return NULL;
+    return slash ? lvn_arena_printf(a, "%s/%s--%.*s--%s", cache, kind, (int)(slash - repository), repository, slash + 1)
+                 : lvn_arena_printf(a, "%s/%s--%s", cache, kind, repository);
 }
 
 /* What a branch stands for; the name itself where there is no such branch (it may be a commit). */
@@ -46,16 +46,21 @@ static enum lvn_status commit_of(struct lvn_arena *a, const char *folder, const 
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
-enum lvn_status lvn_hub_cache_find(struct lvn_arena *a, const char *model, const char *revision, const char **out)
+enum lvn_status lvn_hub_cache_snapshot(struct lvn_arena *a, const char *folder, const char *revision, const char **out)
 {
-    const char *cache = lvn_hub_cache(a), *commit;
-    char *name = folder_name(a, model), *folder = cache && name ? lvn_path_join(a, cache, name) : NULL;
+    const char *commit;
     *out = NULL;
-    if (!folder) return LVN_MEMORY;
     if (!lvn_path_is_dir(folder)) return LVN_OK;
-    LVN_TRY(commit_of(a, folder, revision ? revision : "main", &commit));
+    LVN_TRY(commit_of(a, folder, revision, &commit));
     char *snapshot = lvn_arena_printf(a, "%s/snapshots/%s", folder, commit);
     if (!snapshot) return LVN_MEMORY;
     if (!strchr(commit, '/') && lvn_path_is_dir(snapshot)) *out = snapshot;
     return LVN_OK;
+}
+
+enum lvn_status lvn_hub_cache_find(struct lvn_arena *a, const char *model, const char *revision, const char **out)
+{
+    const char *folder = lvn_hub_cache_folder(a, "models", model);
+    *out = NULL;
+    return folder ? lvn_hub_cache_snapshot(a, folder, revision ? revision : "main", out) : LVN_MEMORY;
 }

@@ -7,6 +7,7 @@
 #include "io/checkpoint.h"
 #include "io/checkpoint_fetch.h"
 #include "io/hub_cache.h"
+#include "io/stores/store.h"
 #include "io/torch.h"
 
 /* Names of published models, and who publishes them. */
@@ -24,10 +25,14 @@ static enum lvn_status find_published(struct lvn_arena *a, const char *name, con
 {
     LVN_TRY(lvn_hub_cache_find(a, repository, NULL, out));
     if (!*out) LVN_TRY(lvn_hub_cache_find(a, name, NULL, out));
-    LVN_CHECK(*out, IO,
-              "the model '%s' is not in Hugging Face's cache on this machine ('%s'); download '%s' there with any of "
-              "Hugging Face's tools, or give the directory that holds it",
-              name, lvn_hub_cache(a), repository);
+    if (*out) return LVN_OK;
+    const char *url = lvn_arena_printf(a, "hf://%s", repository), *cache = lvn_hub_cache(a);
+    if (!url || !cache) return LVN_MEMORY;
+    LVN_TRY_WHILE(
+        lvn_store_bring(a, url, LVN_WANT_MODEL, out),
+        "fetching the model '%s', which is not in Hugging Face's cache on this machine ('%s'); a directory that "
+        "holds it will do as well",
+        name, cache);
     return LVN_OK;
 }
 

@@ -11,7 +11,8 @@
  *   a directory with ckpt.pt                 that file
  *   a .pt file of torch.save()               itself
  *   a weights file beside a config.json      its directory
- *   gpt2, gpt2-medium, gpt2-large, gpt2-xl   the published model, from Hugging Face's cache on this machine
+ *   gpt2, gpt2-medium, gpt2-large, gpt2-xl   the published model: in Hugging Face's cache on this machine, else fetched
+ *   any of these as a path of a store        brought to this machine (io/stores/store.h)
  *
  * What lies on this machine goes before a name. LVN_IO with a sentence when there is nothing of it. */
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer,

@@ -70,9 +70,10 @@ says "its tokenizer knows $characters" err
 
 # --- published models by name ---
 export HF_HOME=$PWD/cache
-code 1 "$LEVIN" evaluate gpt2 "${data[@]}"
+HF_HUB_OFFLINE=1 code 1 "$LEVIN" evaluate gpt2 "${data[@]}"
 one_error
-says "the model 'gpt2' is not in Hugging Face's cache on this machine ('$PWD/cache/hub')" err
+says "is not in Hugging Face's cache on this machine ('$PWD/cache/hub'), and HF_HUB_OFFLINE forbids to fetch it" err
+says "fetching the model 'gpt2'" err
 hub=cache/hub/models--openai-community--gpt2
 mkdir -p $hub/refs $hub/snapshots
 printf 0123abc >$hub/refs/main

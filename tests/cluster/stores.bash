@@ -31,3 +31,12 @@ random_file() { # random_file NAME BYTES: the same content each time
     python3 -c 'import random,sys; random.seed(int(sys.argv[2])); open(sys.argv[1],"wb").write(random.randbytes(int(sys.argv[2])))' "$1" "$2"
 }
 cp_() { timeout -k 3 120 "$LEVIN" cp "$@"; }
+web_server() { # store_server.py over the folder `web`; its address in $web
+    command -v python3 >/dev/null || { echo "skipped: no python3 here" && exit 77; }
+    mkdir -p web
+    timeout -k 3 900 python3 "$LEVIN_SOURCE/tests/cluster/store_server.py" web >web.port 2>web.err &
+    servers+=($!)
+    for _ in $(seq 100); do [ -s web.port ] && break || sleep 0.05; done
+    web=http://127.0.0.1:$(cat web.port)
+}
+ask() { python3 -c 'import sys,urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' "$web/$1"; }

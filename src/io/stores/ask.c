@@ -152,8 +152,9 @@ static int64_t number_behind(const char *text, char mark)
     return *end ? -1 : n;
 }
 
-static void version_of(const struct lvn_http_answer *a, char version[160])
+static void version_of(const struct lvn_place *p, const struct lvn_http_answer *a, char version[160])
 {
+    if (p->store->version_header && lvn_http_header(a, p->store->version_header, version, 160)) return;
     if (lvn_http_header(a, "ETag", version, 160)) return;
     if (!lvn_http_header(a, "Last-Modified", version, 160)) version[0] = '\0';
 }
@@ -174,7 +175,7 @@ enum lvn_status lvn_ask_stat(struct lvn_place *p, struct lvn_http *h, struct lvn
     if (status == LVN_OK && a.code != 404) {
         o->kind = LVN_STORE_FILE;
         o->ranges = a.code == 206;
-        version_of(&a, o->version);
+        version_of(p, &a, o->version);
         if (a.code == 416)
             o->bytes = 0;
         else if (a.code == 206)
@@ -192,6 +193,7 @@ enum lvn_status lvn_ask_stat(struct lvn_place *p, struct lvn_http *h, struct lvn
 /* --- a piece --- */
 
 struct piece {
+    const struct lvn_place *place;
     const struct lvn_object *o;
     const struct lvn_http_answer *answer;
     bool (*take)(void *, const void *, int64_t);
@@ -207,7 +209,7 @@ static void look_at(struct piece *p)
 {
     char text[160];
     p->looked = true;
-    version_of(p->answer, text);
+    version_of(p->place, p->answer, text);
     if (p->o->version[0] && strcmp(text, p->o->version) != 0)
         p->wrong = "the file changed while it was read; try again";
     else if (p->o->ranges && !lvn_http_header(p->answer, "Content-Range", text, sizeof text))
@@ -242,8 +244,13 @@ enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const stru
                              int64_t n, bool (*take)(void *, const void *, int64_t), void *context)
 {
     struct lvn_http_answer a = {0};
-    struct piece piece = {
-        .o = o, .answer = &a, .take = take, .context = context, .from = from, .left = n < 0 ? INT64_MAX : n};
+    struct piece piece = {.place = p,
+                          .o = o,
+                          .answer = &a,
+                          .take = take,
+                          .context = context,
+                          .from = from,
+                          .left = n < 0 ? INT64_MAX : n};
     struct lvn_ask ask = {.method = "GET", .take = take_piece, .context = &piece, .doing = "read"};
     enum lvn_status status = LVN_OK;
     char range[80];

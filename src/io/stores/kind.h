@@ -57,8 +57,9 @@ struct lvn_upload_steps {
 };
 
 struct lvn_store {
-    const char *form; /* "s3://BUCKET/KEY", for messages */
-    bool network;     /* needs struct lvn_http */
+    const char *form;           /* "s3://BUCKET/KEY", for messages */
+    bool network;               /* needs struct lvn_http */
+    const char *version_header; /* what names a version better than ETag; NULL: nothing */
     /* p->url is there; fills in the rest. */
     enum lvn_status (*open)(struct lvn_place *p) LVN_CHECKED;
     void (*close)(struct lvn_place *p); /* what is not in the arena; also after open() failed. NULL: nothing */

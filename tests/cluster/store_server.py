@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""store_server.py FOLDER - a web server that misbehaves, for tests of stores; prints its port, then serves.
+
+Files of FOLDER, at paths that say how they are served:
+
+  /plain/F             with ranges and an ETag
+  /noranges/F          always the whole, no Accept-Ranges
+  /norange_cut/N/F     the whole, but the first answer ends after N bytes
+  /cut/N/F             every answer ends after N bytes, without a word
+  /first/CODE/F        the first request of each range is answered CODE, and Retry-After: 0
+  /always/CODE/F       every request is
+  /short/F             says it has ten bytes more than it sends
+  /wrong/F             one bit is another, the ETag that of the true file (an MD5, as S3 has them)
+  /wrongrange/F        sends a range that begins one byte later
+  /changing/F          another ETag at every request
+  /chaos/SEED/F        by chance: any of 500, 503, a cut, silence for a moment
+
+An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is expired after `?expire=N` requests
+(set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance.
+Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new".
+A security token service at /sts. A Hugging Face hub at /hub: repositories are folders hub/ORG/NAME of FOLDER; large
+files (more than 1000 bytes) are passed on to /cdn; org "gated" wants the token "hf_secret".
+GET /log gives all requests since it was asked for last."""
+import hashlib, http.server, json, os, random, re, socketserver, sys, threading, time, urllib.parse
+
+root, lock = sys.argv[1], threading.Lock()
+seen, log, objects, uploads = {}, [], {}, {}
+state = {"expire": None, "chaos": None, "given": 0, "parts": 0}
+
+
+class Cut(Exception):
+    pass
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def handle(self):
+        try:
+            super().handle()
+        except (Cut, BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def answer(self, code, body=b"", cut=None, **headers):
+        self.send_response(code)
+        headers.setdefault("Content_Length", str(len(body)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body if cut is None else body[:cut])
+        if cut is not None and cut < len(body):
+            self.wfile.flush()
+            raise Cut
+
+    def error(self, code, name="Broken", **headers):
+        self.answer(code, f"<Error><Code>{name}</Code><Message>on purpose.</Message></Error>".encode(), **headers)
+
+    def file(self, data, etag, ranges=True, cut=None, shift=0, more=0):
+        wanted = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")) if ranges else None
+        if not wanted:
+            headers = {"Accept_Ranges": "bytes"} if ranges else {}
+            return self.answer(200, data, cut, ETag=etag, Content_Length=str(len(data) + more), **headers)
+        first, last = int(wanted[1]), min(int(wanted[2] or len(data)), len(data) - 1)
+        if first >= len(data):
+            return self.answer(416, Content_Range=f"bytes */{len(data)}", ETag=etag)
+        body = data[first + shift:last + 1 + shift]
+        self.answer(206, body, cut, ETag=etag, Content_Length=str(len(body) + (more if len(body) > 1 else 0)),
+                    Content_Range=f"bytes {first + shift}-{last + shift}/{len(data) + more}")
+        if more and len(body) > 1:
+            raise Cut
+
+    def chance(self, seed):
+        """Misbehaves by chance; returns where to cut, or None."""
+        with lock:
+            dice = seen.setdefault(("dice", seed), random.Random(seed))
+            n, where = dice.random(), dice.randrange(1 << 18)
+        if n < 0.1:
+            self.error(500)
+        elif n < 0.2:
+            self.error(503, "SlowDown", Retry_After="0")
+        elif n < 0.25:
+            raise Cut
+        elif n < 0.3:
+            time.sleep(0.2)
+        return n < 0.2, where if n > 0.85 else None
+
+    def web(self, kind, rest):
+        argument = None
+        if kind in ("cut", "norange_cut", "first", "always", "chaos"):
+            argument, rest = rest.split("/", 1)
+        path = os.path.join(root, rest)
+        if not os.path.isfile(path):
+            return self.error(404, "NoSuchKey")
+        data = open(path, "rb").read()
+        etag = '"' + hashlib.md5(data).hexdigest() + '"'
+        with lock:
+            key = (self.path, self.headers.get("Range"))
+            times = seen[key] = seen.get(key, 0) + 1
+            seen[self.path] = total = seen.get(self.path, 0) + 1
+        if kind == "plain":
+            self.file(data, etag)
+        elif kind == "noranges":
+            self.file(data, etag, ranges=False)
+        elif kind == "norange_cut":
+            self.file(data, etag, ranges=False, cut=int(argument) if total == 2 else None)
+        elif kind == "cut":
+            self.file(data, etag, cut=int(argument))
+        elif kind == "always" or (kind == "first" and times == 1):
+            self.error(int(argument), Retry_After="0")
+        elif kind == "first":
+            self.file(data, etag)
+        elif kind == "short":
+            self.file(data, etag, more=10)
+        elif kind == "wrong":
+            bad = bytearray(data)
+            bad[len(bad) // 2] ^= 1
+            self.file(bytes(bad), etag)
+        elif kind == "wrongrange":
+            self.file(data, etag, shift=1 if self.headers.get("Range") != "bytes=0-0" else 0)
+        elif kind == "changing":
+            self.file(data, f'"{total}"')
+        elif kind == "chaos":
+            done, cut = self.chance(argument)
+            if not done:
+                self.file(data, etag, cut=cut)
+        else:
+            self.error(404)
+
+    # --- S3 ---
+
+    def s3(self, rest, query):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        who = re.search(r"Credential=([^/]*)/", self.headers.get("Authorization", ""))
+        who = who[1] if who else None
+        with lock:
+            if who == "old" and state["expire"] is not None:
+                state["expire"] -= 1
+        if who == "old" and state["expire"] is not None and state["expire"] < 0:
+            return self.error(400, "ExpiredToken")
+        if who not in ("old", "new"):
+            return self.error(403, "InvalidAccessKeyId" if who else "AccessDenied")
+        cut = None
+        if state["chaos"]:
+            done, cut = self.chance(state["chaos"])
+            if done:
+                return
+        key, uid = rest, query.get("uploadId", [None])[0]
+        if "uploads" in query:
+            with lock:
+                uploads[uid := f"up&{len(uploads)}"] = {}
+            xml = f"<InitiateMultipartUploadResult><UploadId>{uid.replace('&', '&amp;')}</UploadId></InitiateMultipartUploadResult>"
+            return self.answer(200, xml.encode(), cut)
+        if uid is not None and uid not in uploads:
+            return self.error(404, "NoSuchUpload")
+        if uid and self.command == "PUT":
+            etag = '"' + hashlib.md5(body).hexdigest() + '"'
+            with lock:
+                uploads[uid][int(query["partNumber"][0])] = body
+                state["parts"] += 1
+            return self.answer(200, ETag=etag)
+        if uid and self.command == "GET":
+            parts = "".join(f"<Part><PartNumber>{n}</PartNumber><Size>{len(b)}</Size><ETag>&quot;{hashlib.md5(b).hexdigest()}"
+                            f"&quot;</ETag></Part>" for n, b in sorted(uploads[uid].items()))
+            return self.answer(200, f"<ListPartsResult>{parts}<IsTruncated>false</IsTruncated></ListPartsResult>".encode())
+        if uid and self.command == "POST":
+            numbers = [int(n) for n in re.findall(rb"<PartNumber>(\d+)", body)]
+            objects[key] = b"".join(uploads[uid][n] for n in numbers)
+            return self.answer(200, b"<CompleteMultipartUploadResult/>")
+        if self.command == "PUT":
+            objects[key] = body
+            return self.answer(200)
+        if "list-type" in query:
+            bucket, prefix = rest.rstrip("/"), query.get("prefix", [""])[0]
+            rows = "".join(f"<Contents><Key>{k[len(bucket) + 1:]}</Key><Size>{len(v)}</Size></Contents>"
+                           for k, v in sorted(objects.items()) if k.startswith(f"{bucket}/{prefix}"))
+            return self.answer(200, f"<ListBucketResult>{rows}</ListBucketResult>".encode())
+        if key not in objects:
+            return self.error(404, "NoSuchKey")
+        data = objects[key]
+        self.file(data, '"' + hashlib.md5(data).hexdigest() + '"', cut=cut)
+
+    def keys(self):
+        with lock:
+            state["given"] += 1
+            name = "old" if state["given"] == 1 else "new"
+        return {"AccessKeyId": name, "SecretAccessKey": "s", "Token": "t", "Expiration": "2099-01-01T00:00:00Z"}
+
+    # --- the hub ---
+
+    def hub(self, rest):
+        api = re.fullmatch(r"api/(models|datasets)/([^/]+/[^/]+)/revision/(.+)", rest)
+        repo = api[2] if api else "/".join(rest.removeprefix("datasets/").split("/")[:2])
+        if repo.startswith("gated/") and self.headers.get("Authorization") != "Bearer hf_secret":
+            return self.answer(401, X_Error_Code="GatedRepo", X_Error_Message="Access to model is restricted")
+        folder = os.path.join(root, "hub", repo)
+        if not os.path.isdir(folder):
+            return self.answer(401, X_Error_Code="RepoNotFound", X_Error_Message="Invalid username or password.")
+        names = sorted(os.path.relpath(os.path.join(d, f), folder) for d, _, fs in os.walk(folder) for f in fs)
+        sums = {n: open(os.path.join(folder, n), "rb").read() for n in names}
+        commit = hashlib.sha1(repr(sorted((n, hashlib.md5(b).hexdigest()) for n, b in sums.items())).encode()).hexdigest()
+        blob = lambda b: hashlib.sha1(b"blob %d\0" % len(b) + b).hexdigest()
+        if api:
+            if api[3] not in ("main", commit):
+                return self.answer(404, X_Error_Code="RevisionNotFound", X_Error_Message="Invalid rev id")
+            rows = [{"rfilename": n, "size": len(b), "blobId": blob(b),
+                     **({"lfs": {"sha256": hashlib.sha256(b).hexdigest(), "size": len(b)}} if len(b) > 1000 else {})}
+                    for n, b in sums.items()]
+            return self.answer(200, json.dumps({"sha": commit, "siblings": rows}).encode())
+        name = rest.split("/resolve/")[1].split("/", 1)[1]
+        if name not in sums:
+            return self.answer(404, X_Error_Code="EntryNotFound", X_Error_Message="Entry not found")
+        data = sums[name]
+        if len(data) <= 1000:
+            return self.file(data, f'"{blob(data)}"')
+        host = f"http://localhost:{self.server.server_address[1]}" # another host than 127.0.0.1
+        self.answer(302, Location=f"{host}/cdn/{repo}/{urllib.parse.quote(name)}", X_Repo_Commit=commit,
+                    X_Linked_ETag='"' + hashlib.sha256(data).hexdigest() + '"', X_Linked_Size=str(len(data)))
+
+    def do_any(self):
+        url = urllib.parse.urlsplit(self.path)
+        path, query = urllib.parse.unquote(url.path), urllib.parse.parse_qs(url.query, keep_blank_values=True)
+        kind, _, rest = path[1:].partition("/")
+        if kind != "log":
+            log.append(f"{self.command} {self.path} {self.headers.get('Range', '')}")
+        if kind == "log":
+            text = "\n".join(log) + "\n"
+            log.clear()
+            self.answer(200, text.encode())
+        elif kind == "control":
+            name, value = rest.split("/")
+            state[name] = None if value == "off" else int(value)
+            self.answer(200, str(state.get("parts")).encode())
+        elif kind == "s3":
+            self.s3(rest, query)
+        elif kind == "credentials":
+            if self.headers.get("Authorization") != "pass":
+                return self.error(401)
+            self.answer(200, json.dumps(self.keys()).encode())
+        elif kind == "sts":
+            if query.get("WebIdentityToken") != ["token of a pod"]:
+                return self.error(403, "InvalidIdentityToken")
+            k = self.keys()
+            self.answer(200, f"<R><Credentials><AccessKeyId>{k['AccessKeyId']}</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
+                             f"<SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></R>".encode())
+        elif kind == "latest":
+            if rest == "api/token" and self.command == "PUT":
+                return self.answer(200, b"imds")
+            if self.headers.get("X-aws-ec2-metadata-token") != "imds":
+                return self.error(401)
+            last = rest.rsplit("/", 1)[1]
+            self.answer(200, json.dumps(self.keys()).encode() if last else b"role")
+        elif kind == "hub":
+            self.hub(rest)
+        elif kind == "cdn":
+            if self.headers.get("Authorization"):
+                return self.error(400, "TokenSentToAnotherHost")
+            data = open(os.path.join(root, "hub", rest), "rb").read()
+            self.file(data, f'"{random.random()}"')
+        else:
+            self.web(kind, rest)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_any
+
+
+class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        pass
+
+
+server = Server(("127.0.0.1", 0), Handler)
+print(server.server_address[1], flush=True)
+server.serve_forever()

@@ -1,0 +1,87 @@
+# Servers that fail: the right bytes in the end, or one sentence; never a file that is not what it should be. Transfers
+# killed at any moment go on to the same bytes.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+web_server
+random_file web/f 20000000
+random_file web/small 5000
+: >web/empty
+export LEVIN_STORE_TRIES=3
+fetched() { # fetched PATH FILE: it arrives whole
+    code 0 cp_ $web/$1 got
+    same_file web/$2 got
+    check [ ! -e got.part ] && check [ ! -e got.part.done ]
+    rm got
+}
+fetched plain/f f
+fetched plain/small small
+fetched plain/empty empty
+fetched noranges/f f
+fetched noranges/empty empty
+fetched norange_cut/3000000/f f
+fetched cut/1500000/f f
+fetched cut/1000/small small
+for n in 500 502 503 504 408 429; do fetched first/$n/f f; done
+fetched chaos/1/small small
+refused() { # refused PATH TEXT...
+    local path=$1
+    shift
+    code 1 cp_ $web/$path got
+    one_error
+    for text; do says "$text" err; done
+    check [ ! -e got ]
+    rm -f got.part got.part.done
+}
+refused always/500/f "500 (server error)" "trying 3 times"
+refused always/503/f "503 (overloaded)" "trying 3 times"
+refused always/403/f "403 (forbidden)"
+silent_about "trying" err
+refused always/404/f "there is nothing at"
+refused cut/0/small "trying 3 times"
+refused short/small "416 (no such range)"
+refused wrongrange/f "another piece than was asked for"
+refused changing/f "the file changed while it was read"
+refused none/f "there is nothing at"
+# wrong bytes are seen where somebody knows the right ones
+sum=$(sha256sum <web/f | cut -d' ' -f1)
+code 0 cp_ --sha256=$sum $web/plain/f got
+code 1 cp_ --sha256=$sum $web/wrong/f got2
+says "is not the file that was wanted: its SHA-256 is" err
+check [ ! -e got2 ] && check [ ! -e got2.part ]
+code 1 "$LEVIN" cp http://127.0.0.1:1/f got3
+says "127.0.0.1" err
+# killed at any moment
+export LEVIN_STORE_THREADS=3
+for i in $(seq 12); do
+    "$LEVIN" cp $web/plain/f killed >out 2>err &
+    pid=$!
+    sleep 0.0$((i * 7 % 10))
+    kill -9 $pid 2>/dev/null || true
+    ended
+done
+code 0 cp_ $web/plain/f killed
+same_file web/f killed
+# stopped, it says so, and the same command fetches the rest only; damage to what was there is seen
+random_file web/g 40000000
+start_slowly() { LEVIN_STORE_THREADS=1 "$LEVIN" cp $web/cut/8388608/g half >out 2>err & pid=$!; }
+start_slowly
+for _ in $(seq 200); do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done
+kill -INT $pid
+ended
+check [ $got = 75 ]
+says "stopped" err
+check [ ! -e half ] && check [ -e half.part ]
+ask log >/dev/null
+code 0 cp_ $web/cut/8388608/g half
+same_file web/g half
+ask log >requests
+silent_about "bytes=0-8388607" requests
+start_slowly
+for _ in $(seq 200); do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done
+kill -9 $pid
+ended
+printf XXXX | dd of=half.part bs=1 seek=100 conv=notrunc 2>dd.err
+code 0 cp_ $web/cut/8388608/g half
+same_file web/g half
+# the disk is full
+(ulimit -f 4096 && code 1 cp_ $web/plain/f full && one_error && says "cannot write" err)
+check [ ! -e full ]

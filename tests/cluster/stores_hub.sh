@@ -1,0 +1,78 @@
+# The Hugging Face hub: files and folders into its own cache as Python's tools lay it out, tokens, revisions, no network.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+web_server
+export HF_ENDPOINT=$web/hub HF_HOME=$PWD/hf
+make_text
+train run
+code 0 "$LEVIN" export run web/hub/org/tiny
+mkdir -p web/hub/gated web/hub/datasets
+cp -r web/hub/org/tiny web/hub/gated/tiny
+random_file web/hub/org/tiny/pytorch_model.bin 2000
+mkdir web/hub/org/tiny/onnx
+echo '{}' >web/hub/org/tiny/onnx/config.json
+code 0 "$LEVIN" ls --json --recursive hf://org/tiny
+json '[e["name"] for e in d["entries"]] == ["config.json", "model.safetensors", "onnx/config.json", "pytorch_model.bin", "state/vocabulary.json"]'
+code 0 "$LEVIN" ls hf://org/tiny
+says "onnx/" out
+code 0 cp_ hf://org/tiny/model.safetensors got
+same_file got web/hub/org/tiny/model.safetensors
+# a model: only what is wanted of it, laid out as the hub's own tools do
+code 0 "$LEVIN" evaluate run --json --data.path=text.txt
+cp out evaluated
+same_loss() {
+    python3 -c 'import json,sys; a,b=[json.load(open(f)) for f in sys.argv[1:]]; assert a["loss"]==b["loss"]' evaluated out
+}
+code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
+same_loss
+top=hf/hub/models--org--tiny
+commit=$(cat $top/refs/main)
+same_file $top/snapshots/$commit/model.safetensors web/hub/org/tiny/model.safetensors
+check [ "$(readlink $top/snapshots/$commit/model.safetensors)" = ../../blobs/"$(sha256sum <web/hub/org/tiny/model.safetensors | cut -d' ' -f1)" ]
+check [ "$(readlink $top/snapshots/$commit/state/vocabulary.json)" = ../../../blobs/"$(git hash-object web/hub/org/tiny/state/vocabulary.json)" ]
+check [ ! -e $top/snapshots/$commit/pytorch_model.bin ] && check [ ! -e $top/snapshots/$commit/onnx ]
+if python3 -c 'import huggingface_hub' 2>/dev/null; then
+    HF_HUB_OFFLINE=1 python3 -c 'import huggingface_hub as h,sys
+p=h.snapshot_download("org/tiny"); assert p.endswith(sys.argv[1]), p; assert not h.scan_cache_dir().warnings' "$commit"
+fi
+# again: what is there is not fetched; with another content it is another commit
+ask log >/dev/null
+code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
+ask log >requests
+silent_about resolve requests
+echo '{"new": 1}' >web/hub/org/tiny/generation_config.json
+code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
+check [ "$(cat $top/refs/main)" != "$commit" ]
+code 0 "$LEVIN" evaluate hf://org/tiny@"$(cat $top/refs/main)" --json --data.path=text.txt
+code 1 "$LEVIN" ls hf://org/tiny@other
+says "the revision 'other'" err
+# without the network
+HF_HUB_OFFLINE=1 code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
+same_loss
+HF_ENDPOINT=http://127.0.0.1:1 code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
+same_loss
+says "the hub cannot be reached" err
+HF_HUB_OFFLINE=1 code 1 "$LEVIN" evaluate hf://org/none --data.path=text.txt
+one_error
+says "HF_HUB_OFFLINE forbids to fetch it" err
+# tokens go to the hub, and to nobody else
+code 1 "$LEVIN" ls hf://gated/tiny
+says "set HF_TOKEN" err
+HF_TOKEN=wrong code 1 "$LEVIN" ls hf://gated/tiny
+says "the token that was sent" err
+HF_TOKEN=hf_secret code 0 cp_ hf://gated/tiny/model.safetensors got2
+same_file got2 web/hub/org/tiny/model.safetensors
+printf 'hf_secret\n' >hf/token
+code 0 cp_ --recursive hf://gated/tiny gated
+same_file gated/model.safetensors web/hub/org/tiny/model.safetensors
+code 1 "$LEVIN" ls hf://org/none
+one_error
+says "the token that was sent" err
+code 1 cp_ got hf://org/tiny/new
+says "only reads there" err
+code 2 "$LEVIN" ls hf://org
+says "names no repository" err
+# a published model by its name
+mkdir -p web/hub/openai-community
+cp -r web/hub/org/tiny web/hub/openai-community/gpt2
+code 0 "$LEVIN" evaluate gpt2 --json --data.path=text.txt
+same_loss

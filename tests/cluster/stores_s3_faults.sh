@@ -1,0 +1,88 @@
+# An S3 that fails by chance, forgets, and whose credentials expire: the same bytes in the end, no part sent twice without
+# need. Credentials of containers, instances and web identities.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+web_server
+export AWS_ENDPOINT_URL=$web/s3 AWS_ACCESS_KEY_ID=new AWS_SECRET_ACCESS_KEY=s LEVIN_STORE_TRIES=12
+random_file f 60000000
+random_file small 5000
+back() { # back FILE KEY
+    code 0 cp_ s3://b/$2 got
+    same_file $1 got
+}
+for seed in 1 2; do
+    ask control/chaos/$seed >/dev/null
+    code 0 cp_ f s3://b/f$seed
+    code 0 cp_ small s3://b/small$seed
+    back f f$seed
+    back small small$seed
+done
+ask control/chaos/off >/dev/null
+# killed at any moment: in the end the same bytes; stopped: only the rest is sent
+for i in $(seq 8); do
+    "$LEVIN" cp f s3://b/killed >out 2>err &
+    pid=$!
+    sleep 0.$((i * 7 % 30 + 10))
+    kill -9 $pid 2>/dev/null || true
+    ended
+done
+code 0 cp_ f s3://b/killed
+back f killed
+sent() { ask control/parts/0; } # parts since it was asked last
+sent >/dev/null
+(LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err || true) &
+for _ in $(seq 300); do ask log | grep -q 'partNumber=3' && break || sleep 0.01; done
+kill -INT "$(pgrep -f "^$LEVIN cp f s3://b/stopped")" 2>/dev/null || true
+wait %% 2>/dev/null || true
+ask log >/dev/null
+code 0 cp_ f s3://b/stopped
+ask log >requests
+silent_about "partNumber=1&" requests
+back f stopped
+# the file changes in between: it is sent anew; the store forgets: too
+random_file f 60000000
+# keys that expire in the middle
+unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+expire() { ask control/given/0 >/dev/null && ask control/expire/$1 >/dev/null; }
+export AWS_CONTAINER_CREDENTIALS_FULL_URI=$web/credentials AWS_CONTAINER_AUTHORIZATION_TOKEN=pass
+for n in 0 3 7; do
+    expire $n
+    code 0 cp_ f s3://b/container
+    expire $n
+    back f container
+done
+AWS_CONTAINER_AUTHORIZATION_TOKEN=wrong code 1 cp_ small s3://b/small
+one_error
+says "no credentials from the container's agent" err
+printf 'pass\n' >token
+expire 1
+AWS_CONTAINER_AUTHORIZATION_TOKEN= AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=token code 0 cp_ small s3://b/small
+unset AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_AUTHORIZATION_TOKEN
+export AWS_EC2_METADATA_SERVICE_ENDPOINT=$web AWS_EC2_METADATA_DISABLED=false
+expire 2
+code 0 cp_ f s3://b/instance
+back f instance
+AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:1 code 1 cp_ small s3://b/small
+says "no credentials were found" err
+export AWS_EC2_METADATA_DISABLED=true
+printf 'token of a pod\n' >pod
+export AWS_WEB_IDENTITY_TOKEN_FILE=pod AWS_ROLE_ARN=arn:aws:iam::1:role/r AWS_ENDPOINT_URL_STS=$web/sts
+expire 4
+code 0 cp_ f s3://b/pod
+back f pod
+printf 'other\n' >pod
+code 1 cp_ small s3://b/small
+one_error
+says "security token service" err
+unset AWS_WEB_IDENTITY_TOKEN_FILE
+# keys in a file that somebody renews
+mkdir .aws
+printf '[default]\naws_access_key_id=old\naws_secret_access_key=s\n' >.aws/credentials
+expire 2
+code 1 cp_ f s3://b/file
+says "ExpiredToken" err
+(sleep 0.3 && printf '[default]\naws_access_key_id=new\naws_secret_access_key=s\n' >.aws/next && mv .aws/next .aws/credentials) &
+expire 100
+while [ -d .aws ] && grep -q old .aws/credentials; do cp_ small s3://b/file >out 2>err || break; done
+wait %% 2>/dev/null || true
+code 0 cp_ f s3://b/file
+back f file
