@@ -1,8 +1,7 @@
 /* config_plan.c - what a rank of the recipe takes, from the same plan that training runs: see plan.c.
  *
  * A rank's rows are cut into as few parts as its share of a machine's memory wants, as training does it when it starts.
- * A model that is only a name yet (gpt2) is planned by its size. */
-#include <stdio.h>
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,16 +10,6 @@
 #include "models/model.h"
 #include "train/model_setup.h"
 #include "train/training.h"
-
-/* GPT-2's own, by whose names models are known. */
-enum { POSITIONS = 1024, VOCABULARY = 50257 };
-
-static enum lvn_status set(struct lvn_settings *s, const char *key, int64_t value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)value);
-    return lvn_settings_set(s, key, text, LVN_SOURCE_PROGRAM);
-}
 
 /* The recipe's settings, finished, in a copy that planning may change. */
 static enum lvn_status copy_settings(struct lvn_config *cf, struct lvn_settings *copy)
@@ -31,14 +20,6 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct lvn_settings 
     free(text);
     LVN_TRY(status);
     copy->ranks = cf->machines * cf->per_machine;
-    const struct lvn_model_size *size = *copy->model.init ? lvn_model_size_find(copy->model.init) : NULL;
-    if (size && !lvn_path_exists(copy->model.init)) {
-        LVN_TRY(lvn_settings_set(copy, "model.size", copy->model.init, LVN_SOURCE_PROGRAM));
-        LVN_TRY(lvn_settings_set(copy, "model.init", "", LVN_SOURCE_PROGRAM));
-        LVN_TRY(lvn_settings_set(copy, "model.kind", "gpt2", LVN_SOURCE_PROGRAM));
-        LVN_TRY(set(copy, "model.vocab_size", VOCABULARY));
-        if (!lvn_settings_given(cf->s, LVN_OPT_model_block_size)) LVN_TRY(set(copy, "model.block_size", POSITIONS));
-    }
     LVN_TRY(lvn_settings_set(copy, "data.path", "", LVN_SOURCE_PROGRAM)); /* sizes do not hang on it */
     LVN_TRY(lvn_settings_set(copy, "data.url", "", LVN_SOURCE_PROGRAM));
     return lvn_settings_finish(copy, LVN_USES_ALL);
@@ -76,6 +57,12 @@ static enum lvn_status plan(struct lvn_config *cf, const struct lvn_settings *s,
     }
 }
 
+/* Known by name, here or not. */
+static bool is_published(const char *model)
+{
+    return lvn_model_size_find(lvn_path_name(model)) != NULL;
+}
+
 enum lvn_status lvn_config_plan(struct lvn_config *cf)
 {
     struct lvn_settings s;
@@ -83,7 +70,7 @@ enum lvn_status lvn_config_plan(struct lvn_config *cf)
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK) status = copy_settings(cf, &s);
     /* A model that cannot be looked at from here (an address, a folder of the cluster) is not planned. */
-    bool away = status == LVN_OK && *s.model.init && !lvn_path_exists(s.model.init);
+    bool away = status == LVN_OK && *s.model.init && !lvn_path_exists(s.model.init) && !is_published(s.model.init);
     if (status == LVN_OK && !away) {
         status = lvn_model_setup_sizes(&m, &s, NULL);
         if (status == LVN_OK) status = plan(cf, &s, &m);

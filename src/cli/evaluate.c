@@ -29,6 +29,16 @@ static void collect(void *context, const struct lvn_evaluated *e)
     }
 }
 
+/* trainer.limit_val_batches counts where it is meant for this: in a recipe that is evaluated, or on the command line.
+ * What a run took while it trained does not. */
+static int64_t limit_of(const struct lvn_cli *c)
+{
+    const struct lvn_settings *s = &c->settings;
+    bool meant = lvn_cli_model_is_recipe(c->operand[0]) ||
+                 s->origin[LVN_OPT_trainer_limit_val_batches].source > LVN_SOURCE_RECIPE;
+    return meant ? s->trainer.limit_val_batches.count : 0;
+}
+
 enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
 {
     unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER;
@@ -42,6 +52,7 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     LVN_CHECK(c->json || (!logits && !losses), ARG, "--logits and --token-losses are lists of numbers: add --json");
     struct lists lists = {.logits = logits ? json_array() : NULL, .losses = losses ? json_array() : NULL};
     struct lvn_evaluate_options o = {.ranks = c->ranks,
+                                     .limit = limit_of(c),
                                      .logits = logits,
                                      .gradients = *gradients ? gradients : NULL,
                                      .batch = logits || losses ? collect : NULL,

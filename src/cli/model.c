@@ -1,13 +1,36 @@
 /* model.c - see model.h. */
 #include "cli/model.h"
 
+#include <string.h>
+
 #include "base/files.h"
 #include "train/model_find.h"
+
+bool lvn_cli_model_is_recipe(const char *model)
+{
+    const char *dot = strrchr(lvn_path_name(model), '.');
+    return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")) && lvn_path_is_file(model);
+}
+
+/* The recipe's model, found like one of the command line. */
+static enum lvn_status recipe_settings(struct lvn_cli *c, const char *recipe, unsigned parts)
+{
+    struct lvn_arena a;
+    const char *dir;
+    LVN_TRY(lvn_cli_settings(c, recipe, parts));
+    LVN_CHECK(*c->settings.model.init, ARG,
+              "the recipe '%s' does not say which model: give it model.init, or name a run instead", recipe);
+    lvn_arena_init(&a);
+    enum lvn_status status = lvn_model_find_files(&a, c->settings.model.init, "best", &dir);
+    lvn_arena_release(&a);
+    return status;
+}
 
 enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, unsigned parts)
 {
     struct lvn_arena a;
     const char *dir, *recipe = NULL;
+    if (lvn_cli_model_is_recipe(model)) return recipe_settings(c, model, parts);
     lvn_arena_init(&a);
     enum lvn_status status = lvn_model_find_files(&a, model, "best", &dir);
     if (status == LVN_OK) {

@@ -190,13 +190,13 @@ static void show_model(struct plan *p)
     const struct lvn_training *t = &p->training;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     int64_t total = lvn_params_total(t->network->params);
-    lvn_cli_print(
-        c,
-        "%s: %s, %" PRId64 " layers, %" PRId64 " heads, %" PRId64 " channels, vocabulary %" PRId64
-        "%s\n%s parameters\n",
-        p->s->name, m->model->name, m->n_layer, m->n_head, m->n_embd, m->vocab_size,
-        p->setup.data || p->s->model.vocab_size || p->setup.has_pretrained ? "" : " (assumed: the data are not there)",
-        lvn_count_text(total, a));
+    lvn_cli_print(c,
+                  "%s: %s, %" PRId64 " layers, %" PRId64 " heads, %" PRId64 " channels, vocabulary %" PRId64
+                  "%s\n%s parameters\n",
+                  p->s->name, m->model->name, m->n_layer, m->n_head, m->n_embd, m->vocab_size,
+                  p->setup.data || p->s->model.vocab_size || *p->s->model.init ? ""
+                                                                               : " (assumed: the data are not there)",
+                  lvn_count_text(total, a));
     lvn_cli_print(c,
                   "batch of %" PRId64 " sequences of %" PRId64 " tokens, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
                   p->s->trainer.batch_size, t->block_size, t->accumulation, t->accumulation == 1 ? "" : "es", t->micro);

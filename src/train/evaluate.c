@@ -56,12 +56,12 @@ static enum lvn_status set_up(struct evaluation *e)
     e->T = e->setup.block_size;
     e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
     LVN_TRY(lvn_loader_init(&e->loader, data, split, LVN_SAMPLING_SEQUENTIAL, e->T, e->B, 0));
-    int64_t windows = lvn_loader_eval_count(&e->loader, 0);
+    int64_t windows = lvn_loader_eval_count(&e->loader, e->o->limit);
     if (windows < e->B) {
         e->B = windows; /* a smaller batch, not rows to fill it */
         LVN_TRY(lvn_loader_init(&e->loader, data, split, LVN_SAMPLING_SEQUENTIAL, e->T, e->B, 0));
     }
-    e->batches = lvn_loader_eval_batches(&e->loader, 0);
+    e->batches = lvn_loader_eval_batches(&e->loader, e->o->limit);
     e->window = lvn_calloc((size_t)e->B, sizeof *e->window);
     e->sums = lvn_calloc((size_t)e->batches + COUNTS, sizeof *e->sums);
     return e->window && e->sums ? plan(e) : LVN_MEMORY;
@@ -102,7 +102,7 @@ static enum lvn_status pass(struct evaluation *e)
 {
     struct lvn_task *t = e->task;
     for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
-        LVN_TRY(lvn_loader_eval_batch(&e->loader, 0, i, 0, e->B, t->ids, t->labels, e->window));
+        LVN_TRY(lvn_loader_eval_batch(&e->loader, e->o->limit, i, 0, e->B, t->ids, t->labels, e->window));
         t->step = (struct lvn_step){.grad_scale = 1.0};
         e->sums[i] = lvn_task_run(t, 1);
         e->sums[e->batches + LABELS] += (double)lvn_labels_valid(t->labels, e->B * e->T);
@@ -136,7 +136,8 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
     struct lvn_task *t = e->task;
     int64_t tokens = e->B * e->T;
     for (int64_t i = 0; i < e->batches; i++)
-        LVN_TRY(lvn_loader_eval_batch(&e->loader, 0, i, 0, e->B, t->ids + i * tokens, t->labels + i * tokens, NULL));
+        LVN_TRY(lvn_loader_eval_batch(&e->loader, e->o->limit, i, 0, e->B, t->ids + i * tokens, t->labels + i * tokens,
+                                      NULL));
     int64_t valid = lvn_labels_valid(t->labels, e->batches * tokens);
     t->step = (struct lvn_step){.grad_scale = valid ? 1.0 / (double)valid : 0.0};
     lvn_task_run(t, e->batches);
@@ -162,7 +163,7 @@ enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_eval
         *r = (struct lvn_evaluate_result){.loss = lvn_tree_sum(e.sums, e.batches) / count[LABELS],
                                           .tokens = (int64_t)count[LABELS],
                                           .right = e.answers ? (int64_t)count[RIGHT] : -1,
-                                          .windows = lvn_loader_eval_count(&e.loader, 0)};
+                                          .windows = lvn_loader_eval_count(&e.loader, o->limit)};
     }
     free(e.window);
     free(e.sums);

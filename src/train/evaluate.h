@@ -16,6 +16,7 @@ struct lvn_ranks;
 
 struct lvn_evaluate_options {
     struct lvn_ranks *ranks; /* who takes part: batches are shared out, each counts once */
+    int64_t limit;           /* evenly spaced batches of so many; 0: all */
     bool logits;
     const char *gradients; /* NULL, or a file: the gradient of the mean loss, in names and layout of the loaded file */
     void (*batch)(void *context, const struct lvn_evaluated *e); /* NULL: nothing */

@@ -36,6 +36,19 @@ static enum lvn_status find_published(struct lvn_arena *a, const char *name, con
     return LVN_OK;
 }
 
+const char *lvn_model_find_size(struct lvn_arena *a, const char *model)
+{
+    const char *here = NULL;
+    for (size_t i = 0; i < sizeof published / sizeof published[0] && !lvn_path_exists(model); i++) {
+        if (strcmp(model, published[i].name) != 0 && strcmp(model, published[i].repository) != 0) continue;
+        if (lvn_hub_cache_find(a, published[i].repository, NULL, &here) != LVN_OK ||
+            (!here && lvn_hub_cache_find(a, published[i].name, NULL, &here) != LVN_OK))
+            lvn_error_clear();
+        return here ? NULL : published[i].name;
+    }
+    return NULL;
+}
+
 static bool ends_with(const char *text, const char *tail)
 {
     size_t n = strlen(text), k = strlen(tail);

@@ -17,5 +17,7 @@
  * What lies on this machine goes before a name. LVN_IO with a sentence when there is nothing of it. */
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer,
                                      const char **out) LVN_CHECKED;
+/* The size (models/model.h) of a published model that is not on this machine; NULL: it is here, or no such name. */
+const char *lvn_model_find_size(struct lvn_arena *a, const char *model);
 
 #endif

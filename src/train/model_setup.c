@@ -6,8 +6,9 @@
 #include "base/files.h"
 #include "io/download.h"
 #include "io/stores/store.h"
+#include "train/model_find.h"
 
-enum { PADDED_GPT2_VOCABULARY = 50304, USUAL_CHARACTERS = 65 };
+enum { GPT2_POSITIONS = 1024, GPT2_VOCABULARY = 50257, PADDED_GPT2_VOCABULARY = 50304, USUAL_CHARACTERS = 65 };
 
 /* A loaded model rules its sizes; a smaller model.block_size is the length of the windows only, and another
  * model.vocab_size pads the vocabulary or cuts the padding. */
@@ -26,6 +27,30 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     m->block_size = block;
     if (lvn_settings_given(s, LVN_OPT_model_dropout))
         m->config.dropout_embedding = m->config.dropout_residual = m->config.dropout_attention = s->model.dropout;
+    return LVN_OK;
+}
+
+/* GPT-2 as it was published, of the named size. */
+static enum lvn_status sizes_of_name(struct lvn_model_setup *m, const struct lvn_settings *s, const char *name)
+{
+    const struct lvn_model_size *size = lvn_model_size_find(name);
+    struct lvn_model_config *c = &m->config;
+    LVN_CHECK(size, INTERNAL, "the size of '%s' is not known", name);
+    c->model = lvn_model_find("gpt2");
+    c->eps = 1e-5;
+    if (c->model->defaults) c->model->defaults(c);
+    c->n_layer = size->n_layer;
+    c->n_head = size->n_head;
+    c->n_embd = size->n_embd;
+    c->n_positions = GPT2_POSITIONS;
+    c->vocab_size = s->model.vocab_size ? s->model.vocab_size : GPT2_VOCABULARY;
+    c->bias = true;
+    c->dropout_embedding = c->dropout_residual = c->dropout_attention =
+        lvn_settings_given(s, LVN_OPT_model_dropout) ? s->model.dropout : 0.1;
+    m->block_size = lvn_settings_given(s, LVN_OPT_model_block_size) ? s->model.block_size : c->n_positions;
+    LVN_CHECK(m->block_size <= c->n_positions, ARG,
+              "model.block_size is %lld, but the model '%s' has %lld positions; choose at most that",
+              (long long)m->block_size, name, (long long)c->n_positions);
     return LVN_OK;
 }
 
@@ -87,7 +112,13 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model)
 {
-    LVN_TRY(open_sizes(m, s, model));
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *name = *s->model.init ? lvn_model_find_size(&a, s->model.init) : NULL;
+    *m = (struct lvn_model_setup){0};
+    enum lvn_status status = name ? sizes_of_name(m, s, name) : open_sizes(m, s, model);
+    lvn_arena_release(&a);
+    LVN_TRY(status);
     bool there = strcmp(s->data.kind, "adder") == 0 || (*s->data.path && lvn_path_exists(s->data.path));
     if (there && open_data(m, s) != LVN_OK) {
         lvn_error_clear();

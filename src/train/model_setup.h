@@ -23,7 +23,8 @@ enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn
                                      const struct lvn_model *model) LVN_CHECKED;
 void lvn_model_setup_close(struct lvn_model_setup *m);
 /* The same for `plan` and `bench`, which can do without the data: where they cannot be opened, m->data stays NULL and
- * the vocabulary, if not given, is what such data usually have (characters 65, tokens 50304). Nothing is downloaded. */
+ * the vocabulary, if not given, is what such data usually have (characters 65, tokens 50304). A published model that is
+ * not on this machine (gpt2) has the sizes that it is known for. Nothing is downloaded. */
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model) LVN_CHECKED;
 /* The model of settings' model.init alone, without data. */
