@@ -157,7 +157,8 @@ static enum lvn_status precision(struct lvn_config *cf, const struct lvn_yaml *t
                                 "fp16 is for GPUs; bf16-mixed is taken, which needs no loss "
                                 "scale"));
     if (!off && !bf16 && !fp16) {
-        return lvn_config_note(cf, "mixed_precision", "'%.20s' is not there; 32-true is taken", y->text);
+        return lvn_config_note(cf, "mixed_precision", "'%.20s' is not there; trainer.precision stays as it is",
+                               y->text);
     }
     return lvn_config_set(cf, "trainer.precision", off ? "32-true" : "bf16-mixed", y->line);
 }

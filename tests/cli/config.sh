@@ -144,6 +144,19 @@ settings acc-run.yaml
 is trainer.precision 32-true
 code 0 "$LEVIN" config both.yaml --from-accelerate acc.yaml --from-nanogpt finetune.py --json
 json 'd["ranks"] == 6 and {"machine_rank", "wandb_log"} <= {n["key"] for n in d["notes"]}'
+sed "s/mixed_precision: 'no'/mixed_precision: bf16/" acc.yaml >bf16.acc
+code 0 "$LEVIN" config bf16.yaml --from-accelerate bf16.acc
+settings bf16.yaml
+is trainer.precision bf16-mixed
+says "bf16.acc:13" bf16.yaml
+sed "s/mixed_precision: 'no'/mixed_precision: fp8/" acc.yaml >fp8.acc
+code 0 "$LEVIN" config fp8.yaml --from-accelerate fp8.acc --json
+json '"mixed_precision" in {n["key"] for n in d["notes"]}'
+printf 'dtype = "float16"\ndevice = "cuda"\n' >half.py
+code 0 "$LEVIN" config --from-nanogpt half.py --json
+json '{"dtype", "device"} <= {n["key"] for n in d["notes"]}'
+settings half.yaml
+is trainer.precision bf16-mixed
 printf 'distributed_type: FSDP\nfsdp_config: {fsdp_activation_checkpointing: true}\nnum_processes: 2\nnew_key: 1\n' >fsdp.acc
 code 0 "$LEVIN" config fsdp.yaml --from-accelerate fsdp.acc --json
 json '"levin launch -n 2" in d["launch"] and "new_key" in {n["key"] for n in d["notes"]}'

@@ -10,7 +10,47 @@ for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do
     code 0 "$LEVIN" plan "$recipe" --json --trainer.batch_size_per_device=0 --model.block_size=16
     json 'd["parameters"] > 1000 and d["memory"]["total"] > d["arena_bytes"] > 0 and d["program"] and d["fits"]'
 done
-[ ! -e runs ]
+check [ ! -e runs ]
+
+# The published jobs, value by value.
+is() { # is RECIPE KEY=VALUE...
+    local recipe=$1 pair
+    shift
+    code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/$recipe.yaml" --show-settings --json
+    for pair in "$@"; do json "str(d['settings']['${pair%%=*}']['value']) == '${pair#*=}'"; done
+}
+is gpt2-finetune model.init=gpt2 trainer.batch_size=64 trainer.val_check_interval=5 trainer.gradient_clip_val=1 \
+    trainer.precision=bf16-mixed optimizer.weight_decay=0.1 optimizer.betas='[0.9, 0.95]' optimizer.lr=3e-05 \
+    schedule.kind=cosine checkpoint.top_k=1 sample.prompt='It is interesting ' sample.max_new_tokens=100 \
+    sample.temperature=0.6 sample.top_k=200
+is gpt2-from-scratch model.kind=nanogpt model.n_layer=12 model.n_embd=768 model.block_size=1024 model.vocab_size=50304 \
+    model.bias=False trainer.batch_size=480 trainer.max_steps=600000 optimizer.lr=0.0006 schedule.warmup_steps=2000 \
+    schedule.decay_steps=600000 schedule.min_lr=6e-05 optimizer.weight_decay=0.1 trainer.precision=bf16-mixed
+is gpt2-eval model.init=gpt2 trainer.batch_size=8 trainer.limit_val_batches=500
+
+# They run, with a tiny model and other data in the place of GPT-2 and OpenWebText.
+mkdir texts && cp "$LEVIN_SOURCE"/*.md "$LEVIN_SOURCE"/docs/*.md texts && for f in texts/*.md; do mv "$f" "${f%.md}.txt"; done
+code 0 "$LEVIN" prepare text --input=texts --out=tokens --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2" --val-fraction=0.3
+code 0 "$LEVIN" train --run_dir=base --data.kind=tokens --data.path=tokens --model.kind=gpt2 --model.n_layer=1 --model.n_head=2 \
+    --model.n_embd=32 --model.block_size=32 --trainer.max_steps=30 --trainer.limit_val_batches=2 --optimizer.lr=1e-2 --quiet
+code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/gpt2-finetune.yaml" --model.init=base --data.path=tokens --trainer.max_steps=10 \
+    --sample.every_n_steps=10 --json
+json 'd["step"] == 10 and d["best_val_loss"] <= d["val_loss"]'
+cp out trained
+says "It is interesting" err
+evaluate() { code 0 "$LEVIN" evaluate "$LEVIN_SOURCE/recipes/gpt2-eval.yaml" --data.path=tokens --json "$@"; }
+evaluate --model.init=base
+json 'd["tokens"] > 8 * 32 and d["loss"] > 0'
+all=$(value tokens)
+evaluate --model.init=base --trainer.limit_val_batches=2
+json 'd["tokens"] == 2 * 8 * 32'
+evaluate --model.init=runs/gpt2-finetune
+[ "$(value tokens)" = "$all" ] || fail "other tokens"
+rm -r runs
+code 1 env HF_HOME="$PWD/nothing" HF_HUB_OFFLINE=1 "$LEVIN" evaluate "$LEVIN_SOURCE/recipes/gpt2-eval.yaml" --data.path=tokens
+says "gpt2" err
+code 2 "$LEVIN" evaluate "$LEVIN_SOURCE/recipes/shakespeare-char.yaml"
+says "does not say which model" err
 
 # Numbers of parameters are those of the papers and papers' programs.
 parameters() { # parameters WANTED KEYS...
@@ -20,6 +60,9 @@ parameters() { # parameters WANTED KEYS...
     json "d['parameters'] == $wanted"
 }
 parameters 124439808 --model.kind=gpt2 --model.size=gpt2 --model.vocab_size=50257 --model.block_size=1024
+parameters 124439808 --model.init=gpt2 # by its name alone
+parameters 774030080 --model.init=gpt2-large
+parameters 1557611200 --model.init=openai-community/gpt2-xl
 parameters 354823168 --model.kind=gpt2 --model.size=gpt2-medium --model.vocab_size=50257 --model.block_size=1024
 parameters 4958736 --model.kind=mingpt --model.size=gpt-nano --model.vocab_size=50257 --model.block_size=1024 # 2,546,400 and its head
 
