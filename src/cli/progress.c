@@ -182,6 +182,19 @@ static void at_step(struct lvn_progress *p, const struct lvn_event *e)
     }
 }
 
+static void at_validation(struct lvn_progress *p, const struct lvn_event *e)
+{
+    char worse[64] = "";
+    if (e->step == 0) {
+        say(p, "before the first step: validation loss %.4f", e->val_loss);
+        return;
+    }
+    if (e->val_loss > e->start_val_loss)
+        snprintf(worse, sizeof worse, ", worse than %.4f before the first step", e->start_val_loss);
+    say(p, "step %" PRId64 ": validation loss %.4f%s%s", e->step, e->val_loss, e->best ? ", the best so far" : "",
+        worse);
+}
+
 static void at_epoch(struct lvn_progress *p, const struct lvn_event *e)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
@@ -201,7 +214,7 @@ void lvn_progress_handle(void *context, const struct lvn_event *e)
         at_step(p, e);
         return;
     case LVN_EVENT_VALIDATION:
-        say(p, "step %" PRId64 ": validation loss %.4f%s", e->step, e->val_loss, e->best ? ", the best so far" : "");
+        at_validation(p, e);
         break;
     case LVN_EVENT_CHECKPOINT:
         if (!p->live) say(p, "step %" PRId64 ": saved %s", e->step, e->text);

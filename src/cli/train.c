@@ -63,6 +63,8 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
     lvn_cli_add(c, "val_loss", lvn_cli_number(r->val_loss));
     lvn_cli_add(c, "best_val_loss", lvn_cli_number(r->best_val_loss));
+    lvn_cli_add(c, "start_val_loss", lvn_cli_number(r->start_val_loss));
+    lvn_cli_add(c, "worse", *r->worse ? json_string(r->worse) : json_null());
     lvn_cli_add(c, "already_done", json_boolean(r->already_done));
     if (r->already_done) {
         lvn_cli_print(c, "%s has all of its %lld steps already: nothing to do (raise trainer.max_steps to go on)\n",
@@ -81,6 +83,7 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     lvn_cli_print(c, "%s: step %lld, loss %.4f%s, peak memory %s\n", r->run_dir, (long long)r->step, r->loss,
                   validation, lvn_bytes_text(m->peak_bytes, text));
     lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
+    if (*r->worse) lvn_cli_print(c, "%s\n", r->worse);
 }
 
 /* All ranks come here: one that left first would make the launcher end the others. */

@@ -12,7 +12,7 @@
 enum lvn_event_kind {
     LVN_EVENT_START,      /* planned and loaded, before the first step: the fields under "the run" are set */
     LVN_EVENT_STEP,       /* a step is done */
-    LVN_EVENT_VALIDATION, /* val_loss is set; `best` when it is the lowest so far */
+    LVN_EVENT_VALIDATION, /* val_loss is set; step 0: before the first; `best` when it is the lowest after a step */
     LVN_EVENT_CHECKPOINT, /* text: its folder */
     LVN_EVENT_SAMPLE,     /* text: prompt and continuation */
     LVN_EVENT_EPOCH,      /* an epoch is done: epoch_s, peak_bytes */
@@ -52,9 +52,10 @@ struct lvn_event {
     int64_t memory_bytes; /* resident now, of all ranks */
     int64_t peak_bytes;   /* resident at most, mean over ranks */
     /* the rest */
-    double val_loss, best_val_loss;
-    int best;       /* VALIDATION: this one is the lowest */
-    double epoch_s; /* EPOCH: how long it took */
+    double val_loss, best_val_loss; /* best: after a step */
+    double start_val_loss;          /* before the first step; NaN: not known */
+    int best;                       /* VALIDATION: this one is the lowest */
+    double epoch_s;                 /* EPOCH: how long it took */
     const char *text;
 };
 

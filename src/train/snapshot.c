@@ -25,10 +25,11 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
 {
     char data[24];
     snprintf(data, sizeof data, "%016" PRIx64, s->data);
-    json_t *state = json_pack("{s:I, s:o, s:o, s:s, s:I, s:I, s:I}", "step", (json_int_t)s->step, "val_loss",
-                              real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "data", data,
-                              "micro_batch", (json_int_t)s->micro_batch, "pieces", (json_int_t)s->pieces, "ranks",
-                              (json_int_t)s->ranks);
+    json_t *state =
+        json_pack("{s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I}", "step", (json_int_t)s->step, "val_loss",
+                  real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "start_val_loss",
+                  real_or_null(s->start_val_loss), "data", data, "micro_batch", (json_int_t)s->micro_batch, "pieces",
+                  (json_int_t)s->pieces, "ranks", (json_int_t)s->ranks);
     if (!state) LVN_FAIL(MEMORY, "not enough memory for the state of the run");
     lvn_json_add(out, state, 2);
     json_decref(state);
@@ -106,10 +107,11 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     json_t *state;
     const char *data = "0";
     LVN_TRY(lvn_json_read(path, &state));
-    *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN};
+    *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
     enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
     if (status == LVN_OK) status = lvn_json_real(path, state, "val_loss", false, &s->val_loss);
     if (status == LVN_OK) status = lvn_json_real(path, state, "best_val_loss", false, &s->best_val_loss);
+    if (status == LVN_OK) status = lvn_json_real(path, state, "start_val_loss", false, &s->start_val_loss);
     if (status == LVN_OK) status = lvn_json_string(path, state, "data", true, &data);
     if (status == LVN_OK) status = lvn_json_int(path, state, "micro_batch", true, 1, INT64_MAX, &s->micro_batch);
     if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);

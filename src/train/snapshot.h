@@ -20,13 +20,14 @@ struct lvn_settings;
 struct lvn_codec;
 
 struct lvn_snapshot {
-    int64_t step;         /* finished steps */
-    double val_loss;      /* at this step; NaN: not validated here */
-    double best_val_loss; /* lowest so far; NaN: none */
-    uint64_t data;        /* lvn_dataset_fingerprint() */
-    int64_t micro_batch;  /* sequences of a micro-batch, of rank 0 */
-    int64_t pieces;       /* into which memory had each rank's rows cut; 0: not kept */
-    int64_t ranks;        /* how many took part; 0: not kept */
+    int64_t step;          /* finished steps */
+    double val_loss;       /* at this step; NaN: not validated here */
+    double best_val_loss;  /* lowest so far; NaN: none */
+    double start_val_loss; /* before the first step; NaN: not known */
+    uint64_t data;         /* lvn_dataset_fingerprint() */
+    int64_t micro_batch;   /* sequences of a micro-batch, of rank 0 */
+    int64_t pieces;        /* into which memory had each rank's rows cut; 0: not kept */
+    int64_t ranks;         /* how many took part; 0: not kept */
 };
 
 /* Where a snapshot goes, and what else belongs into it. */

@@ -1,24 +1,23 @@
 /* trainer.c - the training loop.
  *
- * trainer_setup.c opens, plans and allocates; loop() is the run, on one screen; everything that happens in between
- * steps (validation, checkpoints, samples) is a function of its own above it. All ranks walk through the same code and
- * decide on what they have exchanged: at the end of every step one small sum over ranks (tally.h). Rank 0 alone tells,
- * and writes the files of the run. */
+ * trainer_setup.c opens, plans and allocates; loop() is the run, on one screen; what happens in between steps
+ * (validation, checkpoints, samples) is in trainer_between.c. All ranks walk through the same code and decide on what
+ * they have exchanged: at the end of every step one small sum over ranks (tally.h). Rank 0 alone tells, and writes the
+ * files of the run. */
 #include "train/trainer.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "base/machine.h"
 #include "train/alike.h"
-#include "train/curve.h"
 #include "train/measure.h"
+#include "train/samples.h"
 #include "train/schedule.h"
 #include "train/trainer_state.h"
+#include "train/verdict.h"
 
 /* --- telling --- */
 
@@ -37,8 +36,7 @@ void lvn_trainer_tell(struct trainer *t, enum lvn_event_kind kind, const char *t
     }
 }
 
-/* A failure that does not end the run. */
-static void note_failure(struct trainer *t, const char *what)
+void lvn_trainer_note_failure(struct trainer *t, const char *what)
 {
     snprintf(t->text, sizeof t->text, "%s: %s; the run goes on", what, lvn_error_text());
     lvn_error_clear();
@@ -47,7 +45,7 @@ static void note_failure(struct trainer *t, const char *what)
 
 /* --- what ranks exchange --- */
 
-static void count_flags(const struct trainer *t, double *count)
+void lvn_trainer_count_flags(const struct trainer *t, double *count)
 {
     int stop = t->o->stop ? *t->o->stop : LVN_STOP_NOT;
     count[LVN_TALLY_STOP] = stop != LVN_STOP_NOT;
@@ -56,7 +54,7 @@ static void count_flags(const struct trainer *t, double *count)
     count[LVN_TALLY_OVER] = limit > 0.0 && lvn_seconds() - t->started >= limit;
 }
 
-static void read_flags(struct trainer *t, const double *count)
+void lvn_trainer_read_flags(struct trainer *t, const double *count)
 {
     t->stop |= count[LVN_TALLY_STOP] > 0;
     t->again |= count[LVN_TALLY_AGAIN] > 0;
@@ -82,143 +80,16 @@ static enum lvn_status exchange(struct trainer *t, double seconds)
     *lvn_tally_own(y, t->ranks->rank, LVN_TALLY_PEAK) = (double)t->peak;
     enum lvn_status loaded = t->step + 1 < t->last_step ? lvn_trainer_load_batch(t, t->step + 1, &labels) : LVN_OK;
     double *count = lvn_tally_count(y, 0);
-    count_flags(t, count);
+    lvn_trainer_count_flags(t, count);
     count[LVN_TALLY_FAILED] = loaded != LVN_OK;
     count[LVN_TALLY_LABELS] = (double)labels;
     LVN_TRY(lvn_tally_exchange(y));
     if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, loaded);
-    read_flags(t, count);
+    lvn_trainer_read_flags(t, count);
     t->labels = (int64_t)count[LVN_TALLY_LABELS];
     t->e.memory_bytes = (int64_t)lvn_tally_sum(y, LVN_TALLY_MEMORY);
     t->e.peak_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_PEAK) / t->ranks->size);
     return LVN_OK;
-}
-
-/* --- between steps --- */
-
-/* The losses of this rank's part of each validation batch, into their places. */
-static enum lvn_status evaluate_part(struct trainer *t, int64_t n, double *labels)
-{
-    struct lvn_training *g = &t->training;
-    struct lvn_task *eval = g->eval;
-    for (int64_t i = 0; i < n; i++) {
-        double *losses = t->val_losses + i * g->n_micro + g->leaf[t->ranks->rank];
-        LVN_TRY(
-            lvn_loader_eval_batch(&t->val, t->val_batches, i, g->first_row, g->rows, eval->ids, eval->labels, NULL));
-        eval->step = (struct lvn_step){.grad_scale = 1.0, .first_row = g->first_row};
-        lvn_task_run(eval, g->accumulation);
-        memcpy(losses, eval->micro_losses, sizeof *losses * (size_t)g->accumulation);
-        *labels += (double)lvn_labels_valid(eval->labels, g->rows * g->block_size);
-    }
-    return LVN_OK;
-}
-
-static enum lvn_status validate(struct trainer *t)
-{
-    int64_t n = lvn_loader_eval_batches(&t->val, t->val_batches), n_micro = t->training.n_micro;
-    double *count = t->val_losses + n * n_micro, sum = 0.0;
-    memset(t->val_losses, 0, sizeof *count * (size_t)(n * n_micro + LVN_TALLY_COUNTS));
-    enum lvn_status status = evaluate_part(t, n, &count[LVN_TALLY_LABELS]);
-    count_flags(t, count);
-    count[LVN_TALLY_FAILED] = status != LVN_OK;
-    LVN_TRY(lvn_ranks_sum(t->ranks, t->val_losses, n * n_micro + LVN_TALLY_COUNTS));
-    if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, status);
-    read_flags(t, count);
-    for (int64_t i = 0; i < n; i++) sum += lvn_tree_sum(t->val_losses + i * n_micro, n_micro);
-    t->e.val_loss = sum / count[LVN_TALLY_LABELS];
-    t->e.best = !(t->e.val_loss >= t->e.best_val_loss);
-    if (t->e.best) t->e.best_val_loss = t->e.val_loss;
-    t->validated_step = t->step;
-    lvn_trainer_tell(t, LVN_EVENT_VALIDATION, NULL);
-    return LVN_OK;
-}
-
-/* The picture of all rows so far. */
-static void draw_curve(struct trainer *t)
-{
-    if (lvn_curve_write(t->dir.metrics_csv, t->dir.curve, t->s->name) != LVN_OK)
-        note_failure(t, "the loss curve could not be drawn");
-}
-
-static void after_saving(struct trainer *t)
-{
-    if (t->ranks->rank) return;
-    if (lvn_checkpoint_prune(t->dir.checkpoints, t->s->checkpoint.top_k) != LVN_OK)
-        note_failure(t, "old checkpoints could not be removed");
-    snprintf(t->text, sizeof t->text, "%s/step-%lld", t->dir.checkpoints, (long long)t->step);
-    lvn_trainer_tell(t, LVN_EVENT_CHECKPOINT, t->text);
-    draw_curve(t);
-}
-
-/* Save: rank 0 does, and all know whether it could. A failure is told and the run goes on with its former checkpoints.
- */
-static enum lvn_status save(struct trainer *t, bool *saved)
-{
-    const struct lvn_training *g = &t->training;
-    struct lvn_snapshot at = {.step = t->step,
-                              .val_loss = t->validated_step == t->step ? t->e.val_loss : NAN,
-                              .best_val_loss = t->e.best_val_loss,
-                              .data = t->fingerprint,
-                              .micro_batch = g->micro,
-                              .pieces = g->pieces,
-                              .ranks = t->ranks->size};
-    *saved = true;
-    if (t->saved_step == t->step) return LVN_OK;
-    LVN_TRY(lvn_alike_replicas(t->ranks, g->network, t->step)); /* nothing doubtful is saved */
-    struct lvn_codec codec = lvn_model_setup_codec(&t->setup);
-    struct lvn_snapshot_place to = {t->dir.checkpoints, t->s, &codec};
-    enum lvn_status status = lvn_snapshot_save(&to, &at, g->network, &g->reduction.sharding, t->ranks);
-    *saved = status == LVN_OK;
-    if (!*saved && t->ranks->rank == 0) note_failure(t, "the checkpoint could not be saved");
-    LVN_TRY(lvn_ranks_broadcast(t->ranks, saved, (int64_t)sizeof *saved));
-    if (!*saved) return LVN_OK;
-    t->saved_step = t->step;
-    after_saving(t);
-    return LVN_OK;
-}
-
-static enum lvn_status keep_sample(const struct trainer *t, const char *text)
-{
-    FILE *f = fopen(t->dir.samples, "a");
-    LVN_CHECK(f, IO, "cannot open '%s': %s", t->dir.samples, strerror(errno));
-    fprintf(f, "--- step %lld ---\n%s\n", (long long)t->step, text);
-    bool bad = ferror(f) != 0;
-    LVN_CHECK(fclose(f) == 0 && !bad, IO, "cannot write '%s'", t->dir.samples);
-    return LVN_OK;
-}
-
-static void sample(struct trainer *t)
-{
-    if (!t->training.sampler) return; /* rank 0's */
-    struct lvn_text text = {0};
-    struct lvn_codec codec = lvn_model_setup_codec(&t->setup);
-    enum lvn_status status = lvn_sampler_text(t->training.sampler, t->s, &codec, t->step, &text);
-    if (status == LVN_OK) {
-        lvn_trainer_tell(t, LVN_EVENT_SAMPLE, text.p);
-        status = keep_sample(t, text.p);
-    }
-    if (status != LVN_OK) note_failure(t, "no sample could be made or kept");
-    lvn_text_release(&text);
-}
-
-/* The lowest rank that finds where it came from says so. */
-static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
-{
-    static const char format[] =
-        "step %lld: the loss is %g and the gradient's norm %g; the first number that is not finite lies in '%s'; the "
-        "weights are those of step %lld; try a smaller optimizer.lr, a longer schedule.warmup_steps or clipping";
-    const char *first = NULL;
-    int64_t labels;
-    double norm = t->training.step->step.grad_norm;
-    enum lvn_status found = lvn_trainer_load_batch(t, t->step, &labels); /* the next one lies there */
-    if (found == LVN_OK) first = lvn_task_find_nonfinite(t->training.step, t->training.accumulation);
-    if (first)
-        found = lvn_fail_at(__FILE__, __LINE__, LVN_NONFINITE, format, (long long)t->step + 1, loss, norm, first,
-                            (long long)t->step);
-    LVN_TRY(lvn_ranks_agree(t->ranks, found));
-    found = lvn_fail_at(__FILE__, __LINE__, LVN_NONFINITE, format, (long long)t->step + 1, loss, norm,
-                        "the sum of the gradient", (long long)t->step);
-    return lvn_ranks_agree(t->ranks, found);
 }
 
 /* Once, early in a run that is long enough: a quarter of a second that a first step need not wait for. */
@@ -228,7 +99,7 @@ static enum lvn_status measure_machine(struct trainer *t)
     if (t->matmul_rate > 0.0 || t->step % AT_STEP || t->last_step - t->step < WORTH_STEPS) return LVN_OK;
     const struct lvn_network *n = t->training.network;
     if (lvn_measure_matmul(n->threads, n->precision == LVN_PRECISION_BF16_MIXED, &t->matmul_rate) != LVN_OK)
-        note_failure(t, "this machine's rate of matrix products could not be measured");
+        lvn_trainer_note_failure(t, "this machine's rate of matrix products could not be measured");
     return lvn_ranks_sum(t->ranks, &t->matmul_rate, 1);
 }
 
@@ -261,8 +132,10 @@ static enum lvn_status one_step(struct trainer *t)
     double computed = lvn_seconds() - begin - g->reduction.waited;
     LVN_TRY(exchange(t, computed));
     double loss = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro) * g->step->step.grad_scale;
-    if (!isfinite(loss) || !isfinite(g->step->step.grad_norm)) return explain_nonfinite(t, loss);
+    if (!isfinite(loss) || !isfinite(g->step->step.grad_norm)) return lvn_trainer_explain_nonfinite(t, loss);
     t->step++;
+    if (t->step == 1) t->first_loss = loss;
+    t->last_loss = isnan(t->last_loss) ? loss : t->last_loss + 0.1 * (loss - t->last_loss);
     lvn_stamp_step(t->ranks->heart, t->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin), computed);
     tell_step(t, loss, lvn_seconds() - begin);
     if (!t->ranks->rank && lvn_heartbeat_straggler(t->ranks->heart, slow)) lvn_trainer_tell(t, LVN_EVENT_NOTE, slow);
@@ -314,13 +187,13 @@ static enum lvn_status loop(struct trainer *t)
         if (every(t->step, s->trainer.check_replicas_every_n_steps))
             LVN_TRY(lvn_alike_replicas(t->ranks, t->training.network, t->step));
         bool last = t->step == t->last_step;
-        if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(validate(t));
-        if (every(t->step, s->sample.every_n_steps)) sample(t);
+        if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(lvn_trainer_validate(t));
+        if (every(t->step, s->sample.every_n_steps)) lvn_trainer_sample(t);
         bool best = t->validated_step == t->step && t->e.best && s->checkpoint.top_k > 0;
-        if (every(t->step, s->checkpoint.every_n_steps) || best) LVN_TRY(save(t, &saved));
+        if (every(t->step, s->checkpoint.every_n_steps) || best) LVN_TRY(lvn_trainer_save(t, &saved));
         if (every(t->step, t->train.steps_per_epoch)) LVN_TRY(end_epoch(t));
         if (t->stop) {
-            LVN_TRY(save(t, &saved));
+            LVN_TRY(lvn_trainer_save(t, &saved));
             lvn_trainer_tell(t, LVN_EVENT_END, saved ? "stopped on request" : "stopped on request, not saved");
             return lvn_ranks_agree(t->ranks, stopped(t, saved));
         }
@@ -329,7 +202,7 @@ static enum lvn_status loop(struct trainer *t)
             break;
         }
     }
-    LVN_TRY(save(t, &saved));
+    LVN_TRY(lvn_trainer_save(t, &saved));
     lvn_trainer_tell(t, LVN_EVENT_END, why);
     return lvn_ranks_agree(t->ranks, ended(t, saved));
 }
@@ -340,6 +213,7 @@ static enum lvn_status begin_run(struct trainer *t)
     if (t->ranks->rank) return LVN_OK;
     LVN_TRY(lvn_run_dir_begin(&t->dir));
     LVN_TRY(lvn_settings_write(t->s, t->dir.settings));
+    LVN_TRY(lvn_samples_cut(t->dir.samples, t->goes_on ? t->step : -1));
     return lvn_metrics_open(&t->metrics, &t->dir, t->goes_on ? t->step : -1);
 }
 
@@ -353,13 +227,42 @@ static enum lvn_status start(struct trainer *t)
     t->e.memory_bytes = lvn_memory_resident();
     t->e.peak_bytes = lvn_memory_peak();
     lvn_trainer_tell(t, LVN_EVENT_START, t->goes_on ? t->from.path : NULL);
+    if (t->has_val && t->step == 0 && !t->goes_on) LVN_TRY(lvn_trainer_validate(t));
     return loop(t);
+}
+
+static void summarize(const struct trainer *t, bool done, struct lvn_train_result *r)
+{
+    *r = (struct lvn_train_result){.step = t->step,
+                                   .loss = t->e.loss,
+                                   .val_loss = t->e.val_loss,
+                                   .best_val_loss = t->e.best_val_loss,
+                                   .start_val_loss = t->e.start_val_loss,
+                                   .already_done = done,
+                                   .again = t->again};
+    snprintf(r->run_dir, sizeof r->run_dir, "%s", t->s->run_dir);
+    if (done || t->validated_step < 1) return;
+    struct lvn_course course = {.start_val_loss = t->e.start_val_loss,
+                                .val_loss = t->e.val_loss,
+                                .best_val_loss = t->e.best_val_loss,
+                                .first_loss = t->first_loss,
+                                .last_loss = t->last_loss,
+                                .lr = t->s->optimizer.lr,
+                                .epochs = (double)t->step / (double)t->train.steps_per_epoch,
+                                .loaded = t->setup.has_pretrained};
+    lvn_verdict(&course, r->worse);
 }
 
 enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
 {
-    struct trainer t = {
-        .s = s, .o = o, .ranks = o->ranks, .saved_step = -1, .validated_step = -1, .metrics = {.jsonl = -1, .csv = -1}};
+    struct trainer t = {.s = s,
+                        .o = o,
+                        .ranks = o->ranks,
+                        .saved_step = -1,
+                        .validated_step = -1,
+                        .first_loss = NAN,
+                        .last_loss = NAN,
+                        .metrics = {.jsonl = -1, .csv = -1}};
     t.e = (struct lvn_event){.loss = NAN,
                              .grad_norm = NAN,
                              .lr = NAN,
@@ -368,6 +271,7 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
                              .eta_s = NAN,
                              .val_loss = NAN,
                              .best_val_loss = NAN,
+                             .start_val_loss = NAN,
                              .epoch_s = NAN};
     enum lvn_status status = lvn_trainer_set_up(&t);
     bool done = status == LVN_OK && t.goes_on && t.step >= t.last_step;
@@ -376,15 +280,7 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
         const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
         lvn_heartbeat_state(o->ranks->heart, state);
     }
-    if (result) {
-        *result = (struct lvn_train_result){.step = t.step,
-                                            .loss = t.e.loss,
-                                            .val_loss = t.e.val_loss,
-                                            .best_val_loss = t.e.best_val_loss,
-                                            .already_done = done,
-                                            .again = t.again};
-        snprintf(result->run_dir, sizeof result->run_dir, "%s", s->run_dir);
-    }
+    if (result) summarize(&t, done, result);
     lvn_metrics_close(&t.metrics);
     if (t.from_open) lvn_checkpoint_release(&t.from);
     if (t.dir_open) lvn_run_dir_close(&t.dir);

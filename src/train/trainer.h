@@ -11,6 +11,7 @@
 #include "train/events.h"
 #include "train/run_dir.h"
 #include "train/settings.h"
+#include "train/verdict.h"
 
 struct lvn_ranks;
 
@@ -32,6 +33,8 @@ struct lvn_train_result {
     int64_t step;                   /* finished steps */
     double loss;                    /* of the last step; NaN: none was made */
     double val_loss, best_val_loss; /* NaN: none */
+    double start_val_loss;          /* before the first step; NaN: not known */
+    char worse[LVN_VERDICT_TEXT];   /* a sentence when the run ended worse than it began; "" otherwise */
     bool already_done;              /* a resumed run had nothing left to do: nothing was changed */
     bool again;                     /* stopped by LVN_STOP_AGAIN, on any rank */
     char run_dir[1024];

@@ -82,6 +82,7 @@ static enum lvn_status share_run(struct trainer *t)
     if (!t->goes_on) return LVN_OK;
     t->step = t->saved_step = t->at.step;
     t->e.best_val_loss = t->at.best_val_loss;
+    t->e.start_val_loss = t->at.start_val_loss;
     if (!isnan(t->at.val_loss)) t->validated_step = t->at.step;
     return LVN_OK;
 }

@@ -1,4 +1,5 @@
-/* trainer_state.h - what the files of the trainer share: trainer.c (the loop) and trainer_setup.c (all before it). */
+/* trainer_state.h - what the files of the trainer share: trainer.c (the loop), trainer_setup.c (all before it) and
+ * trainer_between.c (between steps). */
 #ifndef LVN_TRAINER_STATE_H
 #define LVN_TRAINER_STATE_H
 
@@ -30,7 +31,8 @@ struct trainer {
     int64_t step, last_step;        /* finished; where to end */
     int64_t first_step;             /* finished when this process began */
     int64_t saved_step, validated_step;
-    int64_t labels;         /* that count in the batch which is loaded, over all ranks */
+    double first_loss, last_loss; /* running means over the steps of this process, for the verdict at its end */
+    int64_t labels;               /* that count in the batch which is loaded, over all ranks */
     bool stop, again, over; /* some rank was asked to stop; so that the run goes on later; trainer.max_time is over */
     uint64_t fingerprint;
     double started, epoch_started, memory_looked;
@@ -42,6 +44,21 @@ struct trainer {
 
 /* Tell the listeners: on rank 0, the others keep still. */
 void lvn_trainer_tell(struct trainer *t, enum lvn_event_kind kind, const char *text);
+/* A failure that does not end the run. */
+void lvn_trainer_note_failure(struct trainer *t, const char *what);
+/* Whether this rank was asked to stop or its time is over, for ranks to add up; and what came of that. */
+void lvn_trainer_count_flags(const struct trainer *t, double *count);
+void lvn_trainer_read_flags(struct trainer *t, const double *count);
+
+/* Between steps: on all ranks together. */
+enum lvn_status lvn_trainer_validate(struct trainer *t) LVN_CHECKED;
+/* Rank 0 saves, and all know whether it could. A failure is told, and the run goes on with its former checkpoints. */
+enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved) LVN_CHECKED;
+void lvn_trainer_sample(struct trainer *t);
+/* Step t->step + 1 gave numbers that are not finite, and changed nothing: save what there is and say where they came
+ * from. Always fails: NONFINITE, unless something worse happened. */
+enum lvn_status lvn_trainer_explain_nonfinite(struct trainer *t, double loss) LVN_CHECKED;
+
 /* Open, plan, allocate and load, and describe the run in t->e; all ranks leave it with the same status. */
 enum lvn_status lvn_trainer_set_up(struct trainer *t) LVN_CHECKED;
 /* Load this rank's rows of step `step`, and count their labels. */
