@@ -28,7 +28,8 @@ static struct lvn_event step_event(void)
                               .eta_s = 3725,
                               .memory_bytes = 60 << 20,
                               .val_loss = 2.5,
-                              .best_val_loss = 2.5};
+                              .best_val_loss = 2.5,
+                              .start_val_loss = NAN};
 }
 
 static void fits_every_width(void **state)
@@ -87,6 +88,13 @@ static void plain_lines(void **state)
     assert_non_null(strstr(text, "warning: the disk is full\n"));
     assert_null(strchr(text, '\r'));
     assert_null(strchr(text, '\033'));
+    free(text);
+    e[0].kind = e[1].kind = LVN_EVENT_VALIDATION;
+    e[0].step = 0;
+    e[1].start_val_loss = 2.25;
+    text = written(false, e, 2);
+    assert_non_null(strstr(text, "before the first step: validation loss 2.5000\n"));
+    assert_non_null(strstr(text, "step 10: validation loss 2.5000, worse than 2.2500 before the first step\n"));
     free(text);
 }
 
