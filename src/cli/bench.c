@@ -3,21 +3,11 @@
 #include <stdlib.h>
 
 #include "base/machine.h"
-#include "base/random.h"
 #include "cli/cli.h"
 #include "train/measure.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
-#include "train/training.h"
-
-static void fill(struct lvn_training *t, int64_t vocabulary)
-{
-    int64_t first = t->first_row * t->block_size;
-    for (int64_t i = 0; i < t->rows * t->block_size; i++) {
-        t->step->ids[i] = (int32_t)lvn_random_below(1, 1, (uint64_t)(first + i), vocabulary);
-        t->step->labels[i] = (int32_t)lvn_random_below(1, 2, (uint64_t)(first + i), vocabulary);
-    }
-}
+#include "train/trial.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -25,16 +15,19 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, double *seconds)
+/* With parts: each step is followed by one whose parts are timed, so that both see the same machine. */
+static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, double *seconds,
+                                  struct lvn_parts *parts)
 {
+    int64_t labels = c->settings.trainer.batch_size * t->block_size;
     for (int64_t i = -1; i < n; i++) { /* one step that is not counted: memory is touched for the first time */
-        double begin = lvn_seconds();
-        int64_t labels = c->settings.trainer.batch_size * t->block_size;
-        LVN_TRY(lvn_training_step(t, i + 1, lvn_schedule_lr(&c->settings, i + 1, n + 1), labels));
+        double lr = lvn_schedule_lr(&c->settings, i + 1, n + 1), begin = lvn_seconds();
+        LVN_TRY(lvn_training_step(t, i + 1, lr, labels));
         double loss = lvn_tree_sum(t->step->micro_losses, t->accumulation);
         LVN_CHECK(isfinite(loss), NONFINITE, "step %lld: the loss is not finite; try a smaller optimizer.lr",
                   (long long)i + 2);
         if (i >= 0) seconds[i] = lvn_seconds() - begin;
+        if (parts) LVN_TRY(lvn_parts_try(t, i + 1, lr, labels, parts));
     }
     qsort(seconds, (size_t)n, sizeof *seconds, by_value);
     return LVN_OK;
@@ -65,17 +58,42 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     return LVN_OK;
 }
 
+static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_training *t, struct lvn_parts *p, double best)
+{
+    LVN_TRY(lvn_parts_agree(c->ranks, p));
+    double bound = lvn_parts_bound(p);
+    lvn_cli_print(
+        c,
+        "forward %.4f s, backward %.4f s, update %.4f s; %s of the gradients %.4f s, of its last part %.4f s, "
+        "of parameters %.4f s\nwith reductions beside backward: %.4f s; measured: %.3f of that%s\n",
+        p->forward, p->backward, p->update, t->reduction.sharding.tree ? "sum in order" : "sum", p->reduce, p->last,
+        p->share, bound, best / bound, t->reduction.beside ? "" : ", as they run behind it here");
+    lvn_cli_add(c, "forward_s", lvn_cli_number(p->forward));
+    lvn_cli_add(c, "backward_s", lvn_cli_number(p->backward));
+    lvn_cli_add(c, "update_s", lvn_cli_number(p->update));
+    lvn_cli_add(c, "reduce_s", lvn_cli_number(p->reduce));
+    lvn_cli_add(c, "reduce_last_s", lvn_cli_number(p->last));
+    lvn_cli_add(c, "share_s", lvn_cli_number(p->share));
+    lvn_cli_add(c, "bound_s", lvn_cli_number(bound));
+    lvn_cli_add(c, "beside", json_boolean(t->reduction.beside));
+    return LVN_OK;
+}
+
 static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const struct lvn_model_setup *m,
                              double *seconds)
 {
+    struct lvn_parts parts;
+    bool with_parts = lvn_cli_on(c, LVN_FLAG_bench_parts);
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, tokens = c->settings.trainer.batch_size * m->block_size;
     struct lvn_training_options plan = {.ranks = c->ranks, .block_size = m->block_size};
     LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, &plan));
     LVN_TRY_TOGETHER(c->ranks, lvn_network_allocate(t->network));
     lvn_params_init_values(t->network->params, (uint64_t)c->settings.trainer.seed, lvn_network_values(t->network));
-    fill(t, m->config.vocab_size);
-    LVN_TRY(time_steps(c, t, n, seconds));
-    return report(c, t, tokens, n, seconds);
+    lvn_trial_fill(t, m->config.vocab_size);
+    lvn_parts_clear(&parts);
+    LVN_TRY(time_steps(c, t, n, seconds, with_parts ? &parts : NULL));
+    LVN_TRY(report(c, t, tokens, n, seconds));
+    return with_parts ? report_parts(c, t, &parts, seconds[0]) : LVN_OK;
 }
 
 enum lvn_status lvn_command_bench(struct lvn_cli *c)

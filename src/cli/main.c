@@ -99,6 +99,17 @@ static void json_error(json_t *object, enum lvn_status status)
     json_object_set_new(object, "trace", trace);
 }
 
+/* One line in one piece: some MPIs turn the buffer off, and launchers put a mark before each piece. */
+static void print_json(const json_t *object)
+{
+    struct lvn_text t = {0};
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (text) lvn_text_printf(&t, "%s\n", text);
+    if (t.p) fwrite(t.p, 1, (size_t)t.n, stdout);
+    free(text);
+    lvn_text_release(&t);
+}
+
 /* What was written must have arrived: a full disk behind a pipe or a file is a failure. */
 static int flushed(int code)
 {
@@ -120,8 +131,7 @@ static int finish(struct lvn_cli *c, enum lvn_status status)
     if (status && speaks) print_error(c, status);
     if (c->json && speaks) {
         if (status) json_error(c->json, status);
-        json_dumpf(c->json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
-        putchar('\n');
+        print_json(c->json);
     }
     int code = !status && c->code ? c->code : exit_code(status);
     lvn_cli_release(c);

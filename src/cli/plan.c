@@ -9,11 +9,10 @@
 
 #include "base/files.h"
 #include "base/machine.h"
-#include "cli/cli.h"
+#include "cli/plan.h"
 #include "data/loader.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
-#include "train/training.h"
 
 struct plan {
     struct lvn_cli *c;
@@ -250,19 +249,22 @@ static enum lvn_status show(struct plan *p)
         return show_schedule(p);
     }
     LVN_TRY(open_data(p));
-    struct lvn_training_options plan = {.block_size = p->setup.block_size, .validate = p->validates};
+    int ranks = (int)p->c->flag[LVN_FLAG_plan_ranks].i;
+    if (ranks) lvn_plan_threads(p->c);
+    struct lvn_training_options plan = {.block_size = p->setup.block_size, .validate = p->validates, .size = ranks};
     LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, &plan));
     show_model(p);
     show_program(p->c, p->training.step->program);
     show_flops(p);
     show_memory(p);
-    return LVN_OK;
+    return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config) : LVN_OK;
 }
 
 enum lvn_status lvn_command_plan(struct lvn_cli *c)
 {
     struct plan p = {.c = c, .s = &c->settings};
     unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SCHEDULE;
+    c->settings.ranks = c->flag[LVN_FLAG_plan_ranks].i;
     LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);

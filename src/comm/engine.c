@@ -232,27 +232,26 @@ static void sleep_at_most(struct lvn_comm *c, int microseconds)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Longer after every fruitless poll. */
+static int nap(int64_t idle, int first, int most)
+{
+    return idle < 16 && first << idle < most ? first << idle : most;
+}
+
 /* After `idle` fruitless polls one after the other. */
 static void back_off(struct lvn_comm *c, int64_t idle)
 {
+    enum { PATIENCE = 4000, SOON = 20, BUSY_FIRST = 30, BUSY_MOST = 1000, REST_FIRST = 50, REST_MOST = 10000 };
     bool awaited = __atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST) > 0;
     if (!pending(c)) {
-        if (idle > 200) {
-            sleep_at_most(c, 10000);
-            c->transport->poke(c->state);
-        } else {
-            sleep_at_most(c, 200);
-            c->transport->poke(c->state);
-        }
-    } else if (awaited) {
-        if (idle > 4000)
-            sleep_at_most(c, 20);
-        else
-            sched_yield();
-    } else if (idle < 10) {
-        sched_yield();
+        sleep_at_most(c, nap(idle, REST_FIRST, REST_MOST));
+        c->transport->poke(c->state);
+    } else if (!awaited) {
+        sleep_at_most(c, nap(idle, BUSY_FIRST, BUSY_MOST));
+    } else if (idle > PATIENCE) {
+        sleep_at_most(c, SOON);
     } else {
-        sleep_at_most(c, idle < 100 ? 50 : 200);
+        sched_yield();
     }
 }
 

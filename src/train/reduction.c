@@ -49,6 +49,7 @@ static bool reduce_wait(void *context)
 {
     struct lvn_reduction *d = context;
     bool good = true;
+    double before = d->waited;
     for (int i = 0; i < d->n_requests && !d->beside; i++) start_bucket(d, d->program, i, d->gradients);
     for (int i = 0; i < d->started; i++) {
         lvn_stamp_collective(d->ranks->heart, i + 1, d->started);
@@ -56,6 +57,7 @@ static bool reduce_wait(void *context)
     }
     lvn_stamp_collective(d->ranks->heart, 0, 0);
     d->started = 0;
+    d->summed += d->waited - before;
     return good;
 }
 
@@ -65,8 +67,11 @@ static bool reduce_tree(void *context, const struct lvn_partial *held, int n, vo
     struct lvn_request r = {0};
     void *partial[LVN_MAX_SUBTREES];
     for (int i = 0; i < n; i++) partial[i] = held[i].gradients;
+    double before = d->waited;
     lvn_comm_tree_reduce(d->ranks->comm, &r, d->tree, partial, gradients, d->shard, LVN_F32, !d->sharding.zero1);
-    return wait_alone(d, &r);
+    bool good = wait_alone(d, &r);
+    d->summed += d->waited - before;
+    return good;
 }
 
 static bool share_squares(void *context, double *sums, int64_t n)

@@ -19,6 +19,7 @@ struct lvn_reduction {
     void *gradients;
     struct lvn_tree *tree;
     double waited;          /* seconds of the last step in which nothing could be done but wait */
+    double summed;          /* those among them in which gradients were summed */
     enum lvn_status status; /* of the first collective that failed */
 };
 

@@ -173,16 +173,21 @@ void lvn_training_release(struct lvn_training *t)
     *t = (struct lvn_training){0};
 }
 
+void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t labels)
+{
+    t->step->step = (struct lvn_step){.seed = (uint64_t)t->settings->trainer.seed,
+                                      .step = step,
+                                      .lr = lr,
+                                      .first_row = t->first_row,
+                                      .grad_scale = labels ? 1.0 / (double)labels : 0.0,
+                                      .training = 1};
+    t->reduction.waited = t->reduction.summed = 0.0;
+}
+
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
 {
     struct lvn_task *task = t->step;
-    task->step = (struct lvn_step){.seed = (uint64_t)t->settings->trainer.seed,
-                                   .step = step,
-                                   .lr = lr,
-                                   .first_row = t->first_row,
-                                   .grad_scale = labels ? 1.0 / (double)labels : 0.0,
-                                   .training = 1};
-    t->reduction.waited = 0.0;
+    lvn_training_begin(t, step, lr, labels);
     lvn_task_run(task, t->accumulation);
     return task->failed ? t->reduction.status : LVN_OK;
 }

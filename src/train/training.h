@@ -46,5 +46,7 @@ void lvn_training_release(struct lvn_training *t);
  * in the global batch. Losses of this rank's micro-batches are in t->step->micro_losses, the norm of the whole gradient
  * in t->step->step.grad_norm; where that is not finite no parameter has changed. Fails when communication does. */
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels) LVN_CHECKED;
+/* The first part of that, for callers that run the program by themselves: what changes with the step. */
+void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t labels);
 
 #endif

@@ -1,0 +1,109 @@
+/* delay.c - a link that takes time: hands every frame of one network interface to another, and back, after a while.
+ *
+ *     delay INTERFACE INTERFACE MILLISECONDS
+ *
+ * For kernels whose `tc` has no netem. Frames wait in a ring, one for each direction, in the order in which they came;
+ * one that finds the ring full is dropped, as switches do. Frames carry the header that says how the kernel is to cut
+ * them and sum them up (PACKET_VNET_HDR, packet(7)), so long ones stay in one piece. Runs until it is killed. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FRAMES = 4096, FRAME_BYTES = 66000, AT_ONCE = 64, SOCKET_BYTES = 32 << 20 };
+
+struct frame {
+    double due;
+    ssize_t bytes;
+    char data[FRAME_BYTES];
+};
+struct way {
+    int from, to;
+    struct frame *ring; /* [FRAMES] */
+    unsigned first, end;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int open_interface(const char *name)
+{
+    const int one = 1, bytes = SOCKET_BYTES;
+    int s = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, htons(ETH_P_ALL));
+    struct sockaddr_ll at = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)if_nametoindex(name)};
+    struct packet_mreq all = {.mr_ifindex = at.sll_ifindex, .mr_type = PACKET_MR_PROMISC};
+    bool good = s >= 0 && at.sll_ifindex && !setsockopt(s, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one) &&
+                !setsockopt(s, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one) &&
+                !setsockopt(s, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) &&
+                !bind(s, (struct sockaddr *)&at, sizeof at);
+    if (!good) {
+        fprintf(stderr, "delay: %s: %s\n", name, strerror(errno));
+        exit(1);
+    }
+    (void)setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes);
+    (void)setsockopt(s, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
+    return s;
+}
+
+static void take(struct way *w, double delay)
+{
+    double due = now() + delay;
+    for (int i = 0; i < AT_ONCE; i++) {
+        struct frame *f = &w->ring[w->end % FRAMES];
+        char lost[1];
+        bool full = w->end - w->first == FRAMES;
+        ssize_t n = recv(w->from, full ? lost : f->data, full ? sizeof lost : FRAME_BYTES, 0);
+        if (n <= 0) return;
+        if (full) continue;
+        f->bytes = n;
+        f->due = due;
+        w->end++;
+    }
+}
+
+/* Send what is due; returns when the next one is. */
+static double give(struct way *w)
+{
+    while (w->first != w->end) {
+        const struct frame *f = &w->ring[w->first % FRAMES];
+        double t = now();
+        if (f->due > t) return f->due;
+        if (send(w->to, f->data, (size_t)f->bytes, 0) < 0 && (errno == EAGAIN || errno == ENOBUFS)) return t + 1e-4;
+        w->first++;
+    }
+    return now() + 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) return fprintf(stderr, "usage: delay INTERFACE INTERFACE MILLISECONDS\n"), 2;
+    int a = open_interface(argv[1]), b = open_interface(argv[2]);
+    double delay = strtod(argv[3], NULL) / 1e3;
+    struct way way[2] = {{.from = a, .to = b}, {.from = b, .to = a}};
+    for (int i = 0; i < 2; i++) {
+        way[i].ring = calloc(FRAMES, sizeof *way[i].ring);
+        if (!way[i].ring) return fprintf(stderr, "delay: no memory\n"), 1;
+    }
+    for (;;) {
+        double first = give(&way[0]), second = give(&way[1]), wait = (first < second ? first : second) - now();
+        struct timespec t = {.tv_nsec = wait > 0 ? (long)(wait * 1e9) : 0};
+        if (wait >= 1) t = (struct timespec){.tv_sec = 1};
+        struct pollfd p[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
+        ppoll(p, 2, &t, NULL);
+        for (int i = 0; i < 2; i++) take(&way[i], delay);
+    }
+}

@@ -1,0 +1,14 @@
+/* plan.h - the parts of levin plan. */
+#ifndef LVN_PLAN_H
+#define LVN_PLAN_H
+
+#include "cli/cli.h"
+#include "train/training.h"
+
+/* plan_ranks.c: --ranks. Share this machine's threads out as a launch would, before anything is planned. */
+void lvn_plan_threads(struct lvn_cli *c);
+/* Predict the time of a step of the training t (planned as rank 0 of all, for the model m), and print it. */
+enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_training *t,
+                               const struct lvn_model_config *m) LVN_CHECKED;
+
+#endif

@@ -1,0 +1,29 @@
+/* trial.h - training steps on made-up data: for benchmarks, for predictions, and to see whether ranks agree. */
+#ifndef LVN_TRIAL_H
+#define LVN_TRIAL_H
+
+#include "train/training.h"
+
+/* Tokens that depend on their place in the global batch alone, into this rank's rows. */
+void lvn_trial_fill(struct lvn_training *t, int64_t vocabulary);
+
+/* Seconds of the parts of one step, each measured alone; the best of several tries, on the slowest rank. */
+struct lvn_parts {
+    double forward, backward; /* of all micro-batches of a rank */
+    double update;            /* norm, clipping, optimizer */
+    double reduce, last;      /* the sum of all gradients over ranks; of the last bucket alone (0 with the tree) */
+    double share;             /* zero1: sums of squares, and parameters from their owners */
+    int64_t accumulation;     /* micro-batches: only the last one's backward has reductions beside it */
+};
+/* Nothing measured yet. */
+void lvn_parts_clear(struct lvn_parts *p);
+/* One try: a step without overlap, then the reductions alone. Trains on, as lvn_training_step() does. Without ranks
+ * (t->ranks NULL: planned only) what the ranks would do together is left out, and one micro-batch stands for all. */
+enum lvn_status lvn_parts_try(struct lvn_training *t, int64_t step, double lr, int64_t labels,
+                              struct lvn_parts *best) LVN_CHECKED;
+/* After the last try: all ranks get what the slowest one measured. */
+enum lvn_status lvn_parts_agree(struct lvn_ranks *r, struct lvn_parts *p) LVN_CHECKED;
+/* The least that a step takes whose reductions run beside the last micro-batch's backward as far as they can. */
+double lvn_parts_bound(const struct lvn_parts *p);
+
+#endif
