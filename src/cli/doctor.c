@@ -206,7 +206,10 @@ enum lvn_status lvn_command_doctor(struct lvn_cli *c)
     char why[1000];
     snprintf(why, sizeof why, "%s", unknown ? lvn_error_text() : "");
     if (unknown) who.rank = 0, who.size = 1; /* told below; the rest of the report holds all the same */
+    LVN_TRY(lvn_cli_settings(c, NULL, 0));   /* keys and variables */
     json_t *mine = c->json;
+    r.train = lvn_cli_on(c, LVN_FLAG_doctor_train);
+    r.library = c->settings.trainer.mpi_library;
     r.findings = json_array();
     r.libraries = json_object();
     lvn_machine_read(&r.m);
@@ -232,6 +235,7 @@ enum lvn_status lvn_command_doctor(struct lvn_cli *c)
         lvn_doctor_launch(&r, &who);
     }
     if (who.size > 1) status = lvn_doctor_ranks(&r, &who);
+    if (!status && r.train && who.size == 1) status = lvn_doctor_train_alone(&r, &who);
     if (!status && lvn_cli_on(c, LVN_FLAG_doctor_measure)) status = measure(&r);
     if (!status) lvn_cli_print(c, "\n%s\n", r.n_findings ? "what could be better:" : "nothing is wrong.");
     for (int i = 0; i < r.n_findings && !status; i++) lvn_cli_print(c, "  - %s\n", r.found[i]);

@@ -14,6 +14,8 @@ struct lvn_doctor {
     struct lvn_cli *c;
     struct lvn_machine m;
     enum lvn_isa isa;
+    bool train;          /* compare a tiny training on one rank and on all */
+    const char *library; /* trainer.mpi_library */
     json_t *findings, *libraries;
     int n_findings;
     char found[LVN_FINDINGS][1400]; /* printed at the end */
@@ -28,6 +30,11 @@ void lvn_doctor_finding(struct lvn_doctor *r, const char *sentence, const char *
 void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who);
 /* All ranks call it: they meet, measure, and rank 0 adds what it finds to the report. */
 enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *who) LVN_CHECKED;
+
+/* doctor_train.c: all ranks call it; rank 0 adds to the report whether training on all ranks is training on one. The
+ * second for a process that no launcher started. */
+enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks) LVN_CHECKED;
+enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *who) LVN_CHECKED;
 
 /* doctor_links.c: what lies between ranks. Seconds there (half a round trip), bytes/s, of some pairs. */
 struct lvn_link {

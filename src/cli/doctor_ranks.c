@@ -351,6 +351,16 @@ static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, stru
     return status;
 }
 
+static enum lvn_status train(struct lvn_doctor *r, const struct lvn_identity *who, struct lvn_comm *comm,
+                             struct lvn_heartbeat *h)
+{
+    struct lvn_ranks *ranks = NULL;
+    enum lvn_status status = lvn_ranks_over(&ranks, who, comm, h);
+    if (!status) status = lvn_doctor_train(r, ranks);
+    lvn_ranks_close(ranks);
+    return status;
+}
+
 enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *who)
 {
     const double timeout = 30;
@@ -358,7 +368,7 @@ enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity
     struct lvn_heartbeat *h;
     struct lvn_fact list[FACTS];
     struct lvn_comm_options co = {
-        .rank = who->rank, .size = who->size, .library = "", .family = who->family, .timeout = timeout};
+        .rank = who->rank, .size = who->size, .library = r->library, .family = who->family, .timeout = timeout};
     LVN_TRY_WHILE(lvn_comm_open(&comm, &co), "joining the ranks");
     struct facts *f = calloc(1, sizeof *f);
     LVN_CHECK(f, MEMORY, "no memory for a report");
@@ -375,6 +385,7 @@ enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity
     free(f);
     if (status) return lvn_while_at(status, "joining the ranks"), status; /* the others fail alike */
     status = examine(r, comm, h, who->size);
+    if (!status && r->train) status = train(r, who, comm, h);
     if (status) {
         lvn_heartbeat_fail(h, status == LVN_COMM);
         return status;

@@ -99,10 +99,22 @@ static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, l
     return agree_on_instructions(r);
 }
 
+enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *who, struct lvn_comm *comm,
+                               struct lvn_heartbeat *heart)
+{
+    struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
+    if (!r) return LVN_MEMORY;
+    *r = (struct lvn_ranks){.rank = lvn_comm_rank(comm), .size = lvn_comm_size(comm), .comm = comm, .heart = heart};
+    r->who = *who;
+    r->borrowed = true;
+    r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
+    return r->host ? meet(r) : LVN_MEMORY;
+}
+
 void lvn_ranks_close(struct lvn_ranks *r)
 {
     if (!r) return;
-    if (!r->lost) { /* else others may be gone, and nobody waits for them */
+    if (!r->lost && !r->borrowed) { /* else others may be gone, and nobody waits for them */
         lvn_heartbeat_close(r->heart);
         lvn_comm_close(r->comm);
     }

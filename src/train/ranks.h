@@ -22,6 +22,7 @@ struct lvn_ranks {
     struct lvn_heartbeat *heart;
     char (*host)[LVN_HOST_TEXT]; /* [size] */
     bool lost;                   /* this process leaves while others may not know */
+    bool borrowed;               /* comm and heart are somebody else's to close */
     bool agreed;                 /* the error record holds what all ranks hold: rank 0 speaks for them */
 };
 
@@ -32,6 +33,9 @@ struct lvn_ranks {
 enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, lvn_fault_callback *fault,
                                enum lvn_status so_far) LVN_CHECKED;
 void lvn_ranks_close(struct lvn_ranks *r); /* NULL: nothing */
+/* The same over a communicator and a heartbeat (NULL: none) that stay the caller's. */
+enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *who, struct lvn_comm *comm,
+                               struct lvn_heartbeat *heart) LVN_CHECKED;
 /* Are as many nodes and ranks there as the settings say? The same answer on all ranks. */
 enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s) LVN_CHECKED;
 /* This process ends with `status`: should it print what it has recorded? Tells the others, where they do not know. */

@@ -5,9 +5,14 @@
 #include "train/trial.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/machine.h"
 #include "base/random.h"
+#include "io/checksum.h"
+#include "models/model.h"
+#include "train/settings.h"
 
 void lvn_trial_fill(struct lvn_training *t, int64_t vocabulary)
 {
@@ -120,4 +125,61 @@ double lvn_parts_bound(const struct lvn_parts *p)
 {
     double beside = p->backward / (double)p->accumulation, longer = p->reduce > beside ? p->reduce : beside;
     return p->forward + p->backward - beside + longer + p->last + p->share + p->update;
+}
+
+/* --- a tiny training --- */
+
+/* Every key that decides on the numbers; dropout, so that random numbers are seen to be the same, too. */
+static enum lvn_status tiny_settings(struct lvn_settings *s, const struct lvn_ranks *r, int threads, bool fixed_order)
+{
+    const enum lvn_source by = LVN_SOURCE_PROGRAM;
+    const char *batch = lvn_arena_printf(&s->arena, "%d", r->size > 16 ? r->size : 16);
+    if (!batch) return LVN_MEMORY;
+    LVN_TRY(lvn_settings_set(s, "trainer.batch_size", batch, by));
+    if (fixed_order) LVN_TRY(lvn_settings_set(s, "trainer.micro_batch_size", "1", by));
+    LVN_TRY(lvn_settings_set(s, "trainer.deterministic", fixed_order ? "true" : "false", by));
+    LVN_TRY(lvn_settings_set(s, "optimizer.lr", "1e-3", by));
+    s->trainer.threads = threads;
+    s->ranks = r->size;
+    return lvn_settings_finish(s, LVN_USES_TRAINER);
+}
+
+static enum lvn_status tiny_steps(struct lvn_trial *out, struct lvn_training *t, struct lvn_ranks *r)
+{
+    int64_t labels = t->settings->trainer.batch_size * t->block_size;
+    double *losses = lvn_calloc((size_t)t->n_micro, sizeof *losses);
+    enum lvn_status status = losses ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; status == LVN_OK && i < LVN_TRIAL_STEPS; i++) {
+        memset(losses, 0, sizeof *losses * (size_t)t->n_micro);
+        status = lvn_training_step(t, i, t->settings->optimizer.lr, labels);
+        memcpy(losses + t->leaf[r->rank], t->step->micro_losses, sizeof *losses * (size_t)t->accumulation);
+        if (status == LVN_OK) status = lvn_ranks_sum(r, losses, t->n_micro);
+        out->loss[i] = lvn_tree_sum(losses, t->n_micro) / (double)labels;
+    }
+    free(losses);
+    out->weights = lvn_checksum(lvn_network_values(t->network), t->network->bytes[LVN_BUFFER_PARAM]);
+    return status;
+}
+
+enum lvn_status lvn_trial_run(struct lvn_trial *out, struct lvn_ranks *r, int threads, bool fixed_order)
+{
+    struct lvn_settings s;
+    struct lvn_training t = {0};
+    struct lvn_model_config c = {.model = lvn_model_find("nanogpt")};
+    struct lvn_training_options o = {.ranks = r, .block_size = 32};
+    c.model->defaults(&c);
+    c.n_layer = 2, c.n_head = 2, c.n_embd = 32, c.n_positions = o.block_size, c.vocab_size = 65;
+    c.dropout_embedding = c.dropout_residual = c.dropout_attention = 0.1;
+    enum lvn_status status = lvn_settings_init(&s);
+    if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
+    if (status == LVN_OK) status = lvn_training_plan(&t, &s, &c, &o);
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_allocate(t.network));
+    if (status == LVN_OK) {
+        lvn_params_init_values(t.network->params, 1, lvn_network_values(t.network));
+        lvn_trial_fill(&t, c.vocab_size);
+        status = tiny_steps(out, &t, r);
+    }
+    lvn_training_release(&t);
+    lvn_settings_release(&s);
+    return status;
 }

@@ -26,4 +26,13 @@ enum lvn_status lvn_parts_agree(struct lvn_ranks *r, struct lvn_parts *p) LVN_CH
 /* The least that a step takes whose reductions run beside the last micro-batch's backward as far as they can. */
 double lvn_parts_bound(const struct lvn_parts *p);
 
+/* Some steps of a tiny model, the same whatever machine runs them; in fixed order (trainer.deterministic) or not. */
+enum { LVN_TRIAL_STEPS = 5 };
+struct lvn_trial {
+    double loss[LVN_TRIAL_STEPS];
+    uint64_t weights; /* a checksum */
+};
+/* All ranks of r call it. threads 0: this rank's part of the cores. */
+enum lvn_status lvn_trial_run(struct lvn_trial *out, struct lvn_ranks *r, int threads, bool fixed_order) LVN_CHECKED;
+
 #endif
