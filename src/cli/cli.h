@@ -117,6 +117,9 @@ void lvn_cli_print(const struct lvn_cli *c, const char *format, ...) LVN_PRINTF(
 void lvn_cli_log(void *context, enum lvn_log_level level, const char *text);
 enum lvn_log_level lvn_cli_log_level(const struct lvn_cli *c);
 
+/* variables.c: warn of variables LEVIN_... that mean nothing. */
+void lvn_cli_variables(void);
+
 /* help.c: what `levin help` and --help print. */
 enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *command) LVN_CHECKED;
 void lvn_help_overview(struct lvn_text *t);

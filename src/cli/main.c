@@ -157,6 +157,7 @@ static int run(const char *name, int argc, char **argv)
     }
     enum lvn_status status = lvn_cli_parse(&c, argc, argv);
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(&c));
+    lvn_cli_variables();
     if (status) status = lvn_cli_leave(&c, status);
     if (!status && lvn_cli_on(&c, LVN_FLAG_any_help)) {
         status = lvn_help_command(&c, c.command);

@@ -114,7 +114,7 @@ static enum lvn_status measure(struct forecast *f)
 {
     double rate;
     int64_t room = lvn_memory_available(), layers = f->model->n_layer;
-    LVN_TRY(lvn_measure_matmul(f->threads, &rate));
+    LVN_TRY(lvn_measure_matmul(f->threads, f->t->network->precision == LVN_PRECISION_BF16_MIXED, &rate));
     bool fits = room <= 0 || lvn_network_bytes(f->t->network) <= room / f->each;
     if (fits && lvn_program_flops(f->t->step->program) / (rate * ASSUMED_USE) < WHOLE_SECONDS)
         return time_crowd(f, layers, &f->parts);

@@ -108,7 +108,9 @@ enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity
     r->who = *who;
     r->borrowed = true;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
-    return r->host ? meet(r) : LVN_MEMORY;
+    if (!r->host) return LVN_MEMORY;
+    LVN_TRY(meet(r));
+    return agree_on_instructions(r);
 }
 
 void lvn_ranks_close(struct lvn_ranks *r)

@@ -39,10 +39,11 @@ void lvn_settings_release(struct lvn_settings *s)
     memset(s, 0, sizeof *s);
 }
 
-static void env_name(const char *key, char *name, size_t room)
+const char *lvn_settings_variable(const char *key, char text[LVN_VALUE_TEXT])
 {
-    snprintf(name, room, "LEVIN_%s", key);
-    for (char *p = name; *p; p++) *p = *p == '.' ? '_' : (char)toupper((unsigned char)*p);
+    snprintf(text, LVN_VALUE_TEXT, "LEVIN_%s", key);
+    for (char *p = text; *p; p++) *p = *p == '.' ? '_' : (char)toupper((unsigned char)*p);
+    return text;
 }
 
 /* "recipes/x.yaml:7", "the command line" */
@@ -58,8 +59,7 @@ static const char *origin_text(const struct lvn_origin *at, const char *key, cha
         snprintf(text, LVN_VALUE_TEXT, "%s:%d", at->where ? at->where : "recipe", at->line);
         return text;
     case LVN_SOURCE_ENVIRONMENT:
-        env_name(key, text, LVN_VALUE_TEXT);
-        return text;
+        return lvn_settings_variable(key, text);
     case LVN_SOURCE_COMMAND:
         return "command line";
     case LVN_SOURCE_PROGRAM:
@@ -242,8 +242,7 @@ enum lvn_status lvn_settings_environment(struct lvn_settings *s)
 {
     for (int id = 0; id < LVN_OPT_COUNT; id++) {
         char name[LVN_VALUE_TEXT];
-        env_name(lvn_options[id].key, name, sizeof name);
-        const char *value = getenv(name);
+        const char *value = getenv(lvn_settings_variable(lvn_options[id].key, name));
         if (value && *value) LVN_TRY(lvn_settings_set(s, lvn_options[id].key, value, LVN_SOURCE_ENVIRONMENT));
     }
     return LVN_OK;

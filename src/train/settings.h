@@ -206,6 +206,8 @@ enum lvn_status lvn_settings_load(struct lvn_settings *s, const char *path) LVN_
 /* A recipe in memory; `path` is its name in messages. */
 enum lvn_status lvn_settings_read(struct lvn_settings *s, const char *text, size_t length,
                                   const char *path) LVN_CHECKED;
+/* The variable of a key, "LEVIN_OPTIMIZER_LR", into text; returns it. */
+const char *lvn_settings_variable(const char *key, char text[LVN_VALUE_TEXT]);
 /* The variables LEVIN_PART_FIELD that are set. */
 enum lvn_status lvn_settings_environment(struct lvn_settings *s) LVN_CHECKED;
 /* Fill what follows from other values, and refuse contradictions and what this version cannot do, within these parts

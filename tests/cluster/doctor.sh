@@ -22,6 +22,8 @@ for mpi in openmpi mpich intel; do
     check [ "$(grep -c '^launched by' out)" = 1 ]
     check [ "$(grep -c '^all-reduce' out)" = 1 ]
     says "ranks              3 on 1 host" out
+    report $mpi 3 --train --json
+    json 'd["training_equal"] and d["training_apart"] < 1e-4'
     OMP_NUM_THREADS=64 report $mpi 2
     says "OMP_NUM_THREADS makes 128 threads of the 2 ranks on $(hostname)" out
     SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=4 report $mpi 2 --json
@@ -43,5 +45,7 @@ done
 # without a launcher: what counts is said, and what does not
 code 0 env -u OMP_NUM_THREADS OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "$LEVIN" doctor --measure=false --json
 json 'd["launcher"] == "local" and any("OMPI_COMM_WORLD_RANK" in f["finding"] for f in d["findings"])'
+code 0 "$LEVIN" doctor --measure=false --train
+says "the same bits on 1 thread and on 1 in fixed order" out
 code 0 env PMI_RANK=x PMI_SIZE=2 "$LEVIN" doctor --measure=false
 says "PMI_RANK is 'x'" out

@@ -1,0 +1,60 @@
+/* variables.c - LEVIN_... in the environment that means nothing: most likely a key that is misspelt.
+ *
+ * A wrong key of a recipe or of the command line is refused; a variable may be meant for another version of levin, or
+ * for somebody else, so it is only told of. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cluster/identity.h"
+
+extern char **environ;
+
+/* Beside the keys (LEVIN_OPTIMIZER_LR): what levin itself reads, and what its scripts and tests set. */
+static const char *const known[] = {
+    "LEVIN_ISA",         "LEVIN_MATMUL",        "LEVIN_CACHE",      "LEVIN_CACHE_SIZE",
+    "LEVIN_STORE_TRIES", "LEVIN_STORE_THREADS", "LEVIN_RENDEZVOUS", "LEVIN_RENDEZVOUS_TOKEN",
+    "LEVIN_RANK",        "LEVIN_SIZE",          "LEVIN_LOCAL_RANK", "LEVIN_LOCAL_SIZE",
+    "LEVIN_NODE",        "LEVIN_NODES",         "LEVIN_LAUNCH",     "LEVIN_TERMINAL",
+    "LEVIN_SOURCE",      "LEVIN_BUILD",         "LEVIN_INSIDE",     "LEVIN_INTEL_MPI",
+    "LEVIN_PEERS",       "LEVIN_NO_APT",        "LEVIN_BENCH",      "LEVIN_BENCH_MPI",
+};
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+static void warn(const char *name, const char *const *names, int n)
+{
+    char text[300];
+    const char *near = lvn_nearest(name, names, n);
+    snprintf(text, sizeof text, "the variable %.80s is set and means nothing%s%s%s", name,
+             near ? "; did you mean "
+                  : ": `levin help options` lists the keys, whose variables are as LEVIN_OPTIMIZER_LR",
+             near ? near : "", near ? "?" : "");
+    lvn_log(LVN_LOG_WARN, "%s", text);
+}
+
+/* One process says it: levin launch, or rank 0. */
+static bool speaks(void)
+{
+    struct lvn_identity who;
+    if (getenv("LEVIN_LAUNCH")) return false;
+    bool first = lvn_identity_find(&who) != LVN_OK || who.rank == 0;
+    lvn_error_clear();
+    return first;
+}
+
+void lvn_cli_variables(void)
+{
+    static char names[LVN_OPT_COUNT][LVN_VALUE_TEXT];
+    const char *all[LVN_OPT_COUNT + N_KNOWN];
+    int n = 0;
+    for (int id = 0; id < LVN_OPT_COUNT; id++) all[n++] = lvn_settings_variable(lvn_options[id].key, names[id]);
+    for (int i = 0; i < N_KNOWN; i++) all[n++] = known[i];
+    for (char **e = environ; *e; e++) {
+        char name[LVN_VALUE_TEXT];
+        bool found = strncmp(*e, "LEVIN_", 6) != 0;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
+        for (int i = 0; i < n && !found; i++) found = !strcmp(name, all[i]);
+        if (!found && speaks()) warn(name, all, n);
+    }
+}

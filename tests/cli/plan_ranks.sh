@@ -1,0 +1,26 @@
+# levin plan --ranks: the time of a step on many ranks is made of what is measured and what was said of the network.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+keys=(--model.n_layer=3 --model.n_head=2 --model.n_embd=32 --model.block_size=32 --model.vocab_size=65 --trainer.batch_size=24
+    --trainer.threads=1)
+predict() { code 0 "$LEVIN" plan "${keys[@]}" --json "$@"; }
+predict --ranks=8
+json 'd["predicted"]["ranks"] == 8 and d["predicted"]["nproc_per_node"] == 1 and d["predicted"]["beside"] and d["micro_batch_size"] == 3'
+json '0 < d["predicted"]["efficiency"] <= 1.5 and d["predicted"]["step_s"] > 0'
+# a network so slow that nothing else counts: one byte a second, there and back
+predict --ranks=2 --bandwidth=1
+json 'abs(d["predicted"]["reduce_s"] / (4 * d["parameters"]) - 1) < 0.01 and d["predicted"]["efficiency"] < 0.01'
+predict --ranks=2 --bandwidth=1 --trainer.strategy=zero1
+json 'abs(d["predicted"]["reduce_s"] / (2 * d["parameters"]) - 1) < 0.01'
+json 'abs(d["predicted"]["share_s"] / (2 * d["parameters"]) - 1) < 0.01'
+predict --ranks=2 --latency=10
+json 'd["predicted"]["step_s"] > 10'
+# ranks of one host beside each other, more than it has cores
+keys[5]=--trainer.batch_size=600
+predict --ranks=600 --nproc-per-node=600
+keys[5]=--trainer.batch_size=24
+json 'd["predicted"]["efficiency"] < 0.9 and not d["predicted"]["beside"]'
+predict --ranks=3 --trainer.deterministic=true
+json 'not d["predicted"]["beside"]'
+code 2 "$LEVIN" plan "${keys[@]}" --ranks=25
+one_error
+says "25 ranks cannot share the 24 sequences of a step" err

@@ -1,0 +1,15 @@
+# Variables LEVIN_... that mean nothing are told of, once; those that levin reads are not.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+LEVIN_OPTIMISER_LR=1 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
+says "warning: the variable LEVIN_OPTIMISER_LR is set and means nothing; did you mean LEVIN_OPTIMIZER_LR?" err
+LEVIN_WHATEVER=1 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
+says "LEVIN_WHATEVER is set and means nothing: \`levin help options\` lists the keys" err
+LEVIN_OPTIMIZER_LR=1e-3 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
+silent_about "means nothing" err
+# all that the sources ask the environment for
+read_by_levin=$(grep -rhoE '(getenv|lvn_variable)\("LEVIN_[A-Z_]+"|= \{"LEVIN_[A-Z_]+"' "$LEVIN_SOURCE/src" | grep -oE 'LEVIN_[A-Z_]+' | sort -u)
+check [ "$(wc -l <<<"$read_by_levin")" -gt 8 ]
+for name in $read_by_levin; do
+    code 0 env "$name=" "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
+    silent_about "means nothing" err
+done
