@@ -6,8 +6,8 @@
 
 gpt2.json are the ids that tiktoken's encode_ordinary gives with GPT-2's own files. The other tokenizers are small
 ones, trained here on the sources of levin by Hugging Face's tokenizers, with the settings of GPT-2, GPT-NeoX (NFC, runs
-of spaces as added tokens) and Llama 3 (its split, whole words first), so that every way through the code has expected
-ids. Wants tiktoken and tokenizers.
+of spaces as added tokens), Llama 3 (its split, whole words first) and BERT (small letters, and letters as they are), so
+that every way through the code has expected ids. Wants tiktoken and tokenizers.
 """
 import json
 import random
@@ -109,6 +109,24 @@ def train(kind):
     return t
 
 
+def train_bert(folder, lower):
+    """WordPiece with BERT's cleaning; vocab.txt and tokenizer_config.json."""
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    t.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=600, show_progress=False, limit_alphabet=160,
+                                        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    more = "\u00e9t\u00e9 na\u00efve \u4f60\u597d \uc548\ub155\ud558\uc138\uc694 \u041f\u0440\u0438\u0432\u0435\u0442 it's 2024 \u0130"
+    t.train_from_iterator([p.read_text() for p in sorted((ROOT / "docs").glob("*.md"))] + [more] * 200, trainer)
+    folder.mkdir(exist_ok=True)
+    t.model.save(str(folder))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lower}) + "\n")
+    t = Tokenizer(models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token="[UNK]"))
+    t.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return t
+
+
 def write_cases(path, name, texts, encode, note):
     rows = [json.dumps([text, encode(text)], separators=(",", ":")) for text in texts]
     path.write_text(f'{{"made_by": "{note}", "tokenizer": "{name}", "cases": [\n' + ",\n".join(rows) + "\n]}\n")
@@ -120,6 +138,11 @@ def main():
         texts = cases(random.Random(int(seed)), int(n))
         if kind == "gpt2":
             encode = gpt2(encoder, bpe).encode_ordinary
+        elif "bert" in kind:
+            hf = Tokenizer(models.WordPiece.from_file(str(OUT / kind / "vocab.txt"), unk_token="[UNK]"))
+            hf.normalizer = normalizers.BertNormalizer(lowercase=kind == "tiny-bert")
+            hf.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+            encode = lambda s: hf.encode(s, add_special_tokens=False).ids
         else:
             hf = Tokenizer.from_file(str(OUT / kind / "tokenizer.json"))
             encode = lambda s: hf.encode(s, add_special_tokens=False).ids
@@ -144,6 +167,10 @@ def main():
             hf = Tokenizer.from_file(str(folder / "tokenizer.json"))
         write_cases(OUT / f"tiny-{kind}.json", f"tiny-{kind}", texts, lambda s: hf.encode(s, add_special_tokens=False).ids,
                     f"tokenizers {tokenizers.__version__}")
+    for kind in ("bert", "bert-cased"):
+        hf = train_bert(OUT / f"tiny-{kind}", kind == "bert")
+        write_cases(OUT / f"tiny-{kind}.json", f"tiny-{kind}", texts + ["a" * 101, "ab" * 50 + "c", "a" * 100 + " x"],
+                    lambda s: hf.encode(s, add_special_tokens=False).ids, f"tokenizers {tokenizers.__version__}")
     if len(sys.argv) == 3:
         write_cases(OUT / "gpt2.json", "gpt2", texts, gpt2(*sys.argv[1:]).encode_ordinary, f"tiktoken {tiktoken.__version__}")
     print(f"{len(texts)} cases; Python's Unicode is {unicodedata.unidata_version}")

@@ -2,8 +2,9 @@
 """make_unicode.py - the tables of Unicode that tokenizers need, in src/io/tokenizers/*.def.
 
 Classes (letter, number, white space) are asked of tiktoken, the reference for GPT-2's ids, one code point after the
-other: so they are those of its version of Unicode, whatever Python's own is. Composition (NFC) is Python's.
-Wants tiktoken. Run it from the root of the tree when the reference moves to another version of Unicode.
+other: so they are those of its version of Unicode, whatever Python's own is; BERT's in the same way of Hugging Face's
+tokenizers. Composition (NFC) is Python's.
+Wants tiktoken and tokenizers. Run it from the root of the tree when the reference moves to another version of Unicode.
 """
 import sys
 import unicodedata
@@ -65,6 +66,39 @@ def main():
         rows.append(f"{'D' if both else 'E'}({c:#x},{parts[0]:#x},{parts[1]:#x})")
     write("unicode_compose.def", "C(first, last, combining class); D(point, first, second): canonical decomposition, "
           f"composed again; E: not composed again. Unicode {unicodedata.unidata_version}.", rows)
+
+
+    words()
+    return 0
+
+
+def words():
+    """What BERT's words hang on, asked of Hugging Face's tokenizers."""
+    from tokenizers import __version__ as version
+    from tokenizers import normalizers, pre_tokenizers
+
+    off = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    cleaned = normalizers.BertNormalizer(**{**off, "clean_text": True})
+    stripped = normalizers.BertNormalizer(**{**off, "strip_accents": True})
+    lower = normalizers.BertNormalizer(**{**off, "lowercase": True})
+    cut = pre_tokenizers.BertPreTokenizer()
+    kinds, rows = {"P": [], "X": [], "Z": [], "M": []}, []
+    for c in POINTS:
+        text = chr(c)
+        if cleaned.normalize_str(text) == "":
+            kinds["X"].append(c)
+        elif cleaned.normalize_str(text) == " " or not cut.pre_tokenize_str(text):
+            kinds["Z"].append(c)
+        elif len(cut.pre_tokenize_str("a" + text + "a")) == 3:
+            kinds["P"].append(c)
+        elif stripped.normalize_str(text) == "":
+            kinds["M"].append(c)
+        low = [ord(x) for x in lower.normalize_str(text)]
+        if low != [c]:
+            rows.append(f"L({c:#x},{low[0]:#x},{low[1] if len(low) > 1 else 0:#x})")
+    rows = [f"{kind}({a:#x},{b:#x})" for kind, points in kinds.items() for a, b in ranges(points)] + rows
+    write("unicode_words.def", "P(first, last): punctuation; X: control characters; Z: white space; M: marks; L(point, "
+          f"first, second): lower case; as tokenizers {version} has them.", rows)
 
 
 sys.exit(main())

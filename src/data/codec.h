@@ -1,4 +1,4 @@
-/* codec.h - text to ids and back for a model, whichever way: characters, byte-level BPE, or not at all. */
+/* codec.h - text to ids and back for a model, whichever way: characters, a tokenizer, or not at all. */
 #ifndef LVN_CODEC_H
 #define LVN_CODEC_H
 

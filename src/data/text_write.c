@@ -291,8 +291,8 @@ static json_t *describe_tokenizer(const struct lvn_tokenizer *t)
 {
     json_t *files = json_array();
     for (int i = 0; i < t->n_files; i++) json_array_append_new(files, json_string(t->file[i].name));
-    json_t *root = json_pack("{s:s, s:I, s:o, s:o}", "kind", "byte-level bpe", "vocab_size", (json_int_t)t->n, "files",
-                             files, "xxh64", sum_text(t->sum));
+    json_t *root = json_pack("{s:s, s:I, s:o, s:o}", "kind", t->wordpiece ? "wordpiece" : "byte-level bpe",
+                             "vocab_size", (json_int_t)t->n, "files", files, "xxh64", sum_text(t->sum));
     if (root && t->end_id >= 0) json_object_set_new(root, "end_of_text", json_integer(t->end_id));
     return root;
 }

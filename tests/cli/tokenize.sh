@@ -58,3 +58,16 @@ head -c 2000 "$gpt2/vocab.json" >cut/vocab.json
 cp "$gpt2/merges.txt" cut
 code 1 "$LEVIN" tokenize --tokenizer=cut </dev/null
 says "not good JSON" err
+
+# BERT's vocab.txt: words, small letters; [UNK] and the like are ordinary text unless they are named
+bert=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
+printf 'H\xc3\xa9llo,  WORLD' | code 0 "$LEVIN" tokenize --tokenizer="$bert/vocab.txt"
+mv out ids
+code 0 "$LEVIN" tokenize --tokenizer="$bert" --decode=- <ids
+[ "$(cat out)" = "hello , world" ] || fail "$(cat out)"
+printf '[SEP]' | code 0 "$LEVIN" tokenize --tokenizer="$bert" --json
+json 'len(d["ids"]) >= 3'
+printf '[SEP]' | code 0 "$LEVIN" tokenize --tokenizer="$bert" --json '--allow-special=[SEP]'
+json 'd["ids"] == [3]'
+mkdir both && cp "$bert"/* both && echo '{"model": {"type": "WordPiece", "vocab": {}}}' >both/tokenizer.json
+printf 'hello' | code 0 "$LEVIN" tokenize --tokenizer=both --json

@@ -1,8 +1,8 @@
 /* fuzz_tokenizer.c - files of tokenizers, and texts: anything may be in them.
  *
- * First byte: 0 a tokenizer.json, 1 merges.txt of a good vocabulary, 2 a vocab.json of good merges, others: a text for
- * a good tokenizer, one whole and one cut in two by a stream. What opens is used on the input itself; ids must lie in
- * the vocabulary and, where nothing is normalized, give the same bytes back. */
+ * First byte: 0 a tokenizer.json, 1 merges.txt of a good vocabulary, 2 a vocab.json of good merges, 3 a vocab.txt,
+ * others: a text for a good tokenizer, one whole and one cut in two by a stream. What opens is used on the input
+ * itself; ids must lie in the vocabulary and, where nothing is normalized, give the same bytes back. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,11 @@
 #include "io/tokenizers/load.h"
 #include "io/tokenizers/parallel.h"
 #include "io/tokenizers/unicode.h"
+#include "io/tokenizers/wordpiece.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { N_GOOD = 3 };
+enum { N_GOOD = 4, KINDS = 4 };
 static struct lvn_tokenizer *good[N_GOOD];
 static const char *vocab, *merges;
 static int64_t n_vocab, n_merges;
@@ -29,7 +30,7 @@ static void use(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
         if (ids.p[i] < 0 || ids.p[i] >= t->n) abort();
     if (lvn_decode(t, ids.p, ids.n, &back) != LVN_OK) abort();
     bool same = back.n == n && !(n && memcmp(back.p, text, (size_t)n));
-    bool changes = t->nfc || t->prefix_space || t->n_added;
+    bool changes = t->nfc || t->prefix_space || t->n_added || t->wordpiece;
     for (int k = 0; k < N_GOOD; k++)
         if (t == good[k] && !changes && !same) abort();
     lvn_text_release(&back);
@@ -66,7 +67,8 @@ static void stream(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n
 static void start(void)
 {
     static const char *const paths[N_GOOD] = {"tests/golden/tokenizers/tiny-gpt2", "tests/golden/tokenizers/tiny-neox",
-                                              "tests/golden/tokenizers/tiny-llama3"};
+                                              "tests/golden/tokenizers/tiny-llama3",
+                                              "tests/golden/tokenizers/tiny-bert"};
     for (int k = 0; k < N_GOOD; k++)
         if (lvn_tokenizer_open(&good[k], paths[k]) != LVN_OK) abort();
     vocab = good[0]->file[0].text;
@@ -82,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size) return 0;
     const char *text = (const char *)data + 1;
     int64_t n = (int64_t)size - 1;
-    if (data[0] > 2) {
+    if (data[0] >= KINDS) {
         use(good[data[0] % N_GOOD], data + 1, n);
         stream(good[data[0] % N_GOOD], data + 1, n);
         return 0;
@@ -90,7 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lvn_arena_init(&t.arena);
     enum lvn_status status = data[0] == 0   ? lvn_load_json(&t, "the input", text, n)
                              : data[0] == 1 ? lvn_load_merges(&t, "vocab", vocab, n_vocab, "the input", text, n)
-                                            : lvn_load_merges(&t, "the input", text, n, "merges", merges, n_merges);
+                             : data[0] == 2 ? lvn_load_merges(&t, "the input", text, n, "merges", merges, n_merges)
+                                            : lvn_load_wordpiece(&t, "the input", text, n, NULL, NULL, 0);
     if (status == LVN_OK) use(&t, data, (int64_t)size < 200 ? (int64_t)size : 200);
     lvn_bpe_release(&t.bpe);
     lvn_arena_release(&t.arena);

@@ -67,7 +67,7 @@ static int check_cases(const char *tokenizer, const char *cases)
             }
             bool rstrip = false;
             for (int i = 0; i < t->n_added; i++) rstrip = rstrip || t->added[i].rstrip;
-            if (!t->nfc && !rstrip) check_round(t, p, n, &ids);
+            if (!t->nfc && !rstrip && !t->wordpiece) check_round(t, p, n, &ids);
         }
     int count = (int)json_array_size(list);
     json_decref(root);
@@ -85,6 +85,8 @@ static void gives_the_reference_ids(void **state)
     assert_true(check_cases(GOLDEN "tiny-gpt2/vocab.json", GOLDEN "tiny-gpt2.json") > 300);
     assert_true(check_cases(GOLDEN "tiny-neox", GOLDEN "tiny-neox.json") > 300);
     assert_true(check_cases(GOLDEN "tiny-llama3/tokenizer.json", GOLDEN "tiny-llama3.json") > 300);
+    assert_true(check_cases(GOLDEN "tiny-bert", GOLDEN "tiny-bert.json") > 300);
+    assert_true(check_cases(GOLDEN "tiny-bert-cased/vocab.txt", GOLDEN "tiny-bert-cased.json") > 300);
     const char *more = getenv("LEVIN_TOKEN_CASES");
     if (!more) return;
     char tokenizer[512];
@@ -361,7 +363,9 @@ static void refuses_damaged_files(void **state)
     refuses(dir, "vocab.json", "{\"a\":300,\"b\":300}", "same id");
     refuses(dir, "vocab.json", "{\"a\":300}", "no token for the byte 0x00");
     refuses(dir, "vocab.json", "[]", "must be a JSON object");
-    refuses(dir, "vocab.txt", "[PAD]\n[UNK]\n", "WordPiece");
+    refuses(dir, "vocab.txt", "[PAD]\nword\n", "has no token [UNK]");
+    refuses(dir, "vocab.txt", "", "has 0 tokens");
+    refuses(dir, "vocab.txt", "[UNK]\n\xff\n", "it is no text");
     refuses(dir, "tokenizer.json", "{}", "no 'model'");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "the kind 'WordPiece'");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\"}}", "model.vocab and model.merges are missing");

@@ -8,6 +8,7 @@
 
 #include "io/tokenizers/load.h"
 #include "io/tokenizers/unicode.h"
+#include "io/tokenizers/wordpiece.h"
 
 enum { KEY_BYTES = 24, FEW_IDS = 8, ENTRY_BITS = 15 };
 
@@ -155,6 +156,7 @@ static enum lvn_status pieces(struct lvn_encoder *e, const uint8_t *p, int64_t n
 /* Text between added tokens. */
 static enum lvn_status stretch(struct lvn_encoder *e, const uint8_t *p, int64_t n, struct lvn_ids *ids)
 {
+    if (e->t->wordpiece) return lvn_wordpiece_encode(e->t, p, n, ids);
     if (!e->t->prefix_space || n == 0 || *p == ' ') return pieces(e, p, n, ids);
     lvn_text_clear(&e->spaced);
     lvn_text_add(&e->spaced, " ");
@@ -306,6 +308,7 @@ bool lvn_tokenizer_cuts(const struct lvn_tokenizer *t)
         bool space = lvn_char_classes[(uint8_t)a->text[0]] == LVN_CHAR_SPACE;
         if (a->single_word && space) return false;
     }
+    if (t->wordpiece) return true; /* words end at white space */
     return t->split != LVN_SPLIT_NONE && !t->prefix_space;
 }
 
@@ -325,6 +328,10 @@ enum lvn_status lvn_decode(const struct lvn_tokenizer *t, const int32_t *ids, in
         int64_t bytes;
         const void *p = lvn_token_bytes(t, ids[i], &bytes);
         LVN_CHECK(p, ARG, "%d is no token id of '%s': it has %lld", ids[i], t->path, (long long)t->n);
+        if (t->wordpiece) {
+            lvn_wordpiece_decode(t, ids[i], out);
+            continue;
+        }
         if (bytes <= STEP && out->room - out->n > STEP) { /* most tokens: a copy of fixed length */
             memcpy(out->p + out->n, p, STEP);
             out->n += bytes;

@@ -8,6 +8,7 @@
 #include "io/stores/store.h"
 #include "io/tokenizers/load.h"
 #include "io/tokenizers/unicode.h"
+#include "io/tokenizers/wordpiece.h"
 
 enum { MOST_BYTES = 256 << 20 };
 
@@ -45,6 +46,41 @@ static enum lvn_status read_json(struct lvn_tokenizer *t, const char *path)
     return status;
 }
 
+/* vocab.txt, and tokenizer_config.json beside it where there is one. */
+static enum lvn_status read_words(struct lvn_tokenizer *t, const char *path)
+{
+    char *text = NULL, *config = NULL, *dir = lvn_path_dir(&t->arena, path);
+    char *beside = dir ? lvn_path_join(&t->arena, dir, "tokenizer_config.json") : NULL;
+    int64_t bytes, config_bytes = 0;
+    if (!beside) return LVN_MEMORY;
+    LVN_TRY(lvn_file_read(path, MOST_BYTES, &text, &bytes));
+    enum lvn_status status = LVN_OK;
+    if (lvn_path_is_file(beside)) status = lvn_file_read(beside, MOST_BYTES, &config, &config_bytes);
+    if (status == LVN_OK) status = lvn_load_wordpiece(t, path, text, bytes, beside, config, config_bytes);
+    free(text);
+    free(config);
+    return status;
+}
+
+/* Folders of BERT's have a tokenizer.json beside vocab.txt that says the same in another way. */
+static bool is_wordpiece(const char *json)
+{
+    json_t *root;
+    char *text;
+    int64_t bytes;
+    bool is = false;
+    if (lvn_file_read(json, MOST_BYTES, &text, &bytes) == LVN_OK) {
+        if (lvn_json_parse(json, text, bytes, &root) == LVN_OK) {
+            const char *type = json_string_value(json_object_get(json_object_get(root, "model"), "type"));
+            is = type && !strcmp(type, "WordPiece");
+            json_decref(root);
+        }
+        free(text);
+    }
+    lvn_error_clear();
+    return is;
+}
+
 /* FILE's partner: the same path with another ending. */
 static char *partner(struct lvn_tokenizer *t, const char *path, const char *ending, const char *other)
 {
@@ -62,28 +98,25 @@ static enum lvn_status read_file(struct lvn_tokenizer *t, const char *path)
         LVN_CHECK(lvn_path_is_file(other), ARG, "'%s' is half of a tokenizer: '%s' must be beside it", path, other);
         return vocab ? read_pair(t, path, other) : read_pair(t, other, path);
     }
-    LVN_CHECK(!ends_with(path, "vocab.txt"), UNSUPPORTED,
-              "'%s' is a WordPiece vocabulary; this version reads byte-level BPE", path);
-    return read_json(t, path);
+    return ends_with(path, "vocab.txt") ? read_words(t, path) : read_json(t, path);
 }
 
 static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)
 {
-    char *json = lvn_path_join(&t->arena, dir, "tokenizer.json");
-    if (!json) return LVN_MEMORY;
-    if (lvn_path_is_file(json)) return read_json(t, json);
+    char *json = lvn_path_join(&t->arena, dir, "tokenizer.json"), *words = lvn_path_join(&t->arena, dir, "vocab.txt");
+    if (!json || !words) return LVN_MEMORY;
+    bool has_words = lvn_path_is_file(words);
+    if (lvn_path_is_file(json) && !(has_words && is_wordpiece(json))) return read_json(t, json);
     for (int i = 0; i < N_PAIRS; i++) {
         char *vocab = lvn_path_join(&t->arena, dir, pairs[i].vocab);
         char *merges = lvn_path_join(&t->arena, dir, pairs[i].merges);
         if (!vocab || !merges) return LVN_MEMORY;
         if (lvn_path_is_file(vocab) && lvn_path_is_file(merges)) return read_pair(t, vocab, merges);
     }
-    char *word_piece = lvn_path_join(&t->arena, dir, "vocab.txt");
-    LVN_CHECK(!word_piece || !lvn_path_is_file(word_piece), UNSUPPORTED,
-              "'%s' is a WordPiece vocabulary; this version reads byte-level BPE", word_piece);
+    if (has_words) return read_words(t, words);
     LVN_FAIL(ARG,
-             "'%s' holds no tokenizer: wanted is tokenizer.json, vocab.json with merges.txt, or encoder.json with "
-             "vocab.bpe",
+             "'%s' holds no tokenizer: wanted is tokenizer.json, vocab.json with merges.txt, encoder.json with "
+             "vocab.bpe, or vocab.txt",
              dir);
 }
 
@@ -91,8 +124,8 @@ bool lvn_tokenizer_there(const char *dir)
 {
     struct lvn_arena a;
     lvn_arena_init(&a);
-    char *json = lvn_path_join(&a, dir, "tokenizer.json");
-    bool there = json && lvn_path_is_file(json);
+    char *json = lvn_path_join(&a, dir, "tokenizer.json"), *words = lvn_path_join(&a, dir, "vocab.txt");
+    bool there = (json && lvn_path_is_file(json)) || (words && lvn_path_is_file(words));
     for (int i = 0; i < N_PAIRS && !there; i++) {
         char *vocab = lvn_path_join(&a, dir, pairs[i].vocab), *merges = lvn_path_join(&a, dir, pairs[i].merges);
         there = vocab && merges && lvn_path_is_file(vocab) && lvn_path_is_file(merges);

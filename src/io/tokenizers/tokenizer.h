@@ -1,12 +1,15 @@
-/* tokenizer.h - text to token ids and back: byte-level BPE as GPT-2, GPT-NeoX and Llama 3 have it.
+/* tokenizer.h - text to token ids and back: byte-level BPE as GPT-2, GPT-NeoX and Llama 3 have it, and BERT's
+ * WordPiece.
  *
  * A tokenizer is what its files say, read only, and shared by all threads. An encoder is one thread's way to use it: it
- * remembers the pieces (words, mostly) that it met, since language repeats itself. Any bytes have ids, and these give
- * the same bytes back; bytes that are not UTF-8 are characters of their own.
+ * remembers the pieces (words, mostly) that it met, since language repeats itself. With BPE any bytes have ids, and
+ * these give the same bytes back; bytes that are not UTF-8 are characters of their own. WordPiece forgets: see
+ * wordpiece.h.
  *
- * Files: tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe. In a tokenizer.json the added tokens
+ * Files: tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt. In a tokenizer.json the added
+ * tokens
  * (<|endoftext|>, runs of spaces) are recognised in text as it says; with the others everything is ordinary text unless
- * lvn_tokenizer_allow() names a token. Left out: SentencePiece, WordPiece, byte fallback, templates that put tokens
+ * lvn_tokenizer_allow() names a token. Left out: SentencePiece, byte fallback, templates that put tokens
  * around a text, and regular expressions that split.c does not know; each is refused by name. */
 #ifndef LVN_TOKENIZER_H
 #define LVN_TOKENIZER_H
@@ -44,6 +47,7 @@ struct lvn_tokenizer {
     struct lvn_arena arena;
     const char *path;
     struct lvn_bpe bpe;
+    struct lvn_wordpiece *wordpiece; /* NULL: BPE */
     enum lvn_split_kind split;
     bool prefix_space, nfc;
     int32_t *whole; /* pieces that are tokens as they are, merges or not: ids by hash, -1 free; NULL: none */

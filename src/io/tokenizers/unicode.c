@@ -40,6 +40,41 @@ static const struct {
 #undef E
 };
 
+static const struct {
+    uint32_t first, last;
+    uint8_t value;
+} word_rows[] = {
+#define P(first, last) {first, last, LVN_WORD_MARKER},
+#define X(first, last) {first, last, LVN_WORD_NOTHING},
+#define Z(first, last) {first, last, LVN_WORD_SPACE},
+#define M(first, last) {first, last, LVN_WORD_ACCENT},
+#define L(...)
+#include "io/tokenizers/unicode_words.def"
+#undef P
+#undef X
+#undef Z
+#undef M
+#undef L
+};
+
+static const struct lower {
+    uint32_t point, low[2];
+} lower_rows[] = {
+#define P(...)
+#define X(...)
+#define Z(...)
+#define M(...)
+#define L(point, first, second) {point, {first, second}},
+#include "io/tokenizers/unicode_words.def"
+#undef P
+#undef X
+#undef Z
+#undef M
+#undef L
+};
+
+static uint8_t word_classes[0x110000];
+
 static const struct pair {
     uint32_t point, first, second; /* second 0: there is none */
     bool composes;
@@ -76,6 +111,10 @@ static void fill(void)
             combining[c] = combining_rows[i].value;
             unsettled[c] = 1;
         }
+    for (size_t i = 0; i < sizeof word_rows / sizeof word_rows[0]; i++)
+        for (uint32_t c = word_rows[i].first; c <= word_rows[i].last; c++) word_classes[c] = word_rows[i].value;
+    for (const char *p = "$+<=>^`|~"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_MARKER;
+    for (const char *p = "\t\n\r"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_SPACE;
     for (int i = 0; i < N_PAIRS; i++) {
         if (pairs[i].composes) {
             by_parts[n_composed++] = &pairs[i];
@@ -121,6 +160,52 @@ static const struct pair *decomposition(uint32_t c)
             hi = mid - 1;
     }
     return NULL;
+}
+
+enum lvn_word_class lvn_word_class(uint32_t code)
+{
+    return (enum lvn_word_class)word_classes[code];
+}
+
+static int by_point(const void *a, const void *b)
+{
+    uint32_t x = ((const struct lower *)a)->point, y = ((const struct lower *)b)->point;
+    return (x > y) - (x < y);
+}
+
+int lvn_unicode_lower(uint32_t code, uint32_t low[2])
+{
+    if (code < 0x80) {
+        low[0] = code | 32;
+        return code >= 'A' && code <= 'Z';
+    }
+    struct lower key = {.point = code};
+    const struct lower *found =
+        bsearch(&key, lower_rows, sizeof lower_rows / sizeof lower_rows[0], sizeof lower_rows[0], by_point);
+    if (!found) return 0;
+    low[0] = found->low[0];
+    low[1] = found->low[1];
+    return low[1] ? 2 : 1;
+}
+
+static int nfd(uint32_t c, uint32_t *parts, int n)
+{
+    const struct pair *d = c >= 0xc0 && n < LVN_NFD_MOST - 2 ? decomposition(c) : NULL;
+    if (!d) {
+        parts[n] = c;
+        return n + 1;
+    }
+    n = nfd(d->first, parts, n);
+    return d->second ? nfd(d->second, parts, n) : n;
+}
+
+int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MOST])
+{
+    if (code - S_BASE >= S_COUNT) return nfd(code, parts, 0);
+    parts[0] = L_BASE + (code - S_BASE) / (V_COUNT * T_COUNT);
+    parts[1] = V_BASE + (code - S_BASE) / T_COUNT % V_COUNT;
+    parts[2] = T_BASE + (code - S_BASE) % T_COUNT;
+    return (code - S_BASE) % T_COUNT ? 3 : 2;
 }
 
 static uint32_t composition(uint32_t a, uint32_t b)

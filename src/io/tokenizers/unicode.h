@@ -13,6 +13,21 @@ enum lvn_char_class { LVN_CHAR_OTHER, LVN_CHAR_LETTER, LVN_CHAR_NUMBER, LVN_CHAR
 
 extern uint8_t lvn_char_classes[0x110000];
 
+/* What a character is for BERT's words. */
+enum lvn_word_class {
+    LVN_WORD_LETTER,
+    LVN_WORD_SPACE,   /* white space */
+    LVN_WORD_MARKER,  /* punctuation: a word of its own */
+    LVN_WORD_NOTHING, /* control characters, and what is not assigned */
+    LVN_WORD_ACCENT,  /* marks that stand above or below a letter */
+};
+enum lvn_word_class lvn_word_class(uint32_t code);
+/* The small letters of a character: 1 or 2; 0: it has no others. */
+int lvn_unicode_lower(uint32_t code, uint32_t low[2]);
+/* The canonical decomposition of a character, in full; how many there are. */
+enum { LVN_NFD_MOST = 8 };
+int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MOST]);
+
 /* Fill the tables; once is enough, again does no harm, any thread may. */
 void lvn_unicode_init(void);
 
