@@ -92,7 +92,8 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, boo
                                                       .precision = bf16 ? LVN_PRECISION_BF16_MIXED : LVN_PRECISION_TRUE,
                                                       .threads = threads,
                                                       .decay = LVN_DECAY_MATRICES}));
-    const struct lvn_optimizer optimizer = {LVN_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0, 1, 0};
+    const struct lvn_optimizer optimizer = {
+        .kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
     const struct lvn_task_options o = {
         .B = w->B, .T = w->block, .n_micro = 1, .with_loss = true, .train = true, .optimizer = &optimizer};
     struct lvn_task *t;

@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
 """Times levin and PyTorch on the same training steps: same model, shapes, numbers of threads, in turns.
 
-    python3 tools/bench_peers.py [--rows NAME,NAME] [--rounds N] [--threads N] [--compiled] [--levin FILE] [--json FILE]
+    python3 tools/bench_peers.py [--rows NAME,NAME] [--rounds N] [--threads N] [--compiled] [--bf16] [--levin FILE] [--json FILE]
 
 PyTorch lives in a virtual environment of its own: the one that LEVIN_PEERS names, or build/peers, which is made at the
 first call (some 200 MB to download). Each round starts a fresh process of either side, one after the other, so both see
 the same weather on the machine; the best step of all rounds counts. Memory is the largest resident size of the process
 (ru_maxrss), start-up included. PyTorch's side is what nanoGPT does: scaled_dot_product_attention, fused AdamW,
-gradients set to None, clipping by norm; eager, and with torch.compile where asked. The table ends with the ratios, and
-the least that levin wants of them; the exit status does not depend on them.
+gradients set to None, clipping by norm; eager, and with torch.compile where asked. With --bf16 a second table has
+trainer.precision bf16-mixed beside PyTorch's autocast in bf16. The tables end with the ratios, and the least that levin
+wants of them; the exit status does not depend on them.
+
+PyTorch's bf16 needs instructions that some virtual machines announce and do not have: where it dies of one, it is
+measured without AMX (ONEDNN_MAX_CPU_ISA), and the table says so.
 """
 
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -32,7 +37,7 @@ ROWS = {
 }
 
 
-# --- PyTorch's side: runs in the other interpreter, as `bench_peers.py --worker ROW eager|compiled THREADS STEPS` ---
+# --- PyTorch's side: runs in the other interpreter, as `bench_peers.py --worker ROW eager|compiled|autocast THREADS STEPS` ---
 
 
 def build_model(torch, row):
@@ -105,7 +110,9 @@ def worker(name, mode, threads, steps):
     seconds = []
     for _ in range(steps + 2):
         start = time.perf_counter()
-        run(ids, labels).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=mode == "autocast"):
+            loss = run(ids, labels)
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -134,40 +141,50 @@ def peers_python():
     return python
 
 
-def measure(command, threads):
+LESS = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+
+
+def measure(command, threads, **more):
     """The JSON object that the command prints, with the peak of its memory."""
-    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **more)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
     text = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode == -signal.SIGILL and not more:
+        return measure(command, threads, **LESS)
     if process.returncode:
         sys.exit(f"bench_peers: {' '.join(command)} failed")
     result = json.loads(text)
     result["resident"] = usage.ru_maxrss * 1024
+    result["less"] = bool(more)
     return result
 
 
-def levin_command(levin, row):
+def levin_command(levin, row, precision="32-true"):
     dialect, L, H, C, T, V, B, p, bias, steps, _ = row
     keys = {
         "model.kind": dialect, "model.n_layer": L, "model.n_head": H, "model.n_embd": C, "model.block_size": T,
         "model.vocab_size": V, "model.dropout": p, "model.bias": str(bias).lower(), "trainer.batch_size": B,
         "optimizer.kind": "adamw", "optimizer.lr": 1e-3, "optimizer.betas": "[0.9,0.99]",
-        "optimizer.weight_decay": 0.1, "optimizer.decay": "matrices", "trainer.gradient_clip_val": 1.0,
+        "trainer.precision": precision, "optimizer.weight_decay": 0.1, "optimizer.decay": "matrices", "trainer.gradient_clip_val": 1.0,
     }
     return [levin, "bench", f"--steps={steps}", "--json"] + [f"--{k}={v}" for k, v in keys.items()]
 
 
 def best(results):
     return {"best_s": min(r["best_s"] for r in results), "median_s": sorted(r["median_s"] for r in results)[len(results) // 2],
-            "resident": max(r["resident"] for r in results)}
+            "resident": max(r["resident"] for r in results), "less": any(r["less"] for r in results)}
 
 
 def bench_row(name, options, python):
     row = ROWS[name]
     sides = {"levin": levin_command(options.levin, row)}
-    for mode in ["eager"] + (["compiled"] if options.compiled or row[10][2] else []):
+    modes = ["eager"] + (["compiled"] if options.compiled or row[10][2] else [])
+    if options.bf16:
+        sides["levin-bf16"] = levin_command(options.levin, row, "bf16-mixed")
+        modes.append("autocast")
+    for mode in modes:
         sides[mode] = [python, os.path.abspath(__file__), "--worker", name, mode, str(options.threads), str(row[9])]
     results = {side: [] for side in sides}
     for _ in range(options.rounds):
@@ -191,6 +208,17 @@ def print_row(name, sides):
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def print_bf16(name, sides):
+    levin, wide, peer = sides["levin-bf16"], sides["levin"], sides["autocast"]
+    tokens = ROWS[name][6] * ROWS[name][4]
+    note = " (without AMX)" if peer["less"] else ""
+    cells = [name, f"{tokens / levin['best_s']:.0f}", f"{tokens / peer['best_s']:.0f}{note}",
+             f"{wide['best_s'] / levin['best_s']:.2f} (>= 0.97)", f"{peer['best_s'] / levin['best_s']:.2f}",
+             f"{levin['resident'] / 2**20:.0f}", f"{peer['resident'] / 2**20:.0f}",
+             f"{levin['resident'] / peer['resident']:.2f} (<= 0.5)"]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
 def main():
     if sys.argv[1:2] == ["--worker"]:
         return worker(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
@@ -199,6 +227,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="processes of each side")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compiled", action="store_true", help="torch.compile in every row")
+    parser.add_argument("--bf16", action="store_true", help="also in bf16")
     parser.add_argument("--levin", default=os.path.join(ROOT, "build", "levin"))
     parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
@@ -213,6 +242,12 @@ def main():
     for name in rows:
         figures[name] = bench_row(name, options, python)
         print_row(name, figures[name])
+    if options.bf16:
+        heads = ["bf16-mixed", "levin tok/s", "autocast tok/s", "levin : its fp32", "levin : autocast", "levin MiB",
+                 "autocast MiB", "memory"]
+        print("\n| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
+        for name in rows:
+            print_bf16(name, figures[name])
     if options.json:
         with open(options.json, "w") as f:
             json.dump({"threads": options.threads, "rows": figures}, f, indent=1)

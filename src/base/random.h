@@ -30,7 +30,14 @@ static inline struct lvn_philox lvn_philox(uint64_t key, uint32_t c0, uint32_t c
 }
 
 /* What a stream of numbers is for; the last word of the counter, so that two uses never meet. */
-enum lvn_stream { LVN_STREAM_DROPOUT, LVN_STREAM_INIT, LVN_STREAM_DATA, LVN_STREAM_SAMPLE, LVN_STREAM_TEST };
+enum lvn_stream {
+    LVN_STREAM_DROPOUT,
+    LVN_STREAM_INIT,
+    LVN_STREAM_DATA,
+    LVN_STREAM_SAMPLE,
+    LVN_STREAM_TEST,
+    LVN_STREAM_ROUNDING
+};
 
 /* FNV-1a of a name: the word of the counter that stands for a parameter or an operation. */
 static inline uint64_t lvn_name_hash(const char *name)

@@ -119,6 +119,7 @@ struct lvn_optimizer {
     enum { LVN_ADAMW, LVN_ADAM, LVN_SGD } kind;
     double beta1, beta2, eps, weight_decay, momentum;
     double clip_norm, clip_value; /* 0: off */
+    bool half_state;              /* moments in bf16; not with SGD */
 };
 
 struct lvn_plan_options {

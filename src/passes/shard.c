@@ -138,9 +138,9 @@ static void narrow(struct lvn_program *p, struct lvn_operand *o, int64_t offset,
 {
     if (o->value < 0) return;
     struct lvn_value *v = &p->values[o->value];
-    v->offset = offset * lvn_dtype_bytes(p->real);
-    v->bytes = count * lvn_dtype_bytes(p->real);
-    o->desc = lvn_desc_make(p->real, 1, &count);
+    v->offset = offset * lvn_dtype_bytes(v->dtype);
+    v->bytes = count * lvn_dtype_bytes(v->dtype);
+    o->desc = lvn_desc_make(v->dtype, 1, &count);
 }
 
 /* Bring an update instruction into the shard [first, end); false: nothing of it is there. */
@@ -154,6 +154,7 @@ static bool narrow_update(struct lvn_program *p, struct lvn_instr *i, int64_t fi
     narrow(p, &i->in[0], from, to - from);
     narrow(p, &i->out[0], from, to - from);
     for (int k = 1; k < LVN_MAX_OUT; k++) narrow(p, &i->out[k], from - first, to - from);
+    if (i->id == LVN_OP_adamw) i->attr.adamw.first = from;
     return true;
 }
 

@@ -5,13 +5,13 @@
  * that is 0 when the norm is not finite. */
 #include "passes/program.h"
 
-static struct lvn_operand range(struct lvn_program *p, const char *name, enum lvn_buffer buffer, int64_t offset,
-                                int64_t count)
+static struct lvn_operand range(struct lvn_program *p, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
+                                int64_t offset, int64_t count)
 {
-    int v = lvn_program_add_value(p, name, buffer, p->real, count);
+    int v = lvn_program_add_value(p, name, buffer, dtype, count);
     if (v < 0) return LVN_NO_OPERAND;
-    p->values[v].offset = offset * lvn_dtype_bytes(p->real);
-    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->real, 1, &count)};
+    p->values[v].offset = offset * lvn_dtype_bytes(dtype);
+    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(dtype, 1, &count)};
 }
 
 static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id, const char *name)
@@ -40,15 +40,17 @@ static void set_attributes(struct lvn_instr *i, const struct lvn_optimizer *o, c
     i->attr.adamw.lr_scale = g->lr_scale;
     i->attr.adamw.clip_value = o->clip_value;
     i->attr.adamw.coupled = o->kind == LVN_ADAM;
+    i->attr.adamw.first = g->offset;
 }
 
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o)
 {
     const struct lvn_params *params = p->graph->params;
+    enum lvn_dtype state = o->half_state ? LVN_BF16 : p->real;
     struct lvn_instr *norm = after_backward(p, LVN_OP_grad_norm, "gradient norm");
     if (!norm) return LVN_MEMORY;
     norm->attr.grad_norm.clip_norm = o->clip_norm;
-    struct lvn_operand all = range(p, "gradients", LVN_BUFFER_GRAD, 0, params->trainable_count);
+    struct lvn_operand all = range(p, "gradients", LVN_BUFFER_GRAD, p->real, 0, params->trainable_count);
     if (all.value < 0) return LVN_MEMORY;
     norm->in[0] = all;
     for (int n = 0; n < params->n_groups; n++) {
@@ -57,10 +59,10 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
         struct lvn_instr *i = after_backward(p, o->kind == LVN_SGD ? LVN_OP_sgd : LVN_OP_adamw, name);
         if (!i) return LVN_MEMORY;
         set_attributes(i, o, g);
-        i->in[0] = range(p, "gradients", LVN_BUFFER_GRAD, g->offset, g->count);
-        i->out[0] = range(p, "parameters", LVN_BUFFER_PARAM, g->offset, g->count);
-        i->out[1] = range(p, "first moment", LVN_BUFFER_STATE0, g->offset, g->count);
-        if (o->kind != LVN_SGD) i->out[2] = range(p, "second moment", LVN_BUFFER_STATE1, g->offset, g->count);
+        i->in[0] = range(p, "gradients", LVN_BUFFER_GRAD, p->real, g->offset, g->count);
+        i->out[0] = range(p, "parameters", LVN_BUFFER_PARAM, p->real, g->offset, g->count);
+        i->out[1] = range(p, "first moment", LVN_BUFFER_STATE0, state, g->offset, g->count);
+        if (o->kind != LVN_SGD) i->out[2] = range(p, "second moment", LVN_BUFFER_STATE1, state, g->offset, g->count);
         if (i->in[0].value < 0 || i->out[0].value < 0 || i->out[1].value < 0) return LVN_MEMORY;
     }
     return LVN_OK;

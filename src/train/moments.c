@@ -40,17 +40,27 @@ static struct part part_of(const struct lvn_moments *m, const struct lvn_param *
     return (struct part){from, to > from ? to - from : 0};
 }
 
-/* Where this rank keeps a part of moment k that is its own. */
-static float *place_of(const struct lvn_moments *m, int k, const struct part *part)
+static int64_t bytes_of(const struct lvn_moments *m, int64_t count)
 {
-    float *flat = m->network->buffer[moments[k].buffer];
-    return flat + part->from - lvn_shard_first(m->network->params, m->sharding->size, m->sharding->rank);
+    return count * lvn_dtype_bytes(m->network->state);
 }
 
-static enum lvn_status move(struct lvn_moments *m, float *x, int64_t count, int with, bool send)
+static void *element(const struct lvn_moments *m, const void *p, int64_t i)
+{
+    return (char *)(uintptr_t)p + bytes_of(m, i);
+}
+
+/* Where this rank keeps a part of moment k that is its own. */
+static void *place_of(const struct lvn_moments *m, int k, const struct part *part)
+{
+    int64_t first = lvn_shard_first(m->network->params, m->sharding->size, m->sharding->rank);
+    return element(m, m->network->buffer[moments[k].buffer], part->from - first);
+}
+
+static enum lvn_status move(struct lvn_moments *m, void *x, int64_t count, int with, bool send)
 {
     struct lvn_request r = {0};
-    int64_t bytes = count * (int64_t)sizeof *x;
+    int64_t bytes = bytes_of(m, count);
     if (count == 0) return LVN_OK;
     if (send)
         lvn_comm_send(m->ranks->comm, &r, x, bytes, with, TAG);
@@ -81,9 +91,9 @@ static enum lvn_status fetch(void *context, int i, const void **data)
     m->status = lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted);
     for (int r = 0; r < m->sharding->size && m->status == LVN_OK; r++) {
         struct part part = part_of(m, p, r);
-        float *to = m->buffer + part.from - p->offset;
+        void *to = element(m, m->buffer, part.from - p->offset);
         if (r && part.count) m->status = move(m, to, part.count, r, false);
-        if (!r && part.count) memcpy(to, place_of(m, k, &part), sizeof *to * (size_t)part.count);
+        if (!r && part.count) memcpy(to, place_of(m, k, &part), (size_t)bytes_of(m, part.count));
     }
     *data = m->buffer;
     return m->status;
@@ -114,15 +124,16 @@ enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a, s
     while ((p = item_of(n, source->n, &k))) {
         const char *name = lvn_arena_printf(a, "%s%s", moments[k].prefix, p->name);
         if (!name) return LVN_MEMORY;
-        const float *flat = n->buffer[moments[k].buffer];
-        items[source->n++] = (struct lvn_safetensors_item){
-            .name = name, .desc = p->desc, .data = in_shards(m) ? NULL : flat + p->offset};
+        struct lvn_safetensors_item *item = &items[source->n++];
+        *item = (struct lvn_safetensors_item){.name = name, .desc = p->desc};
+        item->desc.dtype = n->state;
+        if (!in_shards(m)) item->data = element(m, n->buffer[moments[k].buffer], p->offset);
         if (p->count > longest) longest = p->count;
     }
     if (!in_shards(m)) return LVN_OK;
     source->fetch = fetch;
     source->context = m;
-    m->buffer = lvn_calloc((size_t)longest + 1, sizeof *m->buffer);
+    m->buffer = lvn_calloc((size_t)longest + 1, (size_t)lvn_dtype_bytes(n->state));
     return m->buffer ? LVN_OK : LVN_MEMORY;
 }
 
@@ -140,14 +151,17 @@ enum lvn_status lvn_moments_finish(struct lvn_moments *m)
 /* --- loading --- */
 
 enum lvn_status lvn_stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                  const struct lvn_param *p, const float **values)
+                                  const struct lvn_param *p, enum lvn_dtype dtype, const void **values)
 {
     char name[512];
     snprintf(name, sizeof name, "%s%s", prefix, p->name);
     const struct lvn_safetensor *t = lvn_safetensors_find(file, name);
     LVN_CHECK(t, FORMAT, "'%s' lacks '%s': it is the state of another optimizer or model", path, name);
-    LVN_CHECK(t->desc.dtype == LVN_F32 && lvn_desc_same_shape(&t->desc, &p->desc), FORMAT,
-              "'%s': '%s' has another shape than the parameter", path, name);
+    LVN_CHECK(t->desc.dtype == dtype, FORMAT,
+              "'%s': '%s' is %s, and this run keeps it in %s; set optimizer.state as it was", path, name,
+              lvn_dtype_name(t->desc.dtype), lvn_dtype_name(dtype));
+    LVN_CHECK(lvn_desc_same_shape(&t->desc, &p->desc), FORMAT, "'%s': '%s' has another shape than the parameter", path,
+              name);
     *values = t->data;
     return LVN_OK;
 }
@@ -156,13 +170,13 @@ enum lvn_status lvn_stored_values(const struct lvn_safetensors *file, const char
 static enum lvn_status open_file(const struct lvn_moments *m, const char *path, struct lvn_safetensors *file)
 {
     const struct lvn_param *p;
-    const float *values;
+    const void *values;
     int k;
     if (m->ranks->rank) return LVN_OK;
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
     for (int64_t i = 0; status == LVN_OK && (p = item_of(m->network, i, &k)); i++)
-        status = lvn_stored_values(file, path, moments[k].prefix, p, &values);
+        status = lvn_stored_values(file, path, moments[k].prefix, p, m->network->state, &values);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;
 }
@@ -170,22 +184,22 @@ static enum lvn_status open_file(const struct lvn_moments *m, const char *path, 
 /* Tensor i from rank 0's file to where it belongs. */
 static enum lvn_status place(struct lvn_moments *m, const char *path, const struct lvn_safetensors *file, int64_t i)
 {
-    const float *values = NULL;
+    const void *values = NULL;
     int k, rank = m->sharding->rank, last = in_shards(m) ? m->sharding->size : 1;
     const struct lvn_param *p = item_of(m->network, i, &k);
-    if (rank == 0) LVN_TRY(lvn_stored_values(file, path, moments[k].prefix, p, &values));
+    if (rank == 0) LVN_TRY(lvn_stored_values(file, path, moments[k].prefix, p, m->network->state, &values));
     if (!in_shards(m)) {
-        float *to = (float *)m->network->buffer[moments[k].buffer] + p->offset;
-        if (rank == 0) memcpy(to, values, sizeof *to * (size_t)p->count);
-        return lvn_ranks_broadcast(m->ranks, to, (int64_t)sizeof *to * p->count);
+        void *to = element(m, m->network->buffer[moments[k].buffer], p->offset);
+        if (rank == 0) memcpy(to, values, (size_t)bytes_of(m, p->count));
+        return lvn_ranks_broadcast(m->ranks, to, bytes_of(m, p->count));
     }
     for (int r = 0; r < last; r++) {
         struct part part = part_of(m, p, r);
         if (part.count == 0) continue;
         if (rank == 0 && r == 0)
-            memcpy(place_of(m, k, &part), values + part.from - p->offset, sizeof(float) * (size_t)part.count);
+            memcpy(place_of(m, k, &part), element(m, values, part.from - p->offset), (size_t)bytes_of(m, part.count));
         else if (rank == 0)
-            LVN_TRY(move(m, (float *)(uintptr_t)(values + part.from - p->offset), part.count, r, true));
+            LVN_TRY(move(m, element(m, values, part.from - p->offset), part.count, r, true));
         else if (rank == r)
             LVN_TRY(move(m, place_of(m, k, &part), part.count, 0, false));
     }

@@ -13,7 +13,7 @@ struct lvn_moments {
     const struct lvn_network *network;
     const struct lvn_sharding *sharding;
     struct lvn_ranks *ranks;
-    float *buffer;          /* rank 0, in shards: one tensor */
+    void *buffer;           /* rank 0, in shards: one tensor */
     enum lvn_status status; /* of communication */
 };
 
@@ -28,8 +28,8 @@ enum lvn_status lvn_moments_finish(struct lvn_moments *m) LVN_CHECKED;
 /* All ranks: the state as rank 0's file holds it, which is looked at there alone. */
 enum lvn_status lvn_moments_load(struct lvn_moments *m, const char *path) LVN_CHECKED;
 
-/* Copy a parameter's values, stored under `prefix` + its name, to dst, or (NULL) only check that they are there. */
+/* What is stored under `prefix` + a parameter's name, of its shape and of that type. */
 enum lvn_status lvn_stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                  const struct lvn_param *p, const float **values) LVN_CHECKED;
+                                  const struct lvn_param *p, enum lvn_dtype dtype, const void **values) LVN_CHECKED;
 
 #endif

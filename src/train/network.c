@@ -32,6 +32,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->config = *c;
     n->real = o->real;
     n->precision = o->precision;
+    n->state = o->real;
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
     n->kernels = o->real == LVN_F32 ? lvn_cpu_kernels(lvn_isa_best()) : lvn_reference_kernels(o->real);
@@ -164,9 +165,9 @@ static int64_t state_bytes(const struct lvn_task *t)
 {
     const struct lvn_sharding *s = t->options.sharding;
     const struct lvn_params *p = t->network->params;
-    if (!s || !s->zero1) return t->slot_bytes;
-    int64_t count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
-    return count * lvn_dtype_bytes(t->network->real);
+    int64_t count = p->trainable_count;
+    if (s && s->zero1) count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
+    return count * lvn_dtype_bytes(t->network->state);
 }
 
 static enum lvn_status plan_task(struct lvn_task *t)
@@ -197,6 +198,7 @@ static enum lvn_status plan_task(struct lvn_task *t)
     t->slot_bytes = n->params->trainable_count * lvn_dtype_bytes(n->real);
     at_least(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
     if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->slot_bytes * t->grad_slots);
+    if (o->optimizer && o->optimizer->half_state) n->state = LVN_BF16;
     int64_t state = state_bytes(t);
     if (o->optimizer) at_least(&n->bytes[LVN_BUFFER_STATE0], state);
     if (o->optimizer && o->optimizer->kind != LVN_SGD) at_least(&n->bytes[LVN_BUFFER_STATE1], state);

@@ -20,6 +20,7 @@ struct lvn_network {
     enum lvn_dtype real;
     const struct lvn_kernels *kernels;
     enum lvn_precision precision;
+    enum lvn_dtype state; /* of the optimizer's moments */
     int threads, processes;
     int64_t bytes[LVN_BUFFER_COUNT]; /* planned sizes of PARAM, GRAD (all slots), STATE0, STATE1, ARENA */
     void *buffer[LVN_BUFFER_COUNT];  /* NULL until allocated */

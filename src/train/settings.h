@@ -28,6 +28,7 @@
     X(OPTIMIZER_DECAY_LINEAR, "linear")                                                                                \
     X(OPTIMIZER_DECAY_MATRICES, "matrices")                                                                            \
     X(OPTIMIZER_DECAY_ALL, "all")
+#define LVN_CHOICES_optimizer_state(X) X(OPTIMIZER_STATE_FP32, "fp32") X(OPTIMIZER_STATE_BF16, "bf16")
 #define LVN_CHOICES_schedule_kind(X)                                                                                   \
     X(SCHEDULE_KIND_CONSTANT, "constant")                                                                              \
     X(SCHEDULE_KIND_LINEAR, "linear")                                                                                  \

@@ -136,6 +136,8 @@ static enum lvn_status finish_schedule(struct lvn_settings *s, bool steps_known)
               "schedule.warmup_steps (%" PRId64 ") ends after schedule.decay_steps (%" PRId64
               "); take fewer, or decay for longer",
               s->schedule.warmup_steps, s->schedule.decay_steps);
+    LVN_CHECK(s->optimizer.state == LVN_OPTIMIZER_STATE_FP32 || s->optimizer.kind != LVN_OPTIMIZER_KIND_SGD, ARG,
+              "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out");
     LVN_CHECK(s->schedule.min_lr <= s->optimizer.lr, ARG,
               "schedule.min_lr (%g) is above optimizer.lr (%g), but the rate falls from the one to the other; exchange "
               "them or take schedule.kind: constant",

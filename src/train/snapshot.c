@@ -125,13 +125,13 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 static enum lvn_status load_model(const char *path, const struct lvn_network *n)
 {
     struct lvn_safetensors file;
-    const float *values;
+    const void *values;
     LVN_TRY(lvn_safetensors_open(&file, path));
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
         const struct lvn_param *p = n->params->list[i];
-        status = lvn_stored_values(&file, path, "", p, &values);
-        if (status == LVN_OK) memcpy(lvn_network_values(n) + p->offset, values, sizeof *values * (size_t)p->count);
+        status = lvn_stored_values(&file, path, "", p, LVN_F32, &values);
+        if (status == LVN_OK) memcpy(lvn_network_values(n) + p->offset, values, sizeof(float) * (size_t)p->count);
     }
     lvn_safetensors_close(&file);
     return status;

@@ -23,6 +23,7 @@ static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
                               .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0.0,
                               .clip_value = by_norm ? 0.0 : s->trainer.gradient_clip_val};
     o.kind = kind[s->optimizer.kind];
+    o.half_state = s->optimizer.state == LVN_OPTIMIZER_STATE_BF16;
     return o;
 }
 

@@ -27,6 +27,18 @@ done
 code 0 train dr "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 --trainer.threads=2 \
     --trainer.recompute=cheap
 same_run d dr
+# bf16: the same, whatever computes it
+half=(--trainer.precision=bf16-mixed --optimizer.state=bf16 --trainer.deterministic=true --trainer.micro_batch_size=3)
+code 0 train h "${sizes[@]}" "${half[@]}" --trainer.threads=1
+code 0 train h4 "${sizes[@]}" "${half[@]}" --trainer.threads=4
+same_run h h4
+code 0 train hr "${sizes[@]}" "${half[@]}" --trainer.recompute=cheap
+same_run h hr
+code 0 train hp "${sizes[@]/max_steps=5/max_steps=3}" "${half[@]}" # and stopped in between
+code 0 train hp "${sizes[@]}" "${half[@]}" --resume
+cmp h/checkpoints/last/model.safetensors hp/checkpoints/last/model.safetensors
+code 1 train hp "${sizes[@]/max_steps=5/max_steps=7}" "${half[@]/state=bf16/state=fp32}" --resume
+says "set optimizer.state as it was" err
 for isa in avx2 avx512 amx; do
     instructions $isa || { echo "no $isa here"; continue; }
     for threads in 1 2 4 8; do

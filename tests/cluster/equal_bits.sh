@@ -18,6 +18,8 @@ code 0 train one "${sizes[@]}" "${mode[@]}"
 code 0 train two-threads "${sizes[@]/threads=1/threads=2}" "${mode[@]}"
 same_run one two-threads
 code 0 train three "${sizes[@]}" "${mode[@]/size=1/size=2}" # 6 micro-batches, which 4 ranks cannot share equally
+half=(--trainer.precision=bf16-mixed --optimizer.state=bf16)
+code 0 train half "${sizes[@]}" "${mode[@]}" "${half[@]}"
 code 0 train plain "${sizes[@]}"
 near plain one
 # the test would see a difference
@@ -35,6 +37,10 @@ all_of() {
     same_run one "$mpi-threads"
     over "$mpi" 4 "$mpi-three" "${sizes[@]}" "${mode[@]/size=1/size=2}"
     same_run three "$mpi-three"
+    over "$mpi" 3 "$mpi-half" "${sizes[@]}" "${mode[@]}" "${half[@]}"
+    same_run half "$mpi-half"
+    over "$mpi" 4 "$mpi-half-zero1" "${sizes[@]}" "${mode[@]}" "${half[@]}" --trainer.strategy=zero1
+    same_run half "$mpi-half-zero1"
     # without the mode: in buckets, to rounding, and the same bits in every run
     for strategy in ddp zero1; do
         over "$mpi" 3 "$mpi-plain-$strategy" "${sizes[@]}" --trainer.strategy=$strategy

@@ -233,6 +233,75 @@ static void test_optimizers_follow_their_formulas(void **state)
     }
 }
 
+/* One step of AdamW from the same moments and gradient for all elements, with moments in bf16. */
+struct half_step {
+    const struct lvn_kernels *kernels;
+    int64_t n, first; /* elements, and the number of the first */
+    float *p;
+    uint16_t *m, *v;
+};
+
+static float wide(uint16_t half)
+{
+    uint32_t u = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static void half_step_run(struct half_step *h, int64_t n)
+{
+    union lvn_attr attr = {.adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1, .first = h->first}};
+    struct lvn_step step = {.seed = 5, .step = 7, .lr = 0.1, .clip_scale = 1};
+    struct lvn_desc real = LVN_DESC(LVN_F32, n), half = LVN_DESC(LVN_BF16, n);
+    float *g = malloc((size_t)n * sizeof *g);
+    *h = (struct half_step){h->kernels,           n, h->first, malloc((size_t)n * sizeof *h->p), malloc((size_t)n * 2),
+                            malloc((size_t)n * 2)};
+    assert_true(g && h->p && h->m && h->v);
+    for (int64_t i = 0; i < n; i++) g[i] = 0.3f, h->p[i] = 1, h->m[i] = 0x3e80, h->v[i] = 0x3dcd; /* 0.25, 0.10009766 */
+    struct lvn_call call = {
+        .attr = &attr, .in = {{g, &real}}, .out = {{h->p, &real}, {h->m, &half}, {h->v, &half}}, .step = &step};
+    for (int thread = 0; thread < 3; thread++) h->kernels->forward(&call, thread, 3);
+    free(g);
+}
+
+static void half_step_free(struct half_step *h)
+{
+    free(h->p), free(h->m), free(h->v);
+}
+
+/* Each moment is one of the two bf16 numbers around it, the mean of many is what it should be, and which it is depends
+ * on the element's number alone. */
+static void test_moments_in_bf16_are_rounded_at_random(void **state)
+{
+    (void)state;
+    enum { N = 100003, FIRST = 640 };
+    struct half_step reference = {.kernels = kernels_of(LVN_ISA_GENERIC, LVN_OP_adamw)};
+    half_step_run(&reference, N);
+    const double m = 0.25 + 0.1 * (0.3 - 0.25), v = 0.999 * 0.10009765625 + 0.001 * 0.09; /* by the formula */
+    const double step_m = ldexp(1, -9), step_v = ldexp(1, -11);                           /* of bf16 there */
+    double sum_m = 0, sum_v = 0, both = 0;
+    for (int64_t i = 0; i < N; i++) {
+        double dm = (double)wide(reference.m[i]) - m, dv = (double)wide(reference.v[i]) - v;
+        assert_true(fabs(dm) < step_m && fabs(dv) < step_v);
+        sum_m += dm, sum_v += dv, both += dm * dv;
+        assert_true(reference.p[i] == reference.p[0]); /* computed before rounding */
+    }
+    /* five standard deviations of the mean of N numbers that lie within one step */
+    assert_true(fabs(sum_m / N) < 5 * step_m / 2 / sqrt(N));
+    assert_true(fabs(sum_v / N) < 5 * step_v / 2 / sqrt(N));
+    assert_true(fabs(both / N) < 5 * step_m * step_v / 4 / sqrt(N)); /* the two do not go together */
+    for (int set = 0; set < (int)LVN_ISA_COUNT; set++) {
+        if (!set_runs(set)) continue;
+        struct half_step part = {.kernels = kernels_of(set, LVN_OP_adamw), .first = FIRST};
+        half_step_run(&part, N - FIRST);
+        assert_memory_equal(part.m, reference.m + FIRST, (N - FIRST) * 2);
+        assert_memory_equal(part.v, reference.v + FIRST, (N - FIRST) * 2);
+        half_step_free(&part);
+    }
+    half_step_free(&reference);
+}
+
 /* With a clip factor of 0 nothing moves, not even by a NaN in the gradient. */
 static void test_optimizers_stand_still_when_told(void **state)
 {
@@ -372,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_fused_dropout_draws_the_same_mask),
         cmocka_unit_test(test_optimizers_follow_their_formulas),
         cmocka_unit_test(test_optimizers_stand_still_when_told),
+        cmocka_unit_test(test_moments_in_bf16_are_rounded_at_random),
         cmocka_unit_test(test_grad_norm),
         cmocka_unit_test(test_norm_of_shards),
         cmocka_unit_test(test_shape_rules_say_what_does_not_fit),

@@ -37,6 +37,18 @@ LVN_INLINE vh half_of_vf(vf x)
 #endif
 }
 
+/* Rounded up or down at random, so that the mean is x: `bits` hold 16 random ones in each lane, upper halves ignored.
+ * x must be finite, and not within 2^-8 of the largest number. */
+LVN_INLINE vh half_at_random(vf x, vu bits)
+{
+    vu out = ((vu)x + (bits & 0xffffu)) >> 16;
+#if defined(__AVX512F__)
+    return (vh)_mm512_cvtepi32_epi16((__m512i)out);
+#else
+    return __builtin_convertvector(out, vh);
+#endif
+}
+
 LVN_INLINE vh vload_half(const uint16_t *p)
 {
     vh h;

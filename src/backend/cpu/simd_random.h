@@ -126,6 +126,41 @@ LVN_INLINE vf vkeep(vf x, uint64_t bits)
 }
 #endif
 
+/* lo and hi: the halves of a * b, lane by lane. */
+LVN_INLINE void vmul_wide(vu a, uint32_t b, vu *lo, vu *hi)
+{
+#if defined(__AVX512F__)
+    const __m512i x = (__m512i)a, y = _mm512_set1_epi32((int)b);
+    const __m512i even = _mm512_mul_epu32(x, y), odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), y);
+    *lo = (vu)_mm512_mask_shuffle_epi32(even, 0xAAAA, odd, 0xA0);
+    *hi = (vu)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+#else
+    for (int i = 0; i < LVN_LANES; i++) {
+        uint64_t p = (uint64_t)a[i] * b;
+        (*lo)[i] = (uint32_t)p;
+        (*hi)[i] = (uint32_t)(p >> 32);
+    }
+#endif
+}
+
+/* Four numbers for each of 16 neighbouring counters: lane i is lvn_philox(key, c0 + i, c1, c2, c3). c0 + 15 must not
+ * overflow. */
+LVN_INLINE void vphilox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, vu out[4])
+{
+    vu a = (vu)viota() + c0, b = (vu){0} + c1, c = (vu){0} + c2, d = (vu){0} + c3;
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int r = 0; r < 10; r++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        vu lo0, hi0, lo1, hi1;
+        vmul_wide(a, 0xD2511F53u, &lo0, &hi0);
+        vmul_wide(c, 0xCD9E8D57u, &lo1, &hi1);
+        a = hi1 ^ b ^ k0;
+        c = hi0 ^ d ^ k1;
+        b = lo1;
+        d = lo0;
+    }
+    out[0] = a, out[1] = b, out[2] = c, out[3] = d;
+}
+
 /* Which of 16 lanes are kept. */
 #if defined(__AVX512F__)
 typedef __mmask16 vlanes;
