@@ -40,3 +40,17 @@ web_server() { # store_server.py over the folder `web`; its address in $web
     web=http://127.0.0.1:$(cat web.port)
 }
 ask() { python3 -c 'import sys,urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' "$web/$1"; }
+gs_server() { # gs_server fake-gcs-server|gcp-storage-emulator: one with the bucket "bucket"; status 1: it is not here
+    local port
+    command -v "$1" >/dev/null || return 1
+    port=$(free_port)
+    case $1 in
+    fake-gcs-server) timeout -k 3 600 "$1" -scheme http -host 127.0.0.1 -port "$port" -backend memory -public-host "127.0.0.1:$port" >gs.log 2>&1 & ;;
+    gcp-storage-emulator) timeout -k 3 600 "$1" start --host=127.0.0.1 --port="$port" --in-memory >gs.log 2>&1 & ;;
+    esac
+    servers+=($!)
+    answers "$port"
+    export STORAGE_EMULATOR_HOST=http://127.0.0.1:$port NO_GCE_CHECK=true
+    python3 -c 'import sys,urllib.request as u
+u.urlopen(u.Request(sys.argv[1]+"/storage/v1/b?project=p", b"{\"name\":\"bucket\"}", {"Content-Type":"application/json"}))' "$STORAGE_EMULATOR_HOST"
+}

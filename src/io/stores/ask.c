@@ -21,9 +21,10 @@ static int most_tries(void)
     return n > 0 && n < 1000 ? (int)n : USUAL_TRIES;
 }
 
-/* Waits after `tries` vain ones; false when it was stopped. */
-static bool pause_after(const struct lvn_http *h, int tries, const struct lvn_http_answer *a)
+bool lvn_ask_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a)
 {
+    if (tries >= most_tries()) return false;
+    if (a->end == LVN_HTTP_NO_HOST && tries >= TRIES_WITHOUT_HOST) return false;
     double seconds = 0.2 * (double)(1 << (tries < 7 ? tries - 1 : 6));
     char after[16];
     struct timespec now;
@@ -42,10 +43,9 @@ static bool pause_after(const struct lvn_http *h, int tries, const struct lvn_ht
     return !lvn_http_stopped(h);
 }
 
-static bool may_pass(const struct lvn_http_answer *a, int tries)
+bool lvn_ask_may_pass(const struct lvn_http_answer *a)
 {
-    if (a->end == LVN_HTTP_CUT) return true;
-    if (a->end == LVN_HTTP_NO_HOST) return tries < TRIES_WITHOUT_HOST;
+    if (a->end == LVN_HTTP_CUT || a->end == LVN_HTTP_NO_HOST) return true;
     return a->end == LVN_HTTP_WHOLE &&
            (a->code == 408 || a->code == 429 || a->code == 500 || a->code == 502 || a->code == 503 || a->code == 504);
 }
@@ -113,7 +113,7 @@ static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const 
 
 enum lvn_status lvn_ask(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask, struct lvn_http_answer *a)
 {
-    int most = most_tries(), mends = 0;
+    int mends = 0;
     for (int tries = 1;; tries++) {
         LVN_TRY(send_once(p, h, ask, a));
         if (a->end == LVN_HTTP_STOPPED) return stopped(p);
@@ -124,12 +124,12 @@ enum lvn_status lvn_ask(struct lvn_place *p, struct lvn_http *h, const struct lv
             tries--;
             continue;
         }
-        if (!may_pass(a, tries)) return lvn_ask_failed(p, ask, a);
-        if (tries >= most) {
-            enum lvn_status status = lvn_ask_failed(p, ask, a);
-            return lvn_while_at(status, "trying %d times", tries);
-        }
-        if (!pause_after(h, tries, a)) return stopped(p);
+        bool may_pass = lvn_ask_may_pass(a);
+        if (may_pass && ask->once) return LVN_OK;
+        if (may_pass && lvn_ask_pause(h, tries, a)) continue;
+        if (lvn_http_stopped(h)) return stopped(p);
+        lvn_ask_failed(p, ask, a);
+        return may_pass && tries > 1 ? lvn_while_at(LVN_IO, "trying %d times", tries) : LVN_IO;
     }
 }
 
@@ -254,7 +254,6 @@ enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const stru
     struct lvn_ask ask = {.method = "GET", .take = take_piece, .context = &piece, .doing = "read"};
     enum lvn_status status = LVN_OK;
     char range[80];
-    int most = most_tries();
     for (int tries = 1; piece.left > 0 && status == LVN_OK;) {
         int64_t before = piece.from;
         piece.looked = false;
@@ -270,12 +269,12 @@ enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const stru
         if (a.end == LVN_HTTP_WHOLE && n < 0) break;
         if (status != LVN_OK) break;
         tries = piece.from > before ? 1 : tries + 1;
-        if (tries > most)
-            status = lvn_fail_at(__FILE__, __LINE__, LVN_IO,
-                                 "cannot read '%s': the server ended at byte %lld of %lld, again and again", p->url,
-                                 (long long)piece.from, (long long)o->bytes);
-        else if (!pause_after(h, tries, &a))
-            status = stopped(p);
+        if (lvn_ask_pause(h, tries, &a)) continue;
+        status = lvn_http_stopped(h)
+                     ? stopped(p)
+                     : lvn_fail_at(__FILE__, __LINE__, LVN_IO,
+                                   "cannot read '%s': the server ended at byte %lld of %lld, again and again", p->url,
+                                   (long long)piece.from, (long long)o->bytes);
     }
     lvn_http_answer_release(&a);
     return status;

@@ -2,6 +2,7 @@
 #include "io/stores/crew.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { USUAL_THREADS = 8, MOST_THREADS = 64, LOOK_NANOSECONDS = 100000000 };
@@ -26,7 +27,7 @@ static void *run_one(void *argument)
     pthread_mutex_lock(&c->lock);
     if (status != LVN_OK && c->status == LVN_OK) {
         c->status = status;
-        lvn_text_add(&c->text, lvn_error_text());
+        lvn_text_printf(&c->text, "%s\n%s", lvn_error_text(), lvn_error_trace());
         __atomic_store_n(&c->stop, 1, __ATOMIC_RELAXED);
     }
     c->running--;
@@ -59,6 +60,19 @@ static bool look_after(struct lvn_crew *c)
     return stopped;
 }
 
+/* The record of the thread that failed, in this one. */
+static void record(struct lvn_crew *c)
+{
+    const char *line = c->text.p ? c->text.p : "";
+    int n = (int)strcspn(line, "\n");
+    lvn_fail_at(__FILE__, __LINE__, c->status, "%.*s", n, line);
+    for (line += n; *line && *++line; line += n) {
+        n = (int)strcspn(line, "\n");
+        int skip = strncmp(line, "while ", 6) == 0 ? 6 : 0;
+        lvn_while_at(c->status, "%.*s", n - skip, line + skip);
+    }
+}
+
 enum lvn_status lvn_crew_run(struct lvn_crew *c, int n)
 {
     pthread_t thread[MOST_THREADS];
@@ -88,7 +102,7 @@ enum lvn_status lvn_crew_run(struct lvn_crew *c, int n)
     else if (stopped)
         status = lvn_fail_at(__FILE__, __LINE__, LVN_STOPPED, "the transfer was stopped");
     else if (status != LVN_OK)
-        lvn_fail_at(__FILE__, __LINE__, status, "%s", c->text.p ? c->text.p : "");
+        record(c);
     lvn_text_release(&c->text);
     return status;
 }

@@ -32,6 +32,7 @@ struct lvn_ask {
     void *context;
     const char *doing; /* for messages: "read", "write", "list" */
     int accept[3];     /* codes besides 200..299 that are no failure */
+    bool once;         /* not tried again: what may pass is no failure either */
 };
 
 /* An upload, from the local file `bytes` long. `parts` are numbered from 1. */
@@ -40,12 +41,12 @@ struct lvn_upload {
     int64_t bytes, part_bytes;
     int n_parts;
     char id[2048];    /* what the store calls it; "": not begun */
+    int64_t sent;     /* of stores that take parts one by one: bytes that are there */
     char (*tags)[80]; /* [n_parts] what the store said about each part; "": not there yet */
 };
 struct lvn_upload_steps {
-    int64_t least_part, most_parts;
-    int64_t grain;   /* parts are multiples of it */
-    bool one_by_one; /* parts must come in their order */
+    int64_t least_part, most_parts; /* parts are of least_part bytes times a power of two, the last one of less */
+    bool one_by_one;                /* parts must come in their order */
     /* A small file in one request. */
     enum lvn_status (*whole)(struct lvn_place *p, struct lvn_http *h, const void *data, int64_t bytes) LVN_CHECKED;
     enum lvn_status (*begin)(struct lvn_upload *u, struct lvn_http *h) LVN_CHECKED;
@@ -117,6 +118,10 @@ void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);
  * off after some of it was taken (a->end). Otherwise the sentence says all. */
 LVN_CHECKED enum lvn_status lvn_ask(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask,
                                     struct lvn_http_answer *a);
+/* For asks with `once`: may another try help? Waits before the one after `tries` vain ones; false when that was the
+ * last one, or h was stopped. */
+bool lvn_ask_may_pass(const struct lvn_http_answer *a);
+bool lvn_ask_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a);
 /* Records the sentence for an answer that is no good; returns LVN_IO. */
 enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *ask, const struct lvn_http_answer *a);
 /* stat and read by GET with a range, as all but a few stores do it. */

@@ -16,6 +16,7 @@
 #include "io/checksum.h"
 #include "io/stores/cache.h"
 #include "io/stores/crew.h"
+#include "io/stores/digest.h"
 #include "io/stores/kind.h"
 
 enum { USUAL_PART = 16 << 20, MOST_NOTE = 1 << 16 };
@@ -146,6 +147,27 @@ static enum lvn_status name_note(struct put *p)
 
 /* --- all of it --- */
 
+/* What the store has now, against what is here. */
+static enum lvn_status verify(struct put *p)
+{
+    struct lvn_object o;
+    struct lvn_http *h;
+    char found[LVN_DIGEST_TEXT];
+    LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = p->place.store->stat(&p->place, h, &o);
+    lvn_http_close(h);
+    LVN_TRY(status);
+    LVN_CHECK(o.kind == LVN_STORE_FILE && o.bytes == p->upload.bytes, IO,
+              "'%s' has %lld bytes in the store after %lld were sent; send it again", p->place.url,
+              o.kind == LVN_STORE_FILE ? (long long)o.bytes : 0, (long long)p->upload.bytes);
+    if (!o.checksum[0]) return LVN_OK;
+    LVN_TRY(lvn_digest_file(p->local, o.checksum, found));
+    LVN_CHECK(strcmp(found, o.checksum) == 0, IO,
+              "'%s' is not in the store what was sent: its %s is %s there, %s here; send it again", p->place.url,
+              lvn_digest_name(found), strchr(o.checksum, ':') + 1, strchr(found, ':') + 1);
+    return LVN_OK;
+}
+
 static enum lvn_status begin_or_go_on(struct put *p, struct lvn_http *h)
 {
     bool alive = false;
@@ -186,8 +208,9 @@ static enum lvn_status in_parts(struct put *p, struct lvn_http *h)
     }
     LVN_TRY(lvn_crew_run(&crew, p->steps->one_by_one ? 1 : lvn_crew_size(left)));
     enum lvn_status status = check_unchanged(p);
-    if (status == LVN_OK) status = p->steps->finish(u, h);
-    if (status != LVN_STOPPED && p->note) unlink(p->note);
+    bool changed = status != LVN_OK;
+    if (!changed) status = p->steps->finish(u, h);
+    if (p->note && (changed || status == LVN_OK)) unlink(p->note);
     return status;
 }
 
@@ -203,12 +226,16 @@ static enum lvn_status put(struct put *p)
                             .progress = p->progress,
                             .progress_context = p->context,
                             .total = p->upload.bytes};
-    if (p->upload.bytes <= USUAL_PART) return lvn_crew_run(&crew, 1);
+    if (p->upload.bytes <= USUAL_PART) {
+        LVN_TRY(lvn_crew_run(&crew, 1));
+        return verify(p);
+    }
     struct lvn_http *h;
     LVN_TRY(lvn_http_open(&h));
     enum lvn_status status = in_parts(p, h);
     lvn_http_close(h);
-    return status;
+    LVN_TRY(status);
+    return verify(p);
 }
 
 static enum lvn_status open_and_put(struct put *p)

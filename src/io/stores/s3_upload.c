@@ -155,7 +155,6 @@ static enum lvn_status finish(struct lvn_upload *u, struct lvn_http *h)
 
 const struct lvn_upload_steps lvn_s3_upload = {.least_part = LEAST_PART,
                                                .most_parts = MOST_PARTS,
-                                               .grain = 1,
                                                .whole = whole,
                                                .begin = begin,
                                                .recall = recall,

@@ -1,0 +1,29 @@
+/* google.h - who we are towards Google Cloud: an access token that lives for an hour, from what Google's tools look at.
+ *
+ *   1. GOOGLE_OAUTH_ACCESS_TOKEN or CLOUDSDK_AUTH_ACCESS_TOKEN: the token itself
+ *   2. GOOGLE_APPLICATION_CREDENTIALS, or what `gcloud auth application-default login` leaves: the key of a service
+ *      account, or a user's refresh token
+ *   3. the machine: the metadata service of Compute Engine and Kubernetes Engine, unless NO_GCE_CHECK=true
+ *
+ * Left out: accounts of other providers (workload identity federation), impersonation. */
+#ifndef LVN_GOOGLE_H
+#define LVN_GOOGLE_H
+
+#include <time.h>
+
+#include "base/status.h"
+
+struct lvn_google_token {
+    char text[4096]; /* "": none was found, which is no error: some buckets are open to all */
+    time_t expires;  /* 0: not known */
+    char from[256];  /* where it came from, for messages */
+};
+LVN_CHECKED enum lvn_status lvn_google_find_token(struct lvn_google_token *t);
+
+/* RSA signature with SHA-256 (PKCS #1 1.5) of the text by a private key in PEM, by libcrypto, opened at run time; in
+ * `signature`, `*bytes` long. */
+enum { LVN_SIGNATURE_BYTES = 1024 };
+LVN_CHECKED enum lvn_status lvn_rsa_sign(const char *pem, const char *text,
+                                         unsigned char signature[LVN_SIGNATURE_BYTES], size_t *bytes);
+
+#endif

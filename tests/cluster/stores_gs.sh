@@ -1,0 +1,49 @@
+# Google Cloud Storage against two servers: files of all sizes there and back, names, folders, refusals, interruptions.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+ran=0
+for n in 0 1 8388609 16777216 16777217 50000000; do random_file f.$n $n; done
+for server in fake-gcs-server gcp-storage-emulator; do
+    gs_server $server || { echo "without $server, which is not here"; continue; }
+    ran=1
+    rm -rf back copied
+    for n in 0 1 8388609 16777216 16777217 50000000; do
+        [ $server$n != gcp-storage-emulator0 ] || continue # it breaks on an empty file
+        code 0 cp_ f.$n gs://bucket/sizes/f.$n
+        code 0 cp_ gs://bucket/sizes/f.$n back/f.$n
+        same_file f.$n back/f.$n
+    done
+    for name in 'a b/ä+&<">.bin' "it's" '100%' 'x=y?z#w' '~tilde'; do
+        code 0 cp_ f.1 "gs://bucket/names/$name"
+        code 0 cp_ "gs://bucket/names/$name" back/name
+        same_file f.1 back/name
+        rm back/name
+    done
+    code 0 "$LEVIN" ls gs://bucket
+    says "sizes/" out
+    code 0 "$LEVIN" ls gs://bucket/sizes/
+    says "50000000  f.50000000" out
+    code 0 cp_ --recursive gs://bucket/sizes copied
+    same_file f.50000000 copied/f.50000000
+    # over an old file; interrupted at any moment
+    code 0 cp_ f.1 gs://bucket/sizes/f.50000000
+    code 0 cp_ gs://bucket/sizes/f.50000000 back/f
+    same_file f.1 back/f
+    for i in 1 2 3 4; do
+        "$LEVIN" cp f.50000000 gs://bucket/killed >out 2>err &
+        pid=$!
+        sleep 0.$((i * 4))
+        kill -9 $pid 2>/dev/null || true
+        ended
+    done
+    code 0 cp_ f.50000000 gs://bucket/killed
+    code 0 cp_ gs://bucket/killed back/killed
+    same_file f.50000000 back/killed
+    code 1 cp_ gs://bucket/none x
+    one_error
+    says "there is nothing at 'gs://bucket/none'" err
+    code 1 cp_ f.1 gs://nobucket/x
+    one_error
+    code 2 "$LEVIN" ls gs://
+    says "names no bucket" err
+done
+[ $ran = 1 ] || { echo "skipped: neither fake-gcs-server nor gcp-storage-emulator here (tools/setup.sh --dev fetches them)" && exit 77; }
