@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "data/codec.h"
+#include "io/stores/stage.h"
 #include "train/model_setup.h"
 #include "train/network.h"
 
@@ -55,6 +56,20 @@ static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
     return lvn_pretrained_set_vocab(p, vocab, used);
 }
 
+/* The folder to write into; where OUT is in a store, one here that is empty. */
+static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char **folder)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    LVN_TRY(lvn_stage_open(a, out, folder));
+    if (*folder == out) return LVN_OK;
+    const char *config = lvn_store_join(a, out, "config.json");
+    if (!config) return LVN_MEMORY;
+    LVN_TRY(lvn_store_stat(config, &kind, &bytes));
+    LVN_CHECK(kind == LVN_STORE_NOTHING, ARG, "'%s' holds a model already; choose another folder or remove it", out);
+    return strncmp(out, "file:", 5) == 0 ? LVN_OK : lvn_tree_remove(*folder);
+}
+
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
                                    enum lvn_dialect dialect)
 {
@@ -64,8 +79,11 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     LVN_TRY(lvn_pretrained_load(p, n->params, lvn_network_values(n)));
     LVN_TRY(lvn_model_files_make(&files, dialect, &p->config, n->params, lvn_network_values(n), false));
     lvn_arena_init(&a);
-    enum lvn_status status = write_files(&a, &files, c->operand[1]);
-    if (status == LVN_OK) status = write_codec(&a, p->dir, c->operand[1]);
+    const char *folder;
+    enum lvn_status status = open_out(&a, c->operand[1], &folder);
+    if (status == LVN_OK) status = write_files(&a, &files, folder);
+    if (status == LVN_OK) status = write_codec(&a, p->dir, folder);
+    if (status == LVN_OK) status = lvn_stage_send(folder, c->operand[1]);
     lvn_arena_release(&a);
     lvn_model_files_release(&files);
     return status;

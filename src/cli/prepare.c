@@ -6,7 +6,7 @@
 #include "cli/prepare_text.h"
 #include "data/prepare.h"
 #include "io/download.h"
-#include "io/stores/store.h"
+#include "io/stores/stage.h"
 
 static bool is_recipe(const char *path)
 {
@@ -44,11 +44,13 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     LVN_TRY(fetch(s));
     struct lvn_data_options o = {
         .kind = s->data.kind, .path = s->data.path, .val_path = s->data.val_path, .digits = s->data.digits};
-    const char *out = folder_of(c);
+    const char *out = folder_of(c), *folder;
     struct lvn_prepared made;
     if (!out) return LVN_MEMORY;
     if (*c->flag[LVN_FLAG_prepare_tokenizer].t) return lvn_cli_prepare_one(c, s->data.path, out);
-    LVN_TRY(lvn_prepare(&o, out, &made));
+    LVN_TRY(lvn_stage_open(&c->settings.arena, out, &folder));
+    LVN_TRY(lvn_prepare(&o, folder, &made));
+    LVN_TRY(lvn_stage_send(folder, out));
     char train[LVN_NUMBER_TEXT], val[LVN_NUMBER_TEXT], vocabulary[LVN_NUMBER_TEXT];
     lvn_cli_print(c, "%s/train.bin: %s tokens\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_TRAIN], train));
     if (made.n_tokens[LVN_SPLIT_VAL])

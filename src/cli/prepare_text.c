@@ -14,6 +14,7 @@
 #include "base/threads.h"
 #include "data/text_prepare.h"
 #include "io/download.h"
+#include "io/stores/stage.h"
 
 /* The archive as its makers published it: a tar of xz-compressed tars, 12.9 GB. */
 static const char openwebtext_url[] = "https://zenodo.org/record/3834942/files/openwebtext.tar.xz";
@@ -161,7 +162,10 @@ static enum lvn_status fetch(struct lvn_cli *c, const char *out, struct line *li
     const struct lvn_settings *s = &c->settings;
     const char *url = *s->data.url ? s->data.url : openwebtext_url;
     const char *sum = *s->data.sha256 ? s->data.sha256 : *s->data.url ? NULL : openwebtext_sha256;
-    *path = lvn_path_join(&c->settings.arena, out, lvn_path_name(url));
+    /* Not into what is sent to a store. */
+    const char *folder =
+        lvn_store_is_url(c->flag[LVN_FLAG_prepare_out].t) ? lvn_path_dir(&c->settings.arena, out) : out;
+    *path = folder ? lvn_path_join(&c->settings.arena, folder, lvn_path_name(url)) : NULL;
     if (!*path) return LVN_MEMORY;
     /* What is there was verified when it got its name: 13 GB are not read again for it. */
     if (lvn_path_exists(*path)) return LVN_OK;
@@ -205,8 +209,10 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
     lvn_cli_add(c, "seconds", json_real(seconds));
 }
 
-static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn_tokenizer *t, const char *out)
+static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn_tokenizer *t, const char *named)
 {
+    const char *out;
+    LVN_TRY(lvn_stage_open(&c->settings.arena, named, &out));
     struct line line = {
         .quiet = lvn_cli_on(c, LVN_FLAG_any_quiet), .live = isatty(STDERR_FILENO), .began = now(), .drawn = now()};
     const char *bad = c->flag[LVN_FLAG_prepare_bad_lines].t;
@@ -228,12 +234,14 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     LVN_TRY(end_token(c, t, &o.end_id));
     LVN_CHECK(*o.input || !strcmp(kind, "openwebtext"), ARG, "levin prepare %s wants --input=FILE_OR_FOLDER", kind);
     catch_signals();
+    LVN_TRY(lvn_store_bring(&c->settings.arena, o.input, LVN_WANT_ALL, &o.input));
     if (!*o.input) LVN_TRY(fetch(c, out, &line, &o.input));
     line.first = -1;
     line.began = now();
     enum lvn_status status = lvn_text_prepare(&o, &counts);
     clear(&line);
-    if (status == LVN_OK) report(c, out, t, &counts, now() - line.began);
+    if (status == LVN_OK) status = lvn_stage_send(out, named);
+    if (status == LVN_OK) report(c, named, t, &counts, now() - line.began);
     return status;
 }
 
@@ -257,8 +265,12 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
     struct lvn_tokenizer *t;
     struct lvn_text_counts counts;
     double began = now();
+    const char *folder;
+    LVN_TRY(lvn_stage_open(&c->settings.arena, out, &folder));
+    LVN_TRY(lvn_store_bring(&c->settings.arena, text, LVN_WANT_ALL, &text));
     LVN_TRY(lvn_tokenizer_open(&t, c->flag[LVN_FLAG_prepare_tokenizer].t));
-    enum lvn_status status = lvn_text_prepare_one(t, text, out, threads_of(c), &counts);
+    enum lvn_status status = lvn_text_prepare_one(t, text, folder, threads_of(c), &counts);
+    if (status == LVN_OK) status = lvn_stage_send(folder, out);
     if (status == LVN_OK) report(c, out, t, &counts, now() - began);
     lvn_tokenizer_close(t);
     return status;

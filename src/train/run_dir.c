@@ -69,11 +69,32 @@ static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum
     return take_lock(d);
 }
 
+/* What is here of a run in a store follows what is there: gone there, gone here. */
+static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode, const char **folder)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    LVN_TRY(lvn_stage_open(&d->arena, d->url, folder));
+    if (strcmp(*folder, d->url) == 0 || strncmp(d->url, "file:", 5) == 0) return LVN_OK;
+    LVN_TRY(lvn_store_stat(d->url, &kind, &bytes));
+    LVN_CHECK(kind != LVN_STORE_FILE, IO, "the run folder '%s' is a file; choose another run_dir", d->url);
+    LVN_CHECK(
+        kind == LVN_STORE_NOTHING || mode != LVN_RUN_NEW, ARG,
+        "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another name "
+        "or run_dir",
+        d->url);
+    if (kind == LVN_STORE_NOTHING) return lvn_tree_remove(*folder);
+    return mode == LVN_RUN_RESUME ? lvn_stage_fetch_run(*folder, d->url) : LVN_OK;
+}
+
 enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode)
 {
     *d = (struct lvn_run_dir){.lock = -1};
     lvn_arena_init(&d->arena);
-    enum lvn_status status = open_folder(d, path, mode);
+    d->url = lvn_arena_strdup(&d->arena, path);
+    enum lvn_status status = d->url ? open_stage(d, mode, &path) : LVN_MEMORY;
+    d->overwrites = mode == LVN_RUN_OVERWRITE;
+    if (status == LVN_OK) status = open_folder(d, path, mode);
     if (status != LVN_OK) lvn_run_dir_close(d);
     return status;
 }
@@ -101,8 +122,22 @@ static enum lvn_status clear_halves(struct lvn_run_dir *d)
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
 {
     d->made = false;
+    bool stage = lvn_store_is_url(d->url) && strncmp(d->url, "file:", 5) != 0;
     if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
-    return clear_halves(d);
+    LVN_TRY(clear_halves(d));
+    if (stage && d->overwrites)
+        LVN_TRY_WHILE(lvn_stage_clear(d->url, parts, N_PARTS), "removing the former run in '%s'", d->url);
+    return stage ? lvn_sender_start(&d->sender, d->path, d->url) : LVN_OK;
+}
+
+void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024])
+{
+    lvn_sender_push(&d->sender, text);
+}
+
+enum lvn_status lvn_run_dir_end(struct lvn_run_dir *d)
+{
+    return lvn_sender_end(&d->sender);
 }
 
 /* A folder that was made for a run that never began goes again. */
@@ -116,6 +151,7 @@ static void leave_nothing(const struct lvn_run_dir *d)
 
 void lvn_run_dir_close(struct lvn_run_dir *d)
 {
+    if (lvn_run_dir_end(d) != LVN_OK) lvn_error_clear(); /* after a failure that is told already */
     if (d->made) leave_nothing(d);
     d->made = false;
     if (d->lock >= 0) close(d->lock);

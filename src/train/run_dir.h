@@ -6,6 +6,9 @@
  *     samples.txt              text generated on the way
  *     checkpoints/step-N, last, best
  *
+ * It may be in a store (s3://...): then it is made in the local cache, and sent in the background after each checkpoint
+ * and at the end. A run that lies there goes on from there on any machine.
+ *
  * A folder that holds a run is refused, unless it is to be continued or replaced. A lock keeps a second process out. */
 #ifndef LVN_RUN_DIR_H
 #define LVN_RUN_DIR_H
@@ -13,15 +16,19 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
+#include "io/stores/stage.h"
 
 enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
 
 struct lvn_run_dir {
     struct lvn_arena arena;
+    const char *url; /* as it was given */
     const char *path, *checkpoints, *settings, *metrics_jsonl, *metrics_csv, *curve, *samples;
     int lock;      /* file descriptor; -1: none */
     bool made;     /* the folder is new and nothing has begun in it */
     bool replaces; /* a former run goes when this one begins */
+    bool overwrites;
+    struct lvn_sender sender;
 };
 
 /* Make or open the folder. ARG when it holds a run and `mode` is NEW, IO when it cannot be written or another process
@@ -30,6 +37,10 @@ enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum l
 /* Everything that could be refused was not: OVERWRITE now removes what belongs to a run, and nothing else.
  * What a killed process left half-written goes too. */
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d) LVN_CHECKED;
+/* There is something new to send; the failure of an earlier sending goes to `text`, "" when there was none. */
+void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024]);
+/* Waits until all is sent. */
+enum lvn_status lvn_run_dir_end(struct lvn_run_dir *d) LVN_CHECKED;
 /* A folder that open made goes again if the run never began. */
 void lvn_run_dir_close(struct lvn_run_dir *d);
 

@@ -220,7 +220,7 @@ static enum lvn_status begin_run(struct trainer *t)
 static enum lvn_status start(struct trainer *t)
 {
     LVN_TRY_TOGETHER(t->ranks, begin_run(t));
-    snprintf(t->text, sizeof t->text, "%s/status.json", t->s->run_dir);
+    snprintf(t->text, sizeof t->text, "%s/status.json", t->dir_open ? t->dir.path : t->s->run_dir);
     lvn_heartbeat_publish(t->ranks->heart, t->text);
     t->started = t->epoch_started = lvn_seconds();
     t->first_step = t->step;
@@ -282,6 +282,7 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
     }
     if (result) summarize(&t, done, result);
     lvn_metrics_close(&t.metrics);
+    if (t.dir_open && status == LVN_OK) status = lvn_run_dir_end(&t.dir);
     if (t.from_open) lvn_checkpoint_release(&t.from);
     if (t.dir_open) lvn_run_dir_close(&t.dir);
     lvn_training_release(&t.training);

@@ -60,14 +60,26 @@ static void draw_curve(struct trainer *t)
         lvn_trainer_note_failure(t, "the loss curve could not be drawn");
 }
 
+/* A run that lies in a store goes there in the background. */
+static void send(struct trainer *t)
+{
+    char failure[1024];
+    lvn_run_dir_push(&t->dir, failure);
+    if (!*failure) return;
+    snprintf(t->text, sizeof t->text, "the run could not be sent to its store, which is tried again later: %s",
+             failure);
+    lvn_trainer_tell(t, LVN_EVENT_NOTE, t->text);
+}
+
 static void after_saving(struct trainer *t)
 {
     if (t->ranks->rank) return;
     if (lvn_checkpoint_prune(t->dir.checkpoints, t->s->checkpoint.top_k) != LVN_OK)
         lvn_trainer_note_failure(t, "old checkpoints could not be removed");
-    snprintf(t->text, sizeof t->text, "%s/step-%lld", t->dir.checkpoints, (long long)t->step);
+    snprintf(t->text, sizeof t->text, "%s/checkpoints/step-%lld", t->dir.url, (long long)t->step);
     lvn_trainer_tell(t, LVN_EVENT_CHECKPOINT, t->text);
     draw_curve(t);
+    send(t);
 }
 
 enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved)

@@ -107,7 +107,7 @@ static void describe_run(struct trainer *t)
 {
     struct lvn_event *e = &t->e;
     e->name = t->s->name;
-    e->run_dir = t->dir.path;
+    e->run_dir = t->dir.url;
     e->parameters = lvn_params_total(t->training.network->params);
     e->max_steps = t->last_step == INT64_MAX ? 0 : t->last_step;
     e->batch_size = t->s->trainer.batch_size;

@@ -2,8 +2,8 @@
  *
  *   1. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
  *   2. a web identity token, as Kubernetes gives pods: AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN
- *   3. AWS_PROFILE ("default") of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), then AWS_CONFIG_FILE
- * (~/.aws/config)
+ *   3. AWS_PROFILE ("default") of ~/.aws/credentials (AWS_SHARED_CREDENTIALS_FILE), then ~/.aws/config
+ * (AWS_CONFIG_FILE)
  *   4. the container: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, as ECS and EKS set them
  *   5. the instance: the metadata service of EC2, unless AWS_EC2_METADATA_DISABLED
  *

@@ -2,8 +2,10 @@
  * ~/.cache/levin.
  *
  *     files/SCHEME/BUCKET/KEY    the file
- *     facts/SCHEME/BUCKET/KEY    what it was when it came: size, time, checksum, the store's version; touched at each
- * use locks/HASH                 who is bringing a file uploads/HASH               unfinished uploads (put.c)
+ *     facts/SCHEME/BUCKET/KEY    what came: size, time, checksum, the store's version; touched at each use
+ *     locks/HASH                 who is bringing a file
+ *     stage/NAME-HASH            folders that are made here and belong into a store (stage.h)
+ *     uploads/HASH               unfinished uploads (put.c)
  *     copies/HASH                copies from store to store under way (copy.c)
  *
  * At another address than the store's usual one, BUCKET is BUCKET@HASH. A file is taken from here when the store still

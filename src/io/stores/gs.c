@@ -205,6 +205,20 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
     return status;
 }
 
+static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
+{
+    struct lvn_text key = {0};
+    struct lvn_http_answer a = {0};
+    lvn_text_printf(&key, "/storage/v1/b/%s/o/", p->bucket);
+    lvn_http_encode(&key, p->key, false);
+    enum lvn_status status = lvn_text_status(&key);
+    struct lvn_ask ask = {.method = "DELETE", .key = key.p, .doing = "remove", .accept = {404}};
+    if (status == LVN_OK) status = lvn_ask(p, h, &ask, &a);
+    lvn_http_answer_release(&a);
+    lvn_text_release(&key);
+    return status;
+}
+
 const struct lvn_store lvn_store_gs = {.form = "gs://BUCKET/KEY",
                                        .network = true,
                                        .version_header = "X-Goog-Generation",
@@ -212,6 +226,7 @@ const struct lvn_store lvn_store_gs = {.form = "gs://BUCKET/KEY",
                                        .stat = lvn_ask_stat,
                                        .read = lvn_ask_read,
                                        .list = list,
+                                       .remove = remove_file,
                                        .endpoint = endpoint,
                                        .address = address,
                                        .mend = mend,

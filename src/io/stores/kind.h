@@ -71,6 +71,8 @@ struct lvn_store {
     /* Below the place's key; the names in `a`. NULL: this store cannot. */
     enum lvn_status (*list)(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out) LVN_CHECKED;
+    /* Removes the file. NULL: this store cannot. */
+    enum lvn_status (*remove)(struct lvn_place *p, struct lvn_http *h) LVN_CHECKED;
     /* Brings it to this machine into a cache of the store's own. NULL: as cache.h does it. */
     enum lvn_status (*bring)(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
                              const char **local) LVN_CHECKED;

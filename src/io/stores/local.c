@@ -126,5 +126,12 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
     return lvn_path_is_dir(p->key) ? list_dir(&l, "", 0) : LVN_OK;
 }
 
+static enum lvn_status remove_place(struct lvn_place *p, struct lvn_http *h)
+{
+    (void)h;
+    LVN_CHECK(unlink(p->key) == 0 || errno == ENOENT, IO, "cannot remove '%s': %s", p->key, strerror(errno));
+    return LVN_OK;
+}
+
 const struct lvn_store lvn_store_local = {
-    .form = "/PATH", .open = open_place, .stat = stat_place, .read = read_place, .list = list};
+    .form = "/PATH", .open = open_place, .stat = stat_place, .read = read_place, .list = list, .remove = remove_place};

@@ -280,12 +280,22 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
     return status;
 }
 
+static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
+{
+    struct lvn_ask ask = {.method = "DELETE", .doing = "remove", .accept = {404}};
+    struct lvn_http_answer a = {0};
+    enum lvn_status status = lvn_ask(p, h, &ask, &a);
+    lvn_http_answer_release(&a);
+    return status;
+}
+
 const struct lvn_store lvn_store_s3 = {.form = "s3://BUCKET/KEY",
                                        .network = true,
                                        .open = open_place,
                                        .stat = lvn_ask_stat,
                                        .read = lvn_ask_read,
                                        .list = list,
+                                       .remove = remove_file,
                                        .endpoint = endpoint,
                                        .address = address,
                                        .mend = mend,

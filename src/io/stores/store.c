@@ -182,6 +182,21 @@ enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep,
     return status;
 }
 
+enum lvn_status lvn_store_remove(const char *path)
+{
+    struct lvn_place p;
+    struct lvn_http *h;
+    LVN_TRY(open_both(&p, &h, path));
+    enum lvn_status status = LVN_UNSUPPORTED;
+    if (p.store->remove)
+        status = p.store->remove(&p, h);
+    else
+        lvn_fail_at(__FILE__, __LINE__, status, "'%s' cannot be removed: levin only reads there (%s)", path,
+                    p.store->form);
+    close_both(&p, h);
+    return status;
+}
+
 /* --- small files --- */
 
 struct small {

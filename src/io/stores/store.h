@@ -59,6 +59,9 @@ LVN_CHECKED enum lvn_status lvn_store_copy(const char *from, const char *to, lvn
 /* A small file's content in memory (free() it), a NUL behind; more than `limit` bytes are LVN_FORMAT. */
 LVN_CHECKED enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 
+/* Removes a file; one that is not there is no error. LVN_UNSUPPORTED where levin only reads. */
+LVN_CHECKED enum lvn_status lvn_store_remove(const char *path);
+
 /* What of a folder is needed. */
 enum lvn_store_want { LVN_WANT_ALL, LVN_WANT_MODEL, LVN_WANT_TOKENIZER, LVN_WANT_TOKENS };
 /* The path on this machine, in the arena: an ordinary path is given back as it is; a file, or what is wanted of a

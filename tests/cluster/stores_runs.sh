@@ -1,0 +1,67 @@
+# Runs, prepared data and exported models that are written into a store: the same bytes as here; gone on with from
+# another machine; replaced; a store that fails for a while is no reason to stop.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+s3_server
+root=s3root/bucket
+make_text
+train here
+train s3://bucket/runs/there 2>err
+same_there() { # same_there RUN STEP
+    for f in model.safetensors state/optimizer.safetensors; do
+        same_file $1/checkpoints/step-$2/$f $root/runs/there/checkpoints/step-$2/$f
+    done
+    same_metrics $1 $root/runs/there
+}
+same_there here 8
+check [ "$(cat $root/runs/there/checkpoints/last)" = step-8 ]
+check [ -f $root/runs/there/loss.svg ] && check [ -f $root/runs/there/settings.yaml ]
+says "saved s3://bucket/runs/there/checkpoints/step-8" err
+# it is a run like any other
+code 0 "$LEVIN" evaluate s3://bucket/runs/there --json --data.path=text.txt
+code 0 "$LEVIN" generate s3://bucket/runs/there --max-new-tokens=5
+arguments s3://bucket/runs/there
+code 2 "$LEVIN" "${all[@]}"
+one_error
+says "'s3://bucket/runs/there' holds a run already" err
+# it goes on on another machine, with the bits of a run that was not interrupted
+train whole --trainer.max_steps=16
+rm -rf cache
+train s3://bucket/runs/there --trainer.max_steps=16 --resume 2>err
+same_there whole 16
+# old checkpoints go there as they go here; what somebody else put there stays
+echo mine >$root/runs/there/notes.txt
+train s3://bucket/runs/there --trainer.max_steps=32 --resume --checkpoint.top_k=1 2>err
+check [ "$(find $root/runs/there/checkpoints -name 'step-*' -type d -not -empty | wc -l)" -le 3 ]
+check [ ! -e $root/runs/there/checkpoints/step-4/model.safetensors ]
+same_file $root/runs/there/notes.txt <(echo mine)
+train s3://bucket/runs/there --overwrite 2>err
+check [ ! -e $root/runs/there/checkpoints/step-16/model.safetensors ]
+same_there here 8
+same_file $root/runs/there/notes.txt <(echo mine)
+# a store that cannot be written: the run is whole here, and says where
+kept=$AWS_SECRET_ACCESS_KEY
+(
+    export LEVIN_STORE_TRIES=1
+    arguments s3://bucket/runs/late --trainer.max_steps=3000 --trainer.val_check_interval=3000 --checkpoint.every_n_steps=1000
+    mkdir -p .aws
+    printf '[default]\naws_access_key_id=someone\naws_secret_access_key=%s\n' "$kept" >.aws/credentials
+    unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+    "$LEVIN" "${all[@]}" >out 2>err &
+    pid=$!
+    sleep 0.2
+    printf '[default]\naws_access_key_id=someone\naws_secret_access_key=wrong\n' >.aws/credentials
+    ended
+    check [ $got = 1 ]
+    says "all of it is here" err
+)
+# prepared data, from a store into a store
+cp text.txt $root/text.txt
+code 0 "$LEVIN" prepare text.txt --out=tokens
+code 0 "$LEVIN" prepare s3://bucket/text.txt --out=s3://bucket/tokens
+diff -r tokens $root/tokens
+# exported models
+code 0 "$LEVIN" export here exported
+code 0 "$LEVIN" export here s3://bucket/exported
+diff -r exported $root/exported
+code 2 "$LEVIN" export here s3://bucket/exported
+says "holds a model already" err
