@@ -6,6 +6,7 @@
 #define LVN_GELU_H
 
 #include "ops/real.h"
+#include "ops/shape.h"
 
 #define LVN_SQRT_HALF 0.70710678118654752440
 #define LVN_SQRT_2_PI 0.79788456080286535588  /* sqrt(2 / pi) */
@@ -23,6 +24,33 @@ static inline double lvn_gelu_slope(double x, bool tangent)
     if (!tangent) return 0.5 * (1 + erf(x * LVN_SQRT_HALF)) + x * LVN_1_SQRT_2PI * exp(-0.5 * x * x);
     double t = tanh(LVN_SQRT_2_PI * (x + LVN_GELU_CUBIC * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * LVN_SQRT_2_PI * (1 + 3 * LVN_GELU_CUBIC * x * x);
+}
+
+/* --- the operation: gelu and gelu_tanh differ in one argument --- */
+
+static inline enum lvn_status lvn_gelu_shape(struct lvn_shapes *s, const char *name)
+{
+    LVN_TRY(lvn_shape_reals(s, name, "input", 0, 1));
+    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
+    return LVN_OK;
+}
+
+static inline void lvn_gelu_forward(const struct lvn_call *call, int thread, bool tangent)
+{
+    if (thread) return;
+    const real *x = call->in[0].p;
+    real *y = call->out[0].p;
+    int64_t n = lvn_desc_count(call->out[0].desc);
+    for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_gelu_value(x[i], tangent);
+}
+
+static inline void lvn_gelu_backward(const struct lvn_call *call, int thread, bool tangent)
+{
+    if (thread) return;
+    const real *x = call->in[0].p, *dy = call->dout[0].p;
+    real *dx = call->din[0].p;
+    int64_t n = lvn_desc_count(call->dout[0].desc);
+    for (int64_t i = 0; dx && i < n; i++) lvn_put(&dx[i], call->add[0], dy[i] * lvn_gelu_slope(x[i], tangent));
 }
 
 #endif

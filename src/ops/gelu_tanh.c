@@ -1,32 +1,21 @@
 /* gelu_tanh.c - the GELU's approximation by tanh, which GPT-2 uses; see gelu.h. x, y of any shape. */
 #include "ops/gelu.h"
-#include "ops/shape.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "gelu_tanh", "input", 0, 1));
-    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    return LVN_OK;
+    return lvn_gelu_shape(s, "gelu_tanh");
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     (void)n_threads;
-    if (thread) return;
-    const real *x = call->in[0].p;
-    real *y = call->out[0].p;
-    int64_t n = lvn_desc_count(call->out[0].desc);
-    for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_gelu_value(x[i], true);
+    lvn_gelu_forward(call, thread, true);
 }
 
 static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
     (void)n_threads;
-    if (thread) return;
-    const real *x = call->in[0].p, *dy = call->dout[0].p;
-    real *dx = call->din[0].p;
-    int64_t n = lvn_desc_count(call->dout[0].desc);
-    for (int64_t i = 0; dx && i < n; i++) lvn_put(&dx[i], call->add[0], dy[i] * lvn_gelu_slope(x[i], true));
+    lvn_gelu_backward(call, thread, true);
 }
 
 #ifndef LVN_REAL_DOUBLE

@@ -3,7 +3,7 @@
  *
  * Backward works on chunks of rows: the gradient before the activation is made in scratch, then read by the products of
  * linear; so scratch does not grow with the batch. */
-#include "backend/cpu/simd_gelu.h"
+#include "ops/gelu_cpu.h"
 #include "ops/linear_cpu.h"
 
 /* Rows of a chunk. */
@@ -37,7 +37,7 @@ LVN_INLINE void activate_by(const bool tanh, const bool half, int64_t i, int64_t
     for (n += i; i < n; i += LVN_LANES) {
         int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
         vf x = lanes == LVN_LANES ? vread(h, i, half) : vread_n(h, i, lanes, half);
-        x = tanh ? vgelu_tanh(x) : vgelu(x);
+        x = gelu_value(x, tanh);
         if (lanes == LVN_LANES)
             vwrite(y, i, x, half);
         else
@@ -53,7 +53,7 @@ LVN_INLINE void slope_by(const bool tanh, const bool half, int64_t i, int64_t n,
         int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
         vf x = lanes == LVN_LANES ? vread(h, i, half) : vread_n(h, i, lanes, half);
         vf g = lanes == LVN_LANES ? vread(dy, i, half) : vread_n(dy, i, lanes, half);
-        g *= tanh ? vgelu_tanh_slope(x) : vgelu_slope(x);
+        g *= gelu_slope(x, tanh);
         if (lanes == LVN_LANES)
             vstore(dh, g);
         else
@@ -67,7 +67,7 @@ LVN_INLINE void finish_by(const bool tanh, const bool half, int64_t i, int64_t n
     for (n += i; i < n; i += LVN_LANES, c += LVN_LANES) {
         int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
         vf x = lanes == LVN_LANES ? vload(c) : vload_n(c, lanes), a = stored(x, half);
-        a = tanh ? vgelu_tanh(a) : vgelu(a);
+        a = gelu_value(a, tanh);
         if (lanes == LVN_LANES) {
             if (half) vwrite(h, i, x, half);
             vwrite(y, i, a, half);

@@ -1,6 +1,6 @@
 # levin doctor under real launchers: one report of all ranks, and what does not fit is found.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-. "$LEVIN_SOURCE/tests/cluster/common.bash"
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 export OMP_NUM_THREADS=1
 any=
 

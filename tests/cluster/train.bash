@@ -3,7 +3,7 @@
 #   sizes                          keys of the model: odd sizes, dropout, six sequences in 12 micro-batches or fewer
 #   over MPI N RUN [keys]          train RUN on N ranks, exit code 0; output in out and err
 #   each_mpi COMMAND...            COMMAND MPI for every MPI that is here; skips where there is none
-. "$LEVIN_SOURCE/tests/cluster/common.bash"
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 sizes=(--model.kind=mingpt --model.n_layer=2 --model.n_head=3 --model.n_embd=39 --model.block_size=37 --model.dropout=0.1
