@@ -14,13 +14,13 @@ static void likely_cause(const struct lvn_course *c, char *text, size_t room)
     bool learnt = c->last_loss < c->first_loss * (1.0 - learning);
     if (improved) {
         snprintf(
-            text, LVN_VERDICT_TEXT,
+            text, room,
             "it was %.4f in between, and `best` is that: it fits the training data more than the language in them; "
             "take fewer steps, more data, or freeze a part of the model",
             c->best_val_loss);
     } else if (c->loaded && c->lr > high_lr && !(learnt && c->epochs >= 2.0)) {
         snprintf(
-            text, LVN_VERDICT_TEXT,
+            text, room,
             "likely because optimizer.lr, %g, is too high for weights that are trained already, and unlearns them; "
             "3e-5 with a warm-up is usual",
             c->lr);
