@@ -1,5 +1,6 @@
 /* main.c - finds the command, runs it, prints its error and turns its status into an exit code. */
 #include <locale.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +128,7 @@ static int told(int code)
 
 static int finish(struct lvn_cli *c, enum lvn_status status)
 {
+    if (status) signal(SIGTERM, SIG_DFL); /* a launcher that ends this rank is heeded while it waits for its turn */
     bool speaks = lvn_ranks_speaks(c->ranks, status);
     if (status && speaks) print_error(c, status);
     if (c->json && speaks) {

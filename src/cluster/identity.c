@@ -145,11 +145,22 @@ static void alone(struct lvn_identity *out)
     snprintf(out->evidence, sizeof out->evidence, "no launcher's variables");
 }
 
+/* Ranks fail alike where their variables are wrong; one of them is to say so. */
+static bool stands_first(const struct lvn_surroundings *s)
+{
+    bool first = true;
+    for (int i = 0; i < FAMILIES; i++) {
+        const struct lvn_family *f = families[i];
+        first = first && optional(s, f->rank) <= 0 && optional(s, f->local_rank) <= 0 && optional(s, f->node) <= 0;
+    }
+    return first;
+}
+
 enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_surroundings *s)
 {
     struct claim claims[FAMILIES];
     int best = -1;
-    *out = (struct lvn_identity){0};
+    *out = (struct lvn_identity){.first = stands_first(s)};
     if (gethostname(out->host, sizeof out->host - 1)) snprintf(out->host, sizeof out->host, "unknown");
     for (int i = 0; i < FAMILIES; i++) {
         weigh(&claims[i], families[i], s);

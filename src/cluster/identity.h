@@ -7,6 +7,8 @@
 #ifndef LVN_IDENTITY_H
 #define LVN_IDENTITY_H
 
+#include <stdbool.h>
+
 #include "base/status.h"
 
 struct lvn_identity {
@@ -19,9 +21,10 @@ struct lvn_identity {
     char evidence[160];                /* why this family: "started by slurmstepd (pid 812)" */
     char ignored[400];                 /* what was passed over and why, a sentence; "" */
     char host[256];
+    bool first; /* nothing says that another process of the run stands before it: where finding out fails, it speaks */
 };
 
-/* From the environment and the processes above this one. Fails with a sentence (ARG) when variables are missing, not
+/* `first` is set whatever happens. From the environment and the processes above this one. Fails with a sentence (ARG) when variables are missing, not
  * numbers, negative or contradict, and for ranks of Kubernetes and torchrun, which no MPI joins. */
 enum lvn_status lvn_identity_find(struct lvn_identity *out) LVN_CHECKED;
 

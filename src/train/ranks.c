@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/backend.h"
 #include "base/arena.h"
@@ -146,10 +147,24 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
     return lvn_ranks_agree(r, check(r, s));
 }
 
+/* A rank that could not join. Most likely no rank could: then rank 0 says so and ends, and its launcher ends the
+ * others. Who is still there a while later speaks too, one process of a host. */
+static bool speaks_late(const struct lvn_ranks *r)
+{
+    const struct timespec patience = {.tv_sec = 3};
+    if (r->comm) return r->rank == 0;
+    if (r->rank == 0 && r->who.first) return true; /* more than one may take itself for rank 0 */
+    if (r->rank && r->who.local_rank > 0) return false;
+    nanosleep(&patience, NULL);
+    return true;
+}
+
 bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status)
 {
     if (!r || r->size == 1) return lvn_speaks();
-    if (status == LVN_OK || r->agreed || !r->heart) return r->rank == 0;
+    if (r->size == 0) return r->who.first; /* not even who it is could be found out */
+    if (status == LVN_OK || r->agreed) return r->rank == 0;
+    if (!r->heart) return speaks_late(r);
     r->lost = true;
     lvn_heartbeat_fail(r->heart, status == LVN_COMM);
     return lvn_speaks();

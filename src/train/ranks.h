@@ -38,7 +38,8 @@ enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity
                                struct lvn_heartbeat *heart) LVN_CHECKED;
 /* Are as many nodes and ranks there as the settings say? The same answer on all ranks. */
 enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s) LVN_CHECKED;
-/* This process ends with `status`: should it print what it has recorded? Tells the others, where they do not know. */
+/* This process ends with `status`: should it print what it has recorded? Tells the others, where they do not know. May
+ * take some seconds. */
 bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status);
 /* "rank 3 on node2" */
 enum { LVN_RANK_TEXT = LVN_HOST_TEXT + 32 };
