@@ -145,12 +145,14 @@ static void alone(struct lvn_identity *out)
     snprintf(out->evidence, sizeof out->evidence, "no launcher's variables");
 }
 
-/* Ranks fail alike where their variables are wrong; one of them is to say so. */
+/* Ranks fail alike where their variables are wrong; one of them is to say so. Where no launcher holds them together, as
+ * in pods, nobody sees what another one says. */
 static bool stands_first(const struct lvn_surroundings *s)
 {
     bool first = true;
     for (int i = 0; i < FAMILIES; i++) {
         const struct lvn_family *f = families[i];
+        if (!f->processes[0]) continue;
         first = first && optional(s, f->rank) <= 0 && optional(s, f->local_rank) <= 0 && optional(s, f->node) <= 0;
     }
     return first;

@@ -24,8 +24,9 @@ struct lvn_identity {
     bool first; /* nothing says that another process of the run stands before it: where finding out fails, it speaks */
 };
 
-/* `first` is set whatever happens. From the environment and the processes above this one. Fails with a sentence (ARG) when variables are missing, not
- * numbers, negative or contradict, and for ranks of Kubernetes and torchrun, which no MPI joins. */
+/* `first` is set whatever happens. From the environment and the processes above this one. Fails with a sentence (ARG)
+ * when variables are missing, not numbers, negative or contradict, and for ranks of Kubernetes and torchrun, which no
+ * MPI joins. */
 enum lvn_status lvn_identity_find(struct lvn_identity *out) LVN_CHECKED;
 
 #endif
