@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "cli/plan.h"
 #include "data/loader.h"
+#include "train/model_find.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
 
@@ -30,7 +31,17 @@ static bool data_is_there(const struct lvn_settings *s)
     return !strcmp(s->data.kind, "adder") || (*s->data.path && lvn_path_exists(s->data.path));
 }
 
-/* As the trainer does it; without the data, as it will most likely be. */
+/* A model known by its name (gpt2) that training would fetch; a plan does without. */
+static bool model_is_away(const struct lvn_settings *s)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    bool away = *s->model.init && lvn_model_find_size(&a, s->model.init);
+    lvn_arena_release(&a);
+    return away;
+}
+
+/* As the trainer does it; without the data or the model, as it will most likely be. */
 static enum lvn_status open_data(struct plan *p)
 {
     const struct lvn_settings *s = p->s;
@@ -38,16 +49,15 @@ static enum lvn_status open_data(struct plan *p)
     struct lvn_loader loader;
     p->validates = *s->data.val_path || strcmp(s->data.kind, "tokens") != 0;
     p->steps = s->trainer.max_steps;
-    if (data_is_there(s)) {
-        LVN_TRY(lvn_model_setup_open(&p->setup, s, NULL));
+    LVN_TRY(data_is_there(s) && !model_is_away(s) ? lvn_model_setup_open(&p->setup, s, NULL)
+                                                  : lvn_model_setup_sizes(&p->setup, s, NULL));
+    if (p->setup.data) {
         LVN_TRY(lvn_loader_init(&loader, p->setup.data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling,
                                 p->setup.block_size, s->trainer.batch_size, (uint64_t)s->trainer.seed));
         p->validates = lvn_dataset_has(p->setup.data, LVN_SPLIT_VAL);
         p->steps_per_epoch = loader.steps_per_epoch;
         int64_t by_epochs = s->trainer.max_epochs * p->steps_per_epoch;
         if (by_epochs && (!p->steps || by_epochs < p->steps)) p->steps = by_epochs;
-    } else {
-        LVN_TRY(lvn_model_setup_sizes(&p->setup, s, NULL));
     }
     if (!limit->count && limit->fraction <= 0) p->validates = false;
     return LVN_OK;

@@ -20,6 +20,19 @@ static const struct {
     {"gpt2-xl", "openai-community/gpt2-xl"},
 };
 
+/* Does this lie here as a model? A folder that is called gpt2 and holds a tokenizer alone does not stand for the name.
+ */
+static bool is_here(struct lvn_arena *a, const char *path)
+{
+    static const char *const marks[] = {"config.json", "ckpt.pt", "checkpoints", "manifest.json", "state"};
+    if (!lvn_path_is_dir(path)) return lvn_path_exists(path);
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        const char *mark = lvn_path_join(a, path, marks[i]);
+        if (mark && lvn_path_exists(mark)) return true;
+    }
+    return false;
+}
+
 /* A model by name: as it is cached under the publisher's name, or under its old one. */
 static enum lvn_status find_published(struct lvn_arena *a, const char *name, const char *repository, const char **out)
 {
@@ -39,7 +52,7 @@ static enum lvn_status find_published(struct lvn_arena *a, const char *name, con
 const char *lvn_model_find_size(struct lvn_arena *a, const char *model)
 {
     const char *here = NULL;
-    for (size_t i = 0; i < sizeof published / sizeof published[0] && !lvn_path_exists(model); i++) {
+    for (size_t i = 0; i < sizeof published / sizeof published[0] && !is_here(a, model); i++) {
         if (strcmp(model, published[i].name) != 0 && strcmp(model, published[i].repository) != 0) continue;
         if (lvn_hub_cache_find(a, published[i].repository, NULL, &here) != LVN_OK ||
             (!here && lvn_hub_cache_find(a, published[i].name, NULL, &here) != LVN_OK))
@@ -88,7 +101,7 @@ enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, con
     LVN_TRY(find_file(a, model, out));
     if (!*out) LVN_TRY(find_nanogpt(a, model, out));
     if (*out) return LVN_OK;
-    for (size_t i = 0; i < sizeof published / sizeof published[0] && !lvn_path_exists(model); i++)
+    for (size_t i = 0; i < sizeof published / sizeof published[0] && !is_here(a, model); i++)
         if (strcmp(model, published[i].name) == 0 || strcmp(model, published[i].repository) == 0)
             return find_published(a, published[i].name, published[i].repository, out);
     return lvn_checkpoint_locate(a, model, prefer, out);

@@ -14,7 +14,7 @@
  *   gpt2, gpt2-medium, gpt2-large, gpt2-xl   the published model: in Hugging Face's cache on this machine, else fetched
  *   any of these as a path of a store        brought to this machine (io/stores/store.h)
  *
- * What lies on this machine goes before a name. LVN_IO with a sentence when there is nothing of it. */
+ * A model that lies on this machine goes before a name. LVN_IO with a sentence when there is nothing of it. */
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer,
                                      const char **out) LVN_CHECKED;
 /* The size (models/model.h) of a published model that is not on this machine; NULL: it is here, or no such name. */

@@ -60,7 +60,9 @@ parameters() { # parameters WANTED KEYS...
     json "d['parameters'] == $wanted"
 }
 parameters 124439808 --model.kind=gpt2 --model.size=gpt2 --model.vocab_size=50257 --model.block_size=1024
+mkdir gpt2 && cp "$LEVIN_SOURCE"/tests/golden/tokenizers/tiny-gpt2/* gpt2 # a tokenizer of that name is no model
 parameters 124439808 --model.init=gpt2 # by its name alone
+rm -r gpt2
 parameters 774030080 --model.init=gpt2-large
 parameters 1557611200 --model.init=openai-community/gpt2-xl
 parameters 354823168 --model.kind=gpt2 --model.size=gpt2-medium --model.vocab_size=50257 --model.block_size=1024
