@@ -153,7 +153,10 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
     if (e->ranks > 1)
         snprintf(ranks, sizeof ranks, "%d ranks on %d host%s, each with ", e->ranks, e->hosts,
                  e->hosts == 1 ? "" : "s");
-    say(p, "%s: %s parameters, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), ranks,
+    char trained[48] = "";
+    if (e->trained < e->parameters)
+        snprintf(trained, sizeof trained, " (%s of them trained)", lvn_count_text(e->trained, b));
+    say(p, "%s: %s parameters%s, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), trained, ranks,
         e->threads, e->threads == 1 ? "" : "s", e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "",
         e->run_dir);
     if (e->train_tokens > 0) {

@@ -35,7 +35,8 @@ struct lvn_param {
     enum lvn_param_kind kind;
     struct lvn_init init;
     bool trainable;
-    bool decay; /* by the optimizer's rule; set by lvn_params_layout() */
+    bool adapter; /* put beside the model's own: not in its files */
+    bool decay;   /* by the optimizer's rule; set by lvn_params_layout() */
     double lr_scale;
     int64_t offset; /* in elements, in the flat buffers of values, gradients and optimizer state */
     int64_t count;
@@ -70,6 +71,8 @@ int64_t lvn_params_total(const struct lvn_params *p);
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
 /* Initial values, a function of (seed, name) alone, into a flat fp32 buffer of flat_count elements; gaps become 0. */
 void lvn_params_init_values(const struct lvn_params *p, uint64_t seed, float *flat);
+/* Of one parameter. */
+void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *flat);
 
 /* --- the graph ------------------------------------------------------------------------------------------------- */
 
@@ -116,6 +119,11 @@ struct lvn_graph {
     int n_inputs, inputs_capacity;
     struct lvn_kept *kept;
     int n_kept, kept_capacity;
+    /* Sees each linear map that a model writes down, and may put something beside it; returns what the model goes on
+     * with. NULL: nobody. */
+    struct lvn_tensor *(*adapter)(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *w,
+                                  struct lvn_tensor *y);
+    const void *adapter_context;
     char scope[128];
     enum lvn_status status; /* of the first failed call; its record is kept in `error` */
     const char *error;

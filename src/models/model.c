@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "models/lora.h"
+
 #define LVN_MODEL(name) extern const struct lvn_model lvn_model_##name;
 #include "models/models.def"
 #undef LVN_MODEL
@@ -74,6 +76,7 @@ struct lvn_model_graph lvn_model_build(struct lvn_graph *g, const struct lvn_mod
 {
     struct lvn_model_graph m = {.ids = lvn_input(g, "ids", LVN_DESC(LVN_I32, B, T))};
     if (with_loss) m.labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, B, T));
+    lvn_lora_attach(g, c);
     m.logits = c->model->logits(g, c, m.ids);
     if (!with_loss) return m;
     m.loss = lvn_cross_entropy(g, m.logits, m.labels);

@@ -8,6 +8,13 @@
 
 #include "graph/graph.h"
 
+/* Adapters beside linear maps (models/lora.h). */
+struct lvn_lora {
+    int64_t rank; /* 0: none */
+    double alpha;
+    const char *targets; /* patterns over names (graph/names.h) */
+};
+
 /* The sizes of a model. What a family has no use for it leaves alone. */
 struct lvn_model_config {
     const struct lvn_model *model;
@@ -19,6 +26,7 @@ struct lvn_model_config {
     bool gelu_tanh; /* the tanh approximation; otherwise erf */
     double dropout_embedding, dropout_residual, dropout_attention;
     double eps; /* of layer norms */
+    struct lvn_lora lora;
 };
 
 /* The tensors of one graph. */

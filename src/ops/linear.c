@@ -49,8 +49,9 @@ static double flops(const struct lvn_call *call)
 struct lvn_tensor *lvn_linear(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *w, struct lvn_tensor *b,
                               bool in_out)
 {
-    return lvn_node_append(g, LVN_OP_linear, &(union lvn_attr){.linear = {.in_out = in_out}},
-                           (struct lvn_tensor *[]){x, w, b}, 3);
+    struct lvn_tensor *y = lvn_node_append(g, LVN_OP_linear, &(union lvn_attr){.linear = {.in_out = in_out}},
+                                           (struct lvn_tensor *[]){x, w, b}, 3);
+    return g->adapter ? g->adapter(g, x, w, y) : y;
 }
 #endif
 

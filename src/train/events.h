@@ -27,7 +27,8 @@ struct lvn_event {
     /* the run */
     const char *name; /* settings: name */
     const char *run_dir;
-    int64_t parameters; /* values in the model */
+    int64_t parameters; /* values in the model, adapters included */
+    int64_t trained;    /* those among them that are not frozen */
     int64_t max_steps;  /* 0: not known (a run by epochs says what it will take) */
     int64_t batch_size; /* sequences of a step */
     int64_t micro_batch_size;

@@ -1,11 +1,13 @@
 /* model_files.c - a model in memory as config.json and model.safetensors of a dialect; see pretrained.h.
  *
  * Most tensors lie in the flat values as the file wants them. What must be turned or is zeros is made when the writer
- * asks for it, in one buffer as large as the largest of them: the model is never copied whole. */
+ * asks for it, in one buffer as large as the largest of them: the model is never copied whole. Adapters are merged into
+ * the weights that they stand beside. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/json.h"
+#include "models/lora.h"
 #include "train/dialect.h"
 
 bool lvn_dialect_transposes(enum lvn_dialect d, const struct lvn_param *p)
@@ -23,12 +25,14 @@ struct lvn_desc lvn_dialect_desc(enum lvn_dialect d, const struct lvn_param *p)
 struct source {
     const float *values; /* NULL: zeros */
     const struct lvn_param *p;
-    bool turned;
+    bool turned, merged;
+    struct lvn_lora_pair adapter; /* merged: what with */
 };
 
 struct context {
     struct source *sources;
-    float *room; /* in the arena; large enough for what is turned, zeros for what is not there */
+    const struct lvn_lora *lora;
+    float *room; /* in the arena; large enough for what is turned or merged, zeros for what is not there */
     float *zeros;
 };
 
@@ -40,11 +44,15 @@ static enum lvn_status fetch(void *opaque, int i, const void **data)
         *data = c->zeros;
         return LVN_OK;
     }
+    *data = c->room;
+    if (s->merged) {
+        lvn_lora_merge(c->lora, s->p, &s->adapter, s->values, c->room);
+        return LVN_OK;
+    }
     const float *from = s->values + s->p->offset;
     int64_t rows = s->p->desc.dim[0], columns = s->p->desc.dim[1];
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < columns; k++) c->room[k * rows + r] = from[r * columns + k];
-    *data = c->room;
     return LVN_OK;
 }
 
@@ -53,6 +61,7 @@ struct builder {
     struct context *c;
     struct lvn_safetensors_item *items;
     enum lvn_dialect dialect;
+    const struct lvn_params *params;
     const float *values;
 };
 
@@ -62,9 +71,13 @@ static enum lvn_status add(struct builder *b, const char *name, const struct lvn
     bool turned = lvn_dialect_transposes(b->dialect, p);
     const char *copy = lvn_arena_strdup(&b->f->arena, name);
     if (!copy) return LVN_MEMORY;
-    b->c->sources[i] = (struct source){.values = b->values, .p = p, .turned = turned};
-    b->items[i] = (struct lvn_safetensors_item){
-        .name = copy, .desc = lvn_dialect_desc(b->dialect, p), .data = turned ? NULL : b->values + p->offset};
+    struct source s = {.values = b->values, .p = p, .turned = turned};
+    s.merged = lvn_lora_find(b->params, p, &s.adapter);
+    LVN_CHECK(!s.merged || !turned, UNSUPPORTED, "adapters are merged into Hugging Face's files only");
+    b->c->sources[i] = s;
+    b->items[i] = (struct lvn_safetensors_item){.name = copy,
+                                                .desc = lvn_dialect_desc(b->dialect, p),
+                                                .data = turned || s.merged ? NULL : b->values + p->offset};
     return LVN_OK;
 }
 
@@ -95,6 +108,7 @@ static enum lvn_status add_all(struct builder *b, const struct lvn_model_config 
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *p = params->list[i];
         char name[512];
+        if (p->adapter) continue;
         LVN_TRY(add(b, p->name, p));
         int64_t zeros = fill ? missing_bias(p, name) : 0;
         if (zeros) LVN_TRY(add_zeros(b, name, zeros));
@@ -113,18 +127,20 @@ static enum lvn_status make_source(struct lvn_model_files *f, enum lvn_dialect d
     int64_t most = 1, longest = 1;
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *p = params->list[i];
-        if (lvn_dialect_transposes(dialect, p) && p->count > most) most = p->count;
+        bool made = lvn_dialect_transposes(dialect, p) || c->lora.rank;
+        if (made && p->kind == LVN_WEIGHT && p->count > most) most = p->count;
         for (int k = 0; k < p->desc.rank; k++)
             if (p->kind != LVN_EMBEDDING && p->desc.dim[k] > longest) longest = p->desc.dim[k];
     }
     size_t n = 2 * (size_t)params->n + 1;
     struct context *x = lvn_arena_alloc(&f->arena, sizeof *x);
-    struct builder b = {.f = f, .c = x, .dialect = dialect, .values = values};
+    struct builder b = {.f = f, .c = x, .dialect = dialect, .params = params, .values = values};
     b.items = lvn_arena_alloc(&f->arena, sizeof *b.items * n);
     if (!x || !b.items) return LVN_MEMORY;
     x->sources = lvn_arena_alloc(&f->arena, sizeof *x->sources * n);
     x->room = lvn_arena_alloc(&f->arena, sizeof(float) * (size_t)most);
     x->zeros = lvn_arena_alloc(&f->arena, sizeof(float) * (size_t)longest);
+    x->lora = &c->lora;
     if (!x->sources || !x->room || !x->zeros) return LVN_MEMORY;
     f->source.item = b.items;
     f->source.fetch = fetch;

@@ -74,8 +74,8 @@ static enum lvn_status move(struct lvn_moments *m, void *x, int64_t count, int w
 /* Trainable parameter number i, counted over both moments; *k: which moment. NULL: there are no more. */
 static const struct lvn_param *item_of(const struct lvn_network *n, int64_t i, int *k)
 {
-    for (*k = 0; *k < N_MOMENTS; ++*k)
-        for (int j = 0; n->buffer[moments[*k].buffer] && j < n->params->n; j++)
+    for (*k = 0; *k < n->moments; ++*k)
+        for (int j = 0; j < n->params->n; j++)
             if (n->params->list[j]->trainable && i-- == 0) return n->params->list[j];
     return NULL;
 }

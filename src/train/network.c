@@ -9,15 +9,19 @@
 #include "backend/backend.h"
 #include "base/machine.h"
 #include "base/threads.h"
+#include "graph/names.h"
+#include "models/lora.h"
 
 /* The first graph declares the parameters; its shapes do not matter. */
-static enum lvn_status declare_params(struct lvn_network *n, enum lvn_decay decay)
+static enum lvn_status declare_params(struct lvn_network *n, const struct lvn_network_options *o)
 {
     struct lvn_graph *g = lvn_graph_new(n->params, n->real);
     if (!g) return LVN_MEMORY;
     lvn_model_build(g, &n->config, 1, 1, true);
     enum lvn_status status = lvn_graph_status(g);
-    if (status == LVN_OK) status = lvn_params_layout(n->params, decay);
+    if (status == LVN_OK) status = lvn_lora_freeze(n->params, &n->config.lora);
+    if (status == LVN_OK && o->freeze && *o->freeze) status = lvn_params_freeze(n->params, "model.freeze", o->freeze);
+    if (status == LVN_OK) status = lvn_params_layout(n->params, o->decay);
     lvn_graph_free(g);
     return status;
 }
@@ -37,7 +41,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->processes = o->processes > 1 ? o->processes : 1;
     n->kernels = o->real == LVN_F32 ? lvn_cpu_kernels(lvn_isa_best()) : lvn_reference_kernels(o->real);
     n->params = lvn_params_new();
-    enum lvn_status status = n->params ? declare_params(n, o->decay) : LVN_MEMORY;
+    enum lvn_status status = n->params ? declare_params(n, o) : LVN_MEMORY;
     if (status != LVN_OK) {
         lvn_network_free(n);
         return status;
@@ -200,8 +204,10 @@ static enum lvn_status plan_task(struct lvn_task *t)
     if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->slot_bytes * t->grad_slots);
     if (o->optimizer && o->optimizer->half_state) n->state = LVN_BF16;
     int64_t state = state_bytes(t);
-    if (o->optimizer) at_least(&n->bytes[LVN_BUFFER_STATE0], state);
-    if (o->optimizer && o->optimizer->kind != LVN_SGD) at_least(&n->bytes[LVN_BUFFER_STATE1], state);
+    if (!o->optimizer) return LVN_OK;
+    n->moments = o->optimizer->kind == LVN_SGD ? 1 : 2;
+    at_least(&n->bytes[LVN_BUFFER_STATE0], state);
+    if (n->moments > 1) at_least(&n->bytes[LVN_BUFFER_STATE1], state);
     return LVN_OK;
 }
 

@@ -23,7 +23,8 @@ struct lvn_network {
     enum lvn_dtype state; /* of the optimizer's moments */
     int threads, processes;
     int64_t bytes[LVN_BUFFER_COUNT]; /* planned sizes of PARAM, GRAD (all slots), STATE0, STATE1, ARENA */
-    void *buffer[LVN_BUFFER_COUNT];  /* NULL until allocated */
+    void *buffer[LVN_BUFFER_COUNT];  /* NULL until allocated, or of 0 bytes */
+    int moments;                     /* that the optimizer keeps, on this rank or on others: 0, 1 or 2 */
     struct lvn_task **tasks;
     int n_tasks;
 };
@@ -33,6 +34,7 @@ struct lvn_network_options {
     enum lvn_precision precision; /* of tasks that do not decode */
     int threads;                  /* 0: lvn_threads_default() */
     enum lvn_decay decay;         /* which parameters decay */
+    const char *freeze;           /* patterns over names of parameters that stay as they are; NULL or "": none */
     int processes;                /* that share this machine's memory equally; 0: one */
 };
 

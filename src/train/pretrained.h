@@ -43,7 +43,8 @@ void lvn_pretrained_close(struct lvn_pretrained *p);
 enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used) LVN_CHECKED;
 /* Copy the weights into the flat values of `params`, laid out for a graph of p->config in which n_positions may be
  * smaller (the first rows are taken) and vocab_size another one (rows are cut, or more are made: see
- * pretrained_weights.c). NONFINITE with the name of the tensor when one holds NaN or infinity. */
+ * pretrained_weights.c). Adapters are left alone. NONFINITE with the name of the tensor when one holds NaN or infinity.
+ */
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params,
                                     float *values) LVN_CHECKED;
 

@@ -208,7 +208,8 @@ enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct
             most = params->list[i]->count;
     float *room = lvn_malloc(sizeof *room * (size_t)most);
     enum lvn_status status = room ? LVN_OK : LVN_MEMORY;
-    for (int i = 0; i < params->n && status == LVN_OK; i++) status = load_one(p, params->list[i], values, room);
+    for (int i = 0; i < params->n && status == LVN_OK; i++)
+        if (!params->list[i]->adapter) status = load_one(p, params->list[i], values, room);
     free(room);
     return status;
 }

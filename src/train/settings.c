@@ -159,7 +159,7 @@ enum lvn_status lvn_settings_set(struct lvn_settings *s, const char *key, const 
 
 /* --- recipes --- */
 
-/* The two numbers of a list as "a, b". */
+/* The values of a list as "a, b". */
 static enum lvn_status list_text(const struct lvn_yaml *list, const char *path, const char *key, char *text,
                                  size_t room)
 {
@@ -170,6 +170,12 @@ static enum lvn_status list_text(const struct lvn_yaml *list, const char *path, 
         snprintf(text + used, room - used, "%s%s", used ? ", " : "", y->text);
     }
     return LVN_OK;
+}
+
+/* Texts that are lists of names. */
+static bool takes_list(const struct lvn_option *o)
+{
+    return o == &lvn_options[LVN_OPT_model_freeze] || o == &lvn_options[LVN_OPT_lora_targets];
 }
 
 static bool is_null(const struct lvn_yaml *y)
@@ -194,7 +200,8 @@ static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *m
             continue;
         }
         if (y->kind == LVN_YAML_LIST) {
-            LVN_CHECK(!o || o->kind == LVN_KIND_PAIR, ARG, "%s:%d: %s wants one value, got a list", path, y->line, key);
+            LVN_CHECK(!o || o->kind == LVN_KIND_PAIR || takes_list(o), ARG, "%s:%d: %s wants one value, got a list",
+                      path, y->line, key);
             LVN_TRY(list_text(y, path, key, text, sizeof text));
             value = text;
         } else if (is_null(y) && (o || lvn_part_help(key))) {

@@ -83,6 +83,10 @@ static enum lvn_status finish_model(struct lvn_settings *s)
     for (int i = 0; i < 4; i++) {
         if (!strcasecmp(s->model.init, nothing[i])) s->model.init = "";
     }
+    LVN_CHECK(*s->model.init || !s->lora.rank, ARG,
+              "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
+              "lora.rank out",
+              s->lora.rank);
     if (*s->model.init) return LVN_OK; /* the loaded model rules */
     LVN_TRY(finish_sizes(s));
     derive_int(s, LVN_OPT_model_block_size, &s->model.block_size, is_adder(s) ? 3 * s->data.digits : 128,

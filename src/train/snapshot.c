@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "data/codec.h"
 #include "io/json.h"
+#include "models/lora.h"
 #include "train/moments.h"
 #include "train/pretrained.h"
 #include "train/settings.h"
@@ -60,6 +61,32 @@ static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct l
     return LVN_OK;
 }
 
+/* --- adapters: what model.safetensors, in which they are merged, does not tell --- */
+
+static const char adapters_file[] = "state/adapters.safetensors";
+
+/* Is the parameter an adapter, or the weight beside one? */
+static bool is_adapted(const struct lvn_params *params, const struct lvn_param *p)
+{
+    struct lvn_lora_pair pair;
+    return p->adapter || lvn_lora_find(params, p, &pair);
+}
+
+static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n)
+{
+    struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
+    struct lvn_safetensors_source source = {.item = items};
+    if (!items) return LVN_MEMORY;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        if (!is_adapted(n->params, p)) continue;
+        items[source.n++] =
+            (struct lvn_safetensors_item){.name = p->name, .desc = p->desc, .data = lvn_network_values(n) + p->offset};
+    }
+    if (source.n) lvn_checkpoint_add_tensors(w, adapters_file, &source);
+    return LVN_OK;
+}
+
 static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena *a, struct lvn_model_files *f,
                                const struct lvn_snapshot_place *to, const struct lvn_snapshot *s, struct lvn_moments *m)
 {
@@ -68,6 +95,7 @@ static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena
     LVN_TRY(lvn_model_files_make(f, LVN_DIALECT_HUGGINGFACE, &n->config, n->params, lvn_network_values(n), false));
     lvn_checkpoint_add_text(w, "config.json", f->config.p, f->config.n);
     lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
+    LVN_TRY(add_adapters(w, a, n));
     LVN_TRY(lvn_moments_source(m, a, &optimizer));
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
     return add_state(w, s, to->settings, to->codec);
@@ -121,8 +149,8 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     return status;
 }
 
-/* Rank 0: the values of all parameters. */
-static enum lvn_status load_model(const char *path, const struct lvn_network *n)
+/* Those parameters that are adapted, or those that are not, from a file. */
+static enum lvn_status load_file(const char *path, const struct lvn_network *n, bool adapted)
 {
     struct lvn_safetensors file;
     const void *values;
@@ -130,6 +158,7 @@ static enum lvn_status load_model(const char *path, const struct lvn_network *n)
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
         const struct lvn_param *p = n->params->list[i];
+        if (is_adapted(n->params, p) != adapted) continue;
         status = lvn_stored_values(&file, path, "", p, LVN_F32, &values);
         if (status == LVN_OK) memcpy(lvn_network_values(n) + p->offset, values, sizeof(float) * (size_t)p->count);
     }
@@ -137,14 +166,22 @@ static enum lvn_status load_model(const char *path, const struct lvn_network *n)
     return status;
 }
 
+/* Rank 0: the values of all parameters. */
+static enum lvn_status load_model(struct lvn_arena *a, const char *dir, const struct lvn_network *n)
+{
+    const char *model = lvn_path_join(a, dir, "model.safetensors"), *adapters = lvn_path_join(a, dir, adapters_file);
+    if (!model || !adapters) return LVN_MEMORY;
+    LVN_TRY(load_file(model, n, false));
+    return n->config.lora.rank ? load_file(adapters, n, true) : LVN_OK;
+}
+
 static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_network *n,
                             const struct lvn_sharding *sharding, struct lvn_ranks *ranks)
 {
     struct lvn_moments m;
-    const char *model = lvn_path_join(a, dir, "model.safetensors");
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
     lvn_moments_init(&m, n, sharding, ranks);
-    LVN_TRY_TOGETHER(ranks, !model || !optimizer ? LVN_MEMORY : ranks->rank ? LVN_OK : load_model(model, n));
+    LVN_TRY_TOGETHER(ranks, !optimizer ? LVN_MEMORY : ranks->rank ? LVN_OK : load_model(a, dir, n));
     LVN_TRY(lvn_ranks_broadcast(ranks, lvn_network_values(n), n->bytes[LVN_BUFFER_PARAM]));
     return lvn_moments_load(&m, optimizer);
 }
@@ -175,7 +212,8 @@ static const enum lvn_option_id fixed[] = {
     LVN_OPT_model_kind,     LVN_OPT_model_n_layer,    LVN_OPT_model_n_head,          LVN_OPT_model_n_embd,
     LVN_OPT_model_bias,     LVN_OPT_model_block_size, LVN_OPT_model_vocab_size,      LVN_OPT_model_dropout,
     LVN_OPT_data_kind,      LVN_OPT_data_sampling,    LVN_OPT_data_digits,           LVN_OPT_trainer_batch_size,
-    LVN_OPT_optimizer_kind, LVN_OPT_trainer_seed,     LVN_OPT_trainer_deterministic,
+    LVN_OPT_optimizer_kind, LVN_OPT_trainer_seed,     LVN_OPT_trainer_deterministic, LVN_OPT_model_freeze,
+    LVN_OPT_lora_rank,      LVN_OPT_lora_alpha,       LVN_OPT_lora_targets,
 };
 
 static enum lvn_status compare(const struct lvn_settings *then, const struct lvn_settings *now, const char *path)

@@ -1,11 +1,12 @@
 /* snapshot.h - a training run as a checkpoint: weights, optimizer state, and where it stood.
  *
  *     step-N/config.json, model.safetensors    a Hugging Face directory
- *     step-N/state/optimizer.safetensors       exp_avg.NAME and exp_avg_sq.NAME for each trainable parameter
- *     step-N/state/state.json                  step, best loss, fingerprint of the data, micro-batch, ranks
- *     step-N/state/settings.yaml               the resolved settings
- *     step-N/state/vocabulary.json             characters, where the data are text
- *     step-N/vocab.json, merges.txt            or tokenizer.json: where they are tokens and their tokenizer is known
+ *     step-N/state/adapters.safetensors        with lora.rank: adapters, and the weights beside them as they were
+ * loaded; model.safetensors holds them merged step-N/state/optimizer.safetensors       exp_avg.NAME and exp_avg_sq.NAME
+ * for each trainable parameter step-N/state/state.json                  step, best loss, fingerprint of the data,
+ * micro-batch, ranks step-N/state/settings.yaml               the resolved settings step-N/state/vocabulary.json
+ * characters, where the data are text step-N/vocab.json, merges.txt            or tokenizer.json: where they are tokens
+ * and their tokenizer is known
  *
  * Data order, dropout and the schedule are functions of (seed, step), so the step is all of their state. How files
  * become durable is io/checkpoint.h's business. */

@@ -97,6 +97,8 @@ static enum lvn_status load_weights(struct trainer *t)
         lvn_params_init_values(n->params, (uint64_t)t->s->trainer.seed, values);
         return LVN_OK;
     }
+    for (int i = 0; i < n->params->n; i++)
+        if (n->params->list[i]->adapter) lvn_param_init(n->params->list[i], (uint64_t)t->s->trainer.seed, values);
     LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK : lvn_pretrained_load(&t->setup.pretrained, n->params, values));
     return lvn_ranks_broadcast(t->ranks, values, n->bytes[LVN_BUFFER_PARAM]);
 }
@@ -108,7 +110,9 @@ static void describe_run(struct trainer *t)
     struct lvn_event *e = &t->e;
     e->name = t->s->name;
     e->run_dir = t->dir.url;
-    e->parameters = lvn_params_total(t->training.network->params);
+    const struct lvn_params *params = t->training.network->params;
+    e->parameters = lvn_params_total(params);
+    for (int i = 0; i < params->n; i++) e->trained += params->list[i]->trainable ? params->list[i]->count : 0;
     e->max_steps = t->last_step == INT64_MAX ? 0 : t->last_step;
     e->batch_size = t->s->trainer.batch_size;
     e->micro_batch_size = t->training.micro;

@@ -93,9 +93,12 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
                                           .precision = (enum lvn_precision)s->trainer.precision,
                                           .threads = threads,
                                           .decay = (enum lvn_decay)s->optimizer.decay,
+                                          .freeze = s->model.freeze,
                                           .processes = on_host};
+    struct lvn_model_config model = *c;
+    model.lora = (struct lvn_lora){.rank = s->lora.rank, .alpha = s->lora.alpha, .targets = s->lora.targets};
     LVN_TRY(divide(t));
-    LVN_TRY(lvn_network_new(&t->network, c, &network));
+    LVN_TRY(lvn_network_new(&t->network, &model, &network));
     struct lvn_task_options o = {.B = t->micro, .T = t->block_size, .n_micro = t->accumulation, .with_loss = true};
     if (validate) LVN_TRY(lvn_task_new(&t->eval, t->network, &o));
     o.train = true;

@@ -69,3 +69,78 @@ rm -r twice/checkpoints/step-8
 tune twice "${sampled[@]}" --trainer.max_steps=12 --resume
 same_file once/samples.txt twice/samples.txt
 check [ "$(grep -c '^--- step ' once/samples.txt)" = 6 ]
+
+# --- frozen parameters stay as they are, bit for bit ---
+same_parts() { # same_parts CHECKPOINT CHECKPOINT PATTERN: of the tensors, exactly those whose name fits are equal
+    python3 - "$@" <<'P' || fail "$1 and $2: other tensors than $3 are equal"
+import json, re, struct, sys
+def tensors(path):
+    with open(path + "/model.safetensors", "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    return {k: data[slice(*v["data_offsets"])] for k, v in header.items() if k != "__metadata__"}
+a, b = map(tensors, sys.argv[1:3])
+bad = [k for k in a if (a[k] == b[k]) != bool(re.search(sys.argv[3], k))]
+assert a.keys() == b.keys() and not bad, bad
+P
+}
+tensors_of() { # tensors_of FILE: their names
+    python3 -c 'import json,struct,sys
+f = open(sys.argv[1], "rb"); print(*sorted(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))), sep="\n")' "$1"
+}
+cat >frozen.yaml <<'Y'
+model: {init: base, freeze: [wte, "h.*.mlp"]}
+Y
+arguments frozen --optimizer.lr=1e-2 --trainer.max_steps=8
+for i in "${!all[@]}"; do [ "${all[i]}" != --model.init=base ] || unset "all[i]"; done
+code 0 "$LEVIN" train frozen.yaml "${all[@]:1}"
+says " of them trained)" err
+same_parts base/checkpoints/best frozen/checkpoints/last 'wte|mlp|[.]bias' # biases are zeros that this model lacks
+tensors_of frozen/checkpoints/last/state/optimizer.safetensors >names
+silent_about mlp names
+silent_about wte names
+says exp_avg_sq.transformer.wpe.weight names
+# going on needs the same ones, and gives the same bits
+code 0 train again --optimizer.lr=1e-2 --model.freeze="wte,h.*.mlp" --trainer.max_steps=4
+code 2 train again --optimizer.lr=1e-2 --model.freeze=wte --trainer.max_steps=8 --resume
+one_error
+says "model.freeze is wte here and was wte,h.*.mlp in the run" err
+code 0 train again --optimizer.lr=1e-2 --model.freeze="wte,h.*.mlp" --trainer.max_steps=8 --resume
+same_weights frozen again
+code 2 train nothing --model.freeze=wte,c_atn --trainer.max_steps=1
+one_error
+says "model.freeze: 'c_atn' is the name of no parameter; names are as transformer.wte.weight; did you mean 'c_attn'?" err
+code 2 train nothing --model.freeze="*" --trainer.max_steps=1
+says "nothing is left to train" err
+
+# --- adapters ---
+lora=(--lora.rank=4 --lora.targets=c_attn,c_fc --optimizer.lr=1e-2)
+code 0 train adapted "${lora[@]}" --trainer.max_steps=8 --trainer.limit_val_batches=1.0 --json
+json 'd["val_loss"] < d["start_val_loss"]'
+cp out result
+same_parts base/checkpoints/best adapted/checkpoints/last '^(?!.*(c_attn|c_fc).weight)'
+tensors_of adapted/checkpoints/last/state/optimizer.safetensors >names
+check [ "$(grep -c exp_avg.transformer names)" = 4 ] # A and B of two maps
+says exp_avg.transformer.h.0.mlp.c_fc.lora_A.weight names
+# the checkpoint is an ordinary model: evaluated, exported and generated from without a word of adapters
+code 0 "$LEVIN" evaluate adapted/checkpoints/last --json
+python3 -c 'import json; a, b = json.load(open("result"))["val_loss"], json.load(open("out"))["loss"]; assert abs(a - b) < 2e-5, (a, b)'
+code 0 "$LEVIN" export adapted merged
+tensors_of merged/model.safetensors >names
+silent_about lora names
+code 0 "$LEVIN" generate adapted --prompt "int " --max-new-tokens 5
+# going on is exact all the same
+code 0 train parts "${lora[@]}" --trainer.max_steps=4 --trainer.limit_val_batches=1.0
+code 0 train parts "${lora[@]}" --trainer.max_steps=8 --trainer.limit_val_batches=1.0 --resume
+same_weights adapted parts
+same_file adapted/checkpoints/last/state/adapters.safetensors parts/checkpoints/last/state/adapters.safetensors
+code 2 train parts "${lora[@]/rank=4/rank=2}" --trainer.max_steps=9 --resume
+says "lora.rank is 2 here and was 4" err
+# and the result can be tuned further
+code 0 train further --model.init=adapted --trainer.max_steps=2
+code 2 train wrong --lora.rank=4 --lora.targets=wte --trainer.max_steps=2
+says "lora.targets: 'wte' names no linear map of a block" err
+code 2 "$LEVIN" train --run_dir=wrong --lora.rank=4 --data.path=text.txt
+one_error
+says "lora.rank 4 adapts a model that is trained already: say which, with model.init" err
+check [ ! -e wrong ]

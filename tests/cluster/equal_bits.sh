@@ -54,6 +54,22 @@ all_of() {
 }
 each_mpi all_of
 
+# --- frozen parameters and adapters: fewer gradients to add up, shards of a few values ---
+parts_of_a_model() {
+    local mpi=$1 part strategy keys
+    for part in frozen adapted; do
+        keys=("${sizes[@]/n_layer=2/n_layer=2}" "${mode[@]}")
+        if [ $part = frozen ]; then keys+=(--model.freeze="wte,h.0"); else keys=(--model.init=one "${keys[@]:5}" --lora.rank=2); fi
+        [ -e $part ] || code 0 train $part "${keys[@]}"
+        for strategy in ddp zero1; do
+            over "$mpi" 3 "$mpi-$part-$strategy" "${keys[@]}" --trainer.strategy=$strategy
+            same_run $part "$mpi-$part-$strategy"
+        done
+        over "$mpi" 2 "$mpi-$part-buckets" "${keys[@]/deterministic=true/deterministic=false}"
+    done
+}
+each_mpi parts_of_a_model
+
 # --- going on with another number of ranks, with and without shards ---
 resumed() {
     local mpi=$1 step=3 n strategy first=1

@@ -78,6 +78,9 @@ static const struct op_case op_cases[] = {
     {LVN_OP_dropout, .attr.dropout = {0}, .in = {REAL(3, 31)}},
     {LVN_OP_dropout, .attr.dropout = {0.1}, .in = {REAL(4, 67, 65)}, .large = true},
 
+    {LVN_OP_scale, .attr.scale = {2}, .in = {REAL(1)}},
+    {LVN_OP_scale, .attr.scale = {-0.3}, .in = {REAL(2, 3, 17)}},
+
     {LVN_OP_add, .in = {REAL(1), REAL(1)}},
     {LVN_OP_add, .in = {REAL(2, 3, 17), REAL(2, 3, 17)}},
     {LVN_OP_add, .in = {REAL(31, 65), REAL(31, 65)}},

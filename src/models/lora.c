@@ -1,0 +1,98 @@
+/* lora.c - see lora.h. */
+#include "models/lora.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/names.h"
+
+static const char tail[] = ".weight";
+
+/* "h.0.attn.c_attn.weight" -> "h.0.attn.c_attn.lora_A.weight", as others call it; "" where there is no such name. */
+static void adapter_name(const char *weight, char which, char name[256])
+{
+    size_t n = strlen(weight), k = strlen(tail);
+    name[0] = '\0';
+    if (n > k && strcmp(weight + n - k, tail) == 0)
+        snprintf(name, 256, "%.*s.lora_%c%s", (int)(n - k), weight, which, tail);
+}
+
+static struct lvn_tensor *adapter(struct lvn_graph *g, const char *weight, char which, struct lvn_init init,
+                                  struct lvn_desc desc)
+{
+    char name[256], scope[sizeof g->scope];
+    adapter_name(weight, which, name);
+    memcpy(scope, g->scope, sizeof scope);
+    g->scope[0] = '\0';
+    struct lvn_tensor *t = lvn_param(g, name, LVN_WEIGHT, init, desc);
+    if (t) t->param->adapter = true;
+    memcpy(g->scope, scope, sizeof scope);
+    return t;
+}
+
+/* y = x W + b was just written down. */
+static struct lvn_tensor *adapt(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *w, struct lvn_tensor *y)
+{
+    const struct lvn_lora *lora = g->adapter_context;
+    const struct lvn_node *node = y ? y->node : NULL;
+    bool target = node && w->param && node->attr.linear.in_out && lvn_names_match(lora->targets, w->param->name);
+    if (!target) return y;
+    g->adapter = NULL; /* its own maps have none */
+    int64_t C = w->desc.dim[0], N = w->desc.dim[1], r = lora->rank;
+    double std = 1.0 / sqrt(3.0 * (double)C); /* of a uniform distribution in +-1/sqrt(C), as is usual */
+    struct lvn_tensor *a = adapter(g, w->param->name, 'A', LVN_NORMAL(std), LVN_DESC(LVN_F32, C, r));
+    struct lvn_tensor *b = adapter(g, w->param->name, 'B', LVN_CONSTANT(0.0), LVN_DESC(LVN_F32, r, N));
+    struct lvn_tensor *low = lvn_scale(g, lvn_linear(g, x, a, NULL, true), lora->alpha / (double)r);
+    y = lvn_add(g, y, lvn_linear(g, low, b, NULL, true));
+    g->adapter = adapt;
+    return y;
+}
+
+void lvn_lora_attach(struct lvn_graph *g, const struct lvn_model_config *c)
+{
+    if (c->lora.rank <= 0) return;
+    g->adapter = adapt;
+    g->adapter_context = &c->lora;
+}
+
+enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_lora *lora)
+{
+    int n = 0;
+    if (lora->rank <= 0) return LVN_OK;
+    for (int i = 0; i < p->n; i++) {
+        p->list[i]->trainable = p->list[i]->adapter;
+        n += p->list[i]->adapter;
+    }
+    LVN_CHECK(
+        n, ARG,
+        "lora.targets: '%s' names no linear map of a block; those of GPT-2 are attn.c_attn, attn.c_proj, mlp.c_fc "
+        "and mlp.c_proj",
+        lora->targets);
+    return LVN_OK;
+}
+
+bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out)
+{
+    char a[256], b[256];
+    adapter_name(weight->name, 'A', a);
+    adapter_name(weight->name, 'B', b);
+    *out = (struct lvn_lora_pair){lvn_params_find(p, a), lvn_params_find(p, b)};
+    return !weight->adapter && out->a && out->b;
+}
+
+void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const struct lvn_lora_pair *pair,
+                    const float *values, float *to)
+{
+    int64_t C = weight->desc.dim[0], N = weight->desc.dim[1], r = lora->rank;
+    const float *w = values + weight->offset, *a = values + pair->a->offset, *b = values + pair->b->offset;
+    float scale = (float)(lora->alpha / (double)r);
+    for (int64_t i = 0; i < C; i++) {
+        float *row = to + i * N;
+        memcpy(row, w + i * N, sizeof *row * (size_t)N);
+        for (int64_t k = 0; k < r; k++) {
+            float x = a[i * r + k] * scale;
+            for (int64_t j = 0; j < N; j++) row[j] += x * b[k * N + j];
+        }
+    }
+}

@@ -1,0 +1,30 @@
+/* lora.h - low-rank adapters beside the linear maps of any model.
+ *
+ * A map y = x W + b that a target names becomes y = x W + b + (x A) B * alpha / rank, with A (in, rank) and B (rank,
+ * out); W and everything else is frozen, and only A and B have gradients and optimizer state. B begins with zeros, so
+ * the model begins as it was. The adapters are put in while a model is written down, below its own expressions: models
+ * know nothing of them. Merging gives W + A B * alpha / rank, and then the model is an ordinary one again.
+ * (Hu et al.: "LoRA: low-rank adaptation of large language models", 2021.)
+ *
+ * Left out: adapters of embeddings and of heads, dropout before A. */
+#ifndef LVN_LORA_H
+#define LVN_LORA_H
+
+#include "models/model.h"
+
+/* From here on the linear maps of g that c->lora names get adapters; nothing when its rank is 0. */
+void lvn_lora_attach(struct lvn_graph *g, const struct lvn_model_config *c);
+/* After the model was built: freeze all but the adapters. ARG when no map was named by the targets. */
+enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_lora *lora) LVN_CHECKED;
+
+/* The adapter of a weight. */
+struct lvn_lora_pair {
+    const struct lvn_param *a, *b;
+};
+/* False: it has none. */
+bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);
+/* W + A B * alpha / rank, to `to` (in, out); `values`: flat. */
+void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const struct lvn_lora_pair *pair,
+                    const float *values, float *to);
+
+#endif

@@ -1,0 +1,40 @@
+/* scale.c - y = x * factor. x, y of any shape; small ones, so the plain kernel is all there is. */
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_TRY(lvn_shape_reals(s, "scale", "input", 0, 1));
+    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    (void)n_threads;
+    if (thread) return;
+    const real *x = call->in[0].p;
+    real *y = call->out[0].p, factor = (real)call->attr->scale.factor;
+    int64_t n = lvn_desc_count(call->out[0].desc);
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    (void)n_threads;
+    if (thread) return;
+    const real *dy = call->dout[0].p;
+    real *dx = call->din[0].p, factor = (real)call->attr->scale.factor;
+    int64_t n = lvn_desc_count(call->dout[0].desc);
+    for (int64_t i = 0; dx && i < n; i++) lvn_put(&dx[i], call->add[0], dy[i] * factor);
+}
+
+#ifndef LVN_REAL_DOUBLE
+struct lvn_tensor *lvn_scale(struct lvn_graph *g, struct lvn_tensor *x, double factor)
+{
+    return lvn_node_append(g, LVN_OP_scale, &(union lvn_attr){.scale = {.factor = factor}}, (struct lvn_tensor *[]){x},
+                           1);
+}
+#endif
+
+LVN_OPERATION(scale, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .in_place = 1u << 0);
