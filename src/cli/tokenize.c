@@ -14,17 +14,23 @@ enum { CHUNK_BYTES = 32 << 20 };
 
 /* --- ids to bytes --- */
 
+static bool separates(char c)
+{
+    return c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Digit by digit: there may be millions of ids, and what the C library has for it may look at all that follows. */
 static enum lvn_status parse_list(const char *text, struct lvn_ids *ids)
 {
     for (const char *p = text; *p;) {
-        char *end;
-        errno = 0;
-        long id = strtol(p, &end, 10);
-        bool good = end != p && !errno && id >= 0 && id <= INT32_MAX && strchr(", \t\r\n", *end);
-        LVN_CHECK(good, ARG, "--decode wants token ids with commas between them, as 1,2,3; got '%.60s'", p);
+        const char *start = p;
+        int64_t id = 0;
+        for (; *p >= '0' && *p <= '9' && id <= INT32_MAX; p++) id = id * 10 + (*p - '0');
+        LVN_CHECK(p != start && id <= INT32_MAX && (!*p || separates(*p)), ARG,
+                  "--decode wants token ids with commas between them, as 1,2,3; got '%.60s'", start);
         LVN_TRY(lvn_ids_reserve(ids, 1));
         ids->p[ids->n++] = (int32_t)id;
-        p = end + strspn(end, ", \t\r\n");
+        while (separates(*p)) p++;
     }
     return LVN_OK;
 }
