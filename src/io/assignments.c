@@ -255,7 +255,8 @@ static enum lvn_status statement(struct reader *r, bool indented, struct lvn_ass
     const char *stop = memchr(from, '\n', (size_t)n);
     if (stop) n = stop - from;
     while (n && (from[n - 1] == ' ' || from[n - 1] == '\r')) n--;
-    while (n > 100 || (n && ((unsigned char)from[n] & 0xc0) == 0x80 && n > 96)) n--;
+    if (n > 100) /* cut before a character, not within one */
+        for (n = 100; n && ((unsigned char)from[n] & 0xc0) == 0x80;) n--;
     v->text = lvn_arena_printf(r->words.arena, "%.*s", (int)n, from);
     return v->text ? LVN_OK : LVN_MEMORY;
 }
