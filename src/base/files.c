@@ -172,7 +172,7 @@ enum lvn_status lvn_output_write(struct lvn_output *o, const void *data, int64_t
 enum lvn_status lvn_output_close(struct lvn_output *o)
 {
     if (o->status == LVN_OK) (void)!put(o, o->buffer, o->used);
-    if (o->status == LVN_OK && (lvn_files_refuse() || fsync(o->fd) != 0)) (void)output_failed(o, "write");
+    if (o->status == LVN_OK && !o->later && (lvn_files_refuse() || fsync(o->fd) != 0)) (void)output_failed(o, "write");
     /* Network file systems report a full disk here. */
     if (close(o->fd) != 0 && o->status == LVN_OK) (void)output_failed(o, "write");
     free(o->path);
@@ -180,6 +180,16 @@ enum lvn_status lvn_output_close(struct lvn_output *o)
     enum lvn_status status = o->status;
     *o = (struct lvn_output){.fd = -1, .status = status, .bytes = o->bytes};
     return status;
+}
+
+enum lvn_status lvn_file_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    LVN_CHECK(fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
+    int error = lvn_files_refuse() || fsync(fd) != 0 ? errno : 0;
+    close(fd);
+    LVN_CHECK(!error, IO, "cannot write '%s': %s", path, strerror(error));
+    return LVN_OK;
 }
 
 enum lvn_status lvn_file_rename(const char *from, const char *to)

@@ -34,11 +34,16 @@ struct lvn_output {
     int64_t bytes;
     char *path, *buffer;
     int64_t used;
+    bool later; /* set after opening: close does not fsync, lvn_file_sync() will */
 };
 LVN_CHECKED enum lvn_status lvn_output_open(struct lvn_output *o, const char *path);
 LVN_CHECKED enum lvn_status lvn_output_write(struct lvn_output *o, const void *data, int64_t bytes);
-/* Writes what is buffered, fsyncs and closes; returns the first failure. To be called after a successful open. */
+/* Writes what is buffered, fsyncs (unless `later`) and closes; returns the first failure. To be called after a
+ * successful open. */
 LVN_CHECKED enum lvn_status lvn_output_close(struct lvn_output *o);
+
+/* fsync of a file that is closed. */
+LVN_CHECKED enum lvn_status lvn_file_sync(const char *path);
 
 /* rename(2): to replaces a file of that name. */
 LVN_CHECKED enum lvn_status lvn_file_rename(const char *from, const char *to);

@@ -22,8 +22,8 @@
 struct lvn_checkpoint_writer;
 /* dir: the directory that holds the checkpoints (made when missing). On failure *out is NULL. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **out, const char *dir, int64_t step);
-/* name: relative, as "config.json" or "state/state.json". The first failure is kept, further calls do nothing, and
- * commit returns it. */
+/* What a source points to is read before add_tensors returns. name: relative, as "config.json" or "state/state.json".
+ * The first failure is kept, further calls do nothing, and commit returns it. */
 void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *w, const char *name, const void *data, int64_t bytes);
 void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *w, const char *name,
                                 const struct lvn_safetensors_source *source);

@@ -104,7 +104,9 @@ static enum lvn_status add_tensors(struct lvn_checkpoint_writer *w, const char *
     const char *path = NULL;
     struct lvn_safetensors_sums sums;
     LVN_TRY(new_file(w, name, &file, &path));
-    LVN_TRY(lvn_safetensors_write(path, source, &w->arena, &sums));
+    struct lvn_safetensors_source later = *source; /* reading comes first: commit brings it to the disk */
+    later.later = true;
+    LVN_TRY(lvn_safetensors_write(path, &later, &w->arena, &sums));
     file->tensors = true;
     file->bytes = sums.bytes;
     file->start = sums.data_start;
@@ -160,6 +162,7 @@ static enum lvn_status commit(struct lvn_checkpoint_writer *w, double val_loss)
         char *path = lvn_path_join(&w->arena, w->temporary, w->file[i].path);
         char *dir = path ? lvn_path_dir(&w->arena, path) : NULL;
         if (!dir) return LVN_MEMORY;
+        if (w->file[i].tensors) LVN_TRY(lvn_file_sync(path));
         LVN_TRY(lvn_dir_sync(dir));
     }
     LVN_TRY(lvn_manifest_write(w->temporary, &w->manifest));

@@ -116,6 +116,7 @@ static enum lvn_status write_file(const char *path, const struct lvn_text *heade
     }
     struct lvn_output o;
     LVN_TRY(lvn_output_open(&o, path));
+    o.later = source->later;
     enum lvn_status status = lvn_output_write(&o, header->p, header->n);
     if (status == LVN_OK) status = write_data(&o, source, slot, a, sums);
     if (sums) sums->bytes = o.bytes;

@@ -244,11 +244,13 @@ static void collect_loss(void *argument, int64_t micro_batch)
     struct lvn_task *t = argument;
     if (t->options.with_loss)
         t->micro_losses[micro_batch] = *(const double *)lvn_program_output(t->program, &t->binding, t->model.loss);
+    if (t->before_update && micro_batch + 1 == t->running) t->before_update(t->context);
 }
 
 double lvn_task_run(struct lvn_task *t, int64_t n_micro)
 {
     struct lvn_run_hooks hooks = {.micro_batch_done = collect_loss, .argument = t};
+    t->running = n_micro;
     t->failed = !lvn_program_run(t->program, &t->binding, n_micro, t->grad_slots, t->slot_bytes, &hooks);
     return t->options.with_loss ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
 }

@@ -79,6 +79,10 @@ struct lvn_task {
     void **kept;
     int grad_slots;
     int64_t slot_bytes;
+    int64_t running; /* micro-batches of the run now in progress */
+    void (*before_update)(
+        void *context); /* called once a run, when parameters and state are about to change; or NULL */
+    void *context;
     bool failed; /* a collective of the last run did, and recorded why; nothing was updated */
 };
 

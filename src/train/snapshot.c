@@ -93,11 +93,12 @@ static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena
     const struct lvn_network *n = m->network;
     struct lvn_safetensors_source optimizer;
     LVN_TRY(lvn_model_files_make(f, LVN_DIALECT_HUGGINGFACE, &n->config, n->params, lvn_network_values(n), false));
-    lvn_checkpoint_add_text(w, "config.json", f->config.p, f->config.n);
     lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
     LVN_TRY(add_adapters(w, a, n));
     LVN_TRY(lvn_moments_source(m, a, &optimizer));
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
+    if (to->all_read) to->all_read(to->context);
+    lvn_checkpoint_add_text(w, "config.json", f->config.p, f->config.n);
     return add_state(w, s, to->settings, to->codec);
 }
 

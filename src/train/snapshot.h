@@ -35,7 +35,9 @@ struct lvn_snapshot {
 struct lvn_snapshot_place {
     const char *dir; /* step-N is made in it */
     const struct lvn_settings *settings;
-    const struct lvn_codec *codec; /* empty where ids are all there is */
+    const struct lvn_codec *codec;   /* empty where ids are all there is */
+    void (*all_read)(void *context); /* called when the network is no longer read; NULL: nobody waits for that */
+    void *context;
 };
 
 /* All ranks call it; rank 0 writes to->dir/step-N, and its status counts. On failure (a full disk) nothing is left

@@ -183,6 +183,7 @@ static enum lvn_status loop(struct trainer *t)
     bool saved;
     while (t->step < t->last_step) {
         LVN_TRY(one_step(t));
+        lvn_trainer_look_after_saving(t, false);
         LVN_TRY(measure_machine(t));
         if (every(t->step, s->trainer.check_replicas_every_n_steps))
             LVN_TRY(lvn_alike_replicas(t->ranks, t->training.network, t->step));
@@ -190,10 +191,10 @@ static enum lvn_status loop(struct trainer *t)
         if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(lvn_trainer_validate(t));
         if (every(t->step, s->sample.every_n_steps)) lvn_trainer_sample(t);
         bool best = t->validated_step == t->step && t->e.best && s->checkpoint.top_k > 0;
-        if (every(t->step, s->checkpoint.every_n_steps) || best) LVN_TRY(lvn_trainer_save(t, &saved));
+        if (every(t->step, s->checkpoint.every_n_steps) || best) LVN_TRY(lvn_trainer_save(t));
         if (every(t->step, t->train.steps_per_epoch)) LVN_TRY(end_epoch(t));
         if (t->stop) {
-            LVN_TRY(lvn_trainer_save(t, &saved));
+            LVN_TRY(lvn_trainer_save_now(t, &saved));
             lvn_trainer_tell(t, LVN_EVENT_END, saved ? "stopped on request" : "stopped on request, not saved");
             return lvn_ranks_agree(t->ranks, stopped(t, saved));
         }
@@ -202,7 +203,7 @@ static enum lvn_status loop(struct trainer *t)
             break;
         }
     }
-    LVN_TRY(lvn_trainer_save(t, &saved));
+    LVN_TRY(lvn_trainer_save_now(t, &saved));
     lvn_trainer_tell(t, LVN_EVENT_END, why);
     return lvn_ranks_agree(t->ranks, ended(t, saved));
 }
@@ -217,6 +218,11 @@ static enum lvn_status begin_run(struct trainer *t)
     return lvn_metrics_open(&t->metrics, &t->dir, t->goes_on ? t->step : -1);
 }
 
+static void wait_for_saver(void *saver)
+{
+    lvn_saver_wait_read(saver);
+}
+
 static enum lvn_status start(struct trainer *t)
 {
     LVN_TRY_TOGETHER(t->ranks, begin_run(t));
@@ -227,6 +233,8 @@ static enum lvn_status start(struct trainer *t)
     t->e.memory_bytes = lvn_memory_resident();
     t->e.peak_bytes = lvn_memory_peak();
     lvn_trainer_tell(t, LVN_EVENT_START, t->goes_on ? t->from.path : NULL);
+    t->training.step->before_update = wait_for_saver;
+    t->training.step->context = &t->saver;
     if (t->has_val && t->step == 0 && !t->goes_on) LVN_TRY(lvn_trainer_validate(t));
     return loop(t);
 }
@@ -273,6 +281,7 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
                              .best_val_loss = NAN,
                              .start_val_loss = NAN,
                              .epoch_s = NAN};
+    lvn_saver_init(&t.saver);
     enum lvn_status status = lvn_trainer_set_up(&t);
     bool done = status == LVN_OK && t.goes_on && t.step >= t.last_step;
     if (status == LVN_OK && !done) {
@@ -280,6 +289,7 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
         const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
         lvn_heartbeat_state(o->ranks->heart, state);
     }
+    lvn_saver_release(&t.saver); /* what a run that failed had begun to save is saved */
     if (result) summarize(&t, done, result);
     lvn_metrics_close(&t.metrics);
     if (t.dir_open && status == LVN_OK) status = lvn_run_dir_end(&t.dir);

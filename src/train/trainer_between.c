@@ -71,18 +71,45 @@ static void send(struct trainer *t)
     lvn_trainer_tell(t, LVN_EVENT_NOTE, t->text);
 }
 
-static void after_saving(struct trainer *t)
+/* Rank 0: tell it, and what follows. */
+static void after_saving(struct trainer *t, int64_t step, enum lvn_status status, const char *why)
 {
-    if (t->ranks->rank) return;
+    int64_t now = t->e.step;
+    t->save_failed = status != LVN_OK;
+    if (t->save_failed) {
+        snprintf(t->text, sizeof t->text, "the checkpoint of step %lld could not be saved: %s; the run goes on",
+                 (long long)step, why);
+        lvn_trainer_tell(t, LVN_EVENT_NOTE, t->text);
+        return;
+    }
     if (lvn_checkpoint_prune(t->dir.checkpoints, t->s->checkpoint.top_k) != LVN_OK)
         lvn_trainer_note_failure(t, "old checkpoints could not be removed");
-    snprintf(t->text, sizeof t->text, "%s/checkpoints/step-%lld", t->dir.url, (long long)t->step);
+    snprintf(t->text, sizeof t->text, "%s/checkpoints/step-%lld", t->dir.url, (long long)step);
+    t->e.step = step;
     lvn_trainer_tell(t, LVN_EVENT_CHECKPOINT, t->text);
+    t->e.step = now;
     draw_curve(t);
     send(t);
 }
 
-enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved)
+void lvn_trainer_look_after_saving(struct trainer *t, bool wait)
+{
+    if (!lvn_saver_finished(&t->saver, wait)) return;
+    after_saving(t, t->saver.snapshot.step, t->saver.status, t->saver.text);
+}
+
+/* All ranks: how did the saving end that was begun? */
+static enum lvn_status settle(struct trainer *t)
+{
+    if (!t->saving) return LVN_OK;
+    lvn_trainer_look_after_saving(t, true);
+    LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->save_failed, (int64_t)sizeof t->save_failed));
+    if (t->save_failed) t->saved_step = -1;
+    t->saving = t->save_failed = false;
+    return LVN_OK;
+}
+
+static enum lvn_status begin(struct trainer *t)
 {
     const struct lvn_training *g = &t->training;
     struct lvn_snapshot at = {.step = t->step,
@@ -93,18 +120,35 @@ enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved)
                               .micro_batch = g->micro,
                               .pieces = g->pieces,
                               .ranks = t->ranks->size};
-    *saved = true;
-    if (t->saved_step == t->step) return LVN_OK;
-    LVN_TRY(lvn_alike_replicas(t->ranks, g->network, t->step)); /* nothing doubtful is saved */
+    const struct lvn_sharding *sharding = &g->reduction.sharding;
     struct lvn_codec codec = lvn_model_setup_codec(&t->setup);
-    struct lvn_snapshot_place to = {t->dir.checkpoints, t->s, &codec};
-    enum lvn_status status = lvn_snapshot_save(&to, &at, g->network, &g->reduction.sharding, t->ranks);
-    *saved = status == LVN_OK;
-    if (!*saved && t->ranks->rank == 0) lvn_trainer_note_failure(t, "the checkpoint could not be saved");
-    LVN_TRY(lvn_ranks_broadcast(t->ranks, saved, (int64_t)sizeof *saved));
-    if (!*saved) return LVN_OK;
+    struct lvn_snapshot_place to = {.dir = t->dir.checkpoints, .settings = t->s, .codec = &codec};
+    bool together = sharding->zero1 && sharding->size > 1, begun = false;
+    t->saving = true;
     t->saved_step = t->step;
-    after_saving(t);
+    if (!together && t->ranks->rank) return LVN_OK;
+    if (!together) begun = lvn_saver_start(&t->saver, &to, &at, g->network, sharding, t->ranks) == LVN_OK;
+    if (begun) return LVN_OK;
+    /* In shards all ranks take part; and without a thread it is written at once. */
+    enum lvn_status status = lvn_snapshot_save(&to, &at, g->network, sharding, t->ranks);
+    if (t->ranks->rank == 0) after_saving(t, t->step, status, lvn_error_text());
+    lvn_error_clear();
+    return LVN_OK;
+}
+
+enum lvn_status lvn_trainer_save(struct trainer *t)
+{
+    LVN_TRY(settle(t));
+    if (t->saved_step == t->step) return LVN_OK;
+    LVN_TRY(lvn_alike_replicas(t->ranks, t->training.network, t->step)); /* nothing doubtful is saved */
+    return begin(t);
+}
+
+enum lvn_status lvn_trainer_save_now(struct trainer *t, bool *saved)
+{
+    LVN_TRY(lvn_trainer_save(t));
+    LVN_TRY(settle(t));
+    *saved = t->saved_step == t->step;
     return LVN_OK;
 }
 
@@ -114,7 +158,7 @@ static enum lvn_status save_last_good(struct trainer *t, char text[400])
     bool saved;
     snprintf(text, 400, "no step was made before it");
     if (t->step == 0) return LVN_OK;
-    LVN_TRY(lvn_trainer_save(t, &saved));
+    LVN_TRY(lvn_trainer_save_now(t, &saved));
     snprintf(text, 400, saved ? "the weights of step %lld are saved" : "the weights of step %lld could not be saved",
              (long long)t->step);
     return LVN_OK;

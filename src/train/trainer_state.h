@@ -6,6 +6,7 @@
 #include "data/loader.h"
 #include "train/metrics.h"
 #include "train/model_setup.h"
+#include "train/saver.h"
 #include "train/snapshot.h"
 #include "train/tally.h"
 #include "train/trainer.h"
@@ -31,6 +32,9 @@ struct trainer {
     int64_t step, last_step;        /* finished; where to end */
     int64_t first_step;             /* finished when this process began */
     int64_t saved_step, validated_step;
+    struct lvn_saver saver;       /* rank 0's */
+    bool saving;                  /* on all ranks: step saved_step is being saved, and not all know how that ended */
+    bool save_failed;             /* rank 0: it is known here, and told */
     double first_loss, last_loss; /* running means over the steps of this process, for the verdict at its end */
     int64_t labels;               /* that count in the batch which is loaded, over all ranks */
     bool stop, again, over; /* some rank was asked to stop; so that the run goes on later; trainer.max_time is over */
@@ -52,8 +56,13 @@ void lvn_trainer_read_flags(struct trainer *t, const double *count);
 
 /* Between steps: on all ranks together. */
 enum lvn_status lvn_trainer_validate(struct trainer *t) LVN_CHECKED;
-/* Rank 0 saves, and all know whether it could. A failure is told, and the run goes on with its former checkpoints. */
-enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved) LVN_CHECKED;
+/* Rank 0 begins to save, and training may go on meanwhile. A failure is told when it happens, and the run goes on with
+ * its former checkpoints. */
+enum lvn_status lvn_trainer_save(struct trainer *t) LVN_CHECKED;
+/* The same to the end: all know whether it is saved. */
+enum lvn_status lvn_trainer_save_now(struct trainer *t, bool *saved) LVN_CHECKED;
+/* Rank 0, between steps: tell what came of what was begun, once that is known. With `wait`, when it is. */
+void lvn_trainer_look_after_saving(struct trainer *t, bool wait);
 void lvn_trainer_sample(struct trainer *t);
 /* Step t->step + 1 gave numbers that are not finite, and changed nothing: save what there is and say where they came
  * from. Always fails: NONFINITE, unless something worse happened. */

@@ -10,7 +10,7 @@ picture run/checkpoints >before
 check [ "$(stat -c %s run/checkpoints/last/state/optimizer.safetensors)" -gt 32768 ]
 arguments run --trainer.max_steps=16 --resume
 code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
-check [ "$(grep -c 'the checkpoint could not be saved: .*; the run goes on' err)" -ge 2 ]
+check [ "$(grep -c 'the checkpoint of step [0-9]* could not be saved: .*; the run goes on' err)" -ge 2 ]
 one_error
 says "error: the run is over, but its last checkpoint (step 16) could not be saved; make room and go on with --resume" err
 check [ "$(grep -c '"loss"' run/metrics.jsonl)" = 16 ]
@@ -40,7 +40,7 @@ mount -t tmpfs -o size=512k none disk
 start disk/run --trainer.max_steps=1000000
 while [ ! -L disk/run/checkpoints/last ]; do sleep 0.01; done
 head -c 1M /dev/zero >disk/filler 2>/dev/null || true
-until grep -q 'the checkpoint could not be saved' err; do kill -0 $pid || fail "the run ended: $(cat err)"; sleep 0.01; done
+until grep -q 'the checkpoint of step [0-9]* could not be saved' err; do kill -0 $pid || fail "the run ended: $(cat err)"; sleep 0.01; done
 kept=$(readlink disk/run/checkpoints/last)
 rm disk/filler
 until [ "$(readlink disk/run/checkpoints/last)" != "$kept" ]; do kill -0 $pid || fail "the run ended: $(cat err)"; sleep 0.01; done
