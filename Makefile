@@ -25,6 +25,7 @@ asan: ## the quick tests under the address and undefined-behaviour sanitizers
 bench: all ## speed and memory, as ratios within one run
 	@bench/run
 	@bench/ranks
+	@bench/stores
 
 bench-peers: all ## the same beside PyTorch, which is installed into a folder of its own
 	@bench/peers

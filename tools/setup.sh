@@ -3,7 +3,7 @@
 #
 #   tools/setup.sh                what building and testing need, with the system's packages (as root, or through sudo)
 #   tools/setup.sh --dev          and what checks the code: clang, clang-format, clang-tidy, a cross compiler, two MPIs,
-#                                 Slurm and sshd (no service is started)
+#                                 Slurm and sshd (no service is started), servers of object stores
 #   tools/setup.sh --prefix DIR   for an ordinary user, say on a cluster: what is missing goes into DIR, and
 #                                 `. DIR/env.sh` makes it seen; nothing else is touched
 #   tools/setup.sh --check        only say what is missing; ends with 1 when anything is
@@ -86,6 +86,8 @@ if [ $dev = 1 ]; then
     needs sshd env "PATH=$PATH:/usr/sbin" bash -c 'command -v sshd && command -v ssh'
     needs ip have ip
     [ "$(uname -m)" != x86_64 ] || needs intel-mpi test -x "$root_folder/parts/intel-mpi/bin/mpiexec.hydra"
+    needs stores test -x "$root_folder/parts/stores/bin/versitygw" -a -x "$root_folder/parts/stores/bin/fake-gcs-server" \
+        -a -x "$root_folder/parts/stores/bin/gcp-storage-emulator"
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
 if [ ${#missing[@]} = 0 ]; then
@@ -129,6 +131,22 @@ install_intel_mpi() {
     rm -rf "$into" && mkdir -p "$into" && python3 -m pip download -q --no-deps --only-binary :all: -d "$folder/intel" impi-rt==2021.18.1 &&
         python3 -m zipfile -e "$folder"/intel/*.whl "$folder/intel/files" && cp -r "$folder"/intel/files/*.data/data/. "$into/" &&
         chmod -R a+x "$into/bin" || { rm -rf "$into" && echo "setup: no Intel MPI: the tests that need it are left out" && return 1; }
+}
+
+# Servers that tests of stores talk to, from their own sources and packages.
+install_stores() {
+    local into=$root_folder/parts/stores python=$root_folder/parts/stores/python
+    mkdir -p "$into/bin"
+    for part in github.com/versity/versitygw/cmd/versitygw@v1.8.0 github.com/fsouza/fake-gcs-server@v1.56.1; do
+        local name=${part%@*}
+        [ -x "$into/bin/${name##*/}" ] || { have go && GOBIN="$into/bin" go install "$part" >"$folder/go.log" 2>&1; } ||
+            echo "setup: no ${name##*/} (it needs Go): the tests that need it are left out"
+    done
+    [ -x "$into/bin/gcp-storage-emulator" ] ||
+        { python3 -m pip install -q --no-warn-conflicts --target "$python" 'setuptools<70' gcp-storage-emulator==2026.7.19 >"$folder/pip.log" 2>&1 &&
+            printf '#!/bin/sh\nPYTHONPATH=%s exec python3 -c "import sys; from gcp_storage_emulator.__main__ import main; sys.exit(main())" "$@"\n' "$python" >"$into/bin/gcp-storage-emulator" &&
+            chmod +x "$into/bin/gcp-storage-emulator"; } ||
+        echo "setup: no gcp-storage-emulator: the tests that need it are left out"
 }
 
 # --- with the system's packages ---
@@ -245,6 +263,7 @@ export LD_LIBRARY_PATH="$(ls -d "$prefix"/lib "$prefix"/usr/lib "$prefix"/usr/li
 END
 }
 case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
+case " ${missing[*]} " in *" stores "*) install_stores ;; esac
 if [ -z "$prefix" ]; then
     install_packages
     exit 0
@@ -265,7 +284,7 @@ for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     onednn) echo "setup: no oneDNN: levin uses its own matrix products, slower without AVX2 (a site may have it: module avail onednn)" ;;
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | sshd | ip) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | sshd | ip | stores) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

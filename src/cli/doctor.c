@@ -167,9 +167,8 @@ static void libraries(struct lvn_doctor *r)
         library(r, "libcurl", text, file_of((const void *)(uintptr_t)version));
     } else {
         library(r, "libcurl", "left out", "not found");
-        lvn_doctor_finding(r, "libcurl.so.4 is not there, so data.url cannot be downloaded",
-                           "apt install libcurl4, or copy the file "
-                           "to data.path yourself");
+        lvn_doctor_finding(r, "libcurl.so.4 is not there, so nothing comes from stores (s3://, gs://, hf://, https://)",
+                           "apt install libcurl4, or copy files here yourself");
     }
 }
 

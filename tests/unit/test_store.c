@@ -15,11 +15,25 @@ static void assert_digest(const char *text, const char *sum)
     assert_string_equal(found, sum);
 }
 
+/* The same however the bytes are cut in two. */
+static void assert_pieces(const unsigned char *bytes, int n, const char *sum)
+{
+    for (int cut = 0; cut <= n; cut++) {
+        char found[LVN_DIGEST_TEXT];
+        struct lvn_digest d;
+        lvn_digest_init(&d, sum);
+        lvn_digest_add(&d, bytes, cut);
+        lvn_digest_add(&d, bytes + cut, n - cut);
+        lvn_digest_finish(&d, found);
+        assert_string_equal(found, sum);
+    }
+}
+
 /* From RFC 1321, RFC 3720 and FIPS 180-4. */
 static void digests(void **state)
 {
     (void)state;
-    unsigned char bytes[32], hmac[LVN_SHA256_BYTES];
+    unsigned char bytes[32], letters[120], hmac[LVN_SHA256_BYTES];
     assert_digest("", "md5:d41d8cd98f00b204e9800998ecf8427e");
     assert_digest("abc", "md5:900150983cd24fb0d6963f7d28e17f72");
     assert_digest("12345678901234567890123456789012345678901234567890123456789012345678901234567890",
@@ -27,10 +41,13 @@ static void digests(void **state)
     assert_digest("abc", "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_digest("123456789", "crc32c:e3069283");
     memset(bytes, 0, sizeof bytes);
-    assert_int_equal(lvn_crc32c(0, bytes, 32), 0x8a9136aa);
+    assert_pieces(bytes, 32, "crc32c:8a9136aa");
     for (int i = 0; i < 32; i++) bytes[i] = (unsigned char)i;
-    for (int cut = 0; cut <= 32; cut++) /* in two pieces */
-        assert_int_equal(lvn_crc32c(lvn_crc32c(0, bytes, cut), bytes + cut, 32 - cut), 0x46dd794e);
+    assert_pieces(bytes, 32, "crc32c:46dd794e");
+    memset(letters, 'a', sizeof letters);
+    assert_pieces(letters, 120, "md5:5f61c0ccad4cac44c75ff505e1f1e537");
+    assert_pieces(letters, 119, "md5:8a7bd0732ed6a28ce75f6dabc90e1613");
+    assert_pieces(letters, 64, "md5:014842d480b571495a4a0363793f7367");
     lvn_sha256_hmac("Jefe", 4, "what do ya want for nothing?", 28, hmac); /* RFC 4231 */
     assert_int_equal(hmac[0], 0x5b);
     assert_int_equal(hmac[31], 0x43);

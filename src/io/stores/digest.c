@@ -1,5 +1,5 @@
-/* digest.c - see digest.h. MD5 by the rounds of RFC 1321; CRC-32C by the processor's instruction where it has one, else
- * by tables for eight bytes at a time ("slicing-by-8", Kounavis and Berry 2005). */
+/* digest.c - see digest.h. MD5 by the rounds of RFC 1321; CRC-32C (Castagnoli, RFC 3720) by the processor's instruction
+ * where it has one, else by tables for eight bytes at a time ("slicing-by-8", Kounavis and Berry 2005). */
 #include "io/stores/digest.h"
 
 #include <pthread.h>
@@ -10,7 +10,6 @@
 #endif
 
 #include "base/files.h"
-#include "io/sha256.h"
 
 /* --- MD5 --- */
 
@@ -75,19 +74,30 @@ static void block(uint32_t h[4], const unsigned char *p)
     h[3] += d;
 }
 
-void lvn_md5(const void *data, int64_t bytes, unsigned char digest[LVN_MD5_BYTES])
+static void add_md5(struct lvn_digest *d, const unsigned char *p, int64_t bytes)
 {
-    uint32_t h[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
-    const unsigned char *p = data;
-    int64_t left = bytes;
-    for (; left >= 64; left -= 64, p += 64) block(h, p);
-    unsigned char end[128] = {0};
-    if (left) memcpy(end, p, (size_t)left);
-    end[left] = 0x80;
-    int64_t last = left < 56 ? 64 : 128;
-    for (int i = 0; i < 8; i++) end[last - 8 + i] = (unsigned char)((uint64_t)bytes * 8 >> 8 * i);
-    for (int64_t i = 0; i < last; i += 64) block(h, end + i);
-    for (int i = 0; i < LVN_MD5_BYTES; i++) digest[i] = (unsigned char)(h[i / 4] >> i % 4 * 8);
+    size_t held = (size_t)(d->md5.bytes % 64);
+    d->md5.bytes += (uint64_t)bytes;
+    if (held) {
+        size_t n = 64 - held < (size_t)bytes ? 64 - held : (size_t)bytes;
+        memcpy(d->md5.block + held, p, n);
+        if (held + n < 64) return;
+        block(d->md5.h, d->md5.block);
+        p += n;
+        bytes -= (int64_t)n;
+    }
+    for (; bytes >= 64; bytes -= 64, p += 64) block(d->md5.h, p);
+    if (bytes) memcpy(d->md5.block, p, (size_t)bytes);
+}
+
+static void finish_md5(struct lvn_digest *d, char *text)
+{
+    unsigned char end[72] = {0x80};
+    uint64_t bits = d->md5.bytes * 8;
+    size_t n = 1 + (size_t)((119 - d->md5.bytes % 64) % 64); /* so that 56 bytes stand in the last block */
+    for (int i = 0; i < 8; i++) end[n + (size_t)i] = (unsigned char)(bits >> 8 * i);
+    add_md5(d, end, (int64_t)n + 8);
+    for (int i = 0; i < 16; i++) snprintf(text + (size_t)2 * (size_t)i, 3, "%02x", d->md5.h[i / 4] >> i % 4 * 8 & 255);
 }
 
 /* --- CRC-32C --- */
@@ -132,7 +142,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t sum, c
 }
 #endif
 
-uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
+static uint32_t crc32c(uint32_t sum, const void *data, int64_t bytes)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("sse4.2")) return ~by_instruction(~sum, data, bytes);
@@ -140,7 +150,33 @@ uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
     return ~by_table(~sum, data, bytes);
 }
 
-/* --- files --- */
+/* --- all of them --- */
+
+void lvn_digest_init(struct lvn_digest *d, const char *like)
+{
+    *d = (struct lvn_digest){.md5.h = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476}};
+    d->kind = !strncmp(like, "md5:", 4)      ? LVN_DIGEST_MD5
+              : !strncmp(like, "sha256:", 7) ? LVN_DIGEST_SHA256
+                                             : LVN_DIGEST_CRC32C;
+    lvn_sha256_init(&d->sha256);
+}
+
+void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes)
+{
+    if (d->kind == LVN_DIGEST_MD5) add_md5(d, data, bytes);
+    if (d->kind == LVN_DIGEST_SHA256) lvn_sha256_add(&d->sha256, data, (size_t)bytes);
+    if (d->kind == LVN_DIGEST_CRC32C) d->crc32c = crc32c(d->crc32c, data, bytes);
+}
+
+void lvn_digest_finish(struct lvn_digest *d, char text[LVN_DIGEST_TEXT])
+{
+    static const char *const names[] = {"crc32c:", "md5:", "sha256:"};
+    size_t n = strlen(names[d->kind]);
+    memcpy(text, names[d->kind], n);
+    if (d->kind == LVN_DIGEST_MD5) finish_md5(d, text + n);
+    if (d->kind == LVN_DIGEST_SHA256) lvn_sha256_finish(&d->sha256, text + n);
+    if (d->kind == LVN_DIGEST_CRC32C) snprintf(text + n, 9, "%08x", d->crc32c);
+}
 
 const char *lvn_digest_name(const char *like)
 {
@@ -150,19 +186,11 @@ const char *lvn_digest_name(const char *like)
 enum lvn_status lvn_digest_file(const char *path, const char *like, char text[LVN_DIGEST_TEXT])
 {
     struct lvn_mapping m;
-    if (strncmp(like, "sha256:", 7) == 0) {
-        memcpy(text, like, 7);
-        return lvn_sha256_file(path, text + 7);
-    }
+    struct lvn_digest d;
     LVN_TRY(lvn_file_map(&m, path));
-    if (strncmp(like, "md5:", 4) == 0) {
-        unsigned char digest[LVN_MD5_BYTES];
-        lvn_md5(m.data, m.bytes, digest);
-        memcpy(text, "md5:", 5);
-        for (int i = 0; i < LVN_MD5_BYTES; i++) snprintf(text + 4 + (size_t)2 * (size_t)i, 3, "%02x", digest[i]);
-    } else {
-        snprintf(text, LVN_DIGEST_TEXT, "crc32c:%08x", lvn_crc32c(0, m.data, m.bytes));
-    }
+    lvn_digest_init(&d, like);
+    lvn_digest_add(&d, m.data, m.bytes);
     lvn_file_unmap(&m);
+    lvn_digest_finish(&d, text);
     return LVN_OK;
 }

@@ -2,20 +2,30 @@
 #ifndef LVN_DIGEST_H
 #define LVN_DIGEST_H
 
-#include <stdint.h>
+#include "io/sha256.h"
 
-#include "base/status.h"
+enum { LVN_DIGEST_TEXT = 80 };
 
-enum { LVN_DIGEST_TEXT = 80, LVN_MD5_BYTES = 16 };
+/* Of bytes that come one after the other. */
+struct lvn_digest {
+    enum { LVN_DIGEST_CRC32C, LVN_DIGEST_MD5, LVN_DIGEST_SHA256 } kind;
+    uint32_t crc32c;
+    struct {
+        uint32_t h[4];
+        uint64_t bytes;
+        unsigned char block[64];
+    } md5;
+    struct lvn_sha256 sha256;
+};
+/* Of the kind that `like` begins with. */
+void lvn_digest_init(struct lvn_digest *d, const char *like);
+void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes);
+/* "md5:..." and so on; the digest is used up. */
+void lvn_digest_finish(struct lvn_digest *d, char text[LVN_DIGEST_TEXT]);
 
 /* That of a local file, of the kind that `like` begins with. */
 LVN_CHECKED enum lvn_status lvn_digest_file(const char *path, const char *like, char text[LVN_DIGEST_TEXT]);
 /* "MD5", "CRC-32C", "SHA-256". */
 const char *lvn_digest_name(const char *like);
-
-/* MD5 (RFC 1321) of bytes in memory: an old checksum that finds accidents, and no more. */
-void lvn_md5(const void *data, int64_t bytes, unsigned char digest[LVN_MD5_BYTES]);
-/* CRC-32C (Castagnoli, RFC 3720) of bytes behind those that gave `sum`; 0 at first. */
-uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes);
 
 #endif

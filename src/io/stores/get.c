@@ -2,8 +2,9 @@
  *
  * The pieces go to their places in LOCAL.part. Behind each finished one a line with its number and checksum goes to
  * LOCAL.part.done; the first line there says of which file they are. An interrupted transfer reads back what it has,
- * believes the pieces whose checksums agree, and fetches the others. At the end the whole is held against the checksum
- * that the store keeps, if it keeps one, and against the caller's. A lock on LOCAL.part keeps two processes apart. */
+ * believes the pieces whose checksums agree, and fetches the others. The checksum of the whole, the caller's or the one
+ * that the store keeps, is made on the way: whoever finishes a piece takes in those that have become complete from the
+ * start. A lock on LOCAL.part keeps two processes apart. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,13 +21,16 @@
 #include "io/stores/digest.h"
 #include "io/stores/kind.h"
 
-enum { PIECE_BYTES = 8 << 20, MOST_DONE = 64 << 20 };
+enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 256 << 10, MOST_DONE = 64 << 20 };
 
 struct get {
     struct lvn_place place;
     struct lvn_object object;
     const char *local, *part, *done;
-    const char *sha256;
+    const char *sha256, *wanted; /* wanted: the checksum of the whole, "sha256:..."; NULL: not known */
+    pthread_mutex_t lock;        /* of what follows */
+    struct lvn_digest digest;
+    int digested;    /* pieces in it, from the first */
     int fd, done_fd; /* of part, of done; done_fd -1: none is kept */
     int n_pieces;
     bool resumed;
@@ -62,6 +66,7 @@ static bool take(void *context, const void *data, int64_t bytes)
     struct writing *w = context;
     if (__atomic_load_n(&w->crew->stop, __ATOMIC_RELAXED)) return false;
     lvn_checksum_add(&w->sum, data, bytes);
+    if (w->g->wanted && w->g->n_pieces == 1) lvn_digest_add(&w->g->digest, data, bytes);
     for (const char *p = data; bytes > 0;) {
         ssize_t n = lvn_files_refuse() ? -1 : pwrite(w->g->fd, p, (size_t)bytes, w->at);
         if (n < 0 && errno == EINTR) continue;
@@ -77,6 +82,31 @@ static bool take(void *context, const void *data, int64_t bytes)
     return true;
 }
 
+/* Takes finished pieces into the checksum of the whole; false when one cannot be read. */
+static bool digest_pieces(struct get *g, char *buffer)
+{
+    while (g->digested < g->n_pieces && __atomic_load_n(&g->have[g->digested], __ATOMIC_ACQUIRE)) {
+        int64_t from = (int64_t)g->digested * PIECE_BYTES, end = from + piece_bytes(g, g->digested);
+        while (from < end) {
+            ssize_t n = pread(g->fd, buffer, (size_t)(end - from < BUFFER_BYTES ? end - from : BUFFER_BYTES), from);
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return false;
+            lvn_digest_add(&g->digest, buffer, n);
+            from += n;
+        }
+        g->digested++;
+    }
+    return true;
+}
+
+/* As far as it goes, unless another thread is at it. */
+static void digest_on_the_way(struct get *g, char *buffer)
+{
+    if (!g->wanted || g->n_pieces == 1 || pthread_mutex_trylock(&g->lock) != 0) return;
+    (void)digest_pieces(g, buffer); /* what cannot be read is told at the end */
+    pthread_mutex_unlock(&g->lock);
+}
+
 /* A line that is lost costs a piece, no more: failures here are none. */
 static void note_done(const struct get *g, int i, const struct lvn_checksum *sum)
 {
@@ -86,7 +116,7 @@ static void note_done(const struct get *g, int i, const struct lvn_checksum *sum
     (void)!write(g->done_fd, line, (size_t)n);
 }
 
-static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
+static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char *buffer)
 {
     struct get *g = c->context;
     while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
@@ -102,9 +132,19 @@ static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
         }
         LVN_TRY(status);
         note_done(g, i, &w.sum);
-        g->have[i] = 1;
+        __atomic_store_n(&g->have[i], 1, __ATOMIC_RELEASE);
+        digest_on_the_way(g, buffer);
     }
     return LVN_OK;
+}
+
+static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
+{
+    char *buffer = lvn_malloc(BUFFER_BYTES);
+    if (!buffer) return LVN_MEMORY;
+    enum lvn_status status = fetch_pieces(c, h, buffer);
+    free(buffer);
+    return status;
 }
 
 /* --- what an interrupted transfer left --- */
@@ -161,6 +201,8 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
     g->done_fd = -1;
     if (!head) return LVN_MEMORY;
     memset(g->have, 0, (size_t)g->n_pieces);
+    g->digested = 0;
+    if (g->wanted) lvn_digest_init(&g->digest, g->wanted);
     if (known && g->n_pieces > 1 && lvn_path_is_file(g->done)) {
         if (lvn_file_read(g->done, MOST_DONE, &text, &length) == LVN_OK) *bytes = look_back(g, text, head);
         lvn_error_clear();
@@ -192,39 +234,35 @@ static enum lvn_status fetch(struct get *g)
 
 /* --- the whole --- */
 
-static enum lvn_status verify(const struct get *g, const char *checksum, const char *who)
-{
-    char found[LVN_DIGEST_TEXT];
-    LVN_TRY(lvn_digest_file(g->part, checksum, found));
-    LVN_CHECK(strcasecmp(found, checksum) == 0, FORMAT,
-              "'%s' is not the file that %s: its %s is %s, it should be %s; what came was thrown away", g->place.url,
-              who, lvn_digest_name(checksum), strchr(found, ':') + 1, strchr(checksum, ':') + 1);
-    return LVN_OK;
-}
-
-static enum lvn_status verify_all(const struct get *g)
+static enum lvn_status verify(struct get *g)
 {
     struct stat s;
+    char found[LVN_DIGEST_TEXT], *buffer;
     LVN_CHECK(fstat(g->fd, &s) == 0 && (g->object.bytes < 0 || s.st_size == g->object.bytes), FORMAT,
               "'%s' arrived with %lld bytes instead of %lld", g->place.url, (long long)s.st_size,
               (long long)g->object.bytes);
-    if (g->sha256) {
-        char *wanted = lvn_arena_printf((struct lvn_arena *)&g->place.arena, "sha256:%s", g->sha256);
-        if (!wanted) return LVN_MEMORY;
-        return verify(g, wanted, "was wanted");
-    }
-    return g->object.checksum[0] ? verify(g, g->object.checksum, "the store describes") : LVN_OK;
+    if (!g->wanted) return LVN_OK;
+    if (!(buffer = lvn_malloc(BUFFER_BYTES))) return LVN_MEMORY;
+    bool read = g->n_pieces == 1 || digest_pieces(g, buffer);
+    free(buffer);
+    LVN_CHECK(read, IO, "cannot read '%s': %s", g->part, strerror(errno));
+    lvn_digest_finish(&g->digest, found);
+    LVN_CHECK(strcasecmp(found, g->wanted) == 0, FORMAT,
+              "'%s' is not the file that %s: its %s is %s, it should be %s; what came was thrown away", g->place.url,
+              g->sha256 ? "was wanted" : "the store describes", lvn_digest_name(found), strchr(found, ':') + 1,
+              strchr(g->wanted, ':') + 1);
+    return LVN_OK;
 }
 
 static enum lvn_status fetch_whole(struct get *g)
 {
     LVN_TRY(fetch(g));
-    enum lvn_status status = verify_all(g);
+    enum lvn_status status = verify(g);
     if (status == LVN_FORMAT && g->resumed) { /* what was there was not what it seemed */
         lvn_error_clear();
         unlink(g->done);
         LVN_TRY(fetch(g));
-        status = verify_all(g);
+        status = verify(g);
     }
     if (status == LVN_FORMAT) {
         unlink(g->done);
@@ -264,7 +302,10 @@ static enum lvn_status stat_object(struct get *g)
     bool pieces = g->object.ranges && g->object.bytes > PIECE_BYTES;
     g->n_pieces = pieces ? (int)((g->object.bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1;
     g->have = lvn_arena_alloc(&g->place.arena, (size_t)g->n_pieces);
-    return g->have ? LVN_OK : LVN_MEMORY;
+    g->wanted = g->sha256               ? lvn_arena_printf(&g->place.arena, "sha256:%s", g->sha256)
+                : g->object.checksum[0] ? g->object.checksum
+                                        : NULL;
+    return g->have && (g->wanted || !g->sha256) ? LVN_OK : LVN_MEMORY;
 }
 
 static enum lvn_status get(struct get *g)
@@ -287,7 +328,8 @@ static enum lvn_status get(struct get *g)
 enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256, lvn_store_progress *progress,
                               void *context)
 {
-    struct get g = {.local = local, .sha256 = sha256, .progress = progress, .context = context};
+    struct get g = {
+        .lock = PTHREAD_MUTEX_INITIALIZER, .local = local, .sha256 = sha256, .progress = progress, .context = context};
     LVN_TRY(lvn_place_open(&g.place, path));
     enum lvn_status status = get(&g);
     lvn_place_close(&g.place);
