@@ -134,15 +134,17 @@ static int oldest_first(const void *a, const void *b)
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
+/* LEVIN_CACHE_SIZE, "50G", in bytes. */
 static int64_t limit(void)
 {
+    static const char units[] = "kMGTP";
     const char *text = getenv("LEVIN_CACHE_SIZE");
-    char *end;
-    double n = text && *text ? strtod(text, &end) : 0;
-    if (n <= 0) return INT64_MAX;
-    for (const char *units = "kMGTP", *u = strchr(units, *end == 'K' ? 'k' : *end); *end && u && u >= units; u--)
-        n *= 1024;
-    return n < 9e18 ? (int64_t)n : INT64_MAX;
+    if (!text || !*text) return INT64_MAX;
+    char *end = NULL;
+    double n = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;
+    for (; unit && unit >= units; unit--) n *= 1024;
+    return n > 0 && n < 9e18 ? (int64_t)n : INT64_MAX;
 }
 
 /* Everything in the cache with its size and the time of its last use. */

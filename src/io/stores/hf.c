@@ -151,9 +151,9 @@ static enum lvn_status read_files(const char *name, const json_t *root, struct l
         LVN_TRY(lvn_json_string(name, row, "rfilename", true, &f->name));
         LVN_TRY(lvn_json_int(name, row, "size", false, 0, INT64_MAX, &f->bytes));
         LVN_TRY(lvn_json_string(name, row, "blobId", false, &blob));
-        if (lfs && json_is_object(lfs)) LVN_TRY(lvn_json_string(name, lfs, "sha256", false, &sum));
+        if (json_is_object(lfs)) LVN_TRY(lvn_json_string(name, lfs, "sha256", false, &sum));
         if (sum) blob = sum;
-        LVN_CHECK(!blob || strspn(blob, "0123456789abcdefABCDEF-") == strlen(blob), FORMAT,
+        LVN_CHECK(!blob || (*blob && strspn(blob, "0123456789abcdefABCDEF-") == strlen(blob)), FORMAT,
                   "%s: '%.100s' is no name of a blob", name, blob);
         LVN_CHECK(lvn_store_name_is_safe(f->name), FORMAT, "%s: the name '%.200s' leads out of its folder", name,
                   f->name);

@@ -51,7 +51,7 @@ static void sign(const struct lvn_sigv4 *s, const char *date, const char *scope,
                  struct lvn_text *out)
 {
     char hash[LVN_SHA256_TEXT];
-    unsigned char key[LVN_SHA256_BYTES];
+    unsigned char key[LVN_SHA256_BYTES] = {0};
     struct lvn_text text = {0};
     lvn_sha256_text(canonical->p, (size_t)canonical->n, hash);
     lvn_text_printf(&text, "AWS4%s", s->secret);
