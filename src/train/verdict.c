@@ -11,7 +11,7 @@ static const double learning = 0.02;
 static void likely_cause(const struct lvn_course *c, char *text, size_t room)
 {
     bool improved = c->best_val_loss < c->start_val_loss;
-    bool learnt = c->last_loss < c->first_loss * (1.0 - learning);
+    bool learnt = c->last_loss < c->first_loss * (1.0 - learning), known = c->first_loss == c->first_loss;
     if (improved) {
         snprintf(
             text, room,
@@ -30,9 +30,8 @@ static void likely_cause(const struct lvn_course *c, char *text, size_t room)
                  "the validation data",
                  c->last_loss, c->epochs >= 2.0 ? " over several passes" : "");
     } else {
-        snprintf(text, room,
-                 "training loss did not fall either: likely because optimizer.lr, %g, is too high; try a tenth of it",
-                 c->lr);
+        snprintf(text, room, "%slikely because optimizer.lr, %g, is too high; try a tenth of it",
+                 known ? "training loss did not fall either: " : "", c->lr);
     }
 }
 

@@ -48,7 +48,7 @@ static void causes(void **state)
     c.loaded = false;
     says(&c, "training loss did not fall either");
     c.first_loss = c.last_loss = NAN; /* a run that went on */
-    says(&c, "did not fall either");
+    says(&c, "before the first step; likely because optimizer.lr");
 }
 
 static void silence(void **state)
