@@ -1,4 +1,5 @@
-/* export.c - levin export MODEL OUT: a model directory in another dialect. */
+/* export.c - levin export MODEL OUT: a model directory in another dialect, or a checkpoint of nanoGPT (OUT ends in
+ * .pt). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,7 @@
 #include "cli/cli.h"
 #include "data/codec.h"
 #include "io/stores/stage.h"
+#include "io/torch_write.h"
 #include "train/model_setup.h"
 #include "train/network.h"
 
@@ -70,6 +72,31 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
     return strncmp(out, "file:", 5) == 0 ? LVN_OK : lvn_tree_remove(*folder);
 }
 
+static bool is_torch(const char *out)
+{
+    size_t n = strlen(out);
+    return n > 3 && strcmp(out + n - 3, ".pt") == 0;
+}
+
+/* nanoGPT's ckpt.pt, as far as its sample.py reads it. */
+static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f,
+                                   const struct lvn_model_config *c, const char *out)
+{
+    const struct lvn_torch_arg args[] = {{"n_layer", LVN_TORCH_INT, c->n_layer, 0},
+                                         {"n_head", LVN_TORCH_INT, c->n_head, 0},
+                                         {"n_embd", LVN_TORCH_INT, c->n_embd, 0},
+                                         {"block_size", LVN_TORCH_INT, c->n_positions, 0},
+                                         {"bias", LVN_TORCH_BOOL, c->bias, 0},
+                                         {"vocab_size", LVN_TORCH_INT, c->vocab_size, 0},
+                                         {"dropout", LVN_TORCH_REAL, 0, c->dropout_residual}};
+    const char *part = lvn_arena_printf(a, "%s.part", out);
+    if (!part) return LVN_MEMORY;
+    LVN_CHECK(!lvn_store_is_url(out), ARG, "'%s': a .pt file is written on this machine; `levin cp` sends it", out);
+    LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' is there already; choose another name or remove it", out);
+    LVN_TRY(lvn_torch_write(part, &f->source, args, (int)(sizeof args / sizeof args[0])));
+    return lvn_file_rename(part, out);
+}
+
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
                                    enum lvn_dialect dialect)
 {
@@ -80,10 +107,15 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     LVN_TRY(lvn_model_files_make(&files, dialect, &p->config, n->params, lvn_network_values(n), false));
     lvn_arena_init(&a);
     const char *folder;
-    enum lvn_status status = open_out(&a, c->operand[1], &folder);
-    if (status == LVN_OK) status = write_files(&a, &files, folder);
-    if (status == LVN_OK) status = write_codec(&a, p->dir, folder);
-    if (status == LVN_OK) status = lvn_stage_send(folder, c->operand[1]);
+    enum lvn_status status;
+    if (is_torch(c->operand[1])) {
+        status = write_torch(&a, &files, &p->config, c->operand[1]);
+    } else {
+        status = open_out(&a, c->operand[1], &folder);
+        if (status == LVN_OK) status = write_files(&a, &files, folder);
+        if (status == LVN_OK) status = write_codec(&a, p->dir, folder);
+        if (status == LVN_OK) status = lvn_stage_send(folder, c->operand[1]);
+    }
     lvn_arena_release(&a);
     lvn_model_files_release(&files);
     return status;
@@ -95,7 +127,11 @@ enum lvn_status lvn_command_export(struct lvn_cli *c)
     struct lvn_pretrained p;
     struct lvn_network *n = NULL;
     struct lvn_network_options options = {.real = LVN_F32, .threads = 1};
+    bool torch = is_torch(c->operand[1]);
+    if (torch && !c->given[LVN_FLAG_export_format]) c->flag[LVN_FLAG_export_format].t = "nanogpt";
     LVN_TRY(lvn_dialect_find(c->flag[LVN_FLAG_export_format].t, &dialect));
+    LVN_CHECK(!torch || dialect == LVN_DIALECT_NANOGPT, ARG,
+              "'%s': .pt files are checkpoints of nanoGPT; leave out --format, or give a directory", c->operand[1]);
     LVN_TRY(lvn_pretrained_open(&p, c->operand[0], "best"));
     enum lvn_status status = resize(c, &p);
     if (status == LVN_OK) status = lvn_network_new(&n, &p.config, &options);

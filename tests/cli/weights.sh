@@ -28,6 +28,20 @@ code 0 "$LEVIN" export "$golden/torch/ckpt.pt" hf
 near "$plain" "$(loss hf)" 1e-6
 code 0 "$LEVIN" export hf back --format=nanogpt
 near "$plain" "$(loss back)" 0
+# and back into nanoGPT's own form, the same bits in another wrapping
+code 0 "$LEVIN" export "$golden/torch/ckpt.pt" again.pt
+near "$plain" "$(loss again.pt)" 0
+code 0 "$LEVIN" export again.pt from-again
+same_file hf/model.safetensors from-again/model.safetensors
+python3 -c 'import zipfile; assert zipfile.ZipFile("again.pt").testzip() is None' || fail "its checksums are wrong"
+code 2 "$LEVIN" export hf again.pt
+says "'again.pt' is there already" err
+code 2 "$LEVIN" export hf other.pt --format=mingpt
+one_error
+says "checkpoints of nanoGPT" err
+code 1 "$LEVIN" export "$golden/gpt2" other.pt # tanh GELU
+one_error
+check [ ! -e other.pt ]
 keys=("${data[@]}" --model.dropout=0 --trainer.max_steps=3 --model.block_size=16 --trainer.limit_val_batches=0)
 code 0 "$LEVIN" train --run_dir=a --model.init="$golden/nanogpt" "${keys[@]}"
 code 0 "$LEVIN" train --run_dir=b --model.init="$golden/torch/ckpt.pt" "${keys[@]}"

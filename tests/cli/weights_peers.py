@@ -76,6 +76,12 @@ def main():
     for block in model.transformer.h:
         block.mlp.act = torch.nn.GELU()
     same("ckpt.pt of nanoGPT", levin_logits("ckpt.pt"), logits_of(model))
+    # what levin writes of it, PyTorch loads, and trusts
+    subprocess.check_call([LEVIN, "export", "ckpt.pt", "written.pt"], stdout=subprocess.DEVNULL)
+    written = torch.load("written.pt", weights_only=True)
+    assert written["model_args"] == sizes, written["model_args"]
+    assert written["model"].keys() == {k.removeprefix("_orig_mod.") for k in state}
+    assert all(torch.equal(v, state["_orig_mod." + k]) for k, v in written["model"].items())
 
 
 main()
