@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/threads.h"
+#include "cli/transfer.h"
 #include "data/text_prepare.h"
 #include "io/download.h"
 #include "io/stores/stage.h"
@@ -108,22 +109,6 @@ static int on_progress(void *context, const struct lvn_text_progress *p)
     return stop;
 }
 
-static int on_download(void *context, int64_t done, int64_t total)
-{
-    struct line *l = context;
-    if (l->first < 0) l->first = done;
-    if (due(l)) {
-        char text[300], have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT], rate[LVN_NUMBER_TEXT], eta[LVN_NUMBER_TEXT];
-        double seconds = now() - l->began, got = (double)(done - l->first);
-        eta_text((double)(total - done) * seconds / got, eta);
-        snprintf(text, sizeof text, "downloading %s of %s, %s/s, %s left", lvn_bytes_text(done, have),
-                 total ? lvn_bytes_text(total, all) : "?", lvn_bytes_text((int64_t)(got / seconds), rate),
-                 total ? eta : "?");
-        draw(l, text);
-    }
-    return stop;
-}
-
 /* --- options --- */
 
 static const struct {
@@ -157,7 +142,7 @@ static int threads_of(const struct lvn_cli *c)
 }
 
 /* The published archive, into the output folder. */
-static enum lvn_status fetch(struct lvn_cli *c, const char *out, struct line *line, const char **path)
+static enum lvn_status fetch(struct lvn_cli *c, const char *out, const char **path)
 {
     const struct lvn_settings *s = &c->settings;
     const char *url = *s->data.url ? s->data.url : openwebtext_url;
@@ -169,10 +154,11 @@ static enum lvn_status fetch(struct lvn_cli *c, const char *out, struct line *li
     if (!*path) return LVN_MEMORY;
     /* What is there was verified when it got its name: 13 GB are not read again for it. */
     if (lvn_path_exists(*path)) return LVN_OK;
-    line->first = -1;
-    line->began = now();
-    LVN_TRY_WHILE(lvn_download(url, sum, *path, on_download, line), "fetching OpenWebText");
-    clear(line);
+    struct lvn_transfer t;
+    lvn_transfer_begin(&t, c, lvn_path_name(url));
+    enum lvn_status status = lvn_download(url, sum, *path, lvn_transfer_progress, &t);
+    lvn_transfer_end(&t);
+    LVN_TRY_WHILE(status, "fetching OpenWebText");
     return LVN_OK;
 }
 
@@ -233,9 +219,9 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     LVN_CHECK(o.corpus.refuse_bad || !strcmp(bad, "skip"), ARG, "--bad-lines wants skip or refuse, got '%.40s'", bad);
     LVN_TRY(end_token(c, t, &o.end_id));
     LVN_CHECK(*o.input || !strcmp(kind, "openwebtext"), ARG, "levin prepare %s wants --input=FILE_OR_FOLDER", kind);
-    catch_signals();
     LVN_TRY(lvn_store_bring(&c->settings.arena, o.input, LVN_WANT_ALL, &o.input));
-    if (!*o.input) LVN_TRY(fetch(c, out, &line, &o.input));
+    if (!*o.input) LVN_TRY(fetch(c, out, &o.input));
+    catch_signals();
     line.first = -1;
     line.began = now();
     enum lvn_status status = lvn_text_prepare(&o, &counts);

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "data/fetch.h"
+#include "io/stores/remote.h"
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
 #include "data/datasets.def"
@@ -76,8 +77,11 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     struct lvn_data_options here = *o;
     struct lvn_arena a;
     lvn_arena_init(&a);
-    enum lvn_status status = lvn_data_fetch(&a, o->path, &here.path);
+    struct lvn_remote *remote = NULL;
+    enum lvn_status status =
+        o->stream ? lvn_data_stream(&a, o->path, &here.path, &remote) : lvn_data_fetch(&a, o->path, &here.path);
     if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &here.val_path);
+    d->split[LVN_SPLIT_TRAIN].remote = remote;
     if (status == LVN_OK) status = open_into(d, &here);
     lvn_arena_release(&a);
     if (status == LVN_OK)
@@ -93,7 +97,11 @@ void lvn_dataset_close(struct lvn_dataset *d)
     if (d->kind && d->kind->close) d->kind->close(d);
     lvn_vocab_free(d->vocabulary);
     lvn_tokenizer_close(d->tokenizer);
-    for (int i = 0; i < LVN_SPLIT_COUNT; i++) free(d->split[i].path);
+    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+        lvn_remote_close(d->split[i].remote);
+        free(d->split[i].blocks);
+        free(d->split[i].path);
+    }
     free(d);
 }
 
@@ -157,6 +165,38 @@ int64_t lvn_dataset_windows(const struct lvn_dataset *d, enum lvn_split_id split
     return windows ? windows : split == LVN_SPLIT_VAL;
 }
 
+/* n ids and the token after them, of memory. */
+static void take_here(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
+{
+    if (p->width == 2)
+        for (int64_t i = 0; i < n; i++) ids[i] = ((const uint16_t *)p->tokens)[at + i];
+    else
+        for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((const uint32_t *)p->tokens)[at + i];
+    memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
+    labels[n - 1] = (int32_t)token(p, at + n);
+}
+
+/* The same of a file that is still coming; where two bytes are a token, all of it fits into the labels. */
+static enum lvn_status take_remote(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
+{
+    if (p->width == 2) {
+        const char *bytes = (const char *)labels;
+        uint16_t id;
+        LVN_TRY(lvn_remote_read(p->remote, 2 * at, 2 * (n + 1), labels));
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&id, bytes + 2 * i, 2);
+            ids[i] = id;
+        }
+        memcpy(&id, bytes + 2 * n, 2);
+        memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
+        labels[n - 1] = id;
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_remote_read(p->remote, 4 * at, 4 * n, ids));
+    memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
+    return lvn_remote_read(p->remote, 4 * (at + n), 4, &labels[n - 1]);
+}
+
 enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
                                    int32_t *ids, int32_t *labels)
 {
@@ -165,19 +205,18 @@ enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_i
     int64_t n = p->n_tokens - 1 - at < T ? p->n_tokens - 1 - at : T;
     if (n < 0) n = 0;
     uint32_t max = 0;
-    if (n > 0) { /* n ids and the token after them */
-        if (p->width == 2)
-            for (int64_t i = 0; i < n; i++) ids[i] = ((const uint16_t *)p->tokens)[at + i];
+    if (n > 0) {
+        if (p->remote)
+            LVN_TRY(take_remote(p, at, n, ids, labels));
         else
-            for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((const uint32_t *)p->tokens)[at + i];
-        memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
-        labels[n - 1] = (int32_t)token(p, at + n);
+            take_here(p, at, n, ids, labels);
         for (int64_t i = 0; i < n; i++) max = (uint32_t)ids[i] > max ? (uint32_t)ids[i] : max;
         max = (uint32_t)labels[n - 1] > max ? (uint32_t)labels[n - 1] : max;
     }
     for (int64_t i = n; i < T; i++) ids[i] = 0, labels[i] = -1;
     if (max >= (uint64_t)d->id_limit)
-        for (int64_t i = 0; i <= n; i++) LVN_TRY(lvn_split_check_id(p, at + i, token(p, at + i), d->id_limit));
+        for (int64_t i = 0; i <= n; i++)
+            LVN_TRY(lvn_split_check_id(p, at + i, (uint32_t)(i < n ? ids[i] : labels[n - 1]), d->id_limit));
     return LVN_OK;
 }
 
@@ -216,9 +255,28 @@ static uint64_t mix_bytes(uint64_t h, const void *data, int64_t bytes)
     return mix(h, x ^ (uint64_t)bytes << 56);
 }
 
+enum { WHOLE = 8 << 20, BLOCKS = 512, BLOCK = 4096 };
+
+/* First and last block included. */
+static int64_t block_at(int64_t bytes, int64_t i)
+{
+    return (bytes - BLOCK) / (BLOCKS - 1) * i;
+}
+
+enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int width)
+{
+    int64_t bytes = lvn_remote_bytes(p->remote);
+    LVN_CHECK(bytes > WHOLE, INTERNAL, "a stream of %lld bytes", (long long)bytes);
+    LVN_TRY(lvn_split_set(p, path, NULL, width, bytes / width));
+    p->blocks = lvn_malloc((size_t)BLOCKS * BLOCK);
+    if (!p->blocks) return LVN_MEMORY;
+    for (int64_t i = 0; i < BLOCKS; i++)
+        LVN_TRY(lvn_remote_read(p->remote, block_at(bytes, i), BLOCK, p->blocks + i * BLOCK));
+    return LVN_OK;
+}
+
 uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
 {
-    enum { WHOLE = 8 << 20, BLOCKS = 512, BLOCK = 4096 };
     uint64_t h = mix_bytes(0, d->kind->name, (int64_t)strlen(d->kind->name));
     if (d->vocabulary) h = mix_bytes(h, d->vocabulary->points, d->vocabulary->n * (int64_t)sizeof(uint32_t));
     for (int split = 0; split < LVN_SPLIT_COUNT; split++) {
@@ -227,9 +285,10 @@ uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
         h = mix(mix(h, (uint64_t)p->n_tokens), (uint64_t)p->n_samples);
         if (bytes <= WHOLE)
             h = mix_bytes(h, p->tokens ? p->tokens : "", bytes);
-        else /* first and last block included */
+        else
             for (int64_t i = 0; i < BLOCKS; i++)
-                h = mix_bytes(h, (const char *)p->tokens + (bytes - BLOCK) / (BLOCKS - 1) * i, BLOCK);
+                h = mix_bytes(h, p->blocks ? p->blocks + i * BLOCK : (const char *)p->tokens + block_at(bytes, i),
+                              BLOCK);
     }
     return h;
 }

@@ -21,6 +21,7 @@ struct lvn_data_options {
     const char *kind;     /* a name of datasets.def */
     const char *path;     /* chars: a text; tokens: a .bin or a folder with train.bin and val.bin; adder: not used */
     const char *val_path; /* validation from a file of its own */
+    bool stream;          /* tokens: begin while a large file of a store is still coming */
     int64_t digits;       /* adder: digits of each number; 0: two */
     int64_t block_size;   /* tokens of a window; 0: not known, lengths are not checked */
     int64_t vocab_size;   /* of a model that exists already or is asked for; 0: follows from the data */
@@ -30,12 +31,14 @@ struct lvn_data_options {
 enum lvn_split_id { LVN_SPLIT_TRAIN, LVN_SPLIT_VAL, LVN_SPLIT_COUNT };
 
 struct lvn_split {
-    char *path;         /* where it came from, for messages */
-    int64_t n_tokens;   /* stream: tokens; 0: there is no such split */
-    const void *tokens; /* stream: little-endian ids of `width` bytes */
-    int width;          /* stream: 2 or 4 */
-    int64_t first;      /* stream: position of tokens[0] in the file, for messages */
-    int64_t n_samples;  /* list: samples */
+    char *path;                /* where it came from, for messages */
+    int64_t n_tokens;          /* stream: tokens; 0: there is no such split */
+    const void *tokens;        /* stream: little-endian ids of `width` bytes; NULL where `remote` reads them */
+    struct lvn_remote *remote; /* stream: of a file that is still coming; the split's own */
+    char *blocks;              /* what the fingerprint looks at of that */
+    int width;                 /* stream: 2 or 4 */
+    int64_t first;             /* stream: position of tokens[0] in the file, for messages */
+    int64_t n_samples;         /* list: samples */
 };
 
 struct lvn_dataset_kind {
@@ -99,6 +102,8 @@ int64_t lvn_labels_valid(const int32_t *labels, int64_t n);
 /* Sets a part's stream; takes nothing over but copies `path`. */
 enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void *tokens, int width,
                               int64_t n_tokens) LVN_CHECKED;
+/* The same for a part that p->remote reads. */
+enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int width) LVN_CHECKED;
 /* The largest id of a stream, and where it first stands. */
 int64_t lvn_split_max(const struct lvn_split *p, int64_t *position);
 /* The sentence for an id that does not fit. */

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "io/stores/store.h"
+#include "io/stores/remote.h"
+
+enum { LEAST_STREAM = 16 << 20 };
 
 static enum lvn_status bring_if_there(struct lvn_arena *a, const char *url)
 {
@@ -37,4 +39,29 @@ enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char
     size_t n = strlen(path);
     bool tokens = n > 4 && strcmp(path + n - 4, ".bin") == 0 && lvn_path_is_file(*local);
     return tokens && strncmp(path, "file:", 5) != 0 ? bring_beside(a, path) : LVN_OK;
+}
+
+enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const char **local, struct lvn_remote **stream)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    const char *folder;
+    size_t n = strlen(path);
+    *stream = NULL;
+    if (!lvn_store_is_url(path) || strncmp(path, "file:", 5) == 0) return lvn_data_fetch(a, path, local);
+    LVN_TRY(lvn_store_stat(path, &kind, &bytes));
+    bool whole = kind == LVN_STORE_FOLDER, one = n > 4 && strcmp(path + n - 4, ".bin") == 0;
+    const char *url = whole ? lvn_store_join(a, path, "train.bin") : path;
+    if (!url) return LVN_MEMORY;
+    if (whole) LVN_TRY(lvn_store_stat(url, &kind, &bytes));
+    if (kind != LVN_STORE_FILE || (!whole && !one) || bytes < LEAST_STREAM) return lvn_data_fetch(a, path, local);
+    const char *val = lvn_store_join(a, path, "val.bin");
+    const char *val_json = val ? lvn_arena_printf(a, "%s.json", val) : NULL;
+    if (!val_json) return LVN_MEMORY;
+    LVN_TRY(bring_beside(a, url));
+    if (whole) LVN_TRY(bring_if_there(a, val));
+    if (whole) LVN_TRY(bring_if_there(a, val_json));
+    LVN_TRY(lvn_store_place(a, url, &folder)); /* where the file itself will be */
+    *local = whole ? lvn_path_dir(a, folder) : folder;
+    return *local ? lvn_remote_open(stream, url) : LVN_MEMORY;
 }

@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "data/dataset.h"
+#include "io/stores/remote.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "token files are mapped as they are: little-endian machines only"
@@ -114,8 +115,10 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
     struct tokens *t = d->own;
     char *json = lvn_arena_printf(&t->arena, "%s.json", path);
     if (!json) return LVN_MEMORY;
-    LVN_TRY(lvn_file_map(&t->map[id], path));
-    LVN_CHECK(t->map[id].bytes, FORMAT, "'%s' is empty: there are no tokens in it", path);
+    struct lvn_remote *remote = d->split[id].remote;
+    if (!remote) LVN_TRY(lvn_file_map(&t->map[id], path));
+    int64_t bytes = remote ? lvn_remote_bytes(remote) : t->map[id].bytes;
+    LVN_CHECK(bytes, FORMAT, "'%s' is empty: there are no tokens in it", path);
     struct sidecar s;
     enum lvn_status status = read_sidecar(&s, json);
     if (!d->vocabulary)
@@ -124,12 +127,12 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
         lvn_vocab_free(s.vocabulary);
     LVN_TRY(status);
     LVN_TRY(open_tokenizer(d, &s, path));
-    int64_t bytes = t->map[id].bytes;
     LVN_CHECK(
         bytes % s.width == 0, FORMAT,
         "'%s' has %lld bytes, which is no whole number of uint%d token ids: the file is damaged or of another type%s",
         path, (long long)bytes, 8 * s.width, s.width == 2 ? "" : " than its .json says");
     if (s.vocab_size > d->vocab_size) d->vocab_size = s.vocab_size;
+    if (remote) return lvn_split_set_remote(&d->split[id], path, s.width);
     return lvn_split_set(&d->split[id], path, t->map[id].data, s.width, bytes / s.width);
 }
 
@@ -139,7 +142,7 @@ static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_op
     int64_t said = o->vocab_size ? o->vocab_size : d->vocab_size, largest = 0;
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         const struct lvn_split *p = &d->split[i];
-        if (!p->n_tokens || p->n_tokens * p->width > SCAN_BYTES) continue;
+        if (!p->n_tokens || p->remote || p->n_tokens * p->width > SCAN_BYTES) continue;
         int64_t position, max = lvn_split_max(p, &position);
         if (said) LVN_TRY(lvn_split_check_id(p, position, max, said));
         LVN_CHECK(max < INT32_MAX, FORMAT,

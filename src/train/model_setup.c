@@ -95,6 +95,7 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
                                     .path = s->data.path,
                                     .val_path = s->data.val_path,
                                     .digits = s->data.digits,
+                                    .stream = s->data.stream,
                                     .block_size = m->block_size,
                                     .vocab_size = m->config.vocab_size,
                                     .vocabulary = m->codec.vocabulary};

@@ -24,12 +24,21 @@ GET /log gives all requests since it was asked for last."""
 import hashlib, http.server, json, os, random, re, socketserver, sys, threading, time, urllib.parse
 
 root, lock = sys.argv[1], threading.Lock()
-seen, log, objects, uploads = {}, [], {}, {}
-state = {"expire": None, "chaos": None, "given": 0, "parts": 0}
+seen, log, objects, uploads, files = {}, [], {}, {}, {}
+state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0}
 
 
 class Cut(Exception):
     pass
+
+
+def content(path):
+    """The bytes of a file and its ETag."""
+    key = (path, os.stat(path).st_mtime_ns)
+    if key not in files:
+        data = open(path, "rb").read()
+        files[key] = data, '"' + hashlib.md5(data).hexdigest() + '"'
+    return files[key]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -68,6 +77,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if first >= len(data):
             return self.answer(416, Content_Range=f"bytes */{len(data)}", ETag=etag)
         body = data[first + shift:last + 1 + shift]
+        if state["slow"] and len(body) > 1 << 20:
+            time.sleep(state["slow"])
         self.answer(206, body, cut, ETag=etag, Content_Length=str(len(body) + (more if len(body) > 1 else 0)),
                     Content_Range=f"bytes {first + shift}-{last + shift}/{len(data) + more}")
         if more and len(body) > 1:
@@ -95,8 +106,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = os.path.join(root, rest)
         if not os.path.isfile(path):
             return self.error(404, "NoSuchKey")
-        data = open(path, "rb").read()
-        etag = '"' + hashlib.md5(data).hexdigest() + '"'
+        data, etag = content(path)
         with lock:
             key = (self.path, self.headers.get("Range"))
             times = seen[key] = seen.get(key, 0) + 1

@@ -153,3 +153,17 @@ enum lvn_status lvn_store_bring(struct lvn_arena *a, const char *path, enum lvn_
     lvn_place_close(&p);
     return status;
 }
+
+enum lvn_status lvn_store_place(struct lvn_arena *a, const char *path, const char **local)
+{
+    struct lvn_place p;
+    const char *facts;
+    LVN_TRY(lvn_place_open(&p, path));
+    enum lvn_status status = LVN_UNSUPPORTED;
+    if (!p.store->network || p.store->bring)
+        lvn_fail_at(__FILE__, __LINE__, status, "'%s' is kept in a cache of its own", path);
+    else
+        status = lvn_cache_path(a, &p, p.key, local, &facts);
+    lvn_place_close(&p);
+    return status;
+}

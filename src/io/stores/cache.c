@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "io/checksum.h"
 
-enum { MOST_FACTS = 4096 };
+enum { MOST_FACTS = 4096, WORTH_SAYING = 32 << 20 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static time_t first_use; /* of any file, by this process */
@@ -211,6 +212,7 @@ static enum lvn_status bring(struct lvn_place *p, struct lvn_http *h, lvn_store_
     unlink(facts);
     unlink(*local);
     LVN_TRY(make_room(a, p, o.bytes > 0 ? o.bytes : 0));
+    if (o.bytes > WORTH_SAYING) lvn_log(LVN_LOG_INFO, "fetching '%s', %lld MiB", p->url, (long long)(o.bytes >> 20));
     LVN_TRY(lvn_store_get(p->url, *local, NULL, progress, context));
     return write_facts(a, *local, facts, &o);
 }

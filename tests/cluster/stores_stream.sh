@@ -1,0 +1,40 @@
+# Token files that are read while they are still coming: the same bits as from local files, before, while and after they
+# have come; a file that changes on the way is no mixture.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+web_server
+random_file bytes 40000000
+python3 -c 'd=open("bytes","rb").read(); b=bytearray(2*len(d)); b[::2]=d; open("web/train.bin","wb").write(b)' # 80 MB of small ids
+tokens=(--data.kind=tokens --model.vocab_size=256 --trainer.max_steps=8)
+train here "${tokens[@]}" --data.path=web/train.bin 2>err
+stream() { train "$@" "${tokens[@]}" --data.path=$web/plain/train.bin --data.stream=true; }
+cached() { find cache/files -name train.bin | grep -q .; }
+# the server takes three seconds for each piece of 8 MiB, and none for a window
+export LEVIN_STORE_THREADS=1
+ask control/slow/3 >/dev/null
+stream before 2>err
+same_run here before
+! cached || fail "the run waited for its data"
+# it comes while the run goes on
+ask control/slow/off >/dev/null
+more=("${tokens[@]:0:2}" --trainer.max_steps=2000 --checkpoint.every_n_steps=0)
+LEVIN_STORE_THREADS=8 train while "${more[@]}" --data.path=$web/plain/train.bin --data.stream=true 2>err
+check cached
+train long "${more[@]}" --data.path=web/train.bin 2>err
+same_run long while
+# and when it is there
+stream after 2>err
+same_run here after
+# small files are fetched; a server that sends no pieces is said
+head -c 200000 web/train.bin >web/small.bin
+train small_here "${tokens[@]}" --data.path=web/small.bin 2>err
+train small "${tokens[@]}" --data.path=$web/plain/small.bin --data.stream=true 2>err
+same_run small_here small
+arguments refused "${tokens[@]}" --data.path=$web/noranges/train.bin --data.stream=true
+code 1 "$LEVIN" "${all[@]}"
+one_error
+says "cannot be streamed" err
+# another version on the way
+arguments changed "${tokens[@]}" --data.path=$web/changing/train.bin --data.stream=true
+code 1 "$LEVIN" "${all[@]}"
+one_error
+says "changed while it was read" err
