@@ -27,19 +27,16 @@ for i in $(seq 8); do
 done
 code 0 cp_ f s3://b/killed
 back f killed
-sent() { ask control/parts/0; } # parts since it was asked last
-sent >/dev/null
-(LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err || true) &
+LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err &
+pid=$!
 for _ in $(seq 300); do ask log | grep -q 'partNumber=3' && break || sleep 0.01; done
-kill -INT "$(pgrep -f "^$LEVIN cp f s3://b/stopped")" 2>/dev/null || true
-wait %% 2>/dev/null || true
+kill -INT $pid 2>/dev/null || true
+ended
 ask log >/dev/null
 code 0 cp_ f s3://b/stopped
 ask log >requests
 silent_about "partNumber=1&" requests
 back f stopped
-# the file changes in between: it is sent anew; the store forgets: too
-random_file f 60000000
 # keys that expire in the middle
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 expire() { ask control/given/0 >/dev/null && ask control/expire/$1 >/dev/null; }
