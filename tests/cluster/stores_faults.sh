@@ -82,6 +82,19 @@ ended
 printf XXXX | dd of=half.part bs=1 seek=100 conv=notrunc 2>dd.err
 code 0 cp_ $web/cut/8388608/g half
 same_file web/g half
+# three at a time: one fetches, the others wait for it
+ask control/slow/1 >/dev/null
+ask log >/dev/null
+pids=()
+for i in 1 2 3; do
+    LEVIN_STORE_THREADS=8 timeout -k 3 120 "$LEVIN" cp $web/plain/g together >out.$i 2>&1 &
+    pids+=($!)
+done
+for pid in "${pids[@]}"; do wait $pid; done
+same_file web/g together
+ask log >requests
+check [ "$(grep -c 'plain/g bytes=0-8388607' requests)" = 1 ]
+ask control/slow/off >/dev/null
 # the disk is full
 (ulimit -f 4096 && code 1 cp_ $web/plain/f full && one_error && says "cannot write" err)
 check [ ! -e full ]

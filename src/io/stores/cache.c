@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "io/checksum.h"
 
-enum { MOST_FACTS = 4096, WORTH_SAYING = 32 << 20 };
+enum { MOST_FACTS = 4096, MOST_NAME = 200, WORTH_SAYING = 32 << 20 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static time_t first_use; /* of any file, by this process */
@@ -47,6 +47,13 @@ enum lvn_status lvn_cache_path(struct lvn_arena *a, const struct lvn_place *p, c
     char hash[LVN_CHECKSUM_TEXT];
     LVN_TRY(lvn_cache_folder(a, "", &top));
     lvn_checksum_text(lvn_checksum(address, (int64_t)strlen(address)), hash);
+    char name[LVN_CHECKSUM_TEXT];
+    if (strlen(lvn_path_name(key)) > MOST_NAME) { /* an address with a signature in it */
+        const char *dir = lvn_path_dir(a, key);
+        lvn_checksum_text(lvn_checksum(key, (int64_t)strlen(key)), name);
+        key = dir ? lvn_path_join(a, dir, name) : NULL;
+        if (!key) return LVN_MEMORY;
+    }
     const char *below = lvn_arena_printf(a, "%.*s/%s%s%.8s/%s", (int)strcspn(p->url, ":"), p->url, p->bucket,
                                          *address ? "@" : "", *address ? hash : "", key);
     *file = below ? lvn_arena_printf(a, "%sfiles/%s", top, below) : NULL;
