@@ -235,7 +235,8 @@ static enum lvn_status start(struct trainer *t)
     lvn_trainer_tell(t, LVN_EVENT_START, t->goes_on ? t->from.path : NULL);
     t->training.step->before_update = wait_for_saver;
     t->training.step->context = &t->saver;
-    if (t->has_val && t->step == 0 && !t->goes_on) LVN_TRY(lvn_trainer_validate(t));
+    /* Weights that were trained already: what the run must not make worse. Fresh ones need no such measure. */
+    if (t->has_val && t->step == 0 && !t->goes_on && t->setup.has_pretrained) LVN_TRY(lvn_trainer_validate(t));
     return loop(t);
 }
 

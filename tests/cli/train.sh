@@ -24,11 +24,11 @@ for r in steps:
     assert set(r) == {"step", "loss", "grad_norm", "lr", "tokens_per_s"}, r
     assert r["lr"] == 3e-4 and r["grad_norm"] > 0 and r["tokens_per_s"] > 0
 validations = [r for r in rows if "val_loss" in r]
-assert [set(r) for r in validations] == [{"step", "val_loss"}] * 3 and [r["step"] for r in validations] == [0, 4, 8]
+assert [set(r) for r in validations] == [{"step", "val_loss"}] * 2 and [r["step"] for r in validations] == [4, 8]
 assert abs(steps[0]["loss"] - math.log(json.load(open("runs/a/checkpoints/last/config.json"))["vocab_size"])) < 0.3
 table = list(csv.DictReader(open("runs/a/metrics.csv")))
 assert set(table[0]) == {"step", "loss", "grad_norm", "lr", "tokens_per_s", "val_loss"}
-assert [int(r["step"]) for r in table] == [0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 8]
+assert [int(r["step"]) for r in table] == [1, 2, 3, 4, 4, 5, 6, 7, 8, 8]
 for r in steps:
     row = [t for t in table if int(t["step"]) == r["step"] and t["loss"]]
     assert len(row) == 1 and all(float(row[0][k]) == r[k] for k in r), (r, row)
@@ -134,7 +134,7 @@ code 0 train talk --sample.every_n_steps=4 --sample.max_new_tokens=30 --sample.p
 printf 'the more it snows, tiddely pom, the more it goes on snowing, and nobody knows how cold my toes are growing\n%.0s' 1 2 3 4 5 6 >pom.txt
 code 0 train epochs --data.path=pom.txt --trainer.max_steps=0 --trainer.max_epochs=2 --trainer.val_check_interval=1.0 --json
 json 'd["step"] > 2 and d["step"] % 2 == 0'
-check [ "$(grep -c val_loss epochs/metrics.jsonl)" = 3 ] # before the first step, and after each epoch
+check [ "$(grep -c val_loss epochs/metrics.jsonl)" = 2 ]
 code 0 train late --trainer.max_steps=0 --trainer.max_time=0.000001s --json
 json 'd["step"] == 1'
 check [ "$(readlink late/checkpoints/last)" = step-1 ]
