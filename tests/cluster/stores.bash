@@ -8,7 +8,7 @@ export HOME=$PWD LEVIN_CACHE=$PWD/cache AWS_EC2_METADATA_DISABLED=true LEVIN_STO
 [ -n "$(ldconfig -p 2>/dev/null | grep libcurl)" ] || command -v curl >/dev/null || { echo "skipped: no libcurl here" && exit 77; }
 
 servers=() # each below a `timeout`, which hands TERM on and would not hand KILL on
-trap 'for server in "${servers[@]}"; do kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; done' EXIT
+trap 'for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; done' EXIT
 free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])'; }
 answers() { # answers PORT: waits until somebody listens there
     for _ in $(seq 100); do
