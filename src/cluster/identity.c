@@ -147,12 +147,12 @@ static void alone(struct lvn_identity *out)
 
 /* Ranks fail alike where their variables are wrong; one of them is to say so. Where no launcher holds them together, as
  * in pods, nobody sees what another one says. */
-static bool stands_first(const struct lvn_surroundings *s)
+static bool stands_first(const struct lvn_surroundings *s, const struct claim *claims)
 {
     bool first = true;
     for (int i = 0; i < FAMILIES; i++) {
         const struct lvn_family *f = families[i];
-        if (!f->processes[0]) continue;
+        if (!f->processes[0] || claims[i].evidence == LVN_ABSENT) continue;
         first = first && optional(s, f->rank) <= 0 && optional(s, f->local_rank) <= 0 && optional(s, f->node) <= 0;
     }
     return first;
@@ -162,12 +162,13 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
 {
     struct claim claims[FAMILIES];
     int best = -1;
-    *out = (struct lvn_identity){.first = stands_first(s)};
+    *out = (struct lvn_identity){0};
     if (gethostname(out->host, sizeof out->host - 1)) snprintf(out->host, sizeof out->host, "unknown");
     for (int i = 0; i < FAMILIES; i++) {
         weigh(&claims[i], families[i], s);
         if (claims[i].evidence >= LVN_UNKNOWN && (best < 0 || claims[i].depth < claims[best].depth)) best = i;
     }
+    out->first = stands_first(s, claims);
     bool alive = best >= 0 && claims[best].evidence == LVN_ALIVE;
     for (int i = 0; i < FAMILIES && !alive; i++) { /* nonsense is no left-over */
         struct lvn_identity other = {0};
