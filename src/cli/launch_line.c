@@ -54,15 +54,22 @@ static bool exported(const char *variable)
     return false;
 }
 
-/* Open MPI's daemons on other hosts pass on what they are told by name. */
+/* Open MPI's daemons on other hosts pass on what they are told by name. The place where ranks meet is not known yet. */
 static void export_names(struct lvn_launch *l)
 {
+    static const char *const meeting[] = {"LEVIN_RENDEZVOUS", "LEVIN_RENDEZVOUS_TOKEN"};
+    for (int i = 0; i < 2 && l->training; i++) {
+        lvn_words_add(&l->line, "-x");
+        lvn_words_add(&l->line, "%s", meeting[i]);
+    }
     for (int pass = 0; pass < 2; pass++) {
         char **list = pass ? environ : l->set.word;
         for (int i = 0; list && list[i] && (pass || i < l->set.n); i++) {
             bool twice = false;
             size_t n = strcspn(list[i], "=");
             for (int k = 0; pass && k < l->set.n; k++) twice |= !strncmp(l->set.word[k], list[i], n + 1);
+            for (int k = 0; k < 2 && l->training; k++)
+                twice |= n == strlen(meeting[k]) && !strncmp(meeting[k], list[i], n);
             if (twice || !exported(list[i])) continue;
             lvn_words_add(&l->line, "-x");
             lvn_words_add(&l->line, "%.*s", (int)n, list[i]);

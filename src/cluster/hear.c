@@ -263,6 +263,7 @@ void lvn_server_gone(struct lvn_server *s, int rank)
     if (p->state != LVN_PEER_HERE || s->phase >= LVN_SERVER_ENDED) return;
     p->state = LVN_PEER_LOST;
     p->reason = "its process is gone";
+    p->look = s->looks;
     trouble(s, GROUP_SECONDS);
 }
 

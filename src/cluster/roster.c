@@ -36,14 +36,16 @@ int lvn_lowest_here(const struct lvn_peer *p, int n)
     return -1;
 }
 
-/* "rank 3 on node2", "ranks 2,3 on node2", "rank 1 on node1 and 3 others". */
+/* "rank 3 on node2", "ranks 2,3 on node2", "rank 1 on node1 and 3 others"; "and then 3 others", where a launcher ended
+ * those because of it. */
 static void name_lost(const struct lvn_peer *p, int n, const struct lvn_peer *first, int lost, struct lvn_text *t)
 {
-    int same = 0;
+    int same = 0, with = 0;
+    for (int i = 0; i < n; i++) with += p[i].state == LVN_PEER_LOST && p[i].look <= first->look;
     for (int i = 0; i < n; i++) same += p[i].state == LVN_PEER_LOST && !strcmp(p[i].host, first->host);
     if (lost == 1) {
         lvn_text_printf(t, "rank %d on %s", first->rank, first->host);
-    } else if (same == lost) {
+    } else if (same == lost && with > 1) {
         const char *comma = "";
         lvn_text_add(t, "ranks ");
         for (int i = 0; i < n; i++) {
@@ -53,7 +55,8 @@ static void name_lost(const struct lvn_peer *p, int n, const struct lvn_peer *fi
         }
         lvn_text_printf(t, " on %s", first->host);
     } else {
-        lvn_text_printf(t, "rank %d on %s and %d other%s", first->rank, first->host, lost - 1, lost == 2 ? "" : "s");
+        lvn_text_printf(t, "rank %d on %s and %s%d other%s", first->rank, first->host, with > 1 ? "" : "then ",
+                        lost - 1, lost == 2 ? "" : "s");
     }
 }
 
@@ -64,7 +67,7 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
     int64_t step = INT64_MAX;
     for (int i = 0; i < n; i++) {
         if (p[i].state == LVN_PEER_LOST) {
-            if (!first) first = &p[i];
+            if (!first || p[i].look < first->look) first = &p[i];
             if (p[i].step < step) step = p[i].step;
             lost++;
         } else if (p[i].state == LVN_PEER_HERE) {

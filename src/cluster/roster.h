@@ -19,6 +19,7 @@ struct lvn_peer {
     double compute_s;            /* of a step, waiting for others left out; 0: not known */
     double seen;                 /* lvn_seconds() when it was last heard of */
     char host[256], place[96];   /* place: the instruction, "" */
+    int64_t look;                /* LOST: the server's how manieth look found it so; 0: not known */
     const char *reason;          /* LOST: "its process is gone", or NULL */
 };
 

@@ -106,6 +106,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
         if (p->state != LVN_PEER_HERE || now - p->seen < s->o.timeout) continue;
         p->state = LVN_PEER_LOST;
         p->reason = "its process does not answer";
+        p->look = s->looks;
         if (!s->trouble_at) s->trouble_at = now + GROUP_SECONDS;
         for (int k = 0; k < s->o.size; k++) { /* those that fell silent with it */
             struct lvn_peer *q = &s->peer[k];
@@ -114,6 +115,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
             }
             q->state = LVN_PEER_LOST;
             q->reason = p->reason;
+            q->look = s->looks;
         }
     }
     if (s->phase == LVN_SERVER_RUNNING && now >= s->next_table) {
@@ -146,6 +148,7 @@ static void *serve(void *argument)
         uint64_t woken;
         if ((s->polled[n + 1].revents & POLLIN) && read(s->wake, &woken, sizeof woken) < 0) woken = 0;
         double now = lvn_seconds();
+        s->looks++;
         attend_all(s, s->polled, n);
         welcome(s);
         watch_time(s, now, last);

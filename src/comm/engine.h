@@ -87,11 +87,9 @@ int lvn_exchange_step(struct lvn_comm *c, struct lvn_request *r, bool *moved, bo
 /* Where rank i's part begins: r->first[i], or an even split. */
 int64_t lvn_request_first(const struct lvn_request *r, int size, int i);
 
-/* sum.c: out = a + b; bf16 widened to fp32; fp32 to the nearest bf16, ties to even, what is no number stays none. */
+/* sum.c: out = a + b. */
 void lvn_add_f32(float *out, const float *a, const float *b, int64_t n);
 void lvn_add_f64(double *out, const double *a, const double *b, int64_t n);
-void lvn_widen(float *out, const uint16_t *x, int64_t n);
-void lvn_narrow(uint16_t *out, const float *x, int64_t n);
 
 /* tree.c: the largest power of two below n. */
 int64_t lvn_tree_half(int64_t n);

@@ -171,6 +171,7 @@ static int64_t state_bytes(const struct lvn_task *t)
     const struct lvn_params *p = t->network->params;
     int64_t count = p->trainable_count;
     if (s && s->zero1) count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
+    if (count == 0) count = LVN_PARAM_ALIGN; /* that there is a buffer says which moments the optimizer has */
     return count * lvn_dtype_bytes(t->network->state);
 }
 

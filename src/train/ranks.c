@@ -152,7 +152,7 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
 static bool speaks_late(const struct lvn_ranks *r)
 {
     const struct timespec patience = {.tv_sec = 3};
-    if (r->comm) return r->rank == 0;
+    if (r->comm) return r->rank == 0 && lvn_speaks();
     if (r->rank == 0 && r->who.first) return true; /* more than one may take itself for rank 0 */
     if (r->rank && r->who.local_rank > 0) return false;
     nanosleep(&patience, NULL);

@@ -29,12 +29,25 @@ static void start_bucket(struct lvn_reduction *d, const struct lvn_program *p, i
 {
     const struct lvn_bucket *b = &p->buckets[bucket];
     struct lvn_request *r = &d->request[bucket];
-    char *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->real);
+    void *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->real);
+    enum lvn_dtype type = p->real;
+    if (d->wire) {
+        lvn_narrow(d->wire + b->offset, x, b->count);
+        x = d->wire + b->offset;
+        type = LVN_BF16;
+    }
     if (d->sharding.zero1)
-        lvn_comm_reduce_scatter(d->ranks->comm, r, x, d->bucket_shard + bucket * (d->sharding.size + 1), p->real);
+        lvn_comm_reduce_scatter(d->ranks->comm, r, x, d->bucket_shard + bucket * (d->sharding.size + 1), type);
     else
-        lvn_comm_all_reduce(d->ranks->comm, r, x, b->count, p->real, LVN_SUM);
+        lvn_comm_all_reduce(d->ranks->comm, r, x, b->count, type, LVN_SUM);
     d->started++;
+}
+
+/* The sum of a bucket has come. */
+static void unpack_bucket(struct lvn_reduction *d, int bucket)
+{
+    const struct lvn_bucket *b = &d->program->buckets[bucket];
+    if (d->wire) lvn_widen((float *)d->gradients + b->offset, d->wire + b->offset, b->count);
 }
 
 static void reduce_start(void *context, const struct lvn_program *p, int bucket, void *gradients)
@@ -54,6 +67,7 @@ static bool reduce_wait(void *context)
     for (int i = 0; i < d->started; i++) {
         lvn_stamp_collective(d->ranks->heart, i + 1, d->started);
         good = wait_for(d, &d->request[i]) && good;
+        unpack_bucket(d, i);
     }
     lvn_stamp_collective(d->ranks->heart, 0, 0);
     d->started = 0;
@@ -124,7 +138,8 @@ static bool has_spare_cpu(const struct lvn_ranks *r, int threads)
     return threads * r->together < m.allowed;
 }
 
-enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf)
+enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf,
+                                      bool bf16)
 {
     const struct lvn_params *params = p->graph->params;
     int size = d->sharding.size;
@@ -137,6 +152,10 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
     d->request = lvn_calloc((size_t)p->n_buckets + 1, sizeof *d->request);
     d->bucket_shard = lvn_calloc((size_t)(p->n_buckets + 1) * (size_t)(size + 1), sizeof *d->bucket_shard);
     if (!d->request || !d->bucket_shard) return LVN_MEMORY;
+    if (bf16 && size > 1 && p->real == LVN_F32) {
+        d->wire = lvn_calloc((size_t)params->trainable_count, sizeof *d->wire);
+        if (!d->wire) return LVN_MEMORY;
+    }
     for (int i = 0; i < p->n_buckets; i++) cut_bucket(d, &p->buckets[i], d->bucket_shard + i * (size + 1));
     if (d->sharding.tree) LVN_TRY(lvn_tree_new(&d->tree, d->ranks->comm, leaf));
     return LVN_OK;
@@ -145,6 +164,7 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
 void lvn_reduction_release(struct lvn_reduction *d)
 {
     lvn_tree_free(d->tree);
+    free(d->wire);
     free(d->request);
     free(d->bucket_shard);
     free(d->shard);

@@ -14,7 +14,8 @@ struct lvn_reduction {
     struct lvn_request *request; /* [n_requests], one a bucket */
     int64_t *bucket_shard;       /* zero1: [n_requests][size + 1], shards within each bucket */
     int n_requests, started;
-    bool beside; /* reductions run beside backward; else all start behind it */
+    uint16_t *wire; /* gradients on their way as bf16; NULL: they travel as they are */
+    bool beside;    /* reductions run beside backward; else all start behind it */
     const struct lvn_program *program;
     void *gradients;
     struct lvn_tree *tree;
@@ -27,9 +28,9 @@ struct lvn_reduction {
  * buckets: how many the program has, 0 with the tree. Release it always. */
 enum lvn_status lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks,
                                    const struct lvn_sharding *sharding) LVN_CHECKED;
-/* The program is planned: make what its collectives need. */
-enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p,
-                                      const int64_t *leaf) LVN_CHECKED;
+/* The program is planned: make what its collectives need. bf16: what gradients are while they travel. */
+enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf,
+                                      bool bf16) LVN_CHECKED;
 void lvn_reduction_release(struct lvn_reduction *d);
 
 #endif

@@ -61,6 +61,7 @@
     X(TRAINER_STRATEGY_ZERO1, "zero1")                                                                                 \
     X(TRAINER_STRATEGY_ZERO2, "zero2")                                                                                 \
     X(TRAINER_STRATEGY_FSDP, "fsdp")
+#define LVN_CHOICES_trainer_reduce_dtype(X) X(TRAINER_REDUCE_FP32, "fp32") X(TRAINER_REDUCE_BF16, "bf16")
 
 /* Every other macro of the table, to be nothing: define what is wanted, then include options.def through this list. */
 #define LVN_X(name, word) LVN_##name,

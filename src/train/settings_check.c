@@ -224,6 +224,10 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
 static enum lvn_status finish_trainer(struct lvn_settings *s)
 {
     LVN_TRY(check_device(s));
+    LVN_CHECK(
+        !s->trainer.deterministic || s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,
+        "trainer.reduce_dtype bf16 rounds between ranks, and trainer.deterministic wants the same bits on any number "
+        "of them; leave one of them out");
     if (s->trainer.max_steps < 0) s->trainer.max_steps = 0; /* Lightning's -1 */
     if (s->trainer.max_epochs < 0) s->trainer.max_epochs = 0;
     if (open(s, LVN_OPT_trainer_max_steps) && open(s, LVN_OPT_trainer_max_epochs) && !s->trainer.max_time) {

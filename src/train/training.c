@@ -166,7 +166,8 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
         forget_plan(t);
     }
     LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o->validate) : LVN_OK);
-    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
+    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf,
+                                                    s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16));
 }
 
 void lvn_training_release(struct lvn_training *t)

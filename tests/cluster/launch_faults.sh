@@ -77,7 +77,7 @@ for mpi in openmpi mpich intel; do
         kill -$signal "$(rank 1)"
         ended
         check [ "$got" = 1 ]
-        grep -qE "error: ranks? .*1.* on .* not been heard of since" err || { cat err && fail "$mpi: nobody says which rank"; }
+        grep -qE "error: ranks? .*(1.* on|and [0-9]+ other).* not been heard of since" err || { cat err && fail "$mpi: nobody says which rank"; }
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
         nobody_left
     done
