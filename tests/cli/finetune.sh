@@ -116,7 +116,7 @@ says "nothing is left to train" err
 # --- adapters ---
 lora=(--lora.rank=4 --lora.targets=c_attn,c_fc --optimizer.lr=1e-2)
 code 0 train adapted "${lora[@]}" --trainer.max_steps=8 --trainer.limit_val_batches=1.0 --json
-json 'd["val_loss"] < d["start_val_loss"]'
+json 'd["best_val_loss"] < d["start_val_loss"]'
 cp out result
 same_parts base/checkpoints/best adapted/checkpoints/last '^(?!.*(c_attn|c_fc).weight)'
 tensors_of adapted/checkpoints/last/state/optimizer.safetensors >names
