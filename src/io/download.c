@@ -1,8 +1,11 @@
 /* download.c - see download.h; io/stores does the work. */
 #include "io/download.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "io/sha256.h"
@@ -24,6 +27,18 @@ enum lvn_status lvn_download_verify(const char *path, const char *sha256)
     return LVN_OK;
 }
 
+/* Nobody looks at the file again once it has its name: it must last. */
+static enum lvn_status sync_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && !lvn_files_refuse() && fsync(fd) == 0;
+    int error = errno;
+    if (fd >= 0) close(fd);
+    if (!good) unlink(path);
+    LVN_CHECK(good, IO, "cannot write '%s': %s", path, strerror(error));
+    return LVN_OK;
+}
+
 enum lvn_status lvn_download(const char *url, const char *sha256, const char *path, lvn_store_progress *progress,
                              void *context)
 {
@@ -32,5 +47,5 @@ enum lvn_status lvn_download(const char *url, const char *sha256, const char *pa
     if (lvn_path_exists(path)) return sha256 ? lvn_download_verify(path, sha256) : LVN_OK;
     LVN_TRY_WHILE(lvn_store_get(url, path, sha256, progress, context),
                   "fetching '%s'; you can also put the file to '%s' yourself", url, path);
-    return LVN_OK;
+    return sync_file(path);
 }

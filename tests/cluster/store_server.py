@@ -167,6 +167,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if uid is not None and uid not in uploads:
             return self.error(404, "NoSuchUpload")
         if uid and self.command == "PUT":
+            time.sleep(state["slow"] or 0)
             etag = '"' + hashlib.md5(body).hexdigest() + '"'
             with lock:
                 uploads[uid][int(query["partNumber"][0])] = body

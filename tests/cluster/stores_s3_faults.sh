@@ -27,11 +27,14 @@ for i in $(seq 8); do
 done
 code 0 cp_ f s3://b/killed
 back f killed
+ask control/slow/1 >/dev/null
 LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err &
 pid=$!
 for _ in $(seq 300); do ask log | grep -q 'partNumber=3' && break || sleep 0.01; done
 kill -INT $pid 2>/dev/null || true
 ended
+check [ $got = 75 ]
+ask control/slow/off >/dev/null
 ask log >/dev/null
 code 0 cp_ f s3://b/stopped
 ask log >requests

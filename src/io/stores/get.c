@@ -4,7 +4,8 @@
  * LOCAL.part.done; the first line there says of which file they are. An interrupted transfer reads back what it has,
  * believes the pieces whose checksums agree, and fetches the others. The checksum of the whole, the caller's or the one
  * that the store keeps, is made on the way: whoever finishes a piece takes in those that have become complete from the
- * start. A lock on LOCAL.part keeps two processes apart. */
+ * start. Nothing waits for the disk: what a crash takes can be fetched again. A lock on LOCAL.part keeps two processes
+ * apart. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -270,7 +271,6 @@ static enum lvn_status fetch_whole(struct get *g)
         unlink(g->part);
     }
     LVN_TRY(status);
-    if (lvn_files_refuse() || fsync(g->fd) != 0) return part_failed(g, g->part);
     LVN_TRY(lvn_file_rename(g->part, g->local));
     unlink(g->done);
     return LVN_OK;
