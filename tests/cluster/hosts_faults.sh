@@ -92,7 +92,7 @@ each() {
     on 1 mount -t tmpfs -o size=96k tmpfs "$PWD/small/$mpi"
     arguments "$PWD/small/$mpi/run" "${keys[@]}"
     code 1 on 1 "${launch[@]}" "${all[@]}"
-    says "the checkpoint could not be saved" err
+    says " could not be saved: cannot write" err
     check [ "$(grep -c '^\[0\] error: ' err)" = 1 ]
     on 1 umount "$PWD/small/$mpi"
     for try in $(seq "${FAULT_TRIES:-1}"); do
