@@ -63,10 +63,14 @@ same_file web/f killed
 # stopped, it says so, and the same command fetches the rest only; damage to what was there is seen
 random_file web/g 40000000
 start_slowly() { LEVIN_STORE_THREADS=1 "$LEVIN" cp $web/cut/8388608/g half >out 2>err & pid=$!; }
-start_slowly
-for _ in $(seq 200); do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done
-kill -INT $pid
-ended
+for _ in 1 2 3 4 5; do # a machine that is busy elsewhere may let it end before the signal comes
+    start_slowly
+    for _ in $(seq 200); do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done
+    kill -INT $pid 2>/dev/null || true
+    ended
+    [ $got != 75 ] || break
+    rm -f half
+done
 check [ $got = 75 ]
 says "stopped" err
 check [ ! -e half ] && check [ -e half.part ]
