@@ -5,6 +5,7 @@
 #   on I COMMAND...        run there
 #   unplug I; plug I        take the cable of host I out (silently: no reset is sent), and put it back
 #   at_switch COMMAND...   run where the other ends of the cables are, v1..vN: `at_switch tc qdisc add dev v2 ...`
+#   nobody_left [SECONDS]  no levin is alive any more, on any host, after that long at the most (30)
 #   sshd_up N              an sshd on each; $ssh is the program that reaches them, without a password
 #
 # As root, or as an ordinary user where user namespaces are allowed; elsewhere the test is skipped.
@@ -88,4 +89,13 @@ sshd_up() {
     printf '#!/bin/sh\nexec ssh -F %s "$@"\n' "$at/client" >"$ssh"
     chmod +x "$ssh"
     for i in $(seq "$1"); do on "$i" bash -c "mkdir -p /run/sshd && chmod 755 /run/sshd && $server -f $at/server -E /run/sshd.log"; done
+}
+nobody_left() {
+    local tries
+    for tries in $(seq $((${1:-30} * 10))); do
+        pgrep -x levin >/dev/null || return 0
+        sleep 0.1
+    done
+    ps -ef
+    fail "processes are left"
 }

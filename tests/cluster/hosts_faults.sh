@@ -22,15 +22,6 @@ use() { # MPI
     launch=(timeout -k 3 100 "$LEVIN" launch --launcher="$1" --ssh="$ssh" --hostfile hosts -n 4 --)
     [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
 }
-nobody_left() { # processes of a host that was cut off end by themselves, a timeout later
-    local tries
-    for tries in $(seq 300); do
-        pgrep -x levin >/dev/null || return 0
-        sleep 0.1
-    done
-    ps -ef
-    fail "processes are left"
-}
 cat >hit <<'E2'
 #!/bin/bash
 # hit SIGNAL [RANK]: one of this host's ranks, or any of them
@@ -64,7 +55,7 @@ one_fault() { # MPI, kind
     [ $got = 1 ] || { cat err && fail "$1, $2: exit $got"; }
     grep -qE 'error: ranks? .*( on '"$where"'|and [0-9]+ others) .*not been heard of since' err || { cat err && fail "$1, $2: nobody says which rank"; }
     check [ "$(grep -cE '^error: ' err)" = 1 ]
-    nobody_left
+    nobody_left 30 # processes of a host that was cut off end by themselves, a timeout later
     grep -q '"state": "fault"' "shared/$run/status.json" || { cat "shared/$run/status.json" && fail "$1, $2: status.json does not tell"; }
     # what is saved is whole: going on for one step more
     [ -e "shared/$run/checkpoints/last" ] || return 0

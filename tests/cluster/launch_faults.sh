@@ -34,15 +34,6 @@ rank() { # the process of rank $1
     done
     fail "there is no rank $1"
 }
-nobody_left() {
-    local tries
-    for tries in $(seq 100); do
-        pgrep -x levin >/dev/null || return 0
-        sleep 0.1
-    done
-    ps -ef
-    fail "processes are left"
-}
 n_mpis=0
 for mpi in openmpi mpich intel; do
     mpi_here $mpi || { echo "without $mpi, which is not here" && continue; }
@@ -63,14 +54,14 @@ for mpi in openmpi mpich intel; do
         check [ "$got" = 75 ]
         says "[0] stopped on request after step" err
         check [ -e $mpi-$signal/checkpoints/last ]
-        nobody_left
+        nobody_left 10
     done
     begin $mpi-twice 2
     kill -INT "$(launcher)"
     kill -INT "$(launcher)" 2>/dev/null || true
     ended
     check [ "$got" = 130 -o "$got" = 75 ]
-    nobody_left
+    nobody_left 10
     # a rank is killed, one is stopped: 1, named
     for signal in KILL STOP; do
         begin $mpi-$signal 3
@@ -79,7 +70,7 @@ for mpi in openmpi mpich intel; do
         check [ "$got" = 1 ]
         grep -qE "error: ranks? .*(1.* on|and [0-9]+ other).* not been heard of since" err || { cat err && fail "$mpi: nobody says which rank"; }
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
-        nobody_left
+        nobody_left 10
     done
     # wrong from the start: 2, one sentence
     arguments $mpi-wrong
