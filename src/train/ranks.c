@@ -148,21 +148,20 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
 }
 
 /* A rank that could not join. Most likely no rank could: then rank 0 says so and ends, and its launcher ends the
- * others. Who is still there a while later speaks too, one process of a host. */
+ * others, which wait: launchers kill all once one has failed, and that must not be the one that speaks before it has
+ * spoken. Who is still there a while later speaks too, one process of a host. */
 static bool speaks_late(const struct lvn_ranks *r)
 {
     const struct timespec patience = {.tv_sec = 3};
     if (r->comm) return r->rank == 0 && lvn_speaks();
-    if (r->rank == 0 && r->who.first) return true; /* more than one may take itself for rank 0 */
-    if (r->rank && r->who.local_rank > 0) return false;
+    if (r->who.first && r->rank == 0) return true; /* more than one may take itself for rank 0 */
     nanosleep(&patience, NULL);
-    return true;
+    return r->size && (r->rank == 0 || r->who.local_rank <= 0); /* size 0: not even who it is could be found out */
 }
 
 bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status)
 {
     if (!r || r->size == 1) return lvn_speaks();
-    if (r->size == 0) return r->who.first; /* not even who it is could be found out */
     if (status == LVN_OK || r->agreed) return r->rank == 0;
     if (!r->heart) return speaks_late(r);
     r->lost = true;

@@ -28,6 +28,7 @@ done
 code 0 cp_ f s3://b/killed
 back f killed
 ask control/slow/1 >/dev/null
+ask log >/dev/null # else the parts of earlier uploads are found
 LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err &
 pid=$!
 for _ in $(seq 300); do ask log | grep -q 'partNumber=3' && break || sleep 0.01; done
