@@ -18,7 +18,7 @@
 #include "base/machine.h"
 #include "cluster/client.h"
 
-static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 0.4;
+static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 1;
 
 static void own_row(struct lvn_heartbeat *h, double now)
 {
@@ -176,7 +176,7 @@ static void server_gone(struct lvn_heartbeat *h, const char *reason)
     for (int i = 0; i < h->rank; i++) turn += h->peer[i].state == LVN_PEER_HERE;
     snprintf(path, sizeof path, "%s", h->path);
     pthread_mutex_unlock(&h->lock);
-    if (turn) usleep((useconds_t)(1e6 * TURN_SECONDS * (turn < 10 ? turn : 10)));
+    if (turn) usleep((useconds_t)(1e6 * TURN_SECONDS * (turn < 5 ? turn : 5)));
     bool speak = !turn || !told_already(path);
     pthread_mutex_lock(&h->lock);
     lvn_fault_set(h, h->server_rank, speak, t.p ? t.p : reason);
@@ -258,7 +258,7 @@ static const char *listen_once(struct lvn_heartbeat *h, double now)
     }
     if (h->faulty || h->ended) return NULL;
     if (!open || h->wire.broken) return "its process is gone";
-    if (now - h->heard > 1.25 * h->timeout + 0.5) {
+    if (now - h->heard > h->timeout) {
         return unconfirmed(h->wire.fd) ? "the connection to it is cut" : "its process does not answer";
     }
     return NULL;

@@ -327,11 +327,23 @@ static void word_fault(struct lvn_server *s)
     lvn_text_release(&t);
 }
 
+/* Who says it to people: the lowest rank that is here and hears it, also one that waits for the others at the end. */
+static int speaker_of(const struct lvn_server *s)
+{
+    int lowest = -1;
+    if (s->o.outside || lvn_seconds() < s->silent_until) return -1;
+    for (int k = 0; k < s->n_callers; k++) {
+        int rank = s->caller[k]->rank;
+        if (rank >= 0 && s->peer[rank].state != LVN_PEER_LOST && (lowest < 0 || rank < lowest)) lowest = rank;
+    }
+    return lowest;
+}
+
 void lvn_server_declare(struct lvn_server *s)
 {
     if (!s->refused) word_fault(s);
     s->phase = LVN_SERVER_FAULT;
-    int speaker = s->o.outside || lvn_seconds() < s->silent_until ? -1 : lvn_lowest_here(s->peer, s->o.size);
+    int speaker = speaker_of(s);
     struct lvn_text t = {0}, silent = {0};
     lvn_server_tell_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);

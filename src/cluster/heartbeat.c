@@ -120,7 +120,8 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
         LVN_TRY(status);
         lvn_message_add(&h->wire.out, LVN_SAY_HELLO, to->token, (int64_t)h->rank, (int64_t)h->size, (int64_t)getpid(),
                         h->host);
-        const char *bad = hear_until(h, &h->welcomed, lvn_seconds() + GREET_SECONDS);
+        double seconds = h->timeout < GREET_SECONDS ? h->timeout : GREET_SECONDS;
+        const char *bad = hear_until(h, &h->welcomed, lvn_seconds() + seconds);
         if (!bad) return LVN_OK;
         snprintf(reason, sizeof reason, "%s", bad);
         lvn_wire_close(&h->wire);
@@ -244,7 +245,7 @@ void lvn_heartbeat_close(struct lvn_heartbeat *h)
             h->said_bye = true;
             h->peer[h->rank].state = LVN_PEER_DONE;
             wake(h);
-            await(h, &h->ended, h->timeout);
+            await(h, &h->ended, 1.25 * h->timeout + 1); /* who stands still is found first, and named */
         }
         if (h->ended) {
             for (int i = 0; i < h->size; i++) h->peer[i].state = LVN_PEER_DONE;

@@ -48,8 +48,8 @@ struct lvn_heartbeat_options {
 /* Meet the others. Fails on every rank alike when one is missing, claims another's rank or believes in another number
  * of ranks; see lvn_speaks(). */
 enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_heartbeat_options *o) LVN_CHECKED;
-/* Goodbye: this rank ends well. Returns when all have said so or `timeout` has passed; a fault in between is called
- * as ever. NULL: nothing. */
+/* Goodbye: this rank ends well. Returns when all have said so or more than `timeout` has passed; a fault in between is
+ * called as ever. NULL: nothing. */
 void lvn_heartbeat_close(struct lvn_heartbeat *h);
 
 /* --- at the start, and between steps --- */

@@ -4,7 +4,7 @@
  * It runs as a thread of rank 0, or outside the ranks in levin launch, which then can tell what happened whoever dies.
  * Ranks connect with a token that strangers do not know. When all have come, it tells each who the others are and in
  * which facts (build, recipe, ...) they differ; afterwards each says some times a second where it is. A rank whose
- * connection closes without a goodbye, or of which nothing is heard for `timeout` seconds, is lost: the server says so
+ * connection closes without a goodbye, or of which nothing is heard for most of `timeout`, is lost: the server says so
  * to all, and names the one that is to say it to people. */
 #ifndef LVN_RENDEZVOUS_H
 #define LVN_RENDEZVOUS_H
@@ -18,7 +18,7 @@ struct lvn_server_options {
     const char *listen;  /* address or interface's host name; NULL: all */
     int port;            /* 0: any */
     const char *token;   /* NULL: a new one, "": none is wanted */
-    double timeout;      /* trainer.rank_timeout: seconds without news after which a rank is lost */
+    double timeout;      /* trainer.rank_timeout: seconds in which a rank without news is found lost */
     double join_timeout; /* seconds in which all must have come after the first one; 0: no limit */
     bool outside;        /* not in a rank: the holder says what happens, no rank does */
 };

@@ -91,7 +91,7 @@ static void attend_all(struct lvn_server *s, const struct pollfd *p, int n)
 
 static void watch_time(struct lvn_server *s, double now, double last)
 {
-    double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1;
+    double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1, most = LVN_SILENCE * s->o.timeout;
     if (now - last > pause) { /* it was this thread that stood still, not the ranks */
         for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last;
         s->first_came += now - last;
@@ -103,7 +103,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
     }
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_RUNNING; i++) {
         struct lvn_peer *p = &s->peer[i];
-        if (p->state != LVN_PEER_HERE || now - p->seen < s->o.timeout) continue;
+        if (p->state != LVN_PEER_HERE || now - p->seen < most) continue;
         p->state = LVN_PEER_LOST;
         p->reason = "its process does not answer";
         p->look = s->looks;

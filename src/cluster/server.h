@@ -9,6 +9,7 @@
 #include "cluster/rendezvous.h"
 #include "cluster/wire.h"
 
+#define LVN_SILENCE 0.8 /* of the timeout: all are told within it, and before they miss the server itself */
 enum { LVN_STRANGERS = 64, LVN_FACTS = 32 }; /* connections without a rank; facts of a rank */
 
 /* One connection. */

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "comm/engine.h"
@@ -198,20 +199,36 @@ static bool done_soon(const struct lvn_request *r)
     return lvn_request_done(r);
 }
 
+/* Until `until` (NULL: for ever), with the engine polling at its fastest. */
+static void await(struct lvn_comm *c, const struct lvn_request *r, const struct timespec *until)
+{
+    int late = 0;
+    __atomic_add_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&c->lock);
+    if (c->asleep) pthread_cond_signal(&c->bell);
+    pthread_mutex_unlock(&c->lock);
+    if (!done_soon(r)) {
+        pthread_mutex_lock(&c->lock);
+        while (!lvn_request_done(r) && !late) {
+            late = until ? pthread_cond_timedwait(&c->news, &c->lock, until) : pthread_cond_wait(&c->news, &c->lock);
+        }
+        pthread_mutex_unlock(&c->lock);
+    }
+    __atomic_sub_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
+}
+
+bool lvn_comm_wait_for(struct lvn_comm *c, struct lvn_request *r, double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)seconds + 1;
+    if (!lvn_request_done(r)) await(c, r, &until);
+    return lvn_request_done(r);
+}
+
 enum lvn_status lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r)
 {
-    if (!lvn_request_done(r)) {
-        __atomic_add_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
-        pthread_mutex_lock(&c->lock);
-        if (c->asleep) pthread_cond_signal(&c->bell);
-        pthread_mutex_unlock(&c->lock);
-        if (!done_soon(r)) {
-            pthread_mutex_lock(&c->lock);
-            while (!lvn_request_done(r)) pthread_cond_wait(&c->news, &c->lock);
-            pthread_mutex_unlock(&c->lock);
-        }
-        __atomic_sub_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
-    }
+    if (!lvn_request_done(r)) await(c, r, NULL);
     if (r->status == LVN_OK) return LVN_OK;
     LVN_FAIL(COMM, "%s", c->text);
 }

@@ -79,6 +79,8 @@ void lvn_comm_receive(struct lvn_comm *c, struct lvn_request *r, void *x, int64_
 bool lvn_request_done(const struct lvn_request *r);
 /* Wait until it is done. Fails with COMM when the engine reported an error. Any thread may wait. */
 enum lvn_status lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r) LVN_CHECKED;
+/* Wait so long at most; false: it is not done, and the request and its buffers stay the engine's. */
+bool lvn_comm_wait_for(struct lvn_comm *c, struct lvn_request *r, double seconds);
 
 /* bf16 to fp32; fp32 to the nearest bf16, ties to even, what is no number stays none. */
 void lvn_widen(float *out, const uint16_t *x, int64_t n);

@@ -71,10 +71,81 @@ static enum lvn_status agree_on_instructions(struct lvn_ranks *r)
     return LVN_OK;
 }
 
+/* How long to wait for those whom MPI has brought together a moment ago; a launcher that ends them takes some seconds.
+ */
+static double soon(const struct lvn_ranks *r)
+{
+    const double least = 10;
+    return r->patience > least ? r->patience : least;
+}
+
+/* The heartbeat does not watch yet. What may still arrive after the patience is over lies in memory that is never given
+ * back: this process is about to end. */
 static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
 {
     struct lvn_ranks *r = context;
-    return lvn_comm_broadcast_now(r->comm, x, bytes, 0);
+    struct late {
+        struct lvn_request request;
+        char x[];
+    } *late = lvn_calloc(1, sizeof *late + (size_t)bytes);
+    if (!late) return LVN_MEMORY;
+    memcpy(late->x, x, (size_t)bytes);
+    lvn_comm_broadcast(r->comm, &late->request, late->x, bytes, 0);
+    double seconds = soon(r);
+    if (!lvn_comm_wait_for(r->comm, &late->request, seconds)) {
+        r->lost = true;
+        LVN_FAIL(COMM, "rank %d of %d: rank 0 has not said within %g s where the ranks meet", r->rank, r->size,
+                 seconds);
+    }
+    enum lvn_status status = lvn_comm_wait(r->comm, &late->request);
+    memcpy(x, late->x, (size_t)bytes);
+    free(late);
+    return status;
+}
+
+static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    struct lvn_comm_options o = {.rank = r->rank,
+                                 .size = r->size,
+                                 .library = s->trainer.mpi_library,
+                                 .family = r->who.family,
+                                 .timeout = r->patience};
+    return lvn_comm_open(&r->comm, &o);
+}
+
+static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
+{
+    struct lvn_heartbeat_options h = {.id = &r->who,
+                                      .timeout = s->trainer.rank_timeout,
+                                      .join_timeout = r->comm ? soon(r) : 0,
+                                      .broadcast = broadcast,
+                                      .broadcast_context = r,
+                                      .fault = fault};
+    return lvn_heartbeat_open(&r->heart, &h);
+}
+
+/* Where levin launch has a place to meet, ranks meet before their MPI begins: who dies or stops meanwhile is named, and
+ * MPIs may take their time. Elsewhere MPI tells where to meet. */
+static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
+{
+    const char *place = getenv("LEVIN_RENDEZVOUS");
+    r->patience = s->trainer.rank_timeout;
+    if (place && *place && r->size > 1) {
+        r->patience = 2 * r->patience > 60 ? 2 * r->patience : 60;
+        LVN_TRY(open_heart(r, s, fault));
+        return open_comm(r, s);
+    }
+    LVN_TRY(open_comm(r, s));
+    return open_heart(r, s, fault);
+}
+
+/* Who does not come may stand on this host for all to see. */
+static enum lvn_status explain(const struct lvn_ranks *r, enum lvn_status status)
+{
+    if (!r->stopped.n) return status;
+    lvn_error_clear();
+    LVN_FAIL(COMM, "rank %d on %s (pid %d) is stopped, and the others wait for it at the start", r->stopped.rank,
+             r->who.host, r->stopped.pid);
 }
 
 static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
@@ -84,18 +155,9 @@ static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, l
     r->size = r->who.size;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
     if (!r->host) return LVN_MEMORY;
-    struct lvn_comm_options o = {.rank = r->rank,
-                                 .size = r->size,
-                                 .library = s->trainer.mpi_library,
-                                 .family = r->who.family,
-                                 .timeout = s->trainer.rank_timeout};
-    LVN_TRY(lvn_comm_open(&r->comm, &o));
-    struct lvn_heartbeat_options h = {.id = &r->who,
-                                      .timeout = s->trainer.rank_timeout,
-                                      .broadcast = broadcast,
-                                      .broadcast_context = r,
-                                      .fault = fault};
-    LVN_TRY(lvn_heartbeat_open(&r->heart, &h));
+    enum lvn_status status = connect(r, s, fault);
+    if (status && !r->heart) lvn_siblings_stopped(&r->who, &r->stopped);
+    if (status) return explain(r, status);
     LVN_TRY(meet(r));
     return agree_on_instructions(r);
 }
@@ -118,8 +180,8 @@ void lvn_ranks_close(struct lvn_ranks *r)
 {
     if (!r) return;
     if (!r->lost && !r->borrowed) { /* else others may be gone, and nobody waits for them */
+        lvn_comm_close(r->comm);    /* first: who is lost while all MPIs end is still named */
         lvn_heartbeat_close(r->heart);
-        lvn_comm_close(r->comm);
     }
     free(r->host);
     free(r);
@@ -147,25 +209,39 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
     return lvn_ranks_agree(r, check(r, s));
 }
 
-/* A rank that could not join. Most likely no rank could: then rank 0 says so and ends, and its launcher ends the
- * others, which wait: launchers kill all once one has failed, and that must not be the one that speaks before it has
- * spoken. Who is still there a while later speaks too, one process of a host. */
+static void hold_on(double seconds)
+{
+    const struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
+    nanosleep(&t, NULL);
+}
+
+/* A rank that could not join. Most likely no rank could: then one says so and ends, and its launcher ends the others,
+ * which wait: launchers kill all once one has failed, and that must not be the one that speaks before it has spoken.
+ * First who sees a stopped rank beside itself, the lowest on its host; then rank 0. Who is still there a while later
+ * speaks too, one process of a host. */
 static bool speaks_late(const struct lvn_ranks *r)
 {
-    const struct timespec patience = {.tv_sec = 3};
-    if (r->comm) return r->rank == 0 && lvn_speaks();
-    if (r->who.first && r->rank == 0) return true; /* more than one may take itself for rank 0 */
-    nanosleep(&patience, NULL);
-    return r->size && (r->rank == 0 || r->who.local_rank <= 0); /* size 0: not even who it is could be found out */
+    const double moment = 1, patience = 3;
+    bool lowest = r->who.local_rank <= r->stopped.below; /* those below it on this host stand still */
+    if (!lvn_speaks()) return hold_on(patience), false;  /* somebody else was asked to */
+    if (r->stopped.n && lowest) return true;
+    if (r->rank == 0 && (r->comm || r->who.first)) { /* more than one may take itself for rank 0 */
+        if (!r->comm && r->who.local_size != r->size) hold_on(moment);
+        return true;
+    }
+    hold_on(patience);
+    return r->size && (r->rank == 0 || lowest); /* size 0: not even who it is could be found out */
 }
 
 bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status)
 {
+    const double quiet = 1.5;
     if (!r || r->size == 1) return lvn_speaks();
     if (status == LVN_OK || r->agreed) return r->rank == 0;
     if (!r->heart) return speaks_late(r);
     r->lost = true;
     lvn_heartbeat_fail(r->heart, status == LVN_COMM);
+    if (!lvn_speaks()) hold_on(quiet); /* until who speaks has spoken */
     return lvn_speaks();
 }
 

@@ -7,6 +7,7 @@
 #define LVN_RANKS_H
 
 #include "cluster/heartbeat.h"
+#include "cluster/siblings.h"
 #include "comm/comm.h"
 #include "train/settings.h"
 
@@ -21,6 +22,8 @@ struct lvn_ranks {
     struct lvn_comm *comm;
     struct lvn_heartbeat *heart;
     char (*host)[LVN_HOST_TEXT]; /* [size] */
+    double patience;             /* seconds that others may take to join */
+    struct lvn_stopped stopped;  /* where they did not: those of this host that stand still */
     bool lost;                   /* this process leaves while others may not know */
     bool borrowed;               /* comm and heart are somebody else's to close */
     bool agreed;                 /* the error record holds what all ranks hold: rank 0 speaks for them */

@@ -16,7 +16,7 @@ print(*sys.argv[1:3], "differ by", worst)
 assert worst < float(sys.argv[3])
 P
 }
-instructions() { LEVIN_ISA=$1 "$LEVIN" doctor --json --measure=false 2>/dev/null | grep -q "\"instructions\":\"$1\""; }
+instructions() { [[ $(LEVIN_ISA=$1 "$LEVIN" doctor --json --measure=false 2>/dev/null) == *"\"instructions\":\"$1\""* ]]; }
 
 # --- deterministic: threads, instruction sets, recomputing ---
 code 0 train d "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 --trainer.threads=1

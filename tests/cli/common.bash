@@ -11,6 +11,14 @@ fail() { echo "$*"; exit 1; }
 check() { "$@" || fail "not so: $*"; }
 says() { grep -qF -- "$1" "$2" || { echo "no '$1' in $2:"; cat "$2"; exit 1; }; }
 silent_about() { ! grep -qF -- "$1" "$2" || { echo "'$1' in $2:"; cat "$2"; exit 1; }; }
+soon() { # soon COMMAND...: it holds within a minute; what other processes do takes the time it takes
+    for _ in $(seq 600); do
+        if "$@" >/dev/null 2>&1; then return 0; fi
+        sleep 0.1
+    done
+    fail "still not so after a minute: $*"
+}
+has() { grep -qF -- "$1" "$2"; }
 # One sentence of an error, and no more than one.
 one_error() { [ "$(grep -c '^error: ' err)" = 1 ] || { echo "not one error:"; cat err; exit 1; }; }
 json() { # json EXPRESSION: out is one JSON object on one line, of which EXPRESSION (of d) holds

@@ -3,5 +3,5 @@ build=$(dirname "$LEVIN")
 [ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
 cmake --install "$build" --prefix "$PWD/there" >/dev/null
 there/bin/levin --version
-find there -name liblevin.a | grep -q . || { echo "liblevin.a is not installed"; exit 1; }
-find there -path '*bash-completion*' -name levin | grep -q . || { echo "the completion is not installed"; exit 1; }
+[ -n "$(find there -name liblevin.a)" ] || { echo "liblevin.a is not installed"; exit 1; }
+[ -n "$(find there -path '*bash-completion*' -name levin)" ] || { echo "the completion is not installed"; exit 1; }

@@ -73,10 +73,7 @@ json '"16-mixed is not there yet" in d["error"]'
 # SIGTERM: the step is finished, the run saved, exit 75; then it goes on.
 "$LEVIN" train tiny.yaml --name=stopped --trainer.max_steps=1000000 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0 >out 2>err &
 pid=$!
-for _ in $(seq 100); do
-    [ -s runs/stopped/metrics.csv ] && [ "$(wc -l <runs/stopped/metrics.csv)" -gt 5 ] && break
-    sleep 0.1
-done
+wait_rows runs/stopped 5
 kill -TERM $pid
 got=0
 wait $pid || got=$?

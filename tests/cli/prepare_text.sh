@@ -1,7 +1,7 @@
 # levin prepare text, jsonl, openwebtext: files, folders and nested archives to token files; the split, duplicates, bad
 # lines, kills, damaged archives.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-ldconfig -p 2>/dev/null | grep -q libarchive.so.13 || { echo "libarchive is not here: archives are not looked into"; exit 77; }
+[ -n "$(ldconfig -p 2>/dev/null | grep libarchive.so.13)" ] || { echo "libarchive is not here: archives are not looked into"; exit 77; }
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
 prepare() { "$LEVIN" prepare "$@" --tokenizer="$gpt2"; }
 
@@ -171,7 +171,7 @@ sum=$(sha256sum www/openwebtext.tar | cut -d' ' -f1)
 python3 -u -m http.server --bind 127.0.0.1 --directory www 0 >server 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT
-for i in $(seq 100); do grep -q 'port' server && break; sleep 0.05; done
+soon has port server
 port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)
 [ -n "$port" ] || fail "no server: $(cat server)"
 code 1 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="${sum//[0-9]/0}"

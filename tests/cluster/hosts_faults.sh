@@ -1,6 +1,6 @@
-# Runs over two hosts under each MPI: without a shared file system, with a full disk, and with ranks killed, stopped or
-# cut off at moments that chance picks. The lost one is named, nobody waits for ever, and every checkpoint that is there
-# can be gone on from. FAULT_SEED repeats a sequence of moments, FAULT_TRIES makes more of them.
+# levin launch over two hosts with each MPI: without a shared file system, with a full disk, and with ranks killed, stopped
+# or cut off at moments that chance picks (faults.bash). The lost one is named, nobody waits for ever, and every
+# checkpoint that is there can be gone on from.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 HOSTS_LIMIT=1100
 hosts_begin
@@ -12,58 +12,31 @@ make_text
 mkdir shared away
 mv text.txt shared/
 printf 'h1:2\nh2:2\n' >hosts
-RANDOM=${FAULT_SEED:-$$}
-echo "FAULT_SEED=${FAULT_SEED:-$$}"
+. "$LEVIN_SOURCE/tests/cluster/faults.bash"
 keys=(--data.path="$PWD/shared/text.txt" --trainer.threads=1)
-endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=7 --trainer.val_check_interval=0 --trainer.rank_timeout=4)
-
 launch=()
 use() { # MPI
     launch=(timeout -k 3 100 "$LEVIN" launch --launcher="$1" --ssh="$ssh" --hostfile hosts -n 4 --)
     [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
 }
-cat >hit <<'E2'
-#!/bin/bash
-# hit SIGNAL [RANK]: one of this host's ranks, or any of them
-for p in $(pgrep -x levin | shuf); do
-    if tr '\0' '\n' <"/proc/$p/environ" | grep -qE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=${2:-}"; then exec kill "-$1" "$p"; fi
-done
-exit 1
-E2
-chmod +x hit
-fault() { # kind
-    case $1 in
-    kill) on 2 ./hit KILL ;;
-    stop) on 2 ./hit STOP ;;
-    kill-first) on 1 ./hit KILL 0 ;;
-    stop-first) on 1 ./hit STOP 0 ;;
-    cut) unplug 2 ;;
-    esac
-}
-one_fault() { # MPI, kind
-    local run=$1-$2 pid got=0 last where=h2
-    [[ $2 != *-first ]] || where=h1
-    rm -rf "shared/$run"
-    arguments "$PWD/shared/$run" "${keys[@]}" "${endless[@]}"
-    on 1 "${launch[@]}" "${all[@]}" >out 2>err &
-    pid=$!
-    wait_rows "shared/$run" 3
-    sleep "$((RANDOM % 2)).$((RANDOM % 10))"
-    fault "$2"
+a_fault() { # MPI, fault, moment
+    local got=0 fault=$2 moment=$3
+    one_fault "$@" on 1 "${launch[@]}"
+    echo "$1: $fault, $moment${hit:+, hit}"
     wait $pid || got=$?
-    [ "$2" != cut ] || plug 2
-    [ $got = 1 ] || { cat err && fail "$1, $2: exit $got"; }
-    grep -qE 'error: ranks? .*( on '"$where"'|and [0-9]+ others) .*not been heard of since' err || { cat err && fail "$1, $2: nobody says which rank"; }
-    check [ "$(grep -cE '^error: ' err)" = 1 ]
-    nobody_left 30 # processes of a host that was cut off end by themselves, a timeout later
-    grep -q '"state": "fault"' "shared/$run/status.json" || { cat "shared/$run/status.json" && fail "$1, $2: status.json does not tell"; }
-    # what is saved is whole: going on for one step more
-    [ -e "shared/$run/checkpoints/last" ] || return 0
-    last=$(readlink "shared/$run/checkpoints/last")
-    last=${last#step-}
-    arguments "$PWD/shared/$run" "${keys[@]}" --trainer.max_steps=$((last + 1)) --checkpoint.every_n_steps=7 --trainer.val_check_interval=0
-    code 0 "$LEVIN" "${all[@]}" --resume
-    silent_about "damaged" err
+    [ "$fault" != cut ] || plug 2
+    nobody_left 60 # processes of a host that was cut off end by themselves, a timeout later
+    case $moment in
+    start) # who dies before it has met the others is known to the launcher alone
+        [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
+    end) [ $got = 0 ] || { check [ $got = 1 ] && lost_is_named; } ;;
+    *)
+        check [ $got = 1 ]
+        lost_is_named
+        grep -q '"state": "fault"' "$run/status.json" || { cat "$run/status.json" && fail "$1, $fault: status.json does not tell"; }
+        ;;
+    esac
+    can_go_on
 }
 each() {
     local mpi=$1 try
@@ -87,7 +60,7 @@ each() {
     check [ "$(grep -c '^\[0\] error: ' err)" = 1 ]
     on 1 umount "$PWD/small/$mpi"
     for try in $(seq "${FAULT_TRIES:-1}"); do
-        for kind in kill stop cut kill-first stop-first; do one_fault "$mpi" $kind; done
+        for fault in kill stop cut kill-first stop-first; do a_fault "$mpi" $fault "${moments[RANDOM % 4]}"; done
     done
 }
 arguments alone "${keys[@]}" --trainer.deterministic=true --trainer.micro_batch_size=1

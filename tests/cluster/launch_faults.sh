@@ -30,7 +30,7 @@ launcher() { pgrep -P "$pid" -x levin || pgrep -x -o levin; }
 rank() { # the process of rank $1
     local p
     for p in $(pgrep -x levin); do
-        if tr '\0' '\n' <"/proc/$p/environ" | grep -qxE "(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1"; then echo "$p" && return; fi
+        if grep -zqxE "(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1" "/proc/$p/environ" 2>/dev/null; then echo "$p" && return; fi
     done
     fail "there is no rank $1"
 }

@@ -4,6 +4,7 @@
 #   job_state ID                "RUNNING"; "COMPLETED"; ...
 #   job_wait SECONDS ID STATE   until the job is in one of the states (STATE|STATE)
 #   job_field ID NAME           of `scontrol show job`
+#   mpi_plugin                  pmix, pmi2, or nothing
 # Commands of Slurm run on h1: on 1 sbatch ...
 #
 # Nothing in /etc is touched; passwords are munge's, with a key of its own.
@@ -62,7 +63,7 @@ END
     done
     on 1 slurmctld -c
     for i in $(seq "$n"); do on "$i" slurmd; done
-    for tries in $(seq 200); do
+    for tries in $(seq 600); do
         [ "$(on 1 sinfo -h -o '%t %D' 2>/dev/null)" != "idle $n" ] || return 0
         sleep 0.1
     done
@@ -71,7 +72,13 @@ END
     exit 1
 }
 
-job_field() { on 1 scontrol -o show job "$1" | tr ' ' '\n' | sed -n "s/^$2=//p" | head -n 1; }
+mpi_plugin() { # what --mpi wants for the MPI that is here
+    case $(ldconfig -p) in
+    *libmpi.so.40*) echo pmix ;;
+    *libmpich.so.12* | *libmpi.so.12*) echo pmi2 ;;
+    esac
+}
+job_field() { on 1 scontrol -o show job "$1" | tr ' ' '\n' | awk -v n="$2=" 'index($0, n) == 1 && !found++ { print substr($0, length(n) + 1) }'; }
 job_state() { job_field "$1" JobState; }
 job_wait() {
     local tries

@@ -10,8 +10,9 @@ export HOME=$PWD LEVIN_CACHE=$PWD/cache AWS_EC2_METADATA_DISABLED=true LEVIN_STO
 servers=() # each below a `timeout`, which hands TERM on and would not hand KILL on
 trap 'for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; done' EXIT
 free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])'; }
-answers() { # answers PORT: waits until somebody listens there
-    for _ in $(seq 100); do
+answers() { # answers PORT: waits until the last server listens there; status 1: it has ended, as where the port was taken
+    for _ in $(seq 600); do
+        kill -0 "${servers[-1]}" 2>/dev/null || return 1
         (: </dev/tcp/127.0.0.1/"$1") 2>/dev/null && return
         sleep 0.1
     done
@@ -19,12 +20,14 @@ answers() { # answers PORT: waits until somebody listens there
 }
 s3_server() { # a versitygw with the bucket "bucket"; its files are in s3root; the environment leads to it
     command -v versitygw >/dev/null || { echo "skipped: no versitygw here (tools/setup.sh --dev fetches it)" && exit 77; }
-    local port
-    port=$(free_port)
+    local port try
     mkdir -p s3root/bucket
-    ROOT_ACCESS_KEY=someone ROOT_SECRET_KEY=secret timeout -k 3 600 versitygw --port 127.0.0.1:"$port" posix s3root >s3.log 2>&1 &
-    servers+=($!)
-    answers "$port"
+    for try in 1 2 3 4 5; do
+        port=$(free_port)
+        ROOT_ACCESS_KEY=someone ROOT_SECRET_KEY=secret timeout -k 3 600 versitygw --port 127.0.0.1:"$port" posix s3root >s3.log 2>&1 &
+        servers+=($!)
+        answers "$port" && break || [ $try != 5 ] || fail "versitygw does not start: $(cat s3.log)"
+    done
     export AWS_ENDPOINT_URL=http://127.0.0.1:$port AWS_ACCESS_KEY_ID=someone AWS_SECRET_ACCESS_KEY=secret
 }
 random_file() { # random_file NAME BYTES: the same content each time
@@ -36,20 +39,22 @@ web_server() { # store_server.py over the folder `web`; its address in $web
     mkdir -p web
     timeout -k 3 900 python3 "$LEVIN_SOURCE/tests/cluster/store_server.py" web >web.port 2>web.err &
     servers+=($!)
-    for _ in $(seq 100); do [ -s web.port ] && break || sleep 0.05; done
+    soon test -s web.port
     web=http://127.0.0.1:$(cat web.port)
 }
 ask() { python3 -c 'import sys,urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' "$web/$1"; }
 gs_server() { # gs_server fake-gcs-server|gcp-storage-emulator: one with the bucket "bucket"; status 1: it is not here
-    local port
+    local port try
     command -v "$1" >/dev/null || return 1
-    port=$(free_port)
-    case $1 in
-    fake-gcs-server) timeout -k 3 600 "$1" -scheme http -host 127.0.0.1 -port "$port" -backend memory -public-host "127.0.0.1:$port" >gs.log 2>&1 & ;;
-    gcp-storage-emulator) timeout -k 3 600 "$1" start --host=127.0.0.1 --port="$port" --in-memory >gs.log 2>&1 & ;;
-    esac
-    servers+=($!)
-    answers "$port"
+    for try in 1 2 3 4 5; do
+        port=$(free_port)
+        case $1 in
+        fake-gcs-server) timeout -k 3 600 "$1" -scheme http -host 127.0.0.1 -port "$port" -backend memory -public-host "127.0.0.1:$port" >gs.log 2>&1 & ;;
+        gcp-storage-emulator) timeout -k 3 600 "$1" start --host=127.0.0.1 --port="$port" --in-memory >gs.log 2>&1 & ;;
+        esac
+        servers+=($!)
+        answers "$port" && break || [ $try != 5 ] || fail "$1 does not start: $(cat gs.log)"
+    done
     export STORAGE_EMULATOR_HOST=http://127.0.0.1:$port NO_GCE_CHECK=true
     python3 -c 'import sys,urllib.request as u
 u.urlopen(u.Request(sys.argv[1]+"/storage/v1/b?project=p", b"{\"name\":\"bucket\"}", {"Content-Type":"application/json"}))' "$STORAGE_EMULATOR_HOST"

@@ -62,10 +62,14 @@ code 0 cp_ $web/plain/f killed
 same_file web/f killed
 # stopped, it says so, and the same command fetches the rest only; damage to what was there is seen
 random_file web/g 40000000
+ask control/slow/1 >/dev/null # a second for each piece: the signal comes in the middle
 start_slowly() { LEVIN_STORE_THREADS=1 "$LEVIN" cp $web/cut/8388608/g half >out 2>err & pid=$!; }
+some_pieces() { # until some have come
+    while kill -0 $pid 2>/dev/null; do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done
+}
 for _ in 1 2 3 4 5; do # a machine that is busy elsewhere may let it end before the signal comes
     start_slowly
-    for _ in $(seq 200); do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done
+    some_pieces
     kill -INT $pid 2>/dev/null || true
     ended
     [ $got != 75 ] || break
@@ -74,15 +78,23 @@ done
 check [ $got = 75 ]
 says "stopped" err
 check [ ! -e half ] && check [ -e half.part ]
+ask control/slow/off >/dev/null
 ask log >/dev/null
 code 0 cp_ $web/cut/8388608/g half
 same_file web/g half
 ask log >requests
 silent_about "bytes=0-8388607" requests
-start_slowly
-for _ in $(seq 200); do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done
-kill -9 $pid
-ended
+ask control/slow/1 >/dev/null
+for _ in 1 2 3 4 5; do
+    rm -f half
+    start_slowly
+    some_pieces
+    kill -9 $pid 2>/dev/null || true
+    ended
+    [ $got != 137 ] || break
+done
+check [ $got = 137 ]
+ask control/slow/off >/dev/null
 printf XXXX | dd of=half.part bs=1 seek=100 conv=notrunc 2>dd.err
 code 0 cp_ $web/cut/8388608/g half
 same_file web/g half

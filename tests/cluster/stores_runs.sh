@@ -42,13 +42,13 @@ same_file $root/runs/there/notes.txt <(echo mine)
 kept=$AWS_SECRET_ACCESS_KEY
 (
     export LEVIN_STORE_TRIES=1
-    arguments s3://bucket/runs/late --trainer.max_steps=3000 --trainer.val_check_interval=3000 --checkpoint.every_n_steps=1000
+    arguments s3://bucket/runs/late --trainer.max_steps=20000 --trainer.val_check_interval=20000 --checkpoint.every_n_steps=1000
     mkdir -p .aws
     printf '[default]\naws_access_key_id=someone\naws_secret_access_key=%s\n' "$kept" >.aws/credentials
     unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
     "$LEVIN" "${all[@]}" >out 2>err &
     pid=$!
-    sleep 0.2
+    soon test -e $root/runs/late/checkpoints/last # it has begun, and most of it is still to come
     printf '[default]\naws_access_key_id=someone\naws_secret_access_key=wrong\n' >.aws/credentials
     ended
     check [ $got = 1 ]

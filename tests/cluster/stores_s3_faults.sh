@@ -31,7 +31,7 @@ ask control/slow/1 >/dev/null
 ask log >/dev/null # else the parts of earlier uploads are found
 LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err &
 pid=$!
-for _ in $(seq 300); do ask log | grep -q 'partNumber=3' && break || sleep 0.01; done
+for _ in $(seq 300); do ask log >requests && has partNumber=3 requests && break || sleep 0.01; done
 kill -INT $pid 2>/dev/null || true
 ended
 check [ $got = 75 ]

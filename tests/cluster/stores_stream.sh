@@ -7,7 +7,7 @@ python3 -c 'd=open("bytes","rb").read(); b=bytearray(2*len(d)); b[::2]=d; open("
 tokens=(--data.kind=tokens --model.vocab_size=256 --trainer.max_steps=8)
 train here "${tokens[@]}" --data.path=web/train.bin 2>err
 stream() { train "$@" "${tokens[@]}" --data.path=$web/plain/train.bin --data.stream=true; }
-cached() { find cache/files -name train.bin | grep -q .; }
+cached() { [ -n "$(find cache/files -name train.bin)" ]; }
 # the server takes three seconds for each piece of 8 MiB, and none for a window
 export LEVIN_STORE_THREADS=1
 ask control/slow/3 >/dev/null
@@ -16,10 +16,18 @@ same_run here before
 ! cached || fail "the run waited for its data"
 # it comes while the run goes on
 ask control/slow/off >/dev/null
-more=("${tokens[@]:0:2}" --trainer.max_steps=2000 --checkpoint.every_n_steps=0)
-LEVIN_STORE_THREADS=8 train while "${more[@]}" --data.path=$web/plain/train.bin --data.stream=true 2>err
-check cached
-train long "${more[@]}" --data.path=web/train.bin 2>err
+more=("${tokens[@]:0:2}" --checkpoint.every_n_steps=0 --data.stream=true --data.path=$web/plain/train.bin)
+LEVIN_STORE_THREADS=8 start while "${more[@]}" --trainer.max_steps=1000000
+soon cached
+before=$(rows while)
+wait_rows while $((before + 50)) # some steps on what has come
+kill -TERM $pid
+ended
+check [ $got = 75 ]
+at=$(readlink while/checkpoints/last)
+end=$(((${at#step-} / 4 + 1) * 4)) # validations stand where both runs have them
+train while "${more[@]}" --trainer.max_steps=$end --resume 2>err
+train long "${tokens[@]:0:2}" --checkpoint.every_n_steps=0 --data.path=web/train.bin --trainer.max_steps=$end 2>err
 same_run long while
 # and when it is there
 stream after 2>err

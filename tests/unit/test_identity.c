@@ -1,13 +1,18 @@
 /* test_identity.c - who this process is, over made-up environments and processes above. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cluster/family.h"
+#include "cluster/siblings.h"
 
 enum { VARIABLES = 40, OPEN_SOCKET = 9 };
 
@@ -220,8 +225,46 @@ static void real(void **state)
     assert_true(id.rank == 3 && id.size == 4 && id.host[0]);
 }
 
+static pid_t stopped_rank(const char *variable)
+{
+    char *words[] = {"sh", "-c", "kill -STOP $$", NULL}, *environment[] = {(char *)variable, NULL};
+    pid_t pid = fork();
+    int status;
+    if (pid == 0) {
+        execve("/bin/sh", words, environment);
+        _exit(1);
+    }
+    assert_true(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+    return pid;
+}
+
+/* Ranks 0 and 2 stand still, and another process that is no rank; this is rank 1. */
+static void siblings(void **state)
+{
+    (void)state;
+    struct lvn_stopped *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const struct lvn_identity who = {.rank = 1, .rank_from = "SOME_RANK"};
+    assert_true(seen != MAP_FAILED);
+    pid_t pids[] = {stopped_rank("SOME_RANK=2"), stopped_rank("SOME_RANK=0"), stopped_rank("OTHER=1"), fork()};
+    if (pids[3] == 0) {
+        lvn_siblings_stopped(&who, seen);
+        _exit(0);
+    }
+    waitpid(pids[3], NULL, 0);
+    for (int i = 0; i < 3; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    assert_int_equal(seen->n, 2);
+    assert_int_equal(seen->below, 1);
+    assert_int_equal(seen->rank, 0);
+    assert_int_equal(seen->pid, pids[1]);
+    munmap(seen, sizeof *seen);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_scenes), cmocka_unit_test(real)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_scenes), cmocka_unit_test(real),
+                                       cmocka_unit_test(siblings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,60 @@
+/* siblings.c - children of the same parent, by /proc. */
+#include "cluster/siblings.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The letter of its state and its parent: "pid (name) state parent ..."; 0: it is gone. */
+static char state_of(int pid, int *parent)
+{
+    char path[64], text[512], state;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    const char *close = strrchr(text, ')');
+    return close && sscanf(close + 1, " %c %d", &state, parent) == 2 ? state : 0;
+}
+
+/* The value of a variable as the process was started with; -1: it has none. */
+static int variable_of(int pid, const char *name)
+{
+    char path[64], *entry = NULL;
+    int value = -1;
+    size_t room = 0, n = strlen(name);
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    FILE *f = fopen(path, "re");
+    while (f && getdelim(&entry, &room, '\0', f) > 0) {
+        if (!strncmp(entry, name, n) && entry[n] == '=') value = (int)strtol(entry + n + 1, NULL, 10);
+    }
+    if (f) fclose(f);
+    free(entry);
+    return value;
+}
+
+void lvn_siblings_stopped(const struct lvn_identity *who, struct lvn_stopped *out)
+{
+    DIR *all = opendir("/proc");
+    *out = (struct lvn_stopped){.rank = -1};
+    if (!all || !who->rank_from || !*who->rank_from) {
+        if (all) closedir(all);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(all));) {
+        int pid = (int)strtol(e->d_name, NULL, 10), parent = -1;
+        if (pid <= 0 || pid == getpid()) continue;
+        char state = state_of(pid, &parent);
+        if ((state != 'T' && state != 't') || parent != getppid()) continue;
+        int rank = variable_of(pid, who->rank_from);
+        if (rank < 0) continue;
+        out->n++;
+        out->below += rank < who->rank;
+        if (out->rank < 0 || rank < out->rank) out->rank = rank, out->pid = pid;
+    }
+    closedir(all);
+}

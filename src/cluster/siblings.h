@@ -1,0 +1,18 @@
+/* siblings.h - the other ranks of this host, seen as processes: where ranks do not come together, one that stands still
+ * shows there. */
+#ifndef LVN_SIBLINGS_H
+#define LVN_SIBLINGS_H
+
+#include "cluster/identity.h"
+
+struct lvn_stopped {
+    int n;         /* how many ranks of this host are stopped (SIGSTOP, a debugger) */
+    int below;     /* of them, those with a lower number than this one */
+    int rank, pid; /* the lowest of them */
+};
+
+/* Ranks are the children of the launcher's process that have the variable which gave this one its rank. What cannot be
+ * seen is not counted. */
+void lvn_siblings_stopped(const struct lvn_identity *who, struct lvn_stopped *out);
+
+#endif

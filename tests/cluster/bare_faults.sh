@@ -1,0 +1,74 @@
+# Ranks over two hosts under the launchers themselves, without levin launch: killed, stopped or cut off while they start,
+# in a step, in a save, at the end. Those that live say who is lost, end by themselves, and leave a run that goes on.
+. "$LEVIN_SOURCE/tests/cluster/slurm.bash"
+HOSTS_LIMIT=1100
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+hosts_up 2
+sshd_up 2
+make_text
+mkdir shared
+mv text.txt shared/
+. "$LEVIN_SOURCE/tests/cluster/faults.bash"
+keys=(--data.path="$PWD/shared/text.txt" --trainer.threads=1)
+unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
+printf 'h%d slots=2\n' 1 2 >open
+printf 'h%d:2\n' 1 2 >hydra
+with() { # LAUNCHER PROGRAM...
+    local launcher=$1
+    shift
+    case $launcher in
+    openmpi) on 1 mpirun.openmpi -n 4 --map-by ppr:2:node --hostfile open --mca plm_rsh_agent "$ssh" --mca btl_tcp_if_include eth0 \
+        --mca oob_tcp_if_include eth0 --mca pml ob1 --mca btl tcp,self,vader "$@" ;;
+    mpich) on 1 mpiexec.mpich -launcher ssh -launcher-exec "$ssh" -iface eth0 -f hydra -n 4 -ppn 2 "$@" ;;
+    intel) on 1 env I_MPI_ROOT="$intel" I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_HYDRA_BOOTSTRAP_EXEC="$ssh" I_MPI_HYDRA_IFACE=eth0 \
+        FI_PROVIDER=tcp FI_TCP_IFACE=eth0 "$intel/bin/mpiexec.hydra" -f hydra -n 4 -ppn 2 "$@" ;;
+    srun) on 1 srun --mpi=$plugin $kill -N2 --ntasks-per-node=2 "$@" ;;
+    esac
+}
+living() { # ranks that are neither stopped nor dead
+    local p
+    for p in $(pgrep -x levin); do ! grep -q '^State:.*[RSD]' "/proc/$p/status" 2>/dev/null || return 0; done
+    return 1
+}
+none_living() { ! living; }
+launchers() { ps -eo pid=,comm= | awk '$2 ~ /^(mpirun|orted|mpiexec|hydra_|srun$|levin$)/ { print $1 }'; } # and ranks
+try() { # LAUNCHER FAULT MOMENT
+    local got=0 launcher=$1 fault=$2 moment=$3
+    kill=--kill-on-bad-exit=0
+    [ "$fault" != stop ] || kill=-K1 # a stopped task would be waited for
+    one_fault "$@" with "$launcher" "$LEVIN"
+    echo "$launcher: $fault, $moment${hit:+, hit}"
+    soon none_living
+    # mpirun and mpiexec wait for ever for a host that is cut off, and srun for a while; and all for who is stopped when
+    # the run is over
+    if [ "$fault" = cut ] || [ "$moment" = end ]; then kill -KILL $(launchers) 2>/dev/null || true; fi
+    [ "$fault" != cut ] || plug 2
+    wait $pid || got=$?
+    nobody_left
+    case $launcher:$fault:$moment in
+    *:end | *:kill:start) ;;
+    openmpi:kill:* | mpich:kill:* | intel:kill:*) check [ $got != 0 ] ;; # the launcher may kill those that would speak
+    *:start) [ -z "$hit" ] || { check [ "$(grep -cE '^error: ' err)" = 1 ] && check [ $got != 0 ]; } ;;
+    *) lost_is_named && check [ $got != 0 ] ;;
+    esac
+    can_go_on
+    [ "$launcher" != srun ] || { on 1 scancel -u "$(id -un)" && soon idle; }
+}
+idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 2" ]; }
+some=0
+for launcher in openmpi mpich intel; do
+    mpi_here $launcher || { echo "without $launcher, which is not here" && continue; }
+    some=1
+    for _ in $(seq "${FAULT_TRIES:-1}"); do
+        for fault in kill stop cut; do try $launcher $fault "${moments[RANDOM % 4]}"; done
+    done
+done
+[ $some = 1 ] || skip "no MPI here (tools/setup.sh --dev installs some)"
+command -v slurmctld /usr/sbin/slurmctld >/dev/null || { echo "without srun: no slurmctld here" && exit 0; }
+slurm_up 2
+plugin=$(mpi_plugin)
+for _ in $(seq "${FAULT_TRIES:-1}"); do
+    for fault in kill stop; do try srun $fault "${moments[RANDOM % 4]}"; done
+done

@@ -1,0 +1,81 @@
+# faults.bash - ranks that are killed, stopped or cut off at moments that chance picks, under any launcher, over the
+# hosts h1 and h2 of hosts.bash.
+#
+#   one_fault NAME FAULT MOMENT COMMAND...   COMMAND starts ranks of the words behind it, in the background, as $pid; one of
+#                                            them meets its FAULT: kill, stop, cut (its host), kill-first, stop-first (rank 0),
+#                                            at a MOMENT: start, step, save or end; $run is its folder, $hit what was hit,
+#                                            "" where all was over before
+#   lost_is_named                            err says in one sentence which rank is lost, on which host
+#   can_go_on                                what $run has saved is whole
+#
+# $keys are those of every run. FAULT_SEED repeats a sequence of moments, FAULT_TRIES makes more of them.
+RANDOM=${FAULT_SEED:=$SRANDOM}
+echo "FAULT_SEED=$FAULT_SEED"
+moments=(start step save end)
+rank_variables='OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID'
+cat >hit <<E2
+#!/bin/bash
+# hit SIGNAL [RANK]: one of this host's ranks, whichever; says which
+for p in \$(pgrep -x levin | shuf); do
+    if grep -zqE "^($rank_variables)=\${2:-}" "/proc/\$p/environ" 2>/dev/null && kill "-\$1" "\$p" 2>/dev/null; then echo "\$p" && exit; fi
+done
+exit 1
+E2
+chmod +x hit
+
+wait_moment() { # MOMENT, as long as $pid is there
+    case $1 in
+    start)
+        while kill -0 $pid 2>/dev/null && ! on $victim ./hit 0 >/dev/null; do sleep 0.002; done
+        sleep "0.$((RANDOM % 7))$((RANDOM % 10))"
+        ;;
+    step)
+        wait_rows "$run" 3
+        sleep "$((RANDOM % 2)).$((RANDOM % 10))"
+        ;;
+    save)
+        wait_rows "$run" 3
+        while kill -0 $pid 2>/dev/null && [ -z "$(find "$run/checkpoints" -name '.?*' 2>/dev/null)" ]; do :; done
+        ;;
+    end)
+        wait_rows "$run" 29
+        sleep "0.0$((RANDOM % 60))"
+        ;;
+    esac
+}
+one_fault() {
+    local name=$1 fault=$2 moment=$3 steps=1000000000 which=
+    shift 3
+    run=$PWD/shared/$name-$fault-$moment hit='' victim=$((RANDOM % 2 + 1))
+    case $fault in
+    cut) victim=2 ;;
+    *-first) victim=1 which=0 ;;
+    esac
+    [ "$moment" != end ] || steps=30
+    rm -rf "$run"
+    arguments "$run" "${keys[@]}" --trainer.max_steps=$steps --checkpoint.every_n_steps=3 --trainer.val_check_interval=0 \
+        --trainer.rank_timeout=4
+    "$@" "${all[@]}" >out 2>err &
+    pid=$!
+    wait_moment "$moment"
+    kill -0 $pid 2>/dev/null || return 0
+    case $fault in
+    kill*) hit=$(on $victim ./hit KILL $which) || hit='' ;;
+    stop*) hit=$(on $victim ./hit STOP $which) || hit='' ;;
+    cut) unplug 2 && hit=h2 ;;
+    esac
+}
+lost_is_named() {
+    [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
+    grep -qE "^error: ranks? .*( on h$victim|and [0-9]+ others) .*not been heard of since" err || { cat err && fail "nobody says which rank"; }
+}
+can_go_on() {
+    local last
+    [ -e "$run/checkpoints/last" ] || return 0
+    last=$(readlink "$run/checkpoints/last")
+    last=${last#step-}
+    arguments "$run" "${keys[@]}" --trainer.max_steps=$((last + 1)) --checkpoint.every_n_steps=3 --trainer.val_check_interval=0
+    code 0 "$LEVIN" "${all[@]}" --resume
+    silent_about "damaged" err
+    silent_about "skipped" err
+}
