@@ -70,6 +70,8 @@ void lvn_launch_output_add(struct lvn_launch_output *o, int pipe, const char *te
 void lvn_launch_output_clear(struct lvn_launch_output *o);
 /* Has rank 0 said anything yet? */
 bool lvn_launch_output_heard(const struct lvn_launch_output *o);
+/* Has any rank said an error? */
+bool lvn_launch_output_erred(const struct lvn_launch_output *o);
 /* The exit code of the run by those that ranks told: 1 if any failed, else 2, else 75; 0: none told of a failure. */
 int lvn_launch_output_code(const struct lvn_launch_output *o);
 

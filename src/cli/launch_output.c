@@ -27,7 +27,7 @@ struct lvn_launch_output {
     const struct lvn_launch *l;
     struct stream stream[2];
     bool prefix, plain_stdout; /* plain: --json of the launched command */
-    bool terminal, shown, heard, verbose;
+    bool terminal, shown, heard, verbose, erred;
     struct {
         int rank;
         char text[512];
@@ -72,6 +72,11 @@ bool lvn_launch_output_heard(const struct lvn_launch_output *o)
 int lvn_launch_output_code(const struct lvn_launch_output *o)
 {
     return o->failed ? LVN_EXIT_FAILED : o->usage ? LVN_EXIT_USAGE : o->stopped ? LVN_EXIT_STOPPED : LVN_EXIT_DONE;
+}
+
+bool lvn_launch_output_erred(const struct lvn_launch_output *o)
+{
+    return o->erred;
 }
 
 static void note_code(struct lvn_launch_output *o, long code)
@@ -210,6 +215,7 @@ static void end_line(struct lvn_launch_output *o, int pipe)
     s->n = 0;
     int rank = rank_of(o, s->line, &text);
     if (rank == 0) o->heard = true;
+    o->erred |= rank >= 0 && !strncmp(text, "error: ", 7);
     if (rank < 0 && in_banner(o, s, pipe, s->line)) return;
     if (rank < 0 && !o->verbose && is_noise(s->line)) return;
     if (rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK) {

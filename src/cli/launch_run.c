@@ -212,6 +212,10 @@ static int judge(const struct run *r)
         fprintf(stderr, "error: %s was ended by signal %d (%s)\n", r->l->title, code - 128, strsignal(code - 128));
     } else if (code > 128 && code < 128 + 65) {
         fprintf(stderr, "error: a rank was ended by signal %d (%s)\n", code - 128, strsignal(code - 128));
+    } else if (r->l->launcher != LVN_LAUNCHER_DIRECT && !lvn_launch_output_erred(r->output)) {
+        bool over = r->server && lvn_server_phase(r->server) == LVN_SERVER_ENDED;
+        fprintf(stderr, "error: %s ended with code %d, %s\n", r->l->title, code,
+                over ? "because of a process that died after all ranks had finished" : "and no rank said why");
     }
     return LVN_EXIT_FAILED;
 }

@@ -29,7 +29,8 @@ a_fault() { # MPI, fault, moment
     case $moment in
     start) # who dies before it has met the others is known to the launcher alone
         [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
-    end) [ $got = 0 ] || { check [ $got = 1 ] && lost_is_named; } ;;
+    end) # when all have finished, nobody misses one
+        [ $got = 0 ] || { check [ $got = 1 ] && { has "after all ranks had finished" err || lost_is_named; }; } ;;
     *)
         check [ $got = 1 ]
         lost_is_named

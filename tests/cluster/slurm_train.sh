@@ -30,7 +30,7 @@ same_run alone launched
 # --- a task with other settings: one sentence, and all leave ---
 arguments differs "${exact[@]}"
 for kill in "" -K1; do
-    code 2 on 1 timeout -k 3 90 srun --mpi=$plugin $kill -N2 --ntasks-per-node=2 \
+    code 2 on 1 timeout -k 3 90 srun --mpi=$plugin $kill -w h1,h2 --ntasks-per-node=2 \
         bash -c '[ $SLURM_PROCID != 2 ] || set -- "$@" --trainer.seed=7; exec "$@"' x "$LEVIN" "${all[@]}"
     one_error
     says "rank 2 on h2 was started with trainer.seed 7, and rank 0 on h1 with 1337: give all ranks the same recipe" err
