@@ -46,7 +46,7 @@ SelectTypeParameters=CR_CPU
 MpiDefault=none
 ReturnToService=2
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
-SlurmdTimeout=10
+SlurmdTimeout=30
 KillWait=5
 MinJobAge=600
 SlurmdParameters=config_overrides
