@@ -72,6 +72,12 @@ for mpi in openmpi mpich intel; do
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
         nobody_left 10
     done
+    # levin launch itself is killed: the ranks do not go on without it
+    begin $mpi-alone 2
+    kill -KILL "$(launcher)"
+    ended
+    check [ "$got" = 137 ]
+    nobody_left 30
     # wrong from the start: 2, one sentence
     arguments $mpi-wrong
     code 2 "${launch[@]}" -n 2 -- "${all[@]}" --trainer.strategy=single_device
