@@ -1,6 +1,7 @@
 /* bench_step.c - where the time of a training step goes: each instruction of the program timed on its own.
  *
- *     build/bench_step WORKLOAD [THREADS [STEPS [bf16]]]      WORKLOAD: nanogpt, gpt-mini, dawn, gpt2, gpt2-b4
+ *     build/bench_step WORKLOAD [THREADS [STEPS [bf16 | bf16-true]]]      WORKLOAD: nanogpt, gpt-mini, dawn, gpt2,
+ * gpt2-b4
  *
  * Takes the best time of each instruction over the steps, adds them up by operation and phase, and prints milliseconds,
  * share, and, where an operation counts them, GFLOP/s. Data are made up. */
@@ -78,7 +79,7 @@ static void report(const struct bench *b, double step, double best_step, int64_t
            1e3 * step, (double)tokens / best_step);
 }
 
-static enum lvn_status run(const struct workload *w, int threads, int steps, bool bf16)
+static enum lvn_status run(const struct workload *w, int threads, int steps, enum lvn_precision precision)
 {
     struct lvn_model_config c = {.model = lvn_model_find(w->model)};
     c.model->defaults(&c);
@@ -88,10 +89,8 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, boo
     struct lvn_network *n;
     LVN_TRY(
         lvn_network_new(&n, &c,
-                        &(struct lvn_network_options){.real = LVN_F32,
-                                                      .precision = bf16 ? LVN_PRECISION_BF16_MIXED : LVN_PRECISION_TRUE,
-                                                      .threads = threads,
-                                                      .decay = LVN_DECAY_MATRICES}));
+                        &(struct lvn_network_options){
+                            .real = LVN_F32, .precision = precision, .threads = threads, .decay = LVN_DECAY_MATRICES}));
     const struct lvn_optimizer optimizer = {
         .kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
     const struct lvn_task_options o = {
@@ -99,7 +98,7 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, boo
     struct lvn_task *t;
     LVN_TRY(lvn_task_new(&t, n, &o));
     LVN_TRY(lvn_network_allocate(n));
-    lvn_params_init_values(n->params, 1, lvn_network_values(n));
+    LVN_TRY(lvn_network_init_values(n, 1, false));
     int64_t tokens = w->B * w->block;
     for (int64_t i = 0; i < tokens; i++) {
         t->ids[i] = (int32_t)lvn_random_below(1, (uint64_t)i, 0, w->vocabulary);
@@ -127,13 +126,16 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, boo
 
 int main(int argc, char **argv)
 {
+    enum lvn_precision precision = argc <= 4                           ? LVN_PRECISION_TRUE
+                                   : strcmp(argv[4], "bf16-true") == 0 ? LVN_PRECISION_BF16_TRUE
+                                                                       : LVN_PRECISION_BF16_MIXED;
     int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0, steps = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 5;
     for (size_t i = 0; argc > 1 && i < sizeof workloads / sizeof *workloads; i++) {
         if (strcmp(argv[1], workloads[i].name) != 0) continue;
-        if (run(&workloads[i], threads, steps < 2 ? 2 : steps, argc > 4) == LVN_OK) return 0;
+        if (run(&workloads[i], threads, steps < 2 ? 2 : steps, precision) == LVN_OK) return 0;
         fprintf(stderr, "bench_step: %s\n%s", lvn_error_text(), lvn_error_trace());
         return 1;
     }
-    fprintf(stderr, "usage: bench_step nanogpt|gpt-mini|dawn|gpt2|gpt2-b4 [threads [steps [bf16]]]\n");
+    fprintf(stderr, "usage: bench_step nanogpt|gpt-mini|dawn|gpt2|gpt2-b4 [threads [steps [bf16 | bf16-true]]]\n");
     return 2;
 }

@@ -15,6 +15,7 @@ file tokens.bin, and in reference.safetensors and meta.json what was computed fr
     bf16            (meta.json) how far PyTorch itself is from all that when it computes under autocast in bf16: the
                     largest difference of a loss and of a token's loss, and of a tensor's gradient, update and logits,
                     relative to their norms
+    bf16_true       (meta.json) the same with weights, gradients and values all in bf16
 
 The GPT of minGPT and nanoGPT is written out below as plain functions of a dict of weights; the Hugging Face one is
 transformers' own, and also checks the functions. Large tensors are stored in fp32 to keep the files small: their
@@ -134,7 +135,8 @@ def reference(forward, weights, tokens, rule):
     meta |= train(w, lambda rows: losses_of(forward, w, ids[rows], labels[rows])[1], rule)
     for k, v in w.items():
         out["update." + k] = (v.detach() - start[k]).float()
-    meta["bf16"] = mixed(forward, weights, ids, labels, rule, out, meta)
+    meta["bf16"] = halved(forward, weights, ids, labels, rule, out, meta, torch.float32)
+    meta["bf16_true"] = halved(forward, weights, ids, labels, rule, out, meta, torch.bfloat16)
     return out, meta
 
 
@@ -162,12 +164,13 @@ def distance(name, x, y):
     return ((x.double() - y.double()).norm() / y.double().norm()).item()
 
 
-def mixed(forward, weights, ids, labels, rule, out, meta):
-    """How far PyTorch's own bf16 is off: weights in fp32, products under autocast."""
+def halved(forward, weights, ids, labels, rule, out, meta, dtype):
+    """How far PyTorch's own bf16 is off: weights in fp32 and products under autocast, or everything in bf16."""
+    weights = {k: v.to(dtype) for k, v in weights.items()}
     w = {k: v.clone().requires_grad_() for k, v in weights.items()}
 
     def losses_of_rows(rows):
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.float32):
             logits = forward(w, ids[rows])
         losses = F.cross_entropy(logits.float().reshape(-1, V), labels[rows].reshape(-1), reduction="none")
         return logits, losses.view(-1, T)

@@ -39,7 +39,7 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
     double flops = lvn_program_flops(t->step->program) / (double)t->micro * (double)c->settings.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
-    LVN_TRY(lvn_measure_matmul(t->network->threads, t->network->precision == LVN_PRECISION_BF16_MIXED, &rate));
+    LVN_TRY(lvn_measure_matmul(t->network->threads, t->network->precision != LVN_PRECISION_TRUE, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
     lvn_cli_print(c,
@@ -88,7 +88,7 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const st
     struct lvn_training_options plan = {.ranks = c->ranks, .block_size = m->block_size};
     LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, &plan));
     LVN_TRY_TOGETHER(c->ranks, lvn_network_allocate(t->network));
-    lvn_params_init_values(t->network->params, (uint64_t)c->settings.trainer.seed, lvn_network_values(t->network));
+    LVN_TRY_TOGETHER(c->ranks, lvn_network_init_values(t->network, (uint64_t)c->settings.trainer.seed, false));
     lvn_trial_fill(t, m->config.vocab_size);
     lvn_parts_clear(&parts);
     LVN_TRY(time_steps(c, t, n, seconds, with_parts ? &parts : NULL));

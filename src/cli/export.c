@@ -103,8 +103,8 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     struct lvn_arena a;
     struct lvn_model_files files;
     LVN_TRY(lvn_network_allocate(n));
-    LVN_TRY(lvn_pretrained_load(p, n->params, lvn_network_values(n)));
-    LVN_TRY(lvn_model_files_make(&files, dialect, &p->config, n->params, lvn_network_values(n), false));
+    LVN_TRY(lvn_pretrained_load(p, n->params, lvn_network_values(n), n->weights));
+    LVN_TRY(lvn_model_files_make(&files, dialect, &p->config, n->params, lvn_network_values(n), n->weights, false));
     lvn_arena_init(&a);
     const char *folder;
     enum lvn_status status;

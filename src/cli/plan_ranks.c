@@ -63,8 +63,8 @@ static enum lvn_status time_layers(const struct forecast *f, int64_t layers, int
     model.n_layer = layers;
     enum lvn_status status = lvn_training_plan(&t, s, &model, &o);
     if (status == LVN_OK) status = lvn_network_allocate(t.network);
+    if (status == LVN_OK) status = lvn_network_init_values(t.network, 1, false);
     if (status == LVN_OK) {
-        lvn_params_init_values(t.network->params, 1, lvn_network_values(t.network));
         lvn_trial_fill(&t, model.vocab_size);
         lvn_parts_clear(parts);
     }
@@ -114,7 +114,7 @@ static enum lvn_status measure(struct forecast *f)
 {
     double rate;
     int64_t room = lvn_memory_available(), layers = f->model->n_layer;
-    LVN_TRY(lvn_measure_matmul(f->threads, f->t->network->precision == LVN_PRECISION_BF16_MIXED, &rate));
+    LVN_TRY(lvn_measure_matmul(f->threads, f->t->network->precision != LVN_PRECISION_TRUE, &rate));
     bool fits = room <= 0 || lvn_network_bytes(f->t->network) <= room / f->each;
     if (fits && lvn_program_flops(f->t->step->program) / (rate * ASSUMED_USE) < WHOLE_SECONDS)
         return time_crowd(f, layers, &f->parts);
@@ -156,12 +156,13 @@ static void communicate(struct forecast *f)
 {
     const struct lvn_program *p = f->t->step->program;
     const struct lvn_sharding *s = &f->t->reduction.sharding;
-    double all = (double)(p->graph->params->trainable_count * lvn_dtype_bytes(p->real));
+    double all = (double)(p->graph->params->trainable_count * lvn_dtype_bytes(p->weights));
     double back = s->zero1 ? 0 : 1; /* sums go back to all */
     bool bf16 = f->c->settings.trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16;
     if (s->tree) f->reduce = one_way(f, most_subtrees(f->t, f->ranks) * all) + back * one_way(f, all);
     for (int i = 0; i < p->n_buckets && !s->tree; i++) {
-        f->last = (1 + back) * one_way(f, (double)(p->buckets[i].count * lvn_dtype_bytes(bf16 ? LVN_BF16 : p->real)));
+        f->last =
+            (1 + back) * one_way(f, (double)(p->buckets[i].count * lvn_dtype_bytes(bf16 ? LVN_BF16 : p->weights)));
         f->reduce += f->last;
     }
     if (s->zero1) f->share = one_way(f, all);

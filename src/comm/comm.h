@@ -111,7 +111,8 @@ int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf);
 /* partial[k] (count = first[size] elements each) is the sum of this rank's k-th subtree, k < lvn_subtrees(...). Rank i
  * ends with elements [first[i], first[i + 1]) of the total in their place in `out`; with `gather` every rank ends with
  * all of it. `out` may be one of the partials, and need not; the partials are undefined afterwards, as are the other
- * elements of `out` without `gather`. F32, F64. Arrays stay until the request is done. */
+ * elements of `out` without `gather`. F32, F64, BF16 (every node of the tree is rounded, as the partials must be).
+ * Arrays stay until the request is done. */
 void lvn_comm_tree_reduce(struct lvn_comm *c, struct lvn_request *r, struct lvn_tree *t, void *const *partial,
                           void *out, const int64_t *first, enum lvn_dtype type, bool gather);
 

@@ -6,7 +6,8 @@
  * ways there, the adding and the ways back overlap.
  *
  * A rank's part is the sums of its subtrees (comm.h); they meet in the order of the tree, so that the bits depend on
- * the leaves alone. Plain sums are the case of one leaf a rank. bf16 is widened, added in fp32 and rounded once.
+ * the leaves alone. Plain sums are the case of one leaf a rank. bf16 is widened and added in fp32; plain sums are
+ * rounded once, those of a tree at every node, for another split makes a node a part that some rank holds.
  *
  * Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005 (reduce-
  * scatter by pairwise exchange, then all-gather). */
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/bf16.h"
 #include "comm/engine.h"
 
 enum {
@@ -38,6 +40,7 @@ struct addition {
 
 struct lvn_tree {
     int rank, size;
+    bool plain;                  /* one leaf a rank */
     int n_sources, n_mine, mine; /* parts that make up a sum: of all ranks, of mine, the first of mine */
     int *owner;                  /* [n_sources] rank */
     struct addition *add;        /* [n_sources - 1] in this order; the sum ends in source 0 */
@@ -183,6 +186,7 @@ enum lvn_status lvn_tree_flat(struct lvn_tree **out, const struct lvn_comm *c)
     if (!leaf) return LVN_MEMORY;
     for (int i = 0; i <= c->size; i++) leaf[i] = i;
     enum lvn_status status = lvn_tree_make(out, c->size, c->rank, leaf);
+    if (status == LVN_OK) (*out)->plain = true;
     free(leaf);
     return status;
 }
@@ -211,6 +215,7 @@ static void add_piece(const struct lvn_tree *t, void *out, int64_t n, enum lvn_d
             } else {
                 float *x = t->wide + (int64_t)a * BLOCK;
                 lvn_add_f32(x, x, t->wide + (int64_t)b * BLOCK, m);
+                for (int64_t i = 0; !t->plain && i < m; i++) x[i] = lvn_bf16_get(lvn_bf16_make(x[i]));
             }
         }
         if (type == LVN_BF16) lvn_narrow((uint16_t *)out + at, t->wide, m);

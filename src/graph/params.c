@@ -101,16 +101,16 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     return LVN_OK;
 }
 
-void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *flat)
+void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values)
 {
     if (q->init.kind == LVN_INIT_NORMAL)
-        lvn_random_normal(seed, q->hash, (float)q->init.value, q->count, flat + q->offset);
+        lvn_random_normal(seed, q->hash, (float)q->init.value, q->count, values);
     else
-        for (int64_t j = 0; j < q->count; j++) flat[q->offset + j] = (float)q->init.value;
+        for (int64_t j = 0; j < q->count; j++) values[j] = (float)q->init.value;
 }
 
 void lvn_params_init_values(const struct lvn_params *p, uint64_t seed, float *flat)
 {
     memset(flat, 0, sizeof *flat * (size_t)p->flat_count);
-    for (int i = 0; i < p->n; i++) lvn_param_init(p->list[i], seed, flat);
+    for (int i = 0; i < p->n; i++) lvn_param_init(p->list[i], seed, flat + p->list[i]->offset);
 }

@@ -1,10 +1,11 @@
 /* convert.c - element types of files to float and back (see safetensors.h).
  *
  * Half and bfloat16 by integer arithmetic, so that results do not depend on the processor or its rounding mode for
- * denormals. IEEE 754-2008 binary16; bfloat16 is the upper half of a float. */
+ * denormals. IEEE 754-2008 binary16; bfloat16: base/bf16.h. */
 #include <math.h>
 #include <string.h>
 
+#include "base/bf16.h"
 #include "io/safetensors.h"
 
 static float half_to_float(uint16_t h)
@@ -41,22 +42,6 @@ static uint16_t float_to_half(float value)
     return (uint16_t)(sign | ((bits >> 13) - (112u << 10)));
 }
 
-static float bfloat_to_float(uint16_t b)
-{
-    uint32_t bits = (uint32_t)b << 16;
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-static uint16_t float_to_bfloat(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 /* memcpy of one element: src may be unaligned. */
 #define READ_EACH(type, expression)                                                                                    \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
@@ -78,7 +63,7 @@ void lvn_tensor_to_f32(enum lvn_dtype dtype, const void *src, float *dst, int64_
     case LVN_F16:
         READ_EACH(uint16_t, half_to_float(x));
     case LVN_BF16:
-        READ_EACH(uint16_t, bfloat_to_float(x));
+        READ_EACH(uint16_t, lvn_bf16_get(x));
     case LVN_I64:
         READ_EACH(int64_t, (float)x);
     case LVN_I32:
@@ -111,7 +96,7 @@ void lvn_tensor_from_f32(enum lvn_dtype dtype, const float *src, void *dst, int6
         for (int64_t i = 0; i < n; i++) ((uint16_t *)dst)[i] = float_to_half(src[i]);
         break;
     case LVN_BF16:
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)dst)[i] = float_to_bfloat(src[i]);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)dst)[i] = lvn_bf16_make(src[i]);
         break;
     default:
         break;

@@ -81,15 +81,13 @@ bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, s
     return !weight->adapter && out->a && out->b;
 }
 
-void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const struct lvn_lora_pair *pair,
-                    const float *values, float *to)
+void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
+                    float *w)
 {
     int64_t C = weight->desc.dim[0], N = weight->desc.dim[1], r = lora->rank;
-    const float *w = values + weight->offset, *a = values + pair->a->offset, *b = values + pair->b->offset;
     float scale = (float)(lora->alpha / (double)r);
     for (int64_t i = 0; i < C; i++) {
-        float *row = to + i * N;
-        memcpy(row, w + i * N, sizeof *row * (size_t)N);
+        float *row = w + i * N;
         for (int64_t k = 0; k < r; k++) {
             float x = a[i * r + k] * scale;
             for (int64_t j = 0; j < N; j++) row[j] += x * b[k * N + j];

@@ -23,8 +23,8 @@ struct lvn_lora_pair {
 };
 /* False: it has none. */
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);
-/* W + A B * alpha / rank, to `to` (in, out); `values`: flat. */
-void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const struct lvn_lora_pair *pair,
-                    const float *values, float *to);
+/* w (in, out) becomes w + a b * alpha / rank. */
+void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
+                    float *w);
 
 #endif

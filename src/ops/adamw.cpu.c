@@ -3,14 +3,13 @@
  * Every line of the definition is one instruction on every instruction set, so the bits are those of the plain kernel.
  * Moments in bf16 (12 bytes an element less to move, half the memory) are computed in fp32 and rounded at random: with
  * a beta of 0.999 a moment moves by less than half a step of bf16 at a time, and rounding to the nearest would lose
- * that. The random bits are a function of (seed, step, number of the element), whoever updates it.
+ * that. So are parameters in bf16, with gradients in bf16, and for the same reason. The random bits: rounding_cpu.h.
  *
  * Ordinary stores: the lines that are written have just been read, and streaming stores measured slower. */
 #include "ops/adamw.h"
 
-#include "backend/cpu/simd_half.h"
-#include "backend/cpu/simd_random.h"
 #include "base/threads.h"
+#include "ops/rounding_cpu.h"
 
 /* Elements between what is worked on and what is fetched from memory. With four streams and so much arithmetic the
  * processor's own prefetching comes too late; asking for lines takes a fifth or more off the time. */
@@ -55,31 +54,29 @@ LVN_INLINE void range(const struct constants *k, bool clip, bool l2, const float
     }
 }
 
-/* Where the random bits come from. */
-struct rounding {
-    uint64_t key;
-    uint32_t step;
-    uint64_t element; /* number of the first one, a multiple of 64 */
+/* Numbers in memory that may be bf16: parameters and their gradients, moments. */
+struct numbers {
+    const void *grad;
+    void *param, *first, *second;
 };
 
-/* The same with moments in bf16. */
-LVN_INLINE void half_range(const struct constants *k, const struct rounding *r, const float *grad, float *param,
-                           uint16_t *first, uint16_t *second, int64_t n)
+/* The same with parameters, or moments, or both in bf16. */
+LVN_INLINE void half_range(const struct constants *k, const struct rounding *r, const bool weights, const bool state,
+                           const struct numbers *x, int64_t n)
 {
     const bool clip = k->clip != 0, l2 = k->l2 != 0;
     for (int64_t i = 0; i < n; i += 4 * LVN_LANES) {
-        const uint64_t counter = (r->element + (uint64_t)i) / 4;
-        vu bits[4];
-        vphilox(r->key, (uint32_t)counter, (uint32_t)(counter >> 32), 0, r->step, bits);
+        vu bits[4], weight_bits[4];
+        if (state) rounding_bits(r, i, ROUNDED_MOMENTS, bits);
+        if (weights) rounding_bits(r, i, ROUNDED_PARAMETERS, weight_bits);
         for (int64_t j = i; j < i + 4 * LVN_LANES && j < n; j += LVN_LANES) {
-            const int64_t left = n - j < LVN_LANES ? n - j : LVN_LANES;
-            const vu random = bits[(j - i) / LVN_LANES];
-            __builtin_prefetch(grad + j + AHEAD);
-            __builtin_prefetch(param + j + AHEAD);
-            __builtin_prefetch(first + j + AHEAD);
-            __builtin_prefetch(second + j + AHEAD);
-            vf p = vload_n(param + j, left), g = vload_n(grad + j, left);
-            vf m = vread_n(first, j, left, true), v = vread_n(second, j, left, true);
+            const int64_t left = n - j < LVN_LANES ? n - j : LVN_LANES, v4 = (j - i) / LVN_LANES;
+            __builtin_prefetch(vat(x->grad, j + AHEAD, weights));
+            __builtin_prefetch(vat(x->param, j + AHEAD, weights));
+            __builtin_prefetch(vat(x->first, j + AHEAD, state));
+            __builtin_prefetch(vat(x->second, j + AHEAD, state));
+            vf p = vread_n(x->param, j, left, weights), g = vread_n(x->grad, j, left, weights);
+            vf m = vread_n(x->first, j, left, state), v = vread_n(x->second, j, left, state);
             if (clip && l2)
                 update(k, true, true, g, &p, &m, &v);
             else if (clip)
@@ -88,9 +85,17 @@ LVN_INLINE void half_range(const struct constants *k, const struct rounding *r, 
                 update(k, false, true, g, &p, &m, &v);
             else
                 update(k, false, false, g, &p, &m, &v);
-            vstore_n(param + j, p, left);
-            vstore_half_n(first + j, half_at_random(m, random), left);
-            vstore_half_n(second + j, half_at_random(v, random >> 16), left);
+            if (weights)
+                vstore_half_n(vat(x->param, j, true), half_at_random(p, weight_bits[v4]), left);
+            else
+                vstore_n(vat(x->param, j, false), p, left);
+            if (state) {
+                vstore_half_n(vat(x->first, j, true), half_at_random(m, bits[v4]), left);
+                vstore_half_n(vat(x->second, j, true), half_at_random(v, bits[v4] >> 16), left);
+            } else {
+                vstore_n(vat(x->first, j, false), m, left);
+                vstore_n(vat(x->second, j, false), v, left);
+            }
         }
     }
 }
@@ -113,17 +118,21 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     };
     int64_t begin, end;
     lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
-    const float *g = (const float *)call->in[0].p + begin;
-    float *p = (float *)call->out[0].p + begin;
-    if (call->out[1].desc->dtype == LVN_BF16) {
-        const struct rounding r = {.key = call->step->seed ^ ((uint64_t)LVN_STREAM_ROUNDING << 56),
-                                   .step = (uint32_t)call->step->step,
-                                   .element = (uint64_t)(call->attr->adamw.first + begin)};
-        half_range(&k, &r, g, p, (uint16_t *)call->out[1].p + begin, (uint16_t *)call->out[2].p + begin, end - begin);
+    const bool weights = call->out[0].desc->dtype == LVN_BF16, state = call->out[1].desc->dtype == LVN_BF16;
+    const struct numbers x = {vat(call->in[0].p, begin, weights), vat(call->out[0].p, begin, weights),
+                              vat(call->out[1].p, begin, state), vat(call->out[2].p, begin, state)};
+    if (weights || state) {
+        const struct rounding r = rounding_make(call->step, call->attr->adamw.first + begin);
+        if (weights && state)
+            half_range(&k, &r, true, true, &x, end - begin);
+        else if (weights)
+            half_range(&k, &r, true, false, &x, end - begin);
+        else
+            half_range(&k, &r, false, true, &x, end - begin);
         return;
     }
-    float *m = (float *)call->out[1].p + begin;
-    float *v = (float *)call->out[2].p + begin;
+    const float *g = x.grad;
+    float *p = x.param, *m = x.first, *v = x.second;
     switch ((k.clip != 0) | (k.l2 != 0) << 1) { /* one loop for each combination */
     case 0:
         range(&k, false, false, g, p, m, v, end - begin);

@@ -6,7 +6,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     double *sums = call->scratch; /* (blocks) */
     int64_t n = lvn_desc_count(call->in[0].desc);
-    lvn_norm_share_blocks(call->in[0].p, n, sums, thread, n_threads);
+    lvn_norm_share_blocks(&call->in[0], n, sums, thread, n_threads);
     lvn_team_barrier();
     if (thread == 0) lvn_norm_finish(sums, lvn_norm_blocks(n), call->attr->grad_norm.clip_norm, call->step);
 }

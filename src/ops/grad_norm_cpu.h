@@ -2,7 +2,7 @@
 #ifndef LVN_GRAD_NORM_CPU_H
 #define LVN_GRAD_NORM_CPU_H
 
-#include "backend/cpu/simd.h"
+#include "backend/cpu/simd_half.h"
 #include "base/threads.h"
 #include "ops/grad_norm.h"
 
@@ -16,7 +16,7 @@ enum { PART = 2 };
 #endif
 enum { PARTS = LVN_LANES / PART };
 typedef double vd __attribute__((vector_size(8 * PART)));
-typedef float vh __attribute__((vector_size(4 * PART)));
+typedef float vslice __attribute__((vector_size(4 * PART)));
 struct sums {
     vd p[PARTS];
 };
@@ -25,7 +25,7 @@ struct sums {
 LVN_INLINE struct sums add_squares(struct sums s, const float *g)
 {
     for (int i = 0; i < PARTS; i++) {
-        vh x;
+        vslice x;
         memcpy(&x, g + PART * i, sizeof x);
         vd y = __builtin_convertvector(x, vd);
         s.p[i] += y * y;
@@ -33,10 +33,18 @@ LVN_INLINE struct sums add_squares(struct sums s, const float *g)
     return s;
 }
 
-static inline double lvn_norm_block_sum(const float *g, int64_t n)
+LVN_INLINE double norm_block_sum(const void *gradient, const bool half, int64_t n)
 {
     struct sums s = {0};
     int64_t i = 0;
+    if (half) {
+        for (; i < n; i += LVN_LANES) {
+            float x[LVN_LANES];
+            vstore(x, vread_n(gradient, i, n - i < LVN_LANES ? n - i : LVN_LANES, true));
+            s = add_squares(s, x);
+        }
+    }
+    const float *g = gradient;
     for (; i + LVN_LANES <= n; i += LVN_LANES) {
         __builtin_prefetch(g + i + 1024); /* beyond the block too: the next one follows */
         s = add_squares(s, g + i);
@@ -51,12 +59,17 @@ static inline double lvn_norm_block_sum(const float *g, int64_t n)
     return lvn_norm_fold(lane);
 }
 
-/* Threads share the blocks. */
-static inline void lvn_norm_share_blocks(const float *g, int64_t n, double *sums, int thread, int n_threads)
+/* Threads share the blocks of n numbers, fp32 or bf16. */
+static inline void lvn_norm_share_blocks(const struct lvn_arg *g, int64_t n, double *sums, int thread, int n_threads)
 {
+    const bool half = g->desc->dtype == LVN_BF16;
     int64_t b, end;
     lvn_share(lvn_norm_blocks(n), 8, thread, n_threads, &b, &end);
-    for (; b < end; b++) sums[b] = lvn_norm_block_sum(g + b * LVN_NORM_BLOCK, lvn_norm_block_length(n, b));
+    for (; b < end; b++) {
+        const void *block = vat(g->p, b * LVN_NORM_BLOCK, half);
+        int64_t length = lvn_norm_block_length(n, b);
+        sums[b] = half ? norm_block_sum(block, true, length) : norm_block_sum(block, false, length);
+    }
 }
 
 #endif

@@ -3,7 +3,7 @@
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    lvn_norm_share_blocks(call->in[0].p, lvn_desc_count(call->in[0].desc), call->out[0].p, thread, n_threads);
+    lvn_norm_share_blocks(&call->in[0], lvn_desc_count(call->in[0].desc), call->out[0].p, thread, n_threads);
 }
 
 extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_grad_squares);

@@ -1,9 +1,9 @@
 /* linear_cpu.h - the three products of a linear map on a CPU, which linear and its fused forms share.
  *
  * y = x w + b; dx = dy w^T; dw = x^T dy, in the layout of w. x (R,K), y (R,N), w as struct lvn_matmul says. x and dx
- * may be bf16, and so may y and dy: a product that gives bf16 is made in scratch, in fp32, and each piece of it rounded
- * while it lies in the cache. Nobody waits here: callers put barriers where a product reads what other threads wrote.
- */
+ * may be bf16, and so may y and dy, w and dw: a product that gives bf16 is made in scratch, in fp32, and each piece of
+ * it rounded while it lies in the cache; a dw, which may be large, some rows at a time. Callers put barriers where a
+ * product reads what other threads wrote. */
 #ifndef LVN_LINEAR_CPU_H
 #define LVN_LINEAR_CPU_H
 
@@ -16,8 +16,8 @@
 /* A linear map as an instruction stores it. */
 struct linear {
     struct lvn_matmul size;
-    bool x_half, y_half; /* bf16, with their gradients */
-    bool bf16;           /* products may round */
+    bool x_half, w_half, y_half; /* bf16, with their gradients */
+    bool bf16;                   /* products may round */
 };
 
 /* x and w are in[0] and in[1]; y: description of the output, or of its gradient. */
@@ -25,13 +25,14 @@ LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct l
 {
     return (struct linear){.size = lvn_matmul_make(lvn_desc_rows(y), call->in[1].desc, in_out),
                            .x_half = call->in[0].desc->dtype == LVN_BF16,
+                           .w_half = call->in[1].desc->dtype == LVN_BF16,
                            .y_half = y->dtype == LVN_BF16,
                            .bf16 = call->bf16};
 }
 
 /* --- the products; C as fp32 numbers --- */
 
-LVN_INLINE struct lvn_gemm product_y(const struct linear *l, const void *x, const float *w, const float *b, float *y)
+LVN_INLINE struct lvn_gemm product_y(const struct linear *l, const void *x, const void *w, const float *b, float *y)
 {
     const struct lvn_matmul *m = &l->size;
     return (struct lvn_gemm){.m = m->R,
@@ -44,13 +45,14 @@ LVN_INLINE struct lvn_gemm product_y(const struct linear *l, const void *x, cons
                              .b = w,
                              .b_row = m->wk,
                              .b_col = m->wn,
+                             .b_half = l->w_half,
                              .bf16 = l->bf16,
                              .c = y,
                              .c_row = m->N,
                              .bias = b};
 }
 
-LVN_INLINE struct lvn_gemm product_dx(const struct linear *l, const void *dy, const float *w, float *dx, bool add)
+LVN_INLINE struct lvn_gemm product_dx(const struct linear *l, const void *dy, const void *w, float *dx, bool add)
 {
     const struct lvn_matmul *m = &l->size;
     return (struct lvn_gemm){.m = m->R,
@@ -63,6 +65,7 @@ LVN_INLINE struct lvn_gemm product_dx(const struct linear *l, const void *dy, co
                              .b = w,
                              .b_row = m->wn,
                              .b_col = m->wk,
+                             .b_half = l->w_half,
                              .bf16 = l->bf16,
                              .c = dx,
                              .c_row = m->K,
@@ -168,10 +171,26 @@ static inline int64_t thread_scratch(const struct linear *l)
     return most;
 }
 
+/* Rows of dw, of its m rows and n columns, that are made at once. A function of shapes alone. */
+static inline int64_t panel_rows(int64_t m, int64_t n)
+{
+    enum { NUMBERS = 1 << 20, SIDE = 64 };
+    int64_t rows = NUMBERS / n / SIDE * SIDE;
+    if (rows < SIDE) rows = SIDE;
+    return rows < m ? rows : m;
+}
+
+/* Floats of scratch for a dx in bf16, and then for a dw. */
+static inline int64_t gradient_floats(const struct linear *l)
+{
+    struct lvn_gemm dw = product_dw(l, NULL, NULL, NULL, false);
+    int64_t x = wide_floats(l->x_half, l->size.R, l->size.K), w = wide_floats(l->w_half, panel_rows(dw.m, dw.n), dw.n);
+    return x > w ? x : w;
+}
+
 static inline int64_t linear_scratch(const struct linear *l, enum lvn_phase phase, int n_threads)
 {
-    int64_t wide = phase == LVN_BACKWARD ? wide_floats(l->x_half, l->size.R, l->size.K)
-                                         : wide_floats(l->y_half, l->size.R, l->size.N);
+    int64_t wide = phase == LVN_BACKWARD ? gradient_floats(l) : wide_floats(l->y_half, l->size.R, l->size.N);
     return wide * (int64_t)sizeof(float) + thread_scratch(l) * n_threads;
 }
 
@@ -195,17 +214,33 @@ static inline void linear_rounded(const struct linear *l, struct lvn_gemm *g, vo
     linear_product(l, g, threads, thread, n_threads);
 }
 
+/* dw in bf16, by way of `wide`: it is summed in fp32 over all R rows, and rounded once. */
+static inline void rounded_dw(const struct linear *l, const struct lvn_gemm *dw, uint16_t *to, float *wide,
+                              void *threads, int thread, int n_threads)
+{
+    const int64_t rows = panel_rows(dw->m, dw->n);
+    for (int64_t i = 0; i < dw->m; i += rows) {
+        struct lvn_gemm panel = *dw;
+        panel.m = rows < dw->m - i ? rows : dw->m - i;
+        panel.a = vat(dw->a, i * dw->a_row, dw->a_half);
+        panel.c = wide;
+        lvn_team_barrier(); /* nobody reads `wide` any more */
+        linear_rounded(l, &panel, to + i * dw->n, threads, thread, n_threads);
+    }
+}
+
 /* Whatever of dx (R,K), dw and db is not NULL. */
-static inline void linear_gradients(const struct linear *l, const void *x, const float *w, const void *dy,
+static inline void linear_gradients(const struct linear *l, const void *x, const void *w, const void *dy,
                                     void *const din[3], const bool add[3], void *scratch, int thread, int n_threads)
 {
     float *wide = scratch;
-    void *threads = wide + wide_floats(l->x_half, l->size.R, l->size.K);
+    void *threads = wide + gradient_floats(l);
     struct lvn_gemm dx = product_dx(l, dy, w, l->x_half ? wide : din[0], add[0]),
                     dw = product_dw(l, x, dy, din[1], add[1]);
     if (din[0] && l->x_half) linear_rounded(l, &dx, din[0], threads, thread, n_threads);
     if (din[0] && !l->x_half) linear_product(l, &dx, threads, thread, n_threads);
-    if (din[1]) linear_product(l, &dw, threads, thread, n_threads);
+    if (din[1] && l->w_half) rounded_dw(l, &dw, din[1], wide, threads, thread, n_threads);
+    if (din[1] && !l->w_half) linear_product(l, &dw, threads, thread, n_threads);
     if (din[2]) column_sums(l, dy, din[2], add[2], thread, n_threads);
 }
 

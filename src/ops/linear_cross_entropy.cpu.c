@@ -50,10 +50,11 @@ static void run(const struct lvn_call *call, bool gradient, int thread, int n_th
     int64_t R = lvn_desc_rows(call->in[0].desc);
     struct linear l = head(call, R);
     struct lvn_matmul *m = &l.size;
-    const int64_t rows = chunk_rows(m);
+    const int64_t rows = chunk_rows(m); /* of all R */
     float *logits = call->scratch;
     void *scratch = logits + (rows * m->N + 15) / 16 * 16;
-    void *threads = (float *)scratch + (gradient ? wide_floats(l.x_half, rows, m->K) : 0);
+    m->R = rows;
+    void *threads = (float *)scratch + (gradient ? gradient_floats(&l) : 0);
     for (int64_t r = 0; r < R; r += m->R) {
         m->R = rows < R - r ? rows : R - r;
         const void *x = vat(call->in[0].p, r * m->K, l.x_half); /* (R,C) */

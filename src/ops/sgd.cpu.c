@@ -1,7 +1,9 @@
-/* sgd.cpu.c - sgd.c's definition, to the bit, in one pass over gradient, parameters and momentum. */
-#include "backend/cpu/simd.h"
+/* sgd.cpu.c - sgd.c's definition, to the bit, in one pass over gradient, parameters and momentum.
+ *
+ * Parameters and gradients may be bf16: parameters are then computed in fp32 and rounded at random, see adamw.cpu.c. */
 #include "base/threads.h"
 #include "graph/op.h"
+#include "ops/rounding_cpu.h"
 
 struct constants {
     float scale, clip, decay, momentum, lr;
@@ -37,6 +39,25 @@ LVN_INLINE void range(const struct constants *k, bool clip, bool decay, bool has
     }
 }
 
+/* Parameters and gradient in bf16. */
+static void half_range(const struct constants *k, const struct rounding *r, const uint16_t *grad, uint16_t *param,
+                       float *momentum, int64_t n)
+{
+    const bool clip = k->clip != 0, decay = k->decay != 0, has_momentum = k->momentum != 0;
+    for (int64_t i = 0; i < n; i += 4 * LVN_LANES) {
+        vu bits[4];
+        rounding_bits(r, i, ROUNDED_PARAMETERS, bits);
+        for (int64_t j = i; j < i + 4 * LVN_LANES && j < n; j += LVN_LANES) {
+            const int64_t left = n - j < LVN_LANES ? n - j : LVN_LANES;
+            vf p = vread_n(param, j, left, true), b = vset(0);
+            if (has_momentum) b = vload_n(momentum + j, left);
+            update(k, clip, decay, has_momentum, vread_n(grad, j, left, true), &p, &b);
+            vstore_half_n(param + j, half_at_random(p, bits[(j - i) / LVN_LANES]), left);
+            if (has_momentum) vstore_n(momentum + j, b, left);
+        }
+    }
+}
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     const struct lvn_step *step = call->step;
@@ -50,9 +71,15 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     };
     int64_t begin, end;
     lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
-    const float *g = (const float *)call->in[0].p + begin;
-    float *p = (float *)call->out[0].p + begin, *m = k.momentum != 0 ? (float *)call->out[1].p + begin : NULL;
+    float *m = k.momentum != 0 ? (float *)call->out[1].p + begin : NULL;
     int64_t n = end - begin;
+    if (call->out[0].desc->dtype == LVN_BF16) {
+        const struct rounding r = rounding_make(step, call->attr->sgd.first + begin);
+        half_range(&k, &r, (const uint16_t *)call->in[0].p + begin, (uint16_t *)call->out[0].p + begin, m, n);
+        return;
+    }
+    const float *g = (const float *)call->in[0].p + begin;
+    float *p = (float *)call->out[0].p + begin;
     switch ((k.clip != 0) | (k.decay != 0) << 1 | (k.momentum != 0) << 2) { /* one loop for each combination */
     case 0:
         range(&k, false, false, false, g, p, m, n);

@@ -1,15 +1,86 @@
 /* precision.c - which number type each value has.
  *
  * A graph is built in one real type (fp32; fp64 for reference runs), which is also that of all parameters and of all
- * values of a program in that precision. In mixed precision a value between operations becomes bf16 where every
+ * values of a program in that precision. In bf16-mixed precision a value between operations becomes bf16 where every
  * operation that touches it can take it so (lvn_op.narrow): what linear maps and attention read and write, not the
  * residual stream, nor logits, losses and moments. Its gradient gets the same type from the differentiate pass. So half
  * the memory is read and written; sums, softmax and normalisation stay in fp32, in registers. Products of fp32 operands
  * (parameters) may round them to bf16, where the processor multiplies those faster; elsewhere they are taken as they
  * are. Which values PyTorch's autocast keeps in bf16 is nearly the same choice; its users find the same losses.
  *
+ * bf16-true: parameters and their gradients are bf16 too, all of them, so that the flat buffers have one type. An
+ * operation that does not take a parameter so (biases, gains: short ones) reads a widened copy, which one more
+ * instruction makes before its first user; the gradient of the copy is fp32 and is rounded once. Sums within a product
+ * are fp32; the gradient is rounded when a product is done, and so is each sum over micro-batches and over ranks. The
+ * optimizer computes in fp32 and rounds parameters at random: to the nearest, what is less than 2^-9 of a weight would
+ * never move it.
+ *
+ * Decoding keeps its few values in fp32: it reads weights, and little else.
+ *
  * Left out: fp16 with scaling of the loss. */
+#include <string.h>
+
 #include "passes/program.h"
+
+/* --- parameters --- */
+
+/* A copy of parameter value v in fp32, and the instruction that makes it; -1: memory. */
+static int widened(struct lvn_program *p, int v)
+{
+    int64_t n = p->values[v].bytes / lvn_dtype_bytes(LVN_BF16);
+    int wide = lvn_program_add_value(p, p->values[v].name, LVN_BUFFER_ARENA, LVN_F32, n);
+    struct lvn_instr *i = wide < 0 ? NULL : lvn_program_add_instr(p, LVN_OP_widen, LVN_FORWARD);
+    if (!i) return -1;
+    i->name = p->values[v].name;
+    i->in[0] = (struct lvn_operand){.value = v, .desc = lvn_desc_make(LVN_BF16, 1, &n)};
+    i->out[0] = (struct lvn_operand){.value = wide, .desc = lvn_desc_make(LVN_F32, 1, &n)};
+    return wide;
+}
+
+/* The list is written anew, with the copies. copy_of: of parameter values; -1: none yet. */
+static enum lvn_status read_half(struct lvn_program *p, int *copy_of)
+{
+    int n_instrs = p->n_instrs;
+    struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n_instrs + 1));
+    if (!old) return LVN_MEMORY;
+    memcpy(old, p->instrs, sizeof *old * (size_t)n_instrs);
+    p->n_instrs = 0;
+    for (int n = 0; n < n_instrs; n++) {
+        struct lvn_instr i = old[n];
+        for (int k = 0; k < LVN_MAX_IN; k++) {
+            int v = i.in[k].value;
+            if (v < 0 || p->values[v].buffer != LVN_BUFFER_PARAM) continue;
+            bool direct = i.op->narrow & LVN_READS_IN(k);
+            if (direct) i.in[k].desc.dtype = LVN_BF16;
+            if (direct) continue;
+            if (copy_of[v] < 0) copy_of[v] = widened(p, v);
+            if (copy_of[v] < 0) return LVN_MEMORY;
+            i.in[k].value = copy_of[v];
+        }
+        struct lvn_instr *same = lvn_program_add_instr(p, i.id, i.phase);
+        if (!same) return LVN_MEMORY;
+        *same = i;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status narrow_params(struct lvn_program *p)
+{
+    int *copy_of = lvn_arena_alloc(&p->arena, sizeof *copy_of * (size_t)(p->n_values + 1));
+    if (!copy_of) return LVN_MEMORY;
+    for (int v = 0; v < p->n_values; v++) {
+        struct lvn_value *value = &p->values[v];
+        copy_of[v] = -1;
+        if (value->buffer != LVN_BUFFER_PARAM) continue;
+        value->dtype = LVN_BF16;
+        value->bytes /= lvn_dtype_bytes(LVN_F32) / lvn_dtype_bytes(LVN_BF16);
+        value->offset /= lvn_dtype_bytes(LVN_F32) / lvn_dtype_bytes(LVN_BF16);
+    }
+    p->weights = LVN_BF16;
+    return read_half(p, copy_of);
+}
+
+/* --- values between operations --- */
 
 struct search {
     struct lvn_program *p;
@@ -88,7 +159,8 @@ enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision pre
         }
     }
     if (precision == LVN_PRECISION_TRUE) return LVN_OK;
-    LVN_CHECK(p->real == LVN_F32, UNSUPPORTED, "mixed precision starts from a program of fp32, not of %s",
+    LVN_CHECK(p->real == LVN_F32, UNSUPPORTED, "bf16 starts from a program of fp32, not of %s",
               lvn_dtype_name(p->real));
-    return narrow(p);
+    if (precision == LVN_PRECISION_BF16_TRUE) LVN_TRY(narrow_params(p));
+    return p->graph->cache_length ? LVN_OK : narrow(p);
 }

@@ -93,6 +93,7 @@ struct lvn_program {
     struct lvn_arena arena; /* of names and lists */
     struct lvn_graph *graph;
     enum lvn_dtype real;
+    enum lvn_dtype weights; /* of parameters and their gradients; set by precision */
     struct lvn_value *values;
     int n_values, values_capacity;
     struct lvn_instr *instrs;
@@ -109,9 +110,10 @@ struct lvn_program {
     int64_t unplaced_bytes; /* sum of all arena values: what no planning would take */
 };
 
-/* Which numbers there are. MIXED: parameters, their gradients and the optimizer's state in fp32; values between
- * operations in bf16 where all that touch them can, and products in bf16 where the processor is faster at it. */
-enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED }; /* as trainer.precision */
+/* Which numbers there are, as trainer.precision says. BF16_MIXED: parameters, their gradients and the optimizer's state
+ * in fp32; values between operations in bf16 where all that touch them can, and products in bf16 where the processor is
+ * faster at it. BF16_TRUE: the same, and parameters and their gradients in bf16. */
+enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED, LVN_PRECISION_BF16_TRUE };
 
 enum lvn_recompute { LVN_RECOMPUTE_AUTO, LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP };
 

@@ -5,6 +5,7 @@
  * additions per operand, and the same program serves every micro-batch and gradient slot. */
 #include <string.h>
 
+#include "base/bf16.h"
 #include "base/threads.h"
 #include "passes/program.h"
 
@@ -190,12 +191,21 @@ static int free_slot(const struct counter *c, int n_slots)
     return 0;
 }
 
+/* a + b in fp32, rounded to the nearest: every node of the tree is, so that it makes no difference who adds it. */
+static void add_halves(uint16_t *a, const uint16_t *b, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) a[i] = lvn_bf16_make(lvn_bf16_get(a[i]) + lvn_bf16_get(b[i]));
+}
+
 static void add_slots(const struct run *r, int into, int from, int thread, int n_threads)
 {
-    int64_t begin, end, count = r->slot_bytes / lvn_dtype_bytes(r->p->real);
+    int64_t begin, end, count = r->slot_bytes / lvn_dtype_bytes(r->p->weights);
     char *grads = r->b->buffer[LVN_BUFFER_GRAD];
     lvn_share(count, LVN_PARAM_ALIGN, thread, n_threads, &begin, &end);
-    if (r->p->real == LVN_F64) {
+    if (r->p->weights == LVN_BF16) {
+        add_halves((uint16_t *)(grads + into * r->slot_bytes) + begin,
+                   (const uint16_t *)(grads + from * r->slot_bytes) + begin, end - begin);
+    } else if (r->p->real == LVN_F64) {
         double *a = (double *)(grads + into * r->slot_bytes);
         const double *b = (const double *)(grads + from * r->slot_bytes);
         for (int64_t i = begin; i < end; i++) a[i] += b[i];

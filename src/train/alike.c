@@ -167,15 +167,15 @@ static int64_t blocks_of(const struct lvn_param *p)
 static void sum_blocks(void *argument, int thread, int n_threads)
 {
     const struct sums *s = argument;
-    const float *values = lvn_network_values(s->n);
+    const int64_t bytes = lvn_dtype_bytes(s->n->weights);
     int64_t number = 0;
     for (int i = 0; i < s->n->params->n; i++) {
         const struct lvn_param *p = s->n->params->list[i];
+        const char *values = lvn_network_value(s->n, p);
         for (int64_t b = 0; b < blocks_of(p); b++, number++) {
             if (number % n_threads != thread) continue;
             int64_t rest = p->count - b * BLOCK;
-            s->block[number] =
-                lvn_checksum(values + p->offset + b * BLOCK, (rest < BLOCK ? rest : BLOCK) * (int64_t)sizeof *values);
+            s->block[number] = lvn_checksum(values + b * BLOCK * bytes, (rest < BLOCK ? rest : BLOCK) * bytes);
         }
     }
 }

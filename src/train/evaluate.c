@@ -41,7 +41,8 @@ static enum lvn_status plan(struct evaluation *e)
                                     .train = train};
     LVN_TRY(lvn_task_new(&e->task, e->network, &task));
     LVN_TRY(lvn_network_allocate(e->network));
-    return lvn_pretrained_load(&e->setup.pretrained, e->network->params, lvn_network_values(e->network));
+    return lvn_pretrained_load(&e->setup.pretrained, e->network->params, lvn_network_values(e->network),
+                               e->network->weights);
 }
 
 static enum lvn_status set_up(struct evaluation *e)
@@ -118,7 +119,7 @@ static enum lvn_status write_gradients(struct evaluation *e)
     struct lvn_model_files files;
     const struct lvn_pretrained *p = &e->setup.pretrained;
     LVN_TRY(lvn_model_files_make(&files, p->dialect, &e->setup.config, e->network->params,
-                                 e->network->buffer[LVN_BUFFER_GRAD], true));
+                                 e->network->buffer[LVN_BUFFER_GRAD], e->network->weights, true));
     struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
     enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < files.source.n; i++) {

@@ -10,7 +10,8 @@ static enum lvn_status load(struct lvn_generator *g, struct lvn_model_setup *m, 
     LVN_TRY(lvn_network_new(&g->network, &m->config, &network));
     LVN_TRY(lvn_sampler_new(&g->sampler, g->network, m->block_size));
     LVN_TRY(lvn_network_allocate(g->network));
-    LVN_TRY(lvn_pretrained_load(&m->pretrained, g->network->params, lvn_network_values(g->network)));
+    LVN_TRY(
+        lvn_pretrained_load(&m->pretrained, g->network->params, lvn_network_values(g->network), g->network->weights));
     g->codec = m->codec;
     m->codec = (struct lvn_codec){0};
     return LVN_OK;

@@ -23,7 +23,7 @@ struct lvn_desc lvn_dialect_desc(enum lvn_dialect d, const struct lvn_param *p)
 
 /* How item i comes to be. */
 struct source {
-    const float *values; /* NULL: zeros */
+    const void *values; /* flat; NULL: zeros */
     const struct lvn_param *p;
     bool turned, merged;
     struct lvn_lora_pair adapter; /* merged: what with */
@@ -32,9 +32,34 @@ struct source {
 struct context {
     struct source *sources;
     const struct lvn_lora *lora;
-    float *room; /* in the arena; large enough for what is turned or merged, zeros for what is not there */
-    float *zeros;
+    enum lvn_dtype type; /* of the values, and of what is made */
+    /* In the arena: what is turned or merged; zeros for what is not there; for merging, a weight and its adapter. */
+    void *made, *zeros;
+    float *wide;
 };
+
+static const void *value_of(const struct context *c, const void *values, const struct lvn_param *p)
+{
+    return (const char *)values + p->offset * lvn_dtype_bytes(c->type);
+}
+
+static void merge(const struct context *c, const struct source *s)
+{
+    const struct lvn_param *w = s->p, *a = s->adapter.a, *b = s->adapter.b;
+    float *wide_a = c->wide + w->count, *wide_b = wide_a + a->count;
+    lvn_tensor_to_f32(c->type, value_of(c, s->values, w), c->wide, w->count);
+    lvn_tensor_to_f32(c->type, value_of(c, s->values, a), wide_a, a->count);
+    lvn_tensor_to_f32(c->type, value_of(c, s->values, b), wide_b, b->count);
+    lvn_lora_merge(c->lora, w, wide_a, wide_b, c->wide);
+    lvn_tensor_from_f32(c->type, c->wide, c->made, w->count);
+}
+
+static void turn(const void *from, void *to, int64_t rows, int64_t columns, int64_t bytes)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < columns; k++)
+            memcpy((char *)to + (k * rows + r) * bytes, (const char *)from + (r * columns + k) * bytes, (size_t)bytes);
+}
 
 static enum lvn_status fetch(void *opaque, int i, const void **data)
 {
@@ -44,15 +69,13 @@ static enum lvn_status fetch(void *opaque, int i, const void **data)
         *data = c->zeros;
         return LVN_OK;
     }
-    *data = c->room;
-    if (s->merged) {
-        lvn_lora_merge(c->lora, s->p, &s->adapter, s->values, c->room);
-        return LVN_OK;
-    }
-    const float *from = s->values + s->p->offset;
-    int64_t rows = s->p->desc.dim[0], columns = s->p->desc.dim[1];
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < columns; k++) c->room[k * rows + r] = from[r * columns + k];
+    *data = c->made;
+    if (s->merged)
+        merge(c, s);
+    else if (c->type == LVN_F32)
+        turn(value_of(c, s->values, s->p), c->made, s->p->desc.dim[0], s->p->desc.dim[1], 4);
+    else
+        turn(value_of(c, s->values, s->p), c->made, s->p->desc.dim[0], s->p->desc.dim[1], lvn_dtype_bytes(c->type));
     return LVN_OK;
 }
 
@@ -62,7 +85,7 @@ struct builder {
     struct lvn_safetensors_item *items;
     enum lvn_dialect dialect;
     const struct lvn_params *params;
-    const float *values;
+    const void *values;
 };
 
 static enum lvn_status add(struct builder *b, const char *name, const struct lvn_param *p)
@@ -75,9 +98,10 @@ static enum lvn_status add(struct builder *b, const char *name, const struct lvn
     s.merged = lvn_lora_find(b->params, p, &s.adapter);
     LVN_CHECK(!s.merged || !turned, UNSUPPORTED, "adapters are merged into Hugging Face's files only");
     b->c->sources[i] = s;
-    b->items[i] = (struct lvn_safetensors_item){.name = copy,
-                                                .desc = lvn_dialect_desc(b->dialect, p),
-                                                .data = turned || s.merged ? NULL : b->values + p->offset};
+    bool made = turned || s.merged;
+    b->items[i] = (struct lvn_safetensors_item){
+        .name = copy, .desc = lvn_dialect_desc(b->dialect, p), .data = made ? NULL : value_of(b->c, b->values, p)};
+    b->items[i].desc.dtype = b->c->type;
     return LVN_OK;
 }
 
@@ -87,7 +111,7 @@ static enum lvn_status add_zeros(struct builder *b, const char *name, int64_t co
     const char *copy = lvn_arena_strdup(&b->f->arena, name);
     if (!copy) return LVN_MEMORY;
     b->c->sources[i] = (struct source){0};
-    b->items[i] = (struct lvn_safetensors_item){.name = copy, .desc = LVN_DESC(LVN_F32, count)};
+    b->items[i] = (struct lvn_safetensors_item){.name = copy, .desc = LVN_DESC(b->c->type, count)};
     return LVN_OK;
 }
 
@@ -122,13 +146,14 @@ static enum lvn_status add_all(struct builder *b, const struct lvn_model_config 
 
 static enum lvn_status make_source(struct lvn_model_files *f, enum lvn_dialect dialect,
                                    const struct lvn_model_config *c, const struct lvn_params *params,
-                                   const float *values, bool gradients)
+                                   const void *values, enum lvn_dtype type, bool gradients)
 {
-    int64_t most = 1, longest = 1;
+    int64_t most = 1, longest = 1, adapter = 0;
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *p = params->list[i];
         bool made = lvn_dialect_transposes(dialect, p) || c->lora.rank;
         if (made && p->kind == LVN_WEIGHT && p->count > most) most = p->count;
+        if (p->adapter && p->count > adapter) adapter = p->count;
         for (int k = 0; k < p->desc.rank; k++)
             if (p->kind != LVN_EMBEDDING && p->desc.dim[k] > longest) longest = p->desc.dim[k];
     }
@@ -138,10 +163,12 @@ static enum lvn_status make_source(struct lvn_model_files *f, enum lvn_dialect d
     b.items = lvn_arena_alloc(&f->arena, sizeof *b.items * n);
     if (!x || !b.items) return LVN_MEMORY;
     x->sources = lvn_arena_alloc(&f->arena, sizeof *x->sources * n);
-    x->room = lvn_arena_alloc(&f->arena, sizeof(float) * (size_t)most);
-    x->zeros = lvn_arena_alloc(&f->arena, sizeof(float) * (size_t)longest);
+    x->type = type;
+    x->made = lvn_arena_alloc(&f->arena, (size_t)(lvn_dtype_bytes(type) * most));
+    x->zeros = lvn_arena_alloc(&f->arena, (size_t)(lvn_dtype_bytes(type) * longest));
+    x->wide = lvn_arena_alloc(&f->arena, sizeof(float) * (adapter ? (size_t)(most + 2 * adapter) : 1));
     x->lora = &c->lora;
-    if (!x->sources || !x->room || !x->zeros) return LVN_MEMORY;
+    if (!x->sources || !x->made || !x->zeros || !x->wide) return LVN_MEMORY;
     f->source.item = b.items;
     f->source.fetch = fetch;
     f->source.context = x;
@@ -152,32 +179,35 @@ static enum lvn_status make_source(struct lvn_model_files *f, enum lvn_dialect d
 
 enum { END_OF_TEXT = 50256 };
 
-static json_t *huggingface_config(const struct lvn_model_config *c)
+static json_t *huggingface_config(const struct lvn_model_config *c, enum lvn_dtype type)
 {
     /* transformers' default is GPT-2's end of text, and it complains where the vocabulary has no such token */
     bool has_end = c->vocab_size > END_OF_TEXT;
     bool known = lvn_model_find(c->model->name) == c->model; /* a program's own model is nobody's GPT-2 */
     json_t *begin = has_end ? json_integer(END_OF_TEXT) : json_null(), *end = json_incref(begin);
-    return json_pack(
-        "{s:s, s:[s], s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:b}}",
-        "model_type", known ? "gpt2" : c->model->name, "architectures", known ? "GPT2LMHeadModel" : c->model->name,
-        "bos_token_id", begin, "eos_token_id", end, "activation_function", c->gelu_tanh ? "gelu_new" : "gelu",
-        "tie_word_embeddings", c->tied, "embd_pdrop", c->dropout_embedding, "resid_pdrop", c->dropout_residual,
-        "attn_pdrop", c->dropout_attention, "layer_norm_epsilon", c->eps, "n_layer", (json_int_t)c->n_layer, "n_head",
-        (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd, "n_positions", (json_int_t)c->n_positions, "vocab_size",
-        (json_int_t)c->vocab_size, "dtype", "float32", "levin", "kind", c->model->name, "bias", c->bias);
+    return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:b}}",
+                     "model_type", known ? "gpt2" : c->model->name, "architectures",
+                     known ? "GPT2LMHeadModel" : c->model->name, "bos_token_id", begin, "eos_token_id", end,
+                     "activation_function", c->gelu_tanh ? "gelu_new" : "gelu", "tie_word_embeddings", c->tied,
+                     "embd_pdrop", c->dropout_embedding, "resid_pdrop", c->dropout_residual, "attn_pdrop",
+                     c->dropout_attention, "layer_norm_epsilon", c->eps, "n_layer", (json_int_t)c->n_layer, "n_head",
+                     (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd, "n_positions", (json_int_t)c->n_positions,
+                     "vocab_size", (json_int_t)c->vocab_size, "dtype", type == LVN_BF16 ? "bfloat16" : "float32",
+                     "levin", "kind", c->model->name, "bias", c->bias);
 }
 
-static json_t *nanogpt_config(const struct lvn_model_config *c)
+static json_t *nanogpt_config(const struct lvn_model_config *c, enum lvn_dtype type)
 {
+    (void)type;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f}", "model_type", "nanogpt", "n_layer",
                      (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd,
                      "block_size", (json_int_t)c->n_positions, "vocab_size", (json_int_t)c->vocab_size, "bias", c->bias,
                      "dropout", c->dropout_residual);
 }
 
-static json_t *mingpt_config(const struct lvn_model_config *c)
+static json_t *mingpt_config(const struct lvn_model_config *c, enum lvn_dtype type)
 {
+    (void)type;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "model_type", "mingpt", "n_layer",
                      (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_embd", (json_int_t)c->n_embd,
                      "block_size", (json_int_t)c->n_positions, "vocab_size", (json_int_t)c->vocab_size, "embd_pdrop",
@@ -201,12 +231,14 @@ static enum lvn_status check_dialect(enum lvn_dialect d, const struct lvn_model_
     return LVN_OK;
 }
 
-static enum lvn_status make_config(struct lvn_model_files *f, enum lvn_dialect d, const struct lvn_model_config *c)
+static enum lvn_status make_config(struct lvn_model_files *f, enum lvn_dialect d, const struct lvn_model_config *c,
+                                   enum lvn_dtype type)
 {
-    static json_t *(*const make[])(const struct lvn_model_config *) = {[LVN_DIALECT_HUGGINGFACE] = huggingface_config,
-                                                                       [LVN_DIALECT_NANOGPT] = nanogpt_config,
-                                                                       [LVN_DIALECT_MINGPT] = mingpt_config};
-    json_t *root = make[d](c);
+    static json_t *(*const make[])(const struct lvn_model_config *,
+                                   enum lvn_dtype) = {[LVN_DIALECT_HUGGINGFACE] = huggingface_config,
+                                                      [LVN_DIALECT_NANOGPT] = nanogpt_config,
+                                                      [LVN_DIALECT_MINGPT] = mingpt_config};
+    json_t *root = make[d](c, type);
     if (!root) LVN_FAIL(MEMORY, "not enough memory for config.json");
     lvn_json_add(&f->config, root, 2);
     lvn_text_add(&f->config, "\n");
@@ -216,13 +248,13 @@ static enum lvn_status make_config(struct lvn_model_files *f, enum lvn_dialect d
 
 enum lvn_status lvn_model_files_make(struct lvn_model_files *f, enum lvn_dialect dialect,
                                      const struct lvn_model_config *c, const struct lvn_params *params,
-                                     const float *values, bool gradients)
+                                     const void *values, enum lvn_dtype type, bool gradients)
 {
     *f = (struct lvn_model_files){0};
     lvn_arena_init(&f->arena);
     enum lvn_status status = check_dialect(dialect, c);
-    if (status == LVN_OK) status = make_config(f, dialect, c);
-    if (status == LVN_OK) status = make_source(f, dialect, c, params, values, gradients);
+    if (status == LVN_OK) status = make_config(f, dialect, c, type);
+    if (status == LVN_OK) status = make_source(f, dialect, c, params, values, type, gradients);
     if (status != LVN_OK) lvn_model_files_release(f);
     return status;
 }

@@ -150,18 +150,26 @@ enum lvn_status lvn_moments_finish(struct lvn_moments *m)
 
 /* --- loading --- */
 
-enum lvn_status lvn_stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                  const struct lvn_param *p, enum lvn_dtype dtype, const void **values)
+enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,
+                                const struct lvn_param *p, const struct lvn_safetensor **out)
 {
     char name[512];
     snprintf(name, sizeof name, "%s%s", prefix, p->name);
-    const struct lvn_safetensor *t = lvn_safetensors_find(file, name);
+    const struct lvn_safetensor *t = *out = lvn_safetensors_find(file, name);
     LVN_CHECK(t, FORMAT, "'%s' lacks '%s': it is the state of another optimizer or model", path, name);
-    LVN_CHECK(t->desc.dtype == dtype, FORMAT,
-              "'%s': '%s' is %s, and this run keeps it in %s; set optimizer.state as it was", path, name,
-              lvn_dtype_name(t->desc.dtype), lvn_dtype_name(dtype));
     LVN_CHECK(lvn_desc_same_shape(&t->desc, &p->desc), FORMAT, "'%s': '%s' has another shape than the parameter", path,
               name);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
+                                  const struct lvn_param *p, enum lvn_dtype dtype, const void **values)
+{
+    const struct lvn_safetensor *t;
+    LVN_TRY(lvn_stored_find(file, path, prefix, p, &t));
+    LVN_CHECK(t->desc.dtype == dtype, FORMAT,
+              "'%s': '%s' is %s, and this run keeps it in %s; set optimizer.state as it was", path, t->name,
+              lvn_dtype_name(t->desc.dtype), lvn_dtype_name(dtype));
     *values = t->data;
     return LVN_OK;
 }

@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "base/threads.h"
 #include "graph/names.h"
+#include "io/safetensors.h"
 #include "models/lora.h"
 
 /* The first graph declares the parameters; its shapes do not matter. */
@@ -36,6 +37,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->config = *c;
     n->real = o->real;
     n->precision = o->precision;
+    n->weights = o->precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : o->real;
     n->state = o->real;
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
@@ -46,7 +48,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
         lvn_network_free(n);
         return status;
     }
-    n->bytes[LVN_BUFFER_PARAM] = n->params->flat_count * lvn_dtype_bytes(n->real);
+    n->bytes[LVN_BUFFER_PARAM] = n->params->flat_count * lvn_dtype_bytes(n->weights);
     *out = n;
     return LVN_OK;
 }
@@ -154,9 +156,33 @@ enum lvn_status lvn_network_allocate(struct lvn_network *n)
     return LVN_OK;
 }
 
-float *lvn_network_values(const struct lvn_network *n)
+void *lvn_network_values(const struct lvn_network *n)
 {
     return n->buffer[LVN_BUFFER_PARAM];
+}
+
+void *lvn_network_value(const struct lvn_network *n, const struct lvn_param *p)
+{
+    return (char *)n->buffer[LVN_BUFFER_PARAM] + p->offset * lvn_dtype_bytes(n->weights);
+}
+
+enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t seed, bool adapters_only)
+{
+    bool direct = n->weights == LVN_F32;
+    int64_t most = 1;
+    for (int i = 0; i < n->params->n && !direct; i++)
+        if (n->params->list[i]->count > most) most = n->params->list[i]->count;
+    float *room = lvn_malloc(sizeof *room * (size_t)most);
+    if (!room) return LVN_MEMORY;
+    if (!adapters_only) memset(lvn_network_values(n), 0, (size_t)n->bytes[LVN_BUFFER_PARAM]);
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        if (adapters_only && !p->adapter) continue;
+        lvn_param_init(p, seed, direct ? lvn_network_value(n, p) : room);
+        if (!direct) lvn_tensor_from_f32(n->weights, room, lvn_network_value(n, p), p->count);
+    }
+    free(room);
+    return LVN_OK;
 }
 
 static void at_least(int64_t *bytes, int64_t want)
@@ -191,7 +217,7 @@ static enum lvn_status plan_task(struct lvn_task *t)
     if (o->logits) outputs[n_outputs++] = t->model.logits;
     struct lvn_plan_options plan = {.train = o->train,
                                     .fuse = true,
-                                    .precision = o->cache_length ? LVN_PRECISION_TRUE : n->precision,
+                                    .precision = n->precision,
                                     .recompute = o->recompute,
                                     .optimizer = o->optimizer,
                                     .sharding = o->sharding,
@@ -200,7 +226,7 @@ static enum lvn_status plan_task(struct lvn_task *t)
     LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
     int64_t leaves = o->n_leaves ? o->n_leaves : o->n_micro;
     t->grad_slots = o->deterministic && o->train ? lvn_grad_slots(o->first_leaf, o->n_micro, leaves) : 1;
-    t->slot_bytes = n->params->trainable_count * lvn_dtype_bytes(n->real);
+    t->slot_bytes = n->params->trainable_count * lvn_dtype_bytes(n->weights);
     at_least(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
     if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->slot_bytes * t->grad_slots);
     if (o->optimizer && o->optimizer->half_state) n->state = LVN_BF16;

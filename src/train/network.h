@@ -20,7 +20,8 @@ struct lvn_network {
     enum lvn_dtype real;
     const struct lvn_kernels *kernels;
     enum lvn_precision precision;
-    enum lvn_dtype state; /* of the optimizer's moments */
+    enum lvn_dtype weights; /* of parameters and their gradients */
+    enum lvn_dtype state;   /* of the optimizer's moments */
     int threads, processes;
     int64_t bytes[LVN_BUFFER_COUNT]; /* planned sizes of PARAM, GRAD (all slots), STATE0, STATE1, ARENA */
     void *buffer[LVN_BUFFER_COUNT];  /* NULL until allocated, or of 0 bytes */
@@ -30,12 +31,12 @@ struct lvn_network {
 };
 
 struct lvn_network_options {
-    enum lvn_dtype real;          /* fp32, or fp64 with the plain kernels */
-    enum lvn_precision precision; /* of tasks that do not decode */
-    int threads;                  /* 0: lvn_threads_default() */
-    enum lvn_decay decay;         /* which parameters decay */
-    const char *freeze;           /* patterns over names of parameters that stay as they are; NULL or "": none */
-    int processes;                /* that share this machine's memory equally; 0: one */
+    enum lvn_dtype real; /* fp32, or fp64 with the plain kernels */
+    enum lvn_precision precision;
+    int threads;          /* 0: lvn_threads_default() */
+    enum lvn_decay decay; /* which parameters decay */
+    const char *freeze;   /* patterns over names of parameters that stay as they are; NULL or "": none */
+    int processes;        /* that share this machine's memory equally; 0: one */
 };
 
 enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model_config *c,
@@ -46,8 +47,11 @@ int64_t lvn_network_bytes(const struct lvn_network *n);
 /* Allocate what the tasks need; once, after the last task was made. MEMORY with a sentence when this machine's memory
  * does not hold it: said before anything is taken. */
 enum lvn_status lvn_network_allocate(struct lvn_network *n) LVN_CHECKED;
-/* The parameters' flat values. */
-float *lvn_network_values(const struct lvn_network *n);
+/* The parameters' flat values, of n->weights; a parameter's own. */
+void *lvn_network_values(const struct lvn_network *n);
+void *lvn_network_value(const struct lvn_network *n, const struct lvn_param *p);
+/* Initial values, a function of (seed, name) alone, rounded to n->weights: of all parameters, or of adapters alone. */
+enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t seed, bool adapters_only) LVN_CHECKED;
 
 struct lvn_task_options {
     int64_t B, T;    /* samples of a micro-batch, tokens of a sample */

@@ -41,12 +41,13 @@ void lvn_pretrained_close(struct lvn_pretrained *p);
 /* Load as a model of so many tokens: 50304 rows of a model of 50257, or the other way round. ARG when that is fewer
  * than `used`, the tokens that the model's tokenizer has (0: it has none). */
 enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used) LVN_CHECKED;
-/* Copy the weights into the flat values of `params`, laid out for a graph of p->config in which n_positions may be
- * smaller (the first rows are taken) and vocab_size another one (rows are cut, or more are made: see
- * pretrained_weights.c). Adapters are left alone. NONFINITE with the name of the tensor when one holds NaN or infinity.
+/* Copy the weights into the flat values of `params`, of `type` (F32, or BF16: rounded to the nearest), laid out for a
+ * graph of p->config in which n_positions may be smaller (the first rows are taken) and vocab_size another one (rows
+ * are cut, or more are made: see pretrained_weights.c). Adapters are left alone. NONFINITE with the name of the tensor
+ * when one holds NaN or infinity.
  */
-enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params,
-                                    float *values) LVN_CHECKED;
+enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params, void *values,
+                                    enum lvn_dtype type) LVN_CHECKED;
 
 /* What the opened file calls this parameter (Hugging Face's name); the name itself when the file lacks it. */
 const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name);
@@ -57,11 +58,12 @@ struct lvn_model_files {
     struct lvn_text config;               /* config.json */
     struct lvn_safetensors_source source; /* of model.safetensors: names and layouts of the dialect */
 };
-/* `values`: flat; must stay valid and unchanged until the source was written. `gradients`: true when `values` are
+/* `values`: flat, of `type`, which the file's tensors have too; must stay valid and unchanged until the source was
+ * written. `gradients`: true when `values` are
  * gradients (then tied ones stand once, under the embedding's name, and nothing is filled with zeros). */
 enum lvn_status lvn_model_files_make(struct lvn_model_files *f, enum lvn_dialect dialect,
                                      const struct lvn_model_config *c, const struct lvn_params *params,
-                                     const float *values, bool gradients) LVN_CHECKED;
+                                     const void *values, enum lvn_dtype type, bool gradients) LVN_CHECKED;
 void lvn_model_files_release(struct lvn_model_files *f);
 
 #endif

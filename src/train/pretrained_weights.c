@@ -186,11 +186,11 @@ static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, 
     return LVN_OK;
 }
 
-static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, float *flat, float *room)
+/* To `to` (count), fp32; room: for what must be turned. */
+static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, float *to, float *room)
 {
     const struct lvn_weight *t = find(p, q->name);
     bool turned = lvn_dialect_transposes(p->dialect, q);
-    float *to = flat + q->offset;
     int64_t rows = q->desc.dim[0], columns = q->desc.rank > 1 ? q->desc.dim[1] : 1, count = q->count;
     if (has_rows(q) && t->desc.dim[0] < rows) count = t->desc.dim[0] * columns;
     lvn_weight_read(t, 0, count, turned ? room : to);
@@ -200,16 +200,25 @@ static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn
     return LVN_OK;
 }
 
-enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params, float *values)
+enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params, void *values,
+                                    enum lvn_dtype type)
 {
-    int64_t most = 1;
-    for (int i = 0; i < params->n; i++)
-        if (params->list[i]->count > most && lvn_dialect_transposes(p->dialect, params->list[i]))
-            most = params->list[i]->count;
-    float *room = lvn_malloc(sizeof *room * (size_t)most);
-    enum lvn_status status = room ? LVN_OK : LVN_MEMORY;
-    for (int i = 0; i < params->n && status == LVN_OK; i++)
-        if (!params->list[i]->adapter) status = load_one(p, params->list[i], values, room);
+    int64_t turned = 1, rounded = 1;
+    for (int i = 0; i < params->n; i++) {
+        const struct lvn_param *q = params->list[i];
+        if (q->count > turned && lvn_dialect_transposes(p->dialect, q)) turned = q->count;
+        if (q->count > rounded && type != LVN_F32) rounded = q->count;
+    }
+    float *room = lvn_malloc(sizeof *room * (size_t)turned), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
+    enum lvn_status status = room && wide ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; i < params->n && status == LVN_OK; i++) {
+        const struct lvn_param *q = params->list[i];
+        char *to = (char *)values + q->offset * lvn_dtype_bytes(type);
+        if (q->adapter) continue;
+        status = load_one(p, q, type == LVN_F32 ? (float *)to : wide, room);
+        if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to, q->count);
+    }
     free(room);
+    free(wide);
     return status;
 }

@@ -29,8 +29,8 @@ static void start_bucket(struct lvn_reduction *d, const struct lvn_program *p, i
 {
     const struct lvn_bucket *b = &p->buckets[bucket];
     struct lvn_request *r = &d->request[bucket];
-    void *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->real);
-    enum lvn_dtype type = p->real;
+    void *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->weights);
+    enum lvn_dtype type = p->weights;
     if (d->wire) {
         lvn_narrow(d->wire + b->offset, x, b->count);
         x = d->wire + b->offset;
@@ -82,7 +82,7 @@ static bool reduce_tree(void *context, const struct lvn_partial *held, int n, vo
     void *partial[LVN_MAX_SUBTREES];
     for (int i = 0; i < n; i++) partial[i] = held[i].gradients;
     double before = d->waited;
-    lvn_comm_tree_reduce(d->ranks->comm, &r, d->tree, partial, gradients, d->shard, LVN_F32, !d->sharding.zero1);
+    lvn_comm_tree_reduce(d->ranks->comm, &r, d->tree, partial, gradients, d->shard, d->weights, !d->sharding.zero1);
     bool good = wait_alone(d, &r);
     d->summed += d->waited - before;
     return good;
@@ -101,7 +101,7 @@ static bool gather_params(void *context, void *params)
 {
     struct lvn_reduction *d = context;
     struct lvn_request r = {0};
-    lvn_comm_all_gather(d->ranks->comm, &r, params, d->shard, LVN_F32);
+    lvn_comm_all_gather(d->ranks->comm, &r, params, d->shard, d->weights);
     return wait_alone(d, &r);
 }
 
@@ -147,12 +147,13 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
         d->shard[i] = lvn_shard_first(params, size, i);
         d->block[i] = (d->shard[i] + BLOCK - 1) / BLOCK;
     }
+    d->weights = p->weights;
     d->n_requests = p->n_buckets;
     d->beside = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->n_threads);
     d->request = lvn_calloc((size_t)p->n_buckets + 1, sizeof *d->request);
     d->bucket_shard = lvn_calloc((size_t)(p->n_buckets + 1) * (size_t)(size + 1), sizeof *d->bucket_shard);
     if (!d->request || !d->bucket_shard) return LVN_MEMORY;
-    if (bf16 && size > 1 && p->real == LVN_F32) {
+    if (bf16 && size > 1 && p->weights == LVN_F32) {
         d->wire = lvn_calloc((size_t)params->trainable_count, sizeof *d->wire);
         if (!d->wire) return LVN_MEMORY;
     }

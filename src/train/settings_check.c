@@ -155,8 +155,9 @@ static enum lvn_status finish_schedule(struct lvn_settings *s, bool steps_known)
 static enum lvn_status check_device(const struct lvn_settings *s)
 {
     char word[LVN_VALUE_TEXT];
-    LVN_CHECK(s->trainer.precision <= LVN_TRAINER_PRECISION_BF16_MIXED, ARG,
-              "trainer.precision %s is not there yet: this version computes in 32-true and bf16-mixed; set one of them",
+    LVN_CHECK(s->trainer.precision <= LVN_TRAINER_PRECISION_BF16_TRUE, ARG,
+              "trainer.precision %s is not there yet: this version computes in 32-true, bf16-mixed and bf16-true; set "
+              "one of them",
               lvn_settings_value(s, LVN_OPT_trainer_precision, word));
     LVN_CHECK(s->trainer.accelerator <= LVN_TRAINER_ACCELERATOR_CPU, ARG,
               "trainer.accelerator %s is not there yet: this version runs on the CPU; set cpu or auto",

@@ -80,8 +80,9 @@ static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *p = n->params->list[i];
         if (!is_adapted(n->params, p)) continue;
-        items[source.n++] =
-            (struct lvn_safetensors_item){.name = p->name, .desc = p->desc, .data = lvn_network_values(n) + p->offset};
+        struct lvn_safetensors_item *item = &items[source.n++];
+        *item = (struct lvn_safetensors_item){.name = p->name, .desc = p->desc, .data = lvn_network_value(n, p)};
+        item->desc.dtype = n->weights;
     }
     if (source.n) lvn_checkpoint_add_tensors(w, adapters_file, &source);
     return LVN_OK;
@@ -92,7 +93,8 @@ static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena
 {
     const struct lvn_network *n = m->network;
     struct lvn_safetensors_source optimizer;
-    LVN_TRY(lvn_model_files_make(f, LVN_DIALECT_HUGGINGFACE, &n->config, n->params, lvn_network_values(n), false));
+    LVN_TRY(lvn_model_files_make(f, LVN_DIALECT_HUGGINGFACE, &n->config, n->params, lvn_network_values(n), n->weights,
+                                 false));
     lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
     LVN_TRY(add_adapters(w, a, n));
     LVN_TRY(lvn_moments_source(m, a, &optimizer));
@@ -150,18 +152,35 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     return status;
 }
 
+/* A stored tensor into the parameter that it is of, which may have another type since trainer.precision was changed. */
+static enum lvn_status load_values(const struct lvn_network *n, const struct lvn_param *p,
+                                   const struct lvn_safetensor *t)
+{
+    void *to = lvn_network_value(n, p);
+    if (t->desc.dtype == n->weights) {
+        memcpy(to, t->data, (size_t)(p->count * lvn_dtype_bytes(n->weights)));
+        return LVN_OK;
+    }
+    float *wide = lvn_malloc(sizeof *wide * (size_t)p->count);
+    if (!wide) return LVN_MEMORY;
+    lvn_tensor_to_f32(t->desc.dtype, t->data, wide, p->count);
+    lvn_tensor_from_f32(n->weights, wide, to, p->count);
+    free(wide);
+    return LVN_OK;
+}
+
 /* Those parameters that are adapted, or those that are not, from a file. */
 static enum lvn_status load_file(const char *path, const struct lvn_network *n, bool adapted)
 {
     struct lvn_safetensors file;
-    const void *values;
+    const struct lvn_safetensor *t;
     LVN_TRY(lvn_safetensors_open(&file, path));
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
         const struct lvn_param *p = n->params->list[i];
         if (is_adapted(n->params, p) != adapted) continue;
-        status = lvn_stored_values(&file, path, "", p, LVN_F32, &values);
-        if (status == LVN_OK) memcpy(lvn_network_values(n) + p->offset, values, sizeof(float) * (size_t)p->count);
+        status = lvn_stored_find(&file, path, "", p, &t);
+        if (status == LVN_OK) status = load_values(n, p, t);
     }
     lvn_safetensors_close(&file);
     return status;

@@ -98,7 +98,7 @@ static enum lvn_status measure_machine(struct trainer *t)
     enum { AT_STEP = 10, WORTH_STEPS = 100 };
     if (t->matmul_rate > 0.0 || t->step % AT_STEP || t->last_step - t->step < WORTH_STEPS) return LVN_OK;
     const struct lvn_network *n = t->training.network;
-    if (lvn_measure_matmul(n->threads, n->precision == LVN_PRECISION_BF16_MIXED, &t->matmul_rate) != LVN_OK)
+    if (lvn_measure_matmul(n->threads, n->precision != LVN_PRECISION_TRUE, &t->matmul_rate) != LVN_OK)
         lvn_trainer_note_failure(t, "this machine's rate of matrix products could not be measured");
     return lvn_ranks_sum(t->ranks, &t->matmul_rate, 1);
 }

@@ -91,16 +91,14 @@ static enum lvn_status share_run(struct trainer *t)
 static enum lvn_status load_weights(struct trainer *t)
 {
     struct lvn_network *n = t->training.network;
-    float *values = lvn_network_values(n);
+    uint64_t seed = (uint64_t)t->s->trainer.seed;
     if (t->goes_on) return lvn_snapshot_load(&t->from, n, &t->training.reduction.sharding, t->ranks);
-    if (!t->setup.has_pretrained) {
-        lvn_params_init_values(n->params, (uint64_t)t->s->trainer.seed, values);
-        return LVN_OK;
-    }
-    for (int i = 0; i < n->params->n; i++)
-        if (n->params->list[i]->adapter) lvn_param_init(n->params->list[i], (uint64_t)t->s->trainer.seed, values);
-    LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK : lvn_pretrained_load(&t->setup.pretrained, n->params, values));
-    return lvn_ranks_broadcast(t->ranks, values, n->bytes[LVN_BUFFER_PARAM]);
+    LVN_TRY_TOGETHER(t->ranks, lvn_network_init_values(n, seed, t->setup.has_pretrained));
+    if (!t->setup.has_pretrained) return LVN_OK;
+    LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK
+                                              : lvn_pretrained_load(&t->setup.pretrained, n->params,
+                                                                    lvn_network_values(n), n->weights));
+    return lvn_ranks_broadcast(t->ranks, lvn_network_values(n), n->bytes[LVN_BUFFER_PARAM]);
 }
 
 /* --- all of it --- */

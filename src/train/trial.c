@@ -174,8 +174,8 @@ enum lvn_status lvn_trial_run(struct lvn_trial *out, struct lvn_ranks *r, int th
     if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
     if (status == LVN_OK) status = lvn_training_plan(&t, &s, &c, &o);
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_allocate(t.network));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_init_values(t.network, 1, false));
     if (status == LVN_OK) {
-        lvn_params_init_values(t.network->params, 1, lvn_network_values(t.network));
         lvn_trial_fill(&t, c.vocab_size);
         status = tiny_steps(out, &t, r);
     }

@@ -85,6 +85,9 @@ static const struct op_case op_cases[] = {
     {LVN_OP_add, .in = {REAL(2, 3, 17), REAL(2, 3, 17)}},
     {LVN_OP_add, .in = {REAL(31, 65), REAL(31, 65)}},
 
+    {LVN_OP_widen, .in = {REAL(1)}},
+    {LVN_OP_widen, .in = {REAL(3, 17)}},
+
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 1},
         .in = {REAL(1, 1, 1, 1), REAL(1, 1, 1, 1), REAL(1, 1, 1, 1)}},
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.3},

@@ -226,7 +226,8 @@ static void gradients(void **state)
         struct lvn_lora_pair pair;
         float *room = malloc(sizeof *room * (size_t)q->count);
         memcpy(room, plain + p->offset, sizeof *room * (size_t)q->count);
-        if (lvn_lora_find(params, p, &pair)) lvn_lora_merge(&lora, p, &pair, plain, room);
+        if (lvn_lora_find(params, p, &pair))
+            lvn_lora_merge(&lora, p, plain + pair.a->offset, plain + pair.b->offset, room);
         for (int64_t k = 0; k < q->count; k++) to[q->offset + k] = room[k];
         free(room);
     }

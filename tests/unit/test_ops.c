@@ -22,6 +22,7 @@ static const struct tolerance {
     [LVN_OP_gelu_tanh] = {5e-7, 3e-6, "a polynomial for tanh; 1 - tanh^2 cancels near one and is multiplied by x^3"},
     [LVN_OP_dropout] = {2e-7, 3e-7, "the scale is rounded, then the product; then an addition"},
     [LVN_OP_scale] = {2e-7, 3e-7, "the factor is rounded, then the product; then an addition"},
+    [LVN_OP_widen] = {1e-7, 1e-7, "a copy; then an addition"},
     [LVN_OP_add] = {1e-7, 1e-7, "one rounding"},
     [LVN_OP_attention] = {3e-6, 5e-6, "scores are sums, then exponentials of them, then sums again"},
     [LVN_OP_kv_cache] = {1e-12, 0, "a copy"},

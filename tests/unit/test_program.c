@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "base/bf16.h"
 #include "base/random.h"
 #include "base/threads.h"
 #include "models/model.h"
@@ -28,6 +29,7 @@ struct rig {
     struct lvn_step step;
     int32_t ids[MAX_B * T], labels[MAX_B * T];
     int slots;
+    enum lvn_dtype weights; /* of parameters and gradients */
     int64_t flat_bytes;
 };
 
@@ -55,18 +57,27 @@ static void fill_batch(struct rig *r, int64_t B)
     r->step = (struct lvn_step){.seed = 5, .step = 3, .grad_scale = 1.0 / (double)valid, .training = 1};
 }
 
-static void fill_params(struct rig *r, enum lvn_dtype real)
+static enum lvn_dtype weights_of(const struct rig_options *o)
+{
+    return o->precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : o->real;
+}
+
+static void fill_params(struct rig *r)
 {
     float *values = calloc((size_t)r->params->flat_count, sizeof *values);
     lvn_params_init_values(r->params, 42, values);
     for (int i = 0; i < r->params->n; i++) /* constants would hide mistakes; weights large enough to matter */
         lvn_random_normal(9, r->params->list[i]->hash, 0.3f, r->params->list[i]->count,
                           values + r->params->list[i]->offset);
-    for (int64_t i = 0; i < r->params->flat_count; i++)
-        if (real == LVN_F64)
-            ((double *)r->binding.buffer[LVN_BUFFER_PARAM])[i] = (double)values[i];
+    for (int64_t i = 0; i < r->params->flat_count; i++) {
+        uint16_t half = lvn_bf16_make(values[i]); /* all types hold these numbers */
+        if (r->weights == LVN_F64)
+            ((double *)r->binding.buffer[LVN_BUFFER_PARAM])[i] = (double)lvn_bf16_get(half);
+        else if (r->weights == LVN_BF16)
+            ((uint16_t *)r->binding.buffer[LVN_BUFFER_PARAM])[i] = half;
         else
-            ((float *)r->binding.buffer[LVN_BUFFER_PARAM])[i] = values[i];
+            ((float *)r->binding.buffer[LVN_BUFFER_PARAM])[i] = lvn_bf16_get(half);
+    }
     free(values);
 }
 
@@ -95,7 +106,8 @@ static struct rig *rig_new(const struct rig_options *o)
     struct lvn_tensor *outputs[] = {r->model.loss, r->model.losses};
     if (lvn_program_new(&r->program, r->graph, outputs, 2, &plan) != LVN_OK)
         fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
-    int64_t n = o->B / o->micro, bytes = lvn_dtype_bytes(o->real);
+    int64_t n = o->B / o->micro, bytes = lvn_dtype_bytes(weights_of(o));
+    r->weights = weights_of(o);
     r->slots = o->deterministic ? lvn_grad_slots(0, n, n) : 1;
     r->flat_bytes = r->params->flat_count * bytes;
     r->binding.buffer[LVN_BUFFER_PARAM] = lvn_pages_alloc(r->flat_bytes);
@@ -108,7 +120,7 @@ static struct rig *rig_new(const struct rig_options *o)
     r->binding.inputs = r->inputs;
     r->binding.step = &r->step;
     r->binding.micro_batch_rows = o->micro;
-    fill_params(r, o->real);
+    fill_params(r);
     fill_batch(r, o->B);
     return r;
 }
@@ -179,17 +191,24 @@ static void gradients_are_right(void **state)
     }
 }
 
+/* Element j of the flat gradient of a program in fp32 or bf16. */
+static double gradient(const struct rig *r, int64_t j)
+{
+    const void *p = r->binding.buffer[LVN_BUFFER_GRAD];
+    return r->weights == LVN_BF16 ? (double)lvn_bf16_get(((const uint16_t *)p)[j]) : (double)((const float *)p)[j];
+}
+
 /* Largest difference of two gradients relative to the norm of each parameter's. */
 static double difference(const struct rig *a, const struct rig *b)
 {
     double worst = 0.0;
-    const float *x = a->binding.buffer[LVN_BUFFER_GRAD], *y = b->binding.buffer[LVN_BUFFER_GRAD];
     for (int i = 0; i < a->params->n; i++) {
         const struct lvn_param *q = a->params->list[i];
         double norm = 0.0, diff = 0.0;
         for (int64_t j = q->offset; j < q->offset + q->count; j++) {
-            norm += (double)x[j] * (double)x[j];
-            diff += ((double)x[j] - (double)y[j]) * ((double)x[j] - (double)y[j]);
+            double x = gradient(a, j), y = gradient(b, j);
+            norm += x * x;
+            diff += (x - y) * (x - y);
         }
         double relative = sqrt(diff) / (sqrt(norm) + 1e-3);
         worst = !(relative <= worst) ? relative : worst; /* NaN is worst */
@@ -259,6 +278,7 @@ static void variants_agree_in_bf16(void **state)
 {
     (void)state;
     check_variants(LVN_PRECISION_BF16_MIXED, 1e-2, 4e-2);
+    check_variants(LVN_PRECISION_BF16_TRUE, 1e-2, 5e-2);
 }
 
 /* The tree over micro-batches is the one the design names: split at the largest power of two below n. */
@@ -295,6 +315,42 @@ static void tree_of_sums(void **state)
     rig_free(r);
 }
 
+static float rounded_sum(float a, float b)
+{
+    return lvn_bf16_get(lvn_bf16_make(a + b));
+}
+
+/* In bf16 every node of the tree is rounded; the gradient of a micro-batch alone is what it is in the sum. */
+static void tree_of_sums_in_bf16(void **state)
+{
+    (void)state;
+    struct rig_options o = fast("nanogpt");
+    o.B = 3, o.micro = 1, o.deterministic = true, o.precision = LVN_PRECISION_BF16_TRUE;
+    struct rig *r = rig_new(&o), *one = rig_new(&o);
+    int64_t n = r->params->flat_count, differs = 0;
+    assert_int_equal(r->flat_bytes, n * 2);
+    run(r, 3);
+    float *single[3];
+    for (int m = 0; m < 3; m++) {
+        struct lvn_binding b = one->binding;
+        void *inputs[] = {one->ids + m * T, one->labels + m * T};
+        b.inputs = inputs;
+        one->step.first_row = m;
+        lvn_program_run(one->program, &b, 1, 1, one->flat_bytes, NULL);
+        single[m] = malloc((size_t)n * sizeof *single[m]);
+        for (int64_t i = 0; i < n; i++) single[m][i] = (float)gradient(one, i);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float want = rounded_sum(rounded_sum(single[0][i], single[1][i]), single[2][i]);
+        assert_true((float)gradient(r, i) == want);
+        differs += lvn_bf16_get(lvn_bf16_make(single[0][i] + single[1][i] + single[2][i])) != want;
+    }
+    assert_true(differs > 0); /* or the test would not see where it is rounded */
+    for (int m = 0; m < 3; m++) free(single[m]);
+    rig_free(one);
+    rig_free(r);
+}
+
 static void memory_is_planned(void **state)
 {
     (void)state;
@@ -319,7 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_right),    cmocka_unit_test(variants_agree),
         cmocka_unit_test(variants_agree_in_bf16), cmocka_unit_test(tree_of_sums),
-        cmocka_unit_test(memory_is_planned),
+        cmocka_unit_test(tree_of_sums_in_bf16),   cmocka_unit_test(memory_is_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

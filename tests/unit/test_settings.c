@@ -130,7 +130,8 @@ static const struct {
      "optimizer.lr"},
     {NULL,
      {"trainer.precision=16-mixed"},
-     "trainer.precision 16-mixed is not there yet: this version computes in 32-true and bf16-mixed; set one of them"},
+     "trainer.precision 16-mixed is not there yet: this version computes in 32-true, bf16-mixed and bf16-true; set one "
+     "of them"},
     {NULL,
      {"trainer.accelerator=cuda"},
      "trainer.accelerator cuda is not there yet: this version runs on the CPU; set cpu or auto"},

@@ -1,0 +1,47 @@
+/* widen.c - y = x, where x may be bf16 and y is in the program's real type.
+ *
+ * Put by the precision pass before an operation that does not take a parameter as bf16. The gradient is rounded to x's
+ * type, to the nearest, once: after all users of y have added theirs. x, y of one shape, contiguous. The parameters for
+ * which it is there are short, so the plain kernel is all there is. */
+#include <string.h>
+
+#include "base/bf16.h"
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_TRY(lvn_shape_reals(s, "widen", "input", 0, 1));
+    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    (void)n_threads;
+    if (thread) return;
+    const uint16_t *half = call->in[0].p;
+    real *y = call->out[0].p;
+    int64_t n = lvn_desc_count(call->out[0].desc);
+    if (call->in[0].desc->dtype != LVN_BF16)
+        memcpy(y, half, sizeof *y * (size_t)n);
+    else
+        for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_bf16_get(half[i]);
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    (void)n_threads;
+    if (thread || !call->din[0].p) return;
+    const real *dy = call->dout[0].p;
+    real *dx = call->din[0].p;
+    uint16_t *half = call->din[0].p;
+    int64_t n = lvn_desc_count(call->dout[0].desc);
+    if (call->din[0].desc->dtype != LVN_BF16)
+        for (int64_t i = 0; i < n; i++) lvn_put(&dx[i], call->add[0], dy[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            half[i] = lvn_bf16_make((float)(call->add[0] ? lvn_bf16_get(half[i]) + dy[i] : dy[i]));
+}
+
+LVN_OPERATION(widen, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .narrow = LVN_READS_IN(0));
