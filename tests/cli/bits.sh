@@ -39,6 +39,18 @@ code 0 train hp "${sizes[@]}" "${half[@]}" --resume
 cmp h/checkpoints/last/model.safetensors hp/checkpoints/last/model.safetensors
 code 1 train hp "${sizes[@]/max_steps=5/max_steps=7}" "${half[@]/state=bf16/state=fp32}" --resume
 says "set optimizer.state as it was" err
+# weights and gradients in bf16 too: what is rounded, and at random, depends on none of these either
+true=("${half[@]/bf16-mixed/bf16-true}")
+code 0 train t "${sizes[@]}" "${true[@]}" --trainer.threads=1
+code 0 train t3 "${sizes[@]}" "${true[@]}" --trainer.threads=3 --trainer.recompute=cheap
+same_run t t3
+code 0 train tp "${sizes[@]/max_steps=5/max_steps=3}" "${true[@]}" --trainer.threads=2
+code 0 train tp "${sizes[@]}" "${true[@]}" --trainer.threads=4 --resume
+cmp t/checkpoints/last/model.safetensors tp/checkpoints/last/model.safetensors
+if instructions avx512; then
+    for isa in avx2 avx512; do LEVIN_ISA=$isa code 0 train t-$isa "${sizes[@]}" "${true[@]}"; done
+    same_run t-avx2 t-avx512
+fi
 for isa in avx2 avx512 amx; do
     instructions $isa || { echo "no $isa here"; continue; }
     for threads in 1 2 4 8; do

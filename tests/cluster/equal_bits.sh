@@ -20,6 +20,8 @@ same_run one two-threads
 code 0 train three "${sizes[@]}" "${mode[@]/size=1/size=2}" # 6 micro-batches, which 4 ranks cannot share equally
 half=(--trainer.precision=bf16-mixed --optimizer.state=bf16)
 code 0 train half "${sizes[@]}" "${mode[@]}" "${half[@]}"
+true=(--trainer.precision=bf16-true --optimizer.state=bf16)
+code 0 train true "${sizes[@]}" "${mode[@]}" "${true[@]}"
 code 0 train plain "${sizes[@]}"
 near plain one
 # the test would see a difference
@@ -41,6 +43,17 @@ all_of() {
     same_run half "$mpi-half"
     over "$mpi" 4 "$mpi-half-zero1" "${sizes[@]}" "${mode[@]}" "${half[@]}" --trainer.strategy=zero1
     same_run half "$mpi-half-zero1"
+    # weights and gradients in bf16: every node of the tree is rounded, whoever adds it
+    for n in 2 3 4; do
+        over "$mpi" $n "$mpi-true-$n" "${sizes[@]}" "${mode[@]}" "${true[@]}"
+        same_run true "$mpi-true-$n"
+        over "$mpi" $n "$mpi-true-zero1-$n" "${sizes[@]}" "${mode[@]}" "${true[@]}" --trainer.strategy=zero1
+        same_run true "$mpi-true-zero1-$n"
+    done
+    over "$mpi" 3 "$mpi-true-plain" "${sizes[@]}" "${true[@]}"
+    near true "$mpi-true-plain" 0.02
+    over "$mpi" 3 "$mpi-true-plain-zero1" "${sizes[@]}" "${true[@]}" --trainer.strategy=zero1
+    near true "$mpi-true-plain-zero1" 0.02
     # without the mode: in buckets, to rounding, and the same bits in every run
     for strategy in ddp zero1; do
         over "$mpi" 3 "$mpi-plain-$strategy" "${sizes[@]}" --trainer.strategy=$strategy
