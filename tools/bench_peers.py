@@ -8,7 +8,7 @@ first call (some 200 MB to download). Each round starts a fresh process of eithe
 the same weather on the machine; the best step of all rounds counts. Memory is the largest resident size of the process
 (ru_maxrss), start-up included. PyTorch's side is what nanoGPT does: scaled_dot_product_attention, fused AdamW,
 gradients set to None, clipping by norm; eager, and with torch.compile where asked. With --bf16 a second table has
-trainer.precision bf16-mixed beside PyTorch's autocast in bf16. The tables end with the ratios, and the least that levin
+trainer.precision bf16-mixed, and bf16-true with moments in bf16, beside PyTorch's autocast in bf16. The tables end with the ratios, and the least that levin
 wants of them; the exit status does not depend on them.
 
 PyTorch's bf16 needs instructions that some virtual machines announce and do not have: where it dies of one, it is
@@ -161,13 +161,13 @@ def measure(command, threads, **more):
     return result
 
 
-def levin_command(levin, row, precision="32-true"):
+def levin_command(levin, row, precision="32-true", state="fp32"):
     dialect, L, H, C, T, V, B, p, bias, steps, _ = row
     keys = {
         "model.kind": dialect, "model.n_layer": L, "model.n_head": H, "model.n_embd": C, "model.block_size": T,
         "model.vocab_size": V, "model.dropout": p, "model.bias": str(bias).lower(), "trainer.batch_size": B,
         "optimizer.kind": "adamw", "optimizer.lr": 1e-3, "optimizer.betas": "[0.9,0.99]",
-        "trainer.precision": precision, "optimizer.weight_decay": 0.1, "optimizer.decay": "matrices", "trainer.gradient_clip_val": 1.0,
+        "trainer.precision": precision, "optimizer.state": state, "optimizer.weight_decay": 0.1, "optimizer.decay": "matrices", "trainer.gradient_clip_val": 1.0,
     }
     return [levin, "bench", f"--steps={steps}", "--json"] + [f"--{k}={v}" for k, v in keys.items()]
 
@@ -183,6 +183,7 @@ def bench_row(name, options, python):
     modes = ["eager"] + (["compiled"] if options.compiled or row[10][2] else [])
     if options.bf16:
         sides["levin-bf16"] = levin_command(options.levin, row, "bf16-mixed")
+        sides["levin-bf16-true"] = levin_command(options.levin, row, "bf16-true", "bf16")
         modes.append("autocast")
     for mode in modes:
         sides[mode] = [python, os.path.abspath(__file__), "--worker", name, mode, str(options.threads), str(row[9])]
@@ -208,11 +209,11 @@ def print_row(name, sides):
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def print_bf16(name, sides):
-    levin, wide, peer = sides["levin-bf16"], sides["levin"], sides["autocast"]
+def print_bf16(name, sides, side):
+    levin, wide, peer = sides[side], sides["levin"], sides["autocast"]
     tokens = ROWS[name][6] * ROWS[name][4]
     note = " (without AMX)" if peer["less"] else ""
-    cells = [name, f"{tokens / levin['best_s']:.0f}", f"{tokens / peer['best_s']:.0f}{note}",
+    cells = [name, side[len("levin-"):], f"{tokens / levin['best_s']:.0f}", f"{tokens / peer['best_s']:.0f}{note}",
              f"{wide['best_s'] / levin['best_s']:.2f} (>= 0.97)", f"{peer['best_s'] / levin['best_s']:.2f}",
              f"{levin['resident'] / 2**20:.0f}", f"{peer['resident'] / 2**20:.0f}",
              f"{levin['resident'] / peer['resident']:.2f} (<= 0.5)"]
@@ -243,11 +244,12 @@ def main():
         figures[name] = bench_row(name, options, python)
         print_row(name, figures[name])
     if options.bf16:
-        heads = ["bf16-mixed", "levin tok/s", "autocast tok/s", "levin : its fp32", "levin : autocast", "levin MiB",
+        heads = ["model", "precision", "levin tok/s", "autocast tok/s", "levin : its fp32", "levin : autocast", "levin MiB",
                  "autocast MiB", "memory"]
         print("\n| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
         for name in rows:
-            print_bf16(name, figures[name])
+            print_bf16(name, figures[name], "levin-bf16")
+            print_bf16(name, figures[name], "levin-bf16-true")
     if options.json:
         with open(options.json, "w") as f:
             json.dump({"threads": options.threads, "rows": figures}, f, indent=1)

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/bf16.h"
 #include "comm/mpi_find.h"
 #include "unit/comm_threads.h"
 
@@ -112,6 +113,35 @@ static float sum_of(int64_t lo, int64_t hi, int64_t i)
     return sum_of(lo, lo + half, i) + sum_of(lo + half, hi, i);
 }
 
+/* The same in bf16, of which every sum is rounded, as long as it is a number of its own in some split. */
+static uint16_t half_sum_of(int64_t lo, int64_t hi, int64_t i)
+{
+    if (hi - lo == 1) return lvn_bf16_make(leaf_value(lo, i));
+    int64_t half = lvn_tree_half(hi - lo);
+    return lvn_bf16_make(lvn_bf16_get(half_sum_of(lo, lo + half, i)) + lvn_bf16_get(half_sum_of(lo + half, hi, i)));
+}
+
+static int play_half_tree(struct lvn_comm *c, struct lvn_tree *t, int64_t n, int mine, const struct lvn_subtree *some,
+                          const int64_t *first)
+{
+    int bad = 0;
+    void *partial[LVN_MAX_SUBTREES] = {0};
+    struct lvn_request r;
+    uint16_t *out = malloc(COUNT * sizeof *out);
+    if (!out) return 1;
+    for (int k = 0; k < mine; k++) {
+        uint16_t *x = malloc(COUNT * sizeof *x);
+        for (int64_t i = 0; x && i < COUNT; i++) x[i] = half_sum_of(some[k].first, some[k].end, i);
+        partial[k] = x;
+    }
+    lvn_comm_tree_reduce(c, &r, t, partial, out, first, LVN_BF16, true);
+    bad += lvn_comm_wait(c, &r) != LVN_OK;
+    for (int64_t i = 0; i < COUNT; i++) bad += out[i] != half_sum_of(0, n, i);
+    for (int k = 0; k < mine; k++) free(partial[k]);
+    free(out);
+    return bad;
+}
+
 static int play_tree(struct lvn_comm *c, int64_t n, int size, int rank)
 {
     int bad = 0;
@@ -137,6 +167,7 @@ static int play_tree(struct lvn_comm *c, int64_t n, int size, int rank)
     for (int64_t i = 0; i < COUNT; i++) bad += out[i] != sum_of(0, n, i);
     for (int k = 0; k < mine; k++) free(partial[k]);
     free(out);
+    bad += play_half_tree(c, t, n, mine, some, first);
     lvn_tree_free(t);
     return bad;
 }
