@@ -171,7 +171,8 @@ enum lvn_status lvn_config_ask(struct lvn_config *cf)
                                              : "Where are the tokens? A folder with train.bin and val.bin, from `levin "
                                                "prepare`."));
     LVN_TRY(ask_place(cf));
-    snprintf(question, sizeof question, "In which precision, 32-true or bf16-mixed? (%s)", lvn_config_precision_text());
+    snprintf(question, sizeof question, "In which precision, 32-true, bf16-mixed or bf16-true? (%s)",
+             lvn_config_precision_text());
     if (cf->job != LVN_JOB_CHARS) LVN_TRY(ask_key(cf, LVN_OPT_trainer_precision, question));
     LVN_TRY(ask_key(cf, LVN_OPT_trainer_batch_size, "How many sequences make a step, over all machines?"));
     LVN_TRY(ask_key(cf, LVN_OPT_trainer_max_steps, "How many steps?"));
