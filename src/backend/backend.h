@@ -8,9 +8,9 @@
 #include "graph/op.h"
 
 /* Instruction sets that the CPU kernels are compiled for, worst first. */
-enum lvn_isa { LVN_ISA_GENERIC, LVN_ISA_AVX2, LVN_ISA_AVX512, LVN_ISA_AMX, LVN_ISA_COUNT };
+enum lvn_isa { LVN_ISA_GENERIC, LVN_ISA_AVX2, LVN_ISA_AVX512, LVN_ISA_AVX512_BF16, LVN_ISA_AMX, LVN_ISA_COUNT };
 const char *lvn_isa_name(enum lvn_isa isa);
-/* The best one that this processor, LEVIN_ISA (generic, avx2, avx512 or amx) and lvn_isa_limit() allow. */
+/* The best one that this processor, LEVIN_ISA (generic, avx2, avx512, avx512_bf16 or amx) and lvn_isa_limit() allow. */
 enum lvn_isa lvn_isa_best(void);
 /* Take none better than this one from now on: what ranks agreed on. Before any kernels are chosen. */
 void lvn_isa_limit(enum lvn_isa most);

@@ -172,6 +172,20 @@ static void libraries(struct lvn_doctor *r)
     }
 }
 
+/* What trainer.precision bf16-mixed would compute with. */
+static void bf16_line(struct lvn_doctor *r, double flops, double rounded)
+{
+    char text[160];
+    const enum lvn_isa isa = lvn_isa_best();
+    if (isa < LVN_ISA_AVX512_BF16)
+        snprintf(text, sizeof text, "this CPU computes in fp32: trainer.precision bf16-mixed saves memory");
+    else
+        snprintf(text, sizeof text, "%.0f GFLOP/s of matrix products, by %s: trainer.precision bf16-mixed %s",
+                 rounded / 1e9, isa == LVN_ISA_AMX ? "AMX" : "AVX512-BF16",
+                 rounded > 1.1 * flops ? "is faster" : "saves memory, and is hardly faster here");
+    lvn_doctor_line(r, "bf16", text);
+}
+
 static enum lvn_status measure(struct lvn_doctor *r)
 {
     double flops, rounded, bytes;
@@ -182,12 +196,7 @@ static enum lvn_status measure(struct lvn_doctor *r)
     snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads, by %s", flops / 1e9, r->m.threads,
              lvn_gemm_engine());
     lvn_doctor_line(r, "matrix products", text);
-    if (lvn_isa_best() == LVN_ISA_AMX)
-        snprintf(text, sizeof text, "%.0f GFLOP/s of matrix products, on AMX: trainer.precision bf16-mixed is faster",
-                 rounded / 1e9);
-    else
-        snprintf(text, sizeof text, "this CPU computes in fp32: trainer.precision bf16-mixed saves memory");
-    lvn_doctor_line(r, "bf16", text);
+    bf16_line(r, flops, rounded);
     snprintf(text, sizeof text, "%.1f GB/s read", bytes / 1e9);
     lvn_doctor_line(r, "memory speed", text);
     lvn_cli_add(r->c, "matmul_gflops", json_real(flops / 1e9));

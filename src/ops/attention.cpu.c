@@ -9,122 +9,37 @@
  * key heads can feed, one pass owns blocks of keys (dK, dV) and another blocks of queries (dQ); both take the same
  * blocks in the same order, so the sums are the same.
  *
+ * Where the processor multiplies bf16, such tensors take attention_half.h, whose blocks and order are the same.
+ *
  * A few queries at a time (decoding) take attention_decode.h. Sources: Dao et al., "FlashAttention" (2022); Milakov and
  * Gimelshein, "Online normalizer calculation for softmax" (2018). */
 #include "ops/attention.h"
 
-#include "backend/cpu/simd_math.h"
-#include "backend/cpu/simd_random.h"
 #include "backend/cpu/tile.h"
 #include "base/threads.h"
 #include "ops/attention_block.h"
 #include "ops/attention_decode.h"
+#include "ops/attention_softmax.h"
+#if defined(__AVX512BF16__)
+#include "ops/attention_half.h"
+#endif
 
-/* --- forward ----------------------------------------------------------------------------------------------------- */
+/* --- blocks in fp32 ----------------------------------------------------------------------------------------------- */
 
-/* Scores of keys [j, end) and 16 queries become probabilities, and 0 where dropout strikes; returns their sum before
- * dropout. Its factor comes in with the division by the sum. */
-LVN_INLINE vf softmax_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end, vf m,
-                           const vlanes *keep, bool masked)
+static void load_values(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t n)
 {
-    struct vacc sum = vacc_set(vset(0));
-    for (int64_t n = 0; n < end - j; n++) {
-        float *s = w->s + (j + n) * TILE_BLOCK + v * LVN_LANES;
-        vf p = vexp(vload(s) - m);
-        if (masked) p = vselect(visible_lanes(k, v, j + n), p, vset(0));
-        sum = vacc_add(sum, p);
-        vstore(s, keep ? vkeep_lanes(p, keep[n]) : p);
-    }
-    return vacc_get(sum);
-}
-
-/* Keys that queries of vector v see, by 64 without dropout, by the 8 of one draw with it. */
-LVN_INLINE vf softmax_keys(struct work *w, const struct block *k, int64_t v, vf m, uint64_t dropout_row)
-{
-    const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
-    if (!w->dropout) {
-        const vf sum = softmax_rows(w, k, v, 0, full, m, NULL, false);
-        return sum + softmax_rows(w, k, v, full, end, m, NULL, true);
-    }
-    struct vacc sum = vacc_set(vset(0));
-    for (int64_t j = 0; j < end; j += 8) {
-        vlanes keep[8];
-        vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j), keep);
-        if (j + 8 <= full)
-            sum = vacc_add(sum, softmax_rows(w, k, v, j, j + 8, m, keep, false));
-        else
-            sum = vacc_add(sum, softmax_rows(w, k, v, j, j + 8 < end ? j + 8 : end, m, keep, true));
-    }
-    return vacc_get(sum);
-}
-
-/* The largest score of each query of vector v, and of `top`. */
-static void largest_scores(const struct work *w, const struct block *k, int64_t v, float *top)
-{
-    const float *s = w->s + v * LVN_LANES;
-    const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
-    struct vacc a = vacc_set(vload(top)), b = a, c = a, d = a;
-    int64_t j = 0;
-    for (; j + 4 <= full; j += 4) {
-        a = vacc_max(a, vload(s + j * TILE_BLOCK));
-        b = vacc_max(b, vload(s + (j + 1) * TILE_BLOCK));
-        c = vacc_max(c, vload(s + (j + 2) * TILE_BLOCK));
-        d = vacc_max(d, vload(s + (j + 3) * TILE_BLOCK));
-    }
-    for (; j < full; j++) a = vacc_max(a, vload(s + j * TILE_BLOCK));
-    for (; j < end; j++) b = vacc_max(b, vselect(visible_lanes(k, v, j), vload(s + j * TILE_BLOCK), vset(-INFINITY)));
-    a = vacc_max(vacc_max(a, vacc_get(b)), vacc_get(vacc_max(c, vacc_get(d))));
-    vstore(top, vacc_get(a));
-}
-
-/* Softmax of one block: scores become probabilities, the running maximum and sum move on; w->shrink is what the sums so
- * far must be multiplied with for the new maximum. */
-static void softmax_block(struct work *w, const struct block *k, uint64_t dropout_row)
-{
-    for (int64_t v = 0; v < k->vectors; v++) {
-        float *top = w->top + v * LVN_LANES, *sum = w->sum + v * LVN_LANES;
-        const vf old = vload(top);
-        largest_scores(w, k, v, top);
-        /* a query that has seen no key yet: any finite number will do, its sums are zero */
-        const vf m = vselect(vgreater(vload(top), vset(-INFINITY)), vload(top), vset(0));
-        const vf shrink = vexp(old - m);
-        vstore(sum, vfma(vload(sum), shrink, softmax_keys(w, k, v, m, dropout_row)));
-        vstore(w->shrink + v * LVN_LANES, shrink);
-        for (int64_t j = visible_to_any(k, v); j < k->keys; j++) vstore(w->s + j * TILE_BLOCK + v * LVN_LANES, vset(0));
-    }
-}
-
-/* out = sums / sum of probabilities, and the logsumexp. */
-static void forward_store(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
-{
-    const struct attention_sizes *s = &w->sizes;
-    const struct lvn_desc *d = c->out[0].desc;
-    float *logsumexp = (float *)c->out[1].p + (b * s->Hq + h) * s->Tq + t0;
-    for (int64_t i = 0; i < rows; i += LVN_LANES) {
-        const vf sum = vload(w->sum + i);
-        const vi seen = vgreater(sum, vset(0));
-        vstore(w->shrink + i, vselect(seen, vset(w->dropout ? w->drop.scale : 1.0f) / sum, vset(0)));
-        const vf x = vselect(seen, vload(w->top + i) + vlog(vselect(seen, sum, vset(1))), vset(0));
-        vstore_n(logsumexp + i, x, rows - i < LVN_LANES ? rows - i : LVN_LANES);
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t to = b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
-        row_store(&c->out[0], to, w->o + i * w->width, s->D, w->shrink[i], false);
-    }
+    pack_transposed(w, &c->in[1], b, h, 0, n, w->kt);
+    pack_rows(&c->in[2], b, 0, h, n, w->width, 1.0f, w->v);
 }
 
 static void forward_block(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0)
 {
     const struct attention_sizes *s = &w->sizes;
-    const int64_t rows = s->Tq - t0 < TILE_BLOCK ? s->Tq - t0 : TILE_BLOCK;
-    const int64_t n_keys = attention_visible(s, b, t0 + rows - 1);
+    const int64_t rows = block_rows(s, t0), n_keys = attention_visible(s, b, t0 + rows - 1);
     const uint64_t dropout_row = attention_dropout_row(s, c->step, b, h, t0);
 
     pack_block(w, &c->in[0], b, t0, h, rows, (float)c->attr->attention.scale, w->qt);
-    for (int64_t i = 0; i < TILE_BLOCK; i += LVN_LANES) {
-        vstore(w->top + i, vset(-INFINITY));
-        vstore(w->sum + i, vset(0));
-    }
+    softmax_begin(w);
     if (!n_keys) memset(w->o, 0, (size_t)(rows * w->width) * sizeof(float));
     for (int64_t j0 = 0; j0 < n_keys; j0 += TILE_BLOCK) {
         const struct block k = block_make(s, t0, rows, j0, n_keys);
@@ -138,113 +53,26 @@ static void forward_block(struct work *w, const struct lvn_call *c, int64_t b, i
     forward_store(w, c, b, h, t0, rows);
 }
 
-/* A few queries of fp32, as when text is generated. */
-static bool decodes(const struct lvn_call *c, const struct attention_sizes *s)
-{
-    return s->Tq <= DECODE_MOST && !is_half(&c->in[0]);
-}
-
-static void forward(const struct lvn_call *c, int thread, int n_threads)
-{
-    struct work w = {.sizes = attention_sizes(c)};
-    if (decodes(c, &w.sizes) && !dropout_on(c)) {
-        decode_forward(c, thread, n_threads);
-        return;
-    }
-    work_init(&w, c, thread, false);
-    const struct attention_sizes *s = &w.sizes;
-    const int64_t blocks = (s->Tq + TILE_BLOCK - 1) / TILE_BLOCK;
-    int64_t total = 0, done = 0, packed = -1;
-    for (int64_t b = 0; b < s->B; b++)
-        for (int64_t i = 0; i < blocks; i++) total += s->Hq * query_block_cost(s, b, i);
-    for (int64_t b = 0; b < s->B; b++)
-        for (int64_t h = 0; h < s->Hq; h++)
-            for (int64_t i = 0; i < blocks; i++) {
-                const bool mine = done * n_threads / total == thread;
-                done += query_block_cost(s, b, i);
-                if (!mine) continue;
-                const int64_t pair = b * s->Hkv + h / s->group;
-                if (packed != pair) {
-                    const int64_t n = attention_visible(s, b, s->Tq - 1);
-                    pack_transposed(&w, &c->in[1], b, h / s->group, 0, n, w.kt);
-                    pack_rows(&c->in[2], b, 0, h / s->group, n, w.width, 1.0f, w.v);
-                    packed = pair;
-                }
-                forward_block(&w, c, b, h, i * TILE_BLOCK);
-            }
-}
-
-/* --- backward ---------------------------------------------------------------------------------------------------- */
-
-/* Keys [j, end) and the 16 queries of vector v: see gradient_block(). */
-LVN_INLINE void gradient_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end,
-                              const vlanes *keep, bool masked)
-{
-    const vf logsumexp = vload(w->top + v * LVN_LANES), delta = vload(w->sum + v * LVN_LANES);
-    for (int64_t n = 0; n < end - j; n++) {
-        float *s = w->s + (j + n) * TILE_BLOCK + v * LVN_LANES, *dp = w->dp + (s - w->s);
-        vf p = vexp(vload(s) - logsumexp), g = vload(dp);
-        if (masked) p = vselect(visible_lanes(k, v, j + n), p, vset(0));
-        if (keep) g = vkeep_lanes(g, keep[n]);
-        g = p * (g - delta);
-        vstore(s, keep ? vkeep_lanes(p, keep[n]) : p);
-        vstore(dp, g);
-    }
-}
-
-/* From scores in s and dO V^T in dp: probabilities, 0 where dropout struck, into s, and gradients of the scores into
- * dp. The factor of dropout is in dO already. */
-static void gradient_block(struct work *w, const struct block *k, uint64_t dropout_row)
-{
-    for (int64_t v = 0; v < k->vectors; v++) {
-        const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
-        if (!w->dropout) {
-            gradient_rows(w, k, v, 0, full, NULL, false);
-            gradient_rows(w, k, v, full, end, NULL, true);
-        }
-        for (int64_t j = 0; w->dropout && j < end; j += 8) {
-            vlanes keep[8];
-            vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j), keep);
-            if (j + 8 <= full)
-                gradient_rows(w, k, v, j, j + 8, keep, false);
-            else
-                gradient_rows(w, k, v, j, j + 8 < end ? j + 8 : end, keep, true);
-        }
-        for (int64_t j = end; j < k->keys; j++) {
-            vstore(w->s + j * TILE_BLOCK + v * LVN_LANES, vset(0));
-            vstore(w->dp + j * TILE_BLOCK + v * LVN_LANES, vset(0));
-        }
-    }
-}
-
 /* Queries t0 .. of head h and their output's gradient: as rows and transposed, dO times dropout's factor; and row sums
  * of dO O. */
 static void load_queries(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
 {
     const struct attention_sizes *s = &w->sizes;
-    const struct lvn_desc *d = c->out[0].desc, *dd = c->dout[0].desc;
+    const struct lvn_desc *dd = c->dout[0].desc;
     const float scale = (float)c->attr->attention.scale;
     const int64_t dout = b * dd->stride[0] + t0 * dd->stride[1] + h * s->D;
-    const bool half = is_half(&c->out[0]); /* and its gradient */
-    const float *logsumexp = (const float *)c->out[1].p + (b * s->Hq + h) * s->Tq + t0;
+    const bool half = is_half(&c->dout[0]);
 
     pack_rows(&c->in[0], b, t0, h, rows, w->width, scale, w->q);
     tile_transpose(rows, s->D, w->q, w->width, 1.0f, w->qt);
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t out = b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
-        float *to = w->dout + i * w->width;
-        vf sum = vset(0);
+    for (int64_t i = 0; i < rows; i++)
         for (int64_t x = 0; x < s->D; x += LVN_LANES) {
             const int64_t n = s->D - x < LVN_LANES ? s->D - x : LVN_LANES;
             const vf g = vread_n(c->dout[0].p, dout + i * dd->stride[1] + x, n, half);
-            vstore(to + x, w->dropout ? g * vset(w->drop.scale) : g);
-            sum = vfma(g, vread_n(c->out[0].p, out + x, n, half), sum);
+            vstore(w->dout + i * w->width + x, w->dropout ? g * vset(w->drop.scale) : g);
         }
-        w->sum[i] = vsum(sum);
-        w->top[i] = logsumexp[i];
-    }
-    for (int64_t i = rows; i % LVN_LANES; i++) w->sum[i] = w->top[i] = 0;
     tile_transpose(rows, s->D, w->dout, w->width, 1.0f, w->doutt);
+    row_sums(w, c, b, h, t0, rows);
 }
 
 static void load_keys(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end)
@@ -254,12 +82,11 @@ static void load_keys(struct work *w, const struct lvn_call *c, int64_t b, int64
     pack_rows(&c->in[1], b, first, h, end - first, w->width, 1.0f, w->k + first * w->width);
 }
 
-/* Queries t0.. of query head h against the keys of [first, end): adds to dK and dV (`keys`), sets dQ (`queries`). */
 static void backward_block(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t first,
                            int64_t end, bool keys, bool queries)
 {
     const struct attention_sizes *s = &w->sizes;
-    const int64_t rows = s->Tq - t0 < TILE_BLOCK ? s->Tq - t0 : TILE_BLOCK;
+    const int64_t rows = block_rows(s, t0);
     const int64_t seen = attention_visible(s, b, t0 + rows - 1), n_keys = seen < end ? seen : end;
     const uint64_t dropout_row = attention_dropout_row(s, c->step, b, h, t0);
     if (n_keys <= first && !queries) return;
@@ -282,6 +109,73 @@ static void backward_block(struct work *w, const struct lvn_call *c, int64_t b, 
                   (float)c->attr->attention.scale, c->add[0]);
 }
 
+static const struct method fp32_method = {load_values, forward_block, load_keys, backward_block};
+
+/* What this call wants: fields that do not depend on the thread. */
+static struct work work_make(const struct lvn_call *c)
+{
+    struct work w = {.sizes = attention_sizes(c), .method = &fp32_method, .scale = 1, .kept = 1};
+    w.width = (w.sizes.D + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
+    w.dk_scale = w.dv_scale = 1; /* queries were scaled, and dO times dropout's factor, when they were loaded */
+    w.dropout = dropout_on(c);
+    if (w.dropout) w.drop = vdropout_make(c->step->seed, (uint64_t)c->step->step, c->op_hash, c->attr->attention.p);
+#if defined(__AVX512BF16__)
+    if (half_fits(c)) {
+        w.half = true;
+        w.method = &half_method;
+        w.width = half_ceil(w.sizes.D, 32);
+        w.scale = w.dk_scale = (float)c->attr->attention.scale;
+        w.kept = w.dv_scale = w.dropout ? w.drop.scale : 1;
+    }
+#endif
+    return w;
+}
+
+static struct work work_begin(const struct lvn_call *c, int thread)
+{
+    struct work w = work_make(c), sized = w;
+    const bool backward = c->phase == LVN_BACKWARD;
+    work_place(&w, (float *)c->scratch + thread * work_place(&sized, NULL, backward), backward);
+    return w;
+}
+
+/* --- forward ------------------------------------------------------------------------------------------------------ */
+
+/* A few queries of fp32, as when text is generated. */
+static bool decodes(const struct lvn_call *c)
+{
+    return c->in[0].desc->dim[1] <= DECODE_MOST && !is_half(&c->in[0]);
+}
+
+static void forward(const struct lvn_call *c, int thread, int n_threads)
+{
+    if (decodes(c) && !dropout_on(c)) {
+        decode_forward(c, thread, n_threads);
+        return;
+    }
+    struct work w = work_begin(c, thread);
+    const struct attention_sizes *s = &w.sizes;
+    const int64_t blocks = (s->Tq + TILE_BLOCK - 1) / TILE_BLOCK;
+    int64_t total = 0, done = 0, packed = -1;
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t i = 0; i < blocks; i++) total += s->Hq * query_block_cost(s, b, i);
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t h = 0; h < s->Hq; h++)
+            for (int64_t i = 0; i < blocks; i++) {
+                const bool mine = done * n_threads / total == thread;
+                done += query_block_cost(s, b, i);
+                if (!mine) continue;
+                const int64_t pair = b * s->Hkv + h / s->group;
+                if (packed != pair) {
+                    w.method->load_values(&w, c, b, h / s->group, attention_visible(s, b, s->Tq - 1));
+                    packed = pair;
+                }
+                w.method->forward_block(&w, c, b, h, i * TILE_BLOCK);
+            }
+}
+
+/* --- backward ----------------------------------------------------------------------------------------------------- */
+
 static void keys_begin(struct work *w, int64_t first, int64_t end)
 {
     memset(w->dk + first * w->width, 0, (size_t)((end - first) * w->width) * sizeof(float));
@@ -292,9 +186,11 @@ static void keys_store(struct work *w, const struct lvn_call *c, int64_t b, int6
 {
     for (int64_t j = first; j < end; j++) {
         if (c->din[1].p)
-            row_store(&c->din[1], head_at(&c->din[1], b, j, h), w->dk + j * w->width, w->sizes.D, 1, c->add[1]);
+            row_store(&c->din[1], head_at(&c->din[1], b, j, h), w->dk + j * w->width, w->sizes.D, w->dk_scale,
+                      c->add[1]);
         if (c->din[2].p)
-            row_store(&c->din[2], head_at(&c->din[2], b, j, h), w->dv + j * w->width, w->sizes.D, 1, c->add[2]);
+            row_store(&c->din[2], head_at(&c->din[2], b, j, h), w->dv + j * w->width, w->sizes.D, w->dv_scale,
+                      c->add[2]);
     }
 }
 
@@ -307,10 +203,11 @@ static void backward_whole(struct work *w, const struct lvn_call *c, int thread,
     lvn_share(s->B * s->Hkv, 1, thread, n_threads, &begin, &end);
     for (int64_t pair = begin; pair < end; pair++) {
         const int64_t b = pair / s->Hkv, hk = pair % s->Hkv;
-        load_keys(w, c, b, hk, 0, attention_visible(s, b, s->Tq - 1));
+        w->method->load_keys(w, c, b, hk, 0, attention_visible(s, b, s->Tq - 1));
         keys_begin(w, 0, s->Tk);
         for (int64_t h = hk * s->group; h < (hk + 1) * s->group; h++)
-            for (int64_t t0 = 0; t0 < s->Tq; t0 += TILE_BLOCK) backward_block(w, c, b, h, t0, 0, s->Tk, keys, queries);
+            for (int64_t t0 = 0; t0 < s->Tq; t0 += TILE_BLOCK)
+                w->method->backward_block(w, c, b, h, t0, 0, s->Tk, keys, queries);
         keys_store(w, c, b, hk, 0, s->Tk);
     }
 }
@@ -326,24 +223,24 @@ static void backward_split(struct work *w, const struct lvn_call *c, int thread,
         const int64_t end = first + TILE_BLOCK < s->Tk ? first + TILE_BLOCK : s->Tk;
         const int64_t seen = attention_visible(s, b, s->Tq - 1);
         keys_begin(w, first, end);
-        if (seen > first) load_keys(w, c, b, hk, first, seen < end ? seen : end);
+        if (seen > first) w->method->load_keys(w, c, b, hk, first, seen < end ? seen : end);
         for (int64_t h = hk * s->group; h < (hk + 1) * s->group; h++)
-            for (int64_t t0 = 0; t0 < s->Tq; t0 += TILE_BLOCK) backward_block(w, c, b, h, t0, first, end, true, false);
+            for (int64_t t0 = 0; t0 < s->Tq; t0 += TILE_BLOCK)
+                w->method->backward_block(w, c, b, h, t0, first, end, true, false);
         keys_store(w, c, b, hk, first, end);
     }
     for (int64_t task = thread; c->din[0].p && task < s->B * s->Hq * query_blocks; task += n_threads) {
         const int64_t heads = s->B * s->Hq, b = task % heads / s->Hq, h = task % s->Hq;
         const int64_t t0 = (query_blocks - 1 - task / heads) * TILE_BLOCK; /* causal: the dearest first */
         const int64_t last = t0 + TILE_BLOCK < s->Tq ? t0 + TILE_BLOCK - 1 : s->Tq - 1;
-        load_keys(w, c, b, h / s->group, 0, attention_visible(s, b, last));
-        backward_block(w, c, b, h, t0, 0, s->Tk, false, true);
+        w->method->load_keys(w, c, b, h / s->group, 0, attention_visible(s, b, last));
+        w->method->backward_block(w, c, b, h, t0, 0, s->Tk, false, true);
     }
 }
 
 static void backward(const struct lvn_call *c, int thread, int n_threads)
 {
-    struct work w = {.sizes = attention_sizes(c)};
-    work_init(&w, c, thread, true);
+    struct work w = work_begin(c, thread);
     const int64_t pairs = w.sizes.B * w.sizes.Hkv, rounds = (pairs + n_threads - 1) / n_threads;
     /* whole heads cost 5 products a block, split ones 7 and more packing */
     if (rounds * n_threads * 5 <= pairs * 8)
@@ -354,9 +251,9 @@ static void backward(const struct lvn_call *c, int thread, int n_threads)
 
 static int64_t scratch(const struct lvn_call *c, int n_threads)
 {
-    const struct attention_sizes s = attention_sizes(c);
-    const bool decode = c->phase == LVN_FORWARD && decodes(c, &s) && c->attr->attention.p == 0;
-    const int64_t floats = decode ? decode_floats(&s) : work_floats(&s, c->phase == LVN_BACKWARD);
+    struct work w = work_make(c);
+    const bool decode = c->phase == LVN_FORWARD && decodes(c) && c->attr->attention.p == 0;
+    const int64_t floats = decode ? decode_floats(&w.sizes) : work_place(&w, NULL, c->phase == LVN_BACKWARD);
     return n_threads * floats * (int64_t)sizeof(float);
 }
 

@@ -5,24 +5,53 @@
 #define LVN_ATTENTION_BLOCK_H
 
 #include "backend/cpu/simd_half.h"
-#include "backend/cpu/simd_math.h"
 #include "backend/cpu/simd_random.h"
 #include "backend/cpu/tile.h"
 #include "ops/attention.h"
 
+struct work;
+
+/* How blocks are computed: in fp32, or by products of bf16 (attention_half.h). */
+struct method {
+    /* Keys and values of key head h, n keys: forward. */
+    void (*load_values)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t n);
+    void (*forward_block)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0);
+    /* Keys [first, end) and their values: backward. */
+    void (*load_keys)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end);
+    /* Queries t0.. of query head h against the keys of [first, end): adds to dK and dV (`keys`), sets dQ (`queries`).
+     */
+    void (*backward_block)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t first,
+                           int64_t end, bool keys, bool queries);
+};
+
 /* A thread's scratch. Rows of D channels are padded to `width`, a multiple of 16; transposed blocks are (D,64). */
 struct work {
     struct attention_sizes sizes;
+    const struct method *method;
+    bool half; /* products of bf16; width is a multiple of 32 */
     int64_t width;
+    float scale, kept;        /* factors of the scores and, backward, of dO V^T, where the products leave them out */
+    float dk_scale, dv_scale; /* of the sums in dk and dv */
     bool dropout;
     struct vdropout drop;
-    float *kt, *v;             /* keys, one (D,64) block after the other; forward: values (Tk,width) */
-    float *plain;              /* (64,width): a block of rows on its way to be transposed */
-    float *qt, *s, *o;         /* queries (D,64), scores (64 keys, 64 queries), forward: sums (64,width) */
+    float *s, *dp;             /* (64 keys, 64 queries): scores; backward: dO V^T */
+    float *o, *dq;             /* (64,width): sums of queries; forward, backward */
     float *top, *sum, *shrink; /* by query: running maximum, sum, factor; backward: logsumexp, rowsum(dO O), unused */
-    float *vt, *k, *dk, *dv;   /* backward: values like kt; keys and gradients (Tk,width) */
-    float *q, *dout, *dq;      /* backward: (64,width) */
-    float *doutt, *dp;         /* backward: (D,64) and (64,64) */
+    float *dk, *dv;            /* gradients of keys and values (blocks of 64, width) */
+    /* fp32 */
+    float *kt, *vt;    /* keys and, backward, values, one (D,64) block after the other */
+    float *v, *k;      /* forward: values (Tk,width); backward: keys */
+    float *plain;      /* (64,width): a block of rows on its way to be transposed */
+    float *qt, *doutt; /* queries and dO, (D,64) */
+    float *q, *dout;   /* backward: (64,width) */
+    /* bf16 (attention_half.h) */
+    uint16_t *krows, *vrows;   /* keys and, backward, values (blocks of 64, width) */
+    uint16_t *turned;          /* forward: values, backward: keys, one (width,64) block after the other */
+    uint16_t *qpairs, *dpairs; /* queries and dO: (width/2, 64, 2) */
+    uint16_t *qrows, *drows;   /* backward: the same as (64/2, width, 2) */
+    uint16_t *p, *g;           /* backward: probabilities and gradients of scores (64 keys, 64 queries) */
+    uint16_t *pairs;           /* forward: probabilities, backward: gradients of scores (64/2, 64, 2) */
+    float *ot;                 /* sums of queries, transposed (width,64) */
 };
 
 static bool dropout_on(const struct lvn_call *c)
@@ -33,42 +62,56 @@ static bool dropout_on(const struct lvn_call *c)
 /* Lays the parts out behind each other from `base`, which may be NULL; returns how many floats they take. */
 static int64_t work_place(struct work *w, float *base, bool backward)
 {
+    enum { FORWARD = 1, BACKWARD = 2, BOTH = 3 };
     const struct attention_sizes *s = &w->sizes;
-    const int64_t blocks = (s->Tk + TILE_BLOCK - 1) / TILE_BLOCK * TILE_BLOCK, width = w->width;
-    const int64_t d = (s->D + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
+    const int64_t width = w->width, block = TILE_BLOCK * TILE_BLOCK, rows = TILE_BLOCK * width;
+    const int64_t blocks = (s->Tk + TILE_BLOCK - 1) / TILE_BLOCK * TILE_BLOCK;
+    const int64_t turned = TILE_BLOCK * ((s->D + LVN_LANES - 1) / LVN_LANES * LVN_LANES);
+    const int F = w->half ? 0 : FORWARD, B = w->half ? 0 : BACKWARD; /* fp32 */
+    const int f = FORWARD - F, b = BACKWARD - B;                     /* bf16: two in the place of a float */
     const struct {
-        float **p;
-        int64_t n;
-        int when; /* 0: both, 1: forward, 2: backward */
+        void *p;
+        int64_t floats;
+        int when;
     } part[] = {
-        {&w->kt, blocks * s->D, 0},          {&w->plain, TILE_BLOCK * width, 0}, {&w->qt, d * TILE_BLOCK, 0},
-        {&w->s, TILE_BLOCK * TILE_BLOCK, 0}, {&w->top, TILE_BLOCK, 0},           {&w->sum, TILE_BLOCK, 0},
-        {&w->shrink, TILE_BLOCK, 0},         {&w->v, s->Tk * width, 1},          {&w->o, TILE_BLOCK * width, 1},
-        {&w->vt, blocks * s->D, 2},          {&w->k, s->Tk * width, 2},          {&w->dk, s->Tk * width, 2},
-        {&w->dv, s->Tk * width, 2},          {&w->q, TILE_BLOCK * width, 2},     {&w->dout, TILE_BLOCK * width, 2},
-        {&w->dq, TILE_BLOCK * width, 2},     {&w->doutt, d * TILE_BLOCK, 2},     {&w->dp, TILE_BLOCK * TILE_BLOCK, 2},
+        {&w->s, block, BOTH},
+        {&w->dp, block, BACKWARD},
+        {&w->o, rows, FORWARD},
+        {&w->dq, rows, BACKWARD},
+        {&w->top, TILE_BLOCK, BOTH},
+        {&w->sum, TILE_BLOCK, BOTH},
+        {&w->shrink, TILE_BLOCK, BOTH},
+        {&w->dk, blocks * width, BACKWARD},
+        {&w->dv, blocks * width, BACKWARD},
+        {&w->kt, blocks * s->D, F + B},
+        {&w->vt, blocks * s->D, B},
+        {&w->v, s->Tk * width, F},
+        {&w->k, s->Tk * width, B},
+        {&w->plain, rows, F + B},
+        {&w->qt, turned, F + B},
+        {&w->doutt, turned, B},
+        {&w->q, rows, B},
+        {&w->dout, rows, B},
+        {&w->krows, blocks * width / 2, f + b},
+        {&w->vrows, blocks * width / 2, b},
+        {&w->turned, blocks * width / 2, f + b},
+        {&w->qpairs, rows / 2, f + b},
+        {&w->dpairs, rows / 2, b},
+        {&w->qrows, rows / 2, b},
+        {&w->drows, rows / 2, b},
+        {&w->p, block / 2, b},
+        {&w->g, block / 2, b},
+        {&w->pairs, block / 2, f + b},
+        {&w->ot, rows, f + b},
     };
     int64_t floats = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-        if (part[i].when && part[i].when != 1 + backward) continue;
-        if (base) *part[i].p = base + floats;
-        floats += part[i].n;
+        if (!(part[i].when & (backward ? BACKWARD : FORWARD))) continue;
+        float *here = base + floats;
+        if (base) memcpy(part[i].p, &here, sizeof here);
+        floats += part[i].floats;
     }
     return (floats + 15) / 16 * 16;
-}
-
-static int64_t work_floats(const struct attention_sizes *s, bool backward)
-{
-    struct work w = {.sizes = *s, .width = (s->D + LVN_LANES - 1) / LVN_LANES * LVN_LANES};
-    return work_place(&w, NULL, backward);
-}
-
-static void work_init(struct work *w, const struct lvn_call *c, int thread, bool backward)
-{
-    w->width = (w->sizes.D + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
-    w->dropout = dropout_on(c);
-    if (w->dropout) w->drop = vdropout_make(c->step->seed, (uint64_t)c->step->step, c->op_hash, c->attr->attention.p);
-    work_place(w, (float *)c->scratch + thread * work_floats(&w->sizes, backward), backward);
 }
 
 /* Where row (b,t,h) of a (B,T,H,D) tensor starts, in elements. */
@@ -152,6 +195,11 @@ static int64_t query_block_cost(const struct attention_sizes *s, int64_t b, int6
 {
     const int64_t end = (i + 1) * TILE_BLOCK < s->Tq ? (i + 1) * TILE_BLOCK : s->Tq;
     return attention_visible(s, b, end - 1) / TILE_BLOCK + 1;
+}
+
+static int64_t block_rows(const struct attention_sizes *s, int64_t t0)
+{
+    return s->Tq - t0 < TILE_BLOCK ? s->Tq - t0 : TILE_BLOCK;
 }
 
 /* Which part of a block counts: query i sees the keys j < keys with j < i + diagonal. */

@@ -5,6 +5,7 @@
 #ifndef LVN_ATTENTION_DECODE_H
 #define LVN_ATTENTION_DECODE_H
 
+#include "backend/cpu/simd_math.h"
 #include "base/threads.h"
 #include "ops/attention_block.h"
 

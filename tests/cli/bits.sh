@@ -51,7 +51,13 @@ if instructions avx512; then
     for isa in avx2 avx512; do LEVIN_ISA=$isa code 0 train t-$isa "${sizes[@]}" "${true[@]}"; done
     same_run t-avx2 t-avx512
 fi
-for isa in avx2 avx512 amx; do
+if instructions avx512_bf16; then # products of bf16 of their own, beside those of AMX
+    LEVIN_ISA=avx512_bf16 code 0 train hb "${sizes[@]}" "${half[@]}" --trainer.threads=1
+    LEVIN_ISA=avx512_bf16 code 0 train hb4 "${sizes[@]}" "${half[@]}" --trainer.threads=4
+    same_run hb hb4
+    near h hb 1e-2
+fi
+for isa in avx2 avx512 avx512_bf16 amx; do
     instructions $isa || { echo "no $isa here"; continue; }
     for threads in 1 2 4 8; do
         LEVIN_ISA=$isa code 0 train $isa-$threads "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 \
@@ -61,6 +67,7 @@ for isa in avx2 avx512 amx; do
 done
 # vectors always have sixteen lanes; the matrix unit computes in a way of its own
 ! instructions avx512 || same_run avx2-1 avx512-1
+! instructions avx512_bf16 || same_run avx512-1 avx512_bf16-1 # in fp32
 ! instructions amx || same_run d amx-1
 ! instructions amx || near d avx2-1 1e-4
 LEVIN_ISA=generic code 0 train generic "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3

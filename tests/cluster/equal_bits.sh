@@ -132,9 +132,9 @@ lesser() { # ISA MPI
     says "($1)" err
     rm -rf "$2-lesser"
 }
-best=$("$LEVIN" doctor --json --measure=false | sed 's/.*"instructions":"\([a-z0-9]*\)".*/\1/')
-for isa in generic avx2 avx512; do
-    case $isa:$best in generic:generic | avx2:generic | avx2:avx2 | avx512:generic | avx512:avx2 | avx512:avx512) continue ;; esac
+best=$("$LEVIN" doctor --json --measure=false | sed 's/.*"instructions":"\([a-z0-9_]*\)".*/\1/')
+for isa in generic avx2 avx512 avx512_bf16; do # worst first
+    [ "$isa" != "$best" ] || break
     LEVIN_ISA=$isa code 0 train "alone-$isa" "${sizes[@]}" "${mode[@]}"
     each_mpi lesser $isa
 done

@@ -210,14 +210,13 @@ static void half_operands(void **state)
 }
 
 /* One thread's C is what everything else must equal, bit by bit. */
-static void same_bits(void **state)
+static void same_bits_of(bool bf16)
 {
-    (void)state;
     static const int64_t sizes[][3] = {{61, 131, 1100}, {96, 64, 33}, {17, 1009, 700}, {200, 65, 64}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int layout = 0; layout < 4; layout++) {
             int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
-            struct lvn_gemm g = {.m = m, .n = n, .k = k, .c_row = n, .add = s % 2};
+            struct lvn_gemm g = {.m = m, .n = n, .k = k, .c_row = n, .add = s % 2, .bf16 = bf16};
             int64_t na = lay_out(layout / 2, m, k, &g.a_row, &g.a_col),
                     nb = lay_out(layout % 2, k, n, &g.b_row, &g.b_col);
             float *a = numbers(1, na), *b = numbers(2, nb), *bias = numbers(3, n);
@@ -225,7 +224,9 @@ static void same_bits(void **state)
             size_t bytes = (size_t)(m * n) * sizeof *c;
             g.a = a, g.b = b, g.bias = g.add ? NULL : bias;
             for (int isa = 0; isa <= (int)lvn_isa_best(); isa++) {
-                if (isa != LVN_ISA_AVX512) { /* which is held against AVX2 */
+                /* products of at least 16 rows in a way of their own; the other ones are held against AVX2 */
+                const bool own = isa == LVN_ISA_AMX || (isa == LVN_ISA_AVX512_BF16 && bf16);
+                if (own || isa <= LVN_ISA_AVX2) {
                     memcpy(one, start, bytes);
                     g.c = one;
                     run(isa, &g, 1);
@@ -241,9 +242,8 @@ static void same_bits(void **state)
                 memcpy(c, start, bytes);
                 part.m = m / 2, part.a = a + 5 * g.a_row, part.c = c + 5 * n;
                 run(isa, &part, 3);
-                if (isa != LVN_ISA_AMX || part.m >= 16)
-                    assert_memory_equal(part.c, one + 5 * n, (size_t)(part.m * n) * sizeof *c);
-                for (int64_t rows = 1; isa != LVN_ISA_AMX && rows <= 7; rows++) {
+                if (!own || part.m >= 16) assert_memory_equal(part.c, one + 5 * n, (size_t)(part.m * n) * sizeof *c);
+                for (int64_t rows = 1; !own && rows <= 7; rows++) {
                     memcpy(c, start, bytes);
                     part.m = rows;
                     run(isa, &part, 2);
@@ -259,6 +259,37 @@ static void same_bits(void **state)
             }
             free(a), free(b), free(bias), free(one), free(c), free(start);
         }
+}
+
+static void same_bits(void **state)
+{
+    (void)state;
+    same_bits_of(false);
+    same_bits_of(true);
+}
+
+static int64_t scratch_of(int isa, int types, int64_t m, int64_t n, int64_t k)
+{
+    struct lvn_gemm g = {.m = m, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1};
+    g.a_half = types & A_HALF, g.b_half = types & B_HALF, g.bf16 = types & ROUND;
+    return kernel_of(isa).scratch(&g);
+}
+
+/* What is planned for a product does for smaller ones, computed in whatever way. */
+static void scratch_grows(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 7, 15, 16, 17, 100, 511, 512, 513, 3000};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
+        for (int types = 0; types < TYPES; types++)
+            for (int which = 0; which < SIZES * SIZES * SIZES; which++) {
+                const int m = which % SIZES, n = which / SIZES % SIZES, k = which / SIZES / SIZES;
+                const int64_t bytes = scratch_of(isa, types, sizes[m], sizes[n], sizes[k]);
+                assert_true(m == 0 || scratch_of(isa, types, sizes[m - 1], sizes[n], sizes[k]) <= bytes);
+                assert_true(n == 0 || scratch_of(isa, types, sizes[m], sizes[n - 1], sizes[k]) <= bytes);
+                assert_true(k == 0 || scratch_of(isa, types, sizes[m], sizes[n], sizes[k - 1]) <= bytes);
+            }
 }
 
 struct team {
@@ -299,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks), cmocka_unit_test(onednn),
         cmocka_unit_test(half_operands), cmocka_unit_test(same_bits),   cmocka_unit_test(real_threads),
+        cmocka_unit_test(scratch_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,9 @@
 
 extern const struct simd_arrays simd_arrays_generic;
 #if defined(LVN_X86)
-extern const struct simd_arrays simd_arrays_avx2, simd_arrays_avx512, simd_arrays_amx;
+extern const struct simd_arrays simd_arrays_avx2, simd_arrays_avx512, simd_arrays_avx512_bf16, simd_arrays_amx;
 static const struct simd_arrays *const all[] = {&simd_arrays_generic, &simd_arrays_avx2, &simd_arrays_avx512,
-                                                &simd_arrays_amx};
+                                                &simd_arrays_avx512_bf16, &simd_arrays_amx};
 #else
 static const struct simd_arrays *const all[] = {&simd_arrays_generic};
 #endif

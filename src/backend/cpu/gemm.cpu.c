@@ -9,8 +9,8 @@
  * Not here: splitting K among threads (it would change the bits), batches of products. */
 #include "backend/cpu/gemm.h"
 
-#if defined(__AMX_BF16__)
-#include "backend/cpu/gemm_amx.h"
+#if defined(__AVX512BF16__)
+#include "backend/cpu/gemm_bf16.h"
 #endif
 #include "backend/cpu/gemm_few.h"
 #include "base/threads.h"
@@ -260,18 +260,20 @@ static int64_t scratch_a(const struct lvn_gemm *g)
 
 static int64_t scratch_bytes(const struct lvn_gemm *g)
 {
-#if defined(__AMX_BF16__)
-    if (amx_fits(g)) return amx_scratch(g);
+    int64_t bytes = (scratch_b(g) + scratch_a(g)) * 4;
+#if defined(__AVX512BF16__)
+    /* a smaller one may be none for bf16_run() */
+    if (bf16_fits(g) && bf16_scratch(g) > bytes) bytes = bf16_scratch(g);
 #endif
-    return (scratch_b(g) + scratch_a(g)) * 4;
+    return bytes;
 }
 
 static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
 {
     if (lvn_gemm_onednn_chosen() && lvn_gemm_onednn(g, thread, n_threads)) return;
-#if defined(__AMX_BF16__)
-    if (amx_fits(g)) {
-        amx_run(g, scratch, thread, n_threads);
+#if defined(__AVX512BF16__)
+    if (bf16_fits(g)) {
+        bf16_run(g, scratch, thread, n_threads);
         return;
     }
 #endif

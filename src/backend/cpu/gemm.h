@@ -6,8 +6,9 @@
  *
  * Each element of C is the sum of fixed blocks of K, each one chain of fused multiply-adds in the order of k. How K is
  * cut depends on K alone. So the bits of an element depend neither on the number of threads, nor on how many rows or
- * columns are computed along with it, and they are the same on AVX2 and AVX-512. AMX computes in another way
- * (gemm_amx.h), as exactly; its bits differ, and products of less than 16 rows are those of AVX-512.
+ * columns are computed along with it, and they are the same on AVX2 and AVX-512. Products of bf16 on
+ * AVX512-BF16, and all on AMX, are computed in another way (gemm_bf16.h), as exactly; their bits differ, and products
+ * of less than 16 rows are those of AVX-512.
  *
  * C and all sums are fp32. A and B may be bf16. Where `bf16` is set, a processor that multiplies bf16 faster may round
  * fp32 operands to it, once, to the nearest; others compute in fp32. */
@@ -45,7 +46,8 @@ struct lvn_gemm_kernel {
     /* `scratch` is the calling thread's, 64-byte aligned. */
     void (*run)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 };
-extern const struct lvn_gemm_kernel lvn_gemm_generic, lvn_gemm_avx2, lvn_gemm_avx512, lvn_gemm_amx;
+extern const struct lvn_gemm_kernel lvn_gemm_generic, lvn_gemm_avx2, lvn_gemm_avx512, lvn_gemm_avx512_bf16,
+    lvn_gemm_amx;
 const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa);
 
 /* oneDNN behind the same call: what those above do by themselves where it was chosen (see gemm_onednn.c).

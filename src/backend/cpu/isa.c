@@ -1,7 +1,7 @@
 /* isa.c - which of the instruction sets that the kernels were compiled for runs here.
  *
- * LEVIN_ISA=generic|avx2|avx512|amx holds the choice down: for tests, and to agree with a lesser machine. It never
- * raises it; a value that is none of these is ignored. */
+ * LEVIN_ISA=generic|avx2|avx512|avx512_bf16|amx holds the choice down: for tests, and to agree with a lesser machine.
+ * It never raises it; a value that is none of these is ignored. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,12 +15,14 @@
 
 #include "backend/backend.h"
 
-static const char *const names[LVN_ISA_COUNT] = {
-    [LVN_ISA_GENERIC] = "generic", [LVN_ISA_AVX2] = "avx2", [LVN_ISA_AVX512] = "avx512", [LVN_ISA_AMX] = "amx"};
+static const char *const names[LVN_ISA_COUNT] = {[LVN_ISA_GENERIC] = "generic",
+                                                 [LVN_ISA_AVX2] = "avx2",
+                                                 [LVN_ISA_AVX512] = "avx512",
+                                                 [LVN_ISA_AVX512_BF16] = "avx512_bf16",
+                                                 [LVN_ISA_AMX] = "amx"};
 
 #if defined(LVN_X86)
-/* The matrix unit with bf16: CPUID leaf 7, EDX bits 22 (AMX-BF16) and 24 (AMX-TILE), and AVX512-BF16, which the same
- * processors have. Its registers are large, so Linux
+/* The matrix unit with bf16: CPUID leaf 7, EDX bits 22 (AMX-BF16) and 24 (AMX-TILE). Its registers are large, so Linux
  * gives them to a process only when it asks (arch_prctl(2), ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA); threads inherit
  * that. */
 static bool ask_for_amx(void)
@@ -28,8 +30,7 @@ static bool ask_for_amx(void)
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-    return d >> 22 & 1 && d >> 24 & 1 && __builtin_cpu_supports("avx512bf16") &&
-           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+    return d >> 22 & 1 && d >> 24 & 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -57,10 +58,11 @@ enum lvn_isa lvn_isa_of_processor(void)
 #if defined(LVN_X86)
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return LVN_ISA_GENERIC;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return has_amx() ? LVN_ISA_AMX : LVN_ISA_AVX512;
-    return LVN_ISA_AVX2;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+        return LVN_ISA_AVX2;
+    if (!__builtin_cpu_supports("avx512bf16")) return LVN_ISA_AVX512;
+    return has_amx() ? LVN_ISA_AMX : LVN_ISA_AVX512_BF16;
 #else
     return LVN_ISA_GENERIC;
 #endif

@@ -10,7 +10,7 @@
 #if defined(LVN_X86)
 #define LVN_CPU_KERNEL(name)                                                                                           \
     extern const struct lvn_kernels lvn_cpu_##name##_generic, lvn_cpu_##name##_avx2, lvn_cpu_##name##_avx512,          \
-        lvn_cpu_##name##_amx;
+        lvn_cpu_##name##_avx512_bf16, lvn_cpu_##name##_amx;
 #include "cpu_kernels.def"
 #undef LVN_CPU_KERNEL
 #else
@@ -24,7 +24,9 @@ static const struct lvn_kernels *const fast[LVN_ISA_COUNT][LVN_OP_COUNT] = {
 #define LVN_CPU_KERNEL(name)                                                                                           \
     [LVN_ISA_GENERIC][LVN_OP_##name] = &lvn_cpu_##name##_generic,                                                      \
     [LVN_ISA_AVX2][LVN_OP_##name] = &lvn_cpu_##name##_avx2,                                                            \
-    [LVN_ISA_AVX512][LVN_OP_##name] = &lvn_cpu_##name##_avx512, [LVN_ISA_AMX][LVN_OP_##name] = &lvn_cpu_##name##_amx,
+    [LVN_ISA_AVX512][LVN_OP_##name] = &lvn_cpu_##name##_avx512,                                                        \
+    [LVN_ISA_AVX512_BF16][LVN_OP_##name] = &lvn_cpu_##name##_avx512_bf16,                                              \
+    [LVN_ISA_AMX][LVN_OP_##name] = &lvn_cpu_##name##_amx,
 #else
 #define LVN_CPU_KERNEL(name) [LVN_ISA_GENERIC][LVN_OP_##name] = &lvn_cpu_##name##_generic,
 #endif
@@ -61,6 +63,7 @@ const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa)
 #if defined(LVN_X86)
         [LVN_ISA_AVX2] = &lvn_gemm_avx2,
         [LVN_ISA_AVX512] = &lvn_gemm_avx512,
+        [LVN_ISA_AVX512_BF16] = &lvn_gemm_avx512_bf16,
         [LVN_ISA_AMX] = &lvn_gemm_amx,
 #endif
     };

@@ -1,0 +1,158 @@
+/* gemm_bf16.h - products of bf16, added in fp32: on the matrix unit of Intel processors (AMX), or by the dot products
+ * of AVX512-BF16.
+ *
+ * Operands that are bf16, or may be rounded to it, are one part each, and one product. On AMX other fp32 numbers are
+ * split, without loss, into three bf16 numbers of 8 significant bits: x = x1 + x2 + x3, where x1 is x rounded, x2 the
+ * rest rounded, x3 what is left. Of the nine products of two such sums six are taken; those left out (x2 y3, x3 y2, x3
+ * y3) are below 2^-24 of x y, which is what rounding x y to fp32 costs. Sums are kept in fp32. So the result is as near
+ * to the exact one as that of fused multiply-adds (test_gemm holds both against double), and the unit, sixteen times as
+ * fast on bf16 as vectors are on fp32, is still more than twice as fast. Dot products are at most twice as fast, so
+ * with them fp32 stays fp32.
+ *
+ * What differs from vectors: numbers below 2^-126 count for 0, so the third part of numbers below 2^-110 is lost; fp32
+ * numbers above 3.38e38 overflow; infinity in three parts gives NaN.
+ *
+ * C is cut into blocks of 32 x 32, four tiles of 16 x 16. Operands are packed as tiles, part by part
+ * (gemm_bf16_pack.h). A thread walks over strips of B that fill half of the second cache, over k in blocks, and packs
+ * 32 rows of A for each walk along the strip. What multiplies a block is in gemm_bf16_amx.h or gemm_bf16_dot.h.
+ *
+ * The split: Henry, Tang, Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
+ * computations", ARITH 2019. */
+#ifndef LVN_GEMM_BF16_H
+#define LVN_GEMM_BF16_H
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm_bf16_pack.h"
+#if defined(__AMX_BF16__)
+#include "backend/cpu/gemm_bf16_amx.h"
+#else
+#include "backend/cpu/gemm_bf16_dot.h"
+#endif
+#include "base/threads.h"
+
+enum {
+    BF16_NC = 16 * BF16_SIDE, /* most columns of a strip */
+};
+
+static inline int64_t bf16_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* --- blocks --- */
+
+/* A block at the edge of C goes by way of `edge` (BF16_SIDE, BF16_SIDE). */
+static void bf16_edge(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row, float *c,
+                      int64_t c_row, int64_t rows, int64_t columns, float *edge, int parts)
+{
+    for (int64_t i = 0; from && i < rows; i++)
+        memcpy(edge + i * BF16_SIDE, from + i * from_row, (size_t)columns * sizeof *edge);
+    bf16_block_by_size(a, b, steps, from ? edge : NULL, BF16_SIDE * 4, edge, BF16_SIDE * 4, rows > 16, columns > 16,
+                       parts);
+    for (int64_t i = 0; i < rows; i++) memcpy(c + i * c_row, edge + i * BF16_SIDE, (size_t)columns * sizeof *edge);
+}
+
+/* --- one thread's part --- */
+
+static inline int64_t bf16_ceil(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* n cut evenly into parts of at most `most`, multiples of BF16_SIDE. A function of n alone. */
+static int64_t bf16_even(int64_t n, int64_t most)
+{
+    int64_t parts = (n + most - 1) / most;
+    return bf16_ceil((n + parts - 1) / parts, BF16_SIDE);
+}
+
+static bool bf16_fits(const struct lvn_gemm *g)
+{
+    return (g->bf16 || BF16_SPLITS) && g->m >= BF16_LEAST && g->n >= BF16_LEAST && g->k >= BF16_LEAST &&
+           (g->a_row == 1 || g->a_col == 1) && (g->b_row == 1 || g->b_col == 1);
+}
+
+static int bf16_parts_of(const struct lvn_gemm *g)
+{
+    return g->bf16 ? 1 : BF16_PARTS;
+}
+
+/* As much as a smaller product wants, too: callers plan for the largest. */
+static int64_t bf16_scratch(const struct lvn_gemm *g)
+{
+    int parts = bf16_parts_of(g);
+    int64_t steps = bf16_min(bf16_ceil(g->k, BF16_K), bf16_kc(parts)) / BF16_K;
+    int64_t blocks = bf16_min(bf16_ceil(g->n, BF16_SIDE), BF16_NC) / BF16_SIDE;
+    return (blocks + 1) * steps * bf16_step(parts) + BF16_SIDE * BF16_SIDE * 4;
+}
+
+static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, int64_t i, int64_t rows, int64_t j,
+                      int64_t n, int64_t k0, int64_t k, float *edge)
+{
+    const int parts = bf16_parts_of(g);
+    int64_t steps = (k + BF16_K - 1) / BF16_K;
+    for (int64_t x = 0; x < n; x += BF16_SIDE, b += steps * bf16_step(parts)) {
+        int64_t columns = bf16_min(BF16_SIDE, n - x);
+        float *c = g->c + i * g->c_row + j + x;
+        const float *from = c;
+        int64_t from_row = g->c_row;
+        if (k0 == 0 && !g->add) {
+            from = g->bias ? g->bias + j + x : NULL;
+            from_row = 0;
+        }
+        if (rows % 16 || columns % 16)
+            bf16_edge(a, b, steps, from, from_row, c, g->c_row, rows, columns, edge, parts);
+        else
+            bf16_block_by_size(a, b, steps, from, from_row * 4, c, g->c_row * 4, rows > 16, columns > 16, parts);
+    }
+}
+
+/* Cycles, roughly, of the busiest thread for one step of k, when `rows` threads share the rows. */
+static double bf16_cost(const struct lvn_gemm *g, int rows, int columns)
+{
+    double m = (double)bf16_ceil((g->m + rows - 1) / rows, BF16_SIDE),
+           n = (double)bf16_ceil((g->n + columns - 1) / columns, 16);
+    double strips = (double)bf16_ceil((int64_t)n, BF16_NC) / BF16_NC;
+    double block = bf16_cycles(bf16_parts_of(g));
+    return m * n * block / 1024 + n * (g->b_col == 1 ? 0.4 : 0.6) + strips * m * (g->a_col == 1 ? 0.4 : 0.6);
+}
+
+static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_threads)
+{
+    int by_rows = 1;
+    for (int r = 2; r <= n_threads; r++)
+        if (n_threads % r == 0 && bf16_cost(g, r, n_threads / r) < bf16_cost(g, by_rows, n_threads / by_rows))
+            by_rows = r;
+    int by_columns = n_threads / by_rows;
+    int64_t i0, i1, j0, j1;
+    lvn_share(g->m, BF16_SIDE, thread / by_columns, by_rows, &i0, &i1);
+    lvn_share(g->n, BF16_SIDE, thread % by_columns, by_columns, &j0, &j1);
+    if (i0 == i1 || j0 == j1) return;
+    const struct bf16_operand a = {g->a, g->a_row, g->a_col, g->a_half, false},
+                              b = {g->b, g->b_col, g->b_row, g->b_half, true};
+    const int parts = bf16_parts_of(g);
+    int64_t block = bf16_even(g->k, bf16_kc(parts)), strip = bf16_even(j1 - j0, BF16_NC);
+    float *edge = (float *)scratch;
+    char *packed_a = scratch + BF16_SIDE * BF16_SIDE * 4, *packed_b = packed_a + block / BF16_K * bf16_step(parts);
+    pairs_begin();
+    for (int64_t j = j0; j < j1; j += strip) {
+        int64_t n = bf16_min(strip, j1 - j);
+        for (int64_t k0 = 0; k0 < g->k; k0 += block) {
+            int64_t k = bf16_min(block, g->k - k0), bytes = (k + BF16_K - 1) / BF16_K * bf16_step(parts);
+            for (int64_t x = 0; x < n; x += BF16_SIDE)
+                bf16_pack(&b, j + x, bf16_min(BF16_SIDE, n - x), k0, k, packed_b + x / BF16_SIDE * bytes, parts);
+            for (int64_t i = i0; i < i1; i += BF16_SIDE) {
+                int64_t rows = bf16_min(BF16_SIDE, i1 - i);
+                bf16_pack(&a, i, rows, k0, k, packed_a, parts);
+                bf16_rows(g, packed_a, packed_b, i, rows, j, n, k0, k, edge);
+                if (k0 + k == g->k && g->finish) g->finish(g, i, rows, j, n);
+            }
+        }
+    }
+    pairs_end();
+}
+
+#endif
