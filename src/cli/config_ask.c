@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/machine.h"
+#include "backend/backend.h"
 #include "cli/config.h"
 
 enum { ANSWER = 1024 };
@@ -104,12 +104,14 @@ enum lvn_status lvn_config_ask_job(struct lvn_config *cf)
 
 const char *lvn_config_precision_text(void)
 {
-    struct lvn_machine m;
-    lvn_machine_read(&m);
-    if (strstr(m.features, "amx_bf16")) return "this CPU multiplies bf16 in tiles (AMX): bf16-mixed is the faster one";
-    if (strstr(m.features, "avx512_bf16"))
+    switch (lvn_isa_of_processor()) {
+    case LVN_ISA_AMX:
+        return "this CPU multiplies bf16 in tiles (AMX): bf16-mixed is the faster one";
+    case LVN_ISA_AVX512_BF16:
         return "this CPU multiplies bf16 (AVX512-BF16): bf16-mixed is the faster one";
-    return "this CPU has no instructions for bf16: bf16-mixed saves memory, and computes in fp32";
+    default:
+        return "this CPU has no fast instructions for bf16: bf16-mixed saves memory, and computes in fp32";
+    }
 }
 
 static enum lvn_status ask_hosts(struct lvn_config *cf)

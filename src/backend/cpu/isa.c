@@ -33,6 +33,17 @@ static bool ask_for_amx(void)
     return d >> 22 & 1 && d >> 24 & 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
+/* Whether dot products of bf16 are faster than fp32: AMD's are twice as fast (Zen 4 on), and so are those of Intel's
+ * Cooper Lake (family 6, model 85); on Intel's processors with AMX they take four times as long as a multiply-add, half
+ * its speed, so where AMX is kept from us there, AVX-512 is the better choice. */
+static bool has_fast_dots(void)
+{
+    unsigned a, b, c, d;
+    if (!__builtin_cpu_supports("avx512bf16")) return false;
+    if (!__builtin_cpu_is("intel")) return true;
+    return __get_cpuid(1, &a, &b, &c, &d) && (a >> 12 & 0xf0) + (a >> 4 & 0xf) == 85;
+}
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool amx;
 
@@ -61,8 +72,8 @@ enum lvn_isa lvn_isa_of_processor(void)
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
         return LVN_ISA_AVX2;
-    if (!__builtin_cpu_supports("avx512bf16")) return LVN_ISA_AVX512;
-    return has_amx() ? LVN_ISA_AMX : LVN_ISA_AVX512_BF16;
+    if (__builtin_cpu_supports("avx512bf16") && has_amx()) return LVN_ISA_AMX;
+    return has_fast_dots() ? LVN_ISA_AVX512_BF16 : LVN_ISA_AVX512;
 #else
     return LVN_ISA_GENERIC;
 #endif
