@@ -35,9 +35,9 @@ struct work {
     bool dropout;
     struct vdropout drop;
     float *s, *dp;             /* (64 keys, 64 queries): scores; backward: dO V^T */
-    float *o, *dq;             /* (64,width): sums of queries; forward, backward */
+    float *o, *dq;             /* (64,width): sums of queries; forward, backward; bf16: in the place of s */
     float *top, *sum, *shrink; /* by query: running maximum, sum, factor; backward: logsumexp, rowsum(dO O), unused */
-    float *dk, *dv;            /* gradients of keys and values (blocks of 64, width) */
+    float *dk, *dv;            /* gradients of keys and values (Tk,width); bf16: (blocks of 64, width) */
     /* fp32 */
     float *kt, *vt;    /* keys and, backward, values, one (D,64) block after the other */
     float *v, *k;      /* forward: values (Tk,width); backward: keys */
@@ -67,6 +67,7 @@ static int64_t work_place(struct work *w, float *base, bool backward)
     const int64_t width = w->width, block = TILE_BLOCK * TILE_BLOCK, rows = TILE_BLOCK * width;
     const int64_t blocks = (s->Tk + TILE_BLOCK - 1) / TILE_BLOCK * TILE_BLOCK;
     const int64_t turned = TILE_BLOCK * ((s->D + LVN_LANES - 1) / LVN_LANES * LVN_LANES);
+    const int64_t keys = w->half ? blocks : s->Tk;
     const int F = w->half ? 0 : FORWARD, B = w->half ? 0 : BACKWARD; /* fp32 */
     const int f = FORWARD - F, b = BACKWARD - B;                     /* bf16: two in the place of a float */
     const struct {
@@ -74,15 +75,15 @@ static int64_t work_place(struct work *w, float *base, bool backward)
         int64_t floats;
         int when;
     } part[] = {
-        {&w->s, block, BOTH},
+        {&w->s, w->half && rows > block ? rows : block, BOTH},
         {&w->dp, block, BACKWARD},
-        {&w->o, rows, FORWARD},
-        {&w->dq, rows, BACKWARD},
+        {&w->o, rows, F},
+        {&w->dq, rows, B},
         {&w->top, TILE_BLOCK, BOTH},
         {&w->sum, TILE_BLOCK, BOTH},
         {&w->shrink, TILE_BLOCK, BOTH},
-        {&w->dk, blocks * width, BACKWARD},
-        {&w->dv, blocks * width, BACKWARD},
+        {&w->dk, keys * width, BACKWARD},
+        {&w->dv, keys * width, BACKWARD},
         {&w->kt, blocks * s->D, F + B},
         {&w->vt, blocks * s->D, B},
         {&w->v, s->Tk * width, F},
@@ -111,6 +112,7 @@ static int64_t work_place(struct work *w, float *base, bool backward)
         if (base) memcpy(part[i].p, &here, sizeof here);
         floats += part[i].floats;
     }
+    if (w->half) w->o = w->dq = w->s; /* when the scores are done with */
     return (floats + 15) / 16 * 16;
 }
 

@@ -362,7 +362,11 @@ static void memory_is_planned(void **state)
     struct rig *less = rig_new(&o);
     assert_true(less->program->arena_bytes < r->program->arena_bytes);
     rig_free(less);
+    rig_free(r);
+    /* bf16, on kernels that compute as in fp32: others want scratch that outweighs so small a model */
+    o.kernels = lvn_cpu_kernels(lvn_isa_best() < LVN_ISA_AVX512 ? lvn_isa_best() : LVN_ISA_AVX512);
     o.recompute = LVN_RECOMPUTE_NONE;
+    r = rig_new(&o);
     o.precision = LVN_PRECISION_BF16_MIXED;
     struct rig *half = rig_new(&o);
     assert_true(half->program->arena_bytes < r->program->arena_bytes);

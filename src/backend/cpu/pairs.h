@@ -7,6 +7,7 @@
 #define LVN_PAIRS_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/cpu/simd.h"
@@ -51,9 +52,9 @@ LVN_INLINE __m512i pairs_zip(__m512i a, __m512i b, const bool upper)
     return _mm512_permutex2var_epi16(a, upper ? last : first, b);
 }
 
-#if defined(__AMX_BF16__)
 #define PAIRS_BARRIER() __asm__ volatile("" ::: "memory") /* tile loads are no memory accesses to the compiler */
 
+#if defined(__AMX_BF16__)
 /* All eight tiles of 16 rows of 64 bytes; until pairs_end(). */
 static inline void pairs_begin(void)
 {
