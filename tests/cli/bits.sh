@@ -69,9 +69,9 @@ done
 ! instructions avx512 || same_run avx2-1 avx512-1
 ! instructions avx512_bf16 || same_run avx512-1 avx512_bf16-1 # in fp32
 ! instructions amx || same_run d amx-1
-! instructions amx || near d avx2-1 1e-4
+! instructions amx || near d avx2-1 5e-4
 LEVIN_ISA=generic code 0 train generic "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3
-near d generic 1e-4
+near d generic 5e-4
 # the test would see a difference
 code 0 train d6 "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=6
 if cmp -s d/checkpoints/last/model.safetensors d6/checkpoints/last/model.safetensors; then
