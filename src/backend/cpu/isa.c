@@ -33,9 +33,9 @@ static bool ask_for_amx(void)
     return d >> 22 & 1 && d >> 24 & 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
-/* Whether dot products of bf16 are faster than fp32: AMD's are twice as fast (Zen 4 on), and so are those of Intel's
- * Cooper Lake (family 6, model 85); on Intel's processors with AMX they take four times as long as a multiply-add, half
- * its speed, so where AMX is kept from us there, AVX-512 is the better choice. */
+/* Whether dot products of bf16 are faster than fp32: AMD's (Zen 4 on) and those of Intel's Cooper Lake (family 6, model
+ * 85) start as often as multiply-adds and do twice as much; on Intel's processors with AMX they take four times as long
+ * as a multiply-add, half its speed, so where AMX is kept from us there, AVX-512 is the better choice. */
 static bool has_fast_dots(void)
 {
     unsigned a, b, c, d;
