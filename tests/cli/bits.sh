@@ -6,6 +6,9 @@ make_text
 # Sizes that no vector and no tile divides, several heads, biases, dropout.
 sizes=(--model.kind=mingpt --model.n_layer=2 --model.n_head=3 --model.n_embd=39 --model.block_size=37 --model.dropout=0.1
     --trainer.batch_size=12 --trainer.max_steps=5 --trainer.val_check_interval=5 --optimizer.lr=1e-2)
+# What other orders of sums make of five steps. AdamW divides by the size of a gradient, so that a small one doubles it;
+# and the text, levin's own sources, is another one every day.
+rounding=5e-4
 near() { # near RUN RUN LIMIT: losses, norms and validations, relative
     python3 - "$@" <<'P'
 import json, sys
@@ -69,9 +72,9 @@ done
 ! instructions avx512 || same_run avx2-1 avx512-1
 ! instructions avx512_bf16 || same_run avx512-1 avx512_bf16-1 # in fp32
 ! instructions amx || same_run d amx-1
-! instructions amx || near d avx2-1 5e-4
+! instructions amx || near d avx2-1 $rounding
 LEVIN_ISA=generic code 0 train generic "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3
-near d generic 5e-4
+near d generic $rounding
 # the test would see a difference
 code 0 train d6 "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=6
 if cmp -s d/checkpoints/last/model.safetensors d6/checkpoints/last/model.safetensors; then
@@ -94,11 +97,11 @@ code 0 train m12c "${sizes[@]}" --trainer.micro_batch_size=12 --trainer.recomput
 same_run m12r m12c
 for micro in 6 3 1; do
     code 0 train m$micro "${sizes[@]}" --trainer.micro_batch_size=$micro
-    near m12 m$micro 1e-4
+    near m12 m$micro $rounding
     code 0 train m${micro}r "${sizes[@]}" --trainer.micro_batch_size=$micro --trainer.recompute=cheap
     same_run m$micro m${micro}r
 done
-near m12 d 1e-4
+near m12 d $rounding
 # the masks are there: without dropout the losses are others
 code 0 train dry "${sizes[@]/dropout=0.1/dropout=0}" --trainer.micro_batch_size=12
-if near m12 dry 1e-4 2>/dev/null; then fail "dropout does nothing"; fi
+if near m12 dry $rounding 2>/dev/null; then fail "dropout does nothing"; fi
