@@ -208,14 +208,15 @@ static int judge(const struct run *r)
     if (r->fault) return told == LVN_EXIT_USAGE ? told : LVN_EXIT_FAILED;
     if (told || code == LVN_EXIT_DONE) return told;
     if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;
-    if (WIFSIGNALED(r->status) && r->l->launcher != LVN_LAUNCHER_DIRECT) {
+    if (r->server && lvn_server_phase(r->server) == LVN_SERVER_ENDED) {
+        fprintf(stderr, "error: %s ended with code %d, because of a process that died after all ranks had finished\n",
+                r->l->title, code);
+    } else if (WIFSIGNALED(r->status) && r->l->launcher != LVN_LAUNCHER_DIRECT) {
         fprintf(stderr, "error: %s was ended by signal %d (%s)\n", r->l->title, code - 128, strsignal(code - 128));
     } else if (code > 128 && code < 128 + 65) {
         fprintf(stderr, "error: a rank was ended by signal %d (%s)\n", code - 128, strsignal(code - 128));
     } else if (r->l->launcher != LVN_LAUNCHER_DIRECT && !lvn_launch_output_erred(r->output)) {
-        bool over = r->server && lvn_server_phase(r->server) == LVN_SERVER_ENDED;
-        fprintf(stderr, "error: %s ended with code %d, %s\n", r->l->title, code,
-                over ? "because of a process that died after all ranks had finished" : "and no rank said why");
+        fprintf(stderr, "error: %s ended with code %d, and no rank said why\n", r->l->title, code);
     }
     return LVN_EXIT_FAILED;
 }

@@ -30,7 +30,7 @@ a_fault() { # MPI, fault, moment
     start) # who dies before it has met the others is known to the launcher alone
         [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
     end) # when all have finished, nobody misses one
-        [ $got = 0 ] || { check [ $got = 1 ] && { has "after all ranks had finished" err || lost_is_named; }; } ;;
+        [ $got = 0 ] || { check [ $got = 1 ] && { has "that died after all ranks had finished" err || lost_is_named; }; } ;;
     *)
         check [ $got = 1 ]
         lost_is_named
