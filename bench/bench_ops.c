@@ -110,7 +110,7 @@ static const struct item {
     {"cross_entropy backward", LVN_OP_cross_entropy, LVN_BACKWARD, {.cross_entropy = {-1}}, {F, I}, {S, R, R}, 0, 1, 2},
     {"grad_norm", LVN_OP_grad_norm, LVN_FORWARD, {.grad_norm = {1}}, {F}, {O}, 0, 0, 1},
     {"adamw", LVN_OP_adamw, LVN_FORWARD, {.adamw = {0.9, 0.95, 1e-8, 0.1, 1, 0, false, 0}}, {F}, {F, F, F}, 0, 0, 7},
-    {"sgd", LVN_OP_sgd, LVN_FORWARD, {.sgd = {0.9, 0.1, 1, 0}}, {F}, {F, F}, 0, 0, 5},
+    {"sgd", LVN_OP_sgd, LVN_FORWARD, {.sgd = {0.9, 0.1, 1, 0, 0}}, {F}, {F, F}, 0, 0, 5},
 };
 #undef F
 #undef V
