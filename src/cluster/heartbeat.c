@@ -298,7 +298,10 @@ void lvn_heartbeat_publish(struct lvn_heartbeat *h, const char *path)
     pthread_mutex_lock(&h->lock);
     bool first = !h->path[0];
     snprintf(h->path, sizeof h->path, "%s", path);
-    if (h->has_thread && h->rank == 0) lvn_message_add(&h->wire.out, LVN_SAY_PUBLISH, path);
+    if (h->has_thread && h->rank == 0) {
+        lvn_message_add(&h->wire.out, LVN_SAY_PUBLISH, path);
+        lvn_wire_flush(&h->wire); /* at once: a rank that is killed in its first steps has said it */
+    }
     pthread_mutex_unlock(&h->lock);
     if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_publish, h)) lvn_error_clear();
 }
