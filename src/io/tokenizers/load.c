@@ -227,7 +227,8 @@ static enum lvn_status read_merges(struct lvn_tokenizer *t, const char *name, co
         next = stop ? stop + 1 : end;
         if (!stop) stop = end;
         if (stop > p && stop[-1] == '\r') stop--;
-        if (stop == p || (line == 1 && !strncmp(p, "#version", 8))) continue;
+        bool version = line == 1 && stop - p >= 8 && !memcmp(p, "#version", 8);
+        if (stop == p || version) continue;
         const char *gap = memchr(p, ' ', (size_t)(stop - p));
         LVN_CHECK(gap && gap > p && gap + 1 < stop && !memchr(gap + 1, ' ', (size_t)(stop - gap - 1)), FORMAT,
                   "'%s', line %lld: wanted are two tokens with one space between them, found '%.*s'", name,
