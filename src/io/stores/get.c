@@ -22,7 +22,8 @@
 #include "io/stores/digest.h"
 #include "io/stores/kind.h"
 
-enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 256 << 10, MOST_DONE = 64 << 20 };
+/* One file is written by one thread at a time, whatever the places: small writes are spent waiting for each other. */
+enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MOST_DONE = 64 << 20 };
 
 struct get {
     struct lvn_place place;
@@ -59,9 +60,27 @@ struct writing {
     struct get *g;
     struct lvn_crew *crew;
     struct lvn_checksum sum;
-    int64_t at;
+    char *buffer;  /* (BUFFER_BYTES) what has arrived and is not written */
+    int64_t bytes; /* of it */
+    int64_t at;    /* where it goes */
     int error;
 };
+
+static bool put(struct writing *w)
+{
+    for (const char *p = w->buffer; w->bytes > 0;) {
+        ssize_t n = lvn_files_refuse() ? -1 : pwrite(w->g->fd, p, (size_t)w->bytes, w->at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            w->error = n < 0 ? errno : ENOSPC;
+            return false;
+        }
+        p += n;
+        w->bytes -= n;
+        w->at += n;
+    }
+    return true;
+}
 
 static bool take(void *context, const void *data, int64_t bytes)
 {
@@ -69,17 +88,14 @@ static bool take(void *context, const void *data, int64_t bytes)
     if (__atomic_load_n(&w->crew->stop, __ATOMIC_RELAXED)) return false;
     lvn_checksum_add(&w->sum, data, bytes);
     if (w->g->wanted && w->g->n_pieces == 1) lvn_digest_add(&w->g->digest, data, bytes);
+    __atomic_add_fetch(&w->crew->done, bytes, __ATOMIC_RELAXED);
     for (const char *p = data; bytes > 0;) {
-        ssize_t n = lvn_files_refuse() ? -1 : pwrite(w->g->fd, p, (size_t)bytes, w->at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-            w->error = n < 0 ? errno : ENOSPC;
-            return false;
-        }
+        int64_t room = BUFFER_BYTES - w->bytes, n = bytes < room ? bytes : room;
+        memcpy(w->buffer + w->bytes, p, (size_t)n);
+        w->bytes += n;
         p += n;
         bytes -= n;
-        w->at += n;
-        __atomic_add_fetch(&w->crew->done, n, __ATOMIC_RELAXED);
+        if (w->bytes == BUFFER_BYTES && !put(w)) return false;
     }
     return true;
 }
@@ -125,9 +141,10 @@ static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char
         int i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED);
         if (i >= g->n_pieces) break;
         if (g->have[i]) continue;
-        struct writing w = {.g = g, .crew = c, .at = (int64_t)i * PIECE_BYTES};
+        struct writing w = {.g = g, .crew = c, .buffer = buffer, .at = (int64_t)i * PIECE_BYTES};
         lvn_checksum_init(&w.sum);
         enum lvn_status status = g->place.store->read(&g->place, h, &g->object, w.at, piece_bytes(g, i), take, &w);
+        if (status == LVN_OK) (void)put(&w);
         if (w.error) {
             errno = w.error;
             return part_failed(g, g->part);
