@@ -293,7 +293,10 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
     lvn_saver_release(&t.saver); /* what a run that failed had begun to save is saved */
     if (result) summarize(&t, done, result);
     lvn_metrics_close(&t.metrics);
-    if (t.dir_open && status == LVN_OK) status = lvn_run_dir_end(&t.dir);
+    if (t.dir_open && (status == LVN_OK || status == LVN_STOPPED)) {
+        enum lvn_status sent = lvn_run_dir_end(&t.dir);
+        if (sent != LVN_OK) status = sent;
+    }
     if (t.from_open) lvn_checkpoint_release(&t.from);
     if (t.dir_open) lvn_run_dir_close(&t.dir);
     lvn_training_release(&t.training);

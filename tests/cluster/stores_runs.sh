@@ -38,21 +38,27 @@ train s3://bucket/runs/there --overwrite 2>err
 check [ ! -e $root/runs/there/checkpoints/step-16/model.safetensors ]
 same_there here 8
 same_file $root/runs/there/notes.txt <(echo mine)
-# a store that cannot be written: the run is whole here, and says where
+# a store that cannot be written: the run is whole here, and says where, also when it is stopped
 kept=$AWS_SECRET_ACCESS_KEY
-(
-    export LEVIN_STORE_TRIES=1
-    arguments s3://bucket/runs/late --trainer.max_steps=20000 --trainer.val_check_interval=20000 --checkpoint.every_n_steps=1000
-    mkdir -p .aws
+fails() { # fails RUN COMMAND: COMMAND when the store refuses the keys of a run that has begun
+    arguments s3://bucket/runs/$1 --trainer.max_steps=20000 --trainer.val_check_interval=20000 --checkpoint.every_n_steps=1000
     printf '[default]\naws_access_key_id=someone\naws_secret_access_key=%s\n' "$kept" >.aws/credentials
-    unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
     "$LEVIN" "${all[@]}" >out 2>err &
     pid=$!
-    soon test -e $root/runs/late/checkpoints/last # it has begun, and most of it is still to come
+    soon test -e $root/runs/$1/checkpoints/last # it has begun, and most of it is still to come
     printf '[default]\naws_access_key_id=someone\naws_secret_access_key=wrong\n' >.aws/credentials
+    $2
     ended
     check [ $got = 1 ]
     says "all of it is here" err
+}
+stop() { kill -TERM $pid; }
+(
+    export LEVIN_STORE_TRIES=1
+    mkdir -p .aws
+    unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+    fails late true
+    fails stopped stop
 )
 # prepared data, from a store into a store
 cp text.txt $root/text.txt
