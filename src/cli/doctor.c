@@ -33,8 +33,8 @@ static void cpu(struct lvn_doctor *r)
     char text[400];
     lvn_doctor_line(r, "CPU", *m->cpu ? m->cpu : "not known");
     lvn_doctor_line(r, "features", *m->features ? m->features : "not known");
-    const char *held = getenv("LEVIN_ISA");
-    snprintf(text, sizeof text, "%s%s", lvn_isa_name(r->isa), held && *held ? " (held down by LEVIN_ISA)" : "");
+    bool held = r->isa < lvn_isa_of_processor();
+    snprintf(text, sizeof text, "%s%s", lvn_isa_name(r->isa), held ? " (held down by LEVIN_ISA)" : "");
     lvn_doctor_line(r, "instructions", text);
     snprintf(text, sizeof text, "%d hardware threads, %d allowed, on %d physical cores", m->online, m->allowed,
              m->cores);
@@ -54,7 +54,7 @@ static void cpu(struct lvn_doctor *r)
     lvn_cli_add(r->c, "quota", m->quota > 0 ? json_real(m->quota) : json_null());
     lvn_cli_add(r->c, "threads", json_integer(m->threads));
     lvn_cli_add(r->c, "threads_from", json_string(m->threads_from));
-    if (held && *held) {
+    if (held) {
         lvn_doctor_finding(r, "LEVIN_ISA holds the instruction set down", "unset LEVIN_ISA unless you compare results");
     } else if (r->isa == LVN_ISA_GENERIC) {
         lvn_doctor_finding(r, "this CPU has no AVX2, so plain C kernels run",

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "cli/cli.h"
 #include "cluster/identity.h"
 
@@ -43,8 +44,25 @@ static bool speaks(void)
     return first;
 }
 
+/* The best instruction set is taken where LEVIN_ISA asks for none, or for more than there is. */
+static void check_isa(void)
+{
+    const char *wanted = getenv("LEVIN_ISA");
+    if (!wanted || !*wanted || !strcmp(wanted, lvn_isa_name(lvn_isa_best())) || !speaks()) return;
+    char list[200] = "";
+    bool named = false;
+    for (int i = 0; i < LVN_ISA_COUNT; i++) {
+        const char *name = lvn_isa_name((enum lvn_isa)i);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", name);
+        named = named || !strcmp(wanted, name);
+    }
+    lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is taken", wanted,
+            named ? "more than this processor has" : "none of ", named ? "" : list, lvn_isa_name(lvn_isa_best()));
+}
+
 void lvn_cli_variables(void)
 {
+    check_isa();
     static char names[LVN_OPT_COUNT][LVN_VALUE_TEXT];
     const char *all[LVN_OPT_COUNT + N_KNOWN];
     int n = 0;

@@ -3,7 +3,7 @@
  * The server's silence is a fault too. Whether its process or the network is dead shows in what was sent to it: the
  * system of a stopped process still confirms what arrives, a cut line does not. When the server was a rank, each rank
  * knows from the last table who is next to speak; the others give it a moment, and look into status.json whether it
- * did. */
+ * did, or, before there is one, leave it to the lowest that lives on their host. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -17,8 +17,9 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "cluster/client.h"
+#include "cluster/siblings.h"
 
-static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 1;
+static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 2, NOTICE_SECONDS = 0.7;
 
 static void own_row(struct lvn_heartbeat *h, double now)
 {
@@ -160,7 +161,18 @@ static bool told_already(const char *path)
     return told;
 }
 
-static void server_gone(struct lvn_heartbeat *h, const char *reason)
+static bool lower_lives_here(const struct lvn_heartbeat *h)
+{
+    for (int i = 0; i < h->rank; i++) {
+        const struct lvn_peer *p = &h->peer[i];
+        if (p->state == LVN_PEER_HERE && !strcmp(p->host, h->host) && lvn_process_runs((int)p->pid)) return true;
+    }
+    return false;
+}
+
+/* `silent`: nobody ended; ranks find it out at moments that differ by a beat, and who speaks first is still there when
+ * the others look. */
+static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent)
 {
     struct lvn_text t = {0};
     int turn = 0;
@@ -174,10 +186,11 @@ static void server_gone(struct lvn_heartbeat *h, const char *reason)
         lvn_text_printf(&t, "levin launch, which watches over the ranks, has not been heard of (%s)", reason);
     }
     for (int i = 0; i < h->rank; i++) turn += h->peer[i].state == LVN_PEER_HERE;
+    bool below = lower_lives_here(h);
     snprintf(path, sizeof path, "%s", h->path);
     pthread_mutex_unlock(&h->lock);
-    if (turn) usleep((useconds_t)(1e6 * TURN_SECONDS * (turn < 5 ? turn : 5)));
-    bool speak = !turn || !told_already(path);
+    usleep((useconds_t)(1e6 * (TURN_SECONDS * (turn < 5 ? turn : 5) + (silent ? NOTICE_SECONDS : 0))));
+    bool speak = !turn || (*path ? !told_already(path) : !below);
     pthread_mutex_lock(&h->lock);
     lvn_fault_set(h, h->server_rank, speak, t.p ? t.p : reason);
     lvn_text_release(&t);
@@ -302,7 +315,7 @@ void *lvn_beat(void *heartbeat)
         }
         last = now;
         const char *gone = listen_once(h, now);
-        if (gone) server_gone(h, gone);
+        if (gone) server_gone(h, gone, now - h->heard > h->timeout);
         if (!h->faulty && now - h->beaten >= gap) lvn_beat_now(h, now);
         lvn_wire_flush(&h->wire);
     }

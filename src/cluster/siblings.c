@@ -21,6 +21,13 @@ static char state_of(int pid, int *parent)
     return close && sscanf(close + 1, " %c %d", &state, parent) == 2 ? state : 0;
 }
 
+bool lvn_process_runs(int pid)
+{
+    int parent;
+    char state = state_of(pid, &parent);
+    return state && !strchr("TtZX", state);
+}
+
 /* The value of a variable as the process was started with; -1: it has none. */
 static int variable_of(int pid, const char *name)
 {

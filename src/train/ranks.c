@@ -223,7 +223,10 @@ static bool speaks_late(const struct lvn_ranks *r)
 {
     const double moment = 1, patience = 3;
     bool lowest = r->who.local_rank <= r->stopped.below; /* those below it on this host stand still */
-    if (!lvn_speaks()) return hold_on(patience), false;  /* somebody else was asked to */
+    if (!lvn_speaks()) { /* somebody else was asked to */
+        hold_on(patience);
+        return false;
+    }
     if (r->stopped.n && lowest) return true;
     if (r->rank == 0 && (r->comm || r->who.first)) { /* more than one may take itself for rank 0 */
         if (!r->comm && r->who.local_size != r->size) hold_on(moment);

@@ -6,9 +6,7 @@ make_text
 # Sizes that no vector and no tile divides, several heads, biases, dropout.
 sizes=(--model.kind=mingpt --model.n_layer=2 --model.n_head=3 --model.n_embd=39 --model.block_size=37 --model.dropout=0.1
     --trainer.batch_size=12 --trainer.max_steps=5 --trainer.val_check_interval=5 --optimizer.lr=1e-2)
-# What other orders of sums make of five steps. AdamW divides by the size of a gradient, so that a small one doubles it;
-# and the text, levin's own sources, is another one every day.
-rounding=5e-4
+rounding=1e-5 # what other orders of sums make of five steps
 near() { # near RUN RUN LIMIT: losses, norms and validations, relative
     python3 - "$@" <<'P'
 import json, sys
@@ -58,7 +56,10 @@ if instructions avx512_bf16; then # products of bf16 of their own, beside those 
     LEVIN_ISA=avx512_bf16 code 0 train hb "${sizes[@]}" "${half[@]}" --trainer.threads=1
     LEVIN_ISA=avx512_bf16 code 0 train hb4 "${sizes[@]}" "${half[@]}" --trainer.threads=4
     same_run hb hb4
-    near h hb 1e-2
+    if instructions amx; then
+        LEVIN_ISA=amx code 0 train ha "${sizes[@]}" "${half[@]}"
+        near ha hb 1e-3
+    fi
 fi
 for isa in avx2 avx512 avx512_bf16 amx; do
     instructions $isa || { echo "no $isa here"; continue; }
