@@ -1,17 +1,7 @@
 # Ranks over two hosts under the launchers themselves, without levin launch: killed, stopped or cut off while they start,
 # in a step, in a save, at the end. Those that live say who is lost, end by themselves, and leave a run that goes on.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
-HOSTS_LIMIT=1100
-hosts_begin
-. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
-. "$LEVIN_SOURCE/tests/cli/common.bash"
-hosts_up 2
-sshd_up 2
-make_text
-mkdir shared
-mv text.txt shared/
 . "$LEVIN_SOURCE/tests/cluster/faults.bash"
-keys=(--data.path="$PWD/shared/text.txt" --trainer.threads=1)
 unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
 printf 'h%d slots=2\n' 1 2 >open
 printf 'h%d:2\n' 1 2 >hydra
@@ -64,15 +54,11 @@ named_at_start() { # FAULT
     [ "$1" = cut ] || grep -qE '^error: .*(is stopped, and the others wait|not been heard of since)' err || { cat out err && fail "nobody says who is stopped"; }
 }
 idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 2" ]; }
-some=0
-for launcher in openmpi mpich intel; do
-    mpi_here $launcher || { echo "without $launcher, which is not here" && continue; }
-    some=1
+for launcher in "${mpis[@]}"; do
     for _ in $(seq "${FAULT_TRIES:-1}"); do
         for fault in kill stop cut; do try $launcher $fault "${moments[RANDOM % 4]}"; done
     done
 done
-[ $some = 1 ] || skip "no MPI here (tools/setup.sh --dev installs some)"
 command -v slurmctld /usr/sbin/slurmctld >/dev/null || { echo "without srun: no slurmctld here" && exit 0; }
 slurm_up 2
 plugin=$(mpi_plugin)

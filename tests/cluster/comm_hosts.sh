@@ -20,11 +20,8 @@ over_hosts() { # MPI, number of ranks, ranks a host
         FI_PROVIDER=tcp FI_TCP_IFACE=eth0 timeout -k 3 120 "$intel/bin/mpiexec.hydra" -f hydra -n "$n" -ppn "$each" "$@" ;;
     esac
 }
-some=0
-for mpi in openmpi mpich intel; do
-    mpi_here $mpi || continue
-    some=1
+mpis_here
+for mpi in "${mpis[@]}"; do
     good "$mpi, 3 hosts" over_hosts $mpi 3 1 "$program"
     good "$mpi, 2 ranks on each of 2 hosts" over_hosts $mpi 4 2 "$program"
 done
-[ $some = 1 ] || skip "no MPI here (tools/setup.sh --dev installs some)"

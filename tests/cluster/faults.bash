@@ -1,5 +1,5 @@
 # faults.bash - ranks that are killed, stopped or cut off at moments that chance picks, under any launcher, over the
-# hosts h1 and h2 of hosts.bash.
+# hosts h1 and h2, which it brings up. Source it first, after hosts.bash or slurm.bash.
 #
 #   one_fault NAME FAULT MOMENT COMMAND...   COMMAND starts ranks of the words behind it, in the background, as $pid; one of
 #                                            them meets its FAULT: kill, stop, cut (its host), kill-first, stop-first (rank 0),
@@ -8,7 +8,18 @@
 #   lost_is_named                            err says in one sentence which rank is lost, on which host
 #   can_go_on                                what $run has saved is whole
 #
-# $keys are those of every run. FAULT_SEED repeats a sequence of moments, FAULT_TRIES makes more of them.
+# $keys are those of every run, $mpis those of this machine; shared/text.txt is the data. FAULT_SEED repeats a sequence of moments, FAULT_TRIES makes more of them.
+HOSTS_LIMIT=1100
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+hosts_up 2
+sshd_up 2
+make_text
+mkdir shared
+mv text.txt shared/
+mpis_here
+keys=(--data.path="$PWD/shared/text.txt" --trainer.threads=1)
 RANDOM=${FAULT_SEED:=$SRANDOM}
 echo "FAULT_SEED=$FAULT_SEED"
 moments=(start step save end)

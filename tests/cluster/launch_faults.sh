@@ -34,10 +34,8 @@ rank() { # the process of rank $1
     done
     fail "there is no rank $1"
 }
-n_mpis=0
-for mpi in openmpi mpich intel; do
-    mpi_here $mpi || { echo "without $mpi, which is not here" && continue; }
-    n_mpis=$((n_mpis + 1))
+mpis_here
+for mpi in "${mpis[@]}"; do
     use $mpi
     for n in 2 3; do
         arguments $mpi-$n "${exact[@]}"
@@ -86,7 +84,6 @@ for mpi in openmpi mpich intel; do
     code 2 "${launch[@]}" -n 2 -- "${all[@]}"
     check [ "$(grep -c 'error: ' err)" = 1 ]
 done
-[ $n_mpis -gt 0 ] || skip "no MPI here (tools/setup.sh --dev installs two)"
 
 # a terminal: rank 0's live line comes through
 if command -v script >/dev/null && [ -n "$(command -v mpirun.openmpi)" ]; then

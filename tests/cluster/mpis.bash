@@ -1,6 +1,7 @@
 # mpis.bash - which MPIs are here, and starting ranks under them.
 #
 #   mpi_here openmpi|mpich|intel     whether it is installed; LEVIN_INTEL_MPI names the folder of Intel MPI
+#   mpis_here                        sets $mpis to those that are, says which are not; skips where none is
 #   ranks MPI N PROGRAM...           N ranks on this machine
 #
 # Intel MPI is looked for in LEVIN_INTEL_MPI, parts/intel-mpi (tools/setup.sh --dev puts it there), /opt/intel.
@@ -17,6 +18,14 @@ mpi_here() {
     mpich) command -v mpiexec.mpich >/dev/null ;;
     intel) [ -n "$intel" ] ;;
     esac
+}
+mpis_here() {
+    local mpi
+    mpis=()
+    for mpi in openmpi mpich intel; do
+        if mpi_here $mpi; then mpis+=($mpi); else echo "without $mpi, which is not here"; fi
+    done
+    [ ${#mpis[@]} -gt 0 ] || { echo "skipped: no MPI here (tools/setup.sh --dev installs some)" && exit 77; }
 }
 mpi_or_skip() {
     mpi_here "$1" || { echo "skipped: no $1 here (tools/setup.sh --dev installs it)" && exit 77; }
