@@ -1,44 +1,18 @@
 /* test_attention.c - attention and its cache: the plain kernels against mathematics, the fast ones against the plain.
  *
- * A case is a struct problem; its tensors are views with gaps, as in a model, and outputs start as NaN. Plain kernels
- * in double are held against a formula written down here and against finite differences. Fast kernels are held against
- * the plain ones in double; their bits against each other for every number of threads and, AVX2 against AVX-512, for
- * instruction sets. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ * Plain kernels in double are held against a formula written down here and against finite differences. Fast kernels are
+ * held against the plain ones in double; their bits against each other for every number of threads and, AVX2 against
+ * AVX-512, for instruction sets. */
+#include "attention_world.h"
 
-#include <cmocka.h>
-
-#include "backend/backend.h"
-#include "base/threads.h"
 #include "graph/graph.h"
 #include "ops/attention.h"
 
-struct problem {
-    int64_t B, Tq, Tk, Hq, Hkv, D;
-    bool causal, lengths, cached;
-    int64_t position;
-    double p;
-    bool add;
-};
-
-/* Tensors in double, and the same rounded to float; q, k, v, out, dout, dq, dk, dv, logsumexp. */
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, LSE, N_TENSORS };
-struct world {
-    struct problem p;
-    struct lvn_desc desc[N_TENSORS];
-    size_t count[N_TENSORS];
-    double *f64[N_TENSORS];
-    float *f32[N_TENSORS];
-    int32_t lengths[16];
-    struct lvn_desc lengths_desc;
-    union lvn_attr attr;
-    struct lvn_step step;
-};
+/* The numbers of a tensor in fp32. */
+static float *f32(const struct world *w, int t)
+{
+    return w->found[t];
+}
 
 static void check_equal(double found, double wanted, double tolerance)
 {
@@ -49,133 +23,6 @@ static void check_equal(double found, double wanted, double tolerance)
 static void check_shape(const struct lvn_desc *found, struct lvn_desc wanted)
 {
     assert_true(lvn_desc_same_shape(found, &wanted));
-}
-
-static double noise(uint32_t tensor, uint32_t i)
-{
-    const struct lvn_philox r = lvn_philox(7, i, tensor, 0, LVN_STREAM_TEST);
-    return ((double)r.v[0] + r.v[1] + r.v[2]) / 4294967296.0 * 2.0 - 3.0; /* nearly normal, variance 1 */
-}
-
-/* (B,T,H,D) with gaps between rows and between samples, so that nothing is aligned. */
-static struct lvn_desc view(int64_t B, int64_t T, int64_t H, int64_t D)
-{
-    struct lvn_desc d = LVN_DESC(LVN_F32, B, T, H, D);
-    d.stride[1] = H * D + 3;
-    d.stride[0] = T * d.stride[1] + 5;
-    return d;
-}
-
-static size_t extent(const struct lvn_desc *d)
-{
-    int64_t n = 1;
-    for (int i = 0; i < d->rank; i++) n += (d->dim[i] - 1) * d->stride[i];
-    return (size_t)n;
-}
-
-static struct world *world_new(struct problem p)
-{
-    struct world *w = calloc(1, sizeof *w);
-    w->p = p;
-    w->desc[Q] = w->desc[DQ] = view(p.B, p.Tq, p.Hq, p.D);
-    w->desc[K] = w->desc[V] = w->desc[DK] = w->desc[DV] = view(p.B, p.Tk, p.Hkv, p.D);
-    w->desc[OUT] = w->desc[DOUT] = LVN_DESC(LVN_F32, p.B, p.Tq, p.Hq * p.D);
-    w->desc[LSE] = LVN_DESC(LVN_F32, p.B, p.Hq, p.Tq);
-    w->lengths_desc = LVN_DESC(LVN_I32, p.B);
-    for (int64_t b = 0; b < p.B; b++) w->lengths[b] = (int32_t)((p.Tk * (b + 1) + 1) / (p.B + 1) + (b == 0 ? -1 : 0));
-    for (uint32_t t = 0; t < N_TENSORS; t++) {
-        w->count[t] = extent(&w->desc[t]);
-        w->f64[t] = malloc(w->count[t] * sizeof(double));
-        w->f32[t] = malloc(w->count[t] * sizeof(float));
-        for (size_t i = 0; i < w->count[t]; i++) {
-            w->f32[t][i] = (float)noise(t, (uint32_t)i);
-            w->f64[t][i] = w->f32[t][i];
-        }
-    }
-    w->attr.attention.causal = p.causal;
-    w->attr.attention.cached = p.cached;
-    w->attr.attention.scale = 1.0 / sqrt((double)p.D);
-    w->attr.attention.p = p.p;
-    w->step = (struct lvn_step){.seed = 11, .step = 3, .first_row = 5, .position = p.position, .training = 1};
-    return w;
-}
-
-static void world_free(struct world *w)
-{
-    for (int t = 0; t < N_TENSORS; t++) {
-        free(w->f64[t]);
-        free(w->f32[t]);
-    }
-    free(w);
-}
-
-static struct lvn_call make_call(struct world *w, enum lvn_phase phase, bool f64)
-{
-#define PLACE(t)                                                                                                       \
-    {                                                                                                                  \
-        f64 ? (void *)w->f64[t] : (void *)w->f32[t], &w->desc[t]                                                       \
-    }
-    struct lvn_call c = {.phase = phase, .attr = &w->attr, .step = &w->step, .op_hash = 77};
-    c.in[0] = (struct lvn_arg)PLACE(Q);
-    c.in[1] = (struct lvn_arg)PLACE(K);
-    c.in[2] = (struct lvn_arg)PLACE(V);
-    if (w->p.lengths) c.in[3] = (struct lvn_arg){w->lengths, &w->lengths_desc};
-    c.out[0] = (struct lvn_arg)PLACE(OUT);
-    c.out[1] = (struct lvn_arg)PLACE(LSE);
-    c.dout[0] = (struct lvn_arg)PLACE(DOUT);
-    c.din[0] = (struct lvn_arg)PLACE(DQ);
-    c.din[1] = (struct lvn_arg)PLACE(DK);
-    c.din[2] = (struct lvn_arg)PLACE(DV);
-    c.add[0] = c.add[1] = c.add[2] = w->p.add;
-    return c;
-}
-
-struct job {
-    lvn_kernel *kernel;
-    const struct lvn_call *call;
-};
-
-static void task(void *argument, int thread, int n_threads)
-{
-    const struct job *j = argument;
-    j->kernel(j->call, thread, n_threads);
-}
-
-static void run_call(const struct lvn_kernels *k, struct lvn_call *c, int n_threads)
-{
-    lvn_kernel *kernel = c->phase == LVN_FORWARD ? k->forward : k->backward;
-    int64_t bytes = k->scratch ? k->scratch(c, n_threads) : 0;
-    char *scratch = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
-    memset(scratch, 0xff, (size_t)bytes + 64); /* NaN */
-    c->scratch = scratch;
-    lvn_team_run(n_threads, task, &(struct job){kernel, c});
-    for (int64_t i = bytes; i < bytes + 64; i++) assert_int_equal((unsigned char)scratch[i], 0xff);
-    free(scratch);
-}
-
-/* Outputs become NaN, gradients too unless they are added to (then what they were at first). */
-static void poison(struct world *w, bool f64)
-{
-    for (int t = OUT; t < N_TENSORS; t++) {
-        if (t == DOUT) continue;
-        const bool grad = t == DQ || t == DK || t == DV;
-        for (size_t i = 0; i < w->count[t]; i++) {
-            const double x = grad && w->p.add ? (double)(float)noise((uint32_t)t, (uint32_t)i) : NAN;
-            if (f64)
-                w->f64[t][i] = x;
-            else
-                w->f32[t][i] = (float)x;
-        }
-    }
-}
-
-static void both_phases(struct world *w, const struct lvn_kernels *k, int n_threads, bool f64)
-{
-    poison(w, f64);
-    struct lvn_call c = make_call(w, LVN_FORWARD, f64);
-    run_call(k, &c, n_threads);
-    c = make_call(w, LVN_BACKWARD, f64);
-    run_call(k, &c, n_threads);
 }
 
 /* --- the plain kernels against mathematics ----------------------------------------------------------------------- */
@@ -243,16 +90,14 @@ static void check_differences(struct world *w)
         memcpy(want, w->f64[d], w->count[d] * sizeof *want);
         const struct lvn_desc *s = &w->desc[t];
         for (int64_t n = 0; n < lvn_desc_count(s); n += 3) { /* every third element: enough, and not too slow */
-            const int64_t x = n % s->dim[3], y = n / s->dim[3] % s->dim[2];
-            const int64_t i = n / (s->dim[3] * s->dim[2]) % s->dim[1], b = n / (s->dim[3] * s->dim[2] * s->dim[1]);
-            const int64_t o = b * s->stride[0] + i * s->stride[1] + y * s->stride[2] + x;
+            const int64_t o = offset_of(s, n);
             const double old = w->f64[t][o];
             w->f64[t][o] = old + h;
             const double up = objective(w);
             w->f64[t][o] = old - h;
             const double down = objective(w);
             w->f64[t][o] = old;
-            const double before = w->p.add ? (double)(float)noise((uint32_t)d, (uint32_t)o) : 0;
+            const double before = w->p.add ? (double)(float)noise(d, (size_t)o) : 0;
             check_equal(want[o] - before, (up - down) / (2 * h), 1e-8);
         }
         free(want);
@@ -276,7 +121,7 @@ static void test_plain(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
-        struct world *w = world_new(small[i]);
+        struct world *w = world_new(small[i], LVN_F32);
         both_phases(w, lvn_reference_kernels(LVN_F64) + LVN_OP_attention, 1, true);
         check_formula(w);
         check_differences(w);
@@ -291,26 +136,22 @@ static void check_close(const struct world *w, int t, const char *what)
     double worst = 0, size = 0;
     const struct lvn_desc *d = &w->desc[t];
     for (int64_t n = 0; n < lvn_desc_count(d); n++) {
-        int64_t rest = n, o = 0;
-        for (int i = d->rank - 1; i >= 0; i--) {
-            o += rest % d->dim[i] * d->stride[i];
-            rest /= d->dim[i];
-        }
-        const double error = fabs(w->f32[t][o] - w->f64[t][o]);
+        const int64_t o = offset_of(d, n);
+        const double error = fabs(f32(w, t)[o] - w->f64[t][o]);
         if (!(error <= worst)) worst = error; /* NaN too */
         if (fabs(w->f64[t][o]) > size) size = fabs(w->f64[t][o]);
     }
     /* one rounding of a sum of some hundred terms of the tensor's own size, with room to spare */
     if (!(worst <= 4e-6 * (size + 1)))
-        fail_msg("%s, tensor %d: off by %g where values go up to %g (B %d, Tq %d, Tk %d, Hq %d, Hkv %d, D %d)", what, t,
-                 worst, size, (int)w->p.B, (int)w->p.Tq, (int)w->p.Tk, (int)w->p.Hq, (int)w->p.Hkv, (int)w->p.D);
+        fail_msg("%s, tensor %d: off by %g where values go up to %g " PROBLEM_TEXT, what, t, worst, size,
+                 PROBLEM_NUMBERS(w->p));
 }
 
 static uint32_t checksum(const struct world *w)
 {
     uint32_t h = 2166136261u;
     for (int t = OUT; t < N_TENSORS; t++) {
-        const unsigned char *p = (const unsigned char *)w->f32[t];
+        const unsigned char *p = (const unsigned char *)f32(w, t);
         for (size_t i = 0; i < w->count[t] * sizeof(float); i++) h = (h ^ p[i]) * 16777619u;
     }
     return h;
@@ -318,7 +159,7 @@ static uint32_t checksum(const struct world *w)
 
 static void check_fast(struct problem p)
 {
-    struct world *w = world_new(p);
+    struct world *w = world_new(p, LVN_F32);
     both_phases(w, lvn_reference_kernels(LVN_F64) + LVN_OP_attention, 1, true);
     uint32_t first = 0;
     bool have = false;
@@ -329,17 +170,14 @@ static void check_fast(struct problem p)
         for (int t = OUT; t < N_TENSORS; t++)
             if (t != DOUT) check_close(w, t, lvn_isa_name((enum lvn_isa)isa));
         if (have && checksum(w) != first)
-            fail_msg("%s gives other bits (B %d, Tq %d, Tk %d, Hq %d, Hkv %d, D %d)", lvn_isa_name((enum lvn_isa)isa),
-                     (int)p.B, (int)p.Tq, (int)p.Tk, (int)p.Hq, (int)p.Hkv, (int)p.D);
+            fail_msg("%s gives other bits " PROBLEM_TEXT, lvn_isa_name((enum lvn_isa)isa), PROBLEM_NUMBERS(p));
         first = checksum(w);
         have = true;
     }
     static const int teams[] = {2, 3, 4, 8};
     for (int i = 0; i < 4; i++) {
         both_phases(w, lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention, teams[i], false);
-        if (checksum(w) != first)
-            fail_msg("%d threads give other bits (B %d, Tq %d, Tk %d, Hq %d, Hkv %d, D %d)", teams[i], (int)p.B,
-                     (int)p.Tq, (int)p.Tk, (int)p.Hq, (int)p.Hkv, (int)p.D);
+        if (checksum(w) != first) fail_msg("%d threads give other bits " PROBLEM_TEXT, teams[i], PROBLEM_NUMBERS(p));
     }
     world_free(w);
 }
@@ -360,14 +198,6 @@ static void test_kinds(void **state)
 {
     (void)state;
     static const struct problem list[] = {
-        {2, 65, 65, 2, 2, 16, .causal = false, .lengths = true},
-        {3, 70, 70, 2, 2, 16, .causal = true, .lengths = true, .p = 0.2},
-        {2, 40, 130, 6, 2, 24, .causal = true},
-        {2, 130, 40, 6, 2, 24, .causal = true}, /* the first queries see nothing */
-        {2, 17, 200, 4, 1, 48, .lengths = true, .add = true},
-        {1, 130, 130, 8, 2, 32, .causal = true, .p = 0.1, .add = true},
-        {1, 100, 100, 2, 2, 128, .causal = true},
-        {1, 100, 100, 1, 1, 100, .causal = true, .p = 0.5},
         {2, 1, 300, 3, 3, 64, .causal = true, .cached = true, .position = 299}, /* decoding */
         {2, 1, 300, 4, 2, 17, .causal = true, .cached = true, .position = 0},
         {2, 5, 300, 4, 2, 80, .causal = true, .cached = true, .position = 100},
@@ -376,14 +206,15 @@ static void test_kinds(void **state)
         {2, 64, 300, 2, 2, 32, .causal = true, .cached = true, .position = 0},
         {1, 9, 70, 2, 2, 32, .causal = true, .cached = true, .position = 60, .p = 0.1},
     };
+    for (int i = 0; i < N_TRAINING_KINDS; i++) check_fast(training_kinds[i]);
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_fast(list[i]);
 }
 
 static void test_evaluation(void **state)
 {
     (void)state;
-    struct world *w = world_new((struct problem){1, 20, 20, 2, 2, 8, .causal = true, .p = 0.5});
-    struct world *plain = world_new((struct problem){1, 20, 20, 2, 2, 8, .causal = true, .p = 0});
+    struct world *w = world_new((struct problem){1, 20, 20, 2, 2, 8, .causal = true, .p = 0.5}, LVN_F32);
+    struct world *plain = world_new((struct problem){1, 20, 20, 2, 2, 8, .causal = true, .p = 0}, LVN_F32);
     w->step.training = 0;
     both_phases(w, lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention, 1, false);
     both_phases(plain, lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention, 1, false);
@@ -396,27 +227,27 @@ static void test_evaluation(void **state)
 static void test_unwanted(void **state)
 {
     (void)state;
-    struct world *w = world_new((struct problem){1, 70, 70, 2, 1, 8, .causal = true});
+    struct world *w = world_new((struct problem){1, 70, 70, 2, 1, 8, .causal = true}, LVN_F32);
     const struct lvn_kernels *k = lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention;
     both_phases(w, k, 1, false);
     float *kept[3];
     for (int i = 0; i < 3; i++) {
         kept[i] = malloc(w->count[DQ + i] * sizeof(float));
-        memcpy(kept[i], w->f32[DQ + i], w->count[DQ + i] * sizeof(float));
+        memcpy(kept[i], f32(w, DQ + i), w->count[DQ + i] * sizeof(float));
     }
     for (int mask = 1; mask < 8; mask++)
         for (int threads = 1; threads < 4; threads++) {
             for (int i = 0; i < 3; i++)
-                for (size_t n = 0; n < w->count[DQ + i]; n++) w->f32[DQ + i][n] = NAN;
+                for (size_t n = 0; n < w->count[DQ + i]; n++) f32(w, DQ + i)[n] = NAN;
             struct lvn_call c = make_call(w, LVN_BACKWARD, false);
             for (int i = 0; i < 3; i++)
                 if (!(mask & 1 << i)) c.din[i].p = NULL;
             run_call(k, &c, threads);
             for (int i = 0; i < 3; i++) {
                 if (mask & 1 << i)
-                    assert_memory_equal(w->f32[DQ + i], kept[i], w->count[DQ + i] * sizeof(float));
+                    assert_memory_equal(f32(w, DQ + i), kept[i], w->count[DQ + i] * sizeof(float));
                 else
-                    assert_true(isnan(w->f32[DQ + i][0]));
+                    assert_true(isnan(f32(w, DQ + i)[0]));
             }
         }
     for (int i = 0; i < 3; i++) free(kept[i]);
@@ -428,17 +259,17 @@ static void test_split(void **state)
 {
     (void)state;
     struct problem p = {4, 33, 33, 2, 2, 16, .causal = true, .p = 0.4};
-    struct world *whole = world_new(p), *part;
+    struct world *whole = world_new(p, LVN_F32), *part;
     p.B = 2;
-    part = world_new(p);
+    part = world_new(p, LVN_F32);
     part->step.first_row = whole->step.first_row + 2;
     const struct lvn_kernels *k = lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention;
     for (int t = Q; t <= V; t++)
-        memcpy(part->f32[t], whole->f32[t] + 2 * whole->desc[t].stride[0], part->count[t] * sizeof(float));
+        memcpy(f32(part, t), f32(whole, t) + 2 * whole->desc[t].stride[0], part->count[t] * sizeof(float));
     struct lvn_call c = make_call(whole, LVN_FORWARD, false), d = make_call(part, LVN_FORWARD, false);
     run_call(k, &c, 1);
     run_call(k, &d, 1);
-    assert_memory_equal(part->f32[OUT], whole->f32[OUT] + 2 * whole->desc[OUT].stride[0],
+    assert_memory_equal(f32(part, OUT), f32(whole, OUT) + 2 * whole->desc[OUT].stride[0],
                         part->count[OUT] * sizeof(float));
     world_free(whole);
     world_free(part);
@@ -450,8 +281,8 @@ static void test_shapes(void **state)
     const struct lvn_op *op = lvn_op(LVN_OP_attention, LVN_F32);
     union lvn_attr attr = {.attention = {.causal = true, .scale = 1, .p = 0}};
     struct lvn_shapes good = {.attr = &attr, .real = LVN_F32, .has = {true, true, true}};
-    good.in[0] = view(2, 5, 4, 8);
-    good.in[1] = good.in[2] = view(2, 7, 2, 8);
+    good.in[0] = view(LVN_F32, 2, 5, 4, 8);
+    good.in[1] = good.in[2] = view(LVN_F32, 2, 7, 2, 8);
     assert_int_equal(op->shape(&good), LVN_OK);
     check_shape(&good.out[0], LVN_DESC(LVN_F32, 2, 5, 32));
     check_shape(&good.out[1], LVN_DESC(LVN_F32, 2, 4, 5));
@@ -478,7 +309,7 @@ static void test_cache(void **state)
     (void)state;
     enum { T = 40, LENGTH = 48 };
     const struct problem p = {2, T, T, 2, 2, 16, .causal = true};
-    struct world *w = world_new(p);
+    struct world *w = world_new(p, LVN_F32);
     const struct lvn_kernels *table = lvn_cpu_kernels(lvn_isa_best());
     both_phases(w, table + LVN_OP_attention, 1, false);
 
@@ -496,22 +327,22 @@ static void test_cache(void **state)
             struct lvn_desc x = w->desc[K];
             x.dim[1] = n;
             struct lvn_call c = {.phase = LVN_FORWARD, .attr = &attr, .step = &step};
-            c.in[0] = (struct lvn_arg){w->f32[K + i] + t * x.stride[1], &x};
+            c.in[0] = (struct lvn_arg){f32(w, K + i) + t * x.stride[1], &x};
             c.out[0] = (struct lvn_arg){kept[i], &kept_desc};
             run_call(table + LVN_OP_kv_cache, &c, 3);
         }
-        struct world *d = world_new((struct problem){2, n, LENGTH, 2, 2, 16, .causal = true, .cached = true});
+        struct world *d = world_new((struct problem){2, n, LENGTH, 2, 2, 16, .causal = true, .cached = true}, LVN_F32);
         struct lvn_call c = make_call(d, LVN_FORWARD, false);
         struct lvn_desc q = w->desc[Q];
         q.dim[1] = n;
         c.step = &step;
-        c.in[0] = (struct lvn_arg){w->f32[Q] + t * q.stride[1], &q};
+        c.in[0] = (struct lvn_arg){f32(w, Q) + t * q.stride[1], &q};
         c.in[1] = (struct lvn_arg){kept[0], &kept_desc};
         c.in[2] = (struct lvn_arg){kept[1], &kept_desc};
         run_call(table + LVN_OP_attention, &c, 2);
         for (int64_t b = 0; b < 2; b++)
             for (int64_t x = 0; x < n * 32; x++)
-                check_equal(d->f32[OUT][b * n * 32 + x], w->f32[OUT][(b * T + t) * 32 + x], 2e-6);
+                check_equal(f32(d, OUT)[b * n * 32 + x], f32(w, OUT)[(b * T + t) * 32 + x], 2e-6);
         world_free(d);
     }
     free(kept[0]);

@@ -1,0 +1,218 @@
+/* attention_world.h - one problem of attention with all its tensors, twice: in double for the plain kernels, and in
+ * fp32 or bf16 for the fast ones, with the same numbers.
+ *
+ * Tensors are views with gaps, so that nothing is aligned. Outputs and scratch start as NaN, and so do, for the fast
+ * kernels, keys and values behind the lengths: what is masked must not be read. */
+#ifndef ATTENTION_WORLD_H
+#define ATTENTION_WORLD_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/backend.h"
+#include "base/random.h"
+#include "base/threads.h"
+
+struct problem {
+    int64_t B, Tq, Tk, Hq, Hkv, D;
+    bool causal, lengths, cached;
+    int64_t position;
+    double p;
+    bool add;
+};
+#define PROBLEM_TEXT "(B %d, Tq %d, Tk %d, Hq %d, Hkv %d, D %d)"
+#define PROBLEM_NUMBERS(p) (int)(p).B, (int)(p).Tq, (int)(p).Tk, (int)(p).Hq, (int)(p).Hkv, (int)(p).D
+
+/* What training meets, in sizes that no vector divides. */
+static const struct problem training_kinds[] = {
+    {2, 65, 65, 2, 2, 16, .causal = false, .lengths = true},
+    {3, 70, 70, 2, 2, 16, .causal = true, .lengths = true, .p = 0.2},
+    {2, 40, 130, 6, 2, 24, .causal = true},
+    {2, 130, 40, 6, 2, 24, .causal = true}, /* the first queries see nothing */
+    {2, 17, 200, 4, 1, 48, .lengths = true, .add = true},
+    {1, 130, 130, 8, 2, 32, .causal = true, .p = 0.1, .add = true},
+    {1, 100, 100, 2, 2, 128, .causal = true},
+    {1, 100, 100, 1, 1, 100, .causal = true, .p = 0.5},
+};
+enum { N_TRAINING_KINDS = sizeof training_kinds / sizeof *training_kinds };
+
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, LSE, N_TENSORS };
+static const char *const tensor_names[N_TENSORS] = {"q", "k", "v", "out", "dout", "dq", "dk", "dv", "logsumexp"};
+
+struct world {
+    struct problem p;
+    struct lvn_desc desc[N_TENSORS], desc64[N_TENSORS]; /* the logsumexp is in fp32 beside bf16 too */
+    size_t count[N_TENSORS];                            /* of numbers, gaps included */
+    void *found[N_TENSORS];
+    double *f64[N_TENSORS];
+    int32_t lengths[16];
+    struct lvn_desc lengths_desc;
+    union lvn_attr attr;
+    struct lvn_step step;
+    bool bf16; /* products may round their operands */
+};
+
+static inline double noise(int tensor, size_t i)
+{
+    const struct lvn_philox r = lvn_philox(7, (uint32_t)i, (uint32_t)tensor, 0, LVN_STREAM_TEST);
+    return ((double)r.v[0] + r.v[1] + r.v[2]) / 4294967296.0 * 2.0 - 3.0; /* nearly normal, variance 1 */
+}
+
+static inline double get(const struct world *w, int t, int64_t i)
+{
+    if (w->desc[t].dtype == LVN_F32) return (double)((const float *)w->found[t])[i];
+    const uint32_t u = (uint32_t)((const uint16_t *)w->found[t])[i] << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* Rounds; gives what it became. */
+static inline double put(struct world *w, int t, size_t i, double x)
+{
+    const float f = (float)x;
+    if (w->desc[t].dtype == LVN_F32) {
+        ((float *)w->found[t])[i] = f;
+    } else {
+        uint32_t u;
+        memcpy(&u, &f, sizeof u);
+        ((uint16_t *)w->found[t])[i] = isnan(x) ? 0x7fff : (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+    }
+    return get(w, t, (int64_t)i);
+}
+
+static inline size_t bytes_of(const struct world *w, int t)
+{
+    return w->count[t] * (w->desc[t].dtype == LVN_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
+/* (B,T,H,D) with gaps between rows and between samples. */
+static inline struct lvn_desc view(enum lvn_dtype dtype, int64_t B, int64_t T, int64_t H, int64_t D)
+{
+    struct lvn_desc d = LVN_DESC(dtype, B, T, H, D);
+    d.stride[1] = H * D + 3;
+    d.stride[0] = T * d.stride[1] + 5;
+    return d;
+}
+
+/* Where element n, counted without gaps, lies. */
+static inline int64_t offset_of(const struct lvn_desc *d, int64_t n)
+{
+    int64_t o = 0;
+    for (int i = d->rank - 1; i >= 0; i--) {
+        o += n % d->dim[i] * d->stride[i];
+        n /= d->dim[i];
+    }
+    return o;
+}
+
+static inline void fill(struct world *w, int t)
+{
+    const int64_t *s = w->desc[t].stride;
+    for (size_t i = 0; i < w->count[t]; i++) {
+        const int64_t b = (int64_t)i / s[0], n = (int64_t)i % s[0] / s[1];
+        w->f64[t][i] = put(w, t, i, noise(t, i));
+        if (w->p.lengths && (t == K || t == V) && b < w->p.B && n >= w->lengths[b]) put(w, t, i, NAN);
+    }
+}
+
+static inline struct world *world_new(struct problem p, enum lvn_dtype dtype)
+{
+    struct world *w = calloc(1, sizeof *w);
+    w->p = p;
+    w->desc[Q] = w->desc[DQ] = view(dtype, p.B, p.Tq, p.Hq, p.D);
+    w->desc[K] = w->desc[V] = w->desc[DK] = w->desc[DV] = view(dtype, p.B, p.Tk, p.Hkv, p.D);
+    w->desc[OUT] = w->desc[DOUT] = LVN_DESC(dtype, p.B, p.Tq, p.Hq * p.D);
+    w->desc[LSE] = LVN_DESC(LVN_F32, p.B, p.Hq, p.Tq);
+    w->lengths_desc = LVN_DESC(LVN_I32, p.B);
+    for (int64_t b = 0; b < p.B; b++) w->lengths[b] = (int32_t)((p.Tk * (b + 1) + 1) / (p.B + 1) + (b == 0 ? -1 : 0));
+    for (int t = 0; t < N_TENSORS; t++) {
+        w->desc64[t] = w->desc[t];
+        w->desc64[t].dtype = LVN_F64;
+        w->count[t] = 1 + (size_t)offset_of(&w->desc[t], lvn_desc_count(&w->desc[t]) - 1);
+        w->found[t] = malloc(bytes_of(w, t));
+        w->f64[t] = malloc(w->count[t] * sizeof(double));
+        if (t <= V || t == DOUT) fill(w, t);
+    }
+    w->attr.attention.causal = p.causal;
+    w->attr.attention.cached = p.cached;
+    w->attr.attention.scale = 1.0 / sqrt((double)p.D);
+    w->attr.attention.p = p.p;
+    w->step = (struct lvn_step){.seed = 11, .step = 3, .first_row = 5, .position = p.position, .training = 1};
+    return w;
+}
+
+static inline void world_free(struct world *w)
+{
+    for (int t = 0; t < N_TENSORS; t++) {
+        free(w->found[t]);
+        free(w->f64[t]);
+    }
+    free(w);
+}
+
+static inline struct lvn_call make_call(struct world *w, enum lvn_phase phase, bool f64)
+{
+    struct lvn_call c = {.phase = phase, .attr = &w->attr, .step = &w->step, .op_hash = 77, .bf16 = w->bf16};
+    struct lvn_arg a[N_TENSORS];
+    for (int t = 0; t < N_TENSORS; t++)
+        a[t] = (struct lvn_arg){f64 ? w->f64[t] : w->found[t], f64 ? &w->desc64[t] : &w->desc[t]};
+    c.in[0] = a[Q], c.in[1] = a[K], c.in[2] = a[V];
+    if (w->p.lengths) c.in[3] = (struct lvn_arg){w->lengths, &w->lengths_desc};
+    c.out[0] = a[OUT], c.out[1] = a[LSE], c.dout[0] = a[DOUT];
+    c.din[0] = a[DQ], c.din[1] = a[DK], c.din[2] = a[DV];
+    c.add[0] = c.add[1] = c.add[2] = w->p.add;
+    return c;
+}
+
+struct kernel_job {
+    lvn_kernel *kernel;
+    const struct lvn_call *call;
+};
+
+static inline void kernel_task(void *argument, int thread, int n_threads)
+{
+    const struct kernel_job *j = argument;
+    j->kernel(j->call, thread, n_threads);
+}
+
+static inline void run_call(const struct lvn_kernels *k, struct lvn_call *c, int n_threads)
+{
+    lvn_kernel *kernel = c->phase == LVN_FORWARD ? k->forward : k->backward;
+    const int64_t bytes = k->scratch ? k->scratch(c, n_threads) : 0;
+    char *scratch = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
+    memset(scratch, 0xff, (size_t)bytes + 64); /* NaN */
+    c->scratch = scratch;
+    lvn_team_run(n_threads, kernel_task, &(struct kernel_job){kernel, c});
+    for (int64_t i = bytes; i < bytes + 64; i++) assert_int_equal((unsigned char)scratch[i], 0xff);
+    free(scratch);
+}
+
+/* Outputs become NaN, gradients too unless they are added to (then what they were at first). */
+static inline void poison(struct world *w, bool f64)
+{
+    for (int t = OUT; t < N_TENSORS; t++) {
+        const bool added = t >= DQ && t <= DV && w->p.add;
+        for (size_t i = 0; t != DOUT && i < w->count[t]; i++) {
+            const double x = put(w, t, i, added ? noise(t, i) : NAN);
+            if (f64) w->f64[t][i] = x;
+        }
+    }
+}
+
+static inline void both_phases(struct world *w, const struct lvn_kernels *k, int n_threads, bool f64)
+{
+    poison(w, f64);
+    for (int phase = 0; phase < 2; phase++) {
+        struct lvn_call c = make_call(w, phase ? LVN_BACKWARD : LVN_FORWARD, f64);
+        run_call(k, &c, n_threads);
+    }
+}
+
+#endif
