@@ -52,15 +52,16 @@ static void half_rows_of(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t
     half_rows((const uint16_t *)a->p + head_at(a, b, t0, h), a->desc->stride[1], rows, a->desc->dim[3], width, to);
 }
 
-/* (64,width) as the right side of a product over channels: (width/2, 64, 2). */
-static void half_turn_pairs(const uint16_t *from, int64_t width, uint16_t *to)
+/* Words of 32 bits, (rows,columns), as (columns,rows); both multiples of 16. Of pairs of bf16: (64,width) becomes
+ * (width/2,64,2), the right side of a product over channels. */
+static void words_turn(const void *from, int64_t rows, int64_t columns, void *to)
 {
-    for (int64_t i = 0; i < TILE_BLOCK; i += 16)
-        for (int64_t x = 0; x < width; x += 32) {
+    for (int64_t i = 0; i < rows; i += 16)
+        for (int64_t x = 0; x < columns; x += 16) {
             __m512i r[16];
-            for (int l = 0; l < 16; l++) r[l] = _mm512_loadu_si512(from + (i + l) * width + x);
+            for (int l = 0; l < 16; l++) r[l] = _mm512_loadu_si512((const uint32_t *)from + (i + l) * columns + x);
             pairs_transpose(r);
-            for (int l = 0; l < 16; l++) _mm512_storeu_si512(to + ((x / 2 + l) * TILE_BLOCK + i) * 2, r[l]);
+            for (int l = 0; l < 16; l++) _mm512_storeu_si512((uint32_t *)to + (x + l) * rows + i, r[l]);
         }
 }
 
@@ -91,18 +92,6 @@ static void half_turn(const uint16_t *from, int64_t width, uint16_t *to)
                 pairs_transpose(r[half]);
                 for (int l = 0; l < 16; l++) _mm512_storeu_si512(to + (x + 16 * half + l) * TILE_BLOCK + i, r[half][l]);
             }
-        }
-}
-
-/* from (width,64) in fp32 as (64,width). */
-static void half_turn_back(const float *from, int64_t width, float *to)
-{
-    for (int64_t x = 0; x < width; x += 16)
-        for (int64_t i = 0; i < TILE_BLOCK; i += 16) {
-            __m512i r[16];
-            for (int l = 0; l < 16; l++) r[l] = _mm512_loadu_si512(from + (x + l) * TILE_BLOCK + i);
-            pairs_transpose(r);
-            for (int l = 0; l < 16; l++) _mm512_storeu_si512(to + (i + l) * width + x, r[l]);
         }
 }
 
@@ -229,7 +218,7 @@ static void half_forward_block(struct work *w, const struct lvn_call *c, int64_t
     const uint64_t dropout_row = attention_dropout_row(s, c->step, b, h, t0);
 
     half_rows_of(&c->in[0], b, t0, h, rows, w->width, (uint16_t *)w->ot);
-    half_turn_pairs((uint16_t *)w->ot, w->width, w->qpairs);
+    words_turn((uint16_t *)w->ot, TILE_BLOCK, w->width / 2, w->qpairs);
     softmax_begin(w);
     if (!n_keys) memset(w->ot, 0, (size_t)(TILE_BLOCK * w->width) * sizeof(float));
     pairs_begin();
@@ -242,7 +231,7 @@ static void half_forward_block(struct work *w, const struct lvn_call *c, int64_t
         half_sum_over_keys(&k, w->width, w->turned + j0 * w->width, w->pairs, w->ot, j0 > 0);
     }
     pairs_end();
-    half_turn_back(w->ot, w->width, w->o);
+    words_turn(w->ot, w->width, TILE_BLOCK, w->o);
     forward_store(w, c, b, h, t0, rows);
 }
 
@@ -265,11 +254,11 @@ static void half_load_queries(struct work *w, const struct lvn_call *c, int64_t 
     const struct lvn_desc *d = c->dout[0].desc;
     uint16_t *staged = (uint16_t *)w->ot;
     half_rows_of(&c->in[0], b, t0, h, rows, w->width, staged);
-    half_turn_pairs(staged, w->width, w->qpairs);
+    words_turn(staged, TILE_BLOCK, w->width / 2, w->qpairs);
     half_zip(staged, w->width, w->qrows);
     half_rows((const uint16_t *)c->dout[0].p + b * d->stride[0] + t0 * d->stride[1] + h * s->D, d->stride[1], rows,
               s->D, w->width, staged);
-    half_turn_pairs(staged, w->width, w->dpairs);
+    words_turn(staged, TILE_BLOCK, w->width / 2, w->dpairs);
     half_zip(staged, w->width, w->drows);
     row_sums(w, c, b, h, t0, rows);
 }
@@ -303,7 +292,7 @@ static void half_backward_block(struct work *w, const struct lvn_call *c, int64_
     }
     pairs_end();
     if (!queries) return;
-    half_turn_back(w->ot, width, w->dq);
+    words_turn(w->ot, width, TILE_BLOCK, w->dq);
     for (int64_t i = 0; i < rows; i++)
         row_store(&c->din[0], head_at(&c->din[0], b, t0 + i, h), w->dq + i * width, s->D, w->scale, c->add[0]);
 }
