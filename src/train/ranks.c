@@ -223,7 +223,7 @@ static bool speaks_late(const struct lvn_ranks *r)
 {
     const double moment = 1, patience = 3;
     bool lowest = r->who.local_rank <= r->stopped.below; /* those below it on this host stand still */
-    if (!lvn_speaks()) { /* somebody else was asked to */
+    if (!lvn_speaks()) {                                 /* somebody else was asked to */
         hold_on(patience);
         return false;
     }
