@@ -3,8 +3,8 @@
  *
  * Tensors are views with gaps, so that nothing is aligned. Outputs and scratch start as NaN, and so do, for the fast
  * kernels, keys and values behind the lengths: what is masked must not be read. */
-#ifndef ATTENTION_WORLD_H
-#define ATTENTION_WORLD_H
+#ifndef LVN_ATTENTION_WORLD_H
+#define LVN_ATTENTION_WORLD_H
 
 #include <math.h>
 #include <setjmp.h>
