@@ -148,20 +148,42 @@ static void large_output(void **state)
     const char *path = test_path("large");
     struct lvn_output o;
     static char part[300000];
-    ASSERT_OK(lvn_output_open(&o, path));
-    struct lvn_checksum c;
-    lvn_checksum_init(&c);
-    for (int i = 0; i < 40; i++) {
-        int64_t n = (i * 7919) % (int64_t)sizeof part;
-        memset(part, i, (size_t)n);
-        ASSERT_OK(lvn_output_write(&o, part, n));
-        lvn_checksum_add(&c, part, n);
+    for (int past = 0; past < 2; past++) { /* the system's cache */
+        ASSERT_OK(lvn_output_open(&o, path));
+        if (past) lvn_output_past_cache(&o);
+        struct lvn_checksum c;
+        lvn_checksum_init(&c);
+        for (int i = 0; i < 40; i++) {
+            int64_t n = (i * 7919) % (int64_t)sizeof part;
+            memset(part, i, (size_t)n);
+            ASSERT_OK(lvn_output_write(&o, part, n));
+            lvn_checksum_add(&c, part, n);
+        }
+        ASSERT_OK(lvn_output_close(&o));
+        struct lvn_mapping m;
+        ASSERT_OK(lvn_file_map(&m, path));
+        assert_int_equal(m.bytes, o.bytes);
+        assert_true(lvn_checksum(m.data, m.bytes) == lvn_checksum_value(&c));
+        lvn_file_unmap(&m);
     }
-    ASSERT_OK(lvn_output_close(&o));
+}
+
+static void write_two(const char *path, int64_t first, int64_t second, bool past)
+{
+    static char part[2 * LVN_OUTPUT_BUFFER];
+    struct lvn_output o;
     struct lvn_mapping m;
+    ASSERT_OK(lvn_output_open(&o, path));
+    if (past) lvn_output_past_cache(&o);
+    memset(part, 1, (size_t)first);
+    ASSERT_OK(lvn_output_write(&o, part, first));
+    memset(part, 2, (size_t)second);
+    ASSERT_OK(lvn_output_write(&o, part, second));
+    ASSERT_OK(lvn_output_close(&o));
     ASSERT_OK(lvn_file_map(&m, path));
-    assert_int_equal(m.bytes, o.bytes);
-    assert_true(lvn_checksum(m.data, m.bytes) == lvn_checksum_value(&c));
+    assert_int_equal(m.bytes, first + second);
+    const unsigned char *p = m.data;
+    assert_true(p[0] == 1 && p[first - 1] == 1 && p[first] == 2 && p[first + second - 1] == 2);
     lvn_file_unmap(&m);
 }
 
@@ -169,25 +191,32 @@ static void large_output(void **state)
 static void output_in_order(void **state)
 {
     (void)state;
-    static const int64_t sizes[] = {1, 5472, 65536, 131072, 131073, 196608, 256671, 262143, 262144, 262145, 400000};
+    enum { B = LVN_OUTPUT_BUFFER };
+    static const int64_t sizes[] = {1,     4096, B / 4 - 1, B / 2,    B / 2 + 1, B / 4 * 3, B - 4096,
+                                    B - 1, B,    B + 1,     B + 4096, B / 2 * 3, 2 * B};
     enum { N = sizeof sizes / sizeof *sizes };
-    static char part[400000];
-    const char *path = test_path("order");
-    for (int i = 0; i < N * N; i++) {
-        int64_t first = sizes[i / N], second = sizes[i % N];
+    for (int i = 0; i < 2 * N * N; i++) write_two(test_path("order"), sizes[i / 2 / N], sizes[i / 2 % N], i % 2);
+}
+
+/* A disk that is full at any of the writes past the cache: said, by close at the latest. */
+static void full_past_cache(void **state)
+{
+    (void)state;
+    static char part[3 * LVN_OUTPUT_BUFFER + 5];
+    for (long k = 1;; k++) {
         struct lvn_output o;
-        ASSERT_OK(lvn_output_open(&o, path));
-        memset(part, 1, sizeof part);
-        ASSERT_OK(lvn_output_write(&o, part, first));
-        memset(part, 2, sizeof part);
-        ASSERT_OK(lvn_output_write(&o, part, second));
-        ASSERT_OK(lvn_output_close(&o));
-        struct lvn_mapping m;
-        ASSERT_OK(lvn_file_map(&m, path));
-        assert_int_equal(m.bytes, first + second);
-        const unsigned char *p = m.data;
-        assert_true(p[0] == 1 && p[first - 1] == 1 && p[first] == 2 && p[first + second - 1] == 2);
-        lvn_file_unmap(&m);
+        ASSERT_OK(lvn_output_open(&o, test_path("full")));
+        lvn_output_past_cache(&o);
+        lvn_files_fail_at(0, false);
+        lvn_files_fail_at(k, false);
+        enum lvn_status written = lvn_output_write(&o, part, sizeof part), closed = lvn_output_close(&o);
+        long calls = lvn_files_fail_at(0, false);
+        assert_true(written == LVN_OK || closed == written);
+        assert_int_equal(closed, k > calls ? LVN_OK : LVN_IO);
+        lvn_error_clear();
+        if (k <= calls) continue;
+        assert_int_equal(calls, 5); /* three buffers, the end, fsync */
+        break;
     }
 }
 
@@ -270,7 +299,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_grows),      cmocka_unit_test(utf8_round_trip), cmocka_unit_test(nearest_word),
         cmocka_unit_test(whole_files),     cmocka_unit_test(writes_fail),     cmocka_unit_test(large_output),
-        cmocka_unit_test(output_in_order), cmocka_unit_test(directories),     cmocka_unit_test(checksums),
+        cmocka_unit_test(output_in_order), cmocka_unit_test(full_past_cache), cmocka_unit_test(directories),
+        cmocka_unit_test(checksums),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

@@ -29,6 +29,31 @@ static void assert_pieces(const unsigned char *bytes, int n, const char *sum)
     }
 }
 
+/* Every length, in one piece and byte by byte: what a processor does at once, and tables. */
+static void assert_lengths(const char *like)
+{
+    unsigned char bytes[400];
+    for (int i = 0; i < 400; i++) bytes[i] = (unsigned char)(i * i >> 3 ^ i * 11);
+    for (int n = 0; n <= 400; n++) {
+        char whole[LVN_DIGEST_TEXT], single[LVN_DIGEST_TEXT];
+        struct lvn_digest d;
+        lvn_digest_init(&d, like);
+        lvn_digest_add(&d, bytes, n);
+        lvn_digest_finish(&d, whole);
+        lvn_digest_init(&d, like);
+        for (int i = 0; i < n; i++) lvn_digest_add(&d, bytes + i, 1);
+        lvn_digest_finish(&d, single);
+        assert_string_equal(whole, single);
+    }
+}
+
+static void assert_decoded(const char *prefix, const char *text, const char *wanted)
+{
+    char found[LVN_DIGEST_TEXT] = "as it was";
+    assert_int_equal(lvn_digest_decode(prefix, text, found), wanted != NULL);
+    assert_string_equal(found, wanted ? wanted : "as it was");
+}
+
 /* From RFC 1321, RFC 3720 and FIPS 180-4. */
 static void digests(void **state)
 {
@@ -40,10 +65,17 @@ static void digests(void **state)
                   "md5:57edf4a22be3c955ac49da2e2107b67a");
     assert_digest("abc", "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_digest("123456789", "crc32c:e3069283");
+    assert_digest("123456789", "crc64nvme:ae8b14860a799888"); /* "Check" of the catalogue of CRCs */
     memset(bytes, 0, sizeof bytes);
     assert_pieces(bytes, 32, "crc32c:8a9136aa");
     for (int i = 0; i < 32; i++) bytes[i] = (unsigned char)i;
     assert_pieces(bytes, 32, "crc32c:46dd794e");
+    assert_lengths("crc32c:");
+    assert_lengths("crc64nvme:");
+    assert_decoded("crc32c:", "n03x6A==", "crc32c:9f4df1e8");
+    assert_decoded("crc64nvme:", "rosUhgp5mIg=", "crc64nvme:ae8b14860a799888");
+    assert_decoded("crc64nvme:", "rosUhgp5mI", NULL);
+    assert_decoded("crc32c:", "n03*6A==", NULL);
     memset(letters, 'a', sizeof letters);
     assert_pieces(letters, 120, "md5:5f61c0ccad4cac44c75ff505e1f1e537");
     assert_pieces(letters, 119, "md5:8a7bd0732ed6a28ce75f6dabc90e1613");

@@ -1,15 +1,12 @@
-/* digest.c - see digest.h. MD5 by the rounds of RFC 1321; CRC-32C (Castagnoli, RFC 3720) by the processor's instruction
- * where it has one, else by tables for eight bytes at a time ("slicing-by-8", Kounavis and Berry 2005). */
+/* digest.c - see digest.h. MD5 by the rounds of RFC 1321. */
 #include "io/stores/digest.h"
 
-#include <pthread.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <nmmintrin.h>
-#endif
 
 #include "base/files.h"
+#include "io/stores/crc.h"
 
 /* --- MD5 --- */
 
@@ -100,87 +97,84 @@ static void finish_md5(struct lvn_digest *d, char *text)
     for (int i = 0; i < 16; i++) snprintf(text + (size_t)2 * (size_t)i, 3, "%02x", d->md5.h[i / 4] >> i % 4 * 8 & 255);
 }
 
-/* --- CRC-32C --- */
-
-static uint32_t table[8][256];
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void fill(void)
-{
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t x = i;
-        for (int k = 0; k < 8; k++) x = x >> 1 ^ (x & 1 ? 0x82f63b78 : 0);
-        table[0][i] = x;
-    }
-    for (int t = 1; t < 8; t++)
-        for (int i = 0; i < 256; i++) table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
-}
-
-static uint32_t by_table(uint32_t x, const unsigned char *p, int64_t bytes)
-{
-    pthread_once(&once, fill);
-    for (; bytes >= 8; bytes -= 8, p += 8) {
-        uint32_t low = x ^ word(p), high = word(p + 4);
-        x = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
-            table[3][high & 255] ^ table[2][high >> 8 & 255] ^ table[1][high >> 16 & 255] ^ table[0][high >> 24];
-    }
-    for (; bytes > 0; bytes--) x = x >> 8 ^ table[0][(x ^ *p++) & 255];
-    return x;
-}
-
-#if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t sum, const unsigned char *p, int64_t bytes)
-{
-    uint64_t x = sum;
-    for (; bytes >= 8; bytes -= 8, p += 8) {
-        uint64_t eight;
-        memcpy(&eight, p, 8);
-        x = _mm_crc32_u64(x, eight);
-    }
-    for (; bytes > 0; bytes--) x = _mm_crc32_u8((uint32_t)x, *p++);
-    return (uint32_t)x;
-}
-#endif
-
-static uint32_t crc32c(uint32_t sum, const void *data, int64_t bytes)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("sse4.2")) return ~by_instruction(~sum, data, bytes);
-#endif
-    return ~by_table(~sum, data, bytes);
-}
-
 /* --- all of them --- */
+
+static const struct {
+    const char *prefix, *name;
+} kinds[] = {[LVN_DIGEST_CRC32C] = {"crc32c:", "CRC-32C"},
+             [LVN_DIGEST_CRC64NVME] = {"crc64nvme:", "CRC-64"},
+             [LVN_DIGEST_MD5] = {"md5:", "MD5"},
+             [LVN_DIGEST_SHA256] = {"sha256:", "SHA-256"}};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static int kind_of(const char *like)
+{
+    int kind = 0;
+    while (kind < N_KINDS - 1 && strncmp(like, kinds[kind].prefix, strlen(kinds[kind].prefix)) != 0) kind++;
+    return kind;
+}
 
 void lvn_digest_init(struct lvn_digest *d, const char *like)
 {
-    *d = (struct lvn_digest){.md5.h = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476}};
-    d->kind = !strncmp(like, "md5:", 4)      ? LVN_DIGEST_MD5
-              : !strncmp(like, "sha256:", 7) ? LVN_DIGEST_SHA256
-                                             : LVN_DIGEST_CRC32C;
+    *d = (struct lvn_digest){.kind = kind_of(like), .md5.h = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476}};
     lvn_sha256_init(&d->sha256);
 }
 
 void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes)
 {
-    if (d->kind == LVN_DIGEST_MD5) add_md5(d, data, bytes);
-    if (d->kind == LVN_DIGEST_SHA256) lvn_sha256_add(&d->sha256, data, (size_t)bytes);
-    if (d->kind == LVN_DIGEST_CRC32C) d->crc32c = crc32c(d->crc32c, data, bytes);
+    switch (d->kind) {
+    case LVN_DIGEST_CRC32C:
+        d->crc32c = lvn_crc32c(d->crc32c, data, bytes);
+        break;
+    case LVN_DIGEST_CRC64NVME:
+        d->crc64nvme = lvn_crc64nvme(d->crc64nvme, data, bytes);
+        break;
+    case LVN_DIGEST_MD5:
+        add_md5(d, data, bytes);
+        break;
+    case LVN_DIGEST_SHA256:
+        lvn_sha256_add(&d->sha256, data, (size_t)bytes);
+        break;
+    }
 }
 
 void lvn_digest_finish(struct lvn_digest *d, char text[LVN_DIGEST_TEXT])
 {
-    static const char *const names[] = {"crc32c:", "md5:", "sha256:"};
-    size_t n = strlen(names[d->kind]);
-    memcpy(text, names[d->kind], n);
-    if (d->kind == LVN_DIGEST_MD5) finish_md5(d, text + n);
-    if (d->kind == LVN_DIGEST_SHA256) lvn_sha256_finish(&d->sha256, text + n);
-    if (d->kind == LVN_DIGEST_CRC32C) snprintf(text + n, 9, "%08x", d->crc32c);
+    int n = snprintf(text, LVN_DIGEST_TEXT, "%s", kinds[d->kind].prefix);
+    switch (d->kind) {
+    case LVN_DIGEST_CRC32C:
+        snprintf(text + n, 9, "%08" PRIx32, d->crc32c);
+        break;
+    case LVN_DIGEST_CRC64NVME:
+        snprintf(text + n, 17, "%016" PRIx64, d->crc64nvme);
+        break;
+    case LVN_DIGEST_MD5:
+        finish_md5(d, text + n);
+        break;
+    case LVN_DIGEST_SHA256:
+        lvn_sha256_finish(&d->sha256, text + n);
+        break;
+    }
 }
 
 const char *lvn_digest_name(const char *like)
 {
-    return strncmp(like, "md5:", 4) == 0 ? "MD5" : strncmp(like, "sha256:", 7) == 0 ? "SHA-256" : "CRC-32C";
+    return kinds[kind_of(like)].name;
+}
+
+bool lvn_digest_decode(const char *prefix, const char *base64, char text[LVN_DIGEST_TEXT])
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const int bytes = kind_of(prefix) == LVN_DIGEST_CRC64NVME ? 8 : 4, n_digits = (bytes * 8 + 5) / 6;
+    uint64_t x = 0;
+    for (int i = 0; i < n_digits; i++) {
+        const char *digit = base64[i] ? strchr(digits, base64[i]) : NULL;
+        if (!digit) return false;
+        const uint64_t six = (uint64_t)(digit - digits);
+        x = i + 1 < n_digits ? x << 6 | six : x << (bytes * 8 - 6 * i) | six >> (6 * n_digits - bytes * 8);
+    }
+    snprintf(text, LVN_DIGEST_TEXT, "%s%0*" PRIx64, prefix, 2 * bytes, x);
+    return true;
 }
 
 enum lvn_status lvn_digest_file(const char *path, const char *like, char text[LVN_DIGEST_TEXT])

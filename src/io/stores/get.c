@@ -336,7 +336,8 @@ static enum lvn_status stat_object(struct get *g)
 {
     struct lvn_http *h = NULL;
     if (g->place.store->network) LVN_TRY(lvn_http_open(&h));
-    enum lvn_status status = g->place.store->stat(&g->place, h, &g->object);
+    enum lvn_status status =
+        g->sha256 ? g->place.store->stat(&g->place, h, &g->object) : lvn_place_look(&g->place, h, &g->object);
     lvn_http_close(h);
     LVN_TRY(status);
     LVN_CHECK(g->object.kind != LVN_STORE_FOLDER, IO, "'%s' is a folder; a file was wanted", g->place.url);

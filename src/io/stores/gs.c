@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "io/json.h"
+#include "io/stores/digest.h"
 #include "io/stores/google.h"
 
 struct gs {
@@ -121,23 +122,11 @@ static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, 
     }
 }
 
-/* Six bits of a digit of base 64; -1: none. */
-static int digit(char c)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
-/* "crc32c=n03x6A==,md5=..." (one line or several); the CRC is big-endian in base 64. */
+/* "crc32c=n03x6A==,md5=..." (one line or several). */
 static void note(const struct lvn_http_answer *a, struct lvn_object *o)
 {
-    for (const char *p = a->headers.p; p && (p = strstr(p, "crc32c=")); p += 7) {
-        uint64_t x = 0;
-        int n = 0;
-        for (; n < 6 && digit(p[7 + n]) >= 0; n++) x = x << 6 | (uint64_t)digit(p[7 + n]);
-        if (n == 6) snprintf(o->checksum, sizeof o->checksum, "crc32c:%08x", (unsigned)(x >> 4));
-    }
+    for (const char *p = a->headers.p; p && (p = strstr(p, "crc32c=")); p += 7)
+        (void)lvn_digest_decode("crc32c:", p + 7, o->checksum);
 }
 
 /* --- listing --- */

@@ -17,7 +17,7 @@ struct lvn_object {
     int64_t bytes;     /* -1: not said */
     bool ranges;       /* any piece of it can be asked for */
     char version[160]; /* differs whenever the content does; "": not known */
-    char checksum[80]; /* "md5:...", "crc32c:...", "sha256:..." in hexadecimal digits; "": not known */
+    char checksum[80]; /* as in digest.h; "": not known */
 };
 
 /* One request about a key of a place. */
@@ -89,6 +89,9 @@ struct lvn_store {
     bool (*lacks_file)(const struct lvn_http_answer *answer);
     /* What else the answer to stat's reading tells about the file. NULL: nothing. */
     void (*note)(const struct lvn_http_answer *answer, struct lvn_object *o);
+    /* A checksum of the whole that stat does not tell, or one that is made faster, into o->checksum; costs a request.
+     * Best effort: without one o stays as it was. NULL: stat tells all. */
+    void (*sum)(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o);
     /* What the answer says, and what to do about it, for people. NULL: the code says all. */
     void (*explain)(const struct lvn_place *p, const struct lvn_http_answer *answer, struct lvn_text *t);
     const struct lvn_upload_steps *upload; /* NULL: read only */
@@ -110,6 +113,9 @@ LVN_CHECKED enum lvn_status lvn_place_open(struct lvn_place *p, const char *path
 void lvn_place_close(struct lvn_place *p);
 /* "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
 LVN_CHECKED enum lvn_status lvn_place_split(struct lvn_place *p);
+
+/* stat, and the best checksum that the store has, where the file is large enough for that to matter. */
+LVN_CHECKED enum lvn_status lvn_place_look(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o);
 
 /* Leaves the files that are wanted. */
 void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);

@@ -154,7 +154,7 @@ static enum lvn_status verify(struct put *p)
     struct lvn_http *h;
     char found[LVN_DIGEST_TEXT];
     LVN_TRY(lvn_http_open(&h));
-    enum lvn_status status = p->place.store->stat(&p->place, h, &o);
+    enum lvn_status status = lvn_place_look(&p->place, h, &o);
     lvn_http_close(h);
     LVN_TRY(status);
     LVN_CHECK(o.kind == LVN_STORE_FILE && o.bytes == p->upload.bytes, IO,

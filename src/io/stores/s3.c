@@ -14,6 +14,7 @@
 
 #include "io/sha256.h"
 #include "io/stores/aws.h"
+#include "io/stores/digest.h"
 #include "io/stores/sigv4.h"
 #include "io/stores/xml.h"
 
@@ -220,6 +221,26 @@ static void note(const struct lvn_http_answer *a, struct lvn_object *o)
         snprintf(o->checksum, sizeof o->checksum, "md5:%.32s", sum);
 }
 
+/* Files have a CRC-64 unless they were sent with another sum; only HEAD tells it, also of files sent in parts. */
+static void sum(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+{
+    struct lvn_ask ask = {.method = "HEAD",
+                          .headers = "x-amz-checksum-mode: ENABLED\n",
+                          .doing = "read",
+                          .once = true,
+                          .accept = {400, 403, 404}};
+    struct lvn_http_answer a = {0};
+    char text[160];
+    if (lvn_ask(p, h, &ask, &a) != LVN_OK) lvn_error_clear();
+    bool same = a.code == 200 && lvn_http_header(&a, "ETag", text, sizeof text) && !strcmp(text, o->version);
+    bool whole = same && lvn_http_header(&a, "x-amz-checksum-type", text, sizeof text) && !strcmp(text, "FULL_OBJECT");
+    if (whole && lvn_http_header(&a, "x-amz-checksum-crc64nvme", text, sizeof text))
+        (void)lvn_digest_decode("crc64nvme:", text, o->checksum);
+    else if (whole && lvn_http_header(&a, "x-amz-checksum-crc32c", text, sizeof text))
+        (void)lvn_digest_decode("crc32c:", text, o->checksum);
+    lvn_http_answer_release(&a);
+}
+
 /* One page of the listing into `out`; the token of the next one, "" when there is none. */
 static enum lvn_status add_page(const char *xml, const char *prefix, bool deep, struct lvn_arena *a, int *room,
                                 struct lvn_store_entries *out, struct lvn_text *token)
@@ -301,5 +322,6 @@ const struct lvn_store lvn_store_s3 = {.form = "s3://BUCKET/KEY",
                                        .mend = mend,
                                        .lacks_file = lacks_file,
                                        .note = note,
+                                       .sum = sum,
                                        .explain = explain,
                                        .upload = &lvn_s3_upload};

@@ -68,6 +68,14 @@ void lvn_place_close(struct lvn_place *p)
     *p = (struct lvn_place){0};
 }
 
+enum lvn_status lvn_place_look(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+{
+    const int64_t least = 4 << 20; /* smaller files are worth no second request */
+    LVN_TRY(p->store->stat(p, h, o));
+    if (p->store->sum && o->kind == LVN_STORE_FILE && o->bytes > least) p->store->sum(p, h, o);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_place_split(struct lvn_place *p)
 {
     const char *from = p->url + scheme_length(p->url) + 3;
