@@ -60,6 +60,13 @@ refused 1 "no credentials were found" env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACC
 refused 2 "AWS_SECRET_ACCESS_KEY is not" env -u AWS_SECRET_ACCESS_KEY "$LEVIN" ls s3://bucket
 refused 2 "names no bucket" "$LEVIN" ls s3://
 check [ ! -e x ]
+# one byte of the server's copy is another one: the CRC-64 that it keeps since shows it, of files sent in parts too
+for n in 8388609 50000000; do
+    printf '%b' "\\x$(printf %02x $(($(od -An -tu1 -j7000000 -N1 f.$n) ^ 16)))" |
+        dd of=s3root/bucket/sizes/f.$n bs=1 seek=7000000 conv=notrunc status=none
+    refused 1 "is not the file that the store describes: its CRC-64 is" cp_ s3://bucket/sizes/f.$n x
+    check [ ! -e x ] && check [ ! -e x.part ]
+done
 # credentials in the shared file, by profile
 mkdir .aws
 printf '[default]\naws_access_key_id = someone\naws_secret_access_key = wrong\n\n[site]\naws_access_key_id=someone\naws_secret_access_key=secret\n' >.aws/credentials

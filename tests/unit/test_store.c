@@ -2,6 +2,7 @@
 #include "io_test.h"
 
 #include "io/sha256.h"
+#include "io/stores/crc.h"
 #include "io/stores/digest.h"
 #include "io/stores/sigv4.h"
 #include "io/stores/store.h"
@@ -44,6 +45,17 @@ static void assert_lengths(const char *like)
         for (int i = 0; i < n; i++) lvn_digest_add(&d, bytes + i, 1);
         lvn_digest_finish(&d, single);
         assert_string_equal(whole, single);
+    }
+}
+
+static void joined(void **state)
+{
+    (void)state;
+    unsigned char bytes[300];
+    for (int i = 0; i < 300; i++) bytes[i] = (unsigned char)(i * 37 ^ i >> 2);
+    for (int cut = 0; cut <= 300; cut++) {
+        uint64_t a = lvn_crc64nvme(0, bytes, cut), b = lvn_crc64nvme(0, bytes + cut, 300 - cut);
+        assert_true(lvn_crc64nvme_join(a, b, 300 - cut) == lvn_crc64nvme(0, bytes, 300));
     }
 }
 
@@ -192,7 +204,8 @@ static void bad_paths(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(digests), cmocka_unit_test(signatures), cmocka_unit_test(xml),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(digests),     cmocka_unit_test(joined),
+                                       cmocka_unit_test(signatures),  cmocka_unit_test(xml),
                                        cmocka_unit_test(local_files), cmocka_unit_test(bad_paths)};
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

@@ -116,3 +116,21 @@ uint64_t lvn_crc64nvme(uint64_t sum, const void *data, int64_t bytes)
 #endif
     return ~by_table(table64, ~sum, data, bytes);
 }
+
+/* a times b modulo the polynomial. */
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product = 0;
+    for (; a; a <<= 1) {
+        if (a >> 63) product ^= b;
+        b = b >> 1 ^ (b & 1 ? POLYNOMIAL64 : 0);
+    }
+    return product;
+}
+
+uint64_t lvn_crc64nvme_join(uint64_t a, uint64_t b, int64_t b_bytes)
+{
+    for (uint64_t shift = power(8); b_bytes > 0; b_bytes >>= 1, shift = times(shift, shift))
+        if (b_bytes & 1) a = times(shift, a);
+    return a ^ b;
+}

@@ -1,13 +1,14 @@
 /* get.c - a file of a store into a local one, in pieces, over several connections at once.
  *
- * The pieces go to their places in LOCAL.part. Behind each finished one a line with its number and checksum goes to
+ * The pieces go to their places in LOCAL.part. Behind each finished one a line with its number and CRC-64 goes to
  * LOCAL.part.done; the first line there says of which file they are. An interrupted transfer reads back what it has,
  * believes the pieces whose checksums agree, and fetches the others. The checksum of the whole, the caller's or the one
  * that the store keeps, is made on the way: whoever finishes a piece takes in those that have become complete from the
- * start. Nothing waits for the disk: what a crash takes can be fetched again. A lock on LOCAL.part keeps two processes
- * apart. */
+ * start; a CRC-64 is put together from those of the pieces, anything else reads them again. Nothing waits for the disk:
+ * what a crash takes can be fetched again. A lock on LOCAL.part keeps two processes apart. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "io/checksum.h"
+#include "io/stores/crc.h"
 #include "io/stores/crew.h"
 #include "io/stores/digest.h"
 #include "io/stores/kind.h"
@@ -30,9 +31,11 @@ struct get {
     struct lvn_object object;
     const char *local, *part, *done;
     const char *sha256, *wanted; /* wanted: the checksum of the whole, "sha256:..."; NULL: not known */
+    pthread_mutex_t writing;     /* a file takes one write at a time; those that wait shall not spin */
     pthread_mutex_t lock;        /* of what follows */
     struct lvn_digest digest;
     int digested;    /* pieces in it, from the first */
+    uint64_t *sum;   /* [n_pieces] CRC-64 of those that are there */
     int fd, done_fd; /* of part, of done; done_fd -1: none is kept */
     int n_pieces;
     bool resumed, was_there;
@@ -59,7 +62,7 @@ static enum lvn_status part_failed(const struct get *g, const char *path)
 struct writing {
     struct get *g;
     struct lvn_crew *crew;
-    struct lvn_checksum sum;
+    uint64_t sum;
     char *buffer;  /* (BUFFER_BYTES) what has arrived and is not written */
     int64_t bytes; /* of it */
     int64_t at;    /* where it goes */
@@ -69,7 +72,11 @@ struct writing {
 static bool put(struct writing *w)
 {
     for (const char *p = w->buffer; w->bytes > 0;) {
+        pthread_mutex_lock(&w->g->writing);
         ssize_t n = lvn_files_refuse() ? -1 : pwrite(w->g->fd, p, (size_t)w->bytes, w->at);
+        int error = errno;
+        pthread_mutex_unlock(&w->g->writing);
+        errno = error;
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             w->error = n < 0 ? errno : ENOSPC;
@@ -86,7 +93,7 @@ static bool take(void *context, const void *data, int64_t bytes)
 {
     struct writing *w = context;
     if (__atomic_load_n(&w->crew->stop, __ATOMIC_RELAXED)) return false;
-    lvn_checksum_add(&w->sum, data, bytes);
+    w->sum = lvn_crc64nvme(w->sum, data, bytes);
     if (w->g->wanted && w->g->n_pieces == 1) lvn_digest_add(&w->g->digest, data, bytes);
     __atomic_add_fetch(&w->crew->done, bytes, __ATOMIC_RELAXED);
     for (const char *p = data; bytes > 0;) {
@@ -105,7 +112,9 @@ static bool digest_pieces(struct get *g, char *buffer)
 {
     while (g->digested < g->n_pieces && __atomic_load_n(&g->have[g->digested], __ATOMIC_ACQUIRE)) {
         int64_t from = (int64_t)g->digested * PIECE_BYTES, end = from + piece_bytes(g, g->digested);
-        while (from < end) {
+        bool join = g->digest.kind == LVN_DIGEST_CRC64NVME;
+        if (join) g->digest.crc64nvme = lvn_crc64nvme_join(g->digest.crc64nvme, g->sum[g->digested], end - from);
+        while (!join && from < end) {
             ssize_t n = pread(g->fd, buffer, (size_t)(end - from < BUFFER_BYTES ? end - from : BUFFER_BYTES), from);
             if (n < 0 && errno == EINTR) continue;
             if (n <= 0) return false;
@@ -126,11 +135,11 @@ static void digest_on_the_way(struct get *g, char *buffer)
 }
 
 /* A line that is lost costs a piece, no more: failures here are none. */
-static void note_done(const struct get *g, int i, const struct lvn_checksum *sum)
+static void note_done(const struct get *g, int i)
 {
-    char text[LVN_CHECKSUM_TEXT], line[48];
+    char line[48];
     if (g->done_fd < 0) return;
-    int n = snprintf(line, sizeof line, "%d %s\n", i, lvn_checksum_text(lvn_checksum_value(sum), text));
+    int n = snprintf(line, sizeof line, "%d %016" PRIx64 "\n", i, g->sum[i]);
     (void)!write(g->done_fd, line, (size_t)n);
 }
 
@@ -142,7 +151,6 @@ static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char
         if (i >= g->n_pieces) break;
         if (g->have[i]) continue;
         struct writing w = {.g = g, .crew = c, .buffer = buffer, .at = (int64_t)i * PIECE_BYTES};
-        lvn_checksum_init(&w.sum);
         enum lvn_status status = g->place.store->read(&g->place, h, &g->object, w.at, piece_bytes(g, i), take, &w);
         if (status == LVN_OK) (void)put(&w);
         if (w.error) {
@@ -150,7 +158,8 @@ static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char
             return part_failed(g, g->part);
         }
         LVN_TRY(status);
-        note_done(g, i, &w.sum);
+        g->sum[i] = w.sum;
+        note_done(g, i);
         __atomic_store_n(&g->have[i], 1, __ATOMIC_RELEASE);
         digest_on_the_way(g, buffer);
     }
@@ -171,20 +180,17 @@ static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
 /* The first line of LOCAL.part.done. */
 static char *headline(struct get *g)
 {
-    return lvn_arena_printf(&g->place.arena, "levin pieces %d of %lld bytes of %s %s\n", PIECE_BYTES,
+    return lvn_arena_printf(&g->place.arena, "levin pieces, crc64, %d of %lld bytes of %s %s\n", PIECE_BYTES,
                             (long long)g->object.bytes, g->place.url, g->object.version);
 }
 
 static bool piece_agrees(const struct get *g, int i, const char *sum, char *buffer)
 {
-    struct lvn_checksum c;
-    char text[LVN_CHECKSUM_TEXT];
     int64_t from = (int64_t)i * PIECE_BYTES, bytes = piece_bytes(g, i);
     ssize_t n = pread(g->fd, buffer, (size_t)bytes, from);
     if (n != bytes) return false;
-    lvn_checksum_init(&c);
-    lvn_checksum_add(&c, buffer, bytes);
-    return strncmp(lvn_checksum_text(lvn_checksum_value(&c), text), sum, LVN_CHECKSUM_TEXT - 1) == 0;
+    g->sum[i] = lvn_crc64nvme(0, buffer, bytes);
+    return g->sum[i] == strtoull(sum, NULL, 16);
 }
 
 /* Bytes that need not be fetched again. */
@@ -199,7 +205,7 @@ static int64_t look_back(struct get *g, const char *text, const char *head)
     for (const char *line = text + strlen(head); *line; line = strchrnul(line, '\n') + 1) {
         char *end;
         long i = strtol(line, &end, 10);
-        bool whole = end > line && *end == ' ' && strcspn(end + 1, "\n") == LVN_CHECKSUM_TEXT - 1;
+        bool whole = end > line && *end == ' ' && strcspn(end + 1, "\n") == 16;
         if (whole && i >= 0 && i < g->n_pieces && !g->have[i] && piece_agrees(g, (int)i, end + 1, buffer)) {
             g->have[i] = 1;
             bytes += piece_bytes(g, (int)i);
@@ -346,10 +352,11 @@ static enum lvn_status stat_object(struct get *g)
     bool pieces = g->object.ranges && g->object.bytes > PIECE_BYTES;
     g->n_pieces = pieces ? (int)((g->object.bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1;
     g->have = lvn_arena_alloc(&g->place.arena, (size_t)g->n_pieces);
+    g->sum = lvn_arena_alloc(&g->place.arena, (size_t)g->n_pieces * sizeof *g->sum);
     g->wanted = g->sha256               ? lvn_arena_printf(&g->place.arena, "sha256:%s", g->sha256)
                 : g->object.checksum[0] ? g->object.checksum
                                         : NULL;
-    return g->have && (g->wanted || !g->sha256) ? LVN_OK : LVN_MEMORY;
+    return g->have && g->sum && (g->wanted || !g->sha256) ? LVN_OK : LVN_MEMORY;
 }
 
 static enum lvn_status get(struct get *g)
@@ -375,8 +382,12 @@ static enum lvn_status get(struct get *g)
 enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256, lvn_store_progress *progress,
                               void *context)
 {
-    struct get g = {
-        .lock = PTHREAD_MUTEX_INITIALIZER, .local = local, .sha256 = sha256, .progress = progress, .context = context};
+    struct get g = {.writing = PTHREAD_MUTEX_INITIALIZER,
+                    .lock = PTHREAD_MUTEX_INITIALIZER,
+                    .local = local,
+                    .sha256 = sha256,
+                    .progress = progress,
+                    .context = context};
     LVN_TRY(lvn_place_open(&g.place, path));
     enum lvn_status status = get(&g);
     lvn_place_close(&g.place);
