@@ -1,0 +1,151 @@
+/* test_heartbeat.c - ranks that meet at rank 0, beat, agree, die, stop and fail. */
+#include "cluster_ranks.h"
+
+/* --- all is well --- */
+
+static void other_build(struct plan *p)
+{
+    p->then = FINISH;
+    if (p->index == 2) p->build = "other";
+}
+
+static void meeting(void **state)
+{
+    (void)state;
+    start_all(4, calm, other_build);
+    for (int i = 0; i < 4; i++) assert_true(until(&shared->rank[i].ready));
+    assert_status("\"state\": \"running\"");
+    atomic_store(&shared->go, 1);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(end_of(i), 0);
+        assert_int_equal(shared->rank[i].agreed, 1);
+        assert_string_equal(shared->rank[i].difference, "rank 2 on node2 has build 'other', the other 3 have 'same'");
+    }
+    assert_status("\"state\": \"done\"");
+    assert_status("\"step\": 412");
+    assert_status("{\"rank\": 3, \"host\": \"node3\"");
+}
+
+static void alone(void **state)
+{
+    (void)state;
+    start_all(1, calm, NULL);
+    assert_true(all_opened(1));
+    atomic_store(&shared->go, 1);
+    assert_int_equal(end_of(0), 0);
+    assert_status("\"state\": \"done\"");
+}
+
+/* --- somebody is lost --- */
+
+static void killed(void **state)
+{
+    (void)state;
+    start_all(4, calm, NULL);
+    assert_true(all_opened(4));
+    kill(shared->rank[2].pid, SIGKILL);
+    assert_int_equal(end_of(2), -SIGKILL);
+    assert_told(4, 2, 0,
+                "rank 2 on node2 has not been heard of since step 412 (its process is gone); the others wait in "
+                "reduction 7 of 12");
+}
+
+static void killed_server(void **state)
+{
+    (void)state;
+    start_all(4, calm, NULL);
+    assert_true(all_opened(4));
+    kill(shared->rank[0].pid, SIGKILL);
+    assert_int_equal(end_of(0), -SIGKILL);
+    assert_told(4, 0, 1, "rank 0 on node0 has not been heard of since step 412 (its process is gone); the others wait");
+}
+
+static void stopped(void **state)
+{
+    (void)state;
+    start_all(3, hasty, NULL);
+    assert_true(all_opened(3));
+    kill(shared->rank[1].pid, SIGSTOP);
+    assert_told(3, 1, 0, "rank 1 on node1 has not been heard of since step 412 (its process does not answer)");
+    kill(shared->rank[1].pid, SIGKILL);
+    assert_int_equal(end_of(1), -SIGKILL);
+}
+
+static void stopped_server(void **state)
+{
+    (void)state;
+    start_all(3, hasty, NULL);
+    assert_true(all_opened(3));
+    kill(shared->rank[0].pid, SIGSTOP);
+    assert_told(3, 0, 1, "rank 0 on node0 has not been heard of since step 412 (its process does not answer)");
+    kill(shared->rank[0].pid, SIGKILL);
+    assert_int_equal(end_of(0), -SIGKILL);
+}
+
+static void one_fails(struct plan *p)
+{
+    p->then = p->index == 2 ? FAIL : HOLD;
+}
+
+static void failing(void **state)
+{
+    (void)state;
+    start_all(3, calm, one_fails);
+    assert_true(all_opened(3));
+    atomic_store(&shared->go, 1);
+    assert_int_equal(end_of(2), 5);
+    assert_false(shared->rank[2].speaks);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(end_of(i), 1);
+        assert_int_equal(shared->rank[i].speak, i == 0);
+        assert_says(shared->rank[i].text, "rank 2 on node2, after step 412: the loss is not a number");
+    }
+}
+
+/* Communication fails because another rank died: that is what is told. */
+static void some_fail_after(struct plan *p)
+{
+    p->then = p->index < 2 ? FAIL_AFTER : HOLD;
+}
+
+static void failing_after(void **state)
+{
+    (void)state;
+    start_all(3, calm, some_fail_after);
+    assert_true(all_opened(3));
+    kill(shared->rank[2].pid, SIGKILL);
+    atomic_store(&shared->go, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(end_of(i), 5);
+        assert_int_equal(shared->rank[i].speaks, i == 0);
+    }
+    assert_says(shared->rank[0].text, "rank 2 on node2 has not been heard of since step 412");
+    assert_int_equal(end_of(2), -SIGKILL);
+}
+
+static void one_lacks(struct plan *p)
+{
+    p->then = p->index == 1 ? DISAGREE : FINISH;
+}
+
+static void disagreeing(void **state)
+{
+    (void)state;
+    start_all(3, calm, one_lacks);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(end_of(i), 4);
+        assert_int_equal(shared->rank[i].agreed, -1);
+        assert_string_equal(shared->rank[i].text, "rank 1 on node1: there is no recipe");
+        assert_int_equal(shared->rank[i].speaks, i == 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RANKS_TEST(meeting),       RANKS_TEST(alone),         RANKS_TEST(killed),
+        RANKS_TEST(killed_server), RANKS_TEST(stopped),       RANKS_TEST(stopped_server),
+        RANKS_TEST(failing),       RANKS_TEST(failing_after), RANKS_TEST(disagreeing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
