@@ -32,13 +32,13 @@
     } while (0)
 
 static char test_dir[256];
-static char test_path_text[8][512];
+static char test_path_text[64][512];
 
-/* "DIR/name"; good for the next seven calls. */
+/* "DIR/name"; good for the next 63 calls. */
 static inline const char *test_path(const char *name)
 {
     static int turn;
-    char *text = test_path_text[turn++ % 8];
+    char *text = test_path_text[turn++ % 64];
     snprintf(text, sizeof test_path_text[0], "%s/%s", test_dir, name);
     return text;
 }

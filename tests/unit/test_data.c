@@ -1,69 +1,10 @@
-/* test_data.c - data sets and the loader: splits, vocabularies, orders, and a sentence for each bad file. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+/* test_data.c - data sets: splits, vocabularies, and a sentence for each bad file. */
+#include "data_files.h"
 
-#include <cmocka.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
-#include "data/loader.h"
 #include "data/prepare.h"
-
-static char folder[64];
-
-static const char *path_of(const char *name)
-{
-    static char paths[64][128];
-    static int next;
-    char *p = paths[next++ % 64];
-    snprintf(p, sizeof paths[0], "%s/%s", folder, name);
-    return p;
-}
-
-static const char *write_file(const char *name, const void *data, size_t bytes)
-{
-    const char *path = path_of(name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
-    return path;
-}
-
-static const char *write_text(const char *name, const char *text)
-{
-    return write_file(name, text, strlen(text));
-}
-
-/* Ids 0, 1, 2, ... so that an id says where it stood. */
-static const char *write_counting(const char *name, int n)
-{
-    uint16_t ids[4096];
-    assert_true(n <= 4096);
-    for (int i = 0; i < n; i++) ids[i] = (uint16_t)i;
-    return write_file(name, ids, (size_t)n * 2);
-}
-
-static struct lvn_dataset *open_data(struct lvn_data_options o)
-{
-    struct lvn_dataset *d = NULL;
-    if (lvn_dataset_open(&d, &o) != LVN_OK) fail_msg("%s", lvn_error_text());
-    return d;
-}
-
-#define assert_refused(wanted, text, ...)                                                                              \
-    do {                                                                                                               \
-        struct lvn_dataset *d_ = NULL;                                                                                 \
-        assert_int_equal(lvn_dataset_open(&d_, &(struct lvn_data_options){__VA_ARGS__}), wanted);                      \
-        assert_null(d_);                                                                                               \
-        if (!strstr(lvn_error_text(), text)) fail_msg("'%s' is not in: %s", text, lvn_error_text());                   \
-    } while (0)
 
 /* --- characters ------------------------------------------------------------------------------------------------ */
 
@@ -164,8 +105,8 @@ static void bad_texts(void **state)
 {
     (void)state;
     assert_refused(LVN_ARG, "needs data.path", .kind = "chars");
-    assert_refused(LVN_IO, "No such file", .kind = "chars", .path = path_of("missing.txt"));
-    assert_refused(LVN_IO, "Is a directory", .kind = "chars", .path = folder);
+    assert_refused(LVN_IO, "No such file", .kind = "chars", .path = test_path("missing.txt"));
+    assert_refused(LVN_IO, "Is a directory", .kind = "chars", .path = test_dir);
     assert_refused(LVN_FORMAT, "is empty", .kind = "chars", .path = write_text("t.txt", ""));
     assert_refused(LVN_FORMAT, "a single character", .kind = "chars", .path = write_text("t.txt", "é"));
     assert_refused(LVN_FORMAT, "one and the same", .kind = "chars", .path = write_text("t.txt", "aaaaaaaa"));
@@ -218,7 +159,7 @@ static void token_files(void **state)
     uint32_t wide[] = {70000, 1, 2, 3};
     const char *path = write_file("wide.bin", wide, sizeof wide);
     write_text("wide.bin.json", "{\"dtype\":\"uint32\",\"more\":[1]}");
-    d = open_data((struct lvn_data_options){.kind = "tokens", .path = path, .val_path = path_of("a.bin")});
+    d = open_data((struct lvn_data_options){.kind = "tokens", .path = path, .val_path = test_path("a.bin")});
     assert_int_equal(d->vocab_size, 70001);
     assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 4);
     assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 100);
@@ -231,7 +172,7 @@ static void token_files(void **state)
     write_counting("train.bin", 50);
     write_counting("val.bin", 20);
     write_text("meta.json", "not JSON, and none of our business");
-    d = open_data((struct lvn_data_options){.kind = "tokens", .path = folder, .vocab_size = 50304});
+    d = open_data((struct lvn_data_options){.kind = "tokens", .path = test_dir, .vocab_size = 50304});
     assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 50);
     assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 20);
     lvn_dataset_close(d);
@@ -247,8 +188,8 @@ static void bad_token_files(void **state)
     assert_refused(LVN_FORMAT, "has 3 bytes, which is no whole number of uint16", .kind = "tokens",
                    .path = write_file("odd.bin", "abc", 3));
     assert_refused(LVN_FORMAT, "is empty", .kind = "tokens", .path = write_file("odd.bin", "", 0));
-    assert_refused(LVN_IO, "missing.bin", .kind = "tokens", .path = path_of("missing.bin"));
-    assert_refused(LVN_IO, "val_missing.bin", .kind = "tokens", .path = path, .val_path = path_of("val_missing.bin"));
+    assert_refused(LVN_IO, "missing.bin", .kind = "tokens", .path = test_path("missing.bin"));
+    assert_refused(LVN_IO, "val_missing.bin", .kind = "tokens", .path = path, .val_path = test_path("val_missing.bin"));
     assert_refused(LVN_ARG, "needs data.path", .kind = "tokens");
     static const char *const sidecars[][2] = {{"{\"dtype\":\"int64\"}", "dtype \"int64\""},
                                               {"{\"dtype\":4}", "dtype"},
@@ -283,186 +224,6 @@ static void late_check(void **state)
     assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 39, 10, ids, labels), LVN_OK);
     assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 40, 10, ids, labels), LVN_FORMAT);
     assert_non_null(strstr(lvn_error_text(), "token id 50 at position 50"));
-    lvn_dataset_close(d);
-}
-
-/* --- the loader ------------------------------------------------------------------------------------------------ */
-
-enum { N = 1003, T = 10, B = 7 };
-
-static struct lvn_loader make_loader(const struct lvn_dataset *d, enum lvn_sampling sampling, int64_t batch,
-                                     uint64_t seed)
-{
-    struct lvn_loader l;
-    if (lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, sampling, T, batch, seed) != LVN_OK) fail_msg("%s", lvn_error_text());
-    return l;
-}
-
-/* Every window of an epoch once, all with the same shift, which differs between epochs; another order as well. */
-static void permutation(void **state)
-{
-    (void)state;
-    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("n.bin", N)});
-    struct lvn_loader l = make_loader(d, LVN_SAMPLING_PERMUTATION, B, 1);
-    assert_int_equal(l.windows, N / T - 1);
-    assert_int_equal(l.steps_per_epoch, (N / T - 1) / B);
-    static int32_t ids[B * T], labels[B * T];
-    int shifts_seen = 0, last_first = -1, orders = 0;
-    for (int64_t epoch = 0; epoch < 5; epoch++) {
-        bool seen[N] = {false};
-        int shift = -1;
-        for (int64_t s = 0; s < l.steps_per_epoch; s++) {
-            assert_int_equal(lvn_loader_batch(&l, epoch * l.steps_per_epoch + s, 0, B, ids, labels), LVN_OK);
-            for (int r = 0; r < B; r++) {
-                int at = ids[r * T];
-                assert_false(seen[at]);
-                seen[at] = true;
-                if (shift < 0) shift = at % T;
-                assert_int_equal(at % T, shift);
-                for (int t = 0; t < T; t++) {
-                    assert_int_equal(ids[r * T + t], at + t);
-                    assert_int_equal(labels[r * T + t], at + t + 1);
-                }
-            }
-            if (s == 0) orders += ids[0] / T != last_first, last_first = ids[0] / T;
-        }
-        shifts_seen |= 1 << shift;
-    }
-    assert_true(__builtin_popcount((unsigned)shifts_seen) > 2);
-    assert_true(orders > 2);
-    lvn_dataset_close(d);
-}
-
-/* The batch does not depend on how its rows are split, nor on what was asked before; it does on the seed. */
-static void splits(void **state)
-{
-    (void)state;
-    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("n.bin", N)});
-    for (int sampling = 0; sampling < 3; sampling++) {
-        struct lvn_loader l = make_loader(d, (enum lvn_sampling)sampling, B, 7), other = l;
-        other.seed = 8;
-        int32_t whole[B * T], labels[B * T], part[B * T], part_labels[B * T];
-        int differ = 0;
-        for (int64_t step = 0; step < 40; step += 13) {
-            assert_int_equal(lvn_loader_batch(&l, step, 0, B, whole, labels), LVN_OK);
-            for (int row = B - 1; row >= 0; row--)
-                assert_int_equal(lvn_loader_batch(&l, step, row, 1, part + row * T, part_labels + row * T), LVN_OK);
-            assert_memory_equal(whole, part, sizeof whole);
-            assert_memory_equal(labels, part_labels, sizeof labels);
-            assert_int_equal(lvn_loader_batch(&other, step, 0, B, part, part_labels), LVN_OK);
-            differ += memcmp(whole, part, sizeof whole) != 0;
-        }
-        assert_int_equal(differ > 0, sampling != LVN_SAMPLING_SEQUENTIAL);
-    }
-    lvn_dataset_close(d);
-}
-
-static void sequential(void **state)
-{
-    (void)state;
-    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("n.bin", N)});
-    struct lvn_loader l = make_loader(d, LVN_SAMPLING_SEQUENTIAL, B, 7);
-    assert_int_equal(l.windows, (N - 1) / T);
-    int32_t ids[B * T], labels[B * T];
-    for (int64_t step = 0; step < 2 * l.steps_per_epoch; step++) {
-        assert_int_equal(lvn_loader_batch(&l, step, 0, B, ids, labels), LVN_OK);
-        for (int i = 0; i < B * T; i++) {
-            assert_int_equal(ids[i], step % l.steps_per_epoch * B * T + i);
-            assert_int_equal(labels[i], ids[i] + 1);
-        }
-    }
-    lvn_dataset_close(d);
-}
-
-/* Every place is reached, the last one (whose label is the last token) included, and none past it. */
-static void random_places(void **state)
-{
-    (void)state;
-    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("r.bin", 30)});
-    struct lvn_loader l = make_loader(d, LVN_SAMPLING_RANDOM, B, 3);
-    int count[30] = {0};
-    int32_t ids[B * T], labels[B * T];
-    for (int64_t step = 0; step < 400; step++) {
-        assert_int_equal(lvn_loader_batch(&l, step, 0, B, ids, labels), LVN_OK);
-        for (int r = 0; r < B; r++) count[ids[r * T]]++;
-        assert_int_equal(lvn_labels_valid(labels, B * T), B * T);
-    }
-    for (int i = 0; i < 30; i++) assert_true(i < 30 - T ? count[i] > 80 && count[i] < 220 : count[i] == 0);
-    lvn_dataset_close(d);
-}
-
-/* Lengths around the smallest: each gives full windows, and a batch larger than an epoch uses windows again. */
-static void small_streams(void **state)
-{
-    (void)state;
-    for (int n = T + 1; n < 4 * T; n++) {
-        struct lvn_dataset *d =
-            open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("s.bin", n), .block_size = T});
-        for (int sampling = 0; sampling < 3; sampling++) {
-            struct lvn_loader l = make_loader(d, (enum lvn_sampling)sampling, B, 5);
-            assert_int_equal(l.steps_per_epoch, 1);
-            int32_t ids[B * T], labels[B * T];
-            for (int64_t step = 0; step < 20; step++) {
-                assert_int_equal(lvn_loader_batch(&l, step, 0, B, ids, labels), LVN_OK);
-                assert_int_equal(lvn_labels_valid(labels, B * T), B * T);
-                int uses[4 * T] = {0}, least = B, most = 0;
-                for (int r = 0; r < B; r++) uses[ids[r * T] / T]++;
-                for (int w = 0; w < l.windows; w++) {
-                    least = uses[w] < least ? uses[w] : least;
-                    most = uses[w] > most ? uses[w] : most;
-                }
-                if (sampling == LVN_SAMPLING_SEQUENTIAL) assert_true(most - least <= 1);
-            }
-        }
-        lvn_dataset_close(d);
-    }
-}
-
-static void evaluation(void **state)
-{
-    (void)state;
-    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("n.bin", N)});
-    struct lvn_loader l = make_loader(d, LVN_SAMPLING_RANDOM, B, 7);
-    int32_t ids[B * T], labels[B * T];
-    int64_t window[B], batches = lvn_loader_eval_batches(&l, 0), seen = 0;
-    assert_int_equal(batches, 15); /* 100 windows: 14 batches of 7 and one of 2 */
-    assert_int_equal(lvn_loader_eval_count(&l, 0), 100);
-    for (int64_t i = 0; i < batches; i++) {
-        assert_int_equal(lvn_loader_eval_batch(&l, 0, i, 0, B, ids, labels, window), LVN_OK);
-        for (int r = 0; r < B; r++) {
-            bool there = i * B + r < 100;
-            assert_int_equal(window[r], there ? i * B + r : -1);
-            assert_int_equal(ids[r * T], there ? window[r] * T : 0);
-            assert_int_equal(lvn_labels_valid(labels + r * T, T), there ? T : 0);
-            seen += there;
-        }
-    }
-    assert_int_equal(seen, 100);
-    /* five of fifteen, evenly spaced; more than there are: all */
-    assert_int_equal(lvn_loader_eval_batches(&l, 5), 5);
-    for (int64_t i = 0; i < 5; i++) {
-        assert_int_equal(lvn_loader_eval_batch(&l, 5, i, 2, 1, ids, labels, window), LVN_OK);
-        assert_int_equal(window[0], 3 * i * B + 2);
-    }
-    assert_int_equal(lvn_loader_eval_count(&l, 5), 35);
-    assert_int_equal(lvn_loader_eval_batches(&l, 99), 15);
-    lvn_dataset_close(d);
-}
-
-static void loader_refuses(void **state)
-{
-    (void)state;
-    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("s.bin", 10)});
-    struct lvn_loader l;
-    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_RANDOM, 10, 1, 0), LVN_FORMAT);
-    assert_non_null(strstr(lvn_error_text(), "s.bin' has 10 tokens"));
-    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_VAL, LVN_SAMPLING_RANDOM, 4, 1, 0), LVN_ARG);
-    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_RANDOM, 0, 1, 0), LVN_ARG);
-    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_RANDOM, 4, 0, 0), LVN_ARG);
-    enum lvn_sampling s;
-    assert_int_equal(lvn_sampling_find("random", &s), LVN_OK);
-    assert_int_equal(s, LVN_SAMPLING_RANDOM);
-    assert_int_equal(lvn_sampling_find("shuffle", &s), LVN_ARG);
     lvn_dataset_close(d);
 }
 
@@ -506,36 +267,6 @@ static void adder(void **state)
     assert_refused(LVN_ARG, "data.path", .kind = "adder", .path = "x");
 }
 
-static void adder_loader(void **state)
-{
-    (void)state;
-    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "adder", .digits = 2});
-    struct lvn_loader l;
-    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_PERMUTATION, 6, 50, 3), LVN_OK);
-    assert_int_equal(l.steps_per_epoch, 9500 / 50);
-    static bool seen[10000];
-    static int32_t ids[50 * 6], labels[50 * 6];
-    for (int64_t step = 0; step < l.steps_per_epoch; step++) {
-        assert_int_equal(lvn_loader_batch(&l, step, 0, 50, ids, labels), LVN_OK);
-        for (int r = 0; r < 50; r++) {
-            const int32_t *x = ids + r * 6;
-            int problem = x[0] * 1000 + x[1] * 100 + x[2] * 10 + x[3];
-            assert_false(seen[problem]);
-            seen[problem] = true;
-        }
-    }
-    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_VAL, LVN_SAMPLING_PERMUTATION, 6, 64, 3), LVN_OK);
-    assert_int_equal(lvn_loader_eval_batches(&l, 0), 8);
-    for (int64_t i = 0; i < 8; i++) {
-        assert_int_equal(lvn_loader_eval_batch(&l, 0, i, 0, 50, ids, labels, NULL), LVN_OK);
-        for (int r = 0; r < 50 && i * 64 + r < 500; r++) {
-            const int32_t *x = ids + r * 6;
-            assert_false(seen[x[0] * 1000 + x[1] * 100 + x[2] * 10 + x[3]]); /* held out */
-        }
-    }
-    lvn_dataset_close(d);
-}
-
 /* --- the rest -------------------------------------------------------------------------------------------------- */
 
 static void fingerprints(void **state)
@@ -566,8 +297,8 @@ static void fingerprints(void **state)
 static void prepared_text(void **state)
 {
     (void)state;
-    char out[96];
-    snprintf(out, sizeof out, "%s/prepared", folder);
+    char out[300];
+    snprintf(out, sizeof out, "%s/prepared", test_dir);
     struct lvn_data_options o = {.kind = "chars", .path = write_text("p.txt", "to be or not to bé\n\n")};
     struct lvn_prepared result;
     if (lvn_prepare(&o, out, &result) != LVN_OK) fail_msg("%s", lvn_error_text());
@@ -585,7 +316,7 @@ static void prepared_text(void **state)
     o.kind = "adder";
     o.path = NULL;
     assert_int_equal(lvn_prepare(&o, out, &result), LVN_ARG);
-    o = (struct lvn_data_options){.kind = "chars", .path = path_of("p.txt")};
+    o = (struct lvn_data_options){.kind = "chars", .path = test_path("p.txt")};
     assert_int_equal(lvn_prepare(&o, "/proc/nowhere", &result), LVN_IO);
 }
 
@@ -609,32 +340,13 @@ static void no_memory(void **state)
     }
 }
 
-static int make_folder(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/levin-test-data-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tinyshakespeare), cmocka_unit_test(unicode),         cmocka_unit_test(vocabulary_files),
-
         cmocka_unit_test(bad_texts),       cmocka_unit_test(validation_text), cmocka_unit_test(token_files),
-        cmocka_unit_test(bad_token_files), cmocka_unit_test(late_check),      cmocka_unit_test(permutation),
-        cmocka_unit_test(splits),          cmocka_unit_test(sequential),      cmocka_unit_test(random_places),
-        cmocka_unit_test(small_streams),   cmocka_unit_test(evaluation),      cmocka_unit_test(loader_refuses),
-        cmocka_unit_test(adder),           cmocka_unit_test(adder_loader),    cmocka_unit_test(fingerprints),
-        cmocka_unit_test(prepared_text),   cmocka_unit_test(no_memory),
+        cmocka_unit_test(bad_token_files), cmocka_unit_test(late_check),      cmocka_unit_test(adder),
+        cmocka_unit_test(fingerprints),    cmocka_unit_test(prepared_text),   cmocka_unit_test(no_memory),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
