@@ -45,6 +45,7 @@ struct plan {
     double timeout, join;
     const char *address, *token; /* NULL: rank 0's own server */
     const char *build;
+    bool early; /* nothing is published yet; all are on one host */
     enum { WAIT, HOLD, FINISH, FAIL, FAIL_AFTER, DISAGREE } then;
 };
 
@@ -108,7 +109,7 @@ static inline void be_rank(const struct plan *p)
                                       .fault = on_fault,
                                       .fault_context = (void *)(uintptr_t)p};
     struct lvn_heartbeat *h;
-    snprintf(id.host, sizeof id.host, "node%d", p->index);
+    snprintf(id.host, sizeof id.host, "node%d", p->early ? 0 : p->index);
     if (p->address) {
         setenv("LEVIN_RENDEZVOUS", p->address, 1);
         setenv("LEVIN_RENDEZVOUS_TOKEN", p->token ? p->token : "", 1);
@@ -118,7 +119,7 @@ static inline void be_rank(const struct plan *p)
         atomic_store(&shared->rank[p->index].opened, -1);
         _exit(3);
     }
-    lvn_heartbeat_publish(h, status_path);
+    if (!p->early) lvn_heartbeat_publish(h, status_path);
     lvn_heartbeat_difference(h, "build", shared->rank[p->index].difference, sizeof shared->rank[0].difference);
     atomic_store(&shared->rank[p->index].opened, 1);
     if (p->then == DISAGREE || p->then == FINISH) {

@@ -82,6 +82,24 @@ static void stopped_server(void **state)
     assert_int_equal(end_of(0), -SIGKILL);
 }
 
+/* Before there is a status.json in which others could see that somebody has spoken: the lowest that lives here. */
+static void stopped_server_early(void **state)
+{
+    (void)state;
+    struct plan p = hasty;
+    p.early = true;
+    start_all(4, p, NULL);
+    assert_true(all_opened(4));
+    kill(shared->rank[0].pid, SIGSTOP);
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(end_of(i), 1);
+        assert_int_equal(shared->rank[i].speak, i == 1);
+        assert_says(shared->rank[i].text, "rank 0 on node0 has not been heard of");
+    }
+    kill(shared->rank[0].pid, SIGKILL);
+    assert_int_equal(end_of(0), -SIGKILL);
+}
+
 static void one_fails(struct plan *p)
 {
     p->then = p->index == 2 ? FAIL : HOLD;
@@ -143,9 +161,16 @@ static void disagreeing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RANKS_TEST(meeting),       RANKS_TEST(alone),         RANKS_TEST(killed),
-        RANKS_TEST(killed_server), RANKS_TEST(stopped),       RANKS_TEST(stopped_server),
-        RANKS_TEST(failing),       RANKS_TEST(failing_after), RANKS_TEST(disagreeing),
+        RANKS_TEST(meeting),
+        RANKS_TEST(alone),
+        RANKS_TEST(killed),
+        RANKS_TEST(killed_server),
+        RANKS_TEST(stopped),
+        RANKS_TEST(stopped_server),
+        RANKS_TEST(stopped_server_early),
+        RANKS_TEST(failing),
+        RANKS_TEST(failing_after),
+        RANKS_TEST(disagreeing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
