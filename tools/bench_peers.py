@@ -134,7 +134,7 @@ def peers_python():
         print(f"installing PyTorch into {folder} (once)", file=sys.stderr)
         venv.create(folder, with_pip=True)
     if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True).returncode:
-        pip = [python, "-m", "pip", "install", "--quiet", "torch", "numpy"]
+        pip = [python, "-m", "pip", "install", "--quiet", "--retries", "1", "--timeout", "20", "torch", "numpy"]
         cpu_only = ["--extra-index-url", "https://pypi.org/simple", "--index-url", "https://download.pytorch.org/whl/cpu"]
         if subprocess.run(pip + cpu_only).returncode and subprocess.run(pip).returncode:
             sys.exit("bench_peers: PyTorch could not be installed; set LEVIN_PEERS to an environment that has it")
