@@ -45,6 +45,11 @@ void *lvn_calloc(size_t count, size_t bytes)
     return refuse(bytes) ? NULL : checked(calloc(count ? count : 1, bytes ? bytes : 1), bytes);
 }
 
+void *lvn_malloc_aligned(size_t unit, size_t bytes)
+{
+    return refuse(bytes) ? NULL : checked(aligned_alloc(unit, bytes), bytes);
+}
+
 void *lvn_realloc(void *p, size_t bytes)
 {
     return refuse(bytes) ? NULL : checked(realloc(p, bytes ? bytes : 1), bytes);

@@ -26,7 +26,8 @@ char *lvn_arena_printf(struct lvn_arena *a, const char *format, ...) LVN_PRINTF(
 /* The heap with an error record. Tests make the k-th call fail: see lvn_alloc_fail_at(). */
 void *lvn_malloc(size_t bytes);
 void *lvn_calloc(size_t count, size_t bytes);
-void *lvn_realloc(void *p, size_t bytes); /* on failure p stays valid */
+void *lvn_malloc_aligned(size_t unit, size_t bytes); /* bytes: a multiple of unit, a power of two */
+void *lvn_realloc(void *p, size_t bytes);            /* on failure p stays valid */
 char *lvn_strdup(const char *text);
 /* Make the k-th allocation from now (1, 2, ...) fail, for tests; 0 turns it off. */
 void lvn_alloc_fail_at(long k);

@@ -57,7 +57,7 @@ static void check_isa(void)
         named = named || !strcmp(wanted, name);
     }
     lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is taken", wanted,
-            named ? "more than this processor has" : "none of ", named ? "" : list, lvn_isa_name(lvn_isa_best()));
+            named ? "not for this processor" : "none of ", named ? "" : list, lvn_isa_name(lvn_isa_best()));
 }
 
 void lvn_cli_variables(void)

@@ -11,6 +11,7 @@
 #endif
 
 #include "base/files.h"
+#include "base/output.h"
 #include "io/checkpoint.h"
 #include "io/checkpoint_names.h"
 #include "io/manifest.h"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "io/json.h"
 #include "io/safetensors.h"

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/output.h"
 #include "base/text.h"
+#include "io/crc.h"
 
 enum { FOLLOWS = 0x0808 }; /* flags: sizes follow the data, names are UTF-8 */
 
@@ -16,35 +18,7 @@ struct archive {
     struct lvn_output o;
     struct lvn_text directory;
     int members;
-    uint32_t table[8][256];
 };
-
-/* --- CRC-32, eight bytes at a time --- */
-
-static void make_table(uint32_t table[8][256])
-{
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t c = i;
-        for (int k = 0; k < 8; k++) c = c & 1 ? 0xedb88320u ^ c >> 1 : c >> 1;
-        table[0][i] = c;
-    }
-    for (int k = 1; k < 8; k++)
-        for (int i = 0; i < 256; i++) table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
-}
-
-static uint32_t checksum(uint32_t table[8][256], const unsigned char *p, int64_t n)
-{
-    uint32_t c = 0xffffffffu;
-    for (; n >= 8; n -= 8, p += 8) {
-        uint64_t x;
-        memcpy(&x, p, 8);
-        x ^= c;
-        c = 0;
-        for (int k = 0; k < 8; k++) c ^= table[7 - k][x >> 8 * k & 255];
-    }
-    for (; n > 0; n--, p++) c = table[0][(c ^ *p) & 255] ^ c >> 8;
-    return ~c;
-}
 
 /* --- the archive --- */
 
@@ -57,7 +31,7 @@ static enum lvn_status add_member(struct archive *z, const char *name, const voi
 {
     struct lvn_text head = {0}, tail = {0};
     uint64_t at = (uint64_t)z->o.bytes, length = strlen(name);
-    uint32_t sum = checksum(z->table, data, bytes);
+    uint32_t sum = lvn_crc32(0, data, bytes);
     LVN_CHECK(at + (uint64_t)bytes < UINT32_MAX - (1u << 20), UNSUPPORTED,
               "'%s' would be larger than 4 GiB, which this writer cannot do; write a directory instead", z->o.path);
     lvn_text_add(&head, "PK\3\4");
@@ -200,7 +174,6 @@ enum lvn_status lvn_torch_write(const char *path, const struct lvn_safetensors_s
 {
     struct archive *z = lvn_calloc(1, sizeof *z);
     if (!z) return LVN_MEMORY;
-    make_table(z->table);
     enum lvn_status status = lvn_output_open(&z->o, path);
     if (status == LVN_OK) {
         status = write_all(z, model, args, n_args);

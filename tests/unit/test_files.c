@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include "base/output.h"
 #include "base/text.h"
 #include "io/checksum.h"
 #include "io/sha256.h"

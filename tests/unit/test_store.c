@@ -1,8 +1,8 @@
 /* test_store.c - stores without servers: signatures and checksums against published ones, paths, XML. */
 #include "io_test.h"
 
+#include "io/crc.h"
 #include "io/sha256.h"
-#include "io/stores/crc.h"
 #include "io/stores/digest.h"
 #include "io/stores/sigv4.h"
 #include "io/stores/store.h"
@@ -82,6 +82,7 @@ static void digests(void **state)
     assert_pieces(bytes, 32, "crc32c:8a9136aa");
     for (int i = 0; i < 32; i++) bytes[i] = (unsigned char)i;
     assert_pieces(bytes, 32, "crc32c:46dd794e");
+    assert_int_equal(lvn_crc32(lvn_crc32(0, "1234", 4), "56789", 5), 0xcbf43926);
     assert_lengths("crc32c:");
     assert_lengths("crc64nvme:");
     assert_decoded("crc32c:", "n03x6A==", "crc32c:9f4df1e8");

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "io/stores/crc.h"
+#include "io/crc.h"
 
 /* --- MD5 --- */
 
@@ -136,6 +136,13 @@ void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes)
         lvn_sha256_add(&d->sha256, data, (size_t)bytes);
         break;
     }
+}
+
+bool lvn_digest_join(struct lvn_digest *d, uint64_t crc64nvme, int64_t bytes)
+{
+    if (d->kind != LVN_DIGEST_CRC64NVME) return false;
+    d->crc64nvme = lvn_crc64nvme_join(d->crc64nvme, crc64nvme, bytes);
+    return true;
 }
 
 void lvn_digest_finish(struct lvn_digest *d, char text[LVN_DIGEST_TEXT])

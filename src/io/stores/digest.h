@@ -22,6 +22,8 @@ struct lvn_digest {
 /* Of the kind that `like` begins with. */
 void lvn_digest_init(struct lvn_digest *d, const char *like);
 void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes);
+/* Adds a piece that is known by its CRC-64 alone; false where the digest is of another kind. */
+bool lvn_digest_join(struct lvn_digest *d, uint64_t crc64nvme, int64_t bytes);
 /* "md5:..." and so on; the digest is used up. */
 void lvn_digest_finish(struct lvn_digest *d, char text[LVN_DIGEST_TEXT]);
 

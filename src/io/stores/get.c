@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "io/stores/crc.h"
+#include "io/crc.h"
 #include "io/stores/crew.h"
 #include "io/stores/digest.h"
 #include "io/stores/kind.h"
@@ -112,9 +112,8 @@ static bool digest_pieces(struct get *g, char *buffer)
 {
     while (g->digested < g->n_pieces && __atomic_load_n(&g->have[g->digested], __ATOMIC_ACQUIRE)) {
         int64_t from = (int64_t)g->digested * PIECE_BYTES, end = from + piece_bytes(g, g->digested);
-        bool join = g->digest.kind == LVN_DIGEST_CRC64NVME;
-        if (join) g->digest.crc64nvme = lvn_crc64nvme_join(g->digest.crc64nvme, g->sum[g->digested], end - from);
-        while (!join && from < end) {
+        bool joined = lvn_digest_join(&g->digest, g->sum[g->digested], end - from);
+        while (!joined && from < end) {
             ssize_t n = pread(g->fd, buffer, (size_t)(end - from < BUFFER_BYTES ? end - from : BUFFER_BYTES), from);
             if (n < 0 && errno == EINTR) continue;
             if (n <= 0) return false;

@@ -4,8 +4,9 @@
  * Bits are reflected: the lowest bit of the first byte is the highest power of x. Folding follows Gopal et al., "Fast
  * CRC Computation for Generic Polynomials Using PCLMULQDQ" (2009): 16 bytes that lie D bits before the end are replaced
  * by their remainder times x^D, added to the 16 bytes there. */
-#include "io/stores/crc.h"
+#include "io/crc.h"
 
+#include <endian.h>
 #include <pthread.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -13,9 +14,9 @@
 #include <wmmintrin.h>
 #endif
 
-static const uint64_t POLYNOMIAL32 = 0x82f63b78, POLYNOMIAL64 = 0x9a6c9329ac4bc9b5;
+static const uint64_t POLYNOMIAL32 = 0xedb88320, POLYNOMIAL32C = 0x82f63b78, POLYNOMIAL64 = 0x9a6c9329ac4bc9b5;
 
-static uint64_t table32[8][256], table64[8][256];
+static uint64_t table32[8][256], table32c[8][256], table64[8][256];
 static uint64_t far_low, far_high, near_low, near_high; /* to fold by 512 and by 128 bits */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -41,6 +42,7 @@ static uint64_t power(int n)
 static void fill(void)
 {
     fill_table(POLYNOMIAL32, table32);
+    fill_table(POLYNOMIAL32C, table32c);
     fill_table(POLYNOMIAL64, table64);
     /* A product of two reflected halves stands one bit too high: hence the 1. The low half lies 64 bits further off. */
     far_low = power(512 + 64 - 1), far_high = power(512 - 1);
@@ -50,8 +52,9 @@ static void fill(void)
 static uint64_t by_table(const uint64_t table[8][256], uint64_t x, const unsigned char *p, int64_t bytes)
 {
     for (; bytes >= 8; bytes -= 8, p += 8) {
-        uint64_t eight = x;
-        for (int i = 0; i < 8; i++) eight ^= (uint64_t)p[i] << 8 * i;
+        uint64_t eight;
+        memcpy(&eight, p, 8);
+        eight = le64toh(eight) ^ x;
         x = 0;
         for (int i = 0; i < 8; i++) x ^= table[7 - i][eight >> 8 * i & 255];
     }
@@ -98,6 +101,12 @@ __attribute__((target("pclmul"))) static uint64_t by_products(uint64_t sum, cons
 }
 #endif
 
+uint32_t lvn_crc32(uint32_t sum, const void *data, int64_t bytes)
+{
+    pthread_once(&once, fill);
+    return (uint32_t)~by_table(table32, (uint32_t)~sum, data, bytes);
+}
+
 uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
 {
     uint64_t x = (uint32_t)~sum;
@@ -105,7 +114,7 @@ uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("sse4.2")) return (uint32_t)~by_instruction(x, data, bytes);
 #endif
-    return (uint32_t)~by_table(table32, x, data, bytes);
+    return (uint32_t)~by_table(table32c, x, data, bytes);
 }
 
 uint64_t lvn_crc64nvme(uint64_t sum, const void *data, int64_t bytes)

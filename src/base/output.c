@@ -1,0 +1,124 @@
+/* output.c - see output.h. */
+#include "base/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "base/machine.h"
+
+enum { LARGEST_WRITE = 64 << 20 };
+/* Past the cache: what addresses and sizes are multiples of (4096 satisfies every disk), and when a disk is too slow
+ * for that, since a cache would take the file at once. */
+enum { DIRECT_UNIT = 4096, DIRECT_TRIAL = 32 << 20 };
+static const double DIRECT_LEAST = 400e6; /* bytes a second */
+
+static enum lvn_status output_failed(struct lvn_output *o, const char *what)
+{
+    (void)lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot %s '%s': %s", what, o->path, strerror(errno));
+    return o->status = LVN_IO;
+}
+
+enum lvn_status lvn_output_open(struct lvn_output *o, const char *path)
+{
+    *o = (struct lvn_output){.fd = -1};
+    o->path = lvn_strdup(path);
+    o->buffer = lvn_malloc_aligned(DIRECT_UNIT, LVN_OUTPUT_BUFFER);
+    if (o->path && o->buffer) {
+        o->fd = lvn_files_refuse() ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (o->fd >= 0) return LVN_OK;
+        (void)output_failed(o, "write");
+    } else {
+        o->status = LVN_MEMORY;
+    }
+    free(o->path);
+    free(o->buffer);
+    return o->status;
+}
+
+static bool set_direct(struct lvn_output *o, bool on)
+{
+#ifdef O_DIRECT
+    int flags = fcntl(o->fd, F_GETFL);
+    return flags >= 0 && fcntl(o->fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+#else
+    return !on;
+#endif
+}
+
+void lvn_output_past_cache(struct lvn_output *o)
+{
+    if (o->status == LVN_OK) o->direct = set_direct(o, true);
+}
+
+/* Through the cache from now on. */
+static void leave_direct(struct lvn_output *o)
+{
+    if (o->direct) (void)set_direct(o, false);
+    o->direct = false;
+}
+
+static ssize_t write_some(struct lvn_output *o, const char *p, int64_t n)
+{
+    size_t part = n < LARGEST_WRITE ? (size_t)n : LARGEST_WRITE;
+    if (lvn_files_refuse()) return -1;
+    if (n % DIRECT_UNIT) leave_direct(o); /* the end of the file */
+    if (!o->direct) return write(o->fd, p, part);
+    double start = lvn_seconds();
+    ssize_t done = write(o->fd, p, part);
+    bool cannot = done < 0 && errno == EINVAL;
+    o->direct_s += lvn_seconds() - start;
+    o->direct_bytes += done > 0 ? done : 0;
+    bool slow = o->direct_bytes >= DIRECT_TRIAL && (double)o->direct_bytes < DIRECT_LEAST * o->direct_s;
+    if (cannot || (done > 0 && (slow || done % DIRECT_UNIT))) leave_direct(o);
+    return cannot ? write(o->fd, p, part) : done;
+}
+
+static enum lvn_status put(struct lvn_output *o, const char *p, int64_t n)
+{
+    while (n > 0) {
+        ssize_t done = write_some(o, p, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done == 0) errno = ENOSPC;
+        if (done <= 0) return output_failed(o, "write");
+        p += done;
+        n -= done;
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_output_write(struct lvn_output *o, const void *data, int64_t bytes)
+{
+    if (o->status != LVN_OK) return o->status;
+    o->bytes += bytes;
+    const char *p = data;
+    while (bytes > 0) {
+        if (!o->used && !o->direct && bytes >= LVN_OUTPUT_BUFFER) return put(o, p, bytes);
+        int64_t part = bytes < LVN_OUTPUT_BUFFER - o->used ? bytes : LVN_OUTPUT_BUFFER - o->used;
+        memcpy(o->buffer + o->used, p, (size_t)part);
+        p += part;
+        bytes -= part;
+        o->used += part;
+        if (o->used < LVN_OUTPUT_BUFFER) return LVN_OK;
+        o->used = 0; /* whole buffers only: positions in the file stay multiples */
+        LVN_TRY(put(o, o->buffer, LVN_OUTPUT_BUFFER));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_output_close(struct lvn_output *o)
+{
+    if (o->status == LVN_OK) (void)!put(o, o->buffer, o->used);
+    if (o->status == LVN_OK && !o->later && (lvn_files_refuse() || fsync(o->fd) != 0)) (void)output_failed(o, "write");
+    /* Network file systems report a full disk here. */
+    if (close(o->fd) != 0 && o->status == LVN_OK) (void)output_failed(o, "write");
+    free(o->path);
+    free(o->buffer);
+    enum lvn_status status = o->status;
+    *o = (struct lvn_output){.fd = -1, .status = status, .bytes = o->bytes};
+    return status;
+}
