@@ -38,48 +38,52 @@ static void alone(void **state)
 
 /* --- somebody is lost --- */
 
+static void strike(int n, struct plan p, int rank, int signal)
+{
+    start_all(n, p, NULL);
+    assert_true(all_opened(n));
+    kill(shared->rank[rank].pid, signal);
+}
+
+/* What is stopped ends at last. */
+static void bury(int rank)
+{
+    kill(shared->rank[rank].pid, SIGKILL);
+    assert_int_equal(end_of(rank), -SIGKILL);
+}
+
 static void killed(void **state)
 {
     (void)state;
-    start_all(4, calm, NULL);
-    assert_true(all_opened(4));
-    kill(shared->rank[2].pid, SIGKILL);
-    assert_int_equal(end_of(2), -SIGKILL);
+    strike(4, calm, 2, SIGKILL);
     assert_told(4, 2, 0,
                 "rank 2 on node2 has not been heard of since step 412 (its process is gone); the others wait in "
                 "reduction 7 of 12");
+    bury(2);
 }
 
 static void killed_server(void **state)
 {
     (void)state;
-    start_all(4, calm, NULL);
-    assert_true(all_opened(4));
-    kill(shared->rank[0].pid, SIGKILL);
-    assert_int_equal(end_of(0), -SIGKILL);
+    strike(4, calm, 0, SIGKILL);
     assert_told(4, 0, 1, "rank 0 on node0 has not been heard of since step 412 (its process is gone); the others wait");
+    bury(0);
 }
 
 static void stopped(void **state)
 {
     (void)state;
-    start_all(3, hasty, NULL);
-    assert_true(all_opened(3));
-    kill(shared->rank[1].pid, SIGSTOP);
+    strike(3, hasty, 1, SIGSTOP);
     assert_told(3, 1, 0, "rank 1 on node1 has not been heard of since step 412 (its process does not answer)");
-    kill(shared->rank[1].pid, SIGKILL);
-    assert_int_equal(end_of(1), -SIGKILL);
+    bury(1);
 }
 
 static void stopped_server(void **state)
 {
     (void)state;
-    start_all(3, hasty, NULL);
-    assert_true(all_opened(3));
-    kill(shared->rank[0].pid, SIGSTOP);
+    strike(3, hasty, 0, SIGSTOP);
     assert_told(3, 0, 1, "rank 0 on node0 has not been heard of since step 412 (its process does not answer)");
-    kill(shared->rank[0].pid, SIGKILL);
-    assert_int_equal(end_of(0), -SIGKILL);
+    bury(0);
 }
 
 /* Before there is a status.json in which others could see that somebody has spoken: the lowest that lives here. */
@@ -88,16 +92,13 @@ static void stopped_server_early(void **state)
     (void)state;
     struct plan p = hasty;
     p.early = true;
-    start_all(4, p, NULL);
-    assert_true(all_opened(4));
-    kill(shared->rank[0].pid, SIGSTOP);
+    strike(4, p, 0, SIGSTOP);
     for (int i = 1; i < 4; i++) {
         assert_int_equal(end_of(i), 1);
         assert_int_equal(shared->rank[i].speak, i == 1);
         assert_says(shared->rank[i].text, "rank 0 on node0 has not been heard of");
     }
-    kill(shared->rank[0].pid, SIGKILL);
-    assert_int_equal(end_of(0), -SIGKILL);
+    bury(0);
 }
 
 static void one_fails(struct plan *p)
