@@ -6,7 +6,8 @@
  *
  * The exit code is that of the ranks, which tell it themselves: launchers add codes up or make their own. The ranks of
  * a training meet at a server here (cluster/rendezvous.h), outside of them all: whichever rank is lost, its last words
- * are said; and a launcher that then hangs, as both families do when a link is cut, is ended. */
+ * are said; and a launcher that then hangs, as both families do when a link is cut, is ended, as is one that waits for
+ * a rank that stands still when all is over. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,6 +24,7 @@
 #include "cli/launch.h"
 #include "cli/requeue.h"
 #include "cluster/rendezvous.h"
+#include "cluster/siblings.h"
 
 /* Seconds that a launcher has after a rank was lost, and after it was told to end. */
 static const double FAULT_SECONDS = 6, TERM_SECONDS = 3, NEWS_SECONDS = 2;
@@ -47,8 +49,9 @@ struct run {
     int interrupts, asked; /* dealt with */
     double began, kill_at; /* kill_at: seconds; 0: not planned */
     bool at_once, fault;
-    double fault_at;
-    struct lvn_server *server; /* NULL: what is launched is no training */
+    double fault_at, finished_at; /* 0: not yet */
+    bool held;                    /* the launcher did not end by itself */
+    struct lvn_server *server;    /* NULL: what is launched is no training */
 };
 
 static void start_child(struct run *r, const int pipes[2], pid_t parent)
@@ -115,6 +118,12 @@ static void say(struct run *r, const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
+static void end_launcher(struct run *r)
+{
+    kill(r->pid, SIGTERM);
+    r->kill_at = lvn_seconds() + TERM_SECONDS;
+}
+
 /* What signals ask for. */
 static void heed(struct run *r)
 {
@@ -124,8 +133,7 @@ static void heed(struct run *r)
         say(r, "stopping after this step; once more to end at once");
     r->interrupts = interrupts;
     if (interrupts > 1 || (wanted && !r->l->training)) {
-        if (!r->at_once) kill(r->pid, SIGTERM);
-        if (!r->at_once) r->kill_at = lvn_seconds() + TERM_SECONDS;
+        if (!r->at_once) end_launcher(r);
         r->at_once = true;
     } else if (wanted > r->asked && can_hear) {
         kill(r->pid, SIGUSR1);
@@ -134,22 +142,53 @@ static void heed(struct run *r)
     if (r->kill_at > 0 && lvn_seconds() > r->kill_at) kill(-r->pid, SIGKILL);
 }
 
-/* News of the server: a rank is lost. */
+/* Ranks of this host that should be gone. */
+static void add_leftover(const struct run *r, struct lvn_text *t)
+{
+    char host[256] = "";
+    struct lvn_peer *peer = calloc((size_t)r->l->ranks, sizeof *peer);
+    gethostname(host, sizeof host - 1);
+    if (peer) lvn_server_table(r->server, peer);
+    for (int i = 0; peer && i < r->l->ranks; i++) {
+        bool stopped = lvn_process_stopped((int)peer[i].pid);
+        if (strcmp(peer[i].host, host) || (!stopped && !lvn_process_runs((int)peer[i].pid))) continue;
+        lvn_text_printf(t, "%srank %d on %s (pid %lld) %s", t->n ? ", " : ": ", i, host, (long long)peer[i].pid,
+                        stopped ? "is stopped" : "still runs");
+    }
+    free(peer);
+}
+
+/* A rank that stands still after its goodbye misses nobody, and yet every launcher waits for it for ever. */
+static void watch_end(struct run *r)
+{
+    double now = lvn_seconds();
+    if (r->finished_at == 0) r->finished_at = now;
+    if (r->over || r->held || r->kill_at > 0 || now - r->finished_at < r->l->rank_timeout) return;
+    struct lvn_text leftover = {0}, t = {0};
+    add_leftover(r, &leftover);
+    lvn_text_printf(&t, "error: %s is ended by force: it has not ended by itself %.3g s after all ranks had finished%s",
+                    r->l->title, r->l->rank_timeout, leftover.p ? leftover.p : "");
+    say(r, t.p ? t.p : "error: the launcher does not end");
+    lvn_text_release(&leftover);
+    lvn_text_release(&t);
+    r->held = true;
+    end_launcher(r);
+}
+
+/* News of the server: a rank is lost, or all have finished. */
 static void listen_to_server(struct run *r)
 {
     char text[1300];
     int rank;
     if (!r->server) return;
+    if (lvn_server_phase(r->server) == LVN_SERVER_ENDED) watch_end(r);
     if (!r->fault && lvn_server_phase(r->server) == LVN_SERVER_FAULT) {
         r->fault = true;
         r->fault_at = lvn_seconds();
         snprintf(text, sizeof text, "error: %s", lvn_server_fault(r->server, &rank));
         if (!r->at_once) say(r, text);
     }
-    if (r->fault && r->kill_at == 0 && lvn_seconds() - r->fault_at > FAULT_SECONDS) {
-        kill(r->pid, SIGTERM);
-        r->kill_at = lvn_seconds() + TERM_SECONDS;
-    }
+    if (r->fault && r->kill_at == 0 && lvn_seconds() - r->fault_at > FAULT_SECONDS) end_launcher(r);
 }
 
 static void read_pipes(struct run *r, const struct pollfd *p)
@@ -206,6 +245,7 @@ static int judge(const struct run *r)
     int told = lvn_launch_output_code(r->output);
     if (r->at_once) return 128 + (interrupts ? SIGINT : SIGTERM);
     if (r->fault) return told == LVN_EXIT_USAGE ? told : LVN_EXIT_FAILED;
+    if (r->held) return LVN_EXIT_FAILED;
     if (told || code == LVN_EXIT_DONE) return told;
     if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;
     if (r->server && lvn_server_phase(r->server) == LVN_SERVER_ENDED) {

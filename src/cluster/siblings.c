@@ -28,6 +28,13 @@ bool lvn_process_runs(int pid)
     return state && !strchr("TtZX", state);
 }
 
+bool lvn_process_stopped(int pid)
+{
+    int parent;
+    char state = state_of(pid, &parent);
+    return state == 'T' || state == 't';
+}
+
 /* The value of a variable as the process was started with; -1: it has none. */
 static int variable_of(int pid, const char *name)
 {

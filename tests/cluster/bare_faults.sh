@@ -56,12 +56,12 @@ named_at_start() { # FAULT
 idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 2" ]; }
 for launcher in "${mpis[@]}"; do
     for _ in $(seq "${FAULT_TRIES:-1}"); do
-        for fault in kill stop cut; do try $launcher $fault "${moments[RANDOM % 4]}"; done
+        for fault in kill stop cut; do try $launcher $fault "${moments[RANDOM % ${#moments[@]}]}"; done
     done
 done
 command -v slurmctld /usr/sbin/slurmctld >/dev/null || { echo "without srun: no slurmctld here" && exit 0; }
 slurm_up 2
 plugin=$(mpi_plugin)
 for _ in $(seq "${FAULT_TRIES:-1}"); do
-    for fault in kill stop; do try srun $fault "${moments[RANDOM % 4]}"; done
+    for fault in kill stop; do try srun $fault "${moments[RANDOM % ${#moments[@]}]}"; done
 done

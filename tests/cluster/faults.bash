@@ -8,7 +8,8 @@
 #   lost_is_named                            err says in one sentence which rank is lost, on which host
 #   can_go_on                                what $run has saved is whole
 #
-# $keys are those of every run, $mpis those of this machine; shared/text.txt is the data. FAULT_SEED repeats a sequence of moments, FAULT_TRIES makes more of them.
+# $keys are those of every run, $mpis those of this machine; shared/text.txt is the data. FAULT_SEED repeats a sequence of
+# moments, FAULT_TRIES makes more of them, FAULT_MOMENTS="start end" allows these only.
 HOSTS_LIMIT=1100
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
@@ -22,7 +23,7 @@ mpis_here
 keys=(--data.path="$PWD/shared/text.txt" --trainer.threads=1)
 RANDOM=${FAULT_SEED:=$SRANDOM}
 echo "FAULT_SEED=$FAULT_SEED"
-moments=(start step save end)
+read -ra moments <<<"${FAULT_MOMENTS:-start step save end}"
 rank_variables='OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID'
 cat >hit <<E2
 #!/bin/bash

@@ -20,7 +20,7 @@ a_fault() { # MPI, fault, moment
     start) # who dies before it has met the others is known to the launcher alone
         [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
     end) # when all have finished, nobody misses one
-        [ $got = 0 ] || { check [ $got = 1 ] && { has "that died after all ranks had finished" err || lost_is_named; }; } ;;
+        [ $got = 0 ] || { check [ $got = 1 ] && { grep -qE "^error: .* after all ranks had finished" err || lost_is_named; }; } ;;
     *)
         check [ $got = 1 ]
         lost_is_named
@@ -51,7 +51,7 @@ each() {
     check [ "$(grep -c '^\[0\] error: ' err)" = 1 ]
     on 1 umount "$PWD/small/$mpi"
     for try in $(seq "${FAULT_TRIES:-1}"); do
-        for fault in kill stop cut kill-first stop-first; do a_fault "$mpi" $fault "${moments[RANDOM % 4]}"; done
+        for fault in kill stop cut kill-first stop-first; do a_fault "$mpi" $fault "${moments[RANDOM % ${#moments[@]}]}"; done
     done
 }
 arguments alone "${keys[@]}" --trainer.deterministic=true --trainer.micro_batch_size=1

@@ -13,8 +13,8 @@ arguments alone "${exact[@]}"
 code 0 "$LEVIN" "${all[@]}"
 
 launch=()
-use() { # MPI: what launches ranks with it
-    launch=(timeout -k 3 120 "$LEVIN" launch --launcher="$1")
+use() { # MPI [PATH]: what launches ranks with it, by the program there
+    launch=(timeout -k 3 120 "$LEVIN" launch --launcher="${2:-$1}")
     [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
 }
 begin() { # run, ranks, keys: in the background, as $pid, when it has made a step
@@ -76,6 +76,21 @@ for mpi in "${mpis[@]}"; do
     ended
     check [ "$got" = 137 ]
     nobody_left 30
+    # a launcher that does not end when all ranks have: one of them stood still after its goodbye, say
+    cat >$mpi-held <<E2
+#!/bin/bash
+"$(mpi_program $mpi)" "\$@" || exit
+[ "\$1" = --version ] || sleep 1000
+E2
+    chmod +x $mpi-held
+    arguments $mpi-late "${exact[@]}" --trainer.rank_timeout=2
+    use $mpi "$PWD/$mpi-held"
+    code 1 "${launch[@]}" -n 2 -- "${all[@]}"
+    says "is ended by force: it has not ended by itself 2 s after all ranks had finished" err
+    one_error
+    nobody_left 10
+    same_run alone $mpi-late
+    use $mpi
     # wrong from the start: 2, one sentence
     arguments $mpi-wrong
     code 2 "${launch[@]}" -n 2 -- "${all[@]}" --trainer.strategy=single_device

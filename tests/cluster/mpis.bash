@@ -1,6 +1,7 @@
 # mpis.bash - which MPIs are here, and starting ranks under them.
 #
 #   mpi_here openmpi|mpich|intel     whether it is installed; LEVIN_INTEL_MPI names the folder of Intel MPI
+#   mpi_program MPI                  the path of its launcher
 #   mpis_here                        sets $mpis to those that are, says which are not; skips where none is
 #   ranks MPI N PROGRAM...           N ranks on this machine
 #
@@ -12,13 +13,14 @@ for folder in "${LEVIN_INTEL_MPI:-}" "$LEVIN_SOURCE/parts/intel-mpi" /opt/intel/
     [ -n "$folder" ] && [ -x "$folder/bin/mpiexec.hydra" ] && intel=$folder && break
 done
 
-mpi_here() {
+mpi_program() { # the launcher of an MPI; fails where it is not here
     case $1 in
-    openmpi) command -v mpirun.openmpi >/dev/null ;;
-    mpich) command -v mpiexec.mpich >/dev/null ;;
-    intel) [ -n "$intel" ] ;;
+    openmpi) command -v mpirun.openmpi ;;
+    mpich) command -v mpiexec.mpich ;;
+    intel) [ -n "$intel" ] && echo "$intel/bin/mpiexec.hydra" ;;
     esac
 }
+mpi_here() { mpi_program "$1" >/dev/null; }
 mpis_here() {
     local mpi
     mpis=()
