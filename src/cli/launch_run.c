@@ -26,8 +26,8 @@
 #include "cluster/rendezvous.h"
 #include "cluster/siblings.h"
 
-/* Seconds that a launcher has after a rank was lost, and after it was told to end. */
-static const double FAULT_SECONDS = 6, TERM_SECONDS = 3, NEWS_SECONDS = 2;
+/* Seconds that a launcher has after a rank was lost, at least after all have finished, and after it was told to end. */
+static const double FAULT_SECONDS = 6, END_SECONDS = 10, TERM_SECONDS = 3, NEWS_SECONDS = 2;
 
 static volatile sig_atomic_t interrupts, stops, timeups, ended;
 
@@ -161,13 +161,13 @@ static void add_leftover(const struct run *r, struct lvn_text *t)
 /* A rank that stands still after its goodbye misses nobody, and yet every launcher waits for it for ever. */
 static void watch_end(struct run *r)
 {
-    double now = lvn_seconds();
+    double now = lvn_seconds(), patience = r->l->rank_timeout > END_SECONDS ? r->l->rank_timeout : END_SECONDS;
     if (r->finished_at == 0) r->finished_at = now;
-    if (r->over || r->held || r->kill_at > 0 || now - r->finished_at < r->l->rank_timeout) return;
+    if (r->over || r->held || r->kill_at > 0 || now - r->finished_at < patience) return;
     struct lvn_text leftover = {0}, t = {0};
     add_leftover(r, &leftover);
     lvn_text_printf(&t, "error: %s is ended by force: it has not ended by itself %.3g s after all ranks had finished%s",
-                    r->l->title, r->l->rank_timeout, leftover.p ? leftover.p : "");
+                    r->l->title, patience, leftover.p ? leftover.p : "");
     say(r, t.p ? t.p : "error: the launcher does not end");
     lvn_text_release(&leftover);
     lvn_text_release(&t);
@@ -245,8 +245,9 @@ static int judge(const struct run *r)
     int told = lvn_launch_output_code(r->output);
     if (r->at_once) return 128 + (interrupts ? SIGINT : SIGTERM);
     if (r->fault) return told == LVN_EXIT_USAGE ? told : LVN_EXIT_FAILED;
+    if (told) return told; /* also of a launcher that was held: what was saved may be queued again */
     if (r->held) return LVN_EXIT_FAILED;
-    if (told || code == LVN_EXIT_DONE) return told;
+    if (code == LVN_EXIT_DONE) return LVN_EXIT_DONE;
     if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;
     if (r->server && lvn_server_phase(r->server) == LVN_SERVER_ENDED) {
         fprintf(stderr, "error: %s ended with code %d, because of a process that died after all ranks had finished\n",

@@ -21,18 +21,22 @@ static char state_of(int pid, int *parent)
     return close && sscanf(close + 1, " %c %d", &state, parent) == 2 ? state : 0;
 }
 
+static bool is_stopped(char state)
+{
+    return state == 'T' || state == 't';
+}
+
 bool lvn_process_runs(int pid)
 {
     int parent;
     char state = state_of(pid, &parent);
-    return state && !strchr("TtZX", state);
+    return state && !is_stopped(state) && state != 'Z' && state != 'X';
 }
 
 bool lvn_process_stopped(int pid)
 {
     int parent;
-    char state = state_of(pid, &parent);
-    return state == 'T' || state == 't';
+    return is_stopped(state_of(pid, &parent));
 }
 
 /* The value of a variable as the process was started with; -1: it has none. */
@@ -63,7 +67,7 @@ void lvn_siblings_stopped(const struct lvn_identity *who, struct lvn_stopped *ou
         int pid = (int)strtol(e->d_name, NULL, 10), parent = -1;
         if (pid <= 0 || pid == getpid()) continue;
         char state = state_of(pid, &parent);
-        if ((state != 'T' && state != 't') || parent != getppid()) continue;
+        if (!is_stopped(state) || parent != getppid()) continue;
         int rank = variable_of(pid, who->rank_from);
         if (rank < 0) continue;
         out->n++;

@@ -14,8 +14,9 @@ struct lvn_stopped {
 /* Ranks are the children of the launcher's process that have the variable which gave this one its rank. What cannot be
  * seen is not counted. */
 void lvn_siblings_stopped(const struct lvn_identity *who, struct lvn_stopped *out);
-/* A process of this host: neither stopped nor dead; or stopped. */
+/* Is there such a process of this host, and neither stopped nor dead? */
 bool lvn_process_runs(int pid);
+/* Is there one, and stopped? */
 bool lvn_process_stopped(int pid);
 
 #endif

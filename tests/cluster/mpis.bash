@@ -33,11 +33,8 @@ mpi_or_skip() {
     mpi_here "$1" || { echo "skipped: no $1 here (tools/setup.sh --dev installs it)" && exit 77; }
 }
 ranks() { # MPI, number of ranks, program and arguments
-    local mpi=$1 n=$2
+    local mpi=$1 n=$2 more=()
     shift 2
-    case $mpi in
-    openmpi) timeout -k 3 "${LIMIT:-120}" mpirun.openmpi -n "$n" "$@" ;;
-    mpich) timeout -k 3 "${LIMIT:-120}" mpiexec.mpich -iface lo -n "$n" "$@" ;;
-    intel) I_MPI_ROOT=$intel timeout -k 3 "${LIMIT:-120}" "$intel/bin/mpiexec.hydra" -n "$n" "$@" ;;
-    esac
+    [ "$mpi" != mpich ] || more=(-iface lo)
+    I_MPI_ROOT=$intel timeout -k 3 "${LIMIT:-120}" "$(mpi_program "$mpi")" "${more[@]}" -n "$n" "$@"
 }

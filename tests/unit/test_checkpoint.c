@@ -1,82 +1,14 @@
-/* test_checkpoint.c - checkpoints are whole or not there: damage, full disks, kills at random moments, what is kept. */
-#include "io_test.h"
+/* test_checkpoint.c - checkpoints are whole or not there: damage, full disks, what is kept. Kills:
+ * test_checkpoint_kill.c. */
+#include "checkpoint_files.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 
-#include "io/checkpoint.h"
 #include "io/manifest.h"
-
-enum { ELEMENTS = 5000 };
-static float values[ELEMENTS];
-
-/* A checkpoint whose tensor is made of its step. */
-static enum lvn_status save(const char *dir, int64_t step, double val_loss)
-{
-    for (int i = 0; i < ELEMENTS; i++) values[i] = (float)(step * 3 + i);
-    const struct lvn_safetensors_item item[2] = {{"a", LVN_DESC(LVN_F32, 50, 100), values},
-                                                 {"b", LVN_DESC(LVN_F32, 10), values}};
-    const struct lvn_safetensors_source source = {.item = item, .n = 2};
-    struct lvn_checkpoint_writer *w;
-    enum lvn_status status = lvn_checkpoint_begin(&w, dir, step);
-    if (status != LVN_OK) return status;
-    lvn_checkpoint_add_text(w, "config.json", "{}\n", 3);
-    lvn_checkpoint_add_tensors(w, "model.safetensors", &source);
-    lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &source);
-    lvn_checkpoint_add_text(w, "state/deep/er.txt", "", 0);
-    return lvn_checkpoint_commit(w, val_loss);
-}
-
-static void check_values(const char *path, int64_t step)
-{
-    struct lvn_safetensors s;
-    ASSERT_OK(lvn_safetensors_open(&s, path));
-    float last;
-    memcpy(&last, (const char *)lvn_safetensors_find(&s, "a")->data + 4 * (ELEMENTS - 1), 4);
-    assert_true(last == (float)(step * 3 + ELEMENTS - 1));
-    lvn_safetensors_close(&s);
-}
-
-/* -1: none; the number of those skipped into *skipped, the last one's sentence into text. */
-static int64_t newest(const char *dir, int *skipped, char text[1024])
-{
-    struct lvn_checkpoint c;
-    ASSERT_OK(lvn_checkpoint_open_newest(&c, dir));
-    int64_t step = c.path ? c.step : -1;
-    if (c.path) check_values(c.path, step);
-    if (skipped) *skipped = c.n_skipped;
-    if (text) snprintf(text, 1024, "%s", c.n_skipped ? c.skipped[c.n_skipped - 1] : "");
-    lvn_checkpoint_release(&c);
-    return step;
-}
-
-static int64_t linked(const char *dir, const char *name)
-{
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    const char *path = lvn_checkpoint_link(&a, dir, name);
-    int64_t step = path ? strtoll(lvn_path_name(path) + 5, NULL, 10) : -1;
-    if (path && !lvn_path_is_dir(path)) step = -2;
-    lvn_arena_release(&a);
-    return step;
-}
-
-static int hidden(const char *dir)
-{
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    const char *const *names;
-    int n, count = 0;
-    ASSERT_OK(lvn_dir_list(&a, dir, &names, &n));
-    for (int i = 0; i < n; i++) count += names[i][0] == '.';
-    lvn_arena_release(&a);
-    return count;
-}
 
 static void assert_steps(const char *dir, const char *wanted)
 {
@@ -87,15 +19,6 @@ static void assert_steps(const char *dir, const char *wanted)
         if (lvn_path_is_dir(name)) snprintf(text + strlen(text), sizeof text - strlen(text), "%d ", i);
     }
     assert_string_equal(text, wanted);
-}
-
-/* Each test has a directory of its own. */
-static const char *fresh(void)
-{
-    static char dir[300];
-    static int count;
-    snprintf(dir, sizeof dir, "%s/run%d/checkpoints", test_dir, count++);
-    return dir;
 }
 
 static void written_and_read(void **state)
@@ -378,104 +301,6 @@ static void models_are_found(void **state)
     lvn_arena_release(&a);
 }
 
-/* Every step-N is whole, not only the newest. */
-static void check_all(const char *dir)
-{
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    const char *const *names;
-    int n;
-    ASSERT_OK(lvn_dir_list(&a, dir, &names, &n));
-    for (int i = 0; i < n; i++) {
-        if (strncmp(names[i], "step-", 5) != 0) continue;
-        struct lvn_checkpoint c;
-        ASSERT_OK(lvn_checkpoint_open(&c, lvn_path_join(&a, dir, names[i])));
-        check_values(c.path, c.step);
-        lvn_checkpoint_release(&c);
-    }
-    lvn_arena_release(&a);
-}
-
-/* What is there after a kill, first as it lies, then cleaned; returns the newest step. */
-static int64_t check_after_kill(const char *dir)
-{
-    int skipped;
-    char text[1024];
-    check_all(dir);
-    ASSERT_OK(lvn_checkpoint_clean(dir));
-    check_all(dir);
-    assert_int_equal(hidden(dir), 0);
-    int64_t found = newest(dir, &skipped, text);
-    if (skipped) fail_msg("%s", text);
-    assert_int_equal(linked(dir, "last"), found);
-    assert_true(linked(dir, "best") > 0);
-    return found;
-}
-
-/* Killed before each single call that changes the disk: saving a new step and an old one over itself, and pruning. */
-static void killed_at_every_call(void **state)
-{
-    (void)state;
-    for (long k = 1;; k++) {
-        const char *dir = fresh();
-        ASSERT_OK(save(dir, 1, 2));
-        ASSERT_OK(save(dir, 2, 3));
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            lvn_files_fail_at(-k, false);
-            _exit(save(dir, 2, 3) != LVN_OK || save(dir, 3, 1) != LVN_OK || lvn_checkpoint_prune(dir, 0) != LVN_OK);
-        }
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        int64_t found = check_after_kill(dir);
-        assert_true(found >= 2);
-        ASSERT_OK(lvn_tree_remove(dir));
-        if (WIFSIGNALED(status)) continue;
-        assert_int_equal(status, 0); /* it came to its end */
-        assert_int_equal(found, 3);
-        assert_true(k > 80);
-        break;
-    }
-}
-
-/* Saves and prunes until it is killed. */
-static void write_for_ever(const char *dir, int64_t from)
-{
-    for (int64_t step = from;; step++) {
-        /* Each fifth one is written twice, over itself. */
-        for (int twice = 0; twice < (step % 5 == 0 ? 2 : 1); twice++)
-            if (save(dir, step, (double)(step * 7 % 11)) != LVN_OK || lvn_checkpoint_prune(dir, 2) != LVN_OK) _exit(1);
-    }
-}
-
-static void killed_at_any_moment(void **state)
-{
-    (void)state;
-    const char *dir = fresh();
-    ASSERT_OK(save(dir, 1, 1));
-    int64_t step = 1;
-    uint32_t random = 12345;
-    struct timespec begun, now;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    for (int round = 0; round < 40; round++) {
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) write_for_ever(dir, step + 1);
-        random = random * 1664525u + 1013904223u;
-        usleep(random >> 8 & 0x7fff); /* up to 33 ms */
-        kill(child, SIGKILL);
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSIGNALED(status)); /* it did not fail by itself */
-        int64_t found = check_after_kill(dir);
-        assert_true(found >= step);
-        step = found;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (round >= 15 && now.tv_sec - begun.tv_sec >= 2) break; /* a slow disk: fewer rounds */
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,8 +312,6 @@ int main(void)
         cmocka_unit_test(keeping),
         cmocka_unit_test(pointer_files),
         cmocka_unit_test(models_are_found),
-        cmocka_unit_test(killed_at_any_moment),
-        cmocka_unit_test(killed_at_every_call),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

@@ -1,0 +1,84 @@
+/* checkpoint_files.h - what the tests of checkpoints share: folders of them, made and looked at. */
+#ifndef LVN_CHECKPOINT_FILES_H
+#define LVN_CHECKPOINT_FILES_H
+
+#include "io_test.h"
+
+#include "io/checkpoint.h"
+
+enum { ELEMENTS = 5000 };
+static float values[ELEMENTS];
+
+/* A checkpoint whose tensor is made of its step. */
+static inline enum lvn_status save(const char *dir, int64_t step, double val_loss)
+{
+    for (int i = 0; i < ELEMENTS; i++) values[i] = (float)(step * 3 + i);
+    const struct lvn_safetensors_item item[2] = {{"a", LVN_DESC(LVN_F32, 50, 100), values},
+                                                 {"b", LVN_DESC(LVN_F32, 10), values}};
+    const struct lvn_safetensors_source source = {.item = item, .n = 2};
+    struct lvn_checkpoint_writer *w;
+    enum lvn_status status = lvn_checkpoint_begin(&w, dir, step);
+    if (status != LVN_OK) return status;
+    lvn_checkpoint_add_text(w, "config.json", "{}\n", 3);
+    lvn_checkpoint_add_tensors(w, "model.safetensors", &source);
+    lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &source);
+    lvn_checkpoint_add_text(w, "state/deep/er.txt", "", 0);
+    return lvn_checkpoint_commit(w, val_loss);
+}
+
+static inline void check_values(const char *path, int64_t step)
+{
+    struct lvn_safetensors s;
+    ASSERT_OK(lvn_safetensors_open(&s, path));
+    float last;
+    memcpy(&last, (const char *)lvn_safetensors_find(&s, "a")->data + 4 * (ELEMENTS - 1), 4);
+    assert_true(last == (float)(step * 3 + ELEMENTS - 1));
+    lvn_safetensors_close(&s);
+}
+
+/* -1: none; the number of those skipped into *skipped, the last one's sentence into text. */
+static inline int64_t newest(const char *dir, int *skipped, char text[1024])
+{
+    struct lvn_checkpoint c;
+    ASSERT_OK(lvn_checkpoint_open_newest(&c, dir));
+    int64_t step = c.path ? c.step : -1;
+    if (c.path) check_values(c.path, step);
+    if (skipped) *skipped = c.n_skipped;
+    if (text) snprintf(text, 1024, "%s", c.n_skipped ? c.skipped[c.n_skipped - 1] : "");
+    lvn_checkpoint_release(&c);
+    return step;
+}
+
+static inline int64_t linked(const char *dir, const char *name)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *path = lvn_checkpoint_link(&a, dir, name);
+    int64_t step = path ? strtoll(lvn_path_name(path) + 5, NULL, 10) : -1;
+    if (path && !lvn_path_is_dir(path)) step = -2;
+    lvn_arena_release(&a);
+    return step;
+}
+
+static inline int hidden(const char *dir)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *const *names;
+    int n, count = 0;
+    ASSERT_OK(lvn_dir_list(&a, dir, &names, &n));
+    for (int i = 0; i < n; i++) count += names[i][0] == '.';
+    lvn_arena_release(&a);
+    return count;
+}
+
+/* Each test has a directory of its own. */
+static inline const char *fresh(void)
+{
+    static char dir[300];
+    static int count;
+    snprintf(dir, sizeof dir, "%s/run%d/checkpoints", test_dir, count++);
+    return dir;
+}
+
+#endif
