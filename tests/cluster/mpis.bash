@@ -33,8 +33,12 @@ mpi_or_skip() {
     mpi_here "$1" || { echo "skipped: no $1 here (tools/setup.sh --dev installs it)" && exit 77; }
 }
 ranks() { # MPI, number of ranks, program and arguments
-    local mpi=$1 n=$2 more=()
+    local n=$2 start
+    start=(timeout -k 3 "${LIMIT:-120}" "$(mpi_program "$1")")
+    case $1 in
+    mpich) start+=(-iface lo) ;;
+    intel) start=(env I_MPI_ROOT="$intel" "${start[@]}") ;; # for it alone: levin looks for libraries there
+    esac
     shift 2
-    [ "$mpi" != mpich ] || more=(-iface lo)
-    I_MPI_ROOT=$intel timeout -k 3 "${LIMIT:-120}" "$(mpi_program "$mpi")" "${more[@]}" -n "$n" "$@"
+    "${start[@]}" -n "$n" "$@"
 }
