@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/threads.h"
-#include "io/tokenizers/parallel.h"
+#include "tokenizers/parallel.h"
 
 static double now(void)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_torch - writes tests/golden/torch and tests/fuzz/corpus/torch: what PyTorch itself saves, of the models in
-tests/golden, for the reader that runs nothing (src/io/torch.h).
+tests/golden, for the reader that runs nothing (src/formats/torch.h).
 
     ckpt.pt          as nanoGPT saves: a compiled model, optimizer, model_args, plain values, a tied head
     old.pt           the same of nanogpt-bias, in fp16, as PyTorch before 1.6 saved: a stream of pickles

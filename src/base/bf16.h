@@ -1,5 +1,5 @@
 /* bf16.h - one number from bf16, the upper half of fp32, and to it: to the nearest, ties to even; what is not a number
- * stays none. Kernels do the same to sixteen at a time (backend/cpu/simd_half.h). */
+ * stays none. Kernels do the same to sixteen at a time (backend/cpu/simd_bf16.h). */
 #ifndef LVN_BF16_H
 #define LVN_BF16_H
 

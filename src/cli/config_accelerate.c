@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "cli/config.h"
-#include "io/yaml.h"
+#include "formats/yaml.h"
 
 /* Keys without a counterpart, and what takes their place; `only`: worth a word only with this value. */
 static const struct {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/config.h"
-#include "io/assignments.h"
+#include "formats/assignments.h"
 
 struct reading {
     struct lvn_config *cf;

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "cli/config.h"
-#include "io/yaml.h"
+#include "formats/yaml.h"
 
 enum { WIDTH = 110 };
 

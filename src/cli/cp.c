@@ -5,7 +5,7 @@
 #include "base/machine.h"
 #include "cli/cli.h"
 #include "cli/transfer.h"
-#include "io/stores/store.h"
+#include "stores/store.h"
 
 struct sums {
     int files;

@@ -9,7 +9,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "cli/doctor.h"
-#include "io/archive_api.h"
+#include "formats/archive_api.h"
 #include "train/measure.h"
 
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *value)

@@ -6,8 +6,8 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "data/codec.h"
-#include "io/stores/stage.h"
-#include "io/torch_write.h"
+#include "formats/torch_write.h"
+#include "stores/stage.h"
 #include "train/model_setup.h"
 #include "train/network.h"
 

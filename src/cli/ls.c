@@ -1,6 +1,6 @@
 /* ls.c - levin ls PATH: sizes in bytes and names, folders with a slash behind. */
 #include "cli/cli.h"
-#include "io/stores/store.h"
+#include "stores/store.h"
 
 enum lvn_status lvn_command_ls(struct lvn_cli *c)
 {

@@ -5,8 +5,8 @@
 #include "cli/cli.h"
 #include "cli/prepare_text.h"
 #include "data/prepare.h"
-#include "io/download.h"
-#include "io/stores/stage.h"
+#include "stores/fetch.h"
+#include "stores/stage.h"
 
 static bool is_recipe(const char *path)
 {

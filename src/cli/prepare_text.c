@@ -14,8 +14,8 @@
 #include "base/threads.h"
 #include "cli/transfer.h"
 #include "data/text_prepare.h"
-#include "io/download.h"
-#include "io/stores/stage.h"
+#include "stores/fetch.h"
+#include "stores/stage.h"
 
 /* The archive as its makers published it: a tar of xz-compressed tars, 12.9 GB. */
 static const char openwebtext_url[] = "https://zenodo.org/record/3834942/files/openwebtext.tar.xz";

@@ -8,7 +8,7 @@
 
 #include "base/threads.h"
 #include "cli/cli.h"
-#include "io/tokenizers/parallel.h"
+#include "tokenizers/parallel.h"
 
 enum { CHUNK_BYTES = 32 << 20 };
 

@@ -17,7 +17,7 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "cli/cli.h"
-#include "io/json.h"
+#include "formats/json.h"
 
 enum { TAIL = 1 << 16 };
 static const double STALE_SECONDS = 15; /* status.json comes every second; a busy file system may keep it back */

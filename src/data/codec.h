@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "data/vocab.h"
-#include "io/tokenizers/tokenizer.h"
+#include "tokenizers/tokenizer.h"
 
 /* At most one is there; without either, ids are all there is. Owns nothing by itself: see lvn_codec_release(). */
 struct lvn_codec {

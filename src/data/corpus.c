@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "io/checksum.h"
+#include "formats/checksum.h"
 
 enum { MOST_PIECE = 1 << 30, COMPLAINTS = 10 };
 

@@ -8,8 +8,8 @@
 #define LVN_CORPUS_H
 
 #include "base/text.h"
-#include "io/tokenizers/tokenizer.h"
-#include "io/walk.h"
+#include "formats/walk.h"
+#include "tokenizers/tokenizer.h"
 
 enum { LVN_BATCH_BYTES = 2 << 20 };
 

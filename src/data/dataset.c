@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "data/fetch.h"
-#include "io/stores/remote.h"
+#include "stores/remote.h"
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
 #include "data/datasets.def"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "io/stores/remote.h"
+#include "stores/remote.h"
 
 enum { LEAST_STREAM = 16 << 20 };
 

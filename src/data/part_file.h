@@ -4,7 +4,7 @@
 #define LVN_PART_FILE_H
 
 #include "base/status.h"
-#include "io/checksum.h"
+#include "formats/checksum.h"
 
 struct lvn_part_file {
     int fd; /* -1: not open */

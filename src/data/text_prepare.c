@@ -14,7 +14,7 @@
 
 #include "base/files.h"
 #include "data/text_write.h"
-#include "io/tokenizers/parallel.h"
+#include "tokenizers/parallel.h"
 
 enum place { FREE, READY, BUSY, DONE };
 

@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "io/json.h"
+#include "formats/json.h"
 
 enum { STATE_VERSION = 1, N_FILES = 3 };
 

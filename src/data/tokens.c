@@ -16,7 +16,7 @@
 
 #include "base/files.h"
 #include "data/dataset.h"
-#include "io/stores/remote.h"
+#include "stores/remote.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "token files are mapped as they are: little-endian machines only"

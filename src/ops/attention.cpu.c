@@ -17,11 +17,11 @@
 
 #include "backend/cpu/tile.h"
 #include "base/threads.h"
-#include "ops/attention_block.h"
-#include "ops/attention_decode.h"
-#include "ops/attention_softmax.h"
+#include "ops/attention_block_cpu.h"
+#include "ops/attention_decode_cpu.h"
+#include "ops/attention_softmax_cpu.h"
 #if defined(__AVX512BF16__)
-#include "ops/attention_half.h"
+#include "ops/attention_bf16_cpu.h"
 #endif
 
 /* --- blocks in fp32 ----------------------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  *
  * A gradient in bf16 would lose what hundreds of equal tokens add to it one by one. There the tokens of each id are
  * linked first; then each row is summed in registers, in the order of the tokens, and rounded once. */
-#include "backend/cpu/simd_half.h"
+#include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 #include "graph/op.h"
 

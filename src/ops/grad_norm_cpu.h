@@ -2,7 +2,7 @@
 #ifndef LVN_GRAD_NORM_CPU_H
 #define LVN_GRAD_NORM_CPU_H
 
-#include "backend/cpu/simd_half.h"
+#include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 #include "ops/grad_norm.h"
 

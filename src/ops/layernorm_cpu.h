@@ -11,7 +11,7 @@
 #define LVN_LAYERNORM_CPU_H
 
 #include "backend/cpu/simd.h"
-#include "backend/cpu/simd_half.h"
+#include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 #include "ops/dropout_cpu.h"
 

@@ -9,7 +9,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
-#include "backend/cpu/simd_half.h"
+#include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 #include "ops/linear.h"
 

@@ -3,7 +3,7 @@
 #ifndef LVN_ROUNDING_CPU_H
 #define LVN_ROUNDING_CPU_H
 
-#include "backend/cpu/simd_half.h"
+#include "backend/cpu/simd_bf16.h"
 #include "backend/cpu/simd_random.h"
 #include "graph/step.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "data/loader.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 #include "train/model_setup.h"
 #include "train/network.h"
 #include "train/ranks.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "formats/json.h"
 #include "models/lora.h"
 #include "train/dialect.h"
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "io/checkpoint.h"
-#include "io/checkpoint_fetch.h"
-#include "io/hub_cache.h"
-#include "io/stores/store.h"
-#include "io/torch.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/fetch.h"
+#include "formats/torch.h"
+#include "stores/hub_cache.h"
+#include "stores/store.h"
 
 /* Names of published models, and who publishes them. */
 static const struct {

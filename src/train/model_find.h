@@ -12,7 +12,7 @@
  *   a .pt file of torch.save()               itself
  *   a weights file beside a config.json      its directory
  *   gpt2, gpt2-medium, gpt2-large, gpt2-xl   the published model: in Hugging Face's cache on this machine, else fetched
- *   any of these as a path of a store        brought to this machine (io/stores/store.h)
+ *   any of these as a path of a store        brought to this machine (stores/store.h)
  *
  * A model that lies on this machine goes before a name. LVN_IO with a sentence when there is nothing of it. */
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "io/download.h"
-#include "io/stores/store.h"
+#include "stores/fetch.h"
+#include "stores/store.h"
 #include "train/model_find.h"
 
 enum { GPT2_POSITIONS = 1024, GPT2_VOCABULARY = 50257, PADDED_GPT2_VOCABULARY = 50304, USUAL_CHARACTERS = 65 };

@@ -5,7 +5,7 @@
 #ifndef LVN_MOMENTS_H
 #define LVN_MOMENTS_H
 
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 #include "train/network.h"
 #include "train/ranks.h"
 

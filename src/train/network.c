@@ -9,8 +9,8 @@
 #include "backend/backend.h"
 #include "base/machine.h"
 #include "base/threads.h"
+#include "formats/safetensors.h"
 #include "graph/names.h"
-#include "io/safetensors.h"
 #include "models/lora.h"
 
 /* The first graph declares the parameters; its shapes do not matter. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "io/json.h"
+#include "formats/json.h"
 #include "train/dialect.h"
 #include "train/model_find.h"
 

@@ -12,7 +12,7 @@
 #define LVN_PRETRAINED_H
 
 #include "base/text.h"
-#include "io/weights.h"
+#include "formats/weights.h"
 #include "models/model.h"
 
 /* X(name in C, word for --format and model_type) */

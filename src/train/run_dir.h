@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
-#include "io/stores/stage.h"
+#include "stores/stage.h"
 
 enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
 

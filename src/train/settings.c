@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "io/yaml.h"
+#include "formats/yaml.h"
 
 extern char **environ;
 

@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "data/codec.h"
-#include "io/json.h"
+#include "formats/json.h"
 #include "models/lora.h"
 #include "train/moments.h"
 #include "train/pretrained.h"

@@ -9,11 +9,11 @@
  * and their tokenizer is known
  *
  * Data order, dropout and the schedule are functions of (seed, step), so the step is all of their state. How files
- * become durable is io/checkpoint.h's business. */
+ * become durable is checkpoints/checkpoint.h's business. */
 #ifndef LVN_SNAPSHOT_H
 #define LVN_SNAPSHOT_H
 
-#include "io/checkpoint.h"
+#include "checkpoints/checkpoint.h"
 #include "train/network.h"
 #include "train/ranks.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/machine.h"
 #include "base/random.h"
-#include "io/checksum.h"
+#include "formats/checksum.h"
 #include "models/model.h"
 #include "train/settings.h"
 

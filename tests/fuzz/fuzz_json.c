@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "io/json.h"
+#include "formats/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/checksum.h"
-#include "io/json.h"
-#include "io/manifest.h"
+#include "checkpoints/manifest.h"
+#include "formats/checksum.h"
+#include "formats/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

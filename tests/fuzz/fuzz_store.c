@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/http.h"
-#include "io/stores/store.h"
-#include "io/stores/xml.h"
+#include "stores/http.h"
+#include "stores/store.h"
+#include "stores/xml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

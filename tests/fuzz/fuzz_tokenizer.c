@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "io/tokenizers/load.h"
-#include "io/tokenizers/parallel.h"
-#include "io/tokenizers/unicode.h"
-#include "io/tokenizers/wordpiece.h"
+#include "tokenizers/load.h"
+#include "tokenizers/parallel.h"
+#include "tokenizers/unicode.h"
+#include "tokenizers/wordpiece.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

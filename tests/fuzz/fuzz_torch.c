@@ -2,8 +2,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "io/safetensors.h"
-#include "io/torch.h"
+#include "formats/safetensors.h"
+#include "formats/torch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

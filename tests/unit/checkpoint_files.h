@@ -4,7 +4,7 @@
 
 #include "io_test.h"
 
-#include "io/checkpoint.h"
+#include "checkpoints/checkpoint.h"
 
 enum { ELEMENTS = 5000 };
 static float values[ELEMENTS];

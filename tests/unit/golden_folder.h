@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "data/loader.h"
-#include "io/json.h"
-#include "io/safetensors.h"
+#include "formats/json.h"
+#include "formats/safetensors.h"
 #include "models/model.h"
 
 struct golden {

@@ -1,7 +1,7 @@
 /* test_assignments.c - NAME = VALUE lines of Python: what is read, what is handed back unread, what is refused. */
 #include <string.h>
 
-#include "io/assignments.h"
+#include "formats/assignments.h"
 #include "io_test.h"
 
 static struct lvn_arena arena;

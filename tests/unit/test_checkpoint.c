@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "io/manifest.h"
+#include "checkpoints/manifest.h"
 
 static void assert_steps(const char *dir, const char *wanted)
 {

@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "io/download.h"
-#include "io/sha256.h"
+#include "formats/sha256.h"
+#include "stores/fetch.h"
 
 /* /file: whole, or from where Range says; /norange: always whole; /cut: breaks off after 40000 bytes of what was asked
  * for; /moved: a redirection; all else: 404. The content is that of test_content(). */

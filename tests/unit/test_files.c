@@ -5,8 +5,8 @@
 
 #include "base/output.h"
 #include "base/text.h"
-#include "io/checksum.h"
-#include "io/sha256.h"
+#include "formats/checksum.h"
+#include "formats/sha256.h"
 
 static void text_grows(void **state)
 {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/files.h"
-#include "io/json.h"
-#include "io/safetensors.h"
+#include "formats/json.h"
+#include "formats/safetensors.h"
 
 static const char *const dialects[] = {"mingpt", "nanogpt", "nanogpt-bias", "gpt2"};
 enum { N_DIALECTS = 4, T = 16, WINDOWS = 12 };

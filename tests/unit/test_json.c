@@ -1,7 +1,7 @@
 /* test_json.c - what the JSON reader refuses, members of objects, and that writing is stable. */
 #include "io_test.h"
 
-#include "io/json.h"
+#include "formats/json.h"
 
 static enum lvn_status parse(const char *text)
 {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 
 /* A file of this header and `bytes` zero bytes of data. */
 static int64_t make_file(char *out, const char *header, int64_t bytes)

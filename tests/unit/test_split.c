@@ -2,13 +2,13 @@
  *
  * PCRE2 is opened at run time where it is. Its tables may be of an older version of Unicode: texts are made of code
  * points that it, too, counts as assigned. */
-#include "io/tokenizers/split.h"
+#include "tokenizers/split.h"
 
 #include <dlfcn.h>
 
 #include "base/random.h"
 #include "base/text.h"
-#include "io/tokenizers/unicode.h"
+#include "tokenizers/unicode.h"
 #include "unit/io_test.h"
 
 /* PCRE2's documented interface for 8-bit code units. */

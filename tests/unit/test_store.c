@@ -1,12 +1,12 @@
 /* test_store.c - stores without servers: signatures and checksums against published ones, paths, XML. */
 #include "io_test.h"
 
-#include "io/crc.h"
-#include "io/sha256.h"
-#include "io/stores/digest.h"
-#include "io/stores/sigv4.h"
-#include "io/stores/store.h"
-#include "io/stores/xml.h"
+#include "formats/crc.h"
+#include "formats/sha256.h"
+#include "stores/digest.h"
+#include "stores/sigv4.h"
+#include "stores/store.h"
+#include "stores/xml.h"
 
 static void assert_digest(const char *text, const char *sum)
 {

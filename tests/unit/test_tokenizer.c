@@ -2,7 +2,7 @@
  *
  * tests/golden/tokenizers holds the expected ids (tools/make_tokens.py). LEVIN_TOKEN_CASES="DIR_OR_FILE CASES" checks
  * one more file of cases. */
-#include "io/tokenizers/tokenizer.h"
+#include "tokenizers/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #include "base/files.h"
 #include "base/random.h"
-#include "io/json.h"
-#include "io/tokenizers/parallel.h"
+#include "formats/json.h"
+#include "tokenizers/parallel.h"
 #include "unit/io_test.h"
 
 #define GOLDEN "tests/golden/tokenizers/"

@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-#include "io/json.h"
-#include "io/torch.h"
-#include "io/weights.h"
+#include "formats/json.h"
+#include "formats/torch.h"
+#include "formats/weights.h"
 
 /* --- files of PyTorch --- */
 

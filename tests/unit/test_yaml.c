@@ -1,7 +1,7 @@
 /* test_yaml.c - recipes as trees, what is refused, and scalars that read back as they were. */
 #include "io_test.h"
 
-#include "io/yaml.h"
+#include "formats/yaml.h"
 
 static struct lvn_arena arena;
 

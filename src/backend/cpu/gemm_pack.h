@@ -7,7 +7,7 @@
 #define LVN_GEMM_PACK_H
 
 #include "backend/cpu/gemm_tile.h"
-#include "backend/cpu/simd_half.h"
+#include "backend/cpu/simd_bf16.h"
 
 /* Columns of a panel that starts `left` columns before the end, filled up to whole vectors. Of four vectors that are
  * left two go into a panel, not three: a panel of one keeps the multipliers less busy. */

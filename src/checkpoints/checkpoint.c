@@ -1,0 +1,150 @@
+/* checkpoint.c - finding and verifying checkpoints. */
+#include "checkpoints/checkpoint.h"
+
+#include <string.h>
+
+#include "base/files.h"
+#include "checkpoints/fetch.h"
+#include "checkpoints/manifest.h"
+#include "checkpoints/names.h"
+
+static enum lvn_status verify(struct lvn_arena *a, const char *path, enum lvn_manifest_depth depth,
+                              struct lvn_manifest *m)
+{
+    LVN_CHECK(lvn_path_is_dir(path), IO, "'%s' is not a directory", path);
+    LVN_TRY(lvn_manifest_read(a, path, m));
+    int64_t step;
+    if (lvn_checkpoint_step_of(lvn_path_name(path), &step))
+        LVN_CHECK(step == m->step, FORMAT, "'%s' holds step %lld: it was renamed", path, (long long)m->step);
+    return lvn_manifest_verify(path, m, depth);
+}
+
+static enum lvn_status open_one(struct lvn_checkpoint *c, const char *path)
+{
+    struct lvn_manifest m;
+    LVN_TRY(verify(&c->arena, path, LVN_MANIFEST_ALL, &m));
+    c->path = lvn_arena_strdup(&c->arena, path);
+    c->step = m.step;
+    c->val_loss = m.val_loss;
+    return c->path ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status open_newest(struct lvn_checkpoint *c, const char *dir)
+{
+    int64_t *step;
+    int n;
+    LVN_TRY(lvn_checkpoint_steps(&c->arena, dir, &step, &n));
+    const char **skipped = lvn_arena_alloc(&c->arena, (size_t)n * sizeof *skipped);
+    if (!skipped) return LVN_MEMORY;
+    c->skipped = skipped;
+    for (int i = 0; i < n; i++) {
+        char *path = lvn_arena_printf(&c->arena, "%s/step-%lld", dir, (long long)step[i]);
+        enum lvn_status status = path ? open_one(c, path) : LVN_MEMORY;
+        if (status == LVN_OK || status == LVN_MEMORY) return status;
+        char *sentence = lvn_arena_printf(&c->arena, "the checkpoint '%s' is skipped: %s", path, lvn_error_text());
+        if (!sentence) return LVN_MEMORY;
+        skipped[c->n_skipped++] = sentence;
+        lvn_error_clear();
+    }
+    return LVN_OK;
+}
+
+static void init(struct lvn_checkpoint *c)
+{
+    *c = (struct lvn_checkpoint){.val_loss = NAN};
+    lvn_arena_init(&c->arena);
+}
+
+enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *c, const char *dir)
+{
+    init(c);
+    if (!lvn_path_exists(dir)) return LVN_OK;
+    enum lvn_status status = open_newest(c, dir);
+    if (status != LVN_OK) lvn_checkpoint_release(c);
+    return status;
+}
+
+enum lvn_status lvn_checkpoint_open(struct lvn_checkpoint *c, const char *path)
+{
+    init(c);
+    enum lvn_status status = open_one(c, path);
+    if (status != LVN_OK) lvn_checkpoint_release(c);
+    return status;
+}
+
+void lvn_checkpoint_release(struct lvn_checkpoint *c)
+{
+    lvn_arena_release(&c->arena);
+    init(c);
+}
+
+/* --- what people call a model --- */
+
+/* The best, last or newest good one of a directory of checkpoints; *out stays NULL when there is none. */
+static enum lvn_status locate_in(struct lvn_arena *a, const char *dir, const char *prefer, const char **out)
+{
+    *out = lvn_checkpoint_link(a, dir, prefer);
+    if (*out && lvn_path_is_dir(*out)) return LVN_OK;
+    *out = NULL;
+    struct lvn_checkpoint c;
+    LVN_TRY(lvn_checkpoint_open_newest(&c, dir));
+    if (c.path) *out = lvn_arena_strdup(a, c.path);
+    enum lvn_status status = c.path && !*out ? LVN_MEMORY : LVN_OK;
+    if (!c.path && c.n_skipped)
+        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' has no good checkpoint: %s", dir, c.skipped[0]);
+    lvn_checkpoint_release(&c);
+    return status;
+}
+
+static enum lvn_status locate(struct lvn_arena *a, const char *path, const char *prefer, const char **out)
+{
+    char *checkpoints = lvn_path_join(a, path, "checkpoints"), *config = lvn_path_join(a, path, "config.json");
+    char *dir = lvn_path_dir(a, path);
+    if (!checkpoints || !config || !dir) return LVN_MEMORY;
+    if (lvn_path_is_file(path)) { /* a pointer file */
+        *out = lvn_checkpoint_link(a, dir, lvn_path_name(path));
+        LVN_CHECK(*out, IO, "'%s' is a file; a model is a run, a checkpoint or a directory with config.json", path);
+        return LVN_OK;
+    }
+    LVN_CHECK(lvn_path_is_dir(path), IO, "there is no model '%s': no such run, checkpoint or directory", path);
+    *out = lvn_arena_strdup(a, path);
+    if (!*out) return LVN_MEMORY;
+    if (lvn_path_is_file(config)) return LVN_OK;
+    LVN_TRY(locate_in(a, lvn_path_is_dir(checkpoints) ? checkpoints : path, prefer, out));
+    LVN_CHECK(*out, IO, "'%s' has neither a checkpoint nor a config.json", path);
+    return LVN_OK;
+}
+
+/* Is it one of ours, and not just any directory with a model? An exported model has a vocabulary in `state`, and
+ * nothing else. */
+static enum lvn_status is_checkpoint(struct lvn_arena *a, const char *path, bool *yes)
+{
+    const char *const *names, *state = lvn_path_join(a, path, "state");
+    int n;
+    *yes = false;
+    if (!state) return LVN_MEMORY;
+    if (!lvn_path_is_dir(state)) return LVN_OK;
+    LVN_TRY(lvn_dir_list(a, state, &names, &n));
+    *yes = n != 1 || strcmp(names[0], "vocabulary.json") != 0;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, const char *prefer, const char **out)
+{
+    *out = NULL;
+    const char *found = NULL;
+    LVN_TRY(lvn_checkpoint_fetch(a, path, prefer, &path));
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--; /* as the shell completes it */
+    char *plain = lvn_arena_printf(a, "%.*s", (int)n, path);
+    if (!plain) return LVN_MEMORY;
+    LVN_TRY(locate(a, plain, prefer, &found));
+    struct lvn_manifest m;
+    bool ours;
+    LVN_TRY(is_checkpoint(a, found, &ours));
+    if (ours)
+        LVN_TRY_WHILE(verify(a, found, LVN_MANIFEST_MODEL, &m),
+                      "verifying a checkpoint; an older one may be good: name it, as RUN/checkpoints/step-N");
+    *out = found;
+    return LVN_OK;
+}

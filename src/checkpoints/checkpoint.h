@@ -1,0 +1,74 @@
+/* checkpoint.h - directories checkpoints/step-N that are either whole or not there.
+ *
+ * Writing: everything goes into a hidden directory `.step-N.tmp-PID` beside, each file fsynced; `state/manifest.json`
+ * with sizes and checksums of all others comes last; then one rename makes it step-N, and the parent is fsynced. A kill
+ * at any instant leaves the old checkpoints or the old ones and the new one. `last` and `best` are symbolic links
+ * replaced by rename (files that hold the name where there are no links). Deleting renames to a hidden name first.
+ * Reading believes nothing: the manifest must be there and every size and checksum must agree. Which files and tensors
+ * a checkpoint has is the caller's business. One process writes into a directory; others may read at any time. */
+#ifndef LVN_CHECKPOINT_H
+#define LVN_CHECKPOINT_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "formats/safetensors.h"
+
+/* --- writing: begin, add ..., commit --- */
+
+struct lvn_checkpoint_writer;
+/* dir: the directory that holds the checkpoints (made when missing). On failure *out is NULL. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **out, const char *dir, int64_t step);
+/* What a source points to is read before add_tensors returns. name: relative, as "config.json" or "state/state.json".
+ * The first failure is kept, further calls do nothing, and commit returns it. */
+void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *w, const char *name, const void *data, int64_t bytes);
+void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *w, const char *name,
+                                const struct lvn_safetensors_source *source);
+/* Makes it step-N (a step-N that is there already is replaced) and moves `last`, and `best` when val_loss is the
+ * smallest so far. val_loss: NAN when it is not known. Frees the writer, always. On failure (LVN_IO: disk full, no
+ * permission, ...) nothing is left behind and all former checkpoints are untouched: warn and go on. (When only the
+ * links could not be moved, that is a failure too, though step-N is there.) */
+LVN_CHECKED enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *w, double val_loss);
+/* Gives up: removes what was written, frees the writer. NULL is fine. */
+void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w);
+
+/* --- keeping --- */
+
+/* `last` or `best` of the directory `dir` as the path of the checkpoint it stands for, in the arena; NULL when there is
+ * none, or (with an error recorded) no memory. */
+const char *lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name);
+/* Removes all but the top_k best by validation loss (those without one come after, newest first), last, and best.
+ * top_k < 0: keeps all. What has no readable manifest is left alone and not counted. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k);
+/* At start, before anything is written: removes what a killed process left (hidden directories), sets `last` and `best`
+ * anew. Fine when dir is not there. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_clean(const char *dir);
+
+/* --- reading --- */
+
+struct lvn_checkpoint {
+    struct lvn_arena arena;
+    const char *path; /* of step-N */
+    int64_t step;
+    double val_loss;            /* NAN when it was not known */
+    const char *const *skipped; /* one sentence for each newer one that is damaged or half-written */
+    int n_skipped;
+};
+/* The newest good checkpoint of `dir`, every checksum verified; the newer ones that are not good are named in
+ * `skipped`. When there is none (dir missing included): LVN_OK, and path is NULL. Release it always after LVN_OK. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *c, const char *dir);
+/* One certain checkpoint, verified; LVN_FORMAT with a sentence when it is not good. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_open(struct lvn_checkpoint *c, const char *path);
+void lvn_checkpoint_release(struct lvn_checkpoint *c);
+
+/* What people give as MODEL to the directory with config.json and model.safetensors: a run or a folder of checkpoints
+ * (its `best` or `last`, as `prefer` says, or, without that, the newest good one), a checkpoint, `last` or `best`
+ * itself (link or pointer file), or any directory with a config.json. Weights of a checkpoint are verified by their
+ * checksums. LVN_IO with a sentence when it is none of these, LVN_FORMAT when it is damaged. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, const char *prefer,
+                                                  const char **out);
+
+#endif

@@ -1,0 +1,13 @@
+/* fetch.h - models that lie in a store. */
+#ifndef LVN_FETCH_H
+#define LVN_FETCH_H
+
+#include "base/arena.h"
+
+/* What people give as MODEL, where it may be in a store, as the path of the same on this machine, in the arena; what is
+ * no URL is given back. Of a run or a folder of checkpoints only the one that `prefer` ("best" or "last") names comes,
+ * or the newest; of a folder with a model, its weights, sizes and tokenizer. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, const char *prefer,
+                                                 const char **local);
+
+#endif

@@ -1,0 +1,248 @@
+/* keep.c - what lies in a directory of checkpoints: its names, `last` and `best`, which are kept. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/manifest.h"
+#include "checkpoints/names.h"
+
+/* One checkpoint with a readable manifest. */
+struct kept {
+    int64_t step;
+    double val_loss;
+};
+
+bool lvn_checkpoint_step_of(const char *name, int64_t *step)
+{
+    if (strncmp(name, "step-", 5) != 0) return false;
+    const char *digits = name + 5;
+    size_t n = strlen(digits);
+    if (n == 0 || n > 18 || strspn(digits, "0123456789") != n || (digits[0] == '0' && n > 1)) return false;
+    *step = strtoll(digits, NULL, 10);
+    return true;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64_t **step, int *n)
+{
+    const char *const *names;
+    int n_names;
+    *n = 0;
+    LVN_TRY(lvn_dir_list(a, dir, &names, &n_names));
+    *step = lvn_arena_alloc(a, (size_t)n_names * sizeof **step);
+    if (!*step) return LVN_MEMORY;
+    for (int i = 0; i < n_names; i++)
+        if (lvn_checkpoint_step_of(names[i], *step + *n)) ++*n;
+    if (*n) qsort(*step, (size_t)*n, sizeof **step, newest_first);
+    return LVN_OK;
+}
+
+/* --- links --- */
+
+/* The name of the checkpoint that `last` or `best` stands for; "" when it is not there or says something else. */
+static void link_name(const char *path, char name[32])
+{
+    ssize_t n = readlink(path, name, 31);
+    name[n > 0 ? n : 0] = '\0';
+    if (n < 0 && errno == EINVAL) { /* no symbolic link: a pointer file */
+        char *text = NULL;
+        int64_t bytes;
+        if (lvn_path_is_file(path) && lvn_file_read(path, 31, &text, &bytes) == LVN_OK) {
+            snprintf(name, 32, "%.*s", (int)strcspn(text, "\r\n"), text);
+            free(text);
+        }
+    }
+    int64_t step;
+    if (!lvn_checkpoint_step_of(name, &step)) name[0] = '\0';
+}
+
+const char *lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name)
+{
+    char target[32], *path = lvn_path_join(a, dir, name);
+    if (!path) return NULL;
+    link_name(path, target);
+    return target[0] ? lvn_path_join(a, dir, target) : NULL;
+}
+
+/* False when there is no link to a step. */
+static bool link_step(struct lvn_arena *a, const char *dir, const char *name, int64_t *step)
+{
+    const char *target = lvn_checkpoint_link(a, dir, name);
+    return target && lvn_checkpoint_step_of(lvn_path_name(target), step);
+}
+
+static enum lvn_status set_link(struct lvn_arena *a, const char *dir, const char *name, int64_t step)
+{
+    char *path = lvn_path_join(a, dir, name);
+    char *temporary = lvn_arena_printf(a, "%s/.%s" LVN_TEMPORARY "%ld", dir, name, (long)getpid());
+    char *target = lvn_arena_printf(a, "step-%lld", (long long)step);
+    char *content = lvn_arena_printf(a, "step-%lld\n", (long long)step);
+    if (!path || !temporary || !target || !content) return LVN_MEMORY;
+    unlink(temporary);
+    int error = lvn_files_refuse() || symlink(target, temporary) != 0 ? errno : 0;
+    bool links = error != EPERM && error != ENOSYS && error != EOPNOTSUPP && error != EINVAL;
+    if (!links) return lvn_file_write(path, content, (int64_t)strlen(content));
+    LVN_CHECK(!error, IO, "cannot make the link '%s': %s", path, strerror(error));
+    enum lvn_status status = lvn_file_rename(temporary, path);
+    if (status != LVN_OK) unlink(temporary);
+    return status;
+}
+
+/* Better: a smaller loss; any loss before none. */
+static bool better(double a, double b)
+{
+    return isfinite(a) && (!isfinite(b) || a < b);
+}
+
+static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t step, double val_loss)
+{
+    LVN_TRY(set_link(a, dir, "last", step));
+    struct lvn_manifest best = {.val_loss = NAN};
+    const char *path = lvn_checkpoint_link(a, dir, "best");
+    int64_t best_step = -1;
+    if (path && lvn_checkpoint_step_of(lvn_path_name(path), &best_step) && best_step != step &&
+        lvn_manifest_read(a, path, &best) != LVN_OK)
+        best.val_loss = NAN;
+    if (better(val_loss, best.val_loss)) LVN_TRY(set_link(a, dir, "best", step));
+    return lvn_dir_sync(dir);
+}
+
+enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, double val_loss)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    enum lvn_status status = move_links(&a, dir, step, val_loss);
+    lvn_arena_release(&a);
+    return status;
+}
+
+/* --- keeping --- */
+
+/* All checkpoints of which manifest and sizes are good, newest first. */
+static enum lvn_status list_kept(struct lvn_arena *a, const char *dir, struct kept **kept, int *n)
+{
+    int64_t *step;
+    int n_steps;
+    *n = 0;
+    LVN_TRY(lvn_checkpoint_steps(a, dir, &step, &n_steps));
+    *kept = lvn_arena_alloc(a, (size_t)n_steps * sizeof **kept);
+    if (!*kept) return LVN_MEMORY;
+    for (int i = 0; i < n_steps; i++) {
+        struct lvn_arena own; /* manifests are large beside what is kept of them */
+        lvn_arena_init(&own);
+        struct lvn_manifest m;
+        char *path = lvn_arena_printf(&own, "%s/step-%lld", dir, (long long)step[i]);
+        enum lvn_status status = path ? lvn_manifest_read(&own, path, &m) : LVN_MEMORY;
+        if (status == LVN_OK) status = lvn_manifest_verify(path, &m, LVN_MANIFEST_SIZES);
+        if (status == LVN_OK && m.step == step[i]) (*kept)[(*n)++] = (struct kept){step[i], m.val_loss};
+        lvn_arena_release(&own);
+        if (status == LVN_MEMORY) return status;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status remove_step(struct lvn_arena *a, const char *dir, int64_t step)
+{
+    char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
+    char *hidden = lvn_arena_printf(a, "%s/.step-%lld" LVN_DELETED "%ld", dir, (long long)step, (long)getpid());
+    if (!path || !hidden) return LVN_MEMORY;
+    LVN_TRY(lvn_tree_remove(hidden));
+    LVN_TRY(lvn_file_rename(path, hidden));
+    return lvn_tree_remove(hidden);
+}
+
+static int best_first(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+    if (better(x->val_loss, y->val_loss)) return -1;
+    if (better(y->val_loss, x->val_loss)) return 1;
+    bool older = isfinite(x->val_loss); /* of equal losses the first one is the best */
+    return (x->step < y->step) == older ? -1 : 1;
+}
+
+static enum lvn_status prune(struct lvn_arena *a, const char *dir, int64_t top_k)
+{
+    struct kept *kept;
+    int n;
+    LVN_TRY(list_kept(a, dir, &kept, &n));
+    if (n == 0) return LVN_OK;
+    int64_t last = kept[0].step, best = -1, linked = -1;
+    (void)link_step(a, dir, "last", &linked);
+    (void)link_step(a, dir, "best", &best);
+    qsort(kept, (size_t)n, sizeof *kept, best_first);
+    for (int i = n - 1; i >= top_k && i >= 0; i--) {
+        int64_t step = kept[i].step;
+        if (step == last || step == linked || step == best || (i == 0 && isfinite(kept[0].val_loss))) continue;
+        LVN_TRY(remove_step(a, dir, step));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k)
+{
+    if (top_k < 0) return LVN_OK;
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    enum lvn_status status = prune(&a, dir, top_k);
+    lvn_arena_release(&a);
+    return status;
+}
+
+/* --- after a kill --- */
+
+/* One hidden name: a checkpoint that was moved aside comes back when nothing took its place, all else goes. */
+static enum lvn_status clear_hidden(struct lvn_arena *a, const char *dir, const char *name)
+{
+    const char *mark = strstr(name, LVN_REPLACED);
+    bool ours = mark || strstr(name, LVN_TEMPORARY) || strstr(name, LVN_DELETED);
+    if (!ours ||
+        (strncmp(name, ".step-", 6) != 0 && strncmp(name, ".last.", 6) != 0 && strncmp(name, ".best.", 6) != 0))
+        return LVN_OK;
+    char *path = lvn_path_join(a, dir, name);
+    if (!path) return LVN_MEMORY;
+    if (mark) {
+        char *home = lvn_arena_printf(a, "%s/%.*s", dir, (int)(mark - name - 1), name + 1);
+        if (!home) return LVN_MEMORY;
+        if (!lvn_path_exists(home)) return lvn_file_rename(path, home);
+    }
+    return lvn_tree_remove(path);
+}
+
+static enum lvn_status clean(struct lvn_arena *a, const char *dir)
+{
+    const char *const *names;
+    int n;
+    struct kept *kept;
+    LVN_TRY(lvn_dir_list(a, dir, &names, &n));
+    for (int i = 0; i < n; i++)
+        if (names[i][0] == '.') LVN_TRY(clear_hidden(a, dir, names[i]));
+    LVN_TRY(list_kept(a, dir, &kept, &n));
+    if (n == 0) return LVN_OK;
+    int64_t step = -1, last = kept[0].step;
+    if (!link_step(a, dir, "last", &step) || step != last) LVN_TRY(set_link(a, dir, "last", last));
+    qsort(kept, (size_t)n, sizeof *kept, best_first);
+    if (isfinite(kept[0].val_loss) && (!link_step(a, dir, "best", &step) || step != kept[0].step))
+        LVN_TRY(set_link(a, dir, "best", kept[0].step));
+    return lvn_dir_sync(dir);
+}
+
+enum lvn_status lvn_checkpoint_clean(const char *dir)
+{
+    if (!lvn_path_is_dir(dir)) return LVN_OK;
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    enum lvn_status status = clean(&a, dir);
+    lvn_arena_release(&a);
+    return status;
+}

@@ -1,0 +1,98 @@
+/* run_fetch.c - a run that lies in a store, back into its folder here, so that it can go on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "checkpoints/names.h"
+#include "stores/stage.h"
+
+/* The step that the small file `name` names; -1: none. */
+static enum lvn_status step_there(struct lvn_arena *a, const char *path, const char *name, int64_t *step)
+{
+    const char *url = lvn_arena_printf(a, "%s/checkpoints/%s", path, name);
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    char *text;
+    *step = -1;
+    if (!url) return LVN_MEMORY;
+    LVN_TRY(lvn_store_stat(url, &kind, &bytes));
+    if (kind != LVN_STORE_FILE) return LVN_OK;
+    LVN_TRY(lvn_store_read(url, 64, &text, &bytes));
+    text[strcspn(text, "\r\n")] = '\0';
+    if (!lvn_checkpoint_step_of(text, step)) *step = -1;
+    free(text);
+    return LVN_OK;
+}
+
+static enum lvn_status newest_here(struct lvn_arena *a, const char *checkpoints, int64_t *step)
+{
+    int64_t *all;
+    int n;
+    *step = -1;
+    if (!lvn_path_is_dir(checkpoints)) return LVN_OK;
+    LVN_TRY(lvn_checkpoint_steps(a, checkpoints, &all, &n));
+    if (n) *step = all[0];
+    return LVN_OK;
+}
+
+/* Into a hidden folder first: half a checkpoint never has a name. */
+static enum lvn_status fetch_step(struct lvn_arena *a, const char *checkpoints, const char *path, int64_t step)
+{
+    long long n = step;
+    char *final = lvn_arena_printf(a, "%s/step-%lld", checkpoints, n);
+    char *hidden = lvn_arena_printf(a, "%s/.step-%lld" LVN_TEMPORARY "%ld", checkpoints, n, (long)getpid());
+    char *url = lvn_arena_printf(a, "%s/checkpoints/step-%lld", path, n);
+    struct lvn_store_entries all;
+    if (!final || !hidden || !url) return LVN_MEMORY;
+    if (step < 0 || lvn_path_is_dir(final)) return LVN_OK;
+    LVN_TRY(lvn_store_list(a, url, true, &all));
+    LVN_TRY(lvn_tree_remove(hidden));
+    for (int i = 0; i < all.n; i++) {
+        const char *from = lvn_store_join(a, url, all.entry[i].name), *to = lvn_path_join(a, hidden, all.entry[i].name);
+        if (!from || !to) return LVN_MEMORY;
+        LVN_CHECK(lvn_store_name_is_safe(all.entry[i].name), FORMAT,
+                  "'%s' holds the name '%.200s', which leads out of its "
+                  "folder",
+                  url, all.entry[i].name);
+        LVN_TRY(lvn_store_get(from, to, NULL, NULL, NULL));
+    }
+    return lvn_file_rename(hidden, final);
+}
+
+static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char *path)
+{
+    static const char *const files[] = {"settings.yaml", "metrics.jsonl", "metrics.csv", "samples.txt"};
+    char *checkpoints = lvn_path_join(a, folder, "checkpoints");
+    enum lvn_store_kind kind;
+    int64_t last, best, here, bytes;
+    if (!checkpoints) return LVN_MEMORY;
+    LVN_TRY(step_there(a, path, "last", &last));
+    LVN_TRY(newest_here(a, checkpoints, &here));
+    if (last < 0 || here >= last) return LVN_OK;
+    LVN_TRY(step_there(a, path, "best", &best));
+    LVN_TRY(lvn_dir_make(checkpoints));
+    LVN_TRY(fetch_step(a, checkpoints, path, best));
+    LVN_TRY(fetch_step(a, checkpoints, path, last));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *from = lvn_store_join(a, path, files[i]), *to = lvn_path_join(a, folder, files[i]);
+        if (!from || !to) return LVN_MEMORY;
+        LVN_TRY(lvn_store_stat(from, &kind, &bytes));
+        if (kind == LVN_STORE_FILE) LVN_TRY(lvn_store_get(from, to, NULL, NULL, NULL));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_stage_fetch_run(const char *folder, const char *path)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/') n--;
+    char *plain = lvn_arena_printf(&a, "%.*s", (int)n, path);
+    enum lvn_status status = plain ? fetch(&a, folder, plain) : LVN_MEMORY;
+    lvn_arena_release(&a);
+    LVN_TRY_WHILE(status, "bringing the run '%s' back", path);
+    return LVN_OK;
+}

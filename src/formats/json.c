@@ -1,0 +1,246 @@
+/* json.c - strict reading on top of jansson, and our own writer.
+ *
+ * jansson does UTF-8, duplicate keys and numbers; the depth is bounded here before it is called, because it recurses.
+ * The writer is ours because jansson prints 0.1 as 0.10000000000000001, and differently from version to version. */
+#include "formats/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+
+enum { DEPTH = 64, LARGEST = 1 << 30 };
+
+/* The line (from 1) where nesting passes DEPTH; 0 when it does not. */
+static int too_deep(const char *text, int64_t bytes)
+{
+    int depth = 0, line = 1;
+    bool string = false;
+    for (int64_t i = 0; i < bytes; i++) {
+        char c = text[i];
+        if (c == '\n') line++;
+        if (string) {
+            if (c == '\\') i++;
+            if (c == '"') string = false;
+        } else if (c == '"') {
+            string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > DEPTH) return line;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
+    return 0;
+}
+
+enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out)
+{
+    *out = NULL;
+    int deep = too_deep(text, bytes);
+    LVN_CHECK(!deep, FORMAT, "%s:%d: the JSON nests more than %d levels", name, deep, DEPTH);
+    json_error_t error;
+    *out = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    if (*out) return LVN_OK;
+    LVN_CHECK(json_error_code(&error) != json_error_out_of_memory, MEMORY, "not enough memory to read '%s'", name);
+    LVN_FAIL(FORMAT, "%s:%d: this is not good JSON: %s", name, error.line > 0 ? error.line : 1, error.text);
+}
+
+enum lvn_status lvn_json_read(const char *path, json_t **out)
+{
+    char *text;
+    int64_t bytes;
+    *out = NULL;
+    LVN_TRY(lvn_file_read(path, LARGEST, &text, &bytes));
+    enum lvn_status status = lvn_json_parse(path, text, bytes, out);
+    free(text);
+    return status;
+}
+
+/* --- writing --- */
+
+static void add_string(struct lvn_text *t, const char *s, size_t n)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+    lvn_text_add(t, "\"");
+    size_t start = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) continue;
+        lvn_text_add_bytes(t, s + start, (int64_t)(i - start));
+        start = i + 1;
+        const char *known = c ? strchr(plain, c) : NULL;
+        if (known)
+            lvn_text_printf(t, "\\%c", letter[known - plain]);
+        else
+            lvn_text_printf(t, "\\u%04x", c);
+    }
+    lvn_text_add_bytes(t, s + start, (int64_t)(n - start));
+    lvn_text_add(t, "\"");
+}
+
+static void add_real(struct lvn_text *t, double value)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    for (char *p = text; *p; p++)
+        if (*p == ',') *p = '.'; /* some locales */
+    lvn_text_add(t, text);
+    if (!strpbrk(text, ".en")) lvn_text_add(t, ".0"); /* stays a real when read back */
+}
+
+static bool has_containers(const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        if (json_is_object(v) || json_is_array(v)) return true;
+    }
+    return false;
+}
+
+static void new_line(struct lvn_text *t, int spaces)
+{
+    lvn_text_printf(t, "\n%*s", spaces, "");
+}
+
+static void add(struct lvn_text *t, const json_t *value, int indent, int depth);
+
+static void add_object(struct lvn_text *t, const json_t *object, int indent, int depth)
+{
+    const char *separator = "";
+    lvn_text_add(t, "{");
+    for (void *at = json_object_iter((json_t *)object); at; at = json_object_iter_next((json_t *)object, at)) {
+        lvn_text_add(t, separator);
+        separator = indent ? "," : ", ";
+        if (indent) new_line(t, indent * (depth + 1));
+        const char *key = json_object_iter_key(at);
+        add_string(t, key, strlen(key));
+        lvn_text_add(t, ": ");
+        add(t, json_object_iter_value(at), indent, depth + 1);
+    }
+    if (indent && json_object_size(object)) new_line(t, indent * depth);
+    lvn_text_add(t, "}");
+}
+
+static void add_array(struct lvn_text *t, const json_t *array, int indent, int depth)
+{
+    bool lines = indent && has_containers(array);
+    lvn_text_add(t, "[");
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        if (i) lvn_text_add(t, lines ? "," : ", ");
+        if (lines) new_line(t, indent * (depth + 1));
+        add(t, json_array_get(array, i), indent, depth + 1);
+    }
+    if (lines) new_line(t, indent * depth);
+    lvn_text_add(t, "]");
+}
+
+static void add(struct lvn_text *t, const json_t *value, int indent, int depth)
+{
+    if (depth > DEPTH || !value)
+        t->failed = true; /* our own mistake; never a file that cannot be read again */
+    else if (json_is_object(value))
+        add_object(t, value, indent, depth);
+    else if (json_is_array(value))
+        add_array(t, value, indent, depth);
+    else if (json_is_string(value))
+        add_string(t, json_string_value(value), json_string_length(value));
+    else if (json_is_integer(value))
+        lvn_text_printf(t, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        add_real(t, json_real_value(value));
+    else
+        lvn_text_add(t, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
+}
+
+void lvn_json_add(struct lvn_text *t, const json_t *value, int indent)
+{
+    add(t, value, indent, 0);
+}
+
+enum lvn_status lvn_json_write(const char *path, const json_t *value)
+{
+    struct lvn_text t = {0};
+    add(&t, value, 2, 0);
+    lvn_text_add(&t, "\n");
+    enum lvn_status status = lvn_text_status(&t);
+    if (status == LVN_OK) status = lvn_file_write(path, t.p, t.n);
+    lvn_text_release(&t);
+    return status;
+}
+
+/* --- members of objects --- */
+
+static const char *type_text(const json_t *value)
+{
+    static const char *const text[] = {[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",
+                                       [JSON_STRING] = "a string",  [JSON_INTEGER] = "a whole number",
+                                       [JSON_REAL] = "a number",    [JSON_TRUE] = "true",
+                                       [JSON_FALSE] = "false",      [JSON_NULL] = "null"};
+    return text[json_typeof(value)];
+}
+
+/* *value is NULL when the key is not there. */
+static enum lvn_status member(const char *name, const json_t *object, const char *key, bool required,
+                              const json_t **value)
+{
+    *value = NULL;
+    LVN_CHECK(json_is_object(object), FORMAT, "%s: '%s' is looked for in %s, an object was expected", name, key,
+              object ? type_text(object) : "nothing");
+    const json_t *v = json_object_get(object, key);
+    if (json_is_null(v)) v = NULL;
+    LVN_CHECK(v || !required, FORMAT, "%s: '%s' is missing", name, key);
+    *value = v;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_int(const char *name, const json_t *object, const char *key, bool required, int64_t low,
+                             int64_t high, int64_t *out)
+{
+    const json_t *v;
+    LVN_TRY(member(name, object, key, required, &v));
+    if (!v) return LVN_OK;
+    double real = json_is_real(v) ? json_real_value(v) : 0;
+    LVN_CHECK(json_is_integer(v) || (json_is_real(v) && real == floor(real) && fabs(real) < 0x1p53), FORMAT,
+              "%s: '%s' wants a whole number, found %s", name, key, type_text(v));
+    int64_t value = json_is_integer(v) ? (int64_t)json_integer_value(v) : (int64_t)real;
+    LVN_CHECK(value >= low && value <= high, FORMAT, "%s: '%s' is %lld, wanted is a number from %lld to %lld", name,
+              key, (long long)value, (long long)low, (long long)high);
+    *out = value;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_real(const char *name, const json_t *object, const char *key, bool required, double *out)
+{
+    const json_t *v;
+    LVN_TRY(member(name, object, key, required, &v));
+    if (!v) return LVN_OK;
+    LVN_CHECK(json_is_number(v), FORMAT, "%s: '%s' wants a number, found %s", name, key, type_text(v));
+    *out = json_number_value(v);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_bool(const char *name, const json_t *object, const char *key, bool required, bool *out)
+{
+    const json_t *v;
+    LVN_TRY(member(name, object, key, required, &v));
+    if (!v) return LVN_OK;
+    LVN_CHECK(json_is_boolean(v), FORMAT, "%s: '%s' wants true or false, found %s", name, key, type_text(v));
+    *out = json_is_true(v);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_string(const char *name, const json_t *object, const char *key, bool required,
+                                const char **out)
+{
+    const json_t *v;
+    LVN_TRY(member(name, object, key, required, &v));
+    if (!v) return LVN_OK;
+    LVN_CHECK(json_is_string(v), FORMAT, "%s: '%s' wants a string, found %s", name, key, type_text(v));
+    *out = json_string_value(v);
+    return LVN_OK;
+}

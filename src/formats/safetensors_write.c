@@ -1,0 +1,183 @@
+/* safetensors_write.c - writing: one pass over the tensors, checksums taken as the bytes go by. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/output.h"
+#include "base/text.h"
+#include "formats/json.h"
+#include "formats/safetensors.h"
+
+/* An item with its number in the caller's list, to be sorted. */
+struct slot {
+    const struct lvn_safetensors_item *item;
+    int index;
+    int64_t bytes;
+};
+
+/* As the reference implementation: larger element types first, so that everything is aligned; then by name. */
+static int by_size_and_name(const void *a, const void *b)
+{
+    const struct slot *x = a, *y = b;
+    int64_t difference = lvn_dtype_bytes(y->item->desc.dtype) - lvn_dtype_bytes(x->item->desc.dtype);
+    if (difference) return difference < 0 ? -1 : 1;
+    return strcmp(x->item->name, y->item->name);
+}
+
+static enum lvn_status sort_items(const char *path, const struct lvn_safetensors_source *source, struct slot *slot)
+{
+    for (int i = 0; i < source->n; i++) {
+        const struct lvn_safetensors_item *item = &source->item[i];
+        slot[i] = (struct slot){.item = item, .index = i};
+        int64_t count = lvn_desc_count(&item->desc);
+        LVN_CHECK(count >= 0 && !__builtin_mul_overflow(count, lvn_dtype_bytes(item->desc.dtype), &slot[i].bytes),
+                  SHAPE, "'%s', tensor '%s': its shape has more elements than can be counted", path, item->name);
+        LVN_CHECK(item->data || source->fetch || !slot[i].bytes, INTERNAL, "'%s', tensor '%s' has no data", path,
+                  item->name);
+        LVN_CHECK(strcmp(item->name, "__metadata__") != 0 &&
+                      lvn_utf8_check(item->name, (int64_t)strlen(item->name)) < 0,
+                  ARG, "'%s': '%s' cannot be the name of a tensor", path, item->name);
+    }
+    if (source->n) qsort(slot, (size_t)source->n, sizeof *slot, by_size_and_name);
+    return LVN_OK;
+}
+
+static json_t *entry_of(const struct slot *slot, int64_t begin)
+{
+    static const char *const dtype[] = {
+#define LVN_X(c, text, bytes, safetensors) [LVN_##c] = (safetensors),
+        LVN_DTYPE_MAP(LVN_X)
+#undef LVN_X
+    };
+    const struct lvn_desc *d = &slot->item->desc;
+    json_t *shape = json_array();
+    for (int i = 0; i < d->rank; i++) json_array_append_new(shape, json_integer(d->dim[i]));
+    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtype[d->dtype], "shape", shape, "data_offsets", (json_int_t)begin,
+                     (json_int_t)begin + (json_int_t)slot->bytes);
+}
+
+/* The header with its length before it and padded to 8 bytes, into `t`. */
+static enum lvn_status make_header(const char *path, const struct lvn_safetensors_source *source,
+                                   const struct slot *slot, json_t *header, struct lvn_text *t)
+{
+    static const char *const pt[][2] = {{"format", "pt"}};
+    const char *const(*metadata)[2] = source->metadata ? source->metadata : pt;
+    json_t *pairs = json_object();
+    for (int i = 0; i < (source->metadata ? source->n_metadata : 1); i++)
+        json_object_set_new(pairs, metadata[i][0], json_string(metadata[i][1]));
+    if (json_object_size(pairs)) json_object_set(header, "__metadata__", pairs);
+    json_decref(pairs);
+    int64_t at = 0;
+    for (int i = 0; i < source->n; i++) {
+        const char *name = slot[i].item->name;
+        LVN_CHECK(!json_object_get(header, name), ARG, "'%s': two tensors are called '%s'", path, name);
+        LVN_CHECK(json_object_set_new(header, name, entry_of(&slot[i], at)) == 0, MEMORY,
+                  "not enough memory for the header of '%s'", path);
+        LVN_CHECK(!__builtin_add_overflow(at, slot[i].bytes, &at), SHAPE, "'%s' would be too large for any disk", path);
+    }
+    lvn_text_add_bytes(t, "\0\0\0\0\0\0\0\0", 8);
+    lvn_json_add(t, header, 0);
+    while (t->n % 8 && !t->failed) lvn_text_add(t, " ");
+    LVN_TRY(lvn_text_status(t));
+    uint64_t length = (uint64_t)t->n - 8;
+    for (int i = 0; i < 8; i++) t->p[i] = (char)(length >> (8 * i));
+    return LVN_OK;
+}
+
+/* The sums of tensors that lie in memory, by a thread of its own: where processors compute meanwhile, two short
+ * interruptions of two of them cost less than a long one of one. */
+struct summing {
+    const struct slot *slot;
+    int n;
+    uint64_t *sum;
+};
+
+static void *sum_all(void *context)
+{
+    const struct summing *s = context;
+    for (int i = 0; i < s->n; i++)
+        if (s->slot[i].item->data) s->sum[i] = lvn_checksum(s->slot[i].item->data, s->slot[i].bytes);
+    return NULL;
+}
+
+static enum lvn_status write_tensor(struct lvn_output *o, const struct lvn_safetensors_source *source,
+                                    const struct slot *slot, uint64_t *sum)
+{
+    const void *data = slot->item->data;
+    const bool fetched = !data && slot->bytes;
+    if (fetched)
+        LVN_TRY_WHILE(source->fetch(source->context, slot->index, &data), "fetching tensor '%s'", slot->item->name);
+    LVN_TRY_WHILE(lvn_output_write(o, data, slot->bytes), "writing tensor '%s'", slot->item->name);
+    if (sum && !slot->item->data) *sum = lvn_checksum(data, slot->bytes);
+    return LVN_OK;
+}
+
+static enum lvn_status write_tensors(struct lvn_output *o, const struct lvn_safetensors_source *source,
+                                     const struct slot *slot, struct lvn_safetensors_sums *sums)
+{
+    for (int i = 0; i < source->n; i++) LVN_TRY(write_tensor(o, source, &slot[i], sums ? &sums->tensor[i] : NULL));
+    return LVN_OK;
+}
+
+static enum lvn_status write_data(struct lvn_output *o, const struct lvn_safetensors_source *source,
+                                  const struct slot *slot, struct lvn_arena *a, struct lvn_safetensors_sums *sums)
+{
+    pthread_t thread;
+    if (!sums) return write_tensors(o, source, slot, NULL);
+    for (int i = 0; i < source->n; i++) {
+        sums->tensor_bytes[i] = slot[i].bytes;
+        sums->name[i] = lvn_arena_strdup(a, slot[i].item->name);
+        if (!sums->name[i]) return LVN_MEMORY;
+    }
+    struct summing s = {.slot = slot, .n = source->n, .sum = sums->tensor};
+    bool beside = pthread_create(&thread, NULL, sum_all, &s) == 0;
+    enum lvn_status status = write_tensors(o, source, slot, sums);
+    if (beside)
+        pthread_join(thread, NULL);
+    else
+        (void)sum_all(&s);
+    return status;
+}
+
+static enum lvn_status write_file(const char *path, const struct lvn_text *header,
+                                  const struct lvn_safetensors_source *source, const struct slot *slot,
+                                  struct lvn_arena *a, struct lvn_safetensors_sums *sums)
+{
+    if (sums) {
+        *sums = (struct lvn_safetensors_sums){.data_start = header->n, .n = source->n};
+        sums->header = lvn_checksum(header->p, header->n);
+        sums->name = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->name);
+        sums->tensor = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->tensor);
+        sums->tensor_bytes = lvn_arena_alloc(a, (size_t)source->n * sizeof *sums->tensor_bytes);
+        if (!sums->name || !sums->tensor || !sums->tensor_bytes) return LVN_MEMORY;
+    }
+    struct lvn_output o;
+    LVN_TRY(lvn_output_open(&o, path));
+    o.later = source->later;
+    if (source->later) lvn_output_past_cache(&o);
+    enum lvn_status status = lvn_output_write(&o, header->p, header->n);
+    if (status == LVN_OK) status = write_data(&o, source, slot, a, sums);
+    if (sums) sums->bytes = o.bytes;
+    if (status != LVN_OK && o.status == LVN_OK) o.status = status; /* no need for the disk any more */
+    status = lvn_output_close(&o);
+    if (status != LVN_OK) unlink(path);
+    return status;
+}
+
+enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safetensors_source *source,
+                                      struct lvn_arena *a, struct lvn_safetensors_sums *sums)
+{
+    struct slot *slot = lvn_calloc((size_t)source->n, sizeof *slot);
+    if (!slot) return LVN_MEMORY;
+    struct lvn_text header = {0};
+    json_t *object = json_object();
+    enum lvn_status status = sort_items(path, source, slot);
+    if (status == LVN_OK) status = make_header(path, source, slot, object, &header);
+    if (status == LVN_OK) status = write_file(path, &header, source, slot, a, sums);
+    json_decref(object);
+    lvn_text_release(&header);
+    free(slot);
+    return status;
+}

@@ -1,0 +1,343 @@
+/* torch.c - see torch.h. */
+#include "formats/torch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/zip.h"
+
+/* Also what an object of the pickle is: a storage alone, or a tensor, which is a view of one. */
+struct lvn_torch_storage {
+    struct lvn_torch_storage *next;
+    const char *key;
+    enum lvn_dtype dtype;
+    int64_t count;
+    const unsigned char *data; /* NULL: not found yet */
+};
+
+struct object {
+    struct lvn_torch_storage *storage;
+    bool is_tensor;
+    struct lvn_desc desc;
+};
+
+/* What the host's functions share. */
+struct reader {
+    struct lvn_torch *file;
+    const struct lvn_zip *zip; /* NULL: a stream of pickles, whose storages follow */
+    const char *folder;        /* of the members, "archive/" */
+};
+
+/* --- storages --- */
+
+static const struct {
+    const char *name;
+    enum lvn_dtype dtype;
+} storage_types[] = {
+    {"torch.FloatStorage", LVN_F32},     {"torch.DoubleStorage", LVN_F64}, {"torch.HalfStorage", LVN_F16},
+    {"torch.BFloat16Storage", LVN_BF16}, {"torch.LongStorage", LVN_I64},   {"torch.IntStorage", LVN_I32},
+    {"torch.ShortStorage", LVN_I16},     {"torch.CharStorage", LVN_I8},    {"torch.ByteStorage", LVN_U8},
+    {"torch.BoolStorage", LVN_BOOL},
+};
+
+static enum lvn_status find_type(const char *path, const char *name, enum lvn_dtype *out)
+{
+    for (size_t i = 0; i < sizeof storage_types / sizeof storage_types[0]; i++)
+        if (strcmp(name, storage_types[i].name) == 0) {
+            *out = storage_types[i].dtype;
+            return LVN_OK;
+        }
+    LVN_FAIL(UNSUPPORTED, "'%s' holds numbers of the kind '%.60s', which levin does not read", path, name);
+}
+
+/* Give a storage its bytes, of which `bytes` are there. */
+static enum lvn_status bind(const struct reader *r, struct lvn_torch_storage *s, const unsigned char *data,
+                            int64_t bytes)
+{
+    LVN_CHECK(s->count <= bytes / lvn_dtype_bytes(s->dtype), FORMAT,
+              "'%s': storage '%.40s' should have %lld numbers of %s, but only %lld bytes are there", r->file->path,
+              s->key, (long long)s->count, lvn_dtype_name(s->dtype), (long long)bytes);
+    s->data = data;
+    return LVN_OK;
+}
+
+static enum lvn_status bind_member(const struct reader *r, struct lvn_torch_storage *s)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%sdata/%s", r->folder, s->key);
+    const struct lvn_zip_member *m = lvn_zip_find(r->zip, name);
+    LVN_CHECK(m, FORMAT, "'%s' lacks '%.200s', in which numbers of a tensor should lie", r->file->path, name);
+    return bind(r, s, m->data, m->bytes);
+}
+
+/* ("storage", type, key, where it was, how many numbers[, a view]) */
+static enum lvn_status find_storage(void *context, struct lvn_arena *a, const struct lvn_pickle *id,
+                                    struct lvn_pickle **out)
+{
+    static const enum lvn_pickle_kind want[] = {LVN_PICKLE_TEXT, LVN_PICKLE_NAME, LVN_PICKLE_TEXT, LVN_PICKLE_TEXT,
+                                                LVN_PICKLE_INT};
+    struct reader *r = context;
+    bool good = id->kind == LVN_PICKLE_TUPLE && id->n >= 5;
+    for (int i = 0; good && i < 5; i++) good = id->item[i]->kind == want[i];
+    good = good && strcmp(id->item[0]->text, "storage") == 0 && id->item[4]->integer >= 0;
+    LVN_CHECK(good && (id->n == 5 || id->item[5]->kind == LVN_PICKLE_NONE), FORMAT,
+              "'%s': a storage is described in a way that this reader does not know", r->file->path);
+    struct lvn_torch_storage *s = lvn_arena_alloc(a, sizeof *s);
+    struct object *o = lvn_arena_alloc(a, sizeof *o);
+    if (!s || !o) return LVN_MEMORY;
+    s->key = id->item[2]->text;
+    s->count = id->item[4]->integer;
+    s->next = r->file->storages;
+    r->file->storages = o->storage = s;
+    LVN_TRY(find_type(r->file->path, id->item[1]->text, &s->dtype));
+    if (r->zip) LVN_TRY(bind_member(r, s));
+    *out = lvn_pickle_new(a, LVN_PICKLE_OBJECT);
+    if (!*out) return LVN_MEMORY;
+    (*out)->object = o;
+    return LVN_OK;
+}
+
+/* --- the functions that a pickle may call --- */
+
+static const struct object *object_of(const struct lvn_pickle *v, bool is_tensor)
+{
+    const struct object *o = v->kind == LVN_PICKLE_OBJECT ? v->object : NULL;
+    return o && o->is_tensor == is_tensor ? o : NULL;
+}
+
+/* A tuple of whole numbers from 0. */
+static bool sizes_of(const struct lvn_pickle *v, int64_t *out)
+{
+    if (v->kind != LVN_PICKLE_TUPLE || v->n > LVN_MAX_RANK) return false;
+    for (int64_t i = 0; i < v->n; i++) {
+        if (v->item[i]->kind != LVN_PICKLE_INT || v->item[i]->integer < 0) return false;
+        out[i] = v->item[i]->integer;
+    }
+    return true;
+}
+
+/* Does the last element lie within `count`? */
+static bool within(const struct lvn_desc *d, int64_t count)
+{
+    int64_t last = d->offset, step;
+    for (int i = 0; i < d->rank; i++) {
+        if (d->dim[i] == 0) return true;
+        if (__builtin_mul_overflow(d->dim[i] - 1, d->stride[i], &step) || __builtin_add_overflow(last, step, &last))
+            return false;
+    }
+    return last < count;
+}
+
+/* (storage, offset, size, stride, requires_grad, hooks) */
+static enum lvn_status make_tensor(const struct reader *r, struct lvn_arena *a, const struct lvn_pickle *arguments,
+                                   struct lvn_pickle **out)
+{
+    struct lvn_pickle **v = arguments->item;
+    const struct object *from = arguments->n >= 4 ? object_of(v[0], false) : NULL;
+    LVN_CHECK(from && v[1]->kind == LVN_PICKLE_INT && v[1]->integer >= 0 && v[2]->kind == LVN_PICKLE_TUPLE, FORMAT,
+              "'%s': a tensor is described in a way that this reader does not know", r->file->path);
+    LVN_CHECK(v[2]->n <= LVN_MAX_RANK, UNSUPPORTED, "'%s' holds a tensor of %lld dimensions; the most is %d",
+              r->file->path, (long long)v[2]->n, LVN_MAX_RANK);
+    struct object *o = lvn_arena_alloc(a, sizeof *o);
+    *out = lvn_pickle_new(a, LVN_PICKLE_OBJECT);
+    if (!o || !*out) return LVN_MEMORY;
+    int64_t dim[LVN_MAX_RANK], stride[LVN_MAX_RANK];
+    bool good = sizes_of(v[2], dim) && sizes_of(v[3], stride) && v[2]->n == v[3]->n;
+    if (good) {
+        o->desc = lvn_desc_make(from->storage->dtype, (int)v[2]->n, dim);
+        o->desc.offset = v[1]->integer;
+        for (int64_t i = 0; i < v[2]->n; i++) o->desc.stride[i] = stride[i];
+    }
+    LVN_CHECK(good && lvn_desc_count(&o->desc) >= 0 && within(&o->desc, from->storage->count), FORMAT,
+              "'%s': a tensor reaches beyond its storage '%.40s' of %lld numbers", r->file->path, from->storage->key,
+              (long long)from->storage->count);
+    o->is_tensor = true;
+    o->storage = from->storage;
+    (*out)->object = o;
+    return LVN_OK;
+}
+
+static enum lvn_status make_dict(const struct reader *r, struct lvn_arena *a, const struct lvn_pickle *arguments,
+                                 struct lvn_pickle **out)
+{
+    LVN_CHECK(arguments->n == 0, UNSUPPORTED, "'%s' makes a dict in a way that this reader does not know",
+              r->file->path);
+    *out = lvn_pickle_new(a, LVN_PICKLE_DICT);
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+/* torch.Size((2, 3)), torch.device("cpu"), a parameter of a tensor: what they are made of stands for them. */
+static enum lvn_status first_argument(const struct reader *r, struct lvn_arena *a, const struct lvn_pickle *arguments,
+                                      struct lvn_pickle **out)
+{
+    (void)a;
+    LVN_CHECK(arguments->n >= 1, FORMAT, "'%s': a call without arguments", r->file->path);
+    *out = arguments->item[0];
+    return LVN_OK;
+}
+
+static const struct {
+    const char *name;
+    enum lvn_status (*make)(const struct reader *r, struct lvn_arena *a, const struct lvn_pickle *arguments,
+                            struct lvn_pickle **out);
+} functions[] = {
+    {"collections.OrderedDict", make_dict},
+    {"torch._utils._rebuild_tensor_v2", make_tensor},
+    {"torch._utils._rebuild_tensor", make_tensor},
+    {"torch._utils._rebuild_parameter", first_argument},
+    {"torch.Size", first_argument},
+    {"torch.device", first_argument},
+};
+
+static enum lvn_status call(void *context, struct lvn_arena *a, const char *function,
+                            const struct lvn_pickle *arguments, struct lvn_pickle **out)
+{
+    const struct reader *r = context;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        if (strcmp(function, functions[i].name) == 0) return functions[i].make(r, a, arguments, out);
+    LVN_FAIL(FORMAT,
+             "'%s' calls the function '%.100s'; levin runs nothing and reads tensors and plain values only: if you "
+             "trust the file, load it in Python and save its state_dict() as safetensors",
+             r->file->path, function);
+}
+
+/* --- a zip archive --- */
+
+static enum lvn_status read_archive(struct lvn_torch *t, const unsigned char *data, int64_t bytes)
+{
+    struct lvn_zip zip;
+    LVN_TRY(lvn_zip_open(&zip, &t->arena, t->path, data, bytes));
+    const struct lvn_zip_member *main = NULL;
+    const char tail[] = "data.pkl";
+    for (int i = 0; i < zip.n; i++) {
+        const char *slash = strrchr(zip.member[i].name, '/'), *name = slash ? slash + 1 : zip.member[i].name;
+        if (strcmp(name, tail) == 0 && !main) main = &zip.member[i];
+    }
+    LVN_CHECK(main, FORMAT, "'%s' is a zip archive without a data.pkl: torch.save() did not write it", t->path);
+    int folder = (int)(strlen(main->name) - strlen(tail));
+    struct reader r = {.file = t, .zip = &zip, .folder = lvn_arena_printf(&t->arena, "%.*s", folder, main->name)};
+    char *order_name = lvn_arena_printf(&t->arena, "%.*sbyteorder", folder, main->name);
+    if (!r.folder || !order_name) return LVN_MEMORY;
+    const struct lvn_zip_member *order = lvn_zip_find(&zip, order_name);
+    LVN_CHECK(!order || (order->bytes == 6 && memcmp(order->data, "little", 6) == 0), UNSUPPORTED,
+              "'%s' was written on a big-endian machine; save it again on another one", t->path);
+    struct lvn_pickle_host host = {.context = &r, .call = call, .outside = find_storage};
+    struct lvn_pickle *root;
+    int64_t used;
+    LVN_TRY(lvn_pickle_read(&t->arena, t->path, main->data, main->bytes, &host, &root, &used));
+    t->root = root;
+    return LVN_OK;
+}
+
+/* --- a stream: magic number, version, about the machine, the value, keys of storages; then the storages --- */
+
+static const unsigned char magic[] = {0x80, 2,    0x8a, 10,   0x6c, 0xfc, 0x9c, 0x46,
+                                      0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
+
+static enum lvn_status bind_following(const struct reader *r, const struct lvn_pickle *keys, const unsigned char *p,
+                                      const unsigned char *end)
+{
+    LVN_CHECK(keys->kind == LVN_PICKLE_LIST, FORMAT, "'%s' has no list of its storages", r->file->path);
+    for (int64_t i = 0; i < keys->n; i++) {
+        const char *key = keys->item[i]->kind == LVN_PICKLE_TEXT ? keys->item[i]->text : "";
+        int64_t count, bytes = -1;
+        LVN_CHECK(end - p >= 8, FORMAT, "'%s' ends before its storage '%.40s': it is cut off", r->file->path, key);
+        memcpy(&count, p, 8);
+        p += 8;
+        for (struct lvn_torch_storage *s = r->file->storages; s; s = s->next) {
+            if (strcmp(s->key, key) != 0) continue;
+            LVN_CHECK(s->count == count, FORMAT, "'%s': storage '%.40s' has two lengths", r->file->path, key);
+            LVN_TRY(bind(r, s, p, end - p));
+            bytes = count * lvn_dtype_bytes(s->dtype);
+        }
+        LVN_CHECK(bytes >= 0 && bytes <= end - p, FORMAT, "'%s' holds a storage '%.40s' that belongs to no tensor",
+                  r->file->path, key);
+        p += bytes;
+    }
+    for (const struct lvn_torch_storage *s = r->file->storages; s; s = s->next)
+        LVN_CHECK(s->data || !s->count, FORMAT, "'%s' lacks the numbers of its storage '%.40s'", r->file->path, s->key);
+    return LVN_OK;
+}
+
+static enum lvn_status read_stream(struct lvn_torch *t, const unsigned char *data, int64_t bytes)
+{
+    struct reader r = {.file = t};
+    struct lvn_pickle_host host = {.context = &r, .call = call, .outside = find_storage};
+    struct lvn_pickle *part[4];
+    int64_t at = (int64_t)sizeof magic, used;
+    for (int i = 0; i < 4; i++) {
+        LVN_TRY(lvn_pickle_read(&t->arena, t->path, data + at, bytes - at, &host, &part[i], &used));
+        at += used;
+    }
+    LVN_CHECK(part[0]->kind == LVN_PICKLE_INT && part[0]->integer == 1001, UNSUPPORTED,
+              "'%s' is of a version of torch.save() that this reader does not know", t->path);
+    const struct lvn_pickle *little = lvn_pickle_get(part[1], "little_endian");
+    LVN_CHECK(little && little->kind == LVN_PICKLE_BOOL && little->truth, UNSUPPORTED,
+              "'%s' was written on a big-endian machine; save it again on another one", t->path);
+    t->root = part[2];
+    return bind_following(&r, part[3], data + at, data + bytes);
+}
+
+/* --- either --- */
+
+static bool is_stream(const unsigned char *data, int64_t bytes)
+{
+    return bytes >= (int64_t)sizeof magic && memcmp(data, magic, sizeof magic) == 0;
+}
+
+static enum lvn_status read(struct lvn_torch *t, const unsigned char *data, int64_t bytes)
+{
+    if (lvn_zip_begins(data, bytes)) return read_archive(t, data, bytes);
+    if (is_stream(data, bytes)) return read_stream(t, data, bytes);
+    LVN_FAIL(FORMAT, "'%s' is no file of torch.save(): it begins neither as a zip archive nor as a stream of pickles",
+             t->path);
+}
+
+static enum lvn_status begin(struct lvn_torch *t, const char *path)
+{
+    *t = (struct lvn_torch){0};
+    lvn_arena_init(&t->arena);
+    t->path = lvn_arena_strdup(&t->arena, path);
+    return t->path ? LVN_OK : LVN_MEMORY;
+}
+
+bool lvn_torch_is_file(const char *path)
+{
+    unsigned char start[sizeof magic];
+    FILE *f = lvn_path_is_file(path) ? fopen(path, "rb") : NULL;
+    int64_t n = f ? (int64_t)fread(start, 1, sizeof start, f) : 0;
+    if (f) fclose(f);
+    return lvn_zip_begins(start, n) || is_stream(start, n);
+}
+
+enum lvn_status lvn_torch_open(struct lvn_torch *t, const char *path)
+{
+    enum lvn_status status = begin(t, path);
+    if (status == LVN_OK) status = lvn_file_map(&t->map, path);
+    if (status == LVN_OK) status = read(t, t->map.data, t->map.bytes);
+    if (status != LVN_OK) lvn_torch_close(t);
+    return status;
+}
+
+enum lvn_status lvn_torch_parse(struct lvn_torch *t, const char *name, const void *data, int64_t bytes)
+{
+    enum lvn_status status = begin(t, name);
+    if (status == LVN_OK) status = read(t, data, bytes);
+    if (status != LVN_OK) lvn_torch_close(t);
+    return status;
+}
+
+void lvn_torch_close(struct lvn_torch *t)
+{
+    lvn_file_unmap(&t->map);
+    lvn_arena_release(&t->arena);
+    *t = (struct lvn_torch){0};
+}
+
+bool lvn_torch_tensor(const struct lvn_pickle *value, struct lvn_torch_tensor *out)
+{
+    const struct object *o = object_of(value, true);
+    if (!o) return false;
+    *out = (struct lvn_torch_tensor){.desc = o->desc, .data = o->storage->data};
+    return true;
+}

@@ -1,0 +1,41 @@
+/* weights.h - the named tensors of a model, in whichever files they lie.
+ *
+ *   model.safetensors, or several with model.safetensors.index.json
+ *   pytorch_model.bin, or several with pytorch_model.bin.index.json (torch.save of a state_dict)
+ *   ckpt.pt and the like (torch.save of a training checkpoint: a dict whose entry `model` is a state_dict)
+ *
+ * All are memory maps: opening reads headers only. Tensors may be unaligned, and those of torch.save() need not be
+ * contiguous: read them with lvn_weight_read(). */
+#ifndef LVN_WEIGHTS_H
+#define LVN_WEIGHTS_H
+
+#include "formats/pickle.h"
+#include "formats/safetensors.h"
+
+struct lvn_weight {
+    const char *name;
+    const char *file; /* path of the file it lies in */
+    struct lvn_desc desc;
+    const void *data; /* desc.offset and strides count from here */
+};
+
+struct lvn_weights {
+    struct lvn_arena arena;
+    struct lvn_weight *tensor; /* sorted by name */
+    int n;
+    const struct lvn_pickle *args; /* `model_args` of a training checkpoint: a dict; NULL: there are none */
+    struct lvn_safetensors safetensors;
+    struct lvn_torch *torch;
+    int n_torch;
+};
+
+/* path: one of these files, or a directory that holds one of them. LVN_IO when nothing is there, LVN_FORMAT when it is
+ * not good. Nothing to close after a failure. */
+LVN_CHECKED enum lvn_status lvn_weights_open(struct lvn_weights *w, const char *path);
+void lvn_weights_close(struct lvn_weights *w);
+/* NULL when there is none of that name. */
+const struct lvn_weight *lvn_weights_find(const struct lvn_weights *w, const char *name);
+/* Elements [first, first + n) in row-major order, as floats. */
+void lvn_weight_read(const struct lvn_weight *t, int64_t first, int64_t n, float *to);
+
+#endif

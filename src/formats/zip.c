@@ -1,0 +1,146 @@
+/* zip.c - see zip.h. */
+#include "formats/zip.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    END_BYTES = 22,           /* of the end record, without its comment */
+    LONGEST_COMMENT = 0xffff, /* behind it */
+    LOCATOR_BYTES = 20,       /* zip64: says where its end record is */
+    END64_BYTES = 56,
+    ENTRY_BYTES = 46, /* of the central directory, without names */
+    LOCAL_BYTES = 30, /* header before a member's data, without names */
+};
+
+struct archive {
+    const char *name;
+    const unsigned char *data;
+    int64_t bytes;
+    int64_t directory, directory_bytes, n;
+};
+
+static uint64_t number(const unsigned char *p, int bytes)
+{
+    uint64_t x = 0;
+    while (bytes--) x = x << 8 | p[bytes];
+    return x;
+}
+
+/* Are `count` bytes at `at` within the archive? */
+static bool inside(const struct archive *z, uint64_t at, uint64_t count)
+{
+    return at <= (uint64_t)z->bytes && count <= (uint64_t)z->bytes - at;
+}
+
+bool lvn_zip_begins(const unsigned char *data, int64_t bytes)
+{
+    return bytes >= 4 && memcmp(data, "PK\3\4", 4) == 0;
+}
+
+/* The zip64 end record, where there is one: it has the sizes that do not fit into the plain one. */
+static enum lvn_status read_end64(struct archive *z, int64_t end, uint64_t *n, uint64_t *size, uint64_t *from)
+{
+    if (end < LOCATOR_BYTES || memcmp(z->data + end - LOCATOR_BYTES, "PK\6\7", 4) != 0) return LVN_OK;
+    uint64_t at = number(z->data + end - LOCATOR_BYTES + 8, 8);
+    LVN_CHECK(inside(z, at, END64_BYTES) && memcmp(z->data + at, "PK\6\6", 4) == 0, FORMAT,
+              "'%s': its zip64 directory is not where it says: the archive is damaged", z->name);
+    *n = number(z->data + at + 32, 8);
+    *size = number(z->data + at + 40, 8);
+    *from = number(z->data + at + 48, 8);
+    return LVN_OK;
+}
+
+static enum lvn_status find_directory(struct archive *z)
+{
+    int64_t end = z->bytes - END_BYTES, least = end - LONGEST_COMMENT;
+    while (end >= 0 && end >= least && memcmp(z->data + end, "PK\5\6", 4) != 0) end--;
+    LVN_CHECK(end >= 0 && end >= least, FORMAT,
+              "'%s' begins as a zip archive, but has no directory at its end: it is cut off", z->name);
+    uint64_t n = number(z->data + end + 10, 2), size = number(z->data + end + 12, 4);
+    uint64_t from = number(z->data + end + 16, 4);
+    LVN_TRY(read_end64(z, end, &n, &size, &from));
+    LVN_CHECK(inside(z, from, size) && n <= size / ENTRY_BYTES, FORMAT,
+              "'%s': its directory of %llu members does not lie within its %lld bytes: the archive is damaged", z->name,
+              (unsigned long long)n, (long long)z->bytes);
+    z->directory = (int64_t)from;
+    z->directory_bytes = (int64_t)size;
+    z->n = (int64_t)n;
+    return LVN_OK;
+}
+
+/* The zip64 extra field of an entry: what the 4-byte fields of all ones stand for, in this order. */
+static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, uint64_t *packed, uint64_t *from)
+{
+    for (; bytes >= 4; bytes -= 4) {
+        int64_t length = (int64_t)number(p + 2, 2);
+        bool zip64 = number(p, 2) == 1;
+        p += 4;
+        if (length > bytes - 4) return;
+        uint64_t *const wide[] = {size, packed, from};
+        int64_t at = 0;
+        for (int i = 0; zip64 && i < 3; i++) {
+            if (*wide[i] != UINT32_MAX || at + 8 > length) continue;
+            *wide[i] = number(p + at, 8);
+            at += 8;
+        }
+        p += length;
+        bytes -= length;
+    }
+}
+
+/* One entry of the directory at `at`; moves on. */
+static enum lvn_status read_entry(const struct archive *z, struct lvn_arena *a, int64_t *at, struct lvn_zip_member *m)
+{
+    const unsigned char *p = z->data + *at;
+    int64_t left = z->directory + z->directory_bytes - *at;
+    LVN_CHECK(left >= ENTRY_BYTES && memcmp(p, "PK\1\2", 4) == 0, FORMAT,
+              "'%s': entry of its directory at byte %lld is damaged", z->name, (long long)*at);
+    int64_t name_bytes = (int64_t)number(p + 28, 2), extra = (int64_t)number(p + 30, 2);
+    int64_t all = ENTRY_BYTES + name_bytes + extra + (int64_t)number(p + 32, 2);
+    LVN_CHECK(all <= left && !memchr(p + ENTRY_BYTES, 0, (size_t)name_bytes), FORMAT,
+              "'%s': entry of its directory at byte %lld is damaged", z->name, (long long)*at);
+    uint64_t packed = number(p + 20, 4), size = number(p + 24, 4), from = number(p + 42, 4);
+    read_extra(p + ENTRY_BYTES + name_bytes, extra, &size, &packed, &from);
+    m->name = lvn_arena_printf(a, "%.*s", (int)name_bytes, (const char *)p + ENTRY_BYTES);
+    if (!m->name) return LVN_MEMORY;
+    LVN_CHECK(!(number(p + 8, 2) & 1), UNSUPPORTED, "'%s': '%.100s' is encrypted", z->name, m->name);
+    LVN_CHECK(number(p + 10, 2) == 0 && packed == size, UNSUPPORTED,
+              "'%s': '%.100s' is compressed, as torch.save never does; unpack the archive and pack it with zip -0",
+              z->name, m->name);
+    LVN_CHECK(inside(z, from, LOCAL_BYTES) && memcmp(z->data + from, "PK\3\4", 4) == 0, FORMAT,
+              "'%s': '%.100s' is not where the directory says: the archive is damaged", z->name, m->name);
+    uint64_t data = from + LOCAL_BYTES + number(z->data + from + 26, 2) + number(z->data + from + 28, 2);
+    LVN_CHECK(inside(z, data, size), FORMAT, "'%s': '%.100s' has %llu bytes, which are not there: the file is cut off",
+              z->name, m->name, (unsigned long long)size);
+    m->data = z->data + data;
+    m->bytes = (int64_t)size;
+    *at += all;
+    return LVN_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct lvn_zip_member *)a)->name, ((const struct lvn_zip_member *)b)->name);
+}
+
+enum lvn_status lvn_zip_open(struct lvn_zip *out, struct lvn_arena *a, const char *name, const unsigned char *data,
+                             int64_t bytes)
+{
+    struct archive z = {.name = name, .data = data, .bytes = bytes};
+    *out = (struct lvn_zip){0};
+    LVN_CHECK(lvn_zip_begins(data, bytes), FORMAT, "'%s' is no zip archive", name);
+    LVN_TRY(find_directory(&z));
+    out->member = lvn_arena_alloc(a, sizeof *out->member * (size_t)(z.n + 1));
+    if (!out->member) return LVN_MEMORY;
+    int64_t at = z.directory;
+    for (; out->n < z.n; out->n++) LVN_TRY(read_entry(&z, a, &at, &out->member[out->n]));
+    if (out->n) qsort(out->member, (size_t)out->n, sizeof *out->member, by_name);
+    return LVN_OK;
+}
+
+const struct lvn_zip_member *lvn_zip_find(const struct lvn_zip *z, const char *name)
+{
+    struct lvn_zip_member key = {.name = name};
+    return z->n ? bsearch(&key, z->member, (size_t)z->n, sizeof key, by_name) : NULL;
+}

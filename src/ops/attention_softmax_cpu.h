@@ -1,0 +1,175 @@
+/* attention_softmax_cpu.h - softmax of a block of scores, forward and backward: what lies between the products.
+ *
+ * Scores s (64 keys, 64 queries) times w->scale are the logits. With a scale of 1, and dropout's factor in the other
+ * operand already (w->kept 1), the bits are those of plain subtractions. Only attention.cpu.c and attention_half.h
+ * include it. */
+#ifndef LVN_ATTENTION_SOFTMAX_CPU_H
+#define LVN_ATTENTION_SOFTMAX_CPU_H
+
+#include "backend/cpu/simd_math.h"
+#include "backend/cpu/simd_random.h"
+#include "ops/attention_block_cpu.h"
+
+/* Scores of keys [j, end) and 16 queries become probabilities, and 0 where dropout strikes; returns their sum before
+ * dropout. Its factor comes in with the division by the sum. */
+LVN_INLINE vf softmax_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end, vf m,
+                           const vlanes *keep, bool masked)
+{
+    struct vacc sum = vacc_set(vset(0));
+    for (int64_t n = 0; n < end - j; n++) {
+        float *s = w->s + (j + n) * TILE_BLOCK + v * LVN_LANES;
+        vf p = vexp(vfma(vload(s), vset(w->scale), -m));
+        if (masked) p = vselect(visible_lanes(k, v, j + n), p, vset(0));
+        sum = vacc_add(sum, p);
+        vstore(s, keep ? vkeep_lanes(p, keep[n]) : p);
+    }
+    return vacc_get(sum);
+}
+
+/* Keys that queries of vector v see, by 64 without dropout, by the 8 of one draw with it. */
+LVN_INLINE vf softmax_keys(struct work *w, const struct block *k, int64_t v, vf m, uint64_t dropout_row)
+{
+    const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
+    if (!w->dropout) {
+        const vf sum = softmax_rows(w, k, v, 0, full, m, NULL, false);
+        return sum + softmax_rows(w, k, v, full, end, m, NULL, true);
+    }
+    struct vacc sum = vacc_set(vset(0));
+    for (int64_t j = 0; j < end; j += 8) {
+        vlanes keep[8];
+        vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j), keep);
+        if (j + 8 <= full)
+            sum = vacc_add(sum, softmax_rows(w, k, v, j, j + 8, m, keep, false));
+        else
+            sum = vacc_add(sum, softmax_rows(w, k, v, j, j + 8 < end ? j + 8 : end, m, keep, true));
+    }
+    return vacc_get(sum);
+}
+
+/* The largest logit of each query of vector v, and of `top`. */
+static void largest_scores(const struct work *w, const struct block *k, int64_t v, float *top)
+{
+    const float *s = w->s + v * LVN_LANES;
+    const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
+    struct vacc a = vacc_set(vset(-INFINITY)), b = a, c = a, d = a;
+    int64_t j = 0;
+    for (; j + 4 <= full; j += 4) {
+        a = vacc_max(a, vload(s + j * TILE_BLOCK));
+        b = vacc_max(b, vload(s + (j + 1) * TILE_BLOCK));
+        c = vacc_max(c, vload(s + (j + 2) * TILE_BLOCK));
+        d = vacc_max(d, vload(s + (j + 3) * TILE_BLOCK));
+    }
+    for (; j < full; j++) a = vacc_max(a, vload(s + j * TILE_BLOCK));
+    for (; j < end; j++) b = vacc_max(b, vselect(visible_lanes(k, v, j), vload(s + j * TILE_BLOCK), vset(-INFINITY)));
+    a = vacc_max(vacc_max(a, vacc_get(b)), vacc_get(vacc_max(c, vacc_get(d))));
+    vstore(top, vacc_get(vacc_max(vacc_set(vload(top)), vacc_get(a) * vset(w->scale))));
+}
+
+/* Softmax of one block: scores become probabilities, the running maximum and sum move on; w->shrink is what the sums so
+ * far must be multiplied with for the new maximum. */
+static void softmax_block(struct work *w, const struct block *k, uint64_t dropout_row)
+{
+    for (int64_t v = 0; v < k->vectors; v++) {
+        float *top = w->top + v * LVN_LANES, *sum = w->sum + v * LVN_LANES;
+        const vf old = vload(top);
+        largest_scores(w, k, v, top);
+        /* a query that has seen no key yet: any finite number will do, its sums are zero */
+        const vf m = vselect(vgreater(vload(top), vset(-INFINITY)), vload(top), vset(0));
+        const vf shrink = vexp(old - m);
+        vstore(sum, vfma(vload(sum), shrink, softmax_keys(w, k, v, m, dropout_row)));
+        vstore(w->shrink + v * LVN_LANES, shrink);
+        for (int64_t j = visible_to_any(k, v); j < k->keys; j++) vstore(w->s + j * TILE_BLOCK + v * LVN_LANES, vset(0));
+    }
+}
+
+/* Before the first block of keys. */
+static void softmax_begin(struct work *w)
+{
+    for (int64_t i = 0; i < TILE_BLOCK; i += LVN_LANES) {
+        vstore(w->top + i, vset(-INFINITY));
+        vstore(w->sum + i, vset(0));
+    }
+}
+
+/* out = sums / sum of probabilities, and the logsumexp. */
+static void forward_store(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
+{
+    const struct attention_sizes *s = &w->sizes;
+    const struct lvn_desc *d = c->out[0].desc;
+    float *logsumexp = (float *)c->out[1].p + (b * s->Hq + h) * s->Tq + t0;
+    for (int64_t i = 0; i < rows; i += LVN_LANES) {
+        const vf sum = vload(w->sum + i);
+        const vi seen = vgreater(sum, vset(0));
+        vstore(w->shrink + i, vselect(seen, vset(w->dropout ? w->drop.scale : 1.0f) / sum, vset(0)));
+        const vf x = vselect(seen, vload(w->top + i) + vlog(vselect(seen, sum, vset(1))), vset(0));
+        vstore_n(logsumexp + i, x, rows - i < LVN_LANES ? rows - i : LVN_LANES);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t to = b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
+        row_store(&c->out[0], to, w->o + i * w->width, s->D, w->shrink[i], false);
+    }
+}
+
+/* For queries t0 .. of head h: row sums of dO O into w->sum, and the logsumexp. */
+static void row_sums(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
+{
+    const struct attention_sizes *s = &w->sizes;
+    const struct lvn_desc *d = c->out[0].desc, *dd = c->dout[0].desc;
+    const bool half = is_half(&c->out[0]); /* and its gradient */
+    const float *logsumexp = (const float *)c->out[1].p + (b * s->Hq + h) * s->Tq + t0;
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t out = b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
+        const int64_t dout = b * dd->stride[0] + (t0 + i) * dd->stride[1] + h * s->D;
+        vf sum = vset(0);
+        for (int64_t x = 0; x < s->D; x += LVN_LANES) {
+            const int64_t n = s->D - x < LVN_LANES ? s->D - x : LVN_LANES;
+            sum = vfma(vread_n(c->dout[0].p, dout + x, n, half), vread_n(c->out[0].p, out + x, n, half), sum);
+        }
+        w->sum[i] = vsum(sum);
+        w->top[i] = logsumexp[i];
+    }
+    for (int64_t i = rows; i % LVN_LANES; i++) w->sum[i] = w->top[i] = 0;
+}
+
+/* Keys [j, end) and the 16 queries of vector v: see gradient_block(). */
+LVN_INLINE void gradient_rows(struct work *w, const struct block *k, int64_t v, int64_t j, int64_t end,
+                              const vlanes *keep, bool masked)
+{
+    const vf logsumexp = vload(w->top + v * LVN_LANES), delta = vload(w->sum + v * LVN_LANES);
+    for (int64_t n = 0; n < end - j; n++) {
+        float *s = w->s + (j + n) * TILE_BLOCK + v * LVN_LANES, *dp = w->dp + (s - w->s);
+        vf p = vexp(vfma(vload(s), vset(w->scale), -logsumexp)), g = vload(dp);
+        if (masked) p = vselect(visible_lanes(k, v, j + n), p, vset(0));
+        if (keep) g = vkeep_lanes(g, keep[n]);
+        g = p * vfma(g, vset(w->kept), -delta);
+        vstore(s, keep ? vkeep_lanes(p, keep[n]) : p);
+        vstore(dp, g);
+    }
+}
+
+/* From scores in s and dO V^T in dp: probabilities, 0 where dropout struck, into s, and gradients of the scores into
+ * dp, without the scale. */
+static void gradient_block(struct work *w, const struct block *k, uint64_t dropout_row)
+{
+    for (int64_t v = 0; v < k->vectors; v++) {
+        const int64_t full = visible_to_all(k, v), end = visible_to_any(k, v);
+        if (!w->dropout) {
+            gradient_rows(w, k, v, 0, full, NULL, false);
+            gradient_rows(w, k, v, full, end, NULL, true);
+        }
+        for (int64_t j = 0; w->dropout && j < end; j += 8) {
+            vlanes keep[8];
+            vdropout_keep_rows(&w->drop, dropout_row + (uint64_t)(v * LVN_LANES), (uint32_t)(k->first_key + j), keep);
+            if (j + 8 <= full)
+                gradient_rows(w, k, v, j, j + 8, keep, false);
+            else
+                gradient_rows(w, k, v, j, j + 8 < end ? j + 8 : end, keep, true);
+        }
+        for (int64_t j = end; j < k->keys; j++) {
+            vstore(w->s + j * TILE_BLOCK + v * LVN_LANES, vset(0));
+            vstore(w->dp + j * TILE_BLOCK + v * LVN_LANES, vset(0));
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,195 @@
+/* aws_roles.c - see aws_roles.h: the security token service, the agent of a container, the metadata of an instance. */
+#include "stores/aws_roles.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "formats/json.h"
+#include "stores/http.h"
+#include "stores/xml.h"
+
+enum { NEAR_SECONDS = 2, FAR_SECONDS = 30, MOST_TOKEN = 1 << 16 };
+
+static const char *variable(const char *name)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+/* One request to something near; the answer's body stays in `a`. */
+static enum lvn_status ask(const char *method, const char *url, const char *headers, int seconds,
+                           struct lvn_http_answer *a)
+{
+    struct lvn_http *h;
+    struct lvn_http_request r = {.method = method,
+                                 .url = url,
+                                 .headers = headers,
+                                 .no_body = strcmp(method, "GET") == 0,
+                                 .connect_seconds = seconds,
+                                 .whole_seconds = 5 * seconds};
+    LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = lvn_http_send(h, &r, a);
+    lvn_http_close(h);
+    return status;
+}
+
+static bool came(const struct lvn_http_answer *a)
+{
+    return a->end == LVN_HTTP_WHOLE && a->code == 200 && a->body.n > 0;
+}
+
+/* "2026-01-31T12:00:00Z"; 0 when it is none. */
+static time_t time_of(const char *text)
+{
+    struct tm tm = {0};
+    return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? timegm(&tm) : 0;
+}
+
+static enum lvn_status refused(const char *what, const struct lvn_http_answer *a)
+{
+    LVN_FAIL(IO, "no credentials from %s: %s %d %.200s", what, a->end == LVN_HTTP_WHOLE ? "it answered" : a->why,
+             a->code, a->body.p ? a->body.p : "");
+}
+
+/* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"} */
+static enum lvn_status keys_of_json(struct lvn_aws_keys *k, const struct lvn_http_answer *a, const char *from)
+{
+    json_t *root;
+    const char *id = NULL, *secret = NULL, *token = "", *expires = NULL;
+    LVN_TRY(lvn_json_parse(from, a->body.p, a->body.n, &root));
+    enum lvn_status status = lvn_json_string(from, root, "AccessKeyId", true, &id);
+    if (status == LVN_OK) status = lvn_json_string(from, root, "SecretAccessKey", true, &secret);
+    if (status == LVN_OK) status = lvn_json_string(from, root, "Token", false, &token);
+    if (status == LVN_OK) status = lvn_json_string(from, root, "Expiration", false, &expires);
+    if (status == LVN_OK) {
+        snprintf(k->id, sizeof k->id, "%s", id);
+        snprintf(k->secret, sizeof k->secret, "%s", secret);
+        snprintf(k->token, sizeof k->token, "%s", token);
+        k->expires = time_of(expires);
+        snprintf(k->from, sizeof k->from, "%s", from);
+    }
+    json_decref(root);
+    return status;
+}
+
+/* --- web identity --- */
+
+static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http_answer *a)
+{
+    static const char *const tags[] = {"AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"};
+    char expires[40] = "", *const to[] = {k->id, k->secret, k->token, expires};
+    const size_t room[] = {sizeof k->id, sizeof k->secret, sizeof k->token, sizeof expires};
+    struct lvn_text t = {0};
+    for (int i = 0; i < 4; i++) {
+        lvn_text_clear(&t);
+        if (lvn_xml_text(a->body.p, NULL, tags[i], &t)) snprintf(to[i], room[i], "%s", t.p ? t.p : "");
+    }
+    lvn_text_release(&t);
+    LVN_CHECK(k->id[0] && k->secret[0], IO, "the security token service of AWS answered without credentials");
+    k->expires = time_of(expires);
+    snprintf(k->from, sizeof k->from, "AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
+{
+    const char *file = variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = variable("AWS_ROLE_ARN");
+    const char *session = variable("AWS_ROLE_SESSION_NAME"), *endpoint = variable("AWS_ENDPOINT_URL_STS");
+    const char *region = variable("AWS_REGION");
+    char *token;
+    int64_t bytes;
+    if (!file || !role) return LVN_OK;
+    LVN_TRY_WHILE(lvn_file_read(file, MOST_TOKEN, &token, &bytes), "reading AWS_WEB_IDENTITY_TOKEN_FILE");
+    token[strcspn(token, "\r\n")] = '\0';
+    struct lvn_text url = {0};
+    struct lvn_http_answer a = {0};
+    if (endpoint)
+        lvn_text_add(&url, endpoint);
+    else
+        lvn_text_printf(&url, "https://sts.%s%samazonaws.com", region ? region : "", region ? "." : "");
+    lvn_text_add(&url, "/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleSessionName=");
+    lvn_http_encode(&url, session ? session : "levin", false);
+    lvn_text_add(&url, "&RoleArn=");
+    lvn_http_encode(&url, role, false);
+    lvn_text_add(&url, "&WebIdentityToken=");
+    lvn_http_encode(&url, token, false);
+    free(token);
+    const char *address = lvn_text_string(&url);
+    enum lvn_status status = address ? ask("GET", address, NULL, FAR_SECONDS, &a) : LVN_MEMORY;
+    if (status == LVN_OK) status = came(&a) ? keys_of_xml(k, &a) : refused("the security token service of AWS", &a);
+    lvn_http_answer_release(&a);
+    lvn_text_release(&url);
+    return status;
+}
+
+/* --- the container --- */
+
+enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
+{
+    const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    const char *file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    char *read_token = NULL;
+    int64_t bytes;
+    if (!relative && !full) return LVN_OK;
+    if (file) {
+        LVN_TRY_WHILE(lvn_file_read(file, MOST_TOKEN, &read_token, &bytes),
+                      "reading AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+        read_token[strcspn(read_token, "\r\n")] = '\0';
+        token = read_token;
+    }
+    struct lvn_text url = {0}, headers = {0};
+    struct lvn_http_answer a = {0};
+    lvn_text_printf(&url, "%s%s", relative ? "http://169.254.170.2" : "", relative ? relative : full);
+    if (token) lvn_text_printf(&headers, "Authorization: %s\n", token);
+    free(read_token);
+    enum lvn_status status = lvn_text_status(&url);
+    if (status == LVN_OK) status = lvn_text_status(&headers);
+    if (status == LVN_OK) status = ask("GET", url.p, headers.p, NEAR_SECONDS, &a);
+    if (status == LVN_OK)
+        status = came(&a) ? keys_of_json(k, &a, "the container's credentials") : refused("the container's agent", &a);
+    lvn_http_answer_release(&a);
+    lvn_text_release(&headers);
+    lvn_text_release(&url);
+    return status;
+}
+
+/* --- the instance --- */
+
+/* The first line of what is at endpoint/path, in `out`; false when there is nothing. */
+static bool metadata(const char *method, const char *endpoint, const char *path, const char *headers,
+                     struct lvn_http_answer *a)
+{
+    char url[1024];
+    snprintf(url, sizeof url, "%s/latest/%s", endpoint, path);
+    if (ask(method, url, headers, NEAR_SECONDS, a) == LVN_OK) return came(a);
+    lvn_error_clear();
+    return false;
+}
+
+enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k)
+{
+    static const char roles[] = "meta-data/iam/security-credentials/";
+    const char *endpoint = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT"), *off = variable("AWS_EC2_METADATA_DISABLED");
+    struct lvn_http_answer a = {0};
+    char headers[512], path[512];
+    if (off && strcasecmp(off, "true") == 0) return LVN_OK;
+    if (!endpoint) endpoint = "http://169.254.169.254";
+    enum lvn_status status = LVN_OK;
+    /* No instance, no metadata, no role: no keys, and no error. */
+    if (metadata("PUT", endpoint, "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600\n", &a)) {
+        snprintf(headers, sizeof headers, "X-aws-ec2-metadata-token: %.400s\n", a.body.p);
+        if (metadata("GET", endpoint, roles, headers, &a)) {
+            snprintf(path, sizeof path, "%s%.*s", roles, (int)strcspn(a.body.p, "\r\n"), a.body.p);
+            status = metadata("GET", endpoint, path, headers, &a) ? keys_of_json(k, &a, "the instance's role")
+                                                                  : refused("the instance's metadata", &a);
+        }
+    }
+    lvn_http_answer_release(&a);
+    return status;
+}

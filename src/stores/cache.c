@@ -1,0 +1,252 @@
+/* cache.c - see cache.h. */
+#include "stores/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "formats/checksum.h"
+
+enum { MOST_FACTS = 4096, MOST_NAME = 200, WORTH_SAYING = 32 << 20 };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static time_t first_use; /* of any file, by this process */
+
+static void begin(void)
+{
+    first_use = time(NULL);
+}
+
+enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out)
+{
+    const char *own = getenv("LEVIN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && *own)
+        *out = lvn_arena_printf(a, "%s/%s", own, name);
+    else if (xdg && *xdg)
+        *out = lvn_arena_printf(a, "%s/levin/%s", xdg, name);
+    else
+        *out = lvn_arena_printf(a, "%s/.cache/levin/%s", home && *home ? home : "/tmp", name);
+    if (!*out) return LVN_MEMORY;
+    LVN_TRY_WHILE(lvn_dir_make(*out), "making the cache folder; LEVIN_CACHE names another one");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key, const char **file,
+                               const char **facts)
+{
+    const char *top, *address = p->store->endpoint ? p->store->endpoint(p) : "";
+    char hash[LVN_CHECKSUM_TEXT];
+    LVN_TRY(lvn_cache_folder(a, "", &top));
+    lvn_checksum_text(lvn_checksum(address, (int64_t)strlen(address)), hash);
+    char name[LVN_CHECKSUM_TEXT];
+    if (strlen(lvn_path_name(key)) > MOST_NAME) { /* an address with a signature in it */
+        const char *dir = lvn_path_dir(a, key);
+        lvn_checksum_text(lvn_checksum(key, (int64_t)strlen(key)), name);
+        key = dir ? lvn_path_join(a, dir, name) : NULL;
+        if (!key) return LVN_MEMORY;
+    }
+    const char *below = lvn_arena_printf(a, "%.*s/%s%s%.8s/%s", (int)strcspn(p->url, ":"), p->url, p->bucket,
+                                         *address ? "@" : "", *address ? hash : "", key);
+    *file = below ? lvn_arena_printf(a, "%sfiles/%s", top, below) : NULL;
+    *facts = below ? lvn_arena_printf(a, "%sfacts/%s", top, below) : NULL;
+    return *file && *facts ? LVN_OK : LVN_MEMORY;
+}
+
+void lvn_cache_drop(const char *file, const char *facts)
+{
+    unlink(facts);
+    unlink(file);
+}
+
+/* --- facts --- */
+
+struct facts {
+    long long bytes, seconds; /* of the file here, when it came */
+    long nanoseconds;
+    char sum[LVN_CHECKSUM_TEXT];
+    char version[160]; /* of the file in the store */
+};
+
+static bool read_facts(const char *path, struct facts *f)
+{
+    char *text = NULL;
+    int64_t bytes;
+    bool good = lvn_path_is_file(path) && lvn_file_read(path, MOST_FACTS, &text, &bytes) == LVN_OK;
+    good = good && sscanf(text, "%lld %lld.%ld %16s %159[^\n]", &f->bytes, &f->seconds, &f->nanoseconds, f->sum,
+                          f->version) == 5;
+    free(text);
+    lvn_error_clear();
+    return good;
+}
+
+static enum lvn_status sum_of(const char *path, char text[LVN_CHECKSUM_TEXT])
+{
+    struct lvn_mapping m;
+    LVN_TRY(lvn_file_map(&m, path));
+    lvn_checksum_text(lvn_checksum(m.data, m.bytes), text);
+    lvn_file_unmap(&m);
+    return LVN_OK;
+}
+
+static enum lvn_status write_facts(struct lvn_arena *a, const char *file, const char *facts, const struct lvn_object *o)
+{
+    struct stat s;
+    char sum[LVN_CHECKSUM_TEXT], *dir = lvn_path_dir(a, facts);
+    if (!dir) return LVN_MEMORY;
+    LVN_TRY(sum_of(file, sum));
+    LVN_CHECK(stat(file, &s) == 0, IO, "cannot read '%s': %s", file, strerror(errno));
+    char *text = lvn_arena_printf(a, "%lld %lld.%09ld %s %s\n", (long long)s.st_size, (long long)s.st_mtim.tv_sec,
+                                  s.st_mtim.tv_nsec, sum, o->version);
+    if (!text) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    return lvn_file_write(facts, text, (int64_t)strlen(text));
+}
+
+/* Does the store still have what came, and is it still here? A file whose time has changed is read: its checksum
+ * decides. */
+static bool is_good(const char *file, const char *facts, const struct lvn_object *o)
+{
+    struct facts f;
+    struct stat s;
+    char sum[LVN_CHECKSUM_TEXT];
+    if (!o->version[0] || stat(file, &s) != 0 || !read_facts(facts, &f)) return false;
+    if (strcmp(f.version, o->version) != 0 || s.st_size != f.bytes || (o->bytes >= 0 && o->bytes != f.bytes))
+        return false;
+    if (s.st_mtim.tv_sec == f.seconds && s.st_mtim.tv_nsec == f.nanoseconds) return true;
+    bool same = sum_of(file, sum) == LVN_OK && strcmp(sum, f.sum) == 0;
+    lvn_error_clear();
+    return same;
+}
+
+/* --- the limit --- */
+
+struct kept {
+    const char *name;
+    int64_t bytes;
+    struct timespec used;
+};
+
+static int oldest_first(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+    if (x->used.tv_sec != y->used.tv_sec) return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+    return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
+}
+
+/* LEVIN_CACHE_SIZE, "50G", in bytes. */
+static int64_t limit(void)
+{
+    static const char units[] = "kMGTP";
+    const char *text = getenv("LEVIN_CACHE_SIZE");
+    if (!text || !*text) return INT64_MAX;
+    char *end = NULL;
+    double n = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;
+    for (; unit && unit >= units; unit--) n *= 1024;
+    return n > 0 && n < 9e18 ? (int64_t)n : INT64_MAX;
+}
+
+/* Everything in the cache with its size and the time of its last use. */
+static enum lvn_status look_around(struct lvn_arena *a, const char *files, const char *facts, struct kept **kept,
+                                   int *n, int64_t *total)
+{
+    struct lvn_store_entries all = {0};
+    *n = 0;
+    *total = 0;
+    if (lvn_path_is_dir(files)) LVN_TRY(lvn_store_list(a, files, true, &all));
+    *kept = lvn_arena_alloc(a, (size_t)(all.n + 1) * sizeof **kept);
+    if (!*kept) return LVN_MEMORY;
+    for (int i = 0; i < all.n; i++) {
+        struct stat s = {0};
+        const char *path = lvn_path_join(a, facts, all.entry[i].name);
+        if (!path) return LVN_MEMORY;
+        (void)!stat(path, &s); /* without facts: as old as can be */
+        (*kept)[(*n)++] = (struct kept){all.entry[i].name, all.entry[i].bytes, s.st_mtim};
+        *total += all.entry[i].bytes;
+    }
+    qsort(*kept, (size_t)*n, sizeof **kept, oldest_first);
+    return LVN_OK;
+}
+
+static enum lvn_status make_room(struct lvn_arena *a, const struct lvn_place *p, int64_t bytes)
+{
+    int64_t most = limit(), total;
+    const char *files, *facts;
+    struct kept *kept;
+    int n;
+    if (most == INT64_MAX) return LVN_OK;
+    LVN_CHECK(bytes <= most, IO,
+              "'%s' has %lld bytes, more than the cache may hold: give LEVIN_CACHE_SIZE a larger number", p->url,
+              (long long)bytes);
+    LVN_TRY(lvn_cache_folder(a, "files", &files));
+    LVN_TRY(lvn_cache_folder(a, "facts", &facts));
+    LVN_TRY(look_around(a, files, facts, &kept, &n, &total));
+    for (int i = 0; i < n && total + bytes > most && kept[i].used.tv_sec < first_use; i++) {
+        const char *file = lvn_path_join(a, files, kept[i].name), *fact = lvn_path_join(a, facts, kept[i].name);
+        if (!file || !fact) return LVN_MEMORY;
+        lvn_cache_drop(file, fact);
+        total -= kept[i].bytes;
+    }
+    LVN_CHECK(
+        total + bytes <= most, IO,
+        "no room for '%s' in the cache: this run already uses %lld bytes of the %lld that LEVIN_CACHE_SIZE allows",
+        p->url, (long long)total, (long long)most);
+    return LVN_OK;
+}
+
+/* --- bringing --- */
+
+static enum lvn_status bring(struct lvn_place *p, struct lvn_http *h, lvn_store_progress *progress, void *context,
+                             const char **local, const char *facts)
+{
+    struct lvn_object o;
+    struct lvn_arena *a = &p->arena;
+    LVN_TRY(p->store->stat(p, h, &o));
+    LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is no file '%s'", p->url);
+    if (is_good(*local, facts, &o)) {
+        (void)!utimensat(AT_FDCWD, facts, NULL, 0); /* used now */
+        return LVN_OK;
+    }
+    unlink(facts);
+    unlink(*local);
+    LVN_TRY(make_room(a, p, o.bytes > 0 ? o.bytes : 0));
+    if (o.bytes > WORTH_SAYING) lvn_log(LVN_LOG_INFO, "fetching '%s', %lld MiB", p->url, (long long)(o.bytes >> 20));
+    LVN_TRY(lvn_store_get(p->url, *local, NULL, progress, context));
+    return write_facts(a, *local, facts, &o);
+}
+
+/* The ranks of a run on one machine all want the same files: one brings each, the others wait and find it. */
+static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
+{
+    const char *locks;
+    char hash[LVN_CHECKSUM_TEXT];
+    LVN_TRY(lvn_cache_folder(a, "locks", &locks));
+    lvn_checksum_text(lvn_checksum(path, (int64_t)strlen(path)), hash);
+    const char *name = lvn_path_join(a, locks, hash);
+    if (!name) return LVN_MEMORY;
+    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*fd >= 0) (void)!flock(*fd, LOCK_EX); /* where there are no locks, go without */
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cache_bring(struct lvn_place *p, struct lvn_http *h, lvn_store_progress *progress, void *context,
+                                const char **local)
+{
+    const char *facts;
+    int fd;
+    pthread_once(&once, begin);
+    LVN_TRY(lvn_cache_path(&p->arena, p, p->key, local, &facts));
+    LVN_TRY(lock_file(&p->arena, *local, &fd));
+    enum lvn_status status = bring(p, h, progress, context, local, facts);
+    if (fd >= 0) close(fd);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* cache.h - the folder on this machine where files of stores are kept: LEVIN_CACHE, or levin in XDG_CACHE_HOME, or
+ * ~/.cache/levin.
+ *
+ *     files/SCHEME/BUCKET/KEY    the file
+ *     facts/SCHEME/BUCKET/KEY    what came: size, time, checksum, the store's version; touched at each use
+ *     locks/HASH                 who is bringing a file
+ *     stage/NAME-HASH            folders that are made here and belong into a store (stage.h)
+ *     uploads/HASH               unfinished uploads (put.c)
+ *     copies/HASH                copies from store to store under way (copy.c)
+ *
+ * At another address than the store's usual one, BUCKET is BUCKET@HASH. A file is taken from here when the store still
+ * has the same version of it and nobody changed it here. LEVIN_CACHE_SIZE (as 50G) limits `files`: what has not been
+ * used for the longest time goes first, but nothing that this process has used. */
+#ifndef LVN_CACHE_H
+#define LVN_CACHE_H
+
+#include "stores/kind.h"
+
+/* The path of a folder in it, made; in the arena. */
+LVN_CHECKED enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out);
+/* Where a key of the place is kept ("" for the folder of them all), in the arena. */
+LVN_CHECKED enum lvn_status lvn_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key,
+                                           const char **file, const char **facts);
+/* Brings the file of a place into the cache, unless it is there. */
+LVN_CHECKED enum lvn_status lvn_cache_bring(struct lvn_place *p, struct lvn_http *h, lvn_store_progress *progress,
+                                            void *context, const char **local);
+/* Removes what the cache has of a key. */
+void lvn_cache_drop(const char *file, const char *facts);
+
+#endif

@@ -1,0 +1,51 @@
+/* fetch.c - see download.h; io/stores does the work. */
+#include "stores/fetch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "formats/sha256.h"
+
+static enum lvn_status check_sha256(const char *sha256)
+{
+    LVN_CHECK(strlen(sha256) == 64 && strspn(sha256, "0123456789abcdefABCDEF") == 64, ARG,
+              "'%.80s' is not a SHA-256 checksum: wanted are 64 hexadecimal digits", sha256);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_download_verify(const char *path, const char *sha256)
+{
+    char found[LVN_SHA256_TEXT];
+    LVN_TRY(check_sha256(sha256));
+    LVN_TRY(lvn_sha256_file(path, found));
+    LVN_CHECK(strcasecmp(found, sha256) == 0, FORMAT,
+              "'%s' is not the file that was wanted: its SHA-256 is %s, it should be %s", path, found, sha256);
+    return LVN_OK;
+}
+
+/* Nobody looks at the file again once it has its name: it must last. */
+static enum lvn_status sync_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && !lvn_files_refuse() && fsync(fd) == 0;
+    int error = errno;
+    if (fd >= 0) close(fd);
+    if (!good) unlink(path);
+    LVN_CHECK(good, IO, "cannot write '%s': %s", path, strerror(error));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_download(const char *url, const char *sha256, const char *path, lvn_store_progress *progress,
+                             void *context)
+{
+    LVN_CHECK(lvn_store_is_url(url), ARG, "'%s' is not a URL: wanted is https://, s3://, gs://, hf:// or file://", url);
+    if (sha256) LVN_TRY(check_sha256(sha256));
+    if (lvn_path_exists(path)) return sha256 ? lvn_download_verify(path, sha256) : LVN_OK;
+    LVN_TRY_WHILE(lvn_store_get(url, path, sha256, progress, context),
+                  "fetching '%s'; you can also put the file to '%s' yourself", url, path);
+    return sync_file(path);
+}

@@ -1,0 +1,318 @@
+/* http.c - the binding to libcurl by dlopen. The library stays loaded: TLS libraries do not like to be unloaded. */
+#include "stores/http.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+
+/* From libcurl's documented ABI: option numbers are 0 (long), 10000 (pointer), 20000 (function), 30000 (off_t) + n. */
+enum {
+    OPT_WRITEDATA = 10001,
+    OPT_URL = 10002,
+    OPT_ERRORBUFFER = 10010,
+    OPT_POSTFIELDS = 10015,
+    OPT_USERAGENT = 10018,
+    OPT_HTTPHEADER = 10023,
+    OPT_HEADERDATA = 10029,
+    OPT_CUSTOMREQUEST = 10036,
+    OPT_XFERINFODATA = 10057,
+    OPT_WRITEFUNCTION = 20011,
+    OPT_HEADERFUNCTION = 20079,
+    OPT_XFERINFOFUNCTION = 20219,
+    OPT_POSTFIELDSIZE_LARGE = 30120,
+    OPT_TIMEOUT = 13,
+    OPT_LOW_SPEED_LIMIT = 19,
+    OPT_LOW_SPEED_TIME = 20,
+    OPT_NOPROGRESS = 43,
+    OPT_NOBODY = 44,
+    OPT_FOLLOWLOCATION = 52,
+    OPT_MAXREDIRS = 68,
+    OPT_CONNECTTIMEOUT = 78,
+    OPT_HTTPGET = 80,
+    OPT_BUFFERSIZE = 98,
+    OPT_NOSIGNAL = 99,
+    OPT_PROTOCOLS = 181,
+    OPT_REDIR_PROTOCOLS = 182,
+    OPT_PATH_AS_IS = 234,
+    OPT_UPLOAD_BUFFERSIZE = 280,
+};
+enum { HTTP_AND_HTTPS = 3, INFO_RESPONSE_CODE = 0x200002, GLOBAL_ALL = 3 };
+/* Results. */
+enum {
+    NO_PROXY_HOST = 5,
+    NO_HOST = 6,
+    NO_CONNECTION = 7,
+    PARTIAL_FILE = 18,
+    WRITE_ERROR = 23,
+    TIMED_OUT = 28,
+    ABORTED_BY_CALLBACK = 42,
+    GOT_NOTHING = 52,
+    SEND_ERROR = 55,
+    RECV_ERROR = 56,
+    HTTP2_STREAM = 92,
+};
+enum { BUFFER_BYTES = 512 << 10, SILENT_SECONDS = 60 };
+
+static struct {
+    void *library;
+    int (*global_init)(long);
+    void *(*init)(void);
+    int (*setopt)(void *, int, ...);
+    int (*getinfo)(void *, int, ...);
+    int (*perform)(void *);
+    void (*reset)(void *);
+    void (*cleanup)(void *);
+    const char *(*strerror)(int);
+    void *(*slist_append)(void *, const char *);
+    void (*slist_free)(void *);
+    bool good;
+} curl;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static bool load_symbol(const char *name, void *function)
+{
+    void *p = dlsym(curl.library, name);
+    memcpy(function, &p, sizeof p); /* POSIX: a function pointer is a pointer */
+    return p != NULL;
+}
+
+static void load(void)
+{
+    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4", "libcurl.4.dylib"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && !curl.library; i++)
+        curl.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    curl.good = curl.library && load_symbol("curl_global_init", &curl.global_init) &&
+                load_symbol("curl_easy_init", &curl.init) && load_symbol("curl_easy_setopt", &curl.setopt) &&
+                load_symbol("curl_easy_getinfo", &curl.getinfo) && load_symbol("curl_easy_perform", &curl.perform) &&
+                load_symbol("curl_easy_reset", &curl.reset) && load_symbol("curl_easy_cleanup", &curl.cleanup) &&
+                load_symbol("curl_easy_strerror", &curl.strerror) &&
+                load_symbol("curl_slist_append", &curl.slist_append) &&
+                load_symbol("curl_slist_free_all", &curl.slist_free) && curl.global_init(GLOBAL_ALL) == 0;
+}
+
+struct lvn_http {
+    void *handle;
+    const int *flag;
+    const struct lvn_http_request *request;
+    struct lvn_http_answer *answer;
+    bool stopped, refused;
+};
+
+enum lvn_status lvn_http_open(struct lvn_http **out)
+{
+    *out = NULL;
+    pthread_once(&once, load);
+    LVN_CHECK(curl.good, UNSUPPORTED, "this needs libcurl (libcurl.so.4), which is not on this machine");
+    struct lvn_http *h = lvn_calloc(1, sizeof *h);
+    if (!h) return LVN_MEMORY;
+    h->handle = curl.init();
+    if (!h->handle) {
+        free(h);
+        LVN_FAIL(MEMORY, "libcurl could not be started");
+    }
+    *out = h;
+    return LVN_OK;
+}
+
+void lvn_http_close(struct lvn_http *h)
+{
+    if (!h) return;
+    curl.cleanup(h->handle);
+    free(h);
+}
+
+void lvn_http_stop_on(struct lvn_http *h, const int *flag)
+{
+    h->flag = flag;
+}
+
+bool lvn_http_stopped(const struct lvn_http *h)
+{
+    return h->flag && __atomic_load_n(h->flag, __ATOMIC_RELAXED) != 0;
+}
+
+void lvn_http_answer_release(struct lvn_http_answer *a)
+{
+    lvn_text_release(&a->headers);
+    lvn_text_release(&a->body);
+}
+
+/* --- what libcurl calls --- */
+
+static size_t take_header(char *data, size_t size, size_t count, void *context)
+{
+    struct lvn_http *h = context;
+    lvn_text_add_bytes(&h->answer->headers, data, (int64_t)(size * count));
+    return size * count;
+}
+
+static size_t take_body(char *data, size_t size, size_t count, void *context)
+{
+    struct lvn_http *h = context;
+    struct lvn_http_answer *a = h->answer;
+    int64_t bytes = (int64_t)(size * count);
+    long code = 0;
+    curl.getinfo(h->handle, INFO_RESPONSE_CODE, &code);
+    if (h->request->take && (code == 200 || code == 206)) {
+        h->refused = !h->request->take(h->request->context, data, bytes);
+        if (!h->refused) a->taken += bytes;
+        return h->refused ? 0 : (size_t)bytes;
+    }
+    if (a->body.n + bytes > LVN_HTTP_MOST_BODY) return 0;
+    lvn_text_add_bytes(&a->body, data, bytes);
+    return a->body.failed ? 0 : (size_t)bytes;
+}
+
+static int look(void *context, int64_t total, int64_t now, int64_t up_total, int64_t up_now)
+{
+    (void)total, (void)now, (void)up_total, (void)up_now;
+    struct lvn_http *h = context;
+    h->stopped = lvn_http_stopped(h);
+    return h->stopped;
+}
+
+/* --- one request --- */
+
+static enum lvn_http_end end_of(int result, const struct lvn_http *h)
+{
+    switch (result) {
+    case 0:
+        return LVN_HTTP_WHOLE;
+    case PARTIAL_FILE:
+    case TIMED_OUT:
+    case GOT_NOTHING:
+    case SEND_ERROR:
+    case RECV_ERROR:
+    case HTTP2_STREAM:
+        return LVN_HTTP_CUT;
+    case NO_PROXY_HOST:
+    case NO_HOST:
+    case NO_CONNECTION:
+        return LVN_HTTP_NO_HOST;
+    case WRITE_ERROR:
+        return h->refused ? LVN_HTTP_REFUSED : LVN_HTTP_FAILED;
+    case ABORTED_BY_CALLBACK:
+        return h->stopped ? LVN_HTTP_STOPPED : LVN_HTTP_FAILED;
+    default:
+        return LVN_HTTP_FAILED;
+    }
+}
+
+/* libcurl's list of the lines. "Expect:" takes away its waiting for "100 Continue" before each body, "Content-Type:"
+ * its belief that every body is a form. */
+static void *header_list(const char *lines)
+{
+    struct lvn_text line = {0};
+    void *list = curl.slist_append(NULL, "Expect:");
+    if (list && !(lines && strcasestr(lines, "content-type:"))) list = curl.slist_append(list, "Content-Type:");
+    for (const char *end; list && lines && *lines; lines = *end ? end + 1 : end) {
+        end = strchrnul(lines, '\n');
+        lvn_text_clear(&line);
+        lvn_text_add_bytes(&line, lines, end - lines);
+        const char *text = lvn_text_string(&line);
+        void *longer = text ? curl.slist_append(list, text) : NULL;
+        if (!longer) curl.slist_free(list);
+        list = longer;
+    }
+    lvn_text_release(&line);
+    return list;
+}
+
+static void set_method(struct lvn_http *h, const struct lvn_http_request *r)
+{
+    bool head = strcmp(r->method, "HEAD") == 0, get = strcmp(r->method, "GET") == 0;
+    if (head) curl.setopt(h->handle, OPT_NOBODY, 1L);
+    if (get) curl.setopt(h->handle, OPT_HTTPGET, 1L);
+    if (!head && !r->no_body) {
+        curl.setopt(h->handle, OPT_POSTFIELDS, r->body ? r->body : "");
+        curl.setopt(h->handle, OPT_POSTFIELDSIZE_LARGE, r->bytes);
+    }
+    if (!head && !get) curl.setopt(h->handle, OPT_CUSTOMREQUEST, r->method);
+}
+
+static void set_options(struct lvn_http *h, const struct lvn_http_request *r, void *headers)
+{
+    void *handle = h->handle;
+    curl.reset(handle); /* connections stay */
+    curl.setopt(handle, OPT_URL, r->url);
+    curl.setopt(handle, OPT_PATH_AS_IS, 1L);
+    curl.setopt(handle, OPT_USERAGENT, "levin/" LVN_VERSION);
+    curl.setopt(handle, OPT_HTTPHEADER, headers);
+    curl.setopt(handle, OPT_HEADERFUNCTION, take_header);
+    curl.setopt(handle, OPT_HEADERDATA, h);
+    curl.setopt(handle, OPT_WRITEFUNCTION, take_body);
+    curl.setopt(handle, OPT_WRITEDATA, h);
+    curl.setopt(handle, OPT_XFERINFOFUNCTION, look);
+    curl.setopt(handle, OPT_XFERINFODATA, h);
+    curl.setopt(handle, OPT_NOPROGRESS, 0L);
+    curl.setopt(handle, OPT_FOLLOWLOCATION, 1L);
+    curl.setopt(handle, OPT_MAXREDIRS, 10L);
+    curl.setopt(handle, OPT_PROTOCOLS, (long)HTTP_AND_HTTPS);
+    curl.setopt(handle, OPT_REDIR_PROTOCOLS, (long)HTTP_AND_HTTPS);
+    curl.setopt(handle, OPT_NOSIGNAL, 1L);
+    curl.setopt(handle, OPT_CONNECTTIMEOUT, r->connect_seconds ? (long)r->connect_seconds : 30L);
+    curl.setopt(handle, OPT_TIMEOUT, (long)r->whole_seconds);
+    curl.setopt(handle, OPT_LOW_SPEED_LIMIT, 1L); /* a dead connection ends after a minute */
+    curl.setopt(handle, OPT_LOW_SPEED_TIME, (long)SILENT_SECONDS);
+    curl.setopt(handle, OPT_BUFFERSIZE, (long)BUFFER_BYTES);
+    curl.setopt(handle, OPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
+    set_method(h, r);
+}
+
+enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a)
+{
+    void *headers = header_list(r->headers);
+    LVN_CHECK(headers, MEMORY, "not enough memory for a request");
+    char error[256] = ""; /* libcurl's CURL_ERROR_SIZE */
+    lvn_text_clear(&a->headers);
+    lvn_text_clear(&a->body);
+    a->taken = 0;
+    h->request = r;
+    h->answer = a;
+    h->stopped = h->refused = false;
+    set_options(h, r, headers);
+    curl.setopt(h->handle, OPT_ERRORBUFFER, error);
+    int result = curl.perform(h->handle);
+    long code = 0;
+    curl.getinfo(h->handle, INFO_RESPONSE_CODE, &code);
+    a->code = (int)code;
+    a->end = end_of(result, h);
+    snprintf(a->why, sizeof a->why, "%s", error[0] ? error : curl.strerror(result));
+    curl.setopt(h->handle, OPT_ERRORBUFFER, NULL);
+    curl.slist_free(headers);
+    LVN_TRY(lvn_text_status(&a->headers));
+    return lvn_text_status(&a->body);
+}
+
+const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, char *value, int room)
+{
+    const char *found = NULL;
+    size_t n = strlen(name);
+    for (const char *line = a->headers.p, *end; line && *line; line = *end ? end + 1 : end) {
+        end = strchrnul(line, '\n');
+        if (strncasecmp(line, name, n) != 0 || line[n] != ':') continue;
+        const char *from = line + n + 1, *to = end;
+        while (from < to && (*from == ' ' || *from == '\t')) from++;
+        while (to > from && (to[-1] == '\r' || to[-1] == ' ')) to--;
+        if (to - from >= room) continue;
+        found = value;
+        snprintf(value, (size_t)room, "%.*s", (int)(to - from), from);
+    }
+    return found;
+}
+
+void lvn_http_encode(struct lvn_text *t, const char *text, bool slashes)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+        if (letter || strchr("-._~", *p) || (slashes && *p == '/'))
+            lvn_text_add_bytes(t, p, 1);
+        else
+            lvn_text_printf(t, "%%%02X", *p);
+    }
+}

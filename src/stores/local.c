@@ -1,0 +1,137 @@
+/* local.c - ordinary paths and file:///PATH. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "stores/kind.h"
+
+enum { PIECE_BYTES = 1 << 20, MOST_DEPTH = 64 };
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* "file:///a%20b" and "file://localhost/a" to a path; all else is one. */
+static enum lvn_status open_place(struct lvn_place *p)
+{
+    p->bucket = "";
+    p->key = p->url;
+    if (strncmp(p->url, "file://", 7) != 0) return LVN_OK;
+    const char *from = p->url + 7;
+    if (strncmp(from, "localhost/", 10) == 0) from += 9;
+    LVN_CHECK(*from == '/', ARG, "'%s': a file URL wants an absolute path, as file:///home/me/text.txt", p->url);
+    char *to = lvn_arena_strdup(&p->arena, from);
+    if (!to) return LVN_MEMORY;
+    p->key = to;
+    for (; *from; from++) {
+        bool coded = *from == '%' && hex(from[1]) >= 0 && hex(from[2]) >= 0;
+        *to++ = coded ? (char)(hex(from[1]) * 16 + hex(from[2])) : *from;
+        if (coded) from += 2;
+    }
+    *to = '\0';
+    return LVN_OK;
+}
+
+static enum lvn_status stat_place(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+{
+    struct stat s;
+    (void)h;
+    *o = (struct lvn_object){.bytes = -1};
+    if (stat(p->key, &s) != 0) {
+        LVN_CHECK(errno == ENOENT || errno == ENOTDIR, IO, "cannot read '%s': %s", p->key, strerror(errno));
+        return LVN_OK;
+    }
+    o->kind = S_ISDIR(s.st_mode) ? LVN_STORE_FOLDER : LVN_STORE_FILE;
+    LVN_CHECK(S_ISDIR(s.st_mode) || S_ISREG(s.st_mode), IO, "cannot read '%s': it is neither a file nor a folder",
+              p->key);
+    if (o->kind == LVN_STORE_FOLDER) return LVN_OK;
+    o->bytes = s.st_size;
+    o->ranges = true;
+    snprintf(o->version, sizeof o->version, "%lld.%lld.%09ld", (long long)s.st_ino, (long long)s.st_mtim.tv_sec,
+             s.st_mtim.tv_nsec);
+    return LVN_OK;
+}
+
+static enum lvn_status read_some(struct lvn_place *p, int fd, char *buffer, int64_t from, int64_t n,
+                                 bool (*take)(void *, const void *, int64_t), void *context)
+{
+    for (int64_t left = n; left > 0;) {
+        ssize_t got = pread(fd, buffer, (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES), from);
+        if (got < 0 && errno == EINTR) continue;
+        LVN_CHECK(got >= 0, IO, "cannot read '%s': %s", p->key, strerror(errno));
+        LVN_CHECK(got > 0, IO, "cannot read '%s': it became shorter while it was read", p->key);
+        if (!take(context, buffer, got)) LVN_FAIL(STOPPED, "the reading of '%s' was stopped", p->key);
+        from += got;
+        left -= got;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_place(struct lvn_place *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
+                                  int64_t n, bool (*take)(void *, const void *, int64_t), void *context)
+{
+    (void)h, (void)o;
+    int fd = open(p->key, O_RDONLY | O_CLOEXEC);
+    LVN_CHECK(fd >= 0, IO, "cannot read '%s': %s", p->key, strerror(errno));
+    char *buffer = lvn_malloc(PIECE_BYTES);
+    enum lvn_status status = buffer ? read_some(p, fd, buffer, from, n, take, context) : LVN_MEMORY;
+    free(buffer);
+    close(fd);
+    return status;
+}
+
+/* --- folders --- */
+
+struct listing {
+    struct lvn_arena *a;
+    struct lvn_store_entries *out;
+    const char *top;
+    int room;
+    bool deep;
+};
+
+static enum lvn_status list_dir(struct listing *l, const char *below, int depth)
+{
+    const char *const *names, *path = *below ? lvn_path_join(l->a, l->top, below) : l->top;
+    int n;
+    LVN_CHECK(depth < MOST_DEPTH, IO, "the folder '%s' is more than %d levels deep", l->top, MOST_DEPTH);
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_list(l->a, path, &names, &n));
+    for (int i = 0; i < n; i++) {
+        const char *name = lvn_path_join(l->a, below, names[i]), *file = lvn_path_join(l->a, path, names[i]);
+        struct stat s;
+        if (!name || !file) return LVN_MEMORY;
+        if (stat(file, &s) != 0) continue; /* gone, or a link to nowhere */
+        if (S_ISDIR(s.st_mode) && l->deep)
+            LVN_TRY(list_dir(l, name, depth + 1));
+        else
+            LVN_TRY(lvn_entries_add(l->a, l->out, &l->room, name, (int64_t)strlen(name),
+                                    S_ISDIR(s.st_mode) ? LVN_STORE_FOLDER : LVN_STORE_FILE,
+                                    S_ISDIR(s.st_mode) ? -1 : s.st_size));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                            struct lvn_store_entries *out)
+{
+    struct listing l = {.a = a, .out = out, .top = p->key, .deep = deep};
+    (void)h;
+    return lvn_path_is_dir(p->key) ? list_dir(&l, "", 0) : LVN_OK;
+}
+
+static enum lvn_status remove_place(struct lvn_place *p, struct lvn_http *h)
+{
+    (void)h;
+    LVN_CHECK(unlink(p->key) == 0 || errno == ENOENT, IO, "cannot remove '%s': %s", p->key, strerror(errno));
+    return LVN_OK;
+}
+
+const struct lvn_store lvn_store_local = {
+    .form = "/PATH", .open = open_place, .stat = stat_place, .read = read_place, .list = list, .remove = remove_place};

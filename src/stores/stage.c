@@ -1,0 +1,245 @@
+/* stage.c - see stage.h. */
+#include "stores/stage.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "formats/checksum.h"
+#include "stores/cache.h"
+
+enum { MOST_SENT = 64 << 20, MOST_DEPTH = 16 };
+
+enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char **folder)
+{
+    const char *top;
+    char hash[LVN_CHECKSUM_TEXT];
+    *folder = path;
+    if (!lvn_store_is_url(path)) return LVN_OK;
+    if (strncmp(path, "file:", 5) == 0) return lvn_store_bring(a, path, LVN_WANT_ALL, folder);
+    struct lvn_place p;
+    LVN_TRY(lvn_place_open(&p, path));
+    bool writes = p.store->upload != NULL;
+    const char *form = p.store->form;
+    lvn_place_close(&p);
+    LVN_CHECK(writes, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", path, form);
+    LVN_TRY(lvn_cache_folder(a, "stage", &top));
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/') n--;
+    lvn_checksum_text(lvn_checksum(path, (int64_t)n), hash);
+    char *plain = lvn_arena_printf(a, "%.*s", (int)n, path);
+    *folder = plain ? lvn_arena_printf(a, "%s/%s-%.8s", top, lvn_path_name(plain), hash) : NULL;
+    return *folder ? lvn_dir_make(*folder) : LVN_MEMORY;
+}
+
+/* --- what is here --- */
+
+struct item {
+    const char *name; /* below the folder */
+    const char *link; /* NULL: a file; else what the link names */
+    long long bytes, seconds;
+    long nanoseconds;
+    int order; /* 0: sent first */
+};
+struct items {
+    struct lvn_arena *a;
+    const char *folder;
+    struct item *item;
+    int n, room;
+};
+
+static int order_of(const char *name, bool link)
+{
+    size_t n = strlen(name), k = strlen("state/manifest.json");
+    if (link) return 2;
+    return n >= k && strcmp(name + n - k, "state/manifest.json") == 0;
+}
+
+static enum lvn_status add(struct items *all, const char *name, const char *path, const struct stat *s)
+{
+    char target[256];
+    struct item i = {
+        .name = name, .bytes = s->st_size, .seconds = s->st_mtim.tv_sec, .nanoseconds = s->st_mtim.tv_nsec};
+    if (S_ISLNK(s->st_mode)) {
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        if (n <= 0) return LVN_OK;
+        i.link = lvn_arena_printf(all->a, "%.*s", (int)n, target);
+        if (!i.link) return LVN_MEMORY;
+    }
+    i.order = order_of(name, i.link);
+    if (all->n == all->room) {
+        int more = all->room ? 2 * all->room : 64;
+        struct item *grown = lvn_arena_alloc(all->a, (size_t)more * sizeof *grown);
+        if (!grown) return LVN_MEMORY;
+        if (all->n) memcpy(grown, all->item, (size_t)all->n * sizeof *grown);
+        all->item = grown;
+        all->room = more;
+    }
+    all->item[all->n++] = i;
+    return LVN_OK;
+}
+
+/* Hidden names are nobody else's business. */
+static enum lvn_status walk(struct items *all, const char *below, int depth)
+{
+    const char *path = *below ? lvn_path_join(all->a, all->folder, below) : all->folder, *const * names;
+    int n;
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_list(all->a, path, &names, &n));
+    for (int i = 0; i < n; i++) {
+        struct stat s;
+        if (names[i][0] == '.') continue;
+        const char *name = lvn_path_join(all->a, below, names[i]), *file = lvn_path_join(all->a, path, names[i]);
+        if (!name || !file) return LVN_MEMORY;
+        if (lstat(file, &s) != 0) continue; /* gone since */
+        if (S_ISDIR(s.st_mode) && depth < MOST_DEPTH)
+            LVN_TRY(walk(all, name, depth + 1));
+        else if (S_ISREG(s.st_mode) || S_ISLNK(s.st_mode))
+            LVN_TRY(add(all, name, file, &s));
+    }
+    return LVN_OK;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    return x->order != y->order ? x->order - y->order : strcmp(x->name, y->name);
+}
+
+/* --- sending --- */
+
+static char *line_of(struct lvn_arena *a, const struct item *i)
+{
+    return lvn_arena_printf(a, "%lld %lld.%09ld %s %s\n", i->bytes, i->seconds, i->nanoseconds, i->link ? i->link : "-",
+                            i->name);
+}
+
+static bool is_there(const struct lvn_store_entries *there, const char *name)
+{
+    int low = 0, high = there->n;
+    while (low < high) {
+        int middle = (low + high) / 2, c = strcmp(there->entry[middle].name, name);
+        if (c == 0) return true;
+        if (c < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* One file. What grows while it is sent goes as a copy of what it is now; what has gone meanwhile is passed over. */
+static enum lvn_status send_one(struct items *all, const struct item *i, const char *path)
+{
+    char *file = lvn_path_join(all->a, all->folder, i->name), *url = lvn_store_join(all->a, path, i->name);
+    char *copy = lvn_path_join(all->a, all->folder, ".sending");
+    if (!file || !url || !copy) return LVN_MEMORY;
+    bool checkpoint = strncmp(i->name, "checkpoints/", 12) == 0;
+    if (i->link) {
+        char *text = lvn_arena_printf(all->a, "%s\n", i->link);
+        if (!text) return LVN_MEMORY;
+        LVN_TRY(lvn_file_write(copy, text, (int64_t)strlen(text)));
+    } else if (!checkpoint) {
+        LVN_TRY(lvn_store_get(file, copy, NULL, NULL, NULL));
+    }
+    enum lvn_status status = lvn_store_put(i->link || !checkpoint ? copy : file, url, NULL, NULL);
+    unlink(copy);
+    if (status == LVN_IO && checkpoint && !i->link && !lvn_path_exists(file)) {
+        lvn_error_clear();
+        return LVN_OK;
+    }
+    return status;
+}
+
+/* What was sent from here and is gone here; what somebody else put there stays. */
+static enum lvn_status remove_gone(struct items *all, const struct lvn_store_entries *there, const char *sent,
+                                   const char *path)
+{
+    for (int k = 0; sent && k < there->n; k++) {
+        const char *name = there->entry[k].name;
+        bool wanted = false;
+        for (int i = 0; i < all->n && !wanted; i++) wanted = strcmp(all->item[i].name, name) == 0;
+        const char *line = lvn_arena_printf(all->a, " %s\n", name), *url = lvn_store_join(all->a, path, name);
+        if (!line || !url) return LVN_MEMORY;
+        if (!wanted && strstr(sent, line)) LVN_TRY(lvn_store_remove(url));
+    }
+    return LVN_OK;
+}
+
+/* All files in the store; none is no error. */
+static enum lvn_status look_there(struct lvn_arena *a, const char *path, struct lvn_store_entries *there)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    *there = (struct lvn_store_entries){0};
+    LVN_TRY(lvn_store_stat(path, &kind, &bytes));
+    return kind == LVN_STORE_FOLDER ? lvn_store_list(a, path, true, there) : LVN_OK;
+}
+
+static enum lvn_status send(struct lvn_arena *a, const char *folder, const char *path)
+{
+    struct items all = {.a = a, .folder = folder};
+    struct lvn_store_entries there;
+    struct lvn_text sent = {0};
+    char *note = lvn_path_join(a, folder, ".sent"), *text = NULL;
+    int64_t bytes;
+    if (!note) return LVN_MEMORY;
+    LVN_TRY(walk(&all, "", 0));
+    if (all.n) qsort(all.item, (size_t)all.n, sizeof *all.item, by_order);
+    LVN_TRY(look_there(a, path, &there));
+    if (lvn_path_is_file(note)) LVN_TRY(lvn_file_read(note, MOST_SENT, &text, &bytes));
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < all.n && status == LVN_OK; i++) {
+        const char *line = line_of(a, &all.item[i]);
+        if (!line) status = LVN_MEMORY;
+        bool known = line && text && strstr(text, line) && is_there(&there, all.item[i].name);
+        if (line && !known) status = send_one(&all, &all.item[i], path);
+        if (status == LVN_OK) lvn_text_add(&sent, line);
+    }
+    if (status == LVN_OK) status = remove_gone(&all, &there, text, path);
+    free(text);
+    /* Also what came before a failure is not sent again. */
+    if (sent.n && !sent.failed && lvn_file_write(note, sent.p, sent.n) != LVN_OK && status == LVN_OK) lvn_error_clear();
+    lvn_text_release(&sent);
+    return status;
+}
+
+enum lvn_status lvn_stage_send(const char *folder, const char *path)
+{
+    struct lvn_arena a;
+    if (!lvn_store_is_url(path) || strncmp(path, "file:", 5) == 0) return LVN_OK;
+    lvn_arena_init(&a);
+    enum lvn_status status = send(&a, folder, path);
+    lvn_arena_release(&a);
+    LVN_TRY_WHILE(status, "sending '%s' to '%s'; all of it is here", folder, path);
+    return LVN_OK;
+}
+
+/* Is it one of the names, or below one? */
+static bool is_below(const char *name, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(name, names[i], length) == 0 && (!name[length] || name[length] == '/')) return true;
+    }
+    return false;
+}
+
+enum lvn_status lvn_stage_clear(const char *path, const char *const *names, int n)
+{
+    struct lvn_arena a;
+    struct lvn_store_entries there;
+    lvn_arena_init(&a);
+    enum lvn_status status = look_there(&a, path, &there);
+    for (int i = 0; i < there.n && status == LVN_OK; i++) {
+        if (!is_below(there.entry[i].name, names, n)) continue;
+        const char *url = lvn_store_join(&a, path, there.entry[i].name);
+        status = url ? lvn_store_remove(url) : LVN_MEMORY;
+    }
+    lvn_arena_release(&a);
+    return status;
+}

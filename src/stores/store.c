@@ -1,0 +1,252 @@
+/* store.c - paths to stores, and what is done alike in all of them. */
+#include "stores/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "stores/kind.h"
+
+static const struct {
+    const char *scheme;
+    const struct lvn_store *store;
+} stores[] = {
+#define LVN_STORE(name, scheme) {scheme, &lvn_store_##name},
+#include "stores/stores.def"
+#undef LVN_STORE
+};
+enum { N_STORES = sizeof stores / sizeof stores[0] };
+
+/* The length of "s3" in "s3://..."; 0: an ordinary path. */
+static size_t scheme_length(const char *path)
+{
+    size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+    return n > 0 && strncmp(path + n, "://", 3) == 0 ? n : 0;
+}
+
+bool lvn_store_is_url(const char *path)
+{
+    return scheme_length(path) > 0;
+}
+
+static enum lvn_status find_store(const char *path, const struct lvn_store **out)
+{
+    const char *names[N_STORES];
+    size_t n = scheme_length(path);
+    char word[32];
+    snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word - 1), path);
+    *out = &lvn_store_local;
+    if (n == 0) return LVN_OK;
+    for (int i = 0; i < N_STORES; i++) {
+        names[i] = stores[i].scheme;
+        *out = stores[i].store;
+        if (strcmp(names[i], word) == 0) return LVN_OK;
+    }
+    const char *near = lvn_nearest(word, names, N_STORES);
+    if (near) LVN_FAIL(ARG, "'%s': there is no store '%s://'; did you mean '%s://'?", path, word, near);
+    LVN_FAIL(ARG, "'%s': there is no store '%s://'; known are s3://, gs://, hf://, https://, http://, file://", path,
+             word);
+}
+
+enum lvn_status lvn_place_open(struct lvn_place *p, const char *path)
+{
+    *p = (struct lvn_place){0};
+    lvn_arena_init(&p->arena);
+    LVN_CHECK(*path, ARG, "an empty path");
+    enum lvn_status status = find_store(path, &p->store);
+    if (status == LVN_OK && !(p->url = lvn_arena_strdup(&p->arena, path))) status = LVN_MEMORY;
+    if (status == LVN_OK) status = p->store->open(p);
+    if (status != LVN_OK) lvn_place_close(p);
+    return status;
+}
+
+void lvn_place_close(struct lvn_place *p)
+{
+    if (p->store && p->store->close) p->store->close(p);
+    lvn_arena_release(&p->arena);
+    *p = (struct lvn_place){0};
+}
+
+enum lvn_status lvn_place_look(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+{
+    const int64_t least = 4 << 20; /* smaller files are worth no second request */
+    LVN_TRY(p->store->stat(p, h, o));
+    if (p->store->sum && o->kind == LVN_STORE_FILE && o->bytes > least) p->store->sum(p, h, o);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_place_split(struct lvn_place *p)
+{
+    const char *from = p->url + scheme_length(p->url) + 3;
+    size_t n = strcspn(from, "/");
+    LVN_CHECK(n > 0, ARG, "'%s' names no %s: wanted is %s", p->url, p->store == &lvn_store_https ? "host" : "bucket",
+              p->store->form);
+    p->bucket = lvn_arena_printf(&p->arena, "%.*s", (int)n, from);
+    p->key = from + n + (from[n] == '/');
+    return p->bucket ? LVN_OK : LVN_MEMORY;
+}
+
+char *lvn_store_join(struct lvn_arena *a, const char *dir, const char *name)
+{
+    if (!lvn_store_is_url(dir)) return lvn_path_join(a, dir, name);
+    size_t n = strlen(dir);
+    return lvn_arena_printf(a, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
+}
+
+/* A place, and a client where it needs one. */
+static enum lvn_status open_both(struct lvn_place *p, struct lvn_http **h, const char *path)
+{
+    *h = NULL;
+    LVN_TRY(lvn_place_open(p, path));
+    enum lvn_status status = p->store->network ? lvn_http_open(h) : LVN_OK;
+    if (status != LVN_OK) lvn_place_close(p);
+    return status;
+}
+
+static void close_both(struct lvn_place *p, struct lvn_http *h)
+{
+    lvn_http_close(h);
+    lvn_place_close(p);
+}
+
+/* --- what is there --- */
+
+enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *room, const char *name,
+                                int64_t length, enum lvn_store_kind kind, int64_t bytes)
+{
+    if (list->n == *room) {
+        int more = *room ? 2 * *room : 64;
+        struct lvn_store_entry *entry = lvn_arena_alloc(a, (size_t)more * sizeof *entry);
+        if (!entry) return LVN_MEMORY;
+        if (list->n) memcpy(entry, list->entry, (size_t)list->n * sizeof *entry);
+        list->entry = entry;
+        *room = more;
+    }
+    const char *own = lvn_arena_printf(a, "%.*s", (int)length, name);
+    if (!own) return LVN_MEMORY;
+    list->entry[list->n++] = (struct lvn_store_entry){own, kind, bytes};
+    return LVN_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct lvn_store_entry *)a)->name, ((const struct lvn_store_entry *)b)->name);
+}
+
+/* A key that is no file may be a folder: there is something below it. */
+static enum lvn_status stat_both(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+{
+    size_t n = strlen(p->key);
+    *o = (struct lvn_object){.bytes = -1};
+    bool folder = n == 0 || p->key[n - 1] == '/';
+    if (!folder || !p->store->list || !p->store->network) LVN_TRY(p->store->stat(p, h, o));
+    if (o->kind != LVN_STORE_NOTHING || !p->store->list || !p->store->network) return LVN_OK;
+    struct lvn_store_entries below = {0};
+    LVN_TRY(p->store->list(p, h, false, &p->arena, &below));
+    if (below.n > 0) o->kind = LVN_STORE_FOLDER;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_store_stat(const char *path, enum lvn_store_kind *kind, int64_t *bytes)
+{
+    struct lvn_place p;
+    struct lvn_http *h;
+    struct lvn_object o;
+    LVN_TRY(open_both(&p, &h, path));
+    enum lvn_status status = stat_both(&p, h, &o);
+    *kind = o.kind;
+    *bytes = o.bytes;
+    close_both(&p, h);
+    return status;
+}
+
+static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                            struct lvn_store_entries *out)
+{
+    *out = (struct lvn_store_entries){0};
+    LVN_CHECK(p->store->list, UNSUPPORTED, "'%s' cannot be listed: web servers have no way to do that; name a file",
+              p->url);
+    LVN_TRY(p->store->list(p, h, deep, a, out));
+    if (out->n) qsort(out->entry, (size_t)out->n, sizeof *out->entry, by_name);
+    if (out->n > 0) return LVN_OK;
+    struct lvn_object o = {0};
+    int room = 0;
+    size_t n = strlen(p->key);
+    if (n && (p->key[n - 1] != '/' || !p->store->network)) LVN_TRY(p->store->stat(p, h, &o));
+    if (o.kind == LVN_STORE_FOLDER) return LVN_OK;
+    LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is nothing at '%s'", p->url);
+    const char *name = lvn_path_name(p->key);
+    return lvn_entries_add(a, out, &room, name, (int64_t)strlen(name), o.kind, o.bytes);
+}
+
+enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep, struct lvn_store_entries *out)
+{
+    struct lvn_place p;
+    struct lvn_http *h;
+    LVN_TRY(open_both(&p, &h, path));
+    enum lvn_status status = list(&p, h, deep, a, out);
+    close_both(&p, h);
+    return status;
+}
+
+enum lvn_status lvn_store_remove(const char *path)
+{
+    struct lvn_place p;
+    struct lvn_http *h;
+    LVN_TRY(open_both(&p, &h, path));
+    enum lvn_status status = LVN_UNSUPPORTED;
+    if (p.store->remove)
+        status = p.store->remove(&p, h);
+    else
+        lvn_fail_at(__FILE__, __LINE__, status, "'%s' cannot be removed: levin only reads there (%s)", path,
+                    p.store->form);
+    close_both(&p, h);
+    return status;
+}
+
+/* --- small files --- */
+
+struct small {
+    struct lvn_text text;
+    int64_t limit;
+};
+
+static bool take_small(void *context, const void *data, int64_t bytes)
+{
+    struct small *s = context;
+    if (s->text.n + bytes > s->limit) return false;
+    lvn_text_add_bytes(&s->text, data, bytes);
+    return !s->text.failed;
+}
+
+static enum lvn_status read_small(struct lvn_place *p, struct lvn_http *h, struct small *s)
+{
+    struct lvn_object o;
+    LVN_TRY(p->store->stat(p, h, &o));
+    LVN_CHECK(o.kind == LVN_STORE_FILE, IO, "there is no file '%s'", p->url);
+    enum lvn_status status = p->store->read(p, h, &o, 0, o.bytes, take_small, s);
+    LVN_TRY(lvn_text_status(&s->text));
+    LVN_CHECK(status != LVN_STOPPED, FORMAT, "'%s' has more than %lld bytes, too many for what it should be", p->url,
+              (long long)s->limit);
+    return status;
+}
+
+enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes)
+{
+    struct lvn_place p;
+    struct lvn_http *h;
+    struct small s = {.limit = limit};
+    LVN_TRY(open_both(&p, &h, path));
+    enum lvn_status status = read_small(&p, h, &s);
+    if (status == LVN_OK && !s.text.p) lvn_text_add(&s.text, "");
+    if (status == LVN_OK) status = lvn_text_status(&s.text);
+    close_both(&p, h);
+    if (status != LVN_OK) {
+        lvn_text_release(&s.text);
+        return status;
+    }
+    *text = s.text.p;
+    *bytes = s.text.n;
+    return LVN_OK;
+}

@@ -1,0 +1,291 @@
+/* load.c - vocabularies and merges: see load.h. */
+#include "tokenizers/load.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/checksum.h"
+
+enum { MOST_TOKENS = 1 << 24, SLACK = 16, LONGEST_TOKEN = 1 << 16 };
+
+/* --- the alphabet --- */
+
+enum { ALPHABET = 0x144 };
+static int16_t alphabet[ALPHABET];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_alphabet(void)
+{
+    int next = 0x100;
+    for (int i = 0; i < ALPHABET; i++) alphabet[i] = -1;
+    for (int b = 0; b < 256; b++) {
+        bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
+        alphabet[printable ? b : next++] = (int16_t)b;
+    }
+}
+
+int lvn_alphabet_byte(int32_t code)
+{
+    pthread_once(&once, make_alphabet);
+    return code >= 0 && code < ALPHABET ? alphabet[code] : -1;
+}
+
+/* The bytes that a token's text stands for (room for as many as it has); as they are where a letter is not of the
+ * alphabet, as in names of special tokens. */
+static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
+{
+    int64_t made = 0;
+    for (int64_t i = 0; i < n;) {
+        int used, byte = lvn_alphabet_byte(lvn_utf8_decode(text + i, n - i, &used));
+        if (byte < 0) {
+            memcpy(out, text, (size_t)n);
+            return n;
+        }
+        out[made++] = (unsigned char)byte;
+        i += used;
+    }
+    return made;
+}
+
+/* --- tokens --- */
+
+struct name {
+    const char *text;
+    int64_t bytes;
+    bool literal; /* an added token: not written in the alphabet */
+};
+
+static enum lvn_status collect(struct lvn_tokenizer *t, const char *file, const json_t *vocab, struct name **names)
+{
+    const char *key;
+    json_t *value;
+    int64_t most = -1;
+    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
+    {
+        int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+        LVN_CHECK(id >= 0 && id < MOST_TOKENS, FORMAT,
+                  "'%s': the id of the token '%.60s' must be a whole number from 0 to %d", file, key, MOST_TOKENS - 1);
+        if (id > most) most = id;
+    }
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].id > most) most = t->added[i].id;
+    LVN_CHECK(most >= 255, FORMAT,
+              "'%s' has %lld tokens; a vocabulary of byte-level BPE has at least one for each of the 256 bytes", file,
+              (long long)(most + 1));
+    t->n = most + 1;
+    struct name *list = *names = lvn_calloc((size_t)t->n, sizeof *list);
+    if (!list) return LVN_MEMORY;
+    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
+    {
+        int64_t id = json_integer_value(value);
+        LVN_CHECK(!list[id].text, FORMAT, "'%s': the tokens '%.60s' and '%.60s' have the same id, %lld", file,
+                  list[id].text, key, (long long)id);
+        list[id] = (struct name){.text = key, .bytes = (int64_t)strlen(key)};
+        LVN_CHECK(list[id].bytes <= LONGEST_TOKEN, FORMAT, "'%s': token %lld has more than %d bytes", file,
+                  (long long)id, LONGEST_TOKEN);
+    }
+    for (int i = 0; i < t->n_added; i++) {
+        const struct lvn_added_token *a = &t->added[i];
+        LVN_CHECK(!list[a->id].text || !strcmp(list[a->id].text, a->text), FORMAT,
+                  "'%s': the added token '%.60s' has the id %d, which is that of '%.60s'", file, a->text, a->id,
+                  list[a->id].text);
+        list[a->id] = (struct name){.text = a->text, .bytes = a->bytes, .literal = true};
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status find_bytes(struct lvn_tokenizer *t, const char *file)
+{
+    for (int b = 0; b < 256; b++) t->bpe.byte_id[b] = -1;
+    for (int64_t id = 0; id < t->n; id++)
+        if (t->start[id + 1] - t->start[id] == 1 && t->bpe.byte_id[t->byte[t->start[id]]] < 0)
+            t->bpe.byte_id[t->byte[t->start[id]]] = (int32_t)id;
+    for (int b = 0; b < 256; b++)
+        LVN_CHECK(t->bpe.byte_id[b] >= 0, FORMAT,
+                  "'%s' has no token for the byte 0x%02x: it is no vocabulary of byte-level BPE (as GPT-2's is)", file,
+                  (unsigned)b);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const char *name, const json_t *vocab)
+{
+    struct name *names = NULL;
+    int64_t total = 0;
+    enum lvn_status status = collect(t, name, vocab, &names);
+    for (int64_t id = 0; status == LVN_OK && id < t->n; id++) total += names[id].bytes;
+    if (status == LVN_OK && total > UINT32_MAX)
+        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' has too many tokens", name);
+    if (status == LVN_OK) {
+        t->byte = lvn_arena_alloc(&t->arena, (size_t)total + SLACK);
+        t->start = lvn_arena_alloc(&t->arena, sizeof *t->start * (size_t)(t->n + 1));
+        if (!t->byte || !t->start) status = LVN_MEMORY;
+    }
+    uint32_t at = 0;
+    for (int64_t id = 0; status == LVN_OK && id < t->n; id++) {
+        t->start[id] = at;
+        if (names[id].literal)
+            memcpy(t->byte + at, names[id].text, (size_t)names[id].bytes);
+        else if (names[id].text)
+            names[id].bytes = bytes_of(names[id].text, names[id].bytes, t->byte + at);
+        at += (uint32_t)names[id].bytes;
+        t->start[id + 1] = at;
+    }
+    free(names);
+    LVN_TRY(status);
+    struct lvn_checksum sum;
+    lvn_checksum_init(&sum);
+    lvn_checksum_add(&sum, t->start, (t->n + 1) * (int64_t)sizeof *t->start);
+    lvn_checksum_add(&sum, t->byte, at);
+    t->sum = lvn_checksum_value(&sum);
+    return find_bytes(t, name);
+}
+
+enum lvn_status lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
+{
+    char *copy = lvn_arena_alloc(&t->arena, (size_t)bytes + 1);
+    if (!copy) return LVN_MEMORY;
+    memcpy(copy, text, (size_t)bytes);
+    t->file[t->n_files++] = (struct lvn_tokenizer_file){.name = name, .text = copy, .bytes = bytes};
+    return LVN_OK;
+}
+
+/* --- pieces that are tokens as they are --- */
+
+enum lvn_status lvn_load_whole(struct lvn_tokenizer *t, const char *name, const json_t *vocab)
+{
+    const char *key;
+    json_t *value;
+    uint64_t room = 1024;
+    while (room < 2 * json_object_size(vocab)) room *= 2;
+    t->whole_mask = room - 1;
+    t->whole = lvn_arena_alloc(&t->arena, sizeof *t->whole * room);
+    if (!t->whole) LVN_FAIL(MEMORY, "not enough memory for '%s'", name);
+    for (uint64_t i = 0; i < room; i++) t->whole[i] = -1;
+    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
+    {
+        int64_t id = json_integer_value(value);
+        uint64_t hash = t->start[id + 1] - t->start[id];
+        for (uint32_t i = t->start[id]; i < t->start[id + 1]; i++) hash = lvn_bpe_hash(hash ^ t->byte[i]);
+        uint64_t at = hash & t->whole_mask;
+        while (t->whole[at] >= 0) at = (at + 1) & t->whole_mask;
+        t->whole[at] = (int32_t)id;
+    }
+    return LVN_OK;
+}
+
+/* --- merges --- */
+
+static int32_t id_of(const json_t *vocab, const char *text)
+{
+    const json_t *id = json_object_get(vocab, text);
+    return id ? (int32_t)json_integer_value(id) : -1;
+}
+
+enum lvn_status lvn_load_merge(struct lvn_tokenizer *t, const char *name, int64_t line, const json_t *vocab,
+                               const char *left, size_t n_left, const char *right, size_t n_right)
+{
+    char text[1024];
+    LVN_CHECK(n_left && n_right && n_left + n_right < sizeof text, FORMAT,
+              "'%s', merge %lld: wanted are two tokens of at most %d bytes together", name, (long long)line,
+              (int)sizeof text - 1);
+    int32_t id[3];
+    memcpy(text, left, n_left);
+    text[n_left] = '\0';
+    id[0] = id_of(vocab, text);
+    memcpy(text, right, n_right);
+    text[n_right] = '\0';
+    id[1] = id_of(vocab, text);
+    memcpy(text, left, n_left);
+    memcpy(text + n_left, right, n_right);
+    text[n_left + n_right] = '\0';
+    id[2] = id_of(vocab, text);
+    for (int i = 0; i < 3; i++)
+        LVN_CHECK(id[i] >= 0, FORMAT,
+                  "'%s', merge %lld: '%.*s' + '%.*s' %s a token that the vocabulary lacks: the files do not belong "
+                  "together, or one is damaged",
+                  name, (long long)line, (int)(n_left < 60 ? n_left : 60), left, (int)(n_right < 60 ? n_right : 60),
+                  right, i == 2 ? "make" : "name");
+    lvn_bpe_add(&t->bpe, id[0], id[1], id[2]);
+    return LVN_OK;
+}
+
+static int64_t count_lines(const char *text, int64_t bytes)
+{
+    int64_t n = 1;
+    for (const char *p = text; (p = memchr(p, '\n', (size_t)(text + bytes - p))); p++) n++;
+    return n;
+}
+
+static enum lvn_status read_merges(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,
+                                   const json_t *vocab)
+{
+    const char *end = text + bytes;
+    int64_t line = 1;
+    for (const char *p = text, *next; p < end; p = next, line++) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        next = stop ? stop + 1 : end;
+        if (!stop) stop = end;
+        if (stop > p && stop[-1] == '\r') stop--;
+        bool version = line == 1 && stop - p >= 8 && !memcmp(p, "#version", 8);
+        if (stop == p || version) continue;
+        const char *gap = memchr(p, ' ', (size_t)(stop - p));
+        LVN_CHECK(gap && gap > p && gap + 1 < stop && !memchr(gap + 1, ' ', (size_t)(stop - gap - 1)), FORMAT,
+                  "'%s', line %lld: wanted are two tokens with one space between them, found '%.*s'", name,
+                  (long long)line, (int)(stop - p < 60 ? stop - p : 60), p);
+        LVN_TRY(lvn_load_merge(t, name, line, vocab, p, (size_t)(gap - p), gap + 1, (size_t)(stop - gap - 1)));
+    }
+    LVN_CHECK(t->bpe.n, FORMAT, "'%s' has no merges in it", name);
+    return LVN_OK;
+}
+
+/* Every token but single bytes and names in brackets must come from a merge: otherwise merges are missing. */
+static enum lvn_status check_made(const struct lvn_tokenizer *t, const char *name, const char *merges,
+                                  const json_t *vocab)
+{
+    const char *key;
+    json_t *value;
+    bool *made = lvn_calloc((size_t)t->n, sizeof *made);
+    if (!made) return LVN_MEMORY;
+    for (uint64_t i = 0; i <= t->bpe.mask; i++)
+        if (t->bpe.slot[i].pair != LVN_BPE_EMPTY) made[t->bpe.slot[i].id] = true;
+    const char *example = NULL;
+    int64_t lost = 0;
+    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
+    {
+        int64_t id = json_integer_value(value);
+        size_t n = strlen(key);
+        bool named = n > 2 && ((key[0] == '<' && key[n - 1] == '>') || (key[0] == '[' && key[n - 1] == ']'));
+        if (made[id] || named || t->start[id + 1] - t->start[id] <= 1) continue;
+        example = example ? example : key;
+        lost++;
+    }
+    free(made);
+    LVN_CHECK(!lost, FORMAT,
+              "'%s' has no merge for %lld tokens of '%s', as '%.60s': the files do not belong together, or one is cut",
+              merges, (long long)lost, name, example);
+    return LVN_OK;
+}
+
+static enum lvn_status load_pair(struct lvn_tokenizer *t, const char *vocab_name, const json_t *vocab,
+                                 const char *merges_name, const char *merges, int64_t bytes)
+{
+    LVN_CHECK(json_is_object(vocab), FORMAT, "'%s' must be a JSON object of tokens and ids", vocab_name);
+    LVN_TRY(lvn_bpe_init(&t->bpe, count_lines(merges, bytes)));
+    LVN_TRY(lvn_load_tokens(t, vocab_name, vocab));
+    LVN_TRY(read_merges(t, merges_name, merges, bytes, vocab));
+    return check_made(t, vocab_name, merges_name, vocab);
+}
+
+enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,
+                                const char *merges_name, const char *merges, int64_t merges_bytes)
+{
+    json_t *root;
+    LVN_TRY(lvn_json_parse(vocab_name, vocab, vocab_bytes, &root));
+    t->split = LVN_SPLIT_GPT2;
+    enum lvn_status status = load_pair(t, vocab_name, root, merges_name, merges, merges_bytes);
+    json_decref(root);
+    if (status == LVN_OK) status = lvn_load_keep(t, "vocab.json", vocab, vocab_bytes);
+    if (status == LVN_OK) status = lvn_load_keep(t, "merges.txt", merges, merges_bytes);
+    return status == LVN_OK ? lvn_added_sets(t) : status;
+}

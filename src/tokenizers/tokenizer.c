@@ -1,0 +1,232 @@
+/* tokenizer.c - finding a tokenizer's files, opening, copying: see tokenizer.h. */
+#include "tokenizers/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "stores/store.h"
+#include "tokenizers/load.h"
+#include "tokenizers/unicode.h"
+#include "tokenizers/wordpiece.h"
+
+enum { MOST_BYTES = 256 << 20 };
+
+/* Two files that belong together. */
+static const struct {
+    const char *vocab, *merges;
+} pairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), m = strlen(tail);
+    return n >= m && !strcmp(text + n - m, tail);
+}
+
+static enum lvn_status read_pair(struct lvn_tokenizer *t, const char *vocab, const char *merges)
+{
+    char *v = NULL, *m = NULL;
+    int64_t v_bytes, m_bytes;
+    LVN_TRY(lvn_file_read(vocab, MOST_BYTES, &v, &v_bytes));
+    enum lvn_status status = lvn_file_read(merges, MOST_BYTES, &m, &m_bytes);
+    if (status == LVN_OK) status = lvn_load_merges(t, vocab, v, v_bytes, merges, m, m_bytes);
+    free(v);
+    free(m);
+    return status;
+}
+
+static enum lvn_status read_json(struct lvn_tokenizer *t, const char *path)
+{
+    char *text;
+    int64_t bytes;
+    LVN_TRY(lvn_file_read(path, MOST_BYTES, &text, &bytes));
+    enum lvn_status status = lvn_load_json(t, path, text, bytes);
+    free(text);
+    return status;
+}
+
+/* vocab.txt, and tokenizer_config.json beside it where there is one. */
+static enum lvn_status read_words(struct lvn_tokenizer *t, const char *path)
+{
+    char *text = NULL, *config = NULL, *dir = lvn_path_dir(&t->arena, path);
+    char *beside = dir ? lvn_path_join(&t->arena, dir, "tokenizer_config.json") : NULL;
+    int64_t bytes, config_bytes = 0;
+    if (!beside) return LVN_MEMORY;
+    LVN_TRY(lvn_file_read(path, MOST_BYTES, &text, &bytes));
+    enum lvn_status status = LVN_OK;
+    if (lvn_path_is_file(beside)) status = lvn_file_read(beside, MOST_BYTES, &config, &config_bytes);
+    if (status == LVN_OK) status = lvn_load_wordpiece(t, path, text, bytes, beside, config, config_bytes);
+    free(text);
+    free(config);
+    return status;
+}
+
+/* Folders of BERT's have a tokenizer.json beside vocab.txt that says the same in another way. */
+static bool is_wordpiece(const char *json)
+{
+    json_t *root;
+    char *text;
+    int64_t bytes;
+    bool is = false;
+    if (lvn_file_read(json, MOST_BYTES, &text, &bytes) == LVN_OK) {
+        if (lvn_json_parse(json, text, bytes, &root) == LVN_OK) {
+            const char *type = json_string_value(json_object_get(json_object_get(root, "model"), "type"));
+            is = type && !strcmp(type, "WordPiece");
+            json_decref(root);
+        }
+        free(text);
+    }
+    lvn_error_clear();
+    return is;
+}
+
+/* FILE's partner: the same path with another ending. */
+static char *partner(struct lvn_tokenizer *t, const char *path, const char *ending, const char *other)
+{
+    return lvn_arena_printf(&t->arena, "%.*s%s", (int)(strlen(path) - strlen(ending)), path, other);
+}
+
+static enum lvn_status read_file(struct lvn_tokenizer *t, const char *path)
+{
+    for (int i = 0; i < N_PAIRS; i++) {
+        bool vocab = ends_with(path, pairs[i].vocab), merges = ends_with(path, pairs[i].merges);
+        if (!vocab && !merges) continue;
+        char *other =
+            partner(t, path, vocab ? pairs[i].vocab : pairs[i].merges, vocab ? pairs[i].merges : pairs[i].vocab);
+        if (!other) return LVN_MEMORY;
+        LVN_CHECK(lvn_path_is_file(other), ARG, "'%s' is half of a tokenizer: '%s' must be beside it", path, other);
+        return vocab ? read_pair(t, path, other) : read_pair(t, other, path);
+    }
+    return ends_with(path, "vocab.txt") ? read_words(t, path) : read_json(t, path);
+}
+
+static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)
+{
+    char *json = lvn_path_join(&t->arena, dir, "tokenizer.json"), *words = lvn_path_join(&t->arena, dir, "vocab.txt");
+    if (!json || !words) return LVN_MEMORY;
+    bool has_words = lvn_path_is_file(words);
+    if (lvn_path_is_file(json) && !(has_words && is_wordpiece(json))) return read_json(t, json);
+    for (int i = 0; i < N_PAIRS; i++) {
+        char *vocab = lvn_path_join(&t->arena, dir, pairs[i].vocab);
+        char *merges = lvn_path_join(&t->arena, dir, pairs[i].merges);
+        if (!vocab || !merges) return LVN_MEMORY;
+        if (lvn_path_is_file(vocab) && lvn_path_is_file(merges)) return read_pair(t, vocab, merges);
+    }
+    if (has_words) return read_words(t, words);
+    LVN_FAIL(ARG,
+             "'%s' holds no tokenizer: wanted is tokenizer.json, vocab.json with merges.txt, encoder.json with "
+             "vocab.bpe, or vocab.txt",
+             dir);
+}
+
+bool lvn_tokenizer_there(const char *dir)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    char *json = lvn_path_join(&a, dir, "tokenizer.json"), *words = lvn_path_join(&a, dir, "vocab.txt");
+    bool there = (json && lvn_path_is_file(json)) || (words && lvn_path_is_file(words));
+    for (int i = 0; i < N_PAIRS && !there; i++) {
+        char *vocab = lvn_path_join(&a, dir, pairs[i].vocab), *merges = lvn_path_join(&a, dir, pairs[i].merges);
+        there = vocab && merges && lvn_path_is_file(vocab) && lvn_path_is_file(merges);
+    }
+    lvn_arena_release(&a);
+    return there;
+}
+
+static void find_end(struct lvn_tokenizer *t)
+{
+    static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>"};
+    t->end_id = -1;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && t->end_id < 0; i++)
+        t->end_id = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
+}
+
+/* The file beside this one that is the other half of the tokenizer comes along from a store. */
+static enum lvn_status bring(struct lvn_tokenizer *t, const char *path, const char **local)
+{
+    LVN_TRY(lvn_store_bring(&t->arena, path, LVN_WANT_TOKENIZER, local));
+    for (int i = 0; *local != path && i < N_PAIRS; i++) {
+        const char *pair[] = {pairs[i].vocab, pairs[i].merges}, *other;
+        char *dir = lvn_path_dir(&t->arena, path);
+        for (int k = 0; k < 2 && dir; k++) {
+            if (strcmp(lvn_path_name(path), pair[k]) != 0) continue;
+            const char *url = lvn_store_join(&t->arena, dir, pair[1 - k]);
+            if (!url) return LVN_MEMORY;
+            LVN_TRY(lvn_store_bring(&t->arena, url, LVN_WANT_TOKENIZER, &other));
+        }
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_any(struct lvn_tokenizer *t, const char *path)
+{
+    t->path = lvn_arena_strdup(&t->arena, path);
+    if (!t->path) return LVN_MEMORY;
+    LVN_TRY(bring(t, path, &path));
+    LVN_CHECK(lvn_path_exists(path), ARG, "there is no tokenizer '%s'", path);
+    return lvn_path_is_dir(path) ? read_dir(t, path) : read_file(t, path);
+}
+
+enum lvn_status lvn_tokenizer_open(struct lvn_tokenizer **out, const char *path)
+{
+    *out = NULL;
+    lvn_unicode_init();
+    struct lvn_tokenizer *t = lvn_calloc(1, sizeof *t);
+    if (!t) return LVN_MEMORY;
+    lvn_arena_init(&t->arena);
+    enum lvn_status status = read_any(t, path);
+    if (status != LVN_OK) {
+        lvn_tokenizer_close(t);
+        return lvn_while_at(status, "opening the tokenizer '%s'", path);
+    }
+    find_end(t);
+    *out = t;
+    return LVN_OK;
+}
+
+void lvn_tokenizer_close(struct lvn_tokenizer *t)
+{
+    if (!t) return;
+    lvn_bpe_release(&t->bpe);
+    lvn_arena_release(&t->arena);
+    free(t);
+}
+
+int32_t lvn_tokenizer_find(const struct lvn_tokenizer *t, const char *text, int64_t bytes)
+{
+    for (int64_t id = t->n - 1; id >= 0; id--)
+        if (t->start[id + 1] - t->start[id] == bytes && !memcmp(t->byte + t->start[id], text, (size_t)bytes))
+            return (int32_t)id;
+    return -1;
+}
+
+enum lvn_status lvn_tokenizer_allow(struct lvn_tokenizer *t, const char *name)
+{
+    int64_t bytes = (int64_t)strlen(name);
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].bytes == bytes && !strcmp(t->added[i].text, name)) return LVN_OK;
+    int32_t id = *name ? lvn_tokenizer_find(t, name, bytes) : -1;
+    LVN_CHECK(id >= 0, ARG, "'%s' has no token '%.60s'", t->path, name);
+    struct lvn_added_token *more = lvn_arena_alloc(&t->arena, sizeof *more * (size_t)(t->n_added + 1));
+    if (!more) return LVN_MEMORY;
+    if (t->n_added) memcpy(more, t->added, sizeof *more * (size_t)t->n_added);
+    char *copy = lvn_arena_strdup(&t->arena, name);
+    if (!copy) return LVN_MEMORY;
+    more[t->n_added++] = (struct lvn_added_token){.text = copy, .bytes = bytes, .id = id, .special = true};
+    t->added = more;
+    return lvn_added_sets(t);
+}
+
+enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    enum lvn_status status = lvn_dir_make(dir);
+    for (int i = 0; i < t->n_files && status == LVN_OK; i++) {
+        char *path = lvn_path_join(&a, dir, t->file[i].name);
+        status = path ? lvn_file_write(path, t->file[i].text, t->file[i].bytes) : LVN_MEMORY;
+    }
+    lvn_arena_release(&a);
+    return status;
+}
