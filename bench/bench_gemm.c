@@ -12,8 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/gemm.h"
+#include "base/pages.h"
+#include "base/status.h"
 #include "base/threads.h"
 
 /* Rows (batch times positions), inputs, outputs. */

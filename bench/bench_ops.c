@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+#include "base/pages.h"
 #include "base/random.h"
 #include "base/threads.h"
 #include "graph/op.h"
@@ -124,7 +125,7 @@ static const int64_t shapes[][2] = {{768, 128}, {768, 512}, {8192, 192}, {1024, 
 
 struct bench {
     struct lvn_call call;
-    lvn_kernel *kernel;
+    const struct lvn_cpu_op *kernels;
     struct lvn_desc desc[4 * LVN_MAX_IN];
     int n_desc;
     double best; /* seconds */
@@ -189,7 +190,7 @@ static void measure(void *argument, int thread, int n_threads)
     do {
         lvn_team_barrier();
         begin = now();
-        b->kernel(&b->call, thread, n_threads);
+        lvn_cpu_call(b->kernels, &b->call, thread, n_threads);
         lvn_team_barrier();
         double t = now() - begin;
         if (thread == 0) {
@@ -202,9 +203,11 @@ static void measure(void *argument, int thread, int n_threads)
 
 static void run(const struct item *item, const int64_t *shape, int n_threads)
 {
-    struct lvn_step step = {.seed = 1, .step = 10, .lr = 1e-6, .grad_scale = 1, .training = 1, .clip_scale = 1};
+    struct lvn_step step = {.seed = 1, .step = 10, .lr = 1e-6, .grad_scale = 1, .training = 1};
+    struct lvn_result result = {.clip_scale = 1};
     struct bench b = {.best = 1e9};
-    b.call = (struct lvn_call){.phase = item->phase, .attr = &item->attr, .step = &step, .op_hash = 12345};
+    b.call = (struct lvn_call){
+        .phase = item->phase, .attr = &item->attr, .step = &step, .result = &result, .op_hash = 12345};
     for (int i = 0; i < LVN_MAX_IN; i++) {
         b.call.in[i] = operand_new(&b, &item->in[i], shape[0], shape[1]);
         if (item->din >> i & 1) b.call.din[i] = operand_new(&b, &item->in[i], shape[0], shape[1]);
@@ -217,10 +220,9 @@ static void run(const struct item *item, const int64_t *shape, int n_threads)
         float *v = b.call.out[2].p;
         for (int64_t i = 0; i < shape[0] * shape[1]; i++) v[i] = v[i] * v[i];
     }
-    const struct lvn_kernels *k = &lvn_cpu_kernels(lvn_isa_best())[item->op];
-    int64_t scratch = k->scratch ? k->scratch(&b.call, n_threads) : 0;
+    b.kernels = &lvn_cpu_ops(lvn_isa_best())[item->op];
+    int64_t scratch = lvn_cpu_scratch(b.kernels, &b.call, n_threads);
     if (scratch) b.call.scratch = lvn_pages_alloc(scratch);
-    b.kernel = item->phase == LVN_BACKWARD ? k->backward : k->forward;
     lvn_team_run(n_threads, measure, &b);
     double elements = (double)(shape[0] * shape[1]);
     printf("%-38s %5lld x %-5lld %9.1f us  %6.3f ns/element  %6.1f GB/s\n", item->name, (long long)shape[0],

@@ -11,6 +11,8 @@
 #include <time.h>
 
 #include "base/random.h"
+#include "data/dataset.h"
+#include "models/keys.h"
 #include "train/network.h"
 
 static const struct workload {
@@ -40,10 +42,10 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void instr_done(void *argument, const struct lvn_instr *i)
+static void launched(void *argument, const struct lvn_walk *at)
 {
     struct bench *b = argument;
-    double t = now(), *best = &b->best[i - b->p->instrs];
+    double t = now(), *best = &b->best[at->instr - b->p->instrs];
     if (t - b->last < *best) *best = t - b->last;
     b->last = now();
 }
@@ -81,37 +83,47 @@ static void report(const struct bench *b, double step, double best_step, int64_t
 
 static enum lvn_status run(const struct workload *w, int threads, int steps, enum lvn_precision precision)
 {
-    struct lvn_model_config c = {.model = lvn_model_find(w->model)};
-    c.model->defaults(&c);
-    c.n_layer = w->n_layer, c.n_head = w->n_head, c.n_embd = w->n_embd, c.n_positions = w->block;
-    c.vocab_size = w->vocabulary, c.bias = w->bias;
-    c.dropout_embedding = c.dropout_residual = c.dropout_attention = w->dropout;
+    const struct lvn_key_value sizes[] = {{"n_layer", (double)w->n_layer},
+                                          {"n_head", (double)w->n_head},
+                                          {"n_embd", (double)w->n_embd},
+                                          {"block_size", (double)w->block},
+                                          {"vocab_size", (double)w->vocabulary},
+                                          {"bias", w->bias},
+                                          {"dropout", w->dropout},
+                                          {NULL, 0}};
+    struct lvn_model_config c;
     struct lvn_network *n;
+    lvn_model_config_init(&c, lvn_model_find(w->model));
+    LVN_TRY(lvn_model_put_all(&c, sizes));
     LVN_TRY(
         lvn_network_new(&n, &c,
                         &(struct lvn_network_options){
                             .real = LVN_F32, .precision = precision, .threads = threads, .decay = LVN_DECAY_MATRICES}));
     const struct lvn_optimizer optimizer = {
         .kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
-    const struct lvn_task_options o = {
-        .B = w->B, .T = w->block, .n_micro = 1, .with_loss = true, .train = true, .optimizer = &optimizer};
-    struct lvn_task *t;
-    LVN_TRY(lvn_task_new(&t, n, &o));
+    const struct lvn_fields fields = lvn_stream_fields(w->block, w->vocabulary);
+    const struct lvn_runner_options o = {
+        .fields = &fields, .B = w->B, .task = lvn_task_find("lm"), .train = true, .optimizer = &optimizer};
+    struct lvn_runner *t;
+    LVN_TRY(lvn_runner_new(&t, n, &o));
     LVN_TRY(lvn_network_allocate(n));
     LVN_TRY(lvn_network_init_values(n, 1, false));
     int64_t tokens = w->B * w->block;
-    for (int64_t i = 0; i < tokens; i++) {
-        t->ids[i] = (int32_t)lvn_random_below(1, (uint64_t)i, 0, w->vocabulary);
-        t->labels[i] = (int32_t)lvn_random_below(1, (uint64_t)i, 1, w->vocabulary);
-    }
+    struct lvn_samples batch;
+    LVN_TRY(lvn_samples_init(&batch, &fields, w->B));
+    for (int k = 0; k < fields.n; k++)
+        for (int64_t i = 0; i < tokens; i++)
+            ((int32_t *)batch.p[k])[i] = (int32_t)lvn_random_below(1, (uint64_t)i, (uint64_t)k, w->vocabulary);
+    LVN_TRY(lvn_runner_feed(t, 0, &batch));
+    lvn_samples_release(&batch);
     t->step = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};
     struct bench b = {t->program, 0, calloc((size_t)t->program->n_instrs, sizeof *b.best)};
     for (int i = 0; i < t->program->n_instrs; i++) b.best[i] = 1e9;
     double sum = 0, best = 1e9;
     for (int s = 0; s < 2 * steps; s++) { /* whole steps and single instructions in turns */
-        struct lvn_run_hooks hooks = {.instr_done = instr_done, .argument = &b};
+        struct lvn_run how = {.n_micro_batches = 1, .context = &b, .launched = s % 2 ? launched : NULL};
         double begin = b.last = now();
-        lvn_program_run(t->program, &t->binding, 1, t->grad_slots, t->slot_bytes, s % 2 ? &hooks : NULL);
+        LVN_TRY(lvn_runner_run_as(t, &how));
         double seconds = now() - begin;
         t->step.step++;
         if (s % 2 || s == 0) continue;

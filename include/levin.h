@@ -46,7 +46,7 @@ struct lvn_tensor *lvn_layernorm(struct lvn_graph *g, struct lvn_tensor *x, stru
 struct lvn_tensor *lvn_gelu(struct lvn_graph *g, struct lvn_tensor *x);      /* with erf */
 struct lvn_tensor *lvn_gelu_tanh(struct lvn_graph *g, struct lvn_tensor *x); /* with tanh, as GPT-2 */
 struct lvn_tensor *lvn_dropout(struct lvn_graph *g, struct lvn_tensor *x, double p);
-struct lvn_tensor *lvn_add(struct lvn_graph *g, struct lvn_tensor *a, struct lvn_tensor *b); /* same shapes */
+struct lvn_tensor *lvn_add(struct lvn_graph *g, struct lvn_tensor *a, struct lvn_tensor *b); /* or b the last dims */
 /* heads of a (B,T,...) projection: n_head x head_size channels from first_channel on, as (B,T,n_head,head_size) */
 struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t first_channel, int64_t n_head,
                              int64_t head_size);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_unicode.py - the tables of Unicode that tokenizers need, in src/io/tokenizers/*.def.
+"""make_unicode.py - the tables of Unicode that tokenizers need, in src/tokenizers/*.def.
 
 Classes (letter, number, white space) are asked of tiktoken, the reference for GPT-2's ids, one code point after the
 other: so they are those of its version of Unicode, whatever Python's own is; BERT's in the same way of Hugging Face's
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tiktoken
 
-ROOM = Path(__file__).resolve().parent.parent / "src/io/tokenizers"
+ROOM = Path(__file__).resolve().parent.parent / "src/tokenizers"
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 

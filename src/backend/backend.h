@@ -1,29 +1,120 @@
-/* backend.h - what a kind of device must supply.
+/* backend.h - what a kind of device must supply: memory, kernels, and running whole programs.
  *
- * One const instance per backend stands at the end of its file. cpu: kernels for the best instruction set that this
- * processor has; reference: the plain kernels of src/ops, in fp32 or fp64. */
+ * One const instance stands at the end of a backend's file, and its line in backends.def. A device is opened, a program
+ * is planned for it (the place pass asks choose() for every kernel), its memory is allocated, program and memory are
+ * bound, and what is bound runs. Whatever depends on neither the step nor the micro-batch is done when it is bound:
+ * resolving pointers, setting arguments, capturing a graph.
+ *
+ * A device works through what it is asked for (write, read, run) in that order, and may be behind: wait() waits. */
 #ifndef LVN_BACKEND_H
 #define LVN_BACKEND_H
 
-#include "graph/op.h"
+#include "passes/program.h"
 
-/* Instruction sets that the CPU kernels are compiled for, worst first. */
-enum lvn_isa { LVN_ISA_GENERIC, LVN_ISA_AVX2, LVN_ISA_AVX512, LVN_ISA_AVX512_BF16, LVN_ISA_AMX, LVN_ISA_COUNT };
-const char *lvn_isa_name(enum lvn_isa isa);
-/* The best one that this processor, LEVIN_ISA (generic, avx2, avx512, avx512_bf16 or amx) and lvn_isa_limit() allow. */
-enum lvn_isa lvn_isa_best(void);
-/* Take none better than this one from now on: what ranks agreed on. Before any kernels are chosen. */
-void lvn_isa_limit(enum lvn_isa most);
-/* The best one that this processor has. */
-enum lvn_isa lvn_isa_of_processor(void);
+/* An open device, some memory of it, a program bound to memory. Backends put more behind these. */
+struct lvn_device {
+    const struct lvn_backend *backend;
+    enum lvn_dtype real; /* what real numbers are: fp32 or fp64 */
+    int threads;         /* of the processor, that compute */
+};
+struct lvn_memory {
+    struct lvn_device *device;
+    int64_t bytes;
+    void *host; /* where the processor sees it; NULL: nowhere, and only write() and read() reach it */
+};
+struct lvn_bound {
+    struct lvn_device *device;
+};
 
-/* Kernel tables, [LVN_OP_COUNT]. Where an operation has no fast kernel the plain one stands in. */
-const struct lvn_kernels *lvn_cpu_kernels(enum lvn_isa isa);
-const struct lvn_kernels *lvn_reference_kernels(enum lvn_dtype real);
+struct lvn_device_options {
+    enum lvn_dtype real;
+    int threads; /* at least 1 */
+};
 
-/* Memory for large buffers: 64-byte aligned, zeroed, in huge pages where the system has them. The bytes are not touched
- * before use. NULL (with an error recorded) when the system refuses. */
-void *lvn_pages_alloc(int64_t bytes);
-void lvn_pages_free(void *p, int64_t bytes);
+/* Where the buffers lie. */
+struct lvn_binding {
+    struct lvn_memory *buffer[LVN_BUFFER_COUNT]; /* NULL: the program uses none; INPUT and CACHE: see below */
+    struct lvn_memory *const *inputs; /* [graph->n_inputs], of micro-batch 0; micro-batch m lies m times its bytes on */
+    struct lvn_memory *const *caches; /* [graph->n_caches] */
+    struct lvn_step *step;            /* the processor's: read when a run begins */
+    int64_t micro_batch_rows;         /* samples in a micro-batch: first_row moves on by so many */
+};
+
+/* One run: micro-batches 0..n-1, then the update instructions, if any. */
+struct lvn_run {
+    int64_t n_micro_batches;
+    bool without_update;                       /* stop behind backward */
+    const struct lvn_collectives *collectives; /* NULL: instructions of the shard pass do nothing */
+    /* Hooks, on the calling thread; NULL: off. */
+    void *context;
+    void (*before_update)(void *context); /* backward is done; parameters and state are about to change */
+    void (*launched)(void *context, const struct lvn_walk *at); /* each instruction, collectives too: it is done */
+};
+
+/* What a device does at best in a second, measured: utilisation is told against its own products, the speed of
+ * generation against its memory. Each takes a fraction of a second, and the best try counts. */
+enum lvn_rate {
+    LVN_RATE_PRODUCTS,      /* floating-point operations of matrix products of a GPT's sizes, in fp32 */
+    LVN_RATE_PRODUCTS_BF16, /* of operands that may be rounded to bf16 */
+    LVN_RATE_READING,       /* bytes read from memory */
+};
+
+struct lvn_backend {
+    const char *name, *what; /* for trainer.accelerator, and in one sentence */
+    bool computes;           /* else it only plans: it has no memory, and a run tells its launches alone */
+
+    enum lvn_status (*open)(struct lvn_device **out, const struct lvn_device_options *o);
+    void (*close)(struct lvn_device *d);
+
+    /* Zeroed, for operands of any type. */
+    enum lvn_status (*alloc)(struct lvn_memory **out, struct lvn_device *d, int64_t bytes);
+    void (*free)(struct lvn_memory *m);
+    enum lvn_status (*write)(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes);
+    enum lvn_status (*read)(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
+
+    /* The kernel of a planned instruction, into i->kernel, and the bytes of scratch that it wants. UNSUPPORTED with a
+     * sentence where there is none. */
+    enum lvn_status (*choose)(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch);
+    /* The program and the memory must outlive what is bound. */
+    enum lvn_status (*bind)(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);
+    void (*unbind)(struct lvn_bound *b);
+    /* COMM: a collective failed, and recorded why; nothing was updated. */
+    enum lvn_status (*run)(struct lvn_bound *b, const struct lvn_run *r);
+    /* Until everything asked for is done; what went wrong in it. */
+    enum lvn_status (*wait)(struct lvn_device *d);
+
+    const char *(*engine)(void); /* what computes matrix products, for reports; NULL: nothing of note */
+    enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate what, double *per_s); /* NULL: not measured */
+};
+
+/* The backend of this name, auto being the first of the table; NULL: there is none. Number i of the table; NULL: there
+ * are no more. */
+const struct lvn_backend *lvn_backend_find(const char *name);
+const struct lvn_backend *lvn_backend_at(int i);
+
+/* 0: the backend does not measure it. */
+enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate what, double *per_s) LVN_CHECKED;
+
+/* --- memory, whoever has it --- */
+
+/* NULL for no bytes. */
+enum lvn_status lvn_memory_new(struct lvn_memory **out, struct lvn_device *d, int64_t bytes) LVN_CHECKED;
+void lvn_memory_free(struct lvn_memory *m); /* NULL: nothing */
+enum lvn_status lvn_memory_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes) LVN_CHECKED;
+/* `to` holds the bytes when it returns. */
+enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes) LVN_CHECKED;
+/* To look at: the bytes where they lie, or copied into `room`. NULL: that failed, and was recorded. */
+const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *room);
+
+/* To read and to change: the bytes where they lie, or a copy, which is read when `fill` says so and written back when
+ * the window is closed with `keep`. Close what was opened, whatever it returned. */
+struct lvn_window {
+    struct lvn_memory *memory;
+    int64_t offset, bytes;
+    void *p;
+};
+enum lvn_status lvn_window_open(struct lvn_window *w, struct lvn_memory *m, int64_t offset, int64_t bytes,
+                                bool fill) LVN_CHECKED;
+enum lvn_status lvn_window_close(struct lvn_window *w, bool keep) LVN_CHECKED;
 
 #endif

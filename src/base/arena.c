@@ -2,6 +2,7 @@
 #include "base/arena.h"
 
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ struct lvn_arena_block {
     alignas(max_align_t) char data[];
 };
 
-static long fail_countdown; /* tests only: set before threads start */
+static _Atomic long fail_countdown; /* of tests */
 
 void lvn_alloc_fail_at(long k)
 {
@@ -24,7 +25,7 @@ void lvn_alloc_fail_at(long k)
 
 static bool refuse(size_t bytes)
 {
-    bool refused = fail_countdown > 0 && --fail_countdown == 0;
+    bool refused = atomic_load(&fail_countdown) > 0 && atomic_fetch_sub(&fail_countdown, 1) == 1;
     if (refused) (void)lvn_fail_at(__FILE__, __LINE__, LVN_MEMORY, "not enough memory for %zu bytes (injected)", bytes);
     return refused;
 }

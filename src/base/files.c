@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,24 +19,25 @@
 
 enum { READ_BYTES = 256 * 1024 };
 
+/* Of tests; several threads write. `lock` is taken while something is to fail. */
 static struct {
-    long countdown, calls;
+    _Atomic long calls, countdown;
     bool sticky;
-} fail; /* tests only: set before threads start */
+    pthread_mutex_t lock;
+} fail = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 long lvn_files_fail_at(long k, bool sticky)
 {
-    long calls = fail.calls;
+    pthread_mutex_lock(&fail.lock);
     fail.countdown = k;
     fail.sticky = sticky;
-    fail.calls = 0;
+    long calls = atomic_exchange(&fail.calls, 0);
+    pthread_mutex_unlock(&fail.lock);
     return calls;
 }
 
-bool lvn_files_refuse(void)
+static bool count_down(void)
 {
-    fail.calls++;
-    if (fail.countdown == 0) return false;
     if (fail.countdown < 0 && ++fail.countdown == 0) raise(SIGKILL);
     if (fail.countdown <= 0) return false;
     bool refused = fail.countdown == 1;
@@ -42,8 +45,31 @@ bool lvn_files_refuse(void)
         fail.countdown--;
     else if (!fail.sticky)
         fail.countdown = 0;
+    return refused;
+}
+
+bool lvn_files_refuse(void)
+{
+    atomic_fetch_add(&fail.calls, 1);
+    if (atomic_load(&fail.countdown) == 0) return false;
+    pthread_mutex_lock(&fail.lock);
+    bool refused = count_down();
+    pthread_mutex_unlock(&fail.lock);
     if (refused) errno = ENOSPC;
     return refused;
+}
+
+bool lvn_fd_write(int fd, const void *data, int64_t bytes)
+{
+    for (const char *p = data; bytes > 0;) {
+        ssize_t done = write(fd, p, (size_t)bytes);
+        if (done < 0 && errno == EINTR) continue;
+        if (done == 0) errno = ENOSPC;
+        if (done <= 0) return false;
+        p += done;
+        bytes -= done;
+    }
+    return true;
 }
 
 /* --- reading --- */

@@ -27,6 +27,9 @@ void lvn_file_unmap(struct lvn_mapping *m);
  * or a kill at any moment the old content is there, or the new one. */
 LVN_CHECKED enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes);
 
+/* write(2) until all is written: signals and short writes do not end it. False: errno says why. */
+bool lvn_fd_write(int fd, const void *data, int64_t bytes);
+
 /* fsync of a file that is closed. */
 LVN_CHECKED enum lvn_status lvn_file_sync(const char *path);
 

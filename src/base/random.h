@@ -55,6 +55,8 @@ static inline float lvn_uniform(uint32_t bits)
 
 /* out[i] = N(0, std) for i in [0, n), a function of (seed, name hash, i) alone. Box-Muller in double. */
 void lvn_random_normal(uint64_t seed, uint64_t name_hash, float std, int64_t n, float *out);
+/* The same of numbers that are uniform in [-bound, bound). */
+void lvn_random_uniform(uint64_t seed, uint64_t name_hash, float bound, int64_t n, float *out);
 /* A bijection of [0, n) on itself, a function of (seed, epoch): element i of a random order without storing it
  * (a Feistel network on the next power of four, walked until the value lies inside). */
 int64_t lvn_random_permute(uint64_t seed, uint64_t epoch, int64_t n, int64_t i);

@@ -59,6 +59,7 @@ void lvn_text_printf(struct lvn_text *t, const char *format, ...)
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
+    if (n < 0) t->failed = true;
     if (n >= 0 && grow(t, n)) {
         vsnprintf(t->p + t->n, (size_t)n + 1, format, again);
         t->n += n;
@@ -76,6 +77,41 @@ const char *lvn_text_string(struct lvn_text *t)
 {
     if (lvn_text_status(t) != LVN_OK) return NULL;
     return t->p ? t->p : "";
+}
+
+bool lvn_fit(char *to, size_t room, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(to, room, format, args);
+    va_end(args);
+    bool whole = n >= 0 && (size_t)n < room;
+    if (!whole) to[0] = '\0';
+    return whole;
+}
+
+enum lvn_status lvn_take(char *to, size_t room, const char *what, const char *from, size_t n)
+{
+    to[0] = '\0';
+    LVN_CHECK(n < room, ARG, "%s has %zu bytes; at most %zu are taken", what, n, room - 1);
+    memcpy(to, from, n);
+    to[n] = '\0';
+    return LVN_OK;
+}
+
+enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status)
+{
+    if (status != LVN_ARG) return status;
+    lvn_text_printf(all, "%s%s", all->n ? "; and " : "", lvn_error_text());
+    lvn_error_clear();
+    return lvn_text_status(all);
+}
+
+enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status)
+{
+    if (status == LVN_OK && all->n) status = lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "%s", all->p);
+    lvn_text_release(all);
+    return status;
 }
 
 int32_t lvn_utf8_decode(const void *p, int64_t n, int *used)
@@ -118,6 +154,11 @@ int64_t lvn_utf8_check(const void *p, int64_t n)
     for (int64_t i = 0; i < n; i += used)
         if (lvn_utf8_decode(s + i, n - i, &used) < 0) return i;
     return -1;
+}
+
+int64_t lvn_utf8_mark(const void *p, int64_t n)
+{
+    return n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
 enum { LONGEST = 64 };

@@ -5,6 +5,7 @@
 #define LVN_TEXT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -27,6 +28,19 @@ LVN_CHECKED enum lvn_status lvn_text_status(const struct lvn_text *t);
 /* The content, "" when empty; NULL (with an error recorded) when anything could not be added. The buffer owns it. */
 const char *lvn_text_string(struct lvn_text *t);
 
+/* Print into a buffer of fixed size; false, and "" there, when not all of it fits. For texts that mean something: what
+ * is only shown may be cut, and takes snprintf(). */
+LVN_CHECKED bool lvn_fit(char *to, size_t room, const char *format, ...) LVN_PRINTF(3, 4);
+/* The n bytes at `from`; ARG when they do not fit: `what` has so many, at most so many are taken. They are not shown:
+ * they may be a secret. */
+LVN_CHECKED enum lvn_status lvn_take(char *to, size_t room, const char *what, const char *from, size_t n);
+
+/* Mistakes that are told together. lvn_gather() keeps the sentence of a failure that is a mistake of the user (ARG),
+ * and is then LVN_OK; other statuses it gives back. lvn_gathered() fails with all sentences in one, and releases them.
+ */
+LVN_CHECKED enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status);
+LVN_CHECKED enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status);
+
 /* The code point at p[0..n), n >= 1, and the bytes it takes (1 to 4) into *used; -1 for a malformed, cut, overlong or
  * surrogate sequence (*used is then 1). */
 int32_t lvn_utf8_decode(const void *p, int64_t n, int *used);
@@ -34,6 +48,9 @@ int32_t lvn_utf8_decode(const void *p, int64_t n, int *used);
 int lvn_utf8_encode(int32_t code, char out[4]);
 /* Offset of the first byte that is not UTF-8; -1 when all of it is. */
 int64_t lvn_utf8_check(const void *p, int64_t n);
+
+/* Bytes of the mark (BOM) that some editors put before a text: 3, or 0 where there is none. */
+int64_t lvn_utf8_mark(const void *p, int64_t n);
 
 /* Insertions, deletions, replacements and swaps of neighbours that turn a into b; words beyond 64 bytes are cut. */
 int lvn_edit_distance(const char *a, const char *b);

@@ -17,6 +17,14 @@
 #include "base/status.h"
 #include "formats/safetensors.h"
 
+/* By what checkpoints are better or worse than one another. */
+enum { LVN_SCORE_NAME = 64 };
+struct lvn_checkpoint_score {
+    char name[LVN_SCORE_NAME]; /* "val_accuracy" */
+    bool higher;               /* is better */
+    double value;              /* NAN when it is not known */
+};
+
 /* --- writing: begin, add ..., commit --- */
 
 struct lvn_checkpoint_writer;
@@ -27,11 +35,13 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **
 void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *w, const char *name, const void *data, int64_t bytes);
 void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *w, const char *name,
                                 const struct lvn_safetensors_source *source);
-/* Makes it step-N (a step-N that is there already is replaced) and moves `last`, and `best` when val_loss is the
- * smallest so far. val_loss: NAN when it is not known. Frees the writer, always. On failure (LVN_IO: disk full, no
- * permission, ...) nothing is left behind and all former checkpoints are untouched: warn and go on. (When only the
- * links could not be moved, that is a failure too, though step-N is there.) */
-LVN_CHECKED enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *w, double val_loss);
+/* Makes it step-N (a step-N that is there already is replaced) and moves `last`, and `best` when its score is the best
+ * so far. val_loss: NAN when it is not known. score: NULL, or without a name: val_loss, the lower the better. Frees the
+ * writer, always. On failure (LVN_IO: disk full, no permission, ...) nothing is left behind and all former checkpoints
+ * are untouched: warn and go on. (When only the links could not be moved, that is a failure too, though step-N is
+ * there.) */
+LVN_CHECKED enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *w, double val_loss,
+                                                  const struct lvn_checkpoint_score *score);
 /* Gives up: removes what was written, frees the writer. NULL is fine. */
 void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w);
 
@@ -40,8 +50,23 @@ void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w);
 /* `last` or `best` of the directory `dir` as the path of the checkpoint it stands for, in the arena; NULL when there is
  * none, or (with an error recorded) no memory. */
 const char *lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name);
-/* Removes all but the top_k best by validation loss (those without one come after, newest first), last, and best.
- * top_k < 0: keeps all. What has no readable manifest is left alone and not counted. */
+/* What of a checkpoint, here or in a store, its manifest does not name, so that levin did not write it: the first
+ * file's name below it, in the arena, or NULL. LVN_FORMAT where there is no good manifest. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_foreign(struct lvn_arena *a, const char *path, const char **name);
+/* The same of a whole folder of checkpoints. Nothing there is no error. */
+struct lvn_checkpoints_seen {
+    int n;                /* names in it */
+    bool proven;          /* at least one manifest says that levin wrote it */
+    const char *unproven; /* path of a step-N without a good manifest; NULL: none */
+    const char *foreign;  /* path of something that levin did not write; NULL: none */
+};
+LVN_CHECKED enum lvn_status lvn_checkpoints_look(struct lvn_arena *a, const char *dir,
+                                                 struct lvn_checkpoints_seen *seen);
+/* Removes every checkpoint, the links, and what a killed process left; nothing else. */
+LVN_CHECKED enum lvn_status lvn_checkpoints_remove(const char *dir);
+/* Removes all but the top_k best, last, and best. They are compared as the newest one says; those without such a score
+ * come after, newest first. top_k < 0: keeps all. What has no readable manifest is left alone and not counted; what
+ * holds more than levin wrote stays, which is logged. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k);
 /* At start, before anything is written: removes what a killed process left (hidden directories), sets `last` and `best`
  * anew. Fine when dir is not there. */

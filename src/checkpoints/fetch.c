@@ -1,4 +1,4 @@
-/* fetch.c - see checkpoint_fetch.h. */
+/* fetch.c - see fetch.h. */
 #include "checkpoints/fetch.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, con
     *local = model;
     if (!lvn_store_is_url(model)) return LVN_OK;
     if (strncmp(model, "file:", 5) == 0 || strncmp(model, "hf:", 3) == 0)
-        return lvn_store_bring(a, model, LVN_WANT_MODEL, local);
+        return lvn_store_download(a, model, LVN_WANT_MODEL, local);
     LVN_TRY(lvn_store_stat(model, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is no model '%s'", model);
     size_t n = strlen(model);
@@ -103,5 +103,5 @@ enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, con
     } else {
         LVN_TRY(follow(a, url, &url));
     }
-    return lvn_store_bring(a, url, LVN_WANT_MODEL, local);
+    return lvn_store_download(a, url, LVN_WANT_MODEL, local);
 }

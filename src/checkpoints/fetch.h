@@ -1,6 +1,6 @@
 /* fetch.h - models that lie in a store. */
-#ifndef LVN_FETCH_H
-#define LVN_FETCH_H
+#ifndef LVN_CHECKPOINT_FETCH_H
+#define LVN_CHECKPOINT_FETCH_H
 
 #include "base/arena.h"
 
@@ -9,5 +9,10 @@
  * or the newest; of a folder with a model, its weights, sizes and tokenizer. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, const char *prefer,
                                                  const char **local);
+/* A run that lies in a store, into its folder here, so that it can go on: its newest checkpoint and its best one, and
+ * of the rest what has one of these names, or lies below one; unless those here are as new. Nothing in the store is no
+ * error. */
+LVN_CHECKED enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, const char *const *files,
+                                                      int n_files);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/manifest.h"
 #include "checkpoints/names.h"
@@ -15,7 +16,7 @@
 /* One checkpoint with a readable manifest. */
 struct kept {
     int64_t step;
-    double val_loss;
+    double loss; /* its score, the lower the better; NAN: none, or another kind than the newest one's */
 };
 
 bool lvn_checkpoint_step_of(const char *name, int64_t *step)
@@ -99,30 +100,38 @@ static enum lvn_status set_link(struct lvn_arena *a, const char *dir, const char
     return status;
 }
 
+/* The score of one as a loss to compare with that of another, `kind`; NAN where they are of different kinds. */
+static double loss_of(const struct lvn_checkpoint_score *score, const struct lvn_checkpoint_score *kind)
+{
+    if (score->higher != kind->higher || strcmp(score->name, kind->name) != 0) return NAN;
+    return score->higher ? -score->value : score->value;
+}
+
 /* Better: a smaller loss; any loss before none. */
 static bool better(double a, double b)
 {
     return isfinite(a) && (!isfinite(b) || a < b);
 }
 
-static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t step, double val_loss)
+static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t step,
+                                  const struct lvn_checkpoint_score *score)
 {
     LVN_TRY(set_link(a, dir, "last", step));
-    struct lvn_manifest best = {.val_loss = NAN};
+    struct lvn_manifest best = {.score.value = NAN};
     const char *path = lvn_checkpoint_link(a, dir, "best");
     int64_t best_step = -1;
     if (path && lvn_checkpoint_step_of(lvn_path_name(path), &best_step) && best_step != step &&
         lvn_manifest_read(a, path, &best) != LVN_OK)
-        best.val_loss = NAN;
-    if (better(val_loss, best.val_loss)) LVN_TRY(set_link(a, dir, "best", step));
+        best.score.value = NAN;
+    if (better(loss_of(score, score), loss_of(&best.score, score))) LVN_TRY(set_link(a, dir, "best", step));
     return lvn_dir_sync(dir);
 }
 
-enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, double val_loss)
+enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, const struct lvn_checkpoint_score *score)
 {
     struct lvn_arena a;
     lvn_arena_init(&a);
-    enum lvn_status status = move_links(&a, dir, step, val_loss);
+    enum lvn_status status = move_links(&a, dir, step, score);
     lvn_arena_release(&a);
     return status;
 }
@@ -132,6 +141,7 @@ enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, double 
 /* All checkpoints of which manifest and sizes are good, newest first. */
 static enum lvn_status list_kept(struct lvn_arena *a, const char *dir, struct kept **kept, int *n)
 {
+    struct lvn_checkpoint_score kind;
     int64_t *step;
     int n_steps;
     *n = 0;
@@ -145,7 +155,9 @@ static enum lvn_status list_kept(struct lvn_arena *a, const char *dir, struct ke
         char *path = lvn_arena_printf(&own, "%s/step-%lld", dir, (long long)step[i]);
         enum lvn_status status = path ? lvn_manifest_read(&own, path, &m) : LVN_MEMORY;
         if (status == LVN_OK) status = lvn_manifest_verify(path, &m, LVN_MANIFEST_SIZES);
-        if (status == LVN_OK && m.step == step[i]) (*kept)[(*n)++] = (struct kept){step[i], m.val_loss};
+        bool good = status == LVN_OK && m.step == step[i];
+        if (good && *n == 0) kind = m.score;
+        if (good) (*kept)[(*n)++] = (struct kept){step[i], loss_of(&m.score, &kind)};
         lvn_arena_release(&own);
         if (status == LVN_MEMORY) return status;
     }
@@ -162,12 +174,22 @@ static enum lvn_status remove_step(struct lvn_arena *a, const char *dir, int64_t
     return lvn_tree_remove(hidden);
 }
 
+/* Whether it goes: not where somebody put more into it. */
+static bool may_go(struct lvn_arena *a, const char *dir, int64_t step)
+{
+    const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
+    bool known = path && lvn_checkpoint_foreign(a, path, &more) == LVN_OK;
+    if (!known) lvn_error_clear();
+    if (more) lvn_log(LVN_LOG_WARN, "'%s' stays: it holds '%s', which levin did not write", path, more);
+    return known && !more;
+}
+
 static int best_first(const void *a, const void *b)
 {
     const struct kept *x = a, *y = b;
-    if (better(x->val_loss, y->val_loss)) return -1;
-    if (better(y->val_loss, x->val_loss)) return 1;
-    bool older = isfinite(x->val_loss); /* of equal losses the first one is the best */
+    if (better(x->loss, y->loss)) return -1;
+    if (better(y->loss, x->loss)) return 1;
+    bool older = isfinite(x->loss); /* of equal losses the first one is the best */
     return (x->step < y->step) == older ? -1 : 1;
 }
 
@@ -183,8 +205,8 @@ static enum lvn_status prune(struct lvn_arena *a, const char *dir, int64_t top_k
     qsort(kept, (size_t)n, sizeof *kept, best_first);
     for (int i = n - 1; i >= top_k && i >= 0; i--) {
         int64_t step = kept[i].step;
-        if (step == last || step == linked || step == best || (i == 0 && isfinite(kept[0].val_loss))) continue;
-        LVN_TRY(remove_step(a, dir, step));
+        if (step == last || step == linked || step == best || (i == 0 && isfinite(kept[0].loss))) continue;
+        if (may_go(a, dir, step)) LVN_TRY(remove_step(a, dir, step));
     }
     return LVN_OK;
 }
@@ -201,14 +223,18 @@ enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k)
 
 /* --- after a kill --- */
 
+bool lvn_checkpoint_is_leftover(const char *name)
+{
+    bool ours = strstr(name, LVN_REPLACED) || strstr(name, LVN_TEMPORARY) || strstr(name, LVN_DELETED);
+    return ours &&
+           (strncmp(name, ".step-", 6) == 0 || strncmp(name, ".last.", 6) == 0 || strncmp(name, ".best.", 6) == 0);
+}
+
 /* One hidden name: a checkpoint that was moved aside comes back when nothing took its place, all else goes. */
 static enum lvn_status clear_hidden(struct lvn_arena *a, const char *dir, const char *name)
 {
     const char *mark = strstr(name, LVN_REPLACED);
-    bool ours = mark || strstr(name, LVN_TEMPORARY) || strstr(name, LVN_DELETED);
-    if (!ours ||
-        (strncmp(name, ".step-", 6) != 0 && strncmp(name, ".last.", 6) != 0 && strncmp(name, ".best.", 6) != 0))
-        return LVN_OK;
+    if (!lvn_checkpoint_is_leftover(name)) return LVN_OK;
     char *path = lvn_path_join(a, dir, name);
     if (!path) return LVN_MEMORY;
     if (mark) {
@@ -232,7 +258,7 @@ static enum lvn_status clean(struct lvn_arena *a, const char *dir)
     int64_t step = -1, last = kept[0].step;
     if (!link_step(a, dir, "last", &step) || step != last) LVN_TRY(set_link(a, dir, "last", last));
     qsort(kept, (size_t)n, sizeof *kept, best_first);
-    if (isfinite(kept[0].val_loss) && (!link_step(a, dir, "best", &step) || step != kept[0].step))
+    if (isfinite(kept[0].loss) && (!link_step(a, dir, "best", &step) || step != kept[0].step))
         LVN_TRY(set_link(a, dir, "best", kept[0].step));
     return lvn_dir_sync(dir);
 }
@@ -243,6 +269,35 @@ enum lvn_status lvn_checkpoint_clean(const char *dir)
     struct lvn_arena a;
     lvn_arena_init(&a);
     enum lvn_status status = clean(&a, dir);
+    lvn_arena_release(&a);
+    return status;
+}
+
+/* --- all of them --- */
+
+static enum lvn_status remove_all(struct lvn_arena *a, const char *dir)
+{
+    const char *const *names;
+    int n;
+    int64_t step;
+    LVN_TRY(lvn_dir_list(a, dir, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char *path = lvn_path_join(a, dir, names[i]);
+        if (!path) return LVN_MEMORY;
+        if (lvn_checkpoint_step_of(names[i], &step))
+            LVN_TRY(remove_step(a, dir, step));
+        else if (lvn_checkpoint_is_leftover(names[i]) || lvn_checkpoint_is_link(a, dir, names[i]))
+            LVN_TRY(lvn_tree_remove(path));
+    }
+    return lvn_dir_sync(dir);
+}
+
+enum lvn_status lvn_checkpoints_remove(const char *dir)
+{
+    if (!lvn_path_is_dir(dir)) return LVN_OK;
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    enum lvn_status status = remove_all(&a, dir);
     lvn_arena_release(&a);
     return status;
 }

@@ -14,10 +14,11 @@
 #include "base/files.h"
 #include "formats/checksum.h"
 #include "formats/json.h"
+#include "stores/store.h"
 
 enum { VERSION = 1, LARGEST = 256 << 20, PART_BYTES = 1 << 20 };
 
-static const char place[] = "state/manifest.json";
+static const char place[] = LVN_MANIFEST_PATH;
 
 /* --- writing --- */
 
@@ -57,12 +58,47 @@ static enum lvn_status sum_of(const json_t *manifest, uint64_t *sum)
     return status;
 }
 
+/* --- the score --- */
+
+static const char usual[] = "val_loss";
+
+static bool is_usual(const struct lvn_checkpoint_score *s)
+{
+    return !s->higher && !strcmp(s->name, usual);
+}
+
+static json_t *score_json(const struct lvn_checkpoint_score *s)
+{
+    return json_pack("{s:s, s:s, s:o}", "name", s->name, "mode", s->higher ? "max" : "min", "value",
+                     isfinite(s->value) ? json_real(s->value) : json_null());
+}
+
+static enum lvn_status read_score(const char *name, const json_t *m, struct lvn_manifest *out)
+{
+    const json_t *score = json_object_get(m, "score");
+    const char *what = usual, *mode = "min";
+    double value = score ? (double)NAN : out->val_loss;
+    if (score) {
+        LVN_TRY(lvn_json_string(name, score, "name", true, &what));
+        LVN_TRY(lvn_json_string(name, score, "mode", true, &mode));
+        LVN_TRY(lvn_json_real(name, score, "value", false, &value));
+    }
+    out->score = (struct lvn_checkpoint_score){.higher = strcmp(mode, "max") == 0, .value = value};
+    snprintf(out->score.name, sizeof out->score.name, "%s", what);
+    return LVN_OK;
+}
+
+/* --- all of it --- */
+
 enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_manifest *m)
 {
+    lvn_json_begin();
+    long before = lvn_json_refusals();
     json_t *manifest = json_object(), *files = json_array(), *top = json_object();
     json_object_set_new(manifest, "version", json_integer(VERSION));
     json_object_set_new(manifest, "step", json_integer(m->step));
     json_object_set_new(manifest, "val_loss", isfinite(m->val_loss) ? json_real(m->val_loss) : json_null());
+    if (!is_usual(&m->score)) json_object_set_new(manifest, "score", score_json(&m->score));
     for (int i = 0; i < m->n; i++) json_array_append_new(files, file_json(&m->file[i]));
     json_object_set_new(manifest, "files", files);
     uint64_t sum = 0;
@@ -72,9 +108,11 @@ enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_mani
     struct lvn_arena a;
     lvn_arena_init(&a);
     char *path = lvn_path_join(&a, checkpoint, place);
-    if (status == LVN_OK) status = path ? lvn_json_write(path, top) : LVN_MEMORY;
+    bool whole = lvn_json_refusals() == before;
+    if (status == LVN_OK) status = path && whole ? lvn_json_write(path, top) : LVN_MEMORY;
     lvn_arena_release(&a);
     json_decref(top);
+    LVN_CHECK(whole, MEMORY, "not enough memory for the manifest of '%s'", checkpoint);
     return status;
 }
 
@@ -156,6 +194,7 @@ static enum lvn_status read_top(struct lvn_arena *a, const char *name, const jso
     LVN_CHECK(said == found, FORMAT, "%s does not agree with its own checksum: it is damaged", name);
     LVN_TRY(lvn_json_int(name, m, "step", true, 0, INT64_MAX, &out->step));
     LVN_TRY(lvn_json_real(name, m, "val_loss", false, &out->val_loss));
+    LVN_TRY(read_score(name, m, out));
     LVN_CHECK(json_is_array(files), FORMAT, "%s: 'files' is not a list", name);
     out->n = (int)json_array_size(files);
     out->file = lvn_arena_alloc(a, (size_t)out->n * sizeof *out->file);
@@ -177,11 +216,13 @@ enum lvn_status lvn_manifest_parse(struct lvn_arena *a, const char *name, const 
 
 enum lvn_status lvn_manifest_read(struct lvn_arena *a, const char *checkpoint, struct lvn_manifest *out)
 {
-    char *text, *path = lvn_path_join(a, checkpoint, place);
+    char *text, *path = lvn_store_join(a, checkpoint, place);
+    enum lvn_store_kind kind;
     int64_t bytes;
     if (!path) return LVN_MEMORY;
-    LVN_CHECK(lvn_path_exists(path), FORMAT, "'%s' has no %s: it was not written to its end", checkpoint, place);
-    LVN_TRY(lvn_file_read(path, LARGEST, &text, &bytes));
+    LVN_TRY(lvn_store_stat(path, &kind, &bytes));
+    LVN_CHECK(kind == LVN_STORE_FILE, FORMAT, "'%s' has no %s: it was not written to its end", checkpoint, place);
+    LVN_TRY(lvn_store_read(path, LARGEST, &text, &bytes));
     enum lvn_status status = lvn_manifest_parse(a, path, text, bytes, out);
     free(text);
     return status;

@@ -1,6 +1,7 @@
 /* manifest.h - state/manifest.json: what files a checkpoint has, with sizes and checksums; private to checkpoints.
  *
- * {"manifest": {"version": 1, "step", "val_loss", "files": [{"path", "bytes", "sum"} or, for safetensors,
+ * {"manifest": {"version": 1, "step", "val_loss", "score": {"name", "mode", "value"}, left out where it is val_loss,
+ * the lower the better, "files": [{"path", "bytes", "sum"} or, for safetensors,
  * {"path", "bytes", "sum": of the header, "header_bytes", "tensors": [[name, bytes, sum], ...]}]}, "sum": of the text
  * of "manifest" on one line}. Sums are XXH64 in 16 hexadecimal digits. */
 #ifndef LVN_MANIFEST_H
@@ -9,8 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/status.h"
+#include "checkpoints/checkpoint.h"
+
+#define LVN_MANIFEST_PATH "state/manifest.json"
 
 struct lvn_manifest_tensor {
     const char *name;
@@ -30,6 +32,7 @@ struct lvn_manifest_file {
 struct lvn_manifest {
     int64_t step;
     double val_loss; /* NAN when not known */
+    struct lvn_checkpoint_score score;
     struct lvn_manifest_file *file;
     int n;
 };
@@ -38,6 +41,7 @@ struct lvn_manifest {
  */
 LVN_CHECKED enum lvn_status lvn_manifest_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
                                                struct lvn_manifest *out);
+/* Of a checkpoint here or in a store. */
 LVN_CHECKED enum lvn_status lvn_manifest_read(struct lvn_arena *a, const char *checkpoint, struct lvn_manifest *out);
 LVN_CHECKED enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_manifest *m);
 

@@ -1,12 +1,11 @@
 /* names.h - the names in a directory of checkpoints; private to checkpoint*.c. */
-#ifndef LVN_NAMES_H
-#define LVN_NAMES_H
+#ifndef LVN_CHECKPOINT_NAMES_H
+#define LVN_CHECKPOINT_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/status.h"
+#include "checkpoints/checkpoint.h"
 
 /* Hidden names are ".step-N" or ".last", one of these, and the process's number. */
 #define LVN_TEMPORARY ".tmp-"
@@ -17,7 +16,13 @@
 bool lvn_checkpoint_step_of(const char *name, int64_t *step);
 /* The steps of all step-N in dir, newest first, good or not, in the arena. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64_t **step, int *n);
-/* `last` to step-N, and `best` too when val_loss is smaller than that of the present one. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, double val_loss);
+/* Is it a hidden name that a killed process left? */
+bool lvn_checkpoint_is_leftover(const char *name);
+/* Is it `last` or `best`, a link here, or a small file in a store and where there are no links? */
+bool lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name);
+/* `last` to step-N, and `best` too when the score is better than that of the present one, or that is of another kind.
+ */
+LVN_CHECKED enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step,
+                                                      const struct lvn_checkpoint_score *score);
 
 #endif

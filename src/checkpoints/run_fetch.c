@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "checkpoints/fetch.h"
 #include "checkpoints/names.h"
-#include "stores/stage.h"
+#include "stores/store.h"
 
 /* The step that the small file `name` names; -1: none. */
 static enum lvn_status step_there(struct lvn_arena *a, const char *path, const char *name, int64_t *step)
@@ -37,6 +38,15 @@ static enum lvn_status newest_here(struct lvn_arena *a, const char *checkpoints,
     return LVN_OK;
 }
 
+/* The file `name` below `url` into a folder. */
+static enum lvn_status fetch_file(struct lvn_arena *a, const char *url, const char *folder, const char *name)
+{
+    LVN_CHECK(lvn_store_name_is_safe(name), FORMAT, "'%s' holds the name '%.200s', which leads out of its folder", url,
+              name);
+    const char *from = lvn_store_join(a, url, name), *to = lvn_path_join(a, folder, name);
+    return from && to ? lvn_store_get(from, to, NULL, NULL, NULL) : LVN_MEMORY;
+}
+
 /* Into a hidden folder first: half a checkpoint never has a name. */
 static enum lvn_status fetch_step(struct lvn_arena *a, const char *checkpoints, const char *path, int64_t step)
 {
@@ -49,24 +59,25 @@ static enum lvn_status fetch_step(struct lvn_arena *a, const char *checkpoints, 
     if (step < 0 || lvn_path_is_dir(final)) return LVN_OK;
     LVN_TRY(lvn_store_list(a, url, true, &all));
     LVN_TRY(lvn_tree_remove(hidden));
-    for (int i = 0; i < all.n; i++) {
-        const char *from = lvn_store_join(a, url, all.entry[i].name), *to = lvn_path_join(a, hidden, all.entry[i].name);
-        if (!from || !to) return LVN_MEMORY;
-        LVN_CHECK(lvn_store_name_is_safe(all.entry[i].name), FORMAT,
-                  "'%s' holds the name '%.200s', which leads out of its "
-                  "folder",
-                  url, all.entry[i].name);
-        LVN_TRY(lvn_store_get(from, to, NULL, NULL, NULL));
-    }
+    for (int i = 0; i < all.n; i++) LVN_TRY(fetch_file(a, url, hidden, all.entry[i].name));
     return lvn_file_rename(hidden, final);
 }
 
-static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char *path)
+/* Is `name` one of these files, or below one of these folders? */
+static bool is_among(const char *name, const char *const *files, int n)
 {
-    static const char *const files[] = {"settings.yaml", "metrics.jsonl", "metrics.csv", "samples.txt"};
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(files[i]);
+        if (!strncmp(name, files[i], length) && (!name[length] || name[length] == '/')) return true;
+    }
+    return false;
+}
+
+static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char *path, const char *const *files, int n)
+{
+    struct lvn_store_entries all;
     char *checkpoints = lvn_path_join(a, folder, "checkpoints");
-    enum lvn_store_kind kind;
-    int64_t last, best, here, bytes;
+    int64_t last, best, here;
     if (!checkpoints) return LVN_MEMORY;
     LVN_TRY(step_there(a, path, "last", &last));
     LVN_TRY(newest_here(a, checkpoints, &here));
@@ -75,23 +86,21 @@ static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char
     LVN_TRY(lvn_dir_make(checkpoints));
     LVN_TRY(fetch_step(a, checkpoints, path, best));
     LVN_TRY(fetch_step(a, checkpoints, path, last));
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *from = lvn_store_join(a, path, files[i]), *to = lvn_path_join(a, folder, files[i]);
-        if (!from || !to) return LVN_MEMORY;
-        LVN_TRY(lvn_store_stat(from, &kind, &bytes));
-        if (kind == LVN_STORE_FILE) LVN_TRY(lvn_store_get(from, to, NULL, NULL, NULL));
+    LVN_TRY(lvn_store_list(a, path, true, &all));
+    for (int i = 0; i < all.n; i++) {
+        if (is_among(all.entry[i].name, files, n)) LVN_TRY(fetch_file(a, path, folder, all.entry[i].name));
     }
     return LVN_OK;
 }
 
-enum lvn_status lvn_stage_fetch_run(const char *folder, const char *path)
+enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, const char *const *files, int n_files)
 {
     struct lvn_arena a;
     lvn_arena_init(&a);
     size_t n = strlen(path);
     while (n > 0 && path[n - 1] == '/') n--;
     char *plain = lvn_arena_printf(&a, "%.*s", (int)n, path);
-    enum lvn_status status = plain ? fetch(&a, folder, plain) : LVN_MEMORY;
+    enum lvn_status status = plain ? fetch(&a, folder, plain, files, n_files) : LVN_MEMORY;
     lvn_arena_release(&a);
     LVN_TRY_WHILE(status, "bringing the run '%s' back", path);
     return LVN_OK;

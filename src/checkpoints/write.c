@@ -11,6 +11,7 @@
 #endif
 
 #include "base/files.h"
+#include "base/log.h"
 #include "base/output.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/manifest.h"
@@ -137,13 +138,27 @@ static bool exchange(const char *a, const char *b)
 #endif
 }
 
+/* A former step-N that the new one has replaced. What somebody else put into it stays, under another name. */
+static void drop_former(struct lvn_checkpoint_writer *w, const char *path)
+{
+    const char *more = NULL, *aside = lvn_arena_printf(&w->arena, "%s" LVN_REPLACED "%ld", w->final, (long)getpid());
+    if (lvn_checkpoint_foreign(&w->arena, path, &more) != LVN_OK) lvn_error_clear();
+    if (!more) {
+        lvn_tree_drop(path);
+        return;
+    }
+    if (aside && rename(path, aside) == 0)
+        lvn_log(LVN_LOG_WARN, "'%s' was replaced; since it held '%s', which levin did not write, it is now '%s'",
+                w->final, more, aside);
+}
+
 /* Gives the finished directory its name. A former step-N goes away only when the new one is in its place; a kill
  * between the two renames of the second way is mended by lvn_checkpoint_clean(). */
 static enum lvn_status publish(struct lvn_checkpoint_writer *w)
 {
     if (!lvn_path_exists(w->final)) return lvn_file_rename(w->temporary, w->final);
     if (!lvn_files_refuse() && exchange(w->temporary, w->final)) {
-        lvn_tree_drop(w->temporary);
+        drop_former(w, w->temporary);
         return LVN_OK;
     }
     LVN_TRY(lvn_file_rename(w->final, w->old));
@@ -151,14 +166,17 @@ static enum lvn_status publish(struct lvn_checkpoint_writer *w)
     if (status != LVN_OK)
         (void)!rename(w->old, w->final);
     else
-        lvn_tree_drop(w->old);
+        drop_former(w, w->old);
     return status;
 }
 
-static enum lvn_status commit(struct lvn_checkpoint_writer *w, double val_loss)
+static enum lvn_status commit(struct lvn_checkpoint_writer *w, double val_loss,
+                              const struct lvn_checkpoint_score *score)
 {
     LVN_TRY(w->status);
     w->manifest.val_loss = val_loss;
+    w->manifest.score =
+        score && *score->name ? *score : (struct lvn_checkpoint_score){.name = "val_loss", .value = val_loss};
     for (int i = 0; i < w->manifest.n; i++) {
         char *path = lvn_path_join(&w->arena, w->temporary, w->file[i].path);
         char *dir = path ? lvn_path_dir(&w->arena, path) : NULL;
@@ -170,12 +188,13 @@ static enum lvn_status commit(struct lvn_checkpoint_writer *w, double val_loss)
     LVN_TRY(lvn_dir_sync(w->temporary));
     LVN_TRY(publish(w));
     LVN_TRY(lvn_dir_sync(w->dir));
-    return lvn_checkpoint_links_move(w->dir, w->manifest.step, val_loss);
+    return lvn_checkpoint_links_move(w->dir, w->manifest.step, &w->manifest.score);
 }
 
-enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *w, double val_loss)
+enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *w, double val_loss,
+                                      const struct lvn_checkpoint_score *score)
 {
-    enum lvn_status status = commit(w, val_loss);
+    enum lvn_status status = commit(w, val_loss, score);
     if (status != LVN_OK) status = lvn_while_at(status, "writing the checkpoint '%s'", w->final);
     lvn_checkpoint_cancel(w);
     return status;

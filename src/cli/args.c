@@ -9,6 +9,8 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
+#include "stores/store.h"
+#include "train/run_dir.h"
 
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
 #define LVN_COMMAND(...)
@@ -111,7 +113,6 @@ static enum lvn_status parse_flag(struct lvn_cli *c, const struct lvn_flag *f, c
     char name[LVN_FLAG_TEXT];
     lvn_flag_text(&o, name); /* what messages call it */
     o.key = name;
-    LVN_CHECK(!c->given[id], ARG, "%s is given twice", name);
     LVN_TRY(lvn_option_parse(&o, value, &c->flag[id], &c->settings.arena));
     c->given[id] = true;
     return LVN_OK;
@@ -163,15 +164,9 @@ static enum lvn_status count_operands(const struct lvn_cli *c)
     return LVN_OK;
 }
 
-enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
+static enum lvn_status parse_all(struct lvn_cli *c, int argc, char **argv, struct lvn_text *wrong)
 {
     bool only_operands = false;
-    LVN_TRY(lvn_settings_init(&c->settings));
-    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
-        LVN_TRY(lvn_option_parse(&lvn_flags[i].option, lvn_flags[i].option.initial, &c->flag[i], &c->settings.arena));
-    }
-    c->keys = lvn_arena_alloc(&c->settings.arena, sizeof *c->keys * (size_t)(argc + 2));
-    if (!c->keys) return LVN_MEMORY;
     for (int i = 0; i < argc; i++) {
         if (!only_operands && !strcmp(argv[i], "--") && c->command->runs_others) {
             c->rest = argv + i + 1;
@@ -182,35 +177,112 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
         } else if (!only_operands && !strcmp(argv[i], "-h")) {
             c->flag[LVN_FLAG_any_help].b = true;
         } else if (!only_operands && (!strncmp(argv[i], "--", 2) || is_letter(c->command, argv[i]))) {
-            LVN_TRY(parse_option(c, argc, argv, &i));
+            LVN_TRY(lvn_gather(wrong, parse_option(c, argc, argv, &i)));
         } else {
             LVN_CHECK(only_operands || argv[i][0] != '-' || !argv[i][1], ARG,
                       "unknown option '%.60s'; options start with two dashes", argv[i]);
             if (c->n_operands < LVN_OPERANDS) c->operand[c->n_operands++] = argv[i];
         }
     }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
+{
+    struct lvn_text wrong = {0};
+    LVN_TRY(lvn_settings_init(&c->settings));
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        const struct lvn_option *o = &lvn_flags[i].option;
+        if (o->kind == LVN_KIND_TEXTS) continue; /* none yet */
+        LVN_TRY(lvn_option_parse(o, o->initial, &c->flag[i], &c->settings.arena));
+    }
+    c->keys = lvn_arena_alloc(&c->settings.arena, sizeof *c->keys * (size_t)(argc + 2));
+    if (!c->keys) return LVN_MEMORY;
+    enum lvn_status status = parse_all(c, argc, argv, &wrong);
+    LVN_TRY(lvn_gathered(&wrong, status));
     return lvn_cli_on(c, LVN_FLAG_any_help) ? LVN_OK : count_operands(c);
 }
 
 /* A recipe that is not there is a mistake on the command line, perhaps a name instead of a path. */
-static enum lvn_status find_recipe(const char *path)
+static enum lvn_status find_recipe(struct lvn_cli *c, const char *path)
 {
     char guess[512];
-    LVN_CHECK(!lvn_path_is_dir(path), ARG, "'%s' is a folder, not a recipe", path);
+    bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), run = false;
+    if (lvn_path_is_dir(path)) {
+        const char *settings = lvn_path_join(&c->settings.arena, path, "settings.yaml");
+        if (!settings) return LVN_MEMORY;
+        run = lvn_path_is_file(settings);
+    }
+    LVN_CHECK(!run, ARG, "'%s' is a folder, not a recipe: `levin train %s --resume` goes on with the run in it", path,
+              path);
+    LVN_CHECK(!lvn_path_is_dir(path), ARG, "'%s' is a folder, not a recipe%s", path,
+              resume ? ", and holds no run to go on with (settings.yaml is missing)" : "");
     if (lvn_path_exists(path)) return LVN_OK;
     snprintf(guess, sizeof guess, "recipes/%s%s", path, strstr(path, ".y") ? "" : ".yaml");
     LVN_CHECK(!lvn_path_is_file(guess), ARG, "there is no recipe '%s'; did you mean '%s'?", path, guess);
+    LVN_CHECK(!resume, ARG, "there is no recipe '%s', and no run '%s' or 'runs/%s' to go on with", path, path, path);
     LVN_FAIL(ARG, "there is no recipe '%s'", path);
+}
+
+/* --- a run to go on with: its own settings, and the command line's over them --- */
+
+/* Where its settings are; NULL: the operand is no run. */
+static enum lvn_status find_run(struct lvn_cli *c, const char *operand, const char **run, const char **settings)
+{
+    struct lvn_arena *a = &c->settings.arena;
+    *run = *settings = NULL;
+    if (!operand || !lvn_cli_on(c, LVN_FLAG_train_resume) || lvn_path_is_file(operand)) return LVN_OK;
+    *run = lvn_store_is_url(operand) ? operand : lvn_run_dir_find(a, operand);
+    if (!*run) return LVN_OK;
+    *settings = lvn_store_join(a, *run, "settings.yaml");
+    if (!*settings) return LVN_MEMORY;
+    if (!lvn_store_is_url(operand) && !lvn_path_is_file(*settings)) *run = NULL;
+    return LVN_OK;
+}
+
+static enum lvn_status load_run(struct lvn_cli *c, const char *run, const char *settings)
+{
+    char *text;
+    int64_t bytes;
+    for (int i = 0; i < c->n_keys; i++)
+        LVN_CHECK(strcmp(c->keys[i].key, "run_dir") != 0, ARG,
+                  "'%s' is the run to go on with, and --run_dir names another folder; leave one out", run);
+    LVN_TRY_WHILE(lvn_store_read(settings, 1 << 20, &text, &bytes), "looking for the run '%s'", run);
+    enum lvn_status status = lvn_settings_read(&c->settings, text, (size_t)bytes, settings);
+    free(text);
+    LVN_TRY(status);
+    c->goes_on = true;
+    return lvn_settings_set(&c->settings, "run_dir", run, LVN_SOURCE_COMMAND);
+}
+
+void lvn_cli_unheeded(const struct lvn_cli *c)
+{
+    char name[LVN_VALUE_TEXT];
+    for (int i = 0; i < lvn_option_count() && c->goes_on; i++) {
+        const char *key = lvn_option_at(i)->key, *value = getenv(lvn_settings_variable(key, name));
+        if (!value || !*value) continue;
+        lvn_log(LVN_LOG_WARN, "%s is set and not heeded: a run goes on with its own settings; give --%s instead", name,
+                key);
+    }
 }
 
 enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts)
 {
-    if (recipe) LVN_TRY(find_recipe(recipe));
-    if (recipe) LVN_TRY(lvn_settings_load(&c->settings, recipe));
-    LVN_TRY(lvn_settings_environment(&c->settings));
-    for (int i = 0; i < c->n_keys; i++) {
-        LVN_TRY(lvn_settings_set(&c->settings, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
+    const char *run, *settings;
+    LVN_TRY(find_run(c, recipe, &run, &settings));
+    if (run) {
+        LVN_TRY(load_run(c, run, settings));
+    } else {
+        if (recipe) LVN_TRY(find_recipe(c, recipe));
+        if (recipe) LVN_TRY(lvn_settings_load(&c->settings, recipe));
+        LVN_TRY(lvn_settings_environment(&c->settings));
     }
+    struct lvn_text wrong = {0};
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < c->n_keys && status == LVN_OK; i++)
+        status =
+            lvn_gather(&wrong, lvn_settings_set(&c->settings, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
+    LVN_TRY(lvn_gathered(&wrong, status));
     return lvn_settings_finish(&c->settings, parts);
 }
 

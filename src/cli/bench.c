@@ -4,7 +4,7 @@
 
 #include "base/machine.h"
 #include "cli/cli.h"
-#include "train/measure.h"
+#include "models/keys.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
 #include "train/trial.h"
@@ -16,10 +16,9 @@ static int by_value(const void *a, const void *b)
 }
 
 /* With parts: each step is followed by one whose parts are timed, so that both see the same machine. */
-static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, double *seconds,
+static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, int64_t labels, double *seconds,
                                   struct lvn_parts *parts)
 {
-    int64_t labels = c->settings.trainer.batch_size * t->block_size;
     for (int64_t i = -1; i < n; i++) { /* one step that is not counted: memory is touched for the first time */
         double lr = lvn_schedule_lr(&c->settings, i + 1, n + 1), begin = lvn_seconds();
         LVN_TRY(lvn_training_step(t, i + 1, lr, labels));
@@ -39,7 +38,7 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
     double flops = lvn_program_flops(t->step->program) / (double)t->micro * (double)c->settings.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
-    LVN_TRY(lvn_measure_matmul(t->network->threads, t->network->precision != LVN_PRECISION_TRUE, &rate));
+    LVN_TRY(lvn_network_rate(t->network, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
     lvn_cli_print(c,
@@ -84,15 +83,15 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const st
 {
     struct lvn_parts parts;
     bool with_parts = lvn_cli_on(c, LVN_FLAG_bench_parts);
-    int64_t n = c->flag[LVN_FLAG_bench_steps].i, tokens = c->settings.trainer.batch_size * m->block_size;
-    struct lvn_training_options plan = {.ranks = c->ranks, .block_size = m->block_size};
+    int64_t n = c->flag[LVN_FLAG_bench_steps].i, labels;
+    struct lvn_training_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
     LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, &plan));
     LVN_TRY_TOGETHER(c->ranks, lvn_network_allocate(t->network));
     LVN_TRY_TOGETHER(c->ranks, lvn_network_init_values(t->network, (uint64_t)c->settings.trainer.seed, false));
-    lvn_trial_fill(t, m->config.vocab_size);
+    LVN_TRY_TOGETHER(c->ranks, lvn_trial_fill(t, lvn_model_value(&m->config, LVN_MEANS_VOCABULARY), &labels));
     lvn_parts_clear(&parts);
-    LVN_TRY(time_steps(c, t, n, seconds, with_parts ? &parts : NULL));
-    LVN_TRY(report(c, t, tokens, n, seconds));
+    LVN_TRY(time_steps(c, t, n, labels, seconds, with_parts ? &parts : NULL));
+    LVN_TRY(report(c, t, c->settings.trainer.batch_size * t->block_size, n, seconds));
     return with_parts ? report_parts(c, t, &parts, seconds[0]) : LVN_OK;
 }
 
@@ -100,7 +99,8 @@ enum lvn_status lvn_command_bench(struct lvn_cli *c)
 {
     struct lvn_model_setup m = {0};
     struct lvn_training t = {0};
-    LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_MODEL | LVN_USES_TRAINER));
+    LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL,
+                         LVN_USES_MODEL | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_DEVICE));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
         return LVN_OK;

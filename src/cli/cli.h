@@ -2,7 +2,7 @@
  *
  * Only this room prints. Results go to stdout; progress and messages to stderr. With --json a command prints exactly
  * one JSON object on stdout, also when it fails ({"error": ...}). Exit codes: 0 done, 1 failed, 2 wrong usage or
- * recipe, 75 stopped on request after saving. */
+ * recipe, 75 stopped on request, nothing lost. */
 #ifndef LVN_CLI_H
 #define LVN_CLI_H
 
@@ -15,8 +15,10 @@
 #include "train/settings.h"
 
 enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75 };
-/* Below levin launch (LEVIN_LAUNCH is set) a process ends with a line on stderr that begins so: its exit code. */
+/* Below levin launch (LEVIN_LAUNCH is set) a process ends with a line on stderr that begins so: its exit code, and this
+ * word where it has said why. */
 enum { LVN_EXIT_MARK = 0x1e };
+#define LVN_EXIT_SAID "said"
 
 enum lvn_flag_id {
 #define LVN_COMMAND(...)
@@ -70,8 +72,10 @@ struct lvn_cli {
         bool b;
         const char *t;
         struct lvn_amount a;
+        struct lvn_texts texts;
     } flag[LVN_FLAG_COUNT];
     bool given[LVN_FLAG_COUNT];
+    bool goes_on;            /* with a run's own settings: the operand was a run, not a recipe */
     json_t *json;            /* what --json will print; commands add members */
     struct lvn_ranks *ranks; /* of commands that run over many: lvn_cli_join() */
 };
@@ -89,8 +93,12 @@ struct lvn_cli {
 enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv) LVN_CHECKED;
 void lvn_cli_release(struct lvn_cli *c);
 /* Recipe (NULL: none), environment and keys into c->settings, and what follows from them in these parts
- * (LVN_USES_...). */
+ * (LVN_USES_...). With --resume the recipe may be a run, by its path, its name below runs/ or its address in a store:
+ * then its own settings and keys, nothing else. */
 enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
+
+/* Warn of variables that were set and passed over, because a run goes on with its own settings. */
+void lvn_cli_unheeded(const struct lvn_cli *c);
 
 /* The same for a command that runs over ranks: settings, then c->ranks. One that fails on any rank fails on all, and
  * rank 0 alone prints. */

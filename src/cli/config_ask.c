@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "base/isa.h"
 #include "cli/config.h"
 
 enum { ANSWER = 1024 };
@@ -19,6 +19,11 @@ static bool answer(char line[ANSWER])
     fputs("> ", stderr);
     fflush(stderr);
     if (!fgets(line, ANSWER, stdin)) return false;
+    while (strlen(line) == ANSWER - 1 && line[ANSWER - 2] != '\n') { /* the rest is no answer to the next question */
+        for (int c = getchar(); c != '\n' && c != EOF;) c = getchar();
+        fprintf(stderr, "Please answer with at most %d bytes.\n> ", ANSWER - 2);
+        if (!fgets(line, ANSWER, stdin)) return false;
+    }
     size_t begin = strspn(line, " \t"), n = strlen(line);
     while (n > begin && strchr(" \t\r\n", line[n - 1])) n--;
     line[n] = '\0';
@@ -83,7 +88,7 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
         fprintf(stderr, "[%s] ", lvn_settings_value(cf->s, id, text));
         if (!answer(line)) return no_answer();
         if (!*line) return LVN_OK;
-        if (lvn_settings_set(cf->s, lvn_options[id].key, line, LVN_SOURCE_PROGRAM) == LVN_OK) return LVN_OK;
+        if (lvn_settings_set(cf->s, lvn_option_of(id)->key, line, LVN_SOURCE_PROGRAM) == LVN_OK) return LVN_OK;
         fprintf(stderr, "%s.\n", lvn_error_text());
         lvn_error_clear();
     }
@@ -93,7 +98,7 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
 
 enum lvn_status lvn_config_ask_job(struct lvn_config *cf)
 {
-    static const char *const texts[] = {"fine-tune GPT-2, or another model that is there, on text",
+    static const char *const texts[] = {"fine-tune a published model, or one that is there, on text",
                                         "train a GPT from nothing on tokens of much text",
                                         "train a small GPT from nothing on one text, letter by letter"};
     int n = LVN_JOB_FINETUNE;
@@ -165,7 +170,8 @@ enum lvn_status lvn_config_ask(struct lvn_config *cf)
 {
     char question[400];
     if (cf->job == LVN_JOB_FINETUNE)
-        LVN_TRY(ask_key(cf, LVN_OPT_model_init, "Which model? gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a folder."));
+        LVN_TRY(ask_key(cf, LVN_OPT_model_init,
+                        "Which model? A published one (`levin help model` lists them), or a folder."));
     if (cf->job == LVN_JOB_SCRATCH)
         LVN_TRY(ask_key(cf, LVN_OPT_model_size, "Of which size? (`levin help model` lists them)"));
     LVN_TRY(ask_key(cf, LVN_OPT_data_path,

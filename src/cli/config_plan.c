@@ -7,7 +7,8 @@
 
 #include "base/files.h"
 #include "cli/config.h"
-#include "models/model.h"
+#include "models/keys.h"
+#include "train/callbacks/callback.h"
 #include "train/model_setup.h"
 #include "train/training.h"
 
@@ -29,10 +30,16 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct lvn_settings 
 static enum lvn_status plan_once(struct lvn_config *cf, const struct lvn_settings *s, const struct lvn_model_setup *m,
                                  int64_t pieces)
 {
-    struct lvn_training t;
-    struct lvn_training_options o = {
-        .size = (int)(cf->machines * cf->per_machine), .block_size = m->block_size, .validate = true, .pieces = pieces};
-    enum lvn_status status = lvn_training_plan(&t, s, &m->config, &o);
+    struct lvn_training t = {0};
+    struct lvn_callbacks callbacks;
+    struct lvn_training_options o = {.size = (int)(cf->machines * cf->per_machine),
+                                     .fields = &m->fields,
+                                     .task = m->task,
+                                     .validate = true,
+                                     .callbacks = &callbacks,
+                                     .pieces = pieces};
+    enum lvn_status status = lvn_callbacks_init(&callbacks, s);
+    if (status == LVN_OK) status = lvn_training_plan(&t, s, &m->config, &o);
     if (status == LVN_OK) {
         cf->parameters = lvn_params_total(t.network->params);
         cf->rank_bytes = lvn_network_bytes(t.network);
@@ -41,6 +48,7 @@ static enum lvn_status plan_once(struct lvn_config *cf, const struct lvn_setting
         cf->accumulation = t.accumulation;
     }
     lvn_training_release(&t);
+    lvn_callbacks_release(&callbacks);
     return status;
 }
 
@@ -58,9 +66,10 @@ static enum lvn_status plan(struct lvn_config *cf, const struct lvn_settings *s,
 }
 
 /* Known by name, here or not. */
-static bool is_published(const char *model)
+static bool is_published(const char *name)
 {
-    return lvn_model_size_find(lvn_path_name(model)) != NULL;
+    const struct lvn_model *model;
+    return lvn_published_find(name, &model) != NULL;
 }
 
 enum lvn_status lvn_config_plan(struct lvn_config *cf)

@@ -145,17 +145,13 @@ static void remark(const struct lvn_config *cf, int id, struct lvn_text *t)
 
 static void key_line(const struct lvn_config *cf, int id, struct lvn_text *t)
 {
-    const struct lvn_option *o = &lvn_options[id];
+    const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
     char text[LVN_VALUE_TEXT];
     const char *dot = strchr(o->key, '.');
     comment(t, *o->part ? "  # " : "# ", o->help);
     if (*o->part) remark(cf, id, t);
     lvn_text_printf(t, "%s%s: ", *o->part ? "  " : "", dot ? dot + 1 : o->key);
-    const char *value = lvn_settings_value(cf->s, (enum lvn_option_id)id, text);
-    if (o->kind == LVN_KIND_TEXT)
-        lvn_yaml_add_scalar(t, value);
-    else
-        lvn_text_add(t, value);
+    lvn_option_yaml(t, o, lvn_settings_value(cf->s, (enum lvn_option_id)id, text));
     lvn_text_add(t, "\n");
 }
 
@@ -164,12 +160,12 @@ enum lvn_status lvn_config_recipe(const struct lvn_config *cf, const struct lvn_
     const char *part = "";
     head(cf, p, t);
     if (lvn_settings_given(cf->s, LVN_OPT_name) || lvn_settings_given(cf->s, LVN_OPT_run_dir)) lvn_text_add(t, "\n");
-    for (int id = 0; id < LVN_OPT_COUNT; id++) {
-        const struct lvn_option *o = &lvn_options[id];
-        if (!lvn_settings_given(cf->s, (enum lvn_option_id)id)) continue;
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        if (!lvn_settings_given(cf->s, o->id)) continue;
         if (strcmp(part, o->part) != 0) lvn_text_printf(t, "\n%s: # %s\n", o->part, lvn_part_help(o->part));
         part = o->part;
-        key_line(cf, id, t);
+        key_line(cf, (int)o->id, t);
     }
     return lvn_text_status(t);
 }

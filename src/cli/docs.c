@@ -17,9 +17,15 @@ static void cell(struct lvn_text *t, const char *s)
 static void values(struct lvn_text *t, const struct lvn_option *o)
 {
     static const char *const words[] = {
-        [LVN_KIND_INT] = "whole number",         [LVN_KIND_REAL] = "number", [LVN_KIND_PAIR] = "two numbers",
-        [LVN_KIND_BOOL] = "true or false",       [LVN_KIND_TEXT] = "text",   [LVN_KIND_TIME] = "time",
+        [LVN_KIND_INT] = "whole number",
+        [LVN_KIND_REAL] = "number",
+        [LVN_KIND_PAIR] = "two numbers",
+        [LVN_KIND_BOOL] = "true or false",
+        [LVN_KIND_TEXT] = "text",
+        [LVN_KIND_LIST] = "list of names",
+        [LVN_KIND_TIME] = "time",
         [LVN_KIND_AMOUNT] = "count or fraction",
+        [LVN_KIND_TEXTS] = "text, may be given again",
     };
     if (o->choices) {
         for (int i = 0; o->choices[i]; i++) lvn_text_printf(t, "%s`%s`", i ? ", " : "", o->choices[i]);
@@ -43,9 +49,10 @@ static void table_row(struct lvn_text *t, const struct lvn_option *o)
 {
     lvn_text_printf(t, "| `%s` | ", o->key);
     values(t, o);
-    lvn_text_add(t, *o->initial ? " | `" : " | ");
-    cell(t, o->initial);
-    lvn_text_add(t, *o->initial ? "` | " : " | ");
+    const char *usual = o->usual ? o->usual : o->initial;
+    lvn_text_add(t, *usual ? " | `" : " | ");
+    cell(t, usual);
+    lvn_text_add(t, *usual ? "` | " : " | ");
     cell(t, o->help);
     lvn_text_add(t, " |\n");
 }
@@ -78,13 +85,14 @@ void lvn_help_markdown(struct lvn_text *t)
            "came from. `off`, `none` and `0` are the same where 0 is allowed.\n\n## The run\n\n");
     table_head(t);
     const char *part = "";
-    for (int i = 0; i < LVN_OPT_COUNT; i++) {
-        if (strcmp(part, lvn_options[i].part)) {
-            part = lvn_options[i].part;
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        if (strcmp(part, o->part)) {
+            part = o->part;
             lvn_text_printf(t, "\n## %s\n\nThe part `%s`: %s.\n\n", part, part, lvn_part_help(part));
             table_head(t);
         }
-        table_row(t, &lvn_options[i]);
+        table_row(t, o);
     }
     lvn_text_add(t, "\n# Commands\n\nOptions of every command:\n");
     flag_table(t, "any");
@@ -92,7 +100,7 @@ void lvn_help_markdown(struct lvn_text *t)
         lvn_text_printf(t, "\n## levin %s%s%s\n\n%s.\n", k->name, *k->operands ? " " : "", k->operands, k->help);
         flag_table(t, k->name);
     }
-    lvn_text_add(t, "\nExit codes: 0 done, 1 failed, 2 wrong usage or recipe, 75 stopped on request after saving.\n");
+    lvn_text_add(t, "\nExit codes: 0 done, 1 failed, 2 wrong usage or recipe, 75 stopped on request, nothing lost.\n");
 }
 
 /* --- completion --- */
@@ -115,7 +123,7 @@ static void flag_words(struct lvn_text *t, const char *command)
 
 static void key_words(struct lvn_text *t)
 {
-    for (int i = 0; i < LVN_OPT_COUNT; i++) lvn_text_printf(t, " --%s=", lvn_options[i].key);
+    for (int i = 0; i < lvn_option_count(); i++) lvn_text_printf(t, " --%s=", lvn_option_at(i)->key);
 }
 
 static void bash(struct lvn_text *t)
@@ -128,8 +136,8 @@ static void bash(struct lvn_text *t)
     command_words(t);
     lvn_text_add(t, " --help --version' -- \"$word\")\n        return\n    fi\n"
                     "    case $line in\n    --*=*)\n        key=${line%%=*}\n        case $key in\n");
-    for (int i = 0; i < LVN_OPT_COUNT; i++) {
-        const struct lvn_option *o = &lvn_options[i];
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
         if (!o->choices && o->kind != LVN_KIND_BOOL) continue;
         lvn_text_printf(t, "        --%s) choices='", o->key);
         for (int k = 0; o->choices && o->choices[k]; k++) lvn_text_printf(t, "%s%s", k ? " " : "", o->choices[k]);
@@ -187,8 +195,8 @@ static void fish(struct lvn_text *t)
         fish_text(t, f->option.help);
         lvn_text_add(t, "'\n");
     }
-    for (int i = 0; i < LVN_OPT_COUNT; i++) {
-        const struct lvn_option *o = &lvn_options[i];
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
         lvn_text_printf(t, "complete -c levin -l %s -r -d '", o->key);
         fish_text(t, o->help);
         lvn_text_add(t, "'");

@@ -7,10 +7,9 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "backend/cpu/gemm.h"
+#include "backend/backend.h"
 #include "cli/doctor.h"
 #include "formats/archive_api.h"
-#include "train/measure.h"
 
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *value)
 {
@@ -186,15 +185,25 @@ static void bf16_line(struct lvn_doctor *r, double flops, double rounded)
     lvn_doctor_line(r, "bf16", text);
 }
 
+static enum lvn_status rates(const struct lvn_doctor *r, double *flops, double *rounded, double *bytes)
+{
+    struct lvn_device *d;
+    const struct lvn_backend *cpu_backend = lvn_backend_at(0);
+    LVN_TRY(cpu_backend->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = r->m.threads}));
+    enum lvn_status status = lvn_device_rate(d, LVN_RATE_PRODUCTS, flops);
+    if (status == LVN_OK) status = lvn_device_rate(d, LVN_RATE_PRODUCTS_BF16, rounded);
+    if (status == LVN_OK) status = lvn_device_rate(d, LVN_RATE_READING, bytes);
+    cpu_backend->close(d);
+    return status;
+}
+
 static enum lvn_status measure(struct lvn_doctor *r)
 {
     double flops, rounded, bytes;
     char text[120];
-    LVN_TRY_WHILE(lvn_measure_matmul(r->m.threads, false, &flops), "measuring matrix products");
-    LVN_TRY_WHILE(lvn_measure_matmul(r->m.threads, true, &rounded), "measuring matrix products in bf16");
-    LVN_TRY_WHILE(lvn_measure_memory(r->m.threads, &bytes), "measuring the memory");
+    LVN_TRY_WHILE(rates(r, &flops, &rounded, &bytes), "measuring matrix products and the memory");
     snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads, by %s", flops / 1e9, r->m.threads,
-             lvn_gemm_engine());
+             lvn_backend_at(0)->engine());
     lvn_doctor_line(r, "matrix products", text);
     bf16_line(r, flops, rounded);
     snprintf(text, sizeof text, "%.1f GB/s read", bytes / 1e9);

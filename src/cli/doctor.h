@@ -2,7 +2,7 @@
 #ifndef LVN_DOCTOR_H
 #define LVN_DOCTOR_H
 
-#include "backend/backend.h"
+#include "base/isa.h"
 #include "base/machine.h"
 #include "cli/cli.h"
 #include "cluster/heartbeat.h"

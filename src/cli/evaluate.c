@@ -1,14 +1,12 @@
-/* evaluate.c - levin evaluate MODEL: loss on data; logits, token losses and gradients to hold against other programs.
- */
+/* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients to hold against
+ * other programs. */
 #include "train/evaluate.h"
 
 #include "cli/cli.h"
 #include "cli/model.h"
 
-enum { SHOWN_LOGITS = 8 };
-
 struct lists {
-    json_t *logits, *losses; /* NULL: not asked for */
+    json_t *predictions, *losses; /* NULL: not asked for */
 };
 
 static json_t *numbers(const float *x, int64_t n)
@@ -18,30 +16,92 @@ static json_t *numbers(const float *x, int64_t n)
     return list;
 }
 
+/* The last of n rows of sample i that stands at a token. */
+static int64_t last_of(const struct lvn_evaluated *e, int64_t i, int64_t n)
+{
+    int64_t at = n - 1;
+    if (e->labels && e->n_losses == n)
+        while (at > 0 && e->labels[i * n + at] < 0) at--;
+    return at;
+}
+
+/* Of a language model the first logits of the last token. */
+static json_t *prediction(const struct lvn_evaluated *e, int64_t i)
+{
+    int64_t all = lvn_desc_count(e->shape) / e->shape->dim[0], row = e->shape->dim[e->shape->rank - 1];
+    const float *x = e->prediction + i * all;
+    if (!e->task->shown_most) return numbers(x, all);
+    return numbers(x + last_of(e, i, all / row) * row, row < e->task->shown_most ? row : e->task->shown_most);
+}
+
 static void collect(void *context, const struct lvn_evaluated *e)
 {
     struct lists *l = context;
-    int64_t shown = e->V < SHOWN_LOGITS ? e->V : SHOWN_LOGITS;
-    for (int64_t i = 0; i < e->windows; i++) {
-        if (e->window[i] < 0) continue;
-        if (l->losses) json_array_append_new(l->losses, numbers(e->losses + i * e->T, e->T));
-        if (l->logits) json_array_append_new(l->logits, numbers(e->logits + ((i + 1) * e->T - 1) * e->V, shown));
+    for (int64_t i = 0; i < e->samples; i++) {
+        if (l->losses && e->task->counted)
+            json_array_append_new(l->losses, numbers(e->losses + i * e->n_losses, e->n_losses));
+        if (l->predictions) json_array_append_new(l->predictions, prediction(e, i));
     }
 }
 
-/* trainer.limit_val_batches counts where it is meant for this: in a recipe that is evaluated, or on the command line.
- * What a run took while it trained does not. */
-static int64_t limit_of(const struct lvn_cli *c)
+/* What the part was taken from. */
+static const char *source_of(const struct lvn_settings *s, enum lvn_split_id split)
+{
+    bool own = s->origin[LVN_OPT_data_val_path].source >= s->origin[LVN_OPT_data_path].source;
+    if (split == LVN_SPLIT_VAL && own && *s->data.val_path) return s->data.val_path;
+    return *s->data.path ? s->data.path : s->data.kind;
+}
+
+/* trainer.limit_test_batches is for this command; trainer.limit_val_batches counts where it is meant for this: in a
+ * recipe that is evaluated, or on the command line. What a run took while it trained does not. */
+static struct lvn_amount limit_of(const struct lvn_cli *c)
 {
     const struct lvn_settings *s = &c->settings;
+    const struct lvn_amount *test = &s->trainer.limit_test_batches;
     bool meant = lvn_cli_model_is_recipe(c->operand[0]) ||
                  s->origin[LVN_OPT_trainer_limit_val_batches].source > LVN_SOURCE_RECIPE;
-    return meant ? s->trainer.limit_val_batches.count : 0;
+    if (s->trainer.fast_dev_run) return (struct lvn_amount){.count = s->trainer.fast_dev_run};
+    if (test->count || test->fraction < 1) return *test;
+    return (struct lvn_amount){.count = meant ? s->trainer.limit_val_batches.count : 0};
+}
+
+static json_t *matrix(const double *x, int64_t n)
+{
+    json_t *rows = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        json_t *row = json_array();
+        for (int64_t j = 0; j < n; j++) json_array_append_new(row, json_integer((json_int_t)x[i * n + j]));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, const struct lists *l)
+{
+    char count[LVN_NUMBER_TEXT];
+    int64_t counted = r->task->counted ? r->labels : r->samples;
+    const char *what = r->task->counted ? r->task->counted : "samples";
+    lvn_cli_print(c, "loss %.6f over %s %s, %s of '%s'\n", r->loss, lvn_count_text(counted, count), what,
+                  lvn_split_names[r->split], source_of(&c->settings, r->split));
+    lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
+    if (r->task->counted) lvn_cli_add(c, what, json_integer(counted));
+    lvn_cli_add(c, "samples", json_integer(r->samples));
+    lvn_cli_add(c, "split", json_string(lvn_split_names[r->split]));
+    for (int i = 0; i < r->n_metrics; i++) {
+        lvn_cli_print(c, "%s %.6g\n", r->metrics[i]->name, r->value[i]);
+        lvn_cli_add(c, r->metrics[i]->name, lvn_cli_number(r->value[i]));
+    }
+    if (r->confusion) lvn_cli_add(c, "confusion", matrix(r->confusion, r->classes));
+    lvn_cli_add(c, r->task->shown, l->predictions);
+    if (r->task->counted)
+        lvn_cli_add(c, "token_losses", l->losses);
+    else
+        json_decref(l->losses);
 }
 
 enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
 {
-    unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER;
+    unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE;
     LVN_TRY(lvn_cli_meet(c, lvn_cli_model_settings(c, c->operand[0], parts)));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
@@ -50,31 +110,23 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     bool logits = lvn_cli_on(c, LVN_FLAG_evaluate_logits), losses = lvn_cli_on(c, LVN_FLAG_evaluate_token_losses);
     const char *gradients = c->flag[LVN_FLAG_evaluate_gradients].t;
     LVN_CHECK(c->json || (!logits && !losses), ARG, "--logits and --token-losses are lists of numbers: add --json");
-    struct lists lists = {.logits = logits ? json_array() : NULL, .losses = losses ? json_array() : NULL};
+    struct lists lists = {.predictions = logits ? json_array() : NULL, .losses = losses ? json_array() : NULL};
+    struct lvn_amount limit = limit_of(c);
     struct lvn_evaluate_options o = {.ranks = c->ranks,
-                                     .limit = limit_of(c),
-                                     .logits = logits,
+                                     .limit = limit.count,
+                                     .share = limit.fraction,
+                                     .prediction = logits,
                                      .gradients = *gradients ? gradients : NULL,
                                      .batch = logits || losses ? collect : NULL,
                                      .context = &lists};
     struct lvn_evaluate_result r;
     enum lvn_status status = lvn_evaluate(&c->settings, &o, &r);
-    if (status != LVN_OK) {
-        json_decref(lists.logits);
+    if (status == LVN_OK) {
+        show(c, &r, &lists);
+    } else {
+        json_decref(lists.predictions);
         json_decref(lists.losses);
-        return status;
     }
-    char count[LVN_NUMBER_TEXT];
-    lvn_cli_print(c, "loss %.6f over %s tokens\n", r.loss, lvn_count_text(r.tokens, count));
-    if (r.right >= 0) {
-        double share = (double)r.right / (double)r.windows;
-        lvn_cli_print(c, "%lld of %lld answers right: %.2f %%\n", (long long)r.right, (long long)r.windows,
-                      100.0 * share);
-    }
-    lvn_cli_add(c, "loss", lvn_cli_number(r.loss));
-    lvn_cli_add(c, "tokens", json_integer(r.tokens));
-    if (r.right >= 0) lvn_cli_add(c, "accuracy", lvn_cli_number((double)r.right / (double)r.windows));
-    if (logits) lvn_cli_add(c, "logits", lists.logits);
-    if (losses) lvn_cli_add(c, "token_losses", lists.losses);
-    return LVN_OK;
+    lvn_evaluate_result_release(&r);
+    return status;
 }

@@ -1,4 +1,4 @@
-/* export.c - levin export MODEL OUT: a model directory in another dialect, or a checkpoint of nanoGPT (OUT ends in
+/* export.c - levin export MODEL OUT: a model directory in another format, or a checkpoint of torch.save() (OUT ends in
  * .pt). */
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,9 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "data/codec.h"
-#include "formats/torch_write.h"
+#include "models/keys.h"
 #include "stores/stage.h"
+#include "train/model_config.h"
 #include "train/model_setup.h"
 #include "train/network.h"
 
@@ -46,10 +47,11 @@ static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *
 static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
 {
     int64_t block = c->flag[LVN_FLAG_export_block_size].i, vocab = c->flag[LVN_FLAG_export_vocab_size].i;
-    LVN_CHECK(block <= p->config.n_positions, ARG,
+    int64_t positions = lvn_model_value(&p->config, LVN_MEANS_POSITIONS);
+    LVN_CHECK(block <= positions, ARG,
               "--block-size is %lld, but the model in '%s' has %lld positions: the table can only be cut",
-              (long long)block, p->path, (long long)p->config.n_positions);
-    if (block) p->config.n_positions = block;
+              (long long)block, p->path, (long long)positions);
+    if (block) lvn_model_set(&p->config, LVN_MEANS_POSITIONS, block);
     if (!vocab) return LVN_OK;
     struct lvn_codec codec;
     LVN_TRY(lvn_codec_beside(&codec, p->dir));
@@ -78,38 +80,33 @@ static bool is_torch(const char *out)
     return n > 3 && strcmp(out + n - 3, ".pt") == 0;
 }
 
-/* nanoGPT's ckpt.pt, as far as its sample.py reads it. */
-static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f,
+/* A checkpoint of torch.save(), as far as the program that keeps its models so needs it to sample. */
+static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f, const struct lvn_model *form,
                                    const struct lvn_model_config *c, const char *out)
 {
-    const struct lvn_torch_arg args[] = {{"n_layer", LVN_TORCH_INT, c->n_layer, 0},
-                                         {"n_head", LVN_TORCH_INT, c->n_head, 0},
-                                         {"n_embd", LVN_TORCH_INT, c->n_embd, 0},
-                                         {"block_size", LVN_TORCH_INT, c->n_positions, 0},
-                                         {"bias", LVN_TORCH_BOOL, c->bias, 0},
-                                         {"vocab_size", LVN_TORCH_INT, c->vocab_size, 0},
-                                         {"dropout", LVN_TORCH_REAL, 0, c->dropout_residual}};
+    struct lvn_torch_arg args[LVN_CONFIG_ARGS];
+    int n_args = lvn_config_args(form, c, args);
     const char *part = lvn_arena_printf(a, "%s.part", out);
     if (!part) return LVN_MEMORY;
     LVN_CHECK(!lvn_store_is_url(out), ARG, "'%s': a .pt file is written on this machine; `levin cp` sends it", out);
     LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' is there already; choose another name or remove it", out);
-    LVN_TRY(lvn_torch_write(part, &f->source, args, (int)(sizeof args / sizeof args[0])));
+    LVN_TRY(lvn_torch_write(part, &f->source, args, n_args));
     return lvn_file_rename(part, out);
 }
 
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
-                                   enum lvn_dialect dialect)
+                                   const struct lvn_model *form)
 {
     struct lvn_arena a;
     struct lvn_model_files files;
     LVN_TRY(lvn_network_allocate(n));
-    LVN_TRY(lvn_pretrained_load(p, n->params, lvn_network_values(n), n->weights));
-    LVN_TRY(lvn_model_files_make(&files, dialect, &p->config, n->params, lvn_network_values(n), n->weights, false));
+    LVN_TRY(lvn_pretrained_load(p, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
+    LVN_TRY(lvn_model_files_make(&files, form, &p->config, n->params, n->memory[LVN_BUFFER_PARAM], n->weights, false));
     lvn_arena_init(&a);
     const char *folder;
     enum lvn_status status;
     if (is_torch(c->operand[1])) {
-        status = write_torch(&a, &files, &p->config, c->operand[1]);
+        status = write_torch(&a, &files, form, &p->config, c->operand[1]);
     } else {
         status = open_out(&a, c->operand[1], &folder);
         if (status == LVN_OK) status = write_files(&a, &files, folder);
@@ -121,29 +118,47 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     return status;
 }
 
+/* The variant whose keys and files OUT has: as --format says, or, of a .pt file, the one that is kept in such. */
+static enum lvn_status find_form(const struct lvn_cli *c, const struct lvn_model *model, const struct lvn_model **form)
+{
+    const struct lvn_model *const *m = lvn_models();
+    bool torch = is_torch(c->operand[1]);
+    if (!torch || c->given[LVN_FLAG_export_format])
+        LVN_TRY(lvn_model_variant(model, c->flag[LVN_FLAG_export_format].t, form));
+    if (!torch) return LVN_OK;
+    while (*m && (!(*m)->checkpoint || lvn_model_form(*m) != lvn_model_form(model))) m++;
+    LVN_CHECK(*m, UNSUPPORTED, "'%s': no program keeps a %s in a .pt file; give a directory", c->operand[1],
+              model->name);
+    LVN_CHECK(!c->given[LVN_FLAG_export_format] || *form == *m, ARG,
+              "'%s': .pt files are checkpoints of %s; leave out --format, or give a directory", c->operand[1],
+              (*m)->program);
+    *form = *m;
+    return LVN_OK;
+}
+
+static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_network **n)
+{
+    const struct lvn_model *form;
+    struct lvn_network_options options = {.real = LVN_F32, .threads = 1};
+    char count[LVN_NUMBER_TEXT];
+    LVN_TRY(find_form(c, p->config.model, &form));
+    LVN_TRY(resize(c, p));
+    LVN_TRY(lvn_network_new(n, &p->config, &options));
+    LVN_TRY(write_model(c, p, *n, form));
+    int64_t total = lvn_params_total((*n)->params);
+    lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
+                  form == lvn_model_form(form) ? c->flag[LVN_FLAG_export_format].t : form->name);
+    lvn_cli_add(c, "path", json_string(c->operand[1]));
+    lvn_cli_add(c, "parameters", json_integer(total));
+    return LVN_OK;
+}
+
 enum lvn_status lvn_command_export(struct lvn_cli *c)
 {
-    enum lvn_dialect dialect;
     struct lvn_pretrained p;
     struct lvn_network *n = NULL;
-    struct lvn_network_options options = {.real = LVN_F32, .threads = 1};
-    bool torch = is_torch(c->operand[1]);
-    if (torch && !c->given[LVN_FLAG_export_format]) c->flag[LVN_FLAG_export_format].t = "nanogpt";
-    LVN_TRY(lvn_dialect_find(c->flag[LVN_FLAG_export_format].t, &dialect));
-    LVN_CHECK(!torch || dialect == LVN_DIALECT_NANOGPT, ARG,
-              "'%s': .pt files are checkpoints of nanoGPT; leave out --format, or give a directory", c->operand[1]);
     LVN_TRY(lvn_pretrained_open(&p, c->operand[0], "best"));
-    enum lvn_status status = resize(c, &p);
-    if (status == LVN_OK) status = lvn_network_new(&n, &p.config, &options);
-    if (status == LVN_OK) status = write_model(c, &p, n, dialect);
-    if (status == LVN_OK) {
-        char count[LVN_NUMBER_TEXT];
-        int64_t total = lvn_params_total(n->params);
-        lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
-                      c->flag[LVN_FLAG_export_format].t);
-        lvn_cli_add(c, "path", json_string(c->operand[1]));
-        lvn_cli_add(c, "parameters", json_integer(total));
-    }
+    enum lvn_status status = export_model(c, &p, &n);
     lvn_network_free(n);
     lvn_pretrained_close(&p);
     return status;

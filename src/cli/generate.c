@@ -9,28 +9,28 @@
 
 #include "cli/cli.h"
 #include "cli/model.h"
+#include "train/continuation.h"
 
 struct stream {
     struct lvn_cli *c;
-    const struct lvn_codec *codec;
-    struct lvn_codec_stream decoding;
-    struct lvn_text text; /* of the continuation */
-    int64_t shown;        /* bytes of it */
+    struct lvn_continuation text;
+    int64_t shown; /* bytes of it */
 };
 
-/* What has become whole characters. */
+/* What is there to stay. */
 static bool flush(struct stream *s)
 {
-    if (!s->c->json) fwrite(s->text.p ? s->text.p + s->shown : "", 1, (size_t)(s->text.n - s->shown), stdout);
-    s->shown = s->text.n;
+    const struct lvn_continuation *t = &s->text;
+    if (!s->c->json && t->ready > s->shown) fwrite(t->text.p + s->shown, 1, (size_t)(t->ready - s->shown), stdout);
+    s->shown = t->ready;
     return s->c->json || fflush(stdout) == 0;
 }
 
 static bool show(void *context, int32_t id)
 {
     struct stream *s = context;
-    lvn_codec_decode(s->codec, &s->decoding, id, &s->text);
-    return flush(s);
+    bool more = lvn_continuation_add(&s->text, id);
+    return flush(s) && more;
 }
 
 /* "5,6,7" */
@@ -65,41 +65,67 @@ static enum lvn_status read_prompt(struct lvn_cli *c, const struct lvn_generator
     return lvn_prompt_encode(text, &g->codec, ids, n);
 }
 
+static json_t *as_json(const struct stream *s, const int32_t *made, int64_t n)
+{
+    json_t *sample = json_object(), *ids = json_array();
+    const struct lvn_continuation *t = &s->text;
+    for (int64_t i = 0; i < n; i++) json_array_append_new(ids, json_integer(made[i]));
+    json_object_set_new(sample, "ids", ids);
+    if (lvn_codec_is_text(t->codec))
+        json_object_set_new(sample, "text",
+                            json_stringn(t->text.n ? t->text.p + t->begin : "", (size_t)(t->text.n - t->begin)));
+    return sample;
+}
+
 static enum lvn_status one_sample(struct lvn_cli *c, struct lvn_generator *g, const int32_t *prompt, int64_t n,
                                   const struct lvn_sampling_options *o, json_t *samples)
 {
-    struct stream stream = {.c = c, .codec = &g->codec};
+    const struct lvn_texts *stops = &c->flag[LVN_FLAG_generate_stop].texts;
+    struct stream stream = {.c = c, .text = {.codec = &g->codec, .stops = stops->text, .n_stops = stops->n}};
     int32_t *made = lvn_malloc(sizeof *made * (size_t)(o->max_new_tokens + 1));
     int64_t n_made = 0;
     if (!made) return LVN_MEMORY;
-    for (int64_t i = 0; i < n; i++) lvn_codec_decode(&g->codec, &stream.decoding, prompt[i], &stream.text);
+    lvn_continuation_prompt(&stream.text, prompt, n);
     flush(&stream);
-    int64_t begin = stream.text.n; /* behind the prompt */
     enum lvn_status status = lvn_sampler_run(g->sampler, prompt, n, o, made, &n_made, show, &stream);
-    lvn_codec_decode_end(&stream.decoding, &stream.text);
+    lvn_continuation_end(&stream.text);
     flush(&stream);
     if (!c->json) putchar('\n');
-    json_t *sample = json_object(), *ids = json_array();
-    for (int64_t i = 0; i < n_made; i++) json_array_append_new(ids, json_integer(made[i]));
-    json_object_set_new(sample, "ids", ids);
-    if (lvn_codec_is_text(&g->codec))
-        json_object_set_new(sample, "text",
-                            json_stringn(stream.text.n ? stream.text.p + begin : "", (size_t)(stream.text.n - begin)));
-    json_array_append_new(samples, sample);
-    lvn_text_release(&stream.text);
+    if (status == LVN_OK) status = lvn_text_status(&stream.text.text);
+    if (status == LVN_OK) json_array_append_new(samples, as_json(&stream, made, n_made));
+    lvn_continuation_release(&stream.text);
     free(made);
     return status;
+}
+
+/* A stop text must be one that this model can write. */
+static enum lvn_status check_stops(const struct lvn_cli *c, const struct lvn_codec *codec)
+{
+    const struct lvn_texts *stops = &c->flag[LVN_FLAG_generate_stop].texts;
+    LVN_CHECK(!stops->n || lvn_codec_is_text(codec), ARG,
+              "--stop wants a model that writes text, and '%s' has neither a vocabulary nor a tokenizer beside it; "
+              "--max-new-tokens ends a sample of ids",
+              c->operand[0]);
+    for (int i = 0; i < stops->n; i++) {
+        int64_t at = lvn_utf8_check(stops->text[i], (int64_t)strlen(stops->text[i]));
+        LVN_CHECK(at < 0, ARG, "--stop is not UTF-8 at byte %lld of its text, and no sample could ever hold it",
+                  (long long)at + 1);
+    }
+    return LVN_OK;
 }
 
 static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, json_t *samples)
 {
     struct lvn_sampling_options o = {.max_new_tokens = c->flag[LVN_FLAG_generate_max_new_tokens].i,
-                                     .temperature = c->flag[LVN_FLAG_generate_temperature].r,
-                                     .top_k = c->flag[LVN_FLAG_generate_top_k].i,
-                                     .top_p = c->flag[LVN_FLAG_generate_top_p].r,
-                                     .seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i};
+                                     .how = {.temperature = c->flag[LVN_FLAG_generate_temperature].r,
+                                             .top_k = c->flag[LVN_FLAG_generate_top_k].i,
+                                             .top_p = c->flag[LVN_FLAG_generate_top_p].r},
+                                     .seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i,
+                                     .ends = g->ends,
+                                     .n_ends = g->n_ends};
     int32_t *prompt = NULL;
     int64_t n = 0;
+    LVN_TRY(check_stops(c, &g->codec));
     LVN_TRY(read_prompt(c, g, &prompt, &n));
     enum lvn_status status = LVN_OK;
     for (int64_t k = 0; k < c->flag[LVN_FLAG_generate_num_samples].i && status == LVN_OK; k++) {
@@ -114,12 +140,12 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
 enum lvn_status lvn_command_generate(struct lvn_cli *c)
 {
     struct lvn_generator g;
-    LVN_TRY(lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL));
+    LVN_TRY(lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DEVICE));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
         return LVN_OK;
     }
-    LVN_TRY(lvn_generator_open(&g, &c->settings));
+    LVN_TRY(lvn_generator_open(&g, &c->settings, !lvn_cli_on(c, LVN_FLAG_generate_ignore_eos)));
     json_t *samples = json_array();
     enum lvn_status status = all_samples(c, &g, samples);
     if (status == LVN_OK)

@@ -49,11 +49,14 @@ static const char *value_word(const struct lvn_option *o)
         return "TIME";
     case LVN_KIND_AMOUNT:
         return "N|X.X";
+    case LVN_KIND_LIST:
+        return "A,B,...";
     case LVN_KIND_CHOICE:
     case LVN_KIND_WORD:
         return "WORD";
     case LVN_KIND_BOOL:
     case LVN_KIND_TEXT:
+    case LVN_KIND_TEXTS:
         break;
     }
     return "TEXT";
@@ -72,26 +75,64 @@ static void flag_row(struct lvn_text *t, const struct lvn_option *o)
 
 static void key_row(struct lvn_text *t, const struct lvn_option *o)
 {
-    char left[96], help[400];
-    bool plain = !*o->initial || !strcmp(o->initial, "\n");
+    char left[96], help[700];
+    const char *usual = o->usual ? o->usual : o->initial;
+    bool plain = !*usual || !strcmp(usual, "\n");
     snprintf(left, sizeof left, "%s", o->key);
-    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->initial);
+    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, usual);
     row(t, left, help);
+}
+
+/* Has a family before m the same sizes? Variants of one family do. */
+static bool told_before(const struct lvn_model *const *m)
+{
+    for (const struct lvn_model *const *before = lvn_models(); before < m; before++)
+        if ((*before)->sizes == (*m)->sizes) return true;
+    return false;
+}
+
+static void size_rows(struct lvn_text *t)
+{
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        struct lvn_text names = {0}, published = {0};
+        if (!(*m)->sizes || told_before(m)) continue;
+        for (const struct lvn_size *s = (*m)->sizes; s->name; s++) {
+            lvn_text_printf(&names, "%s%s", names.n ? ", " : "", s->name);
+            if (s->repository) lvn_text_printf(&published, "%s%s", published.n ? ", " : "", s->name);
+        }
+        char left[96];
+        snprintf(left, sizeof left, "sizes of %s", lvn_model_form(*m)->name);
+        row(t, left, lvn_text_string(&names) ? names.p : "");
+        snprintf(left, sizeof left, "published (%s)", lvn_model_form(*m)->name);
+        if (published.n) row(t, left, lvn_text_string(&published) ? published.p : "");
+        snprintf(left, sizeof left, "to freeze (%s)", lvn_model_form(*m)->name);
+        if ((*m)->parts) row(t, left, (*m)->parts);
+        t->failed = t->failed || names.failed || published.failed;
+        lvn_text_release(&names);
+        lvn_text_release(&published);
+    }
+}
+
+/* The linear maps that adapters may stand beside. */
+static void target_rows(struct lvn_text *t)
+{
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        char left[96], help[400];
+        if (!(*m)->linear_maps || *m != lvn_model_form(*m)) continue;
+        snprintf(left, sizeof left, "targets of %s", (*m)->name);
+        snprintf(help, sizeof help, "%s [%s]", (*m)->linear_maps, (*m)->lora_targets);
+        row(t, left, help);
+    }
 }
 
 static void part_rows(struct lvn_text *t, const char *part)
 {
     if (*part) lvn_text_printf(t, "\n%s: %s\n", part, lvn_part_help(part));
-    for (int i = 0; i < LVN_OPT_COUNT; i++) {
-        if (!strcmp(lvn_options[i].part, part)) key_row(t, &lvn_options[i]);
+    for (int i = 0; i < lvn_option_count(); i++) {
+        if (!strcmp(lvn_option_at(i)->part, part)) key_row(t, lvn_option_at(i));
     }
-    if (strcmp(part, "model")) return;
-    lvn_text_add(t, "  sizes: ");
-    const struct lvn_model_size *sizes = lvn_model_sizes();
-    for (int i = 0; sizes[i].name; i++) {
-        lvn_text_printf(t, "%s%s", i == 0 ? "" : i % 6 ? ", " : ",\n         ", sizes[i].name);
-    }
-    lvn_text_add(t, "\n");
+    if (!strcmp(part, "model")) size_rows(t);
+    if (!strcmp(part, "lora")) target_rows(t);
 }
 
 static void all_options(struct lvn_text *t)
@@ -101,9 +142,9 @@ static void all_options(struct lvn_text *t)
                     "The command line wins over the environment, and that over the recipe.\n\n");
     const char *part = "";
     part_rows(t, part);
-    for (int i = 0; i < LVN_OPT_COUNT; i++) {
-        if (!strcmp(lvn_options[i].part, part)) continue;
-        part = lvn_options[i].part;
+    for (int i = 0; i < lvn_option_count(); i++) {
+        if (!strcmp(lvn_option_at(i)->part, part)) continue;
+        part = lvn_option_at(i)->part;
         part_rows(t, part);
     }
 }

@@ -56,6 +56,8 @@ enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host,
 /* launch_find.c: which launcher there is; launch_line.c: its command line. */
 enum lvn_status lvn_launch_find(struct lvn_launch *l) LVN_CHECKED;
 enum lvn_status lvn_launch_line(struct lvn_launch *l) LVN_CHECKED;
+/* Its environment, NAME=VALUE: that of this process as l->drop and l->set change it. */
+enum lvn_status lvn_launch_environment(const struct lvn_launch *l, struct lvn_words *out) LVN_CHECKED;
 
 /* launch_run.c: run it to its end; the exit code of this program. */
 enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code) LVN_CHECKED;
@@ -70,8 +72,8 @@ void lvn_launch_output_add(struct lvn_launch_output *o, int pipe, const char *te
 void lvn_launch_output_clear(struct lvn_launch_output *o);
 /* Has rank 0 said anything yet? */
 bool lvn_launch_output_heard(const struct lvn_launch_output *o);
-/* Has any rank said an error? */
-bool lvn_launch_output_erred(const struct lvn_launch_output *o);
+/* Has anybody said why it failed or stopped? */
+bool lvn_launch_output_said(const struct lvn_launch_output *o);
 /* The exit code of the run by those that ranks told: 1 if any failed, else 2, else 75; 0: none told of a failure. */
 int lvn_launch_output_code(const struct lvn_launch_output *o);
 

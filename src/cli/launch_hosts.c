@@ -98,7 +98,7 @@ enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path)
     int lines = 1, number = 0;
     LVN_CHECK(lvn_path_exists(path), ARG, "there is no hosts file '%s'", path);
     LVN_TRY(lvn_file_read(path, FILE_BYTES, &text, &bytes));
-    char *kept = lvn_arena_strdup(l->arena, text);
+    char *kept = lvn_arena_strdup(l->arena, text + lvn_utf8_mark(text, bytes));
     free(text);
     if (!kept) return LVN_MEMORY;
     for (const char *p = kept; *p; p++) lines += *p == '\n';

@@ -281,6 +281,25 @@ static void variables(struct lvn_launch *l)
         lvn_words_add(&l->set, "LEVIN_TERMINAL=%d", size.ws_col ? size.ws_col : 80);
 }
 
+/* Is the variable of `entry` (NAME=VALUE) among these (NAME, or NAME=VALUE)? */
+static bool among(const struct lvn_words *w, const char *entry)
+{
+    size_t n = strcspn(entry, "=");
+    for (int i = 0; i < w->n; i++) {
+        if (strcspn(w->word[i], "=") == n && !strncmp(w->word[i], entry, n)) return true;
+    }
+    return false;
+}
+
+enum lvn_status lvn_launch_environment(const struct lvn_launch *l, struct lvn_words *out)
+{
+    for (char **e = environ; *e; e++) {
+        if (!among(&l->drop, *e) && !among(&l->set, *e)) lvn_words_add(out, "%s", *e);
+    }
+    for (int i = 0; i < l->set.n; i++) lvn_words_add(out, "%s", l->set.word[i]);
+    return lvn_words_status(out);
+}
+
 enum lvn_status lvn_launch_line(struct lvn_launch *l)
 {
     variables(l);

@@ -4,13 +4,13 @@
  * "0: text". Here each becomes "[0] text". A line of rank 0 that begins with a carriage return is its live line (see
  * progress.h): it is drawn over the last one, and comes back by itself after other lines. Banners of launchers about an
  * exit code are dropped: they name the wrong rank as often as not, and levin says what happened. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "cli/launch.h"
 
 enum { LINE = 1 << 16, BLOCK = 8192, ERRORS = 16 };
@@ -27,7 +27,7 @@ struct lvn_launch_output {
     const struct lvn_launch *l;
     struct stream stream[2];
     bool prefix, plain_stdout; /* plain: --json of the launched command */
-    bool terminal, shown, heard, verbose, erred;
+    bool terminal, shown, heard, verbose, said;
     struct {
         int rank;
         char text[512];
@@ -35,17 +35,6 @@ struct lvn_launch_output {
     int n_errors;
     bool failed, usage, stopped; /* a rank ended with 1 (or any other), 2, 75 */
 };
-
-static void put(int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write(fd, text, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return; /* a reader that went away does not end the run */
-        text += done;
-        n -= (size_t)done;
-    }
-}
 
 enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const struct lvn_launch *l)
 {
@@ -74,13 +63,17 @@ int lvn_launch_output_code(const struct lvn_launch_output *o)
     return o->failed ? LVN_EXIT_FAILED : o->usage ? LVN_EXIT_USAGE : o->stopped ? LVN_EXIT_STOPPED : LVN_EXIT_DONE;
 }
 
-bool lvn_launch_output_erred(const struct lvn_launch_output *o)
+bool lvn_launch_output_said(const struct lvn_launch_output *o)
 {
-    return o->erred;
+    return o->said;
 }
 
-static void note_code(struct lvn_launch_output *o, long code)
+/* "75 said" */
+static void note_end(struct lvn_launch_output *o, const char *text)
 {
+    char *rest;
+    long code = strtol(text, &rest, 10);
+    o->said |= code != LVN_EXIT_DONE && strstr(rest, LVN_EXIT_SAID);
     o->usage |= code == LVN_EXIT_USAGE;
     o->stopped |= code == LVN_EXIT_STOPPED;
     o->failed |= code != LVN_EXIT_DONE && code != LVN_EXIT_USAGE && code != LVN_EXIT_STOPPED;
@@ -88,7 +81,7 @@ static void note_code(struct lvn_launch_output *o, long code)
 
 void lvn_launch_output_clear(struct lvn_launch_output *o)
 {
-    if (o->shown) put(STDERR_FILENO, "\r\033[K", 4);
+    if (o->shown) (void)lvn_fd_write(STDERR_FILENO, "\r\033[K", 4);
     o->shown = false;
 }
 
@@ -137,7 +130,7 @@ static void draw(struct lvn_launch_output *o, const char *text)
     int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
     if (!o->terminal) return;
     int n = snprintf(line, sizeof line, "\r%.*s\033[K", columns - 1 < 480 ? columns - 1 : 480, text);
-    put(STDERR_FILENO, line, (size_t)n);
+    (void)lvn_fd_write(STDERR_FILENO, line, n);
     o->shown = true;
 }
 
@@ -150,7 +143,7 @@ static void show(struct lvn_launch_output *o, int pipe, int rank, const char *te
     /* in one piece: other programs write to the same terminal */
     struct lvn_text t = {0};
     lvn_text_printf(&t, "%s%s\n", prefix, text);
-    if (t.p) put(fd, t.p, (size_t)t.n);
+    if (t.p) (void)lvn_fd_write(fd, t.p, t.n); /* a reader that went away does not end the run */
     lvn_text_release(&t);
 }
 
@@ -215,11 +208,11 @@ static void end_line(struct lvn_launch_output *o, int pipe)
     s->n = 0;
     int rank = rank_of(o, s->line, &text);
     if (rank == 0) o->heard = true;
-    o->erred |= rank >= 0 && !strncmp(text, "error: ", 7);
+    o->said |= !strncmp(text, "error: ", 7);
     if (rank < 0 && in_banner(o, s, pipe, s->line)) return;
     if (rank < 0 && !o->verbose && is_noise(s->line)) return;
     if (rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK) {
-        note_code(o, strtol(text + 1, NULL, 10));
+        note_end(o, text + 1);
     } else if (rank >= 0 && text[0] == '\r') {
         draw(o, text + 1);
     } else if (pipe == 0 || rank < 0 || !said_before(o, rank, text)) {

@@ -23,6 +23,7 @@
 #include "base/machine.h"
 #include "cli/launch.h"
 #include "cli/requeue.h"
+#include "cli/stop.h"
 #include "cluster/rendezvous.h"
 #include "cluster/siblings.h"
 
@@ -54,24 +55,27 @@ struct run {
     struct lvn_server *server;    /* NULL: what is launched is no training */
 };
 
-static void start_child(struct run *r, const int pipes[2], pid_t parent)
+/* Between fork and exec: this process has threads (the server's), so nothing here may take a lock or memory. Comes back
+ * to nobody: the reason why nothing started goes through the pipe `failed`, which a start closes. */
+static void start_child(const struct lvn_launch *l, char *const *environment, const int pipes[2], int failed,
+                        pid_t parent)
 {
-    struct lvn_launch *l = r->l;
     sigset_t none;
     int null = open("/dev/null", O_RDONLY);
     setpgid(0, 0);
-    for (int i = 0; i < l->drop.n; i++) unsetenv(l->drop.word[i]);
-    for (int i = 0; i < l->set.n; i++) putenv(l->set.word[i]);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    for (int i = 1; i < 32; i++) signal(i, SIG_DFL);
+    for (int i = 1; i < 32; i++) {
+        if (i != SIGHUP || !lvn_stop_outlives_terminal()) signal(i, SIG_DFL);
+    }
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* it must not outlive this process */
     if (getppid() != parent) _exit(127);
     if (null >= 0) dup2(null, STDIN_FILENO);
     dup2(pipes[0], STDOUT_FILENO);
     dup2(pipes[1], STDERR_FILENO);
-    execv(l->line.word[0], l->line.word);
-    fprintf(stderr, "error: '%s' does not start: %s\n", l->line.word[0], strerror(errno));
+    execve(l->line.word[0], l->line.word, environment);
+    int reason = errno;
+    if (write(failed, &reason, sizeof reason) < 0) _exit(126);
     _exit(127);
 }
 
@@ -88,28 +92,48 @@ static enum lvn_status serve(struct run *r)
                                    .join_timeout = 2 * l->rank_timeout > 60 ? 2 * l->rank_timeout : 60,
                                    .outside = true};
     LVN_TRY_WHILE(lvn_server_start(&r->server, &o), "making a place where the ranks meet");
-    if (setenv("LEVIN_RENDEZVOUS", lvn_server_address(r->server), 1) ||
-        setenv("LEVIN_RENDEZVOUS_TOKEN", lvn_server_token(r->server), 1))
-        return LVN_MEMORY;
-    return LVN_OK;
+    lvn_words_add(&l->set, "LEVIN_RENDEZVOUS=%s", lvn_server_address(r->server));
+    lvn_words_add(&l->set, "LEVIN_RENDEZVOUS_TOKEN=%s", lvn_server_token(r->server));
+    return lvn_words_status(&l->set);
+}
+
+/* Wait until it runs, or for why it does not. */
+static enum lvn_status started(struct run *r, int failed)
+{
+    int reason = 0;
+    ssize_t n;
+    do n = read(failed, &reason, sizeof reason);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0) return LVN_OK;
+    while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR) continue;
+    LVN_FAIL(IO, "'%s' does not start: %s", r->l->line.word[0], strerror(reason));
 }
 
 static enum lvn_status start(struct run *r)
 {
-    int out[2], err[2];
+    int out[2], err[2], failed[2];
+    struct lvn_words environment = {.arena = r->l->arena};
+    LVN_TRY(lvn_launch_environment(r->l, &environment));
     LVN_CHECK(!pipe2(out, O_CLOEXEC), IO, "no pipe: %s", strerror(errno));
     LVN_CHECK(!pipe2(err, O_CLOEXEC), IO, "no pipe: %s", strerror(errno));
+    LVN_CHECK(!pipe2(failed, O_CLOEXEC), IO, "no pipe: %s", strerror(errno));
     pid_t parent = getpid();
     fflush(NULL);
     r->pid = fork();
-    if (r->pid == 0) start_child(r, (int[2]){out[1], err[1]}, parent);
+    if (r->pid == 0) start_child(r->l, environment.word, (int[2]){out[1], err[1]}, failed[1], parent);
     close(out[1]);
     close(err[1]);
+    close(failed[1]);
     r->pipe[0] = out[0];
     r->pipe[1] = err[0];
-    LVN_CHECK(r->pid > 0, IO, "the launcher cannot be started: %s", strerror(errno));
-    setpgid(r->pid, r->pid);
-    return LVN_OK;
+    enum lvn_status status = LVN_OK;
+    if (r->pid < 0)
+        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "the launcher cannot be started: %s", strerror(errno));
+    else
+        status = started(r, failed[0]);
+    close(failed[0]);
+    if (!status) setpgid(r->pid, r->pid);
+    return status;
 }
 
 static void say(struct run *r, const char *text)
@@ -230,7 +254,8 @@ static void watch(struct run *r, const sigset_t *during)
     }
     lvn_launch_output_clear(r->output);
     /* A launcher may have killed them all before the server has understood: it hears of it in a moment. */
-    bool silent = r->status && !lvn_launch_output_code(r->output) && !r->at_once;
+    bool failed = r->status || lvn_launch_output_code(r->output);
+    bool silent = failed && !lvn_launch_output_said(r->output) && !r->at_once;
     for (over_at = lvn_seconds(); r->server && silent && !r->fault && lvn_seconds() - over_at < NEWS_SECONDS;) {
         struct timespec moment = {.tv_nsec = 20000000};
         nanosleep(&moment, NULL);
@@ -238,28 +263,44 @@ static void watch(struct run *r, const sigset_t *during)
     }
 }
 
-/* The launcher's code as one of levin's. */
+/* What nobody has said yet of an end with this code; `told` is what ranks told. */
+static void explain(const struct run *r, int code, int told)
+{
+    bool direct = r->l->launcher == LVN_LAUNCHER_DIRECT, said = lvn_launch_output_said(r->output);
+    bool over = r->server && lvn_server_phase(r->server) == LVN_SERVER_ENDED, signalled = code > 128 && code < 128 + 65;
+    const char *signal = signalled ? strsignal(code - 128) : "";
+    if (told || code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) { /* those who say why end so */
+        if (!said)
+            fprintf(stderr, "error: %s ended with code %d, and nobody said why\n",
+                    told || direct ? "a rank" : r->l->title, told ? told : code);
+    } else if (over) {
+        fprintf(stderr, "error: %s ended with code %d, because of a process that died after all ranks had finished\n",
+                r->l->title, code);
+    } else if (WIFSIGNALED(r->status) && !direct) {
+        fprintf(stderr, "error: %s was ended by signal %d (%s)\n", r->l->title, code - 128, signal);
+    } else if (signalled) {
+        fprintf(stderr, "error: a rank was ended by signal %d (%s)\n", code - 128, signal);
+    } else if (!said) {
+        fprintf(stderr, "error: %s ended with code %d, and no rank said why\n", direct ? "a rank" : r->l->title, code);
+    }
+}
+
+/* The launcher's code as one of levin's. Whatever it is, but 0, somebody has said why. */
 static int judge(const struct run *r)
 {
     int code = WIFEXITED(r->status) ? WEXITSTATUS(r->status) : 128 + WTERMSIG(r->status);
     int told = lvn_launch_output_code(r->output);
-    if (r->at_once) return 128 + (interrupts ? SIGINT : SIGTERM);
-    if (r->fault) return told == LVN_EXIT_USAGE ? told : LVN_EXIT_FAILED;
-    if (told) return told; /* also of a launcher that was held: what was saved may be queued again */
-    if (r->held) return LVN_EXIT_FAILED;
-    if (code == LVN_EXIT_DONE) return LVN_EXIT_DONE;
-    if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;
-    if (r->server && lvn_server_phase(r->server) == LVN_SERVER_ENDED) {
-        fprintf(stderr, "error: %s ended with code %d, because of a process that died after all ranks had finished\n",
-                r->l->title, code);
-    } else if (WIFSIGNALED(r->status) && r->l->launcher != LVN_LAUNCHER_DIRECT) {
-        fprintf(stderr, "error: %s was ended by signal %d (%s)\n", r->l->title, code - 128, strsignal(code - 128));
-    } else if (code > 128 && code < 128 + 65) {
-        fprintf(stderr, "error: a rank was ended by signal %d (%s)\n", code - 128, strsignal(code - 128));
-    } else if (r->l->launcher != LVN_LAUNCHER_DIRECT && !lvn_launch_output_erred(r->output)) {
-        fprintf(stderr, "error: %s ended with code %d, and no rank said why\n", r->l->title, code);
+    if (r->at_once) {
+        int by = interrupts ? SIGINT : SIGTERM;
+        fprintf(stderr, "ended at once by %s\n", by == SIGINT ? "SIGINT" : "SIGTERM");
+        return 128 + by;
     }
-    return LVN_EXIT_FAILED;
+    if (r->fault) return told == LVN_EXIT_USAGE ? told : LVN_EXIT_FAILED;
+    if (r->held) return told ? told : LVN_EXIT_FAILED; /* told: what was saved may be queued again */
+    if (!told && code == LVN_EXIT_DONE) return LVN_EXIT_DONE;
+    explain(r, code, told);
+    if (told) return told;
+    return code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED ? code : LVN_EXIT_FAILED;
 }
 
 enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)
@@ -272,6 +313,7 @@ enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)
     sigemptyset(&action.sa_mask);
     sigemptyset(&block);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
+        if (caught[i] == SIGHUP && lvn_stop_outlives_terminal()) continue;
         sigaddset(&block, caught[i]);
         sigaction(caught[i], &action, NULL);
     }

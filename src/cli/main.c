@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cluster/heartbeat.h"
+#include "formats/json.h"
 
 const struct lvn_command lvn_commands[] = {
 #define LVN_COMMAND(name, operands, least, most, help) {#name, operands, least, most, help, lvn_command_##name, false},
@@ -55,8 +56,10 @@ void lvn_cli_print(const struct lvn_cli *c, const char *format, ...)
 void lvn_cli_log(void *context, enum lvn_log_level level, const char *text)
 {
     static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
+    flockfile(stderr); /* the live line is another thread's */
     if (context) lvn_progress_clear(context);
     fprintf(stderr, "%s%s\n", names[level], text);
+    funlockfile(stderr);
 }
 
 enum lvn_log_level lvn_cli_log_level(const struct lvn_cli *c)
@@ -101,14 +104,25 @@ static void json_error(json_t *object, enum lvn_status status)
 }
 
 /* One line in one piece: some MPIs turn the buffer off, and launchers put a mark before each piece. */
-static void print_json(const json_t *object)
+static enum lvn_status print_json(const json_t *object)
 {
     struct lvn_text t = {0};
+    long before = lvn_json_refusals();
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (text) lvn_text_printf(&t, "%s\n", text);
-    if (t.p) fwrite(t.p, 1, (size_t)t.n, stdout);
+    enum lvn_status status = text && lvn_json_refusals() == before ? lvn_text_status(&t) : LVN_MEMORY;
+    if (status == LVN_OK) fwrite(t.p, 1, (size_t)t.n, stdout);
     free(text);
     lvn_text_release(&t);
+    LVN_CHECK(status == LVN_OK, MEMORY, "not enough memory for the JSON of the results");
+    return LVN_OK;
+}
+
+/* Results that lack a part are none. */
+static enum lvn_status whole_json(const struct lvn_cli *c)
+{
+    LVN_CHECK(!c->json || !lvn_json_refusals(), MEMORY, "not enough memory for the results");
+    return LVN_OK;
 }
 
 /* What was written must have arrived: a full disk behind a pipe or a file is a failure. */
@@ -120,33 +134,37 @@ static int flushed(int code)
 }
 
 /* levin launch learns the code of each rank so: launchers garble them. */
-static int told(int code)
+static int told(int code, bool said)
 {
-    if (getenv("LEVIN_LAUNCH")) fprintf(stderr, "%c%d\n", LVN_EXIT_MARK, code);
+    if (getenv("LEVIN_LAUNCH")) fprintf(stderr, "%c%d%s\n", LVN_EXIT_MARK, code, said ? " " LVN_EXIT_SAID : "");
     return code;
 }
 
 static int finish(struct lvn_cli *c, enum lvn_status status)
 {
+    if (!status) status = whole_json(c);
     if (status) signal(SIGTERM, SIG_DFL); /* a launcher that ends this rank is heeded while it waits for its turn */
     bool speaks = lvn_ranks_speaks(c->ranks, status);
     if (status && speaks) print_error(c, status);
     if (c->json && speaks) {
         if (status) json_error(c->json, status);
-        print_json(c->json);
+        enum lvn_status printed = print_json(c->json);
+        if (printed && !status) print_error(c, status = printed);
     }
     int code = !status && c->code ? c->code : exit_code(status);
     lvn_cli_release(c);
-    return told(flushed(code));
+    return told(flushed(code), speaks || !status);
 }
 
 static int run(const char *name, int argc, char **argv)
 {
     struct lvn_cli c = {.command = lvn_command_find(name)};
-    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
-        bool asked = !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true");
-        if (asked && !c.json) c.json = json_object();
-    }
+    bool asked = false;
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
+        asked |= !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true");
+    lvn_json_begin();
+    if (asked) c.json = json_object();
+    if (asked && !c.json) return finish(&c, LVN_MEMORY);
     if (!c.command) {
         const char *names[64];
         int n = 0;
@@ -182,5 +200,7 @@ int main(int argc, char **argv)
     }
     if (!strcmp(first, "--help") || !strcmp(first, "-h")) first = "help";
     int code = run(first, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
-    return argc > 1 ? code : LVN_EXIT_USAGE;
+    if (argc > 1) return code;
+    fprintf(stderr, "error: no command is given; `levin help COMMAND` explains each of those above\n");
+    return LVN_EXIT_USAGE;
 }

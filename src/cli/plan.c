@@ -11,6 +11,9 @@
 #include "base/machine.h"
 #include "cli/plan.h"
 #include "data/loader.h"
+#include "models/keys.h"
+#include "train/callbacks/callback.h"
+#include "train/limits.h"
 #include "train/model_find.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
@@ -19,6 +22,7 @@ struct plan {
     struct lvn_cli *c;
     const struct lvn_settings *s;
     struct lvn_model_setup setup;
+    struct lvn_callbacks callbacks;
     struct lvn_training training;
     int64_t steps, steps_per_epoch; /* 0: not known */
     bool validates;
@@ -31,12 +35,13 @@ static bool data_is_there(const struct lvn_settings *s)
     return !strcmp(s->data.kind, "adder") || (*s->data.path && lvn_path_exists(s->data.path));
 }
 
-/* A model known by its name (gpt2) that training would fetch; a plan does without. */
+/* A model known by its name that training would fetch; a plan does without. */
 static bool model_is_away(const struct lvn_settings *s)
 {
     struct lvn_arena a;
     lvn_arena_init(&a);
-    bool away = *s->model.init && lvn_model_find_size(&a, s->model.init);
+    const struct lvn_model *model;
+    bool away = *s->model.init && lvn_model_find_size(&a, s->model.init, &model);
     lvn_arena_release(&a);
     return away;
 }
@@ -45,21 +50,20 @@ static bool model_is_away(const struct lvn_settings *s)
 static enum lvn_status open_data(struct plan *p)
 {
     const struct lvn_settings *s = p->s;
-    const struct lvn_amount *limit = &s->trainer.limit_val_batches;
+    const struct lvn_amount limit = lvn_limits_validation(s);
     struct lvn_loader loader;
     p->validates = *s->data.val_path || strcmp(s->data.kind, "tokens") != 0;
     p->steps = s->trainer.max_steps;
     LVN_TRY(data_is_there(s) && !model_is_away(s) ? lvn_model_setup_open(&p->setup, s, NULL)
                                                   : lvn_model_setup_sizes(&p->setup, s, NULL));
     if (p->setup.data) {
-        LVN_TRY(lvn_loader_init(&loader, p->setup.data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling,
-                                p->setup.block_size, s->trainer.batch_size, (uint64_t)s->trainer.seed));
+        LVN_TRY(lvn_limits_loader(&loader, p->setup.data, s));
         p->validates = lvn_dataset_has(p->setup.data, LVN_SPLIT_VAL);
         p->steps_per_epoch = loader.steps_per_epoch;
-        int64_t by_epochs = s->trainer.max_epochs * p->steps_per_epoch;
-        if (by_epochs && (!p->steps || by_epochs < p->steps)) p->steps = by_epochs;
+        int64_t last = lvn_limits_last(s, p->steps_per_epoch);
+        p->steps = last == INT64_MAX ? 0 : last;
     }
-    if (!limit->count && limit->fraction <= 0) p->validates = false;
+    if (!limit.count && limit.fraction <= 0) p->validates = false;
     return LVN_OK;
 }
 
@@ -81,14 +85,6 @@ static const struct lvn_operand *written(const struct lvn_instr *i)
         if (i->din[k].value >= 0) return &i->din[k];
     }
     return NULL;
-}
-
-static double instr_flops(const struct lvn_instr *i)
-{
-    struct lvn_call call;
-    if (!i->op->flops) return 0;
-    lvn_instr_describe(i, &call);
-    return i->op->flops(&call);
 }
 
 /* Bytes of the arena that are in use while instruction n runs. A value in another one's place is counted with that one.
@@ -114,7 +110,7 @@ static void show_program(struct lvn_cli *c, const struct lvn_program *p)
         const struct lvn_instr *i = &p->instrs[n];
         const struct lvn_operand *out = written(i);
         char shape[LVN_SHAPE_TEXT] = "", flops[24] = "";
-        double count = instr_flops(i);
+        double count = lvn_instr_flops(i);
         if (out) lvn_shape_text(&out->desc, shape);
         if (count > 0) snprintf(flops, sizeof flops, "%.2f", count / 1e6);
         lvn_cli_print(c, "%5d  %-8s %-22s %-34s %-22s %10s %10.2f\n", n, phase_name(i), i->op->name,
@@ -134,7 +130,7 @@ static void show_program(struct lvn_cli *c, const struct lvn_program *p)
 
 /* --- memory --- */
 
-/* Bytes of the inputs and the kept states of all tasks: what the buffers leave of the total. */
+/* Bytes of the inputs and the kept states of all runners: what the buffers leave of the total. */
 static int64_t rest_bytes(const struct lvn_network *n)
 {
     int64_t bytes = lvn_network_bytes(n);
@@ -165,6 +161,7 @@ static void show_memory(struct plan *p)
     struct lvn_cli *c = p->c;
     const struct lvn_network *n = p->training.network;
     int64_t total = lvn_network_bytes(n), process = process_bytes(n), room = lvn_memory_available();
+    bool here = n->device->backend->computes; /* on this machine */
     json_t *m = c->json ? json_object() : NULL;
     lvn_cli_print(c, "memory in bytes\n");
     memory_row(c, m, "parameters", "parameters", n->bytes[LVN_BUFFER_PARAM]);
@@ -176,36 +173,54 @@ static void show_memory(struct plan *p)
     memory_row(c, m, "process", "whole process, about", process);
     memory_row(c, m, "available", "free on this machine", room);
     memory_row(c, m, "unplanned", "(arena without planning)", p->training.step->program->unplaced_bytes);
-    if (p->training.step->grad_slots > 1) {
+    if (p->training.step->program->grad_slots > 1) {
         lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n",
-                      p->training.step->grad_slots);
+                      p->training.step->program->grad_slots);
     }
     lvn_cli_print(c, "%s\n",
-                  room <= 0 || process <= room ? "It fits."
-                                               : "It does NOT fit: take a smaller model or "
-                                                 "trainer.micro_batch_size.");
+                  !here                          ? "Whether it fits is for the device to say."
+                  : room <= 0 || process <= room ? "It fits."
+                                                 : "It does NOT fit: take a smaller model or "
+                                                   "trainer.micro_batch_size.");
     lvn_cli_add(c, "memory", m);
     lvn_cli_add(c, "arena_bytes", json_integer(n->bytes[LVN_BUFFER_ARENA]));
     lvn_cli_add(c, "process_bytes", json_integer(process));
-    lvn_cli_add(c, "fits", json_boolean(room <= 0 || process <= room));
+    lvn_cli_add(c, "fits", here ? json_boolean(room <= 0 || process <= room) : json_null());
 }
 
 /* --- all of it --- */
+
+/* Whole numbers of the model's family, but the positions, of which a window may have fewer. */
+static bool is_size(const struct lvn_key *k)
+{
+    return k->kind == LVN_KEY_INT && k->recipe && k->means != LVN_MEANS_POSITIONS;
+}
+
+static void sizes_text(const struct lvn_model_config *m, char *text, size_t room)
+{
+    text[0] = '\0';
+    for (const struct lvn_key *k = m->model->keys; k->kind; k++) {
+        size_t used = strlen(text);
+        if (is_size(k)) snprintf(text + used, room - used, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
+    }
+}
+
+static void add_sizes(struct lvn_cli *c, const struct lvn_model_config *m)
+{
+    for (const struct lvn_key *k = m->model->keys; k->kind; k++)
+        if (is_size(k)) lvn_cli_add(c, k->recipe, json_integer((json_int_t)lvn_key_get(k, m)));
+}
 
 static void show_model(struct plan *p)
 {
     struct lvn_cli *c = p->c;
     const struct lvn_model_config *m = &p->setup.config;
     const struct lvn_training *t = &p->training;
-    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], sizes[400];
     int64_t total = lvn_params_total(t->network->params);
-    lvn_cli_print(c,
-                  "%s: %s, %" PRId64 " layers, %" PRId64 " heads, %" PRId64 " channels, vocabulary %" PRId64
-                  "%s\n%s parameters\n",
-                  p->s->name, m->model->name, m->n_layer, m->n_head, m->n_embd, m->vocab_size,
-                  p->setup.data || p->s->model.vocab_size || *p->s->model.init ? ""
-                                                                               : " (assumed: the data are not there)",
-                  lvn_count_text(total, a));
+    sizes_text(m, sizes, sizeof sizes);
+    lvn_cli_print(c, "%s: %s%s%s\n%s parameters\n", p->s->name, m->model->name, sizes,
+                  p->setup.assumed ? " (assumed: the data are not there)" : "", lvn_count_text(total, a));
     lvn_cli_print(c,
                   "batch of %" PRId64 " sequences of %" PRId64 " tokens, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
                   p->s->trainer.batch_size, t->block_size, t->accumulation, t->accumulation == 1 ? "" : "es", t->micro);
@@ -215,11 +230,8 @@ static void show_model(struct plan *p)
     lvn_cli_print(c, p->steps || p->steps_per_epoch ? "\n\n" : "\n");
     lvn_cli_add(c, "model", json_string(m->model->name));
     lvn_cli_add(c, "parameters", json_integer(total));
-    lvn_cli_add(c, "n_layer", json_integer(m->n_layer));
-    lvn_cli_add(c, "n_head", json_integer(m->n_head));
-    lvn_cli_add(c, "n_embd", json_integer(m->n_embd));
-    lvn_cli_add(c, "vocab_size", json_integer(m->vocab_size));
-    lvn_cli_add(c, "block_size", json_integer(t->block_size));
+    add_sizes(c, m);
+    if (t->block_size) lvn_cli_add(c, "block_size", json_integer(t->block_size));
     lvn_cli_add(c, "batch_size", json_integer(p->s->trainer.batch_size));
     lvn_cli_add(c, "micro_batch_size", json_integer(t->micro));
     lvn_cli_add(c, "accumulation", json_integer(t->accumulation));
@@ -258,22 +270,32 @@ static enum lvn_status show(struct plan *p)
         if (!p->steps) p->steps = p->s->trainer.max_steps;
         return show_schedule(p);
     }
+    LVN_CHECK(!p->c->flag[LVN_FLAG_plan_ranks].i || lvn_backend_find(p->s->trainer.accelerator)->computes, ARG,
+              "--ranks measures a step on this machine, and trainer.accelerator %s computes nothing: leave one of them "
+              "out",
+              p->s->trainer.accelerator);
     LVN_TRY(open_data(p));
     int ranks = (int)p->c->flag[LVN_FLAG_plan_ranks].i;
     if (ranks) lvn_plan_threads(p->c);
-    struct lvn_training_options plan = {.block_size = p->setup.block_size, .validate = p->validates, .size = ranks};
+    LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s));
+    struct lvn_training_options plan = {.fields = &p->setup.fields,
+                                        .task = p->setup.task,
+                                        .validate = p->validates,
+                                        .size = ranks,
+                                        .callbacks = &p->callbacks};
     LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, &plan));
     show_model(p);
     show_program(p->c, p->training.step->program);
     show_flops(p);
     show_memory(p);
+    if (!p->training.network->device->backend->computes) LVN_TRY(lvn_plan_launches(p->c, &p->training));
     return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config) : LVN_OK;
 }
 
 enum lvn_status lvn_command_plan(struct lvn_cli *c)
 {
     struct plan p = {.c = c, .s = &c->settings};
-    unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SCHEDULE;
+    unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_SCHEDULE;
     c->settings.ranks = c->flag[LVN_FLAG_plan_ranks].i;
     LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
@@ -282,6 +304,7 @@ enum lvn_status lvn_command_plan(struct lvn_cli *c)
     }
     enum lvn_status status = show(&p);
     lvn_training_release(&p.training);
+    lvn_callbacks_release(&p.callbacks);
     lvn_model_setup_close(&p.setup);
     return status;
 }

@@ -11,4 +11,7 @@ void lvn_plan_threads(struct lvn_cli *c);
 enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_training *t,
                                const struct lvn_model_config *m) LVN_CHECKED;
 
+/* plan_launches.c: what a step would launch, on a backend that computes nothing. */
+enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_training *t) LVN_CHECKED;
+
 #endif

@@ -17,7 +17,7 @@
 
 #include "base/machine.h"
 #include "cli/plan.h"
-#include "train/measure.h"
+#include "models/keys.h"
 #include "train/trial.h"
 
 enum { NEIGHBOURS = 256, TRIES = 3 };
@@ -58,16 +58,15 @@ static enum lvn_status time_layers(const struct forecast *f, int64_t layers, int
     const struct lvn_settings *s = &f->c->settings;
     struct lvn_model_config model = *f->model;
     struct lvn_training t;
-    struct lvn_training_options o = {.size = f->ranks, .block_size = f->t->block_size, .pieces = f->t->pieces};
-    int64_t labels = s->trainer.batch_size * f->t->block_size;
-    model.n_layer = layers;
+    struct lvn_training_options o = {
+        .size = f->ranks, .fields = &f->t->fields, .task = f->t->step->options.task, .pieces = f->t->pieces};
+    int64_t labels;
+    lvn_model_set(&model, LVN_MEANS_LAYERS, layers);
     enum lvn_status status = lvn_training_plan(&t, s, &model, &o);
     if (status == LVN_OK) status = lvn_network_allocate(t.network);
     if (status == LVN_OK) status = lvn_network_init_values(t.network, 1, false);
-    if (status == LVN_OK) {
-        lvn_trial_fill(&t, model.vocab_size);
-        lvn_parts_clear(parts);
-    }
+    if (status == LVN_OK) status = lvn_trial_fill(&t, lvn_model_value(&model, LVN_MEANS_VOCABULARY), &labels);
+    lvn_parts_clear(parts);
     for (int i = -1; status == LVN_OK && (i < tries || !tries); i++) { /* the first touches the memory */
         if (i == 0) lvn_parts_clear(parts);
         status = lvn_parts_try(&t, i + 1, 1e-9, labels, parts);
@@ -113,8 +112,8 @@ static double along(double one, double two, int64_t layers)
 static enum lvn_status measure(struct forecast *f)
 {
     double rate;
-    int64_t room = lvn_memory_available(), layers = f->model->n_layer;
-    LVN_TRY(lvn_measure_matmul(f->threads, f->t->network->precision != LVN_PRECISION_TRUE, &rate));
+    int64_t room = lvn_memory_available(), layers = lvn_model_value(f->model, LVN_MEANS_LAYERS);
+    LVN_TRY(lvn_network_rate(f->t->network, &rate));
     bool fits = room <= 0 || lvn_network_bytes(f->t->network) <= room / f->each;
     if (fits && lvn_program_flops(f->t->step->program) / (rate * ASSUMED_USE) < WHOLE_SECONDS)
         return time_crowd(f, layers, &f->parts);

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/prepare_text.h"
+#include "data/file_form.h"
 #include "data/prepare.h"
 #include "stores/fetch.h"
 #include "stores/stage.h"
@@ -19,8 +20,7 @@ static const char *folder_of(struct lvn_cli *c)
 {
     const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->settings.data.path;
     if (*given) return given;
-    const char *dot = strrchr(lvn_path_name(path), '.');
-    int64_t n = dot && dot > lvn_path_name(path) ? dot - path : (int64_t)strlen(path);
+    int64_t n = lvn_file_stem(path);
     return lvn_arena_printf(&c->settings.arena, "%.*s%s", (int)n, path, path[n] ? "" : "-tokens");
 }
 
@@ -29,6 +29,24 @@ static enum lvn_status fetch(const struct lvn_settings *s)
     if (!*s->data.url || !*s->data.path || lvn_store_is_url(s->data.path) || lvn_path_exists(s->data.path))
         return LVN_OK;
     return lvn_download(s->data.url, *s->data.sha256 ? s->data.sha256 : NULL, s->data.path, NULL, NULL);
+}
+
+/* What lies at data.path, where data.kind does not say what to take it as: several documents ("text", "jsonl"), or one
+ * text (NULL). */
+static enum lvn_status find_kind(const struct lvn_settings *s, const char **kind, const char **what)
+{
+    const char *path = s->data.path;
+    enum lvn_store_kind there = LVN_STORE_NOTHING;
+    int64_t bytes;
+    *kind = NULL;
+    if (!*path || lvn_settings_given(s, LVN_OPT_data_kind)) return LVN_OK;
+    LVN_TRY(lvn_file_refuse_name(path));
+    enum lvn_file_form form = lvn_file_form(path, lvn_file_packed(path));
+    bool packed = path[lvn_file_packed(path)] != '\0';
+    if (form == LVN_FORM_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
+    *kind = form == LVN_FORM_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
+    *what = form == LVN_FORM_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
+    return LVN_OK;
 }
 
 enum lvn_status lvn_command_prepare(struct lvn_cli *c)
@@ -41,13 +59,21 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     if (operand && !recipe) LVN_TRY(lvn_settings_set(&c->settings, "data.path", operand, LVN_SOURCE_COMMAND));
     LVN_TRY(lvn_cli_settings(c, recipe ? operand : NULL, LVN_USES_DATA));
     const struct lvn_settings *s = &c->settings;
+    const char *kind, *what;
+    LVN_TRY(find_kind(s, &kind, &what));
     LVN_TRY(fetch(s));
     struct lvn_data_options o = {
         .kind = s->data.kind, .path = s->data.path, .val_path = s->data.val_path, .digits = s->data.digits};
     const char *out = folder_of(c), *folder;
     struct lvn_prepared made;
     if (!out) return LVN_MEMORY;
+    if (kind) {
+        LVN_TRY_WHILE(lvn_cli_prepare_files(c, kind, s->data.path, out), "preparing '%s', which is %s", s->data.path,
+                      what);
+        return LVN_OK;
+    }
     if (*c->flag[LVN_FLAG_prepare_tokenizer].t) return lvn_cli_prepare_one(c, s->data.path, out);
+    LVN_TRY(lvn_cli_prepare_may(c, out, NULL));
     LVN_TRY(lvn_stage_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_prepare(&o, folder, &made));
     LVN_TRY(lvn_stage_send(folder, out));

@@ -1,6 +1,6 @@
 /* prepare_text.c - levin prepare with a tokenizer: options, download, a progress line, the summary.
  *
- * SIGINT and SIGTERM save the state and end with 75; the same command goes on. */
+ * A signal of stop.h saves the state and ends with 75; the same command goes on. */
 #include "cli/prepare_text.h"
 
 #include <math.h>
@@ -12,7 +12,9 @@
 
 #include "base/files.h"
 #include "base/threads.h"
+#include "cli/stop.h"
 #include "cli/transfer.h"
+#include "data/prepare.h"
 #include "data/text_prepare.h"
 #include "stores/fetch.h"
 #include "stores/stage.h"
@@ -21,20 +23,9 @@
 static const char openwebtext_url[] = "https://zenodo.org/record/3834942/files/openwebtext.tar.xz";
 static const char openwebtext_sha256[] = "9fe39d154c5bc67da8c359415372b79510eb1e2edb0d035fe4f7fc3a732b9336";
 
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop = 1;
-}
-
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    lvn_stop_catch();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write that fails */
 }
 
@@ -106,7 +97,7 @@ static int on_progress(void *context, const struct lvn_text_progress *p)
                  lvn_count_text(c->tokens[0] + c->tokens[1], tokens), rate, eta);
         draw(l, text);
     }
-    return stop;
+    return lvn_stop_asked;
 }
 
 /* --- options --- */
@@ -168,17 +159,21 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
                    double seconds)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
-    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+    for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
         if (!n->tokens[i]) continue;
         lvn_cli_print(c, "%s/%s.bin: %s tokens of %s documents\n", out, lvn_split_names[i],
                       lvn_count_text(n->tokens[i], a), lvn_count_text(n->documents[i], b));
     }
-    if (!n->tokens[LVN_SPLIT_VAL]) lvn_cli_print(c, "no document fell to validation: give a larger --val-fraction\n");
+    if (!n->tokens[LVN_SPLIT_VAL])
+        lvn_cli_print(c, "no val.bin: %s\n",
+                      c->flag[LVN_FLAG_prepare_val_fraction].r > 0 ? "there is too little text to hold some back"
+                                                                   : "--val-fraction=0 holds nothing back");
     if (n->duplicates) lvn_cli_print(c, "%s duplicate documents left out\n", lvn_count_text(n->duplicates, a));
     if (n->bad) lvn_cli_print(c, "%s bad lines skipped\n", lvn_count_text(n->bad, a));
     if (n->empty) lvn_cli_print(c, "%s empty documents skipped\n", lvn_count_text(n->empty, a));
     if (n->passed_over)
-        lvn_cli_print(c, "%s files passed over: neither .txt nor .jsonl\n", lvn_count_text(n->passed_over, a));
+        lvn_cli_print(c, "%s files passed over: neither .txt nor .jsonl, or no text\n",
+                      lvn_count_text(n->passed_over, a));
     lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n", lvn_count_text(t->n, a),
                   out);
     lvn_cli_add(c, "out", json_string(out));
@@ -195,7 +190,13 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
     lvn_cli_add(c, "seconds", json_real(seconds));
 }
 
-static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn_tokenizer *t, const char *named)
+enum lvn_status lvn_cli_prepare_may(const struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t)
+{
+    return lvn_cli_on(c, LVN_FLAG_prepare_overwrite) ? LVN_OK : lvn_prepare_refuse(out, t);
+}
+
+static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn_tokenizer *t, const char *input,
+                           const char *named)
 {
     const char *out;
     LVN_TRY(lvn_stage_open(&c->settings.arena, named, &out));
@@ -204,11 +205,12 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     const char *bad = c->flag[LVN_FLAG_prepare_bad_lines].t;
     struct lvn_text_counts counts = {0};
     struct lvn_text_options o = {.corpus = {.tokenizer = t, .field = c->flag[LVN_FLAG_prepare_field].t},
-                                 .input = c->flag[LVN_FLAG_prepare_input].t,
+                                 .input = input,
                                  .out = out,
                                  .val_fraction = c->flag[LVN_FLAG_prepare_val_fraction].r,
                                  .seed = (uint64_t)c->flag[LVN_FLAG_prepare_seed].i,
                                  .drop_duplicates = lvn_cli_on(c, LVN_FLAG_prepare_drop_duplicates),
+                                 .overwrite = lvn_cli_on(c, LVN_FLAG_prepare_overwrite),
                                  .threads = threads_of(c),
                                  .save_every = (double)c->flag[LVN_FLAG_prepare_save_every].i,
                                  .progress = on_progress,
@@ -219,7 +221,8 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     LVN_CHECK(o.corpus.refuse_bad || !strcmp(bad, "skip"), ARG, "--bad-lines wants skip or refuse, got '%.40s'", bad);
     LVN_TRY(end_token(c, t, &o.end_id));
     LVN_CHECK(*o.input || !strcmp(kind, "openwebtext"), ARG, "levin prepare %s wants --input=FILE_OR_FOLDER", kind);
-    LVN_TRY(lvn_store_bring(&c->settings.arena, o.input, LVN_WANT_ALL, &o.input));
+    if (!lvn_text_prepare_begun(out)) LVN_TRY(lvn_cli_prepare_may(c, named, t));
+    LVN_TRY(lvn_store_download(&c->settings.arena, o.input, LVN_WANT_ALL, &o.input));
     if (!*o.input) LVN_TRY(fetch(c, out, &o.input));
     catch_signals();
     line.first = -1;
@@ -233,15 +236,20 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
 
 enum lvn_status lvn_cli_prepare_corpus(struct lvn_cli *c, const char *kind)
 {
-    struct lvn_tokenizer *t;
-    const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->flag[LVN_FLAG_prepare_tokenizer].t;
+    const char *given = c->flag[LVN_FLAG_prepare_out].t, *input = c->flag[LVN_FLAG_prepare_input].t;
     const char *out = *given ? given : lvn_arena_printf(&c->settings.arena, "data/%s", kind);
-    LVN_CHECK(*path, ARG,
-              "levin prepare %s wants --tokenizer=FILE_OR_DIR: GPT-2's vocab.json with merges.txt, for instance", kind);
     LVN_TRY(lvn_cli_settings(c, NULL, 0));
-    if (!out) return LVN_MEMORY;
+    return out ? lvn_cli_prepare_files(c, kind, input, out) : LVN_MEMORY;
+}
+
+enum lvn_status lvn_cli_prepare_files(struct lvn_cli *c, const char *kind, const char *input, const char *out)
+{
+    struct lvn_tokenizer *t;
+    const char *path = c->flag[LVN_FLAG_prepare_tokenizer].t;
+    LVN_CHECK(*path, ARG, "levin prepare %s wants --tokenizer=FILE_OR_DIR: a vocab.json with merges.txt, for instance",
+              kind);
     LVN_TRY(lvn_tokenizer_open(&t, path));
-    enum lvn_status status = run(c, kind, t, out);
+    enum lvn_status status = run(c, kind, t, input, out);
     lvn_tokenizer_close(t);
     return status;
 }
@@ -253,9 +261,10 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
     double began = now();
     const char *folder;
     LVN_TRY(lvn_stage_open(&c->settings.arena, out, &folder));
-    LVN_TRY(lvn_store_bring(&c->settings.arena, text, LVN_WANT_ALL, &text));
+    LVN_TRY(lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &text));
     LVN_TRY(lvn_tokenizer_open(&t, c->flag[LVN_FLAG_prepare_tokenizer].t));
-    enum lvn_status status = lvn_text_prepare_one(t, text, folder, threads_of(c), &counts);
+    enum lvn_status status = lvn_cli_prepare_may(c, out, t);
+    if (status == LVN_OK) status = lvn_text_prepare_one(t, text, folder, threads_of(c), &counts);
     if (status == LVN_OK) status = lvn_stage_send(folder, out);
     if (status == LVN_OK) report(c, out, t, &counts, now() - began);
     lvn_tokenizer_close(t);

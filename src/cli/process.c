@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/text.h"
 
 void lvn_words_add(struct lvn_words *w, const char *format, ...)
 {
@@ -67,8 +68,8 @@ char *lvn_process_find(struct lvn_arena *a, const char *name)
     if (strchr(name, '/')) return access(name, X_OK) || lvn_path_is_dir(name) ? NULL : lvn_arena_strdup(a, name);
     for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
         int n = (int)strcspn(p, ":");
-        snprintf(full, sizeof full, "%.*s/%s", n, p, name);
-        if (n > 0 && !access(full, X_OK) && lvn_path_is_file(full)) return lvn_arena_strdup(a, full);
+        bool whole = lvn_fit(full, sizeof full, "%.*s/%s", n, p, name);
+        if (whole && n > 0 && !access(full, X_OK) && lvn_path_is_file(full)) return lvn_arena_strdup(a, full);
         p += n + (p[n] == ':');
     }
     return NULL;

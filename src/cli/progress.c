@@ -28,9 +28,11 @@ void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t lo
 
 void lvn_progress_clear(struct lvn_progress *p)
 {
+    flockfile(p->out);
     if (p->shown) fputs("\r\033[K", p->out);
     if (p->shown) fflush(p->out);
     p->shown = false;
+    funlockfile(p->out);
 }
 
 static int terminal_columns(const struct lvn_progress *p)
@@ -81,10 +83,11 @@ static int parts_of(const struct lvn_progress *p, const struct lvn_event *e, str
     } else {
         n = add(parts, n, 10, "step %" PRId64, e->step);
     }
-    if (!isnan(e->loss)) n = add(parts, n, 9, "loss %.4f", e->loss);
-    if (!isnan(e->val_loss)) n = add(parts, n, 8, "val %.4f", e->val_loss);
-    if (!isnan(e->lr)) n = add(parts, n, 3, "lr %.2e", e->lr);
-    double rate = isnan(p->rate) ? e->tokens_per_s : p->rate;
+    double loss = lvn_event_value(e, "loss"), val_loss = lvn_event_value(e, "val_loss"), lr = lvn_event_value(e, "lr");
+    if (!isnan(loss)) n = add(parts, n, 9, "loss %.4f", loss);
+    if (!isnan(val_loss)) n = add(parts, n, 8, "val %.4f", val_loss);
+    if (!isnan(lr)) n = add(parts, n, 3, "lr %.2e", lr);
+    double rate = isnan(p->rate) ? lvn_event_value(e, "tokens_per_s") : p->rate;
     if (!isnan(rate)) n = add(parts, n, 7, "%s tok/s", lvn_count_text((int64_t)(rate + 0.5), text));
     if (!isnan(e->utilisation)) n = add(parts, n, 2, "%.0f%% of peak", 100 * e->utilisation);
     if (e->memory_bytes > 0) n = add(parts, n, 4, "%s", lvn_bytes_text(e->memory_bytes, text));
@@ -174,7 +177,8 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
 static void at_step(struct lvn_progress *p, const struct lvn_event *e)
 {
     char text[LVN_PROGRESS_TEXT];
-    p->rate = isnan(p->rate) ? e->tokens_per_s : p->rate + 0.1 * (e->tokens_per_s - p->rate);
+    double rate = lvn_event_value(e, "tokens_per_s");
+    p->rate = isnan(p->rate) ? rate : p->rate + 0.1 * (rate - p->rate);
     bool last = p->total && e->step == p->total;
     if (p->live) {
         draw(p, e, last);
@@ -187,14 +191,22 @@ static void at_step(struct lvn_progress *p, const struct lvn_event *e)
 
 static void at_validation(struct lvn_progress *p, const struct lvn_event *e)
 {
-    char worse[64] = "";
+    char worse[64] = "", metrics[256] = "";
+    double loss = lvn_event_value(e, "val_loss");
     if (e->step == 0) {
-        say(p, "before the first step: validation loss %.4f", e->val_loss);
+        say(p, "before the first step: validation loss %.4f", loss);
         return;
     }
-    if (e->val_loss > e->start_val_loss)
+    if (loss > e->start_val_loss)
         snprintf(worse, sizeof worse, ", worse than %.4f before the first step", e->start_val_loss);
-    say(p, "step %" PRId64 ": validation loss %.4f%s%s", e->step, e->val_loss, e->best ? ", the best so far" : "",
+    for (int i = 0; i < e->n_scalars; i++) {
+        const struct lvn_scalar *s = &e->scalar[i];
+        size_t used = strlen(metrics);
+        if (lvn_event_brings(e, i) && strcmp(s->name, "val_loss") != 0)
+            snprintf(metrics + used, sizeof metrics - used, ", %s %.4f", s->name + 4 * !strncmp(s->name, "val_", 4),
+                     s->value);
+    }
+    say(p, "step %" PRId64 ": validation loss %.4f%s%s%s", e->step, loss, metrics, e->best ? ", the best so far" : "",
         worse);
 }
 
@@ -205,9 +217,8 @@ static void at_epoch(struct lvn_progress *p, const struct lvn_event *e)
         lvn_bytes_text(e->peak_bytes, b), e->ranks > 1 ? " (means over ranks)" : "");
 }
 
-void lvn_progress_handle(void *context, const struct lvn_event *e)
+static void handle(struct lvn_progress *p, const struct lvn_event *e)
 {
-    struct lvn_progress *p = context;
     char text[LVN_NUMBER_TEXT];
     switch (e->kind) {
     case LVN_EVENT_START:
@@ -239,4 +250,12 @@ void lvn_progress_handle(void *context, const struct lvn_event *e)
         return;
     }
     if (p->live && e->step > 0) draw(p, e, true);
+}
+
+void lvn_progress_handle(void *context, const struct lvn_event *e)
+{
+    struct lvn_progress *p = context;
+    flockfile(p->out);
+    handle(p, e);
+    funlockfile(p->out);
 }

@@ -11,6 +11,7 @@
 
 #include "train/events.h"
 
+/* One thread's, but for lvn_progress_clear(): whoever writes to `out` holds its lock (flockfile()). */
 struct lvn_progress {
     FILE *out;
     bool live;     /* a terminal: rewrite one line */

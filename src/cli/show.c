@@ -3,15 +3,17 @@
 
 #include "cli/cli.h"
 
-/* A text on one line. */
-static void one_line(const char *value, char *text, size_t room)
+/* A text on one line, whole. */
+static const char *one_line(const char *value, struct lvn_text *t)
 {
-    size_t n = 0;
-    for (; *value && n + 3 < room; value++) {
-        if (*value == '\n' || *value == '\t') text[n++] = '\\';
-        text[n++] = *value == '\n' ? 'n' : *value == '\t' ? 't' : *value;
+    lvn_text_clear(t);
+    for (; *value; value++) {
+        if (*value == '\n' || *value == '\t')
+            lvn_text_add(t, *value == '\n' ? "\\n" : "\\t");
+        else
+            lvn_text_add_bytes(t, value, 1);
     }
-    text[n] = '\0';
+    return t->p ? t->p : "";
 }
 
 static json_t *as_json(const struct lvn_option *o, const char *value)
@@ -27,19 +29,21 @@ static json_t *as_json(const struct lvn_option *o, const char *value)
 void lvn_cli_show_settings(struct lvn_cli *c)
 {
     json_t *all = c->json ? json_object() : NULL;
-    for (int id = 0; id < LVN_OPT_COUNT; id++) {
-        char text[LVN_VALUE_TEXT], from[LVN_VALUE_TEXT], line[LVN_VALUE_TEXT];
-        const char *value = lvn_settings_value(&c->settings, (enum lvn_option_id)id, text);
-        const char *origin = lvn_settings_origin(&c->settings, (enum lvn_option_id)id, from);
-        bool open = !*lvn_options[id].initial && c->settings.origin[id].source == LVN_SOURCE_DEFAULT;
+    struct lvn_text line = {0};
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        char text[LVN_VALUE_TEXT], from[LVN_VALUE_TEXT];
+        const char *value = lvn_settings_value(&c->settings, o->id, text);
+        const char *origin = lvn_settings_origin(&c->settings, o->id, from);
+        bool open = !*o->initial && c->settings.origin[o->id].source == LVN_SOURCE_DEFAULT;
         if (all) {
             json_t *one = json_object();
-            json_object_set_new(one, "value", open ? json_null() : as_json(&lvn_options[id], value));
+            json_object_set_new(one, "value", open ? json_null() : as_json(o, value));
             json_object_set_new(one, "from", json_string(origin));
-            json_object_set_new(all, lvn_options[id].key, one);
+            json_object_set_new(all, o->key, one);
         }
-        one_line(open ? "" : value, line, sizeof line);
-        lvn_cli_print(c, "%-34s %-28s %s\n", lvn_options[id].key, line, origin);
+        lvn_cli_print(c, "%-34s %-28s %s\n", o->key, one_line(open ? "" : value, &line), origin);
     }
+    lvn_text_release(&line);
     lvn_cli_add(c, "settings", all);
 }

@@ -164,7 +164,7 @@ enum lvn_status lvn_command_tokenize(struct lvn_cli *c)
 {
     struct lvn_tokenizer *t;
     const char *path = c->flag[LVN_FLAG_tokenize_tokenizer].t;
-    LVN_CHECK(*path, ARG, "levin tokenize wants --tokenizer=FILE_OR_DIR, as --tokenizer=gpt2/vocab.bpe");
+    LVN_CHECK(*path, ARG, "levin tokenize wants --tokenizer=FILE_OR_DIR, as --tokenizer=DIR/vocab.bpe");
     LVN_TRY(lvn_tokenizer_open(&t, path));
     enum lvn_status status = allow(t, c->flag[LVN_FLAG_tokenize_allow_special].t);
     if (status == LVN_OK) status = c->given[LVN_FLAG_tokenize_decode] ? decode(c, t) : encode(c, t);

@@ -1,8 +1,10 @@
-/* train.c - levin train: a recipe and keys in, a run out.
+/* train.c - levin train: a recipe and keys in, a run out; or a run and keys, and it goes on.
  *
- * SIGINT, SIGTERM and SIGUSR1 ask the loop to finish its step, save and leave; a second SIGINT ends the program at
- * once. SIGUSR1 is Slurm's word for time that runs out: after all ranks have saved, rank 0 puts the job back into the
- * queue (below levin launch that is levin launch's work), and a job that comes back goes on by itself. */
+ * The signals of stop.h and SIGUSR1 ask the loop to finish its step, save and leave; a second SIGINT ends the program
+ * at once. Before the first step there is nothing to save, and what it waits for (a network, a FIFO) looks at no flag:
+ * the program leaves from the handler. SIGUSR1 is Slurm's word for time that runs out: after all ranks have saved, rank
+ * 0 puts the job back into the queue (below levin launch that is levin launch's work), and a job that comes back goes
+ * on by itself. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,24 +14,50 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/requeue.h"
+#include "cli/stop.h"
 #include "train/trainer.h"
 
-static volatile sig_atomic_t stop, silent; /* silent: this rank is not the one that talks */
+/* silent: this rank is not the one that talks; looping: the loop looks at `stop`; launched: below levin launch, which
+ * makes SIGUSR1 of all signals and requeues. */
+static volatile sig_atomic_t stop, silent, looping, launched, as_json;
+static char end_mark[16]; /* of a rank that leaves from its handler */
+
+/* A sentence from a handler. False: nobody is there to hear it. */
+static bool say(const char *text)
+{
+    return silent || write(STDERR_FILENO, text, strlen(text)) >= 0;
+}
+
+static void leave_before_the_first_step(void)
+{
+#define SENTENCE "stopped on request before the first step; there was nothing to save"
+    static const char object[] = "{\"error\":\"" SENTENCE "\",\"trace\":[]}\n";
+    (void)say(SENTENCE "\n");
+    if (as_json && !silent && write(STDOUT_FILENO, object, sizeof object - 1) < 0) _exit(LVN_EXIT_FAILED);
+    if (launched) (void)say(end_mark);
+#undef SENTENCE
+    _exit(LVN_EXIT_STOPPED);
+}
 
 static void on_signal(int number)
 {
-    static const char text[] = "\nstopping after this step; once more to end at once\n";
-    if (number == SIGINT && stop) _exit(128 + SIGINT);
-    if (number == SIGINT && !silent && write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(128 + SIGINT);
+    if (!looping && (number != SIGUSR1 || launched)) leave_before_the_first_step();
+    bool again = number == SIGINT && stop;
+    if (again) (void)say("\nended at once by SIGINT; what was saved before is whole\n");
+    if (number == SIGINT && !again) again = !say("\nstopping after this step; once more to end at once\n");
+    if (again) _exit(128 + SIGINT);
     if (stop != LVN_STOP_AGAIN) stop = number == SIGUSR1 ? LVN_STOP_AGAIN : LVN_STOP_ASKED;
 }
 
-static void catch_signals(void)
+static void catch_signals(const struct lvn_cli *c)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    launched = getenv("LEVIN_LAUNCH") != NULL;
+    as_json = c->json != NULL;
+    snprintf(end_mark, sizeof end_mark, "%c%d %s\n", LVN_EXIT_MARK, LVN_EXIT_STOPPED, LVN_EXIT_SAID);
     sigemptyset(&action.sa_mask);
-    for (int i = 0; i < 3; i++) sigaction(numbers[i], &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    lvn_stop_give(on_signal);
     signal(SIGPIPE, SIG_IGN); /* a closed terminal or pager does not end a run */
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write that fails */
 }
@@ -58,14 +86,17 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
 {
     char text[LVN_NUMBER_TEXT];
     double tokens = (double)(r->step - m->first_step) * (double)m->tokens_per_step;
-    lvn_cli_add(c, "run_dir", json_string(r->run_dir));
+    lvn_cli_add(c, "run_dir", *r->run_dir ? json_string(r->run_dir) : json_null());
     lvn_cli_add(c, "step", json_integer(r->step));
     lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
     lvn_cli_add(c, "val_loss", lvn_cli_number(r->val_loss));
     lvn_cli_add(c, "best_val_loss", lvn_cli_number(r->best_val_loss));
     lvn_cli_add(c, "start_val_loss", lvn_cli_number(r->start_val_loss));
-    lvn_cli_add(c, "worse", *r->worse ? json_string(r->worse) : json_null());
     lvn_cli_add(c, "already_done", json_boolean(r->already_done));
+    if (r->already_done && *r->why) {
+        lvn_cli_print(c, "%s ended at step %lld, %s: nothing to do\n", r->run_dir, (long long)r->step, r->why);
+        return;
+    }
     if (r->already_done) {
         lvn_cli_print(c, "%s has all of its %lld steps already: nothing to do (raise trainer.max_steps to go on)\n",
                       r->run_dir, (long long)r->step);
@@ -77,13 +108,16 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
         lvn_cli_add(c, "tokens_per_s", lvn_cli_number(m->elapsed_s > 0 ? tokens / m->elapsed_s : 0));
         lvn_cli_add(c, "peak_bytes", json_integer(m->peak_bytes));
     }
-    char validation[80] = ""; /* the line in one piece: some MPIs turn buffers off, and launchers mark each piece */
+    /* the line in one piece: some MPIs turn buffers off, and launchers mark each piece */
+    char validation[120] = "", start[40] = "";
+    if (r->start_val_loss == r->start_val_loss)
+        snprintf(start, sizeof start, ", %.4f before the first step", r->start_val_loss);
     if (r->val_loss == r->val_loss)
-        snprintf(validation, sizeof validation, ", validation %.4f (best %.4f)", r->val_loss, r->best_val_loss);
-    lvn_cli_print(c, "%s: step %lld, loss %.4f%s, peak memory %s\n", r->run_dir, (long long)r->step, r->loss,
-                  validation, lvn_bytes_text(m->peak_bytes, text));
-    lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
-    if (*r->worse) lvn_cli_print(c, "%s\n", r->worse);
+        snprintf(validation, sizeof validation, ", validation %.4f (best %.4f%s)", r->val_loss, r->best_val_loss,
+                 start);
+    lvn_cli_print(c, "%s: step %lld, loss %.4f%s, peak memory %s\n", *r->run_dir ? r->run_dir : "fast_dev_run",
+                  (long long)r->step, r->loss, validation, lvn_bytes_text(m->peak_bytes, text));
+    if (c->settings.logger.curve && *r->run_dir) lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
 }
 
 /* All ranks come here: one that left first would make the launcher end the others. */
@@ -101,14 +135,15 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     struct lvn_train_result result = {0};
     bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), overwrite = lvn_cli_on(c, LVN_FLAG_train_overwrite);
     LVN_CHECK(!resume || !overwrite, ARG, "--resume goes on with a run and --overwrite replaces it; give one of them");
-    catch_signals(); /* meeting the other ranks takes a moment, too */
+    catch_signals(c); /* meeting the other ranks takes a moment, too */
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
         lvn_cli_show_settings(c);
         return LVN_OK;
     }
-    catch_signals(); /* again: an MPI may have taken them */
+    catch_signals(c); /* again: an MPI may have taken them */
     silent = c->ranks->rank != 0;
+    if (!silent) lvn_cli_unheeded(c);
     if (lvn_requeue_happened() && !silent && !resume)
         lvn_log(LVN_LOG_INFO, "this job was in the queue before: going on");
     resume |= lvn_requeue_happened();
@@ -120,7 +155,8 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
                                                             : LVN_RUN_NEW,
                                         .listeners = listeners,
                                         .n_listeners = 2,
-                                        .stop = &stop};
+                                        .stop = &stop,
+                                        .looping = &looping};
     lvn_log_set(lvn_cli_log, &progress, lvn_cli_log_level(c));
     enum lvn_status status = lvn_train(&c->settings, &options, &result);
     lvn_progress_clear(&progress);

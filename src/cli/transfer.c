@@ -6,21 +6,11 @@
 #include <unistd.h>
 
 #include "base/machine.h"
-
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop = 1;
-}
+#include "cli/stop.h"
 
 void lvn_transfer_begin(struct lvn_transfer *t, const struct lvn_cli *c, const char *name)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    lvn_stop_catch();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write that fails */
     *t = (struct lvn_transfer){.name = name,
                                .quiet = lvn_cli_on(c, LVN_FLAG_any_quiet),
@@ -41,7 +31,7 @@ int lvn_transfer_progress(void *context, int64_t done, int64_t total)
     struct lvn_transfer *t = context;
     double now = lvn_seconds(), seconds = now - t->began;
     if (t->first < 0) t->first = done;
-    if (t->quiet || now - t->drawn < (t->live ? 0.2 : 10)) return stop;
+    if (t->quiet || now - t->drawn < (t->live ? 0.2 : 10)) return lvn_stop_asked;
     t->drawn = now;
     char have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT] = "?", rate[LVN_NUMBER_TEXT], left[LVN_NUMBER_TEXT] = "?";
     double got = (double)(done - t->first);
@@ -52,7 +42,7 @@ int lvn_transfer_progress(void *context, int64_t done, int64_t total)
             lvn_bytes_text((int64_t)(got / seconds), rate), left, t->live ? "" : "\n");
     fflush(stderr);
     t->shown = t->live;
-    return stop;
+    return lvn_stop_asked;
 }
 
 void lvn_transfer_end(struct lvn_transfer *t)

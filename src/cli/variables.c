@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "base/isa.h"
 #include "cli/cli.h"
 #include "cluster/identity.h"
 
@@ -63,10 +63,10 @@ static void check_isa(void)
 void lvn_cli_variables(void)
 {
     check_isa();
-    static char names[LVN_OPT_COUNT][LVN_VALUE_TEXT];
-    const char *all[LVN_OPT_COUNT + N_KNOWN];
+    static char names[LVN_OPT_ALL][LVN_VALUE_TEXT];
+    const char *all[LVN_OPT_ALL + N_KNOWN];
     int n = 0;
-    for (int id = 0; id < LVN_OPT_COUNT; id++) all[n++] = lvn_settings_variable(lvn_options[id].key, names[id]);
+    for (; n < lvn_option_count(); n++) all[n] = lvn_settings_variable(lvn_option_at(n)->key, names[n]);
     for (int i = 0; i < N_KNOWN; i++) all[n++] = known[i];
     for (char **e = environ; *e; e++) {
         char name[LVN_VALUE_TEXT];

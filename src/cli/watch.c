@@ -16,8 +16,10 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "formats/json.h"
+#include "train/run_dir.h"
 
 enum { TAIL = 1 << 16 };
 static const double STALE_SECONDS = 15; /* status.json comes every second; a busy file system may keep it back */
@@ -37,10 +39,14 @@ struct watch {
 
 static enum lvn_status find_run(struct watch *w, const char *name)
 {
-    snprintf(w->run, sizeof w->run, "%.1000s", name);
-    if (!lvn_path_is_dir(w->run)) snprintf(w->run, sizeof w->run, "runs/%.1000s", name);
-    LVN_CHECK(lvn_path_is_dir(w->run), ARG, "there is no run '%.300s', nor runs/%.300s; give the folder of a run", name,
-              name);
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *folder = lvn_run_dir_find(&a, name);
+    enum lvn_status status =
+        folder ? lvn_take(w->run, sizeof w->run, "the path of the run", folder, strlen(folder)) : LVN_OK;
+    lvn_arena_release(&a);
+    LVN_TRY(status);
+    LVN_CHECK(folder, ARG, "there is no run '%.300s', nor runs/%.300s; give the folder of a run", name, name);
     snprintf(w->status_path, sizeof w->status_path, "%s/status.json", w->run);
     snprintf(w->metrics_path, sizeof w->metrics_path, "%s/metrics.jsonl", w->run);
     char path[1100];

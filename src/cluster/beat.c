@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/deadline.h"
 #include "base/files.h"
 #include "base/machine.h"
 #include "cluster/client.h"
@@ -236,16 +237,14 @@ void *lvn_publish(void *heartbeat)
     struct lvn_heartbeat *h = heartbeat;
     double last = lvn_seconds();
     for (bool more = true; more;) {
-        struct timespec at;
         double now = lvn_seconds();
         if (now - last > 3 * STATUS_SECONDS) give_up(h);
         lvn_status_now(h);
         last = now;
-        clock_gettime(CLOCK_REALTIME, &at);
-        at.tv_sec += (time_t)STATUS_SECONDS;
+        struct timespec at = lvn_deadline(STATUS_SECONDS);
+        bool in_time = true;
         pthread_mutex_lock(&h->lock);
-        int woken = 0;
-        while (!h->stopping && !h->faulty && !woken) woken = pthread_cond_timedwait(&h->change, &h->lock, &at);
+        while (!h->stopping && !h->faulty && in_time) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
         more = !h->stopping && !h->faulty;
         pthread_mutex_unlock(&h->lock);
     }

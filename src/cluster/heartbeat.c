@@ -10,7 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/deadline.h"
 #include "base/machine.h"
+#include "base/text.h"
 #include "cluster/client.h"
 
 static const double GREET_SECONDS = 10;
@@ -48,11 +50,10 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
     const char *master = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     int number;
     *to = (struct invitation){0};
-    snprintf(to->token, sizeof to->token, "%s", token ? token : "");
+    if (token) LVN_TRY(lvn_take(to->token, sizeof to->token, "LEVIN_RENDEZVOUS_TOKEN", token, strlen(token)));
     if (given && *given) {
         h->server_rank = -1;
-        snprintf(to->text, sizeof to->text, "%s", given);
-        return LVN_OK;
+        return lvn_take(to->text, sizeof to->text, "LEVIN_RENDEZVOUS", given, strlen(given));
     }
     if (o->broadcast) {
         if (h->rank == 0) {
@@ -80,7 +81,8 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
               port);
     number = (int)n;
     if (h->rank == 0) LVN_TRY_WHILE(serve(h, o, join, number, to->token), "opening MASTER_PORT");
-    snprintf(to->text, sizeof to->text, "%.1000s:%d", h->rank ? master : "127.0.0.1", number);
+    LVN_CHECK(lvn_fit(to->text, sizeof to->text, "%s:%d", h->rank ? master : "127.0.0.1", number), ARG,
+              "MASTER_ADDR has %zu bytes; no host has such a name", strlen(master));
     return LVN_OK;
 }
 
@@ -209,7 +211,7 @@ enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_
     for (int i = 0; i < h->size; i++) peer[i].rank = i;
     pthread_mutex_init(&h->lock, NULL);
     pthread_mutex_init(&h->writing, NULL);
-    pthread_cond_init(&h->change, NULL);
+    lvn_condition_init(&h->change);
     enum lvn_status status = begin(h, o);
     if (status) return release(h), status;
     *out = h;
@@ -225,13 +227,9 @@ static void wake(struct lvn_heartbeat *h)
 /* Wait until the flag is set, a fault is known, or the seconds are over. Lock held. */
 static void await(struct lvn_heartbeat *h, const bool *flag, double seconds)
 {
-    struct timespec at;
-    int late = 0;
-    clock_gettime(CLOCK_REALTIME, &at);
-    double end = (double)at.tv_sec + 1e-9 * (double)at.tv_nsec + seconds;
-    at.tv_sec = (time_t)end;
-    at.tv_nsec = (long)(1e9 * (end - (double)at.tv_sec));
-    while (!*flag && !h->faulty && !late) late = pthread_cond_timedwait(&h->change, &h->lock, &at);
+    struct timespec at = lvn_deadline(seconds);
+    bool in_time = true;
+    while (!*flag && !h->faulty && in_time) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
 }
 
 void lvn_heartbeat_close(struct lvn_heartbeat *h)

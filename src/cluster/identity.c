@@ -152,7 +152,7 @@ static bool stands_first(const struct lvn_surroundings *s, const struct claim *c
     bool first = true;
     for (int i = 0; i < FAMILIES; i++) {
         const struct lvn_family *f = families[i];
-        if (!f->processes[0] || claims[i].evidence == LVN_ABSENT) continue;
+        if (!f->processes[0] || claims[i].evidence < LVN_UNKNOWN) continue;
         first = first && optional(s, f->rank) <= 0 && optional(s, f->local_rank) <= 0 && optional(s, f->node) <= 0;
     }
     return first;
@@ -177,6 +177,7 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
     if (best < 0) {
         alone(out);
     } else {
+        out->launched = claims[best].evidence == LVN_ALIVE; /* also where its variables are wrong */
         LVN_TRY(read_family(families[best], s, out));
         snprintf(out->evidence, sizeof out->evidence, "%s",
                  claims[best].why[0] ? claims[best].why : "its variables are set");

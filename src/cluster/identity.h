@@ -21,6 +21,7 @@ struct lvn_identity {
     char evidence[160];                /* why this family: "started by slurmstepd (pid 812)" */
     char ignored[400];                 /* what was passed over and why, a sentence; "" */
     char host[256];
+    bool launched; /* the launcher that says so is seen to live: the other ranks are there */
     bool first; /* nothing says that another process of the run stands before it: where finding out fails, it speaks */
 };
 

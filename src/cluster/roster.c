@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/machine.h"
 
 void lvn_ranks_text(const bool *flag, int n, struct lvn_text *t)
@@ -161,7 +162,7 @@ void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
     int length = snprintf(temporary, sizeof temporary, "%.*s.%s.tmp-%d", (int)(name - path), path, name, (int)getpid());
     if (!lvn_text_status(&t) && length > 0 && (size_t)length < sizeof temporary) {
         int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        bool good = fd >= 0 && write(fd, t.p, (size_t)t.n) == t.n;
+        bool good = fd >= 0 && lvn_fd_write(fd, t.p, t.n);
         if (fd >= 0 && close(fd)) good = false;
         if (fd >= 0 && (!good || rename(temporary, path))) unlink(temporary);
     }

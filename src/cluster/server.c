@@ -22,7 +22,7 @@
 #include "base/machine.h"
 #include "cluster/server.h"
 
-static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, LEAVE_SECONDS = 5;
+static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, LEAVE_SECONDS = 5, DEAF_SECONDS = 0.25;
 
 /* --- connections --- */
 
@@ -38,7 +38,11 @@ static void welcome(struct lvn_server *s)
 {
     for (;;) {
         int fd = accept4(s->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1, strangers = 0;
-        if (fd < 0) return;
+        if (fd < 0) { /* a caller that cannot be taken in would wake poll() again and again */
+            bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            if (scarce) s->deaf_until = lvn_seconds() + DEAF_SECONDS;
+            return;
+        }
         for (int k = 0; k < s->n_callers; k++) strangers += s->caller[k]->rank < 0;
         struct lvn_caller *c = NULL;
         if (strangers < LVN_STRANGERS && s->n_callers < s->o.size + LVN_STRANGERS) c = calloc(1, sizeof *c);
@@ -139,7 +143,8 @@ static void *serve(void *argument)
             s->polled[k] = (struct pollfd){.fd = s->caller[k]->wire.fd, .events = (short)(POLLIN | out)};
         }
         bool stop = s->stop && (!n || lvn_seconds() >= s->stop_at);
-        s->polled[n] = (struct pollfd){.fd = s->listening, .events = POLLIN};
+        bool deaf = lvn_seconds() < s->deaf_until;
+        s->polled[n] = (struct pollfd){.fd = s->listening, .events = deaf ? 0 : POLLIN};
         s->polled[n + 1] = (struct pollfd){.fd = s->wake, .events = POLLIN};
         pthread_mutex_unlock(&s->lock);
         if (stop) return NULL;

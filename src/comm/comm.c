@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/deadline.h"
 #include "comm/engine.h"
 
 /* Vectors from this many bytes on are cut into pieces that every rank adds a share of; shorter ones go to the MPI's own
@@ -202,15 +203,18 @@ static bool done_soon(const struct lvn_request *r)
 /* Until `until` (NULL: for ever), with the engine polling at its fastest. */
 static void await(struct lvn_comm *c, const struct lvn_request *r, const struct timespec *until)
 {
-    int late = 0;
+    bool in_time = true;
     __atomic_add_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_lock(&c->lock);
     if (c->asleep) pthread_cond_signal(&c->bell);
     pthread_mutex_unlock(&c->lock);
     if (!done_soon(r)) {
         pthread_mutex_lock(&c->lock);
-        while (!lvn_request_done(r) && !late) {
-            late = until ? pthread_cond_timedwait(&c->news, &c->lock, until) : pthread_cond_wait(&c->news, &c->lock);
+        while (!lvn_request_done(r) && in_time) {
+            if (until)
+                in_time = lvn_condition_wait(&c->news, &c->lock, until);
+            else
+                pthread_cond_wait(&c->news, &c->lock);
         }
         pthread_mutex_unlock(&c->lock);
     }
@@ -219,9 +223,7 @@ static void await(struct lvn_comm *c, const struct lvn_request *r, const struct 
 
 bool lvn_comm_wait_for(struct lvn_comm *c, struct lvn_request *r, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)seconds + 1;
+    struct timespec until = lvn_deadline(seconds + 1);
     if (!lvn_request_done(r)) await(c, r, &until);
     return lvn_request_done(r);
 }

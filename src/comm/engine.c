@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 
+#include "base/deadline.h"
 #include "comm/engine.h"
 
 static void push(struct lvn_queue *q, struct lvn_request *r)
@@ -218,15 +218,11 @@ static void fail_all(struct lvn_comm *c)
 
 static void sleep_at_most(struct lvn_comm *c, int microseconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += 1000L * microseconds;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = lvn_deadline(1e-6 * microseconds);
     pthread_mutex_lock(&c->lock);
     if (!c->fresh.first && !c->stop) {
         c->asleep = true;
-        pthread_cond_timedwait(&c->bell, &c->lock, &until);
+        (void)lvn_condition_wait(&c->bell, &c->lock, &until);
         c->asleep = false;
     }
     pthread_mutex_unlock(&c->lock);
@@ -313,38 +309,36 @@ static void *run(void *argument)
         if (c->trouble == LVN_OK) c->transport->leave(c->state);
         c->transport->release(c->state);
     }
+    pthread_mutex_lock(&c->lock);
+    c->over = true;
+    pthread_cond_broadcast(&c->news);
+    pthread_mutex_unlock(&c->lock);
     return NULL;
 }
 
 /* Wait for the answer; false: none came in time. */
 static bool joined(struct lvn_comm *c)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)c->options.timeout + 1;
-    int late = 0;
+    struct timespec until = lvn_deadline(c->options.timeout + 1);
+    bool in_time = true;
     pthread_mutex_lock(&c->lock);
-    while (!c->opened && !late)
+    while (!c->opened && in_time)
         if (c->options.timeout > 0)
-            late = pthread_cond_timedwait(&c->news, &c->lock, &until) == ETIMEDOUT;
+            in_time = lvn_condition_wait(&c->news, &c->lock, &until);
         else
             pthread_cond_wait(&c->news, &c->lock);
-    late = !c->opened;
+    in_time = c->opened;
     pthread_mutex_unlock(&c->lock);
-    return !late;
+    return in_time;
 }
 
 enum lvn_status lvn_engine_start(struct lvn_comm *c)
 {
     if (c->options.cut <= 0) c->options.cut = (int64_t)1 << 30;
     c->options.cut = (c->options.cut + 63) / 64 * 64;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->bell, &monotonic);
-    pthread_cond_init(&c->news, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    lvn_condition_init(&c->bell);
+    lvn_condition_init(&c->news);
     LVN_TRY(lvn_tree_flat(&c->flat, c));
     int code = pthread_create(&c->thread, NULL, run, c);
     if (code) c->opened = -1;
@@ -368,19 +362,20 @@ void lvn_engine_stop(struct lvn_comm *c)
         return;
     }
     if (c->running) {
+        /* An MPI that does not come back from its end is left alone: all has been done. */
+        struct timespec until = lvn_deadline(20 + (c->options.timeout > 0 ? c->options.timeout : 60));
+        bool in_time = true;
         pthread_mutex_lock(&c->lock);
         c->stop = true;
         pthread_cond_signal(&c->bell);
+        while (!c->over && in_time) in_time = lvn_condition_wait(&c->news, &c->lock, &until);
+        c->left = !c->over;
         pthread_mutex_unlock(&c->lock);
-        /* An MPI that does not come back from its end is left alone: all has been done. */
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += 20 + (time_t)(c->options.timeout > 0 ? c->options.timeout : 60);
-        c->left = pthread_timedjoin_np(c->thread, NULL, &until) != 0;
         if (c->left) {
             pthread_detach(c->thread);
             return;
         }
+        pthread_join(c->thread, NULL);
     }
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->bell);

@@ -55,9 +55,9 @@ struct lvn_comm {
     pthread_cond_t bell;  /* for the engine: there is something to do */
     pthread_cond_t news;  /* for those who wait: something is done */
     struct lvn_queue fresh;
-    int opened; /* 1: yes, -1: no, 0: not yet */
-    bool stop, asleep, left, running;
-    enum lvn_status trouble; /* of the first failure */
+    int opened;                             /* 1: yes, -1: no, 0: not yet */
+    bool stop, asleep, left, running, over; /* over: the thread has nothing left to do */
+    enum lvn_status trouble;                /* of the first failure */
     char text[600];
 
     int waiting; /* how many wait now; atomic */

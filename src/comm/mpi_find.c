@@ -8,6 +8,7 @@
  *
  * Sources: the MPICH ABI compatibility initiative (libmpi.so.12), MPI standard 5.0, chapter on the ABI. */
 #include "comm/mpi_find.h"
+#include "base/text.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -117,7 +118,7 @@ static int launcher_folders(char out[][PATH_MAX], int most)
             char *bin = strrchr(path, '/');
             if (!bin) break;
             *bin = '\0';
-            if (strcmp(path, "/usr") && *path) snprintf(out[n++], PATH_MAX, "%.4000s/lib", path);
+            if (strcmp(path, "/usr") && *path && lvn_fit(out[n], PATH_MAX, "%s/lib", path)) n++;
             break;
         }
         snprintf(link, sizeof link, "/proc/%d/stat", pid);
@@ -145,8 +146,9 @@ static void *try_folder(const struct kind *k, const char *folder, char *trouble,
 {
     for (const char *const *file = k->files; *file; file++) {
         char path[PATH_MAX];
-        snprintf(path, sizeof path, "%.4000s/%s", folder, *file);
-        void *handle = access(path, F_OK) ? NULL : try_open(path, trouble, bytes);
+        void *handle = !lvn_fit(path, sizeof path, "%s/%s", folder, *file) || access(path, F_OK)
+                           ? NULL
+                           : try_open(path, trouble, bytes);
         if (handle) return handle;
     }
     return NULL;
@@ -156,8 +158,7 @@ static bool folder_path(int i, char path[PATH_MAX])
 {
     const char *root = folders[i].variable ? getenv(folders[i].variable) : "";
     if (!root || (folders[i].variable && !*root)) return false;
-    snprintf(path, PATH_MAX, "%.4000s%s", root, folders[i].path);
-    return true;
+    return lvn_fit(path, PATH_MAX, "%s%s", root, folders[i].path);
 }
 
 static void *look_for(const struct kind *k, bool *beside, char *trouble, size_t bytes)

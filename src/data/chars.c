@@ -1,8 +1,8 @@
 /* chars.c - any UTF-8 text as characters.
  *
  * The vocabulary is the set of code points that occur, sorted; the first nine tenths of the characters train, the rest
- * validates (as nanoGPT's and minGPT's character examples split), or a second text validates when data.val_path names
- * one. Line ends are taken as they are. The ids are kept in memory, two bytes each. */
+ * validates (as is usual for such texts), or a second text validates when data.val_path names one. Line ends are taken
+ * as they are. The ids are kept in memory, two bytes each. */
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -21,7 +21,7 @@ struct text {
 
 struct chars {
     struct lvn_arena arena;
-    struct text text[LVN_SPLIT_COUNT]; /* the second only with data.val_path */
+    struct text text[LVN_SPLITS_TRAINED]; /* the second only with data.val_path */
 };
 
 static enum lvn_status read_text(struct chars *c, struct text *t, const char *path, struct lvn_vocab *v)
@@ -67,7 +67,7 @@ static enum lvn_status set_parts(struct lvn_dataset *d, const struct chars *c)
     LVN_TRY(lvn_split_set(&d->split[LVN_SPLIT_VAL], train->path, (char *)train->ids + n_train * train->width,
                           train->width, train->n_chars - n_train));
     d->split[LVN_SPLIT_VAL].first = n_train;
-    return LVN_OK;
+    return lvn_split_set(&d->split[LVN_SPLIT_ALL], train->path, train->ids, train->width, train->n_chars);
 }
 
 static enum lvn_status open_chars(struct lvn_dataset *d, const struct lvn_data_options *o)
@@ -102,7 +102,7 @@ static void close_chars(struct lvn_dataset *d)
 {
     struct chars *c = d->own;
     if (!c) return;
-    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+    for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
         lvn_file_unmap(&c->text[i].map);
         free(c->text[i].ids);
     }
@@ -114,6 +114,8 @@ extern const struct lvn_dataset_kind lvn_dataset_chars;
 const struct lvn_dataset_kind lvn_dataset_chars = {
     .name = "chars",
     .what = "characters of a UTF-8 text; the last tenth validates",
+    .usual_vocab = 65,
+    .fields = lvn_stream_fields_of,
     .open = open_chars,
     .close = close_chars,
 };

@@ -7,23 +7,20 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "data/file_form.h"
 #include "formats/checksum.h"
+#include "formats/json.h"
 
 enum { MOST_PIECE = 1 << 30, COMPLAINTS = 10 };
 
 /* --- files to pieces --- */
 
-static bool ends_with(const char *name, const char *tail)
-{
-    size_t n = strlen(name), m = strlen(tail);
-    return n >= m && !strcmp(name + n - m, tail);
-}
-
 enum lvn_status lvn_cutter_begin(void *cutter, const char *name, bool named, bool *want)
 {
     struct lvn_cutter *c = cutter;
-    bool lines = ends_with(name, ".jsonl") || ends_with(name, ".ndjson") || ends_with(name, ".json");
-    bool text = ends_with(name, ".txt");
+    enum lvn_file_form form = lvn_file_form(name, (int64_t)strlen(name));
+    bool lines = form == LVN_FORM_LINES, text = form == LVN_FORM_TEXT;
+    if (named) LVN_TRY(lvn_file_refuse_name(name));
     *want = lines || text || named;
     if (!*want) {
         c->passed_over++;
@@ -37,6 +34,9 @@ enum lvn_status lvn_cutter_begin(void *cutter, const char *name, bool named, boo
     free(c->name);
     c->name = lvn_strdup(name);
     c->at.name = c->name;
+    c->named = named;
+    c->skips = false;
+    c->handed = 0;
     lvn_text_clear(&c->text);
     c->look_again = LVN_BATCH_BYTES;
     return c->name ? LVN_OK : LVN_MEMORY;
@@ -49,9 +49,26 @@ static int64_t count_lines(const char *p, int64_t n)
     return lines;
 }
 
+/* What is no text is passed over where it was found on the way, while nothing of it has been handed on. */
+static enum lvn_status check_text(struct lvn_cutter *c, int64_t n)
+{
+    if (c->at.kind != LVN_PIECE_TEXT || lvn_file_refuse_bytes(c->name, c->text.p, n, c->handed) == LVN_OK)
+        return LVN_OK;
+    if (c->named || c->handed || c->o->refuse_bad) return LVN_FORMAT;
+    lvn_error_clear();
+    c->skips = true;
+    if (c->passed_over++ < COMPLAINTS)
+        lvn_text_printf(&c->complaints, "%s: passed over: it holds a zero byte, which no text does\n", c->name);
+    lvn_text_clear(&c->text);
+    return LVN_OK;
+}
+
 /* Hand the first n bytes on. */
 static enum lvn_status hand_on(struct lvn_cutter *c, int64_t n, bool last)
 {
+    LVN_TRY(check_text(c, n));
+    if (c->skips) return LVN_OK;
+    c->handed += n;
     c->at.bytes = n;
     c->at.last = last;
     LVN_TRY(c->piece(c->context, &c->at, c->text.p ? c->text.p : ""));
@@ -76,6 +93,7 @@ static int64_t place_to_cut(const struct lvn_cutter *c)
 enum lvn_status lvn_cutter_data(void *cutter, const void *p, int64_t n)
 {
     struct lvn_cutter *c = cutter;
+    if (c->skips) return LVN_OK;
     lvn_text_add_bytes(&c->text, p, n);
     LVN_TRY(lvn_text_status(&c->text));
     if (c->text.n < c->look_again) return LVN_OK;
@@ -90,14 +108,21 @@ enum lvn_status lvn_cutter_data(void *cutter, const void *p, int64_t n)
 enum lvn_status lvn_cutter_end(void *cutter)
 {
     struct lvn_cutter *c = cutter;
-    return hand_on(c, c->text.n, true);
+    return c->skips ? LVN_OK : hand_on(c, c->text.n, true);
 }
 
 void lvn_cutter_release(struct lvn_cutter *c)
 {
     lvn_text_release(&c->text);
+    lvn_text_release(&c->complaints);
     free(c->name);
     c->name = NULL;
+}
+
+void lvn_cutter_complain(struct lvn_cutter *c, struct lvn_text *to)
+{
+    if (c->complaints.n) lvn_text_add_bytes(to, c->complaints.p, c->complaints.n);
+    lvn_text_clear(&c->complaints);
 }
 
 /* --- batches --- */
@@ -197,7 +222,8 @@ static enum lvn_status one_line(struct work *w, const struct lvn_piece *p, int64
     json_error_t error;
     const json_t *text = NULL;
     if (is_blank(line, n)) return LVN_OK;
-    json_t *root = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, &error);
+    json_t *root;
+    LVN_TRY(lvn_json_load(line, n, JSON_ALLOW_NUL, &root, &error));
     const char *why = root ? text_of(root, w->o->field, &text) : error.text;
     enum lvn_status status =
         why ? bad_line(w, p, number, why)
@@ -212,6 +238,7 @@ static enum lvn_status lines(struct work *w, const struct lvn_piece *p, const ch
     for (const char *at = bytes, *end = bytes + p->bytes; at < end; number++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
+        if (number == 1) at += lvn_utf8_mark(at, stop - at);
         LVN_TRY(one_line(w, p, number, at, stop - at));
         at = stop + 1;
     }
@@ -235,6 +262,7 @@ static enum lvn_status encode_blob(struct work *w)
         .context = &c, .begin = lvn_cutter_begin, .data = lvn_cutter_data, .end = lvn_cutter_end};
     enum lvn_status status = lvn_walk_memory(w->b->blob, w->b->text.p, w->b->text.n, w->b->place, &v);
     w->b->passed_over += c.passed_over;
+    lvn_cutter_complain(&c, &w->b->complaints);
     lvn_cutter_release(&c);
     return status;
 }

@@ -19,7 +19,7 @@ struct lvn_corpus_options {
     const struct lvn_tokenizer *tokenizer;
     enum lvn_piece_kind kind; /* of files whose name does not say it */
     const char *field;        /* of JSON lines: holds the text */
-    bool refuse_bad;          /* a line that is no JSON object with that field ends it all */
+    bool refuse_bad; /* a line that is no JSON object with that field, or a file that is no text, ends it all */
 };
 
 /* A stretch of a batch: (part of) a text, or whole lines of JSON. */
@@ -54,7 +54,7 @@ struct lvn_batch {
     struct lvn_document *document;
     int64_t n_documents, document_room;
     int64_t text_bytes, empty, bad;
-    struct lvn_text complaints; /* about the first bad lines, a line each */
+    struct lvn_text complaints; /* about the first bad lines and files, a line each */
     enum lvn_status status;
     char error[1024];
 };
@@ -73,11 +73,15 @@ struct lvn_cutter {
     struct lvn_piece at;
     char *name;
     int64_t look_again; /* do not look for a place to cut before there is so much text */
+    int64_t handed;     /* bytes of the file that are handed on */
+    bool named, skips;  /* the user named it; the rest of it is not wanted */
     int64_t passed_over;
+    struct lvn_text complaints; /* about the first files that are no texts, a line each */
 };
 enum lvn_status lvn_cutter_begin(void *cutter, const char *name, bool named, bool *want) LVN_CHECKED;
 enum lvn_status lvn_cutter_data(void *cutter, const void *p, int64_t n) LVN_CHECKED;
 enum lvn_status lvn_cutter_end(void *cutter) LVN_CHECKED;
+void lvn_cutter_complain(struct lvn_cutter *c, struct lvn_text *to); /* moves the complaints there */
 void lvn_cutter_release(struct lvn_cutter *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* dataset.c - the table of kinds, and what all of them share: opening, windows of a stream, the fingerprint. */
+/* dataset.c - the table of kinds, and what all of them share: opening, samples of a stream, the fingerprint. */
 #include "data/dataset.h"
 
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/files.h"
 #include "data/fetch.h"
 #include "stores/remote.h"
 
@@ -36,6 +37,8 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
     return NULL;
 }
 
+const char *const lvn_split_names[LVN_SPLIT_COUNT] = {"train", "val", "test", "all"};
+
 /* --- opening --------------------------------------------------------------------------------------------------- */
 
 static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct lvn_data_options *o)
@@ -46,7 +49,7 @@ static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct l
                   "model.block_size is %lld, but a sample of '%s' has %lld tokens: give model.block_size=%lld or leave "
                   "it out",
                   (long long)o->block_size, d->kind->name, (long long)d->block_size, (long long)d->block_size);
-    if (o->block_size && train->n_tokens)
+    if (o->block_size && train->n_tokens && !o->evaluates)
         LVN_CHECK(
             train->n_tokens > o->block_size, FORMAT,
             "'%s' has %lld tokens to train on, but one window of model.block_size=%lld needs %lld: give more data "
@@ -55,10 +58,19 @@ static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct l
     return LVN_OK;
 }
 
+enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out)
+{
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o->kind);
+    *out = (struct lvn_fields){0};
+    if (!kind) return LVN_ARG;
+    kind->fields(o, out);
+    return LVN_OK;
+}
+
 static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
+    LVN_TRY(lvn_dataset_fields(o, &d->fields));
     d->kind = lvn_dataset_kind_find(o->kind);
-    if (!d->kind) return LVN_ARG;
     LVN_TRY(d->kind->open(d, o));
     if (o->vocab_size)
         LVN_CHECK(d->vocab_size <= o->vocab_size, ARG,
@@ -66,6 +78,7 @@ static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_op
                   d->split[0].path ? d->split[0].path : d->kind->name, (long long)d->vocab_size,
                   (long long)o->vocab_size);
     d->id_limit = o->vocab_size ? o->vocab_size : d->vocab_size;
+    for (int k = 0; k < d->fields.n && d->id_limit; k++) d->fields.field[k].below = d->id_limit;
     return check_lengths(d, o);
 }
 
@@ -82,6 +95,10 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
         o->stream ? lvn_data_stream(&a, o->path, &here.path, &remote) : lvn_data_fetch(&a, o->path, &here.path);
     if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &here.val_path);
     d->split[LVN_SPLIT_TRAIN].remote = remote;
+    d->path = lvn_strdup(o->path && *o->path ? o->path : o->kind);
+    if (status == LVN_OK && !d->path) status = LVN_MEMORY;
+    d->evaluates = o->evaluates;
+    d->is_file = status == LVN_OK && here.path && *here.path && !lvn_path_is_dir(here.path);
     if (status == LVN_OK) status = open_into(d, &here);
     lvn_arena_release(&a);
     if (status == LVN_OK)
@@ -102,12 +119,35 @@ void lvn_dataset_close(struct lvn_dataset *d)
         free(d->split[i].blocks);
         free(d->split[i].path);
     }
+    free(d->path);
     free(d);
 }
 
 bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split)
 {
     return d->split[split].n_tokens > 1 || d->split[split].n_samples > 0;
+}
+
+enum lvn_status lvn_dataset_parts(const struct lvn_dataset *d, enum lvn_split_id split, struct lvn_split_list *out)
+{
+    static const char *const what[LVN_SPLIT_ALL] = {"training", "validation", "test"};
+    char there[64] = "";
+    *out = (struct lvn_split_list){0};
+    if (lvn_dataset_has(d, split)) {
+        out->id[out->n++] = split;
+        return LVN_OK;
+    }
+    for (int i = 0; i < LVN_SPLIT_ALL; i++) {
+        if (!lvn_dataset_has(d, (enum lvn_split_id)i)) continue;
+        size_t used = strlen(there);
+        snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "", lvn_split_names[i]);
+        if (split == LVN_SPLIT_ALL) out->id[out->n++] = (enum lvn_split_id)i;
+    }
+    LVN_CHECK(*there, FORMAT, "'%s' holds a single token: there is nothing to score", d->path);
+    LVN_CHECK(out->n, ARG,
+              "'%s' has no %s part; it has %s: say which to score (--data.split=%.*s), or name a file with --data.path",
+              d->path, what[split], there, (int)strcspn(there, ","), there);
+    return LVN_OK;
 }
 
 /* --- streams --------------------------------------------------------------------------------------------------- */
@@ -156,13 +196,27 @@ enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, 
     return LVN_OK;
 }
 
-int64_t lvn_dataset_windows(const struct lvn_dataset *d, enum lvn_split_id split, int64_t T)
+struct lvn_fields lvn_stream_fields(int64_t T, int64_t below)
+{
+    return (struct lvn_fields){
+        .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = below},
+                  {.name = "labels", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = below, .label = true}},
+        .n = 2};
+}
+
+void lvn_stream_fields_of(const struct lvn_data_options *o, struct lvn_fields *out)
+{
+    *out = lvn_stream_fields(o->block_size, o->vocab_size);
+}
+
+int64_t lvn_dataset_samples(const struct lvn_dataset *d, enum lvn_split_id split)
 {
     const struct lvn_split *p = &d->split[split];
     if (p->n_samples) return p->n_samples;
+    int64_t T = d->fields.field[0].dim[0];
     if (p->n_tokens < 2 || T < 1) return 0;
     int64_t windows = (p->n_tokens - 1) / T;
-    return windows ? windows : split == LVN_SPLIT_VAL;
+    return windows ? windows : split != LVN_SPLIT_TRAIN || d->evaluates;
 }
 
 /* n ids and the token after them, of memory. */
@@ -197,11 +251,11 @@ static enum lvn_status take_remote(const struct lvn_split *p, int64_t at, int64_
     return lvn_remote_read(p->remote, 4 * (at + n), 4, &labels[n - 1]);
 }
 
-enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
-                                   int32_t *ids, int32_t *labels)
+static enum lvn_status sample_of_stream(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int32_t *ids,
+                                        int32_t *labels)
 {
     const struct lvn_split *p = &d->split[split];
-    if (p->n_samples) return d->kind->sample(d, split, at, T, ids, labels);
+    int64_t T = d->fields.field[0].dim[0];
     int64_t n = p->n_tokens - 1 - at < T ? p->n_tokens - 1 - at : T;
     if (n < 0) n = 0;
     uint32_t max = 0;
@@ -220,17 +274,10 @@ enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_i
     return LVN_OK;
 }
 
-void lvn_dataset_question(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int32_t *prompt,
-                          int32_t *answer)
+enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, void *const *out)
 {
-    d->kind->question(d, split, i, prompt, answer);
-}
-
-int64_t lvn_labels_valid(const int32_t *labels, int64_t n)
-{
-    int64_t valid = 0;
-    for (int64_t i = 0; i < n; i++) valid += labels[i] >= 0;
-    return valid;
+    if (d->split[split].n_samples) return d->kind->sample(d, split, at, out);
+    return sample_of_stream(d, split, at, out[0], out[1]);
 }
 
 /* --- the fingerprint ------------------------------------------------------------------------------------------- */
@@ -275,14 +322,29 @@ enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int 
     return LVN_OK;
 }
 
+/* Samples of a list that comes from files, evenly spread; what fails to be read is told when it is trained on. */
+static uint64_t mix_samples(uint64_t h, const struct lvn_dataset *d, enum lvn_split_id split)
+{
+    struct lvn_samples one;
+    int64_t n = d->split[split].n_samples;
+    if (!n || !d->split[split].path || lvn_samples_init(&one, &d->fields, 1) != LVN_OK) return h;
+    for (int64_t i = 0; i < BLOCKS; i++) {
+        if (lvn_dataset_sample(d, split, n * i / BLOCKS, one.p) != LVN_OK) lvn_error_clear();
+        for (int k = 0; k < d->fields.n; k++) h = mix_bytes(h, one.p[k], lvn_field_bytes(&d->fields.field[k]));
+    }
+    lvn_samples_release(&one);
+    return h;
+}
+
 uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
 {
     uint64_t h = mix_bytes(0, d->kind->name, (int64_t)strlen(d->kind->name));
     if (d->vocabulary) h = mix_bytes(h, d->vocabulary->points, d->vocabulary->n * (int64_t)sizeof(uint32_t));
-    for (int split = 0; split < LVN_SPLIT_COUNT; split++) {
+    for (int split = 0; split < LVN_SPLITS_TRAINED; split++) {
         const struct lvn_split *p = &d->split[split];
         int64_t bytes = p->n_tokens * p->width;
         h = mix(mix(h, (uint64_t)p->n_tokens), (uint64_t)p->n_samples);
+        h = mix_samples(h, d, (enum lvn_split_id)split);
         if (bytes <= WHOLE)
             h = mix_bytes(h, p->tokens ? p->tokens : "", bytes);
         else

@@ -1,8 +1,8 @@
-/* dataset.h - what a model is trained on: token ids with labels, in a training and a validation part.
+/* dataset.h - what a model is trained on: samples of some fields, in parts to train, to validate and to test with.
  *
- * There are two shapes of data. A stream is one long row of tokens, from which windows of block_size tokens are cut at
- * any position; the label of a token is the one that follows it. A list holds single samples (the adder's sums). The
- * loader decides which windows or samples make up a batch; the data set fills them in.
+ * There are two shapes of data. A list holds single samples (the adder's sums). A stream is one long row of tokens,
+ * from which samples of block_size tokens are cut at any position, with the fields `ids` and `labels`: the label of a
+ * token is the one that follows it. The loader decides which samples make up a batch; the data set fills them in.
  *
  * Files are memory-mapped and stay open until lvn_dataset_close(). An open data set is read only: any number of threads
  * may fill batches from it. */
@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "base/status.h"
+#include "base/field.h"
 #include "data/codec.h"
 
 struct lvn_dataset;
@@ -21,18 +21,31 @@ struct lvn_data_options {
     const char *kind;     /* a name of datasets.def */
     const char *path;     /* chars: a text; tokens: a .bin or a folder with train.bin and val.bin; adder: not used */
     const char *val_path; /* validation from a file of its own */
+    const char *url;      /* where to download from what is not there: kinds that fetch their files themselves */
+    uint64_t seed;        /* of the run */
     bool stream;          /* tokens: begin while a large file of a store is still coming */
-    int64_t digits;       /* adder: digits of each number; 0: two */
-    int64_t block_size;   /* tokens of a window; 0: not known, lengths are not checked */
-    int64_t vocab_size;   /* of a model that exists already or is asked for; 0: follows from the data */
+    bool evaluates;     /* nothing is trained: parts may be short, and parts that training never sees are opened too */
+    int64_t digits;     /* adder: digits of each number; 0: two */
+    int64_t block_size; /* tokens of a window; 0: not known, lengths are not checked */
+    int64_t vocab_size; /* of a model that exists already or is asked for; 0: follows from the data */
     const struct lvn_vocab *vocabulary; /* chars: of a model that exists already; NULL: made from the text */
 };
 
-enum lvn_split_id { LVN_SPLIT_TRAIN, LVN_SPLIT_VAL, LVN_SPLIT_COUNT };
+/* The parts. Training sees the first two, and a run's data are what these are. `all` is there where a kind has the
+ * parts in one piece, so that nothing is lost where they meet; otherwise it is the others, one after the other. */
+enum lvn_split_id {
+    LVN_SPLIT_TRAIN,
+    LVN_SPLIT_VAL,
+    LVN_SPLIT_TEST,
+    LVN_SPLIT_ALL,
+    LVN_SPLIT_COUNT,
+    LVN_SPLITS_TRAINED = LVN_SPLIT_TEST
+};
+extern const char *const lvn_split_names[LVN_SPLIT_COUNT]; /* "train", ... */
 
 struct lvn_split {
     char *path;                /* where it came from, for messages */
-    int64_t n_tokens;          /* stream: tokens; 0: there is no such split */
+    int64_t n_tokens;          /* stream: tokens; 0: there is no such part */
     const void *tokens;        /* stream: little-endian ids of `width` bytes; NULL where `remote` reads them */
     struct lvn_remote *remote; /* stream: of a file that is still coming; the split's own */
     char *blocks;              /* what the fingerprint looks at of that */
@@ -43,26 +56,31 @@ struct lvn_split {
 
 struct lvn_dataset_kind {
     const char *name;
-    const char *what; /* one line for help */
+    const char *what;    /* one line for help */
+    int64_t usual_vocab; /* tokens that such data usually have, for plans without them; 0: it has none */
+    bool fetches;        /* its files, one by one, from data.url */
+    /* What its samples have, as far as that is known before it is opened. */
+    void (*fields)(const struct lvn_data_options *o, struct lvn_fields *out);
     enum lvn_status (*open)(struct lvn_dataset *d, const struct lvn_data_options *o);
     void (*close)(struct lvn_dataset *d);
-    /* lists: sample i as block_size ids and labels */
-    enum lvn_status (*sample)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int64_t block_size,
-                              int32_t *ids, int32_t *labels);
-    /* lists with right and wrong answers: see lvn_dataset_question() */
-    void (*question)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int32_t *prompt, int32_t *answer);
+    /* lists: the fields of sample i, in their order */
+    enum lvn_status (*sample)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, void *const *out);
 };
 
 struct lvn_dataset {
     const struct lvn_dataset_kind *kind;
+    struct lvn_fields fields;
     int64_t vocab_size; /* that a new model should have, or, where o->vocab_size is given, must at least have */
     struct lvn_vocab *vocabulary;    /* text <-> ids; NULL where the data is only ids, or tokenizer has them */
     struct lvn_tokenizer *tokenizer; /* tokens: that they were made with; NULL: not known */
     int64_t id_limit;                /* ids must be below this one: the model's vocabulary when it is known */
     int64_t block_size;              /* list: the smallest that fits; stream: 0 */
+    bool answers;                    /* a sample is right where all of its labels are (the adder) */
     struct lvn_split split[LVN_SPLIT_COUNT];
-    int64_t prompt_length, answer_length; /* of questions; 0: this data asks none */
-    void *own;                            /* the kind's */
+    bool evaluates; /* as it was opened */
+    char *path;     /* as it was given, or the kind's name; for messages */
+    bool is_file;   /* data.path is one file, not a folder of parts */
+    void *own;      /* the kind's */
 };
 
 /* Open the data. Fails, with a sentence that names the file, when it is missing, empty, not in its format, shorter than
@@ -76,29 +94,38 @@ static inline struct lvn_codec lvn_dataset_codec(const struct lvn_dataset *d)
     return (struct lvn_codec){.vocabulary = d->vocabulary, .tokenizer = d->tokenizer};
 }
 bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split);
+/* What makes up a part: itself, or, for `all` where the kind has no such piece, every part there is. ARG, with a
+ * sentence that lists the parts there are, when it is not there. */
+struct lvn_split_list {
+    enum lvn_split_id id[LVN_SPLIT_COUNT];
+    int n;
+};
+enum lvn_status lvn_dataset_parts(const struct lvn_dataset *d, enum lvn_split_id split,
+                                  struct lvn_split_list *out) LVN_CHECKED;
 /* Kind by name; NULL with an error recorded when there is none. */
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);
 /* All kinds; ends with NULL. */
 const struct lvn_dataset_kind *const *lvn_dataset_kinds(void);
 
-/* Windows of T tokens that fit side by side into a part ((n-1)/T), or its samples. A validation part that is shorter
- * than one window counts as one, whose rest is ignored. */
-int64_t lvn_dataset_windows(const struct lvn_dataset *d, enum lvn_split_id split, int64_t T);
-/* One window: T ids and T labels (I32), starting at token `at` of a stream, or sample `at` of a list. Positions past
- * the end get id 0 and label -1, which no loss counts. Fails when an id lies beyond the model's vocabulary. */
-enum lvn_status lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
-                                   int32_t *ids, int32_t *labels) LVN_CHECKED;
-/* Question i of a part (adder: a sum): prompt_length ids to continue, and the answer_length ids that are right. */
-void lvn_dataset_question(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, int32_t *prompt,
-                          int32_t *answer);
+/* What a data set of these options will have, before it is opened. NULL kind: LVN_ARG. */
+enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out) LVN_CHECKED;
+/* Of text and tokens: `ids` and `labels` (T), below `below`. */
+struct lvn_fields lvn_stream_fields(int64_t T, int64_t below);
+
+/* Samples that lie side by side in a part. A part of a stream that is not trained on and is shorter than one sample
+ * counts as one, whose rest is ignored. */
+int64_t lvn_dataset_samples(const struct lvn_dataset *d, enum lvn_split_id split);
+/* One sample, field by field in the order of d->fields: the one that begins at token `at` of a stream, or number `at`
+ * of a list. Tokens past the end of a stream are id 0 and label -1, which no loss counts. Fails when a value lies
+ * beyond what its field says. */
+enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                   void *const *out) LVN_CHECKED;
 /* A number that changes when the data does: kind, sizes, vocabulary and contents (all of them up to some megabytes,
  * evenly spread samples beyond). For the check that a resumed run sees the same data. */
 uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d);
 
-/* Labels that count (not negative) among n. */
-int64_t lvn_labels_valid(const int32_t *labels, int64_t n);
-
 /* For the kinds. */
+void lvn_stream_fields_of(const struct lvn_data_options *o, struct lvn_fields *out);
 /* Sets a part's stream; takes nothing over but copies `path`. */
 enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void *tokens, int width,
                               int64_t n_tokens) LVN_CHECKED;

@@ -8,26 +8,26 @@
 
 enum { LEAST_STREAM = 16 << 20 };
 
-static enum lvn_status bring_if_there(struct lvn_arena *a, const char *url)
+static enum lvn_status download_if_there(struct lvn_arena *a, const char *url)
 {
     enum lvn_store_kind kind;
     int64_t bytes;
     const char *local;
     if (!url) return LVN_MEMORY;
     LVN_TRY(lvn_store_stat(url, &kind, &bytes));
-    return kind == LVN_STORE_FILE ? lvn_store_bring(a, url, LVN_WANT_ALL, &local) : LVN_OK;
+    return kind == LVN_STORE_FILE ? lvn_store_download(a, url, LVN_WANT_ALL, &local) : LVN_OK;
 }
 
 /* A web server cannot say what lies in a folder: each name is asked for. */
-static enum lvn_status bring_beside(struct lvn_arena *a, const char *url)
+static enum lvn_status download_beside(struct lvn_arena *a, const char *url)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json",
                                         "merges.txt",     "encoder.json",          "vocab.bpe"};
     const char *dir = lvn_path_dir(a, url);
     if (!dir) return LVN_MEMORY;
-    LVN_TRY(bring_if_there(a, lvn_arena_printf(a, "%s.json", url)));
+    LVN_TRY(download_if_there(a, lvn_arena_printf(a, "%s.json", url)));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        LVN_TRY(bring_if_there(a, lvn_store_join(a, dir, names[i])));
+        LVN_TRY(download_if_there(a, lvn_store_join(a, dir, names[i])));
     return LVN_OK;
 }
 
@@ -35,10 +35,10 @@ enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char
 {
     *local = path;
     if (!path || !lvn_store_is_url(path)) return LVN_OK;
-    LVN_TRY(lvn_store_bring(a, path, LVN_WANT_TOKENS, local));
+    LVN_TRY(lvn_store_download(a, path, LVN_WANT_TOKENS, local));
     size_t n = strlen(path);
     bool tokens = n > 4 && strcmp(path + n - 4, ".bin") == 0 && lvn_path_is_file(*local);
-    return tokens && strncmp(path, "file:", 5) != 0 ? bring_beside(a, path) : LVN_OK;
+    return tokens && strncmp(path, "file:", 5) != 0 ? download_beside(a, path) : LVN_OK;
 }
 
 enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const char **local, struct lvn_remote **stream)
@@ -58,10 +58,10 @@ enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const cha
     const char *val = lvn_store_join(a, path, "val.bin");
     const char *val_json = val ? lvn_arena_printf(a, "%s.json", val) : NULL;
     if (!val_json) return LVN_MEMORY;
-    LVN_TRY(bring_beside(a, url));
-    if (whole) LVN_TRY(bring_if_there(a, val));
-    if (whole) LVN_TRY(bring_if_there(a, val_json));
-    LVN_TRY(lvn_store_place(a, url, &folder)); /* where the file itself will be */
+    LVN_TRY(download_beside(a, url));
+    if (whole) LVN_TRY(download_if_there(a, val));
+    if (whole) LVN_TRY(download_if_there(a, val_json));
+    LVN_TRY(lvn_store_cached_path(a, url, &folder)); /* where the file itself will be */
     *local = whole ? lvn_path_dir(a, folder) : folder;
     return *local ? lvn_remote_open(stream, url) : LVN_MEMORY;
 }

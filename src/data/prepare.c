@@ -8,6 +8,10 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "stores/store.h"
+#include "tokenizers/tokenizer.h"
+
+enum { MOST_TOKENIZER = 1 << 30 };
 
 /* The kind's vocabulary as JSON, with the element type in front. */
 static enum lvn_status describe(const struct lvn_dataset *d, int width, char **text)
@@ -41,9 +45,48 @@ static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_
     return status;
 }
 
+/* Is the file another one than the tokenizer's? */
+static enum lvn_status differs(const char *path, const void *text, int64_t bytes, bool *yes)
+{
+    char *there;
+    int64_t n;
+    LVN_TRY(lvn_store_read(path, MOST_TOKENIZER, &there, &n));
+    *yes = n != bytes || memcmp(there, text, (size_t)n) != 0;
+    free(there);
+    return LVN_OK;
+}
+
+static enum lvn_status refuse(struct lvn_arena *a, const char *out, const struct lvn_tokenizer *t)
+{
+    static const char *const names[] = {"train.bin", "val.bin", "train.bin.json", "val.bin.json"};
+    int n_names = (int)(sizeof names / sizeof names[0]), n = n_names + (t ? t->n_files : 0);
+    for (int i = 0; i < n; i++) {
+        const char *path = lvn_store_join(a, out, i < n_names ? names[i] : t->file[i - n_names].name);
+        enum lvn_store_kind kind;
+        int64_t bytes;
+        bool other = true;
+        if (!path) return LVN_MEMORY;
+        LVN_TRY(lvn_store_stat(path, &kind, &bytes));
+        if (kind == LVN_STORE_NOTHING) continue;
+        if (kind == LVN_STORE_FILE && i >= n_names)
+            LVN_TRY(differs(path, t->file[i - n_names].text, t->file[i - n_names].bytes, &other));
+        LVN_CHECK(!other, ARG, "'%s' is there already: replace it with --overwrite, or give another folder with --out",
+                  path);
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_prepare_refuse(const char *out, const struct lvn_tokenizer *t)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    enum lvn_status status = refuse(&a, out, t);
+    lvn_arena_release(&a);
+    return status;
+}
+
 enum lvn_status lvn_prepare(const struct lvn_data_options *o, const char *out, struct lvn_prepared *result)
 {
-    static const char *const names[LVN_SPLIT_COUNT] = {"train", "val"};
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o->kind);
     if (!kind) return LVN_ARG;
     LVN_CHECK(!kind->sample, ARG, "data.kind=%s is made on the spot: there is nothing to prepare", kind->name);
@@ -51,9 +94,9 @@ enum lvn_status lvn_prepare(const struct lvn_data_options *o, const char *out, s
     LVN_TRY(lvn_dataset_open(&d, o));
     enum lvn_status status = lvn_dir_make(out);
     *result = (struct lvn_prepared){.vocab_size = d->vocab_size};
-    for (int i = 0; i < LVN_SPLIT_COUNT && status == LVN_OK; i++) {
+    for (int i = 0; i < LVN_SPLITS_TRAINED && status == LVN_OK; i++) {
         result->n_tokens[i] = d->split[i].n_tokens;
-        if (d->split[i].n_tokens) status = write_part(d, &d->split[i], out, names[i]);
+        if (d->split[i].n_tokens) status = write_part(d, &d->split[i], out, lvn_split_names[i]);
     }
     lvn_dataset_close(d);
     return status;

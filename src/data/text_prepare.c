@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/files.h"
+#include "data/file_form.h"
 #include "data/text_write.h"
 #include "tokenizers/parallel.h"
 
@@ -120,7 +121,7 @@ static enum lvn_status report(struct line *l, const struct lvn_batch *b)
                                   .bytes_read = b->bytes_read,
                                   .bytes_total = l->bytes_total,
                                   .resumed_at = l->resumed_at,
-                                  .complaints = b->complaints.p ? b->complaints.p : ""};
+                                  .complaints = b->complaints.p && !l->writer.again ? b->complaints.p : ""};
     if (!l->o->progress || l->o->progress(l->o->context, &p) == 0) return LVN_OK;
     LVN_TRY(lvn_text_writer_save(&l->writer));
     LVN_FAIL(STOPPED, "stopped; the same command goes on from here");
@@ -172,6 +173,7 @@ static enum lvn_status submit(struct line *l, int64_t next_file)
     b->bytes_read = l->bytes_before + l->in_file;
     b->passed_over = l->cutter.passed_over - l->passed_over;
     l->passed_over = l->cutter.passed_over;
+    lvn_cutter_complain(&l->cutter, &b->complaints);
     if (b->number < l->writer.batches) {
         lvn_batch_free(b);
         return LVN_OK;
@@ -251,8 +253,10 @@ static enum lvn_status blob(void *context, const char *name, const void *p, int6
 static enum lvn_status read_all(struct line *l)
 {
     struct lvn_walk_visitor v = {.context = l, .begin = begin, .data = data, .end = end, .blob = blob};
+    lvn_cutter_release(&l->cutter);
     l->cutter = (struct lvn_cutter){.o = &l->o->corpus, .piece = add_piece, .context = l};
     l->number = l->writer.file_batch;
+    l->passed_over = l->bytes_before = 0;
     for (int64_t i = 0; i < l->writer.file; i++) l->bytes_before += l->size[i];
     l->resumed_at = l->bytes_before;
     for (int64_t i = l->writer.file; i < l->n_files; i++) {
@@ -262,6 +266,7 @@ static enum lvn_status read_all(struct line *l)
         l->in_file = 0;
         if (l->filling && l->filling->text.n >= LVN_BATCH_BYTES / 2) LVN_TRY(submit(l, i + 1));
     }
+    if (l->cutter.complaints.n) LVN_TRY(want_batch(l)); /* which carries them */
     LVN_TRY(submit(l, l->n_files));
     return drain(l, 0);
 }
@@ -315,8 +320,12 @@ static enum lvn_status run(struct line *l)
 {
     if (l->writer.finished) return lvn_text_writer_finish(&l->writer);
     l->writer.saved = now();
+    bool again = true;
     enum lvn_status status = start_threads(l);
-    if (status == LVN_OK) status = read_all(l);
+    while (status == LVN_OK && again) {
+        status = read_all(l);
+        if (status == LVN_OK) status = lvn_text_writer_again(&l->writer, &again);
+    }
     stop_threads(l);
     lvn_batch_free(l->filling);
     l->writer.counts.passed_over += l->cutter.passed_over - l->passed_over; /* behind the last batch */
@@ -342,6 +351,7 @@ enum lvn_status lvn_text_prepare(const struct lvn_text_options *o, struct lvn_te
     if (status == LVN_OK) {
         status = run(&l);
         *counts = l.writer.counts;
+        if (status != LVN_OK && status != LVN_STOPPED) lvn_text_writer_abandon(&l.writer);
         lvn_text_writer_close(&l.writer);
     }
     lvn_arena_release(&l.arena);
@@ -395,7 +405,7 @@ static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_mappi
     int64_t cut = nine_tenths(m->data, m->bytes);
     enum lvn_status status = LVN_OK;
     lvn_arena_init(&a);
-    for (int i = 0; i < LVN_SPLIT_COUNT && status == LVN_OK; i++) {
+    for (int i = 0; i < LVN_SPLITS_TRAINED && status == LVN_OK; i++) {
         char *bin = lvn_arena_printf(&a, "%s/%s.bin", out, lvn_split_names[i]);
         char *part = lvn_arena_printf(&a, "%s.part", bin);
         if (!bin || !part) status = LVN_MEMORY;
@@ -414,8 +424,12 @@ enum lvn_status lvn_text_prepare_one(const struct lvn_tokenizer *t, const char *
     struct lvn_encoders e;
     *counts = (struct lvn_text_counts){0};
     LVN_TRY(lvn_file_map(&m, path));
-    enum lvn_status status = m.bytes > 1 ? lvn_encoders_open(&e, t, threads)
-                                         : lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' is empty", path);
+    enum lvn_status status = LVN_OK;
+    if (m.bytes < 2)
+        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' is %s: there is nothing to train on", path,
+                             m.bytes ? "a single byte long" : "empty");
+    if (status == LVN_OK) status = lvn_file_refuse_bytes(path, m.data, m.bytes, 0);
+    if (status == LVN_OK) status = lvn_encoders_open(&e, t, threads);
     if (status == LVN_OK) {
         status = lvn_dir_make(out);
         if (status == LVN_OK) status = write_both(&e, &m, out, counts);

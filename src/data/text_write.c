@@ -9,35 +9,9 @@
 #include "base/log.h"
 #include "formats/json.h"
 
-enum { STATE_VERSION = 1, N_FILES = 3 };
-
-const char *const lvn_split_names[LVN_SPLIT_COUNT] = {"train", "val"};
+enum { STATE_VERSION = 2, N_FILES = 3 };
 
 /* --- hashes --- */
-
-/* Adds the pair; *is_new false when it is there already. */
-static enum lvn_status set_add(struct lvn_hash_set *s, const uint64_t hash[2], bool *is_new)
-{
-    if (5 * (s->n + 1) > 3 * s->room) {
-        struct lvn_hash_set larger = {.room = s->room ? 2 * s->room : 1 << 16};
-        larger.slot = lvn_calloc((size_t)larger.room, 2 * sizeof *larger.slot);
-        if (!larger.slot) return LVN_MEMORY;
-        for (int64_t i = 0; i < s->room; i++)
-            if (s->slot[2 * i] | s->slot[2 * i + 1]) LVN_TRY(set_add(&larger, &s->slot[2 * i], is_new));
-        free(s->slot);
-        *s = larger;
-    }
-    uint64_t key[2] = {hash[0], hash[1] | (hash[0] == 0)}; /* both zero is a free slot */
-    uint64_t mask = (uint64_t)s->room - 1, i = key[0] & mask;
-    for (; s->slot[2 * i] | s->slot[2 * i + 1]; i = (i + 1) & mask) {
-        *is_new = s->slot[2 * i] != key[0] || s->slot[2 * i + 1] != key[1];
-        if (!*is_new) return LVN_OK;
-    }
-    memcpy(&s->slot[2 * i], key, sizeof key);
-    s->n++;
-    *is_new = true;
-    return LVN_OK;
-}
 
 /* What the file of hashes holds. */
 static enum lvn_status set_load(struct lvn_text_writer *w)
@@ -49,7 +23,7 @@ static enum lvn_status set_load(struct lvn_text_writer *w)
     for (int64_t at = 0; at + 16 <= w->hashes.bytes && at + 16 <= m.bytes && status == LVN_OK; at += 16) {
         uint64_t hash[2];
         memcpy(hash, m.data + at, sizeof hash);
-        status = set_add(&w->seen, hash, &is_new);
+        status = lvn_hash_set_add(&w->seen, hash, &is_new);
     }
     lvn_file_unmap(&m);
     return status;
@@ -78,24 +52,38 @@ static const struct {
     K(file),
     K(file_batch),
     K(open),
+    K(least),
+    K(most),
+    K(again),
+    K(cut),
 #undef K
 };
 enum { N_COUNTERS = sizeof counters / sizeof counters[0] };
 
 static struct lvn_part_file *file_of(struct lvn_text_writer *w, int i)
 {
-    return i < LVN_SPLIT_COUNT ? &w->part[i] : &w->hashes;
+    return i < LVN_SPLITS_TRAINED ? &w->part[i] : &w->hashes;
 }
 
 static char *path_of(struct lvn_text_writer *w, int i)
 {
-    const char *name = i < LVN_SPLIT_COUNT ? lvn_split_names[i] : "hashes";
-    return lvn_arena_printf(&w->arena, "%s/%s%s.part", w->o->out, name, i < LVN_SPLIT_COUNT ? ".bin" : "");
+    const char *name = i < LVN_SPLITS_TRAINED ? lvn_split_names[i] : "hashes";
+    return lvn_arena_printf(&w->arena, "%s/%s%s.part", w->o->out, name, i < LVN_SPLITS_TRAINED ? ".bin" : "");
 }
 
-static char *state_path(struct lvn_text_writer *w)
+static char *state_path(struct lvn_arena *a, const char *out)
 {
-    return lvn_path_join(&w->arena, w->o->out, "prepare.state.json");
+    return lvn_path_join(a, out, "prepare.state.json");
+}
+
+bool lvn_text_prepare_begun(const char *out)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    char *path = state_path(&a, out);
+    bool begun = path && lvn_path_exists(path);
+    lvn_arena_release(&a);
+    return begun;
 }
 
 static enum lvn_status read_sum(const char *name, const json_t *root, const char *key, uint64_t *out)
@@ -113,7 +101,8 @@ static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, c
     uint64_t settings;
     LVN_TRY(lvn_json_int(name, root, "version", true, 0, INT32_MAX, &version));
     LVN_TRY(read_sum(name, root, "settings", &settings));
-    LVN_CHECK(version == STATE_VERSION && settings == w->settings, ARG, "other input or other options than before");
+    LVN_CHECK(version == STATE_VERSION, FORMAT, "another version of levin wrote it");
+    LVN_CHECK(settings == w->settings, ARG, "it was of other input, or with other options");
     for (int i = 0; i < N_COUNTERS; i++)
         LVN_TRY(lvn_json_int(name, root, counters[i].key, true, 0, INT64_MAX,
                              (int64_t *)(void *)((char *)w + counters[i].at)));
@@ -139,44 +128,79 @@ static void close_files(struct lvn_text_writer *w)
     for (int i = 0; i < N_FILES; i++) lvn_part_close(file_of(w, i));
 }
 
-/* True when the state in OUT can be gone on from. */
-static bool go_on(struct lvn_text_writer *w)
+/* Nothing is read and nothing is written yet. */
+static void begin_anew(struct lvn_text_writer *w)
 {
-    char *path = state_path(w);
+    lvn_hash_set_release(&w->seen);
+    w->counts = (struct lvn_text_counts){0};
+    w->batches = w->file = w->file_batch = w->open = 0;
+    w->least = INT64_MAX;
+    w->most = 0;
+    w->finished = false;
+}
+
+/* *yes when the state in OUT can be gone on from. ARG when it is of something else and may not be thrown away. */
+static enum lvn_status go_on(struct lvn_text_writer *w, bool *yes)
+{
+    char *path = state_path(&w->arena, w->o->out);
     json_t *root = NULL;
-    if (!path || !lvn_path_exists(path)) return false;
+    *yes = false;
+    if (!path) return LVN_MEMORY;
+    if (!lvn_path_exists(path)) return LVN_OK;
     enum lvn_status status = lvn_json_read(path, &root);
     if (status == LVN_OK) status = load_state(w, path, root);
     json_decref(root);
-    if (status == LVN_OK) return true;
+    *yes = status == LVN_OK;
+    if (*yes) return LVN_OK;
+    LVN_CHECK(status != LVN_ARG || w->o->overwrite, ARG,
+              "'%s' holds an interrupted preparation of other input, or with other options: finish it with the command "
+              "that began it, replace it with --overwrite, or give another --out",
+              w->o->out);
     lvn_log(LVN_LOG_INFO, "what an interrupted preparation left in '%s' is not gone on from: %s", w->o->out,
             lvn_error_text());
     lvn_error_clear();
     close_files(w);
-    w->counts = (struct lvn_text_counts){0};
-    w->batches = w->file = w->file_batch = w->open = 0;
-    w->finished = false;
-    return false;
+    begin_anew(w);
+    w->again = w->cut = 0;
+    return LVN_OK;
+}
+
+static enum lvn_status open_empty(struct lvn_text_writer *w)
+{
+    for (int i = 0; i < N_FILES; i++) {
+        char *path = path_of(w, i);
+        if (!path) return LVN_MEMORY;
+        LVN_TRY(lvn_part_open(file_of(w, i), path, 0, 0));
+    }
+    return LVN_OK;
 }
 
 enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn_text_options *o, uint64_t settings)
 {
     *w = (struct lvn_text_writer){.o = o, .settings = settings, .part = {{.fd = -1}, {.fd = -1}}, .hashes = {.fd = -1}};
     lvn_arena_init(&w->arena);
+    bool goes_on = false;
+    w->made = !lvn_path_exists(o->out);
     enum lvn_status status = lvn_dir_make(o->out);
-    if (status == LVN_OK && go_on(w)) return LVN_OK;
-    for (int i = 0; i < N_FILES && status == LVN_OK; i++) {
-        char *path = path_of(w, i);
-        status = path ? lvn_part_open(file_of(w, i), path, 0, 0) : LVN_MEMORY;
-    }
+    begin_anew(w);
+    if (status == LVN_OK) status = go_on(w, &goes_on);
+    if (status == LVN_OK && !goes_on) status = open_empty(w);
     if (status != LVN_OK) lvn_text_writer_close(w);
     return status;
+}
+
+void lvn_text_writer_abandon(struct lvn_text_writer *w)
+{
+    if (lvn_text_prepare_begun(w->o->out)) return;
+    for (int i = 0; i < N_FILES; i++)
+        if (file_of(w, i)->path) unlink(file_of(w, i)->path);
+    if (w->made) rmdir(w->o->out);
 }
 
 void lvn_text_writer_close(struct lvn_text_writer *w)
 {
     close_files(w);
-    free(w->seen.slot);
+    lvn_hash_set_release(&w->seen);
     free(w->ids);
     lvn_arena_release(&w->arena);
     *w = (struct lvn_text_writer){.part = {{.fd = -1}, {.fd = -1}}, .hashes = {.fd = -1}};
@@ -191,7 +215,7 @@ static json_t *sum_text(uint64_t sum)
 enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w)
 {
     for (int i = 0; i < N_FILES; i++) LVN_TRY(lvn_part_sync(file_of(w, i)));
-    char *path = state_path(w);
+    char *path = state_path(&w->arena, w->o->out);
     json_t *root = json_object();
     if (!path || !root) return LVN_MEMORY;
     json_object_set_new(root, "version", json_integer(STATE_VERSION));
@@ -214,8 +238,13 @@ enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w)
 
 /* --- documents --- */
 
-/* Validation or training, by (seed, document): a number below one, the same on every machine. */
-static bool is_validation(const struct lvn_text_options *o, const uint64_t hash[2])
+static int64_t nine_tenths(int64_t n)
+{
+    return n - (n + 9) / 10;
+}
+
+/* Where documents go by: (seed, document) as a whole number below 2^53, the same on every machine. */
+static int64_t number_of(const struct lvn_text_options *o, const uint64_t hash[2])
 {
     uint64_t x = hash[0] ^ (o->seed + 1) * 0x9e3779b97f4a7c15ULL;
     for (int i = 0; i < 2; i++) { /* the finalizer of splitmix64 */
@@ -223,26 +252,61 @@ static bool is_validation(const struct lvn_text_options *o, const uint64_t hash[
         x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
         x ^= x >> 31;
     }
-    return (double)(x >> 11) * 0x1p-53 < o->val_fraction;
+    return (int64_t)(x >> 11);
+}
+
+static bool is_validation(const struct lvn_text_writer *w, int64_t number)
+{
+    if (w->again && number <= w->least) return true;
+    if (w->again && number >= w->most) return false;
+    return (double)number * 0x1p-53 < w->o->val_fraction;
 }
 
 static enum lvn_status begin_document(struct lvn_text_writer *w, const struct lvn_document *d)
 {
     bool is_new = true;
     if (w->o->drop_duplicates && d->last) { /* one that fills a batch alone is not looked up */
-        LVN_TRY(set_add(&w->seen, d->hash, &is_new));
+        LVN_TRY(lvn_hash_set_add(&w->seen, d->hash, &is_new));
         if (is_new) LVN_TRY(lvn_part_write(&w->hashes, d->hash, sizeof d->hash));
     }
-    w->open = !is_new ? LVN_DOCUMENT_DROPPED : is_validation(w->o, d->hash) ? LVN_DOCUMENT_VAL : LVN_DOCUMENT_TRAIN;
+    int64_t number = number_of(w->o, d->hash);
+    w->open = !is_new ? LVN_DOCUMENT_DROPPED : is_validation(w, number) ? LVN_DOCUMENT_VAL : LVN_DOCUMENT_TRAIN;
     w->counts.duplicates += !is_new;
+    if (is_new && !w->again) {
+        w->least = number < w->least ? number : w->least;
+        w->most = number > w->most ? number : w->most;
+    }
     return LVN_OK;
+}
+
+/* The ids of w->ids from..to, to a part. */
+static enum lvn_status put(struct lvn_text_writer *w, enum lvn_split_id split, int64_t from, int64_t to)
+{
+    int width = lvn_text_width(w->o->corpus.tokenizer);
+    LVN_TRY(lvn_part_write(&w->part[split], (const char *)w->ids + from * width, (to - from) * width));
+    w->counts.tokens[split] += to - from;
+    return LVN_OK;
+}
+
+/* A document, or a stretch of one: to its part, or, where all are one and the same, on either side of the cut. */
+static enum lvn_status put_document(struct lvn_text_writer *w, int64_t n, bool last)
+{
+    if (!w->cut) {
+        enum lvn_split_id split = w->open == LVN_DOCUMENT_VAL ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
+        w->counts.documents[split] += last;
+        return put(w, split, 0, n);
+    }
+    int64_t left = w->cut - w->counts.tokens[LVN_SPLIT_TRAIN], here = left < n ? left : n;
+    w->counts.documents[LVN_SPLIT_TRAIN] += here > 0 && (last || here < n || here == left);
+    w->counts.documents[LVN_SPLIT_VAL] += here < n && last;
+    LVN_TRY(put(w, LVN_SPLIT_TRAIN, 0, here));
+    return put(w, LVN_SPLIT_VAL, here, n);
 }
 
 static enum lvn_status write_document(struct lvn_text_writer *w, const struct lvn_document *d, const int32_t *ids)
 {
     if (d->first) LVN_TRY(begin_document(w, d));
     if (w->open == LVN_DOCUMENT_TRAIN || w->open == LVN_DOCUMENT_VAL) {
-        enum lvn_split_id split = w->open == LVN_DOCUMENT_VAL ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
         int width = lvn_text_width(w->o->corpus.tokenizer);
         int64_t n = d->n_ids + (d->last && w->o->end_id >= 0);
         if (n > w->ids_room) {
@@ -258,9 +322,7 @@ static enum lvn_status write_document(struct lvn_text_writer *w, const struct lv
             else
                 ((uint32_t *)w->ids)[i] = id;
         }
-        LVN_TRY(lvn_part_write(&w->part[split], w->ids, n * width));
-        w->counts.tokens[split] += n;
-        w->counts.documents[split] += d->last;
+        LVN_TRY(put_document(w, n, d->last));
     }
     if (d->last) w->open = LVN_DOCUMENT_NONE;
     return LVN_OK;
@@ -283,6 +345,25 @@ enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lv
         w->file_batch = w->batches;
     }
     return LVN_OK;
+}
+
+/* --- once more --- */
+
+enum lvn_status lvn_text_writer_again(struct lvn_text_writer *w, bool *again)
+{
+    const int64_t *tokens = w->counts.tokens, all = tokens[LVN_SPLIT_TRAIN] + tokens[LVN_SPLIT_VAL];
+    bool both = tokens[LVN_SPLIT_TRAIN] && tokens[LVN_SPLIT_VAL];
+    *again = !w->again && !both && all > 1 && w->o->val_fraction > 0 && w->o->val_fraction < 1;
+    if (!*again) return LVN_OK;
+    int64_t least = w->least, most = w->most;
+    close_files(w);
+    begin_anew(w);
+    w->least = least;
+    w->most = most;
+    w->again = 1;
+    w->cut = least == most ? nine_tenths(all) : 0;
+    LVN_TRY(open_empty(w));
+    return lvn_text_writer_save(w);
 }
 
 /* --- the end --- */
@@ -353,9 +434,9 @@ enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w)
         LVN_TRY(lvn_text_writer_save(w));
     }
     LVN_TRY(lvn_tokenizer_save(w->o->corpus.tokenizer, w->o->out));
-    for (int i = 0; i < LVN_SPLIT_COUNT; i++) LVN_TRY(name_part(w, (enum lvn_split_id)i));
+    for (int i = 0; i < LVN_SPLITS_TRAINED; i++) LVN_TRY(name_part(w, (enum lvn_split_id)i));
     LVN_TRY(lvn_dir_sync(w->o->out));
-    char *state = state_path(w), *hashes = path_of(w, LVN_SPLIT_COUNT);
+    char *state = state_path(&w->arena, w->o->out), *hashes = path_of(w, LVN_SPLITS_TRAINED);
     if (!state || !hashes) return LVN_MEMORY;
     unlink(hashes);
     unlink(state);

@@ -1,14 +1,14 @@
-/* tokens.c - token ids in files, as nanoGPT's prepare scripts write them.
+/* tokens.c - token ids in files.
  *
  * FILE.bin holds little-endian ids without a header: uint16, or what FILE.bin.json says:
  *     {"dtype": "uint32", "vocab_size": 100277, "vocabulary": "..."}
  * where every key is optional; "vocabulary" (all characters, ascending) is there when levin prepared a text by
  * characters, "tokenizer" when it did with a tokenizer, whose files then lie beside. No other JSON file is looked at.
- * data.path is one .bin, or a folder with train.bin and val.bin.
+ * data.path is one .bin, or a folder with train.bin, val.bin and perhaps test.bin, which only evaluation opens.
  *
  * Files are mapped and never copied. Files of ordinary size are scanned at once for ids beyond the vocabulary; huge
  * ones only as their windows are read. The vocabulary is the model's; where there is none yet, the sidecar's; where
- * that says nothing either, GPT-2's padded one, or, if an id is beyond it, as large as needed. Big-endian machines are
+ * that says nothing either, the usual one, or, if an id is beyond it, as large as needed. Big-endian machines are
  * not served. */
 #include <jansson.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "data/dataset.h"
+#include "formats/json.h"
 #include "stores/remote.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -25,7 +26,7 @@
 enum {
     SCAN_BYTES = 256 << 20,
     SIDECAR_BYTES = 16 << 20,
-    USUAL_VOCAB = 50304, /* GPT-2's 50257, padded: what nanoGPT takes when nothing is said */
+    USUAL_VOCAB = 50304, /* the most common byte-level BPE, 50257, padded to a multiple of 64 */
 };
 
 struct tokens {
@@ -89,10 +90,12 @@ static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
     int64_t bytes;
     LVN_TRY(lvn_file_read(path, SIDECAR_BYTES, &text, &bytes));
     json_error_t error;
-    json_t *root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
+    enum lvn_status status = lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES, &root, &error);
     free(text);
+    LVN_TRY(status);
     LVN_CHECK(root, FORMAT, "'%s' is not JSON: %s in line %d", path, error.text, error.line);
-    enum lvn_status status = parse_sidecar(s, path, root);
+    status = parse_sidecar(s, path, root);
     json_decref(root);
     return status;
 }
@@ -165,14 +168,18 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
     if (!t) return LVN_MEMORY;
     lvn_arena_init(&t->arena);
     const char *train = o->path, *val = o->val_path && *o->val_path ? o->val_path : NULL;
+    const char *test = NULL;
     if (lvn_path_is_dir(o->path)) {
         train = lvn_path_join(&t->arena, o->path, "train.bin");
         char *beside = lvn_path_join(&t->arena, o->path, "val.bin");
-        if (!train || !beside) return LVN_MEMORY;
+        char *third = lvn_path_join(&t->arena, o->path, "test.bin");
+        if (!train || !beside || !third) return LVN_MEMORY;
         if (!val && lvn_path_exists(beside)) val = beside;
+        if (o->evaluates && lvn_path_exists(third)) test = third;
     }
     LVN_TRY(open_part(d, LVN_SPLIT_TRAIN, train));
     if (val) LVN_TRY(open_part(d, LVN_SPLIT_VAL, val));
+    if (test) LVN_TRY(open_part(d, LVN_SPLIT_TEST, test));
     return check_ids(d, o);
 }
 
@@ -189,6 +196,8 @@ extern const struct lvn_dataset_kind lvn_dataset_tokens;
 const struct lvn_dataset_kind lvn_dataset_tokens = {
     .name = "tokens",
     .what = "token ids in .bin files (uint16, or uint32 where FILE.bin.json says so)",
+    .usual_vocab = USUAL_VOCAB,
+    .fields = lvn_stream_fields_of,
     .open = open_tokens,
     .close = close_tokens,
 };

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "formats/json.h"
 
 struct lvn_vocab *lvn_vocab_new(void)
 {
@@ -151,7 +152,8 @@ enum lvn_status lvn_vocab_from_json(struct lvn_vocab **out, const char *what, co
 {
     *out = NULL;
     json_error_t error;
-    json_t *root = json_loadb(json, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
+    LVN_TRY_WHILE(lvn_json_load(json, bytes, JSON_REJECT_DUPLICATES, &root, &error), "reading %s", what);
     LVN_CHECK(root, FORMAT, "%s is not JSON: %s in line %d", what, error.text, error.line);
     json_t *text = json_object_get(root, "vocabulary");
     enum lvn_status status;

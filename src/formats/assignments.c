@@ -286,7 +286,9 @@ enum lvn_status lvn_assignments_parse(struct lvn_arena *a, const char *name, con
                                       const struct lvn_assigned **list, int *n)
 {
     struct lvn_assigned *all = lvn_arena_alloc(a, sizeof *all * MOST_STATEMENTS);
-    struct reader r = {.words = {.arena = a, .name = name, .p = text, .end = text + bytes, .line = 1}, .list = all};
+    struct reader r = {
+        .words = {.arena = a, .name = name, .p = text + lvn_utf8_mark(text, bytes), .end = text + bytes, .line = 1},
+        .list = all};
     *n = 0;
     *list = all;
     if (!all) return LVN_MEMORY;

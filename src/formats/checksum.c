@@ -7,7 +7,7 @@
 static const uint64_t P1 = 0x9E3779B185EBCA87u, P2 = 0xC2B2AE3D27D4EB4Fu, P3 = 0x165667B19E3779F9u,
                       P4 = 0x85EBCA77C2B2AE63u, P5 = 0x27D4EB2F165667C5u;
 
-static uint64_t turn(uint64_t x, int n)
+static uint64_t rotate_left(uint64_t x, int n)
 {
     return x << n | x >> (64 - n);
 }
@@ -21,7 +21,7 @@ static uint64_t load64(const unsigned char *p)
 
 static uint64_t lane_round(uint64_t lane, uint64_t input)
 {
-    return turn(lane + input * P2, 31) * P1;
+    return rotate_left(lane + input * P2, 31) * P1;
 }
 
 void lvn_checksum_init(struct lvn_checksum *c)
@@ -58,21 +58,22 @@ uint64_t lvn_checksum_value(const struct lvn_checksum *c)
 {
     uint64_t h = P5;
     if (c->bytes >= 32) {
-        h = turn(c->lane[0], 1) + turn(c->lane[1], 7) + turn(c->lane[2], 12) + turn(c->lane[3], 18);
+        h = rotate_left(c->lane[0], 1) + rotate_left(c->lane[1], 7) + rotate_left(c->lane[2], 12) +
+            rotate_left(c->lane[3], 18);
         for (int i = 0; i < 4; i++) h = (h ^ lane_round(0, c->lane[i])) * P1 + P4;
     }
     h += c->bytes;
     const unsigned char *p = c->tail;
     int64_t n = (int64_t)(c->bytes % 32);
-    for (; n >= 8; n -= 8, p += 8) h = turn(h ^ lane_round(0, load64(p)), 27) * P1 + P4;
+    for (; n >= 8; n -= 8, p += 8) h = rotate_left(h ^ lane_round(0, load64(p)), 27) * P1 + P4;
     if (n >= 4) {
         uint32_t word;
         memcpy(&word, p, 4);
-        h = turn(h ^ word * P1, 23) * P2 + P3;
+        h = rotate_left(h ^ word * P1, 23) * P2 + P3;
         n -= 4;
         p += 4;
     }
-    for (; n > 0; n--, p++) h = turn(h ^ *p * P5, 11) * P1;
+    for (; n > 0; n--, p++) h = rotate_left(h ^ *p * P5, 11) * P1;
     h = (h ^ h >> 33) * P2;
     h = (h ^ h >> 29) * P3;
     return h ^ h >> 32;

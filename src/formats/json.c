@@ -5,6 +5,8 @@
 #include "formats/json.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,35 @@
 #include "base/files.h"
 
 enum { DEPTH = 64, LARGEST = 1 << 30 };
+
+/* --- memory --- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic long refusals;
+
+static void *take(size_t bytes)
+{
+    void *p = lvn_malloc(bytes);
+    if (!p) atomic_fetch_add(&refusals, 1);
+    return p;
+}
+
+static void give_functions(void)
+{
+    json_set_alloc_funcs(take, free);
+}
+
+void lvn_json_begin(void)
+{
+    pthread_once(&once, give_functions);
+}
+
+long lvn_json_refusals(void)
+{
+    return atomic_load(&refusals);
+}
+
+/* --- reading --- */
 
 /* The line (from 1) where nesting passes DEPTH; 0 when it does not. */
 static int too_deep(const char *text, int64_t bytes)
@@ -35,15 +66,26 @@ static int too_deep(const char *text, int64_t bytes)
     return 0;
 }
 
+enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out, json_error_t *error)
+{
+    lvn_json_begin();
+    long before = lvn_json_refusals();
+    *out = json_loadb(text, (size_t)bytes, flags, error);
+    if (lvn_json_refusals() == before) return LVN_OK;
+    json_decref(*out);
+    *out = NULL;
+    LVN_FAIL(MEMORY, "not enough memory for %lld bytes of JSON", (long long)bytes);
+}
+
 enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out)
 {
     *out = NULL;
     int deep = too_deep(text, bytes);
     LVN_CHECK(!deep, FORMAT, "%s:%d: the JSON nests more than %d levels", name, deep, DEPTH);
     json_error_t error;
-    *out = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    int64_t mark = lvn_utf8_mark(text, bytes);
+    LVN_TRY_WHILE(lvn_json_load(text + mark, bytes - mark, JSON_REJECT_DUPLICATES, out, &error), "reading '%s'", name);
     if (*out) return LVN_OK;
-    LVN_CHECK(json_error_code(&error) != json_error_out_of_memory, MEMORY, "not enough memory to read '%s'", name);
     LVN_FAIL(FORMAT, "%s:%d: this is not good JSON: %s", name, error.line > 0 ? error.line : 1, error.text);
 }
 
@@ -198,19 +240,48 @@ static enum lvn_status member(const char *name, const json_t *object, const char
     return LVN_OK;
 }
 
+/* `wanted` is what a value may be: "a whole number". */
+static enum lvn_status whole(const char *name, const char *key, const char *wanted, const json_t *v, int64_t low,
+                             int64_t high, int64_t *out)
+{
+    double real = json_is_real(v) ? json_real_value(v) : 0;
+    LVN_CHECK(json_is_integer(v) || (json_is_real(v) && real == floor(real) && fabs(real) < 0x1p53), FORMAT,
+              "%s: '%s' wants %s, found %s", name, key, wanted, type_text(v));
+    int64_t value = json_is_integer(v) ? (int64_t)json_integer_value(v) : (int64_t)real;
+    LVN_CHECK(value >= low && value <= high, FORMAT, "%s: '%s' is %lld, wanted is a number from %lld to %lld", name,
+              key, (long long)value, (long long)low, (long long)high);
+    *out = value;
+    return LVN_OK;
+}
+
 enum lvn_status lvn_json_int(const char *name, const json_t *object, const char *key, bool required, int64_t low,
                              int64_t high, int64_t *out)
 {
     const json_t *v;
     LVN_TRY(member(name, object, key, required, &v));
-    if (!v) return LVN_OK;
-    double real = json_is_real(v) ? json_real_value(v) : 0;
-    LVN_CHECK(json_is_integer(v) || (json_is_real(v) && real == floor(real) && fabs(real) < 0x1p53), FORMAT,
-              "%s: '%s' wants a whole number, found %s", name, key, type_text(v));
-    int64_t value = json_is_integer(v) ? (int64_t)json_integer_value(v) : (int64_t)real;
-    LVN_CHECK(value >= low && value <= high, FORMAT, "%s: '%s' is %lld, wanted is a number from %lld to %lld", name,
-              key, (long long)value, (long long)low, (long long)high);
-    *out = value;
+    return v ? whole(name, key, "a whole number", v, low, high, out) : LVN_OK;
+}
+
+enum lvn_status lvn_json_ints(const char *name, const json_t *object, const char *key, int64_t low, int64_t high,
+                              int64_t **out, int *n)
+{
+    static const char wanted[] = "a whole number or a list of them";
+    const json_t *v;
+    *out = NULL;
+    *n = 0;
+    LVN_TRY(member(name, object, key, false, &v));
+    if (!v || (json_is_array(v) && !json_array_size(v))) return LVN_OK;
+    int count = json_is_array(v) ? (int)json_array_size(v) : 1;
+    int64_t *list = lvn_malloc(sizeof *list * (size_t)count);
+    enum lvn_status status = list ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; status == LVN_OK && i < count; i++)
+        status = whole(name, key, wanted, json_is_array(v) ? json_array_get(v, (size_t)i) : v, low, high, &list[i]);
+    if (status != LVN_OK) {
+        free(list);
+        return status;
+    }
+    *out = list;
+    *n = count;
     return LVN_OK;
 }
 

@@ -14,6 +14,17 @@
 #include "base/status.h"
 #include "base/text.h"
 
+/* jansson's functions that build values say nothing when memory runs out: what is built lacks a member. So its memory
+ * comes through base/arena.h, and what was refused is counted. First of all, before any value is made; what reads a
+ * file calls it by itself. */
+void lvn_json_begin(void);
+/* How often memory was refused so far: more than before a value was built means that it is not whole. */
+long lvn_json_refusals(void);
+
+/* json_loadb(), which drops letters of strings without a word when memory runs out: LVN_MEMORY then. *out NULL: the
+ * text is no JSON, and *error says why. */
+LVN_CHECKED enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out,
+                                          json_error_t *error);
 /* `name` is what messages call the text. */
 LVN_CHECKED enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out);
 LVN_CHECKED enum lvn_status lvn_json_read(const char *path, json_t **out);
@@ -27,6 +38,9 @@ LVN_CHECKED enum lvn_status lvn_json_write(const char *path, const json_t *value
  * wrong type or a number outside [low, high]. Whole numbers written as 12.0 are taken for integers. */
 LVN_CHECKED enum lvn_status lvn_json_int(const char *name, const json_t *object, const char *key, bool required,
                                          int64_t low, int64_t high, int64_t *out);
+/* A whole number or a list of them; *out is malloc'd, NULL when there are none. */
+LVN_CHECKED enum lvn_status lvn_json_ints(const char *name, const json_t *object, const char *key, int64_t low,
+                                          int64_t high, int64_t **out, int *n);
 LVN_CHECKED enum lvn_status lvn_json_real(const char *name, const json_t *object, const char *key, bool required,
                                           double *out);
 LVN_CHECKED enum lvn_status lvn_json_bool(const char *name, const json_t *object, const char *key, bool required,

@@ -26,7 +26,7 @@ static const uint32_t K[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, int n)
+static uint32_t rotate_left(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
 }
@@ -37,22 +37,23 @@ static void plain_block(uint32_t h[8], const unsigned char *p)
     for (int t = 0; t < 16; t++, p += 4)
         w[t] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
     for (int t = 16; t < 64; t++) {
-        uint32_t s0 = turn(w[t - 15], 7) ^ turn(w[t - 15], 18) ^ w[t - 15] >> 3;
-        uint32_t s1 = turn(w[t - 2], 17) ^ turn(w[t - 2], 19) ^ w[t - 2] >> 10;
+        uint32_t s0 = rotate_left(w[t - 15], 7) ^ rotate_left(w[t - 15], 18) ^ w[t - 15] >> 3;
+        uint32_t s1 = rotate_left(w[t - 2], 17) ^ rotate_left(w[t - 2], 19) ^ w[t - 2] >> 10;
         w[t] = w[t - 16] + s0 + w[t - 7] + s1;
     }
     uint32_t v[8];
     memcpy(v, h, sizeof v);
-    /* The standard moves all eight words down each round; here the names turn instead, which is several times faster.
+    /* The standard moves all eight words down each round; here the names rotate_left instead, which is several times
+     * faster.
      */
     for (int t = 0; t < 64; t += 8) {
 #define ROUND(a, b, c, d, e, f, g, h, i)                                                                               \
     do {                                                                                                               \
-        uint32_t t1 = v[h] + (turn(v[e], 6) ^ turn(v[e], 11) ^ turn(v[e], 25)) + ((v[e] & v[f]) ^ (~v[e] & v[g])) +    \
-                      K[t + i] + w[t + i];                                                                             \
+        uint32_t t1 = v[h] + (rotate_left(v[e], 6) ^ rotate_left(v[e], 11) ^ rotate_left(v[e], 25)) +                  \
+                      ((v[e] & v[f]) ^ (~v[e] & v[g])) + K[t + i] + w[t + i];                                          \
         v[d] += t1;                                                                                                    \
-        v[h] =                                                                                                         \
-            t1 + (turn(v[a], 2) ^ turn(v[a], 13) ^ turn(v[a], 22)) + ((v[a] & v[b]) ^ (v[a] & v[c]) ^ (v[b] & v[c]));  \
+        v[h] = t1 + (rotate_left(v[a], 2) ^ rotate_left(v[a], 13) ^ rotate_left(v[a], 22)) +                           \
+               ((v[a] & v[b]) ^ (v[a] & v[c]) ^ (v[b] & v[c]));                                                        \
     } while (0)
         ROUND(0, 1, 2, 3, 4, 5, 6, 7, 0);
         ROUND(7, 0, 1, 2, 3, 4, 5, 6, 1);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "formats/zip.h"
 
 /* Also what an object of the pickle is: a storage alone, or a tensor, which is a view of one. */
@@ -64,7 +65,8 @@ static enum lvn_status bind(const struct reader *r, struct lvn_torch_storage *s,
 static enum lvn_status bind_member(const struct reader *r, struct lvn_torch_storage *s)
 {
     char name[512];
-    snprintf(name, sizeof name, "%sdata/%s", r->folder, s->key);
+    LVN_CHECK(lvn_fit(name, sizeof name, "%sdata/%s", r->folder, s->key), FORMAT,
+              "'%s': storage '%.40s...' has too long a name", r->file->path, s->key);
     const struct lvn_zip_member *m = lvn_zip_find(r->zip, name);
     LVN_CHECK(m, FORMAT, "'%s' lacks '%.200s', in which numbers of a tensor should lie", r->file->path, name);
     return bind(r, s, m->data, m->bytes);

@@ -1,7 +1,7 @@
 /* torch_write.h - tensors as a file that torch.load() reads: an uncompressed zip archive with a pickle of protocol 2.
  *
- * The value written is {"model": {name: tensor, ...}, "model_args": {name: number, ...}}, as nanoGPT keeps its models.
- * Left out: files beyond 4 GiB, types other than fp32, other values. */
+ * The value written is {"model": {name: tensor, ...}, "model_args": {name: number, ...}}, as checkpoints of models are
+ * often kept. Left out: files beyond 4 GiB, types other than fp32, other values. */
 #ifndef LVN_TORCH_WRITE_H
 #define LVN_TORCH_WRITE_H
 

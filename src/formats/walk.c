@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "formats/archive_api.h"
 
 enum { CHUNK = 1 << 18, GROWTH_FROM = 64 << 20, NAME_BYTES = 4096 };
@@ -150,7 +151,7 @@ static bool climbs(const char *name)
 }
 
 /* text.gz holds text; others keep their name. */
-static void name_within(const char *name, char *out)
+static bool name_within(const char *name, char *out)
 {
     static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst"};
     size_t n = strlen(name);
@@ -158,7 +159,7 @@ static void name_within(const char *name, char *out)
         size_t m = strlen(endings[i]);
         if (n > m && !strcmp(name + n - m, endings[i])) n -= m;
     }
-    snprintf(out, NAME_BYTES, "%.*s", (int)n, name);
+    return lvn_fit(out, NAME_BYTES, "%.*s", (int)n, name);
 }
 
 static enum lvn_status keep_blob(struct stream *s, int64_t size, int depth)
@@ -184,17 +185,18 @@ static enum lvn_status walk_entry(struct stream *s, struct archive_entry *e, int
     const char *path = s->api->pathname_utf8(e);
     if (!path) path = s->api->pathname(e);
     char name[NAME_BYTES];
-    bool raw = s->api->format(s->archive) == LVN_ARCHIVE_RAW;
+    bool raw = s->api->format(s->archive) == LVN_ARCHIVE_RAW, whole;
     if (!raw && s->api->filetype(e) != S_IFREG) return LVN_OK;
     const char *outer = s->name;
     if (raw) {
-        name_within(outer, name);
+        whole = name_within(outer, name);
     } else {
         if (!path || !*path) path = "(no name)"; /* not in this locale's letters: only messages want it */
         LVN_CHECK(!climbs(path), FORMAT, "'%s' holds '%.200s', a name that leads out of its folder: not unpacked",
                   outer, path);
-        snprintf(name, sizeof name, "%s/%s", outer, path);
+        whole = lvn_fit(name, sizeof name, "%s/%s", outer, path);
     }
+    LVN_CHECK(whole, FORMAT, "'%.200s' holds a member whose name has more than %d bytes", outer, NAME_BYTES - 1);
     s->name = name;
     s->again = false;
     enum lvn_status status = next_chunk(s, &s->first, &s->n_first);

@@ -171,7 +171,8 @@ enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char
     yaml_parser_t parser;
     LVN_CHECK(yaml_parser_initialize(&parser), MEMORY, "not enough memory to read '%s'", name);
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, (size_t)bytes);
+    int64_t mark = lvn_utf8_mark(text, bytes);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text + mark, (size_t)(bytes - mark));
     struct reader r = {.arena = a, .name = name};
     enum lvn_status status = read_events(&r, &parser);
     yaml_parser_delete(&parser);

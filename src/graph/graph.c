@@ -24,7 +24,7 @@ void lvn_graph_free(struct lvn_graph *g)
     free(g->tensors);
     free(g->nodes);
     free(g->inputs);
-    free(g->kept);
+    free(g->caches);
     lvn_arena_release(&g->arena);
     free(g);
 }
@@ -64,8 +64,11 @@ void lvn_scope(struct lvn_graph *g, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(g->scope, sizeof g->scope, format, args);
+    int n = vsnprintf(g->scope, sizeof g->scope, format, args);
     va_end(args);
+    if (n >= (int)sizeof g->scope) /* cut, two scopes could become one, and share parameters */
+        failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "the scope '%.60s...' has %d bytes; at most %d are taken",
+                              g->scope, n, (int)sizeof g->scope - 1));
 }
 
 static char *scoped(struct lvn_graph *g, const char *name)
@@ -111,6 +114,8 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
                                const struct lvn_desc *desc, struct lvn_param **out)
 {
     LVN_TRY(check_size(name, desc));
+    LVN_CHECK(strlen(name) < LVN_NAME_TEXT, ARG, "the parameter's name '%.60s...' has %zu bytes; at most %d are taken",
+              name, strlen(name), LVN_NAME_TEXT - 1);
     struct lvn_param *q = lvn_params_find(p, name);
     if (q) {
         char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
@@ -179,6 +184,21 @@ struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t 
     return add_view(g, x, view);
 }
 
+struct lvn_tensor *lvn_slice(struct lvn_graph *g, struct lvn_tensor *x, int dim, int64_t first, int64_t count)
+{
+    if (!x) return NULL;
+    struct lvn_desc view = x->desc;
+    if (dim < 0 || dim >= view.rank || first < 0 || count < 1 || first + count > view.dim[dim]) {
+        char text[LVN_SHAPE_TEXT];
+        return failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_SHAPE,
+                                     "slice of '%s': %lld elements from %lld along dimension %d do not lie in %s",
+                                     x->name, (long long)count, (long long)first, dim, lvn_shape_text(&x->desc, text)));
+    }
+    view.offset += first * view.stride[dim];
+    view.dim[dim] = count;
+    return add_view(g, x, view);
+}
+
 struct lvn_tensor *lvn_reshape(struct lvn_graph *g, struct lvn_tensor *x, int rank, const int64_t *dim)
 {
     if (!x) return NULL;
@@ -233,7 +253,7 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const
         }
     struct lvn_node *node = lvn_arena_alloc(&g->arena, sizeof *node);
     if (!node || !grow(&g->nodes, &g->nodes_capacity, g->n_nodes, sizeof *g->nodes)) return failed(g, LVN_MEMORY);
-    *node = (struct lvn_node){.op = id, .attr = *attr, .kept = -1};
+    *node = (struct lvn_node){.op = id, .attr = *attr, .cache = -1};
     for (int i = 0; i < n_in; i++) node->in[i] = in[i];
     node->name = node_name(g, op);
     if (!node->name) return failed(g, LVN_MEMORY);

@@ -22,11 +22,14 @@ enum lvn_param_kind {
 };
 
 struct lvn_init {
-    enum { LVN_INIT_NORMAL, LVN_INIT_CONSTANT } kind;
-    double value; /* standard deviation, or the constant */
+    enum { LVN_INIT_NORMAL, LVN_INIT_UNIFORM, LVN_INIT_CONSTANT } kind;
+    double value; /* standard deviation; bound: values lie in [-bound, bound); the constant */
 };
 #define LVN_NORMAL(std) ((struct lvn_init){LVN_INIT_NORMAL, (std)})
+#define LVN_UNIFORM(bound) ((struct lvn_init){LVN_INIT_UNIFORM, (bound)})
 #define LVN_CONSTANT(x) ((struct lvn_init){LVN_INIT_CONSTANT, (x)})
+
+enum { LVN_NAME_TEXT = 256 }; /* bytes of a parameter's name, with its end */
 
 struct lvn_param {
     const char *name; /* Hugging Face's, "h.0.attn.c_attn.weight" */
@@ -98,10 +101,10 @@ struct lvn_node {
     struct lvn_tensor *out[LVN_MAX_OUT];
     const char *name; /* scoped, "h.0.attn.c_attn:linear" */
     uint32_t hash;
-    int kept; /* kv_cache: which kept state; -1 for other operations */
+    int cache; /* kv_cache: which of the graph's caches; -1 for other operations */
 };
 
-struct lvn_kept {
+struct lvn_cache {
     const char *name;
     struct lvn_desc desc;
 };
@@ -117,8 +120,8 @@ struct lvn_graph {
     int n_nodes, nodes_capacity;
     struct lvn_tensor **inputs;
     int n_inputs, inputs_capacity;
-    struct lvn_kept *kept;
-    int n_kept, kept_capacity;
+    struct lvn_cache *caches;
+    int n_caches, caches_capacity;
     /* Sees each linear map that a model writes down, and may put something beside it; returns what the model goes on
      * with. NULL: nobody. */
     struct lvn_tensor *(*adapter)(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *w,
@@ -143,9 +146,13 @@ struct lvn_tensor *lvn_input(struct lvn_graph *g, const char *name, struct lvn_d
 struct lvn_tensor *lvn_param(struct lvn_graph *g, const char *name, enum lvn_param_kind kind, struct lvn_init init,
                              struct lvn_desc desc);
 /* Heads start*S .. of the last dimension of x (B,T,C) as (B,T,n_head,S), without moving anything. The views of one
- * tensor must not overlap, and together cover it where a gradient is wanted. */
+ * tensor need not cover it. */
 struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t first_channel, int64_t n_head,
                              int64_t head_size);
+/* Elements first .. first + count - 1 along one dimension, without moving anything. Most operations want tensors
+ * without gaps: lvn_pack() makes one of a view. Parts that no view of x covers have no gradient, and views may overlap.
+ */
+struct lvn_tensor *lvn_slice(struct lvn_graph *g, struct lvn_tensor *x, int dim, int64_t first, int64_t count);
 /* The same elements with other dims; x must be contiguous. */
 struct lvn_tensor *lvn_reshape(struct lvn_graph *g, struct lvn_tensor *x, int rank, const int64_t *dim);
 /* Append a node; returns output 0. For constructors in src/ops. `in` may hold NULL for absent inputs: pass how many of

@@ -6,83 +6,88 @@
 
 #include "base/text.h"
 
-enum { LONGEST = 100 }; /* of a pattern */
-
-/* Does the pattern fit the start of the text, up to a dot or its end? */
-static bool fits(const char *pattern, const char *text)
+/* Does the pattern fit the start of the text, up to a dot or its end? Where it does not go on after a `*`, that one
+ * takes a character more; earlier ones need not, since the last can take whatever they would. */
+static bool fits(const struct lvn_pattern *p, const char *text)
 {
-    for (; *pattern; pattern++, text++) {
-        if (*pattern == '*') {
-            while (pattern[1] == '*') pattern++;
-            for (;; text++) {
-                if (fits(pattern + 1, text)) return true;
-                if (!*text) return false;
-            }
+    int i = 0, star = -1;
+    const char *after = text; /* the last star's characters end here */
+    for (;;) {
+        if (i < p->n && p->text[i] == '*') {
+            star = i++;
+            after = text;
+        } else if (i < p->n && *text && (p->text[i] == '?' || p->text[i] == *text)) {
+            i++;
+            text++;
+        } else if (i == p->n && (!*text || *text == '.')) {
+            return true;
+        } else if (star >= 0 && *after) {
+            text = ++after;
+            i = star + 1;
+        } else {
+            return false;
         }
-        if (!*text || (*pattern != '?' && *pattern != *text)) return false;
     }
-    return !*text || *text == '.';
 }
 
-static bool fits_somewhere(const char *pattern, const char *name)
+bool lvn_pattern_fits(const struct lvn_pattern *p, const char *name)
 {
     for (; name; name = strchr(name, '.')) {
         if (*name == '.') name++;
-        if (fits(pattern, name)) return true;
+        if (fits(p, name)) return true;
     }
     return false;
 }
 
-/* The next pattern of a list; false: there are no more. Patterns that are too long are cut, and fit nothing. */
-static bool next(const char **list, char pattern[LONGEST])
+bool lvn_pattern_next(const char **list, struct lvn_pattern *p)
 {
     *list += strspn(*list, " ,\t");
-    size_t n = strcspn(*list, " ,\t");
-    snprintf(pattern, LONGEST, "%.*s", (int)n, *list);
-    *list += n;
-    return n > 0;
+    *p = (struct lvn_pattern){*list, (int)strcspn(*list, " ,\t")};
+    *list += p->n;
+    return p->n > 0;
 }
 
 bool lvn_names_match(const char *list, const char *name)
 {
-    char pattern[LONGEST];
-    while (next(&list, pattern))
-        if (fits_somewhere(pattern, name)) return true;
+    struct lvn_pattern p;
+    while (lvn_pattern_next(&list, &p))
+        if (lvn_pattern_fits(&p, name)) return true;
     return false;
 }
 
-/* The part of a name that a pattern was perhaps meant to be; NULL. */
-static const char *nearest(const struct lvn_params *p, const char *pattern, char part[LONGEST])
+void lvn_pattern_nearest(const struct lvn_pattern *p, const struct lvn_params *params, char word[LVN_WORD_TEXT])
 {
     int best = 3;
-    part[0] = '\0';
-    for (int i = 0; i < p->n; i++)
-        for (const char *at = p->list[i]->name; at; at = strchr(at, '.')) {
-            char one[LONGEST];
+    char wrong[LVN_WORD_TEXT], one[LVN_WORD_TEXT];
+    snprintf(wrong, sizeof wrong, "%.*s", p->n, p->text);
+    word[0] = '\0';
+    for (int i = 0; i < params->n; i++)
+        for (const char *at = params->list[i]->name; at; at = strchr(at, '.')) {
             if (*at == '.') at++;
             snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "."), at);
-            int distance = lvn_edit_distance(one, pattern);
+            int distance = lvn_edit_distance(one, wrong);
             if (distance >= best) continue;
             best = distance;
-            memcpy(part, one, sizeof one);
+            memcpy(word, one, sizeof one);
         }
-    return *part ? part : NULL;
 }
 
 enum lvn_status lvn_params_freeze(struct lvn_params *p, const char *key, const char *list)
 {
-    char pattern[LONGEST], part[LONGEST];
+    char near[LVN_WORD_TEXT];
     const char *rest = list;
-    while (next(&rest, pattern)) {
+    struct lvn_pattern one;
+    while (lvn_pattern_next(&rest, &one)) {
         int found = 0;
         for (int i = 0; i < p->n; i++) {
-            if (!fits_somewhere(pattern, p->list[i]->name)) continue;
+            if (!lvn_pattern_fits(&one, p->list[i]->name)) continue;
             p->list[i]->trainable = false;
             found++;
         }
-        const char *near = found ? NULL : nearest(p, pattern, part);
-        LVN_CHECK(found, ARG, "%s: '%s' is the name of no parameter; names are as %s%s%s%s", key, pattern,
-                  p->n ? p->list[0]->name : "", near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        if (found) continue;
+        lvn_pattern_nearest(&one, p, near);
+        LVN_FAIL(ARG, "%s: '%.*s' is the name of no parameter; names are as %s%s%s%s", key, one.n, one.text,
+                 p->n ? p->list[0]->name : "", *near ? "; did you mean '" : "", near, *near ? "'?" : "");
     }
     for (int i = 0; i < p->n; i++)
         if (p->list[i]->trainable) return LVN_OK;

@@ -1,8 +1,8 @@
-/* op.h - what an operation is: shapes, what its gradient reads, and its kernels.
+/* op.h - what an operation is: shapes, what its gradient reads, and its specification.
  *
  * An operation is one file in src/ops. NAME.c holds its shape rule, its gradient rule and the plain kernels, which are
- * the specification: they are compiled once for float and once for double. NAME.cpu.c holds the fast kernels for CPUs,
- * compiled once per instruction set. Operations are found through the table ops/ops.def. */
+ * the specification: they are compiled once for float and once for double. How a device computes the same faster, on
+ * how many threads, is its backend's affair. Operations are found through the table ops/ops.def. */
 #ifndef LVN_OP_H
 #define LVN_OP_H
 
@@ -45,7 +45,7 @@ enum lvn_phase {
     LVN_PHASE_COUNT
 };
 
-/* One operand as a kernel sees it. `p` already includes the description's offset; NULL when absent. */
+/* One operand as a kernel on the processor sees it. `p` already includes the description's offset; NULL when absent. */
 struct lvn_arg {
     void *p;
     const struct lvn_desc *desc;
@@ -61,18 +61,19 @@ struct lvn_call {
     struct lvn_arg din[LVN_MAX_IN];   /* backward: gradients to write; p == NULL when not wanted */
     bool add[LVN_MAX_IN];             /* backward: din[i] += instead of = */
     bool bf16;                        /* products may round their operands to bf16, if that is faster */
-    void *scratch;                    /* as many bytes as the kernel's scratch() asked for, 64-byte aligned */
-    struct lvn_step *step;
-    uint32_t op_hash; /* hash of the node's scoped name, for random numbers */
+    void *scratch;                    /* as many bytes as scratch() asked for, 64-byte aligned */
+    const struct lvn_step *step;
+    struct lvn_result *result; /* of operations that run after backward */
+    uint32_t op_hash;          /* hash of the node's scoped name, for random numbers */
 };
 
-/* Called by all threads of the team with the same call; see base/threads.h for how work is shared. */
-typedef void lvn_kernel(const struct lvn_call *call, int thread, int n_threads);
+/* The specification: plain C, one thread. */
+typedef void lvn_plain_kernel(const struct lvn_call *call);
 
-struct lvn_kernels {
-    lvn_kernel *forward, *backward, *restore; /* restore: NULL where the op has none */
+struct lvn_plain_kernels {
+    lvn_plain_kernel *forward, *backward, *restore; /* restore: NULL where the op has none */
     /* Bytes of scratch for a phase; NULL: none. `call` carries descriptions and attributes, no pointers. */
-    int64_t (*scratch)(const struct lvn_call *call, int n_threads);
+    int64_t (*scratch)(const struct lvn_call *call);
 };
 
 /* What a shape rule works on: in[] is given, it checks them and fills out[] (outputs, then saved values). */
@@ -101,12 +102,12 @@ struct lvn_op {
     bool passes_gradient; /* add: the gradient of inputs 0 and 1 is dout[0] itself, nothing is run */
     enum lvn_status (*shape)(struct lvn_shapes *s);
     double (*flops)(const struct lvn_call *call); /* multiplications and additions of a phase; NULL: not counted */
-    struct lvn_kernels spec; /* the plain kernels, in the real type that the file was compiled for */
+    struct lvn_plain_kernels spec;                /* in the real type that the file was compiled for */
 };
 
 /* Ends an operation's file. The rules are arguments, not fields: an operation without a gradient rule does not compile.
  * What runs after backward (optimizers) says LVN_NOT_DIFFERENTIABLE. */
-#define LVN_NOT_DIFFERENTIABLE ((lvn_kernel *)0)
+#define LVN_NOT_DIFFERENTIABLE ((lvn_plain_kernel *)0)
 #define LVN_OPERATION(id, shape_rule, forward_kernel, backward_kernel, ...)                                            \
     const struct lvn_op LVN_REAL_NAME(lvn_op_##id) = {.name = #id,                                                     \
                                                       .shape = (shape_rule),                                           \
@@ -116,5 +117,10 @@ struct lvn_op {
 
 /* The operation compiled for fp32 or fp64; same name, shapes and rules. */
 const struct lvn_op *lvn_op(enum lvn_op_id id, enum lvn_dtype real);
+/* Its plain kernel for a phase; NULL: it has none. */
+static inline lvn_plain_kernel *lvn_op_plain(const struct lvn_op *op, enum lvn_phase phase)
+{
+    return phase == LVN_FORWARD ? op->spec.forward : phase == LVN_BACKWARD ? op->spec.backward : op->spec.restore;
+}
 
 #endif

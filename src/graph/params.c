@@ -105,6 +105,8 @@ void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values)
 {
     if (q->init.kind == LVN_INIT_NORMAL)
         lvn_random_normal(seed, q->hash, (float)q->init.value, q->count, values);
+    else if (q->init.kind == LVN_INIT_UNIFORM)
+        lvn_random_uniform(seed, q->hash, (float)q->init.value, q->count, values);
     else
         for (int64_t j = 0; j < q->count; j++) values[j] = (float)q->init.value;
 }

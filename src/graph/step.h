@@ -1,26 +1,37 @@
-/* step.h - what changes at every step.
+/* step.h - what changes at every step, and what a step gives back.
  *
- * One small struct lies on the device; kernels read it by pointer. So a captured step stays valid while the learning
- * rate moves, and neither clipping nor the check for non-finite gradients waits for the host. */
+ * Two small structs lie on the device; kernels read and write them by pointer. So a captured step stays valid while the
+ * learning rate moves, and neither clipping nor the check for non-finite gradients waits for the host. */
 #ifndef LVN_STEP_H
 #define LVN_STEP_H
 
 #include <stdint.h>
 
 struct lvn_step {
-    /* written by the host before the step */
     uint64_t seed;
     int64_t step;      /* optimizer steps done before this one: 0, 1, ... */
     double lr;         /* learning rate of this step */
     double grad_scale; /* 1 / number of valid labels of the whole global batch: what the loss kernels seed with */
     int64_t first_row; /* position in the global batch of this micro-batch's first sample */
-    int64_t position;  /* decoding: how many tokens the key/value cache holds already */
-    int32_t add_grads; /* 0: parameter gradients overwrite (first micro-batch); 1: they add */
-    int32_t training;  /* 0: dropout passes through */
-    /* written by the update instructions */
+    int64_t end_row; /* samples of the global batch from here on only fill it up and count nothing; 0: there are none */
+    int64_t position; /* decoding: how many tokens the key/value cache holds already */
+    int32_t training; /* 0: dropout passes through */
+};
+
+/* What a step gives back: one small block of the device's memory, read once after the step. Behind it lie the sums of
+ * each micro-batch: losses, metrics. */
+struct lvn_result {
     double grad_norm; /* global 2-norm of the gradient before clipping */
     double
         clip_scale; /* what the optimizer multiplies the gradient with; 0 and no update when the norm is not finite */
 };
+
+/* How many of a micro-batch's rows are samples; those behind them fill it up. */
+static inline int64_t lvn_step_rows(const struct lvn_step *s, int64_t rows)
+{
+    int64_t there = s->end_row - s->first_row;
+    if (!s->end_row || there > rows) return rows;
+    return there < 0 ? 0 : there;
+}
 
 #endif

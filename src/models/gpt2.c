@@ -7,10 +7,29 @@
  * Pre-norm transformer: x += attention(ln_1(x)); x += mlp(ln_2(x)). Names and layouts are those of Hugging Face's
  * files, whose linear weights are stored (in, out); only the head is (out, in). Initial values: N(0, 0.02), projections
  * back into the residual stream N(0, 0.02 / sqrt(2 n_layer)).
+ *
+ * All three are saved as Hugging Face's. That has no models without biases: they are written with zero biases, and the
+ * object `levin` of config.json says so, so that they load back exactly.
  * (Radford et al.: "Language models are unsupervised multitask learners", 2019.) */
+#include <inttypes.h>
 #include <math.h>
 
 #include "models/model.h"
+
+enum { ERF, TANH };
+
+struct gpt2 {
+    int64_t n_layer, n_head, n_embd;
+    int64_t n_positions; /* rows of the position table; windows may be shorter */
+    int64_t n_inner;     /* 0: 4 n_embd, and nothing else is there */
+    int64_t vocab_size;
+    int64_t activation;
+    bool bias; /* in linear maps and layer norms */
+    bool tied; /* the head shares the embedding's weights */
+    double dropout_embedding, dropout_residual, dropout_attention;
+    double eps; /* of layer norms */
+};
+_Static_assert(sizeof(struct gpt2) <= LVN_OWN_BYTES, "a configuration is a plain value");
 
 static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t n, double value)
 {
@@ -18,8 +37,8 @@ static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t 
 }
 
 /* x (B,T,C) -> (B,T,N) */
-static struct lvn_tensor *linear(struct lvn_graph *g, const struct lvn_model_config *c, const char *weight,
-                                 const char *bias, struct lvn_tensor *x, int64_t N, double std)
+static struct lvn_tensor *linear(struct lvn_graph *g, const struct gpt2 *c, const char *weight, const char *bias,
+                                 struct lvn_tensor *x, int64_t N, double std)
 {
     int64_t C = x ? x->desc.dim[2] : 1;
     struct lvn_tensor *w = lvn_param(g, weight, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, N));
@@ -27,8 +46,8 @@ static struct lvn_tensor *linear(struct lvn_graph *g, const struct lvn_model_con
     return lvn_linear(g, x, w, b, true);
 }
 
-static struct lvn_tensor *layernorm(struct lvn_graph *g, const struct lvn_model_config *c, const char *weight,
-                                    const char *bias, struct lvn_tensor *x)
+static struct lvn_tensor *layernorm(struct lvn_graph *g, const struct gpt2 *c, const char *weight, const char *bias,
+                                    struct lvn_tensor *x)
 {
     struct lvn_tensor *gamma = vector(g, weight, c->n_embd, 1.0);
     return lvn_layernorm(g, x, gamma, c->bias ? vector(g, bias, c->n_embd, 0.0) : NULL, c->eps);
@@ -40,7 +59,7 @@ static struct lvn_tensor *dropout(struct lvn_graph *g, struct lvn_tensor *x, dou
 }
 
 /* x (B,T,C) -> (B,T,C) */
-static struct lvn_tensor *attention(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *x)
+static struct lvn_tensor *attention(struct lvn_graph *g, const struct gpt2 *c, struct lvn_tensor *x)
 {
     int64_t C = c->n_embd, H = c->n_head, S = C / H;
     struct lvn_tensor *qkv = linear(g, c, "attn.c_attn.weight", "attn.c_attn.bias", x, 3 * C, 0.02);
@@ -53,23 +72,25 @@ static struct lvn_tensor *attention(struct lvn_graph *g, const struct lvn_model_
 }
 
 /* x (B,T,C) -> (B,T,C) */
-static struct lvn_tensor *mlp(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *x)
+static struct lvn_tensor *mlp(struct lvn_graph *g, const struct gpt2 *c, struct lvn_tensor *x)
 {
     int64_t C = c->n_embd;
     struct lvn_tensor *h = linear(g, c, "mlp.c_fc.weight", "mlp.c_fc.bias", x, 4 * C, 0.02);
-    h = c->gelu_tanh ? lvn_gelu_tanh(g, h) : lvn_gelu(g, h);
+    h = c->activation == TANH ? lvn_gelu_tanh(g, h) : lvn_gelu(g, h);
     h = linear(g, c, "mlp.c_proj.weight", "mlp.c_proj.bias", h, C, 0.02 / sqrt(2.0 * (double)c->n_layer));
     return dropout(g, h, c->dropout_residual);
 }
 
 /* ids (B,T) -> logits (B,T,V) */
-static struct lvn_tensor *logits(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *ids)
+static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
+                                struct lvn_tensor *const *inputs)
 {
+    const struct gpt2 *c = (const struct gpt2 *)(const void *)config->own;
     int64_t C = c->n_embd, V = c->vocab_size, P = c->n_positions;
     lvn_scope(g, "transformer");
     struct lvn_tensor *wte = lvn_param(g, "wte.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
     struct lvn_tensor *wpe = lvn_param(g, "wpe.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, P, C));
-    struct lvn_tensor *x = dropout(g, lvn_embedding(g, ids, wte, wpe), c->dropout_embedding);
+    struct lvn_tensor *x = dropout(g, lvn_embedding(g, inputs[0], wte, wpe), c->dropout_embedding);
     for (int64_t l = 0; l < c->n_layer; l++) {
         lvn_scope(g, "transformer.h.%lld", (long long)l);
         x = lvn_add(g, x, attention(g, c, layernorm(g, c, "ln_1.weight", "ln_1.bias", x)));
@@ -83,27 +104,170 @@ static struct lvn_tensor *logits(struct lvn_graph *g, const struct lvn_model_con
     return lvn_linear(g, x, head, NULL, false);
 }
 
-static void gpt2_defaults(struct lvn_model_config *c)
+static enum lvn_status check(const void *own)
 {
-    c->bias = c->tied = c->gelu_tanh = true;
-    c->dropout_embedding = c->dropout_residual = c->dropout_attention = 0.1;
-    c->eps = 1e-5;
+    const struct gpt2 *c = own;
+    int64_t C = c->n_embd, H = c->n_head, below = C / H * H;
+    LVN_CHECK(C % H == 0, ARG,
+              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+              "), but each head gets an equal share; take %" PRId64 " or another multiple",
+              C, H, below ? below : H);
+    LVN_CHECK(!c->n_inner || c->n_inner == 4 * C, UNSUPPORTED, "n_inner is %" PRId64 "; only 4 x n_embd is there",
+              c->n_inner);
+    double values = 12.0 * (double)c->n_layer * (double)C * (double)C +
+                    ((double)c->vocab_size + (double)c->n_positions) * (double)C;
+    LVN_CHECK(values < 1e14, ARG,
+              "the model would have about %.2g values (model.n_layer %" PRId64 ", model.n_embd %" PRId64
+              "), more than any machine holds; take smaller sizes",
+              values, c->n_layer, C);
+    return LVN_OK;
 }
 
-static void nanogpt_defaults(struct lvn_model_config *c)
-{
-    gpt2_defaults(c);
-    c->bias = c->gelu_tanh = false;
-    c->dropout_embedding = c->dropout_residual = c->dropout_attention = 0.0;
-}
+/* --- the keys --- */
 
-static void mingpt_defaults(struct lvn_model_config *c)
-{
-    gpt2_defaults(c);
-    c->tied = false;
-}
+enum { END_OF_TEXT = 50256 }; /* transformers' default, which complains where the vocabulary has no such token */
+
+static const struct lvn_word activations[] = {
+    {"gelu", ERF, "the erf GELU"},
+    {"gelu_new", TANH, "the tanh GELU"},
+    {"gelu_pytorch_tanh", TANH, "the tanh GELU"},
+    {NULL, 0, NULL},
+};
+static const struct lvn_word heads[] = {{NULL, 0, "an untied head"}, {NULL, 1, "a tied head"}, {NULL, 0, NULL}};
+static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
+
+// clang-format off
+#define N(field) LVN_KEY_INT_OF(struct gpt2, field)
+#define X(field) LVN_KEY_REAL_OF(struct gpt2, field)
+#define IS(field) LVN_KEY_BOOL_OF(struct gpt2, field)
+#define SIZES(positions)                                                                                               \
+    {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .initial = 6, .least = 1, .most = 100000,   \
+     .means = LVN_MEANS_LAYERS, .help = "number of blocks"},                                                           \
+    {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .initial = 6, .least = 1, .most = 100000,      \
+     .means = LVN_MEANS_HEADS, .help = "attention heads of a block"},                                                  \
+    {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .initial = 192, .least = 1, .most = 1048576,   \
+     .help = "channels; a multiple of n_head"},                                                                        \
+    {N(n_positions), .json = positions, .required = true, .recipe = "block_size", .initial = 128, .least = 1,          \
+     .most = 16777216, .means = LVN_MEANS_POSITIONS,                                                                   \
+     .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},            \
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,       \
+     .most = 1073741824, .means = LVN_MEANS_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"}
+#define DROPOUT(field, key, rate)                                                                                      \
+    {X(field), .json = key, .recipe = "dropout", .initial = rate, .least = 0, .most = 0.999, .any_time = true,         \
+     .help = "share of values dropped while training"}
+#define BIAS .recipe = "bias", .words = biases, .help = "biases in linear maps and layer norms"
+/* What a variant has and its files have no word for. */
+#define ALWAYS_ACTIVATION(word)                                                                                        \
+    {LVN_KEY_WORD_OF(struct gpt2, activation), .initial = word, .words = activations, .fixed = true}
+#define ALWAYS_TIED(yes) {IS(tied), .initial = yes, .words = heads, .fixed = true}
+#define ALWAYS_EPS {X(eps), .initial = 1e-5, .least = 1e-30, .most = 1, .fixed = true}
+
+static const struct lvn_key gpt2_keys[] = {
+    {LVN_KEY_NAME, .json = "architectures", .text = "GPT2LMHeadModel"},
+    {LVN_KEY_TOKEN, .json = "bos_token_id", .initial = END_OF_TEXT},
+    {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = END_OF_TEXT},
+    {LVN_KEY_WORD_OF(struct gpt2, activation), .json = "activation_function", .initial = TANH, .words = activations},
+    {IS(tied), .json = "tie_word_embeddings", .initial = true, .words = heads},
+    DROPOUT(dropout_embedding, "embd_pdrop", 0.1),
+    DROPOUT(dropout_residual, "resid_pdrop", 0.1),
+    DROPOUT(dropout_attention, "attn_pdrop", 0.1),
+    {X(eps), .json = "layer_norm_epsilon", .initial = 1e-5, .least = 1e-30, .most = 1},
+    SIZES("n_positions"),
+    {LVN_KEY_DTYPE, .json = "dtype"},
+    {IS(bias), .json = "levin.bias", .initial = true, .fixed = true, BIAS},
+    {N(n_inner), .json = "n_inner", .read_only = true, .most = INT32_MAX},
+    {LVN_KEY_MUST, .json = "scale_attn_weights", .initial = true},
+    {LVN_KEY_MUST, .json = "scale_attn_by_inverse_layer_idx", .initial = false},
+    {.kind = LVN_KEY_END},
+};
+
+static const struct lvn_key nanogpt_keys[] = {
+    SIZES("block_size"),
+    {IS(bias), .json = "bias", .true_when_absent = true, BIAS},
+    DROPOUT(dropout_residual, "dropout", 0),
+    DROPOUT(dropout_embedding, "dropout", 0),
+    DROPOUT(dropout_attention, "dropout", 0),
+    ALWAYS_ACTIVATION(ERF),
+    ALWAYS_TIED(true),
+    ALWAYS_EPS,
+    {.kind = LVN_KEY_END},
+};
+
+static const struct lvn_key mingpt_keys[] = {
+    SIZES("block_size"),
+    DROPOUT(dropout_embedding, "embd_pdrop", 0.1),
+    DROPOUT(dropout_residual, "resid_pdrop", 0.1),
+    DROPOUT(dropout_attention, "attn_pdrop", 0.1),
+    {IS(bias), .initial = true, .fixed = true, BIAS},
+    ALWAYS_ACTIVATION(TANH),
+    ALWAYS_TIED(false),
+    ALWAYS_EPS,
+    {.kind = LVN_KEY_END},
+};
+// clang-format on
+
+/* --- the files --- */
+
+/* Causal masks, and a tied head stored twice, are no parameters. */
+static const struct lvn_file gpt2_files[] = {
+    {"*.attn.bias", NULL, LVN_FILE_PASSED_OVER},
+    {"*.attn.masked_bias", NULL, LVN_FILE_PASSED_OVER},
+    {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_PASSED_OVER},
+    {"*.ln_*.bias", "*.ln_*.weight", LVN_FILE_FILLED},
+    {"*.c_*.bias", "*.c_*.weight", LVN_FILE_FILLED},
+    {NULL, NULL, 0},
+};
+
+/* State dicts of the teaching variants: linear weights (out, in), a tied head twice. */
+static const struct lvn_file torch_files[] = {
+    {"*.attn.bias", NULL, LVN_FILE_PASSED_OVER},
+    {"*.attn.masked_bias", NULL, LVN_FILE_PASSED_OVER},
+    {"lm_head.weight", "transformer.wte.weight", LVN_FILE_AGAIN},
+    {"lm_head.weight", NULL, LVN_FILE_ROWS},
+    {"*.c_*.weight", NULL, LVN_FILE_TRANSPOSED},
+    {NULL, NULL, 0},
+};
+
+/* --- the sizes, as minGPT's table names them --- */
+
+static const struct lvn_size sizes[] = {
+    {"openai-gpt", NULL, {12, 12, 768}},
+    {"gpt2", "openai-community/gpt2", {12, 12, 768}},
+    {"gpt2-medium", "openai-community/gpt2-medium", {24, 16, 1024}},
+    {"gpt2-large", "openai-community/gpt2-large", {36, 20, 1280}},
+    {"gpt2-xl", "openai-community/gpt2-xl", {48, 25, 1600}},
+    {"gpt2-xxl", NULL, {96, 25, 1600}},
+    {"gpt2-xxxl", NULL, {100, 30, 1920}},
+    {"gpt2-4xl", NULL, {190, 30, 1920}},
+    {"gopher-44m", NULL, {8, 16, 512}},
+    {"gpt-mini", NULL, {6, 6, 192}},
+    {"gpt-micro", NULL, {4, 4, 128}},
+    {"gpt-nano", NULL, {3, 3, 48}},
+    {NULL, NULL, {0}},
+};
+static const struct lvn_key_value published[] = {{"block_size", 1024}, {"vocab_size", 50257}, {NULL, 0}};
+static const struct lvn_key_value tiny[] = {{"n_layer", 2},     {"n_head", 2},    {"n_embd", 32}, {"block_size", 32},
+                                            {"vocab_size", 65}, {"dropout", 0.1}, {NULL, 0}};
+
+/* --- the models --- */
 
 extern const struct lvn_model lvn_model_gpt2, lvn_model_nanogpt, lvn_model_mingpt;
-const struct lvn_model lvn_model_gpt2 = {.name = "gpt2", .defaults = gpt2_defaults, .logits = logits};
-const struct lvn_model lvn_model_nanogpt = {.name = "nanogpt", .defaults = nanogpt_defaults, .logits = logits};
-const struct lvn_model lvn_model_mingpt = {.name = "mingpt", .defaults = mingpt_defaults, .logits = logits};
+
+#define SHARED                                                                                                         \
+    .prefix = "transformer.", .saved_as = &lvn_model_gpt2, .sizes = sizes,                                             \
+    .size_keys = {"n_layer", "n_head", "n_embd"}, .published = published, .tiny = tiny,                                \
+    .linear_maps = "attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj", .lora_targets = "attn.c_attn",                    \
+    .parts = "[wte, wpe, h.0, 'h.*.mlp']", .generates = true, .check = check, .build = build,                          \
+    .inputs = lvn_language_inputs, .tasks = lvn_language_tasks
+
+const struct lvn_model lvn_model_gpt2 = {
+    .name = "gpt2", .what = "head tied, tanh GELU", .keys = gpt2_keys, .files = gpt2_files, SHARED};
+const struct lvn_model lvn_model_nanogpt = {.name = "nanogpt",
+                                            .what = "head tied, erf GELU",
+                                            .keys = nanogpt_keys,
+                                            .files = torch_files,
+                                            .checkpoint = "ckpt.pt",
+                                            .program = "nanoGPT",
+                                            SHARED};
+const struct lvn_model lvn_model_mingpt = {
+    .name = "mingpt", .what = "head not tied, tanh GELU", .keys = mingpt_keys, .files = torch_files, SHARED};

@@ -10,18 +10,20 @@
 static const char tail[] = ".weight";
 
 /* "h.0.attn.c_attn.weight" -> "h.0.attn.c_attn.lora_A.weight", as others call it; "" where there is no such name. */
-static void adapter_name(const char *weight, char which, char name[256])
+enum { ADAPTER_TEXT = LVN_NAME_TEXT + 16 };
+
+static void adapter_name(const char *weight, char which, char name[ADAPTER_TEXT])
 {
     size_t n = strlen(weight), k = strlen(tail);
     name[0] = '\0';
     if (n > k && strcmp(weight + n - k, tail) == 0)
-        snprintf(name, 256, "%.*s.lora_%c%s", (int)(n - k), weight, which, tail);
+        snprintf(name, ADAPTER_TEXT, "%.*s.lora_%c%s", (int)(n - k), weight, which, tail);
 }
 
 static struct lvn_tensor *adapter(struct lvn_graph *g, const char *weight, char which, struct lvn_init init,
                                   struct lvn_desc desc)
 {
-    char name[256], scope[sizeof g->scope];
+    char name[ADAPTER_TEXT], scope[sizeof g->scope];
     adapter_name(weight, which, name);
     memcpy(scope, g->scope, sizeof scope);
     g->scope[0] = '\0';
@@ -49,6 +51,11 @@ static struct lvn_tensor *adapt(struct lvn_graph *g, struct lvn_tensor *x, struc
     return y;
 }
 
+const char *lvn_lora_targets(const struct lvn_model *m, const char *given)
+{
+    return *given || !m->lora_targets ? given : m->lora_targets;
+}
+
 void lvn_lora_attach(struct lvn_graph *g, const struct lvn_model_config *c)
 {
     if (c->lora.rank <= 0) return;
@@ -56,29 +63,45 @@ void lvn_lora_attach(struct lvn_graph *g, const struct lvn_model_config *c)
     g->adapter_context = &c->lora;
 }
 
-enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_lora *lora)
-{
-    int n = 0;
-    if (lora->rank <= 0) return LVN_OK;
-    for (int i = 0; i < p->n; i++) {
-        p->list[i]->trainable = p->list[i]->adapter;
-        n += p->list[i]->adapter;
-    }
-    LVN_CHECK(
-        n, ARG,
-        "lora.targets: '%s' names no linear map of a block; those of GPT-2 are attn.c_attn, attn.c_proj, mlp.c_fc "
-        "and mlp.c_proj",
-        lora->targets);
-    return LVN_OK;
-}
-
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out)
 {
-    char a[256], b[256];
+    char a[ADAPTER_TEXT], b[ADAPTER_TEXT];
     adapter_name(weight->name, 'A', a);
     adapter_name(weight->name, 'B', b);
     *out = (struct lvn_lora_pair){lvn_params_find(p, a), lvn_params_find(p, b)};
     return !weight->adapter && out->a && out->b;
+}
+
+/* Does any map that the pattern names have an adapter? */
+static bool adapts(const struct lvn_pattern *pattern, const struct lvn_params *p)
+{
+    struct lvn_lora_pair pair;
+    for (int i = 0; i < p->n; i++)
+        if (lvn_pattern_fits(pattern, p->list[i]->name) && lvn_lora_find(p, p->list[i], &pair)) return true;
+    return false;
+}
+
+enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c)
+{
+    const char *rest = c->lora.targets;
+    struct lvn_pattern one;
+    char near[LVN_WORD_TEXT];
+    if (c->lora.rank <= 0) return LVN_OK;
+    LVN_CHECK(c->model->linear_maps, ARG, "lora.rank: a %s has no linear maps that adapters may stand beside",
+              c->model->name);
+    LVN_CHECK(rest && *rest, ARG,
+              "lora.rank is %lld and lora.targets names no linear map: name some of those that a %s has, %s",
+              (long long)c->lora.rank, c->model->name, c->model->linear_maps);
+    while (lvn_pattern_next(&rest, &one)) {
+        if (adapts(&one, p)) continue;
+        lvn_pattern_nearest(&one, p, near);
+        bool told = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
+        LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear map of a block; those of a %s are %s%s%s%s", one.n,
+                 one.text, c->model->name, c->model->linear_maps, told ? "" : "; did you mean '", told ? "" : near,
+                 told ? "" : "'?");
+    }
+    for (int i = 0; i < p->n; i++) p->list[i]->trainable = p->list[i]->adapter;
+    return LVN_OK;
 }
 
 void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,

@@ -12,10 +12,12 @@
 
 #include "models/model.h"
 
+/* The targets that are given, or, where they are "", the family's own. */
+const char *lvn_lora_targets(const struct lvn_model *m, const char *given);
 /* From here on the linear maps of g that c->lora names get adapters; nothing when its rank is 0. */
 void lvn_lora_attach(struct lvn_graph *g, const struct lvn_model_config *c);
-/* After the model was built: freeze all but the adapters. ARG when no map was named by the targets. */
-enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_lora *lora) LVN_CHECKED;
+/* After the model was built: freeze all but the adapters. ARG for a target that names no map. */
+enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c) LVN_CHECKED;
 
 /* The adapter of a weight. */
 struct lvn_lora_pair {

@@ -1,6 +1,7 @@
-/* model.c - the table of models, the named sizes, and the part of a graph that all language models share. */
+/* model.c - the table of models, what they are called, and what all graphs have in common. */
 #include "models/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "models/lora.h"
@@ -13,73 +14,83 @@ static const struct lvn_model *const models[] = {
 #define LVN_MODEL(name) &lvn_model_##name,
 #include "models/models.def"
 #undef LVN_MODEL
+    NULL,
 };
+
+const struct lvn_model *const *lvn_models(void)
+{
+    return models;
+}
 
 const struct lvn_model *lvn_model_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+    for (int i = 0; models[i]; i++)
         if (strcmp(models[i]->name, name) == 0) return models[i];
     return NULL;
 }
 
-/* As minGPT's table names them. */
-static const struct lvn_model_size sizes[] = {
-    {"openai-gpt", 12, 12, 768},
-    {"gpt2", 12, 12, 768},
-    {"gpt2-medium", 24, 16, 1024},
-    {"gpt2-large", 36, 20, 1280},
-    {"gpt2-xl", 48, 25, 1600},
-    {"gpt2-xxl", 96, 25, 1600},
-    {"gpt2-xxxl", 100, 30, 1920},
-    {"gpt2-4xl", 190, 30, 1920},
-    {"gopher-44m", 8, 16, 512},
-    {"gpt-mini", 6, 6, 192},
-    {"gpt-micro", 4, 4, 128},
-    {"gpt-nano", 3, 3, 48},
-    {NULL, 0, 0, 0},
-};
+/* --- variants --- */
 
-const struct lvn_model_size *lvn_model_sizes(void)
+const struct lvn_model *lvn_model_form(const struct lvn_model *m)
 {
-    return sizes;
+    return m->saved_as ? m->saved_as : m;
 }
 
-const struct lvn_model_size *lvn_model_size_find(const char *name)
+enum lvn_status lvn_model_variant(const struct lvn_model *m, const char *format, const struct lvn_model **out)
 {
-    for (const struct lvn_model_size *s = sizes; s->name; s++)
+    char list[256] = "huggingface";
+    const struct lvn_model *form = lvn_model_form(m);
+    *out = strcmp(format, "huggingface") == 0 ? form : NULL;
+    for (int i = 0; models[i] && !*out; i++) {
+        size_t used = strlen(list);
+        if (lvn_model_form(models[i]) != form || models[i] == form) continue;
+        snprintf(list + used, sizeof list - used, ", %s", models[i]->name);
+        if (strcmp(models[i]->name, format) == 0) *out = models[i];
+    }
+    LVN_CHECK(*out, ARG, "the format '%.40s' is not one of a %s; choose from %s", format, m->name, list);
+    return LVN_OK;
+}
+
+/* --- sizes --- */
+
+const struct lvn_size *lvn_size_find(const struct lvn_model *m, const char *name)
+{
+    for (const struct lvn_size *s = m->sizes; s && s->name; s++)
         if (strcmp(s->name, name) == 0) return s;
     return NULL;
 }
 
-enum lvn_status lvn_model_check(const struct lvn_model_config *c)
+const struct lvn_size *lvn_published_find(const char *name, const struct lvn_model **model)
 {
-    const struct {
-        const char *key;
-        int64_t value;
-    } positive[] = {{"n_layer", c->n_layer},
-                    {"n_head", c->n_head},
-                    {"n_embd", c->n_embd},
-                    {"block_size", c->n_positions},
-                    {"vocab_size", c->vocab_size}};
-    for (size_t i = 0; i < sizeof positive / sizeof positive[0]; i++)
-        LVN_CHECK(positive[i].value >= 1 && positive[i].value < INT64_C(1) << 31, ARG,
-                  "model.%s is %lld; it must be at least 1 and below 2^31", positive[i].key,
-                  (long long)positive[i].value);
-    LVN_CHECK(c->n_embd % c->n_head == 0, ARG,
-              "model.n_embd is %lld, which does not divide into model.n_head = %lld heads; choose a multiple",
-              (long long)c->n_embd, (long long)c->n_head);
-    return LVN_OK;
+    for (int i = 0; models[i]; i++)
+        for (const struct lvn_size *s = models[i]->sizes; s && s->name; s++) {
+            if (!s->repository || (strcmp(name, s->name) != 0 && strcmp(name, s->repository) != 0)) continue;
+            *model = lvn_model_form(models[i]);
+            return s;
+        }
+    return NULL;
 }
 
-struct lvn_model_graph lvn_model_build(struct lvn_graph *g, const struct lvn_model_config *c, int64_t B, int64_t T,
-                                       bool with_loss)
+/* --- the graph --- */
+
+const struct lvn_field lvn_language_inputs[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1}, {.name = NULL}};
+const char *const lvn_language_tasks[] = {"lm", NULL};
+
+struct lvn_tensor *lvn_model_build(struct lvn_graph *g, const struct lvn_model_config *c,
+                                   struct lvn_tensor *const *inputs)
 {
-    struct lvn_model_graph m = {.ids = lvn_input(g, "ids", LVN_DESC(LVN_I32, B, T))};
-    if (with_loss) m.labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, B, T));
     lvn_lora_attach(g, c);
-    m.logits = c->model->logits(g, c, m.ids);
-    if (!with_loss) return m;
-    m.loss = lvn_cross_entropy(g, m.logits, m.labels);
-    m.losses = m.loss ? m.loss->node->out[1] : NULL;
-    return m;
+    return c->model->build(g, c, inputs);
+}
+
+void lvn_model_declare(struct lvn_graph *g, const struct lvn_model_config *c)
+{
+    struct lvn_tensor *inputs[LVN_MODEL_INPUTS];
+    for (int i = 0; c->model->inputs[i].name; i++) {
+        struct lvn_field f = c->model->inputs[i];
+        for (int k = 0; k < f.rank; k++)
+            if (!f.dim[k]) f.dim[k] = 1;
+        inputs[i] = lvn_input(g, f.name, lvn_field_desc(&f, 1));
+    }
+    lvn_model_build(g, c, inputs);
 }

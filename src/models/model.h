@@ -1,11 +1,19 @@
-/* model.h - what a model is: sizes in, a graph out.
+/* model.h - what a model is: a configuration in, a graph out.
  *
  * A family is one file that ends in a `struct lvn_model` (variants may share a file), and a line in models.def. It
  * writes the network down once, as expressions over operations; training, evaluation and generation are graphs of the
- * same expressions. */
+ * same expressions. What it is called elsewhere stands in three small tables beside it:
+ *
+ *   keys    a field of the family's own configuration <-> a key of config.json <-> a key of recipes, range, default
+ *   files   how names and layouts of files differ from those of the parameters
+ *   sizes   what published and other well-known models of the family are called, and where they are published
+ *
+ * Reading and writing of model directories, checks, recipes and help are made from these (models/keys.h,
+ * models/files.h, train/pretrained.h): no other room knows a family by name. */
 #ifndef LVN_MODEL_H
 #define LVN_MODEL_H
 
+#include "base/field.h"
 #include "graph/graph.h"
 
 /* Adapters beside linear maps (models/lora.h). */
@@ -15,53 +23,162 @@ struct lvn_lora {
     const char *targets; /* patterns over names (graph/names.h) */
 };
 
-/* The sizes of a model. What a family has no use for it leaves alone. */
+/* A model's configuration: a plain value, copied and thrown away. `own` holds the family's struct, which its file alone
+ * knows; others reach the fields by the family's keys (models/keys.h). */
+enum { LVN_OWN_BYTES = 256 };
 struct lvn_model_config {
     const struct lvn_model *model;
-    int64_t n_layer, n_head, n_embd;
-    int64_t n_positions; /* rows of the position table; windows may be shorter */
-    int64_t vocab_size;
-    bool bias;      /* in linear maps and layer norms */
-    bool tied;      /* the head shares the embedding's weights */
-    bool gelu_tanh; /* the tanh approximation; otherwise erf */
-    double dropout_embedding, dropout_residual, dropout_attention;
-    double eps; /* of layer norms */
     struct lvn_lora lora;
+    bool end_known;
+    int64_t end_id;                 /* end_known: the token that ends a text; -1: there is none */
+    int64_t own[LVN_OWN_BYTES / 8]; /* of this type for its alignment */
 };
 
-/* The tensors of one graph. */
-struct lvn_model_graph {
-    struct lvn_tensor *ids;    /* (B,T) I32, an input */
-    struct lvn_tensor *labels; /* (B,T) I32, an input; NULL when there is no loss */
-    struct lvn_tensor *loss;   /* (1) F64: sum over the labels that are not ignored; NULL when there is none */
-    struct lvn_tensor *losses; /* (B*T): of each label */
-    struct lvn_tensor *logits; /* (B,T,V) */
+/* --- keys --- */
+
+enum lvn_key_kind {
+    LVN_KEY_END,
+    LVN_KEY_INT,  /* int64_t */
+    LVN_KEY_REAL, /* double */
+    LVN_KEY_BOOL, /* bool */
+    LVN_KEY_WORD, /* int64_t: one of `words` */
+    /* without a field, in config.json alone: */
+    LVN_KEY_MUST,  /* read: true or false, which must be `initial` */
+    LVN_KEY_NAME,  /* written: a list of one name, `text` */
+    LVN_KEY_TOKEN, /* written: the end token, `initial` where nobody says; null where the vocabulary has none such */
+    LVN_KEY_DTYPE, /* written: the number type of the weights */
 };
+
+/* What others ask a model for, whatever its family calls it. */
+enum lvn_meaning {
+    LVN_MEANS_NOTHING,
+    LVN_MEANS_LAYERS,
+    LVN_MEANS_HEADS,
+    LVN_MEANS_POSITIONS,  /* the longest sequence; a run's windows may be shorter */
+    LVN_MEANS_VOCABULARY, /* tokens */
+};
+
+/* A value of a key: its word in config.json (WORD), and what sentences call it. Ended by a NULL `called`. */
+struct lvn_word {
+    const char *name;
+    int64_t value;
+    const char *called;
+};
+
+struct lvn_key {
+    enum lvn_key_kind kind;
+    size_t offset;    /* of the field in the family's own struct */
+    const char *json; /* key of config.json; "levin.bias" is `bias` of the object `levin`, which is our own; or NULL */
+    const char *recipe; /* `model.` before it makes the key of recipes; keys of one name are set together; or NULL */
+    double initial;     /* without a word */
+    double least, most; /* INT, REAL */
+    const char *help;   /* of the recipe's key */
+    const struct lvn_word *words;
+    const char *text;
+    enum lvn_meaning means;
+    bool required;         /* config.json must have it */
+    bool true_when_absent; /* in config.json, whatever `initial` is */
+    bool read_only;        /* config.json is read, and not written, with it */
+    bool by_data;          /* 0 in a recipe: as the data want it */
+    bool any_time;         /* a recipe may set it for a model that is loaded, too */
+    bool fixed;            /* always `initial`, which tells the variant from others of the family */
+};
+/* {LVN_KEY_INT_OF(struct gpt2, n_layer), .json = ...}: the field must have the kind's type. */
+#define LVN_KEY_OF(kind_, type, field, c_type)                                                                         \
+    .kind = kind_, .offset = offsetof(type, field) + 0 * sizeof(_Generic(&((type *)0)->field, c_type * : (char)0))
+#define LVN_KEY_INT_OF(type, field) LVN_KEY_OF(LVN_KEY_INT, type, field, int64_t)
+#define LVN_KEY_REAL_OF(type, field) LVN_KEY_OF(LVN_KEY_REAL, type, field, double)
+#define LVN_KEY_BOOL_OF(type, field) LVN_KEY_OF(LVN_KEY_BOOL, type, field, bool)
+#define LVN_KEY_WORD_OF(type, field) LVN_KEY_OF(LVN_KEY_WORD, type, field, int64_t)
+
+/* --- files --- */
+
+/* How a tensor of a file and a parameter belong together; see models/files.h. */
+enum lvn_file_how {
+    LVN_FILE_TRANSPOSED = 1,   /* (out, in) in the file, (in, out) in memory */
+    LVN_FILE_INTERLEAVED = 2,  /* the file's rows: q, k and v of the first head, then of the second; memory's: all q,
+                                  all k, all v */
+    LVN_FILE_ROWS = 4,         /* a row a token or position, of which there may be more or fewer; so have embeddings */
+    LVN_FILE_ELSE_ZEROS = 8,   /* the parameter is zeros where the file lacks it */
+    LVN_FILE_FILLED = 16,      /* where the model lacks it the file has zeros: one for each column of `param` */
+    LVN_FILE_AGAIN = 32,       /* `param` a second time, where the model has nothing of this name */
+    LVN_FILE_PASSED_OVER = 64, /* read without a look, where the model has nothing of this name */
+};
+/* The first row that fits a name counts. Patterns: `*` is any text, and the same on both sides. A name that no row fits
+ * is the same in both. Ended by a NULL name. */
+struct lvn_file {
+    const char *name;  /* in files */
+    const char *param; /* the parameter's; NULL: the same */
+    unsigned how;      /* LVN_FILE_... or-ed */
+};
+
+/* --- sizes --- */
+
+struct lvn_key_value {
+    const char *key; /* as recipes call it, without `model.`; NULL ends a list */
+    double value;
+};
+enum { LVN_SIZE_KEYS = 8 };
+struct lvn_size {
+    const char *name;             /* model.size; NULL ends the list */
+    const char *repository;       /* of Hugging Face's hub, where it is published; NULL: nowhere */
+    int64_t value[LVN_SIZE_KEYS]; /* of the model's size_keys */
+};
+
+/* --- a model --- */
 
 struct lvn_model {
-    const char *name;
-    /* Defaults of the family, before settings or a config.json fill in what they give. */
-    void (*defaults)(struct lvn_model_config *c);
-    /* The network: logits (B,T,V) from ids (B,T). */
-    struct lvn_tensor *(*logits)(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *ids);
+    const char *name;                      /* model.kind; model_type of config.json */
+    const char *what;                      /* what tells it from others, for help */
+    const struct lvn_key *keys;            /* ended by LVN_KEY_END */
+    const struct lvn_file *files;          /* NULL: names and layouts are the parameters' */
+    const char *prefix;                    /* of names in files, which some files leave out; NULL: none */
+    const struct lvn_model *saved_as;      /* the variant whose keys and files its directories have; NULL: itself */
+    const char *checkpoint;                /* file of torch.save() with `model` and `model_args`, or NULL: */
+    const char *program;                   /* how this program keeps such models */
+    const struct lvn_size *sizes;          /* NULL: none has a name */
+    const char *size_keys[LVN_SIZE_KEYS];  /* what they tell */
+    const struct lvn_key_value *published; /* what published ones have besides */
+    const struct lvn_key_value *tiny;      /* sizes that a test takes */
+    const char *linear_maps;               /* names of those that adapters may stand beside; NULL: none */
+    const char *lora_targets;              /* those that have one when nobody says which */
+    const char *parts;                     /* names as freezing takes them, an example */
+    bool generates;                        /* keeps keys and values between runs, so that it can go on with a text */
+    /* What ranges do not tell; sizes that the data decide on may still be 0. ARG with a sentence; NULL: nothing. */
+    enum lvn_status (*check)(const void *own);
+    const struct lvn_field *inputs; /* fields that it reads; ends with one without a name */
+    const char *const *tasks;       /* that it can learn (tasks.def), the usual one first; ends with NULL */
+    /* The network: the prediction from the inputs, in their order; for language models ids (B,T) and logits (B,T,V). */
+    struct lvn_tensor *(*build)(struct lvn_graph *g, const struct lvn_model_config *c,
+                                struct lvn_tensor *const *inputs);
+    /* What the prediction should be, for tasks without a field to learn from; NULL: it can do none of those. */
+    struct lvn_tensor *(*target)(struct lvn_graph *g, const struct lvn_model_config *c,
+                                 struct lvn_tensor *const *inputs);
 };
+enum { LVN_MODEL_INPUTS = LVN_MAX_FIELDS };
+/* What models from token ids (B,T) to logits (B,T,V) read and learn. */
+extern const struct lvn_field lvn_language_inputs[];
+extern const char *const lvn_language_tasks[];
 
 /* By name; NULL when there is none. */
 const struct lvn_model *lvn_model_find(const char *name);
-/* Do these sizes make a model? ARG with a sentence when not. */
-enum lvn_status lvn_model_check(const struct lvn_model_config *c) LVN_CHECKED;
-/* Build the graph for B sequences of T tokens. Errors are in the graph (lvn_graph_status). */
-struct lvn_model_graph lvn_model_build(struct lvn_graph *g, const struct lvn_model_config *c, int64_t B, int64_t T,
-                                       bool with_loss);
+/* All, ended by NULL; the first is the one that nobody asked for. */
+const struct lvn_model *const *lvn_models(void);
+/* The variant whose keys and files a model's directories have. */
+const struct lvn_model *lvn_model_form(const struct lvn_model *m);
+/* The variant of m's family that a format is called after; `huggingface` is lvn_model_form(). ARG when there is none.
+ */
+enum lvn_status lvn_model_variant(const struct lvn_model *m, const char *format,
+                                  const struct lvn_model **out) LVN_CHECKED;
+/* NULL: m has no size of this name. */
+const struct lvn_size *lvn_size_find(const struct lvn_model *m, const char *name);
+/* A published model by its name or its repository: its size, and of which model that is. NULL: there is none. */
+const struct lvn_size *lvn_published_find(const char *name, const struct lvn_model **model);
 
-/* A named size ("gpt2", "gpt-mini"). */
-struct lvn_model_size {
-    const char *name;
-    int64_t n_layer, n_head, n_embd;
-};
-/* NULL when there is none of that name. */
-const struct lvn_model_size *lvn_model_size_find(const char *name);
-/* All of them, ended by a NULL name. */
-const struct lvn_model_size *lvn_model_sizes(void);
+/* The prediction from the inputs, adapters included. Errors are in the graph (lvn_graph_status). */
+struct lvn_tensor *lvn_model_build(struct lvn_graph *g, const struct lvn_model_config *c,
+                                   struct lvn_tensor *const *inputs);
+/* The same on the smallest inputs there can be, for the parameters that it declares. */
+void lvn_model_declare(struct lvn_graph *g, const struct lvn_model_config *c);
 
 #endif

@@ -1,7 +1,7 @@
 /* adamw.c - one step of AdamW, or of Adam with L2 regularisation (attr.coupled), over a flat range of parameters.
  *
  * in[0] the gradient; out[0] the parameters, out[1] the first moment m, out[2] the second moment v: all (n), updated in
- * place. Nothing changes when step->clip_scale is 0: the gradient was not finite.
+ * place. Nothing changes when result->clip_scale is 0: the gradient was not finite.
  *
  * Loshchilov, Hutter: "Decoupled weight decay regularization" (2019), arranged as torch.optim.AdamW. The order of
  * operations is part of the definition: every kernel must give these bits. Each line is one rounding an operation,
@@ -32,10 +32,9 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread || call->step->clip_scale == 0) return;
+    if (call->result->clip_scale == 0) return;
     const real *grad = call->in[0].p;
     real *param = call->out[0].p, *first = call->out[1].p, *second = call->out[2].p;
     int64_t n = lvn_desc_count(call->in[0].desc);
@@ -58,4 +57,5 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-LVN_OPERATION(adamw, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 3);
+LVN_OPERATION(adamw, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 3,
+              .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0) | LVN_READS_OUT(1) | LVN_READS_OUT(2));

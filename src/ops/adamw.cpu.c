@@ -8,6 +8,7 @@
  * Ordinary stores: the lines that are written have just been read, and streaming stores measured slower. */
 #include "ops/adamw.h"
 
+#include "backend/cpu/kernels.h"
 #include "base/threads.h"
 #include "ops/rounding_cpu.h"
 
@@ -61,7 +62,7 @@ struct numbers {
 };
 
 /* The same with parameters, or moments, or both in bf16. */
-LVN_INLINE void half_range(const struct constants *k, const struct rounding *r, const bool weights, const bool state,
+LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, const bool weights, const bool state,
                            const struct numbers *x, int64_t n)
 {
     const bool clip = k->clip != 0, l2 = k->l2 != 0;
@@ -86,12 +87,12 @@ LVN_INLINE void half_range(const struct constants *k, const struct rounding *r, 
             else
                 update(k, false, false, g, &p, &m, &v);
             if (weights)
-                vstore_half_n(vat(x->param, j, true), half_at_random(p, weight_bits[v4]), left);
+                vstore_bf16_n(vat(x->param, j, true), bf16_at_random(p, weight_bits[v4]), left);
             else
                 vstore_n(vat(x->param, j, false), p, left);
             if (state) {
-                vstore_half_n(vat(x->first, j, true), half_at_random(m, bits[v4]), left);
-                vstore_half_n(vat(x->second, j, true), half_at_random(v, bits[v4] >> 16), left);
+                vstore_bf16_n(vat(x->first, j, true), bf16_at_random(m, bits[v4]), left);
+                vstore_bf16_n(vat(x->second, j, true), bf16_at_random(v, bits[v4] >> 16), left);
             } else {
                 vstore_n(vat(x->first, j, false), m, left);
                 vstore_n(vat(x->second, j, false), v, left);
@@ -102,7 +103,7 @@ LVN_INLINE void half_range(const struct constants *k, const struct rounding *r, 
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    if (call->step->clip_scale == 0) return;
+    if (call->result->clip_scale == 0) return;
     const struct lvn_adamw_constants d = lvn_adamw_constants_make(call);
     const struct constants k = {
         .scale = (float)d.scale,
@@ -124,11 +125,11 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     if (weights || state) {
         const struct rounding r = rounding_make(call->step, call->attr->adamw.first + begin);
         if (weights && state)
-            half_range(&k, &r, true, true, &x, end - begin);
+            bf16_range(&k, &r, true, true, &x, end - begin);
         else if (weights)
-            half_range(&k, &r, true, false, &x, end - begin);
+            bf16_range(&k, &r, true, false, &x, end - begin);
         else
-            half_range(&k, &r, false, true, &x, end - begin);
+            bf16_range(&k, &r, false, true, &x, end - begin);
         return;
     }
     const float *g = x.grad;
@@ -149,5 +150,4 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_adamw);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_adamw) = {.forward = forward};
+LVN_CPU_OPERATION(adamw, .forward = forward);

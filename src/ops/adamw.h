@@ -37,7 +37,7 @@ static inline struct lvn_adamw_constants lvn_adamw_constants_make(const struct l
     bool coupled = call->attr->adamw.coupled;
     int64_t t = step->step + 1;
     return (struct lvn_adamw_constants){
-        .scale = step->clip_scale,
+        .scale = call->result->clip_scale,
         .clip_value = call->attr->adamw.clip_value,
         .l2 = coupled ? decay : 0,
         .keep = coupled ? 1 : 1 - lr * decay,

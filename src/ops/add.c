@@ -12,20 +12,16 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *a = call->in[0].p, *b = call->in[1].p;
     real *y = call->out[0].p;
     int64_t n = lvn_desc_count(call->out[0].desc);
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *dy = call->dout[0].p;
     int64_t n = lvn_desc_count(call->dout[0].desc);
     for (int k = 0; k < 2; k++) {
@@ -35,9 +31,20 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
 }
 
 #ifndef LVN_REAL_DOUBLE
+/* Has b the last dimensions of a, and fewer than all? Then it is added to all that lie before them (add_rows.c). */
+static bool ends_with(const struct lvn_tensor *a, const struct lvn_tensor *b)
+{
+    bool fits = a && b && b->desc.rank < a->desc.rank;
+    for (int i = 1; fits && i <= b->desc.rank; i++)
+        fits = b->desc.dim[b->desc.rank - i] == a->desc.dim[a->desc.rank - i];
+    return fits;
+}
+
 struct lvn_tensor *lvn_add(struct lvn_graph *g, struct lvn_tensor *a, struct lvn_tensor *b)
 {
-    return lvn_node_append(g, LVN_OP_add, &(union lvn_attr){0}, (struct lvn_tensor *[]){a, b}, 2);
+    bool longer = a && b && b->desc.rank > a->desc.rank;
+    struct lvn_tensor *in[] = {longer ? b : a, longer ? a : b};
+    return lvn_node_append(g, ends_with(in[0], in[1]) ? LVN_OP_add_rows : LVN_OP_add, &(union lvn_attr){0}, in, 2);
 }
 #endif
 

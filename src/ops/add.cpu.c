@@ -1,7 +1,7 @@
 /* add.cpu.c - y = a + b, and, where gradients must be added to others, their copy. */
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
-#include "graph/op.h"
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
@@ -31,5 +31,4 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_add);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_add) = {.forward = forward, .backward = backward};
+LVN_CPU_OPERATION(add, .forward = forward, .backward = backward);

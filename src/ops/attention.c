@@ -77,10 +77,8 @@ static real factor(const struct attention_dropout *d, uint64_t dropout_row, int6
     return lvn_dropout_bits(&d->key, dropout_row, (uint32_t)j) >= d->threshold ? (real)d->kept : 0;
 }
 
-static void forward(const struct lvn_call *c, int thread, int n_threads)
+static void forward(const struct lvn_call *c)
 {
-    (void)n_threads;
-    if (thread) return;
     const struct attention_sizes s = attention_sizes(c);
     const struct attention_dropout d = attention_dropout(c);
     const real scale = (real)c->attr->attention.scale;
@@ -141,10 +139,8 @@ static void backward_query(const struct lvn_call *c, const struct attention_size
     }
 }
 
-static void backward(const struct lvn_call *c, int thread, int n_threads)
+static void backward(const struct lvn_call *c)
 {
-    (void)n_threads;
-    if (thread) return;
     const struct attention_sizes s = attention_sizes(c);
     const struct attention_dropout d = attention_dropout(c);
     for (int i = 0; i < 3; i++)
@@ -154,9 +150,8 @@ static void backward(const struct lvn_call *c, int thread, int n_threads)
             for (int64_t t = 0; t < s.Tq; t++) backward_query(c, &s, &d, b, h, t);
 }
 
-static int64_t scratch(const struct lvn_call *c, int n_threads)
+static int64_t scratch(const struct lvn_call *c)
 {
-    (void)n_threads;
     return c->phase == LVN_FORWARD ? c->in[1].desc->dim[1] * (int64_t)sizeof(real) : 0;
 }
 

@@ -11,10 +11,11 @@
  *
  * Where the processor multiplies bf16, such tensors take attention_half.h, whose blocks and order are the same.
  *
- * A few queries at a time (decoding) take attention_decode.h. Sources: Dao et al., "FlashAttention" (2022); Milakov and
- * Gimelshein, "Online normalizer calculation for softmax" (2018). */
+ * A few queries at a time (decoding) take attention_decode_cpu.h. Sources: Dao et al., "FlashAttention" (2022); Milakov
+ * and Gimelshein, "Online normalizer calculation for softmax" (2018). */
 #include "ops/attention.h"
 
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/tile.h"
 #include "base/threads.h"
 #include "ops/attention_block_cpu.h"
@@ -61,14 +62,14 @@ static void load_queries(struct work *w, const struct lvn_call *c, int64_t b, in
     const struct lvn_desc *dd = c->dout[0].desc;
     const float scale = (float)c->attr->attention.scale;
     const int64_t dout = b * dd->stride[0] + t0 * dd->stride[1] + h * s->D;
-    const bool half = is_half(&c->dout[0]);
+    const bool bf16 = is_bf16(&c->dout[0]);
 
     pack_rows(&c->in[0], b, t0, h, rows, w->width, scale, w->q);
     tile_transpose(rows, s->D, w->q, w->width, 1.0f, w->qt);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t x = 0; x < s->D; x += LVN_LANES) {
             const int64_t n = s->D - x < LVN_LANES ? s->D - x : LVN_LANES;
-            const vf g = vread_n(c->dout[0].p, dout + i * dd->stride[1] + x, n, half);
+            const vf g = vread_n(c->dout[0].p, dout + i * dd->stride[1] + x, n, bf16);
             vstore(w->dout + i * w->width + x, w->dropout ? g * vset(w->drop.scale) : g);
         }
     tile_transpose(rows, s->D, w->dout, w->width, 1.0f, w->doutt);
@@ -120,9 +121,9 @@ static struct work work_make(const struct lvn_call *c)
     w.dropout = dropout_on(c);
     if (w.dropout) w.drop = vdropout_make(c->step->seed, (uint64_t)c->step->step, c->op_hash, c->attr->attention.p);
 #if defined(__AVX512BF16__)
-    if (half_fits(c)) {
-        w.half = true;
-        w.method = &half_method;
+    if (bf16_fits(c)) {
+        w.bf16 = true;
+        w.method = &bf16_method;
         w.width = half_ceil(w.sizes.D, 32);
         w.scale = w.dk_scale = (float)c->attr->attention.scale;
         w.kept = w.dv_scale = w.dropout ? w.drop.scale : 1;
@@ -144,7 +145,7 @@ static struct work work_begin(const struct lvn_call *c, int thread)
 /* A few queries of fp32, as when text is generated. */
 static bool decodes(const struct lvn_call *c)
 {
-    return c->in[0].desc->dim[1] <= DECODE_MOST && !is_half(&c->in[0]);
+    return c->in[0].desc->dim[1] <= DECODE_MOST && !is_bf16(&c->in[0]);
 }
 
 static void forward(const struct lvn_call *c, int thread, int n_threads)
@@ -257,6 +258,4 @@ static int64_t scratch(const struct lvn_call *c, int n_threads)
     return n_threads * floats * (int64_t)sizeof(float);
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_attention);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_attention) = {
-    .forward = forward, .backward = backward, .scratch = scratch};
+LVN_CPU_OPERATION(attention, .forward = forward, .backward = backward, .scratch = scratch);

@@ -21,13 +21,13 @@
 #include "ops/attention_block_cpu.h"
 #include "ops/attention_softmax_cpu.h"
 
-enum { HALF_BLOCK = TILE_BLOCK * (int)sizeof(uint16_t) }; /* bytes of a row of 64 */
+enum { BF16_BLOCK = TILE_BLOCK * (int)sizeof(uint16_t) }; /* bytes of a row of 64 */
 
 /* Whether products may round, and all that they read is bf16. */
-static bool half_fits(const struct lvn_call *c)
+static bool bf16_fits(const struct lvn_call *c)
 {
-    return c->bf16 && c->attr->attention.scale > 0 && is_half(&c->in[0]) && is_half(&c->in[1]) && is_half(&c->in[2]) &&
-           is_half(&c->out[0]) && (c->phase == LVN_FORWARD || is_half(&c->dout[0]));
+    return c->bf16 && c->attr->attention.scale > 0 && is_bf16(&c->in[0]) && is_bf16(&c->in[1]) && is_bf16(&c->in[2]) &&
+           is_bf16(&c->out[0]) && (c->phase == LVN_FORWARD || is_bf16(&c->dout[0]));
 }
 
 static int64_t half_ceil(int64_t n, int64_t to)
@@ -38,7 +38,7 @@ static int64_t half_ceil(int64_t n, int64_t to)
 /* --- inputs: as rows, zipped rows, transposed -------------------------------------------------------------------- */
 
 /* Rows of bf16, `stride` apart, as (64,width), padded with zeros. */
-static void half_rows(const uint16_t *from, int64_t stride, int64_t rows, int64_t D, int64_t width, uint16_t *to)
+static void bf16_rows(const uint16_t *from, int64_t stride, int64_t rows, int64_t D, int64_t width, uint16_t *to)
 {
     for (int64_t i = 0; i < TILE_BLOCK; i++, to += width)
         for (int64_t x = 0; x < width; x += 32) {
@@ -47,10 +47,10 @@ static void half_rows(const uint16_t *from, int64_t stride, int64_t rows, int64_
         }
 }
 
-static void half_rows_of(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
+static void bf16_rows_of(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
                          uint16_t *to)
 {
-    half_rows((const uint16_t *)a->p + head_at(a, b, t0, h), a->desc->stride[1], rows, a->desc->dim[3], width, to);
+    bf16_rows((const uint16_t *)a->p + head_at(a, b, t0, h), a->desc->stride[1], rows, a->desc->dim[3], width, to);
 }
 
 /* Words of 32 bits, (rows,columns), as (columns,rows); both multiples of 16. Of pairs of bf16: (64,width) becomes
@@ -67,7 +67,7 @@ static void words_turn(const void *from, int64_t rows, int64_t columns, void *to
 }
 
 /* (64,width) as the right side of a product over rows: (64/2, width, 2). */
-static void half_zip(const uint16_t *from, int64_t width, uint16_t *to)
+static void bf16_zip(const uint16_t *from, int64_t width, uint16_t *to)
 {
     for (int64_t i = 0; i < TILE_BLOCK; i += 2, from += 2 * width, to += 2 * width)
         for (int64_t x = 0; x < width; x += 32) {
@@ -78,7 +78,7 @@ static void half_zip(const uint16_t *from, int64_t width, uint16_t *to)
 }
 
 /* (64,width) as the left side of a product over rows: (width,64). */
-static void half_turn(const uint16_t *from, int64_t width, uint16_t *to)
+static void bf16_transpose(const uint16_t *from, int64_t width, uint16_t *to)
 {
     for (int64_t i = 0; i < TILE_BLOCK; i += 32)
         for (int64_t x = 0; x < width; x += 32) {
@@ -99,35 +99,35 @@ static void half_turn(const uint16_t *from, int64_t width, uint16_t *to)
 /* --- products of a block ----------------------------------------------------------------------------------------- */
 
 /* s (keys, queries) = rows (64,width) times pairs (width/2,64,2), where some query of 32 sees the key. */
-static void half_scores(const struct block *k, int64_t width, const uint16_t *rows, const uint16_t *pairs, float *s)
+static void bf16_scores(const struct block *k, int64_t width, const uint16_t *rows, const uint16_t *pairs, float *s)
 {
     for (int64_t v = 0; v < k->vectors; v += 2) {
         const int64_t n = k->vectors - v < 2 ? 1 : 2;
-        half_multiply(&(struct half_product){.a = rows,
+        bf16_multiply(&(struct bf16_product){.a = rows,
                                              .a_row = width * 2,
                                              .b = pairs + v * 2 * LVN_LANES,
-                                             .b_row = 2 * HALF_BLOCK,
+                                             .b_row = 2 * BF16_BLOCK,
                                              .steps = width / 32,
                                              .c = s + v * LVN_LANES,
-                                             .c_row = 2 * HALF_BLOCK,
+                                             .c_row = 2 * BF16_BLOCK,
                                              .m = half_ceil(visible_to_any(k, v + n - 1), 16),
                                              .n = n * LVN_LANES});
     }
 }
 
-/* sums (width, queries) = or += turned (width,64) times pairs (64/2,64,2), over the keys that queries see. */
-static void half_sum_over_keys(const struct block *k, int64_t width, const uint16_t *turned, const uint16_t *pairs,
+/* sums (width, queries) = or += transposed (width,64) times pairs (64/2,64,2), over the keys that queries see. */
+static void bf16_sum_over_keys(const struct block *k, int64_t width, const uint16_t *transposed, const uint16_t *pairs,
                                float *sums, bool add)
 {
     for (int64_t v = 0; v < k->vectors; v += 2) {
         const int64_t n = k->vectors - v < 2 ? 1 : 2;
-        half_multiply(&(struct half_product){.a = turned,
-                                             .a_row = HALF_BLOCK,
+        bf16_multiply(&(struct bf16_product){.a = transposed,
+                                             .a_row = BF16_BLOCK,
                                              .b = pairs + v * 2 * LVN_LANES,
-                                             .b_row = 2 * HALF_BLOCK,
+                                             .b_row = 2 * BF16_BLOCK,
                                              .steps = half_ceil(visible_to_any(k, v + n - 1), 32) / 32,
                                              .c = sums + v * LVN_LANES,
-                                             .c_row = 2 * HALF_BLOCK,
+                                             .c_row = 2 * BF16_BLOCK,
                                              .m = width,
                                              .n = n * LVN_LANES,
                                              .add = add});
@@ -135,13 +135,13 @@ static void half_sum_over_keys(const struct block *k, int64_t width, const uint1
 }
 
 /* sums (keys, width) += p (64,64) times zipped rows (64/2,width,2), over the queries that see a key of 32. */
-static void half_sum_over_queries(const struct block *k, int64_t width, const uint16_t *p, const uint16_t *zipped,
+static void bf16_sum_over_queries(const struct block *k, int64_t width, const uint16_t *p, const uint16_t *zipped,
                                   float *sums)
 {
     for (int64_t j = 0; j < k->keys; j += 32) {
         const int64_t first = clamp(j - k->diagonal + 1, k->queries) / 32 * 32, keys = k->keys - j;
-        half_multiply(&(struct half_product){.a = p + j * TILE_BLOCK + first,
-                                             .a_row = HALF_BLOCK,
+        bf16_multiply(&(struct bf16_product){.a = p + j * TILE_BLOCK + first,
+                                             .a_row = BF16_BLOCK,
                                              .b = zipped + first * width,
                                              .b_row = width * 4,
                                              .steps = half_ceil(k->queries - first, 32) / 32,
@@ -164,7 +164,7 @@ LVN_INLINE __m512i half_of_row(const struct block *k, const float *s, int64_t j,
 }
 
 /* s (keys, queries) in bf16: as rows (64,64) and as zipped rows (64/2,64,2), either of which may be NULL. */
-LVN_INLINE void half_round(const struct block *k, const float *s, uint16_t *rows, uint16_t *zipped)
+LVN_INLINE void bf16_round(const struct block *k, const float *s, uint16_t *rows, uint16_t *zipped)
 {
     for (int64_t j = 0; j < k->keys; j += 2)
         for (int64_t v = 0; v < TILE_BLOCK / LVN_LANES; v += 2) {
@@ -182,25 +182,25 @@ LVN_INLINE void half_round(const struct block *k, const float *s, uint16_t *rows
         }
     /* products take 32 keys at a time */
     const int64_t from = half_ceil(k->keys, 2), more = half_ceil(k->keys, 32) - from;
-    if (rows) memset(rows + from * TILE_BLOCK, 0, (size_t)(more * HALF_BLOCK));
-    if (zipped) memset(zipped + from * TILE_BLOCK, 0, (size_t)(more * HALF_BLOCK));
+    if (rows) memset(rows + from * TILE_BLOCK, 0, (size_t)(more * BF16_BLOCK));
+    if (zipped) memset(zipped + from * TILE_BLOCK, 0, (size_t)(more * BF16_BLOCK));
 }
 
 /* --- forward ----------------------------------------------------------------------------------------------------- */
 
-static void half_load_values(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t n)
+static void bf16_load_values(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t n)
 {
     uint16_t *staged = (uint16_t *)w->ot;
     for (int64_t j = 0; j < n; j += TILE_BLOCK) {
         const int64_t rows = n - j < TILE_BLOCK ? n - j : TILE_BLOCK;
-        half_rows_of(&c->in[1], b, j, h, rows, w->width, w->krows + j * w->width);
-        half_rows_of(&c->in[2], b, j, h, rows, w->width, staged);
-        half_turn(staged, w->width, w->turned + j * w->width);
+        bf16_rows_of(&c->in[1], b, j, h, rows, w->width, w->krows + j * w->width);
+        bf16_rows_of(&c->in[2], b, j, h, rows, w->width, staged);
+        bf16_transpose(staged, w->width, w->transposed + j * w->width);
     }
 }
 
 /* The sums so far times w->shrink, where that is not 1. */
-static void half_shrink(struct work *w, const struct block *k)
+static void bf16_shrink(struct work *w, const struct block *k)
 {
     for (int64_t v = 0; v < k->vectors; v++) {
         const vf shrink = vload(w->shrink + v * LVN_LANES);
@@ -212,24 +212,24 @@ static void half_shrink(struct work *w, const struct block *k)
     }
 }
 
-static void half_forward_block(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0)
+static void bf16_forward_block(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0)
 {
     const struct attention_sizes *s = &w->sizes;
     const int64_t rows = block_rows(s, t0), n_keys = attention_visible(s, b, t0 + rows - 1);
     const uint64_t dropout_row = attention_dropout_row(s, c->step, b, h, t0);
 
-    half_rows_of(&c->in[0], b, t0, h, rows, w->width, (uint16_t *)w->ot);
+    bf16_rows_of(&c->in[0], b, t0, h, rows, w->width, (uint16_t *)w->ot);
     words_turn((uint16_t *)w->ot, TILE_BLOCK, w->width / 2, w->qpairs);
     softmax_begin(w);
     if (!n_keys) memset(w->ot, 0, (size_t)(TILE_BLOCK * w->width) * sizeof(float));
     pairs_begin();
     for (int64_t j0 = 0; j0 < n_keys; j0 += TILE_BLOCK) {
         const struct block k = block_make(s, t0, rows, j0, n_keys);
-        half_scores(&k, w->width, w->krows + j0 * w->width, w->qpairs, w->s);
+        bf16_scores(&k, w->width, w->krows + j0 * w->width, w->qpairs, w->s);
         softmax_block(w, &k, dropout_row);
-        half_round(&k, w->s, NULL, w->pairs);
-        if (j0) half_shrink(w, &k);
-        half_sum_over_keys(&k, w->width, w->turned + j0 * w->width, w->pairs, w->ot, j0 > 0);
+        bf16_round(&k, w->s, NULL, w->pairs);
+        if (j0) bf16_shrink(w, &k);
+        bf16_sum_over_keys(&k, w->width, w->transposed + j0 * w->width, w->pairs, w->ot, j0 > 0);
     }
     pairs_end();
     words_turn(w->ot, w->width, TILE_BLOCK, w->o);
@@ -238,33 +238,33 @@ static void half_forward_block(struct work *w, const struct lvn_call *c, int64_t
 
 /* --- backward ---------------------------------------------------------------------------------------------------- */
 
-static void half_load_keys(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end)
+static void bf16_load_keys(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end)
 {
     for (int64_t j = first; j < end; j += TILE_BLOCK) {
         const int64_t rows = end - j < TILE_BLOCK ? end - j : TILE_BLOCK, at = j * w->width;
-        half_rows_of(&c->in[1], b, j, h, rows, w->width, w->krows + at);
-        half_rows_of(&c->in[2], b, j, h, rows, w->width, w->vrows + at);
-        half_turn(w->krows + at, w->width, w->turned + at);
+        bf16_rows_of(&c->in[1], b, j, h, rows, w->width, w->krows + at);
+        bf16_rows_of(&c->in[2], b, j, h, rows, w->width, w->vrows + at);
+        bf16_transpose(w->krows + at, w->width, w->transposed + at);
     }
 }
 
-/* Queries t0.. of head h and their output's gradient, turned and zipped; logsumexp, and row sums of dO O. */
-static void half_load_queries(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
+/* Queries t0.. of head h and their output's gradient, transposed and zipped; logsumexp, and row sums of dO O. */
+static void bf16_load_queries(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
 {
     const struct attention_sizes *s = &w->sizes;
     const struct lvn_desc *d = c->dout[0].desc;
     uint16_t *staged = (uint16_t *)w->ot;
-    half_rows_of(&c->in[0], b, t0, h, rows, w->width, staged);
+    bf16_rows_of(&c->in[0], b, t0, h, rows, w->width, staged);
     words_turn(staged, TILE_BLOCK, w->width / 2, w->qpairs);
-    half_zip(staged, w->width, w->qrows);
-    half_rows((const uint16_t *)c->dout[0].p + b * d->stride[0] + t0 * d->stride[1] + h * s->D, d->stride[1], rows,
+    bf16_zip(staged, w->width, w->qrows);
+    bf16_rows((const uint16_t *)c->dout[0].p + b * d->stride[0] + t0 * d->stride[1] + h * s->D, d->stride[1], rows,
               s->D, w->width, staged);
     words_turn(staged, TILE_BLOCK, w->width / 2, w->dpairs);
-    half_zip(staged, w->width, w->drows);
+    bf16_zip(staged, w->width, w->drows);
     row_sums(w, c, b, h, t0, rows);
 }
 
-static void half_backward_block(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0,
+static void bf16_backward_block(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0,
                                 int64_t first, int64_t end, bool keys, bool queries)
 {
     const struct attention_sizes *s = &w->sizes;
@@ -273,23 +273,23 @@ static void half_backward_block(struct work *w, const struct lvn_call *c, int64_
     const uint64_t dropout_row = attention_dropout_row(s, c->step, b, h, t0);
     if (n_keys <= first && !queries) return;
 
-    half_load_queries(w, c, b, h, t0, rows);
+    bf16_load_queries(w, c, b, h, t0, rows);
     if (n_keys <= first) memset(w->ot, 0, (size_t)(TILE_BLOCK * width) * sizeof(float));
     pairs_begin();
     for (int64_t j0 = first; j0 < n_keys; j0 += TILE_BLOCK) {
         const struct block k = block_make(s, t0, rows, j0, seen);
-        half_scores(&k, width, w->krows + j0 * width, w->qpairs, w->s);
-        half_scores(&k, width, w->vrows + j0 * width, w->dpairs, w->dp);
+        bf16_scores(&k, width, w->krows + j0 * width, w->qpairs, w->s);
+        bf16_scores(&k, width, w->vrows + j0 * width, w->dpairs, w->dp);
         gradient_block(w, &k, dropout_row);
         if (keys) {
-            half_round(&k, w->s, w->p, NULL);
-            half_round(&k, w->dp, w->g, w->pairs);
-            half_sum_over_queries(&k, width, w->p, w->drows, w->dv + j0 * width);
-            half_sum_over_queries(&k, width, w->g, w->qrows, w->dk + j0 * width);
+            bf16_round(&k, w->s, w->p, NULL);
+            bf16_round(&k, w->dp, w->g, w->pairs);
+            bf16_sum_over_queries(&k, width, w->p, w->drows, w->dv + j0 * width);
+            bf16_sum_over_queries(&k, width, w->g, w->qrows, w->dk + j0 * width);
         } else {
-            half_round(&k, w->dp, NULL, w->pairs);
+            bf16_round(&k, w->dp, NULL, w->pairs);
         }
-        if (queries) half_sum_over_keys(&k, width, w->turned + j0 * width, w->pairs, w->ot, j0 > first);
+        if (queries) bf16_sum_over_keys(&k, width, w->transposed + j0 * width, w->pairs, w->ot, j0 > first);
     }
     pairs_end();
     if (!queries) return;
@@ -298,6 +298,6 @@ static void half_backward_block(struct work *w, const struct lvn_call *c, int64_
         row_store(&c->din[0], head_at(&c->din[0], b, t0 + i, h), w->dq + i * width, s->D, w->scale, c->add[0]);
 }
 
-static const struct method half_method = {half_load_values, half_forward_block, half_load_keys, half_backward_block};
+static const struct method bf16_method = {bf16_load_values, bf16_forward_block, bf16_load_keys, bf16_backward_block};
 
 #endif

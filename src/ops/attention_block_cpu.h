@@ -29,7 +29,7 @@ struct method {
 struct work {
     struct attention_sizes sizes;
     const struct method *method;
-    bool half; /* products of bf16; width is a multiple of 32 */
+    bool bf16; /* products of bf16; width is a multiple of 32 */
     int64_t width;
     float scale, kept;        /* factors of the scores and, backward, of dO V^T, where the products leave them out */
     float dk_scale, dv_scale; /* of the sums in dk and dv */
@@ -47,7 +47,7 @@ struct work {
     float *q, *dout;   /* backward: (64,width) */
     /* bf16 (attention_half.h) */
     uint16_t *krows, *vrows;   /* keys and, backward, values (blocks of 64, width) */
-    uint16_t *turned;          /* forward: values, backward: keys, one (width,64) block after the other */
+    uint16_t *transposed;      /* forward: values, backward: keys, one (width,64) block after the other */
     uint16_t *qpairs, *dpairs; /* queries and dO: (width/2, 64, 2) */
     uint16_t *qrows, *drows;   /* backward: the same as (64/2, width, 2) */
     uint16_t *p, *g;           /* backward: probabilities and gradients of scores (64 keys, 64 queries) */
@@ -67,16 +67,16 @@ static int64_t work_place(struct work *w, float *base, bool backward)
     const struct attention_sizes *s = &w->sizes;
     const int64_t width = w->width, block = TILE_BLOCK * TILE_BLOCK, rows = TILE_BLOCK * width;
     const int64_t blocks = (s->Tk + TILE_BLOCK - 1) / TILE_BLOCK * TILE_BLOCK;
-    const int64_t turned = TILE_BLOCK * ((s->D + LVN_LANES - 1) / LVN_LANES * LVN_LANES);
-    const int64_t keys = w->half ? blocks : s->Tk;
-    const int F = w->half ? 0 : FORWARD, B = w->half ? 0 : BACKWARD; /* fp32 */
+    const int64_t transposed = TILE_BLOCK * ((s->D + LVN_LANES - 1) / LVN_LANES * LVN_LANES);
+    const int64_t keys = w->bf16 ? blocks : s->Tk;
+    const int F = w->bf16 ? 0 : FORWARD, B = w->bf16 ? 0 : BACKWARD; /* fp32 */
     const int f = FORWARD - F, b = BACKWARD - B;                     /* bf16: two in the place of a float */
     const struct {
         void *p;
         int64_t floats;
         int when;
     } part[] = {
-        {&w->s, w->half && rows > block ? rows : block, BOTH},
+        {&w->s, w->bf16 && rows > block ? rows : block, BOTH},
         {&w->dp, block, BACKWARD},
         {&w->o, rows, F},
         {&w->dq, rows, B},
@@ -90,13 +90,13 @@ static int64_t work_place(struct work *w, float *base, bool backward)
         {&w->v, s->Tk * width, F},
         {&w->k, s->Tk * width, B},
         {&w->plain, rows, F + B},
-        {&w->qt, turned, F + B},
-        {&w->doutt, turned, B},
+        {&w->qt, transposed, F + B},
+        {&w->doutt, transposed, B},
         {&w->q, rows, B},
         {&w->dout, rows, B},
         {&w->krows, blocks * width / 2, f + b},
         {&w->vrows, blocks * width / 2, b},
-        {&w->turned, blocks * width / 2, f + b},
+        {&w->transposed, blocks * width / 2, f + b},
         {&w->qpairs, rows / 2, f + b},
         {&w->dpairs, rows / 2, b},
         {&w->qrows, rows / 2, b},
@@ -113,7 +113,7 @@ static int64_t work_place(struct work *w, float *base, bool backward)
         if (base) memcpy(part[i].p, &here, sizeof here);
         floats += part[i].floats;
     }
-    if (w->half) w->o = w->dq = w->s; /* when the scores are done with */
+    if (w->bf16) w->o = w->dq = w->s; /* when the scores are done with */
     return (floats + 15) / 16 * 16;
 }
 
@@ -123,29 +123,29 @@ static int64_t head_at(const struct lvn_arg *a, int64_t b, int64_t t, int64_t h)
     return b * a->desc->stride[0] + t * a->desc->stride[1] + h * a->desc->stride[2];
 }
 
-static bool is_half(const struct lvn_arg *a)
+static bool is_bf16(const struct lvn_arg *a)
 {
     return a->desc->dtype == LVN_BF16;
 }
 
 /* Rows t0.. of head h, times a factor, as (rows,width), padded with zeros. */
 LVN_INLINE void pack_rows_of(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
-                             float factor, float *to, const bool half)
+                             float factor, float *to, const bool bf16)
 {
     const int64_t D = a->desc->dim[3];
     for (int64_t i = 0; i < rows; i++) {
         const int64_t from = head_at(a, b, t0 + i, h);
         int64_t x = 0;
         for (; x + LVN_LANES <= D; x += LVN_LANES)
-            vstore(to + i * width + x, vread(a->p, from + x, half) * vset(factor));
-        if (x < D) vstore(to + i * width + x, vread_n(a->p, from + x, D - x, half) * vset(factor));
+            vstore(to + i * width + x, vread(a->p, from + x, bf16) * vset(factor));
+        if (x < D) vstore(to + i * width + x, vread_n(a->p, from + x, D - x, bf16) * vset(factor));
     }
 }
 
 static void pack_rows(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
                       float factor, float *to)
 {
-    if (is_half(a))
+    if (is_bf16(a))
         pack_rows_of(a, b, t0, h, rows, width, factor, to, true);
     else
         pack_rows_of(a, b, t0, h, rows, width, factor, to, false);
@@ -156,7 +156,7 @@ static void pack_block(struct work *w, const struct lvn_arg *a, int64_t b, int64
                        float factor, float *to)
 {
     const int64_t D = a->desc->dim[3];
-    if (is_half(a)) {
+    if (is_bf16(a)) {
         pack_rows_of(a, b, t0, h, rows, w->width, factor, w->plain, true);
         tile_transpose(rows, D, w->plain, w->width, 1.0f, to);
     } else {
@@ -172,22 +172,22 @@ static void pack_transposed(struct work *w, const struct lvn_arg *a, int64_t b, 
         pack_block(w, a, b, j, h, end - j < TILE_BLOCK ? end - j : TILE_BLOCK, 1.0f, to + j * a->desc->dim[3]);
 }
 
-LVN_INLINE void row_store_as(void *p, int64_t to, const float *from, int64_t D, float factor, bool add, const bool half)
+LVN_INLINE void row_store_as(void *p, int64_t to, const float *from, int64_t D, float factor, bool add, const bool bf16)
 {
     for (int64_t x = 0; x < D; x += LVN_LANES) {
         const int64_t n = D - x < LVN_LANES ? D - x : LVN_LANES;
         vf y = vload(from + x) * vset(factor);
         if (n == LVN_LANES)
-            vwrite(p, to + x, add ? vread(p, to + x, half) + y : y, half);
+            vwrite(p, to + x, add ? vread(p, to + x, bf16) + y : y, bf16);
         else
-            vwrite_n(p, to + x, add ? vread_n(p, to + x, n, half) + y : y, n, half);
+            vwrite_n(p, to + x, add ? vread_n(p, to + x, n, bf16) + y : y, n, bf16);
     }
 }
 
 /* Elements `to`.. (D) = or += factor * from (width). */
 static void row_store(const struct lvn_arg *a, int64_t to, const float *from, int64_t D, float factor, bool add)
 {
-    if (is_half(a))
+    if (is_bf16(a))
         row_store_as(a->p, to, from, D, factor, add, true);
     else
         row_store_as(a->p, to, from, D, factor, add, false);

@@ -115,7 +115,7 @@ static void row_sums(struct work *w, const struct lvn_call *c, int64_t b, int64_
 {
     const struct attention_sizes *s = &w->sizes;
     const struct lvn_desc *d = c->out[0].desc, *dd = c->dout[0].desc;
-    const bool half = is_half(&c->out[0]); /* and its gradient */
+    const bool bf16 = is_bf16(&c->out[0]); /* and its gradient */
     const float *logsumexp = (const float *)c->out[1].p + (b * s->Hq + h) * s->Tq + t0;
     for (int64_t i = 0; i < rows; i++) {
         const int64_t out = b * d->stride[0] + (t0 + i) * d->stride[1] + h * s->D;
@@ -123,7 +123,7 @@ static void row_sums(struct work *w, const struct lvn_call *c, int64_t b, int64_
         vf sum = vset(0);
         for (int64_t x = 0; x < s->D; x += LVN_LANES) {
             const int64_t n = s->D - x < LVN_LANES ? s->D - x : LVN_LANES;
-            sum = vfma(vread_n(c->dout[0].p, dout + x, n, half), vread_n(c->out[0].p, out + x, n, half), sum);
+            sum = vfma(vread_n(c->dout[0].p, dout + x, n, bf16), vread_n(c->out[0].p, out + x, n, bf16), sum);
         }
         w->sum[i] = vsum(sum);
         w->top[i] = logsumexp[i];

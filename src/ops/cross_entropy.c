@@ -18,10 +18,8 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *logits = call->in[0].p;    /* (R,V) */
     const int32_t *labels = call->in[1].p; /* (R) */
     double *total = call->out[0].p;
@@ -38,10 +36,9 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread || !call->din[0].p) return;
+    if (!call->din[0].p) return;
     const real *logits = call->in[0].p, *logsumexp = call->out[2].p; /* (R,V), (R) */
     const int32_t *labels = call->in[1].p;                           /* (R) */
     real *dlogits = call->din[0].p;                                  /* (R,V) */

@@ -3,8 +3,8 @@
  * for models that hand out their logits. */
 #include "ops/cross_entropy_cpu.h"
 
+#include "backend/cpu/kernels.h"
 #include "base/threads.h"
-#include "graph/op.h"
 
 static bool ignored(const struct lvn_call *call, int32_t label)
 {
@@ -50,5 +50,4 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_cross_entropy);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_cross_entropy) = {.forward = forward, .backward = backward};
+LVN_CPU_OPERATION(cross_entropy, .forward = forward, .backward = backward);

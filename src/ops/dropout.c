@@ -21,16 +21,14 @@ static void apply(const struct lvn_call *call, const struct lvn_desc *desc, cons
         for (int64_t c = 0; c < C; c++) lvn_put(&y[r * C + c], add, x[r * C + c] * lvn_dropout_factor(&d, r, c));
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread == 0) apply(call, call->out[0].desc, call->in[0].p, call->out[0].p, false);
+    apply(call, call->out[0].desc, call->in[0].p, call->out[0].p, false);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread == 0 && call->din[0].p) apply(call, call->dout[0].desc, call->dout[0].p, call->din[0].p, call->add[0]);
+    if (call->din[0].p) apply(call, call->dout[0].desc, call->dout[0].p, call->din[0].p, call->add[0]);
 }
 
 #ifndef LVN_REAL_DOUBLE

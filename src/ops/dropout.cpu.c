@@ -1,6 +1,7 @@
 /* dropout.cpu.c - y = x * mask, 64 columns a draw; the mask is never stored. */
 #include "ops/dropout_cpu.h"
 
+#include "backend/cpu/kernels.h"
 #include "base/threads.h"
 
 /* Elements [c, c + n) of a row, n <= 64, whose keep bits are given. */
@@ -49,5 +50,4 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         apply(call, call->dout[0].desc, call->dout[0].p, call->din[0].p, call->add[0], thread, n_threads);
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_dropout);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_dropout) = {.forward = forward, .backward = backward};
+LVN_CPU_OPERATION(dropout, .forward = forward, .backward = backward);

@@ -36,10 +36,8 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const int32_t *ids = call->in[0].p;
     const real *table = call->in[1].p, *positions = call->in[2].p; /* (V,C), (P,C) */
     real *y = call->out[0].p;                                      /* (...,T,C) */
@@ -52,10 +50,8 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const int32_t *ids = call->in[0].p;
     const real *dy = call->dout[0].p;                            /* (...,T,C) */
     real *dtable = call->din[1].p, *dpositions = call->din[2].p; /* (V,C), (P,C) */

@@ -6,16 +6,14 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return lvn_gelu_shape(s, "gelu");
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    lvn_gelu_forward(call, thread, false);
+    lvn_gelu_forward(call, false);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    lvn_gelu_backward(call, thread, false);
+    lvn_gelu_backward(call, false);
 }
 
 #ifndef LVN_REAL_DOUBLE

@@ -1,7 +1,7 @@
 /* gelu.h - the GELU and its slope, plain; shared by gelu, gelu_tanh and linear_gelu.
  *
  * Hendrycks, Gimpel: "Gaussian error linear units" (2016). gelu is x * Phi(x) with the normal distribution's Phi;
- * gelu_tanh its approximation 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), which GPT-2 was trained with. */
+ * gelu_tanh its approximation 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), which some models were trained with. */
 #ifndef LVN_GELU_H
 #define LVN_GELU_H
 
@@ -35,18 +35,16 @@ static inline enum lvn_status lvn_gelu_shape(struct lvn_shapes *s, const char *n
     return LVN_OK;
 }
 
-static inline void lvn_gelu_forward(const struct lvn_call *call, int thread, bool tangent)
+static inline void lvn_gelu_forward(const struct lvn_call *call, bool tangent)
 {
-    if (thread) return;
     const real *x = call->in[0].p;
     real *y = call->out[0].p;
     int64_t n = lvn_desc_count(call->out[0].desc);
     for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_gelu_value(x[i], tangent);
 }
 
-static inline void lvn_gelu_backward(const struct lvn_call *call, int thread, bool tangent)
+static inline void lvn_gelu_backward(const struct lvn_call *call, bool tangent)
 {
-    if (thread) return;
     const real *x = call->in[0].p, *dy = call->dout[0].p;
     real *dx = call->din[0].p;
     int64_t n = lvn_desc_count(call->dout[0].desc);

@@ -1,4 +1,4 @@
-/* gelu_tanh.c - the GELU's approximation by tanh, which GPT-2 uses; see gelu.h. x, y of any shape. */
+/* gelu_tanh.c - the GELU's approximation by tanh; see gelu.h. x, y of any shape. */
 #include "ops/gelu.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
@@ -6,16 +6,14 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return lvn_gelu_shape(s, "gelu_tanh");
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    lvn_gelu_forward(call, thread, true);
+    lvn_gelu_forward(call, true);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    lvn_gelu_backward(call, thread, true);
+    lvn_gelu_backward(call, true);
 }
 
 #ifndef LVN_REAL_DOUBLE

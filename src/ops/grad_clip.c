@@ -1,7 +1,8 @@
 /* grad_clip.c - the norm of the gradient and the factor that clips it, from the sums of squares of all blocks:
  * grad_norm.c's second half, after ranks have exchanged those of their shards.
  *
- * in[0]: F64 (blocks), overwritten. Writes step->grad_norm and step->clip_scale. Too little work for fast kernels. */
+ * in[0]: F64 (blocks), overwritten. Writes result->grad_norm and result->clip_scale. Too little work for fast kernels.
+ */
 #include "ops/grad_norm.h"
 #include "ops/real.h"
 #include "ops/shape.h"
@@ -14,11 +15,9 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
-    lvn_norm_finish(call->in[0].p, lvn_desc_count(call->in[0].desc), call->attr->grad_clip.clip_norm, call->step);
+    lvn_norm_finish(call->in[0].p, lvn_desc_count(call->in[0].desc), call->attr->grad_clip.clip_norm, call->result);
 }
 
 LVN_OPERATION(grad_clip, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1);

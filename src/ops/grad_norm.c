@@ -1,8 +1,8 @@
 /* grad_norm.c - the 2-norm of the whole gradient, and the factor that clips it.
  *
- * in[0]: the flat gradient of all trainable parameters (n). Writes step->grad_norm and
+ * in[0]: the flat gradient of all trainable parameters (n). Writes result->grad_norm and
  *
- *     step->clip_scale = min(1, clip_norm / (grad_norm + 1e-6))     as torch.nn.utils.clip_grad_norm_ has it
+ *     result->clip_scale = min(1, clip_norm / (grad_norm + 1e-6))     as torch.nn.utils.clip_grad_norm_ has it
  *
  * 1 where attr.clip_norm is 0 (off); 0 where the norm is not finite: then the optimizer changes nothing.
  *
@@ -31,21 +31,19 @@ static double block_sum(const real *g, int64_t n)
     return lvn_norm_fold(lane);
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *g = call->in[0].p;
     double *sums = call->scratch; /* (blocks) */
     int64_t n = lvn_desc_count(call->in[0].desc), blocks = lvn_norm_blocks(n);
     for (int64_t b = 0; b < blocks; b++) sums[b] = block_sum(g + b * LVN_NORM_BLOCK, lvn_norm_block_length(n, b));
-    lvn_norm_finish(sums, blocks, call->attr->grad_norm.clip_norm, call->step);
+    lvn_norm_finish(sums, blocks, call->attr->grad_norm.clip_norm, call->result);
 }
 
-static int64_t scratch(const struct lvn_call *call, int n_threads)
+static int64_t scratch(const struct lvn_call *call)
 {
-    (void)n_threads;
     return lvn_norm_blocks(lvn_desc_count(call->in[0].desc)) * (int64_t)sizeof(double);
 }
 
-LVN_OPERATION(grad_norm, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .spec.scratch = scratch);
+LVN_OPERATION(grad_norm, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .spec.scratch = scratch,
+              .narrow = LVN_READS_IN(0));

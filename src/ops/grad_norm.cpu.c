@@ -2,13 +2,15 @@
  * adds them up. */
 #include "ops/grad_norm_cpu.h"
 
+#include "backend/cpu/kernels.h"
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     double *sums = call->scratch; /* (blocks) */
     int64_t n = lvn_desc_count(call->in[0].desc);
     lvn_norm_share_blocks(&call->in[0], n, sums, thread, n_threads);
     lvn_team_barrier();
-    if (thread == 0) lvn_norm_finish(sums, lvn_norm_blocks(n), call->attr->grad_norm.clip_norm, call->step);
+    if (thread == 0) lvn_norm_finish(sums, lvn_norm_blocks(n), call->attr->grad_norm.clip_norm, call->result);
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)
@@ -17,5 +19,4 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return lvn_norm_blocks(lvn_desc_count(call->in[0].desc)) * (int64_t)sizeof(double);
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_grad_norm);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_grad_norm) = {.forward = forward, .scratch = scratch};
+LVN_CPU_OPERATION(grad_norm, .forward = forward, .scratch = scratch);

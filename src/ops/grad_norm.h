@@ -29,13 +29,13 @@ static inline double lvn_norm_fold(double lane[LVN_NORM_LANES])
 }
 
 /* From the blocks' sums, which it overwrites, to the norm and the factor that clips it. */
-static inline void lvn_norm_finish(double *sums, int64_t blocks, double clip, struct lvn_step *step)
+static inline void lvn_norm_finish(double *sums, int64_t blocks, double clip, struct lvn_result *result)
 {
     for (int64_t half = 1; half < blocks; half *= 2)
         for (int64_t b = 0; b + half < blocks; b += 2 * half) sums[b] += sums[b + half];
     double norm = sqrt(sums[0]);
-    step->grad_norm = norm;
-    step->clip_scale = !isfinite(norm) ? 0 : clip > 0 && clip < norm + 1e-6 ? clip / (norm + 1e-6) : 1;
+    result->grad_norm = norm;
+    result->clip_scale = !isfinite(norm) ? 0 : clip > 0 && clip < norm + 1e-6 ? clip / (norm + 1e-6) : 1;
 }
 
 #endif

@@ -33,11 +33,11 @@ LVN_INLINE struct sums add_squares(struct sums s, const float *g)
     return s;
 }
 
-LVN_INLINE double norm_block_sum(const void *gradient, const bool half, int64_t n)
+LVN_INLINE double norm_block_sum(const void *gradient, const bool bf16, int64_t n)
 {
     struct sums s = {0};
     int64_t i = 0;
-    if (half) {
+    if (bf16) {
         for (; i < n; i += LVN_LANES) {
             float x[LVN_LANES];
             vstore(x, vread_n(gradient, i, n - i < LVN_LANES ? n - i : LVN_LANES, true));
@@ -62,13 +62,13 @@ LVN_INLINE double norm_block_sum(const void *gradient, const bool half, int64_t 
 /* Threads share the blocks of n numbers, fp32 or bf16. */
 static inline void lvn_norm_share_blocks(const struct lvn_arg *g, int64_t n, double *sums, int thread, int n_threads)
 {
-    const bool half = g->desc->dtype == LVN_BF16;
+    const bool bf16 = g->desc->dtype == LVN_BF16;
     int64_t b, end;
     lvn_share(lvn_norm_blocks(n), 8, thread, n_threads, &b, &end);
     for (; b < end; b++) {
-        const void *block = vat(g->p, b * LVN_NORM_BLOCK, half);
+        const void *block = vat(g->p, b * LVN_NORM_BLOCK, bf16);
         int64_t length = lvn_norm_block_length(n, b);
-        sums[b] = half ? norm_block_sum(block, true, length) : norm_block_sum(block, false, length);
+        sums[b] = bf16 ? norm_block_sum(block, true, length) : norm_block_sum(block, false, length);
     }
 }
 

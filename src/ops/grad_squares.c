@@ -13,10 +13,8 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *g = call->in[0].p;
     double *sums = call->out[0].p;
     int64_t n = lvn_desc_count(call->in[0].desc), blocks = lvn_norm_blocks(n);
@@ -30,4 +28,5 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-LVN_OPERATION(grad_squares, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1);
+LVN_OPERATION(grad_squares, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1,
+              .narrow = LVN_READS_IN(0));

@@ -1,12 +1,11 @@
 /* kv_cache.c - keys or values of the positions seen so far, kept between runs of a decoding graph.
  *
- * Input: x (B,T,H,D), the keys (or values) of T new tokens, strided. Output: the kept state (B,length,H,D), into which
+ * Input: x (B,T,H,D), the keys (or values) of T new tokens, strided. Output: the cache (B,length,H,D), into which
  * they were written at step->position. In a graph without a cache the constructor returns x itself, so that a model is
  * written once for training and decoding. What does not fit behind the end is dropped: the caller starts anew before.
  * Left out: a gradient; a cache that wraps around. */
 #include <string.h>
 
-#include "base/threads.h"
 #include "ops/real.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
@@ -26,14 +25,12 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *c, int thread, int n_threads)
+static void forward(const struct lvn_call *c)
 {
     const struct lvn_desc *x = c->in[0].desc, *out = c->out[0].desc;
     const int64_t B = x->dim[0], T = x->dim[1], H = x->dim[2], D = x->dim[3];
     const int64_t position = c->step ? c->step->position : 0;
-    int64_t begin, end; /* rows (b,t) are disjoint, so threads share them freely */
-    lvn_share(B * T, 1, thread, n_threads, &begin, &end);
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t r = 0; r < B * T; r++) {
         const int64_t b = r / T, t = r % T, to = position + t;
         if (to >= out->dim[1]) continue;
         const real *from = (const real *)c->in[0].p + b * x->stride[0] + t * x->stride[1];
@@ -44,19 +41,19 @@ static void forward(const struct lvn_call *c, int thread, int n_threads)
 }
 
 #ifndef LVN_REAL_DOUBLE
-static int add_kept(struct lvn_graph *g, const char *name, const struct lvn_desc *desc)
+static int add_cache(struct lvn_graph *g, const char *name, const struct lvn_desc *desc)
 {
-    if (g->n_kept == g->kept_capacity) {
-        int capacity = g->kept_capacity ? 2 * g->kept_capacity : 16;
-        struct lvn_kept *list = lvn_realloc(g->kept, (size_t)capacity * sizeof *list);
+    if (g->n_caches == g->caches_capacity) {
+        int capacity = g->caches_capacity ? 2 * g->caches_capacity : 16;
+        struct lvn_cache *list = lvn_realloc(g->caches, (size_t)capacity * sizeof *list);
         if (!list) return -1;
-        g->kept = list;
-        g->kept_capacity = capacity;
+        g->caches = list;
+        g->caches_capacity = capacity;
     }
     char *copy = lvn_arena_printf(&g->arena, "%s%s%s", g->scope, *g->scope ? "." : "", name);
     if (!copy) return -1;
-    g->kept[g->n_kept] = (struct lvn_kept){.name = copy, .desc = *desc};
-    return g->n_kept++;
+    g->caches[g->n_caches] = (struct lvn_cache){.name = copy, .desc = *desc};
+    return g->n_caches++;
 }
 
 struct lvn_tensor *lvn_kv_cache(struct lvn_graph *g, const char *name, struct lvn_tensor *x)
@@ -65,10 +62,10 @@ struct lvn_tensor *lvn_kv_cache(struct lvn_graph *g, const char *name, struct lv
     union lvn_attr attr = {.kv_cache = {.length = g->cache_length}};
     struct lvn_tensor *kept = lvn_node_append(g, LVN_OP_kv_cache, &attr, &x, 1);
     if (!kept) return NULL;
-    kept->node->kept = add_kept(g, name, &kept->desc);
-    if (kept->node->kept >= 0) return kept;
+    kept->node->cache = add_cache(g, name, &kept->desc);
+    if (kept->node->cache >= 0) return kept;
     g->status = LVN_MEMORY;
-    g->error = "not enough memory for the list of kept states";
+    g->error = "not enough memory for the list of caches";
     return NULL;
 }
 #endif

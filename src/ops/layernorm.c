@@ -18,10 +18,8 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void restore(const struct lvn_call *call, int thread, int n_threads)
+static void restore(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p; /* (R,C), (C), (C) */
     const real *mean = call->out[1].p, *rstd = call->out[2].p;                    /* (R) */
     real *y = call->out[0].p;                                                     /* (R,C) */
@@ -29,20 +27,17 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
     for (int64_t r = 0; r < R; r++) lvn_layernorm_row(x + r * C, mean[r], rstd[r], gamma, beta, C, y + r * C);
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    if (thread) return;
     const real *x = call->in[0].p;
     real *mean = call->out[1].p, *rstd = call->out[2].p;
     int64_t C = call->in[1].desc->dim[0], R = lvn_desc_rows(call->out[0].desc);
     for (int64_t r = 0; r < R; r++) lvn_layernorm_moments(x + r * C, C, call->attr->layernorm.eps, &mean[r], &rstd[r]);
-    restore(call, thread, n_threads);
+    restore(call);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *x = call->in[0].p, *gamma = call->in[1].p, *dy = call->dout[0].p; /* (R,C), (C), (R,C) */
     const real *mean = call->out[1].p, *rstd = call->out[2].p;                    /* (R) */
     real *dx = call->din[0].p, *dgamma = call->din[1].p, *dbeta = call->din[2].p;

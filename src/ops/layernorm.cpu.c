@@ -1,6 +1,8 @@
 /* layernorm.cpu.c - layer normalisation, four rows at a time; see layernorm_cpu.h. */
 #include "ops/layernorm_cpu.h"
 
+#include "backend/cpu/kernels.h"
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p; /* (R,C), (C), (C) */
@@ -41,14 +43,14 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .C = call->in[1].desc->dim[0],
         .sums = call->din[1].p || call->din[2].p ? call->scratch : NULL,
     };
-    const bool half = call->dout[0].desc->dtype == LVN_BF16;
-    if (o.da && !o.add_a && o.sums && half) {
-        const struct layernorm_kind usual = {.da = true, .vectors = true, .dy_half = true};
+    const bool bf16 = call->dout[0].desc->dtype == LVN_BF16;
+    if (o.da && !o.add_a && o.sums && bf16) {
+        const struct layernorm_kind usual = {.da = true, .vectors = true, .dy_bf16 = true};
         layernorm_backward_chunks(&o, usual, thread, n_threads);
     } else if (o.da && !o.add_a && o.sums) {
         layernorm_backward_chunks(&o, (struct layernorm_kind){.da = true, .vectors = true}, thread, n_threads);
     } else {
-        struct layernorm_kind kind = {.da = o.da, .add = true, .vectors = o.sums, .dy_half = half};
+        struct layernorm_kind kind = {.da = o.da, .add = true, .vectors = o.sums, .dy_bf16 = bf16};
         layernorm_backward_chunks(&o, kind, thread, n_threads);
     }
     if (o.sums)
@@ -63,6 +65,4 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return layernorm_scratch(lvn_desc_rows(call->dout[0].desc), call->in[1].desc->dim[0]);
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_layernorm);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_layernorm) = {
-    .forward = forward, .backward = backward, .restore = restore, .scratch = scratch};
+LVN_CPU_OPERATION(layernorm, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);

@@ -39,17 +39,17 @@ LVN_INLINE void put(float *p, vf v, int64_t n)
 }
 
 /* The same of elements i.. of fp32 or bf16. */
-LVN_INLINE vf get_as(const void *p, int64_t i, int64_t n, const bool half)
+LVN_INLINE vf get_as(const void *p, int64_t i, int64_t n, const bool bf16)
 {
-    return n == LVN_LANES ? vread(p, i, half) : vread_n(p, i, n, half);
+    return n == LVN_LANES ? vread(p, i, bf16) : vread_n(p, i, n, bf16);
 }
 
-LVN_INLINE void put_as(void *p, int64_t i, vf v, int64_t n, const bool half)
+LVN_INLINE void put_as(void *p, int64_t i, vf v, int64_t n, const bool bf16)
 {
     if (n == LVN_LANES) {
-        vwrite(p, i, v, half);
+        vwrite(p, i, v, bf16);
     } else {
-        vwrite_n(p, i, v, n, half);
+        vwrite_n(p, i, v, n, bf16);
     }
 }
 
@@ -86,24 +86,24 @@ LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, 
 
 /* y = (x - mean) * rstd * gamma + beta for k rows from `row` on: what restore gives again. y may be bf16. */
 LVN_INLINE void layernorm_results_as(int k, int64_t row, const float *x, const float *mean, const float *rstd,
-                                     const float *gamma, const float *beta, int64_t C, void *y, const bool half)
+                                     const float *gamma, const float *beta, int64_t C, void *y, const bool bf16)
 {
     int64_t c = 0, rest = C % LVN_LANES, to = row * C;
     x += to, mean += row, rstd += row;
     for (; beta && c + LVN_LANES <= C; c += LVN_LANES) {
         vf g = vload(gamma + c), b = vload(beta + c);
         for (int j = 0; j < k; j++)
-            vwrite(y, to + j * C + c, vfma((vload(x + j * C + c) - mean[j]) * rstd[j], g, b), half);
+            vwrite(y, to + j * C + c, vfma((vload(x + j * C + c) - mean[j]) * rstd[j], g, b), bf16);
     }
     for (; c + LVN_LANES <= C; c += LVN_LANES) {
         vf g = vload(gamma + c);
-        for (int j = 0; j < k; j++) vwrite(y, to + j * C + c, (vload(x + j * C + c) - mean[j]) * rstd[j] * g, half);
+        for (int j = 0; j < k; j++) vwrite(y, to + j * C + c, (vload(x + j * C + c) - mean[j]) * rstd[j] * g, bf16);
     }
     if (!rest) return;
     vf g = vload_n(gamma + c, rest), b = vset(0);
     if (beta) b = vload_n(beta + c, rest);
     for (int j = 0; j < k; j++)
-        vwrite_n(y, to + j * C + c, vfma((vload_n(x + j * C + c, rest) - mean[j]) * rstd[j], g, b), rest, half);
+        vwrite_n(y, to + j * C + c, vfma((vload_n(x + j * C + c, rest) - mean[j]) * rstd[j], g, b), rest, bf16);
 }
 
 LVN_INLINE void layernorm_results(int k, int64_t row, const float *x, const float *mean, const float *rstd,
@@ -134,7 +134,7 @@ struct layernorm_backward {
 /* What the compiler shall know when it makes a version of the loops. */
 struct layernorm_kind {
     bool ds, da, db, add, dropout, vectors;
-    bool dy_half, db_half; /* are bf16 */
+    bool dy_bf16, db_bf16; /* are bf16 */
 };
 
 /* A row's moments, and the means of g = dy * gamma and of g * xhat: what its gradient needs of the whole row. */
@@ -142,12 +142,12 @@ struct layernorm_row {
     float mean, rstd, g, gx;
 };
 
-LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const bool half, int k, int64_t row,
+LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const bool bf16, int k, int64_t row,
                                       struct layernorm_row *f)
 {
     struct vacc g[ROWS], gx[ROWS];
     const float *x = o->x + row * o->C;
-    const void *dy = vat(o->dy, row * o->C, half);
+    const void *dy = vat(o->dy, row * o->C, bf16);
     int64_t C = o->C, c = 0, rest = C % LVN_LANES;
     for (int j = 0; j < k; j++) {
         f[j].mean = o->mean[row + j], f[j].rstd = o->rstd[row + j];
@@ -156,14 +156,14 @@ LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const 
     for (; c + LVN_LANES <= C; c += LVN_LANES) {
         vf gamma = vload(o->gamma + c);
         for (int j = 0; j < k; j++) {
-            vf t = vread(dy, j * C + c, half) * gamma;
+            vf t = vread(dy, j * C + c, bf16) * gamma;
             g[j] = vacc_add(g[j], t);
             gx[j] = vacc_fma(gx[j], t, vload(x + j * C + c) - f[j].mean);
         }
     }
     for (int j = 0; j < k; j++) {
         if (rest) {
-            vf t = vread_n(dy, j * C + c, rest, half) * vload_n(o->gamma + c, rest);
+            vf t = vread_n(dy, j * C + c, rest, bf16) * vload_n(o->gamma + c, rest);
             g[j] = vacc_add(g[j], t);
             gx[j] = vacc_fma(gx[j], t, vload_n(x + j * C + c, rest) - f[j].mean);
         }
@@ -181,7 +181,7 @@ LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct lay
     if (kind.vectors) sum_g = vload(dgamma + c), sum_b = vload(dbeta + c);
     for (int j = 0; j < k; j++) {
         int64_t i = (row + j) * o->C + c;
-        vf dy = get_as(o->dy, i, n, kind.dy_half), xhat = (get(o->x + i, n) - f[j].mean) * f[j].rstd;
+        vf dy = get_as(o->dy, i, n, kind.dy_bf16), xhat = (get(o->x + i, n) - f[j].mean) * f[j].rstd;
         if (kind.vectors) {
             sum_g = vfma(dy, xhat, sum_g);
             sum_b += dy;
@@ -195,9 +195,9 @@ LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct lay
         }
         if (kind.dropout) d = vkeep(d * o->dropout->v.scale, bits[j]);
         if (kind.db && kind.add && o->add_b) {
-            put_as(o->db, i, get_as(o->db, i, n, kind.db_half) + d, n, kind.db_half);
+            put_as(o->db, i, get_as(o->db, i, n, kind.db_bf16) + d, n, kind.db_bf16);
         } else if (kind.db) {
-            put_as(o->db, i, d, n, kind.db_half);
+            put_as(o->db, i, d, n, kind.db_bf16);
         }
     }
     if (kind.vectors) {
@@ -210,7 +210,7 @@ LVN_INLINE void layernorm_backward_rows(const struct layernorm_backward *o, stru
                                         int64_t row, float *dgamma, float *dbeta)
 {
     struct layernorm_row f[ROWS];
-    layernorm_row_factors(o, kind.dy_half, k, row, f);
+    layernorm_row_factors(o, kind.dy_bf16, k, row, f);
     for (int64_t c = 0; c < o->C; c += 64) {
         uint64_t bits[ROWS] = {0};
         if (kind.dropout)

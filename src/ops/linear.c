@@ -1,6 +1,6 @@
 /* linear.c - y = x w + b.
  *
- * x (...,K), w (K,N) when attr.in_out (Hugging Face's Conv1D, GPT-2), else (N,K) (torch.nn.Linear, a head tied to an
+ * x (...,K), w (K,N) when attr.in_out (Hugging Face's Conv1D), else (N,K) (torch.nn.Linear, a head tied to an
  * embedding), b (N) or absent, y (...,N). */
 #include "ops/linear.h"
 #include "ops/shape.h"
@@ -21,20 +21,16 @@ static struct lvn_matmul matmul(const struct lvn_call *call)
     return lvn_matmul_make(lvn_desc_rows(y), call->in[1].desc, call->attr->linear.in_out);
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     struct lvn_matmul m = matmul(call);
     const real *x = call->in[0].p;
     real *y = call->out[0].p;
     for (int64_t r = 0; r < m.R; r++) lvn_matmul_row(&m, x + r * m.K, call->in[1].p, call->in[2].p, y + r * m.N);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     struct lvn_matmul m = matmul(call);
     lvn_matmul_backward(&m, call, call->dout[0].p);
 }

@@ -1,6 +1,8 @@
 /* linear.cpu.c - y = x w + b by the tiled products of backend/cpu/gemm.h. */
 #include "ops/linear_cpu.h"
 
+#include "backend/cpu/kernels.h"
+
 static struct linear make(const struct lvn_call *call)
 {
     const struct lvn_desc *y = call->phase == LVN_BACKWARD ? call->dout[0].desc : call->out[0].desc;
@@ -11,9 +13,9 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     struct linear l = make(call);
     float *wide = call->scratch;
-    void *threads = wide + wide_floats(l.y_half, l.size.R, l.size.N);
-    struct lvn_gemm y = product_y(&l, call->in[0].p, call->in[1].p, call->in[2].p, l.y_half ? wide : call->out[0].p);
-    if (l.y_half)
+    void *threads = wide + wide_floats(l.y_bf16, l.size.R, l.size.N);
+    struct lvn_gemm y = product_y(&l, call->in[0].p, call->in[1].p, call->in[2].p, l.y_bf16 ? wide : call->out[0].p);
+    if (l.y_bf16)
         linear_rounded(&l, &y, call->out[0].p, threads, thread, n_threads);
     else
         linear_product(&l, &y, threads, thread, n_threads);
@@ -33,5 +35,4 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return linear_scratch(&l, call->phase, n_threads);
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear) = {.forward = forward, .backward = backward, .scratch = scratch};
+LVN_CPU_OPERATION(linear, .forward = forward, .backward = backward, .scratch = scratch);

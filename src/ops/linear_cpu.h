@@ -16,7 +16,7 @@
 /* A linear map as an instruction stores it. */
 struct linear {
     struct lvn_matmul size;
-    bool x_half, w_half, y_half; /* bf16, with their gradients */
+    bool x_bf16, w_bf16, y_bf16; /* bf16, with their gradients */
     bool bf16;                   /* products may round */
 };
 
@@ -24,9 +24,9 @@ struct linear {
 LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct lvn_desc *y, bool in_out)
 {
     return (struct linear){.size = lvn_matmul_make(lvn_desc_rows(y), call->in[1].desc, in_out),
-                           .x_half = call->in[0].desc->dtype == LVN_BF16,
-                           .w_half = call->in[1].desc->dtype == LVN_BF16,
-                           .y_half = y->dtype == LVN_BF16,
+                           .x_bf16 = call->in[0].desc->dtype == LVN_BF16,
+                           .w_bf16 = call->in[1].desc->dtype == LVN_BF16,
+                           .y_bf16 = y->dtype == LVN_BF16,
                            .bf16 = call->bf16};
 }
 
@@ -41,11 +41,11 @@ LVN_INLINE struct lvn_gemm product_y(const struct linear *l, const void *x, cons
                              .a = x,
                              .a_row = m->K,
                              .a_col = 1,
-                             .a_half = l->x_half,
+                             .a_bf16 = l->x_bf16,
                              .b = w,
                              .b_row = m->wk,
                              .b_col = m->wn,
-                             .b_half = l->w_half,
+                             .b_bf16 = l->w_bf16,
                              .bf16 = l->bf16,
                              .c = y,
                              .c_row = m->N,
@@ -61,11 +61,11 @@ LVN_INLINE struct lvn_gemm product_dx(const struct linear *l, const void *dy, co
                              .a = dy,
                              .a_row = m->N,
                              .a_col = 1,
-                             .a_half = l->y_half,
+                             .a_bf16 = l->y_bf16,
                              .b = w,
                              .b_row = m->wn,
                              .b_col = m->wk,
-                             .b_half = l->w_half,
+                             .b_bf16 = l->w_bf16,
                              .bf16 = l->bf16,
                              .c = dx,
                              .c_row = m->K,
@@ -77,11 +77,11 @@ LVN_INLINE struct lvn_gemm product_dw(const struct linear *l, const void *x, con
     const struct lvn_matmul *m = &l->size;
     struct lvn_gemm g = {.k = m->R, .a_row = 1, .b_col = 1, .bf16 = l->bf16, .c = dw, .add = add};
     if (m->wn == 1) { /* (K,N) = x^T dy */
-        g.m = m->K, g.a = x, g.a_col = m->K, g.a_half = l->x_half;
-        g.n = m->N, g.b = dy, g.b_row = m->N, g.b_half = l->y_half;
+        g.m = m->K, g.a = x, g.a_col = m->K, g.a_bf16 = l->x_bf16;
+        g.n = m->N, g.b = dy, g.b_row = m->N, g.b_bf16 = l->y_bf16;
     } else { /* (N,K) = dy^T x */
-        g.m = m->N, g.a = dy, g.a_col = m->N, g.a_half = l->y_half;
-        g.n = m->K, g.b = x, g.b_row = m->K, g.b_half = l->x_half;
+        g.m = m->N, g.a = dy, g.a_col = m->N, g.a_bf16 = l->y_bf16;
+        g.n = m->K, g.b = x, g.b_row = m->K, g.b_bf16 = l->x_bf16;
     }
     g.c_row = g.n;
     return g;
@@ -110,14 +110,14 @@ static inline void round_piece(const struct lvn_gemm *g, int64_t i0, int64_t m, 
 }
 
 /* Floats of scratch that hold a product of rows by columns until it is rounded. */
-LVN_INLINE int64_t wide_floats(bool half, int64_t rows, int64_t columns)
+LVN_INLINE int64_t wide_floats(bool bf16, int64_t rows, int64_t columns)
 {
-    return half ? (rows * columns + 15) / 16 * 16 : 0;
+    return bf16 ? (rows * columns + 15) / 16 * 16 : 0;
 }
 
 /* db = the sums of dy's columns. Threads share the columns; each walks down all rows, so the order is always the same.
  */
-LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const bool half, float *db, bool add,
+LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const bool bf16, float *db, bool add,
                                int thread, int n_threads)
 {
     enum { VECTORS = 4, WIDTH = VECTORS * LVN_LANES };
@@ -130,13 +130,13 @@ LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const
         if (n >= WIDTH) {
             for (int64_t r = 0; r < m->R; r++)
                 for (int v = 0; v < VECTORS; v++)
-                    sum[v] = vacc_add(sum[v], vread(dy, r * m->N + j + v * LVN_LANES, half));
+                    sum[v] = vacc_add(sum[v], vread(dy, r * m->N + j + v * LVN_LANES, bf16));
         } else {
             for (int64_t r = 0; r < m->R; r++)
                 for (int64_t v = 0; v * LVN_LANES < n; v++) {
                     int64_t left = n - v * LVN_LANES;
                     sum[v] = vacc_add(
-                        sum[v], vread_n(dy, r * m->N + j + v * LVN_LANES, left < LVN_LANES ? left : LVN_LANES, half));
+                        sum[v], vread_n(dy, r * m->N + j + v * LVN_LANES, left < LVN_LANES ? left : LVN_LANES, bf16));
                 }
         }
         for (int64_t v = 0; v < VECTORS && v * LVN_LANES < n; v++) {
@@ -150,7 +150,7 @@ LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const
 
 static inline void column_sums(const struct linear *l, const void *dy, float *db, bool add, int thread, int n_threads)
 {
-    if (l->y_half)
+    if (l->y_bf16)
         column_sums_of(&l->size, dy, true, db, add, thread, n_threads);
     else
         column_sums_of(&l->size, dy, false, db, add, thread, n_threads);
@@ -184,13 +184,13 @@ static inline int64_t panel_rows(int64_t m, int64_t n)
 static inline int64_t gradient_floats(const struct linear *l)
 {
     struct lvn_gemm dw = product_dw(l, NULL, NULL, NULL, false);
-    int64_t x = wide_floats(l->x_half, l->size.R, l->size.K), w = wide_floats(l->w_half, panel_rows(dw.m, dw.n), dw.n);
+    int64_t x = wide_floats(l->x_bf16, l->size.R, l->size.K), w = wide_floats(l->w_bf16, panel_rows(dw.m, dw.n), dw.n);
     return x > w ? x : w;
 }
 
 static inline int64_t linear_scratch(const struct linear *l, enum lvn_phase phase, int n_threads)
 {
-    int64_t wide = phase == LVN_BACKWARD ? gradient_floats(l) : wide_floats(l->y_half, l->size.R, l->size.N);
+    int64_t wide = phase == LVN_BACKWARD ? gradient_floats(l) : wide_floats(l->y_bf16, l->size.R, l->size.N);
     return wide * (int64_t)sizeof(float) + thread_scratch(l) * n_threads;
 }
 
@@ -222,7 +222,7 @@ static inline void rounded_dw(const struct linear *l, const struct lvn_gemm *dw,
     for (int64_t i = 0; i < dw->m; i += rows) {
         struct lvn_gemm panel = *dw;
         panel.m = rows < dw->m - i ? rows : dw->m - i;
-        panel.a = vat(dw->a, i * dw->a_row, dw->a_half);
+        panel.a = vat(dw->a, i * dw->a_row, dw->a_bf16);
         panel.c = wide;
         lvn_team_barrier(); /* nobody reads `wide` any more */
         linear_rounded(l, &panel, to + i * dw->n, threads, thread, n_threads);
@@ -235,12 +235,12 @@ static inline void linear_gradients(const struct linear *l, const void *x, const
 {
     float *wide = scratch;
     void *threads = wide + gradient_floats(l);
-    struct lvn_gemm dx = product_dx(l, dy, w, l->x_half ? wide : din[0], add[0]),
+    struct lvn_gemm dx = product_dx(l, dy, w, l->x_bf16 ? wide : din[0], add[0]),
                     dw = product_dw(l, x, dy, din[1], add[1]);
-    if (din[0] && l->x_half) linear_rounded(l, &dx, din[0], threads, thread, n_threads);
-    if (din[0] && !l->x_half) linear_product(l, &dx, threads, thread, n_threads);
-    if (din[1] && l->w_half) rounded_dw(l, &dw, din[1], wide, threads, thread, n_threads);
-    if (din[1] && !l->w_half) linear_product(l, &dw, threads, thread, n_threads);
+    if (din[0] && l->x_bf16) linear_rounded(l, &dx, din[0], threads, thread, n_threads);
+    if (din[0] && !l->x_bf16) linear_product(l, &dx, threads, thread, n_threads);
+    if (din[1] && l->w_bf16) rounded_dw(l, &dw, din[1], wide, threads, thread, n_threads);
+    if (din[1] && !l->w_bf16) linear_product(l, &dw, threads, thread, n_threads);
     if (din[2]) column_sums(l, dy, din[2], add[2], thread, n_threads);
 }
 

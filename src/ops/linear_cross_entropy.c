@@ -40,19 +40,15 @@ static double row_logsumexp(const struct lvn_call *call, const struct lvn_matmul
     return logsumexp;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     struct lvn_matmul m = matmul(call);
     *(double *)call->out[0].p = 0;
     for (int64_t r = 0; r < m.R; r++) row_logsumexp(call, &m, r);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     struct lvn_matmul m = matmul(call);
     const real *x = call->in[0].p;                                         /* (R,C) */
     const int32_t *labels = call->in[3].p;                                 /* (R) */
@@ -73,9 +69,8 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-static int64_t scratch(const struct lvn_call *call, int n_threads)
+static int64_t scratch(const struct lvn_call *call)
 {
-    (void)n_threads;
     return matmul(call).N * (int64_t)sizeof(real);
 }
 

@@ -3,6 +3,7 @@
  * The logits of a chunk lie in scratch; each row of them becomes its loss and, in backward, its own gradient in place,
  * from which the chunk's dx and its share of dw and db follow. All logits together are never stored. How rows are cut
  * into chunks depends on shapes alone. */
+#include "backend/cpu/kernels.h"
 #include "ops/cross_entropy_cpu.h"
 #include "ops/linear_cpu.h"
 #include "ops/shape.h"
@@ -57,8 +58,8 @@ static void run(const struct lvn_call *call, bool gradient, int thread, int n_th
     void *threads = (float *)scratch + (gradient ? gradient_floats(&l) : 0);
     for (int64_t r = 0; r < R; r += m->R) {
         m->R = rows < R - r ? rows : R - r;
-        const void *x = vat(call->in[0].p, r * m->K, l.x_half); /* (R,C) */
-        void *dx = call->din[0].p ? vat(call->din[0].p, r * m->K, l.x_half) : NULL;
+        const void *x = vat(call->in[0].p, r * m->K, l.x_bf16); /* (R,C) */
+        void *dx = call->din[0].p ? vat(call->din[0].p, r * m->K, l.x_bf16) : NULL;
         struct lvn_gemm y = product_y(&l, x, call->in[1].p, call->in[2].p, logits);
         linear_product(&l, &y, threads, thread, n_threads);
         lvn_team_barrier();
@@ -94,6 +95,4 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return (l.size.R * l.size.N + 15) / 16 * 16 * (int64_t)sizeof(float) + linear_scratch(&l, call->phase, n_threads);
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear_cross_entropy);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear_cross_entropy) = {
-    .forward = forward, .backward = backward, .scratch = scratch};
+LVN_CPU_OPERATION(linear_cross_entropy, .forward = forward, .backward = backward, .scratch = scratch);

@@ -21,30 +21,25 @@ static struct lvn_matmul matmul(const struct lvn_call *call)
     return lvn_matmul_make(lvn_desc_rows(call->out[1].desc), call->in[1].desc, call->attr->linear_gelu.in_out);
 }
 
-static void restore(const struct lvn_call *call, int thread, int n_threads)
+static void restore(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *before = call->out[1].p;
     real *y = call->out[0].p;
     int64_t n = lvn_desc_count(call->out[0].desc);
     for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_gelu_value(before[i], call->attr->linear_gelu.tanh);
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    if (thread) return;
     struct lvn_matmul m = matmul(call);
     const real *x = call->in[0].p;
     real *before = call->out[1].p;
     for (int64_t r = 0; r < m.R; r++) lvn_matmul_row(&m, x + r * m.K, call->in[1].p, call->in[2].p, before + r * m.N);
-    restore(call, thread, n_threads);
+    restore(call);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     struct lvn_matmul m = matmul(call);
     const real *before = call->out[1].p, *dy = call->dout[0].p; /* (R,N) */
     real *dbefore = call->scratch;                              /* (R,N) */
@@ -53,9 +48,8 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     lvn_matmul_backward(&m, call, dbefore);
 }
 
-static int64_t scratch(const struct lvn_call *call, int n_threads)
+static int64_t scratch(const struct lvn_call *call)
 {
-    (void)n_threads;
     return call->phase == LVN_BACKWARD ? lvn_desc_count(call->out[1].desc) * (int64_t)sizeof(real) : 0;
 }
 

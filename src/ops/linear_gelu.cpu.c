@@ -3,6 +3,7 @@
  *
  * Backward works on chunks of rows: the gradient before the activation is made in scratch, then read by the products of
  * linear; so scratch does not grow with the batch. */
+#include "backend/cpu/kernels.h"
 #include "ops/gelu_cpu.h"
 #include "ops/linear_cpu.h"
 
@@ -15,9 +16,9 @@ static struct linear make(const struct lvn_call *call)
 }
 
 /* The activation is computed from h as it is stored: restore finds the same bits. */
-LVN_INLINE vf stored(vf h, const bool half)
+LVN_INLINE vf stored(vf h, const bool bf16)
 {
-    return half ? vf_of_half(half_of_vf(h)) : h;
+    return bf16 ? vf_of_bf16(bf16_of_vf(h)) : h;
 }
 
 /* Which of both activations, and how the numbers are stored: constants of each version of the loops. */
@@ -32,27 +33,27 @@ LVN_INLINE vf stored(vf h, const bool half)
         call(false, false)
 
 /* out[0..n-1] = gelu(h[0..n-1]) from element i on, of numbers as they are stored. */
-LVN_INLINE void activate_by(const bool tanh, const bool half, int64_t i, int64_t n, const void *h, void *y)
+LVN_INLINE void activate_by(const bool tanh, const bool bf16, int64_t i, int64_t n, const void *h, void *y)
 {
     for (n += i; i < n; i += LVN_LANES) {
         int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
-        vf x = lanes == LVN_LANES ? vread(h, i, half) : vread_n(h, i, lanes, half);
+        vf x = lanes == LVN_LANES ? vread(h, i, bf16) : vread_n(h, i, lanes, bf16);
         x = gelu_value(x, tanh);
         if (lanes == LVN_LANES)
-            vwrite(y, i, x, half);
+            vwrite(y, i, x, bf16);
         else
-            vwrite_n(y, i, x, lanes, half);
+            vwrite_n(y, i, x, lanes, bf16);
     }
 }
 
 /* dh[0..n-1] = dy * gelu'(h) of elements i.. */
-LVN_INLINE void slope_by(const bool tanh, const bool half, int64_t i, int64_t n, const void *h, const void *dy,
+LVN_INLINE void slope_by(const bool tanh, const bool bf16, int64_t i, int64_t n, const void *h, const void *dy,
                          float *dh)
 {
     for (n += i; i < n; i += LVN_LANES, dh += LVN_LANES) {
         int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
-        vf x = lanes == LVN_LANES ? vread(h, i, half) : vread_n(h, i, lanes, half);
-        vf g = lanes == LVN_LANES ? vread(dy, i, half) : vread_n(dy, i, lanes, half);
+        vf x = lanes == LVN_LANES ? vread(h, i, bf16) : vread_n(h, i, lanes, bf16);
+        vf g = lanes == LVN_LANES ? vread(dy, i, bf16) : vread_n(dy, i, lanes, bf16);
         g *= gelu_slope(x, tanh);
         if (lanes == LVN_LANES)
             vstore(dh, g);
@@ -62,18 +63,18 @@ LVN_INLINE void slope_by(const bool tanh, const bool half, int64_t i, int64_t n,
 }
 
 /* A row of a finished piece of h, which is fp32 so far: into h and y as they are stored. */
-LVN_INLINE void finish_by(const bool tanh, const bool half, int64_t i, int64_t n, const float *c, void *h, void *y)
+LVN_INLINE void finish_by(const bool tanh, const bool bf16, int64_t i, int64_t n, const float *c, void *h, void *y)
 {
     for (n += i; i < n; i += LVN_LANES, c += LVN_LANES) {
         int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
-        vf x = lanes == LVN_LANES ? vload(c) : vload_n(c, lanes), a = stored(x, half);
+        vf x = lanes == LVN_LANES ? vload(c) : vload_n(c, lanes), a = stored(x, bf16);
         a = gelu_value(a, tanh);
         if (lanes == LVN_LANES) {
-            if (half) vwrite(h, i, x, half);
-            vwrite(y, i, a, half);
+            if (bf16) vwrite(h, i, x, bf16);
+            vwrite(y, i, a, bf16);
         } else {
-            if (half) vwrite_n(h, i, x, lanes, half);
-            vwrite_n(y, i, a, lanes, half);
+            if (bf16) vwrite_n(h, i, x, lanes, bf16);
+            vwrite_n(y, i, a, lanes, bf16);
         }
     }
 }
@@ -86,11 +87,11 @@ static bool is_tanh(const struct lvn_call *call)
 static void activate_piece(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
 {
     const struct lvn_call *call = g->argument;
-    bool half = call->out[1].desc->dtype == LVN_BF16;
+    bool bf16 = call->out[1].desc->dtype == LVN_BF16;
     for (int64_t i = i0; i < i0 + m; i++) {
         int64_t at = i * g->c_row + j;
 #define FINISH(t, h) finish_by(t, h, at, n, g->c + at, call->out[1].p, call->out[0].p)
-        VERSIONS(is_tanh(call), half, FINISH);
+        VERSIONS(is_tanh(call), bf16, FINISH);
 #undef FINISH
     }
 }
@@ -99,8 +100,8 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     struct linear l = make(call);
     float *wide = call->scratch;
-    void *threads = wide + wide_floats(l.y_half, l.size.R, l.size.N);
-    struct lvn_gemm h = product_y(&l, call->in[0].p, call->in[1].p, call->in[2].p, l.y_half ? wide : call->out[1].p);
+    void *threads = wide + wide_floats(l.y_bf16, l.size.R, l.size.N);
+    struct lvn_gemm h = product_y(&l, call->in[0].p, call->in[1].p, call->in[2].p, l.y_bf16 ? wide : call->out[1].p);
     h.finish = activate_piece;
     h.argument = call;
     linear_product(&l, &h, threads, thread, n_threads);
@@ -129,24 +130,24 @@ static int64_t slope_floats(const struct lvn_matmul *m)
 static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
     struct linear l = make(call);
-    const bool half = l.y_half;
+    const bool bf16 = l.y_bf16;
     const int64_t R = l.size.R, K = l.size.K, N = l.size.N;
     float *dh = call->scratch;
     void *scratch = dh + slope_floats(&l.size);
-    l.y_half = false; /* that of dh, from here on */
+    l.y_bf16 = false; /* that of dh, from here on */
     for (int64_t r = 0; r < R; r += l.size.R) {
         int64_t i, end;
         l.size.R = R - r < CHUNK ? R - r : CHUNK;
         lvn_share(l.size.R * N, LVN_LANES, thread, n_threads, &i, &end);
         if (r) lvn_team_barrier(); /* dh is read no more */
 #define SLOPE(t, h) slope_by(t, h, r *N + i, end - i, call->out[1].p, call->dout[0].p, dh + i)
-        VERSIONS(is_tanh(call), half, SLOPE);
+        VERSIONS(is_tanh(call), bf16, SLOPE);
 #undef SLOPE
         lvn_team_barrier();
-        void *dx = call->din[0].p ? vat(call->din[0].p, r * K, l.x_half) : NULL;
+        void *dx = call->din[0].p ? vat(call->din[0].p, r * K, l.x_bf16) : NULL;
         void *const din[3] = {dx, call->din[1].p, call->din[2].p};
         const bool add[3] = {call->add[0], r || call->add[1], r || call->add[2]};
-        linear_gradients(&l, vat(call->in[0].p, r * K, l.x_half), call->in[1].p, dh, din, add, scratch, thread,
+        linear_gradients(&l, vat(call->in[0].p, r * K, l.x_bf16), call->in[1].p, dh, din, add, scratch, thread,
                          n_threads);
     }
 }
@@ -157,11 +158,9 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     struct linear l = make(call);
     if (call->phase == LVN_FORWARD) return linear_scratch(&l, call->phase, n_threads);
     int64_t slopes = slope_floats(&l.size);
-    l.y_half = false;
+    l.y_bf16 = false;
     l.size.R = chunk_rows(&l.size);
     return slopes * (int64_t)sizeof(float) + linear_scratch(&l, call->phase, n_threads);
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear_gelu);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_linear_gelu) = {
-    .forward = forward, .backward = backward, .restore = restore, .scratch = scratch};
+LVN_CPU_OPERATION(linear_gelu, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);

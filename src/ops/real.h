@@ -35,4 +35,13 @@ static inline void lvn_start_sum(const struct lvn_call *call, int i)
     for (int64_t k = 0; k < n; k++) p[k] = 0;
 }
 
+/* Which of x[0..n-1] is the largest; the first one of several. */
+static inline int64_t lvn_largest(const real *x, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    return best;
+}
+
 #endif

@@ -28,10 +28,8 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void restore(const struct lvn_call *call, int thread, int n_threads)
+static void restore(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *s = call->out[0].p, *gamma = call->in[2].p, *beta = call->in[3].p; /* (R,C), (C), (C) */
     const real *mean = call->out[2].p, *rstd = call->out[3].p;                     /* (R) */
     real *y = call->out[1].p;                                                      /* (R,C) */
@@ -39,9 +37,8 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
     for (int64_t r = 0; r < R; r++) lvn_layernorm_row(s + r * C, mean[r], rstd[r], gamma, beta, C, y + r * C);
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    if (thread) return;
     const real *a = call->in[0].p, *b = call->in[1].p;                        /* (R,C) */
     real *s = call->out[0].p, *mean = call->out[2].p, *rstd = call->out[3].p; /* (R,C), (R), (R) */
     int64_t C = call->in[2].desc->dim[0], R = lvn_desc_rows(call->out[0].desc);
@@ -51,13 +48,11 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
             s[r * C + c] = (real)(a[r * C + c] + b[r * C + c] * lvn_dropout_factor(&d, r, c));
         lvn_layernorm_moments(s + r * C, C, call->attr->residual_layernorm.eps, &mean[r], &rstd[r]);
     }
-    restore(call, thread, n_threads);
+    restore(call);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *s = call->out[0].p, *gamma = call->in[2].p;    /* (R,C), (C) */
     const real *mean = call->out[2].p, *rstd = call->out[3].p; /* (R) */
     const real *ds = call->dout[0].p, *dy = call->dout[1].p;   /* (R,C), either may be NULL */

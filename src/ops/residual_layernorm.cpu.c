@@ -2,36 +2,38 @@
  * backward all four gradients from one reading of s, dy and ds. The mask is drawn again, not stored. */
 #include "ops/layernorm_cpu.h"
 
+#include "backend/cpu/kernels.h"
+
 /* s = a + dropout(b) for n elements of one row, n <= 64. */
-LVN_INLINE void add_some(const float *a, const void *b, const bool half, float *s, int64_t n, bool dropout,
+LVN_INLINE void add_some(const float *a, const void *b, const bool bf16, float *s, int64_t n, bool dropout,
                          uint64_t bits, float scale)
 {
     int64_t c = 0;
     for (; c + LVN_LANES <= n; c += LVN_LANES, bits >>= LVN_LANES) {
-        vf t = vread(b, c, half);
+        vf t = vread(b, c, bf16);
         if (dropout) t = vkeep(t * scale, bits);
         vstore(s + c, vload(a + c) + t);
     }
     if (c < n) {
-        vf t = vread_n(b, c, n - c, half);
+        vf t = vread_n(b, c, n - c, bf16);
         if (dropout) t = vkeep(t * scale, bits);
         vstore_n(s + c, vload_n(a + c, n - c) + t, n - c);
     }
 }
 
-LVN_INLINE void add_row_as(const struct dropout *d, const float *a, const void *b, const bool half, float *s,
+LVN_INLINE void add_row_as(const struct dropout *d, const float *a, const void *b, const bool bf16, float *s,
                            int64_t row, int64_t C)
 {
     a += row * C, s += row * C;
     for (int64_t c = 0; c < C; c += 64) {
         int64_t n = C - c < 64 ? C - c : 64;
-        const void *some = vat(b, row * C + c, half);
+        const void *some = vat(b, row * C + c, bf16);
         if (!d->on) {
-            add_some(a + c, some, half, s + c, n, false, 0, 1);
+            add_some(a + c, some, bf16, s + c, n, false, 0, 1);
         } else if (n == 64) {
-            add_some(a + c, some, half, s + c, 64, true, dropout_keep(d, row, c), d->v.scale);
+            add_some(a + c, some, bf16, s + c, 64, true, dropout_keep(d, row, c), d->v.scale);
         } else {
-            add_some(a + c, some, half, s + c, n, true, dropout_keep(d, row, c), d->v.scale);
+            add_some(a + c, some, bf16, s + c, n, true, dropout_keep(d, row, c), d->v.scale);
         }
     }
 }
@@ -77,7 +79,7 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
 }
 
 /* Nothing depends on y: the gradient of s passes through. */
-static void backward_sum_only(const struct layernorm_backward *o, bool half, int thread, int n_threads)
+static void backward_sum_only(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
 {
     int64_t C = o->C, r, end;
     lvn_share(o->R, 1, thread, n_threads, &r, &end);
@@ -87,7 +89,7 @@ static void backward_sum_only(const struct layernorm_backward *o, bool half, int
             vf d = o->ds ? vload_n(o->ds + i, n) : vset(0);
             if (o->da) vstore_n(o->da + i, o->add_a ? vload_n(o->da + i, n) + d : d, n);
             if (o->dropout->on) d = vkeep(d * o->dropout->v.scale, dropout_keep(o->dropout, r, c / 64 * 64) >> c % 64);
-            if (o->db) vwrite_n(o->db, i, o->add_b ? vread_n(o->db, i, n, half) + d : d, n, half);
+            if (o->db) vwrite_n(o->db, i, o->add_b ? vread_n(o->db, i, n, bf16) + d : d, n, bf16);
         }
     }
 }
@@ -113,19 +115,19 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     };
     struct layernorm_kind kind = {.ds = o.ds, .da = o.da, .db = o.db, .dropout = dropout.on, .vectors = o.sums};
     kind.add = (o.da && o.add_a) || (o.db && o.add_b);
-    kind.dy_half = o.dy && call->dout[1].desc->dtype == LVN_BF16;
-    kind.db_half = o.db && call->din[1].desc->dtype == LVN_BF16;
-    bool usual = kind.ds && kind.da && kind.db && kind.vectors && !kind.add && kind.dy_half == kind.db_half;
+    kind.dy_bf16 = o.dy && call->dout[1].desc->dtype == LVN_BF16;
+    kind.db_bf16 = o.db && call->din[1].desc->dtype == LVN_BF16;
+    bool usual = kind.ds && kind.da && kind.db && kind.vectors && !kind.add && kind.dy_bf16 == kind.db_bf16;
     if (!o.dy) {
-        backward_sum_only(&o, kind.db_half, thread, n_threads);
-    } else if (usual && kind.dy_half) {
+        backward_sum_only(&o, kind.db_bf16, thread, n_threads);
+    } else if (usual && kind.dy_bf16) {
         kind = (struct layernorm_kind){.ds = true,
                                        .da = true,
                                        .db = true,
                                        .dropout = dropout.on,
                                        .vectors = true,
-                                       .dy_half = true,
-                                       .db_half = true};
+                                       .dy_bf16 = true,
+                                       .db_bf16 = true};
         layernorm_backward_chunks(&o, kind, thread, n_threads);
     } else if (usual && kind.dropout) {
         kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .dropout = true, .vectors = true};
@@ -148,6 +150,4 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     return layernorm_scratch(lvn_desc_rows(call->out[0].desc), call->in[2].desc->dim[0]);
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_residual_layernorm);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_residual_layernorm) = {
-    .forward = forward, .backward = backward, .restore = restore, .scratch = scratch};
+LVN_CPU_OPERATION(residual_layernorm, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);

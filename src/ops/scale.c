@@ -9,20 +9,16 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *x = call->in[0].p;
     real *y = call->out[0].p, factor = (real)call->attr->scale.factor;
     int64_t n = lvn_desc_count(call->out[0].desc);
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
     const real *dy = call->dout[0].p;
     real *dx = call->din[0].p, factor = (real)call->attr->scale.factor;
     int64_t n = lvn_desc_count(call->dout[0].desc);

@@ -1,7 +1,7 @@
 /* sgd.c - one step of gradient descent with momentum over a flat range of parameters.
  *
  * in[0] the gradient; out[0] the parameters, out[1] the momentum b (absent where attr.momentum is 0): all (n), updated
- * in place. Nothing changes when step->clip_scale is 0: the gradient was not finite.
+ * in place. Nothing changes when result->clip_scale is 0: the gradient was not finite.
  *
  * As torch.optim.SGD without dampening; the order of operations is part of the definition, as in adamw.c:
  *
@@ -24,14 +24,13 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread || call->step->clip_scale == 0) return;
+    if (call->result->clip_scale == 0) return;
     const real *grad = call->in[0].p;
     real *param = call->out[0].p, *buffer = call->out[1].p;
     int64_t n = lvn_desc_count(call->in[0].desc);
-    const real scale = (real)call->step->clip_scale, clip = (real)call->attr->sgd.clip_value;
+    const real scale = (real)call->result->clip_scale, clip = (real)call->attr->sgd.clip_value;
     const real decay = (real)call->attr->sgd.weight_decay, momentum = (real)call->attr->sgd.momentum;
     const real lr = (real)(call->step->lr * call->attr->sgd.lr_scale);
     for (int64_t i = 0; i < n; i++) {
@@ -43,4 +42,5 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-LVN_OPERATION(sgd, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2);
+LVN_OPERATION(sgd, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2,
+              .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -1,8 +1,8 @@
 /* sgd.cpu.c - sgd.c's definition, to the bit, in one pass over gradient, parameters and momentum.
  *
  * Parameters and gradients may be bf16: parameters are then computed in fp32 and rounded at random, see adamw.cpu.c. */
+#include "backend/cpu/kernels.h"
 #include "base/threads.h"
-#include "graph/op.h"
 #include "ops/rounding_cpu.h"
 
 struct constants {
@@ -40,7 +40,7 @@ LVN_INLINE void range(const struct constants *k, bool clip, bool decay, bool has
 }
 
 /* Parameters and gradient in bf16. */
-static void half_range(const struct constants *k, const struct rounding *r, const uint16_t *grad, uint16_t *param,
+static void bf16_range(const struct constants *k, const struct rounding *r, const uint16_t *grad, uint16_t *param,
                        float *momentum, int64_t n)
 {
     const bool clip = k->clip != 0, decay = k->decay != 0, has_momentum = k->momentum != 0;
@@ -52,7 +52,7 @@ static void half_range(const struct constants *k, const struct rounding *r, cons
             vf p = vread_n(param, j, left, true), b = vset(0);
             if (has_momentum) b = vload_n(momentum + j, left);
             update(k, clip, decay, has_momentum, vread_n(grad, j, left, true), &p, &b);
-            vstore_half_n(param + j, half_at_random(p, bits[(j - i) / LVN_LANES]), left);
+            vstore_bf16_n(param + j, bf16_at_random(p, bits[(j - i) / LVN_LANES]), left);
             if (has_momentum) vstore_n(momentum + j, b, left);
         }
     }
@@ -60,22 +60,21 @@ static void half_range(const struct constants *k, const struct rounding *r, cons
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const struct lvn_step *step = call->step;
-    if (step->clip_scale == 0) return;
+    if (call->result->clip_scale == 0) return;
     const struct constants k = {
-        .scale = (float)step->clip_scale,
+        .scale = (float)call->result->clip_scale,
         .clip = (float)call->attr->sgd.clip_value,
         .decay = (float)call->attr->sgd.weight_decay,
         .momentum = (float)call->attr->sgd.momentum,
-        .lr = (float)(step->lr * call->attr->sgd.lr_scale),
+        .lr = (float)(call->step->lr * call->attr->sgd.lr_scale),
     };
     int64_t begin, end;
     lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
     float *m = k.momentum != 0 ? (float *)call->out[1].p + begin : NULL;
     int64_t n = end - begin;
     if (call->out[0].desc->dtype == LVN_BF16) {
-        const struct rounding r = rounding_make(step, call->attr->sgd.first + begin);
-        half_range(&k, &r, (const uint16_t *)call->in[0].p + begin, (uint16_t *)call->out[0].p + begin, m, n);
+        const struct rounding r = rounding_make(call->step, call->attr->sgd.first + begin);
+        bf16_range(&k, &r, (const uint16_t *)call->in[0].p + begin, (uint16_t *)call->out[0].p + begin, m, n);
         return;
     }
     const float *g = (const float *)call->in[0].p + begin;
@@ -108,5 +107,4 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_sgd);
-const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_sgd) = {.forward = forward};
+LVN_CPU_OPERATION(sgd, .forward = forward);

@@ -16,32 +16,29 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+static void forward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread) return;
-    const uint16_t *half = call->in[0].p;
+    const uint16_t *bf16 = call->in[0].p;
     real *y = call->out[0].p;
     int64_t n = lvn_desc_count(call->out[0].desc);
     if (call->in[0].desc->dtype != LVN_BF16)
-        memcpy(y, half, sizeof *y * (size_t)n);
+        memcpy(y, bf16, sizeof *y * (size_t)n);
     else
-        for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_bf16_get(half[i]);
+        for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_bf16_get(bf16[i]);
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+static void backward(const struct lvn_call *call)
 {
-    (void)n_threads;
-    if (thread || !call->din[0].p) return;
+    if (!call->din[0].p) return;
     const real *dy = call->dout[0].p;
     real *dx = call->din[0].p;
-    uint16_t *half = call->din[0].p;
+    uint16_t *bf16 = call->din[0].p;
     int64_t n = lvn_desc_count(call->dout[0].desc);
     if (call->din[0].desc->dtype != LVN_BF16)
         for (int64_t i = 0; i < n; i++) lvn_put(&dx[i], call->add[0], dy[i]);
     else
         for (int64_t i = 0; i < n; i++)
-            half[i] = lvn_bf16_make((float)(call->add[0] ? lvn_bf16_get(half[i]) + dy[i] : dy[i]));
+            bf16[i] = lvn_bf16_make((float)(call->add[0] ? lvn_bf16_get(bf16[i]) + dy[i] : dy[i]));
 }
 
 LVN_OPERATION(widen, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .narrow = LVN_READS_IN(0));

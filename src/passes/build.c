@@ -67,8 +67,8 @@ static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
                                              [LVN_TENSOR_PARAM] = LVN_BUFFER_PARAM,
                                              [LVN_TENSOR_OUTPUT] = LVN_BUFFER_ARENA};
     enum lvn_buffer where = buffer[t->kind];
-    int kept = t->kind == LVN_TENSOR_OUTPUT ? t->node->kept : -1;
-    if (kept >= 0) where = LVN_BUFFER_KEPT;
+    int kept = t->kind == LVN_TENSOR_OUTPUT ? t->node->cache : -1;
+    if (kept >= 0) where = LVN_BUFFER_CACHE;
     /* A parameter that several tensors name is one value. */
     if (where == LVN_BUFFER_PARAM)
         for (int i = 0; i < p->n_values; i++)
@@ -76,7 +76,7 @@ static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
     v = lvn_program_add_value(p, t->name, where, t->desc.dtype, lvn_desc_count(&t->desc));
     if (v < 0) return v;
     if (where == LVN_BUFFER_INPUT) p->values[v].slot = t->input;
-    if (where == LVN_BUFFER_KEPT) p->values[v].slot = kept;
+    if (where == LVN_BUFFER_CACHE) p->values[v].slot = kept;
     if (where == LVN_BUFFER_PARAM) {
         p->values[v].param = t->param;
         p->values[v].offset = t->param->offset * lvn_dtype_bytes(t->desc.dtype);

@@ -2,13 +2,14 @@
  *
  * The forward instructions are walked from the last to the first; each whose output has a gradient gets a backward
  * instruction that writes the gradients of its inputs. The first contribution to a gradient overwrites and later ones
- * add, so nothing is ever filled with zeros.
+ * add, so nothing is filled with zeros as long as that can be told.
  *
  * A gradient is tracked per value; views of a value (the query, key and value heads of one projection) write disjoint
- * regions of its gradient. An addition passes its gradient on: both inputs then share one value, until a later
+ * regions of its gradient. Where views overlap, or leave something uncovered, the gradient is filled with zeros before
+ * the first of them, and all add. An addition passes its gradient on: both inputs then share one value, until a later
  * contribution to one of them must not be seen by the other.
  *
- * Left out: gradients of gradients, and views that overlap in part. */
+ * Left out: gradients of gradients, and parameters that are seen in parts. */
 #include <string.h>
 
 #include "passes/program.h"
@@ -26,7 +27,8 @@ struct tape {
     struct gradient *of; /* forward value -> its gradient */
     bool *wanted;        /* forward value -> does a trainable parameter hang on it? */
     bool *done;          /* forward value -> its maker's backward was emitted */
-    int n_forward_values;
+    int n_forward_values, n_forward;
+    int at; /* the backward instruction that is being made */
 };
 
 static void mark_wanted(struct tape *t)
@@ -79,8 +81,26 @@ static bool slice_of_rows(const struct lvn_desc *d, int64_t *row, int64_t *from,
     return d->rank == 4 && d->stride[0] == d->dim[1] * *row && *to <= *row && *to - *from == d->dim[2] * d->dim[3];
 }
 
+/* Boxes cut out of one array: do they lie apart along some dimension? */
+static bool boxes_apart(const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    int64_t rest_a = a->offset, rest_b = b->offset;
+    bool apart = false;
+    if (a->rank != b->rank || memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) != 0) return false;
+    for (int k = 0; k < a->rank; k++) {
+        int64_t stride = a->stride[k], at_a = rest_a / stride, at_b = rest_b / stride;
+        int64_t room = k ? a->stride[k - 1] / stride : INT64_MAX;
+        if (at_a + a->dim[k] > room || at_b + b->dim[k] > room) return false; /* no box of these strides */
+        apart |= at_a + a->dim[k] <= at_b || at_b + b->dim[k] <= at_a;
+        rest_a %= stride;
+        rest_b %= stride;
+    }
+    return apart;
+}
+
 static bool disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
 {
+    if (boxes_apart(a, b)) return true;
     int64_t row_a, from_a, to_a, row_b, from_b, to_b;
     if (!slice_of_rows(a, &row_a, &from_a, &to_a) || !slice_of_rows(b, &row_b, &from_b, &to_b)) return false;
     return row_a == row_b && (to_a <= from_b || to_b <= from_a);
@@ -94,42 +114,64 @@ static bool same_region(const struct lvn_program *p, int v, const struct lvn_des
            memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) == 0;
 }
 
-/* Is region `d` of this gradient new, or does it hold a contribution already? */
+static struct lvn_operand whole(const struct lvn_program *p, int v)
+{
+    int64_t n = elements(p, v);
+    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->values[v].dtype, 1, &n)};
+}
+
+static bool writes(const struct lvn_instr *i, int value)
+{
+    bool found = false;
+    for (int k = 0; k < LVN_MAX_IN; k++) found |= i->din[k].value == value;
+    return found;
+}
+
+/* The gradient of v is zero before its first contribution, and from there on all of them add. */
+static enum lvn_status fill(struct tape *t, int v)
+{
+    struct lvn_program *p = t->p;
+    int value = t->of[v].value, at = t->n_forward;
+    LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be seen in parts", p->values[v].name);
+    while (at < p->n_instrs && !writes(&p->instrs[at], value)) at++;
+    struct lvn_instr *last = lvn_program_add_instr(p, LVN_OP_zeros, LVN_FORWARD);
+    if (!last) return LVN_MEMORY;
+    struct lvn_instr zeros = *last;
+    zeros.name = p->values[value].name;
+    zeros.out[0] = whole(p, value);
+    memmove(&p->instrs[at + 1], &p->instrs[at], sizeof zeros * (size_t)(p->n_instrs - 1 - at));
+    p->instrs[at] = zeros;
+    t->at += t->at >= at;
+    for (int n = at + 1; n < p->n_instrs; n++)
+        for (int k = 0; k < LVN_MAX_IN; k++) p->instrs[n].add[k] |= p->instrs[n].din[k].value == value;
+    t->of[v].n_regions = 1;
+    t->of[v].region[0] = zeros.out[0].desc;
+    return LVN_OK;
+}
+
+/* Does region `d` of this gradient hold a contribution already, or zeros? */
 static enum lvn_status enter_region(struct tape *t, int v, const struct lvn_desc *d, bool *add)
 {
     struct gradient *g = &t->of[v];
-    *add = false;
+    bool apart = g->n_regions < MAX_REGIONS;
+    *add = true;
     for (int r = 0; r < g->n_regions; r++) {
-        if (same_region(t->p, v, &g->region[r], d)) {
-            *add = true;
-            return LVN_OK;
-        }
-        LVN_CHECK(disjoint(&g->region[r], d), UNSUPPORTED,
-                  "the gradient of '%s': two views overlap in part; split it into equal or disjoint views",
-                  t->p->values[v].name);
+        if (same_region(t->p, v, &g->region[r], d) || lvn_desc_count(&g->region[r]) == elements(t->p, v)) return LVN_OK;
+        apart = apart && disjoint(&g->region[r], d);
     }
-    LVN_CHECK(g->n_regions < MAX_REGIONS, UNSUPPORTED, "the gradient of '%s': more than %d views of one value",
-              t->p->values[v].name, MAX_REGIONS);
+    if (!apart) return fill(t, v);
+    *add = false;
     g->region[g->n_regions++] = *d;
     return LVN_OK;
 }
 
 /* A value's gradient is about to be read: it must be written everywhere. */
-static enum lvn_status check_complete(const struct tape *t, int v)
+static enum lvn_status complete(struct tape *t, int v)
 {
     const struct gradient *g = &t->of[v];
     int64_t written = 0;
     for (int r = 0; r < g->n_regions; r++) written += lvn_desc_count(&g->region[r]);
-    LVN_CHECK(written == elements(t->p, v), UNSUPPORTED,
-              "the gradient of '%s': its views cover %lld of %lld elements; the rest would have no gradient",
-              t->p->values[v].name, (long long)written, (long long)elements(t->p, v));
-    return LVN_OK;
-}
-
-static struct lvn_operand whole(const struct lvn_program *p, int v)
-{
-    int64_t n = elements(p, v);
-    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->values[v].dtype, 1, &n)};
+    return written == elements(t->p, v) ? LVN_OK : fill(t, v);
 }
 
 /* sum = a + b, as one more instruction; `sum` may be a or b. */
@@ -159,7 +201,7 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
         have->value = g;
         return enter_region(t, v, &x->desc, &add);
     }
-    LVN_TRY(check_complete(t, v));
+    LVN_TRY(complete(t, v));
     int sum = owners(t, have->value) > 1 ? new_gradient(t, v) : have->value;
     if (sum < 0) return LVN_MEMORY;
     LVN_TRY(emit_sum(t, have->value, g, sum));
@@ -167,9 +209,9 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
     return LVN_OK;
 }
 
-/* Where backward instruction number `n` writes the gradient of input k; `separate`: the caller must add that value to
- * `shared` afterwards, because others still read the gradient so far. */
-static enum lvn_status target(struct tape *t, int n, int k, const struct lvn_operand *x, int *separate, int *shared)
+/* Where the backward instruction that is being made writes the gradient of input k; `separate`: the caller must add
+ * that value to `shared` afterwards, because others still read the gradient so far. */
+static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x, int *separate, int *shared)
 {
     struct lvn_program *p = t->p;
     int v = x->value;
@@ -178,7 +220,7 @@ static enum lvn_status target(struct tape *t, int n, int k, const struct lvn_ope
     int value = g->value;
     bool add = false;
     if (value >= 0 && owners(t, value) > 1) {
-        LVN_TRY(check_complete(t, v));
+        LVN_TRY(complete(t, v));
         *shared = value;
         *separate = value = new_gradient(t, v);
     } else {
@@ -186,7 +228,7 @@ static enum lvn_status target(struct tape *t, int n, int k, const struct lvn_ope
         LVN_TRY(enter_region(t, v, &x->desc, &add));
     }
     if (value < 0) return LVN_MEMORY;
-    struct lvn_instr *b = &p->instrs[n];
+    struct lvn_instr *b = &p->instrs[t->at];
     b->din[k] = (struct lvn_operand){.value = value, .desc = x->desc};
     b->add[k] = add;
     b->param_gradient[k] = p->values[v].param != NULL;
@@ -194,7 +236,7 @@ static enum lvn_status target(struct tape *t, int n, int k, const struct lvn_ope
 }
 
 /* Inputs 0 and 1 have one gradient: write it once where neither has one yet. True when that was done. */
-static enum lvn_status share_target(struct tape *t, int n, const struct lvn_instr *f, bool *shared)
+static enum lvn_status share_target(struct tape *t, const struct lvn_instr *f, bool *shared)
 {
     int a = f->in[0].value, b = f->in[1].value, none;
     *shared = false;
@@ -202,7 +244,7 @@ static enum lvn_status share_target(struct tape *t, int n, const struct lvn_inst
     if (a == b || !t->wanted[a] || !t->wanted[b] || t->of[a].value >= 0 || t->of[b].value >= 0) return LVN_OK;
     if (t->p->values[a].param || t->p->values[b].param) return LVN_OK;
     if (t->p->values[a].dtype != t->p->values[b].dtype) return LVN_OK;
-    LVN_TRY(target(t, n, 0, &f->in[0], &none, &none));
+    LVN_TRY(target(t, 0, &f->in[0], &none, &none));
     *shared = true;
     return pass_on(t, &f->in[1], t->of[a].value);
 }
@@ -214,7 +256,7 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
     LVN_CHECK(f->op->spec.backward, UNSUPPORTED, "%s: '%s' has no gradient", f->name, f->op->name);
     struct lvn_instr *b = lvn_program_add_instr(p, f->id, LVN_BACKWARD);
     if (!b) return LVN_MEMORY;
-    int n = p->n_instrs - 1;
+    t->at = p->n_instrs - 1;
     b->attr = f->attr;
     b->name = f->name;
     b->hash = f->hash;
@@ -226,16 +268,16 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
     for (int k = 0; k < f->op->n_out; k++) {
         int v = f->out[k].value;
         if (v < 0 || t->of[v].value < 0) continue;
-        LVN_TRY(check_complete(t, v));
-        p->instrs[n].dout[k] = (struct lvn_operand){.value = t->of[v].value, .desc = f->out[k].desc};
+        LVN_TRY(complete(t, v));
+        p->instrs[t->at].dout[k] = (struct lvn_operand){.value = t->of[v].value, .desc = f->out[k].desc};
         t->done[v] = true;
     }
     bool shared_pair;
-    LVN_TRY(share_target(t, n, f, &shared_pair));
+    LVN_TRY(share_target(t, f, &shared_pair));
     for (int k = shared_pair ? 2 : 0; k < f->op->n_in; k++) {
         int separate, shared;
         if (f->in[k].value < 0 || !t->wanted[f->in[k].value]) continue;
-        LVN_TRY(target(t, n, k, &f->in[k], &separate, &shared));
+        LVN_TRY(target(t, k, &f->in[k], &separate, &shared));
         if (separate < 0) continue;
         LVN_TRY(emit_sum(t, shared, separate, separate));
         t->of[f->in[k].value].value = separate;
@@ -254,7 +296,7 @@ static enum lvn_status walk(struct tape *t, int n_forward)
         if (!reached || !t->wanted[f.out[0].value]) continue;
         if (f.op->passes_gradient) {
             int g = t->of[f.out[0].value].value;
-            LVN_TRY(check_complete(t, f.out[0].value));
+            LVN_TRY(complete(t, f.out[0].value));
             t->done[f.out[0].value] = true;
             LVN_TRY(pass_on(t, &f.in[0], g));
             LVN_TRY(pass_on(t, &f.in[1], g));
@@ -287,7 +329,8 @@ enum lvn_status lvn_pass_differentiate(struct lvn_program *p)
                      .of = lvn_arena_alloc(&p->arena, sizeof *t.of * (size_t)(n + 1)),
                      .wanted = lvn_arena_alloc(&p->arena, sizeof *t.wanted * (size_t)(n + 1)),
                      .done = lvn_arena_alloc(&p->arena, sizeof *t.done * (size_t)(n + 1)),
-                     .n_forward_values = n};
+                     .n_forward_values = n,
+                     .n_forward = n_forward};
     if (!t.of || !t.wanted || !t.done) return LVN_MEMORY;
     for (int v = 0; v < n; v++) t.of[v].value = -1;
     mark_wanted(&t);

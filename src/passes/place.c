@@ -6,10 +6,11 @@
  * anything is allocated. (Greedy by size: Pisarchyk, Lee: "Efficient memory management for deep neural net inference",
  * 2020.)
  *
- * Also chooses each instruction's kernel from the backend's table. */
+ * Also asks the backend for each instruction's kernel: what a device cannot compute is said here, not at step 1. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "passes/program.h"
 
 enum { ALIGN = 64 }; /* bytes: a cache line, and a vector of 16 floats */
@@ -29,25 +30,13 @@ static void touch(struct lvn_operand *o, bool written, void *argument)
     v->last = l->now;
 }
 
-static enum lvn_status choose_kernel(struct lvn_instr *i, const struct lvn_kernels *kernels)
+/* The instruction's kernel, and a place for its scratch. */
+static enum lvn_status choose(struct lvn_program *p, struct lvn_instr *i)
 {
-    const struct lvn_kernels *k = &kernels[i->id];
-    lvn_kernel *const by_phase[LVN_PHASE_COUNT] = {
-        [LVN_FORWARD] = k->forward, [LVN_BACKWARD] = k->backward, [LVN_RESTORE] = k->restore};
-    i->kernel = by_phase[i->phase];
-    LVN_CHECK(i->kernel, UNSUPPORTED, "%s: this backend has no kernel for '%s'", i->name, i->op->name);
-    return LVN_OK;
-}
-
-static enum lvn_status add_scratch(struct lvn_program *p, struct lvn_instr *i, const struct lvn_kernels *kernels,
-                                   int n_threads)
-{
-    if (!kernels[i->id].scratch) return LVN_OK;
-    struct lvn_call call;
-    lvn_instr_describe(i, &call);
-    int64_t bytes = kernels[i->id].scratch(&call, n_threads);
-    if (bytes <= 0) return LVN_OK;
-    i->scratch = (struct lvn_operand){.value = lvn_program_add_value(p, "scratch", LVN_BUFFER_ARENA, LVN_U8, bytes)};
+    int64_t scratch = 0;
+    LVN_TRY(p->device->backend->choose(p->device, i, &scratch));
+    if (scratch <= 0) return LVN_OK;
+    i->scratch = (struct lvn_operand){.value = lvn_program_add_value(p, "scratch", LVN_BUFFER_ARENA, LVN_U8, scratch)};
     return i->scratch.value < 0 ? LVN_MEMORY : LVN_OK;
 }
 
@@ -93,13 +82,18 @@ static void reuse_places(struct lifetimes *l)
     }
 }
 
-static const struct lvn_value *sort_values; /* for by_size(); set and used by one call of sort_largest_first() */
+/* A value to be placed. */
+struct piece {
+    int64_t bytes;
+    int value;
+};
 
+/* The largest first. */
 static int by_size(const void *a, const void *b)
 {
-    const int x = *(const int *)a, y = *(const int *)b;
-    if (sort_values[x].bytes != sort_values[y].bytes) return sort_values[x].bytes > sort_values[y].bytes ? -1 : 1;
-    return x - y;
+    const struct piece *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return x->value - y->value;
 }
 
 struct interval {
@@ -131,21 +125,20 @@ static enum lvn_status assign_offsets(struct lifetimes *l)
 {
     struct lvn_program *p = l->p;
     int n = 0;
-    int *order = lvn_arena_alloc(&p->arena, sizeof *order * (size_t)(p->n_values + 1));
+    struct piece *order = lvn_arena_alloc(&p->arena, sizeof *order * (size_t)(p->n_values + 1));
     struct interval *busy = lvn_arena_alloc(&p->arena, sizeof *busy * (size_t)(p->n_values + 1));
     if (!order || !busy) return LVN_MEMORY;
     for (int v = 0; v < p->n_values; v++) {
         if (p->values[v].buffer != LVN_BUFFER_ARENA || p->values[v].first < 0) continue;
         p->unplaced_bytes += aligned(p->values[v].bytes);
-        if (l->root[v] == v) order[n++] = v;
+        if (l->root[v] == v) order[n++] = (struct piece){p->values[v].bytes, v};
     }
-    sort_values = p->values;
     qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
-        struct lvn_value *v = &p->values[order[i]];
+        struct lvn_value *v = &p->values[order[i].value];
         int n_busy = 0;
         for (int j = 0; j < i; j++) {
-            const struct lvn_value *w = &p->values[order[j]];
+            const struct lvn_value *w = &p->values[order[j].value];
             if (w->last < v->first || v->last < w->first) continue;
             busy[n_busy++] = (struct interval){w->offset, w->offset + aligned(w->bytes)};
         }
@@ -157,15 +150,34 @@ static enum lvn_status assign_offsets(struct lifetimes *l)
     return LVN_OK;
 }
 
-enum lvn_status lvn_pass_place(struct lvn_program *p, const struct lvn_kernels *kernels, int n_threads)
+/* Where the instructions of a micro-batch end, and the sums behind them. */
+static void find_stages(struct lvn_program *p)
 {
-    p->kernels = kernels;
-    p->n_threads = n_threads;
-    for (int n = 0; n < p->n_instrs; n++) {
-        if (p->instrs[n].collective) continue;
-        LVN_TRY(choose_kernel(&p->instrs[n], kernels));
-        LVN_TRY(add_scratch(p, &p->instrs[n], kernels, n_threads));
+    p->first_sum = p->n_instrs;
+    while (p->first_sum > 0 && p->instrs[p->first_sum - 1].when >= LVN_AFTER_MICRO_BATCH) p->first_sum--;
+    p->first_update = p->n_instrs;
+    while (p->first_update > 0 && p->instrs[p->first_update - 1].when == LVN_AFTER_BACKWARD) p->first_update--;
+}
+
+/* Each micro-batch has its own, one behind the other in RESULT. */
+static void place_sums(struct lvn_program *p, int n_sums)
+{
+    for (int k = 0; k < n_sums; k++) {
+        const struct lvn_tensor *sum = p->outputs[k];
+        struct lvn_value *v = &p->values[p->value_of_tensor[(sum->kind == LVN_TENSOR_VIEW ? sum->base : sum)->id]];
+        v->buffer = LVN_BUFFER_RESULT;
+        v->offset = (int64_t)sizeof(struct lvn_result) + p->sum_bytes;
+        p->sum_bytes += v->bytes;
     }
+}
+
+enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_device *device)
+{
+    p->device = device;
+    find_stages(p);
+    place_sums(p, n_sums);
+    for (int n = 0; n < p->n_instrs; n++)
+        if (!p->instrs[n].collective) LVN_TRY(choose(p, &p->instrs[n]));
     struct lifetimes l = {.p = p, .root = lvn_arena_alloc(&p->arena, sizeof *l.root * (size_t)(p->n_values + 1))};
     if (!l.root) return LVN_MEMORY;
     for (l.now = 0; l.now < p->n_instrs; l.now++) lvn_instr_operands(&p->instrs[l.now], touch, &l);

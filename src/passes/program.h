@@ -1,31 +1,36 @@
 /* program.h - a training step as a flat list of instructions, and the passes that make it.
  *
- *     build -> prune -> fuse -> precision -> differentiate -> recompute -> shard -> place -> run
+ *     build -> prune -> fuse -> precision -> differentiate -> recompute -> accumulate -> update -> shard -> verify
+ *         -> place
  *
  * A program starts as the forward instructions of a graph. Each pass is one function in one file and turns the program
  * into another: fuse replaces groups of instructions, differentiate appends backward instructions, recompute forgets
- * activations and restores them, place gives every value its offset. Instructions name values by number; a value lies
- * in one of a few buffers. Nothing is decided while the program runs. */
+ * activations and restores them, verify asks the operations' rules once more, place gives every value its offset.
+ * Instructions name values by number; a value lies in one of a few buffers. Which kernel computes an instruction is the
+ * backend's choice (backend/backend.h), and so is how the list is run. Nothing is decided while the program runs. */
 #ifndef LVN_PROGRAM_H
 #define LVN_PROGRAM_H
 
 #include "graph/graph.h"
 
+struct lvn_device;
+
 enum lvn_buffer {
     LVN_BUFFER_ARENA,  /* lives within one run of the program; placed by the place pass */
     LVN_BUFFER_PARAM,  /* flat values of the parameters */
-    LVN_BUFFER_GRAD,   /* flat gradients of the trainable parameters */
+    LVN_BUFFER_GRAD,   /* flat gradients of the trainable parameters, grad_slots of them */
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* second moment */
     LVN_BUFFER_INPUT,  /* bound by the caller for each micro-batch; slot = number of the input */
-    LVN_BUFFER_KEPT,   /* lives between runs (key/value cache); slot = number of the kept state */
+    LVN_BUFFER_CACHE,  /* lives between runs (key/value cache); slot = number of the cache */
+    LVN_BUFFER_RESULT, /* what a run gives back: struct lvn_result, then the sums of each micro-batch */
     LVN_BUFFER_COUNT
 };
 
 struct lvn_value {
     const char *name;
     enum lvn_buffer buffer;
-    int slot;             /* INPUT, KEPT: which */
+    int slot;             /* INPUT, CACHE: which */
     enum lvn_dtype dtype; /* of its elements */
     int64_t bytes;
     int64_t offset;          /* bytes from the start of the buffer; ARENA: set by place */
@@ -44,8 +49,9 @@ struct lvn_operand {
 
 enum lvn_when {
     LVN_EVERY_MICRO_BATCH,
-    LVN_LAST_MICRO_BATCH, /* starts of reductions: once a step, when gradients are complete */
-    LVN_AFTER_BACKWARD,   /* norm, clipping, optimizer: once a step */
+    LVN_LAST_MICRO_BATCH,  /* starts of reductions: once a step, when gradients are complete */
+    LVN_AFTER_MICRO_BATCH, /* sums of gradients: behind the one that instr->micro_batch names */
+    LVN_AFTER_BACKWARD,    /* norm, clipping, optimizer: once a step */
 };
 
 /* What an instruction of the shard pass does together with the other ranks. */
@@ -61,6 +67,7 @@ enum lvn_collective {
 struct lvn_instr {
     enum lvn_phase phase;
     enum lvn_when when;
+    int64_t micro_batch; /* AFTER_MICRO_BATCH: which */
     enum lvn_op_id id;
     const struct lvn_op *op;
     union lvn_attr attr;
@@ -71,9 +78,9 @@ struct lvn_instr {
     bool bf16;  /* see struct lvn_call; set by precision */
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
-    bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too when step->add_grads */
+    bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too from the second micro-batch on */
     struct lvn_operand scratch;      /* value < 0: none */
-    lvn_kernel *kernel;              /* chosen by place */
+    const void *kernel;              /* the backend's own; set by its choose() in place */
 };
 
 /* A range of the flat gradients that is reduced in one piece. */
@@ -89,6 +96,18 @@ struct lvn_sharding {
     bool tree; /* gradients are summed in the order of the tree over micro-batches, after backward; else in buckets */
 };
 
+/* The micro-batches of a run, [first, first + n) of `of` in the global batch: leaves of a tree of sums. */
+struct lvn_leaves {
+    int64_t first, n, of;
+};
+
+/* A node of that tree which a run leaves in a gradient slot: the sum of micro-batches [first, end). */
+struct lvn_held {
+    int64_t first, end;
+    int slot;
+};
+enum { LVN_MAX_HELD = 64 };
+
 struct lvn_program {
     struct lvn_arena arena; /* of names and lists */
     struct lvn_graph *graph;
@@ -103,11 +122,17 @@ struct lvn_program {
     int n_outputs;
     struct lvn_bucket *buckets; /* set by shard, in the order in which backward finishes them */
     int n_buckets;
-    bool training;                     /* has backward instructions */
-    const struct lvn_kernels *kernels; /* [LVN_OP_COUNT], of the backend; set by place */
-    int n_threads;
-    int64_t arena_bytes;    /* set by place: exact */
-    int64_t unplaced_bytes; /* sum of all arena values: what no planning would take */
+    bool training;      /* has backward instructions */
+    int grad_slots;     /* flat gradients in GRAD, of slot_bytes each; set by accumulate, as are: */
+    int64_t slot_bytes; /* 0 without backward */
+    int *slot_of;       /* [micro-batches] the slot that each writes; NULL: 0, and all but the first add */
+    struct lvn_held held[LVN_MAX_HELD]; /* from left to right, after the last micro-batch */
+    int n_held;
+    struct lvn_device *device;   /* it is planned for; set by place, as are: */
+    int first_sum, first_update; /* instructions before the first are of every micro-batch, then come the sums */
+    int64_t sum_bytes;           /* of the sums of one micro-batch, in RESULT */
+    int64_t arena_bytes;         /* exact */
+    int64_t unplaced_bytes;      /* sum of all arena values: what no planning would take */
 };
 
 /* Which numbers there are, as trainer.precision says. BF16_MIXED: parameters, their gradients and the optimizer's state
@@ -121,18 +146,19 @@ struct lvn_optimizer {
     enum { LVN_ADAMW, LVN_ADAM, LVN_SGD } kind;
     double beta1, beta2, eps, weight_decay, momentum;
     double clip_norm, clip_value; /* 0: off */
-    bool half_state;              /* moments in bf16; not with SGD */
+    bool bf16_state;              /* moments in bf16; not with SGD */
 };
 
 struct lvn_plan_options {
+    int n_sums; /* the first so many outputs are sums (of losses, of metrics): a run gives back every micro-batch's */
     bool train; /* differentiate, and append the optimizer */
     bool fuse;  /* off only in tests */
     enum lvn_precision precision;
     enum lvn_recompute recompute;
+    const struct lvn_leaves *tree;         /* sum micro-batches as a tree; NULL: each adds to one gradient */
     const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
     const struct lvn_sharding *sharding;   /* NULL, or of size 1: one rank does everything */
-    const struct lvn_kernels *kernels;     /* of the backend */
-    int n_threads;
+    struct lvn_device *device;             /* that is to run it; outlives the program */
 };
 
 /* --- the passes, in their order --- */
@@ -144,14 +170,20 @@ enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
 enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute how) LVN_CHECKED;
+enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_leaves *tree) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
-enum lvn_status lvn_pass_place(struct lvn_program *p, const struct lvn_kernels *kernels, int n_threads) LVN_CHECKED;
+enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_device *device) LVN_CHECKED;
 
 /* All passes: what callers use. The program borrows the graph, which must outlive it. */
 enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
                                 int n_outputs, const struct lvn_plan_options *o) LVN_CHECKED;
 void lvn_program_free(struct lvn_program *p);
+/* Where an output lies after a run, of the last micro-batch; value < 0: it is none. */
+struct lvn_operand lvn_program_output(const struct lvn_program *p, const struct lvn_tensor *t);
+/* Where in RESULT the sums of micro-batch m begin; those of n micro-batches end where number n would begin. */
+int64_t lvn_program_sums_at(const struct lvn_program *p, int64_t m);
 
 /* --- building blocks of passes --- */
 /* A new value of `count` elements; -1: memory. */
@@ -167,23 +199,41 @@ void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o
 /* Attributes and descriptions of an instruction as a kernel sees them, without pointers. */
 void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);
 
-/* Multiplications and additions of one micro-batch's instructions, and of the update. */
+/* Multiplications and additions of one instruction; of one micro-batch's instructions, and of the update. */
+double lvn_instr_flops(const struct lvn_instr *i);
 double lvn_program_flops(const struct lvn_program *p);
 
 /* Where rank `rank`'s shard of the trainable parameters starts, in elements of the flat buffers; `rank` may be size:
  * the end of the last one. Multiples of the blocks over which the gradient's norm is summed. */
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank);
 
-/* --- running --- */
+/* --- the order of a run, once for all backends --- */
+enum lvn_walk_at {
+    LVN_WALK_MICRO_BATCH,   /* number `micro_batch` begins */
+    LVN_WALK_LAUNCH,        /* of `instr` */
+    LVN_WALK_BACKWARD_DONE, /* in all micro-batches; what comes changes parameters and state */
+};
+
+struct lvn_walk {
+    const struct lvn_program *program;
+    int64_t n_micro_batches, micro_batch;
+    enum lvn_walk_at at;
+    const struct lvn_instr *instr;
+    int next, next_sum; /* instructions; next < 0: the next thing begins */
+};
+
+struct lvn_walk lvn_walk_begin(const struct lvn_program *p, int64_t n_micro_batches);
+bool lvn_walk_next(struct lvn_walk *w); /* false: it is over */
+
+/* --- with other ranks --- */
 /* The sum of the gradients of micro-batches [first, end) of the global batch: a node of the tree over all of them. */
 struct lvn_partial {
     int64_t first, end;
     void *gradients;
 };
 
-/* What the ranks do together while a program runs; all that passes know of communication. The calling thread of
- * lvn_program_run() makes all calls. What returns false has recorded why: the run ends there, and nothing is updated.
- */
+/* What the ranks do together while a program runs; all that passes know of communication. The thread that runs the
+ * program makes all calls. What returns false has recorded why: the run ends there, and nothing is updated. */
 struct lvn_collectives {
     void *context;
     void (*reduce_start)(void *context, const struct lvn_program *p, int bucket, void *gradients);
@@ -192,36 +242,5 @@ struct lvn_collectives {
     bool (*share_squares)(void *context, double *sums, int64_t n);
     bool (*gather_params)(void *context, void *params);
 };
-
-/* Where the buffers lie. One binding serves several programs over the same parameters. */
-struct lvn_binding {
-    void *buffer[LVN_BUFFER_COUNT]; /* INPUT and KEPT: unused, see below */
-    void *const *inputs;            /* [graph->n_inputs], of micro-batch 0; micro-batch m lies m times its bytes on */
-    void *const *kept;              /* [graph->n_kept] */
-    struct lvn_step *step;          /* first_row: of micro-batch 0 when the run starts */
-    int64_t micro_batch_rows;       /* samples in a micro-batch: first_row moves on by so many */
-    const struct lvn_collectives *collectives; /* NULL: instructions of the shard pass do nothing */
-    int64_t first_leaf,
-        n_leaves; /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
-};
-
-/* Sees each micro-batch after its instructions ran, on thread 0, before the next begins: collects losses. */
-struct lvn_run_hooks {
-    void (*micro_batch_done)(void *argument, int64_t micro_batch);
-    void *argument;
-    /* With LEVIN tracing: called after each instruction on thread 0. NULL: off. */
-    void (*instr_done)(void *argument, const struct lvn_instr *instr);
-    bool without_update; /* stop behind backward */
-};
-
-/* Run micro-batches 0..n-1 and then the update instructions, if any, with the program's team of threads. With
- * grad_slots > 1 (deterministic order of summation) GRAD holds that many flat gradients of `slot_bytes`; micro-batches
- * write fresh gradients which are summed as a binary counter; the sum ends in slot 0. False: a collective failed. */
-bool lvn_program_run(const struct lvn_program *p, const struct lvn_binding *b, int64_t n_micro_batches, int grad_slots,
-                     int64_t slot_bytes, const struct lvn_run_hooks *hooks);
-/* Flat gradients that the binary counter needs for micro-batches [first, first + n) of n_leaves. */
-int lvn_grad_slots(int64_t first, int64_t n, int64_t n_leaves);
-/* Where the caller finds an output after the run; NULL when it is not one. */
-void *lvn_program_output(const struct lvn_program *p, const struct lvn_binding *b, const struct lvn_tensor *t);
 
 #endif

@@ -9,7 +9,7 @@ static bool needed(const struct lvn_program *p, const struct lvn_instr *i, const
 {
     for (int k = 0; k < LVN_MAX_OUT; k++) {
         int v = i->out[k].value;
-        if (v >= 0 && (read[v] || p->values[v].keep || p->values[v].buffer == LVN_BUFFER_KEPT)) return true;
+        if (v >= 0 && (read[v] || p->values[v].keep || p->values[v].buffer == LVN_BUFFER_CACHE)) return true;
     }
     return false;
 }

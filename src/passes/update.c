@@ -47,7 +47,7 @@ static void set_attributes(struct lvn_instr *i, const struct lvn_optimizer *o, c
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o)
 {
     const struct lvn_params *params = p->graph->params;
-    enum lvn_dtype state = o->half_state ? LVN_BF16 : p->real;
+    enum lvn_dtype state = o->bf16_state ? LVN_BF16 : p->real;
     struct lvn_instr *norm = after_backward(p, LVN_OP_grad_norm, "gradient norm");
     if (!norm) return LVN_MEMORY;
     norm->attr.grad_norm.clip_norm = o->clip_norm;
@@ -63,8 +63,10 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
         i->in[0] = range(p, "gradients", LVN_BUFFER_GRAD, p->weights, g->offset, g->count);
         i->out[0] = range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);
         i->out[1] = range(p, "first moment", LVN_BUFFER_STATE0, state, g->offset, g->count);
-        if (o->kind != LVN_SGD) i->out[2] = range(p, "second moment", LVN_BUFFER_STATE1, state, g->offset, g->count);
         if (i->in[0].value < 0 || i->out[0].value < 0 || i->out[1].value < 0) return LVN_MEMORY;
+        if (o->kind == LVN_SGD) continue;
+        i->out[2] = range(p, "second moment", LVN_BUFFER_STATE1, state, g->offset, g->count);
+        if (i->out[2].value < 0) return LVN_MEMORY;
     }
     return LVN_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "formats/json.h"
 #include "stores/http.h"
 #include "stores/xml.h"
@@ -66,9 +67,10 @@ static enum lvn_status keys_of_json(struct lvn_aws_keys *k, const struct lvn_htt
     if (status == LVN_OK) status = lvn_json_string(from, root, "Token", false, &token);
     if (status == LVN_OK) status = lvn_json_string(from, root, "Expiration", false, &expires);
     if (status == LVN_OK) {
-        snprintf(k->id, sizeof k->id, "%s", id);
-        snprintf(k->secret, sizeof k->secret, "%s", secret);
-        snprintf(k->token, sizeof k->token, "%s", token);
+        status = lvn_take(k->id, sizeof k->id, "AccessKeyId", id, strlen(id));
+        if (status == LVN_OK) status = lvn_take(k->secret, sizeof k->secret, "SecretAccessKey", secret, strlen(secret));
+        if (status == LVN_OK) status = lvn_take(k->token, sizeof k->token, "Token", token, strlen(token));
+        if (status != LVN_OK) (void)lvn_while_at(status, "reading %s", from);
         k->expires = time_of(expires);
         snprintf(k->from, sizeof k->from, "%s", from);
     }
@@ -84,11 +86,14 @@ static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http
     char expires[40] = "", *const to[] = {k->id, k->secret, k->token, expires};
     const size_t room[] = {sizeof k->id, sizeof k->secret, sizeof k->token, sizeof expires};
     struct lvn_text t = {0};
-    for (int i = 0; i < 4; i++) {
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < 4 && status == LVN_OK; i++) {
         lvn_text_clear(&t);
-        if (lvn_xml_text(a->body.p, NULL, tags[i], &t)) snprintf(to[i], room[i], "%s", t.p ? t.p : "");
+        if (lvn_xml_text(a->body.p, NULL, tags[i], &t) && t.p)
+            status = lvn_take(to[i], room[i], tags[i], t.p, strlen(t.p));
     }
     lvn_text_release(&t);
+    LVN_TRY_WHILE(status, "reading what the security token service of AWS answered");
     LVN_CHECK(k->id[0] && k->secret[0], IO, "the security token service of AWS answered without credentials");
     k->expires = time_of(expires);
     snprintf(k->from, sizeof k->from, "AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE");
@@ -161,35 +166,53 @@ enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
 
 /* --- the instance --- */
 
-/* The first line of what is at endpoint/path, in `out`; false when there is nothing. */
-static bool metadata(const char *method, const char *endpoint, const char *path, const char *headers,
-                     struct lvn_http_answer *a)
+/* What is at endpoint/path, in `a`; *there false when there is nothing. */
+static enum lvn_status metadata(const char *method, const char *endpoint, const char *path, const char *headers,
+                                struct lvn_http_answer *a, bool *there)
 {
-    char url[1024];
-    snprintf(url, sizeof url, "%s/latest/%s", endpoint, path);
-    if (ask(method, url, headers, NEAR_SECONDS, a) == LVN_OK) return came(a);
-    lvn_error_clear();
-    return false;
+    struct lvn_text url = {0};
+    lvn_text_printf(&url, "%s/latest/%s", endpoint, path);
+    *there = false;
+    enum lvn_status status = lvn_text_status(&url);
+    if (status == LVN_OK && ask(method, url.p, headers, NEAR_SECONDS, a) == LVN_OK) *there = came(a);
+    if (status == LVN_OK) lvn_error_clear();
+    lvn_text_release(&url);
+    return status;
+}
+
+/* The keys of the role that the instance has, by the token in `headers`. */
+static enum lvn_status keys_of_role(struct lvn_aws_keys *k, const char *endpoint, const char *headers,
+                                    struct lvn_http_answer *a)
+{
+    static const char roles[] = "meta-data/iam/security-credentials/";
+    struct lvn_text path = {0};
+    bool there;
+    LVN_TRY(metadata("GET", endpoint, roles, headers, a, &there));
+    if (!there) return LVN_OK; /* no role: no keys, and no error */
+    lvn_text_printf(&path, "%s%.*s", roles, (int)strcspn(a->body.p, "\r\n"), a->body.p);
+    enum lvn_status status = lvn_text_status(&path);
+    if (status == LVN_OK) status = metadata("GET", endpoint, path.p, headers, a, &there);
+    if (status == LVN_OK)
+        status = there ? keys_of_json(k, a, "the instance's role") : refused("the instance's metadata", a);
+    lvn_text_release(&path);
+    return status;
 }
 
 enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k)
 {
-    static const char roles[] = "meta-data/iam/security-credentials/";
     const char *endpoint = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT"), *off = variable("AWS_EC2_METADATA_DISABLED");
     struct lvn_http_answer a = {0};
-    char headers[512], path[512];
+    struct lvn_text headers = {0};
+    bool there = false;
     if (off && strcasecmp(off, "true") == 0) return LVN_OK;
     if (!endpoint) endpoint = "http://169.254.169.254";
-    enum lvn_status status = LVN_OK;
-    /* No instance, no metadata, no role: no keys, and no error. */
-    if (metadata("PUT", endpoint, "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600\n", &a)) {
-        snprintf(headers, sizeof headers, "X-aws-ec2-metadata-token: %.400s\n", a.body.p);
-        if (metadata("GET", endpoint, roles, headers, &a)) {
-            snprintf(path, sizeof path, "%s%.*s", roles, (int)strcspn(a.body.p, "\r\n"), a.body.p);
-            status = metadata("GET", endpoint, path, headers, &a) ? keys_of_json(k, &a, "the instance's role")
-                                                                  : refused("the instance's metadata", &a);
-        }
-    }
+    /* No instance, no metadata: no keys, and no error. */
+    enum lvn_status status =
+        metadata("PUT", endpoint, "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600\n", &a, &there);
+    if (there) lvn_text_printf(&headers, "X-aws-ec2-metadata-token: %.*s\n", (int)strcspn(a.body.p, "\r\n"), a.body.p);
+    if (status == LVN_OK) status = lvn_text_status(&headers);
+    if (status == LVN_OK && there) status = keys_of_role(k, endpoint, headers.p, &a);
     lvn_http_answer_release(&a);
+    lvn_text_release(&headers);
     return status;
 }

@@ -40,8 +40,8 @@ enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const ch
     return LVN_OK;
 }
 
-enum lvn_status lvn_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key, const char **file,
-                               const char **facts)
+enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key, const char **file,
+                                     const char **facts)
 {
     const char *top, *address = p->store->endpoint ? p->store->endpoint(p) : "";
     char hash[LVN_CHECKSUM_TEXT];
@@ -61,7 +61,7 @@ enum lvn_status lvn_cache_path(struct lvn_arena *a, const struct lvn_place *p, c
     return *file && *facts ? LVN_OK : LVN_MEMORY;
 }
 
-void lvn_cache_drop(const char *file, const char *facts)
+void lvn_store_cache_drop(const char *file, const char *facts)
 {
     unlink(facts);
     unlink(file);
@@ -193,7 +193,7 @@ static enum lvn_status make_room(struct lvn_arena *a, const struct lvn_place *p,
     for (int i = 0; i < n && total + bytes > most && kept[i].used.tv_sec < first_use; i++) {
         const char *file = lvn_path_join(a, files, kept[i].name), *fact = lvn_path_join(a, facts, kept[i].name);
         if (!file || !fact) return LVN_MEMORY;
-        lvn_cache_drop(file, fact);
+        lvn_store_cache_drop(file, fact);
         total -= kept[i].bytes;
     }
     LVN_CHECK(
@@ -238,13 +238,13 @@ static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
     return LVN_OK;
 }
 
-enum lvn_status lvn_cache_bring(struct lvn_place *p, struct lvn_http *h, lvn_store_progress *progress, void *context,
-                                const char **local)
+enum lvn_status lvn_store_cache_download(struct lvn_place *p, struct lvn_http *h, lvn_store_progress *progress,
+                                         void *context, const char **local)
 {
     const char *facts;
     int fd;
     pthread_once(&once, begin);
-    LVN_TRY(lvn_cache_path(&p->arena, p, p->key, local, &facts));
+    LVN_TRY(lvn_store_cache_path(&p->arena, p, p->key, local, &facts));
     LVN_TRY(lock_file(&p->arena, *local, &fd));
     enum lvn_status status = bring(p, h, progress, context, local, facts);
     if (fd >= 0) close(fd);

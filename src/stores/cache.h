@@ -19,12 +19,12 @@
 /* The path of a folder in it, made; in the arena. */
 LVN_CHECKED enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out);
 /* Where a key of the place is kept ("" for the folder of them all), in the arena. */
-LVN_CHECKED enum lvn_status lvn_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key,
-                                           const char **file, const char **facts);
+LVN_CHECKED enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key,
+                                                 const char **file, const char **facts);
 /* Brings the file of a place into the cache, unless it is there. */
-LVN_CHECKED enum lvn_status lvn_cache_bring(struct lvn_place *p, struct lvn_http *h, lvn_store_progress *progress,
-                                            void *context, const char **local);
+LVN_CHECKED enum lvn_status lvn_store_cache_download(struct lvn_place *p, struct lvn_http *h,
+                                                     lvn_store_progress *progress, void *context, const char **local);
 /* Removes what the cache has of a key. */
-void lvn_cache_drop(const char *file, const char *facts);
+void lvn_store_cache_drop(const char *file, const char *facts);
 
 #endif

@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { USUAL_THREADS = 8, MOST_THREADS = 64, LOOK_NANOSECONDS = 100000000 };
+#include "base/deadline.h"
+
+enum { USUAL_THREADS = 8, MOST_THREADS = 64 };
+static const double LOOK_SECONDS = 0.1;
 
 int lvn_crew_size(int64_t pieces)
 {
@@ -42,11 +44,8 @@ static bool look_after(struct lvn_crew *c)
     bool stopped = false;
     pthread_mutex_lock(&c->lock);
     while (c->running > 0) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_NANOSECONDS;
-        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-        pthread_cond_timedwait(&c->ended, &c->lock, &until);
+        struct timespec until = lvn_deadline(LOOK_SECONDS);
+        (void)lvn_condition_wait(&c->ended, &c->lock, &until);
         if (!c->progress || stopped) continue;
         pthread_mutex_unlock(&c->lock);
         stopped = c->progress(c->progress_context, __atomic_load_n(&c->done, __ATOMIC_RELAXED), c->total) != 0;
@@ -81,7 +80,7 @@ enum lvn_status lvn_crew_run(struct lvn_crew *c, int n)
     c->stop = 0;
     c->running = 0;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->ended, NULL);
+    lvn_condition_init(&c->ended);
     for (; started < n; started++) {
         pthread_mutex_lock(&c->lock);
         c->running++;

@@ -22,7 +22,7 @@ static const uint32_t K[64] = {
     0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
 };
 
-static inline uint32_t turn(uint32_t x, int n)
+static inline uint32_t rotate_left(uint32_t x, int n)
 {
     return x << n | x >> (32 - n);
 }
@@ -36,8 +36,8 @@ static void block(uint32_t h[4], const unsigned char *p)
 {
     uint32_t a = h[0], b = h[1], c = h[2], d = h[3], w[16];
     for (int i = 0; i < 16; i++) w[i] = word(p + (size_t)4 * (size_t)i);
-        /* Four steps a turn, each with the names moved by one. */
-#define STEP(a, b, f, i, k, s) a = (b) + turn(a + (f) + K[i] + w[(k)&15], s)
+        /* Four steps a rotate_left, each with the names moved by one. */
+#define STEP(a, b, f, i, k, s) a = (b) + rotate_left(a + (f) + K[i] + w[(k)&15], s)
 #define FOUR(F, i, k, by, s0, s1, s2, s3)                                                                              \
     STEP(a, b, F(b, c, d), i, k, s0);                                                                                  \
     STEP(d, a, F(a, b, c), (i) + 1, (k) + (by), s1);                                                                   \

@@ -83,31 +83,31 @@ static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const
         const char *file = lvn_path_join(a, files, there.entry[i].name),
                    *fact = lvn_path_join(a, facts, there.entry[i].name);
         if (!file || !fact) return LVN_MEMORY;
-        lvn_cache_drop(file, fact);
+        lvn_store_cache_drop(file, fact);
     }
     return LVN_OK;
 }
 
 /* One file, whose place is that of the folder with another key. */
-static enum lvn_status bring_file(const char *url, struct lvn_http *h, struct lvn_arena *a, const char **local)
+static enum lvn_status download_file(const char *url, struct lvn_http *h, struct lvn_arena *a, const char **local)
 {
     struct lvn_place p;
     LVN_TRY(lvn_place_open(&p, url));
-    enum lvn_status status = lvn_cache_bring(&p, h, NULL, NULL, local);
+    enum lvn_status status = lvn_store_cache_download(&p, h, NULL, NULL, local);
     if (status == LVN_OK && a && !(*local = lvn_arena_strdup(a, *local))) status = LVN_MEMORY;
     lvn_place_close(&p);
     return status;
 }
 
-static enum lvn_status bring_folder(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want,
-                                    struct lvn_arena *a, const char **local)
+static enum lvn_status download_folder(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want,
+                                       struct lvn_arena *a, const char **local)
 {
     struct lvn_store_entries all;
     const char *facts, *file;
     LVN_TRY(lvn_store_list(&p->arena, p->url, true, &all));
     lvn_store_choose(&all, want);
     LVN_CHECK(all.n > 0, IO, "'%s' holds nothing that is wanted from there", p->url);
-    LVN_TRY(lvn_cache_path(a, p, p->key, local, &facts));
+    LVN_TRY(lvn_store_cache_path(a, p, p->key, local, &facts));
     /* A subset must not throw away what another use of the folder has brought. */
     if (want == LVN_WANT_ALL || want == LVN_WANT_MODEL) LVN_TRY(drop_others(&p->arena, *local, facts, &all));
     for (int i = 0; i < all.n; i++) {
@@ -116,7 +116,7 @@ static enum lvn_status bring_folder(struct lvn_place *p, struct lvn_http *h, enu
                   p->url, name);
         const char *url = lvn_store_join(&p->arena, p->url, name);
         if (!url) return LVN_MEMORY;
-        LVN_TRY(bring_file(url, h, NULL, &file));
+        LVN_TRY(download_file(url, h, NULL, &file));
     }
     return LVN_OK;
 }
@@ -130,10 +130,10 @@ static enum lvn_status bring(struct lvn_place *p, struct lvn_http *h, enum lvn_s
     LVN_TRY(lvn_store_stat(p->url, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s'", p->url);
     lvn_log(LVN_LOG_DEBUG, "bringing '%s' into the cache", p->url);
-    return kind == LVN_STORE_FILE ? bring_file(p->url, h, a, local) : bring_folder(p, h, want, a, local);
+    return kind == LVN_STORE_FILE ? download_file(p->url, h, a, local) : download_folder(p, h, want, a, local);
 }
 
-enum lvn_status lvn_store_bring(struct lvn_arena *a, const char *path, enum lvn_store_want want, const char **local)
+enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum lvn_store_want want, const char **local)
 {
     struct lvn_place p;
     struct lvn_http *h = NULL;
@@ -154,7 +154,7 @@ enum lvn_status lvn_store_bring(struct lvn_arena *a, const char *path, enum lvn_
     return status;
 }
 
-enum lvn_status lvn_store_place(struct lvn_arena *a, const char *path, const char **local)
+enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, const char **local)
 {
     struct lvn_place p;
     const char *facts;
@@ -163,7 +163,7 @@ enum lvn_status lvn_store_place(struct lvn_arena *a, const char *path, const cha
     if (!p.store->network || p.store->bring)
         lvn_fail_at(__FILE__, __LINE__, status, "'%s' is kept in a cache of its own", path);
     else
-        status = lvn_cache_path(a, &p, p.key, local, &facts);
+        status = lvn_store_cache_path(a, &p, p.key, local, &facts);
     lvn_place_close(&p);
     return status;
 }

@@ -1,4 +1,4 @@
-/* fetch.c - see download.h; io/stores does the work. */
+/* fetch.c - see fetch.h; store.h does the work. */
 #include "stores/fetch.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* fetch.h - a file that must be on this machine, fetched where it is not, checked against its SHA-256. */
-#ifndef LVN_FETCH_H
-#define LVN_FETCH_H
+#ifndef LVN_STORE_FETCH_H
+#define LVN_STORE_FETCH_H
 
 #include "stores/store.h"
 

@@ -1,6 +1,7 @@
 /* google.c - see google.h. */
 #include "stores/google.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "formats/json.h"
 #include "stores/http.h"
 
@@ -29,7 +31,8 @@ static enum lvn_status take_token(struct lvn_google_token *t, const struct lvn_h
     enum lvn_status status = lvn_json_string(from, root, "access_token", true, &text);
     if (status == LVN_OK) status = lvn_json_int(from, root, "expires_in", false, 0, INT32_MAX, &seconds);
     if (status == LVN_OK) {
-        snprintf(t->text, sizeof t->text, "%s", text);
+        status = lvn_take(t->text, sizeof t->text, "access_token", text, strlen(text));
+        if (status != LVN_OK) (void)lvn_while_at(status, "reading %s", from);
         snprintf(t->from, sizeof t->from, "%s", from);
         t->expires = time(NULL) + seconds;
     }
@@ -157,8 +160,9 @@ static enum lvn_status token_of_machine(struct lvn_google_token *t)
     char url[512];
     struct lvn_http_answer a = {0};
     if (off && strcasecmp(off, "true") == 0) return LVN_OK;
-    snprintf(url, sizeof url, "http://%s/computeMetadata/v1/instance/service-accounts/default/token",
-             host ? host : "169.254.169.254");
+    LVN_CHECK(lvn_fit(url, sizeof url, "http://%s/computeMetadata/v1/instance/service-accounts/default/token",
+                      host ? host : "169.254.169.254"),
+              ARG, "GCE_METADATA_HOST has %zu bytes; no host has such a name", strlen(host));
     struct lvn_http_request r = {.method = "GET",
                                  .url = url,
                                  .headers = "Metadata-Flavor: Google\n",
@@ -177,19 +181,19 @@ enum lvn_status lvn_google_find_token(struct lvn_google_token *t)
     const char *const names[] = {"GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"};
     const char *key = variable("GOOGLE_APPLICATION_CREDENTIALS"), *home = variable("HOME");
     const char *folder = variable("CLOUDSDK_CONFIG");
-    char path[1024];
+    char path[PATH_MAX];
     *t = (struct lvn_google_token){0};
     for (int i = 0; i < 2; i++) {
-        if (!variable(names[i])) continue;
-        snprintf(t->text, sizeof t->text, "%s", variable(names[i]));
+        const char *given = variable(names[i]);
+        if (!given) continue;
+        LVN_TRY(lvn_take(t->text, sizeof t->text, names[i], given, strlen(given)));
         snprintf(t->from, sizeof t->from, "%s", names[i]);
         return LVN_OK;
     }
     if (key) return token_of_key(t, key);
-    snprintf(path, sizeof path, "%s%s/application_default_credentials.json",
-             folder ? folder
-             : home ? home
-                    : "",
-             folder ? "" : "/.config/gcloud");
+    const char *where = folder ? folder : home ? home : "";
+    LVN_CHECK(
+        lvn_fit(path, sizeof path, "%s%s/application_default_credentials.json", where, folder ? "" : "/.config/gcloud"),
+        ARG, "%s has %zu bytes; too many for a path", folder ? "CLOUDSDK_CONFIG" : "HOME", strlen(where));
     return lvn_path_is_file(path) ? token_of_key(t, path) : token_of_machine(t);
 }

@@ -61,7 +61,7 @@ static enum lvn_status open_place(struct lvn_place *p)
     if (strncmp(from, "models/", 7) == 0) from += 7;
     size_t org = strcspn(from, "/"), name = from[org] ? strcspn(from + org + 1, "/@") : 0;
     LVN_CHECK(org > 0 && name > 0, ARG,
-              "'%s' names no repository: wanted is hf://ORG/NAME, as hf://openai-community/gpt2", p->url);
+              "'%s' names no repository: wanted is hf://ORG/NAME, as hf://EleutherAI/pythia-70m", p->url);
     const char *rest = from + org + 1 + name;
     f->repo = lvn_arena_printf(a, "%.*s", (int)(org + 1 + name), from);
     f->revision = "main";
@@ -218,7 +218,7 @@ const struct lvn_store lvn_store_hf = {.form = "hf://ORG/NAME/PATH",
                                        .stat = lvn_ask_stat,
                                        .read = lvn_ask_read,
                                        .list = list,
-                                       .bring = lvn_hf_bring,
+                                       .bring = lvn_hf_download,
                                        .address = address,
                                        .lacks_file = lacks_file,
                                        .note = note,

@@ -1,4 +1,4 @@
-/* hf.h - what hf.c and hf_bring.c share. */
+/* hf.h - what hf.c and hf_download.c share. */
 #ifndef LVN_HF_H
 #define LVN_HF_H
 
@@ -29,7 +29,7 @@ LVN_CHECKED enum lvn_status lvn_hf_look(struct lvn_place *p, struct lvn_http *h,
 
 /* HF_HUB_OFFLINE: nothing is asked. */
 bool lvn_hf_offline(void);
-LVN_CHECKED enum lvn_status lvn_hf_bring(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want,
-                                         struct lvn_arena *a, const char **local);
+LVN_CHECKED enum lvn_status lvn_hf_download(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want,
+                                            struct lvn_arena *a, const char **local);
 
 #endif

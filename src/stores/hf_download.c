@@ -41,7 +41,7 @@ static enum lvn_status link_blob(const char *target, const char *path, const cha
     return lvn_file_rename(blob, path); /* where there are no links the file itself stands there, as in Python */
 }
 
-static enum lvn_status bring_one(struct bringing *b, const struct lvn_hf_file *file)
+static enum lvn_status download_one(struct bringing *b, const struct lvn_hf_file *file)
 {
     const char *path = lvn_path_join(b->a, b->snapshot, file->name);
     char *dir = path ? lvn_path_dir(b->a, path) : NULL;
@@ -58,7 +58,7 @@ static enum lvn_status bring_one(struct bringing *b, const struct lvn_hf_file *f
 }
 
 /* The files that are wanted below the key, or the one that it is; how many goes to *n. */
-static enum lvn_status bring_wanted(struct bringing *b, enum lvn_store_want want, int *n)
+static enum lvn_status download_wanted(struct bringing *b, enum lvn_store_want want, int *n)
 {
     const char *key = b->p->key;
     size_t skip = strlen(key);
@@ -70,7 +70,7 @@ static enum lvn_status bring_wanted(struct bringing *b, enum lvn_store_want want
         const struct lvn_hf_file *file = &b->all.file[i];
         if (skip && strcmp(file->name, key) == 0) {
             *n = 1;
-            return bring_one(b, file);
+            return download_one(b, file);
         }
         if (skip && (strncmp(file->name, key, skip) != 0 || file->name[skip] != '/')) continue;
         const char *name = file->name + (skip ? skip + 1 : 0);
@@ -80,7 +80,7 @@ static enum lvn_status bring_wanted(struct bringing *b, enum lvn_store_want want
     for (int i = 0, k = 0; i < b->all.n && k < chosen.n; i++) { /* in the same order */
         const char *name = b->all.file[i].name + (skip ? skip + 1 : 0);
         if (strlen(b->all.file[i].name) <= skip || strcmp(name, chosen.entry[k].name) != 0) continue;
-        LVN_TRY(bring_one(b, &b->all.file[i]));
+        LVN_TRY(download_one(b, &b->all.file[i]));
         k++;
     }
     *n = chosen.n;
@@ -116,7 +116,7 @@ static enum lvn_status from_hub(struct bringing *b, enum lvn_store_want want, st
     int n;
     b->snapshot = lvn_arena_printf(b->a, "%s/snapshots/%s", b->folder, b->all.commit);
     if (!b->snapshot) return LVN_MEMORY;
-    LVN_TRY(bring_wanted(b, want, &n));
+    LVN_TRY(download_wanted(b, want, &n));
     LVN_CHECK(n > 0, IO, "'%s' holds nothing that is wanted from there", b->p->url);
     LVN_TRY(note_revision(b));
     size_t length = strlen(b->p->key);
@@ -125,8 +125,8 @@ static enum lvn_status from_hub(struct bringing *b, enum lvn_store_want want, st
     return *local ? LVN_OK : LVN_MEMORY;
 }
 
-enum lvn_status lvn_hf_bring(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
-                             const char **local)
+enum lvn_status lvn_hf_download(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
+                                const char **local)
 {
     struct bringing b = {.p = p, .f = p->own, .a = &p->arena};
     bool reached = false;

@@ -1,4 +1,4 @@
-/* kind.h - what a kind of store must be able to do; private to src/io/stores.
+/* kind.h - what a kind of store must be able to do; private to src/stores.
  *
  * Stores on a network speak HTTP and differ in few things: how a path and credentials become a request, how a folder is
  * listed, how an upload is put together. Everything else is shared: ask.c sends, tries again and explains, get.c and

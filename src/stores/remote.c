@@ -32,7 +32,7 @@ static enum lvn_status bring(struct lvn_remote *s, struct lvn_place *p, struct l
 {
     const char *local;
     struct lvn_object now;
-    LVN_TRY(lvn_cache_bring(p, h, look, s, &local));
+    LVN_TRY(lvn_store_cache_download(p, h, look, s, &local));
     LVN_TRY(p->store->stat(p, h, &now));
     LVN_CHECK(strcmp(now.version, s->object.version) == 0 && now.bytes == s->object.bytes, IO,
               "'%s' changed while it was read", p->url);

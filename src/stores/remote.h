@@ -1,6 +1,6 @@
 /* remote.h - a large file of a store that is read before it is here.
  *
- * A thread brings the file into the cache, as lvn_store_bring() does. Until it is there, each reading asks the store
+ * A thread brings the file into the cache, as lvn_store_download() does. Until it is there, each reading asks the store
  * for just its bytes; from then on it is served from this machine. Either way the bytes are those of one version of the
  * file: when the store's changes on the way, reading fails. */
 #ifndef LVN_REMOTE_H

@@ -20,7 +20,7 @@ enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char
     char hash[LVN_CHECKSUM_TEXT];
     *folder = path;
     if (!lvn_store_is_url(path)) return LVN_OK;
-    if (strncmp(path, "file:", 5) == 0) return lvn_store_bring(a, path, LVN_WANT_ALL, folder);
+    if (strncmp(path, "file:", 5) == 0) return lvn_store_download(a, path, LVN_WANT_ALL, folder);
     struct lvn_place p;
     LVN_TRY(lvn_place_open(&p, path));
     bool writes = p.store->upload != NULL;
@@ -206,6 +206,16 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
     if (sent.n && !sent.failed && lvn_file_write(note, sent.p, sent.n) != LVN_OK && status == LVN_OK) lvn_error_clear();
     lvn_text_release(&sent);
     return status;
+}
+
+bool lvn_stage_was_sent(const char *folder)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    char *note = lvn_path_join(&a, folder, ".sent");
+    bool sent = note && lvn_path_exists(note);
+    lvn_arena_release(&a);
+    return sent;
 }
 
 enum lvn_status lvn_stage_send(const char *folder, const char *path)

@@ -15,9 +15,8 @@
 /* The folder for a path, made where it is one of a store; in the arena. */
 LVN_CHECKED enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char **folder);
 LVN_CHECKED enum lvn_status lvn_stage_send(const char *folder, const char *path);
-/* The other direction, for a run to go on: its files, and the newest checkpoint and the best one, unless those here are
- * as new. Nothing in the store is no error. */
-LVN_CHECKED enum lvn_status lvn_stage_fetch_run(const char *folder, const char *path);
+/* Was something of the folder sent already? */
+bool lvn_stage_was_sent(const char *folder);
 /* Removes, in the store, what has one of these names below the path, or lies below one. */
 LVN_CHECKED enum lvn_status lvn_stage_clear(const char *path, const char *const *names, int n);
 

@@ -66,11 +66,11 @@ LVN_CHECKED enum lvn_status lvn_store_remove(const char *path);
 enum lvn_store_want { LVN_WANT_ALL, LVN_WANT_MODEL, LVN_WANT_TOKENIZER, LVN_WANT_TOKENS };
 /* The path on this machine, in the arena: an ordinary path is given back as it is; a file, or what is wanted of a
  * folder, is brought into the local cache (stores/cache.h) unless it is there as the store has it. */
-LVN_CHECKED enum lvn_status lvn_store_bring(struct lvn_arena *a, const char *path, enum lvn_store_want want,
-                                            const char **local);
+LVN_CHECKED enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum lvn_store_want want,
+                                               const char **local);
 
-/* Where lvn_store_bring() puts a file, in the arena; LVN_UNSUPPORTED for stores with a cache of their own. */
-LVN_CHECKED enum lvn_status lvn_store_place(struct lvn_arena *a, const char *path, const char **local);
+/* Where lvn_store_download() puts a file, in the arena; LVN_UNSUPPORTED for stores with a cache of their own. */
+LVN_CHECKED enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, const char **local);
 
 /* Does a name from a store stay in the folder that it is put into? Not "../x", "/x", "a//b". */
 bool lvn_store_name_is_safe(const char *name);

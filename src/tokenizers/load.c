@@ -103,8 +103,7 @@ static enum lvn_status find_bytes(struct lvn_tokenizer *t, const char *file)
             t->bpe.byte_id[t->byte[t->start[id]]] = (int32_t)id;
     for (int b = 0; b < 256; b++)
         LVN_CHECK(t->bpe.byte_id[b] >= 0, FORMAT,
-                  "'%s' has no token for the byte 0x%02x: it is no vocabulary of byte-level BPE (as GPT-2's is)", file,
-                  (unsigned)b);
+                  "'%s' has no token for the byte 0x%02x: it is no vocabulary of byte-level BPE", file, (unsigned)b);
     return LVN_OK;
 }
 
@@ -282,7 +281,7 @@ enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name,
 {
     json_t *root;
     LVN_TRY(lvn_json_parse(vocab_name, vocab, vocab_bytes, &root));
-    t->split = LVN_SPLIT_GPT2;
+    t->split = LVN_SPLIT_BYTE_LEVEL;
     enum lvn_status status = load_pair(t, vocab_name, root, merges_name, merges, merges_bytes);
     json_decref(root);
     if (status == LVN_OK) status = lvn_load_keep(t, "vocab.json", vocab, vocab_bytes);

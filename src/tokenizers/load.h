@@ -1,4 +1,4 @@
-/* load.h - what the readers of tokenizer files share; for src/io/tokenizers alone. */
+/* load.h - what the readers of tokenizer files share; for src/tokenizers alone. */
 #ifndef LVN_LOAD_H
 #define LVN_LOAD_H
 

@@ -46,7 +46,7 @@ static enum lvn_status normalizer(struct lvn_tokenizer *t, const char *name, con
 static enum lvn_status byte_level(struct lvn_tokenizer *t, const json_t *p)
 {
     t->prefix_space = is_on(p, "add_prefix_space", true);
-    if (is_on(p, "use_regex", true)) t->split = LVN_SPLIT_GPT2;
+    if (is_on(p, "use_regex", true)) t->split = LVN_SPLIT_BYTE_LEVEL;
     return LVN_OK;
 }
 
@@ -62,9 +62,8 @@ static enum lvn_status split(struct lvn_tokenizer *t, const char *name, const js
               behavior ? behavior : "(none)");
     int kind = lvn_split_find(expression);
     LVN_CHECK(kind >= 0, UNSUPPORTED,
-              "'%s' splits text by the expression '%.200s', which this version does not know; it knows those of GPT-2, "
-              "GPT-NeoX, Llama 3 and Qwen 2",
-              name, expression);
+              "'%s' splits text by the expression '%.200s', which this version does not know; it knows those of %s",
+              name, expression, lvn_split_known);
     t->split = (enum lvn_split_kind)kind;
     return LVN_OK;
 }

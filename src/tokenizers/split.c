@@ -12,8 +12,8 @@ static const struct {
     const char *expression;
     enum lvn_split_kind kind;
 } expressions[] = {
-    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|" MARKS "|\\s+(?!\\S)|\\s+", LVN_SPLIT_GPT2},
-    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+|" MARKS "|\\s+(?!\\S)|\\s+", LVN_SPLIT_GPT2},
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|" MARKS "|\\s+(?!\\S)|\\s+", LVN_SPLIT_BYTE_LEVEL},
+    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+|" MARKS "|\\s+(?!\\S)|\\s+", LVN_SPLIT_BYTE_LEVEL},
     {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" MARKS
      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      LVN_SPLIT_LLAMA3},
@@ -21,6 +21,8 @@ static const struct {
      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      LVN_SPLIT_QWEN2},
 };
+
+const char lvn_split_known[] = "GPT-2, GPT-NeoX, Llama 3 and Qwen 2";
 
 int lvn_split_find(const char *expression)
 {
@@ -118,7 +120,7 @@ static const uint8_t *next_llama3(const uint8_t *p, const uint8_t *end, int numb
 int64_t lvn_split_next(enum lvn_split_kind kind, const uint8_t *p, int64_t n)
 {
     switch (kind) {
-    case LVN_SPLIT_GPT2:
+    case LVN_SPLIT_BYTE_LEVEL:
         return next_gpt2(p, p + n) - p;
     case LVN_SPLIT_LLAMA3:
         return next_llama3(p, p + n, 3) - p;

@@ -9,12 +9,14 @@
 #include <stdint.h>
 
 enum lvn_split_kind {
-    LVN_SPLIT_NONE,   /* the whole text is one piece */
-    LVN_SPLIT_GPT2,   /* GPT-2, GPT-NeoX */
-    LVN_SPLIT_LLAMA3, /* Llama 3, GPT-4: contractions in any case, numbers in threes, line ends apart */
-    LVN_SPLIT_QWEN2,  /* the same with numbers one by one */
+    LVN_SPLIT_NONE,       /* the whole text is one piece */
+    LVN_SPLIT_BYTE_LEVEL, /* GPT-2, GPT-NeoX */
+    LVN_SPLIT_LLAMA3,     /* Llama 3, GPT-4: contractions in any case, numbers in threes, line ends apart */
+    LVN_SPLIT_QWEN2,      /* the same with numbers one by one */
 };
 
+/* Whose expressions these are, for messages. */
+extern const char lvn_split_known[];
 /* The kind of a regular expression; -1: not one of them. */
 int lvn_split_find(const char *expression);
 

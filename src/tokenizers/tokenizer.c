@@ -145,7 +145,7 @@ static void find_end(struct lvn_tokenizer *t)
 /* The file beside this one that is the other half of the tokenizer comes along from a store. */
 static enum lvn_status bring(struct lvn_tokenizer *t, const char *path, const char **local)
 {
-    LVN_TRY(lvn_store_bring(&t->arena, path, LVN_WANT_TOKENIZER, local));
+    LVN_TRY(lvn_store_download(&t->arena, path, LVN_WANT_TOKENIZER, local));
     for (int i = 0; *local != path && i < N_PAIRS; i++) {
         const char *pair[] = {pairs[i].vocab, pairs[i].merges}, *other;
         char *dir = lvn_path_dir(&t->arena, path);
@@ -153,7 +153,7 @@ static enum lvn_status bring(struct lvn_tokenizer *t, const char *path, const ch
             if (strcmp(lvn_path_name(path), pair[k]) != 0) continue;
             const char *url = lvn_store_join(&t->arena, dir, pair[1 - k]);
             if (!url) return LVN_MEMORY;
-            LVN_TRY(lvn_store_bring(&t->arena, url, LVN_WANT_TOKENIZER, &other));
+            LVN_TRY(lvn_store_download(&t->arena, url, LVN_WANT_TOKENIZER, &other));
         }
     }
     return LVN_OK;

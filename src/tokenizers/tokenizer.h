@@ -1,5 +1,4 @@
-/* tokenizer.h - text to token ids and back: byte-level BPE as GPT-2, GPT-NeoX and Llama 3 have it, and BERT's
- * WordPiece.
+/* tokenizer.h - text to token ids and back: byte-level BPE and WordPiece.
  *
  * A tokenizer is what its files say, read only, and shared by all threads. An encoder is one thread's way to use it: it
  * remembers the pieces (words, mostly) that it met, since language repeats itself. With BPE any bytes have ids, and

@@ -1,15 +1,15 @@
-/* consistency.c - see alike.h.
+/* consistency.c - see consistency.h.
  *
  * Each thing to compare becomes a number, and one minimum over ranks of all numbers and their complements tells which
  * of them differ; only then is asked who has what. */
-#include "train/alike.h"
+#include "train/consistency.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/gemm.h"
+#include "backend/backend.h"
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/random.h"
@@ -53,7 +53,7 @@ static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int 
 
 /* --- before the first step --- */
 
-enum { TEXT = 512, VERSION = LVN_OPT_COUNT, BUILD, ENGINE, N_THINGS };
+enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, ENGINE, N_THINGS };
 
 /* May differ: each rank's own business. */
 static bool own_business(int id)
@@ -74,59 +74,54 @@ static uint64_t hash_of_program(void)
     return hash;
 }
 
-static void thing(int id, const struct lvn_settings *s, const char **name, char text[TEXT])
+/* The whole text, however long, in `room` or elsewhere. */
+static const char *thing(int id, const struct lvn_settings *s, const char **name, char room[LVN_VALUE_TEXT])
 {
-    char value[LVN_VALUE_TEXT];
-    *name = id < LVN_OPT_COUNT ? lvn_options[id].key : "";
-    if (id < LVN_OPT_COUNT) {
-        snprintf(text, TEXT, "%s", own_business(id) ? "" : lvn_settings_value(s, (enum lvn_option_id)id, value));
-    } else if (id == BUILD) {
-        snprintf(text, TEXT, "build %016" PRIx64, hash_of_program());
-    } else if (id == ENGINE) {
-        snprintf(text, TEXT, "%s", lvn_gemm_engine());
-    } else {
-        snprintf(text, TEXT, "%s", LVN_VERSION);
-    }
+    const struct lvn_option *o = id < VERSION ? lvn_option_of((enum lvn_option_id)id) : NULL;
+    *name = o ? o->key : "";
+    if (id < VERSION) return !o || own_business(id) ? "" : lvn_settings_value(s, o->id, room);
+    const struct lvn_backend *backend = lvn_backend_find(s->trainer.accelerator);
+    if (id == ENGINE) return backend->engine ? backend->engine() : backend->name;
+    if (id == VERSION) return LVN_VERSION;
+    snprintf(room, LVN_VALUE_TEXT, "build %016" PRIx64, hash_of_program());
+    return room;
 }
 
 /* Say how thing `id` differs. */
-static enum lvn_status say(struct lvn_ranks *r, const struct lvn_settings *s, int id, char *note, size_t room)
+static enum lvn_status say(struct lvn_ranks *r, const struct lvn_settings *s, int id, char *note, size_t note_room)
 {
-    char mine[TEXT], odds[TEXT], others[TEXT], a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
-    const char *name;
+    char room[LVN_VALUE_TEXT], odds[TEXT], others[TEXT], a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
+    const char *name, *mine = thing(id, s, &name, room);
     int odd, other;
-    thing(id, s, &name, mine);
     LVN_TRY(odd_one(r, (int64_t)lvn_name_hash(mine), &odd, &other));
-    memcpy(odds, mine, TEXT);
-    memcpy(others, mine, TEXT);
+    snprintf(odds, TEXT, "%s", mine);
+    memcpy(others, odds, TEXT);
     LVN_TRY(lvn_comm_broadcast_now(r->comm, odds, TEXT, odd));
     LVN_TRY(lvn_comm_broadcast_now(r->comm, others, TEXT, other));
     lvn_ranks_name(r, odd, a);
     lvn_ranks_name(r, other, b);
     r->agreed = true;
-    LVN_CHECK(id >= LVN_OPT_COUNT, ARG,
-              "%s was started with %s %s, and %s with %s: give all ranks the same recipe and keys", a, name,
-              *odds ? odds : "\"\"", b, *others ? others : "\"\"");
+    LVN_CHECK(id >= VERSION, ARG, "%s was started with %s %s, and %s with %s: give all ranks the same recipe and keys",
+              a, name, *odds ? odds : "\"\"", b, *others ? others : "\"\"");
     LVN_CHECK(id != VERSION, ARG, "%s runs levin %s, and %s levin %s: install the same on all hosts", a, odds, b,
               others);
     r->agreed = false;
-    snprintf(note, room,
+    snprintf(note, note_room,
              "%s runs another program than %s (%s, %s): install the same on all hosts, or ranks may drift "
              "apart",
              a, b, odds, others);
     return LVN_OK;
 }
 
-enum lvn_status lvn_alike_start(struct lvn_ranks *r, const struct lvn_settings *s, char *note, size_t room)
+enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_settings *s, char *note, size_t room)
 {
     int64_t x[2 * N_THINGS], which;
-    char text[TEXT];
+    char text[LVN_VALUE_TEXT];
     const char *name;
     *note = '\0';
     if (r->size == 1) return LVN_OK;
     for (int id = 0; id < N_THINGS; id++) {
-        thing(id, s, &name, text);
-        x[id] = (int64_t)lvn_name_hash(text);
+        x[id] = (int64_t)lvn_name_hash(thing(id, s, &name, text));
     }
     int64_t soft[4] = {x[BUILD], x[ENGINE]};
     x[BUILD] = x[ENGINE] = 0; /* what only leaves a note comes last */
@@ -136,7 +131,7 @@ enum lvn_status lvn_alike_start(struct lvn_ranks *r, const struct lvn_settings *
     return which < 0 ? LVN_OK : say(r, s, BUILD + (int)which, note, room);
 }
 
-enum lvn_status lvn_alike_data(struct lvn_ranks *r, uint64_t fingerprint)
+enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)
 {
     int64_t x[2] = {(int64_t)fingerprint}, which;
     int odd, other;
@@ -155,6 +150,7 @@ enum { BLOCK = 1 << 16 }; /* elements that one checksum covers: fixed, so that t
 
 struct sums {
     const struct lvn_network *n;
+    const char *values;
     int64_t blocks;
     uint64_t *block; /* one after the other over all parameters */
 };
@@ -171,7 +167,7 @@ static void sum_blocks(void *argument, int thread, int n_threads)
     int64_t number = 0;
     for (int i = 0; i < s->n->params->n; i++) {
         const struct lvn_param *p = s->n->params->list[i];
-        const char *values = lvn_network_value(s->n, p);
+        const char *values = s->values + p->offset * bytes;
         for (int64_t b = 0; b < blocks_of(p); b++, number++) {
             if (number % n_threads != thread) continue;
             int64_t rest = p->count - b * BLOCK;
@@ -198,7 +194,7 @@ static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_network *n,
         (long long)step, lvn_ranks_name(r, odd, a), lvn_ranks_name(r, other, b), n->params->list[which]->name);
 }
 
-enum lvn_status lvn_alike_replicas(struct lvn_ranks *r, const struct lvn_network *n, int64_t step)
+enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_network *n, int64_t step)
 {
     struct sums s = {.n = n};
     if (r->size == 1) return LVN_OK;
@@ -206,7 +202,13 @@ enum lvn_status lvn_alike_replicas(struct lvn_ranks *r, const struct lvn_network
     s.block = lvn_calloc((size_t)s.blocks + 1, sizeof *s.block);
     int64_t *x = lvn_calloc((size_t)n->params->n * 3 + 1, sizeof *x);
     enum lvn_status status = s.block && x ? LVN_OK : LVN_MEMORY;
+    struct lvn_window w = {0};
+    if (status == LVN_OK)
+        status = lvn_window_open(&w, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM], true);
+    s.values = w.p;
     if (status == LVN_OK) lvn_team_run(n->threads, sum_blocks, &s);
+    enum lvn_status closed = lvn_window_close(&w, false);
+    if (status == LVN_OK) status = closed;
     for (int64_t i = 0, number = 0; status == LVN_OK && i < n->params->n; i++) {
         int64_t count = blocks_of(n->params->list[i]);
         x[i] = (int64_t)lvn_checksum(s.block + number, count * (int64_t)sizeof *s.block);

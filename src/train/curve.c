@@ -19,54 +19,82 @@
 /* The sheet, and the plot on it. */
 enum { WIDTH = 960, HEIGHT = 540, LEFT = 84, RIGHT = 36, TOP = 92, BOTTOM = 70, COLUMNS = 420 };
 
-struct point {
-    double x, y;
-};
-struct series {
-    struct point *p;
-    int64_t n;
-};
 struct plot {
-    struct series train, val;
+    const struct lvn_points *train, *val;
     double x0, x1, y0, y1; /* data at the plot's edges */
     double x_step, y_step; /* between ticks */
     struct lvn_text out;
 };
 
-/* --- reading --- */
+/* --- points --- */
 
-static void add_point(struct series *s, double x, const char *field, const char *end)
+void lvn_points_add(struct lvn_points *s, double x, double y)
 {
-    char *stop;
-    double y = field < end && *field != ',' && *field != '\n' ? strtod(field, &stop) : NAN;
-    if (isfinite(y)) s->p[s->n++] = (struct point){x, y};
+    if (!isfinite(y) || s->failed) return;
+    if (s->n == s->room) {
+        int64_t room = s->room ? 2 * s->room : 1024;
+        struct lvn_point *more = lvn_realloc(s->p, (size_t)room * sizeof *more);
+        s->failed = !more;
+        if (!more) return;
+        s->p = more;
+        s->room = room;
+    }
+    s->p[s->n++] = (struct lvn_point){x, y};
 }
 
-/* Rows of step,loss,grad_norm,lr,tokens_per_s,val_loss; fields may be empty. */
-static enum lvn_status read_rows(struct plot *p, const char *csv, const char *text, int64_t bytes)
+void lvn_points_release(struct lvn_points *s)
 {
-    const char *end = text + bytes, *row = memchr(text, '\n', (size_t)bytes);
-    int64_t rows = 0;
-    LVN_CHECK(row && !strncmp(text, "step,loss,", 10), FORMAT, "'%s' is no metrics.csv: it starts with other columns",
-              csv);
-    for (const char *c = row; c < end; c++) rows += *c == '\n';
-    p->train.p = lvn_malloc((size_t)(rows + 1) * sizeof *p->train.p);
-    p->val.p = lvn_malloc((size_t)(rows + 1) * sizeof *p->val.p);
-    if (!p->train.p || !p->val.p) return LVN_MEMORY;
-    for (row++; row < end;) {
-        const char *next = memchr(row, '\n', (size_t)(end - row));
-        if (!next) break; /* half a row */
-        const char *field[6] = {row};
-        int n = 1;
-        for (const char *c = row; c < next && n < 6; c++) {
-            if (*c == ',') field[n++] = c + 1;
-        }
+    free(s->p);
+    *s = (struct lvn_points){0};
+}
+
+/* --- reading --- */
+
+/* The k-th field of a row, from 0; NaN where it is empty or not there. */
+static double field(const char *row, const char *end, int k)
+{
+    for (; k > 0 && row < end; row++) k -= *row == ',';
+    return k == 0 && row < end && *row != ',' ? strtod(row, NULL) : (double)NAN;
+}
+
+/* The number of the column of that name; -1: there is none. */
+static int column_of(const char *header, const char *end, const char *name)
+{
+    size_t n = strlen(name);
+    for (int k = 0; header && header < end; k++) {
+        const char *comma = memchr(header, ',', (size_t)(end - header)), *stop = comma ? comma : end;
+        if ((size_t)(stop - header) == n && !memcmp(header, name, n)) return k;
+        header = comma ? comma + 1 : NULL;
+    }
+    return -1;
+}
+
+static enum lvn_status read_rows(const char *csv, const char *text, int64_t bytes, const char *const names[2],
+                                 int64_t last_step, struct lvn_points *const series[2])
+{
+    const char *end = text + bytes, *row = bytes ? memchr(text, '\n', (size_t)bytes) : NULL;
+    LVN_CHECK(row && !strncmp(text, "step,", 5), FORMAT, "'%s' is no metrics.csv: it starts with other columns", csv);
+    int column[2] = {column_of(text, row, names[0]), column_of(text, row, names[1])};
+    const char *next;
+    for (row++; (next = memchr(row, '\n', (size_t)(end - row))); row = next + 1) { /* half a row: the end */
         double step = strtod(row, NULL);
-        if (n == 6) add_point(&p->train, step, field[1], next);
-        if (n == 6) add_point(&p->val, step, field[5], next);
-        row = next + 1;
+        for (int i = 0; i < 2 && step <= (double)last_step; i++)
+            if (column[i] >= 0) lvn_points_add(series[i], step, field(row, next, column[i]));
     }
     return LVN_OK;
+}
+
+enum lvn_status lvn_curve_read(const char *csv, const char *train_name, const char *val_name, int64_t last_step,
+                               struct lvn_points *train, struct lvn_points *val)
+{
+    char *text = NULL;
+    int64_t bytes = 0;
+    const char *const names[2] = {train_name, val_name};
+    struct lvn_points *const series[2] = {train, val};
+    LVN_TRY(lvn_file_read(csv, 0, &text, &bytes));
+    enum lvn_status status = read_rows(csv, text, bytes, names, last_step, series);
+    free(text);
+    return status;
 }
 
 /* --- axes --- */
@@ -88,7 +116,7 @@ static int by_value(const void *a, const void *b)
  * the loss comes from, count as they are. */
 static double upper(const struct plot *p)
 {
-    const struct series *s = &p->train;
+    const struct lvn_points *s = p->train;
     double *sorted = s->n > 500 ? lvn_malloc((size_t)s->n * sizeof *sorted) : NULL, top = -INFINITY;
     for (int64_t i = 0; i < s->n && (!sorted || i < 3); i++) top = fmax(top, s->p[i].y);
     if (sorted) {
@@ -97,13 +125,13 @@ static double upper(const struct plot *p)
         top = fmax(top, sorted[s->n - 1 - s->n / 500]);
         free(sorted);
     }
-    for (int64_t i = 0; i < p->val.n; i++) top = fmax(top, p->val.p[i].y);
+    for (int64_t i = 0; i < p->val->n; i++) top = fmax(top, p->val->p[i].y);
     return top;
 }
 
 static void fit_axes(struct plot *p)
 {
-    const struct series *all[] = {&p->train, &p->val};
+    const struct lvn_points *all[] = {p->train, p->val};
     double low = INFINITY, last = 1;
     for (int k = 0; k < 2; k++) {
         for (int64_t i = 0; i < all[k]->n; i++) {
@@ -188,7 +216,7 @@ static void line_to(struct plot *p, double x, double y)
 /* Every point, or the lowest and the highest of each column in the order in which they come. */
 static void raw_line(struct plot *p)
 {
-    const struct series *s = &p->train;
+    const struct lvn_points *s = p->train;
     open_line(p, "stroke=\"#9cc3ea\" stroke-width=\"1\"");
     int64_t columns = s->n > (int64_t)2 * COLUMNS ? COLUMNS : s->n;
     for (int64_t c = 0; c < columns; c++) {
@@ -206,7 +234,7 @@ static void raw_line(struct plot *p)
 
 static enum lvn_status smooth_line(struct plot *p)
 {
-    const struct series *s = &p->train;
+    const struct lvn_points *s = p->train;
     int64_t half = s->n / 100;
     double *sum = lvn_malloc((size_t)(s->n + 1) * sizeof *sum);
     if (!sum) return LVN_MEMORY;
@@ -225,7 +253,7 @@ static enum lvn_status smooth_line(struct plot *p)
     return LVN_OK;
 }
 
-static int64_t best_of(const struct series *s)
+static int64_t best_of(const struct lvn_points *s)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < s->n; i++) {
@@ -236,7 +264,7 @@ static int64_t best_of(const struct series *s)
 
 static void val_points(struct plot *p)
 {
-    const struct series *s = &p->val;
+    const struct lvn_points *s = p->val;
     if (!s->n) return;
     open_line(p, "stroke=\"#d9660a\" stroke-width=\"1.5\" stroke-opacity=\"0.7\"");
     for (int64_t i = 0; i < s->n; i++) line_to(p, s->p[i].x, s->p[i].y);
@@ -245,7 +273,7 @@ static void val_points(struct plot *p)
         lvn_text_printf(&p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"#d9660a\"/>\n", px(p, s->p[i].x),
                         py(p, s->p[i].y), s->n > 40 ? "2.5" : "4");
     }
-    const struct point *best = &s->p[best_of(s)];
+    const struct lvn_point *best = &s->p[best_of(s)];
     double x = px(p, best->x), y = py(p, best->y);
     bool right = x > WIDTH - RIGHT - 60;
     lvn_text_printf(&p->out,
@@ -280,23 +308,23 @@ static void words(struct plot *p, const char *title)
     lvn_text_printf(t, "<text x=\"%d\" y=\"40\" font-size=\"24\" font-weight=\"600\" fill=\"#1c2128\">", LEFT);
     escaped(t, title);
     lvn_text_printf(t, "</text>\n<text x=\"%d\" y=\"66\" font-size=\"15\">%s steps", LEFT, steps);
-    if (p->val.n) {
-        const struct point *best = &p->val.p[best_of(&p->val)];
+    if (p->val->n) {
+        const struct lvn_point *best = &p->val->p[best_of(p->val)];
         whole(best->x, steps, sizeof steps);
         lvn_text_printf(t, ", best validation loss %.4f at step %s", best->y, steps);
-    } else if (p->train.n) {
-        lvn_text_printf(t, ", last training loss %.4f", p->train.p[p->train.n - 1].y);
+    } else if (p->train->n) {
+        lvn_text_printf(t, ", last training loss %.4f", p->train->p[p->train->n - 1].y);
     }
     lvn_text_add(t, "</text>\n");
     int x = WIDTH - RIGHT - 132, y = TOP + 18;
     lvn_text_printf(t, "<rect x=\"%d\" y=\"%d\" width=\"142\" height=\"%d\" fill=\"#ffffff\" fill-opacity=\"0.85\"/>\n",
-                    x - 10, TOP + 2, p->val.n ? 54 : 30);
+                    x - 10, TOP + 2, p->val->n ? 54 : 30);
     lvn_text_printf(t, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"#9cc3ea\" stroke-width=\"7\"/>\n", x, y,
                     x + 28, y);
     lvn_text_printf(t, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"#1f5fa8\" stroke-width=\"2\"/>\n", x, y,
                     x + 28, y);
     lvn_text_printf(t, "<text x=\"%d\" y=\"%d\" font-size=\"15\">training</text>\n", x + 38, y + 5);
-    if (!p->val.n) return;
+    if (!p->val->n) return;
     y += 24;
     lvn_text_printf(t, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"#d9660a\" stroke-width=\"1.5\"/>\n", x,
                     y, x + 28, y);
@@ -317,8 +345,8 @@ static enum lvn_status draw(struct plot *p, const char *svg, const char *title)
     lvn_text_printf(t, "<clipPath id=\"plot\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n",
                     LEFT - 2, TOP - 2, WIDTH - LEFT - RIGHT + 4, HEIGHT - TOP - BOTTOM + 4);
     axes(p);
-    if (p->train.n) raw_line(p);
-    if (p->train.n) LVN_TRY(smooth_line(p));
+    if (p->train->n) raw_line(p);
+    if (p->train->n) LVN_TRY(smooth_line(p));
     val_points(p);
     words(p, title);
     lvn_text_add(t, "</svg>\n");
@@ -326,17 +354,12 @@ static enum lvn_status draw(struct plot *p, const char *svg, const char *title)
     return lvn_file_write(svg, t->p, t->n);
 }
 
-enum lvn_status lvn_curve_write(const char *csv, const char *svg, const char *title)
+enum lvn_status lvn_curve_write(const char *svg, const char *title, const struct lvn_points *train,
+                                const struct lvn_points *val)
 {
-    struct plot p = {0};
-    char *text = NULL;
-    int64_t bytes = 0;
-    LVN_TRY_WHILE(lvn_file_read(csv, 0, &text, &bytes), "drawing the loss curve '%s'", svg);
-    enum lvn_status status = bytes ? read_rows(&p, csv, text, bytes) : LVN_OK;
-    if (!status && p.train.n + p.val.n > 0) status = draw(&p, svg, title);
-    free(text);
-    free(p.train.p);
-    free(p.val.p);
+    struct plot p = {.train = train, .val = val};
+    LVN_CHECK(!train->failed && !val->failed, MEMORY, "not enough memory for the points of '%s'", svg);
+    enum lvn_status status = train->n + val->n > 0 ? draw(&p, svg, title) : LVN_OK;
     lvn_text_release(&p.out);
     return status ? lvn_while_at(status, "drawing the loss curve '%s'", svg) : LVN_OK;
 }

@@ -1,6 +1,7 @@
 /* evaluate.c - see evaluate.h. */
 #include "train/evaluate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,39 +11,84 @@
 #include "train/network.h"
 #include "train/ranks.h"
 
+struct part {
+    struct lvn_loader loader;
+    int64_t limit, batches; /* limit: of these, evenly spaced; 0: all */
+};
+
 struct evaluation {
     const struct lvn_settings *s;
     const struct lvn_evaluate_options *o;
     struct lvn_model_setup setup;
-    struct lvn_loader loader;
+    enum lvn_split_id split;
+    struct part part[LVN_SPLIT_COUNT];
+    int n_parts;
     struct lvn_network *network;
-    struct lvn_task *task;
-    int64_t batches, B, T;
-    int64_t *window; /* [B] */
-    double *sums;    /* [batches], then counts over all of them */
-    bool answers;    /* the data has right and wrong answers */
+    struct lvn_runner *runner;
+    struct lvn_samples batch;
+    int64_t batches, B; /* batches: of all parts */
+    int64_t n_counts;   /* of the metrics */
+    double *sums;       /* [batches] losses, then what is counted over all of them: labels, and the metrics' counts */
 };
-enum { LABELS, RIGHT, COUNTS };
 
 /* One pass over all batches as micro-batches of one run: for gradients; else one batch at a time. */
 static enum lvn_status plan(struct evaluation *e)
 {
-    struct lvn_network_options network = {.real = LVN_F32,
+    struct lvn_network_options network = {.backend = lvn_backend_find(e->s->trainer.accelerator),
+                                          .real = LVN_F32,
                                           .precision = (enum lvn_precision)e->s->trainer.precision,
                                           .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
                                           .processes = e->o->ranks->of_host};
     LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));
     bool train = e->o->gradients != NULL;
-    struct lvn_task_options task = {.B = e->B,
-                                    .T = e->T,
-                                    .n_micro = train ? e->batches : 1,
-                                    .with_loss = true,
-                                    .logits = e->o->logits || e->answers,
-                                    .train = train};
-    LVN_TRY(lvn_task_new(&e->task, e->network, &task));
+    struct lvn_runner_options runner = {.fields = &e->setup.fields,
+                                        .B = e->B,
+                                        .n_micro = train ? e->batches : 1,
+                                        .task = e->setup.task,
+                                        .prediction = e->o->prediction,
+                                        .answers = e->setup.data->answers,
+                                        .train = train};
+    LVN_TRY(lvn_runner_new(&e->runner, e->network, &runner));
     LVN_TRY(lvn_network_allocate(e->network));
-    return lvn_pretrained_load(&e->setup.pretrained, e->network->params, lvn_network_values(e->network),
+    e->n_counts = lvn_task_counts(&e->runner->outputs);
+    e->sums = lvn_calloc((size_t)(e->batches + 1 + e->n_counts), sizeof *e->sums);
+    if (!e->sums) return LVN_MEMORY;
+    LVN_TRY(lvn_samples_init(&e->batch, &e->setup.fields, e->B));
+    return lvn_pretrained_load(&e->setup.pretrained, e->network->params, e->network->memory[LVN_BUFFER_PARAM],
                                e->network->weights);
+}
+
+/* auto: all of a file that is named with the command, else what training validates with. */
+static enum lvn_split_id wanted(const struct lvn_settings *s, const struct lvn_dataset *data)
+{
+    if (s->data.split != LVN_DATA_SPLIT_AUTO) return (enum lvn_split_id)(s->data.split - LVN_DATA_SPLIT_TRAIN);
+    bool named = s->origin[LVN_OPT_data_path].source >= LVN_SOURCE_COMMAND && data->is_file;
+    bool val_named = s->origin[LVN_OPT_data_val_path].source >= LVN_SOURCE_COMMAND;
+    return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;
+}
+
+static int64_t limit_of(const struct lvn_evaluate_options *o, const struct lvn_loader *l)
+{
+    bool share = !o->limit && o->share > 0.0 && o->share < 1.0;
+    return share ? (int64_t)ceil(o->share * (double)lvn_loader_eval_batches(l, 0)) : o->limit;
+}
+
+/* Loaders over the parts, one after the other, with e->B rows to a batch; *most: the samples of the largest. */
+static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_list *parts, int64_t *most)
+{
+    *most = e->batches = 0;
+    e->n_parts = parts->n;
+    for (int i = 0; i < parts->n; i++) {
+        struct lvn_loader *l = &e->part[i].loader;
+        LVN_TRY(lvn_loader_init(l, e->setup.data, parts->id[i], LVN_SAMPLING_SEQUENTIAL, e->B, 0));
+        if (e->split == LVN_SPLIT_ALL) lvn_loader_take_rest(l);
+        int64_t limit = limit_of(e->o, l), samples = lvn_loader_eval_count(l, limit);
+        if (samples > *most) *most = samples;
+        e->part[i].limit = limit;
+        e->part[i].batches = lvn_loader_eval_batches(l, limit);
+        e->batches += e->part[i].batches;
+    }
+    return LVN_OK;
 }
 
 static enum lvn_status set_up(struct evaluation *e)
@@ -50,64 +96,60 @@ static enum lvn_status set_up(struct evaluation *e)
     LVN_CHECK(e->o->ranks->size == 1 || (!e->o->batch && !e->o->gradients), ARG,
               "logits, token losses and gradients come from one rank, and %d were started: start one",
               e->o->ranks->size);
-    LVN_TRY(lvn_model_setup_open(&e->setup, e->s, NULL));
-    const struct lvn_dataset *data = e->setup.data;
-    enum lvn_split_id split = lvn_dataset_has(data, LVN_SPLIT_VAL) ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
-    e->answers = data->answer_length > 0;
-    e->T = e->setup.block_size;
+    LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s));
+    struct lvn_split_list parts;
+    int64_t most;
+    e->split = wanted(e->s, e->setup.data);
+    LVN_TRY(lvn_dataset_parts(e->setup.data, e->split, &parts));
     e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
-    LVN_TRY(lvn_loader_init(&e->loader, data, split, LVN_SAMPLING_SEQUENTIAL, e->T, e->B, 0));
-    int64_t windows = lvn_loader_eval_count(&e->loader, e->o->limit);
-    if (windows < e->B) {
-        e->B = windows; /* a smaller batch, not rows to fill it */
-        LVN_TRY(lvn_loader_init(&e->loader, data, split, LVN_SAMPLING_SEQUENTIAL, e->T, e->B, 0));
+    LVN_TRY(open_parts(e, &parts, &most));
+    if (most < e->B) {
+        e->B = most; /* a smaller batch, not rows to fill it */
+        LVN_TRY(open_parts(e, &parts, &most));
     }
-    e->batches = lvn_loader_eval_batches(&e->loader, e->o->limit);
-    e->window = lvn_calloc((size_t)e->B, sizeof *e->window);
-    e->sums = lvn_calloc((size_t)e->batches + COUNTS, sizeof *e->sums);
-    return e->window && e->sums ? plan(e) : LVN_MEMORY;
+    return plan(e);
 }
 
 static void report(const struct evaluation *e)
 {
-    struct lvn_evaluated batch = {.windows = e->B, .T = e->T, .V = e->setup.config.vocab_size, .window = e->window};
+    const struct lvn_task_graph *t = &e->runner->outputs;
+    struct lvn_evaluated batch = {.samples = e->batch.there,
+                                  .task = t->task,
+                                  .n_losses = lvn_desc_count(&t->losses->desc) / e->B,
+                                  .losses = lvn_runner_losses(e->runner),
+                                  .shape = &t->prediction->desc};
     if (!e->o->batch) return;
-    batch.losses = lvn_task_losses(e->task);
-    batch.logits = e->o->logits ? lvn_task_logits(e->task) : NULL;
+    if (t->label >= 0 && t->task->label.label) batch.labels = e->batch.p[t->label];
+    if (e->o->prediction) batch.prediction = lvn_runner_prediction(e->runner);
     e->o->batch(e->o->context, &batch);
 }
 
-static bool is_largest(const float *logits, int64_t V, int64_t label)
+/* Batch i of all parts, as micro-batch `at` of the next run. */
+static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
 {
-    for (int64_t i = 0; i < V; i++)
-        if (logits[i] > logits[label] || (logits[i] == logits[label] && i < label)) return false;
-    return true;
+    const struct part *p = e->part;
+    int64_t number;
+    for (; i >= p->batches; p++) i -= p->batches;
+    LVN_TRY(lvn_loader_eval_batch(&p->loader, p->limit, i, 0, &e->batch, &number));
+    LVN_TRY(lvn_runner_feed(e->runner, at * e->B, &e->batch));
+    e->sums[e->batches] += (double)lvn_task_count(&e->runner->outputs, &e->batch);
+    return LVN_OK;
 }
 
-/* Greedy decoding gives the right answer exactly when every digit is the likeliest after the right ones before it: so
- * nothing needs to be generated. */
-static void count_right(struct evaluation *e)
+static void add_counts(struct evaluation *e)
 {
-    int64_t V = e->setup.config.vocab_size;
-    const float *logits = lvn_task_logits(e->task);
-    for (int64_t i = 0; i < e->B; i++) {
-        bool right = e->window[i] >= 0;
-        for (int64_t t = i * e->T; right && t < (i + 1) * e->T; t++)
-            right = e->task->labels[t] < 0 || is_largest(logits + t * V, V, e->task->labels[t]);
-        e->sums[e->batches + RIGHT] += right;
-    }
+    for (int64_t k = 0; k < e->n_counts; k++) e->sums[e->batches + 1 + k] += e->runner->counts[k];
 }
 
 /* Ranks take turns with the batches. */
 static enum lvn_status pass(struct evaluation *e)
 {
-    struct lvn_task *t = e->task;
+    struct lvn_runner *t = e->runner;
     for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
-        LVN_TRY(lvn_loader_eval_batch(&e->loader, e->o->limit, i, 0, e->B, t->ids, t->labels, e->window));
-        t->step = (struct lvn_step){.grad_scale = 1.0};
-        e->sums[i] = lvn_task_run(t, 1);
-        e->sums[e->batches + LABELS] += (double)lvn_labels_valid(t->labels, e->B * e->T);
-        if (e->answers) count_right(e);
+        LVN_TRY(feed(e, i, 0));
+        t->step = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.there};
+        e->sums[i] = lvn_runner_run(t, 1);
+        add_counts(e);
         report(e);
     }
     return LVN_OK;
@@ -118,8 +160,8 @@ static enum lvn_status write_gradients(struct evaluation *e)
 {
     struct lvn_model_files files;
     const struct lvn_pretrained *p = &e->setup.pretrained;
-    LVN_TRY(lvn_model_files_make(&files, p->dialect, &e->setup.config, e->network->params,
-                                 e->network->buffer[LVN_BUFFER_GRAD], e->network->weights, true));
+    LVN_TRY(lvn_model_files_make(&files, p->form, &e->setup.config, e->network->params,
+                                 e->network->memory[LVN_BUFFER_GRAD], e->network->weights, true));
     struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
     enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < files.source.n; i++) {
@@ -134,40 +176,67 @@ static enum lvn_status write_gradients(struct evaluation *e)
 
 static enum lvn_status pass_with_gradients(struct evaluation *e)
 {
-    struct lvn_task *t = e->task;
-    int64_t tokens = e->B * e->T;
-    for (int64_t i = 0; i < e->batches; i++)
-        LVN_TRY(lvn_loader_eval_batch(&e->loader, e->o->limit, i, 0, e->B, t->ids + i * tokens, t->labels + i * tokens,
-                                      NULL));
-    int64_t valid = lvn_labels_valid(t->labels, e->batches * tokens);
-    t->step = (struct lvn_step){.grad_scale = valid ? 1.0 / (double)valid : 0.0};
-    lvn_task_run(t, e->batches);
+    struct lvn_runner *t = e->runner;
+    for (int64_t i = 0; i < e->batches; i++) LVN_TRY(feed(e, i, i));
+    double valid = e->sums[e->batches];
+    t->step = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
+                                .end_row = (e->batches - 1) * e->B + e->batch.there};
+    lvn_runner_run(t, e->batches);
     LVN_TRY(write_gradients(e));
-    if (!e->o->batch && !e->answers) {
+    if (!e->o->batch) {
         memcpy(e->sums, t->micro_losses, sizeof *e->sums * (size_t)e->batches);
-        e->sums[e->batches + LABELS] = (double)valid;
+        add_counts(e);
         return LVN_OK;
     }
-    /* Losses and logits of every batch: one more pass, whose gradients nobody looks at. */
+    /* Losses and predictions of every batch: one more pass, whose gradients nobody looks at. */
+    e->sums[e->batches] = 0.0;
     return pass(e);
+}
+
+/* What all ranks have added up. */
+static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_result *r)
+{
+    const struct lvn_task_graph *t = &e->runner->outputs;
+    const double *counts = e->sums + e->batches + 1;
+    double loss = lvn_tree_sum(e->sums, e->batches);
+    int64_t labels = (int64_t)e->sums[e->batches];
+    *r = (struct lvn_evaluate_result){
+        .task = t->task, .loss = loss / (double)labels, .labels = labels, .split = e->split, .n_metrics = t->n_metrics};
+    for (int i = 0; i < e->n_parts; i++) r->samples += lvn_loader_eval_count(&e->part[i].loader, e->part[i].limit);
+    for (int i = 0; i < t->n_metrics; i++) {
+        r->metrics[i] = t->metrics[i];
+        r->value[i] = lvn_task_metric(t, i, loss, labels, counts);
+    }
+    for (int k = 0; k < t->n_counts; k++) {
+        int64_t n = lvn_desc_count(&t->counts[k]->desc);
+        if (t->counts[k]->desc.rank == 2) {
+            r->classes = t->counts[k]->desc.dim[0];
+            r->confusion = lvn_malloc(sizeof *counts * (size_t)n);
+            if (!r->confusion) return LVN_MEMORY;
+            memcpy(r->confusion, counts, sizeof *counts * (size_t)n);
+        }
+        counts += n;
+    }
+    return LVN_OK;
+}
+
+void lvn_evaluate_result_release(struct lvn_evaluate_result *r)
+{
+    free(r->confusion);
+    r->confusion = NULL;
 }
 
 enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_evaluate_options *o,
                              struct lvn_evaluate_result *r)
 {
     struct evaluation e = {.s = s, .o = o};
+    *r = (struct lvn_evaluate_result){0};
     enum lvn_status status = lvn_ranks_agree(o->ranks, set_up(&e));
     if (status == LVN_OK) status = lvn_ranks_agree(o->ranks, o->gradients ? pass_with_gradients(&e) : pass(&e));
-    if (status == LVN_OK) status = lvn_ranks_sum(o->ranks, e.sums, e.batches + COUNTS);
-    if (status == LVN_OK) {
-        const double *count = e.sums + e.batches;
-        *r = (struct lvn_evaluate_result){.loss = lvn_tree_sum(e.sums, e.batches) / count[LABELS],
-                                          .tokens = (int64_t)count[LABELS],
-                                          .right = e.answers ? (int64_t)count[RIGHT] : -1,
-                                          .windows = lvn_loader_eval_count(&e.loader, o->limit)};
-    }
-    free(e.window);
+    if (status == LVN_OK) status = lvn_ranks_sum(o->ranks, e.sums, e.batches + 1 + e.n_counts);
+    if (status == LVN_OK) status = conclude(&e, r);
     free(e.sums);
+    lvn_samples_release(&e.batch);
     lvn_network_free(e.network);
     lvn_model_setup_close(&e.setup);
     return status;

@@ -1,15 +1,21 @@
-/* evaluate.h - a model's loss on data, each window once; its logits, token losses and gradients for comparison. */
+/* evaluate.h - a model's loss and metrics on data, each sample once; its predictions, losses and gradients for
+ * comparison. */
 #ifndef LVN_EVALUATE_H
 #define LVN_EVALUATE_H
 
+#include "data/dataset.h"
+#include "tasks/task.h"
 #include "train/settings.h"
 
-/* One batch of windows as it was evaluated. */
+/* One batch of samples as it was evaluated. */
 struct lvn_evaluated {
-    int64_t windows, T, V;
-    const int64_t *window; /* [windows] numbers; -1: a row that fills the batch */
-    const float *losses;   /* (windows, T); ignored positions 0 */
-    const float *logits;   /* (windows, T, V); NULL unless asked for */
+    int64_t samples; /* the rest of the batch only fills it up */
+    const struct lvn_task *task;
+    int64_t n_losses;             /* of a sample */
+    const float *losses;          /* (samples, n_losses); of labels that do not count 0 */
+    const int32_t *labels;        /* (samples, n_losses), those that do not count negative; NULL: the task has none */
+    const struct lvn_desc *shape; /* of the prediction: (batch, ...) */
+    const float *prediction;      /* NULL unless asked for */
 };
 
 struct lvn_ranks;
@@ -17,23 +23,30 @@ struct lvn_ranks;
 struct lvn_evaluate_options {
     struct lvn_ranks *ranks; /* who takes part: batches are shared out, each counts once */
     int64_t limit;           /* evenly spaced batches of so many; 0: all */
-    bool logits;
+    double share;            /* without a limit: this share of them; 0 or 1: all */
+    bool prediction;
     const char *gradients; /* NULL, or a file: the gradient of the mean loss, in names and layout of the loaded file */
     void (*batch)(void *context, const struct lvn_evaluated *e); /* NULL: nothing */
     void *context;
 };
 
 struct lvn_evaluate_result {
-    double loss;    /* mean over the labels that count */
-    int64_t tokens; /* how many those are */
-    int64_t
-        right; /* tasks with answers (the adder): windows whose whole answer greedy decoding would get right; else -1 */
-    int64_t windows;
+    const struct lvn_task *task;
+    double loss;    /* mean over what it counts */
+    int64_t labels; /* how many those are */
+    int64_t samples;
+    enum lvn_split_id split; /* the part that was scored */
+    const struct lvn_metric *metrics[LVN_TASK_METRICS];
+    double value[LVN_TASK_METRICS];
+    int n_metrics;
+    int64_t classes;   /* of the confusion matrix; 0: the task has none */
+    double *confusion; /* [true][predicted]: the counts that are a matrix */
 };
 
-/* Evaluate settings' model.init on the validation part of the data, or, where there is none, on all of it. Dropout is
- * off. */
+/* Evaluate settings' model.init on the part of the data that data.split says; ARG where there is none such. Of all of
+ * it each label counts; of another part those of whole windows, as in validation while training. Dropout is off. */
 enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_evaluate_options *o,
                              struct lvn_evaluate_result *r) LVN_CHECKED;
+void lvn_evaluate_result_release(struct lvn_evaluate_result *r);
 
 #endif

@@ -1,27 +1,44 @@
 /* events.h - what a training run tells while it runs.
  *
- * The trainer never prints: it hands events to listeners. The live line of the command line, the metric files and the
- * loss curve are listeners; a user's program may add its own. Listeners are called between steps, by the thread that
- * called the trainer, in the order of the list; what an event points to is valid during the call only. A listener must
- * be quick: the next step waits. */
+ * Between steps the trainer hands events to its callbacks (train/callbacks/callback.h), on all ranks, and then, on rank
+ * 0, to the listeners of the program: the live line of the command line, or a user's own. Nothing is printed here.
+ * Whoever listens must be quick, for the next step waits; what an event points to is valid during the call only.
+ *
+ * An event carries facts about the run, and scalars: numbers with names, of which those of its own kind are new. The
+ * trainer declares them all before the first step, so whoever writes or watches them knows no name by itself. */
 #ifndef LVN_EVENTS_H
 #define LVN_EVENTS_H
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum lvn_event_kind {
     LVN_EVENT_START,      /* planned and loaded, before the first step: the fields under "the run" are set */
     LVN_EVENT_STEP,       /* a step is done */
-    LVN_EVENT_VALIDATION, /* val_loss is set; step 0: before the first; `best` when it is the lowest after a step */
-    LVN_EVENT_CHECKPOINT, /* text: its folder */
+    LVN_EVENT_VALIDATION, /* a validation is done; step 0: before the first; `best`: see there */
+    LVN_EVENT_CHECKPOINT, /* one is saved, that of `step`; text: its folder */
     LVN_EVENT_SAMPLE,     /* text: prompt and continuation */
     LVN_EVENT_EPOCH,      /* an epoch is done: epoch_s, peak_bytes */
     LVN_EVENT_NOTE,       /* text: something the user should know; the run goes on */
-    LVN_EVENT_END,        /* the loop is over; text: why ("max_steps reached", "stopped on request") */
+    LVN_EVENT_END,        /* the loop is over; text: why ("all steps are done", "stopped on request") */
 };
 
+enum lvn_better { LVN_BETTER_UNKNOWN, LVN_BETTER_LOWER, LVN_BETTER_HIGHER };
+
+struct lvn_scalar {
+    const char *name;
+    enum lvn_event_kind kind; /* STEP or VALIDATION: which events bring a new value */
+    enum lvn_better better;   /* which way is progress */
+    bool computed;            /* by this run: without validation val_loss is but a name */
+    bool implied;             /* by another one: watched, but not written */
+    double value;             /* the last one, the same on all ranks but for rates; NaN: none yet */
+};
+enum { LVN_SCALARS = 32 };
+
 /* Fields that do not belong to the kind keep their last value, so that a listener can draw a whole line at any event;
- * before there is a value, numbers of loss and rate are NaN. */
+ * before there is a value, numbers are NaN. */
 struct lvn_event {
     enum lvn_event_kind kind;
     /* the run */
@@ -40,25 +57,44 @@ struct lvn_event {
     int ranks, hosts;
     int threads;     /* of this rank */
     const char *isa; /* "avx512" */
-    /* the step; `step` counts finished steps from 1 (a validation before the first has 0) */
+    /* where it is; `step` counts finished steps from 1 (a validation before the first has 0) */
     int64_t step;
-    int64_t epoch;    /* finished epochs */
-    double loss;      /* mean over the global batch, before the update */
-    double grad_norm; /* before clipping */
-    double lr;
-    double tokens_per_s;  /* of the last interval */
-    double utilisation;   /* of this machine's measured matmul rate, 0..1; NaN: not measured */
-    double elapsed_s;     /* since the loop began in this process */
-    double eta_s;         /* until the end; NaN: not known */
-    int64_t memory_bytes; /* resident now, of all ranks */
-    int64_t peak_bytes;   /* resident at most, mean over ranks */
-    /* the rest */
-    double val_loss, best_val_loss; /* best: after a step */
-    double start_val_loss;          /* before the first step; NaN: not known */
-    int best;                       /* VALIDATION: this one is the lowest */
-    double epoch_s;                 /* EPOCH: how long it took */
+    int64_t epoch; /* finished epochs */
+    struct lvn_scalar scalar[LVN_SCALARS];
+    int n_scalars;
+    double utilisation;    /* of this machine's measured matmul rate, 0..1; NaN: not measured */
+    double elapsed_s;      /* since the loop began in this process */
+    double eta_s;          /* until the end; NaN: not known */
+    int64_t memory_bytes;  /* resident now, of all ranks */
+    int64_t peak_bytes;    /* resident at most, mean over ranks */
+    double best_val_loss;  /* after a step */
+    double start_val_loss; /* before the first step; NaN: not known */
+    bool best;             /* checkpoint.monitor, when last looked at, had never been better after a step */
+    double epoch_s;        /* EPOCH: how long it took */
     const char *text;
 };
+
+/* The place of a scalar by its name; -1: there is none. */
+static inline int lvn_event_find(const struct lvn_event *e, const char *name)
+{
+    for (int i = 0; i < e->n_scalars; i++) {
+        if (!strcmp(e->scalar[i].name, name)) return i;
+    }
+    return -1;
+}
+
+/* Its last value; NaN: none. */
+static inline double lvn_event_value(const struct lvn_event *e, const char *name)
+{
+    int i = lvn_event_find(e, name);
+    return i < 0 ? (double)NAN : e->scalar[i].value;
+}
+
+/* Is it new with this event, and to be written? */
+static inline bool lvn_event_brings(const struct lvn_event *e, int scalar)
+{
+    return e->scalar[scalar].kind == e->kind && !e->scalar[scalar].implied;
+}
 
 struct lvn_listener {
     void (*handle)(void *context, const struct lvn_event *event);

@@ -4,6 +4,7 @@
 
 #include "levin.h"
 
+#include "models/keys.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
 
@@ -48,6 +49,19 @@ struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, 
     return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
 }
 
+/* The sizes of such a model, which are its configuration. */
+#define SIZE(field)                                                                                                    \
+    LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .least = 1, .most = 1 << 30
+static const struct lvn_key keys[] = {
+    {SIZE(n_layer), .means = LVN_MEANS_LAYERS},
+    {SIZE(n_head), .means = LVN_MEANS_HEADS},
+    {SIZE(n_embd)},
+    {SIZE(block_size), .means = LVN_MEANS_POSITIONS},
+    {SIZE(vocab_size), .means = LVN_MEANS_VOCABULARY, .by_data = true},
+    {LVN_KEY_REAL_OF(struct lvn_sizes, dropout), .recipe = "dropout", .json = "dropout", .most = 0.999},
+    {.kind = LVN_KEY_END},
+};
+
 /* A program's model as an entry of the table of models: the engine sees the first member. */
 struct adapter {
     struct lvn_model model;
@@ -56,29 +70,32 @@ struct adapter {
     void *context;
 };
 
-static struct lvn_tensor *logits(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *ids)
+static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *inputs)
 {
     const struct adapter *a = (const struct adapter *)c->model;
-    struct lvn_sizes sizes = {.n_layer = c->n_layer,
-                              .n_head = c->n_head,
-                              .n_embd = c->n_embd,
-                              .block_size = c->n_positions,
-                              .vocab_size = c->vocab_size,
-                              .dropout = c->dropout_residual};
-    return a->own->logits(g, &sizes, ids, a->own->context);
+    return a->own->logits(g, (const struct lvn_sizes *)(const void *)c->own, inputs[0], a->own->context);
 }
 
 static void handle(void *context, const struct lvn_event *e)
 {
     const struct adapter *a = context;
-    if (e->kind == LVN_EVENT_STEP) a->on_step(a->context, e->step, e->loss, NAN);
-    if (e->kind == LVN_EVENT_VALIDATION) a->on_step(a->context, e->step, e->loss, e->val_loss);
+    double loss = lvn_event_value(e, "loss");
+    if (e->kind == LVN_EVENT_STEP) a->on_step(a->context, e->step, loss, NAN);
+    if (e->kind == LVN_EVENT_VALIDATION) a->on_step(a->context, e->step, loss, lvn_event_value(e, "val_loss"));
 }
 
 int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
                     void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context)
 {
-    struct adapter a = {.model = {.name = m->name, .logits = logits}, .own = m, .on_step = on_step, .context = context};
+    struct adapter a = {.model = {.name = m->name,
+                                  .keys = keys,
+                                  .inputs = lvn_language_inputs,
+                                  .tasks = lvn_language_tasks,
+                                  .generates = true,
+                                  .build = build},
+                        .own = m,
+                        .on_step = on_step,
+                        .context = context};
     struct lvn_listener listener = {.handle = handle, .context = &a};
     struct lvn_train_options o = {.model = &a.model, .listeners = &listener, .n_listeners = on_step ? 1 : 0};
     struct lvn_identity who;

@@ -10,27 +10,27 @@
 #include "stores/hub_cache.h"
 #include "stores/store.h"
 
-/* Names of published models, and who publishes them. */
-static const struct {
-    const char *name, *repository;
-} published[] = {
-    {"gpt2", "openai-community/gpt2"},
-    {"gpt2-medium", "openai-community/gpt2-medium"},
-    {"gpt2-large", "openai-community/gpt2-large"},
-    {"gpt2-xl", "openai-community/gpt2-xl"},
-};
+/* The file in a folder in which another program keeps its model; NULL: there is none. */
+static const char *find_checkpoint(struct lvn_arena *a, const char *path)
+{
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        const char *file = (*m)->checkpoint ? lvn_path_join(a, path, (*m)->checkpoint) : NULL;
+        if (file && lvn_path_is_file(file)) return file;
+    }
+    return NULL;
+}
 
-/* Does this lie here as a model? A folder that is called gpt2 and holds a tokenizer alone does not stand for the name.
- */
+/* Does this lie here as a model? A folder that is called as a published model and holds a tokenizer alone does not
+ * stand for the name. */
 static bool is_here(struct lvn_arena *a, const char *path)
 {
-    static const char *const marks[] = {"config.json", "ckpt.pt", "checkpoints", "manifest.json", "state"};
+    static const char *const marks[] = {"config.json", "checkpoints", "manifest.json", "state"};
     if (!lvn_path_is_dir(path)) return lvn_path_exists(path);
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         const char *mark = lvn_path_join(a, path, marks[i]);
         if (mark && lvn_path_exists(mark)) return true;
     }
-    return false;
+    return find_checkpoint(a, path) != NULL;
 }
 
 /* A model by name: as it is cached under the publisher's name, or under its old one. */
@@ -42,24 +42,21 @@ static enum lvn_status find_published(struct lvn_arena *a, const char *name, con
     const char *url = lvn_arena_printf(a, "hf://%s", repository), *cache = lvn_hub_cache(a);
     if (!url || !cache) return LVN_MEMORY;
     LVN_TRY_WHILE(
-        lvn_store_bring(a, url, LVN_WANT_MODEL, out),
+        lvn_store_download(a, url, LVN_WANT_MODEL, out),
         "fetching the model '%s', which is not in Hugging Face's cache on this machine ('%s'); a directory that "
         "holds it will do as well",
         name, cache);
     return LVN_OK;
 }
 
-const char *lvn_model_find_size(struct lvn_arena *a, const char *model)
+const struct lvn_size *lvn_model_find_size(struct lvn_arena *a, const char *name, const struct lvn_model **model)
 {
+    const struct lvn_size *size = is_here(a, name) ? NULL : lvn_published_find(name, model);
     const char *here = NULL;
-    for (size_t i = 0; i < sizeof published / sizeof published[0] && !is_here(a, model); i++) {
-        if (strcmp(model, published[i].name) != 0 && strcmp(model, published[i].repository) != 0) continue;
-        if (lvn_hub_cache_find(a, published[i].repository, NULL, &here) != LVN_OK ||
-            (!here && lvn_hub_cache_find(a, published[i].name, NULL, &here) != LVN_OK))
-            lvn_error_clear();
-        return here ? NULL : published[i].name;
-    }
-    return NULL;
+    if (size && (lvn_hub_cache_find(a, size->repository, NULL, &here) != LVN_OK ||
+                 (!here && lvn_hub_cache_find(a, size->name, NULL, &here) != LVN_OK)))
+        lvn_error_clear();
+    return here ? NULL : size;
 }
 
 static bool ends_with(const char *text, const char *tail)
@@ -85,24 +82,16 @@ static enum lvn_status find_file(struct lvn_arena *a, const char *path, const ch
     return LVN_OK;
 }
 
-/* A directory in which nanoGPT trained. */
-static enum lvn_status find_nanogpt(struct lvn_arena *a, const char *path, const char **out)
-{
-    char *config = lvn_path_join(a, path, "config.json"), *file = lvn_path_join(a, path, "ckpt.pt");
-    if (!config || !file) return LVN_MEMORY;
-    if (!lvn_path_is_file(config) && lvn_path_is_file(file)) *out = file;
-    return LVN_OK;
-}
-
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer, const char **out)
 {
     *out = NULL;
     LVN_TRY(lvn_checkpoint_fetch(a, model, prefer, &model));
     LVN_TRY(find_file(a, model, out));
-    if (!*out) LVN_TRY(find_nanogpt(a, model, out));
+    const char *config = lvn_path_join(a, model, "config.json");
+    if (!config) return LVN_MEMORY;
+    if (!*out && !lvn_path_is_file(config)) *out = find_checkpoint(a, model);
     if (*out) return LVN_OK;
-    for (size_t i = 0; i < sizeof published / sizeof published[0] && !is_here(a, model); i++)
-        if (strcmp(model, published[i].name) == 0 || strcmp(model, published[i].repository) == 0)
-            return find_published(a, published[i].name, published[i].repository, out);
-    return lvn_checkpoint_locate(a, model, prefer, out);
+    const struct lvn_model *m;
+    const struct lvn_size *size = is_here(a, model) ? NULL : lvn_published_find(model, &m);
+    return size ? find_published(a, size->name, size->repository, out) : lvn_checkpoint_locate(a, model, prefer, out);
 }

@@ -3,21 +3,24 @@
 #define LVN_MODEL_FIND_H
 
 #include "base/arena.h"
+#include "models/model.h"
 
-/* The path of a directory with config.json, or of a nanoGPT checkpoint (a .pt file), in the arena:
+/* The path of a directory with config.json, or of a checkpoint (a .pt file) of torch.save(), in the arena:
  *
  *   a run, a checkpoint, `best` or `last`    see lvn_checkpoint_locate(); prefer: "best" or "last"
  *   a directory with config.json             itself
- *   a directory with ckpt.pt                 that file
+ *   a directory with a checkpoint            the file that the table of models says (ckpt.pt)
  *   a .pt file of torch.save()               itself
  *   a weights file beside a config.json      its directory
- *   gpt2, gpt2-medium, gpt2-large, gpt2-xl   the published model: in Hugging Face's cache on this machine, else fetched
+ *   the name or repository of a published    the model: in Hugging Face's cache on this machine, else fetched
+ *   model (models/model.h)
  *   any of these as a path of a store        brought to this machine (stores/store.h)
  *
  * A model that lies on this machine goes before a name. LVN_IO with a sentence when there is nothing of it. */
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer,
                                      const char **out) LVN_CHECKED;
-/* The size (models/model.h) of a published model that is not on this machine; NULL: it is here, or no such name. */
-const char *lvn_model_find_size(struct lvn_arena *a, const char *model);
+/* The size of a published model that is not on this machine, and which model that is; NULL: it is here, or no such
+ * name. */
+const struct lvn_size *lvn_model_find_size(struct lvn_arena *a, const char *name, const struct lvn_model **model);
 
 #endif

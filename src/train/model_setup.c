@@ -1,14 +1,36 @@
 /* model_setup.c - see model_setup.h. */
 #include "train/model_setup.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/files.h"
 #include "stores/fetch.h"
 #include "stores/store.h"
 #include "train/model_find.h"
+#include "train/settings_model.h"
 
-enum { GPT2_POSITIONS = 1024, GPT2_VOCABULARY = 50257, PADDED_GPT2_VOCABULARY = 50304, USUAL_CHARACTERS = 65 };
+/* A model whose config.json names no end token has that of its text. */
+static void end_of_codec(struct lvn_model_config *c, const struct lvn_codec *codec)
+{
+    if (c->end_known || !lvn_codec_is_text(codec)) return;
+    c->end_known = true;
+    c->end_id = codec->tokenizer ? codec->tokenizer->end_id : -1;
+}
+
+/* What a recipe may still say of a model that exists, which is called `in` and `name`; windows may be shorter than its
+ * positions. */
+static enum lvn_status settings_of_loaded(struct lvn_model_setup *m, const struct lvn_settings *s, const char *in,
+                                          const char *name)
+{
+    int64_t positions = lvn_model_value(&m->config, LVN_MEANS_POSITIONS);
+    int64_t block = lvn_settings_meaning(s, m->config.model, LVN_MEANS_POSITIONS);
+    LVN_CHECK(block <= positions, ARG,
+              "model.block_size is %lld, but the model %s'%s' has %lld positions; choose at most that",
+              (long long)block, in, name, (long long)positions);
+    m->block_size = block ? block : positions;
+    return lvn_settings_adjust(s, &m->config);
+}
 
 /* A loaded model rules its sizes; a smaller model.block_size is the length of the windows only, and another
  * model.vocab_size pads the vocabulary or cuts the padding. */
@@ -17,64 +39,39 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     LVN_TRY(lvn_pretrained_open(&m->pretrained, s->model.init, "best"));
     m->has_pretrained = true;
     LVN_TRY(lvn_codec_beside(&m->codec, m->pretrained.dir));
-    if (s->model.vocab_size)
-        LVN_TRY(lvn_pretrained_set_vocab(&m->pretrained, s->model.vocab_size, lvn_codec_size(&m->codec)));
+    int64_t vocab = lvn_settings_meaning(s, m->pretrained.config.model, LVN_MEANS_VOCABULARY);
+    if (vocab) LVN_TRY(lvn_pretrained_set_vocab(&m->pretrained, vocab, lvn_codec_size(&m->codec)));
     m->config = m->pretrained.config;
-    int64_t block = lvn_settings_given(s, LVN_OPT_model_block_size) ? s->model.block_size : m->config.n_positions;
-    LVN_CHECK(block <= m->config.n_positions, ARG,
-              "model.block_size is %lld, but the model in '%s' has %lld positions; choose at most that",
-              (long long)block, m->pretrained.path, (long long)m->config.n_positions);
-    m->block_size = block;
-    if (lvn_settings_given(s, LVN_OPT_model_dropout))
-        m->config.dropout_embedding = m->config.dropout_residual = m->config.dropout_attention = s->model.dropout;
-    return LVN_OK;
+    return settings_of_loaded(m, s, "in ", m->pretrained.path);
 }
 
-/* GPT-2 as it was published, of the named size. */
-static enum lvn_status sizes_of_name(struct lvn_model_setup *m, const struct lvn_settings *s, const char *name)
+/* A model as it was published. */
+static enum lvn_status sizes_of_name(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                     const struct lvn_model *model, const struct lvn_size *size)
 {
-    const struct lvn_model_size *size = lvn_model_size_find(name);
-    struct lvn_model_config *c = &m->config;
-    LVN_CHECK(size, INTERNAL, "the size of '%s' is not known", name);
-    c->model = lvn_model_find("gpt2");
-    c->eps = 1e-5;
-    if (c->model->defaults) c->model->defaults(c);
-    c->n_layer = size->n_layer;
-    c->n_head = size->n_head;
-    c->n_embd = size->n_embd;
-    c->n_positions = GPT2_POSITIONS;
-    c->vocab_size = s->model.vocab_size ? s->model.vocab_size : GPT2_VOCABULARY;
-    c->bias = true;
-    c->dropout_embedding = c->dropout_residual = c->dropout_attention =
-        lvn_settings_given(s, LVN_OPT_model_dropout) ? s->model.dropout : 0.1;
-    m->block_size = lvn_settings_given(s, LVN_OPT_model_block_size) ? s->model.block_size : c->n_positions;
-    LVN_CHECK(m->block_size <= c->n_positions, ARG,
-              "model.block_size is %lld, but the model '%s' has %lld positions; choose at most that",
-              (long long)m->block_size, name, (long long)c->n_positions);
-    return LVN_OK;
+    lvn_model_config_init(&m->config, model);
+    LVN_TRY(lvn_model_put_size(&m->config, size));
+    int64_t vocab = lvn_settings_meaning(s, model, LVN_MEANS_VOCABULARY);
+    if (vocab) lvn_model_set(&m->config, LVN_MEANS_VOCABULARY, vocab);
+    return settings_of_loaded(m, s, "", size->name);
 }
 
 static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct lvn_settings *s,
                                          const struct lvn_model *model)
 {
-    struct lvn_model_config *c = &m->config;
-    c->model = model ? model : lvn_model_find(s->model.kind);
-    LVN_CHECK(c->model, ARG, "model.kind '%s' is not known", s->model.kind);
-    c->eps = 1e-5;
-    if (c->model->defaults) c->model->defaults(c);
-    c->n_layer = s->model.n_layer;
-    c->n_head = s->model.n_head;
-    c->n_embd = s->model.n_embd;
-    c->n_positions = m->block_size = s->model.block_size;
-    c->vocab_size = s->model.vocab_size;
-    c->bias = model || s->model.bias; /* a program's own model writes down its parameters itself */
-    c->dropout_embedding = c->dropout_residual = c->dropout_attention = s->model.dropout;
+    if (!model) model = lvn_model_find(s->model.kind);
+    LVN_CHECK(model, ARG, "model.kind '%s' is not known", s->model.kind);
+    LVN_TRY(lvn_settings_config(s, model, &m->config));
+    m->block_size = lvn_model_value(&m->config, LVN_MEANS_POSITIONS);
     return LVN_OK;
 }
 
 static enum lvn_status fetch_data(const struct lvn_settings *s)
 {
-    if (!*s->data.url || !*s->data.path || lvn_store_is_url(s->data.path) || lvn_path_exists(s->data.path))
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
+    if (!kind) return LVN_ARG;
+    if (kind->fetches || !*s->data.url || !*s->data.path || lvn_store_is_url(s->data.path) ||
+        lvn_path_exists(s->data.path))
         return LVN_OK;
     const char *sum = *s->data.sha256 ? s->data.sha256 : NULL;
     LVN_TRY_WHILE(lvn_download(s->data.url, sum, s->data.path, NULL, NULL), "fetching data.path, '%s', from data.url",
@@ -89,16 +86,37 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct lvn_se
     return *s->model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model);
 }
 
-static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_settings *s)
+static struct lvn_data_options data_options(const struct lvn_model_setup *m, const struct lvn_settings *s,
+                                            bool evaluates)
 {
-    struct lvn_data_options data = {.kind = s->data.kind,
-                                    .path = s->data.path,
-                                    .val_path = s->data.val_path,
-                                    .digits = s->data.digits,
-                                    .stream = s->data.stream,
-                                    .block_size = m->block_size,
-                                    .vocab_size = m->config.vocab_size,
-                                    .vocabulary = m->codec.vocabulary};
+    /* Validation data of a recipe belong to its own data, not to what is named in their place. */
+    bool others = evaluates && s->origin[LVN_OPT_data_val_path].source < s->origin[LVN_OPT_data_path].source;
+    return (struct lvn_data_options){.kind = s->data.kind,
+                                     .path = s->data.path,
+                                     .val_path = others ? "" : s->data.val_path,
+                                     .url = s->data.url,
+                                     .seed = (uint64_t)s->trainer.seed,
+                                     .evaluates = evaluates,
+                                     .digits = s->data.digits,
+                                     .stream = s->data.stream,
+                                     .block_size = m->block_size,
+                                     .vocab_size = lvn_model_value(&m->config, LVN_MEANS_VOCABULARY),
+                                     .vocabulary = m->codec.vocabulary};
+}
+
+/* Do model, task and data go together? By their fields alone: nothing is opened yet. */
+static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_settings *s)
+{
+    char has[80];
+    struct lvn_data_options data = data_options(m, s, false);
+    LVN_TRY(lvn_dataset_fields(&data, &m->fields));
+    snprintf(has, sizeof has, "data.kind=%.40s has", s->data.kind);
+    return lvn_task_choose(&m->task, s->task.kind, m->config.model, &m->fields, has);
+}
+
+static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
+{
+    struct lvn_data_options data = data_options(m, s, evaluates);
     LVN_TRY(lvn_dataset_open(&m->data, &data));
     struct lvn_codec of_data = lvn_dataset_codec(m->data);
     LVN_CHECK(
@@ -106,7 +124,10 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
         "the data ('%s') and the model ('%s') have different vocabularies: the same ids mean other words; prepare "
         "the data with the model's tokenizer",
         s->data.path, m->pretrained.path);
-    if (!m->config.vocab_size) m->config.vocab_size = m->data->vocab_size;
+    if (!data.vocab_size) lvn_model_set(&m->config, LVN_MEANS_VOCABULARY, m->data->vocab_size);
+    m->fields = m->data->fields;
+    struct lvn_codec codec = lvn_model_setup_codec(m);
+    end_of_codec(&m->config, &codec);
     return LVN_OK;
 }
 
@@ -115,28 +136,45 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
 {
     struct lvn_arena a;
     lvn_arena_init(&a);
-    const char *name = *s->model.init ? lvn_model_find_size(&a, s->model.init) : NULL;
+    const struct lvn_model *known;
+    const struct lvn_size *size = *s->model.init ? lvn_model_find_size(&a, s->model.init, &known) : NULL;
     *m = (struct lvn_model_setup){0};
-    enum lvn_status status = name ? sizes_of_name(m, s, name) : open_sizes(m, s, model);
+    enum lvn_status status = size ? sizes_of_name(m, s, known, size) : open_sizes(m, s, model);
     lvn_arena_release(&a);
     LVN_TRY(status);
+    LVN_TRY(choose_task(m, s));
     bool there = strcmp(s->data.kind, "adder") == 0 || (*s->data.path && lvn_path_exists(s->data.path));
-    if (there && open_data(m, s) != LVN_OK) {
+    status = there ? open_data(m, s, false) : LVN_OK;
+    if (status == LVN_MEMORY) return status;
+    if (status != LVN_OK) {
         lvn_error_clear();
         m->data = NULL;
     }
-    if (!m->config.vocab_size)
-        m->config.vocab_size = strcmp(s->data.kind, "chars") == 0 ? USUAL_CHARACTERS : PADDED_GPT2_VOCABULARY;
-    return lvn_model_check(&m->config);
+    m->assumed =
+        lvn_key_of(m->config.model, LVN_MEANS_VOCABULARY) && !lvn_model_value(&m->config, LVN_MEANS_VOCABULARY);
+    if (m->assumed) lvn_model_set(&m->config, LVN_MEANS_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->usual_vocab);
+    return lvn_model_check(&m->config, false);
+}
+
+static enum lvn_status open_all(struct lvn_model_setup *m, const struct lvn_settings *s, const struct lvn_model *model,
+                                bool evaluates)
+{
+    LVN_TRY(open_sizes(m, s, model));
+    LVN_TRY(choose_task(m, s));
+    LVN_TRY(fetch_data(s));
+    LVN_TRY(open_data(m, s, evaluates));
+    return lvn_model_check(&m->config, false);
 }
 
 enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
                                      const struct lvn_model *model)
 {
-    LVN_TRY(open_sizes(m, s, model));
-    LVN_TRY(fetch_data(s));
-    LVN_TRY(open_data(m, s));
-    return lvn_model_check(&m->config);
+    return open_all(m, s, model, false);
+}
+
+enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s)
+{
+    return open_all(m, s, NULL, true);
 }
 
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct lvn_settings *s)

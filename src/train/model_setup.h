@@ -5,26 +5,33 @@
 #define LVN_MODEL_SETUP_H
 
 #include "data/dataset.h"
+#include "tasks/task.h"
 #include "train/pretrained.h"
 #include "train/settings.h"
 
 struct lvn_model_setup {
     struct lvn_model_config config;
-    int64_t block_size; /* tokens of a window; at most config.n_positions */
+    int64_t block_size; /* tokens of a window; at most the positions that the model has */
     struct lvn_dataset *data;
+    bool assumed;             /* the vocabulary: neither the model, nor the settings, nor data that are there say it */
+    struct lvn_fields fields; /* of its samples */
+    const struct lvn_task *task; /* what the model learns from them */
     bool has_pretrained;
     struct lvn_pretrained pretrained;
     struct lvn_codec codec; /* of the loaded model; empty: it has none */
 };
 
-/* Open the data (downloading it first where it is missing and data.url says from where) and decide on the sizes.
+/* Open the data (downloading it first where it is missing and data.url says from where) and decide on the sizes. Model,
+ * task and data that do not go together are refused before anything is fetched or opened.
  * model: a program's own; NULL: settings' model.kind. Close it always. */
 enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
                                      const struct lvn_model *model) LVN_CHECKED;
+/* The same where nothing is trained: parts may be short, and those that training never sees are opened too. */
+enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s) LVN_CHECKED;
 void lvn_model_setup_close(struct lvn_model_setup *m);
 /* The same for `plan` and `bench`, which can do without the data: where they cannot be opened, m->data stays NULL and
- * the vocabulary, if not given, is what such data usually have (characters 65, tokens 50304). A published model that is
- * not on this machine (gpt2) has the sizes that it is known for. Nothing is downloaded. */
+ * the vocabulary, if not given, is what such data usually have. A published model that is not on this machine has the
+ * sizes that it is known for. Nothing is downloaded. */
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model) LVN_CHECKED;
 /* The model of settings' model.init alone, without data. */

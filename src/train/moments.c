@@ -45,16 +45,21 @@ static int64_t bytes_of(const struct lvn_moments *m, int64_t count)
     return count * lvn_dtype_bytes(m->network->state);
 }
 
-static void *element(const struct lvn_moments *m, const void *p, int64_t i)
+static const void *element(const struct lvn_moments *m, const void *p, int64_t i)
 {
-    return (char *)(uintptr_t)p + bytes_of(m, i);
+    return (const char *)p + bytes_of(m, i);
 }
 
-/* Where this rank keeps a part of moment k that is its own. */
-static void *place_of(const struct lvn_moments *m, int k, const struct part *part)
+static struct lvn_memory *memory_of(const struct lvn_moments *m, int k)
+{
+    return m->network->memory[moments[k].buffer];
+}
+
+/* Where in its memory this rank keeps a part that is its own. */
+static int64_t place_of(const struct lvn_moments *m, const struct part *part)
 {
     int64_t first = lvn_shard_first(m->network->params, m->sharding->size, m->sharding->rank);
-    return element(m, m->network->buffer[moments[k].buffer], part->from - first);
+    return bytes_of(m, part->from - (in_shards(m) ? first : 0));
 }
 
 static enum lvn_status move(struct lvn_moments *m, void *x, int64_t count, int with, bool send)
@@ -87,16 +92,29 @@ static enum lvn_status fetch(void *context, int i, const void **data)
     int64_t wanted = i;
     int k;
     const struct lvn_param *p = item_of(m->network, i, &k);
+    *data = m->buffer;
     LVN_TRY(m->status);
+    if (!in_shards(m))
+        return m->status = lvn_memory_read(memory_of(m, k), bytes_of(m, p->offset), m->buffer, bytes_of(m, p->count));
     m->status = lvn_ranks_broadcast(m->ranks, &wanted, (int64_t)sizeof wanted);
     for (int r = 0; r < m->sharding->size && m->status == LVN_OK; r++) {
         struct part part = part_of(m, p, r);
-        void *to = element(m, m->buffer, part.from - p->offset);
+        void *to = (char *)m->buffer + bytes_of(m, part.from - p->offset);
         if (r && part.count) m->status = move(m, to, part.count, r, false);
-        if (!r && part.count) memcpy(to, place_of(m, k, &part), (size_t)bytes_of(m, part.count));
+        if (!r && part.count)
+            m->status = lvn_memory_read(memory_of(m, k), place_of(m, &part), to, bytes_of(m, part.count));
     }
-    *data = m->buffer;
     return m->status;
+}
+
+/* Rank r's part of moment k: to rank 0, or from it. */
+static enum lvn_status exchange(struct lvn_moments *m, int k, const struct part *part, bool send)
+{
+    struct lvn_window w;
+    enum lvn_status status = lvn_window_open(&w, memory_of(m, k), place_of(m, part), bytes_of(m, part->count), send);
+    if (status == LVN_OK) status = move(m, w.p, part->count, 0, send);
+    enum lvn_status closed = lvn_window_close(&w, status == LVN_OK && !send);
+    return status == LVN_OK ? closed : status;
 }
 
 static enum lvn_status serve(struct lvn_moments *m)
@@ -108,7 +126,7 @@ static enum lvn_status serve(struct lvn_moments *m)
         if (wanted < 0) return LVN_OK;
         const struct lvn_param *p = item_of(m->network, wanted, &k);
         struct part part = part_of(m, p, m->sharding->rank);
-        if (part.count) LVN_TRY(move(m, place_of(m, k, &part), part.count, 0, true));
+        if (part.count) LVN_TRY(exchange(m, k, &part, true));
     }
 }
 
@@ -127,10 +145,10 @@ enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a, s
         struct lvn_safetensors_item *item = &items[source->n++];
         *item = (struct lvn_safetensors_item){.name = name, .desc = p->desc};
         item->desc.dtype = n->state;
-        if (!in_shards(m)) item->data = element(m, n->buffer[moments[k].buffer], p->offset);
+        const void *host = memory_of(m, k)->host;
+        if (host && !in_shards(m)) item->data = element(m, host, p->offset);
         if (p->count > longest) longest = p->count;
     }
-    if (!in_shards(m)) return LVN_OK;
     source->fetch = fetch;
     source->context = m;
     m->buffer = lvn_calloc((size_t)longest + 1, (size_t)lvn_dtype_bytes(n->state));
@@ -153,7 +171,7 @@ enum lvn_status lvn_moments_finish(struct lvn_moments *m)
 enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,
                                 const struct lvn_param *p, const struct lvn_safetensor **out)
 {
-    char name[512];
+    char name[LVN_NAME_TEXT + 64];
     snprintf(name, sizeof name, "%s%s", prefix, p->name);
     const struct lvn_safetensor *t = *out = lvn_safetensors_find(file, name);
     LVN_CHECK(t, FORMAT, "'%s' lacks '%s': it is the state of another optimizer or model", path, name);
@@ -197,19 +215,20 @@ static enum lvn_status place(struct lvn_moments *m, const char *path, const stru
     const struct lvn_param *p = item_of(m->network, i, &k);
     if (rank == 0) LVN_TRY(lvn_stored_values(file, path, moments[k].prefix, p, m->network->state, &values));
     if (!in_shards(m)) {
-        void *to = element(m, m->network->buffer[moments[k].buffer], p->offset);
-        if (rank == 0) memcpy(to, values, (size_t)bytes_of(m, p->count));
-        return lvn_ranks_broadcast(m->ranks, to, bytes_of(m, p->count));
+        int64_t at = bytes_of(m, p->offset), bytes = bytes_of(m, p->count);
+        if (rank == 0) LVN_TRY(lvn_memory_write(memory_of(m, k), at, values, bytes));
+        return lvn_ranks_broadcast_memory(m->ranks, memory_of(m, k), at, bytes);
     }
     for (int r = 0; r < last; r++) {
         struct part part = part_of(m, p, r);
         if (part.count == 0) continue;
         if (rank == 0 && r == 0)
-            memcpy(place_of(m, k, &part), element(m, values, part.from - p->offset), (size_t)bytes_of(m, part.count));
+            LVN_TRY(lvn_memory_write(memory_of(m, k), place_of(m, &part), element(m, values, part.from - p->offset),
+                                     bytes_of(m, part.count)));
         else if (rank == 0)
-            LVN_TRY(move(m, element(m, values, part.from - p->offset), part.count, r, true));
+            LVN_TRY(move(m, (void *)(uintptr_t)element(m, values, part.from - p->offset), part.count, r, true));
         else if (rank == r)
-            LVN_TRY(move(m, place_of(m, k, &part), part.count, 0, false));
+            LVN_TRY(exchange(m, k, &part, false));
     }
     return LVN_OK;
 }

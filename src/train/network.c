@@ -1,4 +1,4 @@
-/* network.c - buffers and tasks behind network.h. */
+/* network.c - buffers and runners behind network.h. */
 #include "train/network.h"
 
 #include <math.h>
@@ -6,21 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
 #include "base/machine.h"
 #include "base/threads.h"
 #include "formats/safetensors.h"
 #include "graph/names.h"
+#include "models/keys.h"
 #include "models/lora.h"
 
-/* The first graph declares the parameters; its shapes do not matter. */
+/* The first graph declares the parameters; how many samples it takes does not matter. */
 static enum lvn_status declare_params(struct lvn_network *n, const struct lvn_network_options *o)
 {
     struct lvn_graph *g = lvn_graph_new(n->params, n->real);
     if (!g) return LVN_MEMORY;
-    lvn_model_build(g, &n->config, 1, 1, true);
+    lvn_model_declare(g, &n->config);
     enum lvn_status status = lvn_graph_status(g);
-    if (status == LVN_OK) status = lvn_lora_freeze(n->params, &n->config.lora);
+    if (status == LVN_OK) status = lvn_lora_freeze(n->params, &n->config);
     if (status == LVN_OK && o->freeze && *o->freeze) status = lvn_params_freeze(n->params, "model.freeze", o->freeze);
     if (status == LVN_OK) status = lvn_params_layout(n->params, o->decay);
     lvn_graph_free(g);
@@ -31,7 +31,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
                                 const struct lvn_network_options *o)
 {
     *out = NULL;
-    LVN_TRY(lvn_model_check(c));
+    LVN_TRY(lvn_model_check(c, false));
     struct lvn_network *n = lvn_calloc(1, sizeof *n);
     if (!n) return LVN_MEMORY;
     n->config = *c;
@@ -41,9 +41,11 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->state = o->real;
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
-    n->kernels = o->real == LVN_F32 ? lvn_cpu_kernels(lvn_isa_best()) : lvn_reference_kernels(o->real);
+    const struct lvn_backend *backend = o->backend ? o->backend : lvn_backend_at(0);
+    struct lvn_device_options device = {.real = o->real, .threads = n->threads};
+    enum lvn_status status = backend->open(&n->device, &device);
     n->params = lvn_params_new();
-    enum lvn_status status = n->params ? declare_params(n, o) : LVN_MEMORY;
+    if (status == LVN_OK) status = n->params ? declare_params(n, o) : LVN_MEMORY;
     if (status != LVN_OK) {
         lvn_network_free(n);
         return status;
@@ -53,17 +55,19 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     return LVN_OK;
 }
 
-static void task_free(struct lvn_task *t)
+enum { ROOM_RESULT, ROOM_PREDICTION, ROOM_LOSSES, N_ROOMS };
+
+static void runner_free(struct lvn_runner *t)
 {
     if (!t) return;
-    for (int k = 0; t->kept && k < t->graph->n_kept; k++) {
-        const struct lvn_desc *d = &t->graph->kept[k].desc;
-        lvn_pages_free(t->kept[k], lvn_desc_count(d) * lvn_dtype_bytes(d->dtype));
-    }
-    free(t->kept);
-    free(t->ids);
-    free(t->labels);
+    if (t->bound) t->network->device->backend->unbind(t->bound);
+    for (int k = 0; t->caches && k < t->graph->n_caches; k++) lvn_memory_free(t->caches[k]);
+    for (int k = 0; k < LVN_MAX_FIELDS; k++) lvn_memory_free(t->inputs[k]);
+    lvn_memory_free(t->binding.buffer[LVN_BUFFER_RESULT]);
+    for (int k = 0; k < N_ROOMS; k++) free(t->room[k]);
+    free(t->caches);
     free(t->micro_losses);
+    free(t->counts);
     lvn_program_free(t->program);
     lvn_graph_free(t->graph);
     free(t);
@@ -72,61 +76,77 @@ static void task_free(struct lvn_task *t)
 void lvn_network_free(struct lvn_network *n)
 {
     if (!n) return;
-    for (int i = 0; i < n->n_tasks; i++) task_free(n->tasks[i]);
-    free(n->tasks);
-    for (int b = 0; b < LVN_BUFFER_COUNT; b++) lvn_pages_free(n->buffer[b], n->bytes[b]);
+    for (int i = 0; i < n->n_runners; i++) runner_free(n->runners[i]);
+    free(n->runners);
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) lvn_memory_free(n->memory[b]);
+    if (n->device) n->device->backend->close(n->device);
     lvn_params_free(n->params);
     free(n);
 }
 
-static int64_t kept_bytes(const struct lvn_task *t)
+static int64_t cache_bytes(const struct lvn_runner *t)
 {
     int64_t bytes = 0;
-    for (int k = 0; k < t->graph->n_kept; k++)
-        bytes += lvn_desc_count(&t->graph->kept[k].desc) * lvn_dtype_bytes(t->graph->kept[k].desc.dtype);
+    if (t->options.caches) return 0;
+    for (int k = 0; k < t->graph->n_caches; k++)
+        bytes += lvn_desc_count(&t->graph->caches[k].desc) * lvn_dtype_bytes(t->graph->caches[k].desc.dtype);
     return bytes;
 }
 
-static int64_t input_bytes(const struct lvn_task *t)
+/* Of one micro-batch. */
+static int64_t input_bytes(const struct lvn_tensor *input)
 {
-    const struct lvn_task_options *o = &t->options;
-    return o->n_micro * (o->B * o->T * (int64_t)sizeof(int32_t) * (o->with_loss ? 2 : 1) + (int64_t)sizeof(double));
+    return lvn_desc_count(&input->desc) * lvn_dtype_bytes(input->desc.dtype);
+}
+
+static int64_t result_bytes(const struct lvn_runner *t)
+{
+    return lvn_program_sums_at(t->program, t->options.n_micro);
+}
+
+static int64_t batch_bytes(const struct lvn_runner *t)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < t->graph->n_inputs; k++) bytes += input_bytes(t->graph->inputs[k]);
+    return bytes * t->options.n_micro + result_bytes(t);
 }
 
 int64_t lvn_network_bytes(const struct lvn_network *n)
 {
     int64_t bytes = 0;
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->bytes[b];
-    for (int i = 0; i < n->n_tasks; i++) bytes += kept_bytes(n->tasks[i]) + input_bytes(n->tasks[i]);
+    for (int i = 0; i < n->n_runners; i++) bytes += cache_bytes(n->runners[i]) + batch_bytes(n->runners[i]);
     return bytes;
 }
 
-static enum lvn_status allocate_task(struct lvn_task *t)
+static enum lvn_status allocate_runner(struct lvn_runner *t)
 {
-    const struct lvn_network *n = t->network;
-    size_t tokens = (size_t)(t->options.n_micro * t->options.B * t->options.T);
-    t->ids = lvn_calloc(tokens, sizeof *t->ids);
+    struct lvn_network *n = t->network;
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) t->binding.buffer[b] = n->memory[b];
+    LVN_TRY(lvn_memory_new(&t->binding.buffer[LVN_BUFFER_RESULT], n->device, result_bytes(t)));
     t->micro_losses = lvn_calloc((size_t)t->options.n_micro, sizeof *t->micro_losses);
-    if (t->options.with_loss) t->labels = lvn_calloc(tokens, sizeof *t->labels);
-    if (!t->ids || !t->micro_losses || (t->options.with_loss && !t->labels)) return LVN_MEMORY;
-    t->kept = lvn_calloc((size_t)t->graph->n_kept + 1, sizeof *t->kept);
-    if (!t->kept) return LVN_MEMORY;
-    for (int k = 0; k < t->graph->n_kept; k++) {
-        const struct lvn_desc *d = &t->graph->kept[k].desc;
-        t->kept[k] = lvn_pages_alloc(lvn_desc_count(d) * lvn_dtype_bytes(d->dtype));
-        if (!t->kept[k]) return LVN_MEMORY;
+    t->counts = lvn_calloc((size_t)lvn_task_counts(&t->outputs) + 1, sizeof *t->counts);
+    t->room[ROOM_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
+    if (!t->micro_losses || !t->counts || !t->room[ROOM_RESULT]) return LVN_MEMORY;
+    for (int k = 0; k < t->graph->n_inputs; k++)
+        LVN_TRY(lvn_memory_new(&t->inputs[k], n->device, t->options.n_micro * input_bytes(t->graph->inputs[k])));
+    t->caches = lvn_calloc((size_t)t->graph->n_caches + 1, sizeof *t->caches);
+    if (!t->caches) return LVN_MEMORY;
+    for (int k = 0; k < t->graph->n_caches && !t->options.caches; k++) {
+        const struct lvn_desc *d = &t->graph->caches[k].desc;
+        LVN_TRY(lvn_memory_new(&t->caches[k], n->device, lvn_desc_count(d) * lvn_dtype_bytes(d->dtype)));
     }
-    t->inputs[0] = t->ids;
-    t->inputs[1] = t->labels;
-    memcpy(t->binding.buffer, n->buffer, sizeof t->binding.buffer);
     t->binding.inputs = t->inputs;
-    t->binding.kept = t->kept;
+    t->binding.caches = t->options.caches ? t->options.caches->caches : t->caches;
     t->binding.step = &t->step;
     t->binding.micro_batch_rows = t->options.B;
-    t->binding.collectives = t->options.collectives;
-    t->binding.first_leaf = t->options.first_leaf;
-    t->binding.n_leaves = t->options.n_leaves;
-    return LVN_OK;
+    return n->device->backend->bind(&t->bound, t->program, &t->binding);
+}
+
+enum lvn_status lvn_network_rate(const struct lvn_network *n, double *flops_per_s)
+{
+    bool bf16 = n->precision != LVN_PRECISION_TRUE;
+    return lvn_device_rate(n->device, bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS, flops_per_s);
 }
 
 static enum lvn_status check_memory(const struct lvn_network *n)
@@ -146,43 +166,52 @@ static enum lvn_status check_memory(const struct lvn_network *n)
 
 enum lvn_status lvn_network_allocate(struct lvn_network *n)
 {
+    const struct lvn_backend *backend = n->device->backend;
+    LVN_CHECK(backend->computes, UNSUPPORTED, "%s computes nothing (%s); set trainer.accelerator to cpu or auto to run",
+              backend->name, backend->what);
     LVN_TRY(check_memory(n));
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
         if (n->bytes[b] <= 0) continue;
-        n->buffer[b] = lvn_pages_alloc(n->bytes[b]);
-        if (!n->buffer[b]) return LVN_MEMORY;
+        LVN_TRY(lvn_memory_new(&n->memory[b], n->device, n->bytes[b]));
     }
-    for (int i = 0; i < n->n_tasks; i++) LVN_TRY(allocate_task(n->tasks[i]));
+    for (int i = 0; i < n->n_runners; i++) LVN_TRY(allocate_runner(n->runners[i]));
     return LVN_OK;
 }
 
-void *lvn_network_values(const struct lvn_network *n)
+enum lvn_status lvn_network_read(const struct lvn_network *n, const struct lvn_param *p, void *to)
 {
-    return n->buffer[LVN_BUFFER_PARAM];
+    const int64_t each = lvn_dtype_bytes(n->weights);
+    return lvn_memory_read(n->memory[LVN_BUFFER_PARAM], p->offset * each, to, p->count * each);
 }
 
-void *lvn_network_value(const struct lvn_network *n, const struct lvn_param *p)
+enum lvn_status lvn_network_write(const struct lvn_network *n, const struct lvn_param *p, const void *from)
 {
-    return (char *)n->buffer[LVN_BUFFER_PARAM] + p->offset * lvn_dtype_bytes(n->weights);
+    const int64_t each = lvn_dtype_bytes(n->weights);
+    return lvn_memory_write(n->memory[LVN_BUFFER_PARAM], p->offset * each, from, p->count * each);
 }
 
 enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t seed, bool adapters_only)
 {
     bool direct = n->weights == LVN_F32;
     int64_t most = 1;
+    struct lvn_window w;
     for (int i = 0; i < n->params->n && !direct; i++)
         if (n->params->list[i]->count > most) most = n->params->list[i]->count;
     float *room = lvn_malloc(sizeof *room * (size_t)most);
     if (!room) return LVN_MEMORY;
-    if (!adapters_only) memset(lvn_network_values(n), 0, (size_t)n->bytes[LVN_BUFFER_PARAM]);
-    for (int i = 0; i < n->params->n; i++) {
+    enum lvn_status status =
+        lvn_window_open(&w, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM], adapters_only);
+    if (!adapters_only && status == LVN_OK) memset(w.p, 0, (size_t)w.bytes);
+    for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
         const struct lvn_param *p = n->params->list[i];
+        void *to = (char *)w.p + p->offset * lvn_dtype_bytes(n->weights);
         if (adapters_only && !p->adapter) continue;
-        lvn_param_init(p, seed, direct ? lvn_network_value(n, p) : room);
-        if (!direct) lvn_tensor_from_f32(n->weights, room, lvn_network_value(n, p), p->count);
+        lvn_param_init(p, seed, direct ? to : room);
+        if (!direct) lvn_tensor_from_f32(n->weights, room, to, p->count);
     }
+    enum lvn_status closed = lvn_window_close(&w, status == LVN_OK);
     free(room);
-    return LVN_OK;
+    return status == LVN_OK ? closed : status;
 }
 
 static void at_least(int64_t *bytes, int64_t want)
@@ -191,7 +220,7 @@ static void at_least(int64_t *bytes, int64_t want)
 }
 
 /* Of one moment: all of it, or this rank's shard. */
-static int64_t state_bytes(const struct lvn_task *t)
+static int64_t state_bytes(const struct lvn_runner *t)
 {
     const struct lvn_sharding *s = t->options.sharding;
     const struct lvn_params *p = t->network->params;
@@ -201,35 +230,36 @@ static int64_t state_bytes(const struct lvn_task *t)
     return count * lvn_dtype_bytes(t->network->state);
 }
 
-static enum lvn_status plan_task(struct lvn_task *t)
+static enum lvn_status plan_runner(struct lvn_runner *t)
 {
     struct lvn_network *n = t->network;
-    const struct lvn_task_options *o = &t->options;
+    const struct lvn_runner_options *o = &t->options;
     t->graph = lvn_graph_new(n->params, n->real);
     if (!t->graph) return LVN_MEMORY;
     t->graph->cache_length = o->cache_length;
-    t->model = lvn_model_build(t->graph, &n->config, o->B, o->T, o->with_loss);
-    LVN_TRY(lvn_graph_status(t->graph));
-    struct lvn_tensor *outputs[3];
+    LVN_TRY(lvn_task_build(&t->outputs, t->graph, &n->config, o->task, o->fields, o->B, o->answers));
+    for (int k = 0; k < t->graph->n_inputs; k++) t->field[k] = lvn_fields_find(o->fields, t->graph->inputs[k]->name);
+    struct lvn_tensor *outputs[3 + LVN_TASK_COUNTS];
     int n_outputs = 0;
-    if (o->with_loss) outputs[n_outputs++] = t->model.loss;
-    if (o->with_loss) outputs[n_outputs++] = t->model.losses;
-    if (o->logits) outputs[n_outputs++] = t->model.logits;
-    struct lvn_plan_options plan = {.train = o->train,
+    if (o->task) outputs[n_outputs++] = t->outputs.loss;
+    for (int k = 0; k < t->outputs.n_counts; k++) outputs[n_outputs++] = t->outputs.counts[k];
+    int n_sums = n_outputs;
+    if (o->task) outputs[n_outputs++] = t->outputs.losses;
+    if (!o->task || o->prediction) outputs[n_outputs++] = t->outputs.prediction;
+    struct lvn_leaves tree = {o->first_leaf, o->n_micro, o->n_leaves ? o->n_leaves : o->n_micro};
+    struct lvn_plan_options plan = {.n_sums = n_sums,
+                                    .train = o->train,
                                     .fuse = true,
                                     .precision = n->precision,
                                     .recompute = o->recompute,
+                                    .tree = o->deterministic ? &tree : NULL,
                                     .optimizer = o->optimizer,
                                     .sharding = o->sharding,
-                                    .kernels = n->kernels,
-                                    .n_threads = n->threads};
+                                    .device = n->device};
     LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
-    int64_t leaves = o->n_leaves ? o->n_leaves : o->n_micro;
-    t->grad_slots = o->deterministic && o->train ? lvn_grad_slots(o->first_leaf, o->n_micro, leaves) : 1;
-    t->slot_bytes = n->params->trainable_count * lvn_dtype_bytes(n->weights);
     at_least(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
-    if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->slot_bytes * t->grad_slots);
-    if (o->optimizer && o->optimizer->half_state) n->state = LVN_BF16;
+    if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->program->slot_bytes * t->program->grad_slots);
+    if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
     int64_t state = state_bytes(t);
     if (!o->optimizer) return LVN_OK;
     n->moments = o->optimizer->kind == LVN_SGD ? 1 : 2;
@@ -238,23 +268,23 @@ static enum lvn_status plan_task(struct lvn_task *t)
     return LVN_OK;
 }
 
-enum lvn_status lvn_task_new(struct lvn_task **out, struct lvn_network *n, const struct lvn_task_options *o)
+enum lvn_status lvn_runner_new(struct lvn_runner **out, struct lvn_network *n, const struct lvn_runner_options *o)
 {
     *out = NULL;
-    struct lvn_task **tasks = lvn_realloc(n->tasks, sizeof *tasks * (size_t)(n->n_tasks + 1));
-    if (!tasks) return LVN_MEMORY;
-    n->tasks = tasks;
-    struct lvn_task *t = lvn_calloc(1, sizeof *t);
+    struct lvn_runner **runners = lvn_realloc(n->runners, sizeof *runners * (size_t)(n->n_runners + 1));
+    if (!runners) return LVN_MEMORY;
+    n->runners = runners;
+    struct lvn_runner *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     t->network = n;
     t->options = *o;
     if (t->options.n_micro < 1) t->options.n_micro = 1;
-    enum lvn_status status = plan_task(t);
+    enum lvn_status status = plan_runner(t);
     if (status != LVN_OK) {
-        task_free(t);
+        runner_free(t);
         return status;
     }
-    tasks[n->n_tasks++] = *out = t;
+    runners[n->n_runners++] = *out = t;
     return LVN_OK;
 }
 
@@ -266,44 +296,88 @@ double lvn_tree_sum(const double *x, int64_t n)
     return lvn_tree_sum(x, half) + lvn_tree_sum(x + half, n - half);
 }
 
-static void collect_loss(void *argument, int64_t micro_batch)
+enum lvn_status lvn_runner_feed(struct lvn_runner *t, int64_t row, const struct lvn_samples *b)
 {
-    struct lvn_task *t = argument;
-    if (t->options.with_loss)
-        t->micro_losses[micro_batch] = *(const double *)lvn_program_output(t->program, &t->binding, t->model.loss);
-    if (t->before_update && micro_batch + 1 == t->running) t->before_update(t->context);
+    for (int k = 0; k < t->graph->n_inputs; k++) {
+        int64_t bytes = lvn_field_bytes(&b->fields.field[t->field[k]]);
+        LVN_TRY(lvn_memory_write(t->inputs[k], row * bytes, b->p[t->field[k]], b->rows * bytes));
+    }
+    return LVN_OK;
 }
 
-double lvn_task_run(struct lvn_task *t, int64_t n_micro)
+/* What the run gave back: read once. */
+static enum lvn_status collect(struct lvn_runner *t, int64_t n_micro)
 {
-    struct lvn_run_hooks hooks = {.micro_batch_done = collect_loss, .argument = t};
-    t->running = n_micro;
-    t->failed = !lvn_program_run(t->program, &t->binding, n_micro, t->grad_slots, t->slot_bytes, &hooks);
-    return t->options.with_loss ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
+    const struct lvn_memory *m = t->binding.buffer[LVN_BUFFER_RESULT];
+    const int n_counts = lvn_task_counts(&t->outputs);
+    const char *result = lvn_memory_view(m, 0, lvn_program_sums_at(t->program, n_micro), t->room[ROOM_RESULT]);
+    if (!result) return LVN_INTERNAL;
+    t->result = *(const struct lvn_result *)result;
+    memset(t->counts, 0, sizeof *t->counts * (size_t)n_counts);
+    for (int64_t i = 0; t->options.task && i < n_micro; i++) {
+        const double *sums = (const double *)(result + lvn_program_sums_at(t->program, i));
+        t->micro_losses[i] = *sums++;
+        for (int k = 0; k < n_counts; k++) t->counts[k] += sums[k];
+    }
+    return LVN_OK;
 }
 
-const float *lvn_task_logits(const struct lvn_task *t)
+enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_run *how)
 {
-    return lvn_program_output(t->program, &t->binding, t->model.logits);
+    const struct lvn_device *d = t->network->device;
+    LVN_TRY(d->backend->run(t->bound, how));
+    LVN_TRY(d->backend->wait(t->network->device));
+    return collect(t, how->n_micro_batches);
 }
 
-const float *lvn_task_losses(const struct lvn_task *t)
+double lvn_runner_run(struct lvn_runner *t, int64_t n_micro)
 {
-    return lvn_program_output(t->program, &t->binding, t->model.losses);
+    struct lvn_run how = {.n_micro_batches = n_micro,
+                          .collectives = t->options.collectives,
+                          .context = t->context,
+                          .before_update = t->before_update};
+    t->failed = lvn_runner_run_as(t, &how) != LVN_OK;
+    return t->options.task ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
+}
+
+/* An output of the last run. */
+static const void *output(struct lvn_runner *t, const struct lvn_tensor *tensor, int room)
+{
+    struct lvn_operand o = lvn_program_output(t->program, tensor);
+    if (o.value < 0) return NULL;
+    const struct lvn_value *v = &t->program->values[o.value];
+    const struct lvn_memory *m = t->binding.buffer[v->buffer];
+    int64_t size = lvn_dtype_bytes(o.desc.dtype), bytes = lvn_desc_count(&o.desc) * size;
+    if (!m->host && !t->room[room]) t->room[room] = lvn_malloc((size_t)bytes);
+    if (!m->host && !t->room[room]) return NULL;
+    return lvn_memory_view(m, v->offset + o.desc.offset * size, bytes, t->room[room]);
+}
+
+const float *lvn_runner_prediction(struct lvn_runner *t)
+{
+    return output(t, t->outputs.prediction, ROOM_PREDICTION);
+}
+
+const float *lvn_runner_losses(struct lvn_runner *t)
+{
+    return output(t, t->outputs.losses, ROOM_LOSSES);
 }
 
 /* --- looking for the first number that is not finite --- */
 
 struct search {
-    struct lvn_task *task;
+    struct lvn_runner *runner;
+    void *room; /* for the largest value, where the processor does not see it */
     char found[192];
 };
 
-static bool finite_values(const struct lvn_task *t, const struct lvn_operand *o)
+static bool finite_values(const struct search *s, const struct lvn_operand *o)
 {
+    const struct lvn_runner *t = s->runner;
     const struct lvn_value *v = &t->program->values[o->value];
-    const void *p = (const char *)t->binding.buffer[v->buffer] + v->offset;
     if (v->buffer >= LVN_BUFFER_INPUT) return true;
+    const void *p = lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->room);
+    if (!p) return true;
     for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
         if (!isfinite(((const float *)p)[i])) return false;
     const uint16_t exponent = 0x7f80; /* of bf16: all ones in infinity and what is not a number */
@@ -312,39 +386,39 @@ static bool finite_values(const struct lvn_task *t, const struct lvn_operand *o)
     return true;
 }
 
-static void look(void *argument, const struct lvn_instr *i)
+static void look(void *argument, const struct lvn_walk *at)
 {
     struct search *s = argument;
-    if (s->found[0]) return;
+    const struct lvn_instr *i = at->instr;
+    if (s->found[0] || i->collective) return;
     const char *what = NULL;
-    const struct lvn_program *p = s->task->program;
+    const struct lvn_program *p = s->runner->program;
     for (int k = 0; k < LVN_MAX_IN && !what; k++) {
         int v = i->in[k].value;
-        if (v >= 0 && p->values[v].buffer == LVN_BUFFER_PARAM && !finite_values(s->task, &i->in[k]))
-            what = p->values[v].name;
+        if (v >= 0 && p->values[v].buffer == LVN_BUFFER_PARAM && !finite_values(s, &i->in[k])) what = p->values[v].name;
     }
     for (int k = 0; k < LVN_MAX_OUT && !what; k++)
-        if (i->out[k].value >= 0 && i->phase != LVN_BACKWARD && !finite_values(s->task, &i->out[k])) what = i->name;
+        if (i->out[k].value >= 0 && i->phase != LVN_BACKWARD && !finite_values(s, &i->out[k])) what = i->name;
     if (what) {
         snprintf(s->found, sizeof s->found, "%s", what);
         return;
     }
     for (int k = 0; k < LVN_MAX_IN; k++)
-        if (i->din[k].value >= 0 && !finite_values(s->task, &i->din[k])) {
+        if (i->din[k].value >= 0 && !finite_values(s, &i->din[k])) {
             snprintf(s->found, sizeof s->found, "%s", p->values[i->din[k].value].name);
             return;
         }
 }
 
-const char *lvn_task_find_nonfinite(struct lvn_task *t, int64_t n_micro)
+const char *lvn_runner_find_nonfinite(struct lvn_runner *t, int64_t n_micro)
 {
     static _Thread_local struct search s;
-    s = (struct search){.task = t};
-    struct lvn_run_hooks hooks = {.instr_done = look, .argument = &s, .without_update = true};
-    struct lvn_step before = t->step;
-    struct lvn_binding alone = t->binding;
-    alone.collectives = NULL;
-    lvn_program_run(t->program, &alone, n_micro, t->grad_slots, t->slot_bytes, &hooks);
-    t->step = before;
+    int64_t most = 1;
+    for (int v = 0; v < t->program->n_values; v++)
+        if (t->program->values[v].bytes > most) most = t->program->values[v].bytes;
+    s = (struct search){.runner = t, .room = lvn_malloc((size_t)most)};
+    struct lvn_run how = {.n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = look};
+    if (!s.room || lvn_runner_run_as(t, &how) != LVN_OK) lvn_error_clear(); /* then the place stays unknown */
+    free(s.room);
     return s.found[0] ? s.found : NULL;
 }

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+#include "formats/yaml.h"
 #include "train/settings.h"
 
 /* The words for zero. */
@@ -44,11 +46,21 @@ static enum lvn_status out_of_range(const struct lvn_option *o, const char *text
     LVN_FAIL(ARG, "%s must lie between %.15g and %.15g, got %s", o->key, o->least, o->most, text);
 }
 
+/* A number that may be said as true, for 1, or false. */
+static bool is_switch(const struct lvn_option *o)
+{
+    return !strcmp(o->initial, "false");
+}
+
 static enum lvn_status parse_int(const struct lvn_option *o, const char *text, int64_t *out)
 {
     double real;
     if (is_neutral(text) && o->least <= 0) {
         *out = 0;
+        return LVN_OK;
+    }
+    if (is_switch(o) && (!strcasecmp(text, "true") || !strcasecmp(text, "yes") || !strcasecmp(text, "on"))) {
+        *out = 1;
         return LVN_OK;
     }
     LVN_CHECK(number(text, &real) && real == floor(real), ARG, "%s wants a whole number, got '%.60s'", o->key, text);
@@ -84,7 +96,8 @@ static enum lvn_status parse_pair(const struct lvn_option *o, const char *text, 
 {
     char copy[LVN_VALUE_TEXT];
     int n = 0;
-    snprintf(copy, sizeof copy, "%s", text);
+    LVN_CHECK(lvn_fit(copy, sizeof copy, "%s", text), ARG, "%s wants two numbers like %s, got '%.60s...'", o->key,
+              o->initial, text);
     char *rest = NULL;
     for (char *word = strtok_r(copy, "[](), \t", &rest); word; word = strtok_r(NULL, "[](), \t", &rest), n++) {
         double real;
@@ -169,6 +182,61 @@ static enum lvn_status parse_text(const char *text, struct lvn_arena *a, const c
     return LVN_OK;
 }
 
+/* The next name of a list, in quotes or not; false: that is none. */
+static bool next_name(const char **at, const char **name, int *n)
+{
+    static const char separators[] = " \t\r\n,", brackets[] = "[](){}'\"";
+    const char quote = **at == '\'' || **at == '"' ? *(*at)++ : '\0';
+    *name = *at;
+    *n = (int)strcspn(*at, separators);
+    if (*n > (int)strcspn(*at, brackets)) *n = (int)strcspn(*at, brackets);
+    *at += *n;
+    bool closed = !quote || **at == quote;
+    if (quote && closed) ++*at;
+    return closed && *n > 0 && (!**at || **at == ']' || strchr(separators, **at));
+}
+
+/* "[a, 'b']", "a, b", "a b" or "a,b" into "a, b". */
+static enum lvn_status parse_list(const struct lvn_option *o, const char *text, struct lvn_arena *a, const char **out)
+{
+    static const char blanks[] = " \t\r\n";
+    const char *p = text + strspn(text, blanks), *name;
+    struct lvn_text list = {0};
+    bool nothing = is_neutral(text) && strcasecmp(text, "auto"), open = *p == '[', good = true;
+    int n;
+    p += open;
+    for (p += strspn(p, blanks); good && !nothing && *p && *p != ']';) {
+        good = next_name(&p, &name, &n);
+        if (good) lvn_text_printf(&list, "%s%.*s", list.n ? ", " : "", n, name);
+        p += strspn(p, blanks);
+        if (*p == ',') p += 1 + strspn(p + 1, blanks);
+    }
+    if (open && !nothing && *p == ']')
+        p += 1 + strspn(p + 1, blanks);
+    else if (open)
+        good = false;
+    enum lvn_status status = lvn_text_status(&list);
+    char *copy = status == LVN_OK ? lvn_arena_strdup(a, list.p ? list.p : "") : NULL;
+    lvn_text_release(&list);
+    if (!copy) return LVN_MEMORY;
+    LVN_CHECK(nothing || (good && !*p), ARG, "%s wants names with commas between them, as [a, b], got '%.60s'", o->key,
+              text);
+    *out = copy;
+    return LVN_OK;
+}
+
+static enum lvn_status parse_texts(const struct lvn_option *o, const char *text, struct lvn_arena *a,
+                                   struct lvn_texts *out)
+{
+    LVN_CHECK(*text, ARG, "%s wants a text, got an empty one", o->key);
+    const char **grown = lvn_arena_alloc(a, sizeof *grown * (size_t)(out->n + 1));
+    if (!grown) return LVN_MEMORY;
+    if (out->n) memcpy(grown, out->text, sizeof *grown * (size_t)out->n);
+    LVN_TRY(parse_text(text, a, &grown[out->n]));
+    *out = (struct lvn_texts){grown, out->n + 1};
+    return LVN_OK;
+}
+
 /* Seconds; 90s, 10m, 2h, 1d and what is put together from them (1h30m); MM:SS, HH:MM:SS, DD:HH:MM:SS. */
 static bool seconds(const char *text, double *out)
 {
@@ -217,7 +285,8 @@ static enum lvn_status parse_amount(const struct lvn_option *o, const char *text
 {
     double real = 0;
     char word[LVN_VALUE_TEXT];
-    snprintf(word, sizeof word, "%s", text);
+    LVN_CHECK(lvn_fit(word, sizeof word, "%s", text), ARG,
+              "%s wants a count (250) or a fraction (1.0, 0.25), got '%.60s...'", o->key, text);
     char *space = strchr(word, ' ');
     bool whole = all_digits(word); /* before "epochs" is cut off */
     if (space && (!strcmp(space, " epoch") || !strcmp(space, " epochs"))) *space = '\0';
@@ -254,10 +323,14 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
         return parse_choice(o, text, field);
     case LVN_KIND_TEXT:
         return parse_text(text, a, field);
+    case LVN_KIND_LIST:
+        return parse_list(o, text, a, field);
     case LVN_KIND_TIME:
         return parse_time(o, text, field);
     case LVN_KIND_AMOUNT:
         return parse_amount(o, text, field);
+    case LVN_KIND_TEXTS:
+        return parse_texts(o, text, a, field);
     }
     LVN_FAIL(INTERNAL, "%s has no kind", o->key);
 }
@@ -281,6 +354,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
     switch (o->kind) {
     case LVN_KIND_INT:
         if (!strcmp(o->initial, "auto") && !*(const int64_t *)field) return "auto";
+        if (is_switch(o) && !*(const int64_t *)field) return "false";
         snprintf(text, LVN_VALUE_TEXT, "%" PRId64, *(const int64_t *)field);
         break;
     case LVN_KIND_REAL:
@@ -298,6 +372,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
         return o->choices[*(const unsigned *)field];
     case LVN_KIND_WORD:
     case LVN_KIND_TEXT:
+    case LVN_KIND_LIST:
         return *(const char *const *)field;
     case LVN_KIND_AMOUNT:
         if (amount->fraction > 0) {
@@ -306,6 +381,30 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
             snprintf(text, LVN_VALUE_TEXT, "%" PRId64, amount->count);
         }
         break;
+    case LVN_KIND_TEXTS: /* no key of recipes is one */
+        return "";
     }
     return text;
+}
+
+void lvn_option_yaml(struct lvn_text *t, const struct lvn_option *o, const char *value)
+{
+    if (o->kind == LVN_KIND_TEXT) {
+        lvn_yaml_add_scalar(t, value);
+    } else if (o->kind == LVN_KIND_LIST) {
+        struct lvn_text one = {0};
+        lvn_text_add(t, "[");
+        for (size_t n; *value; value += n + strspn(value + n, ", ")) {
+            n = strcspn(value, ",");
+            lvn_text_clear(&one);
+            lvn_text_add_bytes(&one, value, (int64_t)n);
+            if (one.p) lvn_yaml_add_scalar(t, one.p);
+            if (value[n]) lvn_text_add(t, ", ");
+        }
+        lvn_text_add(t, "]");
+        t->failed |= one.failed;
+        lvn_text_release(&one);
+    } else {
+        lvn_text_add(t, value);
+    }
 }

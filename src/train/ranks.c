@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/backend.h"
 #include "base/arena.h"
+#include "base/isa.h"
 #include "base/random.h"
 #include "base/threads.h"
 
@@ -218,7 +218,8 @@ static void hold_on(double seconds)
 /* A rank that could not join. Most likely no rank could: then one says so and ends, and its launcher ends the others,
  * which wait: launchers kill all once one has failed, and that must not be the one that speaks before it has spoken.
  * First who sees a stopped rank beside itself, the lowest on its host; then rank 0. Who is still there a while later
- * speaks too, one process of a host. */
+ * speaks too: one process of a host where a launcher holds them together, else each, since nothing shows that there are
+ * others. */
 static bool speaks_late(const struct lvn_ranks *r)
 {
     const double moment = 1, patience = 3;
@@ -233,6 +234,7 @@ static bool speaks_late(const struct lvn_ranks *r)
         return true;
     }
     hold_on(patience);
+    if (!r->who.launched) return true;          /* nobody ends it */
     return r->size && (r->rank == 0 || lowest); /* size 0: not even who it is could be found out */
 }
 
@@ -335,4 +337,19 @@ enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n)
 enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)
 {
     return r->size == 1 ? LVN_OK : lvn_comm_broadcast_now(r->comm, x, bytes, 0);
+}
+
+enum lvn_status lvn_ranks_broadcast_memory(struct lvn_ranks *r, struct lvn_memory *m, int64_t offset, int64_t bytes)
+{
+    const int64_t piece = m->host ? bytes : (int64_t)16 << 20; /* a copy is made of so much at once */
+    enum lvn_status status = LVN_OK;
+    for (int64_t i = 0; i < bytes && r->size > 1 && status == LVN_OK; i += piece) {
+        struct lvn_window w;
+        status = lvn_window_open(&w, m, offset + i, bytes - i < piece ? bytes - i : piece, r->rank == 0);
+        if (!m->host) status = lvn_ranks_agree(r, status);
+        if (status == LVN_OK) status = lvn_ranks_broadcast(r, w.p, w.bytes);
+        enum lvn_status closed = lvn_window_close(&w, status == LVN_OK && r->rank);
+        if (status == LVN_OK) status = closed;
+    }
+    return status;
 }

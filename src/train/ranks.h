@@ -6,12 +6,13 @@
 #ifndef LVN_RANKS_H
 #define LVN_RANKS_H
 
+#include "backend/backend.h"
 #include "cluster/heartbeat.h"
 #include "cluster/siblings.h"
 #include "comm/comm.h"
 #include "train/settings.h"
 
-enum { LVN_HOST_TEXT = 64 };
+enum { LVN_HOST_TEXT = 65 }; /* of a name that Linux allows, with its end */
 
 struct lvn_ranks {
     int rank, size;
@@ -59,6 +60,9 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine) LVN_C
 enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n) LVN_CHECKED;
 /* Rank 0's bytes to all. */
 enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes) LVN_CHECKED;
+/* The same of a device's memory. */
+enum lvn_status lvn_ranks_broadcast_memory(struct lvn_ranks *r, struct lvn_memory *m, int64_t offset,
+                                           int64_t bytes) LVN_CHECKED;
 /* As LVN_TRY, for what only this rank may have failed in. */
 #define LVN_TRY_TOGETHER(ranks, call) LVN_TRY(lvn_ranks_agree(ranks, call))
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "backend/backend.h"
 #include "base/machine.h"
 
 enum { BLOCK = 4096 }; /* elements over which the norm sums; shards are cut between blocks */
@@ -149,7 +150,7 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
     }
     d->weights = p->weights;
     d->n_requests = p->n_buckets;
-    d->beside = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->n_threads);
+    d->beside = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->device->threads);
     d->request = lvn_calloc((size_t)p->n_buckets + 1, sizeof *d->request);
     d->bucket_shard = lvn_calloc((size_t)(p->n_buckets + 1) * (size_t)(size + 1), sizeof *d->bucket_shard);
     if (!d->request || !d->bucket_shard) return LVN_MEMORY;

@@ -3,17 +3,45 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "base/files.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/fetch.h"
+#include "train/callbacks/callback.h"
+#include "train/settings.h"
 
-static const char *const parts[] = {"checkpoints", "status.json", "metrics.jsonl", "metrics.csv",
-                                    "loss.svg",    "samples.txt", "settings.yaml"};
-enum { N_PARTS = sizeof parts / sizeof parts[0] };
+static const char *const own_parts[] = {"checkpoints", "status.json", "settings.yaml"};
+enum { OWN = sizeof own_parts / sizeof own_parts[0], CHECKPOINTS = 0, SETTINGS = 2 };
+enum { TO_FETCH = SETTINGS, MOST_SETTINGS = 1 << 20 }; /* from TO_FETCH on, files that a run goes on with */
+
+/* The names of all that a run leaves in its folder. */
+static enum lvn_status name_parts(struct lvn_run_dir *d)
+{
+    const char **parts = lvn_arena_alloc(&d->arena, sizeof *parts * (OWN + LVN_CALLBACKS));
+    if (!parts) return LVN_MEMORY;
+    for (int i = 0; i < OWN; i++) parts[d->n_parts++] = own_parts[i];
+    for (int i = 0; i < LVN_CALLBACKS; i++) {
+        if (lvn_callbacks_leave(i)) parts[d->n_parts++] = lvn_callbacks_leave(i);
+    }
+    d->parts = parts;
+    return LVN_OK;
+}
+
+const char *lvn_run_dir_find(struct lvn_arena *a, const char *name)
+{
+    size_t n = strlen(name);
+    while (n > 1 && name[n - 1] == '/') n--;
+    char *path = lvn_arena_printf(a, "%.*s", (int)n, name);
+    if (path && !lvn_path_is_dir(path)) path = lvn_arena_printf(a, "runs/%.*s", (int)n, name);
+    return path && lvn_path_is_dir(path) ? path : NULL;
+}
 
 static enum lvn_status join(struct lvn_run_dir *d, const char *name, const char **out)
 {
@@ -34,35 +62,115 @@ static enum lvn_status take_lock(struct lvn_run_dir *d)
     return LVN_OK;
 }
 
-static enum lvn_status clear(struct lvn_run_dir *d)
+/* --- whose it is --- */
+
+/* What a folder, here or in a store, holds under a run's names. */
+struct found {
+    const char *part;    /* the first of them that is there; NULL: none */
+    bool ours;           /* settings or a manifest say that levin wrote it */
+    const char *foreign; /* path of something that levin did not write; NULL: none */
+};
+
+/* Are these the settings of a run? Those of another program are no recipe, and a recipe rarely says all of this. */
+static enum lvn_status is_settings(const char *path, bool *yes)
 {
-    for (int i = 0; i < N_PARTS; i++) {
-        const char *path;
-        LVN_TRY(join(d, parts[i], &path));
-        LVN_TRY(lvn_tree_remove(path));
+    char *text;
+    int64_t bytes;
+    struct lvn_settings s;
+    *yes = false;
+    enum lvn_status status = lvn_store_read(path, MOST_SETTINGS, &text, &bytes);
+    if (status == LVN_FORMAT) { /* too large to be settings */
+        lvn_error_clear();
+        return LVN_OK;
+    }
+    LVN_TRY(status);
+    status = lvn_settings_init(&s);
+    if (status == LVN_OK) {
+        *yes = lvn_settings_read(&s, text, (size_t)bytes, path) == LVN_OK && lvn_settings_given(&s, LVN_OPT_run_dir) &&
+               lvn_settings_given(&s, LVN_OPT_trainer_seed);
+        lvn_error_clear();
+        lvn_settings_release(&s);
+    }
+    free(text);
+    return status;
+}
+
+/* A folder is levin's where a callback leaves one of that name, and all that is in it fits what that writes. */
+static enum lvn_status look_into(struct lvn_run_dir *d, const char *folder, const char *holds, const char **foreign)
+{
+    struct lvn_store_entries all;
+    if (!holds) *foreign = folder;
+    if (!holds) return LVN_OK;
+    LVN_TRY(lvn_store_list(&d->arena, folder, true, &all));
+    for (int i = 0; i < all.n; i++) {
+        if (!strchr(all.entry[i].name, '/') && !fnmatch(holds, all.entry[i].name, 0)) continue;
+        *foreign = lvn_store_join(&d->arena, folder, all.entry[i].name);
+        return *foreign ? LVN_OK : LVN_MEMORY;
     }
     return LVN_OK;
 }
 
+static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct found *f)
+{
+    struct lvn_checkpoints_seen seen = {0};
+    *f = (struct found){0};
+    for (int i = 0; i < d->n_parts; i++) {
+        enum lvn_store_kind kind;
+        int64_t bytes;
+        const char *path = lvn_store_join(&d->arena, folder, d->parts[i]);
+        if (!path) return LVN_MEMORY;
+        if (i == CHECKPOINTS) {
+            LVN_TRY(lvn_checkpoints_look(&d->arena, path, &seen));
+            if (!seen.n) continue;
+        } else {
+            LVN_TRY(lvn_store_stat(path, &kind, &bytes));
+            if (kind == LVN_STORE_NOTHING) continue;
+            if (kind == LVN_STORE_FOLDER) LVN_TRY(look_into(d, path, lvn_callbacks_hold(d->parts[i]), &f->foreign));
+            if (kind == LVN_STORE_FILE && i == SETTINGS) LVN_TRY(is_settings(path, &f->ours));
+        }
+        if (!f->part) f->part = d->parts[i];
+    }
+    if (seen.foreign) f->foreign = seen.foreign;
+    if (seen.unproven && !f->ours) f->foreign = seen.unproven;
+    f->ours |= seen.proven;
+    return LVN_OK;
+}
+
+/* Whether a run may be in the folder in this way. A run that goes on removes nothing: what else lies there may stay. */
+static enum lvn_status judge(struct lvn_run_dir *d, const char *folder, enum lvn_run_mode mode, bool *holds_run)
+{
+    struct found f;
+    LVN_TRY(look(d, folder, &f));
+    *holds_run = f.part != NULL;
+    LVN_CHECK(!f.part || f.ours, ARG,
+              "'%s' holds '%s', and nothing there says that it is a run of levin: it stays as it is; choose another "
+              "name or run_dir",
+              folder, f.part);
+    LVN_CHECK(!f.part || mode != LVN_RUN_NEW, ARG,
+              "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another "
+              "name or run_dir",
+              folder);
+    LVN_CHECK(!f.foreign || mode != LVN_RUN_OVERWRITE, ARG,
+              "'%s' was not written by levin, and --overwrite removes only what was: move it away, or choose another "
+              "name or run_dir",
+              f.foreign);
+    return LVN_OK;
+}
+
+/* --- opening --- */
+
 static enum lvn_status open_folder(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode)
 {
+    LVN_CHECK(strlen(path) < LVN_RUN_DIR_TEXT, IO, "the run folder '%.60s...' has %zu bytes; at most %d are taken",
+              path, strlen(path), LVN_RUN_DIR_TEXT - 1);
     d->path = lvn_arena_strdup(&d->arena, path);
     if (!d->path) return LVN_MEMORY;
     LVN_CHECK(!lvn_path_exists(path) || lvn_path_is_dir(path), IO,
               "the run folder '%s' is a file; choose another run_dir", path);
     LVN_TRY(join(d, "checkpoints", &d->checkpoints));
     LVN_TRY(join(d, "settings.yaml", &d->settings));
-    LVN_TRY(join(d, "metrics.jsonl", &d->metrics_jsonl));
-    LVN_TRY(join(d, "metrics.csv", &d->metrics_csv));
-    LVN_TRY(join(d, "loss.svg", &d->curve));
-    LVN_TRY(join(d, "samples.txt", &d->samples));
-    bool holds_run =
-        lvn_path_exists(d->settings) || lvn_path_exists(d->metrics_jsonl) || lvn_path_exists(d->checkpoints);
-    LVN_CHECK(
-        !holds_run || mode != LVN_RUN_NEW, ARG,
-        "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another name "
-        "or run_dir",
-        path);
+    bool holds_run;
+    LVN_TRY(judge(d, path, mode, &holds_run));
     d->made = !lvn_path_exists(path);
     d->replaces = holds_run && mode == LVN_RUN_OVERWRITE;
     LVN_TRY_WHILE(lvn_dir_make(path), "making the run folder");
@@ -74,17 +182,17 @@ static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode,
 {
     enum lvn_store_kind kind;
     int64_t bytes;
+    bool holds_run;
     LVN_TRY(lvn_stage_open(&d->arena, d->url, folder));
     if (strcmp(*folder, d->url) == 0 || strncmp(d->url, "file:", 5) == 0) return LVN_OK;
     LVN_TRY(lvn_store_stat(d->url, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_FILE, IO, "the run folder '%s' is a file; choose another run_dir", d->url);
-    LVN_CHECK(
-        kind == LVN_STORE_NOTHING || mode != LVN_RUN_NEW, ARG,
-        "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another name "
-        "or run_dir",
-        d->url);
-    if (kind == LVN_STORE_NOTHING) return lvn_tree_remove(*folder);
-    return mode == LVN_RUN_RESUME ? lvn_stage_fetch_run(*folder, d->url) : LVN_OK;
+    /* What could not be sent yet is here alone. */
+    if (kind == LVN_STORE_NOTHING) return lvn_stage_was_sent(*folder) ? lvn_tree_remove(*folder) : LVN_OK;
+    LVN_TRY(judge(d, d->url, mode, &holds_run));
+    return mode == LVN_RUN_RESUME
+               ? lvn_checkpoints_fetch_run(*folder, d->url, d->parts + TO_FETCH, d->n_parts - TO_FETCH)
+               : LVN_OK;
 }
 
 enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode)
@@ -92,7 +200,8 @@ enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum l
     *d = (struct lvn_run_dir){.lock = -1};
     lvn_arena_init(&d->arena);
     d->url = lvn_arena_strdup(&d->arena, path);
-    enum lvn_status status = d->url ? open_stage(d, mode, &path) : LVN_MEMORY;
+    enum lvn_status status = d->url ? name_parts(d) : LVN_MEMORY;
+    if (status == LVN_OK) status = open_stage(d, mode, &path);
     d->overwrites = mode == LVN_RUN_OVERWRITE;
     if (status == LVN_OK) status = open_folder(d, path, mode);
     if (status != LVN_OK) lvn_run_dir_close(d);
@@ -107,9 +216,9 @@ static enum lvn_status clear_halves(struct lvn_run_dir *d)
     LVN_TRY(lvn_dir_list(&d->arena, d->path, &names, &n));
     for (int i = 0; i < n; i++) {
         bool ours = false;
-        for (int k = 0; k < N_PARTS; k++) {
-            size_t length = strlen(parts[k]);
-            ours |= names[i][0] == '.' && strncmp(names[i] + 1, parts[k], length) == 0 &&
+        for (int k = 0; k < d->n_parts; k++) {
+            size_t length = strlen(d->parts[k]);
+            ours |= names[i][0] == '.' && strncmp(names[i] + 1, d->parts[k], length) == 0 &&
                     strncmp(names[i] + 1 + length, ".tmp-", 5) == 0;
         }
         if (!ours) continue;
@@ -119,6 +228,22 @@ static enum lvn_status clear_halves(struct lvn_run_dir *d)
     return LVN_OK;
 }
 
+static enum lvn_status remove_part(struct lvn_run_dir *d, int i)
+{
+    const char *path;
+    LVN_TRY(join(d, d->parts[i], &path));
+    return lvn_tree_remove(path);
+}
+
+/* The settings go last: until then they say whose the rest is. */
+static enum lvn_status clear(struct lvn_run_dir *d)
+{
+    LVN_TRY(lvn_checkpoints_remove(d->checkpoints));
+    for (int i = CHECKPOINTS + 1; i < d->n_parts; i++)
+        if (i != SETTINGS) LVN_TRY(remove_part(d, i));
+    return remove_part(d, SETTINGS);
+}
+
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
 {
     d->made = false;
@@ -126,7 +251,7 @@ enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
     if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
     LVN_TRY(clear_halves(d));
     if (stage && d->overwrites)
-        LVN_TRY_WHILE(lvn_stage_clear(d->url, parts, N_PARTS), "removing the former run in '%s'", d->url);
+        LVN_TRY_WHILE(lvn_stage_clear(d->url, d->parts, d->n_parts), "removing the former run in '%s'", d->url);
     return stage ? lvn_sender_start(&d->sender, d->path, d->url) : LVN_OK;
 }
 

@@ -1,15 +1,16 @@
 /* run_dir.h - the folder of a run: runs/NAME/.
  *
  *     settings.yaml            as resolved; reads back as a recipe
- *     metrics.jsonl, .csv      a row for every step, from 1, and for every validation
- *     loss.svg                 the loss curve
- *     samples.txt              text generated on the way
+ *     status.json              where each rank is
  *     checkpoints/step-N, last, best
+ *     metrics.csv, ...         what callbacks leave there (callbacks/callback.h)
  *
  * It may be in a store (s3://...): then it is made in the local cache, and sent in the background after each checkpoint
  * and at the end. A run that lies there goes on from there on any machine.
  *
- * A folder that holds a run is refused, unless it is to be continued or replaced. A lock keeps a second process out. */
+ * A folder that holds a run is refused, unless it is to be continued or replaced. It is a run when levin's own settings
+ * or a checkpoint's manifest say so: what another program left under these names is refused and stays, and so does what
+ * lies among the checkpoints and is not levin's when a run is replaced. A lock keeps a second process out. */
 #ifndef LVN_RUN_DIR_H
 #define LVN_RUN_DIR_H
 
@@ -23,7 +24,9 @@ enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
 struct lvn_run_dir {
     struct lvn_arena arena;
     const char *url; /* as it was given */
-    const char *path, *checkpoints, *settings, *metrics_jsonl, *metrics_csv, *curve, *samples;
+    const char *path, *checkpoints, *settings;
+    const char *const *parts; /* names of what a run leaves in its folder */
+    int n_parts;
     int lock;      /* file descriptor; -1: none */
     bool made;     /* the folder is new and nothing has begun in it */
     bool replaces; /* a former run goes when this one begins */
@@ -31,6 +34,8 @@ struct lvn_run_dir {
     struct lvn_sender sender;
 };
 
+/* The folder of a run by its path, or by its name below runs/, in the arena; NULL: there is no such folder. */
+const char *lvn_run_dir_find(struct lvn_arena *a, const char *name);
 /* Make or open the folder. ARG when it holds a run and `mode` is NEW, IO when it cannot be written or another process
  * uses it. Nothing of a former run is touched yet. */
 enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum lvn_run_mode mode) LVN_CHECKED;

@@ -2,48 +2,64 @@
 #include "train/sampler.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
 #include "base/random.h"
 #include "data/codec.h"
+#include "models/keys.h"
 #include "train/settings.h"
 
 enum { CHUNK = 32 }; /* tokens of the prompt that are run at once */
 
-struct candidate {
-    float logit;
-    int32_t id;
-};
-
 struct lvn_sampler {
-    struct lvn_task *one, *chunk; /* chunk: NULL when the context is shorter */
+    struct lvn_runner *one, *chunk; /* chunk: NULL when the context is shorter */
+    struct lvn_samples of_one, of_chunk;
     int64_t block_size, vocab_size;
-    int64_t position;       /* tokens in the cache */
-    const float *logits;    /* (V) of the last token */
-    int32_t *window;        /* (block_size) the tokens in the cache */
-    struct candidate *list; /* (V) */
+    int64_t position;    /* tokens in the cache */
+    const float *logits; /* (V) of the last token */
+    int32_t *window;     /* (block_size) the tokens in the cache */
+    struct lvn_candidates candidates;
 };
 
-static enum lvn_status make_task(struct lvn_task **out, struct lvn_network *n, int64_t T, int64_t block_size)
+static enum lvn_status make_runner(struct lvn_runner **out, struct lvn_samples *b, struct lvn_network *n, int64_t T,
+                                   int64_t block_size, const struct lvn_runner *caches)
 {
-    struct lvn_task_options o = {.B = 1, .T = T, .logits = true, .cache_length = block_size};
-    return lvn_task_new(out, n, &o);
+    const struct lvn_fields fields = {.field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}}, .n = 1};
+    struct lvn_runner_options o = {.fields = &fields, .B = 1, .cache_length = block_size, .caches = caches};
+    LVN_TRY(lvn_samples_init(b, &fields, 1));
+    return lvn_runner_new(out, n, &o);
+}
+
+/* Token by token, attention sees what came before through its cache alone. */
+static enum lvn_status check_caches(const struct lvn_runner *r, const char *model)
+{
+    for (int i = 0; i < r->graph->n_nodes; i++) {
+        const struct lvn_node *node = r->graph->nodes[i];
+        LVN_CHECK(node->op != LVN_OP_attention || node->attr.attention.cached, UNSUPPORTED,
+                  "the model '%s' keeps no keys and values in '%s', so it cannot generate text; leave out sample.*",
+                  model, node->name);
+    }
+    return LVN_OK;
 }
 
 enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n, int64_t block_size)
 {
+    const struct lvn_model *m = n->config.model;
     *out = NULL;
+    LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
+              m->name);
     struct lvn_sampler *s = lvn_calloc(1, sizeof *s);
     if (!s) return LVN_MEMORY;
     s->block_size = block_size;
-    s->vocab_size = n->config.vocab_size;
+    s->vocab_size = lvn_model_value(&n->config, LVN_MEANS_VOCABULARY);
     s->window = lvn_calloc((size_t)block_size, sizeof *s->window);
-    s->list = lvn_calloc((size_t)s->vocab_size, sizeof *s->list);
-    enum lvn_status status = s->window && s->list ? make_task(&s->one, n, 1, block_size) : LVN_MEMORY;
-    if (status == LVN_OK && block_size >= CHUNK) status = make_task(&s->chunk, n, CHUNK, block_size);
+    enum lvn_status status = s->window ? lvn_candidates_init(&s->candidates, s->vocab_size) : LVN_MEMORY;
+    if (status == LVN_OK) status = make_runner(&s->one, &s->of_one, n, 1, block_size, NULL);
+    if (status == LVN_OK) status = check_caches(s->one, m->name);
+    if (status == LVN_OK && block_size >= CHUNK)
+        status = make_runner(&s->chunk, &s->of_chunk, n, CHUNK, block_size, s->one);
     if (status == LVN_OK)
         *out = s;
     else
@@ -54,102 +70,70 @@ enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n,
 void lvn_sampler_free(struct lvn_sampler *s)
 {
     if (!s) return;
+    lvn_samples_release(&s->of_one);
+    lvn_samples_release(&s->of_chunk);
     free(s->window);
-    free(s->list);
+    lvn_candidates_release(&s->candidates);
     free(s);
 }
 
-/* Run `n` tokens (at most a task's T) behind those in the cache. */
-static void feed_task(struct lvn_sampler *s, struct lvn_task *t, const int32_t *ids, int64_t n)
+/* Run `n` tokens (at most a batch's) behind those in the cache. */
+static enum lvn_status feed_runner(struct lvn_sampler *s, struct lvn_runner *t, struct lvn_samples *b,
+                                   const int32_t *ids, int64_t n)
 {
+    struct lvn_run how = {.n_micro_batches = 1};
     /* What lies behind the n tokens is computed too and looked at by nobody: it is written over later. The one-token
-     * and the chunk task keep the same cache through share_cache(). */
-    memset(t->ids, 0, sizeof *t->ids * (size_t)t->options.T);
-    memcpy(t->ids, ids, sizeof *ids * (size_t)n);
+     * and the chunk runner have the same cache. */
+    lvn_samples_blank(b, 0);
+    memcpy(b->p[0], ids, sizeof *ids * (size_t)n);
+    LVN_TRY(lvn_runner_feed(t, 0, b));
     t->step = (struct lvn_step){.position = s->position};
-    lvn_task_run(t, 1);
-    s->logits = lvn_task_logits(t) + (n - 1) * s->vocab_size;
+    LVN_TRY(lvn_runner_run_as(t, &how));
+    s->logits = lvn_runner_prediction(t);
+    if (!s->logits) return LVN_INTERNAL;
+    s->logits += (n - 1) * s->vocab_size;
     memmove(s->window + s->position, ids, sizeof *ids * (size_t)n);
     s->position += n;
+    return LVN_OK;
 }
 
-static void feed(struct lvn_sampler *s, const int32_t *ids, int64_t n)
+static enum lvn_status feed(struct lvn_sampler *s, const int32_t *ids, int64_t n)
 {
     while (n > 0) {
         bool chunk = s->chunk && n > 1 && s->position + CHUNK <= s->block_size;
         int64_t part = !chunk ? 1 : n < CHUNK ? n : CHUNK;
-        feed_task(s, chunk ? s->chunk : s->one, ids, part);
+        LVN_TRY(feed_runner(s, chunk ? s->chunk : s->one, chunk ? &s->of_chunk : &s->of_one, ids, part));
         ids += part;
         n -= part;
     }
-}
-
-/* Both tasks work on the caches of the one-token task. */
-static void share_cache(struct lvn_sampler *s)
-{
-    if (s->chunk) s->chunk->binding.kept = s->one->kept;
+    return LVN_OK;
 }
 
 /* One more token; a full window first moves on by one, and what stays is run anew from position 0. */
-static void feed_next(struct lvn_sampler *s, int32_t id)
+static enum lvn_status feed_next(struct lvn_sampler *s, int32_t id)
 {
-    if (s->position < s->block_size) {
-        feed(s, &id, 1);
-        return;
-    }
+    if (s->position < s->block_size) return feed(s, &id, 1);
     memmove(s->window, s->window + 1, sizeof *s->window * (size_t)(s->block_size - 1));
     s->window[s->block_size - 1] = id;
     s->position = 0;
-    feed(s, s->window, s->block_size);
+    return feed(s, s->window, s->block_size);
 }
 
-/* --- choosing --- */
+/* --- sampling --- */
 
-static int by_logit(const void *a, const void *b)
+/* A random number from [0, 1) for the token of this index. */
+static double chance(const struct lvn_sampling_options *o, int64_t index)
 {
-    const struct candidate *x = a, *y = b;
-    if (x->logit != y->logit) return x->logit > y->logit ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-static int32_t likeliest(const float *logits, int64_t V)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < V; i++)
-        if (logits[i] > logits[best]) best = i;
-    return (int32_t)best;
-}
-
-/* How many of the sorted candidates top_k and top_p leave; their probabilities are left in list[].logit. */
-static int64_t narrow(struct candidate *list, int64_t n, const struct lvn_sampling_options *o, double *total)
-{
-    double top = list[0].logit, sum = 0.0, all = 0.0;
-    if (o->top_k > 0 && o->top_k < n) n = o->top_k;
-    for (int64_t i = 0; i < n; i++) list[i].logit = (float)exp((list[i].logit - top) / o->temperature);
-    for (int64_t i = 0; i < n; i++) all += list[i].logit;
-    bool by_share = o->top_p > 0.0 && o->top_p < 1.0;
-    int64_t kept = 0;
-    while (kept < n && !(by_share && kept > 0 && sum >= o->top_p * all)) sum += list[kept++].logit;
-    *total = sum;
-    return kept;
-}
-
-static int32_t choose(struct lvn_sampler *s, const struct lvn_sampling_options *o, int64_t index)
-{
-    int64_t V = s->vocab_size;
-    if (o->temperature <= 0.0) return likeliest(s->logits, V);
-    for (int64_t i = 0; i < V; i++) s->list[i] = (struct candidate){s->logits[i], (int32_t)i};
-    qsort(s->list, (size_t)V, sizeof *s->list, by_logit);
-    double total, sum = 0.0;
-    int64_t n = narrow(s->list, V, o, &total);
     struct lvn_philox r = lvn_philox(o->seed ^ ((uint64_t)LVN_STREAM_SAMPLE << 56), (uint32_t)index,
                                      (uint32_t)((uint64_t)index >> 32), (uint32_t)o->sample, 0);
-    double at = ((double)r.v[0] + (double)r.v[1] * 0x1p-32) * 0x1p-32 * total;
-    for (int64_t i = 0; i < n; i++) {
-        sum += s->list[i].logit;
-        if (at < sum) return s->list[i].id;
-    }
-    return s->list[n - 1].id;
+    return ((double)r.v[0] + (double)r.v[1] * 0x1p-32) * 0x1p-32;
+}
+
+static bool ends(const struct lvn_sampling_options *o, int32_t id)
+{
+    for (int i = 0; i < o->n_ends; i++)
+        if (o->ends[i] == id) return true;
+    return false;
 }
 
 enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, int64_t n,
@@ -161,19 +145,19 @@ enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, in
         LVN_CHECK(prompt[i] >= 0 && prompt[i] < s->vocab_size, ARG,
                   "the prompt's token %lld is %d, beyond the vocabulary of %lld", (long long)i, prompt[i],
                   (long long)s->vocab_size);
-    share_cache(s);
     int64_t seen = n < s->block_size ? n : s->block_size;
     s->position = 0;
     *n_out = 0;
-    if (o->max_new_tokens > 0) feed(s, prompt + n - seen, seen);
+    if (o->max_new_tokens > 0) LVN_TRY(feed(s, prompt + n - seen, seen));
     for (int64_t i = 0; i < o->max_new_tokens; i++) {
         for (int64_t v = 0; v < s->vocab_size; v++)
             LVN_CHECK(isfinite(s->logits[v]), NONFINITE,
                       "the model's output for token %lld of the sample is not finite", (long long)i);
-        out[i] = choose(s, o, i);
+        out[i] = lvn_candidates_choose(&s->candidates, s->logits, &o->how, chance(o, i));
         *n_out = i + 1;
+        if (ends(o, out[i])) break;
         if (on_token && !on_token(context, out[i])) break;
-        if (i + 1 < o->max_new_tokens) feed_next(s, out[i]);
+        if (i + 1 < o->max_new_tokens) LVN_TRY(feed_next(s, out[i]));
     }
     return LVN_OK;
 }
@@ -197,9 +181,9 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
                                  const struct lvn_codec *codec, int64_t step, struct lvn_text *out)
 {
     struct lvn_sampling_options o = {.max_new_tokens = settings->sample.max_new_tokens,
-                                     .temperature = settings->sample.temperature,
-                                     .top_k = settings->sample.top_k,
-                                     .top_p = settings->sample.top_p,
+                                     .how = {.temperature = settings->sample.temperature,
+                                             .top_k = settings->sample.top_k,
+                                             .top_p = settings->sample.top_p},
                                      .seed = (uint64_t)settings->trainer.seed,
                                      .sample = step};
     int32_t *prompt = NULL, start = 0, *made = lvn_malloc(sizeof *made * (size_t)(o.max_new_tokens + 1));

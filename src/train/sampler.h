@@ -1,12 +1,13 @@
-/* sampler.h - generating tokens: key/value cache, temperature, top_k, top_p, greedy.
+/* sampler.h - generating tokens with a key/value cache; candidates.h chooses them.
  *
- * A sampler adds two tasks to a network: one runs a chunk of tokens at once (the prompt), one runs a single token. Both
- * keep keys and values, so a new token costs one pass over the weights. Past the context the window slides as minGPT's
- * and nanoGPT's do: the last block_size tokens are run anew, since learned positions start at 0 again. */
+ * A sampler adds two runners to a network: one runs a chunk of tokens at once (the prompt), one runs a single token.
+ * Both keep keys and values, so a new token costs one pass over the weights. Past the context the window slides as
+ * usual: the last block_size tokens are run anew, since learned positions start at 0 again. */
 #ifndef LVN_SAMPLER_H
 #define LVN_SAMPLER_H
 
 #include "base/text.h"
+#include "train/candidates.h"
 #include "train/network.h"
 
 struct lvn_settings;
@@ -15,20 +16,20 @@ struct lvn_sampler;
 
 struct lvn_sampling_options {
     int64_t max_new_tokens;
-    double temperature; /* 0: the likeliest token */
-    int64_t top_k;      /* 0: off */
-    double top_p;       /* 0 or 1: off */
+    struct lvn_choice how;
     uint64_t seed;
-    int64_t sample; /* number of the sample: another one, other random numbers */
+    int64_t sample;      /* number of the sample: another one, other random numbers */
+    const int64_t *ends; /* (n_ends) tokens that end a sample */
+    int n_ends;
 };
 
-/* Make the tasks; the caller allocates the network afterwards. block_size: of the window. */
+/* Make the runners; the caller allocates the network afterwards. block_size: of the window. */
 enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n, int64_t block_size) LVN_CHECKED;
-void lvn_sampler_free(struct lvn_sampler *s); /* NULL: nothing; the tasks are the network's */
+void lvn_sampler_free(struct lvn_sampler *s); /* NULL: nothing; the runners are the network's */
 
-/* Continue `prompt` (n ids, at least 1) by o->max_new_tokens tokens into out[]. on_token, when not NULL, sees each as
- * it comes, and ends the sample by returning false; *n_out tells how many there are. NONFINITE when the logits hold
- * NaN. */
+/* Continue `prompt` (n ids, at least 1) by at most o->max_new_tokens tokens into out[]; *n_out tells how many there
+ * are. One of o->ends is the last of out[]. on_token, when not NULL, sees each other token as it comes, and ends the
+ * sample by returning false. NONFINITE when the logits hold NaN. */
 enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, int64_t n,
                                 const struct lvn_sampling_options *o, int32_t *out, int64_t *n_out,
                                 bool (*on_token)(void *context, int32_t id), void *context) LVN_CHECKED;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "train/consistency.h"
+
 static void all_read(void *context)
 {
     struct lvn_saver *s = context;
@@ -17,8 +19,9 @@ static void all_read(void *context)
 static void *write_it(void *context)
 {
     struct lvn_saver *s = context;
-    enum lvn_status status = lvn_snapshot_save(&s->to, &s->snapshot, s->network, s->sharding, s->ranks);
+    enum lvn_status status = lvn_snapshot_save(&s->aim.to, &s->snapshot, s->aim.network, s->aim.sharding, s->aim.ranks);
     if (status != LVN_OK) snprintf(s->text, sizeof s->text, "%s", lvn_error_text());
+    lvn_error_clear();
     pthread_mutex_lock(&s->lock);
     s->status = status;
     s->reading = false;
@@ -30,42 +33,61 @@ static void *write_it(void *context)
 
 void lvn_saver_init(struct lvn_saver *s)
 {
-    *s = (struct lvn_saver){0};
+    *s = (struct lvn_saver){.step = -1};
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
 }
 
+void lvn_saver_aim(struct lvn_saver *s, const struct lvn_saver_aim *aim)
+{
+    s->aim = *aim;
+    s->codec = *aim->to.codec;
+    s->aim.to.codec = &s->codec;
+    s->aim.to.all_read = all_read;
+    s->aim.to.context = s;
+}
+
+static void join(struct lvn_saver *s)
+{
+    if (s->running) pthread_join(s->thread, NULL);
+    s->running = false;
+}
+
 void lvn_saver_release(struct lvn_saver *s)
 {
-    (void)lvn_saver_finished(s, true);
+    join(s);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
 }
 
-enum lvn_status lvn_saver_start(struct lvn_saver *s, const struct lvn_snapshot_place *to, const struct lvn_snapshot *at,
-                                const struct lvn_network *n, const struct lvn_sharding *sharding,
-                                struct lvn_ranks *ranks)
+/* False where the system gives no thread. */
+static bool start_thread(struct lvn_saver *s)
 {
     sigset_t all, before;
-    s->snapshot = *at;
-    s->to = *to;
-    s->codec = *to->codec;
-    s->to.codec = &s->codec;
-    s->to.all_read = all_read;
-    s->to.context = s;
-    s->network = n;
-    s->sharding = sharding;
-    s->ranks = ranks;
-    s->reading = true;
-    s->done = false;
-    s->status = LVN_OK;
-    s->text[0] = '\0';
     sigfillset(&all); /* signals are for the thread that trains */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&s->thread, NULL, write_it, s);
+    s->running = pthread_create(&s->thread, NULL, write_it, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    LVN_CHECK(!error, MEMORY, "cannot start a thread to write the checkpoint: %s", strerror(error));
-    s->running = true;
+    return s->running;
+}
+
+/* --- all ranks --- */
+
+enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *at)
+{
+    const struct lvn_saver_aim *aim = &s->aim;
+    bool together = aim->sharding->zero1 && aim->sharding->size > 1;
+    LVN_TRY(lvn_saver_finish(s));
+    if (s->step == at->step) return LVN_OK;
+    LVN_TRY(lvn_consistency_replicas(aim->ranks, aim->network, at->step)); /* nothing doubtful is saved */
+    s->saving = true;
+    s->step = at->step;
+    if (!together && aim->ranks->rank) return LVN_OK;
+    s->snapshot = *at;
+    s->reading = true;
+    s->done = false;
+    s->text[0] = '\0';
+    if (together || !start_thread(s)) write_it(s);
     return LVN_OK;
 }
 
@@ -77,14 +99,60 @@ void lvn_saver_wait_read(struct lvn_saver *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-bool lvn_saver_finished(struct lvn_saver *s, bool wait)
+enum lvn_saved lvn_saver_look(struct lvn_saver *s)
 {
-    if (!s->running) return false;
+    if (!s->saving) return LVN_SAVED_UNKNOWN;
     pthread_mutex_lock(&s->lock);
     bool done = s->done;
     pthread_mutex_unlock(&s->lock);
-    if (!done && !wait) return false;
-    pthread_join(s->thread, NULL);
-    s->running = false;
-    return true;
+    if (!done) return LVN_SAVED_UNKNOWN;
+    join(s);
+    return s->status == LVN_OK ? LVN_SAVED : LVN_SAVED_NOT;
+}
+
+/* A run that lies in a store goes there in the background. */
+static void send(const struct lvn_saver_aim *aim)
+{
+    char failure[1024], text[1200];
+    if (!aim->m->dir) return;
+    lvn_run_dir_push(aim->dir, failure);
+    if (!*failure) return;
+    snprintf(text, sizeof text, "the run could not be sent to its store, which is tried again later: %s", failure);
+    lvn_moment_tell(aim->m, LVN_EVENT_NOTE, text);
+}
+
+static enum lvn_status tell_saved(const struct lvn_saver_aim *aim, int64_t step)
+{
+    char path[1200];
+    int64_t now = aim->m->event.step;
+    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", aim->m->settings->run_dir, (long long)step);
+    aim->m->event.step = step;
+    LVN_TRY(lvn_callbacks_call(aim->callbacks, aim->m, LVN_EVENT_CHECKPOINT, path));
+    aim->m->event.step = now;
+    send(aim);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_saver_settle(struct lvn_saver *s, enum lvn_saved how)
+{
+    char text[LVN_SAVER_TEXT + 100];
+    int64_t step = s->step;
+    if (how == LVN_SAVED_UNKNOWN) return LVN_OK;
+    s->saving = false;
+    if (how == LVN_SAVED) return tell_saved(&s->aim, step);
+    s->step = -1;
+    snprintf(text, sizeof text, "the checkpoint of step %lld could not be saved: %s; the run goes on", (long long)step,
+             s->text);
+    lvn_moment_tell(s->aim.m, LVN_EVENT_NOTE, text);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_saver_finish(struct lvn_saver *s)
+{
+    enum lvn_saved how = LVN_SAVED_UNKNOWN;
+    if (!s->saving) return LVN_OK;
+    join(s);
+    if (!s->aim.ranks->rank) how = lvn_saver_look(s);
+    LVN_TRY(lvn_ranks_broadcast(s->aim.ranks, &how, (int64_t)sizeof how));
+    return lvn_saver_settle(s, how);
 }

@@ -5,46 +5,62 @@
  * else: that files reach the disk, get their checksums' manifest and their names is the thread's business. So there is
  * no second copy of anything, and the step after a save is as long as any other unless it is shorter than the reading.
  *
- * Only rank 0 has a thread. Left out: state in shards (zero1), which needs the other ranks while it is read; it is
- * saved between steps. */
+ * Only rank 0 has a thread, so it knows first how a save ended, and all ranks a little later: it tells them with the
+ * next step's tally, or when they wait for it. Left out: state in shards (zero1), which needs the other ranks while it
+ * is read; it is saved between steps. */
 #ifndef LVN_SAVER_H
 #define LVN_SAVER_H
 
 #include <pthread.h>
 
 #include "data/codec.h"
-#include "train/snapshot.h"
+#include "train/callbacks/callback.h"
 
 enum { LVN_SAVER_TEXT = 800 };
+enum lvn_saved { LVN_SAVED_UNKNOWN, LVN_SAVED, LVN_SAVED_NOT };
 
-struct lvn_saver {
-    bool running; /* a thread was started and not joined */
-    struct lvn_snapshot snapshot;
-    /* the thread's */
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
+/* What is saved and where, and who hears of it; what they point to must stay, but for to->codec. dir: the run's folder,
+ * of rank 0. */
+struct lvn_saver_aim {
     struct lvn_snapshot_place to;
-    struct lvn_codec codec;
     const struct lvn_network *network;
     const struct lvn_sharding *sharding;
     struct lvn_ranks *ranks;
-    bool reading, done; /* under the lock: the network is still read; the thread is at its end */
+    struct lvn_callbacks *callbacks;
+    struct lvn_moment *m;
+    struct lvn_run_dir *dir;
+};
+
+struct lvn_saver {
+    int64_t step; /* that is saved, or being saved; -1: none */
+    bool saving;  /* begun, and not all ranks know how it ended */
+    struct lvn_saver_aim aim;
+    struct lvn_codec codec;
+    /* rank 0's */
+    struct lvn_snapshot snapshot;
     enum lvn_status status;
     char text[LVN_SAVER_TEXT]; /* the sentence of a failure */
+    bool running;              /* a thread was started and not joined */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool reading, done; /* under the lock: the network is still read; the thread is at its end */
 };
 
 void lvn_saver_init(struct lvn_saver *s);
-/* Joins the thread, if there is one. */
+void lvn_saver_aim(struct lvn_saver *s, const struct lvn_saver_aim *aim);
+/* Waits for the thread, if there is one. */
 void lvn_saver_release(struct lvn_saver *s);
-/* Begin to write; what `to` and the network point to must stay. Nothing may be running. */
-enum lvn_status lvn_saver_start(struct lvn_saver *s, const struct lvn_snapshot_place *to, const struct lvn_snapshot *at,
-                                const struct lvn_network *n, const struct lvn_sharding *sharding,
-                                struct lvn_ranks *ranks) LVN_CHECKED;
+/* All ranks: begin to save, after the save before has ended; nothing where this step is saved already. */
+enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *at) LVN_CHECKED;
 /* Before weights or state change: wait until they are read. */
 void lvn_saver_wait_read(struct lvn_saver *s);
-/* Has the thread ended, or, with `wait`, when it has? True once for every start: s->snapshot was saved, or s->status
- * and s->text say why not. */
-bool lvn_saver_finished(struct lvn_saver *s, bool wait);
+/* Rank 0: how the save ended that was begun; UNKNOWN as long as it goes on. */
+enum lvn_saved lvn_saver_look(struct lvn_saver *s);
+/* All ranks: that is how it ended, and is told. A failure to save is no failure: the run goes on with its former
+ * checkpoints. UNKNOWN: nothing happens. */
+enum lvn_status lvn_saver_settle(struct lvn_saver *s, enum lvn_saved how) LVN_CHECKED;
+/* All ranks: wait for its end, and settle it; s->step is then what is saved. */
+enum lvn_status lvn_saver_finish(struct lvn_saver *s) LVN_CHECKED;
 
 #endif

@@ -19,9 +19,10 @@ static void *field_of(const struct lvn_settings *s, const struct lvn_option *o)
 
 static enum lvn_status set_default(struct lvn_settings *s, enum lvn_option_id id)
 {
-    const struct lvn_option *o = &lvn_options[id];
+    const struct lvn_option *o = lvn_option_of(id);
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
-    if (!*o->initial && o->kind != LVN_KIND_TEXT) return LVN_OK; /* stays zero until it is derived */
+    if (!*o->initial && o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_LIST)
+        return LVN_OK; /* stays zero until it is derived */
     return lvn_option_parse(o, o->initial, field_of(s, o), &s->arena);
 }
 
@@ -29,7 +30,7 @@ enum lvn_status lvn_settings_init(struct lvn_settings *s)
 {
     memset(s, 0, sizeof *s);
     lvn_arena_init(&s->arena);
-    for (int id = 0; id < LVN_OPT_COUNT; id++) LVN_TRY(set_default(s, (enum lvn_option_id)id));
+    for (int i = 0; i < lvn_option_count(); i++) LVN_TRY(set_default(s, lvn_option_at(i)->id));
     return LVN_OK;
 }
 
@@ -61,7 +62,9 @@ static const char *origin_text(const struct lvn_origin *at, const char *key, cha
     case LVN_SOURCE_ENVIRONMENT:
         return lvn_settings_variable(key, text);
     case LVN_SOURCE_COMMAND:
-        return "command line";
+        if (at->times < 2) return "command line";
+        snprintf(text, LVN_VALUE_TEXT, "command line, the last of %d", at->times);
+        return text;
     case LVN_SOURCE_PROGRAM:
         break;
     }
@@ -70,7 +73,7 @@ static const char *origin_text(const struct lvn_origin *at, const char *key, cha
 
 const char *lvn_settings_origin(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
 {
-    return origin_text(&s->origin[id], lvn_options[id].key, text);
+    return origin_text(&s->origin[id], lvn_option_of(id)->key, text);
 }
 
 bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id)
@@ -80,7 +83,7 @@ bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id)
 
 const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
 {
-    return lvn_option_text(&lvn_options[id], field_of(s, &lvn_options[id]), text);
+    return lvn_option_text(lvn_option_of(id), field_of(s, lvn_option_of(id)), text);
 }
 
 static enum lvn_status unknown_key(const char *key)
@@ -94,15 +97,12 @@ static enum lvn_status unknown_key(const char *key)
     LVN_FAIL(ARG, "unknown key '%.60s'; `levin help options` lists all keys", key);
 }
 
-/* Twice by the same source is a mistake; a program may, and so may a second file. */
+/* Twice in one file is a mistake, for nobody sees both lines at once; on the command line, as everywhere, the later one
+ * wins. */
 static enum lvn_status check_twice(const struct lvn_origin *old, const struct lvn_origin *new, const char *key)
 {
-    if (old->source != new->source) return LVN_OK;
-    if (new->source == LVN_SOURCE_RECIPE) {
-        LVN_CHECK(strcmp(old->where, new->where) != 0, ARG, "%s is given twice, at lines %d and %d", key, old->line,
-                  new->line);
-    }
-    LVN_CHECK(new->source != LVN_SOURCE_COMMAND, ARG, "--%s is given twice", key);
+    LVN_CHECK(old->source != new->source || new->source != LVN_SOURCE_RECIPE || strcmp(old->where, new->where) != 0,
+              ARG, "%s is given twice, at lines %d and %d", key, old->line, new->line);
     return LVN_OK;
 }
 
@@ -122,22 +122,19 @@ static enum lvn_status set_checked(struct lvn_settings *s, const char *key, cons
 {
     const struct lvn_option *o = lvn_option_find(key);
     if (!o) return unknown_key(key);
-    struct lvn_origin *at = &s->origin[o - lvn_options];
+    struct lvn_origin *at = &s->origin[o->id];
     LVN_TRY(check_twice(at, origin, key));
     if (at->source > origin->source) { /* checked all the same */
-        union {
-            int64_t i;
-            double r[2];
-            const char *t;
-            struct lvn_amount a;
-        } unused;
+        union lvn_option_value unused;
         return lvn_option_parse(o, value, &unused, &s->arena);
     }
-    if (o == &lvn_options[LVN_OPT_data_path] && origin->source > LVN_SOURCE_RECIPE) {
+    if (o->id == LVN_OPT_data_path && origin->source > LVN_SOURCE_RECIPE) {
         LVN_TRY(drop_download(s, origin->source, value));
     }
     LVN_TRY(lvn_option_parse(o, value, field_of(s, o), &s->arena));
+    int times = at->source == LVN_SOURCE_COMMAND ? at->times : 0;
     *at = *origin;
+    if (at->source == LVN_SOURCE_COMMAND) at->times = times + 1;
     return LVN_OK;
 }
 
@@ -160,22 +157,13 @@ enum lvn_status lvn_settings_set(struct lvn_settings *s, const char *key, const 
 /* --- recipes --- */
 
 /* The values of a list as "a, b". */
-static enum lvn_status list_text(const struct lvn_yaml *list, const char *path, const char *key, char *text,
-                                 size_t room)
+static enum lvn_status list_text(const struct lvn_yaml *list, const char *path, const char *key, struct lvn_text *text)
 {
-    text[0] = '\0';
     for (const struct lvn_yaml *y = list->child; y; y = y->next) {
         LVN_CHECK(y->kind == LVN_YAML_SCALAR, ARG, "%s:%d: %s wants plain values in its list", path, y->line, key);
-        size_t used = strlen(text);
-        snprintf(text + used, room - used, "%s%s", used ? ", " : "", y->text);
+        lvn_text_printf(text, "%s%s", text->n ? ", " : "", y->text);
     }
-    return LVN_OK;
-}
-
-/* Texts that are lists of names. */
-static bool takes_list(const struct lvn_option *o)
-{
-    return o == &lvn_options[LVN_OPT_model_freeze] || o == &lvn_options[LVN_OPT_lora_targets];
+    return lvn_text_status(text);
 }
 
 static bool is_null(const struct lvn_yaml *y)
@@ -183,32 +171,46 @@ static bool is_null(const struct lvn_yaml *y)
     return !y->quoted && (!*y->text || !strcmp(y->text, "~") || !strcmp(y->text, "null"));
 }
 
-static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *map, const char *prefix,
-                                const char *path)
+static enum lvn_status read_list(struct lvn_settings *s, const struct lvn_yaml *y, const char *key,
+                                 struct lvn_origin origin)
 {
-    for (const struct lvn_yaml *y = map->child; y; y = y->next) {
-        char key[LVN_VALUE_TEXT], text[LVN_VALUE_TEXT];
-        snprintf(key, sizeof key, "%s%s%s", prefix, *prefix ? "." : "", y->key);
-        const struct lvn_option *o = lvn_option_find(key);
-        struct lvn_origin origin = {.source = LVN_SOURCE_RECIPE, .where = path, .line = y->line};
-        const char *value = y->text;
-        if (y->kind == LVN_YAML_MAP) {
-            LVN_CHECK(!o, ARG, "%s:%d: %s wants one value, got a map", path, y->line, key);
-            LVN_CHECK(!*prefix, ARG, "%s:%d: unknown key '%s'; keys have one part and one name, as optimizer.lr", path,
-                      y->line, key);
-            LVN_TRY(read_map(s, y, key, path));
-            continue;
-        }
-        if (y->kind == LVN_YAML_LIST) {
-            LVN_CHECK(!o || o->kind == LVN_KIND_PAIR || takes_list(o), ARG, "%s:%d: %s wants one value, got a list",
-                      path, y->line, key);
-            LVN_TRY(list_text(y, path, key, text, sizeof text));
-            value = text;
-        } else if (is_null(y) && (o || lvn_part_help(key))) {
-            continue; /* "url:" without a value says nothing */
-        }
-        LVN_TRY(lvn_settings_set_at(s, key, value, origin));
+    const struct lvn_option *o = lvn_option_find(key);
+    struct lvn_text text = {0};
+    LVN_CHECK(!o || o->kind == LVN_KIND_PAIR || o->kind == LVN_KIND_LIST, ARG, "%s:%d: %s wants one value, got a list",
+              origin.where, y->line, key);
+    enum lvn_status status = list_text(y, origin.where, key, &text);
+    if (status == LVN_OK) status = lvn_settings_set_at(s, key, text.p ? text.p : "", origin);
+    lvn_text_release(&text);
+    return status;
+}
+
+static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *map, const char *prefix,
+                                const char *path, struct lvn_text *wrong);
+
+static enum lvn_status read_one(struct lvn_settings *s, const struct lvn_yaml *y, const char *prefix, const char *path,
+                                struct lvn_text *wrong)
+{
+    const char *key = *prefix ? lvn_arena_printf(&s->arena, "%s.%s", prefix, y->key) : y->key;
+    if (!key) return LVN_MEMORY;
+    const struct lvn_option *o = lvn_option_find(key);
+    struct lvn_origin origin = {.source = LVN_SOURCE_RECIPE, .where = path, .line = y->line};
+    if (y->kind == LVN_YAML_MAP) {
+        LVN_CHECK(!o, ARG, "%s:%d: %s wants one value, got a map", path, y->line, key);
+        LVN_CHECK(!*prefix, ARG, "%s:%d: unknown key '%s'; keys have one part and one name, as optimizer.lr", path,
+                  y->line, key);
+        return read_map(s, y, key, path, wrong);
     }
+    if (y->kind == LVN_YAML_LIST) return read_list(s, y, key, origin);
+    if (is_null(y) && (o || lvn_part_help(key))) return LVN_OK; /* "url:" without a value says nothing */
+    return lvn_settings_set_at(s, key, y->text, origin);
+}
+
+/* All of it, also behind a mistake, so that all mistakes are told at once. */
+static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *map, const char *prefix,
+                                const char *path, struct lvn_text *wrong)
+{
+    for (const struct lvn_yaml *y = map->child; y; y = y->next)
+        LVN_TRY(lvn_gather(wrong, read_one(s, y, prefix, path, wrong)));
     return LVN_OK;
 }
 
@@ -225,14 +227,21 @@ static enum lvn_status name_by_file(struct lvn_settings *s, const char *path)
     return LVN_OK;
 }
 
+static enum lvn_status read_tree(struct lvn_settings *s, const struct lvn_yaml *top, const char *path)
+{
+    struct lvn_text wrong = {0};
+    enum lvn_status status = read_map(s, top, "", path, &wrong);
+    LVN_TRY(lvn_gathered(&wrong, status));
+    return name_by_file(s, path);
+}
+
 enum lvn_status lvn_settings_read(struct lvn_settings *s, const char *text, size_t length, const char *path)
 {
     const struct lvn_yaml *top;
     char *where = lvn_arena_strdup(&s->arena, path);
     if (!where) return LVN_MEMORY;
     LVN_TRY(lvn_yaml_parse(&s->arena, where, text, (int64_t)length, &top));
-    LVN_TRY(read_map(s, top, "", where));
-    return name_by_file(s, path);
+    return read_tree(s, top, where);
 }
 
 enum lvn_status lvn_settings_load(struct lvn_settings *s, const char *path)
@@ -241,48 +250,46 @@ enum lvn_status lvn_settings_load(struct lvn_settings *s, const char *path)
     char *where = lvn_arena_strdup(&s->arena, path);
     if (!where) return LVN_MEMORY;
     LVN_TRY(lvn_yaml_read(&s->arena, where, &top));
-    LVN_TRY(read_map(s, top, "", where));
-    return name_by_file(s, path);
+    return read_tree(s, top, where);
 }
 
 enum lvn_status lvn_settings_environment(struct lvn_settings *s)
 {
-    for (int id = 0; id < LVN_OPT_COUNT; id++) {
+    for (int i = 0; i < lvn_option_count(); i++) {
         char name[LVN_VALUE_TEXT];
-        const char *value = getenv(lvn_settings_variable(lvn_options[id].key, name));
-        if (value && *value) LVN_TRY(lvn_settings_set(s, lvn_options[id].key, value, LVN_SOURCE_ENVIRONMENT));
+        const char *key = lvn_option_at(i)->key, *value = getenv(lvn_settings_variable(key, name));
+        if (value && *value) LVN_TRY(lvn_settings_set(s, key, value, LVN_SOURCE_ENVIRONMENT));
     }
     return LVN_OK;
 }
 
 /* --- writing --- */
 
-/* Left out: what nobody gave and nothing was derived for, and a batch size that batch_size_per_device gave. */
-static bool is_written(const struct lvn_settings *s, int id)
+/* Left out: what nobody gave and nothing was derived for, a batch size that batch_size_per_device gave, and limits of
+ * which none was given: the one epoch follows anew, unless whoever goes on then gives another. */
+static bool is_written(const struct lvn_settings *s, const struct lvn_option *o)
 {
-    if (s->origin[id].source == LVN_SOURCE_DEFAULT && !*lvn_options[id].initial) return false;
-    return id != LVN_OPT_trainer_batch_size || s->origin[id].source != LVN_SOURCE_DERIVED ||
-           !s->trainer.batch_size_per_device;
+    enum lvn_option_id id = o->id;
+    bool by_device = s->trainer.batch_size_per_device > 0, derived = s->origin[id].source == LVN_SOURCE_DERIVED;
+    bool no_limit = s->origin[LVN_OPT_trainer_max_epochs].source == LVN_SOURCE_DERIVED;
+    if (s->origin[id].source == LVN_SOURCE_DEFAULT && !*o->initial) return false;
+    if (id == LVN_OPT_trainer_batch_size) return !derived || !by_device;
+    return !no_limit || (id != LVN_OPT_trainer_max_steps && id != LVN_OPT_trainer_max_epochs);
 }
 
 char *lvn_settings_yaml(const struct lvn_settings *s)
 {
     struct lvn_text t = {0};
     const char *part = "";
-    for (int id = 0; id < LVN_OPT_COUNT; id++) {
-        const struct lvn_option *o = &lvn_options[id];
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
         char text[LVN_VALUE_TEXT];
         const char *dot = strchr(o->key, '.');
         if (strcmp(part, o->part)) lvn_text_printf(&t, "%s:\n", o->part);
         part = o->part;
-        if (!is_written(s, id)) continue;
+        if (!is_written(s, o)) continue;
         lvn_text_printf(&t, "%s%s: ", *part ? "  " : "", dot ? dot + 1 : o->key);
-        const char *value = lvn_settings_value(s, (enum lvn_option_id)id, text);
-        if (o->kind == LVN_KIND_TEXT) {
-            lvn_yaml_add_scalar(&t, value);
-        } else {
-            lvn_text_add(&t, value);
-        }
+        lvn_option_yaml(&t, o, lvn_settings_value(s, o->id, text));
         lvn_text_add(&t, "\n");
     }
     if (!lvn_text_string(&t)) lvn_text_release(&t);
@@ -296,4 +303,44 @@ enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *pat
     enum lvn_status status = lvn_file_write(path, text, (int64_t)strlen(text));
     free(text);
     return status;
+}
+
+/* --- comparing --- */
+
+enum lvn_status lvn_settings_of_run(struct lvn_settings *s, const char *path, int64_t ranks)
+{
+    enum lvn_status status = lvn_settings_init(s);
+    if (status == LVN_OK) status = lvn_settings_load(s, path);
+    if (status != LVN_OK) {
+        lvn_settings_release(s);
+        return status;
+    }
+    s->ranks = ranks;
+    if (lvn_settings_finish(s, LVN_USES_ALL) != LVN_OK) lvn_error_clear(); /* another version allowed it */
+    return LVN_OK;
+}
+
+static void add_differences(const struct lvn_settings *then, const struct lvn_settings *now, struct lvn_text *out,
+                            bool *asked)
+{
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        enum lvn_option_id id = o->id;
+        char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
+        const char *a = lvn_settings_value(then, id, was), *b = lvn_settings_value(now, id, is);
+        if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue; /* a folder has many paths */
+        lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
+        *asked = *asked && now->origin[id].source >= LVN_SOURCE_COMMAND;
+    }
+}
+
+enum lvn_status lvn_settings_differences(const char *path, const struct lvn_settings *now, struct lvn_text *out,
+                                         bool *asked)
+{
+    struct lvn_settings then;
+    *asked = true;
+    LVN_TRY(lvn_settings_of_run(&then, path, now->ranks));
+    add_differences(&then, now, out, asked);
+    lvn_settings_release(&then);
+    return lvn_text_status(out);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 
 /* --- words that options choose from: X(name in C, word) --- */
 
@@ -19,6 +20,13 @@
     X(DATA_SAMPLING_PERMUTATION, "permutation")                                                                        \
     X(DATA_SAMPLING_RANDOM, "random")                                                                                  \
     X(DATA_SAMPLING_SEQUENTIAL, "sequential")
+/* AUTO, then in the order of enum lvn_split_id */
+#define LVN_CHOICES_data_split(X)                                                                                      \
+    X(DATA_SPLIT_AUTO, "auto")                                                                                         \
+    X(DATA_SPLIT_TRAIN, "train")                                                                                       \
+    X(DATA_SPLIT_VAL, "val")                                                                                           \
+    X(DATA_SPLIT_TEST, "test")                                                                                         \
+    X(DATA_SPLIT_ALL, "all")
 #define LVN_CHOICES_optimizer_kind(X)                                                                                  \
     X(OPTIMIZER_KIND_ADAMW, "adamw")                                                                                   \
     X(OPTIMIZER_KIND_ADAM, "adam")                                                                                     \
@@ -48,12 +56,6 @@
     X(TRAINER_PRECISION_16_MIXED, "16-mixed")                                                                          \
     X(TRAINER_PRECISION_16_TRUE, "16-true")                                                                            \
     X(TRAINER_PRECISION_64_TRUE, "64-true")
-#define LVN_CHOICES_trainer_accelerator(X)                                                                             \
-    X(TRAINER_ACCELERATOR_AUTO, "auto")                                                                                \
-    X(TRAINER_ACCELERATOR_CPU, "cpu")                                                                                  \
-    X(TRAINER_ACCELERATOR_GPU, "gpu")                                                                                  \
-    X(TRAINER_ACCELERATOR_CUDA, "cuda")                                                                                \
-    X(TRAINER_ACCELERATOR_XPU, "xpu")
 #define LVN_CHOICES_trainer_strategy(X)                                                                                \
     X(TRAINER_STRATEGY_AUTO, "auto")                                                                                   \
     X(TRAINER_STRATEGY_SINGLE_DEVICE, "single_device")                                                                 \
@@ -63,20 +65,9 @@
     X(TRAINER_STRATEGY_FSDP, "fsdp")
 #define LVN_CHOICES_trainer_reduce_dtype(X) X(TRAINER_REDUCE_FP32, "fp32") X(TRAINER_REDUCE_BF16, "bf16")
 
-/* Every other macro of the table, to be nothing: define what is wanted, then include options.def through this list. */
+/* Define the rows that are wanted, then walk over options.def. */
 #define LVN_X(name, word) LVN_##name,
 #define LVN_CHOICE(part, field, ...) enum lvn_##part##_##field{LVN_CHOICES_##part##_##field(LVN_X)};
-#define LVN_TOP(...)
-#define LVN_PART(...)
-#define LVN_PART_END(...)
-#define LVN_INT(...)
-#define LVN_REAL(...)
-#define LVN_PAIR(...)
-#define LVN_BOOL(...)
-#define LVN_WORD(...)
-#define LVN_TEXT(...)
-#define LVN_TIME(...)
-#define LVN_AMOUNT(...)
 #include "train/options_each.h"
 #undef LVN_X
 
@@ -84,6 +75,12 @@
 struct lvn_amount {
     int64_t count;
     double fraction;
+};
+
+/* Texts of an option that may be given again and again. */
+struct lvn_texts {
+    const char *const *text; /* (n) */
+    int n;
 };
 
 /* Where a value came from; a later one wins over an earlier one. */
@@ -99,13 +96,12 @@ struct lvn_origin {
     enum lvn_source source;
     const char *where; /* RECIPE: the file; DERIVED: from what */
     int line;          /* RECIPE: counted from 1 */
+    int times;         /* COMMAND: so often it was given */
 };
 
 /* The options as numbers: LVN_OPT_optimizer_lr, LVN_OPT_name. */
 enum lvn_option_id {
 #define LVN_TOP(field, ...) LVN_OPT_##field,
-#define LVN_PART(...)
-#define LVN_PART_END(...)
 #define LVN_INT(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_REAL(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_PAIR(part, field, ...) LVN_OPT_##part##_##field,
@@ -126,9 +122,20 @@ enum lvn_uses {
     LVN_USES_OPTIMIZER = 4,
     LVN_USES_SCHEDULE = 8,
     LVN_USES_TRAINER = 16,
-    LVN_USES_CHECKPOINT = 32,
-    LVN_USES_SAMPLE = 64,
-    LVN_USES_ALL = 127,
+    LVN_USES_CALLBACKS = 32, /* and loggers */
+    LVN_USES_DEVICE = 128,   /* computes on trainer.accelerator; a plan only names it */
+    LVN_USES_ALL = 63 | LVN_USES_DEVICE,
+    LVN_USES_SPLIT = 64, /* data.split is heeded: only where a model is evaluated */
+};
+
+/* The keys of all families of models, behind those of options.def; see lvn_option_at(). */
+enum { LVN_FAMILY_KEYS = 64, LVN_OPT_ALL = LVN_OPT_COUNT + LVN_FAMILY_KEYS };
+union lvn_option_value {
+    int64_t i;
+    double r[2];
+    bool b;
+    const char *t;
+    struct lvn_amount a;
 };
 
 struct lvn_settings {
@@ -149,9 +156,12 @@ struct lvn_settings {
 #include "train/options_each.h"
 
     int64_t ranks; /* that take part; 0: not known. Set by the program before lvn_settings_finish() */
-    struct lvn_origin origin[LVN_OPT_COUNT];
+    union lvn_option_value family[LVN_FAMILY_KEYS]; /* by lvn_option_at(): see train/settings_model.h */
+    struct lvn_origin origin[LVN_OPT_ALL];
     struct lvn_arena arena; /* texts */
 };
+
+enum { LVN_RUN_DIR_TEXT = 900 }; /* bytes of run_dir, with its end: files below it have room in buffers of 1 KiB */
 
 /* --- the table as data, for help, documents and completion --- */
 
@@ -163,30 +173,44 @@ enum lvn_option_kind {
     LVN_KIND_CHOICE,
     LVN_KIND_WORD,
     LVN_KIND_TEXT,
+    LVN_KIND_LIST,
     LVN_KIND_TIME,
     LVN_KIND_AMOUNT,
+    LVN_KIND_TEXTS, /* of flags alone */
 };
 struct lvn_option {
     const char *key;  /* "optimizer.lr" */
     const char *part; /* "optimizer"; "" for name and run_dir */
     enum lvn_option_kind kind;
     const char *initial;        /* the default as text; "" not given */
+    const char *usual;          /* what holds then, for help, where it hangs on the family; NULL: initial */
     double least, most;         /* INT, REAL, PAIR */
     const char *const *choices; /* CHOICE, WORD: ended by NULL */
     const char *help;
     size_t offset; /* of the field */
+    enum lvn_option_id id;
 };
-extern const struct lvn_option lvn_options[LVN_OPT_COUNT];
+/* All options in the order in which they are shown: i from 0 below lvn_option_count(). Their ids are those of the rows
+ * of options.def, and for the keys of families numbers behind them. */
+int lvn_option_count(void);
+const struct lvn_option *lvn_option_at(int i);
+/* The key of a family, 0 to LVN_FAMILY_KEYS - 1; NULL: there are not so many. */
+const struct lvn_option *lvn_option_of_family(int i);
+/* By id; NULL: there is none. */
+const struct lvn_option *lvn_option_of(enum lvn_option_id id);
 /* NULL: there is none of this name. */
 const struct lvn_option *lvn_option_find(const char *key);
 /* The known key that is most like this one; NULL when none is like it. */
 const char *lvn_option_nearest(const char *key);
-/* Read a value by its row into the field; texts are copied to the arena. ARG with a sentence that names the key. */
+/* Read a value by its row into the field (TEXTS: behind those that it has); texts are copied to the arena. ARG with a
+ * sentence that names the key. */
 enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, void *field,
                                  struct lvn_arena *a) LVN_CHECKED;
 /* The value as a user would write it, into text or elsewhere; returns it. Reads back as the same value. */
 enum { LVN_VALUE_TEXT = 128 };
 const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT]);
+/* The value (of lvn_option_text()) as YAML. */
+void lvn_option_yaml(struct lvn_text *t, const struct lvn_option *o, const char *value);
 /* One sentence on a part; NULL: there is none of this name. */
 const char *lvn_part_help(const char *part);
 
@@ -196,7 +220,7 @@ const char *lvn_part_help(const char *part);
 enum lvn_status lvn_settings_init(struct lvn_settings *s) LVN_CHECKED;
 void lvn_settings_release(struct lvn_settings *s);
 /* Set one key from text. ARG: unknown key (the nearest is named), wrong type, out of range, or given twice by the same
- * source (a program may). Text is copied. A value of an earlier source does not replace one of a later. Setting
+ * recipe. Text is copied. A value of an earlier source does not replace one of a later. Setting
  * data.path from elsewhere than a recipe drops the recipe's data.url and data.sha256. */
 enum lvn_status lvn_settings_set(struct lvn_settings *s, const char *key, const char *value,
                                  enum lvn_source source) LVN_CHECKED;
@@ -221,6 +245,12 @@ char *lvn_settings_yaml(const struct lvn_settings *s);
 /* The same into a file, replaced in one go. */
 enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *path) LVN_CHECKED;
 
+/* What lvn_settings_write() wrote for a run of so many ranks, with what follows from it; to be released. */
+enum lvn_status lvn_settings_of_run(struct lvn_settings *s, const char *path, int64_t ranks) LVN_CHECKED;
+/* Adds "optimizer.lr: 0.1 -> 0.2; ..." for all that has another value in `now` than in a file of settings, run_dir
+ * left out; *asked: somebody gave all these on the command line or in a program. */
+enum lvn_status lvn_settings_differences(const char *path, const struct lvn_settings *now, struct lvn_text *out,
+                                         bool *asked) LVN_CHECKED;
 /* Whether somebody gave this key (recipe, environment, command line or program). */
 bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id);
 /* The value as a user would write it. */

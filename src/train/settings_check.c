@@ -6,10 +6,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "backend/backend.h"
 #include "base/text.h"
 #include "graph/graph.h"
-#include "models/model.h"
-#include "train/settings.h"
+#include "train/callbacks/callback.h"
+#include "train/settings_model.h"
 
 _Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one order for the rules of decay");
 _Static_assert((int)LVN_OPTIMIZER_DECAY_MATRICES == (int)LVN_DECAY_MATRICES, "one order for the rules of decay");
@@ -24,62 +25,14 @@ static void derived(struct lvn_settings *s, enum lvn_option_id id, const char *f
 {
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
 }
-static void derive_int(struct lvn_settings *s, enum lvn_option_id id, int64_t *field, int64_t value, const char *from)
-{
-    if (!open(s, id)) return;
-    *field = value;
-    derived(s, id, from);
-}
-
 static bool is_adder(const struct lvn_settings *s)
 {
     return !strcmp(s->data.kind, "adder");
 }
 
-static enum lvn_status finish_sizes(struct lvn_settings *s)
-{
-    const struct lvn_model_size *size = lvn_model_size_find("gpt-mini"), *all = lvn_model_sizes();
-    const char *from = "gpt-mini, the size without a size";
-    if (!strcasecmp(s->model.size, "none")) s->model.size = "";
-    if (*s->model.size) {
-        const char *names[64], *near = NULL;
-        int n = 0;
-        for (; all[n].name && n < 64; n++) names[n] = all[n].name;
-        size = lvn_model_size_find(s->model.size);
-        if (!size) near = lvn_nearest(s->model.size, names, n);
-        LVN_CHECK(size, ARG, "model.size '%.60s' is not known; %s%s%s", s->model.size,
-                  near ? "did you mean '" : "`levin help model` lists the sizes", near ? near : "", near ? "'?" : "");
-        from = "model.size";
-    }
-    derive_int(s, LVN_OPT_model_n_layer, &s->model.n_layer, size->n_layer, from);
-    derive_int(s, LVN_OPT_model_n_head, &s->model.n_head, size->n_head, from);
-    derive_int(s, LVN_OPT_model_n_embd, &s->model.n_embd, size->n_embd, from);
-    return LVN_OK;
-}
-
-static enum lvn_status check_sizes(const struct lvn_settings *s)
-{
-    int64_t C = s->model.n_embd, H = s->model.n_head;
-    if (C % H) {
-        int64_t below = C / H * H, above = below + H;
-        LVN_FAIL(ARG,
-                 "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-                 "), but each head gets an equal share; take %" PRId64 " or another multiple",
-                 C, H, below ? below : above);
-    }
-    double values = 12.0 * (double)s->model.n_layer * (double)C * (double)C +
-                    ((double)s->model.vocab_size + (double)s->model.block_size) * (double)C;
-    LVN_CHECK(values < 1e14, ARG,
-              "the model would have about %.2g values (model.n_layer %" PRId64 ", model.n_embd %" PRId64
-              "), more than any machine holds; take smaller sizes",
-              values, s->model.n_layer, C);
-    return LVN_OK;
-}
-
 static enum lvn_status finish_model(struct lvn_settings *s)
 {
     static const char *const nothing[] = {"none", "scratch", "random", "off"};
-    bool has_bias = strcmp(s->model.kind, "nanogpt") != 0;
     for (int i = 0; i < 4; i++) {
         if (!strcasecmp(s->model.init, nothing[i])) s->model.init = "";
     }
@@ -87,22 +40,7 @@ static enum lvn_status finish_model(struct lvn_settings *s)
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
               "lora.rank out",
               s->lora.rank);
-    if (*s->model.init) return LVN_OK; /* the loaded model rules */
-    LVN_TRY(finish_sizes(s));
-    derive_int(s, LVN_OPT_model_block_size, &s->model.block_size, is_adder(s) ? 3 * s->data.digits : 128,
-               is_adder(s) ? "data.digits" : "what is usual");
-    if (open(s, LVN_OPT_model_bias)) {
-        s->model.bias = has_bias;
-        derived(s, LVN_OPT_model_bias, "model.kind");
-    }
-    LVN_CHECK(s->model.bias || !has_bias, ARG,
-              "model.bias: false contradicts model.kind: %s, which has biases; leave it out or take nanogpt",
-              s->model.kind);
-    if (open(s, LVN_OPT_model_dropout)) {
-        s->model.dropout = has_bias ? 0.1 : 0;
-        derived(s, LVN_OPT_model_dropout, "model.kind");
-    }
-    return check_sizes(s);
+    return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model rules */
 }
 
 static enum lvn_status finish_data(const struct lvn_settings *s)
@@ -112,20 +50,27 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
               "data.sha256 wants 64 hexadecimal digits, got %zu characters ('%.20s...')", n, s->data.sha256);
     LVN_CHECK(!*s->data.url || *s->data.path || is_adder(s), ARG,
               "data.url needs data.path too: the file to keep the download in");
-    int64_t need = 3 * s->data.digits;
-    LVN_CHECK(!is_adder(s) || !s->model.block_size || s->model.block_size >= need, ARG,
+    const struct lvn_model *m = lvn_model_find(s->model.kind);
+    int64_t need = 3 * s->data.digits, block = m ? lvn_settings_meaning(s, m, LVN_MEANS_POSITIONS) : 0;
+    LVN_CHECK(!is_adder(s) || !block || block >= need, ARG,
               "model.block_size (%" PRId64 ") is too short for the adder with data.digits %" PRId64
               ", whose sums take %" PRId64 " tokens; leave it out or take at least %" PRId64,
-              s->model.block_size, s->data.digits, need, need);
+              block, s->data.digits, need, need);
     return LVN_OK;
 }
 
-static enum lvn_status finish_schedule(struct lvn_settings *s, bool steps_known)
+static enum lvn_status check_optimizer(const struct lvn_settings *s)
 {
-    bool falls = s->schedule.kind != LVN_SCHEDULE_KIND_CONSTANT;
+    LVN_CHECK(s->optimizer.state == LVN_OPTIMIZER_STATE_FP32 || s->optimizer.kind != LVN_OPTIMIZER_KIND_SGD, ARG,
+              "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out");
+    return LVN_OK;
+}
+
+/* Of a schedule that falls: where it ends, and from what to what. */
+static enum lvn_status finish_fall(struct lvn_settings *s, bool steps_known)
+{
     char word[LVN_VALUE_TEXT];
     const char *kind = lvn_settings_value(s, LVN_OPT_schedule_kind, word);
-    if (!falls) return LVN_OK;
     if (!s->schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED) {
         int64_t last =
             s->trainer.max_steps > s->schedule.warmup_steps ? s->trainer.max_steps : s->schedule.warmup_steps;
@@ -140,8 +85,6 @@ static enum lvn_status finish_schedule(struct lvn_settings *s, bool steps_known)
               "schedule.warmup_steps (%" PRId64 ") ends after schedule.decay_steps (%" PRId64
               "); take fewer, or decay for longer",
               s->schedule.warmup_steps, s->schedule.decay_steps);
-    LVN_CHECK(s->optimizer.state == LVN_OPTIMIZER_STATE_FP32 || s->optimizer.kind != LVN_OPTIMIZER_KIND_SGD, ARG,
-              "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out");
     LVN_CHECK(s->schedule.min_lr <= s->optimizer.lr, ARG,
               "schedule.min_lr (%g) is above optimizer.lr (%g), but the rate falls from the one to the other; exchange "
               "them or take schedule.kind: constant",
@@ -159,9 +102,6 @@ static enum lvn_status check_device(const struct lvn_settings *s)
               "trainer.precision %s is not there yet: this version computes in 32-true, bf16-mixed and bf16-true; set "
               "one of them",
               lvn_settings_value(s, LVN_OPT_trainer_precision, word));
-    LVN_CHECK(s->trainer.accelerator <= LVN_TRAINER_ACCELERATOR_CPU, ARG,
-              "trainer.accelerator %s is not there yet: this version runs on the CPU; set cpu or auto",
-              lvn_settings_value(s, LVN_OPT_trainer_accelerator, word));
     LVN_CHECK(s->trainer.strategy <= LVN_TRAINER_STRATEGY_ZERO1, ARG,
               "trainer.strategy %s is not there yet: this version has single_device, ddp and zero1; set one of them or "
               "auto",
@@ -189,6 +129,29 @@ static void divisors(int64_t n, char *text, size_t room)
     }
 }
 
+/* trainer.accumulate_grad_batches is the micro-batch, said by how many there are. */
+static enum lvn_status divide_batch(struct lvn_settings *s)
+{
+    int64_t n = s->trainer.accumulate_grad_batches, batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
+    if (n <= 1) return LVN_OK;
+    if (batch % n) {
+        char list[LVN_VALUE_TEXT];
+        divisors(batch, list, sizeof list);
+        LVN_FAIL(ARG,
+                 "the batch of %" PRId64 " cannot be cut into trainer.accumulate_grad_batches (%" PRId64
+                 ") equal micro-batches; take %s",
+                 batch, n, list);
+    }
+    LVN_CHECK(open(s, LVN_OPT_trainer_micro_batch_size) || !micro || micro == batch / n, ARG,
+              "trainer.micro_batch_size (%" PRId64 ") and trainer.accumulate_grad_batches (%" PRId64
+              ", so micro-batches of %" PRId64 ") are two ways to say one thing; leave one out",
+              micro, n, batch / n);
+    if (micro == batch / n) return LVN_OK;
+    s->trainer.micro_batch_size = batch / n;
+    derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.accumulate_grad_batches");
+    return LVN_OK;
+}
+
 static enum lvn_status finish_batch(struct lvn_settings *s)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
@@ -204,8 +167,10 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
         s->trainer.batch_size = each ? each * world : 12;
         derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "what is usual");
     }
+    LVN_TRY(divide_batch(s));
     int64_t batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
-    if (s->trainer.deterministic &&
+    bool divided = s->trainer.accumulate_grad_batches > 1;
+    if (s->trainer.deterministic && !divided &&
         (!micro || s->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED)) {
         /* The largest divisor that leaves at least min(8, batch) micro-batches: nothing about this machine. */
         int64_t least = batch < 8 ? batch : 8;
@@ -222,6 +187,42 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
     return LVN_OK;
 }
 
+/* --- how much of the data --- */
+
+static enum lvn_status check_share(const char *key, const struct lvn_amount *a, const char *of)
+{
+    LVN_CHECK(a->fraction <= 1, ARG,
+              "trainer.%s (%g) is a share of the %s: at most 1.0; write a whole number for so many batches", key,
+              a->fraction, of);
+    return LVN_OK;
+}
+
+static bool is_none(const struct lvn_amount *a)
+{
+    return !a->count && a->fraction <= 0;
+}
+
+static enum lvn_status check_limits(const struct lvn_settings *s)
+{
+    const struct lvn_amount *train = &s->trainer.limit_train_batches, *test = &s->trainer.limit_test_batches;
+    const struct lvn_amount *overfit = &s->trainer.overfit_batches;
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    LVN_TRY(check_share("limit_val_batches", &s->trainer.limit_val_batches, "validation set"));
+    LVN_TRY(check_share("limit_train_batches", train, "training set"));
+    LVN_TRY(check_share("limit_test_batches", test, "data"));
+    LVN_TRY(check_share("overfit_batches", overfit, "training set"));
+    LVN_CHECK(!is_none(train), ARG,
+              "trainer.limit_train_batches 0 leaves nothing to train on; leave it out, or write 1.0 for all");
+    LVN_CHECK(!is_none(test), ARG,
+              "trainer.limit_test_batches 0 leaves nothing to evaluate; leave it out, or write 1.0 for all");
+    LVN_CHECK(is_none(overfit) || (!train->count && train->fraction == 1), ARG,
+              "trainer.overfit_batches (%s) and trainer.limit_train_batches (%s) both say what an epoch is; leave one "
+              "of them out",
+              lvn_settings_value(s, LVN_OPT_trainer_overfit_batches, one),
+              lvn_settings_value(s, LVN_OPT_trainer_limit_train_batches, two));
+    return LVN_OK;
+}
+
 static enum lvn_status finish_trainer(struct lvn_settings *s)
 {
     LVN_TRY(check_device(s));
@@ -235,11 +236,7 @@ static enum lvn_status finish_trainer(struct lvn_settings *s)
         s->trainer.max_epochs = 1;
         derived(s, LVN_OPT_trainer_max_epochs, "no limit being given");
     }
-    LVN_CHECK(
-        s->trainer.limit_val_batches.fraction <= 1, ARG,
-        "trainer.limit_val_batches (%g) is a share of the validation set: at most 1.0; write a whole number for so "
-        "many batches",
-        s->trainer.limit_val_batches.fraction);
+    LVN_TRY(check_limits(s));
     return finish_batch(s);
 }
 
@@ -252,6 +249,8 @@ static enum lvn_status finish_run(struct lvn_settings *s)
     LVN_CHECK(!strchr(s->name, '/') && *s->name != '.' && strlen(s->name) < 200, ARG,
               "name '%.60s' names a folder in runs/: without slashes, not starting with a dot, below 200 characters",
               s->name);
+    LVN_CHECK(strlen(s->run_dir) < LVN_RUN_DIR_TEXT, ARG, "run_dir '%.60s...' has %zu bytes; at most %d are taken",
+              s->run_dir, strlen(s->run_dir), LVN_RUN_DIR_TEXT - 1);
     if (!open(s, LVN_OPT_run_dir) && *s->run_dir) return LVN_OK;
     s->run_dir = lvn_arena_printf(&s->arena, "runs/%s", s->name);
     if (!s->run_dir) return LVN_MEMORY;
@@ -259,12 +258,29 @@ static enum lvn_status finish_run(struct lvn_settings *s)
     return LVN_OK;
 }
 
+static enum lvn_status check_computes(const struct lvn_settings *s)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    LVN_CHECK(b->computes, ARG, "trainer.accelerator %s computes nothing (%s); set cpu or auto to run", b->name,
+              b->what);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
 {
+    char word[LVN_VALUE_TEXT];
     LVN_TRY(finish_run(s));
+    LVN_CHECK(
+        (parts & LVN_USES_SPLIT) || s->data.split == LVN_DATA_SPLIT_AUTO, ARG,
+        "data.split (%s) says which part `levin evaluate` scores; training sees train and validates with val, and "
+        "the other commands look at no part: leave it out",
+        lvn_settings_value(s, LVN_OPT_data_split, word));
     if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
+    if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));
     if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s));
     if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
-    if (parts & LVN_USES_SCHEDULE) LVN_TRY(finish_schedule(s, s->trainer.max_epochs > 0));
-    return LVN_OK;
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));
+    if (parts & LVN_USES_SCHEDULE && s->schedule.kind != LVN_SCHEDULE_KIND_CONSTANT)
+        LVN_TRY(finish_fall(s, s->trainer.max_epochs > 0));
+    return parts & LVN_USES_CALLBACKS ? lvn_callbacks_check(s) : LVN_OK;
 }

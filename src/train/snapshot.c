@@ -31,7 +31,12 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
                   real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "start_val_loss",
                   real_or_null(s->start_val_loss), "data", data, "micro_batch", (json_int_t)s->micro_batch, "pieces",
                   (json_int_t)s->pieces, "ranks", (json_int_t)s->ranks);
-    if (!state) LVN_FAIL(MEMORY, "not enough memory for the state of the run");
+    json_t *callbacks = *s->callbacks ? json_loads(s->callbacks, 0, NULL) : NULL;
+    if (callbacks) json_object_set_new(state, "callbacks", callbacks);
+    if (!state || (*s->callbacks && !callbacks)) {
+        json_decref(state);
+        LVN_FAIL(MEMORY, "not enough memory for the state of the run");
+    }
     lvn_json_add(out, state, 2);
     json_decref(state);
     return lvn_text_status(out);
@@ -72,18 +77,40 @@ static bool is_adapted(const struct lvn_params *params, const struct lvn_param *
     return p->adapter || lvn_lora_find(params, p, &pair);
 }
 
+struct adapters {
+    const struct lvn_network *network;
+    const struct lvn_param **p; /* of each item */
+    void *room;
+};
+
+static enum lvn_status fetch_adapter(void *context, int i, const void **data)
+{
+    const struct adapters *x = context;
+    *data = x->room;
+    return lvn_network_read(x->network, x->p[i], x->room);
+}
+
 static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n)
 {
+    const int64_t each = lvn_dtype_bytes(n->weights);
+    const char *host = n->memory[LVN_BUFFER_PARAM]->host;
+    struct adapters x = {n, lvn_arena_alloc(a, sizeof *x.p * (size_t)(n->params->n + 1)), NULL};
     struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
-    struct lvn_safetensors_source source = {.item = items};
-    if (!items) return LVN_MEMORY;
+    struct lvn_safetensors_source source = {.item = items, .fetch = fetch_adapter, .context = &x};
+    int64_t most = 1;
+    if (!items || !x.p) return LVN_MEMORY;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *p = n->params->list[i];
         if (!is_adapted(n->params, p)) continue;
-        struct lvn_safetensors_item *item = &items[source.n++];
-        *item = (struct lvn_safetensors_item){.name = p->name, .desc = p->desc, .data = lvn_network_value(n, p)};
+        struct lvn_safetensors_item *item = &items[source.n];
+        *item = (struct lvn_safetensors_item){.name = p->name, .desc = p->desc};
+        item->data = host ? host + p->offset * each : NULL;
         item->desc.dtype = n->weights;
+        x.p[source.n++] = p;
+        if (p->count > most) most = p->count;
     }
+    if (!host && source.n) x.room = lvn_arena_alloc(a, (size_t)(most * each));
+    if (!host && source.n && !x.room) return LVN_MEMORY;
     if (source.n) lvn_checkpoint_add_tensors(w, adapters_file, &source);
     return LVN_OK;
 }
@@ -93,8 +120,8 @@ static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena
 {
     const struct lvn_network *n = m->network;
     struct lvn_safetensors_source optimizer;
-    LVN_TRY(lvn_model_files_make(f, LVN_DIALECT_HUGGINGFACE, &n->config, n->params, lvn_network_values(n), n->weights,
-                                 false));
+    LVN_TRY(lvn_model_files_make(f, lvn_model_form(n->config.model), &n->config, n->params, n->memory[LVN_BUFFER_PARAM],
+                                 n->weights, false));
     lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
     LVN_TRY(add_adapters(w, a, n));
     LVN_TRY(lvn_moments_source(m, a, &optimizer));
@@ -113,7 +140,7 @@ static enum lvn_status save(const struct lvn_snapshot_place *to, const struct lv
     lvn_arena_init(&a);
     enum lvn_status status = add_all(w, &a, &files, to, s, m);
     if (status == LVN_OK)
-        status = lvn_checkpoint_commit(w, s->val_loss);
+        status = lvn_checkpoint_commit(w, s->val_loss, &s->score);
     else
         lvn_checkpoint_cancel(w);
     lvn_model_files_release(&files);
@@ -133,6 +160,28 @@ enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const str
 
 /* --- loading --- */
 
+static enum lvn_status load_callbacks(const char *path, const json_t *state, struct lvn_snapshot *s)
+{
+    const json_t *callbacks = json_object_get(state, "callbacks");
+    struct lvn_text t = {0};
+    if (!callbacks) { /* of a time when there was nothing else to remember than this */
+        if (isfinite(s->best_val_loss))
+            snprintf(s->callbacks, sizeof s->callbacks,
+                     "{\"checkpoint\": {\"monitor\": \"val_loss\", \"mode\": \"min\", \"best\": %.17g}}",
+                     s->best_val_loss);
+        return LVN_OK;
+    }
+    lvn_json_add(&t, callbacks, 0);
+    enum lvn_status status = lvn_text_status(&t);
+    if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
+        status =
+            lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s': the callbacks have %lld bytes to remember, at most %d",
+                        path, (long long)t.n, LVN_SNAPSHOT_CALLBACKS - 1);
+    if (status == LVN_OK) memcpy(s->callbacks, t.p, (size_t)t.n + 1);
+    lvn_text_release(&t);
+    return status;
+}
+
 static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 {
     json_t *state;
@@ -147,6 +196,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_int(path, state, "micro_batch", true, 1, INT64_MAX, &s->micro_batch);
     if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);
     if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->pieces);
+    if (status == LVN_OK) status = load_callbacks(path, state, s);
     s->data = strtoull(data, NULL, 16);
     json_decref(state);
     return status;
@@ -156,17 +206,17 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 static enum lvn_status load_values(const struct lvn_network *n, const struct lvn_param *p,
                                    const struct lvn_safetensor *t)
 {
-    void *to = lvn_network_value(n, p);
-    if (t->desc.dtype == n->weights) {
-        memcpy(to, t->data, (size_t)(p->count * lvn_dtype_bytes(n->weights)));
-        return LVN_OK;
+    if (t->desc.dtype == n->weights) return lvn_network_write(n, p, t->data);
+    float *wide = lvn_malloc(sizeof *wide * (size_t)p->count), *to = lvn_malloc(sizeof *to * (size_t)p->count);
+    enum lvn_status status = wide && to ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK) {
+        lvn_tensor_to_f32(t->desc.dtype, t->data, wide, p->count);
+        lvn_tensor_from_f32(n->weights, wide, to, p->count);
+        status = lvn_network_write(n, p, to);
     }
-    float *wide = lvn_malloc(sizeof *wide * (size_t)p->count);
-    if (!wide) return LVN_MEMORY;
-    lvn_tensor_to_f32(t->desc.dtype, t->data, wide, p->count);
-    lvn_tensor_from_f32(n->weights, wide, to, p->count);
     free(wide);
-    return LVN_OK;
+    free(to);
+    return status;
 }
 
 /* Those parameters that are adapted, or those that are not, from a file. */
@@ -202,7 +252,7 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_net
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
     lvn_moments_init(&m, n, sharding, ranks);
     LVN_TRY_TOGETHER(ranks, !optimizer ? LVN_MEMORY : ranks->rank ? LVN_OK : load_model(a, dir, n));
-    LVN_TRY(lvn_ranks_broadcast(ranks, lvn_network_values(n), n->bytes[LVN_BUFFER_PARAM]));
+    LVN_TRY(lvn_ranks_broadcast_memory(ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]));
     return lvn_moments_load(&m, optimizer);
 }
 
@@ -227,39 +277,64 @@ enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_net
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
 }
 
-/* What decides on the model and the order of the data. */
+/* What decides on the model and the order of the data, beside the keys of the model's family. */
 static const enum lvn_option_id fixed[] = {
-    LVN_OPT_model_kind,     LVN_OPT_model_n_layer,    LVN_OPT_model_n_head,          LVN_OPT_model_n_embd,
-    LVN_OPT_model_bias,     LVN_OPT_model_block_size, LVN_OPT_model_vocab_size,      LVN_OPT_model_dropout,
-    LVN_OPT_data_kind,      LVN_OPT_data_sampling,    LVN_OPT_data_digits,           LVN_OPT_trainer_batch_size,
-    LVN_OPT_optimizer_kind, LVN_OPT_trainer_seed,     LVN_OPT_trainer_deterministic, LVN_OPT_model_freeze,
-    LVN_OPT_lora_rank,      LVN_OPT_lora_alpha,       LVN_OPT_lora_targets,
+    LVN_OPT_model_kind,
+    LVN_OPT_task_kind,
+    LVN_OPT_data_kind,
+    LVN_OPT_data_sampling,
+    LVN_OPT_data_digits,
+    LVN_OPT_optimizer_kind,
+    LVN_OPT_trainer_seed,
+    LVN_OPT_trainer_deterministic,
+    LVN_OPT_trainer_limit_train_batches,
+    LVN_OPT_trainer_overfit_batches,
+    LVN_OPT_trainer_batch_size,
+    LVN_OPT_model_freeze,
+    LVN_OPT_lora_rank,
+    LVN_OPT_lora_alpha,
 };
 
-static enum lvn_status compare(const struct lvn_settings *then, const struct lvn_settings *now, const char *path)
+static enum lvn_status compare_value(const char *key, const char *then, const char *now, const char *path)
 {
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
-        char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
-        const char *a = lvn_settings_value(then, fixed[i], was), *b = lvn_settings_value(now, fixed[i], is);
-        LVN_CHECK(
-            strcmp(a, b) == 0, ARG,
-            "%s is %s here and was %s in the run that '%s' continues: that would be another model or another order "
-            "of the data; start a new run, or set it back",
-            lvn_options[fixed[i]].key, b, a, path);
-    }
+    LVN_CHECK(strcmp(then, now) == 0, ARG,
+              "%s is %s here and was %s in the run that '%s' continues: that would be another model or another order "
+              "of the data; start a new run, or set it back",
+              key, now, then, path);
     return LVN_OK;
 }
 
-enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now)
+static enum lvn_status compare_option(const struct lvn_settings *then, const struct lvn_settings *now,
+                                      const struct lvn_option *o, const char *path)
+{
+    char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
+    return compare_value(o->key, lvn_settings_value(then, o->id, was), lvn_settings_value(now, o->id, is), path);
+}
+
+static enum lvn_status compare(const struct lvn_settings *then, const struct lvn_settings *now,
+                               const struct lvn_model *m, const char *path)
+{
+    const struct lvn_option *o;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        LVN_TRY(compare_option(then, now, lvn_option_of(fixed[i]), path));
+    for (int i = 0; (o = lvn_option_of_family(i)); i++) LVN_TRY(compare_option(then, now, o, path));
+    if (!now->lora.rank) return LVN_OK;
+    return compare_value(lvn_option_of(LVN_OPT_lora_targets)->key, lvn_lora_targets(m, then->lora.targets),
+                         lvn_lora_targets(m, now->lora.targets), path);
+}
+
+enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now,
+                                   const struct lvn_model *m)
 {
     struct lvn_arena a;
     struct lvn_settings then;
+    struct lvn_snapshot at;
+    LVN_TRY(lvn_snapshot_read(c, &at));
     lvn_arena_init(&a);
     const char *path = lvn_path_join(&a, c->path, "state/settings.yaml");
-    enum lvn_status status = path ? lvn_settings_init(&then) : LVN_MEMORY;
+    enum lvn_status status = path ? lvn_settings_of_run(&then, path, at.ranks) : LVN_MEMORY;
     if (status == LVN_OK) {
-        status = lvn_settings_load(&then, path);
-        if (status == LVN_OK) status = compare(&then, now, c->path);
+        status = compare(&then, now, m, c->path);
         lvn_settings_release(&then);
     }
     lvn_arena_release(&a);

@@ -20,15 +20,19 @@
 struct lvn_settings;
 struct lvn_codec;
 
+enum { LVN_SNAPSHOT_CALLBACKS = 4096 };
+
 struct lvn_snapshot {
-    int64_t step;          /* finished steps */
-    double val_loss;       /* at this step; NaN: not validated here */
-    double best_val_loss;  /* lowest so far; NaN: none */
-    double start_val_loss; /* before the first step; NaN: not known */
-    uint64_t data;         /* lvn_dataset_fingerprint() */
-    int64_t micro_batch;   /* sequences of a micro-batch, of rank 0 */
-    int64_t pieces;        /* into which memory had each rank's rows cut; 0: not kept */
-    int64_t ranks;         /* how many took part; 0: not kept */
+    int64_t step;                           /* finished steps */
+    double val_loss;                        /* at this step; NaN: not validated here */
+    double best_val_loss;                   /* lowest so far; NaN: none */
+    double start_val_loss;                  /* before the first step; NaN: not known */
+    struct lvn_checkpoint_score score;      /* without a name: val_loss */
+    uint64_t data;                          /* lvn_dataset_fingerprint() */
+    int64_t micro_batch;                    /* sequences of a micro-batch, of rank 0 */
+    int64_t pieces;                         /* into which memory had each rank's rows cut; 0: not kept */
+    int64_t ranks;                          /* how many took part; 0: not kept */
+    char callbacks[LVN_SNAPSHOT_CALLBACKS]; /* what those remember, as JSON; "": nothing */
 };
 
 /* Where a snapshot goes, and what else belongs into it. */
@@ -53,6 +57,7 @@ enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_net
                                   const struct lvn_sharding *sharding, struct lvn_ranks *ranks) LVN_CHECKED;
 /* Refuse, by name, settings that would change the model or the data order of the run that the checkpoint holds. Limits,
  * logging, checkpoints, learning rates and threads may change. */
-enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now) LVN_CHECKED;
+enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now,
+                                   const struct lvn_model *m) LVN_CHECKED;
 
 #endif

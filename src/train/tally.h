@@ -9,9 +9,13 @@
 
 /* Counted over all ranks. */
 enum lvn_tally_count {
-    LVN_TALLY_STOP,   /* ranks that were asked to stop */
-    LVN_TALLY_AGAIN,  /* those among them that are to go on later: LVN_STOP_AGAIN */
-    LVN_TALLY_OVER,   /* ranks whose time is over */
+    LVN_TALLY_STOP,      /* ranks that were asked to stop */
+    LVN_TALLY_AGAIN,     /* those among them that are to go on later: LVN_STOP_AGAIN */
+    LVN_TALLY_OVER,      /* ranks whose time is over */
+    LVN_TALLY_WISH_STOP, /* ranks with a callback that wishes so; in the order of enum lvn_wish */
+    LVN_TALLY_WISH_SAVE,
+    LVN_TALLY_WISH_VALIDATE,
+    LVN_TALLY_SAVED,  /* enum lvn_saved, of rank 0 alone: what came of the save that was begun */
     LVN_TALLY_FAILED, /* ranks that failed in something of their own: lvn_ranks_agree() follows */
     LVN_TALLY_LABELS, /* that count in the next batch */
     LVN_TALLY_COUNTS

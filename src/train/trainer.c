@@ -1,9 +1,8 @@
 /* trainer.c - the training loop.
  *
- * trainer_setup.c opens, plans and allocates; loop() is the run, on one screen; what happens in between steps
- * (validation, checkpoints, samples) is in trainer_between.c. All ranks walk through the same code and decide on what
- * they have exchanged: at the end of every step one small sum over ranks (tally.h). Rank 0 alone tells, and writes the
- * files of the run. */
+ * trainer_setup.c opens, plans and allocates; loop() is the run, on one screen, and what goes along with it are
+ * callbacks (callbacks/callback.h). All ranks walk through the same code and decide on what they have exchanged: at the
+ * end of every step one small sum over ranks (tally.h). */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -12,134 +11,163 @@
 #include <string.h>
 
 #include "base/machine.h"
-#include "train/alike.h"
-#include "train/measure.h"
-#include "train/samples.h"
 #include "train/schedule.h"
 #include "train/trainer_state.h"
-#include "train/verdict.h"
-
-/* --- telling --- */
-
-void lvn_trainer_tell(struct trainer *t, enum lvn_event_kind kind, const char *text)
-{
-    if (t->ranks->rank) return;
-    t->e.kind = kind;
-    t->e.text = text;
-    t->e.elapsed_s = lvn_seconds() - t->started;
-    if (t->dir_open && t->metrics.jsonl >= 0) lvn_metrics_handle(&t->metrics, &t->e);
-    lvn_event_send(t->o->listeners, t->o->n_listeners, &t->e);
-    if (t->metrics.failed && !t->metrics_warned) {
-        t->metrics_warned = true;
-        lvn_trainer_tell(t, LVN_EVENT_NOTE,
-                         "metrics.jsonl or metrics.csv could not be written (is the disk full?); the run goes on");
-    }
-}
-
-void lvn_trainer_note_failure(struct trainer *t, const char *what)
-{
-    snprintf(t->text, sizeof t->text, "%s: %s; the run goes on", what, lvn_error_text());
-    lvn_error_clear();
-    lvn_trainer_tell(t, LVN_EVENT_NOTE, t->text);
-}
 
 /* --- what ranks exchange --- */
 
-void lvn_trainer_count_flags(const struct trainer *t, double *count)
+/* What this rank is asked to do, or has callbacks that wish it, for ranks to add up; and what came of that. */
+static void count_wishes(const struct trainer *t, double *count)
 {
     int stop = t->o->stop ? *t->o->stop : LVN_STOP_NOT;
+    double limit = t->s->trainer.max_time;
     count[LVN_TALLY_STOP] = stop != LVN_STOP_NOT;
     count[LVN_TALLY_AGAIN] = stop == LVN_STOP_AGAIN;
-    double limit = t->s->trainer.max_time;
-    count[LVN_TALLY_OVER] = limit > 0.0 && lvn_seconds() - t->started >= limit;
+    count[LVN_TALLY_OVER] = limit > 0.0 && lvn_seconds() - t->m.started >= limit;
+    for (int i = 0; i < 3; i++) count[LVN_TALLY_WISH_STOP + i] = (t->m.wishes >> i) & 1;
 }
 
-void lvn_trainer_read_flags(struct trainer *t, const double *count)
+static void read_wishes(struct trainer *t, const double *count)
 {
     t->stop |= count[LVN_TALLY_STOP] > 0;
     t->again |= count[LVN_TALLY_AGAIN] > 0;
     t->over |= count[LVN_TALLY_OVER] > 0;
+    for (int i = 0; i < 3; i++) t->orders |= (unsigned)(count[LVN_TALLY_WISH_STOP + i] > 0) << i;
+    t->m.wishes = 0;
 }
 
-/* The end of a step on all ranks: losses and flags, and the next batch. */
+/* At once, after events that come seldom. */
+static enum lvn_status agree_on_wishes(struct trainer *t)
+{
+    double count[LVN_TALLY_COUNTS] = {0};
+    count_wishes(t, count);
+    LVN_TRY(lvn_ranks_sum(t->ranks, count, LVN_TALLY_COUNTS));
+    read_wishes(t, count);
+    return LVN_OK;
+}
+
+static void look_at_memory(struct trainer *t)
+{
+    double now = lvn_seconds();
+    if (now - t->memory_looked <= 0.5) return;
+    t->memory_looked = now;
+    t->memory = lvn_memory_resident();
+    t->peak = lvn_memory_peak();
+}
+
+/* The end of a step on all ranks: losses and wishes, and the next batch. */
 static enum lvn_status exchange(struct trainer *t, double seconds)
 {
     struct lvn_tally *y = &t->tally;
     const struct lvn_training *n = &t->training;
+    int rank = t->ranks->rank;
     int64_t labels = 0;
-    double now = lvn_seconds();
     lvn_tally_clear(y);
-    memcpy(lvn_tally_loss(y, n->leaf[t->ranks->rank]), n->step->micro_losses, sizeof(double) * (size_t)n->accumulation);
-    if (now - t->memory_looked > 0.5) {
-        t->memory_looked = now;
-        t->memory = lvn_memory_resident();
-        t->peak = lvn_memory_peak();
-    }
-    *lvn_tally_own(y, t->ranks->rank, LVN_TALLY_SECONDS) = seconds;
-    *lvn_tally_own(y, t->ranks->rank, LVN_TALLY_MEMORY) = (double)t->memory;
-    *lvn_tally_own(y, t->ranks->rank, LVN_TALLY_PEAK) = (double)t->peak;
+    memcpy(lvn_tally_loss(y, n->leaf[rank]), n->step->micro_losses, sizeof(double) * (size_t)n->accumulation);
+    look_at_memory(t);
+    *lvn_tally_own(y, rank, LVN_TALLY_SECONDS) = seconds;
+    *lvn_tally_own(y, rank, LVN_TALLY_MEMORY) = (double)t->memory;
+    *lvn_tally_own(y, rank, LVN_TALLY_PEAK) = (double)t->peak;
     enum lvn_status loaded = t->step + 1 < t->last_step ? lvn_trainer_load_batch(t, t->step + 1, &labels) : LVN_OK;
     double *count = lvn_tally_count(y, 0);
-    lvn_trainer_count_flags(t, count);
+    count_wishes(t, count);
+    count[LVN_TALLY_SAVED] = rank ? 0.0 : (double)lvn_saver_look(&t->saver);
     count[LVN_TALLY_FAILED] = loaded != LVN_OK;
     count[LVN_TALLY_LABELS] = (double)labels;
     LVN_TRY(lvn_tally_exchange(y));
     if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, loaded);
-    lvn_trainer_read_flags(t, count);
+    read_wishes(t, count);
     t->labels = (int64_t)count[LVN_TALLY_LABELS];
-    t->e.memory_bytes = (int64_t)lvn_tally_sum(y, LVN_TALLY_MEMORY);
-    t->e.peak_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_PEAK) / t->ranks->size);
+    t->m.event.memory_bytes = (int64_t)lvn_tally_sum(y, LVN_TALLY_MEMORY);
+    t->m.event.peak_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_PEAK) / t->ranks->size);
     return LVN_OK;
 }
 
-/* Once, early in a run that is long enough: a quarter of a second that a first step need not wait for. */
-static enum lvn_status measure_machine(struct trainer *t)
+/* --- checkpoints --- */
+
+/* Not so: trainer.fast_dev_run, which has nothing to lose. */
+static bool keeps(const struct trainer *t)
 {
-    enum { AT_STEP = 10, WORTH_STEPS = 100 };
-    if (t->matmul_rate > 0.0 || t->step % AT_STEP || t->last_step - t->step < WORTH_STEPS) return LVN_OK;
-    const struct lvn_network *n = t->training.network;
-    if (lvn_measure_matmul(n->threads, n->precision != LVN_PRECISION_TRUE, &t->matmul_rate) != LVN_OK)
-        lvn_trainer_note_failure(t, "this machine's rate of matrix products could not be measured");
-    return lvn_ranks_sum(t->ranks, &t->matmul_rate, 1);
+    return !t->s->trainer.fast_dev_run;
 }
 
-static void tell_step(struct trainer *t, double loss, double seconds)
+/* Begin to save; training may go on meanwhile. */
+static enum lvn_status save(struct trainer *t)
 {
-    const struct lvn_task *task = t->training.step;
-    int64_t tokens = t->s->trainer.batch_size * t->setup.block_size;
-    t->e.step = t->step;
-    t->e.epoch = t->step / t->train.steps_per_epoch;
-    t->e.loss = loss;
-    t->e.grad_norm = task->step.grad_norm;
-    t->e.lr = task->step.lr;
-    t->e.tokens_per_s = (double)tokens / seconds;
-    if (t->matmul_rate > 0.0) {
-        double rate = t->e.tokens_per_s * t->e.flops_per_token;
-        if (rate > t->matmul_rate) t->matmul_rate = rate; /* it was measured while neighbours were busy */
-        t->e.utilisation = rate / t->matmul_rate;
+    if (!keeps(t)) return LVN_OK;
+    const struct lvn_training *g = &t->training;
+    const struct lvn_event *e = &t->m.event;
+    struct lvn_snapshot at = {.step = t->step,
+                              .val_loss = t->validated_step == t->step ? e->scalar[SCALAR_VAL_LOSS].value : NAN,
+                              .best_val_loss = e->best_val_loss,
+                              .start_val_loss = e->start_val_loss,
+                              .score = t->m.score,
+                              .data = t->fingerprint,
+                              .micro_batch = g->micro,
+                              .pieces = g->pieces,
+                              .ranks = t->ranks->size};
+    if (t->m.scored_at != t->step) at.score.value = NAN;
+    LVN_TRY(lvn_callbacks_save(&t->callbacks, at.callbacks));
+    return lvn_saver_begin(&t->saver, &at);
+}
+
+/* The same to the end: all know whether it is saved. */
+static enum lvn_status save_now(struct trainer *t, bool *saved)
+{
+    LVN_TRY(save(t));
+    LVN_TRY(lvn_saver_finish(&t->saver));
+    *saved = t->saver.step == t->step || !keeps(t);
+    return LVN_OK;
+}
+
+/* Step t->step + 1 gave numbers that are not finite, and changed nothing: save what there is, and say where they came
+ * from. Always fails: NONFINITE, unless something worse happened. */
+static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
+{
+    bool saved = false;
+    char kept[100] = "no step was made before it";
+    int64_t labels;
+    if (t->step) {
+        LVN_TRY(save_now(t, &saved));
+        snprintf(kept, sizeof kept, "the weights of step %lld %s", (long long)t->step,
+                 !keeps(t) ? "are not kept, as trainer.fast_dev_run wants"
+                 : saved   ? "are saved"
+                           : "could not be saved");
     }
-    double mean = (lvn_seconds() - t->started) / (double)(t->step - t->first_step); /* with all that lies between */
-    t->e.eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * mean;
-    lvn_trainer_tell(t, LVN_EVENT_STEP, NULL);
+    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels)); /* the next one lies there */
+    return lvn_training_explain_nonfinite(&t->training, t->step, loss, kept);
+}
+
+/* --- steps, validations, epochs --- */
+
+static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
+{
+    const struct lvn_runner *r = t->training.step;
+    struct lvn_event *e = &t->m.event;
+    e->step = t->step;
+    e->epoch = t->step / t->train.steps_per_epoch;
+    e->scalar[SCALAR_LOSS].value = loss;
+    e->scalar[SCALAR_GRAD_NORM].value = r->result.grad_norm;
+    e->scalar[SCALAR_LR].value = r->step.lr;
+    e->scalar[SCALAR_TOKENS_PER_S].value = (double)(t->s->trainer.batch_size * t->training.block_size) / seconds;
+    double mean = (lvn_seconds() - t->m.started) / (double)(t->step - t->first_step); /* with all that lies between */
+    e->eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * mean;
+    return lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_STEP, NULL);
 }
 
 static enum lvn_status one_step(struct trainer *t)
 {
     struct lvn_training *g = &t->training;
-    char slow[400];
     double begin = lvn_seconds();
-    LVN_TRY(lvn_training_step(g, t->step, lvn_schedule_lr(t->s, t->step, t->last_step), t->labels));
+    LVN_TRY(lvn_training_step(g, t->step, lvn_schedule_lr(t->s, t->step, t->schedule_steps), t->labels));
     double computed = lvn_seconds() - begin - g->reduction.waited;
     LVN_TRY(exchange(t, computed));
     double loss = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro) * g->step->step.grad_scale;
-    if (!isfinite(loss) || !isfinite(g->step->step.grad_norm)) return lvn_trainer_explain_nonfinite(t, loss);
+    if (!isfinite(loss) || !isfinite(g->step->result.grad_norm)) return explain_nonfinite(t, loss);
     t->step++;
-    if (t->step == 1) t->first_loss = loss;
-    t->last_loss = isnan(t->last_loss) ? loss : t->last_loss + 0.1 * (loss - t->last_loss);
     lvn_stamp_step(t->ranks->heart, t->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin), computed);
-    tell_step(t, loss, lvn_seconds() - begin);
-    if (!t->ranks->rank && lvn_heartbeat_straggler(t->ranks->heart, slow)) lvn_trainer_tell(t, LVN_EVENT_NOTE, slow);
-    return LVN_OK;
+    LVN_TRY(tell_step(t, loss, lvn_seconds() - begin));
+    return lvn_saver_settle(&t->saver, (enum lvn_saved) * lvn_tally_count(&t->tally, LVN_TALLY_SAVED));
 }
 
 /* Time and memory as means over ranks. */
@@ -147,11 +175,44 @@ static enum lvn_status end_epoch(struct trainer *t)
 {
     double mean[2] = {lvn_seconds() - t->epoch_started, (double)lvn_memory_peak()};
     LVN_TRY(lvn_ranks_sum(t->ranks, mean, 2));
-    t->e.epoch_s = mean[0] / t->ranks->size;
-    t->e.peak_bytes = (int64_t)(mean[1] / t->ranks->size);
-    lvn_trainer_tell(t, LVN_EVENT_EPOCH, NULL);
+    t->m.event.epoch_s = mean[0] / t->ranks->size;
+    t->m.event.peak_bytes = (int64_t)(mean[1] / t->ranks->size);
+    LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_EPOCH, NULL));
     t->epoch_started = lvn_seconds();
-    return LVN_OK;
+    return agree_on_wishes(t);
+}
+
+static enum lvn_status validate(struct trainer *t)
+{
+    struct lvn_event *e = &t->m.event;
+    double *loss = &e->scalar[SCALAR_VAL_LOSS].value;
+    LVN_TRY(lvn_validation_run(&t->validation, &t->training, loss));
+    for (int i = SCALAR_METRIC; i < e->n_scalars; i++) e->scalar[i].value = t->validation.value[i - SCALAR_METRIC];
+    if (t->step == 0) e->start_val_loss = *loss;
+    if (t->step > 0 && isfinite(*loss) && !(*loss >= e->best_val_loss)) e->best_val_loss = *loss;
+    e->best = false;
+    t->validated_step = t->step;
+    LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_VALIDATION, NULL));
+    return agree_on_wishes(t);
+}
+
+/* The last checkpoint, the last event, and the status of the run. */
+static enum lvn_status end(struct trainer *t, const char *why)
+{
+    static const char over[] = "the run is over, but its last checkpoint (step %lld) could not be saved; make room and "
+                               "go on with --resume",
+                      lost[] = "stopped on request after step %lld, which could not be saved",
+                      kept[] = "stopped on request after step %lld, which is saved",
+                      gone[] = "stopped on request after step %lld of a trainer.fast_dev_run, of which nothing is kept";
+    enum lvn_status status = LVN_OK;
+    bool saved;
+    LVN_TRY(save_now(t, &saved));
+    snprintf(t->why, sizeof t->why, "%s%s", why, t->stop && !saved ? ", not saved" : "");
+    LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_END, t->why));
+    if (!saved) status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, t->stop ? lost : over, (long long)t->step);
+    if (saved && t->stop)
+        status = lvn_fail_at(__FILE__, __LINE__, LVN_STOPPED, keeps(t) ? kept : gone, (long long)t->step);
+    return lvn_ranks_agree(t->ranks, status);
 }
 
 /* --- the loop --- */
@@ -161,61 +222,38 @@ static bool every(int64_t step, int64_t n)
     return n > 0 && step % n == 0;
 }
 
-static enum lvn_status ended(const struct trainer *t, bool saved)
+/* Why the run ends after this step; NULL: it goes on. */
+static const char *reason_to_end(const struct trainer *t)
 {
-    LVN_CHECK(saved, IO,
-              "the run is over, but its last checkpoint (step %lld) could not be saved; make room and go on "
-              "with --resume",
-              (long long)t->step);
-    return LVN_OK;
-}
-
-static enum lvn_status stopped(const struct trainer *t, bool saved)
-{
-    LVN_CHECK(saved, IO, "stopped on request after step %lld, which could not be saved", (long long)t->step);
-    LVN_FAIL(STOPPED, "stopped on request after step %lld, which is saved", (long long)t->step);
+    if (t->stop) return "stopped on request";
+    if (t->orders & LVN_WISH_STOP) return *t->m.why ? t->m.why : "a callback of another rank asked to stop";
+    if (t->step >= t->last_step) return "all steps are done";
+    return t->over ? "trainer.max_time is over" : NULL;
 }
 
 static enum lvn_status loop(struct trainer *t)
 {
-    const struct lvn_settings *s = t->s;
-    const char *why = "all steps are done";
-    bool saved;
-    while (t->step < t->last_step) {
+    const char *why = NULL;
+    if (t->o->looping) *t->o->looping = 1;
+    while (!why) {
         LVN_TRY(one_step(t));
-        lvn_trainer_look_after_saving(t, false);
-        LVN_TRY(measure_machine(t));
-        if (every(t->step, s->trainer.check_replicas_every_n_steps))
-            LVN_TRY(lvn_alike_replicas(t->ranks, t->training.network, t->step));
         bool last = t->step == t->last_step;
-        if (t->has_val && (every(t->step, t->val_every) || last)) LVN_TRY(lvn_trainer_validate(t));
-        if (every(t->step, s->sample.every_n_steps)) lvn_trainer_sample(t);
-        bool best = t->validated_step == t->step && t->e.best && s->checkpoint.top_k > 0;
-        if (every(t->step, s->checkpoint.every_n_steps) || best) LVN_TRY(lvn_trainer_save(t));
+        if (t->validation.on && (every(t->step, t->validation.every) || last || t->orders & LVN_WISH_VALIDATE))
+            LVN_TRY(validate(t));
         if (every(t->step, t->train.steps_per_epoch)) LVN_TRY(end_epoch(t));
-        if (t->stop) {
-            LVN_TRY(lvn_trainer_save_now(t, &saved));
-            lvn_trainer_tell(t, LVN_EVENT_END, saved ? "stopped on request" : "stopped on request, not saved");
-            return lvn_ranks_agree(t->ranks, stopped(t, saved));
-        }
-        if (t->over && !last) {
-            why = "trainer.max_time is over";
-            break;
-        }
+        if (every(t->step, t->s->checkpoint.every_n_steps) || t->orders & LVN_WISH_SAVE) LVN_TRY(save(t));
+        t->orders &= LVN_WISH_STOP;
+        why = reason_to_end(t);
     }
-    LVN_TRY(lvn_trainer_save_now(t, &saved));
-    lvn_trainer_tell(t, LVN_EVENT_END, why);
-    return lvn_ranks_agree(t->ranks, ended(t, saved));
+    return end(t, why);
 }
 
 /* Rank 0 makes the files of the run. */
 static enum lvn_status begin_run(struct trainer *t)
 {
-    if (t->ranks->rank) return LVN_OK;
+    if (!t->dir_open) return LVN_OK;
     LVN_TRY(lvn_run_dir_begin(&t->dir));
-    LVN_TRY(lvn_settings_write(t->s, t->dir.settings));
-    LVN_TRY(lvn_samples_cut(t->dir.samples, t->goes_on ? t->step : -1));
-    return lvn_metrics_open(&t->metrics, &t->dir, t->goes_on ? t->step : -1);
+    return lvn_settings_write(t->s, t->dir.settings);
 }
 
 static void wait_for_saver(void *saver)
@@ -227,64 +265,41 @@ static enum lvn_status start(struct trainer *t)
 {
     LVN_TRY_TOGETHER(t->ranks, begin_run(t));
     snprintf(t->text, sizeof t->text, "%s/status.json", t->dir_open ? t->dir.path : t->s->run_dir);
-    lvn_heartbeat_publish(t->ranks->heart, t->text);
-    t->started = t->epoch_started = lvn_seconds();
+    if (keeps(t)) lvn_heartbeat_publish(t->ranks->heart, t->text);
+    t->m.started = t->epoch_started = lvn_seconds();
     t->first_step = t->step;
-    t->e.memory_bytes = lvn_memory_resident();
-    t->e.peak_bytes = lvn_memory_peak();
-    lvn_trainer_tell(t, LVN_EVENT_START, t->goes_on ? t->from.path : NULL);
+    t->m.event.memory_bytes = lvn_memory_resident();
+    t->m.event.peak_bytes = lvn_memory_peak();
+    LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_START, t->goes_on ? t->from.path : NULL));
     t->training.step->before_update = wait_for_saver;
     t->training.step->context = &t->saver;
+    if (t->step == 0 && !t->goes_on && t->s->trainer.num_sanity_val_steps && keeps(t))
+        LVN_TRY(lvn_validation_try(&t->validation, &t->training, t->s->trainer.num_sanity_val_steps));
     /* Weights that were trained already: what the run must not make worse. Fresh ones need no such measure. */
-    if (t->has_val && t->step == 0 && !t->goes_on && t->setup.has_pretrained) LVN_TRY(lvn_trainer_validate(t));
+    if (t->validation.on && t->step == 0 && !t->goes_on && t->setup.has_pretrained) LVN_TRY(validate(t));
     return loop(t);
 }
 
 static void summarize(const struct trainer *t, bool done, struct lvn_train_result *r)
 {
+    const struct lvn_event *e = &t->m.event;
     *r = (struct lvn_train_result){.step = t->step,
-                                   .loss = t->e.loss,
-                                   .val_loss = t->e.val_loss,
-                                   .best_val_loss = t->e.best_val_loss,
-                                   .start_val_loss = t->e.start_val_loss,
+                                   .loss = lvn_event_value(e, "loss"),
+                                   .val_loss = lvn_event_value(e, "val_loss"),
+                                   .best_val_loss = e->best_val_loss,
+                                   .start_val_loss = e->start_val_loss,
                                    .already_done = done,
-                                   .again = t->again};
-    snprintf(r->run_dir, sizeof r->run_dir, "%s", t->s->run_dir);
-    if (done || t->validated_step < 1) return;
-    struct lvn_course course = {.start_val_loss = t->e.start_val_loss,
-                                .val_loss = t->e.val_loss,
-                                .best_val_loss = t->e.best_val_loss,
-                                .first_loss = t->first_loss,
-                                .last_loss = t->last_loss,
-                                .lr = t->s->optimizer.lr,
-                                .epochs = (double)t->step / (double)t->train.steps_per_epoch,
-                                .loaded = t->setup.has_pretrained};
-    lvn_verdict(&course, r->worse);
+                                   .again = t->again && keeps(t)};
+    if (keeps(t)) snprintf(r->run_dir, sizeof r->run_dir, "%s", t->s->run_dir);
+    snprintf(r->why, sizeof r->why, "%s", done ? t->m.why : t->why);
 }
 
 enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
 {
-    struct trainer t = {.s = s,
-                        .o = o,
-                        .ranks = o->ranks,
-                        .saved_step = -1,
-                        .validated_step = -1,
-                        .first_loss = NAN,
-                        .last_loss = NAN,
-                        .metrics = {.jsonl = -1, .csv = -1}};
-    t.e = (struct lvn_event){.loss = NAN,
-                             .grad_norm = NAN,
-                             .lr = NAN,
-                             .tokens_per_s = NAN,
-                             .utilisation = NAN,
-                             .eta_s = NAN,
-                             .val_loss = NAN,
-                             .best_val_loss = NAN,
-                             .start_val_loss = NAN,
-                             .epoch_s = NAN};
+    struct trainer t = {.s = s, .o = o, .ranks = o->ranks, .validated_step = -1};
     lvn_saver_init(&t.saver);
     enum lvn_status status = lvn_trainer_set_up(&t);
-    bool done = status == LVN_OK && t.goes_on && t.step >= t.last_step;
+    bool done = status == LVN_OK && t.goes_on && (t.step >= t.last_step || t.m.wishes & LVN_WISH_STOP);
     if (status == LVN_OK && !done) {
         status = start(&t);
         const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
@@ -292,7 +307,7 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
     }
     lvn_saver_release(&t.saver); /* what a run that failed had begun to save is saved */
     if (result) summarize(&t, done, result);
-    lvn_metrics_close(&t.metrics);
+    lvn_callbacks_release(&t.callbacks);
     if (t.dir_open && (status == LVN_OK || status == LVN_STOPPED)) {
         enum lvn_status sent = lvn_run_dir_end(&t.dir);
         if (sent != LVN_OK) status = sent;
@@ -301,7 +316,8 @@ enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options
     if (t.dir_open) lvn_run_dir_close(&t.dir);
     lvn_training_release(&t.training);
     lvn_tally_release(&t.tally);
-    free(t.val_losses);
+    lvn_validation_release(&t.validation);
+    lvn_prefetch_close(t.ahead);
     lvn_model_setup_close(&t.setup);
     return status;
 }

@@ -11,7 +11,6 @@
 #include "train/events.h"
 #include "train/run_dir.h"
 #include "train/settings.h"
-#include "train/verdict.h"
 
 struct lvn_ranks;
 
@@ -27,6 +26,8 @@ struct lvn_train_options {
     int n_listeners;
     /* enum lvn_stop: when it is no longer NOT on any rank, all save at the next step and end; or NULL */
     const volatile sig_atomic_t *stop;
+    /* Set, on every rank, when the loop begins to look at `stop`; before that nothing would be saved. Or NULL */
+    volatile sig_atomic_t *looping;
 };
 
 struct lvn_train_result {
@@ -34,10 +35,10 @@ struct lvn_train_result {
     double loss;                    /* of the last step; NaN: none was made */
     double val_loss, best_val_loss; /* NaN: none */
     double start_val_loss;          /* before the first step; NaN: not known */
-    char worse[LVN_VERDICT_TEXT];   /* a sentence when the run ended worse than it began; "" otherwise */
     bool already_done;              /* a resumed run had nothing left to do: nothing was changed */
+    char why[240];                  /* it ended; already_done: what a callback has against going on, or "" */
     bool again;                     /* stopped by LVN_STOP_AGAIN, on any rank */
-    char run_dir[1024];
+    char run_dir[LVN_RUN_DIR_TEXT]; /* "": nothing is kept */
 };
 
 /* Train as the settings say (lvn_settings_finish()ed with all parts). OK: the limits are reached; STOPPED: stopped on

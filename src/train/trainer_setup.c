@@ -4,60 +4,70 @@
  * and pretrained weights; the others get them from it, so they need no common file system. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
-#include "train/alike.h"
+#include "base/files.h"
+#include "base/isa.h"
+#include "base/log.h"
+#include "train/consistency.h"
+#include "train/limits.h"
 #include "train/trainer_state.h"
-
-/* Steps between validations, and how many batches each takes. */
-static void plan_validation(struct trainer *t)
-{
-    const struct lvn_settings *s = t->s;
-    const struct lvn_amount *every = &s->trainer.val_check_interval, *limit = &s->trainer.limit_val_batches;
-    t->val_every = every->count ? every->count : (int64_t)llround(every->fraction * (double)t->train.steps_per_epoch);
-    if (!every->count && every->fraction > 0.0 && t->val_every < 1) t->val_every = 1;
-    t->val_batches = limit->count;
-    if (!limit->count && limit->fraction < 1.0)
-        t->val_batches = (int64_t)ceil(limit->fraction * (double)lvn_loader_eval_batches(&t->val, 0));
-    if (!limit->count && limit->fraction <= 0.0) t->has_val = false;
-}
 
 static enum lvn_status open_data(struct trainer *t)
 {
     const struct lvn_settings *s = t->s;
     LVN_TRY(lvn_model_setup_open(&t->setup, s, t->o->model));
-    int64_t T = t->setup.block_size, B = s->trainer.batch_size;
-    uint64_t seed = (uint64_t)s->trainer.seed;
-    LVN_TRY(
-        lvn_loader_init(&t->train, t->setup.data, LVN_SPLIT_TRAIN, (enum lvn_sampling)s->data.sampling, T, B, seed));
-    t->has_val = lvn_dataset_has(t->setup.data, LVN_SPLIT_VAL);
-    if (t->has_val)
-        LVN_TRY(lvn_loader_init(&t->val, t->setup.data, LVN_SPLIT_VAL, LVN_SAMPLING_SEQUENTIAL, T, B, seed));
+    LVN_TRY(lvn_limits_loader(&t->train, t->setup.data, s));
+    LVN_TRY(lvn_validation_open(&t->validation, s, &t->train, t->setup.data));
     t->fingerprint = lvn_dataset_fingerprint(t->setup.data);
-    if (t->has_val) plan_validation(t);
-    int64_t by_epochs = s->trainer.max_epochs * t->train.steps_per_epoch;
-    t->last_step = s->trainer.max_steps ? s->trainer.max_steps : INT64_MAX;
-    if (by_epochs && by_epochs < t->last_step) t->last_step = by_epochs;
+    t->schedule_steps = lvn_limits_steps(s, t->train.steps_per_epoch);
+    t->last_step = lvn_limits_last(s, t->train.steps_per_epoch);
+    LVN_CHECK(t->validation.on || !s->trainer.num_sanity_val_steps, ARG,
+              "trainer.num_sanity_val_steps is %" PRId64 ", but this run does not validate: leave it out, or give "
+              "validation data and trainer.limit_val_batches above 0",
+              s->trainer.num_sanity_val_steps);
     return LVN_OK;
 }
 
 /* --- the run to continue --- */
 
+/* What is not as it was so far, in one line: a key that was not given again falls back to the recipe. */
+static enum lvn_status tell_differences(struct trainer *t)
+{
+    struct lvn_text list = {0};
+    bool asked = true;
+    enum lvn_status status =
+        lvn_path_is_file(t->dir.settings) ? lvn_settings_differences(t->dir.settings, t->s, &list, &asked) : LVN_OK;
+    if (status == LVN_OK && list.n && asked)
+        lvn_log(LVN_LOG_INFO, "not as in the run so far: %s", list.p);
+    else if (status == LVN_OK && list.n)
+        lvn_log(LVN_LOG_WARN, "not as in the run so far: %s (`levin train %s --resume` goes on as it was)", list.p,
+                t->dir.url);
+    lvn_text_release(&list);
+    return status;
+}
+
 static enum lvn_status open_run(struct trainer *t)
 {
-    if (t->ranks->rank) return LVN_OK;
+    LVN_CHECK(
+        !t->s->trainer.fast_dev_run || t->o->mode == LVN_RUN_NEW, ARG,
+        "trainer.fast_dev_run keeps nothing, so there is nothing to resume or to overwrite: leave one of them out");
+    if (t->ranks->rank || t->s->trainer.fast_dev_run) return LVN_OK;
     LVN_TRY(lvn_run_dir_open(&t->dir, t->s->run_dir, t->o->mode));
     t->dir_open = true;
     if (t->o->mode != LVN_RUN_RESUME) return LVN_OK;
     LVN_TRY(lvn_checkpoint_clean(t->dir.checkpoints));
     LVN_TRY(lvn_checkpoint_open_newest(&t->from, t->dir.checkpoints));
     t->from_open = true;
-    for (int i = 0; i < t->from.n_skipped; i++) lvn_trainer_tell(t, LVN_EVENT_NOTE, t->from.skipped[i]);
+    for (int i = 0; i < t->from.n_skipped; i++) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->from.skipped[i]);
     t->goes_on = t->from.path != NULL;
-    if (!t->goes_on) return LVN_OK;
-    LVN_TRY(lvn_snapshot_check(&t->from, t->s));
+    if (!t->goes_on) {
+        lvn_log(LVN_LOG_INFO, "there is no checkpoint in '%s' to go on from: starting from nothing", t->dir.url);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_snapshot_check(&t->from, t->s, t->setup.config.model));
     LVN_TRY(lvn_snapshot_read(&t->from, &t->at));
     LVN_CHECK(
         t->at.data == t->fingerprint, ARG,
@@ -70,7 +80,7 @@ static enum lvn_status open_run(struct trainer *t)
         "trainer.micro_batch_size is %lld here and was %lld in '%s': with trainer.deterministic that would change "
         "the bits; set it back",
         (long long)micro, (long long)t->at.micro_batch, t->from.path);
-    return LVN_OK;
+    return tell_differences(t);
 }
 
 /* Where rank 0's checkpoint stood, to all. */
@@ -80,9 +90,10 @@ static enum lvn_status share_run(struct trainer *t)
     LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->goes_on, (int64_t)sizeof t->goes_on));
     LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->at, (int64_t)sizeof t->at));
     if (!t->goes_on) return LVN_OK;
-    t->step = t->saved_step = t->at.step;
-    t->e.best_val_loss = t->at.best_val_loss;
-    t->e.start_val_loss = t->at.start_val_loss;
+    t->step = t->saver.step = t->at.step;
+    t->m.event.best_val_loss = t->at.best_val_loss;
+    t->m.event.start_val_loss = t->at.start_val_loss;
+    t->m.resumed_at = t->at.step;
     if (!isnan(t->at.val_loss)) t->validated_step = t->at.step;
     return LVN_OK;
 }
@@ -97,17 +108,29 @@ static enum lvn_status load_weights(struct trainer *t)
     if (!t->setup.has_pretrained) return LVN_OK;
     LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK
                                               : lvn_pretrained_load(&t->setup.pretrained, n->params,
-                                                                    lvn_network_values(n), n->weights));
-    return lvn_ranks_broadcast(t->ranks, lvn_network_values(n), n->bytes[LVN_BUFFER_PARAM]);
+                                                                    n->memory[LVN_BUFFER_PARAM], n->weights));
+    return lvn_ranks_broadcast_memory(t->ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]);
 }
 
 /* --- all of it --- */
 
+static void aim_saver(struct trainer *t)
+{
+    const struct lvn_saver_aim aim = {.to = {.dir = t->dir.checkpoints, .settings = t->s, .codec = &t->m.codec},
+                                      .network = t->training.network,
+                                      .sharding = &t->training.reduction.sharding,
+                                      .ranks = t->ranks,
+                                      .callbacks = &t->callbacks,
+                                      .m = &t->m,
+                                      .dir = &t->dir};
+    lvn_saver_aim(&t->saver, &aim);
+}
+
 static void describe_run(struct trainer *t)
 {
-    struct lvn_event *e = &t->e;
+    struct lvn_event *e = &t->m.event;
     e->name = t->s->name;
-    e->run_dir = t->dir.url;
+    e->run_dir = t->s->trainer.fast_dev_run ? "no folder: nothing is kept" : t->s->run_dir;
     const struct lvn_params *params = t->training.network->params;
     e->parameters = lvn_params_total(params);
     for (int i = 0; i < params->n; i++) e->trained += params->list[i]->trainable ? params->list[i]->count : 0;
@@ -117,32 +140,71 @@ static void describe_run(struct trainer *t)
     e->accumulation = t->training.n_micro;
     e->ranks = t->ranks->size;
     e->hosts = t->ranks->hosts;
-    e->block_size = t->setup.block_size;
+    e->block_size = t->training.block_size;
     e->steps_per_epoch = t->train.steps_per_epoch;
     e->train_tokens = t->setup.data->split[LVN_SPLIT_TRAIN].n_tokens;
-    e->val_tokens = t->has_val ? t->setup.data->split[LVN_SPLIT_VAL].n_tokens : 0;
+    e->val_tokens = t->validation.on ? t->setup.data->split[LVN_SPLIT_VAL].n_tokens : 0;
     e->flops_per_token =
-        lvn_program_flops(t->training.step->program) / (double)(t->training.micro * t->setup.block_size);
+        lvn_program_flops(t->training.step->program) / (double)(t->training.micro * t->training.block_size);
     e->threads = t->training.network->threads;
     e->isa = lvn_isa_name(lvn_isa_best());
     e->step = t->step;
     e->epoch = t->step / t->train.steps_per_epoch;
 }
 
+static void declare(struct trainer *t, struct lvn_scalar scalar)
+{
+    struct lvn_event *e = &t->m.event;
+    scalar.value = NAN;
+    if (e->n_scalars < LVN_SCALARS) e->scalar[e->n_scalars++] = scalar;
+}
+
+/* The numbers of a run, in the order of the columns of metrics.csv; what its task measures follows. */
+static void declare_scalars(struct trainer *t)
+{
+    const enum lvn_event_kind step = LVN_EVENT_STEP, validation = LVN_EVENT_VALIDATION;
+    declare(t, (struct lvn_scalar){"loss", step, LVN_BETTER_LOWER, .computed = true});
+    declare(t, (struct lvn_scalar){"grad_norm", step, LVN_BETTER_UNKNOWN, .computed = true});
+    declare(t, (struct lvn_scalar){"lr", step, LVN_BETTER_UNKNOWN, .computed = true});
+    declare(t, (struct lvn_scalar){"tokens_per_s", step, LVN_BETTER_HIGHER, .computed = true});
+    declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = t->validation.on});
+    const struct lvn_task_graph *task = t->validation.on ? &t->training.eval->outputs : NULL;
+    for (int i = 0; task && i < task->n_metrics; i++) {
+        const struct lvn_metric *metric = task->metrics[i];
+        snprintf(t->metric[i], sizeof t->metric[i], "val_%s", metric->name);
+        declare(t, (struct lvn_scalar){t->metric[i], validation,
+                                       metric->higher_is_better ? LVN_BETTER_HIGHER : LVN_BETTER_LOWER,
+                                       .computed = true, .implied = metric->implied});
+    }
+}
+
+static void meet_callbacks(struct trainer *t)
+{
+    t->m = (struct lvn_moment){.settings = t->s,
+                               .ranks = t->ranks,
+                               .resumed_at = -1,
+                               .scored_at = -1,
+                               .listeners = t->o->listeners,
+                               .n_listeners = t->o->n_listeners};
+    t->m.event = (struct lvn_event){
+        .utilisation = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
+}
+
 static enum lvn_status allocate(struct trainer *t)
 {
     LVN_TRY(lvn_network_allocate(t->training.network));
     LVN_TRY(lvn_tally_init(&t->tally, t->ranks, t->training.n_micro));
-    int64_t batches = t->has_val ? lvn_loader_eval_batches(&t->val, t->val_batches) : 0;
-    t->val_losses = lvn_calloc((size_t)(batches * t->training.n_micro + LVN_TALLY_COUNTS), sizeof *t->val_losses);
-    return t->val_losses ? LVN_OK : LVN_MEMORY;
+    LVN_TRY(lvn_prefetch_open(&t->ahead, &t->train, t->training.first_row, t->training.rows, t->last_step));
+    return lvn_validation_allocate(&t->validation, &t->training);
 }
 
 enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels)
 {
     const struct lvn_training *n = &t->training;
-    LVN_TRY(lvn_loader_batch(&t->train, step, n->first_row, n->rows, n->step->ids, n->step->labels));
-    *labels = lvn_labels_valid(n->step->labels, n->rows * n->block_size);
+    const struct lvn_samples *batch;
+    LVN_TRY(lvn_prefetch_take(t->ahead, step, &batch));
+    LVN_TRY(lvn_runner_feed(n->step, 0, batch));
+    *labels = lvn_task_count(&n->step->outputs, batch);
     return LVN_OK;
 }
 
@@ -150,6 +212,7 @@ enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t 
 static enum lvn_status load_first(struct trainer *t)
 {
     int64_t labels = 0;
+    if (t->step >= t->last_step) return LVN_OK; /* a run that goes on and has nothing left to do */
     LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels));
     double all = (double)labels;
     LVN_TRY(lvn_ranks_sum(t->ranks, &all, 1));
@@ -157,25 +220,47 @@ static enum lvn_status load_first(struct trainer *t)
     return LVN_OK;
 }
 
+/* Who comes from Lightning expects another batch. */
+static void explain_accumulation(struct trainer *t)
+{
+    long long n = t->s->trainer.accumulate_grad_batches, batch = t->s->trainer.batch_size;
+    if (n <= 1) return;
+    snprintf(t->text, sizeof t->text,
+             "trainer.accumulate_grad_batches %lld cuts the batch of %lld into micro-batches of %lld; Lightning would "
+             "make a step of %lld such batches: for that, set trainer.batch_size to %lld",
+             n, batch, batch / n, n, n * batch);
+    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+}
+
 enum lvn_status lvn_trainer_set_up(struct trainer *t)
 {
+    meet_callbacks(t);
+    LVN_TRY(lvn_callbacks_init(&t->callbacks, t->s));
     LVN_TRY(lvn_ranks_check(t->ranks, t->s));
-    LVN_TRY(lvn_alike_start(t->ranks, t->s, t->text, sizeof t->text));
-    if (*t->text) lvn_trainer_tell(t, LVN_EVENT_NOTE, t->text);
+    LVN_TRY(lvn_consistency_start(t->ranks, t->s, t->text, sizeof t->text));
+    if (*t->text) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
     LVN_TRY_TOGETHER(t->ranks, open_data(t));
-    LVN_TRY(lvn_alike_data(t->ranks, t->fingerprint));
+    LVN_TRY(lvn_consistency_data(t->ranks, t->fingerprint));
     LVN_TRY(share_run(t));
+    explain_accumulation(t);
     /* How much memory is free today must not decide on the bits of a run that goes on. */
     bool same_ranks = t->goes_on && t->at.ranks == t->ranks->size;
     struct lvn_training_options plan = {.ranks = t->ranks,
-                                        .block_size = t->setup.block_size,
-                                        .validate = t->has_val,
-                                        .pieces = same_ranks ? t->at.pieces : 0};
+                                        .fields = &t->setup.fields,
+                                        .task = t->setup.task,
+                                        .validate = t->validation.on,
+                                        .pieces = same_ranks ? t->at.pieces : 0,
+                                        .callbacks = &t->callbacks};
     LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &plan));
     LVN_TRY_TOGETHER(t->ranks, allocate(t));
     LVN_TRY(load_weights(t));
-    LVN_TRY(lvn_alike_replicas(t->ranks, t->training.network, t->step));
+    LVN_TRY(lvn_consistency_replicas(t->ranks, t->training.network, t->step));
     LVN_TRY(load_first(t));
     describe_run(t);
-    return LVN_OK;
+    declare_scalars(t);
+    t->m.network = t->training.network;
+    t->m.dir = t->dir_open ? &t->dir : NULL;
+    t->m.codec = lvn_model_setup_codec(&t->setup);
+    aim_saver(t);
+    return lvn_callbacks_open(&t->callbacks, &t->m, t->at.callbacks);
 }

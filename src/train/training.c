@@ -7,6 +7,8 @@
 #include "base/arena.h"
 #include "base/machine.h"
 #include "data/dataset.h"
+#include "models/lora.h"
+#include "train/callbacks/callback.h"
 #include "train/settings.h"
 
 static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
@@ -23,7 +25,7 @@ static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
                               .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0.0,
                               .clip_value = by_norm ? 0.0 : s->trainer.gradient_clip_val};
     o.kind = kind[s->optimizer.kind];
-    o.half_state = s->optimizer.state == LVN_OPTIMIZER_STATE_BF16;
+    o.bf16_state = s->optimizer.state == LVN_OPTIMIZER_STATE_BF16;
     return o;
 }
 
@@ -84,23 +86,26 @@ static enum lvn_status divide(struct lvn_training *t)
 
 /* --- planning --- */
 
-static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_config *c, bool validate)
+static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_config *c,
+                                 const struct lvn_training_options *how)
 {
     const struct lvn_settings *s = t->settings;
     int on_host = t->ranks ? t->ranks->of_host : 1;
     int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
-    struct lvn_network_options network = {.real = LVN_F32,
+    struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                          .real = LVN_F32,
                                           .precision = (enum lvn_precision)s->trainer.precision,
                                           .threads = threads,
                                           .decay = (enum lvn_decay)s->optimizer.decay,
                                           .freeze = s->model.freeze,
                                           .processes = on_host};
     struct lvn_model_config model = *c;
-    model.lora = (struct lvn_lora){.rank = s->lora.rank, .alpha = s->lora.alpha, .targets = s->lora.targets};
+    model.lora = (struct lvn_lora){
+        .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
     LVN_TRY(divide(t));
     LVN_TRY(lvn_network_new(&t->network, &model, &network));
-    struct lvn_task_options o = {.B = t->micro, .T = t->block_size, .n_micro = t->accumulation, .with_loss = true};
-    if (validate) LVN_TRY(lvn_task_new(&t->eval, t->network, &o));
+    struct lvn_runner_options o = {.fields = &t->fields, .B = t->micro, .n_micro = t->accumulation, .task = how->task};
+    if (how->validate) LVN_TRY(lvn_runner_new(&t->eval, t->network, &o));
     o.train = true;
     o.deterministic = s->trainer.deterministic;
     o.recompute = (enum lvn_recompute)s->trainer.recompute;
@@ -109,29 +114,29 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     o.collectives = &t->reduction.calls;
     o.first_leaf = t->leaf[t->reduction.sharding.rank];
     o.n_leaves = t->n_micro;
-    LVN_TRY(lvn_task_new(&t->step, t->network, &o));
-    if (s->sample.every_n_steps && t->reduction.sharding.rank == 0)
-        LVN_TRY(lvn_sampler_new(&t->sampler, t->network, t->block_size));
-    return LVN_OK;
+    LVN_TRY(lvn_runner_new(&t->step, t->network, &o));
+    return t->callbacks ? lvn_callbacks_plan(t->callbacks, t->network, t->block_size, t->reduction.sharding.rank)
+                        : LVN_OK;
 }
 
 static void forget_plan(struct lvn_training *t)
 {
-    lvn_sampler_free(t->sampler);
+    if (t->callbacks) lvn_callbacks_forget(t->callbacks);
     lvn_network_free(t->network);
     t->network = NULL;
-    t->sampler = NULL;
     t->step = t->eval = NULL;
 }
 
 /* Plan with more and more pieces, until memory holds them or they do not help. */
-static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_model_config *c, bool validate)
+static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_model_config *c,
+                                       const struct lvn_training_options *how)
 {
     bool fixed = t->pieces > 0;
     if (!fixed) t->pieces = 1;
     for (;;) {
-        LVN_TRY(plan_once(t, c, validate));
-        int64_t room = lvn_memory_available() / (t->ranks ? t->ranks->of_host : 1);
+        LVN_TRY(plan_once(t, c, how));
+        bool here = t->network->device->backend->computes; /* on this machine */
+        int64_t room = here ? lvn_memory_available() / (t->ranks ? t->ranks->of_host : 1) : 0;
         bool fits = room <= 0 || lvn_network_bytes(t->network) <= room;
         /* Smaller parts do not help a model that is itself too large. */
         bool hopeless = lvn_network_bytes(t->network) - t->network->bytes[LVN_BUFFER_ARENA] > room;
@@ -151,13 +156,18 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
                                                           : 1,
                                     .zero1 = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1,
                                     .tree = s->trainer.deterministic};
-    *t = (struct lvn_training){.settings = s, .block_size = o->block_size, .optimizer = optimizer_of(s), .ranks = r};
+    *t = (struct lvn_training){.settings = s,
+                               .fields = *o->fields,
+                               .block_size = lvn_task_length(o->task, o->fields),
+                               .optimizer = optimizer_of(s),
+                               .ranks = r};
     t->pieces = o->pieces;
+    t->callbacks = o->callbacks;
     t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
     if (!t->leaf) return LVN_MEMORY;
     LVN_TRY(lvn_reduction_init(&t->reduction, r, &sharding));
-    if (!r) return plan_for_memory(t, c, o->validate);
-    LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o->validate));
+    if (!r) return plan_for_memory(t, c, o);
+    LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o));
     int64_t most = t->pieces;
     if (r->size > 1) LVN_TRY(lvn_comm_all_reduce_now(r->comm, &most, 1, LVN_I64, LVN_MAX));
     bool again = most > t->pieces;
@@ -165,7 +175,7 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
         t->pieces = most;
         forget_plan(t);
     }
-    LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o->validate) : LVN_OK);
+    LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o) : LVN_OK);
     return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf,
                                                     s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16));
 }
@@ -191,8 +201,24 @@ void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t
 
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
 {
-    struct lvn_task *task = t->step;
+    struct lvn_runner *runner = t->step;
     lvn_training_begin(t, step, lr, labels);
-    lvn_task_run(task, t->accumulation);
-    return task->failed ? t->reduction.status : LVN_OK;
+    lvn_runner_run(runner, t->accumulation);
+    return runner->failed ? t->reduction.status : LVN_OK;
+}
+
+enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss, const char *kept)
+{
+    static const char format[] = "step %lld: the loss is %g and the gradient's norm %g; the first number that is not "
+                                 "finite lies in '%s'; %s; try "
+                                 "a smaller optimizer.lr, a longer schedule.warmup_steps or clipping";
+    double norm = t->step->result.grad_norm;
+    enum lvn_status found = LVN_OK;
+    const char *first = lvn_runner_find_nonfinite(t->step, t->accumulation);
+    if (first)
+        found = lvn_fail_at(__FILE__, __LINE__, LVN_NONFINITE, format, (long long)step + 1, loss, norm, first, kept);
+    LVN_TRY(lvn_ranks_agree(t->ranks, found));
+    found = lvn_fail_at(__FILE__, __LINE__, LVN_NONFINITE, format, (long long)step + 1, loss, norm,
+                        "the sum of the gradient", kept);
+    return lvn_ranks_agree(t->ranks, found);
 }

@@ -1,4 +1,4 @@
-/* training.h - the tasks of a training run, planned from settings: what `train` runs, `bench` times and `plan` shows.
+/* training.h - the runners of a training run, planned from settings: what `train` runs, `bench` times and `plan` shows.
  *
  * The global batch is divided over ranks. Where the micro-batch is given (trainer.micro_batch_size, or by
  * trainer.deterministic), it is the unit: each rank takes a contiguous range of them, and ranges need not be equally
@@ -8,13 +8,14 @@
 
 #include "train/network.h"
 #include "train/reduction.h"
-#include "train/sampler.h"
 
 struct lvn_settings;
+struct lvn_callbacks;
 
 struct lvn_training {
     const struct lvn_settings *settings;
-    int64_t block_size;
+    struct lvn_fields fields;    /* of a sample */
+    int64_t block_size;          /* what a sample counts for in rates: its tokens, where it has some; else 1 */
     struct lvn_ranks *ranks;     /* NULL: planned only */
     int64_t first_row, rows;     /* of the global batch, that this rank computes */
     int64_t micro, accumulation; /* sequences run at once; micro-batches of a step on this rank */
@@ -24,15 +25,17 @@ struct lvn_training {
     struct lvn_reduction reduction;
     struct lvn_optimizer optimizer;
     struct lvn_network *network;
-    struct lvn_task *step, *eval; /* eval: NULL without validation */
-    struct lvn_sampler *sampler;  /* NULL where no samples are asked for */
+    struct lvn_runner *step, *eval;  /* eval: NULL without validation */
+    struct lvn_callbacks *callbacks; /* NULL: none */
 };
 
 struct lvn_training_options {
-    struct lvn_ranks *ranks; /* NULL: plan rank 0 of `size`, to look at */
-    int size;                /* where ranks is NULL; 0: 1 */
-    int64_t block_size;
+    struct lvn_ranks *ranks;         /* NULL: plan rank 0 of `size`, to look at */
+    int size;                        /* where ranks is NULL; 0: 1 */
+    const struct lvn_fields *fields; /* of the data */
+    const struct lvn_task *task;
     bool validate;
+    struct lvn_callbacks *callbacks; /* that go along, and may have runners of their own; NULL: none */
     int64_t pieces; /* parts of a rank's rows, as in the run that is continued; 0: as memory wants it */
 };
 
@@ -42,11 +45,16 @@ struct lvn_training_options {
 enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
                                   const struct lvn_model_config *c, const struct lvn_training_options *o) LVN_CHECKED;
 void lvn_training_release(struct lvn_training *t);
-/* One optimizer step on the ids and labels of t->step: this rank's rows. `step` counts from 0; `labels`: how many count
- * in the global batch. Losses of this rank's micro-batches are in t->step->micro_losses, the norm of the whole gradient
- * in t->step->step.grad_norm; where that is not finite no parameter has changed. Fails when communication does. */
+/* One optimizer step on what t->step was fed: this rank's rows. `step` counts from 0; `labels`: how many count in the
+ * global batch. Losses of this rank's micro-batches are in t->step->micro_losses, the norm of the whole gradient
+ * in t->step->result.grad_norm; where that is not finite no parameter has changed. Fails when communication does. */
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels) LVN_CHECKED;
 /* The first part of that, for callers that run the program by themselves: what changes with the step. */
 void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t labels);
+
+/* All ranks, when step `step`, on the batch that is loaded, gave numbers that are not finite: the lowest rank that
+ * finds where they came from says so. `kept`: what became of the weights, for the sentence. Always fails. */
+enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss,
+                                               const char *kept) LVN_CHECKED;
 
 #endif

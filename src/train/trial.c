@@ -10,17 +10,37 @@
 
 #include "base/machine.h"
 #include "base/random.h"
+#include "data/dataset.h"
 #include "formats/checksum.h"
-#include "models/model.h"
+#include "models/keys.h"
 #include "train/settings.h"
 
-void lvn_trial_fill(struct lvn_training *t, int64_t vocabulary)
+/* Element i, of all samples, of field number k. */
+static void make_up(const struct lvn_field *f, int k, int64_t below, int64_t i, void *out)
 {
-    int64_t first = t->first_row * t->block_size;
-    for (int64_t i = 0; i < t->rows * t->block_size; i++) {
-        t->step->ids[i] = (int32_t)lvn_random_below(1, 1, (uint64_t)(first + i), vocabulary);
-        t->step->labels[i] = (int32_t)lvn_random_below(1, 2, (uint64_t)(first + i), vocabulary);
+    uint64_t stream = (uint64_t)k + 1;
+    if (f->dtype == LVN_F32)
+        *(float *)out = lvn_uniform(lvn_philox(1, (uint32_t)i, (uint32_t)(i >> 32), (uint32_t)stream, 0).v[0]);
+    else if (f->dtype == LVN_I32)
+        *(int32_t *)out = (int32_t)lvn_random_below(1, stream, (uint64_t)i, f->below ? f->below : below);
+    else
+        *(uint8_t *)out = (uint8_t)lvn_random_below(1, stream, (uint64_t)i, 256);
+}
+
+enum lvn_status lvn_trial_fill(struct lvn_training *t, int64_t below, int64_t *labels)
+{
+    struct lvn_samples b;
+    LVN_TRY(lvn_samples_init(&b, &t->fields, t->rows));
+    for (int k = 0; k < b.fields.n; k++) {
+        const struct lvn_field *f = &b.fields.field[k];
+        int64_t each = lvn_field_count(f), bytes = lvn_dtype_bytes(f->dtype);
+        for (int64_t i = 0; i < t->rows * each; i++)
+            make_up(f, k, below, t->first_row * each + i, (char *)b.p[k] + i * bytes);
     }
+    enum lvn_status status = lvn_runner_feed(t->step, 0, &b);
+    *labels = lvn_task_count(&t->step->outputs, &b) / t->rows * t->settings->trainer.batch_size;
+    lvn_samples_release(&b);
+    return status;
 }
 
 void lvn_parts_clear(struct lvn_parts *p)
@@ -35,13 +55,15 @@ struct watch {
     struct lvn_parts parts;
 };
 
-static void instr_done(void *argument, const struct lvn_instr *i)
+static void launched(void *argument, const struct lvn_walk *at)
 {
     struct watch *w = argument;
+    const struct lvn_instr *i = at->instr;
+    if (i->collective) return; /* what is not waiting in it counts with the next one */
     double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
     if (i->when == LVN_AFTER_BACKWARD)
         w->parts.update += seconds;
-    else if (i->phase == LVN_FORWARD)
+    else if (i->phase == LVN_FORWARD && i->when == LVN_EVERY_MICRO_BATCH)
         w->parts.forward += seconds;
     else
         w->parts.backward += seconds;
@@ -66,12 +88,15 @@ static enum lvn_status time_buckets(struct lvn_training *t, int first, double *b
 {
     struct lvn_reduction *d = &t->reduction;
     const struct lvn_program *p = t->step->program;
-    LVN_TRY(meet(t));
+    struct lvn_window w;
+    LVN_TRY(lvn_window_open(&w, t->network->memory[LVN_BUFFER_GRAD], 0, t->network->bytes[LVN_BUFFER_GRAD], true));
+    enum lvn_status status = meet(t);
     double begin = lvn_seconds();
-    for (int i = first; i < p->n_buckets; i++) d->calls.reduce_start(d, p, i, t->network->buffer[LVN_BUFFER_GRAD]);
-    if (!d->calls.reduce_wait(d)) return d->status;
-    keep_best(best, lvn_seconds() - begin);
-    return LVN_OK;
+    for (int i = first; i < p->n_buckets && status == LVN_OK; i++) d->calls.reduce_start(d, p, i, w.p);
+    if (status == LVN_OK && !d->calls.reduce_wait(d)) status = d->status;
+    if (status == LVN_OK) keep_best(best, lvn_seconds() - begin);
+    enum lvn_status closed = lvn_window_close(&w, false);
+    return status == LVN_OK ? closed : status;
 }
 
 static enum lvn_status reduce_alone(struct lvn_training *t, struct lvn_parts *best)
@@ -86,22 +111,21 @@ static enum lvn_status reduce_alone(struct lvn_training *t, struct lvn_parts *be
 
 enum lvn_status lvn_parts_try(struct lvn_training *t, int64_t step, double lr, int64_t labels, struct lvn_parts *best)
 {
-    struct lvn_task *task = t->step;
+    struct lvn_runner *runner = t->step;
     struct lvn_reduction *d = &t->reduction;
     bool together = t->ranks && t->ranks->size > 1, tree = d->sharding.tree;
     int64_t n = t->ranks ? t->accumulation : 1;
-    struct lvn_binding binding = task->binding;
     struct watch w = {.reduction = d};
-    struct lvn_run_hooks hooks = {.instr_done = instr_done, .argument = &w};
+    struct lvn_run how = {.n_micro_batches = n, .context = &w, .launched = launched};
     bool beside = d->beside;
-    if (!together) binding.collectives = NULL;
+    if (together) how.collectives = runner->options.collectives;
     if (together) LVN_TRY(meet(t));
     lvn_training_begin(t, step, lr, labels);
     d->beside = false;
     w.last = lvn_seconds();
-    bool good = lvn_program_run(task->program, &binding, n, task->grad_slots, task->slot_bytes, &hooks);
+    enum lvn_status status = lvn_runner_run_as(runner, &how);
     d->beside = beside;
-    if (!good) return d->status;
+    if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
     keep_best(&best->forward, w.parts.forward * (double)t->accumulation / (double)n);
     keep_best(&best->backward, w.parts.backward * (double)t->accumulation / (double)n);
     keep_best(&best->update, w.parts.update);
@@ -144,9 +168,8 @@ static enum lvn_status tiny_settings(struct lvn_settings *s, const struct lvn_ra
     return lvn_settings_finish(s, LVN_USES_TRAINER);
 }
 
-static enum lvn_status tiny_steps(struct lvn_trial *out, struct lvn_training *t, struct lvn_ranks *r)
+static enum lvn_status tiny_steps(struct lvn_trial *out, struct lvn_training *t, struct lvn_ranks *r, int64_t labels)
 {
-    int64_t labels = t->settings->trainer.batch_size * t->block_size;
     double *losses = lvn_calloc((size_t)t->n_micro, sizeof *losses);
     enum lvn_status status = losses ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < LVN_TRIAL_STEPS; i++) {
@@ -157,28 +180,32 @@ static enum lvn_status tiny_steps(struct lvn_trial *out, struct lvn_training *t,
         out->loss[i] = lvn_tree_sum(losses, t->n_micro) / (double)labels;
     }
     free(losses);
-    out->weights = lvn_checksum(lvn_network_values(t->network), t->network->bytes[LVN_BUFFER_PARAM]);
-    return status;
+    struct lvn_window w;
+    enum lvn_status opened =
+        lvn_window_open(&w, t->network->memory[LVN_BUFFER_PARAM], 0, t->network->bytes[LVN_BUFFER_PARAM], true);
+    if (opened == LVN_OK) out->weights = lvn_checksum(w.p, w.bytes);
+    enum lvn_status closed = lvn_window_close(&w, false);
+    return status != LVN_OK ? status : opened != LVN_OK ? opened : closed;
 }
 
 enum lvn_status lvn_trial_run(struct lvn_trial *out, struct lvn_ranks *r, int threads, bool fixed_order)
 {
     struct lvn_settings s;
     struct lvn_training t = {0};
-    struct lvn_model_config c = {.model = lvn_model_find("nanogpt")};
-    struct lvn_training_options o = {.ranks = r, .block_size = 32};
-    c.model->defaults(&c);
-    c.n_layer = 2, c.n_head = 2, c.n_embd = 32, c.n_positions = o.block_size, c.vocab_size = 65;
-    c.dropout_embedding = c.dropout_residual = c.dropout_attention = 0.1;
+    struct lvn_model_config c;
+    lvn_model_config_init(&c, lvn_models()[0]);
+    LVN_TRY(lvn_model_put_all(&c, c.model->tiny));
+    struct lvn_fields fields =
+        lvn_stream_fields(lvn_model_value(&c, LVN_MEANS_POSITIONS), lvn_model_value(&c, LVN_MEANS_VOCABULARY));
+    struct lvn_training_options o = {.ranks = r, .fields = &fields, .task = lvn_task_find("lm")};
+    int64_t labels;
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
     if (status == LVN_OK) status = lvn_training_plan(&t, &s, &c, &o);
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_allocate(t.network));
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_init_values(t.network, 1, false));
-    if (status == LVN_OK) {
-        lvn_trial_fill(&t, c.vocab_size);
-        status = tiny_steps(out, &t, r);
-    }
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_trial_fill(&t, 0, &labels));
+    if (status == LVN_OK) status = tiny_steps(out, &t, r, labels);
     lvn_training_release(&t);
     lvn_settings_release(&s);
     return status;

@@ -4,8 +4,9 @@
 
 #include "train/training.h"
 
-/* Tokens that depend on their place in the global batch alone, into this rank's rows. */
-void lvn_trial_fill(struct lvn_training *t, int64_t vocabulary);
+/* Samples that depend on their place in the global batch alone, into this rank's rows; whole numbers of which the data
+ * do not say it lie below `below`. How many labels the loss counts in the whole batch is left in *labels. */
+enum lvn_status lvn_trial_fill(struct lvn_training *t, int64_t below, int64_t *labels) LVN_CHECKED;
 
 /* Seconds of the parts of one step, each measured alone; the best of several tries, on the slowest rank. */
 struct lvn_parts {

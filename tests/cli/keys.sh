@@ -49,12 +49,20 @@ json 'd["step"] == 14'
 LEVIN_TRAINER_MAX_STEPS=2 code 0 "$LEVIN" train --data.path=text.txt --model.n_layer=1 --model.n_head=1 --model.n_embd 8 \
     --model.block_size 8 --trainer.batch_size 2 --name keys --trainer.deterministic
 says "runs/keys: step 2" out
+code 0 "$LEVIN" train tiny.yaml --show-settings --trainer.max_steps=3 --trainer.seed=1 --trainer.max_steps=5
+grep -qE '^trainer.max_steps +5 +command line, the last of 2$' out
+code 2 "$LEVIN" train tiny.yaml --show-settings --trainer.max_steps=x --optimizer.lr=y
+says "trainer.max_steps wants a whole number, got 'x'; and optimizer.lr wants a number, got 'y'" err
 LEVIN_TRAINER_MAX_STEPS=2 code 0 "$LEVIN" train tiny.yaml --show-settings
 grep -qE '^trainer.max_steps +2 +LEVIN_TRAINER_MAX_STEPS$' out
 grep -qE '^optimizer.lr +0.01 +tiny.yaml:4$' out
 
 code 2 "$LEVIN" train tiny.yaml --trainer.batch_size_per_device=2
 says "two ways to say one thing" err
+for command in train plan bench; do # whatever trains
+    code 2 "$LEVIN" $command tiny.yaml --name=moments --optimizer.kind=sgd --optimizer.state=bf16
+    says "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd" err
+done
 code 2 "$LEVIN" train tiny.yaml --data.path=
 code 2 "$LEVIN" train nowhere.yaml
 says "there is no recipe 'nowhere.yaml'" err

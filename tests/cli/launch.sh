@@ -21,7 +21,7 @@ refused "unknown key 'trainer.max_step'" -n 2 -- train --trainer.max_step=3
 refused "say how many ranks" -- doctor
 refused "-n wants a value, as in -n VALUE" -n
 refused "-n wants a whole number" -n two -- doctor
-refused "-n is given twice" -n 2 -n 3 -- doctor
+refused "do not fit on 1 host with --nproc-per-node 2" -n 2 -n 3 --nproc-per-node 2 -- doctor # the last -n counts
 refused "do not fit on 1 host with --nproc-per-node 2" -n 5 --nproc-per-node 2 -- doctor
 refused "srun needs an allocation" -n 2 --launcher=srun -- doctor
 refused "--launcher is auto, srun" -n 2 --launcher=nix -- doctor
@@ -38,7 +38,7 @@ hosts 'localhost:2\n\nlocalhost slots=2\n'
 refused "hosts:3: the host 'localhost' stands on line 1 already" -n 2 --hostfile hosts -- doctor
 hosts 'localhost:2\n127.0.0.1\n'
 refused "hosts:2: '127.0.0.1' is the same machine as 'localhost' on line 1" -n 2 --hostfile hosts -- doctor
-hosts 'localhost:none\n'
+hosts '\xef\xbb\xbflocalhost:none\n' # an editor's mark is no part of a name
 refused "hosts:1: the ranks of host 'localhost' are a whole number from 1, not 'none'" -n 2 --hostfile hosts -- doctor
 hosts 'localhost cores=2\n'
 refused "hosts:1: 'cores=2' is not understood" -n 2 --hostfile hosts -- doctor

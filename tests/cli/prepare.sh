@@ -22,9 +22,12 @@ printf 'data: {kind: chars, path: snow.txt}\n' >snow.yaml
 code 0 "$LEVIN" prepare snow.yaml --out=d
 cmp snow/val.bin d/val.bin
 
-# a second preparation replaces the first
+# a second preparation replaces the first where that is asked for
 printf 'the more it goes, tiddely pom, the more it goes on snowing' >snow.txt
-code 0 "$LEVIN" prepare snow.txt
+code 2 "$LEVIN" prepare snow.txt
+says "'snow/train.bin' is there already" err
+size snow/train.bin 54
+code 0 "$LEVIN" prepare snow.txt --overwrite
 size snow/train.bin 104
 
 code 1 "$LEVIN" prepare missing.txt

@@ -103,7 +103,7 @@ for i in $(seq 40); do
     if timeout -s KILL 0.0$((i * 7 % 90 + 10)) "$LEVIN" prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates \
         --save-every=0 --tokenizer="$gpt2" >/dev/null 2>&1; then break; fi
 done 2>/dev/null
-code 0 prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates
+[ -e k/train.bin -a ! -e k/prepare.state.json ] || code 0 prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates
 same_file d/train.bin k/train.bin
 same_file d/val.bin k/val.bin
 same_file d/train.bin.json k/train.bin.json
@@ -127,6 +127,9 @@ json 'd["bad_lines"] == 4 and d["train_documents"] == 2 and d["empty_documents"]
 says "bad.jsonl:2: " err
 says "bad.jsonl:3: the field is no text" err
 says "bad.jsonl:5: the field is missing" err
+printf '\xef\xbb\xbf{"text": "behind the mark of an editor"}\n{"text": "and one more"}\n' >marked.jsonl
+code 0 prepare jsonl --input=marked.jsonl --out=marked --val-fraction=0 --json
+json 'd["bad_lines"] == 0 and d["train_documents"] == 2'
 code 1 prepare jsonl --input=bad.jsonl --out=refused --bad-lines=refuse
 says "bad.jsonl:2: " err
 check [ ! -e refused/train.bin ]
@@ -179,4 +182,4 @@ says "is not the file that was wanted" err
 code 0 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="$sum" --json
 json 'd["train_documents"] + d["val_documents"] == 300'
 kill $server; wait $server 2>/dev/null || true
-code 0 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="$sum"
+code 0 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="$sum" --overwrite

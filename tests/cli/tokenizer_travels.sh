@@ -10,7 +10,7 @@ for kind in tiny-gpt2 tiny-llama3; do
     code 0 "$LEVIN" train --run_dir=run-$kind "${small[@]}" --data.path=$kind --sample.every_n_steps=4 --sample.prompt='static int' \
         --sample.max_new_tokens=5
     says 'static int' run-$kind/samples.txt
-    code 0 "$LEVIN" generate run-$kind --prompt='return (é😀' --max-new-tokens=20 --json
+    code 0 "$LEVIN" generate run-$kind --prompt='return (é😀' --max-new-tokens=20 --ignore-eos --json
     json 'len(d["samples"][0]["ids"]) == 20 and isinstance(d["samples"][0]["text"], str)'
     code 0 "$LEVIN" generate run-$kind --prompt='return (é😀' --max-new-tokens=20
     says 'return (é😀' out
@@ -18,7 +18,21 @@ for kind in tiny-gpt2 tiny-llama3; do
     code 0 "$LEVIN" export run-$kind export-$kind
     code 0 "$LEVIN" generate export-$kind --prompt='return' --max-new-tokens=3
     says return out
+    python3 - "$golden/$kind" run-$kind/checkpoints/last export-$kind <<'P'
+import json, os, sys
+one = sys.argv[1] + "/tokenizer.json"
+words = {t["content"]: t["id"] for t in json.load(open(one))["added_tokens"]} if os.path.exists(one) else \
+    json.load(open(sys.argv[1] + "/vocab.json"))
+end = words["<|endoftext|>"]
+for model in sys.argv[2:]:
+    c = json.load(open(model + "/config.json"))
+    assert c["eos_token_id"] == end, (model, end, c)
+P
 done
+# a token that a model's own config.json names stays what it is
+sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": [7, 8]/' export-tiny-gpt2/config.json
+code 0 "$LEVIN" export export-tiny-gpt2 again
+says '"eos_token_id": 7' again/config.json
 same_file tiny-gpt2/vocab.json run-tiny-gpt2/checkpoints/last/vocab.json
 same_file tiny-gpt2/merges.txt export-tiny-gpt2/merges.txt
 same_file "$golden/tiny-llama3/tokenizer.json" export-tiny-llama3/tokenizer.json

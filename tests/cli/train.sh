@@ -127,6 +127,14 @@ code 1 train fresh --resume --trainer.max_steps=8
 says "another process is training in 'fresh'" err
 exec 9>&-
 
+# --- loggers can be switched off, and on again ---
+code 0 train silent --logger.csv=false --logger.jsonl=no --logger.curve=off
+check [ "$(ls silent | tr '\n' ' ')" = "checkpoints settings.yaml status.json " ]
+silent_about "loss curve" out
+code 0 train silent --resume --trainer.max_steps=12
+check [ "$(cut -d, -f1 silent/metrics.csv | tr '\n' ' ')" = "step 9 10 11 12 12 " ]
+check [ -s silent/loss.svg ]
+
 # --- samples on the way ---
 code 0 train talk --sample.every_n_steps=4 --sample.max_new_tokens=30 --sample.prompt="int "
 [ "$(grep -c '^--- step [48] ---$' talk/samples.txt)" = 2 ] || { cat talk/samples.txt; exit 1; }

@@ -26,10 +26,21 @@ code 2 "$LEVIN" doctor --trainer.sed=1
 says "error: unknown key 'trainer.sed'; did you mean 'trainer.seed'?" err
 code 2 "$LEVIN" doctor --lr=1
 says "did you mean '--optimizer.lr'?" err
+code 2 "$LEVIN" train --lora.r=4
+says "did you mean 'lora.rank'?" err
+for word in --eval_steps=5 --device=cuda; do # other programs' words; like one of ours is not the same
+    code 2 "$LEVIN" train $word
+    silent_about "did you mean" err
+done
 code 2 "$LEVIN" doctor --trainer.seed
 says "error: --trainer.seed wants a value, as in --trainer.seed=VALUE" err
-code 2 "$LEVIN" doctor --json --json
-says "error: --json is given twice" err
+code 0 "$LEVIN" doctor --json --measure=yes --measure=no --json # the last one counts, as everywhere
+json '"threads" in d'
+code 2 "$LEVIN" doctor --jsn --trainer.sed=1 --nothing=2 --measure=maybe
+one_error
+for text in "'--jsn'; did you mean '--json'?" "'trainer.sed'; did you mean 'trainer.seed'?" "'--nothing'" "got 'maybe'"; do
+    says "$text" err
+done
 code 2 "$LEVIN" doctor --json --measure=maybe
 says "error: --measure wants true or false, got 'maybe'" err
 json 'd["error"].startswith("--measure wants")'

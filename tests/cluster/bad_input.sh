@@ -31,6 +31,8 @@ each() {
     refused 2 "rank 1 on $here: there is no recipe 'recipe.yaml'" "$mpi" 3 '[ $rank = 0 ] || cd /; exec "$1" train recipe.yaml'
     refused 2 "rank 2 on $here was started with trainer.seed 7, and rank 0 on $here with 1337: give all ranks the same recipe" \
         "$mpi" 3 '[ $rank != 2 ] || set -- "$@" --trainer.seed=7; exec "$@"'
+    refused 2 "rank 2 on $here was started with model.freeze h." "$mpi" 3 '[ $rank != 2 ] || set -- "$@" \
+        --model.freeze="$(seq -s, -f h.%g 0 300),h.300"; [ $rank = 2 ] || set -- "$@" --model.freeze="$(seq -s, -f h.%g 0 300),h.301"; exec "$@"'
     refused 1 "rank 1 on $here: cannot open 'text.txt'" "$mpi" 3 '[ $rank != 1 ] || cd /; exec "$@"'
     refused 2 "rank 2 on $here sees other data than rank 0 on $here: give all hosts the same files" \
         "$mpi" 3 'mkdir -p $rank.d; cp $([ $rank = 2 ] && echo other.txt || echo text.txt) $rank.d/text.txt; cd $rank.d; exec "$@"'

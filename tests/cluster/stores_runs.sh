@@ -34,10 +34,45 @@ train s3://bucket/runs/there --trainer.max_steps=32 --resume --checkpoint.top_k=
 check [ "$(find $root/runs/there/checkpoints -name 'step-*' -type d -not -empty | wc -l)" -le 3 ]
 check [ ! -e $root/runs/there/checkpoints/step-4/model.safetensors ]
 same_file $root/runs/there/notes.txt <(echo mine)
+# and by its own settings, which lie there too
+rm -rf cache
+code 0 "$LEVIN" train s3://bucket/runs/there --resume --trainer.max_steps=33 --json
+json 'd["step"] == 33 and d["run_dir"] == "s3://bucket/runs/there"'
 train s3://bucket/runs/there --overwrite 2>err
 check [ ! -e $root/runs/there/checkpoints/step-16/model.safetensors ]
 same_there here 8
 same_file $root/runs/there/notes.txt <(echo mine)
+# what levin did not write is not removed there either
+refused() { # refused RUN SENTENCE
+    find $root/runs/$1 -type f -exec cksum {} + | sort >before
+    arguments s3://bucket/runs/$1 --overwrite
+    code 2 "$LEVIN" "${all[@]}"
+    one_error
+    says "$2" err
+    find $root/runs/$1 -type f -exec cksum {} + | sort | diff before - || fail "a refused run changed the store"
+}
+echo mine >$root/runs/there/checkpoints/epoch=3.ckpt
+refused there "'s3://bucket/runs/there/checkpoints/epoch=3.ckpt' was not written by levin"
+rm $root/runs/there/checkpoints/epoch=3.ckpt
+echo mine >$root/runs/there/checkpoints/step-8/notes.txt
+refused there "'s3://bucket/runs/there/checkpoints/step-8/notes.txt' was not written by levin"
+rm $root/runs/there/checkpoints/step-8/notes.txt
+mkdir -p $root/runs/other/checkpoints
+echo weights >$root/runs/other/checkpoints/epoch=3.ckpt
+refused other "nothing there says that it is a run of levin"
+# a run that could not be sent is here alone: it is not taken for one that was removed there
+train s3://bucket/runs/unsent 2>err
+rm -r $root/runs/unsent cache/stage/unsent-*/.sent
+arguments s3://bucket/runs/unsent
+code 2 "$LEVIN" "${all[@]}"
+says "holds a run already" err
+code 0 train s3://bucket/runs/unsent --resume --trainer.max_steps=12
+says "going on" err
+check [ "$(cat $root/runs/unsent/checkpoints/last)" = step-12 ]
+# one that was sent and is gone there is gone here
+rm -r $root/runs/unsent
+code 0 train s3://bucket/runs/unsent --trainer.max_steps=4
+check [ "$(cat $root/runs/unsent/checkpoints/last)" = step-4 ]
 # a store that cannot be written: the run is whole here, and says where, also when it is stopped
 kept=$AWS_SECRET_ACCESS_KEY
 fails() { # fails RUN COMMAND: COMMAND when the store refuses the keys of a run that has begun

@@ -1,6 +1,6 @@
 /* train_ranks.c - levin train, looked at: train_ranks FOLDER [key=value...], started as ranks.
  *
- * Two functions of the library are wrapped by the linker. Each window that rank R reads becomes a line "SPLIT START" in
+ * Two functions of the library are wrapped by the linker. Each sample that rank R reads becomes a line "SPLIT START" in
  * FOLDER/samples.R; and with ODD_RANK and ODD_STEP set, that rank takes a learning rate of its own from that step on,
  * as a broken machine might. */
 #include <inttypes.h>
@@ -18,15 +18,15 @@
 static FILE *samples;
 static int rank, odd_rank = -1, odd_step;
 
-enum lvn_status __real_lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
-                                          int32_t *ids, int32_t *labels);
-enum lvn_status __wrap_lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
-                                          int32_t *ids, int32_t *labels);
-enum lvn_status __wrap_lvn_dataset_window(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
-                                          int32_t *ids, int32_t *labels)
+enum lvn_status __real_lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                          void *const *out);
+enum lvn_status __wrap_lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                          void *const *out);
+enum lvn_status __wrap_lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                          void *const *out)
 {
     fprintf(samples, "%d %" PRId64 "\n", (int)split, at);
-    return __real_lvn_dataset_window(d, split, at, T, ids, labels);
+    return __real_lvn_dataset_sample(d, split, at, out);
 }
 
 double __real_lvn_schedule_lr(const struct lvn_settings *s, int64_t step, int64_t last_step);

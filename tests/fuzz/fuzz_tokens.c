@@ -27,17 +27,20 @@ static void read_all(const struct lvn_data_options *o)
     enum { T = 8, B = 3 };
     struct lvn_dataset *d;
     if (lvn_dataset_open(&d, o) != LVN_OK) return;
+    d->fields = lvn_stream_fields(T, d->id_limit);
     for (int split = 0; split < LVN_SPLIT_COUNT; split++) {
         struct lvn_loader l;
         enum lvn_sampling sampling = (enum lvn_sampling)(d->split[0].n_tokens % 3);
-        if (lvn_loader_init(&l, d, (enum lvn_split_id)split, sampling, T, B, 1) != LVN_OK) continue;
+        if (lvn_loader_init(&l, d, (enum lvn_split_id)split, sampling, B, 1) != LVN_OK) continue;
         int32_t ids[B * T], labels[B * T];
+        struct lvn_samples b = {.fields = d->fields, .rows = B, .p = {ids, labels}};
+        int64_t number;
         for (int64_t step = 0; step < 4; step++) {
-            if (lvn_loader_batch(&l, step, 0, B, ids, labels) != LVN_OK) break;
+            if (lvn_loader_batch(&l, step, 0, &b) != LVN_OK) break;
             for (int i = 0; i < B * T; i++)
                 if (ids[i] < 0 || ids[i] >= d->id_limit || labels[i] >= d->id_limit) abort();
         }
-        if (lvn_loader_eval_batch(&l, 2, 0, 0, B, ids, labels, NULL) != LVN_OK) continue;
+        if (lvn_loader_eval_batch(&l, 2, 0, 0, &b, &number) != LVN_OK) continue;
     }
     (void)lvn_dataset_fingerprint(d);
     lvn_dataset_close(d);

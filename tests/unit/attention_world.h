@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "base/random.h"
 #include "base/threads.h"
 
@@ -172,24 +172,23 @@ static inline struct lvn_call make_call(struct world *w, enum lvn_phase phase, b
 }
 
 struct kernel_job {
-    lvn_kernel *kernel;
+    const struct lvn_cpu_op *kernels;
     const struct lvn_call *call;
 };
 
 static inline void kernel_task(void *argument, int thread, int n_threads)
 {
     const struct kernel_job *j = argument;
-    j->kernel(j->call, thread, n_threads);
+    lvn_cpu_call(j->kernels, j->call, thread, n_threads);
 }
 
-static inline void run_call(const struct lvn_kernels *k, struct lvn_call *c, int n_threads)
+static inline void run_call(const struct lvn_cpu_op *k, struct lvn_call *c, int n_threads)
 {
-    lvn_kernel *kernel = c->phase == LVN_FORWARD ? k->forward : k->backward;
-    const int64_t bytes = k->scratch ? k->scratch(c, n_threads) : 0;
+    const int64_t bytes = lvn_cpu_scratch(k, c, n_threads);
     char *scratch = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
     memset(scratch, 0xff, (size_t)bytes + 64); /* NaN */
     c->scratch = scratch;
-    lvn_team_run(n_threads, kernel_task, &(struct kernel_job){kernel, c});
+    lvn_team_run(n_threads, kernel_task, &(struct kernel_job){k, c});
     for (int64_t i = bytes; i < bytes + 64; i++) assert_int_equal((unsigned char)scratch[i], 0xff);
     free(scratch);
 }
@@ -206,7 +205,7 @@ static inline void poison(struct world *w, bool f64)
     }
 }
 
-static inline void both_phases(struct world *w, const struct lvn_kernels *k, int n_threads, bool f64)
+static inline void both_phases(struct world *w, const struct lvn_cpu_op *k, int n_threads, bool f64)
 {
     poison(w, f64);
     for (int phase = 0; phase < 2; phase++) {

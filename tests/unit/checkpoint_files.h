@@ -23,7 +23,7 @@ static inline enum lvn_status save(const char *dir, int64_t step, double val_los
     lvn_checkpoint_add_tensors(w, "model.safetensors", &source);
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &source);
     lvn_checkpoint_add_text(w, "state/deep/er.txt", "", 0);
-    return lvn_checkpoint_commit(w, val_loss);
+    return lvn_checkpoint_commit(w, val_loss, NULL);
 }
 
 static inline void check_values(const char *path, int64_t step)

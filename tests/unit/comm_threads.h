@@ -53,13 +53,21 @@ static inline int mail_add(struct threads_rank *r, struct mail m, void *handle)
     return fail ? 42 : 0;
 }
 
+#define MAIL_REDUCE(type)                                                                                              \
+    do {                                                                                                               \
+        type *x = (type *)(void *)(into->x + i), y = *(const type *)(const void *)(m->x + i);                          \
+        *x = into->op == LVN_SUM ? *x + y : (into->op == LVN_MIN) == (y < *x) ? y : *x;                                \
+    } while (0)
 static inline void mail_reduce(struct mail *into, const struct mail *m)
 {
     for (int64_t i = 0; i < into->bytes; i += lvn_dtype_bytes(into->type)) {
-        if (into->type == LVN_F32) *(float *)(into->x + i) += *(const float *)(m->x + i);
-        if (into->type == LVN_I32) *(int32_t *)(into->x + i) += *(const int32_t *)(m->x + i);
+        if (into->type == LVN_F32) MAIL_REDUCE(float);
+        if (into->type == LVN_F64) MAIL_REDUCE(double);
+        if (into->type == LVN_I32) MAIL_REDUCE(int32_t);
+        if (into->type == LVN_I64) MAIL_REDUCE(int64_t);
     }
 }
+#undef MAIL_REDUCE
 
 /* Under the lock: whatever has all its parts is done. */
 static inline void mails_meet(struct threads_world *w)

@@ -33,6 +33,47 @@ static inline struct lvn_dataset *open_data(struct lvn_data_options o)
     return d;
 }
 
+/* A stream's samples have T tokens from here on. */
+static inline void set_length(struct lvn_dataset *d, int64_t T)
+{
+    d->fields = lvn_stream_fields(T, d->id_limit);
+}
+
+/* The sample at `at`, of T tokens. */
+static inline enum lvn_status read_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int64_t T,
+                                          int32_t *ids, int32_t *labels)
+{
+    struct lvn_dataset copy = *d;
+    set_length(&copy, T);
+    return lvn_dataset_sample(&copy, split, at, (void *[]){ids, labels});
+}
+
+/* Rows [first, first + n) of a step. */
+static inline enum lvn_status read_batch(const struct lvn_loader *l, int64_t step, int64_t first, int64_t n,
+                                         int32_t *ids, int32_t *labels)
+{
+    struct lvn_samples b = {.fields = l->data->fields, .rows = n, .p = {ids, labels}};
+    return lvn_loader_batch(l, step, first, &b);
+}
+
+/* Rows of evaluation batch i, and the number of each row's sample; -1: it only fills the batch. */
+static inline enum lvn_status read_eval_batch(const struct lvn_loader *l, int64_t limit, int64_t i, int64_t first,
+                                              int64_t n, int32_t *ids, int32_t *labels, int64_t *number)
+{
+    struct lvn_samples b = {.fields = l->data->fields, .rows = n, .p = {ids, labels}};
+    int64_t at;
+    enum lvn_status status = lvn_loader_eval_batch(l, limit, i, first, &b, &at);
+    for (int64_t r = 0; r < n && number; r++) number[r] = r < b.there ? at + r : -1;
+    return status;
+}
+
+static inline int64_t count_labels(const int32_t *labels, int64_t n)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) count += labels[i] >= 0;
+    return count;
+}
+
 #define assert_refused(wanted, text, ...)                                                                              \
     do {                                                                                                               \
         struct lvn_dataset *d_ = NULL;                                                                                 \

@@ -13,7 +13,8 @@
 #include "data/loader.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "models/model.h"
+#include "models/keys.h"
+#include "tasks/task.h"
 
 struct golden {
     const char *name;
@@ -23,7 +24,7 @@ struct golden {
     struct lvn_safetensors weights, reference;
     json_t *meta;
     struct lvn_dataset *data;
-    int64_t T, windows, batch, steps;
+    int64_t T, V, windows, batch, steps;
 };
 
 static inline void check(enum lvn_status status)
@@ -50,17 +51,20 @@ static inline void read_config(struct golden *g)
     json_t *c;
     check(lvn_json_read(in_folder(g, "config.json"), &c));
     const char *type = json_string_value(json_object_get(c, "model_type"));
-    g->config.model = lvn_model_find(type);
-    assert_non_null(g->config.model);
-    g->config.model->defaults(&g->config);
+    assert_non_null(lvn_model_find(type));
+    lvn_model_config_init(&g->config, lvn_model_find(type));
     g->out_in = strcmp(type, "gpt2") != 0;
-    g->config.n_layer = (int64_t)number(c, "n_layer");
-    g->config.n_head = (int64_t)number(c, "n_head");
-    g->config.n_embd = (int64_t)number(c, "n_embd");
-    g->config.vocab_size = (int64_t)number(c, "vocab_size");
-    g->config.n_positions = (int64_t)number(c, g->out_in ? "block_size" : "n_positions");
-    if (json_object_get(c, "bias")) g->config.bias = json_is_true(json_object_get(c, "bias"));
-    g->config.dropout_embedding = g->config.dropout_residual = g->config.dropout_attention = 0.0;
+    const struct lvn_key_value values[] = {
+        {"n_layer", number(c, "n_layer")},
+        {"n_head", number(c, "n_head")},
+        {"n_embd", number(c, "n_embd")},
+        {"vocab_size", number(c, "vocab_size")},
+        {"block_size", number(c, g->out_in ? "block_size" : "n_positions")},
+        {"dropout", 0},
+        {json_object_get(c, "bias") ? "bias" : NULL, json_is_true(json_object_get(c, "bias"))},
+        {NULL, 0},
+    };
+    check(lvn_model_put_all(&g->config, values));
     json_decref(c);
 }
 
@@ -72,14 +76,15 @@ static inline void golden_open(struct golden *g, const char *name)
     check(lvn_safetensors_open(&g->weights, in_folder(g, "model.safetensors")));
     check(lvn_safetensors_open(&g->reference, in_folder(g, "reference.safetensors")));
     check(lvn_json_read(in_folder(g, "meta.json"), &g->meta));
-    g->T = g->config.n_positions;
+    g->T = lvn_model_value(&g->config, LVN_MEANS_POSITIONS);
+    g->V = lvn_model_value(&g->config, LVN_MEANS_VOCABULARY);
     g->windows = (int64_t)number(g->meta, "windows");
     g->batch = (int64_t)number(g->meta, "batch_size");
     g->steps = (int64_t)number(g->meta, "steps");
     struct lvn_data_options o = {
-        .kind = "tokens", .path = in_folder(g, "tokens.bin"), .vocab_size = g->config.vocab_size, .block_size = g->T};
+        .kind = "tokens", .path = in_folder(g, "tokens.bin"), .vocab_size = g->V, .block_size = g->T};
     check(lvn_dataset_open(&g->data, &o));
-    assert_int_equal(lvn_dataset_windows(g->data, LVN_SPLIT_TRAIN, g->T), g->windows);
+    assert_int_equal(lvn_dataset_samples(g->data, LVN_SPLIT_TRAIN), g->windows);
 }
 
 static inline void golden_close(struct golden *g)

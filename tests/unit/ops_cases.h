@@ -3,6 +3,7 @@
  * A new operation adds its lines here; without any, test_ops fails. Sizes lie around the vectors of sixteen lanes: one,
  * primes, just under and just over. Inputs: REAL(dims), GAMMA(dims) around one,
  * AROUND(mean, width, dims), IDS(below, dims), LABEL(below, dims) with some ignored, for below = 0 all,
+ * BYTES(dims) of 0 to 255,
  * HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
 #ifndef LVN_OPS_CASES_H
 #define LVN_OPS_CASES_H
@@ -13,6 +14,7 @@
 #define DIMS(...) .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}
 #define NONE {.filling = ABSENT}
 #define REAL(...) {.filling = REALS, DIMS(__VA_ARGS__)}
+#define BYTES(...) {.filling = SMALL_INTEGERS, .below = 256, DIMS(__VA_ARGS__)}
 #define GAMMA(...) AROUND(1, 1, __VA_ARGS__)
 #define AROUND(mean, width, ...) {.filling = REALS, .centre = (mean), .scale = (width), DIMS(__VA_ARGS__)}
 #define IDS(n, ...) {.filling = INTEGERS, .below = (n), DIMS(__VA_ARGS__)}
@@ -85,6 +87,16 @@ static const struct op_case op_cases[] = {
     {LVN_OP_add, .in = {REAL(2, 3, 17), REAL(2, 3, 17)}},
     {LVN_OP_add, .in = {REAL(31, 65), REAL(31, 65)}},
 
+
+
+
+    {LVN_OP_add_rows, .in = {REAL(3, 1), REAL(1)}},
+    {LVN_OP_add_rows, .in = {REAL(2, 3, 17), REAL(17)}},
+    {LVN_OP_add_rows, .in = {REAL(5, 3, 7), REAL(3, 7)}},
+    {LVN_OP_pack, .in = {REAL(2, 3, 17)}},
+    {LVN_OP_pack, .in = {HEADS(2, 7, 3, 5, 45, 15)}},
+    {LVN_OP_zeros, .in = {REAL(2, 3, 17)}},
+
     {LVN_OP_widen, .in = {REAL(1)}},
     {LVN_OP_widen, .in = {REAL(3, 17)}},
 
@@ -128,6 +140,14 @@ static const struct op_case op_cases[] = {
 
     {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(3, 17), LABEL(0, 3)}},
     {LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {AROUND(1e5, 1e4, 31, 65), LABEL(65, 31)}, .large = true},
+
+    {LVN_OP_confusion, .in = {REAL(1, 1), LABEL(1, 1)}},
+    {LVN_OP_confusion, .in = {REAL(67, 10), LABEL(10, 67)}},
+    {LVN_OP_confusion, .in = {REAL(2, 3, 17), LABEL(17, 2, 3)}},
+
+    {LVN_OP_answers, .in = {REAL(1, 1), LABEL(1, 1)}},
+    {LVN_OP_answers, .in = {REAL(67, 3, 2), LABEL(2, 67, 3)}},
+    {LVN_OP_answers, .in = {REAL(5, 10), LABEL(0, 5)}},
 
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, false}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true}, .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}},
@@ -185,6 +205,8 @@ static const struct op_case op_cases[] = {
     {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 4097},
     {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 7 * 4096 + 33},
 
+    {LVN_OP_accumulate, .count = 1},
+    {LVN_OP_accumulate, .count = 1031},
     {LVN_OP_grad_squares, .count = 1},
     {LVN_OP_grad_squares, .count = 4096},
     {LVN_OP_grad_squares, .count = 7 * 4096 + 33},

@@ -16,11 +16,12 @@
 
 #include <cmocka.h>
 
+#include "backend/cpu/kernels.h"
 #include "base/random.h"
 #include "base/threads.h"
 #include "graph/op.h"
 
-enum filling { ABSENT, REALS, INTEGERS, LABELS };
+enum filling { ABSENT, REALS, INTEGERS, SMALL_INTEGERS, LABELS };
 
 struct op_input {
     enum filling filling;
@@ -28,7 +29,7 @@ struct op_input {
     int64_t dim[LVN_MAX_RANK];
     double scale;         /* REALS: times this; 0 means 1 */
     double centre;        /* REALS: plus this */
-    int64_t below;        /* INTEGERS: in [0, below); LABELS: the same, and some -1 */
+    int64_t below;        /* INTEGERS, SMALL_INTEGERS (bytes): in [0, below); LABELS: the same, and some -1 */
     int64_t row, channel; /* > 0: heads (B,T,H,D) that are a view from `channel` on of rows of so many channels */
 };
 
@@ -54,10 +55,11 @@ struct buffer {
 struct run {
     const struct op_case *c;
     const struct lvn_op *op;
-    struct lvn_kernels kernels;
+    struct lvn_cpu_op kernels;
     enum lvn_dtype real;
     struct buffer in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     struct lvn_step step;
+    struct lvn_result result;
     bool aliased; /* set by tests that lay one operand over another */
 };
 
@@ -79,7 +81,7 @@ static inline bool op_is_update(enum lvn_op_id id)
 /* Does the operation end in a loss, whose gradient is seeded by step->grad_scale? */
 static inline bool op_is_loss(const struct lvn_op *op)
 {
-    return strstr(op->name, "cross_entropy") != NULL;
+    return strstr(op->name, "cross_entropy") || strcmp(op->name, "squared_error") == 0;
 }
 
 /* --- buffers --- */
@@ -116,6 +118,7 @@ static inline double buffer_get(const struct buffer *b, int64_t i)
 {
     const void *p = buffer_at(b, i);
     if (b->desc.dtype == LVN_I32) return *(const int32_t *)p;
+    if (b->desc.dtype == LVN_U8) return *(const uint8_t *)p;
     return b->desc.dtype == LVN_F64 ? *(const double *)p : (double)*(const float *)p;
 }
 
@@ -124,6 +127,8 @@ static inline void buffer_set(struct buffer *b, int64_t i, double x)
     void *p = buffer_at(b, i);
     if (b->desc.dtype == LVN_I32)
         *(int32_t *)p = (int32_t)x;
+    else if (b->desc.dtype == LVN_U8)
+        *(uint8_t *)p = (uint8_t)x;
     else if (b->desc.dtype == LVN_F64)
         *(double *)p = x;
     else
@@ -164,8 +169,8 @@ static inline void fill_input(struct buffer *b, const struct op_input *in, uint6
 
 static inline struct lvn_desc input_desc(const struct op_input *in, enum lvn_dtype real)
 {
-    bool integers = in->filling == INTEGERS || in->filling == LABELS;
-    struct lvn_desc d = lvn_desc_make(integers ? LVN_I32 : real, in->rank, in->dim);
+    enum lvn_dtype dtype = in->filling == SMALL_INTEGERS ? LVN_U8 : in->filling == REALS ? real : LVN_I32;
+    struct lvn_desc d = lvn_desc_make(dtype, in->rank, in->dim);
     if (!in->row) return d;
     d.offset = in->channel;
     d.stride[1] = in->row;
@@ -174,7 +179,7 @@ static inline struct lvn_desc input_desc(const struct op_input *in, enum lvn_dty
 }
 
 static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dtype real,
-                            const struct lvn_kernels *kernels)
+                            const struct lvn_cpu_op *kernels)
 {
     *r = (struct run){.c = c, .op = lvn_op(c->op, real), .kernels = *kernels, .real = real};
     r->step = (struct lvn_step){.seed = 42,
@@ -183,8 +188,8 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
                                 .grad_scale = 0.25,
                                 .first_row = 5,
                                 .position = c->position,
-                                .training = !c->evaluation,
-                                .clip_scale = 0.5};
+                                .training = !c->evaluation};
+    r->result.clip_scale = 0.5;
     struct lvn_shapes s = {.attr = &c->attr, .real = real};
     for (int i = 0; i < r->op->n_in; i++) {
         struct op_input in = c->in[i];
@@ -220,25 +225,25 @@ static inline void run_release(struct run *r)
 }
 
 struct team_task {
-    lvn_kernel *kernel;
+    const struct lvn_cpu_op *kernels;
     struct lvn_call call;
 };
 
 static inline void team_task(void *argument, int thread, int n_threads)
 {
     const struct team_task *t = argument;
-    t->kernel(&t->call, thread, n_threads);
+    lvn_cpu_call(t->kernels, &t->call, thread, n_threads);
 }
 
 /* Asked as the place pass asks: with descriptions, without pointers. */
 static inline int64_t scratch_bytes(const struct run *r, const struct lvn_call *call, int n_threads)
 {
     struct lvn_call plan = *call;
-    if (!r->kernels.scratch) return 0;
     plan.step = NULL;
+    plan.result = NULL;
     for (int i = 0; i < LVN_MAX_IN; i++) plan.in[i].p = plan.din[i].p = NULL;
     for (int k = 0; k < LVN_MAX_OUT; k++) plan.out[k].p = plan.dout[k].p = NULL;
-    return r->kernels.scratch(&plan, n_threads);
+    return lvn_cpu_scratch(&r->kernels, &plan, n_threads);
 }
 
 /* Of everything that a phase may only read; 0 when a test has operands lie on each other. */
@@ -262,12 +267,11 @@ static inline uint64_t checksum_of_read(const struct run *r, enum lvn_phase phas
 static inline void run_phase(struct run *r, enum lvn_phase phase, unsigned wanted, unsigned add, int n_threads)
 {
     const struct lvn_op *op = r->op;
-    struct team_task t = {.call = {.phase = phase, .attr = &r->c->attr, .step = &r->step, .op_hash = 12345}};
+    struct team_task t = {
+        .kernels = &r->kernels,
+        .call = {.phase = phase, .attr = &r->c->attr, .step = &r->step, .result = &r->result, .op_hash = 12345}};
     struct lvn_call *call = &t.call;
     uint32_t reads = phase == LVN_BACKWARD ? op->reads : phase == LVN_RESTORE ? op->restores : ~0u;
-    t.kernel = phase == LVN_FORWARD    ? r->kernels.forward
-               : phase == LVN_BACKWARD ? r->kernels.backward
-                                       : r->kernels.restore;
     for (int i = 0; i < op->n_in; i++) {
         if (reads & LVN_READS_IN(i)) call->in[i] = r->in[i].arg;
         if (phase == LVN_BACKWARD && wanted >> i & 1) call->din[i] = r->din[i].arg;

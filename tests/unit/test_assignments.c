@@ -26,6 +26,7 @@ static void values(void **state)
 {
     (void)state;
     is("x = 40", "40");
+    is("\xef\xbb\xbfx = 41", "41");
     is("x = 5 * 8", "40");
     is("x = -2**2 + 7 // 2 % 2", "-3");
     is("x=(1 +\n 2) # and so on\n", "3");

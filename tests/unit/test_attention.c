@@ -75,7 +75,7 @@ static void check_formula(struct world *w)
 static double objective(struct world *w)
 {
     struct lvn_call c = make_call(w, LVN_FORWARD, true);
-    run_call(lvn_reference_kernels(LVN_F64) + LVN_OP_attention, &c, 1);
+    run_call(lvn_cpu_plain_ops(LVN_F64) + LVN_OP_attention, &c, 1);
     double sum = 0;
     for (size_t i = 0; i < w->count[OUT]; i++) sum += w->f64[OUT][i] * w->f64[DOUT][i];
     return sum;
@@ -122,7 +122,7 @@ static void test_plain(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         struct world *w = world_new(small[i], LVN_F32);
-        both_phases(w, lvn_reference_kernels(LVN_F64) + LVN_OP_attention, 1, true);
+        both_phases(w, lvn_cpu_plain_ops(LVN_F64) + LVN_OP_attention, 1, true);
         check_formula(w);
         check_differences(w);
         world_free(w);
@@ -160,11 +160,11 @@ static uint32_t checksum(const struct world *w)
 static void check_fast(struct problem p)
 {
     struct world *w = world_new(p, LVN_F32);
-    both_phases(w, lvn_reference_kernels(LVN_F64) + LVN_OP_attention, 1, true);
+    both_phases(w, lvn_cpu_plain_ops(LVN_F64) + LVN_OP_attention, 1, true);
     uint32_t first = 0;
     bool have = false;
     for (int isa = lvn_isa_best(); isa >= LVN_ISA_GENERIC; isa--) {
-        const struct lvn_kernels *k = lvn_cpu_kernels((enum lvn_isa)isa) + LVN_OP_attention;
+        const struct lvn_cpu_op *k = lvn_cpu_ops((enum lvn_isa)isa) + LVN_OP_attention;
         if (isa == LVN_ISA_GENERIC && have && p.Tq * p.Tk * p.D > 20000) continue; /* slow: fma in software */
         both_phases(w, k, 1, false);
         for (int t = OUT; t < N_TENSORS; t++)
@@ -176,7 +176,7 @@ static void check_fast(struct problem p)
     }
     static const int teams[] = {2, 3, 4, 8};
     for (int i = 0; i < 4; i++) {
-        both_phases(w, lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention, teams[i], false);
+        both_phases(w, lvn_cpu_ops(lvn_isa_best()) + LVN_OP_attention, teams[i], false);
         if (checksum(w) != first) fail_msg("%d threads give other bits " PROBLEM_TEXT, teams[i], PROBLEM_NUMBERS(p));
     }
     world_free(w);
@@ -216,8 +216,8 @@ static void test_evaluation(void **state)
     struct world *w = world_new((struct problem){1, 20, 20, 2, 2, 8, .causal = true, .p = 0.5}, LVN_F32);
     struct world *plain = world_new((struct problem){1, 20, 20, 2, 2, 8, .causal = true, .p = 0}, LVN_F32);
     w->step.training = 0;
-    both_phases(w, lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention, 1, false);
-    both_phases(plain, lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention, 1, false);
+    both_phases(w, lvn_cpu_ops(lvn_isa_best()) + LVN_OP_attention, 1, false);
+    both_phases(plain, lvn_cpu_ops(lvn_isa_best()) + LVN_OP_attention, 1, false);
     assert_int_equal(checksum(w), checksum(plain));
     world_free(w);
     world_free(plain);
@@ -228,7 +228,7 @@ static void test_unwanted(void **state)
 {
     (void)state;
     struct world *w = world_new((struct problem){1, 70, 70, 2, 1, 8, .causal = true}, LVN_F32);
-    const struct lvn_kernels *k = lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention;
+    const struct lvn_cpu_op *k = lvn_cpu_ops(lvn_isa_best()) + LVN_OP_attention;
     both_phases(w, k, 1, false);
     float *kept[3];
     for (int i = 0; i < 3; i++) {
@@ -263,7 +263,7 @@ static void test_split(void **state)
     p.B = 2;
     part = world_new(p, LVN_F32);
     part->step.first_row = whole->step.first_row + 2;
-    const struct lvn_kernels *k = lvn_cpu_kernels(lvn_isa_best()) + LVN_OP_attention;
+    const struct lvn_cpu_op *k = lvn_cpu_ops(lvn_isa_best()) + LVN_OP_attention;
     for (int t = Q; t <= V; t++)
         memcpy(f32(part, t), f32(whole, t) + 2 * whole->desc[t].stride[0], part->count[t] * sizeof(float));
     struct lvn_call c = make_call(whole, LVN_FORWARD, false), d = make_call(part, LVN_FORWARD, false);
@@ -310,11 +310,11 @@ static void test_cache(void **state)
     enum { T = 40, LENGTH = 48 };
     const struct problem p = {2, T, T, 2, 2, 16, .causal = true};
     struct world *w = world_new(p, LVN_F32);
-    const struct lvn_kernels *table = lvn_cpu_kernels(lvn_isa_best());
+    const struct lvn_cpu_op *table = lvn_cpu_ops(lvn_isa_best());
     both_phases(w, table + LVN_OP_attention, 1, false);
 
     float *kept[2];
-    struct lvn_desc kept_desc = LVN_DESC(LVN_F32, 2, LENGTH, 2, 16);
+    struct lvn_desc cache_desc = LVN_DESC(LVN_F32, 2, LENGTH, 2, 16);
     for (int i = 0; i < 2; i++) {
         kept[i] = malloc(2 * LENGTH * 32 * sizeof(float));
         memset(kept[i], 0xff, 2 * LENGTH * 32 * sizeof(float)); /* NaN: what was not written must not be read */
@@ -328,7 +328,7 @@ static void test_cache(void **state)
             x.dim[1] = n;
             struct lvn_call c = {.phase = LVN_FORWARD, .attr = &attr, .step = &step};
             c.in[0] = (struct lvn_arg){f32(w, K + i) + t * x.stride[1], &x};
-            c.out[0] = (struct lvn_arg){kept[i], &kept_desc};
+            c.out[0] = (struct lvn_arg){kept[i], &cache_desc};
             run_call(table + LVN_OP_kv_cache, &c, 3);
         }
         struct world *d = world_new((struct problem){2, n, LENGTH, 2, 2, 16, .causal = true, .cached = true}, LVN_F32);
@@ -337,8 +337,8 @@ static void test_cache(void **state)
         q.dim[1] = n;
         c.step = &step;
         c.in[0] = (struct lvn_arg){f32(w, Q) + t * q.stride[1], &q};
-        c.in[1] = (struct lvn_arg){kept[0], &kept_desc};
-        c.in[2] = (struct lvn_arg){kept[1], &kept_desc};
+        c.in[1] = (struct lvn_arg){kept[0], &cache_desc};
+        c.in[2] = (struct lvn_arg){kept[1], &cache_desc};
         run_call(table + LVN_OP_attention, &c, 2);
         for (int64_t b = 0; b < 2; b++)
             for (int64_t x = 0; x < n * 32; x++)
@@ -366,11 +366,11 @@ static void test_graph(void **state)
         assert_int_equal(lvn_graph_status(g), LVN_OK);
         check_shape(&y->desc, LVN_DESC(LVN_F32, 1, 4, 16));
         assert_int_equal(y->node->attr.attention.cached, cache);
-        assert_int_equal(g->n_kept, 2 * cache);
+        assert_int_equal(g->n_caches, 2 * cache);
         if (cache) {
-            assert_string_equal(g->kept[1].name, "h.3.attn.v");
-            assert_int_equal(g->kept[0].desc.dim[1], 32);
-            assert_int_equal(kept->node->kept, 0);
+            assert_string_equal(g->caches[1].name, "h.3.attn.v");
+            assert_int_equal(g->caches[0].desc.dim[1], 32);
+            assert_int_equal(kept->node->cache, 0);
         } else {
             assert_ptr_equal(kept, k);
         }

@@ -40,11 +40,11 @@ static void check(struct problem p)
 {
     static const int teams[] = {2, 3, 4, 8};
     struct world *w = world_new(p, LVN_BF16);
-    both_phases(w, lvn_reference_kernels(LVN_F64) + LVN_OP_attention, 1, true);
+    both_phases(w, lvn_cpu_plain_ops(LVN_F64) + LVN_OP_attention, 1, true);
     for (int isa = LVN_ISA_GENERIC; isa <= (int)lvn_isa_best(); isa++)
         for (int bf16 = 0; bf16 < 2; bf16++) { /* whether products may round */
             const char *what = lvn_isa_name((enum lvn_isa)isa);
-            const struct lvn_kernels *k = lvn_cpu_kernels((enum lvn_isa)isa) + LVN_OP_attention;
+            const struct lvn_cpu_op *k = lvn_cpu_ops((enum lvn_isa)isa) + LVN_OP_attention;
             if (isa == LVN_ISA_GENERIC && p.Tq * p.Tk * p.D > 20000) continue; /* slow: fma in software */
             void *first[N_TENSORS] = {NULL};
             w->bf16 = bf16;

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/tensor.h"
+#include "base/text.h"
 #include "base/threads.h"
 
 /* --- the error record --- */
@@ -245,6 +246,21 @@ static void test_dtypes(void **state)
     for (int t = 0; t < LVN_DTYPE_COUNT; t++) assert_true(lvn_dtype_bytes((enum lvn_dtype)t) > 0);
 }
 
+static void test_texts_fit_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    char text[5];
+    assert_true(lvn_fit(text, sizeof text, "%d", 1234));
+    assert_string_equal(text, "1234");
+    assert_false(lvn_fit(text, sizeof text, "%d", 12345));
+    assert_string_equal(text, "");
+    assert_int_equal(lvn_take(text, sizeof text, "a thing", "abcdef", 4), LVN_OK);
+    assert_string_equal(text, "abcd");
+    assert_int_equal(lvn_take(text, sizeof text, "a thing", "secret", 6), LVN_ARG);
+    assert_string_equal(text, "");
+    assert_string_equal(lvn_error_text(), "a thing has 6 bytes; at most 4 are taken");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_tensor_descriptions),
         cmocka_unit_test(test_tensor_views),
         cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_texts_fit_whole_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_bf16.c - parameters in bf16, for the kernels of every instruction set: what operations read and write of them,
  * and how optimizers round them. */
-#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "base/bf16.h"
 #include "ops_cases.h"
 
@@ -48,7 +48,7 @@ static void check_gradient(const char *name, int k, const struct buffer *wide, c
     }
 }
 
-static void compare_case(const struct op_case *c, const struct lvn_kernels *kernels, int threads)
+static void compare_case(const struct op_case *c, const struct lvn_cpu_op *kernels, int threads)
 {
     struct run wide, half;
     run_init(&wide, c, LVN_F32, kernels);
@@ -84,7 +84,7 @@ static void compare_case(const struct op_case *c, const struct lvn_kernels *kern
     run_release(&half);
 }
 
-static bool takes_half_parameters(enum lvn_op_id id)
+static bool takes_bf16_parameters(enum lvn_op_id id)
 {
     return lvn_op(id, LVN_F32)->narrow & LVN_READS_IN(1) && id != LVN_OP_attention && id != LVN_OP_residual_layernorm;
 }
@@ -97,10 +97,10 @@ static void test_operations_take_parameters_in_bf16(void **state)
         const struct op_case *c = &op_cases[n];
         int64_t rows =
             lvn_desc_rows(&(struct lvn_desc){.rank = c->in[0].rank, .dim = {c->in[0].dim[0], c->in[0].dim[1]}});
-        if (!takes_half_parameters(c->op) || rows > 512) continue; /* more rows are cut: see test_large_gradients */
+        if (!takes_bf16_parameters(c->op) || rows > 512) continue; /* more rows are cut: see test_large_gradients */
         for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
             for (int threads = 1; threads <= 3; threads++, n_cases++)
-                compare_case(c, &lvn_cpu_kernels(isa)[c->op], threads);
+                compare_case(c, &lvn_cpu_ops(isa)[c->op], threads);
     }
     assert_true(n_cases > 60);
 }
@@ -118,7 +118,7 @@ static void test_large_gradients(void **state)
         const struct op_case *c = &cases[n];
         struct run r[3];
         for (int k = 0; k < 3; k++) {
-            run_init(&r[k], c, LVN_F32, &lvn_cpu_kernels(lvn_isa_best())[c->op]);
+            run_init(&r[k], c, LVN_F32, &lvn_cpu_ops(lvn_isa_best())[c->op]);
             struct buffer half;
             round_buffer(&r[k].in[1], &half);
             if (k) {
@@ -161,9 +161,9 @@ static void test_embedding_sums_before_it_rounds(void **state)
     for (int i = 0; i < R; i++) ids[i] = TOKEN;
     for (int i = 0; i < R * C; i++) dy[i] = 0.01f;
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++) {
-        const struct lvn_kernels *k = &lvn_cpu_kernels(isa)[LVN_OP_embedding];
+        const struct lvn_cpu_op *k = &lvn_cpu_ops(isa)[LVN_OP_embedding];
         for (int add = 0; add < 2; add++) {
-            struct team_task t = {.kernel = k->backward,
+            struct team_task t = {.kernels = k,
                                   .call = {.phase = LVN_BACKWARD,
                                            .attr = &attr,
                                            .in = {{ids, &id}},
@@ -171,7 +171,7 @@ static void test_embedding_sums_before_it_rounds(void **state)
                                            .din = {{0}, {gradient, &half}},
                                            .add = {false, add},
                                            .step = &step}};
-            t.call.scratch = malloc((size_t)k->scratch(&t.call, THREADS));
+            t.call.scratch = malloc((size_t)lvn_cpu_scratch(k, &t.call, THREADS));
             assert_non_null(t.call.scratch);
             for (int i = 0; i < V * C; i++) gradient[i] = add ? lvn_bf16_make(4) : 0x7fff; /* not a number */
             lvn_team_run(THREADS, team_task, &t);
@@ -199,12 +199,13 @@ static void test_norm_of_bf16(void **state)
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++) {
         double norm[2];
         for (int k = 0; k < 2; k++) {
-            struct lvn_step step = {0};
+            struct lvn_result result = {0};
             struct team_task t = {
-                .kernel = lvn_cpu_kernels(isa)[LVN_OP_grad_norm].forward,
-                .call = {.attr = &attr, .in = {{k ? (void *)half : wide, &types[k]}}, .step = &step, .scratch = sums}};
+                .kernels = &lvn_cpu_ops(isa)[LVN_OP_grad_norm],
+                .call = {
+                    .attr = &attr, .in = {{k ? (void *)half : wide, &types[k]}}, .result = &result, .scratch = sums}};
             lvn_team_run(2, team_task, &t);
-            norm[k] = step.grad_norm;
+            norm[k] = result.grad_norm;
         }
         assert_true(norm[0] > 1 && norm[0] == norm[1]);
     }
@@ -217,7 +218,8 @@ static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, int64_t
 {
     union lvn_attr adamw = {.adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1, .first = first}};
     union lvn_attr sgd = {.sgd = {.momentum = 0.9, .lr_scale = 1, .first = first}};
-    struct lvn_step step = {.seed = 5, .step = 7, .lr = 1e-3, .clip_scale = 1};
+    struct lvn_step step = {.seed = 5, .step = 7, .lr = 1e-3};
+    struct lvn_result result = {.clip_scale = 1};
     struct lvn_desc real = LVN_DESC(LVN_F32, n), type = LVN_DESC(half ? LVN_BF16 : LVN_F32, n);
     float *m = calloc((size_t)n, sizeof *m), *v = calloc((size_t)n, sizeof *v),
           *wide = malloc((size_t)n * sizeof *wide);
@@ -230,11 +232,12 @@ static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, int64_t
         else
             ((float *)p)[i] = 1;
     }
-    struct team_task t = {.kernel = lvn_cpu_kernels(isa)[id].forward,
+    struct team_task t = {.kernels = &lvn_cpu_ops(isa)[id],
                           .call = {.attr = id == LVN_OP_adamw ? &adamw : &sgd,
                                    .in = {{half ? (void *)g : wide, &type}},
                                    .out = {{p, &type}, {m, &real}, {v, &real}},
-                                   .step = &step}};
+                                   .step = &step,
+                                   .result = &result}};
     lvn_team_run(3, team_task, &t);
     free(m), free(v), free(wide), free(g);
 }

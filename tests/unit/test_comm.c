@@ -114,14 +114,14 @@ static float sum_of(int64_t lo, int64_t hi, int64_t i)
 }
 
 /* The same in bf16, of which every sum is rounded, as long as it is a number of its own in some split. */
-static uint16_t half_sum_of(int64_t lo, int64_t hi, int64_t i)
+static uint16_t bf16_sum_of(int64_t lo, int64_t hi, int64_t i)
 {
     if (hi - lo == 1) return lvn_bf16_make(leaf_value(lo, i));
     int64_t half = lvn_tree_half(hi - lo);
-    return lvn_bf16_make(lvn_bf16_get(half_sum_of(lo, lo + half, i)) + lvn_bf16_get(half_sum_of(lo + half, hi, i)));
+    return lvn_bf16_make(lvn_bf16_get(bf16_sum_of(lo, lo + half, i)) + lvn_bf16_get(bf16_sum_of(lo + half, hi, i)));
 }
 
-static int play_half_tree(struct lvn_comm *c, struct lvn_tree *t, int64_t n, int mine, const struct lvn_subtree *some,
+static int play_bf16_tree(struct lvn_comm *c, struct lvn_tree *t, int64_t n, int mine, const struct lvn_subtree *some,
                           const int64_t *first)
 {
     int bad = 0;
@@ -131,12 +131,12 @@ static int play_half_tree(struct lvn_comm *c, struct lvn_tree *t, int64_t n, int
     if (!out) return 1;
     for (int k = 0; k < mine; k++) {
         uint16_t *x = malloc(COUNT * sizeof *x);
-        for (int64_t i = 0; x && i < COUNT; i++) x[i] = half_sum_of(some[k].first, some[k].end, i);
+        for (int64_t i = 0; x && i < COUNT; i++) x[i] = bf16_sum_of(some[k].first, some[k].end, i);
         partial[k] = x;
     }
     lvn_comm_tree_reduce(c, &r, t, partial, out, first, LVN_BF16, true);
     bad += lvn_comm_wait(c, &r) != LVN_OK;
-    for (int64_t i = 0; i < COUNT; i++) bad += out[i] != half_sum_of(0, n, i);
+    for (int64_t i = 0; i < COUNT; i++) bad += out[i] != bf16_sum_of(0, n, i);
     for (int k = 0; k < mine; k++) free(partial[k]);
     free(out);
     return bad;
@@ -167,7 +167,7 @@ static int play_tree(struct lvn_comm *c, int64_t n, int size, int rank)
     for (int64_t i = 0; i < COUNT; i++) bad += out[i] != sum_of(0, n, i);
     for (int k = 0; k < mine; k++) free(partial[k]);
     free(out);
-    bad += play_half_tree(c, t, n, mine, some, first);
+    bad += play_bf16_tree(c, t, n, mine, some, first);
     lvn_tree_free(t);
     return bad;
 }

@@ -30,6 +30,16 @@ static int tear_down(void **state)
     return 0;
 }
 
+static enum lvn_status draw(int64_t last_step)
+{
+    struct lvn_points train = {0}, val = {0};
+    enum lvn_status status = lvn_curve_read(csv, "loss", "val_loss", last_step, &train, &val);
+    if (status == LVN_OK) status = lvn_curve_write(svg, "a <b> & c", &train, &val);
+    lvn_points_release(&train);
+    lvn_points_release(&val);
+    return status;
+}
+
 /* Draw these rows; the picture (to be freed), NULL when none was written. */
 static char *drawn(const char *rows)
 {
@@ -40,7 +50,7 @@ static char *drawn(const char *rows)
     fprintf(f, "%s%s", head, rows);
     fclose(f);
     unlink(svg);
-    assert_int_equal(lvn_curve_write(csv, svg, "a <b> & c"), LVN_OK);
+    assert_int_equal(draw(INT64_MAX), LVN_OK);
     if (!lvn_path_is_file(svg)) return NULL;
     assert_int_equal(lvn_file_read(svg, 0, &text, &bytes), LVN_OK);
     assert_true(bytes > 100 && !strncmp(text, "<svg", 4) && !strcmp(text + bytes - 7, "</svg>\n"));
@@ -106,6 +116,26 @@ static void long_runs_stay_small(void **state)
     free(rows);
 }
 
+/* Columns are found by their names, and rows end where the run goes on. */
+static void read_back(void **state)
+{
+    (void)state;
+    struct lvn_points train = {0}, val = {0};
+    FILE *f = fopen(csv, "w");
+    assert_non_null(f);
+    fputs("step,val_loss,lr,loss,val_accuracy\n0,9.5,,\n1,,1,4,\n2,,1,3,\n2,3.5,,,0.5\n3,,1,2,\n", f);
+    fclose(f);
+    assert_int_equal(lvn_curve_read(csv, "loss", "val_loss", 2, &train, &val), LVN_OK);
+    assert_int_equal(train.n, 2);
+    assert_true(train.p[1].x == 2 && train.p[1].y == 3);
+    assert_int_equal(val.n, 2);
+    assert_true(val.p[0].x == 0 && val.p[0].y == 9.5 && val.p[1].y == 3.5);
+    lvn_points_release(&train);
+    lvn_points_release(&val);
+    assert_int_equal(lvn_curve_read(csv, "los", "", 2, &train, &val), LVN_OK);
+    assert_int_equal(train.n + val.n, 0);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -113,18 +143,21 @@ static void refused(void **state)
     assert_non_null(f);
     fputs("a,b\n1,2\n", f);
     fclose(f);
-    assert_int_equal(lvn_curve_write(csv, svg, "x"), LVN_FORMAT);
-    assert_int_equal(lvn_curve_write("/nowhere/metrics.csv", svg, "x"), LVN_IO);
+    assert_int_equal(draw(9), LVN_FORMAT);
+    unlink(csv);
+    assert_int_equal(draw(9), LVN_IO);
+    struct lvn_points train = {0};
+    lvn_points_add(&train, 1, 2);
+    assert_int_equal(lvn_curve_write("/nowhere/loss.svg", "x", &train, &train), LVN_IO);
     assert_non_null(strstr(lvn_error_trace(), "while drawing the loss curve"));
+    lvn_points_release(&train);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_curves),
-        cmocka_unit_test(odd_rows),
-        cmocka_unit_test(long_runs_stay_small),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(both_curves), cmocka_unit_test(odd_rows), cmocka_unit_test(long_runs_stay_small),
+        cmocka_unit_test(read_back),   cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

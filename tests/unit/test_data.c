@@ -20,11 +20,11 @@ static void tinyshakespeare(void **state)
     assert_int_equal(d->vocab_size, 65);
     assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 1003854);
     assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 111540);
-    assert_int_equal(lvn_dataset_windows(d, LVN_SPLIT_VAL, 64), 111539 / 64);
+    assert_int_equal(lvn_dataset_samples(d, LVN_SPLIT_VAL), 111539 / 64);
     /* "First Citizen" with nanoGPT's ids */
     int32_t ids[64], labels[64];
     static const int32_t first[] = {18, 47, 56, 57, 58, 1, 15, 47, 58, 47, 64, 43, 52};
-    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 0, 64, ids, labels), LVN_OK);
+    assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 0, 64, ids, labels), LVN_OK);
     assert_memory_equal(ids, first, sizeof first);
     assert_memory_equal(labels, first + 1, sizeof first - sizeof *first);
     lvn_dataset_close(d);
@@ -41,7 +41,7 @@ static void unicode(void **state)
     assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 1);
     assert_false(lvn_dataset_has(d, LVN_SPLIT_VAL));
     int32_t ids[8], labels[8];
-    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 0, 8, ids, labels), LVN_OK);
+    assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 0, 8, ids, labels), LVN_OK);
     assert_memory_equal(ids, ((int32_t[]){2, 3, 5, 4, 1, 3, 2, 1}), sizeof ids);
     assert_memory_equal(labels, ((int32_t[]){3, 5, 4, 1, 3, 2, 1, 2}), sizeof labels);
     char text[5];
@@ -74,7 +74,7 @@ static void unicode(void **state)
     /* another text, in the first one's ids; a character that it lacks */
     d = open_data((struct lvn_data_options){.kind = "chars", .path = write_text("b.txt", "azazaz"), .vocabulary = v});
     assert_int_equal(d->vocab_size, 6);
-    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 0, 2, ids, labels), LVN_OK);
+    assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 0, 2, ids, labels), LVN_OK);
     assert_memory_equal(ids, ((int32_t[]){1, 2}), 8);
     lvn_dataset_close(d);
     assert_refused(LVN_ARG, "the character 'b' (U+0062) at byte 2", .kind = "chars", .vocabulary = v,
@@ -129,16 +129,16 @@ static void validation_text(void **state)
     assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 8);
     assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 3);
     /* shorter than a window: one window, whose rest is ignored */
-    assert_int_equal(lvn_dataset_windows(d, LVN_SPLIT_VAL, 4), 1);
+    assert_int_equal(lvn_dataset_samples(d, LVN_SPLIT_VAL), 1);
     int32_t ids[4], labels[4];
-    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_VAL, 0, 4, ids, labels), LVN_OK);
+    assert_int_equal(read_sample(d, LVN_SPLIT_VAL, 0, 4, ids, labels), LVN_OK);
     assert_memory_equal(ids, ((int32_t[]){2, 0, 0, 0}), sizeof ids);
     assert_memory_equal(labels, ((int32_t[]){0, 1, -1, -1}), sizeof labels);
-    assert_int_equal(lvn_labels_valid(labels, 4), 2);
+    assert_int_equal(count_labels(labels, 4), 2);
     for (int sampling = 0; sampling < 3; sampling++) {
         struct lvn_loader l;
-        assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_VAL, (enum lvn_sampling)sampling, 4, 2, 1), LVN_OK);
-        assert_int_equal(lvn_loader_batch(&l, 3, 1, 1, ids, labels), LVN_OK);
+        assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_VAL, (enum lvn_sampling)sampling, 2, 1), LVN_OK);
+        assert_int_equal(read_batch(&l, 3, 1, 1, ids, labels), LVN_OK);
         assert_memory_equal(ids, ((int32_t[]){2, 0, 0, 0}), sizeof ids);
     }
     lvn_dataset_close(d);
@@ -164,7 +164,7 @@ static void token_files(void **state)
     assert_int_equal(d->split[LVN_SPLIT_TRAIN].n_tokens, 4);
     assert_int_equal(d->split[LVN_SPLIT_VAL].n_tokens, 100);
     int32_t ids[3], labels[3];
-    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 0, 3, ids, labels), LVN_OK);
+    assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 0, 3, ids, labels), LVN_OK);
     assert_memory_equal(ids, ((int32_t[]){70000, 1, 2}), sizeof ids);
     assert_memory_equal(labels, ((int32_t[]){1, 2, 3}), sizeof labels);
     lvn_dataset_close(d);
@@ -221,8 +221,8 @@ static void late_check(void **state)
         open_data((struct lvn_data_options){.kind = "tokens", .path = write_counting("a.bin", 100)});
     d->id_limit = 50;
     int32_t ids[10], labels[10];
-    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 39, 10, ids, labels), LVN_OK);
-    assert_int_equal(lvn_dataset_window(d, LVN_SPLIT_TRAIN, 40, 10, ids, labels), LVN_FORMAT);
+    assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 39, 10, ids, labels), LVN_OK);
+    assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 40, 10, ids, labels), LVN_FORMAT);
     assert_non_null(strstr(lvn_error_text(), "token id 50 at position 50"));
     lvn_dataset_close(d);
 }
@@ -245,18 +245,15 @@ static void adder(void **state)
         for (int64_t i = 0; i < n_train + n_val; i++) {
             enum lvn_split_id split = i < n_val ? LVN_SPLIT_VAL : LVN_SPLIT_TRAIN;
             int64_t k = i < n_val ? i : i - n_val;
-            int32_t ids[16], labels[16], prompt[8], answer[8];
-            assert_int_equal(lvn_dataset_window(d, split, k, Td, ids, labels), LVN_OK);
-            lvn_dataset_question(d, split, k, prompt, answer);
+            int32_t ids[16], labels[16];
+            assert_int_equal(read_sample(d, split, k, Td, ids, labels), LVN_OK);
             int64_t a = 0, b = 0, c = 0;
             for (int64_t j = 0; j < digits; j++) a = a * 10 + ids[j], b = b * 10 + ids[digits + j];
             for (int64_t j = digits; j >= 0; j--) c = c * 10 + labels[2 * digits - 1 + j];
             if (a + b != c) fail_msg("%d + %d is not %d", (int)a, (int)b, (int)c);
             assert_int_equal(seen[a * range + b]++, 0);
-            assert_memory_equal(prompt, ids, (size_t)(2 * digits) * 4);
-            assert_memory_equal(answer, labels + 2 * digits - 1, (size_t)(digits + 1) * 4);
-            assert_memory_equal(answer, ids + 2 * digits, (size_t)digits * 4);
-            assert_int_equal(lvn_labels_valid(labels, Td), digits + 1);
+            assert_memory_equal(labels + 2 * digits - 1, ids + 2 * digits, (size_t)digits * 4);
+            assert_int_equal(count_labels(labels, Td), digits + 1);
             for (int64_t t = 0; t < 2 * digits - 1; t++) assert_int_equal(labels[t], -1);
         }
         test_free(seen);
@@ -307,7 +304,7 @@ static void prepared_text(void **state)
     struct lvn_dataset *text = open_data(o), *d = open_data((struct lvn_data_options){.kind = "tokens", .path = out});
     assert_int_equal(d->vocab_size, text->vocab_size);
     assert_memory_equal(d->vocabulary->points, text->vocabulary->points, (size_t)d->vocab_size * 4);
-    for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
+    for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
         assert_int_equal(d->split[i].n_tokens, text->split[i].n_tokens);
         assert_memory_equal(d->split[i].tokens, text->split[i].tokens, (size_t)d->split[i].n_tokens * 2);
     }

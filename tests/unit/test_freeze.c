@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "data/dataset.h"
 #include "graph/names.h"
+#include "models/keys.h"
 #include "models/lora.h"
 #include "train/network.h"
 
@@ -48,48 +50,121 @@ static void names(void **state)
         {"**", "lm_head.weight", true},
         {"", "lm_head.weight", false},
         {"lm_head", "lm_head.weight", true},
+        {"h.*.c_*.w*", "transformer.h.11.attn.c_proj.weight", true},
+        {"h.*.c_*.w*x", "transformer.h.11.attn.c_proj.weight", false},
+        {"t*r.h.?.*n", "transformer.h.1.attn.c_proj.weight", true},
+        {"*c_?roj", "transformer.h.1.attn.c_proj.weight", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (lvn_names_match(cases[i].list, cases[i].name) != cases[i].fits)
             fail_msg("'%s' on %s", cases[i].list, cases[i].name);
 }
 
+/* Patterns and lists of any length. */
+static void long_names(void **state)
+{
+    (void)state;
+    static char list[40000], name[10000], pattern[10000];
+    int used = 0;
+    for (int i = 0; i < 2000; i++) used += sprintf(list + used, "%sh.%d", i ? ", " : "", i);
+    assert_true(lvn_names_match(list, "transformer.h.1999.ln_1.bias"));
+    assert_false(lvn_names_match(list, "transformer.h.2000.ln_1.bias"));
+    for (int n = 60; n < 300; n++) { /* one letter at the end decides */
+        memset(name, 'a', (size_t)n);
+        strcpy(name + n, "x.weight");
+        memset(pattern, 'a', (size_t)n);
+        strcpy(pattern + n, "x");
+        assert_true(lvn_names_match(pattern, name));
+        pattern[n] = 'y';
+        assert_false(lvn_names_match(pattern, name));
+        pattern[n] = '\0';
+        assert_false(lvn_names_match(pattern, name));
+    }
+    for (int i = 0; i < 200; i++) memcpy(pattern + 2 * i, "*a", 2); /* tried one by one these would never end */
+    strcpy(pattern + 400, "b");
+    memset(name, 'a', 5000);
+    name[5000] = '\0';
+    assert_false(lvn_names_match(pattern, name));
+    strcpy(name + 5000, "b");
+    assert_true(lvn_names_match(pattern, name));
+}
+
+/* What does not fit is refused while the graph is built: cut, two names could become one. */
+static enum lvn_status declare(int scope, int length)
+{
+    struct lvn_params *p = lvn_params_new();
+    struct lvn_graph *g = lvn_graph_new(p, LVN_F32);
+    char name[1000];
+    memset(name, 'x', sizeof name);
+    name[length] = '\0';
+    lvn_scope(g, "%.*s", scope, name);
+    lvn_param(g, name, LVN_WEIGHT, LVN_NORMAL(1), LVN_DESC(LVN_F32, 2, 2));
+    enum lvn_status status = lvn_graph_status(g);
+    lvn_graph_free(g);
+    lvn_params_free(p);
+    return status;
+}
+
+static void names_that_do_not_fit(void **state)
+{
+    (void)state;
+    assert_int_equal(declare(127, 127), LVN_OK);
+    assert_int_equal(declare(0, LVN_NAME_TEXT - 1), LVN_OK);
+    assert_int_equal(declare(128, 128), LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "the scope 'xxx"));
+    assert_int_equal(declare(0, LVN_NAME_TEXT), LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "the parameter's name 'xxx"));
+}
+
 enum { B = 2, T = 5 };
 
 struct fixture {
     struct lvn_network *network;
-    struct lvn_task *task;
+    struct lvn_runner *runner;
 };
 
 static enum lvn_status set_up(struct fixture *f, enum lvn_dtype real, const char *freeze, struct lvn_lora lora,
                               bool tied)
 {
-    struct lvn_model_config c = {.model = lvn_model_find(tied ? "gpt2" : "mingpt"), .eps = 1e-5};
-    c.model->defaults(&c);
-    c.n_layer = 2, c.n_head = 2, c.n_embd = 6, c.n_positions = 7, c.vocab_size = 11;
+    static const struct lvn_key_value sizes[] = {{"n_layer", 2},    {"n_head", 2},      {"n_embd", 6},
+                                                 {"block_size", 7}, {"vocab_size", 11}, {NULL, 0}};
+    struct lvn_model_config c;
+    lvn_model_config_init(&c, lvn_model_find(tied ? "gpt2" : "mingpt"));
+    LVN_TRY(lvn_model_put_all(&c, sizes));
     c.lora = lora;
     static const struct lvn_optimizer optimizer = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
-    struct lvn_network_options o = {.real = real, .threads = 1, .freeze = freeze};
-    struct lvn_task_options task = {
-        .B = B, .T = T, .with_loss = true, .train = true, .optimizer = real == LVN_F32 ? &optimizer : NULL};
+    struct lvn_network_options o = {.backend = lvn_backend_find(real == LVN_F64 ? "reference" : "cpu"),
+                                    .real = real,
+                                    .threads = 1,
+                                    .freeze = freeze};
+    static struct lvn_fields fields;
+    fields = lvn_stream_fields(T, 11);
+    struct lvn_runner_options runner = {.fields = &fields,
+                                        .B = B,
+                                        .task = lvn_task_find("lm"),
+                                        .train = true,
+                                        .optimizer = real == LVN_F32 ? &optimizer : NULL};
     *f = (struct fixture){NULL, NULL};
     LVN_TRY(lvn_network_new(&f->network, &c, &o));
-    LVN_TRY(lvn_task_new(&f->task, f->network, &task));
+    LVN_TRY(lvn_runner_new(&f->runner, f->network, &runner));
     return lvn_network_allocate(f->network);
 }
 
 static void fill(struct fixture *f)
 {
+    int32_t ids[B * T], labels[B * T];
+    struct lvn_samples b = {.fields = lvn_stream_fields(T, 11), .rows = B, .there = B, .p = {ids, labels}};
     for (int i = 0; i < B * T; i++) {
-        f->task->ids[i] = i * 7 % 11;
-        f->task->labels[i] = (i * 5 + 3) % 11;
+        ids[i] = i * 7 % 11;
+        labels[i] = (i * 5 + 3) % 11;
     }
+    check(lvn_runner_feed(f->runner, 0, &b));
 }
 
 /* What the program writes: a gradient for each trained parameter and for no other. */
 static void check_program(const struct fixture *f)
 {
-    const struct lvn_program *p = f->task->program;
+    const struct lvn_program *p = f->runner->program;
     const struct lvn_params *params = f->network->params;
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->list[i];
@@ -110,15 +185,15 @@ static void check_program(const struct fixture *f)
 static void run_steps(struct fixture *f)
 {
     const struct lvn_params *params = f->network->params;
-    float *values = lvn_network_values(f->network);
+    float *values = f->network->memory[LVN_BUFFER_PARAM]->host;
     lvn_params_init_values(params, 1, values);
     float *before = malloc(sizeof *before * (size_t)params->flat_count);
     memcpy(before, values, sizeof *before * (size_t)params->flat_count);
     for (int step = 0; step < 3; step++) {
-        f->task->step =
+        f->runner->step =
             (struct lvn_step){.seed = 1, .step = step, .lr = 1e-2, .grad_scale = 1.0 / (B * T), .training = 1};
         fill(f);
-        lvn_task_run(f->task, 1);
+        lvn_runner_run(f->runner, 1);
     }
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->list[i];
@@ -138,7 +213,7 @@ static void frozen(void **state)
     for (int tied = 0; tied < 2; tied++)
         for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
             check(set_up(&f, LVN_F32, lists[i], (struct lvn_lora){0}, tied));
-            double flops = lvn_program_flops(f.task->program);
+            double flops = lvn_program_flops(f.runner->program);
             if (i == 0) all = flops;
             /* computing nothing for them is the point: below the first trained block there is no backward at all */
             if (i >= 4 && strcmp(lists[i], "*.bias") != 0) assert_true(flops < all);
@@ -179,13 +254,29 @@ static void adapters(void **state)
     if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "wte"}, true) != LVN_ARG ||
         !strstr(lvn_error_text(), "lora.targets: 'wte' names no linear map of a block"))
         fail_msg("%s", lvn_error_text());
+    /* each must name something, whatever the others do */
+    static const char *const wrong[] = {"c_attn, wte", "nothing, c_attn", "c_attn, h.0.ln_1", "h.2.attn, mlp",
+                                        "c_attn, lm_head"};
+    static const char *const named[] = {"'wte'", "'nothing'", "'h.0.ln_1'", "'h.2.attn'", "'lm_head'"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        for (int tied = 0; tied < 2; tied++)
+            if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = wrong[i]}, tied) !=
+                    LVN_ARG ||
+                !strstr(lvn_error_text(), named[i]))
+                fail_msg("%s: %s", wrong[i], lvn_error_text());
+    assert_int_equal(
+        set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "c_attn, c_fk"}, true), LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "lora.targets: 'c_fk' names no linear map of a block"));
+    assert_non_null(strstr(lvn_error_text(), "did you mean 'c_fc'?"));
+    assert_int_equal(set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = ""}, true), LVN_ARG);
 }
 
-static double loss_of(struct fixture *f)
+static double loss_of(struct fixture *f, const double *values)
 {
-    f->task->step = (struct lvn_step){.seed = 1, .grad_scale = 1.0, .training = 0};
+    check(lvn_memory_write(f->network->memory[LVN_BUFFER_PARAM], 0, values, f->network->bytes[LVN_BUFFER_PARAM]));
+    f->runner->step = (struct lvn_step){.seed = 1, .grad_scale = 1.0, .training = 0};
     fill(f);
-    return lvn_task_run(f->task, 1);
+    return lvn_runner_run(f->runner, 1);
 }
 
 /* In double, all values of all adapters; and what merging gives is the same model. */
@@ -196,23 +287,24 @@ static void gradients(void **state)
     struct lvn_lora lora = {.rank = 2, .alpha = 3, .targets = "c_attn, c_fc, c_proj"};
     check(set_up(&f, LVN_F64, NULL, lora, true));
     const struct lvn_params *params = f.network->params;
-    double *values = f.network->buffer[LVN_BUFFER_PARAM];
+    double *values = malloc(sizeof *values * (size_t)params->flat_count);
     float *plain = malloc(sizeof *plain * (size_t)params->flat_count);
     lvn_params_init_values(params, 1, plain);
     for (int64_t i = 0; i < params->flat_count; i++) values[i] = plain[i];
     for (int64_t i = 0; i < params->trainable_count; i++)
         values[i] = plain[i] = 0.3f * (float)sin(1.0 + 2.0 * (double)i);
-    double loss = loss_of(&f);
+    double loss = loss_of(&f, values);
     double *gradient = malloc(sizeof *gradient * (size_t)params->trainable_count);
-    memcpy(gradient, f.network->buffer[LVN_BUFFER_GRAD], sizeof *gradient * (size_t)params->trainable_count);
+    check(lvn_memory_read(f.network->memory[LVN_BUFFER_GRAD], 0, gradient,
+                          (int64_t)sizeof *gradient * params->trainable_count));
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->list[i];
         for (int64_t k = q->offset; q->trainable && k < q->offset + q->count; k++) {
             double x = values[k], h = 1e-5;
             values[k] = x + h;
-            double up = loss_of(&f);
+            double up = loss_of(&f, values);
             values[k] = x - h;
-            double down = loss_of(&f);
+            double down = loss_of(&f, values);
             values[k] = x;
             double want = (up - down) / (2 * h);
             if (fabs(want - gradient[k]) > 1e-6 * fmax(1.0, fabs(want)))
@@ -220,7 +312,7 @@ static void gradients(void **state)
         }
     }
     check(set_up(&merged, LVN_F64, NULL, (struct lvn_lora){0}, true));
-    double *to = merged.network->buffer[LVN_BUFFER_PARAM];
+    double *to = calloc((size_t)merged.network->params->flat_count, sizeof *to);
     for (int i = 0; i < merged.network->params->n; i++) {
         const struct lvn_param *q = merged.network->params->list[i], *p = lvn_params_find(params, q->name);
         struct lvn_lora_pair pair;
@@ -231,17 +323,21 @@ static void gradients(void **state)
         for (int64_t k = 0; k < q->count; k++) to[q->offset + k] = room[k];
         free(room);
     }
-    double same = loss_of(&merged);
+    double same = loss_of(&merged, to);
     if (fabs(same - loss) > 1e-5 * loss) fail_msg("merged %.9g, with adapters %.9g", same, loss);
     lvn_network_free(f.network);
     lvn_network_free(merged.network);
     free(plain);
     free(gradient);
+    free(values);
+    free(to);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names), cmocka_unit_test(frozen), cmocka_unit_test(adapters),
-                                       cmocka_unit_test(gradients)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names),  cmocka_unit_test(long_names), cmocka_unit_test(names_that_do_not_fit),
+        cmocka_unit_test(frozen), cmocka_unit_test(adapters),   cmocka_unit_test(gradients),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/gemm.h"
+#include "base/pages.h"
 #include "base/random.h"
 #include "base/threads.h"
 
@@ -67,7 +67,7 @@ static uint16_t *halves(float *p, int64_t n)
 }
 
 /* Which operands are bf16, and whether the others may be rounded to it. */
-enum { A_HALF = 1, B_HALF = 2, ROUND = 4, TYPES = 8 };
+enum { A_BF16 = 1, B_BF16 = 2, ROUND = 4, TYPES = 8 };
 
 enum { GAP = 3 };                               /* unused numbers after each row */
 enum layout { ROWS, COLUMNS, SPREAD, LAYOUTS }; /* which neighbours lie together; SPREAD: none */
@@ -115,12 +115,12 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
     float *before = numbers(4, m * g.c_row);
     struct finished f = {calloc((size_t)(m * n), 1)};
     if (mode != 1) poison(c, m * g.c_row);
-    uint16_t *a_half = types & A_HALF ? halves(a, na) : NULL, *b_half = types & B_HALF ? halves(b, nb) : NULL;
-    g.a = a_half ? (void *)a_half : a, g.b = b_half ? (void *)b_half : b, g.a_half = a_half, g.b_half = b_half;
+    uint16_t *a_bf16 = types & A_BF16 ? halves(a, na) : NULL, *b_bf16 = types & B_BF16 ? halves(b, nb) : NULL;
+    g.a = a_bf16 ? (void *)a_bf16 : a, g.b = b_bf16 ? (void *)b_bf16 : b, g.a_bf16 = a_bf16, g.b_bf16 = b_bf16;
     g.c = c, g.bias = mode == 2 ? bias : NULL;
     g.finish = count_pieces, g.argument = &f;
     /* Rounding to bf16 is at most 2^-8 of each operand that is not bf16 already. */
-    double rounding = types & ROUND ? (!a_half + !b_half) / 256.0 : 0;
+    double rounding = types & ROUND ? (!a_bf16 + !b_bf16) / 256.0 : 0;
     run(isa, &g, n_threads);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < g.c_row; j++) {
@@ -142,7 +142,7 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
                     (long long)k, la, lb, mode, n_threads, types, (long long)i, (long long)j, (double)found, sum);
             assert_int_equal(f.count[i * n + j], 1);
         }
-    free(a), free(b), free(c), free(bias), free(before), free(f.count), free(a_half), free(b_half);
+    free(a), free(b), free(c), free(bias), free(before), free(f.count), free(a_bf16), free(b_bf16);
 }
 
 static void odd_sizes(void **state)
@@ -271,7 +271,7 @@ static void same_bits(void **state)
 static int64_t scratch_of(int isa, int types, int64_t m, int64_t n, int64_t k)
 {
     struct lvn_gemm g = {.m = m, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1};
-    g.a_half = types & A_HALF, g.b_half = types & B_HALF, g.bf16 = types & ROUND;
+    g.a_bf16 = types & A_BF16, g.b_bf16 = types & B_BF16, g.bf16 = types & ROUND;
     return kernel_of(isa).scratch(&g);
 }
 

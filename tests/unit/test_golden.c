@@ -23,8 +23,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backend/backend.h"
 #include "base/bf16.h"
+#include "bound_program.h"
 #include "passes/program.h"
 
 static const char *const dialects[] = {"mingpt", "nanogpt", "nanogpt-bias", "gpt2"};
@@ -34,7 +34,8 @@ enum { N_DIALECTS = 4 };
 struct way {
     const char *name;
     enum lvn_dtype real;
-    const struct lvn_kernels *kernels;
+    const char *backend;
+    enum lvn_isa isa;
     int threads;
     enum lvn_precision precision;
     double losses, token_losses, logits, gradients, updates; /* tolerances */
@@ -50,12 +51,11 @@ static enum lvn_dtype weights_of(const struct way *w)
 struct rig {
     struct lvn_params *params;
     struct lvn_graph *graph;
-    struct lvn_model_graph model;
+    struct lvn_task_graph model;
     struct lvn_program *program;
-    struct lvn_binding binding;
+    struct bound_program b;
     struct lvn_step step;
-    int32_t *ids, *labels;
-    void *inputs[2];
+    struct lvn_samples samples; /* ids, labels */
 };
 
 /* --- numbers --------------------------------------------------------------------------------------------------- */
@@ -117,11 +117,11 @@ static void load_weights(const struct golden *g, const struct way *w, struct rig
         for (int64_t i = 0; i < q->count; i++) {
             double x = value_of(t, place_in_file(g, q, i));
             if (w->real == LVN_F64)
-                ((double *)r->binding.buffer[LVN_BUFFER_PARAM])[q->offset + i] = x;
+                ((double *)r->b.params)[q->offset + i] = x;
             else if (weights_of(w) == LVN_BF16)
-                ((uint16_t *)r->binding.buffer[LVN_BUFFER_PARAM])[q->offset + i] = lvn_bf16_make((float)x);
+                ((uint16_t *)r->b.params)[q->offset + i] = lvn_bf16_make((float)x);
             else
-                ((float *)r->binding.buffer[LVN_BUFFER_PARAM])[q->offset + i] = (float)x;
+                ((float *)r->b.params)[q->offset + i] = (float)x;
         }
     }
 }
@@ -140,40 +140,29 @@ static void rig_open(struct rig *r, const struct golden *g, const struct way *w,
 {
     *r = (struct rig){.params = lvn_params_new()};
     r->graph = lvn_graph_new(r->params, w->real);
-    r->model = lvn_model_build(r->graph, &g->config, B, g->T, true);
-    check(lvn_graph_status(r->graph));
+    struct lvn_fields fields = g->data->fields;
+    check(lvn_task_build(&r->model, r->graph, &g->config, lvn_task_find("lm"), &fields, B, false));
     check(lvn_params_layout(r->params, decay_rule(g)));
-    struct lvn_plan_options plan = {.train = !with_logits,
+    struct lvn_device *device = open_device(w->backend, w->real, w->threads, w->isa);
+    struct lvn_plan_options plan = {.n_sums = 1,
+                                    .train = !with_logits,
                                     .fuse = true,
                                     .precision = w->precision,
                                     .optimizer = optimizer,
-                                    .kernels = w->kernels,
-                                    .n_threads = w->threads};
-    struct lvn_tensor *outputs[] = {r->model.loss, r->model.losses, r->model.logits};
+                                    .device = device};
+    struct lvn_tensor *outputs[] = {r->model.loss, r->model.losses, r->model.prediction};
     check(lvn_program_new(&r->program, r->graph, outputs, with_logits ? 3 : 2, &plan));
-    int64_t bytes = r->params->flat_count * lvn_dtype_bytes(w->real);
-    static const int flat[] = {LVN_BUFFER_PARAM, LVN_BUFFER_GRAD, LVN_BUFFER_STATE0, LVN_BUFFER_STATE1};
-    for (int i = 0; i < 4; i++) r->binding.buffer[flat[i]] = lvn_pages_alloc(bytes);
-    r->binding.buffer[LVN_BUFFER_ARENA] = lvn_pages_alloc(r->program->arena_bytes);
-    r->ids = test_calloc((size_t)(B * g->T), sizeof *r->ids);
-    r->labels = test_calloc((size_t)(B * g->T), sizeof *r->labels);
-    r->inputs[0] = r->ids;
-    r->inputs[1] = r->labels;
-    r->binding.inputs = r->inputs;
-    r->binding.step = &r->step;
-    r->binding.micro_batch_rows = B;
+    check(lvn_samples_init(&r->samples, &fields, B));
+    bound_program_open(&r->b, device, r->program, 1, B, r->samples.p[0], r->samples.p[1],
+                       B * lvn_field_bytes(&fields.field[0]), &r->step);
     r->step = (struct lvn_step){.grad_scale = 1.0 / (double)(B * g->T), .training = !with_logits};
     load_weights(g, w, r);
 }
 
-static void rig_close(struct rig *r, const struct way *w)
+static void rig_close(struct rig *r)
 {
-    int64_t bytes = r->params->flat_count * lvn_dtype_bytes(w->real);
-    static const int flat[] = {LVN_BUFFER_PARAM, LVN_BUFFER_GRAD, LVN_BUFFER_STATE0, LVN_BUFFER_STATE1};
-    for (int i = 0; i < 4; i++) lvn_pages_free(r->binding.buffer[flat[i]], bytes);
-    lvn_pages_free(r->binding.buffer[LVN_BUFFER_ARENA], r->program->arena_bytes);
-    test_free(r->ids);
-    test_free(r->labels);
+    bound_program_close(&r->b);
+    lvn_samples_release(&r->samples);
     lvn_program_free(r->program);
     lvn_graph_free(r->graph);
     lvn_params_free(r->params);
@@ -182,9 +171,8 @@ static void rig_close(struct rig *r, const struct way *w)
 /* Runs one batch; returns its mean loss. */
 static double run(struct rig *r)
 {
-    struct lvn_run_hooks none = {0};
-    lvn_program_run(r->program, &r->binding, 1, 1, 0, &none);
-    return *(double *)lvn_program_output(r->program, &r->binding, r->model.loss) * r->step.grad_scale;
+    bound_program_run(&r->b, 1, 0);
+    return bound_program_sum(&r->b, 0, 0) * r->step.grad_scale;
 }
 
 /* --- what is compared ------------------------------------------------------------------------------------------ */
@@ -194,20 +182,20 @@ static void compare_forward(const struct golden *g, const struct way *w)
     struct rig r;
     rig_open(&r, g, w, g->windows, true, NULL);
     struct lvn_loader loader;
-    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->T, g->windows, 0));
-    check(lvn_loader_eval_batch(&loader, 0, 0, 0, g->windows, r.ids, r.labels, NULL));
+    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->windows, 0));
+    check(lvn_loader_eval_batch(&loader, 0, 0, 0, &r.samples, &(int64_t){0}));
     double loss = run(&r);
     if (!(fabs(loss - number(g->meta, "loss")) <= w->losses))
         fail_msg("%s, %s: loss %.12g, PyTorch says %.12g", g->name, w->name, loss, number(g->meta, "loss"));
-    const void *losses = lvn_program_output(r.program, &r.binding, r.model.losses);
+    void *losses = bound_program_output(&r.b, r.model.losses);
     const struct lvn_safetensor *want = reference(g, "", "token_losses");
     for (int64_t i = 0; i < g->windows * g->T; i++) {
         double x = get(w->real, losses, i), y = value_of(want, i);
         if (!(fabs(x - y) <= w->token_losses * fmax(1.0, y)))
             fail_msg("%s, %s: loss of token %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)i, x, y);
     }
-    const void *logits = lvn_program_output(r.program, &r.binding, r.model.logits);
-    int64_t V = g->config.vocab_size;
+    void *logits = bound_program_output(&r.b, r.model.prediction);
+    int64_t V = g->V;
     double norm = 0.0, distance = 0.0;
     want = reference(g, "", "logits");
     for (int64_t i = 0; i < lvn_desc_count(&want->desc); i++) {
@@ -220,7 +208,9 @@ static void compare_forward(const struct golden *g, const struct way *w)
         double x = get(w->real, logits, ((i / 8 + 1) * g->T - 1) * V + i % 8);
         assert_true(fabs(x - value_of(want, i)) <= w->logits * sqrt(norm));
     }
-    rig_close(&r, w);
+    free(losses);
+    free(logits);
+    rig_close(&r);
 }
 
 static void compare_gradients(const struct golden *g, const struct way *w)
@@ -228,12 +218,12 @@ static void compare_gradients(const struct golden *g, const struct way *w)
     struct rig r;
     rig_open(&r, g, w, g->windows, false, NULL);
     struct lvn_loader loader;
-    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->T, g->windows, 0));
-    check(lvn_loader_batch(&loader, 0, 0, g->windows, r.ids, r.labels));
+    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->windows, 0));
+    check(lvn_loader_batch(&loader, 0, 0, &r.samples));
     double loss = run(&r);
     assert_true(fabs(loss - number(g->meta, "loss")) <= w->losses);
-    compare_params(g, w, r.params, "gradient.", r.binding.buffer[LVN_BUFFER_GRAD], NULL, w->gradients);
-    rig_close(&r, w);
+    compare_params(g, w, r.params, "gradient.", r.b.grads, NULL, w->gradients);
+    rig_close(&r);
 }
 
 static void compare_updates(const struct golden *g, const struct way *w)
@@ -248,26 +238,26 @@ static void compare_updates(const struct golden *g, const struct way *w)
     struct rig r;
     rig_open(&r, g, w, g->batch, false, &o);
     struct lvn_loader loader;
-    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->T, g->batch, 0));
-    int64_t bytes = r.params->flat_count * lvn_dtype_bytes(w->real);
+    check(lvn_loader_init(&loader, g->data, LVN_SPLIT_TRAIN, LVN_SAMPLING_SEQUENTIAL, g->batch, 0));
+    int64_t bytes = r.b.flat_bytes;
     void *start = test_malloc((size_t)bytes);
-    memcpy(start, r.binding.buffer[LVN_BUFFER_PARAM], (size_t)bytes);
+    memcpy(start, r.b.params, (size_t)bytes);
     for (int64_t step = 0; step < g->steps; step++) {
         r.step.step = step;
         r.step.lr = number(g->meta, "lr");
-        check(lvn_loader_batch(&loader, step, 0, g->batch, r.ids, r.labels));
+        check(lvn_loader_batch(&loader, step, 0, &r.samples));
         double loss = run(&r);
         double want = json_number_value(json_array_get(json_object_get(g->meta, "step_losses"), (size_t)step));
         double norm = json_number_value(json_array_get(json_object_get(g->meta, "step_grad_norms"), (size_t)step));
         if (!(fabs(loss - want) <= w->losses))
             fail_msg("%s, %s: loss of step %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)step, loss, want);
-        if (!(fabs(r.step.grad_norm - norm) <= w->gradients * norm))
+        if (!(fabs(r.b.result->grad_norm - norm) <= w->gradients * norm))
             fail_msg("%s, %s: gradient norm of step %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)step,
-                     r.step.grad_norm, norm);
+                     r.b.result->grad_norm, norm);
     }
-    compare_params(g, w, r.params, "update.", r.binding.buffer[LVN_BUFFER_PARAM], start, w->updates);
+    compare_params(g, w, r.params, "update.", r.b.params, start, w->updates);
     test_free(start);
-    rig_close(&r, w);
+    rig_close(&r);
 }
 
 /* Tolerances for bf16: PyTorch's own distances. */
@@ -301,15 +291,13 @@ static void compare(struct way w)
 static void plain_double(void **state)
 {
     (void)state;
-    compare((struct way){
-        .name = "plain, double", .real = LVN_F64, .kernels = lvn_reference_kernels(LVN_F64), .threads = 1});
+    compare((struct way){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
 }
 
 static void plain_float(void **state)
 {
     (void)state;
-    compare(
-        (struct way){.name = "plain, float", .real = LVN_F32, .kernels = lvn_reference_kernels(LVN_F32), .threads = 1});
+    compare((struct way){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
 }
 
 static void fast(void **state)
@@ -318,7 +306,7 @@ static void fast(void **state)
     for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
         for (int threads = 1; threads <= 3; threads++)
             compare((struct way){
-                .name = lvn_isa_name(isa), .real = LVN_F32, .kernels = lvn_cpu_kernels(isa), .threads = threads});
+                .name = lvn_isa_name(isa), .real = LVN_F32, .backend = "cpu", .isa = isa, .threads = threads});
 }
 
 static void bf16(void **state)
@@ -328,7 +316,8 @@ static void bf16(void **state)
         for (int precision = LVN_PRECISION_BF16_MIXED; precision <= LVN_PRECISION_BF16_TRUE; precision++)
             compare((struct way){.name = lvn_isa_name(isa),
                                  .real = LVN_F32,
-                                 .kernels = lvn_cpu_kernels(isa),
+                                 .backend = "cpu",
+                                 .isa = isa,
                                  .threads = 2,
                                  .precision = (enum lvn_precision)precision});
 }

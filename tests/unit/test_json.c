@@ -14,6 +14,8 @@ static enum lvn_status parse(const char *text)
 static void refused(void **state)
 {
     (void)state;
+    ASSERT_OK(parse("\xef\xbb\xbf{\"a\": 1}")); /* an editor's mark */
+    ASSERT_FAILS(FORMAT, "x.json:1: ", parse("\xef\xbb\xbf\xef\xbb\xbf{}"));
     ASSERT_FAILS(FORMAT, "x.json:2: ", parse("{\n\"a\": 1,}"));
     ASSERT_FAILS(FORMAT, "duplicate object key", parse("{\"a\": 1,\n \"a\": 2}"));
     ASSERT_FAILS(FORMAT, "x.json:1: ", parse(""));
@@ -74,6 +76,35 @@ static void members(void **state)
     json_decref(o);
 }
 
+static void one_number_or_a_list(void **state)
+{
+    (void)state;
+    json_t *o;
+    const char *text =
+        "{\"one\": 7, \"two\": [8, 9.0], \"none\": [], \"null\": null, \"word\": \"x\", \"mixed\": [1, null]}";
+    int64_t *list;
+    int n;
+    ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &o));
+    ASSERT_OK(lvn_json_ints("c.json", o, "one", 0, 9, &list, &n));
+    assert_true(n == 1 && list[0] == 7);
+    free(list);
+    ASSERT_OK(lvn_json_ints("c.json", o, "two", 0, 9, &list, &n));
+    assert_true(n == 2 && list[0] == 8 && list[1] == 9);
+    free(list);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(lvn_json_ints("c.json", o, ((const char *[]){"none", "null", "missing"})[i], 0, 9, &list, &n));
+        assert_true(n == 0 && !list);
+    }
+    ASSERT_FAILS(FORMAT, "'word' wants a whole number or a list of them, found a string",
+                 lvn_json_ints("c.json", o, "word", 0, 9, &list, &n));
+    ASSERT_FAILS(FORMAT, "'mixed' wants a whole number or a list of them, found null",
+                 lvn_json_ints("c.json", o, "mixed", 0, 9, &list, &n));
+    ASSERT_FAILS(FORMAT, "'two' is 9, wanted is a number from 0 to 8",
+                 lvn_json_ints("c.json", o, "two", 0, 8, &list, &n));
+    assert_true(n == 0 && !list);
+    json_decref(o);
+}
+
 static void writes(void **state)
 {
     (void)state;
@@ -113,6 +144,7 @@ static void writes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(refused), cmocka_unit_test(brackets_in_strings),
-                                       cmocka_unit_test(members), cmocka_unit_test(writes)};
+                                       cmocka_unit_test(members), cmocka_unit_test(one_number_or_a_list),
+                                       cmocka_unit_test(writes)};
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

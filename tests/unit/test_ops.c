@@ -6,7 +6,7 @@
  *   - restore gives the bits of forward; operations that say they work in place do.
  *
  * Dropout and the optimizers have more to promise: test_ops_more.c. */
-#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "ops_cases.h"
 
 /* How far a float kernel may be from the plain one in double: times the largest number of the tensor, or 1 if that is
@@ -22,15 +22,22 @@ static const struct tolerance {
     [LVN_OP_gelu_tanh] = {5e-7, 3e-6, "a polynomial for tanh; 1 - tanh^2 cancels near one and is multiplied by x^3"},
     [LVN_OP_dropout] = {2e-7, 3e-7, "the scale is rounded, then the product; then an addition"},
     [LVN_OP_scale] = {2e-7, 3e-7, "the factor is rounded, then the product; then an addition"},
+    [LVN_OP_normalize] = {1e-7, 0, "one rounding"},
+    [LVN_OP_add_rows] = {1e-7, 1e-6, "one rounding; a gradient sums up to 15 rows"},
+    [LVN_OP_pack] = {1e-12, 1e-7, "a copy; then an addition"},
+    [LVN_OP_zeros] = {1e-12, 0, "zeros"},
     [LVN_OP_widen] = {1e-7, 1e-7, "a copy; then an addition"},
     [LVN_OP_add] = {1e-7, 1e-7, "one rounding"},
     [LVN_OP_attention] = {3e-6, 5e-6, "scores are sums, then exponentials of them, then sums again"},
     [LVN_OP_kv_cache] = {1e-12, 0, "a copy"},
     [LVN_OP_cross_entropy] = {1e-6, 1e-6, "a sum of exponentials; its log is exact to a few units"},
+    [LVN_OP_confusion] = {1e-12, 0, "whole numbers"},
+    [LVN_OP_answers] = {1e-12, 0, "whole numbers"},
     [LVN_OP_linear_gelu] = {4e-6, 6e-6, "as linear, then gelu"},
     [LVN_OP_residual_layernorm] = {3e-6, 3e-6, "as layernorm"},
     [LVN_OP_linear_cross_entropy] = {4e-6, 6e-6, "as linear, then cross_entropy"},
     [LVN_OP_grad_norm] = {0, 0, "the order of operations is part of the definition"},
+    [LVN_OP_accumulate] = {0, 0, "one addition"},
     [LVN_OP_grad_squares] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_grad_clip] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_adamw] = {0, 0, "the order of operations is part of the definition"},
@@ -46,17 +53,17 @@ static const char *set_name(int set)
     return set == PLAIN ? "plain float" : lvn_isa_name((enum lvn_isa)set);
 }
 
-static const struct lvn_kernels *kernels_of(int set, enum lvn_op_id id)
+static const struct lvn_cpu_op *kernels_of(int set, enum lvn_op_id id)
 {
-    return set == PLAIN ? &lvn_op(id, LVN_F32)->spec : &lvn_cpu_kernels((enum lvn_isa)set)[id];
+    return set == PLAIN ? &lvn_cpu_plain_ops(LVN_F32)[id] : &lvn_cpu_ops((enum lvn_isa)set)[id];
 }
 
 /* Does this machine run the set, and has it kernels of its own for the operation? */
 static bool set_counts(int set, enum lvn_op_id id)
 {
     if (set == PLAIN) return true;
-    const struct lvn_kernels *k = kernels_of(set, id), *plain = kernels_of(PLAIN, id);
-    return set <= (int)lvn_isa_best() && (k->forward != plain->forward || k->backward != plain->backward);
+    const struct lvn_cpu_op *k = kernels_of(set, id);
+    return set <= (int)lvn_isa_best() && (k->fast[LVN_FORWARD] || k->fast[LVN_BACKWARD]);
 }
 
 static bool has_backward(const struct op_case *c)
@@ -98,8 +105,8 @@ static void assert_same_run(const char *what, const struct run *a, const struct 
     for (int k = 0; k < LVN_MAX_OUT; k++) assert_same_bits(a->c, what, k, &a->out[k], &b->out[k]);
     for (int i = 0; i < LVN_MAX_IN; i++) assert_same_bits(a->c, what, 10 + i, &a->din[i], &b->din[i]);
     if (memcmp(&a->step, &b->step, sizeof a->step) != 0)
-        fail_msg("%s: %s: norm %.17g, %.17g, clip %.17g, %.17g", case_text(a->c), what, a->step.grad_norm,
-                 b->step.grad_norm, a->step.clip_scale, b->step.clip_scale);
+        fail_msg("%s: %s: norm %.17g, %.17g, clip %.17g, %.17g", case_text(a->c), what, a->result.grad_norm,
+                 b->result.grad_norm, a->result.clip_scale, b->result.clip_scale);
 }
 
 /* The gaps between the heads of a view belong to other views: nobody may write there. */
@@ -194,7 +201,7 @@ static void test_gradients_are_finite_differences(void **state)
         const struct op_case *c = &op_cases[n];
         if (!has_backward(c) || c->large) continue;
         struct run r;
-        run_init(&r, c, LVN_F64, &lvn_op(c->op, LVN_F64)->spec);
+        run_init(&r, c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
         run_forward(&r, 1);
         run_backward(&r, ~0u, 0, 1);
         assert_gaps_untouched(&r);
@@ -243,7 +250,7 @@ static void compare_with_specification(const struct op_case *c)
 {
     struct run found[PLAIN + 1], wanted;
     enum lvn_dtype exact = op_is_update(c->op) ? LVN_F32 : LVN_F64;
-    run_init(&wanted, c, exact, &lvn_op(c->op, exact)->spec);
+    run_init(&wanted, c, exact, &lvn_cpu_plain_ops(exact)[c->op]);
     for (int set = 0; set <= PLAIN; set++) run_init(&found[set], c, LVN_F32, kernels_of(set, c->op));
     compare_forward(found, &wanted);
     unsigned all = (1u << wanted.op->n_in) - 1;

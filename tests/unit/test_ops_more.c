@@ -3,14 +3,14 @@
  *   - dropout: its rate; the same mask in forward, backward and fused; a mask that does not know how a batch is split;
  *   - the optimizers against their textbook formulas, several steps long; clipping; what is not finite changes nothing;
  *   - shape rules refuse what does not fit, with a sentence that names it. */
-#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "ops_cases.h"
 
 enum { PLAIN = LVN_ISA_COUNT, N_SETS };
 
-static const struct lvn_kernels *kernels_of(int set, enum lvn_op_id id)
+static const struct lvn_cpu_op *kernels_of(int set, enum lvn_op_id id)
 {
-    return set == PLAIN ? &lvn_op(id, LVN_F32)->spec : &lvn_cpu_kernels((enum lvn_isa)set)[id];
+    return set == PLAIN ? &lvn_cpu_plain_ops(LVN_F32)[id] : &lvn_cpu_ops((enum lvn_isa)set)[id];
 }
 
 static bool set_runs(int set)
@@ -190,7 +190,7 @@ static void textbook_sgd(const struct op_case *c, double lr, double g, double *p
 }
 
 /* Five steps from zero state with a new gradient each, against the formulas above. */
-static void check_updates(const struct op_case *c, enum lvn_dtype real, const struct lvn_kernels *kernels)
+static void check_updates(const struct op_case *c, enum lvn_dtype real, const struct lvn_cpu_op *kernels)
 {
     struct run r;
     double tolerance = real == LVN_F64 ? 1e-13 : 3e-6;
@@ -202,10 +202,10 @@ static void check_updates(const struct op_case *c, enum lvn_dtype real, const st
     for (int64_t i = 0; i < c->count; i++) p[i] = buffer_get(&r.out[0], i), m[i] = v[i] = 0;
     for (int64_t t = 1; t <= 5; t++) {
         r.step.step = t - 1;
-        r.step.clip_scale = t == 3 ? 0.25 : 1;
+        r.result.clip_scale = t == 3 ? 0.25 : 1;
         buffer_fill(&r.in[0], 700 + (uint64_t)t, 0, 1);
         for (int64_t i = 0; i < c->count; i++) {
-            double g = buffer_get(&r.in[0], i) * r.step.clip_scale;
+            double g = buffer_get(&r.in[0], i) * r.result.clip_scale;
             if (c->op == LVN_OP_adamw)
                 textbook_adamw(c, t, r.step.lr, g, &p[i], &m[i], &v[i]);
             else
@@ -227,7 +227,7 @@ static void test_optimizers_follow_their_formulas(void **state)
     for (int n = 0; n < N_OP_CASES; n++) {
         const struct op_case *c = &op_cases[n];
         if (c->op != LVN_OP_adamw && c->op != LVN_OP_sgd) continue;
-        check_updates(c, LVN_F64, &lvn_op(c->op, LVN_F64)->spec);
+        check_updates(c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
         for (int set = 0; set < N_SETS; set++)
             if (set_runs(set)) check_updates(c, LVN_F32, kernels_of(set, c->op));
     }
@@ -235,7 +235,7 @@ static void test_optimizers_follow_their_formulas(void **state)
 
 /* One step of AdamW from the same moments and gradient for all elements, with moments in bf16. */
 struct half_step {
-    const struct lvn_kernels *kernels;
+    const struct lvn_cpu_op *kernels;
     int64_t n, first; /* elements, and the number of the first */
     float *p;
     uint16_t *m, *v;
@@ -252,16 +252,20 @@ static float wide(uint16_t half)
 static void half_step_run(struct half_step *h, int64_t n)
 {
     union lvn_attr attr = {.adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1, .first = h->first}};
-    struct lvn_step step = {.seed = 5, .step = 7, .lr = 0.1, .clip_scale = 1};
+    struct lvn_step step = {.seed = 5, .step = 7, .lr = 0.1};
+    struct lvn_result result = {.clip_scale = 1};
     struct lvn_desc real = LVN_DESC(LVN_F32, n), half = LVN_DESC(LVN_BF16, n);
     float *g = malloc((size_t)n * sizeof *g);
     *h = (struct half_step){h->kernels,           n, h->first, malloc((size_t)n * sizeof *h->p), malloc((size_t)n * 2),
                             malloc((size_t)n * 2)};
     assert_true(g && h->p && h->m && h->v);
     for (int64_t i = 0; i < n; i++) g[i] = 0.3f, h->p[i] = 1, h->m[i] = 0x3e80, h->v[i] = 0x3dcd; /* 0.25, 0.10009766 */
-    struct lvn_call call = {
-        .attr = &attr, .in = {{g, &real}}, .out = {{h->p, &real}, {h->m, &half}, {h->v, &half}}, .step = &step};
-    for (int thread = 0; thread < 3; thread++) h->kernels->forward(&call, thread, 3);
+    struct lvn_call call = {.attr = &attr,
+                            .in = {{g, &real}},
+                            .out = {{h->p, &real}, {h->m, &half}, {h->v, &half}},
+                            .step = &step,
+                            .result = &result};
+    for (int thread = 0; thread < 3; thread++) lvn_cpu_call(h->kernels, &call, thread, 3);
     free(g);
 }
 
@@ -313,7 +317,7 @@ static void test_optimizers_stand_still_when_told(void **state)
             struct run before, after;
             run_init(&before, c, LVN_F32, kernels_of(set, c->op));
             run_init(&after, c, LVN_F32, kernels_of(set, c->op));
-            after.step.clip_scale = 0;
+            after.result.clip_scale = 0;
             buffer_set(&after.in[0], 0, NAN);
             run_forward(&after, 2);
             for (int k = 0; k < after.op->n_out; k++)
@@ -332,22 +336,22 @@ static void check_norm(int set, int64_t count, double clip)
     for (int64_t i = 0; i < count; i++) sum += (long double)buffer_get(&r.in[0], i) * buffer_get(&r.in[0], i);
     double norm = (double)sqrtl(sum);
     run_forward(&r, 2);
-    assert_true(fabs(r.step.grad_norm - norm) <= 1e-14 * norm);
+    assert_true(fabs(r.result.grad_norm - norm) <= 1e-14 * norm);
     double wanted = clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1;
-    assert_true(fabs(r.step.clip_scale - wanted) < 1e-13);
+    assert_true(fabs(r.result.clip_scale - wanted) < 1e-13);
     const double bad[] = {NAN, INFINITY, -INFINITY};
     for (int b = 0; b < 3; b++)
         for (int64_t at = 0; at<count; at += count> 1 ? count - 1 : 1) {
             double old = buffer_get(&r.in[0], at);
             buffer_set(&r.in[0], at, bad[b]);
             run_forward(&r, 2);
-            assert_false(isfinite(r.step.grad_norm));
-            assert_true(r.step.clip_scale == 0);
+            assert_false(isfinite(r.result.grad_norm));
+            assert_true(r.result.clip_scale == 0);
             buffer_set(&r.in[0], at, old);
         }
     buffer_set(&r.in[0], 0, 3e38); /* its square is beyond float */
     run_forward(&r, 2);
-    assert_true(isfinite(r.step.grad_norm) && r.step.grad_norm >= 2.9e38);
+    assert_true(isfinite(r.result.grad_norm) && r.result.grad_norm >= 2.9e38);
     run_release(&r);
 }
 
@@ -375,19 +379,19 @@ static void test_norm_of_shards(void **state)
         run_init(&r, &c, LVN_F32, kernels_of(set, c.op));
         run_forward(&r, 2);
         double sums[BLOCKS];
-        struct lvn_step step = {0};
+        struct lvn_result result = {0};
         const union lvn_attr clip = {.grad_clip = {1}};
         for (int s = 0; s < 3; s++) {
             int64_t begin = (int64_t)first[s] * 4096, end = (int64_t)first[s + 1] * 4096;
             struct lvn_desc d = LVN_DESC(LVN_F32, (end < COUNT ? end : COUNT) - begin);
             struct lvn_call call = {.in[0] = {(float *)r.in[0].p + begin, &d}, .out[0] = {&sums[first[s]], NULL}};
-            kernels_of(set, LVN_OP_grad_squares)->forward(&call, 0, 1);
+            lvn_cpu_call(kernels_of(set, LVN_OP_grad_squares), &call, 0, 1);
         }
         struct lvn_desc d = LVN_DESC(LVN_F64, BLOCKS);
-        struct lvn_call call = {.attr = &clip, .in[0] = {sums, &d}, .step = &step};
-        kernels_of(set, LVN_OP_grad_clip)->forward(&call, 0, 1);
-        assert_memory_equal(&step.grad_norm, &r.step.grad_norm, sizeof(double));
-        assert_memory_equal(&step.clip_scale, &r.step.clip_scale, sizeof(double));
+        struct lvn_call call = {.attr = &clip, .in[0] = {sums, &d}, .result = &result};
+        lvn_cpu_call(kernels_of(set, LVN_OP_grad_clip), &call, 0, 1);
+        assert_memory_equal(&result.grad_norm, &r.result.grad_norm, sizeof(double));
+        assert_memory_equal(&result.clip_scale, &r.result.clip_scale, sizeof(double));
         run_release(&r);
     }
 }

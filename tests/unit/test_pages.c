@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 
-#include "backend/backend.h"
+#include "base/isa.h"
+#include "base/pages.h"
+#include "base/status.h"
 
 static void pages_are_aligned_and_zero(void **state)
 {

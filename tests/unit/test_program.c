@@ -9,12 +9,14 @@
 
 #include <cmocka.h>
 
-#include "backend/backend.h"
 #include "base/bf16.h"
 #include "base/random.h"
 #include "base/threads.h"
-#include "models/model.h"
+#include "bound_program.h"
+#include "data/dataset.h"
+#include "models/keys.h"
 #include "passes/program.h"
+#include "tasks/task.h"
 
 enum { V = 11, C = 12, T = 7, MAX_B = 8 };
 
@@ -22,15 +24,12 @@ enum { V = 11, C = 12, T = 7, MAX_B = 8 };
 struct rig {
     struct lvn_params *params;
     struct lvn_graph *graph;
-    struct lvn_model_graph model;
+    struct lvn_task_graph model;
     struct lvn_program *program;
-    struct lvn_binding binding;
-    void *inputs[2];
+    struct bound_program b;
     struct lvn_step step;
     int32_t ids[MAX_B * T], labels[MAX_B * T];
-    int slots;
     enum lvn_dtype weights; /* of parameters and gradients */
-    int64_t flat_bytes;
 };
 
 struct rig_options {
@@ -42,7 +41,8 @@ struct rig_options {
     enum lvn_recompute recompute;
     double dropout;
     int threads;
-    const struct lvn_kernels *kernels;
+    const char *backend;
+    enum lvn_isa isa;
 };
 
 static void fill_batch(struct rig *r, int64_t B)
@@ -72,11 +72,11 @@ static void fill_params(struct rig *r)
     for (int64_t i = 0; i < r->params->flat_count; i++) {
         uint16_t half = lvn_bf16_make(values[i]); /* all types hold these numbers */
         if (r->weights == LVN_F64)
-            ((double *)r->binding.buffer[LVN_BUFFER_PARAM])[i] = (double)lvn_bf16_get(half);
+            ((double *)r->b.params)[i] = (double)lvn_bf16_get(half);
         else if (r->weights == LVN_BF16)
-            ((uint16_t *)r->binding.buffer[LVN_BUFFER_PARAM])[i] = half;
+            ((uint16_t *)r->b.params)[i] = half;
         else
-            ((float *)r->binding.buffer[LVN_BUFFER_PARAM])[i] = lvn_bf16_get(half);
+            ((float *)r->b.params)[i] = lvn_bf16_get(half);
     }
     free(values);
 }
@@ -84,42 +84,34 @@ static void fill_params(struct rig *r)
 static struct rig *rig_new(const struct rig_options *o)
 {
     struct rig *r = calloc(1, sizeof *r);
-    struct lvn_model_config c = {.model = lvn_model_find(o->kind),
-                                 .n_layer = 2,
-                                 .n_head = 3,
-                                 .n_embd = C,
-                                 .n_positions = T + 2,
-                                 .vocab_size = V};
-    c.model->defaults(&c);
-    c.dropout_embedding = c.dropout_residual = c.dropout_attention = o->dropout;
+    struct lvn_model_config c;
+    const struct lvn_key_value sizes[] = {
+        {"n_layer", 2},    {"n_head", 3},           {"n_embd", C}, {"block_size", T + 2},
+        {"vocab_size", V}, {"dropout", o->dropout}, {NULL, 0}};
+    lvn_model_config_init(&c, lvn_model_find(o->kind));
+    assert_int_equal(lvn_model_put_all(&c, sizes), LVN_OK);
     r->params = lvn_params_new();
     r->graph = lvn_graph_new(r->params, o->real);
-    r->model = lvn_model_build(r->graph, &c, o->micro, T, true);
-    if (lvn_graph_status(r->graph) != LVN_OK) fail_msg("%s", lvn_error_text());
+    struct lvn_fields fields = lvn_stream_fields(T, V);
+    if (lvn_task_build(&r->model, r->graph, &c, lvn_task_find("lm"), &fields, o->micro, false) != LVN_OK)
+        fail_msg("%s", lvn_error_text());
     assert_int_equal(lvn_params_layout(r->params, LVN_DECAY_MATRICES), LVN_OK);
-    struct lvn_plan_options plan = {.train = true,
+    int64_t n = o->B / o->micro;
+    const struct lvn_leaves tree = {0, n, n};
+    struct lvn_device *device = open_device(o->backend, o->real, o->threads, o->isa);
+    struct lvn_plan_options plan = {.n_sums = 1,
+                                    .train = true,
                                     .fuse = o->fuse,
                                     .precision = o->precision,
                                     .recompute = o->recompute,
-                                    .kernels = o->kernels,
-                                    .n_threads = o->threads};
+                                    .tree = o->deterministic ? &tree : NULL,
+                                    .device = device};
     struct lvn_tensor *outputs[] = {r->model.loss, r->model.losses};
     if (lvn_program_new(&r->program, r->graph, outputs, 2, &plan) != LVN_OK)
         fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
-    int64_t n = o->B / o->micro, bytes = lvn_dtype_bytes(weights_of(o));
     r->weights = weights_of(o);
-    r->slots = o->deterministic ? lvn_grad_slots(0, n, n) : 1;
-    r->flat_bytes = r->params->flat_count * bytes;
-    r->binding.buffer[LVN_BUFFER_PARAM] = lvn_pages_alloc(r->flat_bytes);
-    r->binding.buffer[LVN_BUFFER_GRAD] = lvn_pages_alloc(r->flat_bytes * r->slots);
-    r->binding.buffer[LVN_BUFFER_ARENA] = lvn_pages_alloc(r->program->arena_bytes);
-    memset(r->binding.buffer[LVN_BUFFER_ARENA], 0xff,
-           (size_t)r->program->arena_bytes); /* NaN: reading too early shows */
-    r->inputs[0] = r->ids;
-    r->inputs[1] = r->labels;
-    r->binding.inputs = r->inputs;
-    r->binding.step = &r->step;
-    r->binding.micro_batch_rows = o->micro;
+    int64_t bytes = o->B * T * (int64_t)sizeof *r->ids;
+    bound_program_open(&r->b, device, r->program, n, o->micro, r->ids, r->labels, bytes, &r->step);
     fill_params(r);
     fill_batch(r, o->B);
     return r;
@@ -127,31 +119,27 @@ static struct rig *rig_new(const struct rig_options *o)
 
 static void rig_free(struct rig *r)
 {
-    lvn_pages_free(r->binding.buffer[LVN_BUFFER_PARAM], r->flat_bytes);
-    lvn_pages_free(r->binding.buffer[LVN_BUFFER_GRAD], r->flat_bytes * r->slots);
-    lvn_pages_free(r->binding.buffer[LVN_BUFFER_ARENA], r->program->arena_bytes);
+    bound_program_close(&r->b);
     lvn_program_free(r->program);
     lvn_graph_free(r->graph);
     lvn_params_free(r->params);
     free(r);
 }
 
-static double loss_sum;
-
-static void collect(void *argument, int64_t micro_batch)
-{
-    (void)micro_batch;
-    struct rig *r = argument;
-    loss_sum += *(double *)lvn_program_output(r->program, &r->binding, r->model.loss);
-}
-
 /* Mean loss of the batch; gradients are left in slot 0. */
 static double run(struct rig *r, int64_t n_micro)
 {
-    struct lvn_run_hooks hooks = {.micro_batch_done = collect, .argument = r};
-    loss_sum = 0.0;
-    lvn_program_run(r->program, &r->binding, n_micro, r->slots, r->flat_bytes, &hooks);
-    return loss_sum * r->step.grad_scale;
+    double sum = 0;
+    bound_program_run(&r->b, n_micro, 0);
+    for (int64_t m = 0; m < n_micro; m++) sum += bound_program_sum(&r->b, m, 0);
+    return sum * r->step.grad_scale;
+}
+
+/* The gradients of micro-batch m of one sample alone. */
+static void run_alone(struct rig *r, int64_t m)
+{
+    r->step.first_row = m;
+    bound_program_run(&r->b, 1, m * T * (int64_t)sizeof *r->ids);
 }
 
 static void gradients_are_right(void **state)
@@ -166,11 +154,11 @@ static void gradients_are_right(void **state)
                                 .fuse = k < 3,
                                 .threads = 1,
                                 .dropout = k == 4 ? 0.2 : 0.0,
-                                .kernels = lvn_reference_kernels(LVN_F64)};
+                                .backend = "reference"};
         struct rig *r = rig_new(&o);
         run(r, 1);
-        double *grad = malloc((size_t)r->flat_bytes), *p = r->binding.buffer[LVN_BUFFER_PARAM];
-        memcpy(grad, r->binding.buffer[LVN_BUFFER_GRAD], (size_t)r->flat_bytes);
+        double *grad = malloc((size_t)r->b.flat_bytes), *p = r->b.params;
+        memcpy(grad, r->b.grads, (size_t)r->b.flat_bytes);
         for (int i = 0; i < r->params->n; i++) {
             const struct lvn_param *q = r->params->list[i];
             for (int64_t j = 0; j < q->count; j += 1 + q->count / 7) {
@@ -194,7 +182,7 @@ static void gradients_are_right(void **state)
 /* Element j of the flat gradient of a program in fp32 or bf16. */
 static double gradient(const struct rig *r, int64_t j)
 {
-    const void *p = r->binding.buffer[LVN_BUFFER_GRAD];
+    const void *p = r->b.grads;
     return r->weights == LVN_BF16 ? (double)lvn_bf16_get(((const uint16_t *)p)[j]) : (double)((const float *)p)[j];
 }
 
@@ -224,7 +212,8 @@ static struct rig_options fast(const char *kind)
                                 .micro = 8,
                                 .fuse = true,
                                 .threads = 2,
-                                .kernels = lvn_cpu_kernels(lvn_isa_best())};
+                                .backend = "cpu",
+                                .isa = lvn_isa_best()};
 }
 
 static void check_variants(enum lvn_precision precision, double losses, double gradients)
@@ -245,7 +234,7 @@ static void check_variants(enum lvn_precision precision, double losses, double g
                    {"recompute", o, true},
                    {"one thread", o, true},
                    {"eight threads", o, true},
-                   {"plain kernels", o, false}};
+                   {"the reference", o, false}};
     variant[0].o.fuse = false;
     variant[1].o.micro = 2;
     variant[2].o.micro = 1;
@@ -253,7 +242,7 @@ static void check_variants(enum lvn_precision precision, double losses, double g
     variant[3].o.recompute = LVN_RECOMPUTE_CHEAP;
     variant[4].o.threads = 1;
     variant[5].o.threads = 8;
-    variant[6].o.kernels = lvn_reference_kernels(LVN_F32);
+    variant[6].o.backend = "reference";
     variant[6].o.precision = LVN_PRECISION_TRUE; /* they know nothing else */
     for (size_t i = 0; i < sizeof variant / sizeof variant[0]; i++) {
         struct rig *r = rig_new(&variant[i].o);
@@ -286,29 +275,30 @@ static void tree_of_sums(void **state)
 {
     (void)state;
     const int64_t slots[][2] = {{1, 1}, {2, 2}, {3, 2}, {4, 3}, {7, 3}, {8, 4}};
-    for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
-        assert_int_equal(lvn_grad_slots(0, slots[i][0], slots[i][0]), slots[i][1]);
     struct rig_options o = fast("nanogpt");
-    o.B = 7, o.micro = 1, o.deterministic = true;
+    o.micro = 1, o.deterministic = true;
+    for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
+        o.B = slots[i][0];
+        struct rig *planned = rig_new(&o);
+        assert_int_equal(planned->program->grad_slots, slots[i][1]);
+        rig_free(planned);
+    }
+    o.B = 7;
     struct rig *r = rig_new(&o);
     run(r, 7);
-    const float *sum = r->binding.buffer[LVN_BUFFER_GRAD];
-    float *single[7], *want = malloc((size_t)r->flat_bytes);
+    const float *sum = r->b.grads;
+    float *single[7], *want = malloc((size_t)r->b.flat_bytes);
     struct rig *one = rig_new(&o); /* the same micro-batches, each alone */
     for (int m = 0; m < 7; m++) {
-        struct lvn_binding b = one->binding;
-        void *inputs[] = {one->ids + m * T, one->labels + m * T};
-        b.inputs = inputs;
-        one->step.first_row = m;
-        lvn_program_run(one->program, &b, 1, 1, one->flat_bytes, NULL);
-        single[m] = malloc((size_t)one->flat_bytes);
-        memcpy(single[m], one->binding.buffer[LVN_BUFFER_GRAD], (size_t)one->flat_bytes);
+        run_alone(one, m);
+        single[m] = malloc((size_t)one->b.flat_bytes);
+        memcpy(single[m], one->b.grads, (size_t)one->b.flat_bytes);
     }
     for (int64_t i = 0; i < r->params->flat_count; i++) {
         float left = (single[0][i] + single[1][i]) + (single[2][i] + single[3][i]);
         want[i] = left + ((single[4][i] + single[5][i]) + single[6][i]);
     }
-    assert_memory_equal(sum, want, (size_t)r->flat_bytes);
+    assert_memory_equal(sum, want, (size_t)r->b.flat_bytes);
     for (int m = 0; m < 7; m++) free(single[m]);
     free(want);
     rig_free(one);
@@ -328,15 +318,11 @@ static void tree_of_sums_in_bf16(void **state)
     o.B = 3, o.micro = 1, o.deterministic = true, o.precision = LVN_PRECISION_BF16_TRUE;
     struct rig *r = rig_new(&o), *one = rig_new(&o);
     int64_t n = r->params->flat_count, differs = 0;
-    assert_int_equal(r->flat_bytes, n * 2);
+    assert_int_equal(r->b.flat_bytes, n * 2);
     run(r, 3);
     float *single[3];
     for (int m = 0; m < 3; m++) {
-        struct lvn_binding b = one->binding;
-        void *inputs[] = {one->ids + m * T, one->labels + m * T};
-        b.inputs = inputs;
-        one->step.first_row = m;
-        lvn_program_run(one->program, &b, 1, 1, one->flat_bytes, NULL);
+        run_alone(one, m);
         single[m] = malloc((size_t)n * sizeof *single[m]);
         for (int64_t i = 0; i < n; i++) single[m][i] = (float)gradient(one, i);
     }
@@ -364,7 +350,7 @@ static void memory_is_planned(void **state)
     rig_free(less);
     rig_free(r);
     /* bf16, on kernels that compute as in fp32: others want scratch that outweighs so small a model */
-    o.kernels = lvn_cpu_kernels(lvn_isa_best() < LVN_ISA_AVX512 ? lvn_isa_best() : LVN_ISA_AVX512);
+    o.isa = lvn_isa_best() < LVN_ISA_AVX512 ? lvn_isa_best() : LVN_ISA_AVX512;
     o.recompute = LVN_RECOMPUTE_NONE;
     r = rig_new(&o);
     o.precision = LVN_PRECISION_BF16_MIXED;

@@ -107,6 +107,30 @@ static void test_below_is_uniform(void **state)
     assert_true(lvn_random_below(3, 1, 2, INT64_MAX) >= 0);
 }
 
+static void test_uniform_numbers(void **state)
+{
+    (void)state;
+    enum { N = 120001 };
+    float *x = malloc(N * sizeof *x), *tail = malloc(N * sizeof *tail);
+    assert_true(x && tail);
+    lvn_random_uniform(1337, lvn_name_hash("fc1.weight"), 0.25f, N, x);
+    double mean = 0, square = 0, neighbours = 0;
+    for (int i = 0; i < N; i++) {
+        assert_true(x[i] >= -0.25f && x[i] < 0.25f);
+        mean += x[i] / 0.25 / N;
+        square += x[i] / 0.25 * (x[i] / 0.25) / N;
+        if (i) neighbours += x[i] / 0.25 * (x[i - 1] / 0.25) / N;
+    }
+    /* Of these estimates the standard deviations are sqrt(1/3, 4/45, 1/9 / N). */
+    assert_true(fabs(mean) < 0.0067 && fabs(square - 1.0 / 3) < 0.0035 && fabs(neighbours) < 0.0039);
+    lvn_random_uniform(1337, lvn_name_hash("fc1.weight"), 0.25f, 1001, tail);
+    assert_memory_equal(x, tail, 1001 * sizeof *x);
+    lvn_random_uniform(1337, lvn_name_hash("fc1.bias"), 0.25f, 1001, tail);
+    assert_true(memcmp(x, tail, 1001 * sizeof *x) != 0);
+    free(x);
+    free(tail);
+}
+
 static void test_normal_numbers(void **state)
 {
     (void)state;
@@ -167,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_permutation_depends_on_seed_and_epoch),
         cmocka_unit_test(test_permutation_scatters),
         cmocka_unit_test(test_below_is_uniform),
+        cmocka_unit_test(test_uniform_numbers),
         cmocka_unit_test(test_normal_numbers),
         cmocka_unit_test(test_dropout_bits),
     };

@@ -7,7 +7,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+
+#include "cluster/server.h"
 
 /* --- levin launch's server, outside of the ranks --- */
 
@@ -158,6 +161,14 @@ static bool closes(int fd)
     return false;
 }
 
+static int64_t looks_of(struct lvn_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int64_t looks = s->looks;
+    pthread_mutex_unlock(&s->lock);
+    return looks;
+}
+
 static void strangers(void **state)
 {
     (void)state;
@@ -193,6 +204,35 @@ static void strangers(void **state)
     assert_int_equal(end_of(0), 0);
     assert_int_equal(end_of(1), 0);
     lvn_server_stop(outside, 5);
+}
+
+/* No descriptor is left for a caller: it waits, the server does not turn in circles, and takes it in later. */
+static void no_descriptors(void **state)
+{
+    (void)state;
+    enum { MOST = 200 }; /* looks a second; four are usual */
+    struct rlimit before, few;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    serve(2, 60, 60);
+    to.sin_port = htons((uint16_t)strtol(lvn_server_address(outside), NULL, 10));
+    int fd = socket(AF_INET, SOCK_STREAM, 0), next = dup(fd);
+    assert_true(fd >= 0 && next >= 0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    usleep(200000);
+    int64_t looks = looks_of(outside);
+    usleep(1000000);
+    looks = looks_of(outside) - looks;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(looks < MOST);
+    assert_true(send(fd, "READY\n", 6, MSG_NOSIGNAL) == 6); /* no greeting */
+    assert_true(closes(fd));
+    close(fd);
+    lvn_server_stop(outside, 0);
 }
 
 /* --- a line that is cut: a relay that stops passing on, and does not close --- */
@@ -286,9 +326,9 @@ static void places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RANKS_TEST(outside_lost), RANKS_TEST(outside_ends), RANKS_TEST(duplicates),
-        RANKS_TEST(singletons),   RANKS_TEST(missing),      RANKS_TEST(wrong_token),
-        RANKS_TEST(strangers),    RANKS_TEST(cut),          cmocka_unit_test(places),
+        RANKS_TEST(outside_lost), RANKS_TEST(outside_ends),   RANKS_TEST(duplicates), RANKS_TEST(singletons),
+        RANKS_TEST(missing),      RANKS_TEST(wrong_token),    RANKS_TEST(strangers),  RANKS_TEST(cut),
+        cmocka_unit_test(places), RANKS_TEST(no_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static enum lvn_status make(struct lvn_settings *s, const char *recipe, const ch
 
 static const struct {
     const char *recipe;
-    const char *keys[4];
+    const char *keys[5];
     const char *sentence;
 } refusals[] = {
     /* unknown keys */
@@ -51,7 +51,6 @@ static const struct {
      {0},
      "r.yaml:1: 'model' is a part, not a key: set its keys, as in model.NAME (`levin help options` lists them)"},
     /* twice */
-    {NULL, {"optimizer.lr=1", "optimizer.lr=1"}, "--optimizer.lr is given twice"},
     {"optimizer.lr: 1\noptimizer: {lr: 2}", {0}, "r.yaml:2: optimizer.lr is given twice, at lines 1 and 2"},
     /* types */
     {NULL, {"trainer.max_steps=ten"}, "trainer.max_steps wants a whole number, got 'ten'"},
@@ -66,7 +65,9 @@ static const struct {
     {NULL, {"optimizer.betas=.9,.9,.9"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '.9,.9,.9'"},
     {NULL, {"optimizer.betas=.9,x"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '.9,x'"},
     {NULL, {"model.bias=perhaps"}, "model.bias wants true or false, got 'perhaps'"},
-    {NULL, {"model.kind=llama"}, "model.kind must be gpt2, nanogpt or mingpt, got 'llama'"},
+    {NULL,
+     {"model.kind=llama"},
+     "model.kind must be nanogpt, gpt2, mingpt, mnist-cnn, mnist-mlp or mnist-autoencoder, got 'llama'"},
     {NULL, {"optimizer.kind=lion"}, "optimizer.kind must be adamw, adam or sgd, got 'lion'"},
     {NULL, {"trainer.max_time=soon"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got 'soon'"},
     {NULL, {"trainer.max_time=-5"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got '-5'"},
@@ -132,12 +133,12 @@ static const struct {
      {"trainer.precision=16-mixed"},
      "trainer.precision 16-mixed is not there yet: this version computes in 32-true, bf16-mixed and bf16-true; set one "
      "of them"},
+    {NULL, {"trainer.accelerator=cuda"}, "trainer.accelerator must be auto, cpu, reference or trace, got 'cuda'"},
     {NULL,
-     {"trainer.accelerator=cuda"},
-     "trainer.accelerator cuda is not there yet: this version runs on the CPU; set cpu or auto"},
-    {NULL,
-     {"trainer.accelerator=gpu"},
-     "trainer.accelerator gpu is not there yet: this version runs on the CPU; set cpu or auto"},
+     {"trainer.accelerator=trace"},
+     "trainer.accelerator trace computes nothing (a device that is not there, for levin plan: what would be launched "
+     "on "
+     "it); set cpu or auto to run"},
     {NULL,
      {"trainer.strategy=fsdp"},
      "trainer.strategy fsdp is not there yet: this version has single_device, ddp and zero1; set one of them or auto"},
@@ -145,6 +146,12 @@ static const struct {
      {"trainer.limit_val_batches=1.5"},
      "trainer.limit_val_batches (1.5) is a share of the validation set: at most 1.0; write a whole number for so many "
      "batches"},
+    {NULL,
+     {"optimizer.kind=sgd", "optimizer.state=bf16"},
+     "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out"},
+    {NULL,
+     {"optimizer.kind=sgd", "optimizer.state=bf16", "schedule.kind=linear", "trainer.max_steps=8"},
+     "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out"},
     {NULL,
      {"name=../x"},
      "name '../x' names a folder in runs/: without slashes, not starting with a dot, below 200 characters"},
@@ -229,6 +236,12 @@ static void neutral_values_pass(void **state)
     }
 }
 
+static const char *value_of(const struct lvn_settings *s, const char *key)
+{
+    static char text[LVN_VALUE_TEXT];
+    return lvn_settings_value(s, lvn_option_find(key)->id, text);
+}
+
 static void values_arrive(void **state)
 {
     (void)state;
@@ -243,7 +256,7 @@ static void values_arrive(void **state)
     assert_int_equal(make(&s, recipe, keys), LVN_OK);
     assert_string_equal(s.name, "demo");
     assert_string_equal(s.run_dir, "runs/demo");
-    assert_int_equal(s.model.n_layer, 8);
+    assert_string_equal(value_of(&s, "model.n_layer"), "8");
     assert_string_equal(s.model.kind, "nanogpt");
     assert_string_equal(s.data.kind, "chars");
     assert_string_equal(s.data.url, "http://x/a.txt");
@@ -255,10 +268,60 @@ static void values_arrive(void **state)
     assert_int_equal(s.trainer.batch_size, 12);
     assert_int_equal(s.trainer.max_epochs, 0);
     char text[LVN_VALUE_TEXT];
-    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_model_n_layer, text), "command line");
-    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_model_n_head, text), "r.yaml:2");
+    assert_string_equal(lvn_settings_origin(&s, lvn_option_find("model.n_layer")->id, text), "command line");
+    assert_string_equal(lvn_settings_origin(&s, lvn_option_find("model.n_head")->id, text), "r.yaml:2");
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_eps, text), "default");
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_run_dir, text), "from name");
+    lvn_settings_release(&s);
+}
+
+/* Of a recipe all at once, each with its line. */
+static void all_mistakes_are_told(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    assert_int_equal(make(&s,
+                          "model:\n  n_layr: 3\n  n_head: none\nxyzzy: 1\ntrainer: {seed: x, max_steps: 5}\n"
+                          "optimizer:\n  lr: [1, 2]\n",
+                          NULL),
+                     LVN_ARG);
+    assert_string_equal(lvn_error_text(), "r.yaml:2: unknown key 'model.n_layr'; did you mean 'model.n_layer'?; and "
+                                          "r.yaml:3: model.n_head wants a whole number, got 'none'; and "
+                                          "r.yaml:4: unknown key 'xyzzy'; `levin help options` lists all keys; and "
+                                          "r.yaml:5: trainer.seed wants a whole number, got 'x'; and "
+                                          "r.yaml:7: optimizer.lr wants one value, got a list");
+    lvn_settings_release(&s);
+}
+
+/* On the command line the last one wins, and that is said. */
+static void the_last_key_wins(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    char text[LVN_VALUE_TEXT];
+    const char *keys[] = {"optimizer.lr=1", "trainer.seed=3", "optimizer.lr=2", "optimizer.lr=4", NULL};
+    assert_int_equal(make(&s, "optimizer: {lr: 7}", keys), LVN_OK);
+    assert_true(s.optimizer.lr == 4);
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_lr, text), "command line, the last of 3");
+    assert_string_equal(lvn_settings_origin(&s, LVN_OPT_trainer_seed, text), "command line");
+    lvn_settings_release(&s);
+    const char *wrong[] = {"optimizer.lr=fast", "optimizer.lr=2", NULL};
+    assert_int_equal(make(&s, NULL, wrong), LVN_ARG); /* what is given is looked at */
+    lvn_settings_release(&s);
+}
+
+static void a_mark_before_the_text_is_no_key(void **state)
+{
+    (void)state;
+    struct lvn_settings s;
+    assert_int_equal(make(&s, "\xef\xbb\xbfname: marked\r\noptimizer: {lr: 2}\r\n", NULL), LVN_OK);
+    assert_string_equal(s.name, "marked");
+    assert_true(s.optimizer.lr == 2);
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, "\xef\xbb\xbf", NULL), LVN_OK);
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, "\xef\xbb\xbfoptimizer:\n  lrr: 2", NULL), LVN_ARG);
+    assert_string_equal(lvn_error_text(), "r.yaml:2: unknown key 'optimizer.lrr'; did you mean 'optimizer.lr'?");
     lvn_settings_release(&s);
 }
 
@@ -311,9 +374,9 @@ static void environment_lies_between(void **state)
 static void assert_same(const struct lvn_settings *a, const struct lvn_settings *b)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
-    for (int id = 0; id < LVN_OPT_COUNT; id++) {
-        assert_string_equal(lvn_settings_value(a, (enum lvn_option_id)id, one),
-                            lvn_settings_value(b, (enum lvn_option_id)id, two));
+    for (int i = 0; i < lvn_option_count(); i++) {
+        enum lvn_option_id id = lvn_option_at(i)->id;
+        assert_string_equal(lvn_settings_value(a, id, one), lvn_settings_value(b, id, two));
     }
     assert_memory_equal(&a->optimizer.betas, &b->optimizer.betas, sizeof a->optimizer.betas);
     assert_memory_equal(&a->optimizer.lr, &b->optimizer.lr, sizeof a->optimizer.lr);
@@ -329,6 +392,7 @@ static void written_settings_load_back(void **state)
         {"sample.prompt=true: 'x' \"y\" #\n\t- \\ \xc3\xa9", "data.path= leading: colon ", "trainer.max_time=61.5",
          NULL},
         {"model.kind=gpt2", "model.size=gpt-nano", "data.kind=adder", "trainer.seed=9223372036854775807", NULL},
+        {"model.freeze=[wte, '*.mlp', h.0:, true]", "lora.targets=none", NULL},
         {"model.init=runs/x", "schedule.kind=cosine", "trainer.max_steps=9", "trainer.limit_val_batches=0.25", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -344,6 +408,142 @@ static void written_settings_load_back(void **state)
         lvn_settings_release(&s);
         lvn_settings_release(&t);
     }
+}
+
+/* However a list is written, in a recipe or elsewhere, it is the same one. */
+static void lists_in_all_forms(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {
+        "[wte, h.0, 'h.*.mlp']", "wte,h.0,h.*.mlp",         "wte h.0\th.*.mlp",       " [ wte , h.0 , \"h.*.mlp\" ] ",
+        "'wte', 'h.0', h.*.mlp", "[wte, h.0, 'h.*.mlp', ]", "[ 'wte' h.0 'h.*.mlp']", "wte, h.0, h.*.mlp,",
+    };
+    static const char *const recipes[] = {
+        "model: {freeze: [wte, h.0, 'h.*.mlp']}",
+        "model:\n  freeze:\n    - wte\n    - h.0\n    - 'h.*.mlp'\n",
+        "model: {freeze: 'wte, h.0, h.*.mlp'}",
+        "model: {freeze: \"[wte, h.0, 'h.*.mlp']\"}",
+    };
+    static const char *const wrong[] = {"[wte",     "wte]",       "[wte]]",     "[[wte]]",     "[wte] h.0", "'wte",
+                                        "wte'",     "h.[01]",     "wte,,h.0",   ",wte",        "''",        "'wte\"",
+                                        "wte(h.0)", "['wte'h.0]", "{wte, h.0}", "['wte, h.0']"};
+    static const char *const nothing[] = {"", "[]", " [ ] ", "none", "off"};
+    struct lvn_settings s;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        assert_int_equal(lvn_settings_init(&s), LVN_OK);
+        if (lvn_settings_set(&s, "model.freeze", forms[i], LVN_SOURCE_COMMAND)) fail_msg("%s", lvn_error_text());
+        assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
+        if (lvn_settings_set(&s, "lora.targets", forms[i], LVN_SOURCE_ENVIRONMENT)) fail_msg("%s", lvn_error_text());
+        assert_string_equal(s.lora.targets, "wte, h.0, h.*.mlp");
+        lvn_settings_release(&s);
+    }
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        if (make(&s, recipes[i], NULL)) fail_msg("%s: %s", recipes[i], lvn_error_text());
+        assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
+        lvn_settings_release(&s);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong + sizeof nothing / sizeof *nothing; i++) {
+        bool good = i >= sizeof wrong / sizeof *wrong;
+        const char *text = good ? nothing[i - sizeof wrong / sizeof *wrong] : wrong[i];
+        assert_int_equal(lvn_settings_init(&s), LVN_OK);
+        enum lvn_status status = lvn_settings_set(&s, "model.freeze", text, LVN_SOURCE_COMMAND);
+        if (good ? status || *s.model.freeze : status != LVN_ARG)
+            fail_msg("'%s': %d, '%s'", text, status, s.model.freeze);
+        if (!good)
+            assert_non_null(
+                strstr(lvn_error_text(), "model.freeze wants names with commas between them, as [a, b], got '"));
+        lvn_settings_release(&s);
+    }
+}
+
+/* "wte, h.0, ..., h.N-1" and the recipe that says so, in YAML's lists. */
+static void list_of_blocks(int n, char *list, char *recipe)
+{
+    int used = sprintf(list, "wte"), written = sprintf(recipe, "model:\n  freeze: [wte");
+    for (int i = 0; i < n; i++) {
+        used += sprintf(list + used, ", h.%d", i);
+        written += sprintf(recipe + written, ", h.%d", i);
+    }
+    sprintf(recipe + written, "]\n");
+}
+
+/* A run that was given no limit has one epoch, also when it goes on; but that is no limit which it was given. */
+static void no_limit_stays_none(void **state)
+{
+    (void)state;
+    struct lvn_settings s, t, u;
+    const char *more[] = {"trainer.max_steps=5", NULL};
+    assert_int_equal(make(&s, NULL, NULL), LVN_OK);
+    char *yaml = lvn_settings_yaml(&s);
+    assert_int_equal(make(&t, yaml, NULL), LVN_OK);
+    assert_true(t.trainer.max_epochs == 1 && t.trainer.max_steps == 0);
+    assert_int_equal(make(&u, yaml, more), LVN_OK);
+    assert_true(u.trainer.max_epochs == 0 && u.trainer.max_steps == 5);
+    free(yaml);
+    lvn_settings_release(&s);
+    lvn_settings_release(&t);
+    lvn_settings_release(&u);
+}
+
+/* Every length around the limits of any buffer: nothing is cut, by reading, writing or reading again. */
+static void long_lists_arrive_whole(void **state)
+{
+    (void)state;
+    static char list[20000], recipe[20000], line[20000];
+    for (int n = 0; n < 1500; n += n < 60 ? 1 : 97) {
+        struct lvn_settings s, t, u;
+        char text[LVN_VALUE_TEXT];
+        list_of_blocks(n, list, recipe);
+        snprintf(line, sizeof line, "%s", list);
+        if (make(&s, recipe, NULL)) fail_msg("%d blocks: %s", n, lvn_error_text());
+        assert_string_equal(s.model.freeze, list);
+        assert_string_equal(lvn_settings_value(&s, LVN_OPT_model_freeze, text), list);
+        char *yaml = lvn_settings_yaml(&s);
+        assert_int_equal(make(&t, yaml, NULL), LVN_OK);
+        assert_string_equal(t.model.freeze, list);
+        assert_int_equal(lvn_settings_init(&u), LVN_OK);
+        assert_int_equal(lvn_settings_set(&u, "model.freeze", line, LVN_SOURCE_COMMAND), LVN_OK);
+        assert_string_equal(u.model.freeze, list);
+        free(yaml);
+        lvn_settings_release(&s);
+        lvn_settings_release(&t);
+        lvn_settings_release(&u);
+    }
+}
+
+/* What is no list, and too long for what it is, is refused, not cut to something else. */
+static void long_values_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *begin, fill, *end, *sentence;
+    } rows[] = {
+        {"optimizer.betas", "0.9, 0.95", ' ', "and more", "optimizer.betas wants two numbers like [0.9, 0.95], got"},
+        {"trainer.val_check_interval", "250", ' ', "and more", "trainer.val_check_interval wants a count"},
+        {"run_dir", "/", 'x', "", "run_dir '/xxx"},
+        {"name", "", 'x', "", "name 'xxx"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int n = 900; n < 2000; n += 100) {
+            char value[3000];
+            struct lvn_settings s;
+            int used = sprintf(value, "%s", rows[i].begin);
+            memset(value + used, rows[i].fill, (size_t)n);
+            sprintf(value + used + n, "%s", rows[i].end);
+            assert_int_equal(lvn_settings_init(&s), LVN_OK);
+            enum lvn_status status = lvn_settings_set(&s, rows[i].key, value, LVN_SOURCE_COMMAND);
+            if (!status) status = lvn_settings_finish(&s, LVN_USES_ALL);
+            if (status != LVN_ARG || strncmp(lvn_error_text(), rows[i].sentence, strlen(rows[i].sentence)) != 0)
+                fail_msg("%s of %d bytes: %d, %s", rows[i].key, n, status, lvn_error_text());
+            lvn_settings_release(&s);
+        }
+    struct lvn_settings s;
+    char recipe[3000] = "optimizer: {lr";
+    memset(recipe + 14, 'x', 900);
+    sprintf(recipe + 914, ": 1}");
+    assert_int_equal(make(&s, recipe, NULL), LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "unknown key 'optimizer.lrxxx"));
+    lvn_settings_release(&s);
 }
 
 static void deterministic_micro_batch(void **state)
@@ -373,16 +573,58 @@ static void other_parts_are_left_alone(void **state)
     assert_int_equal(lvn_settings_set(&s, "schedule.kind", "exponential", LVN_SOURCE_COMMAND), LVN_OK);
     assert_int_equal(lvn_settings_set(&s, "model.n_head", "7", LVN_SOURCE_COMMAND), LVN_OK);
     assert_int_equal(lvn_settings_finish(&s, LVN_USES_DATA | LVN_USES_TRAINER), LVN_OK);
-    assert_int_equal(s.model.n_layer, 0);
+    assert_string_equal(value_of(&s, "model.n_layer"), "0");
     lvn_settings_release(&s);
+}
+
+/* The key that is meant; none rather than a wrong one. */
+static void suggestions(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"optimizer.lrr", "optimizer.lr"},
+        {"optimiser.lr", "optimizer.lr"},
+        {"optimiser.lrr", "optimizer.lr"},
+        {"lr", "optimizer.lr"},
+        {"trainer.lr", "optimizer.lr"},
+        {"train.max_steps", "trainer.max_steps"},
+        {"trainer.max-steps", "trainer.max_steps"},
+        {"trainer.max_step", "trainer.max_steps"},
+        {"max_step", "trainer.max_steps"},
+        {"model.n_layers", "model.n_layer"},
+        {"n_layers", "model.n_layer"},
+        {"data.pth", "data.path"},
+        {"trainer.sed", "trainer.seed"},
+        {"lora.r", "lora.rank"},
+        {"lora.target", "lora.targets"},
+        {"lora.target_modules", NULL},
+        {"lora.dropout", "model.dropout"},
+        {"trainer.batch", NULL}, /* two go on so */
+        {"eval_steps", NULL},
+        {"device", NULL},
+        {"r", NULL},
+        {"dtype", NULL},
+        {"epochs", NULL},
+        {"model.d_model", NULL},
+        {"data.", NULL},
+        {".", NULL},
+        {"", NULL},
+        {"xyzzy", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *found = lvn_option_nearest(rows[i][0]);
+        if (!found != !rows[i][1] || (found && strcmp(found, rows[i][1]) != 0))
+            fail_msg("'%s': '%s', wanted '%s'", rows[i][0], found ? found : "none", rows[i][1] ? rows[i][1] : "none");
+    }
 }
 
 /* Every default must be a value of its own option, and every row have a sentence. */
 static void table_is_sound(void **state)
 {
     (void)state;
-    for (int id = 0; id < LVN_OPT_COUNT; id++) {
-        const struct lvn_option *o = &lvn_options[id];
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        assert_ptr_equal(lvn_option_of(o->id), o);
         assert_true(strlen(o->help) > 10);
         assert_ptr_equal(lvn_option_find(o->key), o);
         if (*o->part) assert_non_null(lvn_part_help(o->part));
@@ -413,11 +655,19 @@ int main(void)
         cmocka_unit_test(refused_with_a_sentence),
         cmocka_unit_test(neutral_values_pass),
         cmocka_unit_test(values_arrive),
+        cmocka_unit_test(all_mistakes_are_told),
+        cmocka_unit_test(the_last_key_wins),
+        cmocka_unit_test(a_mark_before_the_text_is_no_key),
         cmocka_unit_test(another_path_drops_the_download),
         cmocka_unit_test(environment_lies_between),
         cmocka_unit_test(written_settings_load_back),
+        cmocka_unit_test(no_limit_stays_none),
+        cmocka_unit_test(lists_in_all_forms),
+        cmocka_unit_test(long_lists_arrive_whole),
+        cmocka_unit_test(long_values_are_refused),
         cmocka_unit_test(deterministic_micro_batch),
         cmocka_unit_test(other_parts_are_left_alone),
+        cmocka_unit_test(suggestions),
         cmocka_unit_test(table_is_sound),
         cmocka_unit_test(memory_runs_out),
     };

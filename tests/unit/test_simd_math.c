@@ -3,13 +3,14 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "backend/backend.h"
+#include "base/isa.h"
 #include "base/random.h"
 #include "unit/simd_arrays.h"
 

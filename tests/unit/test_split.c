@@ -106,7 +106,7 @@ static void splits_as_the_expression_does(void **state)
     static const struct {
         const char *expression;
         enum lvn_split_kind kind;
-    } kinds[] = {{gpt2, LVN_SPLIT_GPT2}, {llama3, LVN_SPLIT_LLAMA3}, {qwen2, LVN_SPLIT_QWEN2}};
+    } kinds[] = {{gpt2, LVN_SPLIT_BYTE_LEVEL}, {llama3, LVN_SPLIT_LLAMA3}, {qwen2, LVN_SPLIT_QWEN2}};
     if (!load()) {
         print_message("no libpcre2-8.so.0: the splitters are not compared with it\n");
         skip();
@@ -150,7 +150,7 @@ static void safe_places_are_safe(void **state)
         for (int64_t i = 0; i < n; i++) text[i] = (uint8_t)letters[lvn_random_below(turn, 1, (uint64_t)i, 13)];
         int64_t last = 0;
         for (int64_t cut = 0; (cut = lvn_split_safe(text, n, cut + 1)) < n; last = cut)
-            for (int kind = LVN_SPLIT_GPT2; kind <= LVN_SPLIT_QWEN2; kind++) {
+            for (int kind = LVN_SPLIT_BYTE_LEVEL; kind <= LVN_SPLIT_QWEN2; kind++) {
                 int64_t whole = 0, part = 0;
                 while (whole < cut) whole += lvn_split_next((enum lvn_split_kind)kind, text + whole, n - whole);
                 while (part < cut) part += lvn_split_next((enum lvn_split_kind)kind, text + part, cut - part);

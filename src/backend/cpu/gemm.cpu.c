@@ -117,11 +117,11 @@ struct part {
 
 static bool packs_a(const struct lvn_gemm *g)
 {
-    return g->a_col != 1 || g->a_half;
+    return g->a_col != 1 || g->a_bf16;
 }
 
 /* Rows of A in bf16, as fp32 rows (rows, k). */
-static void start_half_a(const struct part *p, int64_t i, int64_t rows, struct tile *t)
+static void start_bf16_a(const struct part *p, int64_t i, int64_t rows, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
     const uint16_t *a = (const uint16_t *)g->a + i * g->a_row + p->k0;
@@ -134,12 +134,12 @@ static void start_half_a(const struct part *p, int64_t i, int64_t rows, struct t
 static enum from_a start_a(struct part *p, int64_t i, int64_t rows, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
-    if (g->a_half && g->a_col == 1) {
-        start_half_a(p, i, rows, t);
+    if (g->a_bf16 && g->a_col == 1) {
+        start_bf16_a(p, i, rows, t);
         return A_ROWS;
     }
-    if (g->a_half) {
-        pack_half_a(p->k, rows, (const uint16_t *)g->a + i * g->a_row + p->k0 * g->a_col, g->a_row, g->a_col, p->a);
+    if (g->a_bf16) {
+        pack_bf16_a(p->k, rows, (const uint16_t *)g->a + i * g->a_row + p->k0 * g->a_col, g->a_row, g->a_col, p->a);
         t->a = p->a;
         return A_PACKED;
     }
@@ -166,14 +166,14 @@ static enum from_a start_a(struct part *p, int64_t i, int64_t rows, struct tile 
 static enum from_b start_b(const struct part *p, int64_t rows, int64_t j, int64_t width, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
-    const void *b = vat(g->b, p->k0 * g->b_row + (p->j + j) * g->b_col, g->b_half);
+    const void *b = vat(g->b, p->k0 * g->b_row + (p->j + j) * g->b_col, g->b_bf16);
     t->b_step = g->b_row;
     t->b_packed = p->b + j * p->k;
-    if (rows == MR && g->b_col == 1 && t->n == width && !g->b_half) {
+    if (rows == MR && g->b_col == 1 && t->n == width && !g->b_bf16) {
         t->b = b;
         return B_PACK;
     }
-    pack_b(p->k, t->n, b, g->b_half, g->b_row, g->b_col, width, t->b_packed);
+    pack_b(p->k, t->n, b, g->b_bf16, g->b_row, g->b_col, width, t->b_packed);
     return B_PACKED;
 }
 
@@ -285,7 +285,7 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
     lvn_share(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
-    bool few = g->m < MR && !g->a_half && !g->b_half;
+    bool few = g->m < MR && !g->a_bf16 && !g->b_bf16;
     int64_t strip = few ? FEW_COLUMNS : strip_n(j1 - j0), block = block_k(g->k);
     for (p.j = j0; p.j < j1; p.j += strip) {
         p.n = min(strip, j1 - p.j);

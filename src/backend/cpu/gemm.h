@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backend/backend.h"
+#include "base/isa.h"
 
 struct lvn_gemm {
     int64_t m, n, k;
@@ -26,7 +26,7 @@ struct lvn_gemm {
     int64_t a_row, a_col;
     const void *b; /* (K,N): element (k,j) at b[k * b_row + j * b_col] */
     int64_t b_row, b_col;
-    bool a_half, b_half; /* elements are bf16, else fp32 */
+    bool a_bf16, b_bf16; /* elements are bf16, else fp32 */
     bool bf16;           /* operands may be rounded to bf16 */
     float *c;            /* (M,N): element (i,j) at c[i * c_row + j] */
     int64_t c_row;

@@ -47,33 +47,33 @@ LVN_INLINE __mmask16 bf16_first(int64_t n)
     return (__mmask16)(n >= 16 ? 0xffff : (1u << (n > 0 ? n : 0)) - 1);
 }
 
-LVN_INLINE __m256i bf16_load_half(const uint16_t *p, __mmask16 mask)
+LVN_INLINE __m256i bf16_load_stored(const uint16_t *p, __mmask16 mask)
 {
     return _mm256_maskz_loadu_epi16(mask, p);
 }
 
-LVN_INLINE __m512 bf16_load(const void *p, __mmask16 mask, const bool half)
+LVN_INLINE __m512 bf16_load(const void *p, __mmask16 mask, const bool bf16)
 {
-    if (!half) return _mm512_maskz_loadu_ps(mask, p);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16_load_half(p, mask)), 16));
+    if (!bf16) return _mm512_maskz_loadu_ps(mask, p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16_load_stored(p, mask)), 16));
 }
 
-LVN_INLINE const void *bf16_at(const void *p, int64_t i, const bool half)
+LVN_INLINE const void *bf16_at(const void *p, int64_t i, const bool bf16)
 {
-    return half ? (const void *)((const uint16_t *)p + i) : (const void *)((const float *)p + i);
+    return bf16 ? (const void *)((const uint16_t *)p + i) : (const void *)((const float *)p + i);
 }
 
 /* Neighbours in k: 32 of them become one row of 32 bf16. */
-LVN_INLINE void bf16_line(const void *p, int64_t k, __m512i row[BF16_PARTS], const int parts, const bool half)
+LVN_INLINE void bf16_line(const void *p, int64_t k, __m512i row[BF16_PARTS], const int parts, const bool bf16)
 {
     const __m512i upper =
         _mm512_setr_epi32(0x30001, 0x70005, 0xb0009, 0xf000d, 0x130011, 0x170015, 0x1b0019, 0x1f001d, 0x230021,
                           0x270025, 0x2b0029, 0x2f002d, 0x330031, 0x370035, 0x3b0039, 0x3f003d);
-    if (parts == 1 && half) {
+    if (parts == 1 && bf16) {
         row[0] = _mm512_maskz_loadu_epi16(k >= BF16_K ? 0xffffffffu : (__mmask32)((1u << (k > 0 ? k : 0)) - 1), p);
         return;
     }
-    __m512 a = bf16_load(p, bf16_first(k), half), b = bf16_load(bf16_at(p, 16, half), bf16_first(k - 16), half);
+    __m512 a = bf16_load(p, bf16_first(k), bf16), b = bf16_load(bf16_at(p, 16, bf16), bf16_first(k - 16), bf16);
     if (parts == 1) {
         row[0] = (__m512i)_mm512_cvtne2ps_pbh(b, a);
         return;
@@ -84,20 +84,20 @@ LVN_INLINE void bf16_line(const void *p, int64_t k, __m512i row[BF16_PARTS], con
 
 /* Neighbours in lines: steps k and k + 1 of 16 lines become one row of 16 pairs. */
 LVN_INLINE void bf16_pair(const void *p, int64_t distance, int64_t k, int64_t lines, __m512i row[BF16_PARTS],
-                          const int parts, const bool half)
+                          const int parts, const bool bf16)
 {
     const __m512i zip =
         _mm512_setr_epi32(0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005, 0x160006, 0x170007, 0x180008,
                           0x190009, 0x1a000a, 0x1b000b, 0x1c000c, 0x1d000d, 0x1e000e, 0x1f000f);
     const __mmask16 mask = bf16_first(lines), mask_a = k > 0 ? mask : 0, mask_b = k > 1 ? mask : 0;
-    const void *q = k > 1 ? bf16_at(p, distance, half) : p;
-    if (parts == 1 && half) {
-        __m512i x = _mm512_cvtepu16_epi32(bf16_load_half(p, mask_a)),
-                y = _mm512_cvtepu16_epi32(bf16_load_half(q, mask_b));
+    const void *q = k > 1 ? bf16_at(p, distance, bf16) : p;
+    if (parts == 1 && bf16) {
+        __m512i x = _mm512_cvtepu16_epi32(bf16_load_stored(p, mask_a)),
+                y = _mm512_cvtepu16_epi32(bf16_load_stored(q, mask_b));
         row[0] = _mm512_or_si512(x, _mm512_slli_epi32(y, 16));
         return;
     }
-    __m512 a = bf16_load(p, mask_a, half), b = bf16_load(q, mask_b, half);
+    __m512 a = bf16_load(p, mask_a, bf16), b = bf16_load(q, mask_b, bf16);
     if (parts == 1) {
         row[0] = _mm512_permutexvar_epi16(zip, (__m512i)_mm512_cvtne2ps_pbh(b, a));
         return;
@@ -111,25 +111,25 @@ LVN_INLINE void bf16_pair(const void *p, int64_t distance, int64_t k, int64_t li
 struct bf16_operand {
     const void *p;
     int64_t line, step; /* distances of lines and of steps of k; one of them is 1 */
-    bool half;          /* elements are bf16 */
+    bool bf16;          /* elements are bf16 */
     bool pairs;         /* tiles hold rows of pairs (B), not lines (A) */
 };
 
 /* The rows of one tile of one step, all parts, 2 BF16_TILE apart: `lines` and `k` are how many there are; the rest is
  * zero. Packing waits for memory, so what the next step will read is asked for now. */
 LVN_INLINE void bf16_pack_tile(const struct bf16_operand *o, const void *p, int64_t lines, int64_t k, char *out,
-                               const bool along_k, const int parts, const bool half)
+                               const bool along_k, const int parts, const bool bf16)
 {
     __m512i row[BF16_PARTS], tile[16];
     const int64_t apart = along_k ? o->line : 2 * o->step;
-    for (int i = 0; i < 16; i++, p = bf16_at(p, apart, half)) {
-        const void *next = bf16_at(p, BF16_K * o->step, half);
+    for (int i = 0; i < 16; i++, p = bf16_at(p, apart, bf16)) {
+        const void *next = bf16_at(p, BF16_K * o->step, bf16);
         __builtin_prefetch(next);
-        if (!along_k || !half) __builtin_prefetch(bf16_at(next, along_k ? 16 : o->step, half));
+        if (!along_k || !bf16) __builtin_prefetch(bf16_at(next, along_k ? 16 : o->step, bf16));
         if (along_k)
-            bf16_line(i < lines ? p : o->p, i < lines ? k : 0, row, parts, half);
+            bf16_line(i < lines ? p : o->p, i < lines ? k : 0, row, parts, bf16);
         else
-            bf16_pair(2 * i < k ? p : o->p, o->step, k - 2 * i, lines, row, parts, half);
+            bf16_pair(2 * i < k ? p : o->p, o->step, k - 2 * i, lines, row, parts, bf16);
         for (int s = 0; s < parts; s++) _mm512_store_si512(out + s * 2 * BF16_TILE + i * 64, row[s]);
     }
     for (int s = 0; along_k == o->pairs && s < parts; s++, out += 2 * BF16_TILE) {
@@ -141,12 +141,12 @@ LVN_INLINE void bf16_pack_tile(const struct bf16_operand *o, const void *p, int6
 
 /* A block's side: up to 32 lines from `line`, `k` steps from k0, as steps of bf16_step() bytes. */
 LVN_INLINE void bf16_pack_side(const struct bf16_operand *o, int64_t line, int64_t lines, int64_t k0, int64_t k,
-                               char *out, const bool along_k, const int parts, const bool half)
+                               char *out, const bool along_k, const int parts, const bool bf16)
 {
     for (int64_t s = 0; s < k; s += BF16_K, out += bf16_step(parts))
         for (int64_t i = 0; i < BF16_SIDE && i < lines; i += 16) {
-            const void *p = bf16_at(o->p, (line + i) * o->line + (k0 + s) * o->step, half);
-            bf16_pack_tile(o, p, lines - i, k - s, out + i / 16 * BF16_TILE, along_k, parts, half);
+            const void *p = bf16_at(o->p, (line + i) * o->line + (k0 + s) * o->step, bf16);
+            bf16_pack_tile(o, p, lines - i, k - s, out + i / 16 * BF16_TILE, along_k, parts, bf16);
         }
 }
 
@@ -155,7 +155,7 @@ static void bf16_pack(const struct bf16_operand *o, int64_t line, int64_t lines,
 {
     bool along_k = o->step == 1;
 #define BF16_PACK(a, p, h)                                                                                             \
-    if (along_k == (a) && parts == (p) && o->half == (h)) bf16_pack_side(o, line, lines, k0, k, out, a, p, h)
+    if (along_k == (a) && parts == (p) && o->bf16 == (h)) bf16_pack_side(o, line, lines, k0, k, out, a, p, h)
     BF16_PACK(false, 1, false);
     BF16_PACK(false, 1, true);
     BF16_PACK(false, BF16_PARTS, false);

@@ -117,7 +117,7 @@ static void run_tile(const struct lvn_gemm *g, int64_t i, int64_t m, int64_t j, 
 
 bool lvn_gemm_onednn(const struct lvn_gemm *g, int thread, int n_threads)
 {
-    if (g->a_half || g->b_half || g->bf16) return false;
+    if (g->a_bf16 || g->b_bf16 || g->bf16) return false;
     if ((g->a_row != 1 && g->a_col != 1) || (g->b_row != 1 && g->b_col != 1)) return false;
     /* A matrix of one row or column may come with distances that dnnl_sgemm refuses. */
     if (g->m == 1 || g->n == 1 || g->k == 1) return false;

@@ -18,7 +18,7 @@ LVN_INLINE int64_t panel_width(int64_t left)
 }
 
 /* Rows of B in bf16 lie together: n columns of k rows to out[k * width]. */
-static void pack_half_rows(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t width, float *out)
+static void pack_bf16_rows(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t width, float *out)
 {
     for (int64_t i = 0; i < k; i++, b += b_row, out += width) {
         vconvert(b, true, out, false, n);
@@ -28,7 +28,7 @@ static void pack_half_rows(int64_t k, int64_t n, const uint16_t *b, int64_t b_ro
 
 LVN_INLINE float half_number(const uint16_t *p)
 {
-    return vf_of_half(vload_half_n(p, 1))[0];
+    return vf_of_bf16(vload_bf16_n(p, 1))[0];
 }
 
 /* Rows of B lie together: n columns of k rows to out[k * width]. */
@@ -101,7 +101,7 @@ static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, in
 }
 
 /* Any distances, bf16. */
-static void pack_half_columns(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t b_col, int64_t width,
+static void pack_bf16_columns(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t b_col, int64_t width,
                               float *out)
 {
     for (int64_t i = 0; i < k; i++)
@@ -109,13 +109,13 @@ static void pack_half_columns(int64_t k, int64_t n, const uint16_t *b, int64_t b
 }
 
 /* One panel: n columns of B, one block of k. */
-static void pack_b(int64_t k, int64_t n, const void *b, bool half, int64_t b_row, int64_t b_col, int64_t width,
+static void pack_b(int64_t k, int64_t n, const void *b, bool bf16, int64_t b_row, int64_t b_col, int64_t width,
                    float *out)
 {
-    if (half && b_col == 1)
-        pack_half_rows(k, n, b, b_row, width, out);
-    else if (half)
-        pack_half_columns(k, n, b, b_row, b_col, width, out);
+    if (bf16 && b_col == 1)
+        pack_bf16_rows(k, n, b, b_row, width, out);
+    else if (bf16)
+        pack_bf16_columns(k, n, b, b_row, b_col, width, out);
     else if (b_col == 1)
         pack_rows(k, n, b, b_row, width, out);
     else
@@ -132,7 +132,7 @@ static void pack_a(int64_t k, int64_t rows, const float *a, int64_t a_row, int64
 }
 
 /* The same from bf16. */
-static void pack_half_a(int64_t k, int64_t rows, const uint16_t *a, int64_t a_row, int64_t a_col, float *out)
+static void pack_bf16_a(int64_t k, int64_t rows, const uint16_t *a, int64_t a_row, int64_t a_col, float *out)
 {
     if (a_row == 1)
         for (int64_t i = 0; i < k; i++) vconvert(a + i * a_col, true, out + i * rows, false, rows);

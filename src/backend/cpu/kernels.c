@@ -1,10 +1,9 @@
-/* kernels.c - the kernel tables of the CPU: fast kernels where src/ops/NAME.cpu.c is there, plain ones elsewhere.
- *
- * generated/cpu_kernels.def is written by the build: LVN_CPU_KERNEL(NAME) for each NAME.cpu.c. A fast kernel that lacks
- * a phase gets the plain one's; its scratch() must then say what that needs. */
+/* kernels.c - see kernels.h. generated/cpu_kernels.def is written by the build: LVN_CPU_KERNEL(NAME) for each
+ * src/ops/NAME.cpu.c. */
+#include "backend/cpu/kernels.h"
+
 #include <pthread.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/gemm.h"
 
 #if defined(LVN_X86)
@@ -34,26 +33,49 @@ static const struct lvn_kernels *const fast[LVN_ISA_COUNT][LVN_OP_COUNT] = {
 #undef LVN_CPU_KERNEL
 };
 
-static struct lvn_kernels cpu[LVN_ISA_COUNT][LVN_OP_COUNT], plain_f32[LVN_OP_COUNT], plain_f64[LVN_OP_COUNT];
+static struct lvn_cpu_op ops[LVN_ISA_COUNT][LVN_OP_COUNT], plain_f32[LVN_OP_COUNT], plain_f64[LVN_OP_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill_plain(struct lvn_cpu_op *o, const struct lvn_op *op)
+{
+    o->plain_scratch = op->spec.scratch;
+    for (int phase = 0; phase < LVN_PHASE_COUNT; phase++) o->plain[phase] = lvn_op_plain(op, (enum lvn_phase)phase);
+}
 
 static void fill(void)
 {
     for (int id = 0; id < LVN_OP_COUNT; id++) {
-        plain_f32[id] = lvn_op((enum lvn_op_id)id, LVN_F32)->spec;
-        plain_f64[id] = lvn_op((enum lvn_op_id)id, LVN_F64)->spec;
+        fill_plain(&plain_f32[id], lvn_op((enum lvn_op_id)id, LVN_F32));
+        fill_plain(&plain_f64[id], lvn_op((enum lvn_op_id)id, LVN_F64));
         for (int isa = 0; isa < LVN_ISA_COUNT; isa++) {
             const struct lvn_kernels *f = fast[isa][id];
-            struct lvn_kernels k = plain_f32[id];
-            if (f) {
-                if (f->forward) k.forward = f->forward;
-                if (f->backward) k.backward = f->backward;
-                if (f->restore) k.restore = f->restore;
-                k.scratch = f->scratch;
-            }
-            cpu[isa][id] = k;
+            struct lvn_cpu_op *o = &ops[isa][id];
+            *o = plain_f32[id];
+            if (!f) continue;
+            o->fast[LVN_FORWARD] = f->forward;
+            o->fast[LVN_BACKWARD] = f->backward;
+            o->fast[LVN_RESTORE] = f->restore;
+            o->fast_scratch = f->scratch;
         }
     }
+}
+
+const struct lvn_cpu_op *lvn_cpu_ops(enum lvn_isa isa)
+{
+    pthread_once(&once, fill);
+    return ops[isa];
+}
+
+const struct lvn_cpu_op *lvn_cpu_plain_ops(enum lvn_dtype real)
+{
+    pthread_once(&once, fill);
+    return real == LVN_F64 ? plain_f64 : plain_f32;
+}
+
+int64_t lvn_cpu_scratch(const struct lvn_cpu_op *op, const struct lvn_call *call, int n_threads)
+{
+    if (op->fast[call->phase]) return op->fast_scratch ? op->fast_scratch(call, n_threads) : 0;
+    return op->plain_scratch ? op->plain_scratch(call) : 0;
 }
 
 const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa)
@@ -68,16 +90,4 @@ const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa)
 #endif
     };
     return kernels[isa];
-}
-
-const struct lvn_kernels *lvn_cpu_kernels(enum lvn_isa isa)
-{
-    pthread_once(&once, fill);
-    return cpu[isa];
-}
-
-const struct lvn_kernels *lvn_reference_kernels(enum lvn_dtype real)
-{
-    pthread_once(&once, fill);
-    return real == LVN_F64 ? plain_f64 : plain_f32;
 }

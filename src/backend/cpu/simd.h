@@ -16,10 +16,7 @@
 #include <immintrin.h>
 #endif
 
-/* The name of this file's symbol for the instruction set that it is being compiled for: NAME_avx512. */
-#define LVN_PASTE_(a, b) a##_##b
-#define LVN_PASTE(a, b) LVN_PASTE_(a, b)
-#define LVN_ISA_NAME(name) LVN_PASTE(name, LVN_ISA_SUFFIX)
+#include "base/isa.h"
 
 enum { LVN_LANES = 16 };
 typedef float vf __attribute__((vector_size(64)));

@@ -1,7 +1,7 @@
 /* simd_bf16.h - bf16 in memory, fp32 in registers: sixteen numbers at a time, on every instruction set.
  *
  * bf16 is the upper half of fp32: reading shifts, writing rounds to the nearest, ties to even; what is not a number
- * stays none. Functions whose last argument is `half` read and write either type: it is a constant where they are
+ * stays none. Functions whose last argument is `bf16` read and write either type: it is a constant where they are
  * called, so that each kernel is compiled for both. */
 #ifndef LVN_SIMD_BF16_H
 #define LVN_SIMD_BF16_H
@@ -12,7 +12,7 @@
 
 typedef uint16_t vh __attribute__((vector_size(32)));
 
-LVN_INLINE vf vf_of_half(vh h)
+LVN_INLINE vf vf_of_bf16(vh h)
 {
 #if defined(__AVX512F__)
     return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
@@ -21,7 +21,7 @@ LVN_INLINE vf vf_of_half(vh h)
 #endif
 }
 
-LVN_INLINE vh half_of_vf(vf x)
+LVN_INLINE vh bf16_of_vf(vf x)
 {
 #if defined(__AVX512BF16__)
     return (vh)_mm512_cvtneps_pbh((__m512)x);
@@ -39,7 +39,7 @@ LVN_INLINE vh half_of_vf(vf x)
 
 /* Rounded up or down at random, so that the mean is x: `bits` hold 16 random ones in each lane, upper halves ignored.
  * x must be finite, and not within 2^-8 of the largest number. */
-LVN_INLINE vh half_at_random(vf x, vu bits)
+LVN_INLINE vh bf16_at_random(vf x, vu bits)
 {
     vu out = ((vu)x + (bits & 0xffffu)) >> 16;
 #if defined(__AVX512F__)
@@ -49,14 +49,14 @@ LVN_INLINE vh half_at_random(vf x, vu bits)
 #endif
 }
 
-LVN_INLINE vh vload_half(const uint16_t *p)
+LVN_INLINE vh vload_bf16(const uint16_t *p)
 {
     vh h;
     memcpy(&h, p, sizeof h);
     return h;
 }
 
-LVN_INLINE vh vload_half_n(const uint16_t *p, int64_t n)
+LVN_INLINE vh vload_bf16_n(const uint16_t *p, int64_t n)
 {
 #if defined(__AVX512F__)
     return (vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
@@ -67,12 +67,12 @@ LVN_INLINE vh vload_half_n(const uint16_t *p, int64_t n)
 #endif
 }
 
-LVN_INLINE void vstore_half(uint16_t *p, vh h)
+LVN_INLINE void vstore_bf16(uint16_t *p, vh h)
 {
     memcpy(p, &h, sizeof h);
 }
 
-LVN_INLINE void vstore_half_n(uint16_t *p, vh h, int64_t n)
+LVN_INLINE void vstore_bf16_n(uint16_t *p, vh h, int64_t n)
 {
 #if defined(__AVX512F__)
     _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)h);
@@ -82,33 +82,33 @@ LVN_INLINE void vstore_half_n(uint16_t *p, vh h, int64_t n)
 }
 
 /* Element i of numbers of either type. */
-LVN_INLINE void *vat(const void *p, int64_t i, const bool half)
+LVN_INLINE void *vat(const void *p, int64_t i, const bool bf16)
 {
-    return half ? (void *)((uint16_t *)(uintptr_t)p + i) : (void *)((float *)(uintptr_t)p + i);
+    return bf16 ? (void *)((uint16_t *)(uintptr_t)p + i) : (void *)((float *)(uintptr_t)p + i);
 }
 
-LVN_INLINE vf vread(const void *p, int64_t i, const bool half)
+LVN_INLINE vf vread(const void *p, int64_t i, const bool bf16)
 {
-    return half ? vf_of_half(vload_half(vat(p, i, true))) : vload(vat(p, i, false));
+    return bf16 ? vf_of_bf16(vload_bf16(vat(p, i, true))) : vload(vat(p, i, false));
 }
 
-LVN_INLINE vf vread_n(const void *p, int64_t i, int64_t n, const bool half)
+LVN_INLINE vf vread_n(const void *p, int64_t i, int64_t n, const bool bf16)
 {
-    return half ? vf_of_half(vload_half_n(vat(p, i, true), n)) : vload_n(vat(p, i, false), n);
+    return bf16 ? vf_of_bf16(vload_bf16_n(vat(p, i, true), n)) : vload_n(vat(p, i, false), n);
 }
 
-LVN_INLINE void vwrite(void *p, int64_t i, vf x, const bool half)
+LVN_INLINE void vwrite(void *p, int64_t i, vf x, const bool bf16)
 {
-    if (half)
-        vstore_half(vat(p, i, true), half_of_vf(x));
+    if (bf16)
+        vstore_bf16(vat(p, i, true), bf16_of_vf(x));
     else
         vstore(vat(p, i, false), x);
 }
 
-LVN_INLINE void vwrite_n(void *p, int64_t i, vf x, int64_t n, const bool half)
+LVN_INLINE void vwrite_n(void *p, int64_t i, vf x, int64_t n, const bool bf16)
 {
-    if (half)
-        vstore_half_n(vat(p, i, true), half_of_vf(x), n);
+    if (bf16)
+        vstore_bf16_n(vat(p, i, true), bf16_of_vf(x), n);
     else
         vstore_n(vat(p, i, false), x, n);
 }

@@ -12,7 +12,7 @@
 #include "backend/cpu/tile.h"
 
 /* A product; rows are apart by so many bytes. */
-struct half_product {
+struct bf16_product {
     const uint16_t *a; /* (m, 32 steps) */
     int64_t a_row;
     const uint16_t *b; /* (16 steps, n, 2) */
@@ -25,9 +25,9 @@ struct half_product {
 };
 
 #if defined(__AMX_BF16__)
-enum { HALF_ROWS = 32 };
+enum { BF16_ROWS = 32 };
 
-LVN_INLINE void half_block(const struct half_product *p, int64_t i, int64_t j, const bool two_rows,
+LVN_INLINE void bf16_block(const struct bf16_product *p, int64_t i, int64_t j, const bool two_rows,
                            const bool two_columns)
 {
     const char *a = (const char *)p->a + i * p->a_row, *b = (const char *)p->b + j * 4;
@@ -61,22 +61,22 @@ LVN_INLINE void half_block(const struct half_product *p, int64_t i, int64_t j, c
     PAIRS_BARRIER();
 }
 #else
-enum { HALF_ROWS = 8 };
+enum { BF16_ROWS = 8 };
 
-LVN_INLINE void half_block(const struct half_product *p, int64_t i, int64_t j, const bool two_rows,
+LVN_INLINE void bf16_block(const struct bf16_product *p, int64_t i, int64_t j, const bool two_rows,
                            const bool two_columns)
 {
     (void)two_rows;
     const int vectors = two_columns ? 2 : 1;
     const char *a = (const char *)p->a + i * p->a_row, *b = (const char *)p->b + j * 4;
     char *c = (char *)p->c + i * p->c_row + j * 4;
-    __m512 sum[HALF_ROWS][2];
-    LVN_UNROLL for (int r = 0; r < HALF_ROWS; r++) LVN_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+    __m512 sum[BF16_ROWS][2];
+    LVN_UNROLL for (int r = 0; r < BF16_ROWS; r++) LVN_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
         p->add ? _mm512_loadu_ps(c + r * p->c_row + v * 64) : _mm512_setzero_ps();
     for (int64_t s = 0; s < 16 * p->steps; s++, a += 4, b += p->b_row) {
         __m512bh y[2];
         LVN_UNROLL for (int v = 0; v < vectors; v++) y[v] = (__m512bh)_mm512_loadu_si512(b + v * 64);
-        LVN_UNROLL for (int r = 0; r < HALF_ROWS; r++)
+        LVN_UNROLL for (int r = 0; r < BF16_ROWS; r++)
         {
             int32_t pair;
             memcpy(&pair, a + r * p->a_row, sizeof pair);
@@ -84,25 +84,25 @@ LVN_INLINE void half_block(const struct half_product *p, int64_t i, int64_t j, c
             LVN_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], x, y[v]);
         }
     }
-    LVN_UNROLL for (int r = 0; r < HALF_ROWS; r++) LVN_UNROLL for (int v = 0; v < vectors; v++)
+    LVN_UNROLL for (int r = 0; r < BF16_ROWS; r++) LVN_UNROLL for (int v = 0; v < vectors; v++)
         _mm512_storeu_ps(c + r * p->c_row + v * 64, sum[r][v]);
 }
 #endif
 
 /* Between pairs_begin() and pairs_end(). */
-static inline void half_multiply(const struct half_product *p)
+static inline void bf16_multiply(const struct bf16_product *p)
 {
     for (int64_t j = 0; j < p->n; j += 32)
-        for (int64_t i = 0; i < p->m; i += HALF_ROWS) {
+        for (int64_t i = 0; i < p->m; i += BF16_ROWS) {
             const bool two_rows = p->m - i > 16, two_columns = p->n - j > 16;
             if (two_rows && two_columns)
-                half_block(p, i, j, true, true);
+                bf16_block(p, i, j, true, true);
             else if (two_rows)
-                half_block(p, i, j, true, false);
+                bf16_block(p, i, j, true, false);
             else if (two_columns)
-                half_block(p, i, j, false, true);
+                bf16_block(p, i, j, false, true);
             else
-                half_block(p, i, j, false, false);
+                bf16_block(p, i, j, false, false);
         }
 }
 

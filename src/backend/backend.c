@@ -1,0 +1,86 @@
+/* backend.c - the table of backends, and memory of any device. */
+#include "backend/backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+#define LVN_BACKEND(name) extern const struct lvn_backend lvn_backend_##name;
+#include "backend/backends.def"
+#undef LVN_BACKEND
+
+static const struct lvn_backend *const backends[] = {
+#define LVN_BACKEND(name) &lvn_backend_##name,
+#include "backend/backends.def"
+#undef LVN_BACKEND
+};
+
+const struct lvn_backend *lvn_backend_at(int i)
+{
+    return i >= 0 && i < (int)(sizeof backends / sizeof *backends) ? backends[i] : NULL;
+}
+
+const struct lvn_backend *lvn_backend_find(const char *name)
+{
+    if (!strcmp(name, "auto")) return lvn_backend_at(0);
+    for (int i = 0; lvn_backend_at(i); i++)
+        if (!strcmp(lvn_backend_at(i)->name, name)) return lvn_backend_at(i);
+    return NULL;
+}
+
+enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate what, double *per_s)
+{
+    *per_s = 0;
+    return d->backend->rate ? d->backend->rate(d, what, per_s) : LVN_OK;
+}
+
+enum lvn_status lvn_memory_new(struct lvn_memory **out, struct lvn_device *d, int64_t bytes)
+{
+    *out = NULL;
+    return bytes > 0 ? d->backend->alloc(out, d, bytes) : LVN_OK;
+}
+
+void lvn_memory_free(struct lvn_memory *m)
+{
+    if (m) m->device->backend->free(m);
+}
+
+enum lvn_status lvn_memory_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes)
+{
+    return bytes > 0 ? to->device->backend->write(to, offset, from, bytes) : LVN_OK;
+}
+
+enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    if (bytes <= 0) return LVN_OK;
+    LVN_TRY(from->device->backend->read(from, offset, to, bytes));
+    return from->device->backend->wait(from->device);
+}
+
+const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *room)
+{
+    if (m->host) return (const char *)m->host + offset;
+    return lvn_memory_read(m, offset, room, bytes) == LVN_OK ? room : NULL;
+}
+
+enum lvn_status lvn_window_open(struct lvn_window *w, struct lvn_memory *m, int64_t offset, int64_t bytes, bool fill)
+{
+    *w = (struct lvn_window){.memory = m, .offset = offset, .bytes = bytes};
+    if (bytes <= 0) return LVN_OK;
+    w->p = m->host ? (char *)m->host + offset : lvn_malloc((size_t)bytes);
+    if (!w->p) return LVN_MEMORY;
+    return m->host || !fill ? LVN_OK : lvn_memory_read(m, offset, w->p, bytes);
+}
+
+enum lvn_status lvn_window_close(struct lvn_window *w, bool keep)
+{
+    enum lvn_status status = LVN_OK;
+    if (w->p && !w->memory->host) {
+        if (keep) status = lvn_memory_write(w->memory, w->offset, w->p, w->bytes);
+        if (keep && status == LVN_OK) status = w->memory->device->backend->wait(w->memory->device);
+        free(w->p);
+    }
+    *w = (struct lvn_window){0};
+    return status;
+}

@@ -1,0 +1,144 @@
+/* calls.c - see calls.h. */
+#include "backend/calls.h"
+
+#include <stdlib.h>
+
+/* A pointer, or a flag, that is another one for each micro-batch. */
+struct lvn_moving {
+    void **p; /* NULL: it is the flag */
+    bool *add;
+    char *base;     /* for micro-batch 0, or slot 0 */
+    int64_t stride; /* bytes to the next one's */
+    bool by_slot;
+};
+
+/* --- once --- */
+
+/* What `o` is for micro-batch 0. */
+static char *resolve(const struct lvn_calls *c, const struct lvn_operand *o)
+{
+    const struct lvn_value *v = &c->program->values[o->value];
+    const struct lvn_binding *b = &c->binding;
+    const struct lvn_memory *m = v->buffer == LVN_BUFFER_INPUT   ? b->inputs[v->slot]
+                                 : v->buffer == LVN_BUFFER_CACHE ? b->caches[v->slot]
+                                                                 : b->buffer[v->buffer];
+    int64_t from = v->buffer == LVN_BUFFER_INPUT || v->buffer == LVN_BUFFER_CACHE ? 0 : v->offset;
+    return c->address(m) + from + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
+}
+
+static void move_with(struct lvn_calls *c, struct lvn_moving m)
+{
+    c->moving[c->n_moving++] = m;
+}
+
+static void resolve_arg(struct lvn_calls *c, const struct lvn_instr *i, const struct lvn_operand *o,
+                        struct lvn_arg *arg)
+{
+    const struct lvn_program *p = c->program;
+    if (o->value < 0) return;
+    const struct lvn_value *v = &p->values[o->value];
+    char *base = resolve(c, o);
+    arg->p = base;
+    if (v->buffer == LVN_BUFFER_INPUT)
+        move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = v->bytes});
+    if (v->buffer == LVN_BUFFER_RESULT)
+        move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->sum_bytes});
+    if (v->buffer == LVN_BUFFER_GRAD && p->slot_of && i->when == LVN_EVERY_MICRO_BATCH)
+        move_with(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->slot_bytes, .by_slot = true});
+}
+
+static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
+{
+    struct lvn_call *call = &c->call[i - c->program->instrs];
+    lvn_instr_describe(i, call);
+    call->step = c->binding.step;
+    if (c->binding.buffer[LVN_BUFFER_RESULT])
+        call->result = (struct lvn_result *)c->address(c->binding.buffer[LVN_BUFFER_RESULT]);
+    if (i->scratch.value >= 0) call->scratch = resolve(c, &i->scratch);
+    for (int k = 0; k < LVN_MAX_IN; k++) {
+        resolve_arg(c, i, &i->in[k], &call->in[k]);
+        resolve_arg(c, i, &i->din[k], &call->din[k]);
+        bool later = i->param_gradient[k] && !i->add[k] && !c->program->slot_of;
+        if (later) move_with(c, (struct lvn_moving){.add = &call->add[k]});
+    }
+    for (int k = 0; k < LVN_MAX_OUT; k++) {
+        resolve_arg(c, i, &i->out[k], &call->out[k]);
+        resolve_arg(c, i, &i->dout[k], &call->dout[k]);
+    }
+}
+
+enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p, const struct lvn_binding *b,
+                               char *(*address)(const struct lvn_memory *m))
+{
+    enum { PER_INSTR = 3 * LVN_MAX_IN + 2 * LVN_MAX_OUT };
+    *c = (struct lvn_calls){
+        .program = p, .binding = *b, .step = b->step, .rows = b->micro_batch_rows, .address = address};
+    c->call = lvn_calloc((size_t)p->n_instrs + 1, sizeof *c->call);
+    c->moving = lvn_calloc((size_t)p->n_instrs * PER_INSTR + 1, sizeof *c->moving);
+    if (!c->call || !c->moving) return LVN_MEMORY;
+    for (int n = 0; n < p->n_instrs; n++)
+        if (!p->instrs[n].collective) resolve_call(c, &p->instrs[n]);
+    struct lvn_moving *fewer = lvn_realloc(c->moving, sizeof *fewer * (size_t)(c->n_moving + 1));
+    if (fewer) c->moving = fewer;
+    return LVN_OK;
+}
+
+void lvn_calls_release(struct lvn_calls *c)
+{
+    free(c->call);
+    free(c->moving);
+    *c = (struct lvn_calls){0};
+}
+
+/* --- at each run --- */
+
+void lvn_calls_begin(struct lvn_calls *c)
+{
+    c->first_row = c->step->first_row;
+}
+
+void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
+{
+    const int *slot_of = c->program->slot_of;
+    c->step->first_row = c->first_row + micro_batch * c->rows;
+    if (micro_batch == c->micro_batch) return;
+    c->micro_batch = micro_batch;
+    for (int k = 0; k < c->n_moving; k++) {
+        const struct lvn_moving *m = &c->moving[k];
+        if (m->p)
+            *m->p = m->base + (m->by_slot ? slot_of[micro_batch] : micro_batch) * m->stride;
+        else
+            *m->add = micro_batch > 0;
+    }
+}
+
+void lvn_calls_end(struct lvn_calls *c)
+{
+    c->step->first_row = c->first_row;
+}
+
+bool lvn_calls_communicate(const struct lvn_calls *c, const struct lvn_instr *i, const struct lvn_collectives *with)
+{
+    const struct lvn_program *p = c->program;
+    char *gradients = c->address(c->binding.buffer[LVN_BUFFER_GRAD]);
+    struct lvn_partial held[LVN_MAX_HELD];
+    switch (i->collective) {
+    case LVN_ALONE:
+        break;
+    case LVN_REDUCE_START:
+        with->reduce_start(with->context, p, i->bucket, gradients);
+        break;
+    case LVN_REDUCE_WAIT:
+        return with->reduce_wait(with->context);
+    case LVN_REDUCE_TREE:
+        for (int k = 0; k < p->n_held; k++)
+            held[k] =
+                (struct lvn_partial){p->held[k].first, p->held[k].end, gradients + p->held[k].slot * p->slot_bytes};
+        return with->reduce_tree(with->context, held, p->n_held, gradients);
+    case LVN_SHARE_SQUARES:
+        return with->share_squares(with->context, (double *)resolve(c, &i->in[0]), lvn_desc_count(&i->in[0].desc));
+    case LVN_GATHER_PARAMS:
+        return with->gather_params(with->context, c->address(c->binding.buffer[LVN_BUFFER_PARAM]));
+    }
+    return true;
+}

@@ -1,0 +1,129 @@
+/* measure.c - best of several tries at matrix products and at reading memory. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/run.h"
+#include "base/machine.h"
+#include "base/pages.h"
+#include "base/threads.h"
+
+/* Tries of one thing by a team that stays together: starting a team costs more than a product. */
+struct tries {
+    void (*once)(void *what, int thread, int n_threads);
+    void *what;
+    double seconds, best; /* to try for; of the best try */
+    bool more;
+};
+
+static void try_often(void *argument, int thread, int n_threads)
+{
+    struct tries *t = argument;
+    double end = lvn_seconds() + t->seconds;
+    for (int i = 0; t->more; i++) {
+        double start = lvn_seconds();
+        t->once(t->what, thread, n_threads);
+        lvn_team_barrier();
+        if (thread == 0) {
+            double seconds = lvn_seconds() - start;
+            if (i == 0 || seconds < t->best) t->best = seconds;
+            t->more = i < 3 || lvn_seconds() < end;
+        }
+        lvn_team_barrier();
+    }
+}
+
+static double best_of(void (*once)(void *what, int thread, int n_threads), void *what, int threads, double seconds)
+{
+    struct tries t = {.once = once, .what = what, .seconds = seconds, .more = true};
+    lvn_team_run(threads, try_often, &t);
+    return t.best;
+}
+
+struct product {
+    struct lvn_gemm gemm;
+    const struct lvn_gemm_kernel *kernel;
+    char *scratch; /* `each` bytes for each thread */
+    int64_t each;
+};
+
+static void multiply(void *argument, int thread, int n_threads)
+{
+    const struct product *p = argument;
+    p->kernel->run(&p->gemm, p->scratch + thread * p->each, thread, n_threads);
+}
+
+static enum lvn_status measure_products(int threads, bool bf16, double *flops_per_s)
+{
+    enum { M = 1024, N = 768, K = 768 };
+    struct product p = {.kernel = lvn_gemm_kernel(lvn_isa_best())};
+    int64_t values = (int64_t)M * K + (int64_t)K * N + (int64_t)M * N;
+    p.gemm = (struct lvn_gemm){
+        .m = M, .n = N, .k = K, .a_row = K, .a_col = 1, .b_row = N, .b_col = 1, .bf16 = bf16, .c_row = N};
+    int64_t bytes = values * (int64_t)sizeof(float), extra;
+    p.each = p.kernel->scratch(&p.gemm);
+    extra = p.each * threads + 64;
+    float *all = lvn_pages_alloc(bytes);
+    p.scratch = lvn_pages_alloc(extra);
+    *flops_per_s = 0;
+    if (all && p.scratch) {
+        for (int64_t i = 0; i < values; i++) all[i] = (float)(i % 13) * 0.25f - 1.5f;
+        p.gemm.a = all;
+        p.gemm.b = all + (int64_t)M * K;
+        p.gemm.c = all + (int64_t)M * K + (int64_t)K * N;
+        *flops_per_s = 2.0 * M * N * K / best_of(multiply, &p, threads, 0.25);
+    }
+    lvn_pages_free(all, bytes);
+    lvn_pages_free(p.scratch, extra);
+    return *flops_per_s > 0 ? LVN_OK : LVN_MEMORY;
+}
+
+struct reading {
+    const uint64_t *words;
+    int64_t n;
+    uint64_t sum[64][8]; /* a cache line a thread: keeps the reads from being optimised away */
+};
+
+static void read_all(void *argument, int thread, int n_threads)
+{
+    struct reading *r = argument;
+    int64_t begin, end;
+    uint64_t s[8] = {0};
+    lvn_share(r->n, 512, thread, n_threads, &begin, &end);
+    for (int64_t i = begin; i + 8 <= end; i += 8) {
+        for (int k = 0; k < 8; k++) s[k] += r->words[i + k];
+    }
+    for (int k = 0; k < 8; k++) r->sum[thread % 64][k] = s[k];
+}
+
+/* Four times what the caches hold, so that most of it must come from memory; 128 MiB where they say nothing. Not more
+ * than a quarter of the memory that is free. */
+static int64_t reading_bytes(void)
+{
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    int64_t bytes = (int64_t)128 << 20, most = lvn_memory_available() / 4;
+    if (bytes < 4 * m.cache[2]) bytes = 4 * m.cache[2];
+    if (most > 0 && bytes > most) bytes = most;
+    return bytes / 4096 * 4096;
+}
+
+static enum lvn_status measure_reading(int threads, double *bytes_per_s)
+{
+    int64_t bytes = reading_bytes();
+    struct reading r = {.n = bytes / (int64_t)sizeof *r.words};
+    uint64_t *words = lvn_pages_alloc(bytes);
+    *bytes_per_s = 0;
+    if (!words) return LVN_MEMORY;
+    for (int64_t i = 0; i < r.n; i++) words[i] = (uint64_t)i;
+    r.words = words;
+    *bytes_per_s = (double)bytes / best_of(read_all, &r, threads, 0.2);
+    lvn_pages_free(words, bytes);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cpu_rate(struct lvn_device *d, enum lvn_rate what, double *per_s)
+{
+    return what == LVN_RATE_READING ? measure_reading(d->threads, per_s)
+                                    : measure_products(d->threads, what == LVN_RATE_PRODUCTS_BF16, per_s);
+}

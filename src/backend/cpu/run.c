@@ -1,0 +1,113 @@
+/* run.c - a bound program on the processor: a team of threads walks through it.
+ *
+ * The team starts once per run. Every thread goes through the same launches, calls the same kernels with its own
+ * number, and meets the others at a barrier behind each. */
+#include "backend/cpu/run.h"
+
+#include <stdlib.h>
+
+#include "backend/calls.h"
+#include "backend/cpu/kernels.h"
+#include "base/arena.h"
+#include "base/threads.h"
+
+struct bound {
+    struct lvn_bound base;
+    struct lvn_calls calls;
+};
+
+/* One run as all threads see it. */
+struct run {
+    struct lvn_calls *calls;
+    const struct lvn_run *how;
+    bool failed; /* a collective did */
+};
+
+/* Together with the other ranks: thread 0 speaks for the team. Starting waits for nobody. False, on all threads: it
+ * failed. */
+static bool communicate(struct run *r, const struct lvn_instr *i, int thread)
+{
+    const struct lvn_collectives *with = r->how->collectives;
+    if (with && thread == 0 && !lvn_calls_communicate(r->calls, i, with)) r->failed = true;
+    if (!with || i->collective == LVN_REDUCE_START) return true;
+    lvn_team_barrier();
+    bool failed = r->failed;
+    lvn_team_barrier(); /* everybody has looked before thread 0 goes on to the next one */
+    return !failed;
+}
+
+static bool launch(struct run *r, const struct lvn_walk *w, int thread, int n_threads)
+{
+    const struct lvn_instr *i = w->instr;
+    if (i->collective) {
+        if (!communicate(r, i, thread)) return false;
+    } else {
+        lvn_cpu_call(i->kernel, lvn_calls_of(r->calls, i), thread, n_threads);
+        lvn_team_barrier();
+    }
+    if (!r->how->launched) return true;
+    if (thread == 0) r->how->launched(r->how->context, w);
+    lvn_team_barrier();
+    return true;
+}
+
+static void walk(void *argument, int thread, int n_threads)
+{
+    struct run *r = argument;
+    struct lvn_walk w = lvn_walk_begin(r->calls->program, r->how->n_micro_batches);
+    while (lvn_walk_next(&w)) {
+        switch (w.at) {
+        case LVN_WALK_MICRO_BATCH:
+            if (thread == 0) lvn_calls_point(r->calls, w.micro_batch);
+            lvn_team_barrier();
+            break;
+        case LVN_WALK_LAUNCH:
+            if (!launch(r, &w, thread, n_threads)) return;
+            break;
+        case LVN_WALK_BACKWARD_DONE:
+            if (r->how->without_update) return;
+            if (!r->how->before_update) break;
+            if (thread == 0) r->how->before_update(r->how->context);
+            lvn_team_barrier();
+            break;
+        }
+    }
+}
+
+static char *address(const struct lvn_memory *m)
+{
+    return m->host;
+}
+
+enum lvn_status lvn_cpu_bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
+{
+    struct bound *x = lvn_calloc(1, sizeof *x);
+    *out = NULL;
+    if (!x) return LVN_MEMORY;
+    enum lvn_status status = lvn_calls_init(&x->calls, p, b, address);
+    if (status != LVN_OK) {
+        lvn_cpu_unbind(&x->base);
+        return status;
+    }
+    x->base.device = (struct lvn_device *)(uintptr_t)p->device;
+    *out = &x->base;
+    return LVN_OK;
+}
+
+void lvn_cpu_unbind(struct lvn_bound *b)
+{
+    struct bound *x = (struct bound *)b;
+    if (!x) return;
+    lvn_calls_release(&x->calls);
+    free(x);
+}
+
+enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_run *how)
+{
+    struct bound *x = (struct bound *)b;
+    struct run r = {.calls = &x->calls, .how = how};
+    lvn_calls_begin(&x->calls);
+    lvn_team_run(b->device->threads, walk, &r);
+    lvn_calls_end(&x->calls);
+    return r.failed ? LVN_COMM : LVN_OK;
+}

@@ -1,0 +1,12 @@
+/* run.h - how the processor runs programs (run.c), and how fast it can be (measure.c). */
+#ifndef LVN_CPU_RUN_H
+#define LVN_CPU_RUN_H
+
+#include "backend/backend.h"
+
+enum lvn_status lvn_cpu_bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);
+void lvn_cpu_unbind(struct lvn_bound *b);
+enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_run *how);
+enum lvn_status lvn_cpu_rate(struct lvn_device *d, enum lvn_rate what, double *per_s);
+
+#endif

@@ -1,0 +1,73 @@
+/* trace.c - a device that is not there: it has every kernel and no memory, and a run only tells what it would launch.
+ *
+ * So a program can be planned, and its launches looked at, for a device that nobody has at hand. Kernels' scratch is
+ * what the plain ones want. */
+#include <stdlib.h>
+
+#include "backend/backend.h"
+#include "base/arena.h"
+
+struct bound {
+    struct lvn_bound base;
+    const struct lvn_program *program;
+};
+
+extern const struct lvn_backend lvn_backend_trace;
+
+static enum lvn_status open_device(struct lvn_device **out, const struct lvn_device_options *o)
+{
+    struct lvn_device *d = *out = lvn_calloc(1, sizeof *d);
+    if (!d) return LVN_MEMORY;
+    *d = (struct lvn_device){.backend = &lvn_backend_trace, .real = o->real, .threads = 1};
+    return LVN_OK;
+}
+
+static void close_device(struct lvn_device *d)
+{
+    free(d);
+}
+
+static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
+{
+    struct lvn_call call;
+    (void)d;
+    lvn_instr_describe(i, &call);
+    *scratch = i->op->spec.scratch ? i->op->spec.scratch(&call) : 0;
+    return LVN_OK;
+}
+
+static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
+{
+    struct bound *x = lvn_calloc(1, sizeof *x);
+    *out = NULL;
+    (void)b;
+    if (!x) return LVN_MEMORY;
+    *x = (struct bound){.base.device = p->device, .program = p};
+    *out = &x->base;
+    return LVN_OK;
+}
+
+static void unbind(struct lvn_bound *b)
+{
+    free(b);
+}
+
+static enum lvn_status run(struct lvn_bound *b, const struct lvn_run *how)
+{
+    struct lvn_walk w = lvn_walk_begin(((const struct bound *)b)->program, how->n_micro_batches);
+    while (lvn_walk_next(&w)) {
+        if (w.at == LVN_WALK_BACKWARD_DONE && how->without_update) break;
+        if (w.at == LVN_WALK_LAUNCH && how->launched) how->launched(how->context, &w);
+    }
+    return LVN_OK;
+}
+
+const struct lvn_backend lvn_backend_trace = {
+    .name = "trace",
+    .what = "a device that is not there, for levin plan: what would be launched on it",
+    .open = open_device,
+    .close = close_device,
+    .choose = choose,
+    .bind = bind,
+    .unbind = unbind,
+    .run = run};

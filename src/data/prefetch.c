@@ -1,0 +1,112 @@
+/* prefetch.c - see prefetch.h. Two batches take turns: step n lies in batch n % 2, so that what is read ahead never
+ * touches what the caller holds. */
+#include "data/prefetch.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+
+enum { BATCHES = 2, TEXT = 1024 };
+
+struct ahead {
+    struct lvn_samples samples;
+    int64_t step; /* that it holds; -1: none */
+    enum lvn_status status;
+    char text[TEXT]; /* the sentence of a failure */
+};
+
+struct lvn_prefetch {
+    const struct lvn_loader *loader;
+    int64_t first, end;
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* under the lock */
+    struct ahead batch[BATCHES];
+    int64_t held; /* the step that the caller has or waits for: the next one may be read, and no further one */
+    int64_t next; /* to read */
+    bool reading, quit;
+};
+
+/* Without the lock: nobody else looks at this batch. */
+static void read_step(struct lvn_prefetch *p, struct ahead *b, int64_t step)
+{
+    b->status = lvn_loader_batch(p->loader, step, p->first, &b->samples);
+    if (b->status == LVN_OK) return;
+    snprintf(b->text, sizeof b->text, "%s", lvn_error_text());
+    lvn_error_clear();
+}
+
+static void *work(void *argument)
+{
+    struct lvn_prefetch *p = argument;
+    pthread_mutex_lock(&p->lock);
+    while (!p->quit) {
+        int64_t step = p->next;
+        struct ahead *b = &p->batch[step % BATCHES];
+        if (step > p->held + 1 || step >= p->end) {
+            pthread_cond_wait(&p->changed, &p->lock);
+            continue;
+        }
+        p->reading = true;
+        b->step = -1;
+        pthread_mutex_unlock(&p->lock);
+        read_step(p, b, step);
+        pthread_mutex_lock(&p->lock);
+        p->reading = false;
+        b->step = step;
+        p->next = step + 1;
+        pthread_cond_broadcast(&p->changed);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+enum lvn_status lvn_prefetch_open(struct lvn_prefetch **out, const struct lvn_loader *l, int64_t first, int64_t rows,
+                                  int64_t end)
+{
+    struct lvn_prefetch *p = *out = lvn_calloc(1, sizeof *p);
+    if (!p) return LVN_MEMORY;
+    *p = (struct lvn_prefetch){.loader = l, .first = first, .end = end, .held = -BATCHES};
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    for (int i = 0; i < BATCHES; i++) {
+        p->batch[i].step = -1;
+        LVN_TRY(lvn_samples_init(&p->batch[i].samples, &l->data->fields, rows));
+    }
+    p->started = pthread_create(&p->thread, NULL, work, p) == 0;
+    LVN_CHECK(p->started, MEMORY, "no thread could be started to read data ahead");
+    return LVN_OK;
+}
+
+void lvn_prefetch_close(struct lvn_prefetch *p)
+{
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->quit = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    if (p->started) pthread_join(p->thread, NULL);
+    for (int i = 0; i < BATCHES; i++) lvn_samples_release(&p->batch[i].samples);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+enum lvn_status lvn_prefetch_take(struct lvn_prefetch *p, int64_t step, const struct lvn_samples **out)
+{
+    struct ahead *b = &p->batch[step % BATCHES];
+    LVN_CHECK(step >= 0 && step < p->end, INTERNAL, "the batch of step %lld is beyond the end", (long long)step);
+    pthread_mutex_lock(&p->lock);
+    while (p->reading && p->next != step) pthread_cond_wait(&p->changed, &p->lock);
+    p->held = step;
+    if (b->step != step && p->next != step) p->next = step; /* not the one that follows: begin anew from here */
+    pthread_cond_broadcast(&p->changed);
+    while (b->step != step) pthread_cond_wait(&p->changed, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+    *out = &b->samples;
+    return b->status == LVN_OK ? LVN_OK : lvn_fail_at(__FILE__, __LINE__, b->status, "%s", b->text);
+}

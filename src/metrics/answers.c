@@ -1,0 +1,22 @@
+/* answers.c - the share of samples whose whole answer is right: every label that counts is the likeliest token.
+ *
+ * Greedy decoding gives the right answer exactly when every token of it is the likeliest after the right ones before
+ * it, so nothing needs to be generated. */
+#include <math.h>
+
+#include "metrics/metric.h"
+
+static double value(const struct lvn_metric_sums *s)
+{
+    return s->counts[1] > 0.0 ? s->counts[0] / s->counts[1] : NAN;
+}
+
+extern const struct lvn_metric lvn_metric_answers;
+const struct lvn_metric lvn_metric_answers = {
+    .name = "accuracy",
+    .tasks = (const char *const[]){"lm", NULL},
+    .higher_is_better = true,
+    .of_answers = true,
+    .counts = lvn_answers,
+    .value = value,
+};

@@ -1,0 +1,17 @@
+/* perplexity.c - the exponential of the mean loss: between how many equally likely tokens the model would choose. */
+#include <math.h>
+
+#include "metrics/metric.h"
+
+static double value(const struct lvn_metric_sums *s)
+{
+    return s->labels ? exp(s->loss / (double)s->labels) : NAN;
+}
+
+extern const struct lvn_metric lvn_metric_perplexity;
+const struct lvn_metric lvn_metric_perplexity = {
+    .name = "perplexity",
+    .tasks = (const char *const[]){"lm", NULL},
+    .implied = true,
+    .value = value,
+};

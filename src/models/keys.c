@@ -1,0 +1,197 @@
+/* keys.c - see keys.h. */
+#include "models/keys.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+bool lvn_key_has_field(const struct lvn_key *k)
+{
+    return k->kind >= LVN_KEY_INT && k->kind <= LVN_KEY_WORD;
+}
+
+double lvn_key_get(const struct lvn_key *k, const struct lvn_model_config *c)
+{
+    const void *field = (const char *)c->own + k->offset;
+    switch (k->kind) {
+    case LVN_KEY_INT:
+    case LVN_KEY_WORD:
+        return (double)*(const int64_t *)field;
+    case LVN_KEY_REAL:
+        return *(const double *)field;
+    case LVN_KEY_BOOL:
+        return *(const bool *)field;
+    default:
+        return k->initial;
+    }
+}
+
+void lvn_key_set(const struct lvn_key *k, struct lvn_model_config *c, double value)
+{
+    void *field = (char *)c->own + k->offset;
+    if (k->kind == LVN_KEY_INT || k->kind == LVN_KEY_WORD) *(int64_t *)field = (int64_t)value;
+    if (k->kind == LVN_KEY_REAL) *(double *)field = value;
+    if (k->kind == LVN_KEY_BOOL) *(bool *)field = value != 0.0;
+}
+
+static const struct lvn_word *word_of(const struct lvn_key *k, double value)
+{
+    for (const struct lvn_word *w = k->words; w && w->called; w++)
+        if (w->value == (int64_t)value) return w;
+    return NULL;
+}
+
+const char *lvn_key_name(const struct lvn_key *k, char text[LVN_KEY_TEXT])
+{
+    snprintf(text, LVN_KEY_TEXT, "%s%s", k->recipe ? "model." : "", k->recipe ? k->recipe : k->json ? k->json : "");
+    return text;
+}
+
+const char *lvn_key_text(const struct lvn_key *k, double value, char text[LVN_KEY_TEXT])
+{
+    const struct lvn_word *w = word_of(k, value);
+    if (k->kind == LVN_KEY_BOOL || k->kind == LVN_KEY_MUST) return value != 0.0 ? "true" : "false";
+    if (k->kind == LVN_KEY_WORD) return w ? w->name : "?";
+    if (k->kind == LVN_KEY_REAL)
+        snprintf(text, LVN_KEY_TEXT, "%.15g", value);
+    else
+        snprintf(text, LVN_KEY_TEXT, "%" PRId64, (int64_t)value);
+    return text;
+}
+
+enum lvn_status lvn_key_check(const struct lvn_key *k, double value, bool open)
+{
+    char name[LVN_KEY_TEXT], text[LVN_KEY_TEXT];
+    bool number = k->kind == LVN_KEY_INT || k->kind == LVN_KEY_REAL;
+    if (!number || (open && k->by_data && value == 0.0)) return LVN_OK;
+    LVN_CHECK(value >= k->least && value <= k->most, ARG, "%s must lie between %.15g and %.15g, got %s",
+              lvn_key_name(k, name), k->least, k->most, lvn_key_text(k, value, text));
+    return LVN_OK;
+}
+
+const struct lvn_key *lvn_key_find(const struct lvn_model *m, const char *recipe)
+{
+    for (const struct lvn_key *k = m->keys; k->kind; k++)
+        if (k->recipe && strcmp(k->recipe, recipe) == 0) return k;
+    return NULL;
+}
+
+const struct lvn_key *lvn_key_of(const struct lvn_model *m, enum lvn_meaning meaning)
+{
+    for (const struct lvn_key *k = m->keys; k->kind; k++)
+        if (k->means == meaning) return k;
+    return NULL;
+}
+
+void lvn_model_config_init(struct lvn_model_config *c, const struct lvn_model *m)
+{
+    *c = (struct lvn_model_config){.model = m};
+    for (const struct lvn_key *k = m->keys; k->kind; k++) lvn_key_set(k, c, k->initial);
+}
+
+/* Is it the first key of its name in a recipe? */
+static bool is_first(const struct lvn_model *m, const struct lvn_key *k)
+{
+    return k->recipe && lvn_key_find(m, k->recipe) == k;
+}
+
+const char *lvn_model_keys_text(const struct lvn_model *m, char *text, size_t room)
+{
+    int left = 0;
+    for (const struct lvn_key *k = m->keys; k->kind; k++) left += is_first(m, k);
+    snprintf(text, room, "%s", left ? "" : "none");
+    for (const struct lvn_key *k = m->keys; k->kind; k++) {
+        size_t used = strlen(text);
+        if (!is_first(m, k)) continue;
+        left--;
+        snprintf(text + used, room - used, "%s%s", k->recipe, left > 1 ? ", " : left ? " and " : "");
+    }
+    return text;
+}
+
+enum lvn_status lvn_model_put(struct lvn_model_config *c, const char *recipe, double value)
+{
+    char list[512];
+    int n = 0;
+    for (const struct lvn_key *k = c->model->keys; k->kind; k++) {
+        if (!k->recipe || strcmp(k->recipe, recipe) != 0) continue;
+        LVN_TRY(lvn_key_check(k, value, true));
+        lvn_key_set(k, c, value);
+        n++;
+    }
+    LVN_CHECK(n, ARG, "model.%s: %s has no such key; it has %s", recipe, c->model->name,
+              lvn_model_keys_text(c->model, list, sizeof list));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_model_put_all(struct lvn_model_config *c, const struct lvn_key_value *values)
+{
+    for (const struct lvn_key_value *v = values; v && v->key; v++) LVN_TRY(lvn_model_put(c, v->key, v->value));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_model_put_size(struct lvn_model_config *c, const struct lvn_size *size)
+{
+    for (int i = 0; i < LVN_SIZE_KEYS && c->model->size_keys[i]; i++)
+        LVN_TRY(lvn_model_put(c, c->model->size_keys[i], (double)size->value[i]));
+    return size->repository ? lvn_model_put_all(c, c->model->published) : LVN_OK;
+}
+
+int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_meaning meaning)
+{
+    const struct lvn_key *k = lvn_key_of(c->model, meaning);
+    return k ? (int64_t)lvn_key_get(k, c) : 0;
+}
+
+void lvn_model_set(struct lvn_model_config *c, enum lvn_meaning meaning, int64_t value)
+{
+    const struct lvn_key *k = lvn_key_of(c->model, meaning);
+    if (k) lvn_key_set(k, c, (double)value);
+}
+
+/* --- checks --- */
+
+/* "the tanh GELU", "bias false" */
+static const char *call(const struct lvn_key *k, double value, char text[2 * LVN_KEY_TEXT])
+{
+    const struct lvn_word *w = word_of(k, value);
+    char name[LVN_KEY_TEXT], number[LVN_KEY_TEXT];
+    if (w) return w->called;
+    snprintf(text, (size_t)2 * LVN_KEY_TEXT, "%s %s", lvn_key_name(k, name), lvn_key_text(k, value, number));
+    return text;
+}
+
+enum lvn_status lvn_model_check(const struct lvn_model_config *c, bool open)
+{
+    char is[2 * LVN_KEY_TEXT], must[2 * LVN_KEY_TEXT];
+    for (const struct lvn_key *k = c->model->keys; k->kind; k++) {
+        double value = lvn_key_get(k, c);
+        LVN_TRY(lvn_key_check(k, value, open));
+        LVN_CHECK(!k->fixed || value == k->initial, ARG, "models of the kind %s have %s, and this one has %s",
+                  c->model->name, call(k, k->initial, must), call(k, value, is));
+    }
+    return c->model->check ? c->model->check(c->own) : LVN_OK;
+}
+
+/* The first key whose value the variant's files cannot tell; NULL: they tell all. */
+static const struct lvn_key *untold(const struct lvn_model *form, const struct lvn_model_config *c)
+{
+    for (const struct lvn_key *k = form->keys; k->kind; k++) {
+        if (lvn_key_has_field(k) && k->fixed && !k->json && lvn_key_get(k, c) != k->initial) return k;
+    }
+    return NULL;
+}
+
+enum lvn_status lvn_model_check_form(const struct lvn_model *form, const struct lvn_model_config *c)
+{
+    const struct lvn_key *k = untold(form, c);
+    char is[2 * LVN_KEY_TEXT], must[2 * LVN_KEY_TEXT], others[256] = "huggingface";
+    if (!k) return LVN_OK;
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        size_t used = strlen(others);
+        bool other = lvn_model_form(*m) == lvn_model_form(form) && *m != lvn_model_form(form);
+        if (other && !untold(*m, c)) snprintf(others + used, sizeof others - used, " or %s", (*m)->name);
+    }
+    LVN_FAIL(UNSUPPORTED, "files of %s are of models with %s, and this one has %s; write it as %s", form->name,
+             call(k, k->initial, must), call(k, lvn_key_get(k, c), is), others);
+}

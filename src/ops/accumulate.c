@@ -1,0 +1,33 @@
+/* accumulate.c - adds the gradients of one node of the tree over micro-batches to those of another; see
+ * passes/accumulate.c.
+ *
+ * in[0] the one (n), out[0] the other (n), updated in place: out[0] += in[0]. Either both are real or both are bf16, of
+ * which a sum is one addition in fp32, rounded to the nearest: every node of the tree is, so that it makes no
+ * difference who adds it. */
+#include "base/bf16.h"
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_TRY(lvn_shape_reals(s, "accumulate", "gradient", 0, 1));
+    s->out[0] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call)
+{
+    int64_t n = lvn_desc_count(call->in[0].desc);
+    if (call->in[0].desc->dtype == LVN_BF16) {
+        const uint16_t *from = call->in[0].p;
+        uint16_t *to = call->out[0].p;
+        for (int64_t i = 0; i < n; i++) to[i] = lvn_bf16_make(lvn_bf16_get(to[i]) + lvn_bf16_get(from[i]));
+    } else {
+        const real *from = call->in[0].p;
+        real *to = call->out[0].p;
+        for (int64_t i = 0; i < n; i++) to[i] += from[i];
+    }
+}
+
+LVN_OPERATION(accumulate, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1,
+              .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -1,0 +1,24 @@
+/* zeros.c - y = 0, as wide as a gradient of which views write only a part.
+ *
+ * Put by the differentiate pass before the first of them; input 0, of the same shape, is not looked at and absent
+ * there. Any type: zero is zero bytes. */
+#include <string.h>
+
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    if (!s->has[0]) return LVN_OK; /* as large as what it is put before */
+    LVN_TRY(lvn_shape_reals(s, "zeros", "input", 0, 1));
+    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call)
+{
+    const struct lvn_desc *d = call->out[0].desc;
+    memset(call->out[0].p, 0, (size_t)(lvn_desc_count(d) * lvn_dtype_bytes(d->dtype)));
+}
+
+LVN_OPERATION(zeros, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_out = 1);

@@ -1,0 +1,149 @@
+/* task.c - the table of tasks, and the graph of a task on a model. */
+#include "tasks/task.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LVN_TASK(name) extern const struct lvn_task lvn_task_##name;
+#include "tasks/tasks.def"
+#undef LVN_TASK
+
+static const struct lvn_task *const tasks[] = {
+#define LVN_TASK(name) &lvn_task_##name,
+#include "tasks/tasks.def"
+#undef LVN_TASK
+    NULL};
+
+const struct lvn_task *lvn_task_find(const char *name)
+{
+    char names[256] = "";
+    for (int i = 0; tasks[i]; i++) {
+        if (strcmp(tasks[i]->name, name) == 0) return tasks[i];
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", tasks[i]->name);
+    }
+    lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "task.kind is '%s'; levin knows %s", name, names);
+    return NULL;
+}
+
+/* --- does it fit? --- */
+
+static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_model *m)
+{
+    char names[256] = "";
+    for (int i = 0; m->tasks[i]; i++) {
+        size_t used = strlen(names);
+        if (strcmp(m->tasks[i], t->name) == 0) return LVN_OK;
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", m->tasks[i]);
+    }
+    LVN_FAIL(ARG, "task.kind is '%s', and the model '%s' learns %s: leave task.kind out or take another model", t->name,
+             m->name, names);
+}
+
+enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model *m,
+                                const struct lvn_fields *data, const char *has)
+{
+    char wants[128];
+    const struct lvn_task *t = *out = lvn_task_find(strcmp(name, "auto") ? name : m->tasks[0]);
+    if (!t) return LVN_ARG;
+    LVN_TRY(check_model(t, m));
+    snprintf(wants, sizeof wants, "the model '%.60s' reads", m->name);
+    for (int i = 0; m->inputs[i].name; i++) LVN_TRY(lvn_fields_check(data, has, &m->inputs[i], wants));
+    snprintf(wants, sizeof wants, "task.kind=%s learns from", t->name);
+    return t->label.name ? lvn_fields_check(data, has, &t->label, wants) : LVN_OK;
+}
+
+/* --- the graph --- */
+
+/* Input `name` of B samples, made when it is new. */
+static struct lvn_tensor *input(struct lvn_graph *g, const struct lvn_fields *fields, const char *name, int64_t B)
+{
+    int k = lvn_fields_find(fields, name);
+    for (int i = 0; i < g->n_inputs; i++)
+        if (strcmp(g->inputs[i]->name, name) == 0) return g->inputs[i];
+    return k < 0 ? NULL : lvn_input(g, name, lvn_field_desc(&fields->field[k], B));
+}
+
+/* Each metric with its counts; those that share an operation, with one of it. */
+static void add_metrics(struct lvn_task_graph *t, struct lvn_graph *g, struct lvn_tensor *label, bool answers)
+{
+    for (const struct lvn_metric *const *m = lvn_metrics(); *m; m++) {
+        if (!lvn_metric_is_for(*m, t->task->name) || ((*m)->of_answers && !answers)) continue;
+        if (t->n_metrics == LVN_TASK_METRICS) return;
+        int of = -1;
+        for (int i = 0; (*m)->counts && i < t->n_metrics; i++)
+            if (t->metrics[i]->counts == (*m)->counts) of = t->counts_of[i];
+        if ((*m)->counts && of < 0) {
+            of = t->n_counts++;
+            t->counts[of] = (*m)->counts(g, t->prediction, label);
+        }
+        t->counts_of[t->n_metrics] = of;
+        t->metrics[t->n_metrics++] = *m;
+    }
+}
+
+static enum lvn_status check_classes(const struct lvn_task_graph *t, const struct lvn_model *m,
+                                     const struct lvn_fields *fields)
+{
+    const struct lvn_desc *d = &t->prediction->desc;
+    if (t->label < 0 || !t->task->label.label) return LVN_OK;
+    const struct lvn_field *f = &fields->field[t->label];
+    LVN_CHECK(f->below <= d->dim[d->rank - 1], ARG,
+              "the data have %lld classes in '%s', and the model '%s' tells %lld apart: they do not go together",
+              (long long)f->below, f->name, m->name, (long long)d->dim[d->rank - 1]);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, const struct lvn_model_config *c,
+                               const struct lvn_task *task, const struct lvn_fields *fields, int64_t B, bool answers)
+{
+    struct lvn_tensor *in[LVN_MODEL_INPUTS], *target = NULL;
+    *out = (struct lvn_task_graph){.task = task, .label = -1};
+    for (int i = 0; c->model->inputs[i].name; i++) in[i] = input(g, fields, c->model->inputs[i].name, B);
+    if (task && task->label.name) {
+        out->label = lvn_fields_find(fields, task->label.name);
+        target = input(g, fields, task->label.name, B);
+    }
+    out->prediction = lvn_model_build(g, c, in);
+    if (task && !task->label.name && c->model->target) target = c->model->target(g, c, in);
+    if (task) out->loss = task->loss(g, out->prediction, target);
+    if (task) add_metrics(out, g, target, answers);
+    LVN_TRY(lvn_graph_status(g));
+    if (!task) return LVN_OK;
+    out->losses = out->loss->node->out[1];
+    out->numbers = lvn_desc_count(&target->desc) / B;
+    return check_classes(out, c->model, fields);
+}
+
+/* --- counting --- */
+
+int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b)
+{
+    if (t->label < 0 || !t->task->label.label) return b->there * t->numbers;
+    const int32_t *labels = b->p[t->label];
+    int64_t valid = 0, n = b->rows * t->numbers;
+    for (int64_t i = 0; i < n; i++) valid += labels[i] >= 0;
+    return valid;
+}
+
+int64_t lvn_task_length(const struct lvn_task *task, const struct lvn_fields *fields)
+{
+    int k = task->counted ? lvn_fields_find(fields, task->label.name) : -1;
+    return k < 0 ? 1 : lvn_field_count(&fields->field[k]);
+}
+
+int64_t lvn_task_counts(const struct lvn_task_graph *t)
+{
+    int64_t n = 0;
+    for (int i = 0; i < t->n_counts; i++) n += lvn_desc_count(&t->counts[i]->desc);
+    return n;
+}
+
+double lvn_task_metric(const struct lvn_task_graph *t, int i, double loss, int64_t labels, const double *counts)
+{
+    struct lvn_metric_sums s = {.loss = loss, .labels = labels};
+    int of = t->counts_of[i];
+    for (int k = 0; k < of; k++) counts += lvn_desc_count(&t->counts[k]->desc);
+    if (of >= 0) s.counts = counts, s.shape = &t->counts[of]->desc;
+    return t->metrics[i]->value(&s);
+}

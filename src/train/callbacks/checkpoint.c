@@ -1,0 +1,59 @@
+/* checkpoint.c - the best checkpoint by a monitor: when it is saved, and which of all are kept. */
+#include "checkpoints/checkpoint.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/callbacks/monitor.h"
+
+struct own {
+    struct lvn_monitor monitor;
+};
+
+static enum lvn_status open_it(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    const struct lvn_settings *s = m->settings;
+    struct lvn_checkpoint_score *score = &m->score;
+    bool usual = strcmp(s->checkpoint.monitor, lvn_option_of(LVN_OPT_checkpoint_monitor)->initial) == 0;
+    LVN_TRY(lvn_monitor_open(&o->monitor, "checkpoint", s->checkpoint.monitor,
+                             (enum lvn_monitor_mode)s->checkpoint.mode, usual, &m->event));
+    if (o->monitor.scalar < 0) return LVN_OK;
+    snprintf(score->name, sizeof score->name, "%s", o->monitor.name);
+    score->higher = o->monitor.higher;
+    return LVN_OK;
+}
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    struct lvn_event *e = &m->event;
+    if (lvn_monitor_looks(&o->monitor, e)) {
+        e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
+        m->score.value = e->scalar[o->monitor.scalar].value;
+        m->scored_at = e->step;
+        if (e->best && m->settings->checkpoint.top_k > 0) m->wishes |= LVN_WISH_SAVE;
+    }
+    if (e->kind == LVN_EVENT_CHECKPOINT && m->dir &&
+        lvn_checkpoint_prune(m->dir->checkpoints, m->settings->checkpoint.top_k) != LVN_OK)
+        lvn_moment_note(m, "old checkpoints could not be removed");
+    return LVN_OK;
+}
+
+static void save(const void *own, json_t *state)
+{
+    const struct own *o = own;
+    lvn_monitor_save(&o->monitor, state);
+}
+
+static enum lvn_status load(void *own, struct lvn_moment *m, const json_t *state)
+{
+    struct own *o = own;
+    (void)m;
+    lvn_monitor_load(&o->monitor, state);
+    return LVN_OK;
+}
+
+const struct lvn_callback lvn_callback_checkpoint = {
+    .name = "checkpoint", .bytes = sizeof(struct own), .open = open_it, .call = call, .save = save, .load = load};

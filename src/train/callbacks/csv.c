@@ -1,0 +1,98 @@
+/* csv.c - metrics.csv: a row for every step and every validation, a column for every scalar.
+ *
+ * A file that a run goes on with keeps its columns, whatever was computed then; what it has no column for gets one
+ * behind them, and is empty in earlier rows. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "train/callbacks/rows.h"
+
+static const char name[] = "metrics.csv";
+
+enum { COLUMNS = 4 * LVN_SCALARS };
+
+struct own {
+    struct lvn_rows rows;
+    struct lvn_text row;
+    int column[COLUMNS], n; /* which scalar stands there, behind the step; -1: one that is not computed any more */
+};
+
+/* The columns of a file that is there; false: it has none. */
+static bool read_columns(struct own *o, const struct lvn_moment *m, struct lvn_text *header)
+{
+    char path[LVN_MOMENT_PATH], *line = NULL, *rest, *word;
+    size_t room = 0;
+    FILE *f = m->resumed_at >= 0 ? fopen(lvn_moment_path(m, name, path), "r") : NULL;
+    ssize_t n = f ? getline(&line, &room, f) : -1;
+    if (f) fclose(f);
+    bool there = n > 5 && !strncmp(line, "step,", 5) && line[n - 1] == '\n';
+    if (there) {
+        line[n - 1] = '\0';
+        lvn_text_add(header, line);
+        rest = line + 5;
+        while ((word = strsep(&rest, ",")) && o->n < COLUMNS - LVN_SCALARS)
+            o->column[o->n++] = lvn_event_find(&m->event, word);
+    }
+    free(line);
+    return there;
+}
+
+static bool has_column(const struct own *o, int scalar)
+{
+    for (int k = 0; k < o->n; k++) {
+        if (o->column[k] == scalar) return true;
+    }
+    return false;
+}
+
+static enum lvn_status start(struct own *o, const struct lvn_moment *m)
+{
+    struct lvn_text header = {0};
+    if (!read_columns(o, m, &header)) lvn_text_add(&header, "step");
+    for (int i = 0; i < m->event.n_scalars; i++) {
+        if (has_column(o, i) || m->event.scalar[i].implied) continue;
+        o->column[o->n++] = i;
+        lvn_text_printf(&header, ",%s", m->event.scalar[i].name);
+    }
+    lvn_text_add(&header, "\n");
+    const char *line = lvn_text_string(&header);
+    enum lvn_status status = line ? lvn_rows_open(&o->rows, m, name, line) : LVN_MEMORY;
+    lvn_text_release(&header);
+    return status;
+}
+
+static void put(struct own *o, struct lvn_moment *m)
+{
+    const struct lvn_event *e = &m->event;
+    lvn_text_clear(&o->row);
+    lvn_text_printf(&o->row, "%" PRId64, e->step);
+    for (int k = 0; k < o->n; k++) {
+        int i = o->column[k];
+        lvn_text_add(&o->row, ",");
+        if (i >= 0 && lvn_event_brings(e, i)) lvn_text_printf(&o->row, "%.9g", e->scalar[i].value);
+    }
+    lvn_text_add(&o->row, "\n");
+    lvn_rows_put(&o->rows, m, o->row.p, o->row.n);
+}
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(o, m) : LVN_OK);
+    if (m->dir && (m->event.kind == LVN_EVENT_STEP || m->event.kind == LVN_EVENT_VALIDATION)) put(o, m);
+    return LVN_OK;
+}
+
+static void close_it(void *own)
+{
+    struct own *o = own;
+    lvn_rows_close(&o->rows);
+    lvn_text_release(&o->row);
+}
+
+const struct lvn_callback lvn_callback_csv = {
+    .name = "csv", .bytes = sizeof(struct own), .leaves = name, .call = call, .close = close_it};

@@ -1,0 +1,63 @@
+/* curve.c - loss.svg: what train and validation losses there are, drawn at each checkpoint.
+ *
+ * The losses are the first scalar of steps and the first of validations. They are gathered as they come; those of
+ * before a run went on are read once, from metrics.csv. */
+#include "train/curve.h"
+
+#include "base/files.h"
+#include "train/callbacks/callback.h"
+
+struct own {
+    struct lvn_points train, val;
+    int loss, val_loss; /* scalars; -1: there is none */
+};
+
+static int first_of(const struct lvn_event *e, enum lvn_event_kind kind)
+{
+    for (int i = 0; i < e->n_scalars; i++) {
+        if (e->scalar[i].kind == kind) return i;
+    }
+    return -1;
+}
+
+static const char *name_of(const struct lvn_event *e, int scalar)
+{
+    return scalar < 0 ? "" : e->scalar[scalar].name;
+}
+
+static void start(struct own *o, struct lvn_moment *m)
+{
+    char path[LVN_MOMENT_PATH];
+    const struct lvn_event *e = &m->event;
+    o->loss = first_of(e, LVN_EVENT_STEP);
+    o->val_loss = first_of(e, LVN_EVENT_VALIDATION);
+    if (m->resumed_at < 0 || !lvn_path_is_file(lvn_moment_path(m, "metrics.csv", path))) return;
+    if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), m->resumed_at, &o->train, &o->val) != LVN_OK)
+        lvn_moment_note(m, "the loss curve begins where the run goes on");
+}
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    const struct lvn_event *e = &m->event;
+    char path[LVN_MOMENT_PATH];
+    if (!m->dir) return LVN_OK;
+    if (e->kind == LVN_EVENT_START) start(o, m);
+    if (e->kind == LVN_EVENT_STEP && o->loss >= 0) lvn_points_add(&o->train, (double)e->step, e->scalar[o->loss].value);
+    if (e->kind == LVN_EVENT_VALIDATION && o->val_loss >= 0)
+        lvn_points_add(&o->val, (double)e->step, e->scalar[o->val_loss].value);
+    if (e->kind == LVN_EVENT_CHECKPOINT &&
+        lvn_curve_write(lvn_moment_path(m, "loss.svg", path), m->settings->name, &o->train, &o->val) != LVN_OK)
+        lvn_moment_note(m, "the loss curve could not be drawn");
+    return LVN_OK;
+}
+
+static void close_it(void *own)
+{
+    struct own *o = own;
+    lvn_points_release(&o->train);
+    lvn_points_release(&o->val);
+}
+
+const struct lvn_callback lvn_callback_curve = {
+    .name = "curve", .bytes = sizeof(struct own), .leaves = "loss.svg", .call = call, .close = close_it};

@@ -1,0 +1,86 @@
+/* monitor.c - see monitor.h. */
+#include "train/callbacks/monitor.h"
+
+#include <math.h>
+#include <string.h>
+
+/* "loss, lr and val_loss" */
+static void list_names(const struct lvn_event *e, struct lvn_text *t)
+{
+    int left = 0;
+    for (int i = 0; i < e->n_scalars; i++) left += e->scalar[i].computed;
+    for (int i = 0; i < e->n_scalars; i++) {
+        if (!e->scalar[i].computed) continue;
+        left--;
+        lvn_text_printf(t, "%s%s", e->scalar[i].name, left > 1 ? ", " : left == 1 ? " and " : "");
+    }
+}
+
+static enum lvn_status refuse(const char *part, const char *name, bool exists, const struct lvn_event *e)
+{
+    struct lvn_text names = {0};
+    list_names(e, &names);
+    enum lvn_status status = lvn_text_status(&names);
+    if (status == LVN_OK)
+        status =
+            lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "%s.monitor is %.60s, which %s; it computes %s", part, name,
+                        exists ? "comes of validation, and this run has none" : "this run does not compute", names.p);
+    lvn_text_release(&names);
+    return status;
+}
+
+static bool validates(const struct lvn_event *e)
+{
+    for (int i = 0; i < e->n_scalars; i++) {
+        if (e->scalar[i].kind == LVN_EVENT_VALIDATION && e->scalar[i].computed) return true;
+    }
+    return false;
+}
+
+enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const char *name, enum lvn_monitor_mode mode,
+                                 bool usual, const struct lvn_event *e)
+{
+    int i = lvn_event_find(e, name);
+    *w = (struct lvn_monitor){.name = name, .scalar = -1, .best = NAN};
+    if (i < 0 || !e->scalar[i].computed) return usual ? LVN_OK : refuse(part, name, i >= 0, e);
+    LVN_CHECK(
+        mode != LVN_MONITOR_AUTO || e->scalar[i].better != LVN_BETTER_UNKNOWN, ARG,
+        "%s.monitor is %s, of which nobody can say whether less or more is better: say so with %s.mode: min or max",
+        part, name, part);
+    w->scalar = i;
+    w->higher = mode == LVN_MONITOR_MAX || (mode == LVN_MONITOR_AUTO && e->scalar[i].better == LVN_BETTER_HIGHER);
+    w->when = validates(e) ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
+    return LVN_OK;
+}
+
+bool lvn_monitor_looks(const struct lvn_monitor *w, const struct lvn_event *e)
+{
+    return w->scalar >= 0 && e->kind == w->when && e->step > 0;
+}
+
+bool lvn_monitor_improves(struct lvn_monitor *w, const struct lvn_event *e, double min_delta)
+{
+    double value = e->scalar[w->scalar].value;
+    bool better = isnan(w->best) || (w->higher ? value - min_delta > w->best : value + min_delta < w->best);
+    if (!isfinite(value) || !better) return false;
+    w->best = value;
+    return true;
+}
+
+void lvn_monitor_save(const struct lvn_monitor *w, json_t *state)
+{
+    json_object_set_new(state, "monitor", json_string(w->name));
+    json_object_set_new(state, "mode", json_string(w->higher ? "max" : "min"));
+    json_object_set_new(state, "best", isfinite(w->best) ? json_real(w->best) : json_null());
+}
+
+bool lvn_monitor_load(struct lvn_monitor *w, const json_t *state)
+{
+    const char *name = json_string_value(json_object_get(state, "monitor"));
+    const char *mode = json_string_value(json_object_get(state, "mode"));
+    const json_t *best = json_object_get(state, "best");
+    if (w->scalar < 0 || !name || !mode || strcmp(name, w->name) != 0 || (strcmp(mode, "max") == 0) != w->higher)
+        return false;
+    w->best = json_is_number(best) ? json_number_value(best) : (double)NAN;
+    return true;
+}

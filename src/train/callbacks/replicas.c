@@ -1,0 +1,19 @@
+/* replicas.c - every so many steps all ranks compare their parameters, which must be the same bits. */
+#include "train/callbacks/callback.h"
+#include "train/consistency.h"
+
+static bool wanted(const struct lvn_settings *s)
+{
+    return s->trainer.check_replicas_every_n_steps > 0;
+}
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    const struct lvn_event *e = &m->event;
+    (void)own;
+    if (e->kind != LVN_EVENT_STEP || e->step % m->settings->trainer.check_replicas_every_n_steps) return LVN_OK;
+    return lvn_consistency_replicas(m->ranks, m->network, e->step);
+}
+
+const struct lvn_callback lvn_callback_replicas = {
+    .name = "replicas", .in_fast_dev_run = true, .wanted = wanted, .call = call};

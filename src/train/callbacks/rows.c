@@ -1,0 +1,77 @@
+/* rows.c - see rows.h. */
+#include "train/callbacks/rows.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+
+/* The step of a row; -1: no whole row. */
+static int64_t step_of(const char *row, const char *end)
+{
+    while (row < end && (*row < '0' || *row > '9')) row++;
+    return row < end ? strtoll(row, NULL, 10) : -1;
+}
+
+/* The header, and the rows of text[bytes] up to `last_step`; half a row at the end is none. */
+static void keep(const char *text, int64_t bytes, int64_t last_step, const char *header, struct lvn_text *out)
+{
+    const char *row = text, *end;
+    lvn_text_add(out, header);
+    for (; (end = memchr(row, '\n', (size_t)(text + bytes - row))); row = end + 1) {
+        int64_t step = row == text && *header && (*row < '0' || *row > '9') ? -1 : step_of(row, end);
+        if (step >= 0 && step <= last_step) lvn_text_add_bytes(out, row, end + 1 - row);
+    }
+}
+
+static enum lvn_status cut(const char *path, int64_t last_step, const char *header)
+{
+    char *text = NULL;
+    int64_t bytes = 0;
+    struct lvn_text out = {0};
+    if (!lvn_path_exists(path) || last_step < 0) return lvn_file_write(path, header, (int64_t)strlen(header));
+    LVN_TRY(lvn_file_read(path, 0, &text, &bytes));
+    keep(text, bytes, last_step, header, &out);
+    enum lvn_status status = lvn_text_status(&out);
+    if (status == LVN_OK && (out.n != bytes || memcmp(out.p, text, (size_t)bytes) != 0))
+        status = lvn_file_write(path, out.p, out.n);
+    lvn_text_release(&out);
+    free(text);
+    return status;
+}
+
+enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_moment *m, const char *name, const char *header)
+{
+    char path[LVN_MOMENT_PATH];
+    *r = (struct lvn_rows){.name = name};
+    LVN_TRY(cut(lvn_moment_path(m, name, path), m->resumed_at, header));
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    LVN_CHECK(fd >= 0, IO, "'%s' cannot be written: %s", path, strerror(errno));
+    r->fd = fd;
+    r->is_open = true;
+    return LVN_OK;
+}
+
+void lvn_rows_close(struct lvn_rows *r)
+{
+    if (r->is_open) close(r->fd);
+    r->is_open = false;
+}
+
+void lvn_rows_put(struct lvn_rows *r, struct lvn_moment *m, const char *row, int64_t n)
+{
+    char text[100];
+    if (!r->is_open) return;
+    off_t before = lseek(r->fd, 0, SEEK_END);
+    if (lvn_fd_write(r->fd, row, n)) return;
+    bool whole = before < 0 || ftruncate(r->fd, before) == 0; /* half a row would spoil the next one */
+    if (r->told) return;
+    r->told = true;
+    snprintf(text, sizeof text, "%s could not be written (is the disk full?)%s; the run goes on", r->name,
+             whole ? "" : " and ends in half a row");
+    lvn_moment_tell(m, LVN_EVENT_NOTE, text);
+}

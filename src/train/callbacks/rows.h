@@ -1,0 +1,24 @@
+/* rows.h - a file of a run to which loggers add rows.
+ *
+ * Each row is handed to the system at once, so a killed run keeps all it wrote. Writing that fails (a full disk) stops
+ * neither the run nor later rows; it is told once. */
+#ifndef LVN_ROWS_H
+#define LVN_ROWS_H
+
+#include "train/callbacks/callback.h"
+
+struct lvn_rows {
+    const char *name; /* "metrics.csv" */
+    int fd;
+    bool is_open, told; /* told: that a row could not be written */
+};
+
+/* Open `name` in the run's folder, with `header` as its first line ("": none) in place of the one that it has. Of a run
+ * that goes on, rows of later steps, which it will write again, are cut, and so is half a row; a new run's file begins
+ * anew. A row begins with its step, or has it as its first number. */
+enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_moment *m, const char *name,
+                              const char *header) LVN_CHECKED;
+void lvn_rows_close(struct lvn_rows *r);
+/* Add a row; a failure is told to the listeners of `m`. */
+void lvn_rows_put(struct lvn_rows *r, struct lvn_moment *m, const char *row, int64_t n);
+#endif

@@ -1,0 +1,106 @@
+/* sample.c - text generated on the way, told and kept in samples.txt, each piece under a line `--- step N ---`. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "train/callbacks/callback.h"
+#include "train/sampler.h"
+
+static const char name[] = "samples.txt";
+
+struct own {
+    struct lvn_sampler *sampler; /* rank 0's */
+};
+
+static bool wanted(const struct lvn_settings *s)
+{
+    return s->sample.every_n_steps > 0;
+}
+
+static enum lvn_status plan(void *own, struct lvn_network *n, int64_t block_size, int rank)
+{
+    struct own *o = own;
+    return rank ? LVN_OK : lvn_sampler_new(&o->sampler, n, block_size);
+}
+
+static void forget(void *own)
+{
+    struct own *o = own;
+    lvn_sampler_free(o->sampler);
+    o->sampler = NULL;
+}
+
+/* --- the file --- */
+
+static enum lvn_status keep(const char *path, int64_t step, const char *text)
+{
+    FILE *f = fopen(path, "a");
+    LVN_CHECK(f, IO, "cannot open '%s': %s", path, strerror(errno));
+    fprintf(f, "--- step %lld ---\n%s\n", (long long)step, text);
+    bool bad = ferror(f) != 0;
+    LVN_CHECK(fclose(f) == 0 && !bad, IO, "cannot write '%s'", path);
+    return LVN_OK;
+}
+
+/* The step of a line `--- step N ---`; -1: it is no such line. */
+static int64_t step_of(const char *line)
+{
+    long long step;
+    int n = 0;
+    return sscanf(line, "--- step %lld ---%n", &step, &n) == 1 && n && (line[n] == '\n' || !line[n]) ? step : -1;
+}
+
+/* Cut what stands behind step `last_step`, which a run that goes on will write again. */
+static enum lvn_status cut(const char *path, int64_t last_step)
+{
+    char *text;
+    int64_t bytes;
+    if (!lvn_path_exists(path)) return LVN_OK;
+    LVN_TRY(lvn_file_read(path, 0, &text, &bytes));
+    const char *at = text;
+    while (at && *at && step_of(at) <= last_step) {
+        at = strchr(at, '\n');
+        if (at) at++;
+    }
+    enum lvn_status status = at && *at ? lvn_file_write(path, text, at - text) : LVN_OK;
+    free(text);
+    return status;
+}
+
+/* --- the events --- */
+
+static void sample(struct own *o, struct lvn_moment *m)
+{
+    char path[LVN_MOMENT_PATH];
+    struct lvn_text text = {0};
+    int64_t step = m->event.step;
+    enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, step, &text);
+    if (status == LVN_OK) {
+        lvn_moment_tell(m, LVN_EVENT_SAMPLE, text.p);
+        if (m->dir) status = keep(lvn_moment_path(m, name, path), step, text.p);
+    }
+    if (status != LVN_OK) lvn_moment_note(m, "no sample could be made or kept");
+    lvn_text_release(&text);
+}
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    char path[LVN_MOMENT_PATH];
+    if (m->event.kind == LVN_EVENT_START)
+        return lvn_ranks_agree(m->ranks, m->dir ? cut(lvn_moment_path(m, name, path), m->resumed_at) : LVN_OK);
+    if (m->event.kind == LVN_EVENT_STEP && o->sampler && m->event.step % m->settings->sample.every_n_steps == 0)
+        sample(o, m);
+    return LVN_OK;
+}
+
+const struct lvn_callback lvn_callback_sample = {.name = "sample",
+                                                 .bytes = sizeof(struct own),
+                                                 .leaves = name,
+                                                 .in_fast_dev_run = true,
+                                                 .wanted = wanted,
+                                                 .plan = plan,
+                                                 .forget = forget,
+                                                 .call = call};

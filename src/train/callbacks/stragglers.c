@@ -1,0 +1,13 @@
+/* stragglers.c - tells when a rank is slower than the others, as the heartbeat finds. */
+#include "train/callbacks/callback.h"
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    char slow[400];
+    (void)own;
+    if (m->event.kind == LVN_EVENT_STEP && !m->ranks->rank && lvn_heartbeat_straggler(m->ranks->heart, slow))
+        lvn_moment_tell(m, LVN_EVENT_NOTE, slow);
+    return LVN_OK;
+}
+
+const struct lvn_callback lvn_callback_stragglers = {.name = "stragglers", .in_fast_dev_run = true, .call = call};

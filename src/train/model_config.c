@@ -1,0 +1,228 @@
+/* model_config.c - see model_config.h. */
+#include "train/model_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char own_object[] = "levin";
+
+/* A key of our own object: what stands behind "levin."; NULL: it is one of the file's. */
+static const char *own_key(const struct lvn_key *k)
+{
+    size_t n = sizeof own_object - 1;
+    return strncmp(k->json, own_object, n) == 0 && k->json[n] == '.' ? k->json + n + 1 : NULL;
+}
+
+/* --- reading --- */
+
+static enum lvn_status read_word(const char *name, const json_t *object, const struct lvn_key *k, const char *key,
+                                 double *value)
+{
+    const char *text = NULL;
+    char list[256] = "";
+    LVN_TRY(lvn_json_string(name, object, key, k->required, &text));
+    if (!text) return LVN_OK;
+    for (const struct lvn_word *w = k->words; w->called; w++) {
+        size_t used = strlen(list);
+        if (strcmp(w->name, text) == 0) {
+            *value = (double)w->value;
+            return LVN_OK;
+        }
+        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", w->name);
+    }
+    LVN_FAIL(UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
+}
+
+static enum lvn_status read_bool(const char *name, const json_t *object, const struct lvn_key *k, const char *key,
+                                 double *value)
+{
+    bool yes = k->true_when_absent || *value != 0.0;
+    LVN_TRY(lvn_json_bool(name, object, key, k->required, &yes));
+    LVN_CHECK(k->kind != LVN_KEY_MUST || yes == (k->initial != 0.0), UNSUPPORTED, "%s: %s is %s; this version has %s",
+              name, k->json, yes ? "true" : "false", yes ? "false" : "true");
+    *value = yes;
+    return LVN_OK;
+}
+
+static enum lvn_status read_number(const char *name, const json_t *object, const struct lvn_key *k, const char *key,
+                                   double *value)
+{
+    int64_t whole = (int64_t)*value;
+    if (k->kind == LVN_KEY_INT) {
+        LVN_TRY(lvn_json_int(name, object, key, k->required, (int64_t)k->least, (int64_t)k->most, &whole));
+        *value = (double)whole;
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_json_real(name, object, key, k->required, value));
+    LVN_CHECK(*value >= k->least && *value <= k->most, FORMAT, "%s: %s is %g; it must lie between %g and %g", name,
+              k->json, *value, k->least, k->most);
+    return LVN_OK;
+}
+
+static enum lvn_status read_key(struct lvn_model_config *c, const char *name, const json_t *root,
+                                const struct lvn_key *k)
+{
+    const char *own = k->json ? own_key(k) : NULL, *key = own ? own : k->json;
+    const json_t *object = own ? json_object_get(root, own_object) : root;
+    double value = lvn_key_get(k, c);
+    if (!k->json || !object) return LVN_OK;
+    switch (k->kind) {
+    case LVN_KEY_INT:
+    case LVN_KEY_REAL:
+        LVN_TRY(read_number(name, object, k, key, &value));
+        break;
+    case LVN_KEY_BOOL:
+    case LVN_KEY_MUST:
+        LVN_TRY(read_bool(name, object, k, key, &value));
+        break;
+    case LVN_KEY_WORD:
+        LVN_TRY(read_word(name, object, k, key, &value));
+        break;
+    default:
+        return LVN_OK;
+    }
+    lvn_key_set(k, c, value);
+    return LVN_OK;
+}
+
+/* The variant, where the file's own model_type stands for several. */
+static enum lvn_status read_kind(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+                                 const json_t *root)
+{
+    const json_t *own = json_object_get(root, own_object);
+    const char *kind = NULL;
+    if (!own) return LVN_OK;
+    LVN_CHECK(json_is_object(own), FORMAT, "%s: '%s' wants an object", name, own_object);
+    LVN_TRY(lvn_json_string(name, own, "kind", false, &kind));
+    const struct lvn_model *m = kind ? lvn_model_find(kind) : form;
+    LVN_CHECK(m && lvn_model_form(m) == lvn_model_form(form), FORMAT,
+              "%s: %s.kind '%.40s' is not a model of this version that is saved as %s", name, own_object, kind,
+              form->name);
+    c->model = m;
+    return LVN_OK;
+}
+
+static enum lvn_status find_form(const char *type, const char *name, const struct lvn_model **form)
+{
+    char list[512] = "";
+    *form = lvn_model_find(type);
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", !used ? "" : m[1] ? ", " : " and ", (*m)->name);
+    }
+    LVN_CHECK(*form, UNSUPPORTED, "%s: model_type is '%.40s'; this version loads %s", name, type, list);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_model **form, const char *name,
+                                const json_t *root)
+{
+    const char *type = NULL;
+    LVN_TRY(lvn_json_string(name, root, "model_type", true, &type));
+    LVN_TRY(find_form(type, name, form));
+    return lvn_config_read_as(c, *form, name, root);
+}
+
+/* Of several end tokens the first is the one that ends a text. A list without any, or null, leaves it open. */
+static enum lvn_status read_end(struct lvn_model_config *c, const char *name, const json_t *root)
+{
+    int64_t *ids;
+    int n;
+    LVN_TRY(lvn_json_ints(name, root, "eos_token_id", INT32_MIN, INT32_MAX, &ids, &n));
+    c->end_known = n > 0;
+    c->end_id = n > 0 ? ids[0] : -1;
+    free(ids);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+                                   const json_t *root)
+{
+    lvn_model_config_init(c, form);
+    LVN_TRY(read_kind(c, form, name, root));
+    for (const struct lvn_key *k = form->keys; k->kind; k++) {
+        LVN_TRY(read_key(c, name, root, k));
+        if (k->kind == LVN_KEY_TOKEN) LVN_TRY(read_end(c, name, root));
+    }
+    enum lvn_status status = lvn_model_check(c, false);
+    if (status != LVN_OK) LVN_FAIL(FORMAT, "%s: %s", name, lvn_error_text());
+    return LVN_OK;
+}
+
+/* --- writing --- */
+
+/* transformers complains of a token that the vocabulary lacks. */
+static json_t *token_of(const struct lvn_key *k, const struct lvn_model_config *c)
+{
+    int64_t id = c->end_known ? c->end_id : (int64_t)k->initial;
+    return id >= 0 && id < lvn_model_value(c, LVN_MEANS_VOCABULARY) ? json_integer(id) : json_null();
+}
+
+static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *c, enum lvn_dtype type)
+{
+    double value = lvn_key_get(k, c);
+    char text[LVN_KEY_TEXT];
+    switch (k->kind) {
+    case LVN_KEY_INT:
+        return json_integer((json_int_t)value);
+    case LVN_KEY_REAL:
+        return json_real(value);
+    case LVN_KEY_BOOL:
+        return json_boolean(value != 0.0);
+    case LVN_KEY_WORD:
+        return json_string(lvn_key_text(k, value, text));
+    case LVN_KEY_NAME:
+        return json_pack("[s]", k->text);
+    case LVN_KEY_TOKEN:
+        return token_of(k, c);
+    case LVN_KEY_DTYPE:
+        return json_string(type == LVN_BF16 ? "bfloat16" : "float32");
+    default:
+        return NULL;
+    }
+}
+
+static bool is_written(const struct lvn_model *form, const struct lvn_key *k)
+{
+    if (!k->json || k->read_only || k->kind == LVN_KEY_MUST) return false;
+    for (const struct lvn_key *before = form->keys; before < k; before++)
+        if (before->json && strcmp(before->json, k->json) == 0) return false;
+    return true;
+}
+
+enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *form, const struct lvn_model_config *c,
+                                 enum lvn_dtype type)
+{
+    json_t *root = json_pack("{s:s}", "model_type", form->name), *own = NULL;
+    for (const struct lvn_key *k = form->keys; root && k->kind; k++) {
+        if (!is_written(form, k)) continue;
+        if (own_key(k) && !own) {
+            own = json_pack("{s:s}", "kind", c->model->name);
+            json_object_set_new(root, own_object, own);
+        }
+        json_object_set_new(own_key(k) ? own : root, own_key(k) ? own_key(k) : k->json, value_of(k, c, type));
+    }
+    if (!root) LVN_FAIL(MEMORY, "not enough memory for config.json");
+    lvn_json_add(t, root, 2);
+    lvn_text_add(t, "\n");
+    json_decref(root);
+    return lvn_text_status(t);
+}
+
+int lvn_config_args(const struct lvn_model *form, const struct lvn_model_config *c,
+                    struct lvn_torch_arg args[LVN_CONFIG_ARGS])
+{
+    int n = 0;
+    for (const struct lvn_key *k = form->keys; k->kind && n < LVN_CONFIG_ARGS; k++) {
+        if (!is_written(form, k) || k->kind > LVN_KEY_BOOL) continue;
+        double value = lvn_key_get(k, c);
+        args[n++] = (struct lvn_torch_arg){.name = k->json,
+                                           .kind = k->kind == LVN_KEY_INT    ? LVN_TORCH_INT
+                                                   : k->kind == LVN_KEY_REAL ? LVN_TORCH_REAL
+                                                                             : LVN_TORCH_BOOL,
+                                           .integer = (int64_t)value,
+                                           .real = value};
+    }
+    return n;
+}

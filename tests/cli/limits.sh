@@ -1,0 +1,119 @@
+# How much of the data a run takes: keys that people know from Lightning, each by itself, beside the others, and refused.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+printf 'the more it snows, tiddely pom, the more it goes on snowing, and nobody knows how cold my toes are growing\n%.0s' 1 2 3 4 5 6 >pom.txt
+losses() { python3 -c 'import json, sys
+print(*[r["loss"] for r in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")) if "loss" in r])' "$1"; }
+epochs() { grep -c '^epoch ' err || true; }
+
+# --- fast_dev_run: everything once, nothing kept ---
+code 0 train try --trainer.fast_dev_run=true --json
+json 'd["step"] == 1 and d["run_dir"] is None and math.isfinite(d["val_loss"])'
+check [ ! -e try ]
+check [ "$(grep -c 'validation loss' err)" = 1 ]
+code 0 train try --trainer.fast_dev_run=3 --sample.every_n_steps=3 --sample.max_new_tokens=5
+says "fast_dev_run: step 3, loss " out
+says "sample after step 3" err
+silent_about "loss curve" out
+check [ ! -e try ]
+# it does not stop early, and leaves a run that is there alone
+code 0 train run
+picture run >before
+code 0 train run --trainer.fast_dev_run=5 --early_stopping.monitor=val_loss --early_stopping.patience=1 --optimizer.lr=0 --json
+json 'd["step"] == 5'
+picture run | diff before - || fail "a try changed the run"
+for flag in --resume --overwrite; do
+    code 2 train run --trainer.fast_dev_run=true $flag
+    one_error
+    says "trainer.fast_dev_run keeps nothing, so there is nothing to resume or to overwrite" err
+done
+# its steps are those of the run, learning rate and all
+cosine=(--schedule.kind=cosine --trainer.max_steps=8 --optimizer.lr=1e-2)
+code 0 train whole "${cosine[@]}"
+code 0 train try "${cosine[@]}" --trainer.fast_dev_run=2 --json
+python3 - <<'P'
+import json
+want = [r["loss"] for r in map(json.loads, open("whole/metrics.jsonl")) if "loss" in r][1]
+assert abs(json.load(open("out"))["loss"] - want) < 1e-8, want
+P
+
+# --- the steps of an epoch ---
+code 0 train few --trainer.max_steps=0 --trainer.max_epochs=3 --trainer.limit_train_batches=4 --trainer.val_check_interval=1.0 --json
+json 'd["step"] == 12'
+check [ "$(epochs)" = 3 ]
+check [ "$(grep -c val_loss few/metrics.jsonl)" = 3 ]
+code 0 train share --data.path=pom.txt --trainer.max_steps=0 --trainer.max_epochs=1 --trainer.limit_train_batches=0.5 --json
+json 'd["step"] >= 2'
+half=$(value step)
+code 0 train all --data.path=pom.txt --trainer.max_steps=0 --trainer.max_epochs=1 --json
+python3 -c 'import json; n = json.load(open("out"))["step"]; assert n // 2 == '"$half"', n'
+code 0 "$LEVIN" plan --data.path=text.txt --model.block_size=16 --trainer.max_epochs=3 --trainer.limit_train_batches=4 --json
+json 'd["steps_per_epoch"] == 4'
+# the same steps over and over; all four come again in the next epoch
+code 0 train overfit --trainer.overfit_batches=4 --trainer.max_steps=8 --optimizer.lr=0
+python3 - "$(losses overfit)" <<'P'
+import sys
+x = sys.argv[1].split()
+assert len(x) == 8 and x[:4] == x[4:] and len(set(x)) == 4, x
+P
+code 0 train shuffled --trainer.limit_train_batches=4 --trainer.max_steps=8 --optimizer.lr=0
+python3 - "$(losses shuffled)" <<'P'
+import sys
+x = sys.argv[1].split()
+assert sorted(x[:4]) != sorted(x[4:]), x
+P
+code 2 train overfit --trainer.overfit_batches=3 --trainer.max_steps=9 --optimizer.lr=0 --resume
+says "trainer.overfit_batches is 3 here and was 4 in the run" err
+
+# --- sanity: what is wrong with validation is found before the first step ---
+code 0 train sane --trainer.num_sanity_val_steps=2
+code 0 train plain
+same_run sane plain # it changes nothing, and nothing of it is written down
+check [ "$(grep -c val_loss sane/metrics.jsonl)" = "$(grep -c val_loss plain/metrics.jsonl)" ]
+looked() { # looked KEY...: validation samples that two steps look at, of which the last one validates
+    mkdir looked
+    code 0 "$(dirname "$LEVIN")/tests/train_ranks" looked run_dir=looked/run data.path=text.txt model.n_layer=1 model.n_head=2 \
+        model.n_embd=16 model.block_size=16 trainer.batch_size=4 trainer.max_steps=2 trainer.limit_val_batches=3 "$@"
+    grep -c '^1 ' looked/samples.0
+    rm -r looked
+}
+check [ "$(looked)" = 12 ]
+check [ "$(looked trainer.num_sanity_val_steps=2)" = 20 ]
+check [ "$(looked trainer.num_sanity_val_steps=-1)" = 24 ]
+check [ "$(looked trainer.num_sanity_val_steps=9)" = 24 ]
+code 0 train sane --resume --trainer.max_steps=12 --trainer.num_sanity_val_steps=-1
+code 2 train none --trainer.num_sanity_val_steps=2 --trainer.limit_val_batches=0
+says "trainer.num_sanity_val_steps is 2, but this run does not validate" err
+
+# --- micro-batches by their number ---
+code 0 train cut --trainer.accumulate_grad_batches=2 --trainer.batch_size=4
+says "trainer.accumulate_grad_batches 2 cuts the batch of 4 into micro-batches of 2; Lightning would make a step of 2 such batches: for that, set trainer.batch_size to 8" err
+code 0 train same --trainer.micro_batch_size=2 --trainer.batch_size=4
+same_run cut same
+code 0 "$LEVIN" train cut/settings.yaml --run_dir=again
+same_run cut again
+code 2 train none --trainer.accumulate_grad_batches=3 --trainer.batch_size=4
+says "the batch of 4 cannot be cut into trainer.accumulate_grad_batches (3) equal micro-batches; take 1, 2 or 4" err
+code 2 train none --trainer.accumulate_grad_batches=2 --trainer.micro_batch_size=1 --trainer.batch_size=4
+says "are two ways to say one thing; leave one out" err
+
+# --- levin evaluate ---
+evaluated() { code 0 "$LEVIN" evaluate run --data.path=text.txt --trainer.batch_size=4 "$@" --json; value tokens; }
+all=$(evaluated)
+check [ "$(evaluated --trainer.limit_test_batches=3)" = $((3 * 4 * 16)) ]
+check [ "$(evaluated --trainer.fast_dev_run=true)" = $((4 * 16)) ]
+check [ "$(evaluated --trainer.limit_test_batches=0.5)" -lt "$all" ]
+check [ "$(evaluated --trainer.limit_test_batches=1.0)" = "$all" ]
+
+# --- refused ---
+code 2 train none --trainer.limit_train_batches=0
+says "trainer.limit_train_batches 0 leaves nothing to train on" err
+code 2 train none --trainer.limit_train_batches=1.5
+says "trainer.limit_train_batches (1.5) is a share of the training set: at most 1.0" err
+code 2 train none --trainer.limit_train_batches=0.00001
+says "of an epoch is less than one: take more, or a whole number" err
+code 2 train none --trainer.overfit_batches=2 --trainer.limit_train_batches=3
+says "trainer.overfit_batches (2) and trainer.limit_train_batches (3) both say what an epoch is" err
+code 2 "$LEVIN" evaluate run --data.path=text.txt --trainer.limit_test_batches=0
+says "leaves nothing to evaluate" err
+check [ ! -e none ]

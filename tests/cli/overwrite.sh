@@ -1,0 +1,89 @@
+# What levin did not write it does not remove: --overwrite, old checkpoints that go, a checkpoint that is written again.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+stays() { # stays RUN SENTENCE [keys]: refused with the sentence, and nothing in the folder is changed
+    picture "$1" >before
+    code 2 train "$@" --overwrite
+    one_error
+    says "$sentence" err
+    picture "$1" | diff before - || fail "a refused run changed the folder $1"
+}
+
+# --- folders of other programs ---
+mkdir -p lightning/checkpoints
+echo weights >"lightning/checkpoints/epoch=3.ckpt"
+sentence="'lightning' holds 'checkpoints', and nothing there says that it is a run of levin" stays lightning
+code 2 train lightning
+says "choose another name or run_dir" err
+code 2 train lightning --resume
+says "is a run of levin" err
+for name in metrics.csv samples.txt loss.svg metrics.jsonl settings.yaml status.json; do
+    mkdir "other-$name"
+    echo "seed: 3" >"other-$name/$name"
+    sentence="'other-$name' holds '$name'" stays "other-$name"
+    code 2 train "other-$name"
+    code 2 train "other-$name" --resume
+done
+mkdir -p numbers/checkpoints/step-100/state # named as levin would
+echo weights >numbers/checkpoints/step-100/model.safetensors
+echo '{}' >numbers/checkpoints/step-100/state/manifest.json
+sentence="'numbers' holds 'checkpoints'" stays numbers
+# an empty folder of that name is nothing to lose
+mkdir -p empty/checkpoints
+code 0 train empty --trainer.max_steps=4
+
+# --- a run of levin with something else in it ---
+code 0 train run --checkpoint.top_k=10
+cp -a run clean
+echo mine >"run/checkpoints/epoch=3.ckpt"
+sentence="'run/checkpoints/epoch=3.ckpt' was not written by levin" stays run
+rm run/checkpoints/epoch=3.ckpt
+mkdir run/checkpoints/step-8/notes
+echo mine >run/checkpoints/step-8/notes/today.txt
+sentence="'run/checkpoints/step-8/notes/today.txt' was not written by levin" stays run
+rm -r run/checkpoints/step-8/notes
+mkdir run/samples.txt
+echo mine >run/samples.txt/mine
+sentence="'run/samples.txt' was not written by levin" stays run
+rm -r run/samples.txt
+# it goes on all the same
+echo mine >run/checkpoints/notes.txt
+code 0 train run --resume --trainer.max_steps=12
+check [ "$(cat run/checkpoints/notes.txt)" = mine ]
+rm run/checkpoints/notes.txt
+# without its settings the manifests say what it is; without both nothing does
+rm run/settings.yaml
+code 2 train run
+says "holds a run already" err
+mkdir -p run/checkpoints/step-77 && echo mine >run/checkpoints/step-77/model.safetensors
+sentence="'run/checkpoints/step-77" stays run
+rm -r run/checkpoints/step-77
+code 0 train run --overwrite --checkpoint.top_k=10
+same_run clean run
+diff <(cd clean && find . | sort) <(cd run && find . | sort) || fail "something was left over"
+# damaged checkpoints of a run of levin are levin's
+echo '{}' >run/checkpoints/step-4/state/manifest.json
+rm -r run/checkpoints/step-8/state
+mkdir run/checkpoints/.step-8.tmp-12345 && echo half >run/checkpoints/.step-8.tmp-12345/model.safetensors
+code 0 train run --overwrite --checkpoint.top_k=10
+same_run clean run
+check [ ! -e run/checkpoints/.step-8.tmp-12345 ]
+
+# --- old checkpoints that go while training ---
+code 0 train run --overwrite --checkpoint.top_k=0 --trainer.max_steps=8
+check [ ! -e run/checkpoints/step-4 ]
+code 0 train run --overwrite --checkpoint.top_k=0 --trainer.max_steps=4
+echo mine >run/checkpoints/step-4/notes.txt
+code 0 train run --resume --checkpoint.top_k=0 --trainer.max_steps=12
+check [ "$(cat run/checkpoints/step-4/notes.txt)" = mine ]
+check [ -s run/checkpoints/step-4/model.safetensors ]
+says "step-4" err
+says "notes.txt" err
+check [ ! -e run/checkpoints/step-8 ]
+# and one that is written again, since it was damaged
+cp -a run again
+echo mine >again/checkpoints/step-12/notes.txt
+truncate -s -1 again/checkpoints/step-12/model.safetensors
+code 0 train again --resume --checkpoint.top_k=0 --trainer.max_steps=12
+same_weights run again
+[ "$(cat again/checkpoints/step-12.old-*/notes.txt)" = mine ] || fail "the notes in a checkpoint that was replaced are lost"

@@ -1,0 +1,73 @@
+# Signals that ask levin train to stop: also the one of a terminal that goes away, unless nohup said otherwise, and also
+# before the first step, while it waits for data.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0)
+catches() { # SIGNAL: the process $pid catches it
+    local number
+    number=$(kill -l "$1")
+    [ $((0x$(awk '$1 == "SigCgt:" { print $2 }' /proc/$pid/status) >> (number - 1) & 1)) = 1 ]
+}
+stopped_well() { # RUN
+    ended
+    [ "$got" = 75 ] || { cat out err && fail "exit $got"; }
+    says "stopped on request after step" err
+    check [ -s "$1/checkpoints/last/model.safetensors" ]
+}
+
+# --- in a step ---
+for signal in HUP TERM; do
+    start run-$signal "${endless[@]}"
+    kill -$signal $pid
+    stopped_well run-$signal
+done
+for signal in HUP TERM; do
+    arguments launched-$signal "${endless[@]}"
+    "$LEVIN" launch -n 1 -- "${all[@]}" >out 2>err &
+    pid=$!
+    wait_rows launched-$signal 3
+    kill -$signal $pid
+    stopped_well launched-$signal
+done
+# nohup: it goes on when the terminal goes
+for how in alone launched; do
+    arguments nohup-$how "${endless[@]}"
+    [ $how = alone ] || all=(launch -n 1 -- "${all[@]}")
+    nohup "$LEVIN" "${all[@]}" >out 2>err &
+    pid=$!
+    wait_rows nohup-$how 3
+    kill -HUP $pid
+    [ $how = alone ] || kill -HUP "$(pgrep -P $pid -x levin)"
+    n=$(rows nohup-$how)
+    wait_rows nohup-$how $((n + 20))
+    kill -TERM $pid
+    stopped_well nohup-$how
+    check [ "$(rows nohup-$how)" -ge $((n + 20)) ]
+done
+
+# --- before the first step: nothing to save, and no waiting ---
+mkfifo fifo
+for signal in INT TERM HUP; do
+    arguments waits-$signal --data.path=fifo --data.kind=chars "${endless[@]}"
+    "$LEVIN" "${all[@]}" >out 2>err &
+    pid=$!
+    soon catches $signal
+    kill -$signal $pid
+    ended
+    [ "$got" = 75 ] || { cat out err && fail "$signal: exit $got"; }
+    says "stopped on request before the first step" err
+    silent_about "error:" err
+    check [ ! -e waits-$signal/checkpoints/last ]
+done
+arguments waits-launched --data.path=fifo --data.kind=chars "${endless[@]}"
+"$LEVIN" launch -n 1 -- "${all[@]}" >out 2>err &
+pid=$!
+soon pgrep -P $pid -x levin
+launch=$pid pid=$(pgrep -P $pid -x levin)
+soon catches USR1
+kill -TERM "$launch"
+pid=$launch
+ended
+[ "$got" = 75 ] || { cat out err && fail "below levin launch: exit $got"; }
+says "stopped on request before the first step" err
+silent_about "error:" err

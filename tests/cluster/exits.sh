@@ -1,0 +1,47 @@
+# No rank of a run ends it without a sentence: one of two, the first or the other, that cannot read its command line,
+# finds no data, or goes away and says nothing; under levin launch, and, where it can speak, under each MPI's own launcher.
+# label: long (MPICH leaves it to the others to find that a rank has gone before they met)
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+mpis_here
+make_text
+cat >rank <<'E2'
+#!/bin/bash
+# rank ARGUMENTS...: levin, but for the rank that ODD names, which does what HOW says
+case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK-}}:$HOW in
+$ODD:option) exec "$LEVIN" "$@" --no-such-option ;;
+$ODD:data) exec "$LEVIN" "$@" --data.val_path=none ;;
+$ODD:kill) kill -KILL $$ ;;
+$ODD:exit*) exit "${HOW#exit}" ;;
+esac
+exec "$LEVIN" "$@"
+E2
+chmod +x rank
+for mpi in "${mpis[@]}"; do
+    # what levin launch starts, with the script above where levin stands
+    cat >$mpi-launcher <<E2
+#!/bin/bash
+words=()
+for word in "\$@"; do [ "\$word" != "$(realpath "$LEVIN")" ] || word=$PWD/rank; words+=("\$word"); done
+exec "$(mpi_program $mpi)" "\${words[@]}"
+E2
+    chmod +x $mpi-launcher
+    path=$PATH
+    [ $mpi != intel ] || path=$intel/bin:$PATH
+    for way in launch:option launch:data launch:kill launch:exit1 launch:exit75 bare:option bare:data; do
+        for ODD in 0 1; do
+            by=${way%:*} HOW=${way#*:} got=0
+            export ODD HOW
+            arguments $mpi-$HOW-$ODD --trainer.rank_timeout=5
+            if [ $by = launch ]; then
+                PATH=$path timeout -k 3 200 "$LEVIN" launch --launcher="$PWD/$mpi-launcher" -n 2 -- "${all[@]}" >out 2>err || got=$?
+            else
+                ranks $mpi 2 ./rank "${all[@]}" >out 2>err || got=$?
+            fi
+            n=$(grep -cE '^(\[[01]\] )?error: ' err) || true
+            [ $n != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' err || n=1 # asked to, it is no error
+            echo "$mpi, $by: rank $ODD, $HOW: $got, $n sentences"
+            [ $got != 0 ] && [ $got != 124 ] && [ "$n" = 1 ] || { cat out err && fail "$got, $n sentences"; }
+        done
+    done
+done
