@@ -1,0 +1,79 @@
+/* early_stopping.c - ends a run whose monitor has not become better for so many looks in a row.
+ *
+ * What it counts is in every checkpoint, so a run that goes on ends at the same step as one that was never stopped; and
+ * one that has ended so has nothing left to do, unless it is given more patience. */
+#include "train/callbacks/monitor.h"
+
+struct own {
+    struct lvn_monitor monitor;
+    int64_t waited; /* looks since the best one */
+};
+
+static bool wanted(const struct lvn_settings *s)
+{
+    return *s->early_stopping.monitor != '\0';
+}
+
+/* What is asked of it in vain; values that it has anyway ask for nothing. */
+static enum lvn_status check(const struct lvn_settings *s)
+{
+    static const enum lvn_option_id ids[] = {LVN_OPT_early_stopping_patience, LVN_OPT_early_stopping_min_delta,
+                                             LVN_OPT_early_stopping_mode};
+    char text[LVN_VALUE_TEXT];
+    for (int i = 0; i < 3 && !wanted(s); i++) {
+        const struct lvn_option *o = lvn_option_of(ids[i]);
+        const char *value = lvn_settings_value(s, ids[i], text);
+        LVN_CHECK(!strcmp(value, o->initial), ARG,
+                  "%s is %s, but nothing is watched: say what, as early_stopping.monitor: val_loss, or leave it out",
+                  o->key, value);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status open_it(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    return lvn_monitor_open(&o->monitor, "early_stopping", m->settings->early_stopping.monitor,
+                            (enum lvn_monitor_mode)m->settings->early_stopping.mode, false, &m->event);
+}
+
+static void stop_if_waited(const struct own *o, struct lvn_moment *m)
+{
+    if (o->waited == 0 || o->waited < m->settings->early_stopping.patience) return;
+    lvn_moment_stop(m, "early stopping: %s was not better than %.6g %lld time%s in a row", o->monitor.name,
+                    o->monitor.best, (long long)o->waited, o->waited == 1 ? "" : "s");
+}
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    if (!lvn_monitor_looks(&o->monitor, &m->event)) return LVN_OK;
+    bool better = lvn_monitor_improves(&o->monitor, &m->event, m->settings->early_stopping.min_delta);
+    o->waited = better ? 0 : o->waited + 1;
+    stop_if_waited(o, m);
+    return LVN_OK;
+}
+
+static void save(const void *own, json_t *state)
+{
+    const struct own *o = own;
+    lvn_monitor_save(&o->monitor, state);
+    json_object_set_new(state, "waited", json_integer(o->waited));
+}
+
+static enum lvn_status load(void *own, struct lvn_moment *m, const json_t *state)
+{
+    struct own *o = own;
+    if (lvn_monitor_load(&o->monitor, state)) o->waited = json_integer_value(json_object_get(state, "waited"));
+    stop_if_waited(o, m);
+    return LVN_OK;
+}
+
+const struct lvn_callback lvn_callback_early_stopping = {.name = "early_stopping",
+                                                         .bytes = sizeof(struct own),
+                                                         .wanted = wanted,
+                                                         .check = check,
+                                                         .open = open_it,
+                                                         .call = call,
+                                                         .save = save,
+                                                         .load = load};
