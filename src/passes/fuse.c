@@ -1,6 +1,7 @@
 /* fuse.c - replaces neighbouring operations by fused ones that have gradient rules of their own.
  *
  *   linear, gelu | gelu_tanh         -> linear_gelu           the activation is computed while the product is hot
+ *   conv2d, relu                     -> conv2d_relu           one pass over memory less each way
  *   [dropout,] add, layernorm        -> residual_layernorm    one pass over memory for the whole residual joint
  *   linear, cross_entropy            -> linear_cross_entropy  the logits are never stored whole
  *
@@ -83,6 +84,20 @@ static bool fuse_gelu(struct fusing *f, struct lvn_instr *gelu)
     return true;
 }
 
+static bool fuse_relu(struct fusing *f, struct lvn_instr *relu)
+{
+    struct lvn_instr *conv = made_by(f, &relu->in[0], LVN_OP_conv2d);
+    if (!conv || !read_once(f, &conv->out[0])) return false;
+    struct lvn_operand y = relu->out[0];
+    become(f, relu, LVN_OP_conv2d_relu);
+    relu->attr.conv2d_relu.stride = conv->attr.conv2d.stride;
+    relu->attr.conv2d_relu.padding = conv->attr.conv2d.padding;
+    memcpy(relu->in, conv->in, sizeof relu->in);
+    relu->out[0] = y;
+    kill(f, conv);
+    return true;
+}
+
 static bool fuse_layernorm(struct fusing *f, struct lvn_instr *norm)
 {
     struct lvn_instr *add = made_by(f, &norm->in[0], LVN_OP_add);
@@ -134,6 +149,7 @@ static const struct {
 } rules[] = {
     {LVN_OP_gelu, fuse_gelu},
     {LVN_OP_gelu_tanh, fuse_gelu},
+    {LVN_OP_relu, fuse_relu},
     {LVN_OP_layernorm, fuse_layernorm},
     {LVN_OP_cross_entropy, fuse_cross_entropy},
 };

@@ -1,0 +1,86 @@
+/* max_pool2d.cpu.c - threads share the planes; the rows of a window are folded sixteen columns at a time. */
+#include <math.h>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/simd.h"
+#include "base/threads.h"
+
+enum { CHUNK = 256 }; /* columns that are folded at once */
+
+/* The largest of each column of `size` rows, and the row that it stands in: of equal ones the first; NaN wins. */
+static void fold_rows(const float *x, int64_t W, int64_t size, int64_t n, float *best, int32_t *row)
+{
+    for (int64_t j = 0; j < n; j++) best[j] = x[j], row[j] = 0;
+    for (int64_t i = 1; i < size; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float v = x[i * W + j], b = best[j];
+            int larger = (v > b) | ((v != v) & (b == b));
+            best[j] = larger ? v : b;
+            row[j] = larger ? (int32_t)i : row[j];
+        }
+}
+
+/* One window of columns that were folded: value and place within the folded rows. */
+static float fold_columns(const float *best, const int32_t *row, int64_t size, int64_t W, int32_t *from)
+{
+    float b = best[0];
+    int32_t at = row[0] * (int32_t)W;
+    for (int64_t j = 1; j < size; j++) {
+        float v = best[j];
+        int32_t place = row[j] * (int32_t)W + (int32_t)j;
+        bool larger = v > b || (v != v && b == b), first = (v == b || (v != v && b != b)) && place < at;
+        b = larger ? v : b;
+        at = larger || first ? place : at;
+    }
+    *from = at;
+    return b;
+}
+
+static void pool_row(const float *x, int64_t W, int64_t OW, int64_t size, int64_t stride, float *y, int32_t *from,
+                     int32_t start)
+{
+    float best[CHUNK];
+    int32_t row[CHUNK];
+    int64_t windows = (CHUNK - size) / stride + 1; /* of a chunk; size is at most 64 */
+    for (int64_t o = 0; o < OW; o += windows) {
+        int64_t n = OW - o < windows ? OW - o : windows, first = o * stride;
+        fold_rows(x + first, W, size, (n - 1) * stride + size, best, row);
+        for (int64_t k = 0; k < n; k++) {
+            int32_t at;
+            y[o + k] = fold_columns(best + k * stride, row + k * stride, size, W, &at);
+            from[o + k] = start + (int32_t)(first + k * stride) + at;
+        }
+    }
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct lvn_desc *d = call->in[0].desc, *o = call->out[0].desc;
+    int64_t H = d->dim[2], W = d->dim[3], OH = o->dim[2], OW = o->dim[3], plane, end;
+    int64_t size = call->attr->max_pool2d.size, stride = call->attr->max_pool2d.stride;
+    lvn_share(d->dim[0] * d->dim[1], 1, thread, n_threads, &plane, &end);
+    for (; plane < end; plane++)
+        for (int64_t i = 0; i < OH; i++) {
+            const float *x = (const float *)call->in[0].p + (plane * H + i * stride) * W;
+            int64_t to = (plane * OH + i) * OW;
+            pool_row(x, W, OW, size, stride, (float *)call->out[0].p + to, (int32_t *)call->out[1].p + to,
+                     (int32_t)(i * stride * W));
+        }
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct lvn_desc *d = call->din[0].desc, *o = call->dout[0].desc;
+    if (!call->din[0].p) return;
+    int64_t size = d->dim[2] * d->dim[3], windows = o->dim[2] * o->dim[3], plane, end;
+    lvn_share(d->dim[0] * d->dim[1], 1, thread, n_threads, &plane, &end);
+    for (; plane < end; plane++) {
+        const float *dy = (const float *)call->dout[0].p + plane * windows;
+        const int32_t *from = (const int32_t *)call->out[1].p + plane * windows;
+        float *dx = (float *)call->din[0].p + plane * size;
+        if (!call->add[0]) memset(dx, 0, sizeof *dx * (size_t)size);
+        for (int64_t e = 0; e < windows; e++) dx[from[e]] += dy[e];
+    }
+}
+
+LVN_CPU_OPERATION(max_pool2d, .forward = forward, .backward = backward);

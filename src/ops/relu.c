@@ -1,0 +1,36 @@
+/* relu.c - y = max(x, 0). x, y of any shape; the gradient at 0 is 0. What is not a number stays none. */
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_TRY(lvn_shape_reals(s, "relu", "input", 0, 1));
+    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call)
+{
+    const real *x = call->in[0].p;
+    real *y = call->out[0].p;
+    int64_t n = lvn_desc_count(call->out[0].desc);
+    for (int64_t i = 0; i < n; i++) y[i] = 0 > x[i] ? 0 : x[i];
+}
+
+static void backward(const struct lvn_call *call)
+{
+    const real *y = call->out[0].p, *dy = call->dout[0].p;
+    real *dx = call->din[0].p;
+    int64_t n = lvn_desc_count(call->dout[0].desc);
+    for (int64_t i = 0; dx && i < n; i++) lvn_put(&dx[i], call->add[0], y[i] > 0 ? dy[i] : 0);
+}
+
+#ifndef LVN_REAL_DOUBLE
+struct lvn_tensor *lvn_relu(struct lvn_graph *g, struct lvn_tensor *x)
+{
+    return lvn_node_append(g, LVN_OP_relu, &(union lvn_attr){0}, (struct lvn_tensor *[]){x}, 1);
+}
+#endif
+
+LVN_OPERATION(relu, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .reads = LVN_READS_OUT(0),
+              .in_place = 1u << 0);
