@@ -1,0 +1,16 @@
+/* mse.c - the mean squared error, which is the loss of a reconstruction. */
+#include <math.h>
+
+#include "metrics/metric.h"
+
+static double value(const struct lvn_metric_sums *s)
+{
+    return s->labels ? s->loss / (double)s->labels : NAN;
+}
+
+extern const struct lvn_metric lvn_metric_mse;
+const struct lvn_metric lvn_metric_mse = {
+    .name = "mse",
+    .tasks = (const char *const[]){"reconstruct", NULL},
+    .value = value,
+};
