@@ -1,0 +1,165 @@
+/* mnist.c - pictures of digits in four IDX files, as the MNIST database has them.
+ *
+ *   train-images-idx3-ubyte, train-labels-idx1-ubyte    60,000: 55,000 to train and 5,000 to validate
+ *   t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte      10,000 to test
+ *
+ * in one folder, as they are or compressed (NAME.gz). Validation is the last twelfth, at most 5,000, of a permutation
+ * by the seed: the same for every rank. Files that are missing come from data.url, a folder of the compressed ones. The
+ * test part is opened only by what evaluates. (LeCun, Cortes, Burges: "The MNIST database of handwritten digits".) */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/random.h"
+#include "data/dataset.h"
+#include "formats/idx.h"
+#include "stores/fetch.h"
+
+enum { SIDE = 28, CLASSES = 10, VALIDATION = 5000, TRAIN_TO_VALIDATION = 12 };
+enum { TRAIN, TEST, PARTS };
+
+/* The published files: their names, and the SHA-256 of each when compressed. */
+static const struct {
+    const char *images, *images_sha256, *labels, *labels_sha256;
+} published[PARTS] = {
+    [TRAIN] = {"train-images-idx3-ubyte", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+               "train-labels-idx1-ubyte", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"},
+    [TEST] = {"t10k-images-idx3-ubyte", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+              "t10k-labels-idx1-ubyte", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"},
+};
+
+struct mnist {
+    struct lvn_idx images[PARTS], labels[PARTS]; /* (n,28,28), (n) */
+    uint64_t seed;
+};
+
+/* --- the files --- */
+
+/* The file that is there: NAME, NAME.gz, or, fetched, NAME.gz. */
+static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *o, const char *name, const char *sha256,
+                            const char **out)
+{
+    const char *plain = lvn_path_join(a, o->path, name), *packed = lvn_arena_printf(a, "%s/%s.gz", o->path, name);
+    if (!plain || !packed) return LVN_MEMORY;
+    *out = lvn_path_exists(plain) ? plain : packed;
+    if (lvn_path_exists(*out)) return LVN_OK;
+    LVN_CHECK(o->url && *o->url, IO,
+              "neither '%s' nor '%s' is there: put the files of MNIST into data.path, or give data.url, the folder of "
+              "a web server or store that has them",
+              plain, packed);
+    const char *from = lvn_arena_printf(a, "%s/%s.gz", o->url, name);
+    if (!from) return LVN_MEMORY;
+    LVN_TRY_WHILE(lvn_download(from, sha256, packed, NULL, NULL), "fetching '%s' from data.url", packed);
+    return LVN_OK;
+}
+
+static enum lvn_status check(const struct lvn_idx *images, const char *images_path, const struct lvn_idx *labels,
+                             const char *labels_path)
+{
+    const int64_t *d = images->dim;
+    LVN_CHECK(images->rank == 3, FORMAT, "'%s' has %d dimensions; pictures have 3", images_path, images->rank);
+    LVN_CHECK(d[1] == SIDE && d[2] == SIDE, FORMAT, "'%s' holds pictures of %lld x %lld pixels; %d x %d are wanted",
+              images_path, (long long)d[1], (long long)d[2], SIDE, SIDE);
+    LVN_CHECK(labels->rank == 1, FORMAT, "'%s' has %d dimensions; labels have 1", labels_path, labels->rank);
+    LVN_CHECK(d[0] == labels->dim[0] && d[0] > 0, FORMAT,
+              "'%s' holds %lld pictures and '%s' %lld labels: there must be one for each, and at least one",
+              images_path, (long long)d[0], labels_path, (long long)labels->dim[0]);
+    for (int64_t i = 0; i < d[0]; i++)
+        LVN_CHECK(labels->data[i] < CLASSES, FORMAT, "'%s': label %lld is %d; 0 to %d are wanted", labels_path,
+                  (long long)i, labels->data[i], CLASSES - 1);
+    return LVN_OK;
+}
+
+static enum lvn_status open_part(struct lvn_arena *a, struct mnist *m, const struct lvn_data_options *o, int part,
+                                 const char **path)
+{
+    const char *labels;
+    LVN_TRY(find(a, o, published[part].images, published[part].images_sha256, path));
+    LVN_TRY(find(a, o, published[part].labels, published[part].labels_sha256, &labels));
+    LVN_TRY(lvn_idx_read(&m->images[part], *path));
+    LVN_TRY(lvn_idx_read(&m->labels[part], labels));
+    return check(&m->images[part], *path, &m->labels[part], labels);
+}
+
+/* --- the data set --- */
+
+static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
+{
+    (void)o;
+    *out = (struct lvn_fields){
+        .field = {{.name = "pixels", .dtype = LVN_U8, .rank = 3, .dim = {1, SIDE, SIDE}, .below = 256},
+                  {.name = "label", .dtype = LVN_I32, .below = CLASSES, .label = true}},
+        .n = 2};
+}
+
+static enum lvn_status set_part(struct lvn_split *p, const char *path, int64_t n)
+{
+    p->path = lvn_strdup(path);
+    p->n_samples = n;
+    return p->path ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status open_parts(struct lvn_arena *a, struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    struct mnist *m = d->own;
+    const char *path;
+    LVN_TRY(open_part(a, m, o, TRAIN, &path));
+    int64_t n = m->images[TRAIN].dim[0], held_out = n / TRAIN_TO_VALIDATION;
+    if (held_out > VALIDATION) held_out = VALIDATION;
+    LVN_TRY(set_part(&d->split[LVN_SPLIT_TRAIN], path, n - held_out));
+    if (held_out) LVN_TRY(set_part(&d->split[LVN_SPLIT_VAL], path, held_out));
+    if (!o->evaluates) return LVN_OK;
+    LVN_TRY(open_part(a, m, o, TEST, &path));
+    return set_part(&d->split[LVN_SPLIT_TEST], path, m->images[TEST].dim[0]);
+}
+
+static enum lvn_status open_mnist(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    LVN_CHECK(o->path && *o->path, ARG, "data.kind=mnist needs data.path: the folder of its four files");
+    LVN_CHECK(!o->val_path || !*o->val_path, ARG,
+              "data.kind=mnist holds back its own validation data: data.val_path ('%s') is not used, leave it out",
+              o->val_path);
+    struct mnist *m = d->own = lvn_calloc(1, sizeof *m);
+    struct lvn_arena a;
+    if (!m) return LVN_MEMORY;
+    m->seed = o->seed ^ lvn_name_hash("data.mnist");
+    lvn_arena_init(&a);
+    enum lvn_status status = open_parts(&a, d, o);
+    lvn_arena_release(&a);
+    return status;
+}
+
+static void close_mnist(struct lvn_dataset *d)
+{
+    struct mnist *m = d->own;
+    if (!m) return;
+    for (int part = 0; part < PARTS; part++) {
+        lvn_idx_release(&m->images[part]);
+        lvn_idx_release(&m->labels[part]);
+    }
+    free(m);
+}
+
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, void *const *out)
+{
+    const struct mnist *m = d->own;
+    int part = split == LVN_SPLIT_TEST ? TEST : TRAIN;
+    if (part == TRAIN) {
+        int64_t place = split == LVN_SPLIT_VAL ? d->split[LVN_SPLIT_TRAIN].n_samples + i : i;
+        i = lvn_random_permute(m->seed, 0, m->images[TRAIN].dim[0], place);
+    }
+    memcpy(out[0], m->images[part].data + i * SIDE * SIDE, SIDE * SIDE);
+    *(int32_t *)out[1] = m->labels[part].data[i];
+    return LVN_OK;
+}
+
+extern const struct lvn_dataset_kind lvn_dataset_mnist;
+const struct lvn_dataset_kind lvn_dataset_mnist = {
+    .name = "mnist",
+    .what = "pictures of digits, the four IDX files of MNIST",
+    .fetches = true,
+    .fields = fields,
+    .open = open_mnist,
+    .close = close_mnist,
+    .sample = sample,
+};

@@ -1,0 +1,178 @@
+/* mnist.c - three small nets for handwritten digits.
+ *
+ *   mnist-cnn          conv 1-32-3, ReLU, conv 32-64-3, ReLU, max-pool 2, dropout, 9216-128, ReLU, dropout, 128-10:
+ *                      PyTorch's example; 1,199,882 parameters
+ *   mnist-mlp          784-64-64-10 with ReLU and dropout: Lightning's example
+ *   mnist-autoencoder  784-128-3-128-784 with ReLU: the first one of Lightning's documentation
+ *
+ * They see bytes, normalised by figures of their configuration. Names, layouts and initial values are PyTorch's:
+ * weights (out, in) or (O, C, KH, KW), and weights and biases uniform within 1 / sqrt(numbers that one output reads).
+ */
+#include <math.h>
+
+#include "models/model.h"
+
+enum { SIDE = 28, PIXELS = SIDE * SIDE, CLASSES = 10 };
+
+struct mnist {
+    double mean, std; /* of pixels between 0 and 1 */
+    double dropout_early, dropout;
+};
+_Static_assert(sizeof(struct mnist) <= LVN_OWN_BYTES, "a configuration is a plain value");
+
+static const struct mnist *own(const struct lvn_model_config *c)
+{
+    return (const struct mnist *)(const void *)c->own;
+}
+
+/* A vector of n whose layer reads fan_in numbers for each output. */
+static struct lvn_tensor *bias(struct lvn_graph *g, int64_t n, int64_t fan_in)
+{
+    return lvn_param(g, "bias", LVN_VECTOR, LVN_UNIFORM(1 / sqrt((double)fan_in)), LVN_DESC(LVN_F32, n));
+}
+
+/* x (B,in) -> (B,out) */
+static struct lvn_tensor *linear(struct lvn_graph *g, const char *name, struct lvn_tensor *x, int64_t in, int64_t out)
+{
+    lvn_scope(g, "%s", name);
+    struct lvn_tensor *w =
+        lvn_param(g, "weight", LVN_WEIGHT, LVN_UNIFORM(1 / sqrt((double)in)), LVN_DESC(LVN_F32, out, in));
+    return lvn_linear(g, x, w, bias(g, out, in), false);
+}
+
+/* x (B,in,H,W) -> (B,out,H-2,W-2) */
+static struct lvn_tensor *conv(struct lvn_graph *g, const char *name, struct lvn_tensor *x, int64_t in, int64_t out)
+{
+    enum { SIZE = 3 };
+    int64_t fan_in = in * SIZE * SIZE;
+    lvn_scope(g, "%s", name);
+    struct lvn_tensor *w = lvn_param(g, "weight", LVN_WEIGHT, LVN_UNIFORM(1 / sqrt((double)fan_in)),
+                                     LVN_DESC(LVN_F32, out, in, SIZE, SIZE));
+    return lvn_conv2d(g, x, w, bias(g, out, fan_in), 1, 0);
+}
+
+static struct lvn_tensor *dropout(struct lvn_graph *g, struct lvn_tensor *x, double p)
+{
+    return p > 0.0 ? lvn_dropout(g, x, p) : x;
+}
+
+/* Pixels (B,1,28,28) as the net sees them. */
+static struct lvn_tensor *normalized(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *pixels)
+{
+    return lvn_normalize(g, pixels, own(c)->mean, own(c)->std);
+}
+
+/* x (B,...) -> (B,n) */
+static struct lvn_tensor *flat(struct lvn_graph *g, struct lvn_tensor *x, int64_t n)
+{
+    return x ? lvn_reshape(g, x, 2, (const int64_t[]){x->desc.dim[0], n}) : NULL;
+}
+
+static struct lvn_tensor *build_cnn(struct lvn_graph *g, const struct lvn_model_config *c,
+                                    struct lvn_tensor *const *inputs)
+{
+    enum { POOLED = 12, FEATURES = 64 * POOLED * POOLED };
+    struct lvn_tensor *x = normalized(g, c, inputs[0]);
+    x = lvn_relu(g, conv(g, "conv1", x, 1, 32));  /* (B,32,26,26) */
+    x = lvn_relu(g, conv(g, "conv2", x, 32, 64)); /* (B,64,24,24) */
+    x = lvn_max_pool2d(g, x, 2, 2);               /* (B,64,12,12) */
+    x = flat(g, dropout(g, x, own(c)->dropout_early), FEATURES);
+    x = lvn_relu(g, linear(g, "fc1", x, FEATURES, 128));
+    return linear(g, "fc2", dropout(g, x, own(c)->dropout), 128, CLASSES);
+}
+
+static struct lvn_tensor *build_mlp(struct lvn_graph *g, const struct lvn_model_config *c,
+                                    struct lvn_tensor *const *inputs)
+{
+    enum { HIDDEN = 64 };
+    struct lvn_tensor *x = flat(g, normalized(g, c, inputs[0]), PIXELS);
+    x = dropout(g, lvn_relu(g, linear(g, "fc1", x, PIXELS, HIDDEN)), own(c)->dropout);
+    x = dropout(g, lvn_relu(g, linear(g, "fc2", x, HIDDEN, HIDDEN)), own(c)->dropout);
+    return linear(g, "fc3", x, HIDDEN, CLASSES);
+}
+
+static struct lvn_tensor *build_autoencoder(struct lvn_graph *g, const struct lvn_model_config *c,
+                                            struct lvn_tensor *const *inputs)
+{
+    enum { HIDDEN = 128, CODE = 3 };
+    struct lvn_tensor *x = flat(g, normalized(g, c, inputs[0]), PIXELS);
+    x = lvn_relu(g, linear(g, "encoder.0", x, PIXELS, HIDDEN));
+    x = linear(g, "encoder.2", x, HIDDEN, CODE);
+    x = lvn_relu(g, linear(g, "decoder.0", x, CODE, HIDDEN));
+    return linear(g, "decoder.2", x, HIDDEN, PIXELS);
+}
+
+/* What the autoencoder should give back. */
+static struct lvn_tensor *target(struct lvn_graph *g, const struct lvn_model_config *c,
+                                 struct lvn_tensor *const *inputs)
+{
+    return flat(g, normalized(g, c, inputs[0]), PIXELS);
+}
+
+/* --- the keys --- */
+
+// clang-format off
+#define X(field) LVN_KEY_REAL_OF(struct mnist, field)
+#define NORMALISATION(mean_, std_)                                                                                     \
+    {X(mean), .json = "mean", .initial = mean_, .least = -1e6, .most = 1e6},                                           \
+    {X(std), .json = "std", .initial = std_, .least = 1e-6, .most = 1e6}
+#define DROPOUT(field, key, rate, of)                                                                                  \
+    {X(field), .json = key, .recipe = key, .initial = rate, .least = 0, .most = 0.999, .any_time = true,               \
+     .help = "share of values dropped while training" of}
+
+static const struct lvn_key cnn_keys[] = {
+    NORMALISATION(0.1307, 0.3081),
+    DROPOUT(dropout_early, "conv_dropout", 0.25, ", behind the convolutions"),
+    DROPOUT(dropout, "dropout", 0.5, ""),
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key mlp_keys[] = {
+    NORMALISATION(0.1307, 0.3081),
+    DROPOUT(dropout, "dropout", 0.1, ""),
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key autoencoder_keys[] = {
+    NORMALISATION(0, 1),
+    {.kind = LVN_KEY_END},
+};
+// clang-format on
+
+/* --- the models --- */
+
+static const struct lvn_key_value tiny[] = {{NULL, 0}}; /* they are */
+static const struct lvn_field inputs[] = {{.name = "pixels", .dtype = LVN_U8, .rank = 3, .dim = {1, SIDE, SIDE}},
+                                          {.name = NULL}};
+static const char *const classify[] = {"classify", NULL}, *const reconstruct[] = {"reconstruct", NULL};
+
+extern const struct lvn_model lvn_model_mnist_cnn, lvn_model_mnist_mlp, lvn_model_mnist_autoencoder;
+const struct lvn_model lvn_model_mnist_cnn = {
+    .name = "mnist-cnn",
+    .what = "two convolutions and two linear maps for 28 x 28 pixels",
+    .keys = cnn_keys,
+    .tiny = tiny,
+    .parts = "[conv1, conv2]",
+    .inputs = inputs,
+    .tasks = classify,
+    .build = build_cnn,
+};
+const struct lvn_model lvn_model_mnist_mlp = {
+    .name = "mnist-mlp",
+    .what = "three linear maps for 28 x 28 pixels",
+    .keys = mlp_keys,
+    .tiny = tiny,
+    .parts = "[fc1]",
+    .inputs = inputs,
+    .tasks = classify,
+    .build = build_mlp,
+};
+const struct lvn_model lvn_model_mnist_autoencoder = {
+    .name = "mnist-autoencoder",
+    .what = "28 x 28 pixels through three numbers",
+    .keys = autoencoder_keys,
+    .tiny = tiny,
+    .parts = "[encoder]",
+    .inputs = inputs,
+    .tasks = reconstruct,
+    .build = build_autoencoder,
+    .target = target,
+};

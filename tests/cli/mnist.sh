@@ -1,0 +1,61 @@
+# Digits: the three nets train over IDX files, and are saved, evaluated and resumed; bad files are named.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+
+mkdir digits
+python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" digits 1200 200
+data="--data.kind=mnist --data.path=digits"
+
+code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-cnn.yaml" --data.path=digits --trainer.max_epochs=2 --run_dir=cnn --json
+json 'd["step"] == 34 and d["val_loss"] < 1'
+code 0 "$LEVIN" evaluate cnn $data --data.split=test --json --logits
+json 'd["split"] == "test" and d["samples"] == 200 and d["accuracy"] > 0.9 and len(d["logits"]) == 200 and len(d["logits"][0]) == 10'
+json 'sum(map(sum, d["confusion"])) == 200 and sum(d["confusion"][i][i] for i in range(10)) == round(200 * d["accuracy"])'
+json 'all(l.index(max(l)) < 10 for l in d["logits"]) and "mse" not in d and "tokens" not in d'
+code 0 "$LEVIN" evaluate cnn $data --json
+json 'd["split"] == "val" and d["samples"] == 100'
+code 0 "$LEVIN" evaluate cnn $data --data.split=all --json
+json 'd["samples"] == 1400'
+
+# What is saved: PyTorch's names and layouts, and the figures that the net sees its pixels by.
+python3 - <<'PY'
+import json, struct
+c = json.load(open("cnn/checkpoints/last/config.json"))
+assert c["model_type"] == "mnist-cnn" and c["mean"] == 0.1307 and c["std"] == 0.3081, c
+f = open("cnn/checkpoints/last/model.safetensors", "rb")
+h = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+shapes = {k: v["shape"] for k, v in h.items() if k != "__metadata__"}
+assert shapes == {"conv1.weight": [32, 1, 3, 3], "conv1.bias": [32], "conv2.weight": [64, 32, 3, 3], "conv2.bias": [64],
+                  "fc1.weight": [128, 9216], "fc1.bias": [128], "fc2.weight": [10, 128], "fc2.bias": [10]}, shapes
+PY
+
+# The same steps in one go and in two; one picture a step; mean squared error.
+code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=digits --trainer.max_epochs=2 --run_dir=whole --quiet
+code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=digits --trainer.max_epochs=2 --run_dir=parts --trainer.max_steps=5 --quiet
+code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=digits --trainer.max_epochs=2 --run_dir=parts --resume --quiet
+cmp whole/checkpoints/last/model.safetensors parts/checkpoints/last/model.safetensors
+code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-autoencoder.yaml" --data.path=digits --run_dir=auto --json
+json 'd["step"] == 1100 and d["val_loss"] < 0.09'
+code 0 "$LEVIN" evaluate auto $data --data.split=test --json --logits
+json 'abs(d["mse"] - d["loss"]) < 1e-12 and "accuracy" not in d and len(d["outputs"]) == 200 and len(d["outputs"][0]) == 784'
+
+# Files that are wrong, and what does not go together.
+cp -r digits bad
+head -c 100000 digits/train-images-idx3-ubyte.gz >bad/train-images-idx3-ubyte.gz
+code 1 "$LEVIN" train $data --data.path=bad --model.kind=mnist-mlp --run_dir=no
+says 'train-images-idx3-ubyte' err
+cp digits/train-images-idx3-ubyte.gz bad
+printf '\0\0\10\1\0\0\0\2\1\2' >bad/train-labels-idx1-ubyte
+code 1 "$LEVIN" train $data --data.path=bad --model.kind=mnist-mlp --run_dir=no
+says '1200 pictures' err
+python3 -c "open('bad/train-labels-idx1-ubyte', 'wb').write(b'\0\0\10\1\0\0\4\260' + b'\14' * 1200)"
+code 1 "$LEVIN" train $data --data.path=bad --model.kind=mnist-mlp --run_dir=no
+says 'label 0 is 12' err
+code 1 "$LEVIN" train $data --data.path=nowhere --model.kind=mnist-mlp --run_dir=no
+says 'data.url' err
+code 2 "$LEVIN" train $data --model.kind=nanogpt --run_dir=no
+says 'pixels' err
+code 2 "$LEVIN" train --data.kind=adder --model.kind=mnist-mlp --run_dir=no
+says 'pixels' err
+code 2 "$LEVIN" train $data --model.kind=mnist-mlp --task.kind=lm --run_dir=no
+says 'classify' err
+check [ ! -e no ]
