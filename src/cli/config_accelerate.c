@@ -144,7 +144,7 @@ static enum lvn_status fsdp(struct lvn_config *cf, const struct lvn_yaml *map)
 {
     const struct lvn_yaml *again = lvn_yaml_get(map, "fsdp_activation_checkpointing");
     if (!again || is_off(again)) return LVN_OK;
-    return lvn_config_set(cf, "trainer.recompute", "cheap", again->line);
+    return lvn_config_set(cf, "trainer.recompute", "blocks", again->line);
 }
 
 static enum lvn_status precision(struct lvn_config *cf, const struct lvn_yaml *top)

@@ -69,12 +69,6 @@ static enum lvn_status open_data(struct plan *p)
 
 /* --- the program --- */
 
-static const char *phase_name(const struct lvn_instr *i)
-{
-    static const char *const names[] = {"forward", "backward", "restore"};
-    return i->when == LVN_AFTER_BACKWARD ? "update" : names[i->phase];
-}
-
 /* What the instruction writes first: an output, or a gradient. */
 static const struct lvn_operand *written(const struct lvn_instr *i)
 {
@@ -85,19 +79,6 @@ static const struct lvn_operand *written(const struct lvn_instr *i)
         if (i->din[k].value >= 0) return &i->din[k];
     }
     return NULL;
-}
-
-/* Bytes of the arena that are in use while instruction n runs. A value in another one's place is counted with that one.
- */
-static int64_t live_bytes(const struct lvn_program *p, int n)
-{
-    int64_t bytes = 0;
-    for (int v = 0; v < p->n_values; v++) {
-        const struct lvn_value *x = &p->values[v];
-        if (x->buffer == LVN_BUFFER_ARENA && !x->in_place && x->first >= 0 && x->first <= n && n <= x->last)
-            bytes += x->bytes;
-    }
-    return bytes;
 }
 
 static void show_program(struct lvn_cli *c, const struct lvn_program *p)
@@ -113,16 +94,16 @@ static void show_program(struct lvn_cli *c, const struct lvn_program *p)
         double count = lvn_instr_flops(i);
         if (out) lvn_shape_text(&out->desc, shape);
         if (count > 0) snprintf(flops, sizeof flops, "%.2f", count / 1e6);
-        lvn_cli_print(c, "%5d  %-8s %-22s %-34s %-22s %10s %10.2f\n", n, phase_name(i), i->op->name,
-                      i->name ? i->name : "", shape, flops, (double)live_bytes(p, n) / (1 << 20));
+        lvn_cli_print(c, "%5d  %-8s %-22s %-34s %-22s %10s %10.2f\n", n, lvn_plan_phase(i), i->op->name,
+                      i->name ? i->name : "", shape, flops, (double)lvn_program_live_bytes(p, n) / (1 << 20));
         if (!list) continue;
         json_t *one = json_object();
-        json_object_set_new(one, "phase", json_string(phase_name(i)));
+        json_object_set_new(one, "phase", json_string(lvn_plan_phase(i)));
         json_object_set_new(one, "operation", json_string(i->op->name));
         json_object_set_new(one, "name", json_string(i->name ? i->name : ""));
         json_object_set_new(one, "writes", json_string(shape));
         json_object_set_new(one, "flops", json_real(count));
-        json_object_set_new(one, "arena_bytes", json_integer(live_bytes(p, n)));
+        json_object_set_new(one, "arena_bytes", json_integer(lvn_program_live_bytes(p, n)));
         json_array_append_new(list, one);
     }
     lvn_cli_add(c, "program", list);
@@ -158,31 +139,38 @@ static void memory_row(struct lvn_cli *c, json_t *object, const char *key, const
 
 static void show_memory(struct plan *p)
 {
+    static const char *const forgotten[][2] = {[LVN_RECOMPUTE_NONE] = {"none", "nothing"},
+                                               [LVN_RECOMPUTE_CHEAP] = {"cheap", "what costs little"},
+                                               [LVN_RECOMPUTE_BLOCKS] = {"blocks", "all but the inputs of blocks"}};
     struct lvn_cli *c = p->c;
     const struct lvn_network *n = p->training.network;
     int64_t total = lvn_network_bytes(n), process = process_bytes(n), room = lvn_memory_available();
     bool here = n->device->backend->computes; /* on this machine */
+    const struct lvn_program *step = p->training.step->program;
+    int first = lvn_program_first_backward(step);
     json_t *m = c->json ? json_object() : NULL;
     lvn_cli_print(c, "memory in bytes\n");
     memory_row(c, m, "parameters", "parameters", n->bytes[LVN_BUFFER_PARAM]);
     memory_row(c, m, "gradients", "gradients", n->bytes[LVN_BUFFER_GRAD]);
     memory_row(c, m, "optimizer", "optimizer state", n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1]);
     memory_row(c, m, "arena", "arena (activations, scratch)", n->bytes[LVN_BUFFER_ARENA]);
+    memory_row(c, m, "activations", "  kept from forward to backward", lvn_program_live_bytes(step, first));
     memory_row(c, m, "rest", "batches, key/value cache", rest_bytes(n));
     memory_row(c, m, "total", "all buffers, exact", total);
     memory_row(c, m, "process", "whole process, about", process);
     memory_row(c, m, "available", "free on this machine", room);
-    memory_row(c, m, "unplanned", "(arena without planning)", p->training.step->program->unplaced_bytes);
-    if (p->training.step->program->grad_slots > 1) {
-        lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n",
-                      p->training.step->program->grad_slots);
+    memory_row(c, m, "unplanned", "(arena without planning)", step->unplaced_bytes);
+    if (step->grad_slots > 1) {
+        lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n", step->grad_slots);
     }
+    lvn_cli_print(c, "Forgotten in forward and computed again for backward: %s.\n", forgotten[step->recompute][1]);
     lvn_cli_print(c, "%s\n",
                   !here                          ? "Whether it fits is for the device to say."
                   : room <= 0 || process <= room ? "It fits."
                                                  : "It does NOT fit: take a smaller model or "
                                                    "trainer.micro_batch_size.");
     lvn_cli_add(c, "memory", m);
+    lvn_cli_add(c, "recompute", json_string(forgotten[step->recompute][0]));
     lvn_cli_add(c, "arena_bytes", json_integer(n->bytes[LVN_BUFFER_ARENA]));
     lvn_cli_add(c, "process_bytes", json_integer(process));
     lvn_cli_add(c, "fits", here ? json_boolean(room <= 0 || process <= room) : json_null());

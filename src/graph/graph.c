@@ -15,6 +15,7 @@ struct lvn_graph *lvn_graph_new(struct lvn_params *params, enum lvn_dtype real)
     lvn_arena_init(&g->arena);
     g->params = params;
     g->real = real;
+    g->block = -1;
     return g;
 }
 
@@ -71,6 +72,16 @@ void lvn_scope(struct lvn_graph *g, const char *format, ...)
                               g->scope, n, (int)sizeof g->scope - 1));
 }
 
+void lvn_block(struct lvn_graph *g)
+{
+    g->block = g->n_blocks++;
+}
+
+void lvn_block_end(struct lvn_graph *g)
+{
+    g->block = -1;
+}
+
 static char *scoped(struct lvn_graph *g, const char *name)
 {
     return lvn_arena_printf(&g->arena, "%s%s%s", g->scope, g->scope[0] ? "." : "", name);
@@ -111,7 +122,7 @@ struct lvn_tensor *lvn_input(struct lvn_graph *g, const char *name, struct lvn_d
 }
 
 static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_param_kind kind, struct lvn_init init,
-                               const struct lvn_desc *desc, struct lvn_param **out)
+                               const struct lvn_desc *desc, int block, struct lvn_param **out)
 {
     LVN_TRY(check_size(name, desc));
     LVN_CHECK(strlen(name) < LVN_NAME_TEXT, ARG, "the parameter's name '%.60s...' has %zu bytes; at most %d are taken",
@@ -135,6 +146,7 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
                             .kind = kind,
                             .init = init,
                             .trainable = true,
+                            .block = block,
                             .lr_scale = 1.0,
                             .count = lvn_desc_count(desc)};
     *out = p->list[p->n++] = q;
@@ -148,7 +160,7 @@ struct lvn_tensor *lvn_param(struct lvn_graph *g, const char *name, enum lvn_par
     char *full = scoped(g, name);
     if (!full) return failed(g, LVN_MEMORY);
     desc.dtype = g->real;
-    enum lvn_status status = declare(g->params, full, kind, init, &desc, &p);
+    enum lvn_status status = declare(g->params, full, kind, init, &desc, g->block, &p);
     if (status != LVN_OK) return failed(g, status);
     struct lvn_tensor *t = add_tensor(g, LVN_TENSOR_PARAM, p->name, &desc);
     if (t) t->param = p;
@@ -253,7 +265,7 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const
         }
     struct lvn_node *node = lvn_arena_alloc(&g->arena, sizeof *node);
     if (!node || !grow(&g->nodes, &g->nodes_capacity, g->n_nodes, sizeof *g->nodes)) return failed(g, LVN_MEMORY);
-    *node = (struct lvn_node){.op = id, .attr = *attr, .cache = -1};
+    *node = (struct lvn_node){.op = id, .attr = *attr, .block = g->block, .cache = -1};
     for (int i = 0; i < n_in; i++) node->in[i] = in[i];
     node->name = node_name(g, op);
     if (!node->name) return failed(g, LVN_MEMORY);

@@ -39,6 +39,7 @@ struct lvn_param {
     struct lvn_init init;
     bool trainable;
     bool adapter; /* put beside the model's own: not in its files */
+    int block;    /* of the model, that declares it first; -1: none */
     bool decay;   /* by the optimizer's rule; set by lvn_params_layout() */
     double lr_scale;
     int64_t offset; /* in elements, in the flat buffers of values, gradients and optimizer state */
@@ -101,6 +102,7 @@ struct lvn_node {
     struct lvn_tensor *out[LVN_MAX_OUT];
     const char *name; /* scoped, "h.0.attn.c_attn:linear" */
     uint32_t hash;
+    int block; /* of the model; -1: outside of all */
     int cache; /* kv_cache: which of the graph's caches; -1 for other operations */
 };
 
@@ -128,6 +130,7 @@ struct lvn_graph {
                                   struct lvn_tensor *y);
     const void *adapter_context;
     char scope[128];
+    int block, n_blocks;    /* what is being declared: a block's number, or -1; how many there are so far */
     enum lvn_status status; /* of the first failed call; its record is kept in `error` */
     const char *error;
 };
@@ -140,6 +143,11 @@ enum lvn_status lvn_graph_status(const struct lvn_graph *g) LVN_CHECKED;
 
 /* Names declared from here on start with this scope ("h.%d"); "" ends it. */
 void lvn_scope(struct lvn_graph *g, const char *format, ...) LVN_PRINTF(2, 3);
+/* Nodes and parameters from here on are the model's next block: one of its equal layers, the unit in which activations
+ * are forgotten and computed again. What stands before the first block and behind the end of the last belongs to none.
+ */
+void lvn_block(struct lvn_graph *g);
+void lvn_block_end(struct lvn_graph *g);
 /* Data that the caller binds at every run: token ids, labels. */
 struct lvn_tensor *lvn_input(struct lvn_graph *g, const char *name, struct lvn_desc desc);
 /* A parameter, named within the scope. */

@@ -93,9 +93,11 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     struct lvn_tensor *x = dropout(g, lvn_embedding(g, inputs[0], wte, wpe), c->dropout_embedding);
     for (int64_t l = 0; l < c->n_layer; l++) {
         lvn_scope(g, "transformer.h.%lld", (long long)l);
+        lvn_block(g);
         x = lvn_add(g, x, attention(g, c, layernorm(g, c, "ln_1.weight", "ln_1.bias", x)));
         x = lvn_add(g, x, mlp(g, c, layernorm(g, c, "ln_2.weight", "ln_2.bias", x)));
     }
+    lvn_block_end(g);
     lvn_scope(g, "transformer");
     x = layernorm(g, c, "ln_f.weight", "ln_f.bias", x);
     lvn_scope(g, "lm_head");

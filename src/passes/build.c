@@ -36,7 +36,8 @@ struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id
     if (!instrs) return NULL;
     p->instrs = instrs;
     struct lvn_instr *i = &instrs[p->n_instrs++];
-    *i = (struct lvn_instr){.phase = phase, .id = id, .op = lvn_op(id, p->real), .scratch = LVN_NO_OPERAND};
+    *i =
+        (struct lvn_instr){.phase = phase, .id = id, .op = lvn_op(id, p->real), .block = -1, .scratch = LVN_NO_OPERAND};
     for (int k = 0; k < LVN_MAX_IN; k++) i->in[k] = i->din[k] = LVN_NO_OPERAND;
     for (int k = 0; k < LVN_MAX_OUT; k++) i->out[k] = i->dout[k] = LVN_NO_OPERAND;
     return i;
@@ -101,6 +102,7 @@ static enum lvn_status append_forward(struct lvn_program *p, const struct lvn_no
     i->attr = node->attr;
     i->name = node->name;
     i->hash = node->hash;
+    i->block = node->block;
     for (int k = 0; k < i->op->n_in; k++) LVN_TRY(operand_of(p, node->in[k], &i->in[k]));
     for (int k = 0; k < i->op->n_out + i->op->n_saved; k++) LVN_TRY(operand_of(p, node->out[k], &i->out[k]));
     return LVN_OK;

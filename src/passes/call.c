@@ -20,6 +20,25 @@ void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call)
     }
 }
 
+int lvn_program_first_backward(const struct lvn_program *p)
+{
+    int n = 0;
+    while (n < p->n_instrs && p->instrs[n].phase != LVN_BACKWARD) n++;
+    return n;
+}
+
+/* A value in another one's place is counted with that one. */
+int64_t lvn_program_live_bytes(const struct lvn_program *p, int n)
+{
+    int64_t bytes = 0;
+    for (int v = 0; v < p->n_values; v++) {
+        const struct lvn_value *x = &p->values[v];
+        if (x->buffer == LVN_BUFFER_ARENA && !x->in_place && x->first >= 0 && x->first <= n && n <= x->last)
+            bytes += x->bytes;
+    }
+    return bytes;
+}
+
 double lvn_instr_flops(const struct lvn_instr *i)
 {
     struct lvn_call call;

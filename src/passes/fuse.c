@@ -122,6 +122,7 @@ static bool fuse_layernorm(struct fusing *f, struct lvn_instr *norm)
         norm->hash = dropout->hash; /* the same mask as without fusion */
         kill(f, dropout);
     }
+    norm->block = add->block; /* so that one sum goes on to the next block, and not two terms */
     kill(f, add);
     return true;
 }

@@ -24,14 +24,15 @@
 
 /* --- parameters --- */
 
-/* A copy of parameter value v in fp32, and the instruction that makes it; -1: memory. */
-static int widened(struct lvn_program *p, int v)
+/* A copy of parameter value v in fp32, and the instruction of `block` that makes it; -1: memory. */
+static int widened(struct lvn_program *p, int v, int block)
 {
     int64_t n = p->values[v].bytes / lvn_dtype_bytes(LVN_BF16);
     int wide = lvn_program_add_value(p, p->values[v].name, LVN_BUFFER_ARENA, LVN_F32, n);
     struct lvn_instr *i = wide < 0 ? NULL : lvn_program_add_instr(p, LVN_OP_widen, LVN_FORWARD);
     if (!i) return -1;
     i->name = p->values[v].name;
+    i->block = block;
     i->in[0] = (struct lvn_operand){.value = v, .desc = lvn_desc_make(LVN_BF16, 1, &n)};
     i->out[0] = (struct lvn_operand){.value = wide, .desc = lvn_desc_make(LVN_F32, 1, &n)};
     return wide;
@@ -53,7 +54,7 @@ static enum lvn_status read_half(struct lvn_program *p, int *copy_of)
             bool direct = i.op->narrow & LVN_READS_IN(k);
             if (direct) i.in[k].desc.dtype = LVN_BF16;
             if (direct) continue;
-            if (copy_of[v] < 0) copy_of[v] = widened(p, v);
+            if (copy_of[v] < 0) copy_of[v] = widened(p, v, i.block);
             if (copy_of[v] < 0) return LVN_MEMORY;
             i.in[k].value = copy_of[v];
         }

@@ -1,6 +1,7 @@
 /* program.h - a training step as a flat list of instructions, and the passes that make it.
  *
- *     build -> prune -> fuse -> precision -> differentiate -> recompute -> accumulate -> update -> shard -> verify
+ *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks -> accumulate -> update -> shard ->
+ * verify
  *         -> place
  *
  * A program starts as the forward instructions of a graph. Each pass is one function in one file and turns the program
@@ -73,6 +74,8 @@ struct lvn_instr {
     union lvn_attr attr;
     const char *name;
     uint32_t hash;
+    int block;  /* of the model; -1: outside of all */
+    bool again; /* runs a second time in a micro-batch, for backward */
     enum lvn_collective collective;
     int bucket; /* REDUCE_START: of program->buckets */
     bool bf16;  /* see struct lvn_call; set by precision */
@@ -108,6 +111,10 @@ struct lvn_held {
 };
 enum { LVN_MAX_HELD = 64 };
 
+/* What is forgotten after forward and made again for backward: CHEAP: what can be had cheaply; AUTO: the same, where
+ * activations take much memory; BLOCKS: all but what goes into the model's blocks. */
+enum lvn_recompute { LVN_RECOMPUTE_AUTO, LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP, LVN_RECOMPUTE_BLOCKS };
+
 struct lvn_program {
     struct lvn_arena arena; /* of names and lists */
     struct lvn_graph *graph;
@@ -122,10 +129,11 @@ struct lvn_program {
     int n_outputs;
     struct lvn_bucket *buckets; /* set by shard, in the order in which backward finishes them */
     int n_buckets;
-    bool training;      /* has backward instructions */
-    int grad_slots;     /* flat gradients in GRAD, of slot_bytes each; set by accumulate, as are: */
-    int64_t slot_bytes; /* 0 without backward */
-    int *slot_of;       /* [micro-batches] the slot that each writes; NULL: 0, and all but the first add */
+    bool training;                /* has backward instructions */
+    enum lvn_recompute recompute; /* what was done: not AUTO */
+    int grad_slots;               /* flat gradients in GRAD, of slot_bytes each; set by accumulate, as are: */
+    int64_t slot_bytes;           /* 0 without backward */
+    int *slot_of;                 /* [micro-batches] the slot that each writes; NULL: 0, and all but the first add */
     struct lvn_held held[LVN_MAX_HELD]; /* from left to right, after the last micro-batch */
     int n_held;
     struct lvn_device *device;   /* it is planned for; set by place, as are: */
@@ -139,8 +147,6 @@ struct lvn_program {
  * in fp32; values between operations in bf16 where all that touch them can, and products in bf16 where the processor is
  * faster at it. BF16_TRUE: the same, and parameters and their gradients in bf16. */
 enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED, LVN_PRECISION_BF16_TRUE };
-
-enum lvn_recompute { LVN_RECOMPUTE_AUTO, LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP };
 
 struct lvn_optimizer {
     enum { LVN_ADAMW, LVN_ADAM, LVN_SGD } kind;
@@ -170,6 +176,7 @@ enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
 enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute how) LVN_CHECKED;
+enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_leaves *tree) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
@@ -195,6 +202,11 @@ struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id
 /* Calls visit() for each operand of the instruction: what it reads (written = false) and what it writes. */
 void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
                         void *argument);
+
+/* Number of the first backward instruction; n_instrs: there is none. */
+int lvn_program_first_backward(const struct lvn_program *p);
+/* Bytes of the arena that are in use while instruction n of a placed program runs. */
+int64_t lvn_program_live_bytes(const struct lvn_program *p, int n);
 
 /* Attributes and descriptions of an instruction as a kernel sees them, without pointers. */
 void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);

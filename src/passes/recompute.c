@@ -6,13 +6,6 @@
  * The restored bits equal the first ones, so training does not change. */
 #include "passes/program.h"
 
-static int first_backward(const struct lvn_program *p)
-{
-    int n = 0;
-    while (n < p->n_instrs && p->instrs[n].phase != LVN_BACKWARD) n++;
-    return n;
-}
-
 static bool reads(const struct lvn_instr *i, int v)
 {
     for (int k = 0; k < LVN_MAX_IN; k++)
@@ -41,6 +34,8 @@ static enum lvn_status insert_restore(struct lvn_program *p, int n, int at, int 
     restore.name = f.name;
     restore.hash = f.hash;
     restore.bf16 = f.bf16;
+    restore.block = f.block;
+    restore.again = true;
     for (int j = 0; j < LVN_MAX_IN; j++)
         if (f.op->restores & LVN_READS_IN(j)) restore.in[j] = f.in[j];
     for (int j = 0; j < LVN_MAX_OUT; j++)
@@ -54,7 +49,7 @@ static enum lvn_status insert_restore(struct lvn_program *p, int n, int at, int 
 
 static enum lvn_status forget(struct lvn_program *p, int n, int k)
 {
-    int v = p->instrs[n].out[k].value, start = first_backward(p), at = start;
+    int v = p->instrs[n].out[k].value, start = lvn_program_first_backward(p), at = start;
     if (v < 0 || p->values[v].keep || p->values[v].buffer != LVN_BUFFER_ARENA) return LVN_OK;
     while (at < p->n_instrs && !reads(&p->instrs[at], v)) at++;
     if (at == p->n_instrs) return LVN_OK;
@@ -72,10 +67,12 @@ static const int64_t auto_bytes = (int64_t)512 << 20;
 enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute how)
 {
     int64_t bytes = 0;
+    p->recompute = LVN_RECOMPUTE_NONE;
     for (int v = 0; v < p->n_values; v++)
         if (p->values[v].buffer == LVN_BUFFER_ARENA) bytes += p->values[v].bytes;
     if (how == LVN_RECOMPUTE_NONE || (how == LVN_RECOMPUTE_AUTO && bytes < auto_bytes)) return LVN_OK;
-    int n_forward = first_backward(p);
+    p->recompute = LVN_RECOMPUTE_CHEAP;
+    int n_forward = lvn_program_first_backward(p);
     for (int n = 0; n < n_forward; n++) {
         const struct lvn_op *op = p->instrs[n].op;
         for (int k = 0; k < op->n_out && op->restores; k++)

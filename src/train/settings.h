@@ -47,7 +47,8 @@
     X(TRAINER_CLIP_VALUE, "value")
 /* in the order of enum lvn_recompute */
 #define LVN_CHOICES_trainer_recompute(X)                                                                               \
-    X(TRAINER_RECOMPUTE_AUTO, "auto") X(TRAINER_RECOMPUTE_NONE, "none") X(TRAINER_RECOMPUTE_CHEAP, "cheap")
+    X(TRAINER_RECOMPUTE_AUTO, "auto")                                                                                  \
+    X(TRAINER_RECOMPUTE_NONE, "none") X(TRAINER_RECOMPUTE_CHEAP, "cheap") X(TRAINER_RECOMPUTE_BLOCKS, "blocks")
 /* in the order of enum lvn_precision, as far as that goes */
 #define LVN_CHOICES_trainer_precision(X)                                                                               \
     X(TRAINER_PRECISION_32_TRUE, "32-true")                                                                            \

@@ -232,6 +232,19 @@ static void explain_accumulation(struct trainer *t)
     lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
 }
 
+static void explain_recompute(struct trainer *t)
+{
+    const struct lvn_training *n = &t->training;
+    bool asked = t->s->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
+    if (n->recompute != LVN_RECOMPUTE_BLOCKS || (asked && n->step->graph->n_blocks > 1)) return;
+    snprintf(t->text, sizeof t->text,
+             asked ? "a %s has no blocks that could run again: trainer.recompute blocks changes nothing"
+                   : "memory does not hold all activations of this %s: the forward of its blocks runs twice "
+                     "(trainer.recompute auto is blocks here)",
+             t->setup.config.model->name);
+    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+}
+
 enum lvn_status lvn_trainer_set_up(struct trainer *t)
 {
     meet_callbacks(t);
@@ -252,6 +265,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
                                         .pieces = same_ranks ? t->at.pieces : 0,
                                         .callbacks = &t->callbacks};
     LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &plan));
+    explain_recompute(t);
     LVN_TRY_TOGETHER(t->ranks, allocate(t));
     LVN_TRY(load_weights(t));
     LVN_TRY(lvn_consistency_replicas(t->ranks, t->training.network, t->step));

@@ -108,7 +108,7 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     if (how->validate) LVN_TRY(lvn_runner_new(&t->eval, t->network, &o));
     o.train = true;
     o.deterministic = s->trainer.deterministic;
-    o.recompute = (enum lvn_recompute)s->trainer.recompute;
+    o.recompute = t->recompute;
     o.optimizer = &t->optimizer;
     o.sharding = &t->reduction.sharding;
     o.collectives = &t->reduction.calls;
@@ -127,7 +127,7 @@ static void forget_plan(struct lvn_training *t)
     t->step = t->eval = NULL;
 }
 
-/* Plan with more and more pieces, until memory holds them or they do not help. */
+/* Plan with more and more pieces, then with blocks that run again, until memory holds it or that does not help. */
 static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_model_config *c,
                                        const struct lvn_training_options *how)
 {
@@ -138,12 +138,28 @@ static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_
         bool here = t->network->device->backend->computes; /* on this machine */
         int64_t room = here ? lvn_memory_available() / (t->ranks ? t->ranks->of_host : 1) : 0;
         bool fits = room <= 0 || lvn_network_bytes(t->network) <= room;
-        /* Smaller parts do not help a model that is itself too large. */
+        /* Fewer activations do not help a model that is itself too large. */
         bool hopeless = lvn_network_bytes(t->network) - t->network->bytes[LVN_BUFFER_ARENA] > room;
-        if (t->settings->trainer.micro_batch_size || fixed || fits || hopeless || t->micro == 1) return LVN_OK;
-        t->pieces = t->accumulation + 1;
+        bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro == 1;
+        if (fits || hopeless) return LVN_OK;
+        if (whole && (t->recompute != LVN_RECOMPUTE_AUTO || t->step->graph->n_blocks < 2)) return LVN_OK;
+        if (whole)
+            t->recompute = LVN_RECOMPUTE_BLOCKS;
+        else
+            t->pieces = t->accumulation + 1;
         forget_plan(t);
     }
+}
+
+/* The most pieces that a rank wants, and blocks where one wants them: ranks that differ would wait for each other. */
+static enum lvn_status agree_on_memory(struct lvn_training *t, bool *again)
+{
+    int64_t mine[2] = {t->pieces, t->recompute == LVN_RECOMPUTE_BLOCKS}, most[2] = {mine[0], mine[1]};
+    if (t->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(t->ranks->comm, most, 2, LVN_I64, LVN_MAX));
+    *again = most[0] > mine[0] || most[1] > mine[1];
+    t->pieces = most[0];
+    if (most[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
+    return LVN_OK;
 }
 
 enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
@@ -162,19 +178,16 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
                                .optimizer = optimizer_of(s),
                                .ranks = r};
     t->pieces = o->pieces;
+    t->recompute = (enum lvn_recompute)s->trainer.recompute;
     t->callbacks = o->callbacks;
     t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
     if (!t->leaf) return LVN_MEMORY;
     LVN_TRY(lvn_reduction_init(&t->reduction, r, &sharding));
     if (!r) return plan_for_memory(t, c, o);
     LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o));
-    int64_t most = t->pieces;
-    if (r->size > 1) LVN_TRY(lvn_comm_all_reduce_now(r->comm, &most, 1, LVN_I64, LVN_MAX));
-    bool again = most > t->pieces;
-    if (again) {
-        t->pieces = most;
-        forget_plan(t);
-    }
+    bool again;
+    LVN_TRY(agree_on_memory(t, &again));
+    if (again) forget_plan(t);
     LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o) : LVN_OK);
     return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf,
                                                     s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16));

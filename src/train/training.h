@@ -14,14 +14,15 @@ struct lvn_callbacks;
 
 struct lvn_training {
     const struct lvn_settings *settings;
-    struct lvn_fields fields;    /* of a sample */
-    int64_t block_size;          /* what a sample counts for in rates: its tokens, where it has some; else 1 */
-    struct lvn_ranks *ranks;     /* NULL: planned only */
-    int64_t first_row, rows;     /* of the global batch, that this rank computes */
-    int64_t micro, accumulation; /* sequences run at once; micro-batches of a step on this rank */
-    int64_t *leaf;               /* [ranks + 1] number of each rank's first micro-batch among all */
-    int64_t n_micro;             /* micro-batches of a step on all ranks */
-    int64_t pieces;              /* how many parts memory wants a rank's rows in, at least */
+    struct lvn_fields fields;     /* of a sample */
+    int64_t block_size;           /* what a sample counts for in rates: its tokens, where it has some; else 1 */
+    struct lvn_ranks *ranks;      /* NULL: planned only */
+    int64_t first_row, rows;      /* of the global batch, that this rank computes */
+    int64_t micro, accumulation;  /* sequences run at once; micro-batches of a step on this rank */
+    int64_t *leaf;                /* [ranks + 1] number of each rank's first micro-batch among all */
+    int64_t n_micro;              /* micro-batches of a step on all ranks */
+    int64_t pieces;               /* how many parts memory wants a rank's rows in, at least */
+    enum lvn_recompute recompute; /* AUTO became BLOCKS where memory wants that */
     struct lvn_reduction reduction;
     struct lvn_optimizer optimizer;
     struct lvn_network *network;
@@ -40,8 +41,9 @@ struct lvn_training_options {
 };
 
 /* Plan for the whole share of a rank at once, or, where this machine's memory does not hold it and the micro-batch is
- * not given, for the largest parts that it holds; ranks agree on that. Allocates no buffers: lvn_network_allocate()
- * does. Release it always. */
+ * not given, for the largest parts that it holds; where that does not help either, and trainer.recompute is auto, with
+ * the forward of blocks run again. Ranks agree on both. Allocates no buffers: lvn_network_allocate() does. Release it
+ * always. */
 enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
                                   const struct lvn_model_config *c, const struct lvn_training_options *o) LVN_CHECKED;
 void lvn_training_release(struct lvn_training *t);

@@ -162,7 +162,7 @@ code 0 "$LEVIN" config fsdp.yaml --from-accelerate fsdp.acc --json
 json '"levin launch -n 2" in d["launch"] and "new_key" in {n["key"] for n in d["notes"]}'
 settings fsdp.yaml
 is trainer.strategy zero1
-is trainer.recompute cheap
+is trainer.recompute blocks
 printf 'num_machines: 2\nnum_processes: 3\n' >odd.acc
 code 2 "$LEVIN" config odd.yaml --from-accelerate odd.acc
 says "not a multiple of num_machines (2)" err

@@ -39,6 +39,7 @@ struct rig_options {
     bool fuse, deterministic;
     enum lvn_precision precision;
     enum lvn_recompute recompute;
+    int layers; /* 0: 2 */
     double dropout;
     int threads;
     const char *backend;
@@ -85,9 +86,13 @@ static struct rig *rig_new(const struct rig_options *o)
 {
     struct rig *r = calloc(1, sizeof *r);
     struct lvn_model_config c;
-    const struct lvn_key_value sizes[] = {
-        {"n_layer", 2},    {"n_head", 3},           {"n_embd", C}, {"block_size", T + 2},
-        {"vocab_size", V}, {"dropout", o->dropout}, {NULL, 0}};
+    const struct lvn_key_value sizes[] = {{"n_layer", o->layers ? o->layers : 2},
+                                          {"n_head", 3},
+                                          {"n_embd", C},
+                                          {"block_size", T + 2},
+                                          {"vocab_size", V},
+                                          {"dropout", o->dropout},
+                                          {NULL, 0}};
     lvn_model_config_init(&c, lvn_model_find(o->kind));
     assert_int_equal(lvn_model_put_all(&c, sizes), LVN_OK);
     r->params = lvn_params_new();
@@ -222,6 +227,7 @@ static void check_variants(enum lvn_precision precision, double losses, double g
     o.dropout = 0.1;
     o.precision = precision;
     o.recompute = LVN_RECOMPUTE_NONE;
+    o.layers = 3;
     struct rig *whole = rig_new(&o);
     double loss = run(whole, 1);
     struct {
@@ -234,7 +240,8 @@ static void check_variants(enum lvn_precision precision, double losses, double g
                    {"recompute", o, true},
                    {"one thread", o, true},
                    {"eight threads", o, true},
-                   {"the reference", o, false}};
+                   {"the reference", o, false},
+                   {"blocks", o, true}};
     variant[0].o.fuse = false;
     variant[1].o.micro = 2;
     variant[2].o.micro = 1;
@@ -244,6 +251,7 @@ static void check_variants(enum lvn_precision precision, double losses, double g
     variant[5].o.threads = 8;
     variant[6].o.backend = "reference";
     variant[6].o.precision = LVN_PRECISION_TRUE; /* they know nothing else */
+    variant[7].o.recompute = LVN_RECOMPUTE_BLOCKS;
     for (size_t i = 0; i < sizeof variant / sizeof variant[0]; i++) {
         struct rig *r = rig_new(&variant[i].o);
         double l = run(r, variant[i].o.B / variant[i].o.micro), d = difference(whole, r);
@@ -268,6 +276,64 @@ static void variants_agree_in_bf16(void **state)
     (void)state;
     check_variants(LVN_PRECISION_BF16_MIXED, 1e-2, 4e-2);
     check_variants(LVN_PRECISION_BF16_TRUE, 1e-2, 5e-2);
+}
+
+/* Forward run again in backward: bits as without, fused and not, on both backends, micro-batch by micro-batch. */
+static void blocks_run_again(void **state)
+{
+    (void)state;
+    const struct {
+        const char *kind, *backend;
+        bool fuse, deterministic;
+        int64_t micro;
+        enum lvn_precision precision;
+    } of[] = {{"gpt2", "cpu", true, false, 8, LVN_PRECISION_TRUE},
+              {"nanogpt", "cpu", false, false, 4, LVN_PRECISION_TRUE},
+              {"gpt2", "reference", true, false, 8, LVN_PRECISION_TRUE},
+              {"mingpt", "cpu", true, true, 1, LVN_PRECISION_TRUE},
+              {"gpt2", "cpu", false, false, 2, LVN_PRECISION_BF16_MIXED},
+              {"nanogpt", "cpu", true, true, 2, LVN_PRECISION_BF16_TRUE}};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct rig_options o = fast(of[i].kind);
+        o.layers = 4, o.dropout = 0.2, o.micro = of[i].micro, o.fuse = of[i].fuse;
+        o.backend = of[i].backend, o.deterministic = of[i].deterministic, o.precision = of[i].precision;
+        struct rig *rig[3];
+        double loss[3];
+        for (int k = 0; k < 3; k++) {
+            static const enum lvn_recompute how[] = {LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP, LVN_RECOMPUTE_BLOCKS};
+            o.recompute = how[k];
+            rig[k] = rig_new(&o);
+            loss[k] = run(rig[k], o.B / o.micro);
+            if (loss[k] != loss[0] || memcmp(rig[k]->b.grads, rig[0]->b.grads, (size_t)rig[k]->b.flat_bytes) != 0)
+                fail_msg("%zu, %s: not the same bits", i, k == 1 ? "cheap" : "blocks");
+        }
+        int again = 0; /* the forward of all blocks but the last */
+        for (int n = 0; n < rig[2]->program->n_instrs; n++)
+            again |= rig[2]->program->instrs[n].again << rig[2]->program->instrs[n].block;
+        assert_int_equal(again, 7);
+        for (int k = 0; k < 3; k++) rig_free(rig[k]);
+    }
+}
+
+/* Each block more takes as much as goes into it: one sum, and a mean and a factor a row. */
+static void blocks_take_their_inputs(void **state)
+{
+    (void)state;
+    struct rig_options o = fast("gpt2");
+    int64_t bytes[3], all[3], input = o.micro * T * C * 4, rows = o.micro * T * 4;
+    for (int k = 0; k < 3; k++) {
+        o.layers = 8 + 8 * k;
+        for (int blocks = 0; blocks < 2; blocks++) {
+            o.recompute = blocks ? LVN_RECOMPUTE_BLOCKS : LVN_RECOMPUTE_NONE;
+            struct rig *r = rig_new(&o);
+            *(blocks ? &bytes[k] : &all[k]) = r->program->arena_bytes;
+            rig_free(r);
+        }
+    }
+    int64_t one = (bytes[2] - bytes[1]) / 8;
+    if (one < input || one > input + 2 * rows + 3 * 64) fail_msg("a block more takes %lld bytes", (long long)one);
+    assert_true(bytes[2] - bytes[1] < (all[2] - all[1]) / 8);
+    assert_true(bytes[2] < all[2] / 4);
 }
 
 /* The tree over micro-batches is the one the design names: split at the largest power of two below n. */
@@ -366,6 +432,7 @@ int main(void)
         cmocka_unit_test(gradients_are_right),    cmocka_unit_test(variants_agree),
         cmocka_unit_test(variants_agree_in_bf16), cmocka_unit_test(tree_of_sums),
         cmocka_unit_test(tree_of_sums_in_bf16),   cmocka_unit_test(memory_is_planned),
+        cmocka_unit_test(blocks_run_again),       cmocka_unit_test(blocks_take_their_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
