@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/shown.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all below, while the sink runs too */
 static lvn_log_sink *log_sink;
 static void *log_context;
@@ -22,14 +24,14 @@ void lvn_log_set(lvn_log_sink *sink, void *context, enum lvn_log_level level)
 
 void lvn_log(enum lvn_log_level level, const char *format, ...)
 {
-    char text[2048];
+    char text[2048], shown[2048];
     pthread_mutex_lock(&lock);
     if (log_sink && level <= log_level) {
         va_list args;
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
-        log_sink(log_context, level, text);
+        log_sink(log_context, level, lvn_shown(shown, sizeof shown, text));
     }
     pthread_mutex_unlock(&lock);
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/shown.h"
+
 static _Thread_local struct {
     char text[2048];
     char trace[2048];
@@ -21,7 +23,7 @@ enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    memcpy(record.text, text, sizeof text);
+    lvn_shown(record.text, sizeof record.text, text);
     record.trace[0] = '\0';
     const char *base = strrchr(file, '/');
     snprintf(record.place, sizeof record.place, "%s:%d", base ? base + 1 : file, line);
@@ -31,12 +33,12 @@ enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, 
 enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...)
 {
     size_t used = strlen(record.trace);
-    char line[512];
+    char line[512], shown[512];
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    snprintf(record.trace + used, sizeof record.trace - used, "while %s\n", line);
+    snprintf(record.trace + used, sizeof record.trace - used, "while %s\n", lvn_shown(shown, sizeof shown, line));
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -120,6 +121,9 @@ void lvn_cli_add(struct lvn_cli *c, const char *name, json_t *value);
 json_t *lvn_cli_number(double x);
 /* Without --json: print to stdout. */
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...) LVN_PRINTF(2, 3);
+
+/* Print what may hold texts from anywhere: control characters but line ends and tabs come out as "\x1b". */
+void lvn_cli_put(FILE *out, const char *text);
 
 /* The log's sink: one line on stderr, above the live line of `context` (struct lvn_progress, or NULL). */
 void lvn_cli_log(void *context, enum lvn_log_level level, const char *text);

@@ -47,10 +47,13 @@ json_t *lvn_cli_number(double x)
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...)
 {
     if (c->json || (c->ranks && c->ranks->rank)) return;
+    char *text = NULL;
     va_list args;
     va_start(args, format);
-    vprintf(format, args);
+    int n = vasprintf(&text, format, args);
     va_end(args);
+    lvn_cli_put(stdout, n < 0 ? "(no memory for a line)\n" : text);
+    if (n >= 0) free(text);
 }
 
 void lvn_cli_log(void *context, enum lvn_log_level level, const char *text)

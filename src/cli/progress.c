@@ -130,8 +130,11 @@ static void say(struct lvn_progress *p, const char *format, ...)
     lvn_progress_clear(p);
     va_list args;
     va_start(args, format);
-    vfprintf(p->out, format, args);
+    char *text = NULL;
+    int n = vasprintf(&text, format, args);
     va_end(args);
+    if (n >= 0) lvn_cli_put(p->out, text);
+    if (n >= 0) free(text);
     fputc('\n', p->out);
     fflush(p->out);
 }

@@ -1,10 +1,22 @@
-/* text.c - numbers for people. */
+/* text.c - numbers and texts for people. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/shown.h"
 #include "cli/cli.h"
+
+void lvn_cli_put(FILE *out, const char *text)
+{
+    char one[LVN_SHOWN_ONE];
+    while (*text) {
+        if (*text == '\n' || *text == '\t')
+            fputc(*text++, out);
+        else
+            fputs(lvn_shown_next(&text, one), out);
+    }
+}
 
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
 {

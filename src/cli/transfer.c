@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/machine.h"
+#include "base/shown.h"
 #include "cli/stop.h"
 
 void lvn_transfer_begin(struct lvn_transfer *t, const struct lvn_cli *c, const char *name)
@@ -34,12 +35,13 @@ int lvn_transfer_progress(void *context, int64_t done, int64_t total)
     if (t->quiet || now - t->drawn < (t->live ? 0.2 : 10)) return lvn_stop_asked;
     t->drawn = now;
     char have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT] = "?", rate[LVN_NUMBER_TEXT], left[LVN_NUMBER_TEXT] = "?";
+    char name[256];
     double got = (double)(done - t->first);
     if (total) lvn_bytes_text(total, all);
     if (total && got > 0) lvn_seconds_text((double)(total - done) * seconds / got, left);
     clear(t);
-    fprintf(stderr, "%s: %s of %s, %s/s, %s left%s", t->name, lvn_bytes_text(done, have), all,
-            lvn_bytes_text((int64_t)(got / seconds), rate), left, t->live ? "" : "\n");
+    fprintf(stderr, "%s: %s of %s, %s/s, %s left%s", lvn_shown(name, sizeof name, t->name), lvn_bytes_text(done, have),
+            all, lvn_bytes_text((int64_t)(got / seconds), rate), left, t->live ? "" : "\n");
     fflush(stderr);
     t->shown = t->live;
     return lvn_stop_asked;

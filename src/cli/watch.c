@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/shown.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "formats/json.h"
@@ -246,12 +247,14 @@ static int terminal_rows(void)
 /* Over what was shown before: `lines` up, each line cleared to its end. */
 static void redraw(const char *text, int *lines)
 {
+    char one[LVN_SHOWN_ONE];
     if (*lines) printf("\033[%dA", *lines);
     *lines = 0;
     while (*text) {
         int n = (int)strcspn(text, "\n");
-        printf("%.*s\033[K\n", n, text);
-        text += n + (text[n] == '\n');
+        for (const char *end = text + n; text < end;) fputs(lvn_shown_next(&text, one), stdout);
+        printf("\033[K\n");
+        text += *text == '\n';
         (*lines)++;
     }
     printf("\033[J");
@@ -299,7 +302,8 @@ static enum lvn_status follow(struct watch *w, bool once)
         if (live) {
             redraw(block, &lines);
         } else if (end || !told || (news && lvn_seconds() - said >= every)) {
-            printf("%s%s", told ? "\n" : "", block);
+            if (told) printf("\n");
+            lvn_cli_put(stdout, block);
             fflush(stdout);
             told = true;
             said = lvn_seconds();

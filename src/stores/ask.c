@@ -62,6 +62,7 @@ static bool is_good(const struct lvn_place *p, const struct lvn_ask *ask, const 
 
 static const char *code_text(int code)
 {
+    if (code / 100 == 3) return "it is elsewhere";
     static const struct {
         int code;
         const char *text;
@@ -82,6 +83,9 @@ enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *
         lvn_text_add(&t, a->why);
     else
         lvn_text_printf(&t, "the server answered %d (%s)", a->code, code_text(a->code));
+    char to[512];
+    if (a->end == LVN_HTTP_WHOLE && a->code / 100 == 3 && lvn_http_header(a, "Location", to, sizeof to))
+        lvn_text_printf(&t, ", at '%.200s', where signed requests are not sent on to", to);
     if (a->end == LVN_HTTP_WHOLE && p->store->explain) p->store->explain(p, a, &t);
     const char *text = lvn_text_string(&t);
     lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot %s '%s': %s", ask->doing, p->url, text ? text : "");
@@ -102,6 +106,7 @@ static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const 
                                  .body = ask->body,
                                  .bytes = ask->bytes,
                                  .no_body = !ask->body && strcmp(ask->method, "PUT") && strcmp(ask->method, "POST"),
+                                 .follow = p->store->follows,
                                  .take = ask->take,
                                  .context = ask->context};
     lvn_arena_init(&arena);

@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/shown.h"
 #include "formats/checksum.h"
 
 enum { MOST_FACTS = 4096, MOST_NAME = 200, WORTH_SAYING = 32 << 20 };
@@ -26,38 +27,88 @@ static void begin(void)
     first_use = time(NULL);
 }
 
+/* What lies in the cache is believed: nobody else may have put it there. */
+static enum lvn_status check_owner(const char *path, bool below)
+{
+    struct stat s, link;
+    bool known = stat(path, &s) == 0 && lstat(path, &link) == 0;
+    LVN_CHECK(known, IO, "cannot read the cache folder '%s': %s", path, strerror(errno));
+    bool own = s.st_uid == geteuid() && link.st_uid == geteuid(), shared = s.st_mode & 022 && !(s.st_mode & S_ISVTX);
+    LVN_CHECK(
+        own || (!below && !s.st_uid && !link.st_uid), IO,
+        "the cache folder '%s' belongs to another user, who could put anything there: set LEVIN_CACHE to a folder "
+        "of your own",
+        path);
+    LVN_CHECK(below || !shared, IO,
+              "other users may write into the cache folder '%s', and could put anything there: take that from them "
+              "(chmod go-w), or set LEVIN_CACHE to another folder",
+              path);
+    if (below && s.st_mode & 077)
+        LVN_CHECK(chmod(path, 0700) == 0, IO, "cannot close the cache folder '%s' to other users: %s", path,
+                  strerror(errno));
+    return LVN_OK;
+}
+
+static enum lvn_status make_private(struct lvn_arena *a, const char *path, bool below)
+{
+    const char *dir = lvn_path_dir(a, path);
+    if (!dir) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    if (lvn_files_refuse() || mkdir(path, 0700) != 0) LVN_TRY(lvn_dir_make(path)); /* is there, or says why not */
+    return check_owner(path, below);
+}
+
 enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out)
 {
-    const char *own = getenv("LEVIN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = getenv("LEVIN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *top;
     if (own && *own)
-        *out = lvn_arena_printf(a, "%s/%s", own, name);
+        top = lvn_arena_printf(a, "%s", own);
     else if (xdg && *xdg)
-        *out = lvn_arena_printf(a, "%s/levin/%s", xdg, name);
+        top = lvn_arena_printf(a, "%s/levin", xdg);
+    else if (home && *home)
+        top = lvn_arena_printf(a, "%s/.cache/levin", home);
     else
-        *out = lvn_arena_printf(a, "%s/.cache/levin/%s", home && *home ? home : "/tmp", name);
+        top = lvn_arena_printf(a, "/tmp/levin-%u", (unsigned)geteuid());
+    *out = top ? lvn_path_join(a, top, name) : NULL;
     if (!*out) return LVN_MEMORY;
-    LVN_TRY_WHILE(lvn_dir_make(*out), "making the cache folder; LEVIN_CACHE names another one");
+    enum lvn_status status = make_private(a, top, false);
+    if (status == LVN_OK) status = make_private(a, *out, true);
+    LVN_TRY_WHILE(status, "making the cache folder; LEVIN_CACHE names another one");
+    return LVN_OK;
+}
+
+/* BUCKET and KEY as they may be seen in a folder. */
+static enum lvn_status name_place(struct lvn_arena *a, const struct lvn_place *p, const char **bucket, const char **key)
+{
+    char *host = lvn_arena_printf(a, "://%s", p->bucket), *rest = lvn_arena_strdup(a, *key);
+    if (!host || !rest) return LVN_MEMORY;
+    (void)lvn_secrets_hide(host);
+    (void)lvn_secrets_hide(rest);
+    *bucket = host + 3;
+    *key = rest;
     return LVN_OK;
 }
 
 enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key, const char **file,
                                      const char **facts)
 {
-    const char *top, *address = p->store->endpoint ? p->store->endpoint(p) : "";
+    const char *bucket, *files, *all_facts, *address = p->store->endpoint ? p->store->endpoint(p) : "";
     char hash[LVN_CHECKSUM_TEXT];
-    LVN_TRY(lvn_cache_folder(a, "", &top));
+    LVN_TRY(lvn_cache_folder(a, "files", &files));
+    LVN_TRY(lvn_cache_folder(a, "facts", &all_facts));
+    LVN_TRY(name_place(a, p, &bucket, &key));
     lvn_checksum_text(lvn_checksum(address, (int64_t)strlen(address)), hash);
     char name[LVN_CHECKSUM_TEXT];
-    if (strlen(lvn_path_name(key)) > MOST_NAME) { /* an address with a signature in it */
+    if (strlen(lvn_path_name(key)) > MOST_NAME) { /* an address with many parameters */
         const char *dir = lvn_path_dir(a, key);
         lvn_checksum_text(lvn_checksum(key, (int64_t)strlen(key)), name);
         key = dir ? lvn_path_join(a, dir, name) : NULL;
         if (!key) return LVN_MEMORY;
     }
-    const char *below = lvn_arena_printf(a, "%.*s/%s%s%.8s/%s", (int)strcspn(p->url, ":"), p->url, p->bucket,
+    const char *below = lvn_arena_printf(a, "%.*s/%s%s%.8s/%s", (int)strcspn(p->url, ":"), p->url, bucket,
                                          *address ? "@" : "", *address ? hash : "", key);
-    *file = below ? lvn_arena_printf(a, "%sfiles/%s", top, below) : NULL;
-    *facts = below ? lvn_arena_printf(a, "%sfacts/%s", top, below) : NULL;
+    *file = below ? lvn_path_join(a, files, below) : NULL;
+    *facts = below ? lvn_path_join(a, all_facts, below) : NULL;
     return *file && *facts ? LVN_OK : LVN_MEMORY;
 }
 
@@ -233,7 +284,7 @@ static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
     lvn_checksum_text(lvn_checksum(path, (int64_t)strlen(path)), hash);
     const char *name = lvn_path_join(a, locks, hash);
     if (!name) return LVN_MEMORY;
-    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (*fd >= 0) (void)!flock(*fd, LOCK_EX); /* where there are no locks, go without */
     return LVN_OK;
 }

@@ -1,5 +1,6 @@
 /* cache.h - the folder on this machine where files of stores are kept: LEVIN_CACHE, or levin in XDG_CACHE_HOME, or
- * ~/.cache/levin.
+ * ~/.cache/levin, or, without a home, /tmp/levin-UID. The folders below it belong to this user and are closed to all
+ * others (0700); what another user could have altered is refused. No secret of an address stands in a name.
  *
  *     files/SCHEME/BUCKET/KEY    the file
  *     facts/SCHEME/BUCKET/KEY    what came: size, time, checksum, the store's version; touched at each use

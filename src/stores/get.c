@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/shown.h"
 #include "formats/crc.h"
 #include "stores/crew.h"
 #include "stores/digest.h"
@@ -179,8 +180,11 @@ static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
 /* The first line of LOCAL.part.done. */
 static char *headline(struct get *g)
 {
+    char *url = lvn_arena_strdup(&g->place.arena, g->place.url);
+    if (!url) return NULL;
+    (void)lvn_secrets_hide(url);
     return lvn_arena_printf(&g->place.arena, "levin pieces, crc64, %d of %lld bytes of %s %s\n", PIECE_BYTES,
-                            (long long)g->object.bytes, g->place.url, g->object.version);
+                            (long long)g->object.bytes, url, g->object.version);
 }
 
 static bool piece_agrees(const struct get *g, int i, const char *sum, char *buffer)

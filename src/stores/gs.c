@@ -111,7 +111,8 @@ static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, 
     json_t *root = a->body.p ? json_loadb(a->body.p, (size_t)a->body.n, 0, NULL) : NULL;
     const char *message = json_string_value(json_object_get(json_object_get(root, "error"), "message"));
     if (!message && a->body.p && a->body.p[0] != '{' && a->body.p[0] != '<') message = a->body.p;
-    if (message) lvn_text_printf(t, ": %.*s", (int)strcspn(message, "\r\n"), message);
+    size_t n = message ? strcspn(message, "\r\n") : 0;
+    if (n) lvn_text_printf(t, ": %.*s", (int)(n < 300 ? n : 300), message);
     json_decref(root);
     if (a->code == 404) lvn_text_printf(t, "; check the bucket's name, '%s'", p->bucket);
     if (a->code == 401 || a->code == 403) {

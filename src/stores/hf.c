@@ -115,7 +115,7 @@ static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, 
 {
     const struct lvn_hf *f = p->own;
     char text[512];
-    if (lvn_http_header(a, "X-Error-Message", text, sizeof text)) lvn_text_printf(t, ": %s", text);
+    if (lvn_http_header(a, "X-Error-Message", text, sizeof text)) lvn_text_printf(t, ": %.300s", text);
     if (a->code == 404) lvn_text_printf(t, "; check the name '%s' and the revision '%s'", f->repo, f->revision);
     if (a->code == 401 || a->code == 403)
         lvn_text_add(t, *f->token
@@ -213,6 +213,7 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
 
 const struct lvn_store lvn_store_hf = {.form = "hf://ORG/NAME/PATH",
                                        .network = true,
+                                       .follows = true,
                                        .version_header = "X-Linked-ETag",
                                        .open = open_place,
                                        .stat = lvn_ask_stat,

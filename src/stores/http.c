@@ -21,6 +21,7 @@ enum {
     OPT_HEADERDATA = 10029,
     OPT_CUSTOMREQUEST = 10036,
     OPT_XFERINFODATA = 10057,
+    OPT_CAINFO = 10065,
     OPT_WRITEFUNCTION = 20011,
     OPT_HEADERFUNCTION = 20079,
     OPT_XFERINFOFUNCTION = 20219,
@@ -30,18 +31,15 @@ enum {
     OPT_LOW_SPEED_TIME = 20,
     OPT_NOPROGRESS = 43,
     OPT_NOBODY = 44,
-    OPT_FOLLOWLOCATION = 52,
-    OPT_MAXREDIRS = 68,
     OPT_CONNECTTIMEOUT = 78,
     OPT_HTTPGET = 80,
     OPT_BUFFERSIZE = 98,
     OPT_NOSIGNAL = 99,
     OPT_PROTOCOLS = 181,
-    OPT_REDIR_PROTOCOLS = 182,
     OPT_PATH_AS_IS = 234,
     OPT_UPLOAD_BUFFERSIZE = 280,
 };
-enum { HTTP_AND_HTTPS = 3, INFO_RESPONSE_CODE = 0x200002, GLOBAL_ALL = 3 };
+enum { HTTP_AND_HTTPS = 3, INFO_RESPONSE_CODE = 0x200002, INFO_REDIRECT_URL = 0x100000 + 31, GLOBAL_ALL = 3 };
 /* Results. */
 enum {
     NO_PROXY_HOST = 5,
@@ -56,7 +54,7 @@ enum {
     RECV_ERROR = 56,
     HTTP2_STREAM = 92,
 };
-enum { BUFFER_BYTES = 512 << 10, SILENT_SECONDS = 60 };
+enum { BUFFER_BYTES = 512 << 10, SILENT_SECONDS = 60, MOST_HOPS = 10 };
 
 static struct {
     void *library;
@@ -203,15 +201,16 @@ static enum lvn_http_end end_of(int result, const struct lvn_http *h)
     }
 }
 
-/* libcurl's list of the lines. "Expect:" takes away its waiting for "100 Continue" before each body, "Content-Type:"
- * its belief that every body is a form. */
-static void *header_list(const char *lines)
+/* libcurl's list of the lines, without Authorization for a host that was not asked. "Expect:" takes away its waiting
+ * for "100 Continue" before each body, "Content-Type:" its belief that every body is a form. */
+static void *header_list(const char *lines, bool foreign)
 {
     struct lvn_text line = {0};
     void *list = curl.slist_append(NULL, "Expect:");
     if (list && !(lines && strcasestr(lines, "content-type:"))) list = curl.slist_append(list, "Content-Type:");
     for (const char *end; list && lines && *lines; lines = *end ? end + 1 : end) {
         end = strchrnul(lines, '\n');
+        if (foreign && strncasecmp(lines, "authorization:", 14) == 0) continue;
         lvn_text_clear(&line);
         lvn_text_add_bytes(&line, lines, end - lines);
         const char *text = lvn_text_string(&line);
@@ -235,10 +234,19 @@ static void set_method(struct lvn_http *h, const struct lvn_http_request *r)
     if (!head && !get) curl.setopt(h->handle, OPT_CUSTOMREQUEST, r->method);
 }
 
-static void set_options(struct lvn_http *h, const struct lvn_http_request *r, void *headers)
+/* The file of those who may vouch for a host, by curl's own variables, which its library does not read. */
+static const char *authorities(void)
+{
+    const char *file = getenv("CURL_CA_BUNDLE");
+    if (!file || !*file) file = getenv("SSL_CERT_FILE");
+    return file && *file ? file : NULL;
+}
+
+static void set_options(struct lvn_http *h, const struct lvn_http_request *r, void *headers, char *error)
 {
     void *handle = h->handle;
     curl.reset(handle); /* connections stay */
+    curl.setopt(handle, OPT_ERRORBUFFER, error);
     curl.setopt(handle, OPT_URL, r->url);
     curl.setopt(handle, OPT_PATH_AS_IS, 1L);
     curl.setopt(handle, OPT_USERAGENT, "levin/" LVN_VERSION);
@@ -250,10 +258,8 @@ static void set_options(struct lvn_http *h, const struct lvn_http_request *r, vo
     curl.setopt(handle, OPT_XFERINFOFUNCTION, look);
     curl.setopt(handle, OPT_XFERINFODATA, h);
     curl.setopt(handle, OPT_NOPROGRESS, 0L);
-    curl.setopt(handle, OPT_FOLLOWLOCATION, 1L);
-    curl.setopt(handle, OPT_MAXREDIRS, 10L);
     curl.setopt(handle, OPT_PROTOCOLS, (long)HTTP_AND_HTTPS);
-    curl.setopt(handle, OPT_REDIR_PROTOCOLS, (long)HTTP_AND_HTTPS);
+    if (authorities()) curl.setopt(handle, OPT_CAINFO, authorities());
     curl.setopt(handle, OPT_NOSIGNAL, 1L);
     curl.setopt(handle, OPT_CONNECTTIMEOUT, r->connect_seconds ? (long)r->connect_seconds : 30L);
     curl.setopt(handle, OPT_TIMEOUT, (long)r->whole_seconds);
@@ -264,19 +270,62 @@ static void set_options(struct lvn_http *h, const struct lvn_http_request *r, vo
     set_method(h, r);
 }
 
-enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a)
+/* --- redirections: gone here and not by libcurl, whose old versions take every header to every host --- */
+
+/* "https://HOST:PORT" of an address, without a user; its length. */
+static int origin(const char *url, const char **scheme, const char **host)
 {
-    void *headers = header_list(r->headers);
-    LVN_CHECK(headers, MEMORY, "not enough memory for a request");
+    const char *at = strstr(url, "://"), *user;
+    *scheme = url;
+    *host = at ? at + 3 : url;
+    size_t n = strcspn(*host, "/?#");
+    while ((user = memchr(*host, '@', n))) n -= (size_t)(user + 1 - *host), *host = user + 1;
+    return (int)n;
+}
+
+static bool same_origin(const char *a, const char *b)
+{
+    const char *scheme[2], *host[2];
+    int n = origin(a, &scheme[0], &host[0]), m = origin(b, &scheme[1], &host[1]);
+    size_t s = strcspn(scheme[0], ":") + 1;
+    return n == m && strncasecmp(host[0], host[1], (size_t)n) == 0 && strncasecmp(scheme[0], scheme[1], s) == 0;
+}
+
+/* Where the answer leads to, in `next`; NULL: nowhere, or not to be gone, which a->why then says. */
+static const char *next_hop(struct lvn_http *h, const char *url, struct lvn_text *next, int hops)
+{
+    struct lvn_http_answer *a = h->answer;
+    const char *to = NULL;
+    curl.getinfo(h->handle, INFO_REDIRECT_URL, &to);
+    if (!to || a->end != LVN_HTTP_WHOLE || !h->request->follow) return NULL;
+    bool safe = strncasecmp(to, "https://", 8) == 0 ||
+                (strncasecmp(to, "http://", 7) == 0 && strncasecmp(url, "https://", 8) != 0);
+    if (safe && hops < MOST_HOPS) {
+        struct lvn_text copy = {0};
+        lvn_text_add(&copy, to);
+        lvn_text_release(next);
+        *next = copy;
+        return lvn_text_string(next);
+    }
+    a->end = LVN_HTTP_FAILED;
+    if (safe)
+        snprintf(a->why, sizeof a->why, "it leads on to other addresses more than %d times", MOST_HOPS);
+    else
+        snprintf(a->why, sizeof a->why, "it leads on to '%.120s', and from https only https is followed", to);
+    return NULL;
+}
+
+/* One request to `url`, the request's own or where it was sent on to. */
+static enum lvn_status hop(struct lvn_http *h, const char *url)
+{
+    struct lvn_http_answer *a = h->answer;
+    struct lvn_http_request r = *h->request;
     char error[256] = ""; /* libcurl's CURL_ERROR_SIZE */
-    lvn_text_clear(&a->headers);
+    void *headers = header_list(r.headers, !same_origin(r.url, url));
+    LVN_CHECK(headers, MEMORY, "not enough memory for a request");
+    r.url = url;
     lvn_text_clear(&a->body);
-    a->taken = 0;
-    h->request = r;
-    h->answer = a;
-    h->stopped = h->refused = false;
-    set_options(h, r, headers);
-    curl.setopt(h->handle, OPT_ERRORBUFFER, error);
+    set_options(h, &r, headers, error);
     int result = curl.perform(h->handle);
     long code = 0;
     curl.getinfo(h->handle, INFO_RESPONSE_CODE, &code);
@@ -287,6 +336,25 @@ enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request 
     curl.slist_free(headers);
     LVN_TRY(lvn_text_status(&a->headers));
     return lvn_text_status(&a->body);
+}
+
+enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a)
+{
+    struct lvn_text next = {0};
+    lvn_text_clear(&a->headers);
+    a->taken = 0;
+    h->request = r;
+    h->answer = a;
+    h->stopped = h->refused = false;
+    enum lvn_status status = LVN_OK;
+    const char *url = r->url;
+    for (int hops = 0; url && status == LVN_OK; hops++) {
+        status = hop(h, url);
+        if (status == LVN_OK) url = next_hop(h, url, &next, hops);
+    }
+    if (status == LVN_OK) status = lvn_text_status(&next);
+    lvn_text_release(&next);
+    return status;
 }
 
 const char *lvn_http_header(const struct lvn_http_answer *a, const char *name, char *value, int room)

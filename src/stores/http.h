@@ -2,7 +2,8 @@
  *
  * libcurl's interface has been stable since 7.16 (soname 4): the few numbers that http.c uses are part of it, so that
  * not even its header is needed to build. A client keeps its connection open from one request to the next; one thread
- * uses it at a time. Any answer of a server is a success here: what a code means is the caller's business. */
+ * uses it at a time. Any answer of a server is a success here: what a code means is the caller's business. Certificates
+ * are held against the system's authorities, or those in the file that CURL_CA_BUNDLE or SSL_CERT_FILE names. */
 #ifndef LVN_HTTP_H
 #define LVN_HTTP_H
 
@@ -25,6 +26,7 @@ struct lvn_http_request {
     const void *body;
     int64_t bytes;       /* of the body */
     bool no_body;        /* neither sent nor expected (GET, HEAD, DELETE) */
+    bool follow;         /* redirections, but none from https to http, and Authorization to no other host */
     int connect_seconds; /* 0: 30 */
     int whole_seconds;   /* for everything; 0: as long as bytes come */
     /* Takes the body of an answer 200 or 206 as it comes; false ends the request. NULL: all bodies go to the answer. */

@@ -23,6 +23,7 @@ static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, s
 
 const struct lvn_store lvn_store_https = {.form = "https://HOST/PATH",
                                           .network = true,
+                                          .follows = true,
                                           .open = open_place,
                                           .stat = lvn_ask_stat,
                                           .read = lvn_ask_read,

@@ -60,6 +60,7 @@ struct lvn_upload_steps {
 struct lvn_store {
     const char *form;           /* "s3://BUCKET/KEY", for messages */
     bool network;               /* needs struct lvn_http */
+    bool follows;               /* redirections: its requests are not signed */
     const char *version_header; /* what names a version better than ETag; NULL: nothing */
     /* p->url is there; fills in the rest. */
     enum lvn_status (*open)(struct lvn_place *p) LVN_CHECKED;

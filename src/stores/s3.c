@@ -131,9 +131,13 @@ static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, s
 
 /* --- refusals --- */
 
+/* What a server says is cut: the advice behind it shall be seen. */
 static void error_text(const struct lvn_http_answer *a, const char *tag, struct lvn_text *t)
 {
-    lvn_xml_text(a->body.p, NULL, tag, t);
+    struct lvn_text said = {0};
+    lvn_xml_text(a->body.p, NULL, tag, &said);
+    lvn_text_printf(t, "%.300s", said.p ? said.p : "");
+    lvn_text_release(&said);
 }
 
 static bool error_is(const struct lvn_http_answer *a, const char *code)

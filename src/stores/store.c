@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/shown.h"
 #include "stores/kind.h"
 
 static const struct {
@@ -54,6 +55,10 @@ enum lvn_status lvn_place_open(struct lvn_place *p, const char *path)
     *p = (struct lvn_place){0};
     lvn_arena_init(&p->arena);
     LVN_CHECK(*path, ARG, "an empty path");
+    LVN_CHECK(!lvn_secrets_hidden(path), ARG,
+              "the password or token in '%s' was left out when the address was written down: give the whole address "
+              "again, as in --data.path=URL",
+              path);
     enum lvn_status status = find_store(path, &p->store);
     if (status == LVN_OK && !(p->url = lvn_arena_strdup(&p->arena, path))) status = LVN_MEMORY;
     if (status == LVN_OK) status = p->store->open(p);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/shown.h"
 #include "base/text.h"
 #include "formats/yaml.h"
 
@@ -83,6 +84,7 @@ bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id)
 
 const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
 {
+    if (s->origin[id].shown) return s->origin[id].shown;
     return lvn_option_text(lvn_option_of(id), field_of(s, lvn_option_of(id)), text);
 }
 
@@ -117,6 +119,16 @@ static enum lvn_status drop_download(struct lvn_settings *s, enum lvn_source sou
     return LVN_OK;
 }
 
+/* What may be written down of the value. */
+static enum lvn_status note_secret(struct lvn_settings *s, const struct lvn_option *o, struct lvn_origin *at)
+{
+    if (o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_LIST) return LVN_OK;
+    char *copy = lvn_arena_strdup(&s->arena, *(const char *const *)field_of(s, o));
+    if (!copy) return LVN_MEMORY;
+    if (lvn_secrets_hide(copy)) at->shown = copy;
+    return LVN_OK;
+}
+
 static enum lvn_status set_checked(struct lvn_settings *s, const char *key, const char *value,
                                    const struct lvn_origin *origin)
 {
@@ -135,7 +147,7 @@ static enum lvn_status set_checked(struct lvn_settings *s, const char *key, cons
     int times = at->source == LVN_SOURCE_COMMAND ? at->times : 0;
     *at = *origin;
     if (at->source == LVN_SOURCE_COMMAND) at->times = times + 1;
-    return LVN_OK;
+    return note_secret(s, o, at);
 }
 
 enum lvn_status lvn_settings_set_at(struct lvn_settings *s, const char *key, const char *value,

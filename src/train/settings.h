@@ -98,6 +98,7 @@ struct lvn_origin {
     const char *where; /* RECIPE: the file; DERIVED: from what */
     int line;          /* RECIPE: counted from 1 */
     int times;         /* COMMAND: so often it was given */
+    const char *shown; /* the value with its secret hidden; NULL: it has none */
 };
 
 /* The options as numbers: LVN_OPT_optimizer_lr, LVN_OPT_name. */

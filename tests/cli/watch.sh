@@ -115,3 +115,22 @@ reader=$!
 soon has "waiting for the run to begin" out
 kill $reader
 wait $reader || true
+# a host's name, a family's name and a recipe's key are shown, not obeyed by the terminal
+status running 413
+python3 - <<'END'
+text = open("runs/x/status.json").read().replace("node1", "no\\u001b[31mde")
+open("runs/x/status.json", "w").write(text)
+END
+code 0 "$LEVIN" watch runs/x --once
+says 'no\x1b[31mde' out
+escape=$(printf '\033')
+silent_about "$escape" out
+mkdir -p rude
+printf '{"model_type": "gpt2\\u001b[31m"}' >rude/config.json
+code 1 "$LEVIN" plan --model.init=rude
+says 'gpt2\x1b[31m' err
+silent_about "$escape" err
+printf 'model:\n  "n\\e[31m": 1\n' >rude.yaml
+code 2 "$LEVIN" plan rude.yaml
+says 'n\x1b[31m' err
+silent_about "$escape" err

@@ -16,7 +16,8 @@ Files of FOLDER, at paths that say how they are served:
   /chaos/SEED/F        by chance: any of 500, 503, a cut, silence for a moment
 
 An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is expired after `?expire=N` requests
-(set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance.
+(set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance. The
+bucket "moved" is said to be on another host, and "rude" answers with control characters.
 Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new".
 A security token service at /sts. A Hugging Face hub at /hub: repositories are folders hub/ORG/NAME of FOLDER; large
 files (more than 1000 bytes) are passed on to /cdn; org "gated" wants the token "hf_secret".
@@ -153,6 +154,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.error(400, "ExpiredToken")
         if who not in ("old", "new"):
             return self.error(403, "InvalidAccessKeyId" if who else "AccessDenied")
+        if rest.startswith("moved/"):
+            return self.answer(307, Location=f"http://localhost:{self.server.server_address[1]}/s3/lured/f")
+        if rest.startswith("rude/"):
+            text = f"<Error><Code>SignatureDoesNotMatch</Code><Message>\x1b]0;owned\x07{'x' * 5000}</Message></Error>"
+            return self.answer(403, text.encode())
         cut = None
         if state["chaos"]:
             done, cut = self.chance(state["chaos"])

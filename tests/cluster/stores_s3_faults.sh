@@ -17,6 +17,15 @@ for seed in 1 2; do
     back small small$seed
 done
 ask control/chaos/off >/dev/null
+# a signed request goes to no other host, whatever the server says
+for way in "small s3://moved/f" "s3://moved/f got"; do
+    ask log >/dev/null
+    AWS_SESSION_TOKEN=secret code 1 cp_ $way
+    one_error
+    says "signed requests are not sent on" err
+    ask log >requests
+    silent_about lured requests
+done
 # killed at any moment: in the end the same bytes; stopped: only the rest is sent
 for i in $(seq 8); do
     "$LEVIN" cp f s3://b/killed >out 2>err &

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/shown.h"
 #include "base/tensor.h"
 #include "base/text.h"
 #include "base/threads.h"
@@ -261,6 +262,52 @@ static void test_texts_fit_whole_or_not_at_all(void **state)
     assert_string_equal(lvn_error_text(), "a thing has 6 bytes; at most 4 are taken");
 }
 
+/* --- what may be shown --- */
+
+static void test_secrets_of_addresses_are_hidden(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"https://me:pw@host/a", "https://***@host/a"},
+        {"cannot read 'http://token@host:80/a?b=1': it's 'x@y'", "cannot read 'http://***@host:80/a?b=1': it's 'x@y'"},
+        {"http://a@b:c@host?X-Amz-Signature=0&x-goog-credential=a%2Fb#c",
+         "http://***@host?X-Amz-Signature=*&x-goog-credential=***#c"},
+        {"t?SIG=abcd&n=1&token=&AWSAccessKeyId=AK", "t?SIG=***&n=1&token=&AWSAccessKeyId=**"},
+        {"'s3://bucket/key?' and https://host/me@here", "'s3://bucket/key?' and https://host/me@here"},
+        {"", ""},
+        {"?", "?"},
+        {"a://", "a://"},
+        {"&key=", "&key="},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char text[200];
+        bool some = strcmp(pairs[i][0], pairs[i][1]) != 0;
+        snprintf(text, sizeof text, "%s", pairs[i][0]);
+        assert_false(lvn_secrets_hidden(text));
+        assert_true(lvn_secrets_hide(text) == some);
+        assert_string_equal(text, pairs[i][1]);
+        assert_true(lvn_secrets_hidden(text) == some);
+        (void)lvn_secrets_hide(text); /* again: nothing changes */
+        assert_string_equal(text, pairs[i][1]);
+    }
+}
+
+static void test_control_characters_are_shown(void **state)
+{
+    (void)state;
+    char text[64], small[8];
+    assert_string_equal(lvn_shown(text, sizeof text,
+                                  "a\x1b[31mb\x7f\xc2\x9b"
+                                  "1m\r\nä\xff\xc3"),
+                        "a\\x1b[31mb\\x7f\\x9b1m  ä\\xff\\xc3");
+    assert_string_equal(lvn_shown(small, sizeof small, "abcd\x01zz"), "abcd");
+    assert_string_equal(lvn_shown(small, sizeof small, "abcdefä"), "abcdef");
+    lvn_fail_at(__FILE__, __LINE__, LVN_IO, "the server said \x1b]0;%s of http://u:p@h", "title\x07");
+    lvn_while_at(LVN_IO, "asking \x1b");
+    assert_string_equal(lvn_error_text(), "the server said \\x1b]0;title\\x07 of http://***@h");
+    assert_string_equal(lvn_error_trace(), "while asking \\x1b\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +324,8 @@ int main(void)
         cmocka_unit_test(test_tensor_views),
         cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_texts_fit_whole_or_not_at_all),
+        cmocka_unit_test(test_secrets_of_addresses_are_hidden),
+        cmocka_unit_test(test_control_characters_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

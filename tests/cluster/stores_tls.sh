@@ -1,0 +1,77 @@
+# Fetching over TLS: only from the host that the certificate names, in its time, vouched for by an authority that is
+# known; and never on from https to http.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+command -v openssl >/dev/null || { echo "skipped: no openssl here" && exit 77; }
+unset CURL_CA_BUNDLE SSL_CERT_FILE
+web_server # what https leads to
+random_file web/f 3000
+authority() { openssl req -x509 -newkey rsa:2048 -nodes -keyout "$1.key" -out "$1.pem" -subj "/CN=$1" -days 2 2>/dev/null; }
+certificate() { # certificate NAME HOST DAYS
+    openssl req -newkey rsa:2048 -nodes -keyout "$1.key" -out "$1.csr" -subj "/CN=$2" 2>/dev/null
+    openssl x509 -req -in "$1.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days "$3" -out "$1.pem" \
+        -extfile <(echo "subjectAltName=DNS:$2") 2>/dev/null
+    cat "$1.key" >>"$1.pem"
+}
+authority ca
+authority stranger
+certificate right localhost 2
+certificate wrong other.example 2
+certificate expired localhost -1
+cat >tls.py <<'END'
+import http.server, ssl, sys, threading
+data = open("web/f", "rb").read()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_): pass
+    def do_GET(self):
+        self.send_response(302 if self.path in ("/down", "/on", "/round") else 200)
+        to = {"/down": sys.argv[1] + "/plain/f", "/on": f"https://localhost:{ports[0]}/f", "/round": "/round"}
+        if self.path in to: self.send_header("Location", to[self.path])
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+ports = []
+for name in sys.argv[2:]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(name + ".pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    threading.Thread(target=server.serve_forever).start()
+    ports.append(server.server_address[1])
+print(*ports, flush=True)
+END
+timeout -k 3 300 python3 tls.py "$web" right wrong expired >tls.ports 2>tls.err &
+servers+=($!)
+soon test -s tls.ports
+read -r right wrong expired <tls.ports
+refused() { # refused URL: not fetched, in one sentence
+    rm -f got
+    code 1 cp_ "$1" got
+    one_error
+    check [ ! -e got ]
+}
+refused "https://localhost:$right/f" # nobody here knows the authority
+says certificate err
+for variable in CURL_CA_BUNDLE SSL_CERT_FILE; do
+    rm -f got
+    code 0 env $variable=ca.pem timeout 120 "$LEVIN" cp "https://localhost:$right/f" got
+    same_file got web/f
+done
+CURL_CA_BUNDLE=stranger.pem refused "https://localhost:$right/f"
+says certificate err
+export CURL_CA_BUNDLE=ca.pem
+refused "https://localhost:$wrong/f"
+says "target host name" err
+refused "https://localhost:$expired/f"
+says expired err
+code 0 cp_ "https://localhost:$right/on" got2
+same_file got2 web/f
+refused "https://localhost:$right/round"
+says "more than 10 times" err
+ask log >/dev/null
+refused "https://localhost:$right/down"
+says "only https is followed" err
+ask log >requests
+silent_about plain requests
+# a store's address is held to the same
+AWS_ENDPOINT_URL=https://localhost:$wrong AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b refused s3://bucket/f
+says "target host name" err
