@@ -121,7 +121,7 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
     for (int i = 0; i < t->program->n_instrs; i++) b.best[i] = 1e9;
     double sum = 0, best = 1e9;
     for (int s = 0; s < 2 * steps; s++) { /* whole steps and single instructions in turns */
-        struct lvn_run how = {.n_micro_batches = 1, .context = &b, .launched = s % 2 ? launched : NULL};
+        struct lvn_execution how = {.n_micro_batches = 1, .context = &b, .launched = s % 2 ? launched : NULL};
         double begin = b.last = now();
         LVN_TRY(lvn_runner_run_as(t, &how));
         double seconds = now() - begin;

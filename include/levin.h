@@ -71,6 +71,30 @@ struct lvn_own_model {
 int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
                     void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context);
 
+/* --- a run in your own hands: what lvn_train_model() does in one call, step by step ---
+ *
+ * All ranks make the same calls in the same order. A process holds one run at a time; its calls may come from any
+ * thread, but not from two at once. Numbers are read and written with a point, whatever the program's locale. A call
+ * that fails while it computes breaks the run: close it, and go on from its last checkpoint. */
+struct lvn_run;
+enum lvn_open { LVN_OPEN_NEW, LVN_OPEN_RESUME, LVN_OPEN_OVERWRITE }; /* as levin train, --resume and --overwrite */
+/* m: NULL takes model.kind of the settings. `s` belongs to the run until that is closed. *r is NULL after a failure. */
+int lvn_run_open(struct lvn_run **r, struct lvn_settings *s, const struct lvn_own_model *m, enum lvn_open mode);
+/* One step, and what the settings want after it (validation, checkpoint, logs). *over: the settings' limits are
+ * reached, or somebody asked to stop; no step may follow. */
+int lvn_run_step(struct lvn_run *r, bool *over);
+int64_t lvn_run_steps(const struct lvn_run *r); /* that are done, those before a resumption included */
+/* A scalar by its name: loss, lr, grad_norm, val_loss, val_accuracy ...; NaN: there is none (yet). */
+double lvn_run_value(const struct lvn_run *r, const char *name);
+int lvn_run_validate(struct lvn_run *r); /* val_loss and its like are then new */
+/* Loss and metrics on all of one part of the data, "train", "val" or "test": lvn_run_value(r, "test_loss"). */
+int lvn_run_evaluate(struct lvn_run *r, const char *part);
+/* Rank 0: the prompt (NULL: sample.prompt) and what the model says then, as the keys of `sample` want it; to free(). */
+int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);
+int lvn_run_save(struct lvn_run *r); /* a checkpoint now; it is on the disk when this returns */
+/* Save what is not saved, and release the run. NULL: nothing. Gives back what broke it, if something did. */
+int lvn_run_close(struct lvn_run *r);
+
 /* What went wrong last in this thread: a sentence, and "while ..." lines. */
 const char *lvn_error_text(void);
 const char *lvn_error_trace(void);

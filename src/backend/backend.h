@@ -41,7 +41,7 @@ struct lvn_binding {
 };
 
 /* One run: micro-batches 0..n-1, then the update instructions, if any. */
-struct lvn_run {
+struct lvn_execution {
     int64_t n_micro_batches;
     bool without_update;                       /* stop behind backward */
     const struct lvn_collectives *collectives; /* NULL: instructions of the shard pass do nothing */
@@ -79,7 +79,7 @@ struct lvn_backend {
     enum lvn_status (*bind)(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);
     void (*unbind)(struct lvn_bound *b);
     /* COMM: a collective failed, and recorded why; nothing was updated. */
-    enum lvn_status (*run)(struct lvn_bound *b, const struct lvn_run *r);
+    enum lvn_status (*run)(struct lvn_bound *b, const struct lvn_execution *r);
     /* Until everything asked for is done; what went wrong in it. */
     enum lvn_status (*wait)(struct lvn_device *d);
 

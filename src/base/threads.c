@@ -5,17 +5,22 @@
  * for a moment, then sleeps in the kernel (futex). Without futexes it yields instead. */
 #include "base/threads.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <locale.h>
 #include <omp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #endif
 
+#include "base/arena.h"
 #include "base/machine.h"
 
 enum { SPINS = 2000 }; /* some tens of microseconds */
@@ -99,6 +104,34 @@ void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_
         team.n_threads = omp_get_num_threads(); /* OpenMP may give fewer than were asked for */
         run_member(&team, omp_get_thread_num());
     }
+}
+
+struct start {
+    void *(*run)(void *);
+    void *argument;
+    locale_t locale;
+};
+
+static void *begin(void *argument)
+{
+    struct start s = *(struct start *)argument;
+    free(argument);
+    uselocale(s.locale);
+    return s.run(s.argument);
+}
+
+int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    struct start *s = lvn_malloc(sizeof *s);
+    sigset_t all, before;
+    if (!s) return ENOMEM;
+    *s = (struct start){run, argument, uselocale((locale_t)0)};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int bad = pthread_create(thread, NULL, begin, s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (bad) free(s);
+    return bad;
 }
 
 int lvn_threads_default(void)

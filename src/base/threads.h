@@ -1,4 +1,4 @@
-/* threads.h - a team of threads that walk through the same code together.
+/* threads.h - a team of threads that walk through the same code together; and single threads for work beside it.
  *
  * levin starts its threads once per step, not once per kernel: every kernel is called by all threads of the team with
  * (thread, n_threads), does its share, and meets the others at a barrier. Which share a thread takes must never change
@@ -6,12 +6,17 @@
 #ifndef LVN_THREADS_H
 #define LVN_THREADS_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 /* Run task(argument, thread, n_threads) on threads 0..n_threads-1 and wait for all. The caller is thread 0. */
 void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument);
 /* All threads of the team wait here for each other. Outside a team: nothing. */
 void lvn_team_barrier(void);
+
+/* A thread beside the others, as pthread_create(): 0, or an errno. Signals are for the thread that trains: this one has
+ * all of them blocked. It has its maker's locale: "C" inside the library (train/library.c). */
+int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* How many threads to use when nobody says: physical cores that the affinity mask and the cgroup's CPU quota allow,
  * or OMP_NUM_THREADS where that is set. At least 1. */

@@ -38,7 +38,7 @@ static enum lvn_status plan_once(struct lvn_config *cf, const struct lvn_setting
                                      .validate = true,
                                      .callbacks = &callbacks,
                                      .pieces = pieces};
-    enum lvn_status status = lvn_callbacks_init(&callbacks, s);
+    enum lvn_status status = lvn_callbacks_init(&callbacks, s, NULL);
     if (status == LVN_OK) status = lvn_training_plan(&t, s, &m->config, &o);
     if (status == LVN_OK) {
         cf->parameters = lvn_params_total(t.network->params);

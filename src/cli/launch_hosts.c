@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/threads.h"
 #include "cli/launch.h"
 
 enum { FILE_BYTES = 16 << 20, AT_ONCE = 32 };
@@ -183,7 +184,7 @@ enum lvn_status lvn_launch_reach(const struct lvn_launch *l)
             if (l->hosts[i].here) continue;
             LVN_CHECK(ssh, ARG, "'%s' is not installed, which reaches other hosts: apt install openssh-client", name);
             visits[i] = (struct visit){.l = l, .host = &l->hosts[i], .ssh = ssh, .code = -1};
-            visits[i].started = !pthread_create(&visits[i].thread, NULL, pay_visit, &visits[i]);
+            visits[i].started = !lvn_thread_start(&visits[i].thread, pay_visit, &visits[i]);
         }
         for (int i = first; i < end; i++) {
             if (!visits[i].started) continue;

@@ -265,7 +265,7 @@ static enum lvn_status show(struct plan *p)
     LVN_TRY(open_data(p));
     int ranks = (int)p->c->flag[LVN_FLAG_plan_ranks].i;
     if (ranks) lvn_plan_threads(p->c);
-    LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s));
+    LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s, NULL));
     struct lvn_training_options plan = {.fields = &p->setup.fields,
                                         .task = p->setup.task,
                                         .validate = p->validates,

@@ -13,6 +13,7 @@
 #include "base/deadline.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "cluster/client.h"
 
 static const double GREET_SECONDS = 10;
@@ -149,7 +150,7 @@ static enum lvn_status meet(struct lvn_heartbeat *h, const struct lvn_heartbeat_
 
 static enum lvn_status start_thread(pthread_t *thread, bool *has, void *(*run)(void *), struct lvn_heartbeat *h)
 {
-    int bad = pthread_create(thread, NULL, run, h);
+    int bad = lvn_thread_start(thread, run, h);
     LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
     *has = true;
     return LVN_OK;

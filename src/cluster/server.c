@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/machine.h"
+#include "base/threads.h"
 #include "cluster/server.h"
 
 static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, LEAVE_SECONDS = 5, DEAF_SECONDS = 0.25;
@@ -253,7 +254,7 @@ static enum lvn_status begin(struct lvn_server *s)
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     LVN_CHECK(s->wake >= 0 && s->signal >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
-    int bad = pthread_create(&s->thread, NULL, serve, s);
+    int bad = lvn_thread_start(&s->thread, serve, s);
     LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
     s->running = true;
     return LVN_OK;

@@ -11,12 +11,12 @@
  * only in later calls. */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include "base/deadline.h"
+#include "base/threads.h"
 #include "comm/engine.h"
 
 static void push(struct lvn_queue *q, struct lvn_request *r)
@@ -277,9 +277,6 @@ static void work(struct lvn_comm *c)
 
 static void settle(const struct lvn_comm *c)
 {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL); /* signals are for the main thread */
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
     pthread_setname_np(pthread_self(), "levin-comm");
     if (c->options.cpu > 0) {
@@ -340,7 +337,7 @@ enum lvn_status lvn_engine_start(struct lvn_comm *c)
     lvn_condition_init(&c->bell);
     lvn_condition_init(&c->news);
     LVN_TRY(lvn_tree_flat(&c->flat, c));
-    int code = pthread_create(&c->thread, NULL, run, c);
+    int code = lvn_thread_start(&c->thread, run, c);
     if (code) c->opened = -1;
     LVN_CHECK(!code, MEMORY, "no thread for communication: %s", strerror(code));
     c->running = true;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/threads.h"
 
 enum { BATCHES = 2, TEXT = 1024 };
 
@@ -77,7 +78,7 @@ enum lvn_status lvn_prefetch_open(struct lvn_prefetch **out, const struct lvn_lo
         p->batch[i].step = -1;
         LVN_TRY(lvn_samples_init(&p->batch[i].samples, &l->data->fields, rows));
     }
-    p->started = pthread_create(&p->thread, NULL, work, p) == 0;
+    p->started = lvn_thread_start(&p->thread, work, p) == 0;
     LVN_CHECK(p->started, MEMORY, "no thread could be started to read data ahead");
     return LVN_OK;
 }

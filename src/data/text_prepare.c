@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/files.h"
+#include "base/threads.h"
 #include "data/file_form.h"
 #include "data/text_write.h"
 #include "tokenizers/parallel.h"
@@ -93,7 +94,7 @@ static enum lvn_status start_threads(struct line *l)
     l->thread = lvn_calloc((size_t)l->o->threads, sizeof *l->thread);
     if (!l->batch || !l->place || !l->thread) return LVN_MEMORY;
     for (; l->n_threads < l->o->threads; l->n_threads++)
-        if (pthread_create(&l->thread[l->n_threads], NULL, encode, l) != 0) break;
+        if (lvn_thread_start(&l->thread[l->n_threads], encode, l) != 0) break;
     LVN_CHECK(l->n_threads, MEMORY, "cannot start a thread");
     return LVN_OK;
 }

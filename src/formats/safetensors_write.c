@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/output.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 
@@ -132,7 +133,7 @@ static enum lvn_status write_data(struct lvn_output *o, const struct lvn_safeten
         if (!sums->name[i]) return LVN_MEMORY;
     }
     struct summing s = {.slot = slot, .n = source->n, .sum = sums->tensor};
-    bool beside = pthread_create(&thread, NULL, sum_all, &s) == 0;
+    bool beside = lvn_thread_start(&thread, sum_all, &s) == 0;
     enum lvn_status status = write_tensors(o, source, slot, sums);
     if (beside)
         pthread_join(thread, NULL);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/deadline.h"
+#include "base/threads.h"
 
 enum { USUAL_THREADS = 8, MOST_THREADS = 64 };
 static const double LOOK_SECONDS = 0.1;
@@ -85,7 +86,7 @@ enum lvn_status lvn_crew_run(struct lvn_crew *c, int n)
         pthread_mutex_lock(&c->lock);
         c->running++;
         pthread_mutex_unlock(&c->lock);
-        if (pthread_create(&thread[started], NULL, run_one, c) == 0) continue;
+        if (lvn_thread_start(&thread[started], run_one, c) == 0) continue;
         pthread_mutex_lock(&c->lock);
         c->running--;
         pthread_mutex_unlock(&c->lock);

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "stores/cache.h"
 
 struct lvn_remote {
@@ -68,7 +69,7 @@ static enum lvn_status open_remote(struct lvn_remote *s)
     LVN_CHECK(s->object.ranges && s->object.bytes >= 0 && s->object.version[0], UNSUPPORTED,
               "'%s' cannot be streamed: its server sends no pieces of files, or does not say which version it has",
               s->place.url);
-    s->runs = pthread_create(&s->thread, NULL, run, s) == 0;
+    s->runs = lvn_thread_start(&s->thread, run, s) == 0;
     LVN_CHECK(s->runs, IO, "no thread could be started that brings '%s' here", s->place.url);
     return LVN_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/threads.h"
 #include "stores/stage.h"
 
 static void *run(void *argument)
@@ -26,7 +27,7 @@ enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const
     *s = (struct lvn_sender){.folder = folder, .path = path};
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->news, NULL);
-    s->runs = pthread_create(&s->thread, NULL, run, s) == 0;
+    s->runs = lvn_thread_start(&s->thread, run, s) == 0;
     LVN_CHECK(s->runs, IO, "no thread could be started that sends '%s' to '%s'", folder, path);
     return LVN_OK;
 }

@@ -96,7 +96,7 @@ static enum lvn_status set_up(struct evaluation *e)
     LVN_CHECK(e->o->ranks->size == 1 || (!e->o->batch && !e->o->gradients), ARG,
               "logits, token losses and gradients come from one rank, and %d were started: start one",
               e->o->ranks->size);
-    LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s));
+    LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s, NULL));
     struct lvn_split_list parts;
     int64_t most;
     e->split = wanted(e->s, e->setup.data);

@@ -172,9 +172,10 @@ enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn
     return open_all(m, s, model, false);
 }
 
-enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s)
+enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                           const struct lvn_model *model)
 {
-    return open_all(m, s, NULL, true);
+    return open_all(m, s, model, true);
 }
 
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct lvn_settings *s)

@@ -27,7 +27,8 @@ struct lvn_model_setup {
 enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
                                      const struct lvn_model *model) LVN_CHECKED;
 /* The same where nothing is trained: parts may be short, and those that training never sees are opened too. */
-enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s) LVN_CHECKED;
+enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s,
+                                           const struct lvn_model *model) LVN_CHECKED;
 void lvn_model_setup_close(struct lvn_model_setup *m);
 /* The same for `plan` and `bench`, which can do without the data: where they cannot be opened, m->data stays NULL and
  * the vocabulary, if not given, is what such data usually have. A published model that is not on this machine has the

@@ -322,7 +322,7 @@ static enum lvn_status collect(struct lvn_runner *t, int64_t n_micro)
     return LVN_OK;
 }
 
-enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_run *how)
+enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_execution *how)
 {
     const struct lvn_device *d = t->network->device;
     LVN_TRY(d->backend->run(t->bound, how));
@@ -332,10 +332,10 @@ enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_run *ho
 
 double lvn_runner_run(struct lvn_runner *t, int64_t n_micro)
 {
-    struct lvn_run how = {.n_micro_batches = n_micro,
-                          .collectives = t->options.collectives,
-                          .context = t->context,
-                          .before_update = t->before_update};
+    struct lvn_execution how = {.n_micro_batches = n_micro,
+                                .collectives = t->options.collectives,
+                                .context = t->context,
+                                .before_update = t->before_update};
     t->failed = lvn_runner_run_as(t, &how) != LVN_OK;
     return t->options.task ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
 }
@@ -417,7 +417,7 @@ const char *lvn_runner_find_nonfinite(struct lvn_runner *t, int64_t n_micro)
     for (int v = 0; v < t->program->n_values; v++)
         if (t->program->values[v].bytes > most) most = t->program->values[v].bytes;
     s = (struct search){.runner = t, .room = lvn_malloc((size_t)most)};
-    struct lvn_run how = {.n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = look};
+    struct lvn_execution how = {.n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = look};
     if (!s.room || lvn_runner_run_as(t, &how) != LVN_OK) lvn_error_clear(); /* then the place stays unknown */
     free(s.room);
     return s.found[0] ? s.found : NULL;

@@ -106,7 +106,7 @@ enum lvn_status lvn_runner_feed(struct lvn_runner *t, int64_t row, const struct 
  * not ignored (0 without a loss), summed over micro-batches as a tree. step.grad_scale etc. are the caller's to set. */
 double lvn_runner_run(struct lvn_runner *t, int64_t n_micro);
 /* The same, with hooks and collectives of one's own. */
-enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_run *how) LVN_CHECKED;
+enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_execution *how) LVN_CHECKED;
 /* Run again with a look at every value that an instruction writes: the name of the first that holds a number that is
  * not finite, or NULL. Gradients are written, but no parameter changes. */
 const char *lvn_runner_find_nonfinite(struct lvn_runner *t, int64_t n_micro);

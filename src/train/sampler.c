@@ -81,7 +81,7 @@ void lvn_sampler_free(struct lvn_sampler *s)
 static enum lvn_status feed_runner(struct lvn_sampler *s, struct lvn_runner *t, struct lvn_samples *b,
                                    const int32_t *ids, int64_t n)
 {
-    struct lvn_run how = {.n_micro_batches = 1};
+    struct lvn_execution how = {.n_micro_batches = 1};
     /* What lies behind the n tokens is computed too and looked at by nobody: it is written over later. The one-token
      * and the chunk runner have the same cache. */
     lvn_samples_blank(b, 0);
@@ -178,7 +178,7 @@ enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *co
 }
 
 enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_settings *settings,
-                                 const struct lvn_codec *codec, int64_t step, struct lvn_text *out)
+                                 const struct lvn_codec *codec, const char *prompt, int64_t step, struct lvn_text *out)
 {
     struct lvn_sampling_options o = {.max_new_tokens = settings->sample.max_new_tokens,
                                      .how = {.temperature = settings->sample.temperature,
@@ -186,19 +186,19 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
                                              .top_p = settings->sample.top_p},
                                      .seed = (uint64_t)settings->trainer.seed,
                                      .sample = step};
-    int32_t *prompt = NULL, start = 0, *made = lvn_malloc(sizeof *made * (size_t)(o.max_new_tokens + 1));
+    int32_t *given = NULL, start = 0, *made = lvn_malloc(sizeof *made * (size_t)(o.max_new_tokens + 1));
     int64_t n = 1, n_made = 0;
     enum lvn_status status = made ? LVN_OK : LVN_MEMORY;
     /* Data without text: continue token 0. */
     if (status == LVN_OK && lvn_codec_is_text(codec))
-        status = lvn_prompt_encode(settings->sample.prompt, codec, &prompt, &n);
-    const int32_t *ids = prompt ? prompt : &start;
+        status = lvn_prompt_encode(prompt ? prompt : settings->sample.prompt, codec, &given, &n);
+    const int32_t *ids = given ? given : &start;
     if (status == LVN_OK) status = lvn_sampler_run(s, ids, n, &o, made, &n_made, NULL, NULL);
     struct lvn_codec_stream stream = {0};
     for (int64_t i = 0; status == LVN_OK && i < n; i++) lvn_codec_decode(codec, &stream, ids[i], out);
     for (int64_t i = 0; status == LVN_OK && i < n_made; i++) lvn_codec_decode(codec, &stream, made[i], out);
     lvn_codec_decode_end(&stream, out);
-    free(prompt);
+    free(given);
     free(made);
     return status == LVN_OK ? lvn_text_status(out) : status;
 }

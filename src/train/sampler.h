@@ -34,9 +34,11 @@ enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, in
                                 const struct lvn_sampling_options *o, int32_t *out, int64_t *n_out,
                                 bool (*on_token)(void *context, int32_t id), void *context) LVN_CHECKED;
 
-/* The prompt and its continuation as the keys of `sample` say, for the trainer. codec empty: ids as numbers. */
+/* The prompt and its continuation as the keys of `sample` say, for the trainer; prompt: NULL takes sample.prompt. codec
+ * empty: token 0 and ids as numbers. */
 enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_settings *settings,
-                                 const struct lvn_codec *codec, int64_t step, struct lvn_text *out) LVN_CHECKED;
+                                 const struct lvn_codec *codec, const char *prompt, int64_t step,
+                                 struct lvn_text *out) LVN_CHECKED;
 /* A prompt as ids: text, or FILE:path; malloc'd. A character that the vocabulary lacks is named. */
 enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *codec, int32_t **ids,
                                   int64_t *n) LVN_CHECKED;

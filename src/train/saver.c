@@ -1,10 +1,10 @@
 /* saver.c - see saver.h. */
 #include "train/saver.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/threads.h"
 #include "train/consistency.h"
 
 static void all_read(void *context)
@@ -63,12 +63,7 @@ void lvn_saver_release(struct lvn_saver *s)
 /* False where the system gives no thread. */
 static bool start_thread(struct lvn_saver *s)
 {
-    sigset_t all, before;
-    sigfillset(&all); /* signals are for the thread that trains */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    s->running = pthread_create(&s->thread, NULL, write_it, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return s->running;
+    return s->running = lvn_thread_start(&s->thread, write_it, s) == 0;
 }
 
 /* --- all ranks --- */

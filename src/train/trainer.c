@@ -1,8 +1,8 @@
 /* trainer.c - the training loop.
  *
- * trainer_setup.c opens, plans and allocates; loop() is the run, on one screen, and what goes along with it are
- * callbacks (callbacks/callback.h). All ranks walk through the same code and decide on what they have exchanged: at the
- * end of every step one small sum over ranks (tally.h). */
+ * trainer_setup.c opens, plans and allocates; lvn_trainer_step() is a step and what is due after it, and what goes
+ * along with a run are callbacks (callbacks/callback.h). All ranks walk through the same code and decide on what they
+ * have exchanged: at the end of every step one small sum over ranks (tally.h). */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -111,8 +111,7 @@ static enum lvn_status save(struct trainer *t)
     return lvn_saver_begin(&t->saver, &at);
 }
 
-/* The same to the end: all know whether it is saved. */
-static enum lvn_status save_now(struct trainer *t, bool *saved)
+enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved)
 {
     LVN_TRY(save(t));
     LVN_TRY(lvn_saver_finish(&t->saver));
@@ -128,7 +127,7 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
     char kept[100] = "no step was made before it";
     int64_t labels;
     if (t->step) {
-        LVN_TRY(save_now(t, &saved));
+        LVN_TRY(lvn_trainer_save(t, &saved));
         snprintf(kept, sizeof kept, "the weights of step %lld %s", (long long)t->step,
                  !keeps(t) ? "are not kept, as trainer.fast_dev_run wants"
                  : saved   ? "are saved"
@@ -182,7 +181,7 @@ static enum lvn_status end_epoch(struct trainer *t)
     return agree_on_wishes(t);
 }
 
-static enum lvn_status validate(struct trainer *t)
+enum lvn_status lvn_trainer_validate(struct trainer *t)
 {
     struct lvn_event *e = &t->m.event;
     double *loss = &e->scalar[SCALAR_VAL_LOSS].value;
@@ -196,8 +195,7 @@ static enum lvn_status validate(struct trainer *t)
     return agree_on_wishes(t);
 }
 
-/* The last checkpoint, the last event, and the status of the run. */
-static enum lvn_status end(struct trainer *t, const char *why)
+enum lvn_status lvn_trainer_end(struct trainer *t, const char *why)
 {
     static const char over[] = "the run is over, but its last checkpoint (step %lld) could not be saved; make room and "
                                "go on with --resume",
@@ -206,7 +204,7 @@ static enum lvn_status end(struct trainer *t, const char *why)
                       gone[] = "stopped on request after step %lld of a trainer.fast_dev_run, of which nothing is kept";
     enum lvn_status status = LVN_OK;
     bool saved;
-    LVN_TRY(save_now(t, &saved));
+    LVN_TRY(lvn_trainer_save(t, &saved));
     snprintf(t->why, sizeof t->why, "%s%s", why, t->stop && !saved ? ", not saved" : "");
     LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_END, t->why));
     if (!saved) status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, t->stop ? lost : over, (long long)t->step);
@@ -231,21 +229,17 @@ static const char *reason_to_end(const struct trainer *t)
     return t->over ? "trainer.max_time is over" : NULL;
 }
 
-static enum lvn_status loop(struct trainer *t)
+enum lvn_status lvn_trainer_step(struct trainer *t, const char **why)
 {
-    const char *why = NULL;
-    if (t->o->looping) *t->o->looping = 1;
-    while (!why) {
-        LVN_TRY(one_step(t));
-        bool last = t->step == t->last_step;
-        if (t->validation.on && (every(t->step, t->validation.every) || last || t->orders & LVN_WISH_VALIDATE))
-            LVN_TRY(validate(t));
-        if (every(t->step, t->train.steps_per_epoch)) LVN_TRY(end_epoch(t));
-        if (every(t->step, t->s->checkpoint.every_n_steps) || t->orders & LVN_WISH_SAVE) LVN_TRY(save(t));
-        t->orders &= LVN_WISH_STOP;
-        why = reason_to_end(t);
-    }
-    return end(t, why);
+    LVN_TRY(one_step(t));
+    bool last = t->step == t->last_step;
+    if (t->validation.on && (every(t->step, t->validation.every) || last || t->orders & LVN_WISH_VALIDATE))
+        LVN_TRY(lvn_trainer_validate(t));
+    if (every(t->step, t->train.steps_per_epoch)) LVN_TRY(end_epoch(t));
+    if (every(t->step, t->s->checkpoint.every_n_steps) || t->orders & LVN_WISH_SAVE) LVN_TRY(save(t));
+    t->orders &= LVN_WISH_STOP;
+    *why = reason_to_end(t);
+    return LVN_OK;
 }
 
 /* Rank 0 makes the files of the run. */
@@ -263,6 +257,7 @@ static void wait_for_saver(void *saver)
 
 static enum lvn_status start(struct trainer *t)
 {
+    t->started = true;
     LVN_TRY_TOGETHER(t->ranks, begin_run(t));
     snprintf(t->text, sizeof t->text, "%s/status.json", t->dir_open ? t->dir.path : t->s->run_dir);
     if (keeps(t)) lvn_heartbeat_publish(t->ranks->heart, t->text);
@@ -276,11 +271,21 @@ static enum lvn_status start(struct trainer *t)
     if (t->step == 0 && !t->goes_on && t->s->trainer.num_sanity_val_steps && keeps(t))
         LVN_TRY(lvn_validation_try(&t->validation, &t->training, t->s->trainer.num_sanity_val_steps));
     /* Weights that were trained already: what the run must not make worse. Fresh ones need no such measure. */
-    if (t->validation.on && t->step == 0 && !t->goes_on && t->setup.has_pretrained) LVN_TRY(validate(t));
-    return loop(t);
+    if (t->validation.on && t->step == 0 && !t->goes_on && t->setup.has_pretrained) LVN_TRY(lvn_trainer_validate(t));
+    if (t->o->looping) *t->o->looping = 1;
+    return LVN_OK;
 }
 
-static void summarize(const struct trainer *t, bool done, struct lvn_train_result *r)
+enum lvn_status lvn_trainer_open(struct trainer *t, struct lvn_settings *s, const struct lvn_train_options *o)
+{
+    *t = (struct trainer){.s = s, .o = o, .ranks = o->ranks, .validated_step = -1};
+    lvn_saver_init(&t->saver);
+    LVN_TRY(lvn_trainer_set_up(t));
+    t->done = t->goes_on && (t->step >= t->last_step || t->m.wishes & LVN_WISH_STOP);
+    return t->done ? LVN_OK : start(t);
+}
+
+static void summarize(const struct trainer *t, struct lvn_train_result *r)
 {
     const struct lvn_event *e = &t->m.event;
     *r = (struct lvn_train_result){.step = t->step,
@@ -288,36 +293,39 @@ static void summarize(const struct trainer *t, bool done, struct lvn_train_resul
                                    .val_loss = lvn_event_value(e, "val_loss"),
                                    .best_val_loss = e->best_val_loss,
                                    .start_val_loss = e->start_val_loss,
-                                   .already_done = done,
+                                   .already_done = t->done,
                                    .again = t->again && keeps(t)};
     if (keeps(t)) snprintf(r->run_dir, sizeof r->run_dir, "%s", t->s->run_dir);
-    snprintf(r->why, sizeof r->why, "%s", done ? t->m.why : t->why);
+    snprintf(r->why, sizeof r->why, "%s", t->done ? t->m.why : t->why);
+}
+
+enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status, struct lvn_train_result *result)
+{
+    const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
+    if (t->started) lvn_heartbeat_state(t->ranks->heart, state);
+    lvn_saver_release(&t->saver); /* what a run that failed had begun to save is saved */
+    if (result) summarize(t, result);
+    lvn_callbacks_release(&t->callbacks);
+    if (t->dir_open && (status == LVN_OK || status == LVN_STOPPED)) {
+        enum lvn_status sent = lvn_run_dir_end(&t->dir);
+        if (sent != LVN_OK) status = sent;
+    }
+    if (t->from_open) lvn_checkpoint_release(&t->from);
+    if (t->dir_open) lvn_run_dir_close(&t->dir);
+    lvn_training_release(&t->training);
+    lvn_tally_release(&t->tally);
+    lvn_validation_release(&t->validation);
+    lvn_prefetch_close(t->ahead);
+    lvn_model_setup_close(&t->setup);
+    return status;
 }
 
 enum lvn_status lvn_train(struct lvn_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
 {
-    struct trainer t = {.s = s, .o = o, .ranks = o->ranks, .validated_step = -1};
-    lvn_saver_init(&t.saver);
-    enum lvn_status status = lvn_trainer_set_up(&t);
-    bool done = status == LVN_OK && t.goes_on && (t.step >= t.last_step || t.m.wishes & LVN_WISH_STOP);
-    if (status == LVN_OK && !done) {
-        status = start(&t);
-        const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
-        lvn_heartbeat_state(o->ranks->heart, state);
-    }
-    lvn_saver_release(&t.saver); /* what a run that failed had begun to save is saved */
-    if (result) summarize(&t, done, result);
-    lvn_callbacks_release(&t.callbacks);
-    if (t.dir_open && (status == LVN_OK || status == LVN_STOPPED)) {
-        enum lvn_status sent = lvn_run_dir_end(&t.dir);
-        if (sent != LVN_OK) status = sent;
-    }
-    if (t.from_open) lvn_checkpoint_release(&t.from);
-    if (t.dir_open) lvn_run_dir_close(&t.dir);
-    lvn_training_release(&t.training);
-    lvn_tally_release(&t.tally);
-    lvn_validation_release(&t.validation);
-    lvn_prefetch_close(t.ahead);
-    lvn_model_setup_close(&t.setup);
-    return status;
+    struct trainer t;
+    const char *why = NULL;
+    enum lvn_status status = lvn_trainer_open(&t, s, o);
+    while (status == LVN_OK && !t.done && !why) status = lvn_trainer_step(&t, &why);
+    if (status == LVN_OK && !t.done) status = lvn_trainer_end(&t, why);
+    return lvn_trainer_close(&t, status, result);
 }

@@ -12,6 +12,7 @@
 #include "train/run_dir.h"
 #include "train/settings.h"
 
+struct lvn_callback;
 struct lvn_ranks;
 
 /* What a signal handler writes where `stop` points. AGAIN: the time that a batch system granted is over, and the run is
@@ -21,7 +22,8 @@ enum lvn_stop { LVN_STOP_NOT, LVN_STOP_ASKED, LVN_STOP_AGAIN };
 struct lvn_train_options {
     struct lvn_ranks *ranks; /* who takes part */
     enum lvn_run_mode mode;
-    const struct lvn_model *model; /* a program's own; NULL: settings' model.kind */
+    const struct lvn_model *model;       /* a program's own; NULL: settings' model.kind */
+    const struct lvn_callback *callback; /* a program's own, called last; NULL: none */
     const struct lvn_listener *listeners;
     int n_listeners;
     /* enum lvn_stop: when it is no longer NOT on any rank, all save at the next step and end; or NULL */

@@ -248,7 +248,7 @@ static void explain_recompute(struct trainer *t)
 enum lvn_status lvn_trainer_set_up(struct trainer *t)
 {
     meet_callbacks(t);
-    LVN_TRY(lvn_callbacks_init(&t->callbacks, t->s));
+    LVN_TRY(lvn_callbacks_init(&t->callbacks, t->s, t->o->callback));
     LVN_TRY(lvn_ranks_check(t->ranks, t->s));
     LVN_TRY(lvn_consistency_start(t->ranks, t->s, t->text, sizeof t->text));
     if (*t->text) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);

@@ -1,4 +1,6 @@
-/* trainer_state.h - what the files of the trainer share: trainer.c (the loop) and trainer_setup.c (all before it). */
+/* trainer_state.h - a run in pieces: what lvn_train() goes through in one call, and a program that holds a run
+ * (library.c) piece by piece. trainer_setup.c is all before the first step, trainer.c the rest. All ranks call alike.
+ */
 #ifndef LVN_TRAINER_STATE_H
 #define LVN_TRAINER_STATE_H
 
@@ -39,6 +41,7 @@ struct trainer {
     int64_t validated_step;
     struct lvn_saver saver;
     int64_t labels;         /* that count in the batch which is loaded, over all ranks */
+    bool started, done;     /* there were events; nothing is left to do in the run that goes on */
     bool stop, again, over; /* some rank was asked to stop; so that the run goes on later; trainer.max_time is over */
     unsigned orders;        /* enum lvn_wish: what callbacks of some rank wish, which all obey */
     uint64_t fingerprint;
@@ -51,5 +54,20 @@ struct trainer {
 enum lvn_status lvn_trainer_set_up(struct trainer *t) LVN_CHECKED;
 /* Load this rank's rows of step `step`, and count their labels. */
 enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels) LVN_CHECKED;
+
+/* All until the first step, where t->done is false. Close it always. */
+enum lvn_status lvn_trainer_open(struct trainer *t, struct lvn_settings *s,
+                                 const struct lvn_train_options *o) LVN_CHECKED;
+/* A step, and what is due after it. *why: the reason for which the run ends now, or NULL. */
+enum lvn_status lvn_trainer_step(struct trainer *t, const char **why) LVN_CHECKED;
+/* Only where t->validation.on; the values are scalars of t->m.event. */
+enum lvn_status lvn_trainer_validate(struct trainer *t) LVN_CHECKED;
+/* Save, and wait for the end of it. *saved: false where it could not be; then the callbacks have been told why. */
+enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved) LVN_CHECKED;
+/* The last checkpoint and the last event. STOPPED where somebody asked for the end. */
+enum lvn_status lvn_trainer_end(struct trainer *t, const char *why) LVN_CHECKED;
+/* Release everything; `status`: how the run went, which it gives back unless closing fails. `result` may be NULL. */
+enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status,
+                                  struct lvn_train_result *result) LVN_CHECKED;
 
 #endif

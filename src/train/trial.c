@@ -116,7 +116,7 @@ enum lvn_status lvn_parts_try(struct lvn_training *t, int64_t step, double lr, i
     bool together = t->ranks && t->ranks->size > 1, tree = d->sharding.tree;
     int64_t n = t->ranks ? t->accumulation : 1;
     struct watch w = {.reduction = d};
-    struct lvn_run how = {.n_micro_batches = n, .context = &w, .launched = launched};
+    struct lvn_execution how = {.n_micro_batches = n, .context = &w, .launched = launched};
     bool beside = d->beside;
     if (together) how.collectives = runner->options.collectives;
     if (together) LVN_TRY(meet(t));

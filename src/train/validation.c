@@ -30,6 +30,14 @@ enum lvn_status lvn_validation_open(struct lvn_validation *v, const struct lvn_s
     return LVN_OK;
 }
 
+enum lvn_status lvn_validation_open_part(struct lvn_validation *v, const struct lvn_loader *train,
+                                         const struct lvn_dataset *data, enum lvn_split_id part)
+{
+    *v = (struct lvn_validation){.on = lvn_dataset_has(data, part)};
+    LVN_CHECK(v->on, ARG, "the data have no part '%s'", lvn_split_names[part]);
+    return lvn_loader_init(&v->loader, data, part, LVN_SAMPLING_SEQUENTIAL, train->batch_size, train->seed);
+}
+
 enum { LABELS, FAILED, COUNTS }; /* labels that count; ranks that failed; those of the metrics follow */
 
 static int64_t batches_of(const struct lvn_validation *v)

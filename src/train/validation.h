@@ -22,6 +22,9 @@ struct lvn_validation {
 /* data: of the run; train: the loader of its steps. Release it always. */
 enum lvn_status lvn_validation_open(struct lvn_validation *v, const struct lvn_settings *s,
                                     const struct lvn_loader *train, const struct lvn_dataset *data) LVN_CHECKED;
+/* All of one part of the data, once, for lvn_validation_run(). ARG where there is none such. Release it always. */
+enum lvn_status lvn_validation_open_part(struct lvn_validation *v, const struct lvn_loader *train,
+                                         const struct lvn_dataset *data, enum lvn_split_id part) LVN_CHECKED;
 /* Once the training is planned. */
 enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_training *g) LVN_CHECKED;
 void lvn_validation_release(struct lvn_validation *v);

@@ -83,7 +83,7 @@ static inline void bound_program_close(struct bound_program *b)
 /* Micro-batches from `from` bytes of the inputs on. */
 static inline void bound_program_run(struct bound_program *b, int64_t n, int64_t from)
 {
-    const struct lvn_run how = {.n_micro_batches = n};
+    const struct lvn_execution how = {.n_micro_batches = n};
     struct lvn_memory *const *m = b->binding.buffer;
     must(lvn_memory_write(m[LVN_BUFFER_PARAM], 0, b->params, b->flat_bytes));
     for (int k = 0; k < 2; k++)

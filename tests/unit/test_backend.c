@@ -90,7 +90,7 @@ struct outcome {
 
 static void train(struct fixture *f, struct outcome *o)
 {
-    const struct lvn_run how = {.n_micro_batches = MICRO, .context = f, .launched = note};
+    const struct lvn_execution how = {.n_micro_batches = MICRO, .context = f, .launched = note};
     o->n = f->network->params->flat_count;
     o->start = malloc(sizeof(float) * (size_t)o->n);
     o->end = malloc(sizeof(float) * (size_t)o->n);
@@ -162,7 +162,7 @@ static void the_trace_tells_the_launches(void **state)
         struct outcome o;
         struct lvn_bound *bound;
         const struct lvn_binding nothing = {0};
-        const struct lvn_run how = {.n_micro_batches = MICRO, .context = &t, .launched = note};
+        const struct lvn_execution how = {.n_micro_batches = MICRO, .context = &t, .launched = note};
         must(set_up(&f, "reference", LVN_PRECISION_TRUE, tree));
         train(&f, &o);
         must(set_up(&t, "trace", LVN_PRECISION_TRUE, tree));

@@ -19,7 +19,7 @@ struct bound {
 /* One run as all threads see it. */
 struct run {
     struct lvn_calls *calls;
-    const struct lvn_run *how;
+    const struct lvn_execution *how;
     bool failed; /* a collective did */
 };
 
@@ -102,7 +102,7 @@ void lvn_cpu_unbind(struct lvn_bound *b)
     free(x);
 }
 
-enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_run *how)
+enum lvn_status lvn_cpu_run(struct lvn_bound *b, const struct lvn_execution *how)
 {
     struct bound *x = (struct bound *)b;
     struct run r = {.calls = &x->calls, .how = how};

@@ -121,7 +121,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
 }
 
 /* False: a collective failed. */
-static bool launch(const struct lvn_calls *calls, const struct lvn_walk *w, const struct lvn_run *how)
+static bool launch(const struct lvn_calls *calls, const struct lvn_walk *w, const struct lvn_execution *how)
 {
     const struct lvn_instr *i = w->instr;
     if (!i->collective)
@@ -132,7 +132,7 @@ static bool launch(const struct lvn_calls *calls, const struct lvn_walk *w, cons
     return true;
 }
 
-static enum lvn_status walk(struct lvn_calls *calls, const struct lvn_run *how)
+static enum lvn_status walk(struct lvn_calls *calls, const struct lvn_execution *how)
 {
     struct lvn_walk w = lvn_walk_begin(calls->program, how->n_micro_batches);
     while (lvn_walk_next(&w)) {
@@ -145,7 +145,7 @@ static enum lvn_status walk(struct lvn_calls *calls, const struct lvn_run *how)
     return LVN_OK;
 }
 
-static enum lvn_status run(struct lvn_bound *b, const struct lvn_run *how)
+static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 {
     struct lvn_calls *calls = &((struct bound *)b)->calls;
     lvn_calls_begin(calls);

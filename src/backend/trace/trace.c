@@ -52,7 +52,7 @@ static void unbind(struct lvn_bound *b)
     free(b);
 }
 
-static enum lvn_status run(struct lvn_bound *b, const struct lvn_run *how)
+static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 {
     struct lvn_walk w = lvn_walk_begin(((const struct bound *)b)->program, how->n_micro_batches);
     while (lvn_walk_next(&w)) {

@@ -90,8 +90,8 @@ enum {
 };
 
 struct lvn_callbacks {
-    const struct lvn_callback *is[LVN_CALLBACKS];
-    void *own[LVN_CALLBACKS];
+    const struct lvn_callback *is[LVN_CALLBACKS + 1];
+    void *own[LVN_CALLBACKS + 1];
     int n;
 };
 
@@ -101,8 +101,9 @@ enum lvn_status lvn_callbacks_check(const struct lvn_settings *s) LVN_CHECKED;
 const char *lvn_callbacks_leave(int i);
 /* Of the one that leaves `name`: the pattern of the files in that folder; NULL: it is a file. */
 const char *lvn_callbacks_hold(const char *name);
-/* Those that the settings want. Release them always. */
-enum lvn_status lvn_callbacks_init(struct lvn_callbacks *c, const struct lvn_settings *s) LVN_CHECKED;
+/* Those that the settings want, and behind them `last` (NULL: none), the program's. Release them always. */
+enum lvn_status lvn_callbacks_init(struct lvn_callbacks *c, const struct lvn_settings *s,
+                                   const struct lvn_callback *last) LVN_CHECKED;
 void lvn_callbacks_release(struct lvn_callbacks *c);
 enum lvn_status lvn_callbacks_plan(struct lvn_callbacks *c, struct lvn_network *n, int64_t block_size,
                                    int rank) LVN_CHECKED;

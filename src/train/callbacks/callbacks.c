@@ -50,17 +50,23 @@ const char *lvn_callbacks_hold(const char *name)
     return NULL;
 }
 
-enum lvn_status lvn_callbacks_init(struct lvn_callbacks *c, const struct lvn_settings *s)
+static enum lvn_status add(struct lvn_callbacks *c, const struct lvn_callback *is)
+{
+    c->is[c->n] = is;
+    c->own[c->n] = lvn_calloc(1, (size_t)is->bytes + 1);
+    if (!c->own[c->n]) return LVN_MEMORY;
+    c->n++;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_callbacks_init(struct lvn_callbacks *c, const struct lvn_settings *s,
+                                   const struct lvn_callback *last)
 {
     *c = (struct lvn_callbacks){0};
     for (int i = 0; i < LVN_CALLBACKS; i++) {
-        if (!is_wanted(i, s)) continue;
-        c->is[c->n] = table[i].is;
-        c->own[c->n] = lvn_calloc(1, (size_t)table[i].is->bytes + 1);
-        if (!c->own[c->n]) return LVN_MEMORY;
-        c->n++;
+        if (is_wanted(i, s)) LVN_TRY(add(c, table[i].is));
     }
-    return LVN_OK;
+    return last ? add(c, last) : LVN_OK;
 }
 
 void lvn_callbacks_release(struct lvn_callbacks *c)

@@ -76,7 +76,7 @@ static void sample(struct own *o, struct lvn_moment *m)
     char path[LVN_MOMENT_PATH];
     struct lvn_text text = {0};
     int64_t step = m->event.step;
-    enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, step, &text);
+    enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, NULL, step, &text);
     if (status == LVN_OK) {
         lvn_moment_tell(m, LVN_EVENT_SAMPLE, text.p);
         if (m->dir) status = keep(lvn_moment_path(m, name, path), step, text.p);
