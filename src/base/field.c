@@ -19,6 +19,13 @@ int64_t lvn_field_bytes(const struct lvn_field *f)
     return lvn_field_count(f) * lvn_dtype_bytes(f->dtype);
 }
 
+int64_t lvn_fields_bytes(const struct lvn_fields *f)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < f->n; k++) bytes += lvn_field_bytes(&f->field[k]);
+    return bytes;
+}
+
 struct lvn_desc lvn_field_desc(const struct lvn_field *f, int64_t B)
 {
     int64_t dim[LVN_MAX_RANK] = {B};

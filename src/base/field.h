@@ -28,6 +28,8 @@ struct lvn_fields {
 /* Numbers in one sample, and bytes. */
 int64_t lvn_field_count(const struct lvn_field *f);
 int64_t lvn_field_bytes(const struct lvn_field *f);
+/* Bytes of a sample, all fields. */
+int64_t lvn_fields_bytes(const struct lvn_fields *f);
 /* Of B samples: (B, dim...). */
 struct lvn_desc lvn_field_desc(const struct lvn_field *f, int64_t B);
 /* Which of them has this name; -1: none. */

@@ -14,6 +14,7 @@
 #include "models/keys.h"
 #include "train/callbacks/callback.h"
 #include "train/limits.h"
+#include "train/memory.h"
 #include "train/model_find.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
@@ -111,19 +112,11 @@ static void show_program(struct lvn_cli *c, const struct lvn_program *p)
 
 /* --- memory --- */
 
-/* Bytes of the inputs and the kept states of all runners: what the buffers leave of the total. */
-static int64_t rest_bytes(const struct lvn_network *n)
-{
-    int64_t bytes = lvn_network_bytes(n);
-    for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes -= n->bytes[b];
-    return bytes;
-}
-
 /* Anonymous memory of the training process: see the top. */
-static int64_t process_bytes(const struct lvn_network *n)
+static int64_t process_bytes(const struct lvn_network *n, int64_t allocates)
 {
     const int64_t huge = (int64_t)2 << 20, stack = (int64_t)1 << 17;
-    int64_t bytes = lvn_memory_anonymous() + lvn_network_bytes(n) + n->threads * stack;
+    int64_t bytes = lvn_memory_anonymous() + allocates + n->threads * stack;
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
         if (n->bytes[b] >= huge) bytes += huge / 2; /* the last huge page, half of it on average */
     }
@@ -144,19 +137,21 @@ static void show_memory(struct plan *p)
                                                [LVN_RECOMPUTE_BLOCKS] = {"blocks", "all but the inputs of blocks"}};
     struct lvn_cli *c = p->c;
     const struct lvn_network *n = p->training.network;
-    int64_t total = lvn_network_bytes(n), process = process_bytes(n), room = lvn_memory_available();
+    int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_training_memory(&p->training, part), rest = total;
+    int64_t process = process_bytes(n, total - part[LVN_MEMORY_PROGRAMS]), room = lvn_memory_available();
     bool here = n->device->backend->computes; /* on this machine */
     const struct lvn_program *step = p->training.step->program;
     int first = lvn_program_first_backward(step);
     json_t *m = c->json ? json_object() : NULL;
     lvn_cli_print(c, "memory in bytes\n");
-    memory_row(c, m, "parameters", "parameters", n->bytes[LVN_BUFFER_PARAM]);
-    memory_row(c, m, "gradients", "gradients", n->bytes[LVN_BUFFER_GRAD]);
-    memory_row(c, m, "optimizer", "optimizer state", n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1]);
-    memory_row(c, m, "arena", "arena (activations, scratch)", n->bytes[LVN_BUFFER_ARENA]);
-    memory_row(c, m, "activations", "  kept from forward to backward", lvn_program_live_bytes(step, first));
-    memory_row(c, m, "rest", "batches, key/value cache", rest_bytes(n));
-    memory_row(c, m, "total", "all buffers, exact", total);
+    for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) {
+        if (part[i] > 0 || c->json) memory_row(c, m, lvn_memory_keys[i], lvn_memory_labels[i], part[i]);
+        if (i <= LVN_MEMORY_ARENA) rest -= part[i];
+        if (i == LVN_MEMORY_ARENA)
+            memory_row(c, m, "activations", "  kept from forward to backward", lvn_program_live_bytes(step, first));
+    }
+    if (m) json_object_set_new(m, "rest", json_integer(rest));
+    memory_row(c, m, "total", "all of these, exact", total);
     memory_row(c, m, "process", "whole process, about", process);
     memory_row(c, m, "available", "free on this machine", room);
     memory_row(c, m, "unplanned", "(arena without planning)", step->unplaced_bytes);

@@ -107,6 +107,7 @@ int lvn_subtrees(int64_t n, int64_t lo, int64_t hi, struct lvn_subtree out[LVN_M
 struct lvn_tree;
 enum lvn_status lvn_tree_new(struct lvn_tree **out, const struct lvn_comm *c, const int64_t *leaf) LVN_CHECKED;
 void lvn_tree_free(struct lvn_tree *t);
+/* leaf NULL: of the communicator's own, for plain sums. */
 int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf);
 /* partial[k] (count = first[size] elements each) is the sum of this rank's k-th subtree, k < lvn_subtrees(...). Rank i
  * ends with elements [first[i], first[i + 1]) of the total in their place in `out`; with `gather` every rank ends with

@@ -78,6 +78,8 @@ static int count_sources(int size, const int64_t *leaf, int rank, int *mine)
 {
     struct lvn_subtree some[LVN_MAX_SUBTREES];
     int n = 0;
+    *mine = 1;
+    if (!leaf) return size;
     *mine = 0;
     for (int r = 0; r < size; r++) {
         int here = lvn_subtrees(leaf[size], leaf[r], leaf[r + 1], some);

@@ -66,6 +66,11 @@ static void *work(void *argument)
     return NULL;
 }
 
+int64_t lvn_prefetch_bytes(const struct lvn_fields *f, int64_t rows)
+{
+    return BATCHES * rows * lvn_fields_bytes(f);
+}
+
 enum lvn_status lvn_prefetch_open(struct lvn_prefetch **out, const struct lvn_loader *l, int64_t first, int64_t rows,
                                   int64_t end)
 {

@@ -9,6 +9,8 @@
 
 struct lvn_prefetch;
 
+/* Bytes that reading `rows` rows of a step ahead takes. */
+int64_t lvn_prefetch_bytes(const struct lvn_fields *f, int64_t rows);
 /* Rows [first, first + rows) of steps below `end`; the loader stays. */
 enum lvn_status lvn_prefetch_open(struct lvn_prefetch **out, const struct lvn_loader *l, int64_t first, int64_t rows,
                                   int64_t end) LVN_CHECKED;

@@ -20,6 +20,12 @@ void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call)
     }
 }
 
+int64_t lvn_program_bytes(const struct lvn_program *p)
+{
+    return (int64_t)(sizeof *p + p->arena.used + (size_t)p->values_capacity * sizeof *p->values +
+                     (size_t)p->instrs_capacity * sizeof *p->instrs + (size_t)p->n_instrs * sizeof(struct lvn_call));
+}
+
 int lvn_program_first_backward(const struct lvn_program *p)
 {
     int n = 0;

@@ -203,6 +203,8 @@ struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id
 void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
                         void *argument);
 
+/* Bytes of the lists, and of the calls that a backend of the processor makes of them. */
+int64_t lvn_program_bytes(const struct lvn_program *p);
 /* Number of the first backward instruction; n_instrs: there is none. */
 int lvn_program_first_backward(const struct lvn_program *p);
 /* Bytes of the arena that are in use while instruction n of a placed program runs. */

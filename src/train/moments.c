@@ -155,6 +155,14 @@ enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a, s
     return m->buffer ? LVN_OK : LVN_MEMORY;
 }
 
+int64_t lvn_moments_bytes(const struct lvn_network *n, const struct lvn_sharding *s)
+{
+    int64_t longest = 0;
+    for (int i = 0; i < n->params->n; i++)
+        if (n->params->list[i]->trainable && n->params->list[i]->count > longest) longest = n->params->list[i]->count;
+    return s->zero1 && s->size > 1 && s->rank == 0 ? longest * lvn_dtype_bytes(n->state) : 0;
+}
+
 enum lvn_status lvn_moments_finish(struct lvn_moments *m)
 {
     int64_t end = -1;

@@ -19,6 +19,8 @@ struct lvn_moments {
 
 void lvn_moments_init(struct lvn_moments *m, const struct lvn_network *n, const struct lvn_sharding *s,
                       struct lvn_ranks *ranks);
+/* Bytes that saving takes besides what is there. */
+int64_t lvn_moments_bytes(const struct lvn_network *n, const struct lvn_sharding *s);
 /* Rank 0: the state of all trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME, for a writer. */
 enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a,
                                    struct lvn_safetensors_source *source) LVN_CHECKED;

@@ -108,7 +108,7 @@ static int64_t batch_bytes(const struct lvn_runner *t)
 {
     int64_t bytes = 0;
     for (int k = 0; k < t->graph->n_inputs; k++) bytes += input_bytes(t->graph->inputs[k]);
-    return bytes * t->options.n_micro + result_bytes(t);
+    return bytes * t->options.n_micro + 2 * result_bytes(t); /* results are copied before they are looked at */
 }
 
 int64_t lvn_network_bytes(const struct lvn_network *n)
@@ -117,6 +117,17 @@ int64_t lvn_network_bytes(const struct lvn_network *n)
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->bytes[b];
     for (int i = 0; i < n->n_runners; i++) bytes += cache_bytes(n->runners[i]) + batch_bytes(n->runners[i]);
     return bytes;
+}
+
+struct lvn_runner_bytes lvn_network_runner_bytes(const struct lvn_network *n)
+{
+    struct lvn_runner_bytes b = {0};
+    for (int i = 0; i < n->n_runners; i++) {
+        b.batches += batch_bytes(n->runners[i]);
+        b.caches += cache_bytes(n->runners[i]);
+        b.programs += (int64_t)n->runners[i]->graph->arena.used + lvn_program_bytes(n->runners[i]->program);
+    }
+    return b;
 }
 
 static enum lvn_status allocate_runner(struct lvn_runner *t)

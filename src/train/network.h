@@ -46,6 +46,12 @@ void lvn_network_free(struct lvn_network *n); /* NULL: nothing; frees the runner
 /* Bytes of the buffers of all runners made so far, inputs and kept states included: what lvn_network_allocate() takes.
  */
 int64_t lvn_network_bytes(const struct lvn_network *n);
+/* What runners have besides the shared buffers: batches and what comes of them; caches; their programs, with the calls
+ * that these are bound to. */
+struct lvn_runner_bytes {
+    int64_t batches, caches, programs;
+};
+struct lvn_runner_bytes lvn_network_runner_bytes(const struct lvn_network *n);
 /* Floating-point operations a second that the device reaches in matrix products of this precision; 0: not measured. */
 enum lvn_status lvn_network_rate(const struct lvn_network *n, double *flops_per_s) LVN_CHECKED;
 /* Allocate what the runners need; once, after the last runner was made. MEMORY with a sentence when this machine's

@@ -163,6 +163,15 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
     return LVN_OK;
 }
 
+int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf, bool bf16)
+{
+    int64_t bytes = (int64_t)sizeof(struct lvn_request) * p->n_buckets;
+    if (s->size == 1) return 0;
+    if (bf16 && p->weights == LVN_F32) bytes += p->graph->params->trainable_count * (int64_t)sizeof(uint16_t);
+    if (s->tree) bytes += lvn_tree_bytes(s->size, s->rank, leaf);
+    return bytes + lvn_tree_bytes(s->size, s->rank, NULL);
+}
+
 void lvn_reduction_release(struct lvn_reduction *d)
 {
     lvn_tree_free(d->tree);

@@ -32,6 +32,8 @@ enum lvn_status lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ra
 /* The program is planned: make what its collectives need. bf16: what gradients are while they travel. */
 enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf,
                                       bool bf16) LVN_CHECKED;
+/* Bytes that the collectives of the program take: gradients on their way, pieces that arrive, requests. */
+int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf, bool bf16);
 void lvn_reduction_release(struct lvn_reduction *d);
 
 #endif

@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "models/lora.h"
 #include "train/callbacks/callback.h"
+#include "train/memory.h"
 #include "train/settings.h"
 
 static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
@@ -137,9 +138,10 @@ static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_
         LVN_TRY(plan_once(t, c, how));
         bool here = t->network->device->backend->computes; /* on this machine */
         int64_t room = here ? lvn_memory_available() / (t->ranks ? t->ranks->of_host : 1) : 0;
-        bool fits = room <= 0 || lvn_network_bytes(t->network) <= room;
+        int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_training_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
+        bool fits = room <= 0 || wanted <= room;
         /* Fewer activations do not help a model that is itself too large. */
-        bool hopeless = lvn_network_bytes(t->network) - t->network->bytes[LVN_BUFFER_ARENA] > room;
+        bool hopeless = wanted - part[LVN_MEMORY_ARENA] > room;
         bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro == 1;
         if (fits || hopeless) return LVN_OK;
         if (whole && (t->recompute != LVN_RECOMPUTE_AUTO || t->step->graph->n_blocks < 2)) return LVN_OK;

@@ -1,0 +1,37 @@
+# What the plan says of memory, held against real runs: the largest resident size of a run less that of a tiny one, which is
+# what does not grow, must be what the plan counts for both.
+# label: long
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer has an allocator of its own" && exit 77; }
+make_text
+small=(--model.n_layer=1 --model.n_head=1 --model.n_embd=16 --model.block_size=16)
+large=(--model.n_layer=6 --model.n_head=6 --model.n_embd=384 --model.block_size=256)
+common=(--data.path=text.txt --trainer.batch_size=8 --trainer.micro_batch_size=4 --trainer.max_steps=2
+    --trainer.limit_val_batches=1 --trainer.val_check_interval=2 --trainer.threads=2)
+compare() { # compare NAME RANKS [keys]
+    local name=$1 n=$2 size start=() planned=() took=()
+    shift 2
+    [ "$n" = 1 ] || start=(ranks openmpi "$n")
+    for size in small large; do
+        local -n keys=$size
+        code 0 "$LEVIN" plan --json "${keys[@]}" "${common[@]}" "$@" $([ "$n" = 1 ] || echo "--ranks=$n")
+        planned+=("$(python3 -c 'import json; print(json.load(open("out"))["memory"]["total"])')")
+        code 0 "${start[@]}" "$LEVIN" train --run_dir=$name-$size --json "${keys[@]}" "${common[@]}" "$@"
+        took+=("$(value peak_bytes)")
+    done
+    python3 - $name "${planned[@]}" "${took[@]}" <<'P'
+import sys
+planned, took = int(sys.argv[3]) - int(sys.argv[2]), int(sys.argv[5]) - int(sys.argv[4])
+print("%s: planned %.1f MiB, took %.1f MiB" % (sys.argv[1], planned / 2**20, took / 2**20))
+assert planned > 100 << 20, "too small to tell anything"
+assert abs(planned - took) <= max(planned // 10, 32 << 20)
+P
+}
+compare fp32 1 --trainer.recompute=none
+compare blocks 1 --trainer.recompute=blocks
+compare mixed 1 --trainer.precision=bf16-mixed --optimizer.state=bf16
+compare order 1 --trainer.deterministic=true
+# joining the others takes more for a moment than a tiny run later: less than a small one
+small=(--model.n_layer=2 --model.n_head=4 --model.n_embd=256 --model.block_size=256)
+! mpi_here openmpi || compare zero1 2 --trainer.strategy=zero1
