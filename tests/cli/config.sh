@@ -101,7 +101,7 @@ says "bad.py:1: init_from is scratch, resume or one of gpt2" err
 printf 'batch_size = "many"\n' >bad.py
 code 2 "$LEVIN" config --from-nanogpt bad.py
 says "bad.py:1: batch_size wants a number" err
-printf 'x = "many\n' >bad.py
+printf 'x = """many\n' >bad.py
 code 1 "$LEVIN" config --from-nanogpt bad.py
 says "bad.py:1: a string that does not end" err
 check [ ! -e bad.yaml ]
