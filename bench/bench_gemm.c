@@ -1,11 +1,11 @@
-/* bench_gemm.c - how fast matrix products are: our own against oneDNN, in turns.
+/* bench_gemm.c - how fast matrix products are.
  *
  *     build/bench_gemm [THREADS] [SECONDS a shape] [NAME...]     all models, or those whose name contains one of these
  *
  * For the linear maps of some models: forward y = x w with w stored (in,out) and (out,in), dx, and dw, in GFLOP/s, best
  * of several, each as percent of the best rate that this processor's multiply-add instructions reached in the same run;
- * in fp32, with operands rounded to bf16 on the way, and as oneDNN does it in fp32.
- * LEVIN_ISA holds our own product down. Rates of one run may be compared with each other, not those of different runs.
+ * in fp32, and with operands rounded to bf16 on the way.
+ * LEVIN_ISA holds them down. Rates of one run may be compared with each other, not those of different runs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ enum kind { FORWARD_IN_OUT, FORWARD_OUT_IN, DX_IN_OUT, DX_OUT_IN, DW_IN_OUT, DW_
 static const char *const kind_names[KINDS] = {"y (in,out)",  "y (out,in)",  "dx (in,out)",
                                               "dx (out,in)", "dw (in,out)", "dw (out,in)"};
 
-static const struct lvn_gemm_kernel *ours;
+static const struct lvn_gemm_kernel *product;
 
 static double now(void)
 {
@@ -88,35 +88,29 @@ static struct lvn_gemm make(const struct shape *s, enum kind kind, float *x, flo
     }
 }
 
-enum engine { OURS, OURS_BF16, ONEDNN, ENGINES };
+enum type { FP32, BF16, TYPES };
 
 struct work {
     struct lvn_gemm g;
     char *scratch;
     int64_t scratch_bytes;
-    enum engine engine;
 };
 
 static void task(void *argument, int thread, int n_threads)
 {
     struct work *w = argument;
-    if (w->engine != ONEDNN)
-        ours->run(&w->g, w->scratch + thread * w->scratch_bytes, thread, n_threads);
-    else if (!lvn_gemm_onednn(&w->g, thread, n_threads))
-        return;
+    product->run(&w->g, w->scratch + thread * w->scratch_bytes, thread, n_threads);
 }
 
-/* Best rates of the first `engines` in GFLOP/s, in turns. */
-static void measure(struct work *w, int n_threads, double seconds, int engines, double rate[ENGINES])
+/* Best rates of the first `types` in GFLOP/s, in turns. */
+static void measure(struct work *w, int n_threads, double seconds, int types, double rate[TYPES])
 {
     double flops = 2.0 * (double)w->g.m * (double)w->g.n * (double)w->g.k, end = now() + seconds;
-    for (int e = 0; e < ENGINES; e++) rate[e] = 0;
+    for (int e = 0; e < TYPES; e++) rate[e] = 0;
     for (int i = 0; i < 3 || now() < end; i++)
-        for (int e = 0; e < engines; e++) {
-            w->engine = (enum engine)e;
-            w->g.bf16 = e == OURS_BF16;
+        for (int e = 0; e < types; e++) {
+            w->g.bf16 = e == BF16;
             double start = now();
-            if (e == ONEDNN && w->g.m == 1) continue; /* it does not take single rows */
             lvn_team_run(n_threads, task, w);
             double r = flops / (now() - start) * 1e-9;
             rate[e] = r > rate[e] ? r : rate[e];
@@ -127,13 +121,13 @@ static void measure(struct work *w, int n_threads, double seconds, int engines, 
  * instructions can do. */
 static double peak(struct work *w, int n_threads)
 {
-    double rate[ENGINES];
+    double rate[TYPES];
     struct lvn_gemm g = {.m = 560 * n_threads, .n = 64, .k = 256, .a_row = 0, .a_col = 1, .b_row = 64, .b_col = 1};
     g.a = g.b = (float *)w->scratch + w->scratch_bytes * n_threads / 4;
     g.c = (float *)g.a + 64 * 256, g.c_row = 64;
     w->g = g;
     measure(w, n_threads, 0.02, 1, rate);
-    return rate[OURS];
+    return rate[FP32];
 }
 
 static bool selected(const char *name, int argc, char **argv)
@@ -148,9 +142,7 @@ int main(int argc, char **argv)
     int n_threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : lvn_threads_default();
     double seconds = argc > 2 ? strtod(argv[2], NULL) : 0.1, best = 0;
     enum lvn_isa isa = lvn_isa_best();
-    ours = lvn_gemm_kernel(isa);
-    setenv("LEVIN_MATMUL", "native", 1);
-    bool onednn = lvn_gemm_onednn_open();
+    product = lvn_gemm_kernel(isa);
     int64_t floats = (int64_t)50304 * 1024, bytes = floats * (int64_t)sizeof(float);
     float *x = lvn_pages_alloc(bytes), *w = lvn_pages_alloc(bytes), *y = lvn_pages_alloc(bytes);
     struct work work = {.scratch_bytes = 8 << 20};
@@ -161,22 +153,19 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int64_t i = 0; i < floats; i++) x[i] = w[i] = y[i] = (float)(i * 7919 % 1000) * 1e-3f - 0.5f;
-    printf("%s, %d threads, against %s; GFLOP/s and percent of the best small product\n", lvn_isa_name(isa), n_threads,
-           onednn ? lvn_gemm_engine() : "nothing: no oneDNN here");
+    printf("%s, %d threads; GFLOP/s and percent of the best small product\n", lvn_isa_name(isa), n_threads);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (!selected(shapes[i].model, argc, argv)) continue;
         printf("%s, %lld rows, %lld to %lld\n", shapes[i].model, (long long)shapes[i].rows, (long long)shapes[i].in,
                (long long)shapes[i].out);
         for (int kind = 0; kind < KINDS; kind++) {
-            double rate[ENGINES], p = peak(&work, n_threads);
+            double rate[TYPES], p = peak(&work, n_threads);
             best = p > best ? p : best;
             work.g = make(&shapes[i], (enum kind)kind, x, w, y);
-            if (ours->scratch(&work.g) > work.scratch_bytes) return 1;
-            measure(&work, n_threads, seconds, onednn ? ENGINES : ONEDNN, rate);
-            printf("  %-12s ours %6.1f (%3.0f %%)   bf16 %6.1f (%3.0f %%)", kind_names[kind], rate[OURS],
-                   rate[OURS] / best * 100, rate[OURS_BF16], rate[OURS_BF16] / best * 100);
-            if (rate[ONEDNN] > 0) printf("   oneDNN %6.1f (%3.0f %%)", rate[ONEDNN], rate[ONEDNN] / best * 100);
-            printf("\n");
+            if (product->scratch(&work.g) > work.scratch_bytes) return 1;
+            measure(&work, n_threads, seconds, TYPES, rate);
+            printf("  %-12s fp32 %6.1f (%3.0f %%)   bf16 %6.1f (%3.0f %%)\n", kind_names[kind], rate[FP32],
+                   rate[FP32] / best * 100, rate[BF16], rate[BF16] / best * 100);
             fflush(stdout);
         }
     }

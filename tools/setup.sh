@@ -9,7 +9,7 @@
 #   tools/setup.sh --check        only say what is missing; ends with 1 when anything is
 #
 # With --prefix, packages come from apt where it is (downloaded and unpacked, not installed), else as wheels (CMake,
-# Ninja, oneDNN) and as sources (jansson, libyaml: downloaded, or taken from the folder that LEVIN_SOURCES names, for
+# Ninja) and as sources (jansson, libyaml: downloaded, or taken from the folder that LEVIN_SOURCES names, for
 # machines without a network). Only the C compiler must be there: clusters offer it as a module.
 set -u
 prefix="" dev=0 check=0
@@ -65,8 +65,6 @@ needs make have make
 needs cmake cmake_new_enough
 needs ninja have ninja
 if [ -n "$cc" ]; then
-    # Own matrix products are better where AVX2 is; tests hold them against oneDNN's.
-    { [ $dev = 0 ] && grep -q avx2 /proc/cpuinfo; } || needs onednn compiles oneapi/dnnl/dnnl.h dnnl
     needs jansson compiles jansson.h jansson
     needs yaml compiles yaml.h yaml
     needs cmocka compiles cmocka.h cmocka
@@ -105,7 +103,7 @@ apt_names() {
     for part in "$@"; do
         case $part in
         compiler) echo gcc libc6-dev libgomp1 ;; make) echo make ;; cmake) echo cmake ;; ninja) echo ninja-build ;;
-        onednn) echo libdnnl-dev ;; jansson) echo libjansson-dev ;; yaml) echo libyaml-dev ;; cmocka) echo libcmocka-dev ;;
+        jansson) echo libjansson-dev ;; yaml) echo libyaml-dev ;; cmocka) echo libcmocka-dev ;;
         archive) apt-cache show libarchive13t64 >/dev/null 2>&1 && echo libarchive13t64 || echo libarchive13 ;;
         c++) echo g++ ;; python) echo python3 ;; clang) echo clang libomp-dev libclang-rt-14-dev ;;
         clang-format) echo clang-format-14 clang-format ;; clang-tidy) echo clang-tidy ;;
@@ -118,7 +116,7 @@ apt_names() {
 dnf_names() {
     for part in "$@"; do
         case $part in
-        compiler) echo gcc ;; ninja) echo ninja-build ;; onednn) echo onednn-devel ;; yaml) echo libyaml-devel ;;
+        compiler) echo gcc ;; ninja) echo ninja-build ;; yaml) echo libyaml-devel ;;
         jansson) echo jansson-devel ;; cmocka) echo libcmocka-devel ;; archive) echo libarchive ;; c++) echo gcc-c++ ;; python) echo python3 ;;
         clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
@@ -250,7 +248,6 @@ fetch() {
         chmod +x "$prefix/wheels/cmake/data/bin/$p" && ln -sf "$prefix/wheels/cmake/data/bin/$p" "$prefix/bin/$p" || return 1
     done ;;
     ninja) wheel ninja && chmod +x "$prefix/bin/ninja" ;;
-    onednn) wheel onednn-cpu-gomp==2023.2.0 && wheel onednn-devel-cpu-gomp==2023.2.0 && rm -rf "$prefix"/wheels/onednn* ;;
     jansson) source_jansson ;;
     yaml) source_yaml ;;
     *) return 1 ;;
@@ -284,7 +281,6 @@ for part in ${left[@]+"${left[@]}"}; do fetch "$part" || gone+=("$part"); done
 write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
-    onednn) echo "setup: no oneDNN: levin uses its own matrix products, slower without AVX2 (a site may have it: module avail onednn)" ;;
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
     cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;

@@ -83,7 +83,6 @@ struct lvn_backend {
     /* Until everything asked for is done; what went wrong in it. */
     enum lvn_status (*wait)(struct lvn_device *d);
 
-    const char *(*engine)(void); /* what computes matrix products, for reports; NULL: nothing of note */
     enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate what, double *per_s); /* NULL: not measured */
 };
 

@@ -1,4 +1,4 @@
-/* threads.c - the team of threads.h on OpenMP, the same runtime that oneDNN uses, with a barrier of its own.
+/* threads.c - the team of threads.h on OpenMP, with a barrier of its own.
  *
  * A kernel of a small model takes some microseconds, so threads must meet without a system call; and where other
  * processes want the same cores, a thread that spins takes the time away from the one it waits for. So waiting spins

@@ -1,6 +1,4 @@
 /* doctor.c - levin doctor: the machine as levin sees it, and each thing that is wrong with its cure. */
-#include <dlfcn.h>
-#include <link.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +6,8 @@
 #include <yaml.h>
 
 #include "backend/backend.h"
+#include "base/library.h"
 #include "cli/doctor.h"
-#include "formats/archive_api.h"
 
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *value)
 {
@@ -132,42 +130,26 @@ static void library(struct lvn_doctor *r, const char *name, const char *version,
     json_object_set_new(r->libraries, name, one);
 }
 
-/* The file that the symbol's library was loaded from. */
-static const char *file_of(const void *symbol)
-{
-    Dl_info info;
-    return dladdr(symbol, &info) && info.dli_fname && strstr(info.dli_fname, ".so") ? info.dli_fname : "built in";
-}
-
 static void libraries(struct lvn_doctor *r)
 {
     char text[64];
     int major, minor, patch;
     snprintf(text, sizeof text, "OpenMP %d", _OPENMP);
-    library(r, "OpenMP", text, file_of((const void *)(uintptr_t)omp_get_max_threads));
-    library(r, "jansson", JANSSON_VERSION, file_of((const void *)(uintptr_t)json_object));
+    library(r, "OpenMP", text, lvn_library_of((const void *)(uintptr_t)omp_get_max_threads));
+    library(r, "jansson", JANSSON_VERSION, lvn_library_of((const void *)(uintptr_t)json_object));
     yaml_get_version(&major, &minor, &patch);
     snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
-    library(r, "libyaml", text, file_of((const void *)(uintptr_t)yaml_get_version));
-    const struct lvn_archive_api *archive;
-    if (lvn_archive_api(&archive) == LVN_OK) {
-        snprintf(text, sizeof text, "%s", archive->version());
-        library(r, "libarchive", text, file_of((const void *)(uintptr_t)archive->version));
-    } else {
-        lvn_error_clear();
-        library(r, "libarchive", "left out",
-                "not found; `levin prepare` reads .txt and .jsonl as they are (apt install libarchive13)");
-    }
-    void *curl = dlopen("libcurl.so.4", RTLD_LAZY | RTLD_LOCAL); /* never closed: TLS libraries leak when unloaded */
-    const char *(*version)(void) = NULL;
-    if (curl) *(void **)&version = dlsym(curl, "curl_version");
-    if (version) {
-        snprintf(text, sizeof text, "%.*s", (int)strcspn(version(), " "), version());
-        library(r, "libcurl", text, file_of((const void *)(uintptr_t)version));
-    } else {
-        library(r, "libcurl", "left out", "not found");
-        lvn_doctor_finding(r, "libcurl.so.4 is not there, so nothing comes from stores (s3://, gs://, hf://, https://)",
-                           "apt install libcurl4, or copy files here yourself");
+    library(r, "libyaml", text, lvn_library_of((const void *)(uintptr_t)yaml_get_version));
+    struct lvn_library *l;
+    for (int i = 0; (l = lvn_library_at(i)); i++) { /* opened at run time */
+        if (lvn_library_open(l) == LVN_OK) {
+            library(r, l->name, l->version(), lvn_library_of(*(void **)l->functions));
+        } else {
+            char why[300];
+            snprintf(why, sizeof why, "not found; for %s: %s", l->use, l->cure);
+            library(r, l->name, "left out", why);
+            lvn_error_clear();
+        }
     }
 }
 
@@ -202,8 +184,7 @@ static enum lvn_status measure(struct lvn_doctor *r)
     double flops, rounded, bytes;
     char text[120];
     LVN_TRY_WHILE(rates(r, &flops, &rounded, &bytes), "measuring matrix products and the memory");
-    snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads, by %s", flops / 1e9, r->m.threads,
-             lvn_backend_at(0)->engine());
+    snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads", flops / 1e9, r->m.threads);
     lvn_doctor_line(r, "matrix products", text);
     bf16_line(r, flops, rounded);
     snprintf(text, sizeof text, "%.1f GB/s read", bytes / 1e9);

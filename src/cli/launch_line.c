@@ -3,7 +3,6 @@
  * Every family is told: how many ranks and where, to mark each line with its rank, to keep ranks on cores of their own
  * (their own hwloc knows the machine), and, on one machine, to listen on the loopback only. Variables that another
  * launcher left in the environment are taken away: they would tell ranks, or the launcher itself, lies. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/library.h"
 #include "cli/launch.h"
 
 extern char **environ;
@@ -164,13 +164,6 @@ static enum lvn_status line_hydra(struct lvn_launch *l)
 
 /* --- srun --- */
 
-static bool loads(const char *name)
-{
-    void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (handle) dlclose(handle);
-    return handle != NULL;
-}
-
 /* How srun's tasks find each other: Open MPI's library wants PMIx, those of MPICH's kind want PMI-2; the wrong one
  * gives every task its own little world. */
 static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
@@ -181,8 +174,8 @@ static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
     lvn_process_run(words, 20, &said);
     const char *list = said.p ? said.p : "";
     bool pmix = strstr(list, "pmix"), pmi2 = strstr(list, "pmi2"), cray = strstr(list, "cray_shasta");
-    bool open = strstr(library, ".so.40") || (!*library && pmix && loads("libmpi.so.40"));
-    bool other = !open && (*library || loads("libmpi.so.12") || loads("libmpich.so.12"));
+    bool open = strstr(library, ".so.40") || (!*library && pmix && lvn_library_exists("libmpi.so.40"));
+    bool other = !open && (*library || lvn_library_exists("libmpi.so.12") || lvn_library_exists("libmpich.so.12"));
     lvn_text_release(&said);
     *plugin = "none";
     if (l->ranks == 1 && !open && !other) return LVN_OK;
@@ -191,8 +184,8 @@ static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
     *plugin = "pmi2";
     if (other && pmi2) return LVN_OK;
     *plugin = "cray_shasta";
-    if (cray && loads("libmpi_gnu_123.so.12")) return LVN_OK;
-    LVN_CHECK(open || other || loads("libmpi.so.40"), ARG,
+    if (cray && lvn_library_exists("libmpi_gnu_123.so.12")) return LVN_OK;
+    LVN_CHECK(open || other || lvn_library_exists("libmpi.so.40"), ARG,
               "no MPI library is found on this node: module load one (module avail shows the names), or set "
               "trainer.mpi_library");
     LVN_FAIL(

@@ -1,9 +1,7 @@
-/* crc.c - see crc.h. CRC-32C by the processor's instruction, CRC-64 by carry-less products, where there are such; else
- * by tables for eight bytes at a time ("slicing-by-8", Kounavis and Berry 2005).
+/* crc.c - see crc.h. CRC-32C by the processor's instruction where there is one; all else by tables for eight bytes at a
+ * time ("slicing-by-8", Kounavis and Berry 2005).
  *
- * Bits are reflected: the lowest bit of the first byte is the highest power of x. Folding follows Gopal et al., "Fast
- * CRC Computation for Generic Polynomials Using PCLMULQDQ" (2009): 16 bytes that lie D bits before the end are replaced
- * by their remainder times x^D, added to the 16 bytes there. */
+ * Bits are reflected: the lowest bit of the first byte is the highest power of x. */
 #include "formats/crc.h"
 
 #include <endian.h>
@@ -11,13 +9,11 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <nmmintrin.h>
-#include <wmmintrin.h>
 #endif
 
 static const uint64_t POLYNOMIAL32 = 0xedb88320, POLYNOMIAL32C = 0x82f63b78, POLYNOMIAL64 = 0x9a6c9329ac4bc9b5;
 
 static uint64_t table32[8][256], table32c[8][256], table64[8][256];
-static uint64_t far_low, far_high, near_low, near_high; /* to fold by 512 and by 128 bits */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void fill_table(uint64_t polynomial, uint64_t table[8][256])
@@ -44,9 +40,6 @@ static void fill(void)
     fill_table(POLYNOMIAL32, table32);
     fill_table(POLYNOMIAL32C, table32c);
     fill_table(POLYNOMIAL64, table64);
-    /* A product of two reflected halves stands one bit too high: hence the 1. The low half lies 64 bits further off. */
-    far_low = power(512 + 64 - 1), far_high = power(512 - 1);
-    near_low = power(128 + 64 - 1), near_high = power(128 - 1);
 }
 
 static uint64_t by_table(const uint64_t table[8][256], uint64_t x, const unsigned char *p, int64_t bytes)
@@ -73,32 +66,6 @@ __attribute__((target("sse4.2"))) static uint64_t by_instruction(uint64_t x, con
     for (; bytes > 0; bytes--) x = _mm_crc32_u8((uint32_t)x, *p++);
     return x;
 }
-
-__attribute__((target("pclmul"))) static __m128i fold(__m128i x, __m128i by, const unsigned char *p)
-{
-    const __m128i low = _mm_clmulepi64_si128(x, by, 0x00), high = _mm_clmulepi64_si128(x, by, 0x11);
-    return _mm_xor_si128(_mm_xor_si128(low, high), _mm_loadu_si128((const __m128i *)(const void *)p));
-}
-
-/* At least 64 bytes. */
-__attribute__((target("pclmul"))) static uint64_t by_products(uint64_t sum, const unsigned char *p, int64_t bytes)
-{
-    const __m128i far = _mm_set_epi64x((long long)far_high, (long long)far_low);
-    const __m128i near = _mm_set_epi64x((long long)near_high, (long long)near_low);
-    __m128i x[4];
-    unsigned char folded[64], rest[16];
-    for (int i = 0; i < 4; i++) x[i] = _mm_loadu_si128((const __m128i *)(const void *)(p + (size_t)16 * (size_t)i));
-    x[0] = _mm_xor_si128(x[0], _mm_set_epi64x(0, (long long)sum));
-    for (p += 64, bytes -= 64; bytes >= 64; bytes -= 64, p += 64)
-        for (int i = 0; i < 4; i++) x[i] = fold(x[i], far, p + (size_t)16 * (size_t)i);
-    for (int i = 1; i < 4; i++) {
-        _mm_storeu_si128((__m128i *)(void *)(folded + (size_t)16 * (size_t)i), x[i]);
-        x[0] = fold(x[0], near, folded + (size_t)16 * (size_t)i);
-    }
-    for (; bytes >= 16; bytes -= 16, p += 16) x[0] = fold(x[0], near, p);
-    _mm_storeu_si128((__m128i *)(void *)rest, x[0]);
-    return by_table(table64, by_table(table64, 0, rest, 16), p, bytes);
-}
 #endif
 
 uint32_t lvn_crc32(uint32_t sum, const void *data, int64_t bytes)
@@ -120,9 +87,6 @@ uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
 uint64_t lvn_crc64nvme(uint64_t sum, const void *data, int64_t bytes)
 {
     pthread_once(&once, fill);
-#if defined(__x86_64__)
-    if (bytes >= 64 && __builtin_cpu_supports("pclmul")) return ~by_products(~sum, data, bytes);
-#endif
     return ~by_table(table64, ~sum, data, bytes);
 }
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/library.h"
 #include "base/text.h"
-#include "formats/archive_api.h"
 
 enum { CHUNK = 1 << 18, GROWTH_FROM = 64 << 20, NAME_BYTES = 4096 };
 
@@ -23,6 +23,54 @@ struct walk {
     int64_t *reported; /* NULL, or = in */
 };
 
+/* --- libarchive --- */
+
+struct archive;
+struct archive_entry;
+enum { ARCHIVE_EOF = 1, ARCHIVE_OK = 0, ARCHIVE_WARN = -20, ARCHIVE_RAW = 0x90000 };
+
+typedef int opened_function(struct archive *, void *);
+typedef ssize_t read_function(struct archive *, void *, const void **);
+
+#define FUNCTIONS(F)                                                                                                   \
+    F(struct archive *, read_new, (void), "archive_read_new")                                                          \
+    F(int, read_free, (struct archive *), "archive_read_free")                                                         \
+    F(int, filter_gzip, (struct archive *), "archive_read_support_filter_gzip")                                        \
+    F(int, filter_bzip2, (struct archive *), "archive_read_support_filter_bzip2")                                      \
+    F(int, filter_xz, (struct archive *), "archive_read_support_filter_xz")                                            \
+    F(int, filter_zstd, (struct archive *), "archive_read_support_filter_zstd")                                        \
+    F(int, format_tar, (struct archive *), "archive_read_support_format_tar")                                          \
+    F(int, format_raw, (struct archive *), "archive_read_support_format_raw")                                          \
+    F(int, format_empty, (struct archive *), "archive_read_support_format_empty")                                      \
+    F(int, open, (struct archive *, void *, opened_function *, read_function *, opened_function *),                    \
+      "archive_read_open")                                                                                             \
+    F(int, next_header, (struct archive *, struct archive_entry **), "archive_read_next_header")                       \
+    F(ssize_t, data, (struct archive *, void *, size_t), "archive_read_data")                                          \
+    F(int, format, (struct archive *), "archive_format")                                                               \
+    F(const char *, error, (struct archive *), "archive_error_string")                                                 \
+    F(const char *, pathname, (struct archive_entry *), "archive_entry_pathname")                                      \
+    F(const char *, pathname_utf8, (struct archive_entry *), "archive_entry_pathname_utf8")                            \
+    F(mode_t, filetype, (struct archive_entry *), "archive_entry_filetype")                                            \
+    F(int64_t, size, (struct archive_entry *), "archive_entry_size")                                                   \
+    F(const char *, version, (void), "archive_version_string")
+
+static struct {
+    FUNCTIONS(LVN_LIBRARY_POINTER)
+} api;
+
+static const char *version(void)
+{
+    return api.version();
+}
+
+struct lvn_library lvn_library_archive = {.name = "libarchive",
+                                          .files = {"libarchive.so.13"},
+                                          .use = "reading archives and compressed files",
+                                          .cure = "install it (apt install libarchive13), or unpack them first",
+                                          .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+                                          .functions = &api,
+                                          .version = version};
+
 /* Bytes one chunk after the other; *n 0 at the end. */
 struct stream {
     enum lvn_status (*next)(struct stream *s, const void **p, int64_t *n);
@@ -33,7 +81,6 @@ struct stream {
     const unsigned char *memory;
     int64_t left;
     struct archive *archive;
-    const struct lvn_archive_api *api;
     const void *first; /* the first chunk, read to see what this is */
     int64_t n_first;
     bool again; /* it is to be given once more */
@@ -76,14 +123,14 @@ static enum lvn_status next_of_memory(struct stream *s, const void **p, int64_t 
 
 static enum lvn_status archive_failed(struct stream *s)
 {
-    const char *text = s->api->error(s->archive);
+    const char *text = api.error(s->archive);
     LVN_FAIL(FORMAT, "'%s' cannot be read as an archive: %s; it is damaged or cut", s->name,
              text ? text : "an unknown error");
 }
 
 static enum lvn_status next_of_entry(struct stream *s, const void **p, int64_t *n)
 {
-    ssize_t got = s->api->data(s->archive, s->buffer, CHUNK);
+    ssize_t got = api.data(s->archive, s->buffer, CHUNK);
     if (s->status != LVN_OK) return s->status; /* what the archive itself is read from failed */
     if (got < 0) return archive_failed(s);
     struct walk *w = s->w;
@@ -124,7 +171,7 @@ static int no_open(struct archive *a, void *context)
 {
     (void)a;
     (void)context;
-    return LVN_ARCHIVE_OK;
+    return ARCHIVE_OK;
 }
 
 static ssize_t feed(struct archive *a, void *context, const void **p)
@@ -182,11 +229,11 @@ static enum lvn_status keep_blob(struct stream *s, int64_t size, int depth)
 
 static enum lvn_status walk_entry(struct stream *s, struct archive_entry *e, int depth, bool named)
 {
-    const char *path = s->api->pathname_utf8(e);
-    if (!path) path = s->api->pathname(e);
+    const char *path = api.pathname_utf8(e);
+    if (!path) path = api.pathname(e);
     char name[NAME_BYTES];
-    bool raw = s->api->format(s->archive) == LVN_ARCHIVE_RAW, whole;
-    if (!raw && s->api->filetype(e) != S_IFREG) return LVN_OK;
+    bool raw = api.format(s->archive) == ARCHIVE_RAW, whole;
+    if (!raw && api.filetype(e) != S_IFREG) return LVN_OK;
     const char *outer = s->name;
     if (raw) {
         whole = name_within(outer, name);
@@ -201,7 +248,7 @@ static enum lvn_status walk_entry(struct stream *s, struct archive_entry *e, int
     s->again = false;
     enum lvn_status status = next_chunk(s, &s->first, &s->n_first);
     s->again = true;
-    int64_t size = raw ? INT64_MAX : s->api->size(e);
+    int64_t size = raw ? INT64_MAX : api.size(e);
     bool blob = s->w->v->blob && size <= LVN_WALK_BLOB && is_archive(s->first, s->n_first);
     if (status == LVN_OK) status = blob ? keep_blob(s, size, depth) : walk_stream(s, depth, named && raw);
     s->name = outer;
@@ -210,43 +257,41 @@ static enum lvn_status walk_entry(struct stream *s, struct archive_entry *e, int
 
 static enum lvn_status walk_entries(struct stream *s, struct feed *f, int depth, bool named)
 {
-    const struct lvn_archive_api *api = s->api;
     struct archive *a = s->archive;
-    int code = api->open(a, f, no_open, feed, no_open);
-    while (code == LVN_ARCHIVE_OK || code == LVN_ARCHIVE_WARN) {
+    int code = api.open(a, f, no_open, feed, no_open);
+    while (code == ARCHIVE_OK || code == ARCHIVE_WARN) {
         struct archive_entry *e;
-        code = api->next_header(a, &e);
-        if (code != LVN_ARCHIVE_OK && code != LVN_ARCHIVE_WARN) break;
+        code = api.next_header(a, &e);
+        if (code != ARCHIVE_OK && code != ARCHIVE_WARN) break;
         enum lvn_status status = walk_entry(s, e, depth + 1, named);
         if (f->status != LVN_OK) return f->status;
         LVN_TRY(status);
     }
     if (f->status != LVN_OK) return f->status;
-    return code == LVN_ARCHIVE_EOF ? LVN_OK : archive_failed(s);
+    return code == ARCHIVE_EOF ? LVN_OK : archive_failed(s);
 }
 
 static enum lvn_status walk_archive(struct stream *from, int depth, bool named)
 {
-    const struct lvn_archive_api *api;
     LVN_CHECK(depth < LVN_WALK_DEPTH, FORMAT, "'%s' is an archive in %d others: they may be nested %d deep", from->name,
               depth, LVN_WALK_DEPTH);
-    LVN_TRY(lvn_archive_api(&api));
+    LVN_TRY(lvn_library_open(&lvn_library_archive));
     struct feed f = {.from = from};
-    struct stream s = {.next = next_of_entry, .w = from->w, .name = from->name, .api = api};
+    struct stream s = {.next = next_of_entry, .w = from->w, .name = from->name};
     s.buffer = lvn_malloc(CHUNK);
-    s.archive = api->read_new();
+    s.archive = api.read_new();
     enum lvn_status status = s.buffer && s.archive ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) {
-        api->filter_gzip(s.archive);
-        api->filter_bzip2(s.archive);
-        api->filter_xz(s.archive);
-        api->filter_zstd(s.archive);
-        api->format_empty(s.archive);
-        api->format_tar(s.archive);
-        api->format_raw(s.archive);
+        api.filter_gzip(s.archive);
+        api.filter_bzip2(s.archive);
+        api.filter_xz(s.archive);
+        api.filter_zstd(s.archive);
+        api.format_empty(s.archive);
+        api.format_tar(s.archive);
+        api.format_raw(s.archive);
         status = walk_entries(&s, &f, depth, named);
     }
-    if (s.archive) api->read_free(s.archive);
+    if (s.archive) api.read_free(s.archive);
     free(s.buffer);
     return status;
 }

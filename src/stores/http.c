@@ -1,14 +1,13 @@
-/* http.c - the binding to libcurl by dlopen. The library stays loaded: TLS libraries do not like to be unloaded. */
+/* http.c - the binding to libcurl. */
 #include "stores/http.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/library.h"
 
 /* From libcurl's documented ABI: option numbers are 0 (long), 10000 (pointer), 20000 (function), 30000 (off_t) + n. */
 enum {
@@ -56,42 +55,44 @@ enum {
 };
 enum { BUFFER_BYTES = 512 << 10, SILENT_SECONDS = 60, MOST_HOPS = 10 };
 
+#define FUNCTIONS(F)                                                                                                   \
+    F(int, global_init, (long), "curl_global_init")                                                                    \
+    F(void *, init, (void), "curl_easy_init")                                                                          \
+    F(int, setopt, (void *, int, ...), "curl_easy_setopt")                                                             \
+    F(int, getinfo, (void *, int, ...), "curl_easy_getinfo")                                                           \
+    F(int, perform, (void *), "curl_easy_perform")                                                                     \
+    F(void, reset, (void *), "curl_easy_reset")                                                                        \
+    F(void, cleanup, (void *), "curl_easy_cleanup")                                                                    \
+    F(const char *, strerror, (int), "curl_easy_strerror")                                                             \
+    F(void *, slist_append, (void *, const char *), "curl_slist_append")                                               \
+    F(void, slist_free, (void *), "curl_slist_free_all")                                                               \
+    F(const char *, version, (void), "curl_version")
+
 static struct {
-    void *library;
-    int (*global_init)(long);
-    void *(*init)(void);
-    int (*setopt)(void *, int, ...);
-    int (*getinfo)(void *, int, ...);
-    int (*perform)(void *);
-    void (*reset)(void *);
-    void (*cleanup)(void *);
-    const char *(*strerror)(int);
-    void *(*slist_append)(void *, const char *);
-    void (*slist_free)(void *);
-    bool good;
+    FUNCTIONS(LVN_LIBRARY_POINTER)
 } curl;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool load_symbol(const char *name, void *function)
+static bool start(void)
 {
-    void *p = dlsym(curl.library, name);
-    memcpy(function, &p, sizeof p); /* POSIX: a function pointer is a pointer */
-    return p != NULL;
+    return curl.global_init(GLOBAL_ALL) == 0;
 }
 
-static void load(void)
+static const char *version(void) /* without those of the libraries that it uses */
 {
-    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4", "libcurl.4.dylib"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && !curl.library; i++)
-        curl.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    curl.good = curl.library && load_symbol("curl_global_init", &curl.global_init) &&
-                load_symbol("curl_easy_init", &curl.init) && load_symbol("curl_easy_setopt", &curl.setopt) &&
-                load_symbol("curl_easy_getinfo", &curl.getinfo) && load_symbol("curl_easy_perform", &curl.perform) &&
-                load_symbol("curl_easy_reset", &curl.reset) && load_symbol("curl_easy_cleanup", &curl.cleanup) &&
-                load_symbol("curl_easy_strerror", &curl.strerror) &&
-                load_symbol("curl_slist_append", &curl.slist_append) &&
-                load_symbol("curl_slist_free_all", &curl.slist_free) && curl.global_init(GLOBAL_ALL) == 0;
+    static char text[64];
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(curl.version(), " "), curl.version());
+    return text;
 }
+
+struct lvn_library lvn_library_curl = {
+    .name = "libcurl",
+    .files = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4", "libcurl.4.dylib"},
+    .use = "reading and writing stores (s3://, gs://, hf://, https://)",
+    .cure = "install it (apt install libcurl4), or copy files here yourself",
+    .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+    .functions = &curl,
+    .start = start,
+    .version = version};
 
 struct lvn_http {
     void *handle;
@@ -104,8 +105,7 @@ struct lvn_http {
 enum lvn_status lvn_http_open(struct lvn_http **out)
 {
     *out = NULL;
-    pthread_once(&once, load);
-    LVN_CHECK(curl.good, UNSUPPORTED, "this needs libcurl (libcurl.so.4), which is not on this machine");
+    LVN_TRY(lvn_library_open(&lvn_library_curl));
     struct lvn_http *h = lvn_calloc(1, sizeof *h);
     if (!h) return LVN_MEMORY;
     h->handle = curl.init();

@@ -53,7 +53,7 @@ static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int 
 
 /* --- before the first step --- */
 
-enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, ENGINE, N_THINGS };
+enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, N_THINGS };
 
 /* May differ: each rank's own business. */
 static bool own_business(int id)
@@ -80,8 +80,6 @@ static const char *thing(int id, const struct lvn_settings *s, const char **name
     const struct lvn_option *o = id < VERSION ? lvn_option_of((enum lvn_option_id)id) : NULL;
     *name = o ? o->key : "";
     if (id < VERSION) return !o || own_business(id) ? "" : lvn_settings_value(s, o->id, room);
-    const struct lvn_backend *backend = lvn_backend_find(s->trainer.accelerator);
-    if (id == ENGINE) return backend->engine ? backend->engine() : backend->name;
     if (id == VERSION) return LVN_VERSION;
     snprintf(room, LVN_VALUE_TEXT, "build %016" PRIx64, hash_of_program());
     return room;
@@ -123,12 +121,12 @@ enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_sett
     for (int id = 0; id < N_THINGS; id++) {
         x[id] = (int64_t)lvn_name_hash(thing(id, s, &name, text));
     }
-    int64_t soft[4] = {x[BUILD], x[ENGINE]};
-    x[BUILD] = x[ENGINE] = 0; /* what only leaves a note comes last */
+    int64_t soft[2] = {x[BUILD]};
+    x[BUILD] = 0; /* what only leaves a note comes last */
     LVN_TRY(first_difference(r, x, N_THINGS, &which));
     if (which >= 0) return say(r, s, (int)which, note, room);
-    LVN_TRY(first_difference(r, soft, 2, &which));
-    return which < 0 ? LVN_OK : say(r, s, BUILD + (int)which, note, room);
+    LVN_TRY(first_difference(r, soft, 1, &which));
+    return which < 0 ? LVN_OK : say(r, s, BUILD, note, room);
 }
 
 enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)

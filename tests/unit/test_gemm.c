@@ -16,16 +16,8 @@
 #include "base/random.h"
 #include "base/threads.h"
 
-static void run_onednn(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
-{
-    if (!lvn_gemm_onednn(g, thread, n_threads)) lvn_gemm_generic.run(g, scratch, thread, n_threads);
-}
-
-enum { ONEDNN = LVN_ISA_COUNT };
-
 static struct lvn_gemm_kernel kernel_of(int isa)
 {
-    if (isa == ONEDNN) return (struct lvn_gemm_kernel){lvn_gemm_generic.scratch, run_onednn};
     return *lvn_gemm_kernel((enum lvn_isa)isa);
 }
 
@@ -138,8 +130,8 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
             if (!(fabs(found - sum) <= 4e-7 * (size + 1) + rounding * size))
                 fail_msg(
                     "%s %lldx%lldx%lld layouts %d %d mode %d threads %d types %d: C(%lld,%lld) is %.9g, wanted %.9g",
-                    isa == ONEDNN ? "oneDNN" : lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n,
-                    (long long)k, la, lb, mode, n_threads, types, (long long)i, (long long)j, (double)found, sum);
+                    lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n, (long long)k, la, lb, mode, n_threads,
+                    types, (long long)i, (long long)j, (double)found, sum);
             assert_int_equal(f.count[i * n + j], 1);
         }
     free(a), free(b), free(c), free(bias), free(before), free(f.count), free(a_bf16), free(b_bf16);
@@ -160,26 +152,6 @@ static void odd_sizes(void **state)
                     for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout += 1 + which % 2)
                         check(isa, ms[i], ns[j], ks[l], layout / LAYOUTS, layout % LAYOUTS, (which + layout) % 3,
                               threads[(which + layout / 2) % 4], 0);
-}
-
-static void onednn(void **state)
-{
-    (void)state;
-#if defined(__SANITIZE_ADDRESS__)
-    print_message(
-        "oneDNN is not tested under AddressSanitizer: its search for leaks crashes on the library's variables\n");
-    skip();
-#endif
-    if (!lvn_gemm_onednn_open()) {
-        print_message("no oneDNN here, which is opened at run time: its products are not tested\n");
-        skip();
-    }
-    static const int64_t sizes[][3] = {{1, 5, 7}, {31, 65, 513}, {130, 801, 33}, {400, 33, 20}, {127, 1, 61}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
-            for (int mode = 0; mode < 3; mode++)
-                check(ONEDNN, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS, mode,
-                      1 + layout % 5, 0);
 }
 
 static void many_blocks(void **state)
@@ -326,11 +298,9 @@ static void real_threads(void **state)
 
 int main(void)
 {
-    setenv("LEVIN_MATMUL", "native", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks), cmocka_unit_test(onednn),
-        cmocka_unit_test(half_operands), cmocka_unit_test(same_bits),   cmocka_unit_test(real_threads),
-        cmocka_unit_test(scratch_grows),
+        cmocka_unit_test(odd_sizes), cmocka_unit_test(many_blocks),  cmocka_unit_test(half_operands),
+        cmocka_unit_test(same_bits), cmocka_unit_test(real_threads), cmocka_unit_test(scratch_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

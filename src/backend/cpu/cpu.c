@@ -95,5 +95,4 @@ const struct lvn_backend lvn_backend_cpu = {.name = "cpu",
                                             .unbind = lvn_cpu_unbind,
                                             .run = lvn_cpu_run,
                                             .wait = wait,
-                                            .engine = lvn_gemm_engine,
                                             .rate = lvn_cpu_rate};

@@ -270,7 +270,6 @@ static int64_t scratch_bytes(const struct lvn_gemm *g)
 
 static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
 {
-    if (lvn_gemm_onednn_chosen() && lvn_gemm_onednn(g, thread, n_threads)) return;
 #if defined(__AVX512BF16__)
     if (bf16_fits(g)) {
         bf16_run(g, scratch, thread, n_threads);

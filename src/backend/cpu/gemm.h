@@ -50,15 +50,6 @@ extern const struct lvn_gemm_kernel lvn_gemm_generic, lvn_gemm_avx2, lvn_gemm_av
     lvn_gemm_amx;
 const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa);
 
-/* oneDNN behind the same call: what those above do by themselves where it was chosen (see gemm_onednn.c).
- * lvn_gemm_onednn() needs no scratch; false: it cannot, nothing was done. Before it, lvn_gemm_onednn_open() once: false
- * where the library is not there. */
-bool lvn_gemm_onednn_chosen(void);
-bool lvn_gemm_onednn_open(void);
-bool lvn_gemm_onednn(const struct lvn_gemm *g, int thread, int n_threads);
-/* What computes matrix products here, for reports: "levin's own", "oneDNN 2.6.3". */
-const char *lvn_gemm_engine(void);
-
 /* Longest block of K. */
 enum { LVN_GEMM_KC = 512 };
 

@@ -97,27 +97,6 @@ LVN_INLINE void vstore_n(float *p, vf v, int64_t n)
 #endif
 }
 
-#if defined(__x86_64__) && !defined(__FMA__)
-/* a * b + c of floats held in doubles, so that rounding to float gives the fused result: the product is exact, and the
- * sum is rounded to odd, the neighbour with an odd last bit standing for everything between two even ones. Boldo,
- * Melquiond: "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd" (2008); the error
- * of the sum by Knuth's TwoSum. The C library's fmaf() takes many times as long on processors without the
- * instruction. */
-LVN_INLINE __m128d vfma_odd(__m128d a, __m128d b, __m128d c)
-{
-    const __m128d zero = _mm_setzero_pd();
-    const __m128i one = _mm_set1_epi64x(1);
-    __m128d product = _mm_mul_pd(a, b), sum = _mm_add_pd(product, c), rest = _mm_sub_pd(sum, product);
-    __m128d error = _mm_add_pd(_mm_sub_pd(product, _mm_sub_pd(sum, rest)), _mm_sub_pd(c, rest));
-    __m128d inexact = _mm_or_pd(_mm_cmplt_pd(error, zero), _mm_cmpgt_pd(error, zero));         /* no where it is NaN */
-    __m128i bits = _mm_castpd_si128(sum), even = _mm_sub_epi64(_mm_and_si128(bits, one), one); /* -1 or 0 */
-    __m128i inward = _mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(sum, error)), 63);             /* 1: towards zero */
-    __m128i step = _mm_sub_epi64(one, _mm_add_epi64(inward, inward));
-    step = _mm_and_si128(step, _mm_and_si128(even, _mm_castpd_si128(inexact)));
-    return _mm_castsi128_pd(_mm_add_epi64(bits, step));
-}
-#endif
-
 /* a * b + c with one rounding, on every instruction set. */
 LVN_INLINE vf vfma(vf a, vf b, vf c)
 {
@@ -127,19 +106,6 @@ LVN_INLINE vf vfma(vf a, vf b, vf c)
     union vhalves x = {a}, y = {b}, z = {c};
     z.h[0] = _mm256_fmadd_ps(x.h[0], y.h[0], z.h[0]);
     z.h[1] = _mm256_fmadd_ps(x.h[1], y.h[1], z.h[1]);
-    return z.v;
-#elif defined(__x86_64__)
-    union {
-        vf v;
-        __m128 q[4];
-    } x = {a}, y = {b}, z = {c};
-    for (int i = 0; i < 4; i++) {
-        __m128 xh = _mm_movehl_ps(x.q[i], x.q[i]), yh = _mm_movehl_ps(y.q[i], y.q[i]);
-        __m128 zh = _mm_movehl_ps(z.q[i], z.q[i]);
-        __m128d low = vfma_odd(_mm_cvtps_pd(x.q[i]), _mm_cvtps_pd(y.q[i]), _mm_cvtps_pd(z.q[i]));
-        __m128d high = vfma_odd(_mm_cvtps_pd(xh), _mm_cvtps_pd(yh), _mm_cvtps_pd(zh));
-        z.q[i] = _mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
-    }
     return z.v;
 #else
     for (int i = 0; i < LVN_LANES; i++) c[i] = fmaf(a[i], b[i], c[i]);
