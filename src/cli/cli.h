@@ -134,7 +134,6 @@ void lvn_cli_variables(void);
 
 /* help.c: what `levin help` and --help print. */
 enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *command) LVN_CHECKED;
-void lvn_help_overview(struct lvn_text *t);
 /* docs.c */
 void lvn_help_markdown(struct lvn_text *t);
 enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell) LVN_CHECKED;

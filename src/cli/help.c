@@ -149,7 +149,7 @@ static void all_options(struct lvn_text *t)
     }
 }
 
-void lvn_help_overview(struct lvn_text *t)
+static void overview(struct lvn_text *t)
 {
     lvn_text_printf(t, "levin %s trains GPTs on a CPU.\n\nusage: levin COMMAND ...\n\n", LVN_VERSION);
     for (const struct lvn_command *k = lvn_commands; k->name; k++) {
@@ -242,7 +242,7 @@ enum lvn_status lvn_command_help(struct lvn_cli *c)
     } else if (c->n_operands) {
         status = topic(&t, c->operand[0]);
     } else {
-        lvn_help_overview(&t);
+        overview(&t);
     }
     if (!status) return deliver(c, &t);
     lvn_text_release(&t);

@@ -121,11 +121,6 @@ bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
     case LVN_SAY_START:
         h->started = true;
         break;
-    case LVN_SAY_VERDICT:
-        h->verdict.round = m->i[0];
-        h->verdict.status = m->i[2];
-        snprintf(h->verdict.text, sizeof h->verdict.text, "%s", m->t[0]);
-        break;
     case LVN_SAY_LOST:
         lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->t[0]);
         return true;

@@ -1,4 +1,4 @@
-/* client.h - the inside of a heartbeat: heartbeat.c (meeting, agreeing, stamps) and beat.c (its thread). */
+/* client.h - the inside of a heartbeat: heartbeat.c (meeting, stamps) and beat.c (its thread). */
 #ifndef LVN_CLIENT_H
 #define LVN_CLIENT_H
 
@@ -39,13 +39,7 @@ struct lvn_heartbeat {
     double heard, beaten;
     bool welcomed, started, ended, said_bye;
     char refusal[300];
-    int64_t round; /* of agreement: the next one */
-    struct {
-        int64_t round, status;
-        char text[1200];
-    } verdict;   /* the last one */
-    bool parted; /* all have agreed not to go on */
-    bool own;    /* lvn_heartbeat_fail() was called: no callback */
+    bool own; /* lvn_heartbeat_fail() was called: no callback */
     bool faulty, speak;
     int fault_rank;
     char fault[1200];

@@ -163,43 +163,6 @@ static bool beat(struct lvn_peer *p, const struct lvn_message *m)
     return true;
 }
 
-/* All ranks say whether they can go on; the lowest that cannot is who is told of. */
-static bool agree(struct lvn_server *s, int rank, const struct lvn_message *m)
-{
-    struct lvn_verdict *v = &s->verdict[rank];
-    if (m->i[0] != s->round || v->said || s->phase != LVN_SERVER_RUNNING) return m->i[0] == s->round;
-    v->said = true;
-    v->status = m->i[1];
-    free(v->text);
-    v->text = strdup(m->t[0]);
-    int bad = 0, first = -1;
-    bool alike = true;
-    for (int i = 0; i < s->o.size; i++) {
-        if (!s->verdict[i].said) return true;
-        if (!s->verdict[i].status) continue;
-        if (first < 0) first = i;
-        if (s->verdict[i].text && s->verdict[first].text && strcmp(s->verdict[i].text, s->verdict[first].text) != 0) {
-            alike = false;
-        }
-        bad++;
-    }
-    struct lvn_text t = {0}, text = {0};
-    if (first >= 0 && (bad < s->o.size || !alike)) {
-        lvn_text_printf(&text, "rank %d on %s", first, s->peer[first].host);
-        if (bad > 1) lvn_text_printf(&text, " (and %d other%s)", bad - 1, bad == 2 ? "" : "s");
-        lvn_text_add(&text, ": ");
-    }
-    if (first >= 0 && s->verdict[first].text) lvn_text_add(&text, s->verdict[first].text);
-    lvn_message_add(&t, LVN_SAY_VERDICT, s->round, (int64_t)first, first < 0 ? (int64_t)0 : s->verdict[first].status,
-                    text.p ? text.p : "");
-    tell_all(s, &t);
-    lvn_text_release(&t);
-    lvn_text_release(&text);
-    for (int i = 0; i < s->o.size; i++) s->verdict[i].said = false;
-    s->round++;
-    return true;
-}
-
 static bool fail(struct lvn_server *s, int rank, const struct lvn_message *m)
 {
     s->fails++;
@@ -243,8 +206,6 @@ bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lv
         return ready(s, c->rank);
     case LVN_SAY_BEAT:
         return beat(p, m);
-    case LVN_SAY_AGREE:
-        return agree(s, c->rank, m);
     case LVN_SAY_FAIL:
         return fail(s, c->rank, m);
     case LVN_SAY_BYE:

@@ -1,4 +1,4 @@
-/* heartbeat.c - meeting the other ranks, agreeing with them, and stamps. */
+/* heartbeat.c - meeting the other ranks, and stamps. */
 #include "cluster/heartbeat.h"
 
 #include <errno.h>
@@ -205,7 +205,6 @@ enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_
     h->context = o->fault_context;
     h->wake = h->wire.fd = -1;
     h->fault_rank = -1;
-    h->verdict.round = -1;
     h->peer = peer;
     snprintf(h->host, sizeof h->host, "%s", o->id->host);
     snprintf(h->state, sizeof h->state, "running");
@@ -270,26 +269,6 @@ void lvn_heartbeat_close(struct lvn_heartbeat *h)
 }
 
 /* --- between steps --- */
-
-enum lvn_status lvn_heartbeat_agree(struct lvn_heartbeat *h, enum lvn_status mine)
-{
-    if (!h || !h->has_thread || h->parted) return mine;
-    pthread_mutex_lock(&h->lock);
-    int64_t round = h->round++;
-    lvn_message_add(&h->wire.out, LVN_SAY_AGREE, round, (int64_t)mine, mine ? lvn_error_text() : "");
-    wake(h);
-    while (!h->faulty && h->verdict.round < round) pthread_cond_wait(&h->change, &h->lock);
-    enum lvn_status status = h->verdict.round < round ? LVN_COMM : (enum lvn_status)h->verdict.status;
-    char text[sizeof h->fault];
-    snprintf(text, sizeof text, "%s", h->verdict.round < round ? h->fault : h->verdict.text);
-    if (h->verdict.round >= round && status) {
-        h->parted = true;
-        lvn_set_speaks(h->rank == 0);
-    }
-    pthread_mutex_unlock(&h->lock);
-    if (status && (!mine || strcmp(lvn_error_text(), text) != 0)) lvn_fail_at(__FILE__, __LINE__, status, "%s", text);
-    return status;
-}
 
 void lvn_heartbeat_publish(struct lvn_heartbeat *h, const char *path)
 {
@@ -367,7 +346,7 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
     const double patience = 3;
     if (!h) return;
     pthread_mutex_lock(&h->lock);
-    if (!h->own && !h->parted) {
+    if (!h->own) {
         h->own = true;
         if (!h->faulty && h->has_thread) {
             lvn_message_add(&h->wire.out, LVN_SAY_FAIL, (int64_t)after, lvn_error_text());
@@ -382,13 +361,4 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
     pthread_mutex_unlock(&h->lock);
     if (other) lvn_fail_at(__FILE__, __LINE__, LVN_COMM, "%s", text); /* the better explanation */
     if (h->rank == 0 && h->path[0]) lvn_status_now(h);
-}
-
-const char *lvn_heartbeat_fault(struct lvn_heartbeat *h)
-{
-    if (!h) return "";
-    pthread_mutex_lock(&h->lock);
-    const char *text = h->faulty ? h->fault : "";
-    pthread_mutex_unlock(&h->lock);
-    return text;
 }

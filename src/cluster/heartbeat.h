@@ -41,7 +41,7 @@ struct lvn_heartbeat_options {
      * called when levin launch has a server (LEVIN_RENDEZVOUS). */
     enum lvn_status (*broadcast)(void *context, void *x, int64_t bytes);
     void *broadcast_context;
-    lvn_fault_callback *fault; /* NULL: nothing is called; lvn_heartbeat_fault() tells */
+    lvn_fault_callback *fault; /* NULL: nothing is called */
     void *fault_context;
 };
 
@@ -58,10 +58,6 @@ void lvn_heartbeat_close(struct lvn_heartbeat *h);
 bool lvn_heartbeat_difference(const struct lvn_heartbeat *h, const char *key, char *text, size_t room);
 /* What rank `rank` said for the key, "" when nothing. */
 const char *lvn_heartbeat_fact(const struct lvn_heartbeat *h, int rank, const char *key);
-/* All ranks call it with how it went so far, and go on only if it went well everywhere: otherwise it fails on all, with
- * the sentence of the lowest rank that failed, named. For what may fail on some: reading a recipe, opening data, making
- * a folder. h NULL or one rank: returns `mine`. */
-enum lvn_status lvn_heartbeat_agree(struct lvn_heartbeat *h, enum lvn_status mine) LVN_CHECKED;
 /* Keep `path` (RUN/status.json) from now on; every rank calls it. */
 void lvn_heartbeat_publish(struct lvn_heartbeat *h, const char *path);
 /* What status.json says when this rank keeps it: "running" (the start), "done", "stopped", "failed". */
@@ -88,8 +84,6 @@ void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n);
  * failed, so that another rank's end is the better explanation. Returns when the others have been told; then
  * lvn_speaks() is right. A second call does nothing. */
 void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after);
-/* The fault's sentence, "" when there is none. */
-const char *lvn_heartbeat_fault(struct lvn_heartbeat *h);
 /* Is this process the one that prints the error of the run? True until the ranks have found that another one does. */
 bool lvn_speaks(void);
 

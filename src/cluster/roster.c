@@ -217,26 +217,3 @@ bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n
              slowest, p[slowest].host, p[slowest].compute_s, median);
     return true;
 }
-
-/* --- what a recipe says about hosts --- */
-
-enum lvn_status lvn_layout_check(const struct lvn_peer *p, int n, int64_t num_nodes, int64_t devices)
-{
-    int hosts = 0;
-    for (int i = 0; i < n; i++) {
-        int first = 0, ranks = 0;
-        while (strcmp(p[first].host, p[i].host) != 0) first++;
-        hosts += first == i;
-        for (int k = 0; k < n; k++) ranks += !strcmp(p[k].host, p[i].host);
-        LVN_CHECK(!devices || first != i || ranks == devices, ARG,
-                  "trainer.devices is %lld, but %d of the %d ranks run on %s: start %lld on each host (srun "
-                  "--ntasks-per-node, mpirun -ppn, levin launch --nproc-per-node), or leave trainer.devices out",
-                  (long long)devices, ranks, n, p[i].host, (long long)devices);
-    }
-    LVN_CHECK(
-        !num_nodes || hosts == num_nodes, ARG,
-        "trainer.num_nodes is %lld, but the %d ranks run on %d host%s: start levin on %lld (srun -N, levin launch "
-        "--hostfile), or leave trainer.num_nodes out",
-        (long long)num_nodes, n, hosts, hosts == 1 ? "" : "s", (long long)num_nodes);
-    return LVN_OK;
-}

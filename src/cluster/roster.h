@@ -47,8 +47,4 @@ bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n
 /* The rank is slow now: its computing takes 1.25 times the median of all or more. */
 bool lvn_is_slow(const struct lvn_peer *p, int n, int rank, double *median);
 
-/* num_nodes and devices (ranks on each host) of a recipe against what is there; 0: not given. ARG with what to change.
- */
-enum lvn_status lvn_layout_check(const struct lvn_peer *p, int n, int64_t num_nodes, int64_t devices) LVN_CHECKED;
-
 #endif

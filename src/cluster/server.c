@@ -245,8 +245,7 @@ static enum lvn_status make_token(struct lvn_server *s)
 
 static enum lvn_status begin(struct lvn_server *s)
 {
-    LVN_CHECK(s->caller && s->polled && s->peer && s->facts && s->verdict, MEMORY, "no memory for a server of %d ranks",
-              s->o.size);
+    LVN_CHECK(s->caller && s->polled && s->peer && s->facts, MEMORY, "no memory for a server of %d ranks", s->o.size);
     for (int i = 0; i < s->o.size; i++) s->peer[i].rank = i;
     LVN_TRY(make_token(s));
     LVN_TRY(listen_at(s));
@@ -274,7 +273,6 @@ enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_serve
     s->polled = calloc(n + LVN_STRANGERS + 2, sizeof *s->polled);
     s->peer = calloc(n, sizeof *s->peer);
     s->facts = calloc(n, sizeof *s->facts);
-    s->verdict = calloc(n, sizeof *s->verdict);
     enum lvn_status status = begin(s);
     if (status) {
         lvn_server_stop(s, 0);
@@ -305,8 +303,6 @@ void lvn_server_stop(struct lvn_server *s, double wait)
         for (int k = 0; k < LVN_FACTS; k++) free(s->facts[i].value[k]);
     }
     for (int k = 0; k < LVN_FACTS; k++) free(s->key[k]);
-    for (int i = 0; s->verdict && i < s->o.size; i++) free(s->verdict[i].text);
-    free(s->verdict);
     free(s->facts);
     free(s->peer);
     free(s->polled);

@@ -37,12 +37,6 @@ struct lvn_server {
         char *value[LVN_FACTS];
         bool ready;
     } * facts;
-    struct lvn_verdict { /* of a rank, in the round that is under way */
-        bool said;
-        int64_t status;
-        char *text;
-    } * verdict;
-    int64_t round;
     enum lvn_server_phase phase;
     double first_came, next_table, ended_at;
     double silent_until;          /* it stood still so long that others have spoken */

@@ -102,7 +102,7 @@ enum { LVN_MAX_SUBTREES = 128 };
 /* The largest whole subtrees of the tree over n leaves that make up [lo, hi); returns how many. */
 int lvn_subtrees(int64_t n, int64_t lo, int64_t hi, struct lvn_subtree out[LVN_MAX_SUBTREES]);
 
-/* Who holds which leaves, and the memory that adding them takes (lvn_tree_bytes(): at most some MiB). Make one for each
+/* Who holds which leaves, and the memory that adding them takes (at most some MiB). Make one for each
  * split of the batch, before training; any number of requests may use it. `leaf` has size + 1 entries, is copied. */
 struct lvn_tree;
 enum lvn_status lvn_tree_new(struct lvn_tree **out, const struct lvn_comm *c, const int64_t *leaf) LVN_CHECKED;

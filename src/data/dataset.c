@@ -20,11 +20,6 @@ static const struct lvn_dataset_kind *const kinds[] = {
 #undef LVN_DATASET
     NULL};
 
-const struct lvn_dataset_kind *const *lvn_dataset_kinds(void)
-{
-    return kinds;
-}
-
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
 {
     char names[256] = "";

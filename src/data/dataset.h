@@ -104,8 +104,6 @@ enum lvn_status lvn_dataset_parts(const struct lvn_dataset *d, enum lvn_split_id
                                   struct lvn_split_list *out) LVN_CHECKED;
 /* Kind by name; NULL with an error recorded when there is none. */
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);
-/* All kinds; ends with NULL. */
-const struct lvn_dataset_kind *const *lvn_dataset_kinds(void);
 
 /* What a data set of these options will have, before it is opened. NULL kind: LVN_ARG. */
 enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out) LVN_CHECKED;

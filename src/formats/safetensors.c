@@ -17,8 +17,6 @@ struct lvn_safetensors_shard {
     const char *path, *name;       /* name: as the index calls it */
     struct lvn_safetensor *tensor; /* sorted by name */
     int n;
-    const char *(*metadata)[2];
-    int n_metadata;
 };
 
 static int by_name(const void *a, const void *b)
@@ -114,22 +112,14 @@ static enum lvn_status check_places(struct lvn_safetensors_shard *s, const char 
     return LVN_OK;
 }
 
-static enum lvn_status read_metadata(struct lvn_arena *a, struct lvn_safetensors_shard *s, const json_t *metadata)
+/* Texts only, of which nothing is wanted. */
+static enum lvn_status check_metadata(const struct lvn_safetensors_shard *s, const json_t *metadata)
 {
     LVN_CHECK(json_is_object(metadata), FORMAT, "'%s': '__metadata__' is not an object", s->path);
-    s->metadata = lvn_arena_alloc(a, json_object_size(metadata) * sizeof *s->metadata);
-    if (!s->metadata) return LVN_MEMORY;
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)metadata, key, value)
-    {
         LVN_CHECK(json_is_string(value), FORMAT, "'%s': '__metadata__' entry '%s' is not a string", s->path, key);
-        const char **pair = s->metadata[s->n_metadata];
-        pair[0] = lvn_arena_strdup(a, key);
-        pair[1] = lvn_arena_strdup(a, json_string_value(value));
-        if (!pair[0] || !pair[1]) return LVN_MEMORY;
-        s->n_metadata++;
-    }
     return LVN_OK;
 }
 
@@ -144,7 +134,7 @@ static enum lvn_status read_entries(struct lvn_arena *a, struct lvn_safetensors_
     json_object_foreach((json_t *)header, key, entry)
     {
         if (strcmp(key, "__metadata__") == 0) {
-            LVN_TRY(read_metadata(a, s, entry));
+            LVN_TRY(check_metadata(s, entry));
             continue;
         }
         struct lvn_safetensor *t = &s->tensor[s->n];
@@ -307,12 +297,4 @@ void lvn_safetensors_close(struct lvn_safetensors *s)
 const struct lvn_safetensor *lvn_safetensors_find(const struct lvn_safetensors *s, const char *name)
 {
     return search(s->tensor, s->n, name);
-}
-
-const char *lvn_safetensors_metadata(const struct lvn_safetensors *s, const char *key)
-{
-    for (int i = 0; i < s->n_shards; i++)
-        for (int j = 0; j < s->shard[i].n_metadata; j++)
-            if (strcmp(s->shard[i].metadata[j][0], key) == 0) return s->shard[i].metadata[j][1];
-    return NULL;
 }

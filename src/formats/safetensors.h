@@ -43,8 +43,6 @@ LVN_CHECKED enum lvn_status lvn_safetensors_parse(struct lvn_safetensors *s, con
 void lvn_safetensors_close(struct lvn_safetensors *s);
 /* NULL when there is none of that name. */
 const struct lvn_safetensor *lvn_safetensors_find(const struct lvn_safetensors *s, const char *name);
-/* A text of __metadata__ (of the first shard that has it); NULL when it is not there. */
-const char *lvn_safetensors_metadata(const struct lvn_safetensors *s, const char *key);
 
 /* n elements of any floating or integer type to float (round to nearest even); src may be unaligned. */
 void lvn_tensor_to_f32(enum lvn_dtype dtype, const void *src, float *dst, int64_t n);

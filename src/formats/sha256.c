@@ -156,7 +156,7 @@ static void finish(struct lvn_sha256 *s)
     lvn_sha256_add(s, end, 8);
 }
 
-void lvn_sha256_digest(struct lvn_sha256 *s, unsigned char digest[LVN_SHA256_BYTES])
+static void digest_of(struct lvn_sha256 *s, unsigned char digest[LVN_SHA256_BYTES])
 {
     finish(s);
     for (int i = 0; i < LVN_SHA256_BYTES; i++) digest[i] = (unsigned char)(s->h[i / 4] >> (24 - i % 4 * 8));
@@ -184,7 +184,7 @@ void lvn_sha256_hmac(const void *key, size_t key_bytes, const void *data, size_t
     if (key_bytes > sizeof block_of_key) {
         lvn_sha256_init(&s);
         lvn_sha256_add(&s, key, key_bytes);
-        lvn_sha256_digest(&s, block_of_key);
+        digest_of(&s, block_of_key);
     } else if (key_bytes) {
         memcpy(block_of_key, key, key_bytes);
     }
@@ -192,12 +192,12 @@ void lvn_sha256_hmac(const void *key, size_t key_bytes, const void *data, size_t
     lvn_sha256_init(&s);
     lvn_sha256_add(&s, pad, sizeof pad);
     lvn_sha256_add(&s, data, bytes);
-    lvn_sha256_digest(&s, digest);
+    digest_of(&s, digest);
     for (int i = 0; i < 64; i++) pad[i] = block_of_key[i] ^ 0x5c;
     lvn_sha256_init(&s);
     lvn_sha256_add(&s, pad, sizeof pad);
     lvn_sha256_add(&s, digest, LVN_SHA256_BYTES);
-    lvn_sha256_digest(&s, digest);
+    digest_of(&s, digest);
 }
 
 enum lvn_status lvn_sha256_file(const char *path, char text[LVN_SHA256_TEXT])

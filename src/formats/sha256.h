@@ -17,7 +17,6 @@ enum { LVN_SHA256_TEXT = 65, LVN_SHA256_BYTES = 32 };
 
 void lvn_sha256_init(struct lvn_sha256 *s);
 void lvn_sha256_add(struct lvn_sha256 *s, const void *data, size_t bytes);
-void lvn_sha256_digest(struct lvn_sha256 *s, unsigned char digest[LVN_SHA256_BYTES]);
 /* 64 lower-case hexadecimal digits and a NUL. */
 void lvn_sha256_finish(struct lvn_sha256 *s, char text[LVN_SHA256_TEXT]);
 /* Of bytes in memory. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool lvn_key_has_field(const struct lvn_key *k)
+static bool has_field(const struct lvn_key *k)
 {
     return k->kind >= LVN_KEY_INT && k->kind <= LVN_KEY_WORD;
 }
@@ -41,7 +41,8 @@ static const struct lvn_word *word_of(const struct lvn_key *k, double value)
     return NULL;
 }
 
-const char *lvn_key_name(const struct lvn_key *k, char text[LVN_KEY_TEXT])
+/* What sentences call a key: "model.n_layer", or, where recipes do not have it, "layer_norm_epsilon". */
+static const char *name_of(const struct lvn_key *k, char text[LVN_KEY_TEXT])
 {
     snprintf(text, LVN_KEY_TEXT, "%s%s", k->recipe ? "model." : "", k->recipe ? k->recipe : k->json ? k->json : "");
     return text;
@@ -65,7 +66,7 @@ enum lvn_status lvn_key_check(const struct lvn_key *k, double value, bool open)
     bool number = k->kind == LVN_KEY_INT || k->kind == LVN_KEY_REAL;
     if (!number || (open && k->by_data && value == 0.0)) return LVN_OK;
     LVN_CHECK(value >= k->least && value <= k->most, ARG, "%s must lie between %.15g and %.15g, got %s",
-              lvn_key_name(k, name), k->least, k->most, lvn_key_text(k, value, text));
+              name_of(k, name), k->least, k->most, lvn_key_text(k, value, text));
     return LVN_OK;
 }
 
@@ -157,7 +158,7 @@ static const char *call(const struct lvn_key *k, double value, char text[2 * LVN
     const struct lvn_word *w = word_of(k, value);
     char name[LVN_KEY_TEXT], number[LVN_KEY_TEXT];
     if (w) return w->called;
-    snprintf(text, (size_t)2 * LVN_KEY_TEXT, "%s %s", lvn_key_name(k, name), lvn_key_text(k, value, number));
+    snprintf(text, (size_t)2 * LVN_KEY_TEXT, "%s %s", name_of(k, name), lvn_key_text(k, value, number));
     return text;
 }
 
@@ -177,7 +178,7 @@ enum lvn_status lvn_model_check(const struct lvn_model_config *c, bool open)
 static const struct lvn_key *untold(const struct lvn_model *form, const struct lvn_model_config *c)
 {
     for (const struct lvn_key *k = form->keys; k->kind; k++) {
-        if (lvn_key_has_field(k) && k->fixed && !k->json && lvn_key_get(k, c) != k->initial) return k;
+        if (has_field(k) && k->fixed && !k->json && lvn_key_get(k, c) != k->initial) return k;
     }
     return NULL;
 }

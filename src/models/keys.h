@@ -4,13 +4,9 @@
 
 #include "models/model.h"
 
-/* Is it a key with a field of its own? */
-bool lvn_key_has_field(const struct lvn_key *k);
 double lvn_key_get(const struct lvn_key *k, const struct lvn_model_config *c);
 void lvn_key_set(const struct lvn_key *k, struct lvn_model_config *c, double value);
-/* What sentences call a key: "model.n_layer", or, where recipes do not have it, "layer_norm_epsilon". */
 enum { LVN_KEY_TEXT = 64 };
-const char *lvn_key_name(const struct lvn_key *k, char text[LVN_KEY_TEXT]);
 /* "6", "0.1", "true", "gelu_new" */
 const char *lvn_key_text(const struct lvn_key *k, double value, char text[LVN_KEY_TEXT]);
 /* Is the value one of the key's? ARG when not. What the data decide on may be 0 where `open`. */

@@ -20,7 +20,7 @@ static const char *variable(const char *name)
     return text && *text ? text : NULL;
 }
 
-const char *lvn_aws_profile(void)
+static const char *profile_name(void)
 {
     const char *name = variable("AWS_PROFILE");
     return name ? name : "default";
@@ -99,7 +99,7 @@ static enum lvn_status open_lines(const char *path, char **text, struct lines *l
 static enum lvn_status read_keys(struct lvn_aws_keys *k, struct lines *l)
 {
     while (next(l)) {
-        if (!is(&l->section, lvn_aws_profile())) continue;
+        if (!is(&l->section, profile_name())) continue;
         LVN_TRY(take(l, "aws_access_key_id", k->id, sizeof k->id));
         LVN_TRY(take(l, "aws_secret_access_key", k->secret, sizeof k->secret));
         LVN_TRY(take(l, "aws_session_token", k->token, sizeof k->token));
@@ -111,7 +111,7 @@ static enum lvn_status keys_of_file(struct lvn_aws_keys *k, const char *path)
 {
     char *text;
     struct lines l;
-    const char *profile = lvn_aws_profile();
+    const char *profile = profile_name();
     LVN_TRY(open_lines(path, &text, &l));
     enum lvn_status status = read_keys(k, &l);
     free(text);
@@ -158,7 +158,7 @@ enum lvn_status lvn_aws_find_keys(struct lvn_aws_keys *k)
 static enum lvn_status read_place(struct lvn_aws_place *p, struct lines *l)
 {
     while (next(l)) {
-        if (!is(&l->section, lvn_aws_profile())) continue;
+        if (!is(&l->section, profile_name())) continue;
         LVN_TRY(take(l, "region", p->region, sizeof p->region));
         LVN_TRY(take(l, "endpoint_url", p->endpoint, sizeof p->endpoint));
     }
@@ -181,7 +181,7 @@ enum lvn_status lvn_aws_find_place(struct lvn_aws_place *p)
     LVN_TRY(open_lines(path, &text, &l));
     enum lvn_status status = read_place(p, &l);
     free(text);
-    LVN_TRY_WHILE(status, "reading profile '%s' of '%s'", lvn_aws_profile(), path);
+    LVN_TRY_WHILE(status, "reading profile '%s' of '%s'", profile_name(), path);
     LVN_TRY(take_variable("AWS_REGION", "AWS_DEFAULT_REGION", p->region, sizeof p->region));
     LVN_TRY(take_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", p->endpoint, sizeof p->endpoint));
     size_t n = strlen(p->endpoint);

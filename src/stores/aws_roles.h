@@ -9,6 +9,4 @@ LVN_CHECKED enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
 LVN_CHECKED enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k);
 LVN_CHECKED enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k);
 
-const char *lvn_aws_profile(void);
-
 #endif

@@ -17,7 +17,7 @@ static enum lvn_status check_sha256(const char *sha256)
     return LVN_OK;
 }
 
-enum lvn_status lvn_download_verify(const char *path, const char *sha256)
+static enum lvn_status verify(const char *path, const char *sha256)
 {
     char found[LVN_SHA256_TEXT];
     LVN_TRY(check_sha256(sha256));
@@ -44,7 +44,7 @@ enum lvn_status lvn_download(const char *url, const char *sha256, const char *pa
 {
     LVN_CHECK(lvn_store_is_url(url), ARG, "'%s' is not a URL: wanted is https://, s3://, gs://, hf:// or file://", url);
     if (sha256) LVN_TRY(check_sha256(sha256));
-    if (lvn_path_exists(path)) return sha256 ? lvn_download_verify(path, sha256) : LVN_OK;
+    if (lvn_path_exists(path)) return sha256 ? verify(path, sha256) : LVN_OK;
     LVN_TRY_WHILE(lvn_store_get(url, path, sha256, progress, context),
                   "fetching '%s'; you can also put the file to '%s' yourself", url, path);
     return sync_file(path);

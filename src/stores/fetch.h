@@ -9,7 +9,5 @@
  * failures see lvn_store_get(); LVN_ARG: not a URL or checksum. */
 LVN_CHECKED enum lvn_status lvn_download(const char *url, const char *sha256, const char *path,
                                          lvn_store_progress *progress, void *context);
-/* LVN_FORMAT when the file's checksum is another one. sha256 as above. */
-LVN_CHECKED enum lvn_status lvn_download_verify(const char *path, const char *sha256);
 
 #endif

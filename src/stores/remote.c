@@ -110,7 +110,7 @@ int64_t lvn_remote_bytes(const struct lvn_remote *s)
     return s->object.bytes;
 }
 
-bool lvn_remote_done(const struct lvn_remote *s)
+static bool is_here(const struct lvn_remote *s)
 {
     return __atomic_load_n(&s->done, __ATOMIC_ACQUIRE) != 0;
 }
@@ -128,7 +128,7 @@ enum lvn_status lvn_remote_read(struct lvn_remote *s, int64_t from, int64_t byte
     LVN_CHECK(from >= 0 && bytes >= 0 && from <= s->object.bytes - bytes, INTERNAL,
               "bytes %lld to %lld of '%s', which has %lld", (long long)from, (long long)(from + bytes), s->place.url,
               (long long)s->object.bytes);
-    if (lvn_remote_done(s)) {
+    if (is_here(s)) {
         if (bytes) memcpy(to, s->map.data + from, (size_t)bytes);
         return LVN_OK;
     }

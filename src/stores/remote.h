@@ -16,7 +16,5 @@ void lvn_remote_close(struct lvn_remote *s);
 int64_t lvn_remote_bytes(const struct lvn_remote *s);
 /* Any threads may read. */
 LVN_CHECKED enum lvn_status lvn_remote_read(struct lvn_remote *s, int64_t from, int64_t bytes, void *to);
-/* Is the file here? */
-bool lvn_remote_done(const struct lvn_remote *s);
 
 #endif

@@ -25,7 +25,9 @@ static void make_alphabet(void)
     }
 }
 
-int lvn_alphabet_byte(int32_t code)
+/* Byte-level BPE writes each byte as one printable character, so that tokens are text in JSON files. The byte of a
+ * code point of that alphabet; -1: it is not in it. */
+static int byte_of(int32_t code)
 {
     pthread_once(&once, make_alphabet);
     return code >= 0 && code < ALPHABET ? alphabet[code] : -1;
@@ -37,7 +39,7 @@ static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 {
     int64_t made = 0;
     for (int64_t i = 0; i < n;) {
-        int used, byte = lvn_alphabet_byte(lvn_utf8_decode(text + i, n - i, &used));
+        int used, byte = byte_of(lvn_utf8_decode(text + i, n - i, &used));
         if (byte < 0) {
             memcpy(out, text, (size_t)n);
             return n;

@@ -5,10 +5,6 @@
 #include "formats/json.h"
 #include "tokenizers/tokenizer.h"
 
-/* Byte-level BPE writes each byte as one printable character, so that tokens are text in JSON files. The byte of a
- * code point of that alphabet; -1: it is not in it. */
-int lvn_alphabet_byte(int32_t code);
-
 /* All tokens of `vocab` ({"token": id}) and the added ones: t->n, t->byte, t->start and the ids of single bytes. `name`
  * is the file's, for messages. */
 enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const char *name, const json_t *vocab) LVN_CHECKED;

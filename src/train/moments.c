@@ -188,8 +188,9 @@ enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *
     return LVN_OK;
 }
 
-enum lvn_status lvn_stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                  const struct lvn_param *p, enum lvn_dtype dtype, const void **values)
+/* The values of what lvn_stored_find() finds, which must be of that type. */
+static enum lvn_status stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
+                                     const struct lvn_param *p, enum lvn_dtype dtype, const void **values)
 {
     const struct lvn_safetensor *t;
     LVN_TRY(lvn_stored_find(file, path, prefix, p, &t));
@@ -210,7 +211,7 @@ static enum lvn_status open_file(const struct lvn_moments *m, const char *path, 
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
     for (int64_t i = 0; status == LVN_OK && (p = item_of(m->network, i, &k)); i++)
-        status = lvn_stored_values(file, path, moments[k].prefix, p, m->network->state, &values);
+        status = stored_values(file, path, moments[k].prefix, p, m->network->state, &values);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;
 }
@@ -221,7 +222,7 @@ static enum lvn_status place(struct lvn_moments *m, const char *path, const stru
     const void *values = NULL;
     int k, rank = m->sharding->rank, last = in_shards(m) ? m->sharding->size : 1;
     const struct lvn_param *p = item_of(m->network, i, &k);
-    if (rank == 0) LVN_TRY(lvn_stored_values(file, path, moments[k].prefix, p, m->network->state, &values));
+    if (rank == 0) LVN_TRY(stored_values(file, path, moments[k].prefix, p, m->network->state, &values));
     if (!in_shards(m)) {
         int64_t at = bytes_of(m, p->offset), bytes = bytes_of(m, p->count);
         if (rank == 0) LVN_TRY(lvn_memory_write(memory_of(m, k), at, values, bytes));

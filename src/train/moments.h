@@ -30,10 +30,8 @@ enum lvn_status lvn_moments_finish(struct lvn_moments *m) LVN_CHECKED;
 /* All ranks: the state as rank 0's file holds it, which is looked at there alone. */
 enum lvn_status lvn_moments_load(struct lvn_moments *m, const char *path) LVN_CHECKED;
 
-/* What is stored under `prefix` + a parameter's name, of its shape; and its values, which must be of that type. */
+/* What is stored under `prefix` + a parameter's name, of its shape. */
 enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,
                                 const struct lvn_param *p, const struct lvn_safetensor **out) LVN_CHECKED;
-enum lvn_status lvn_stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                  const struct lvn_param *p, enum lvn_dtype dtype, const void **values) LVN_CHECKED;
 
 #endif

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { SIZE = 3, CALLERS = 4 };
 
 static void make(struct lvn_server *s, struct lvn_caller *callers, struct lvn_caller **list, struct lvn_peer *peer,
-                 struct lvn_fact_values *facts, struct lvn_verdict *verdict)
+                 struct lvn_fact_values *facts)
 {
     *s = (struct lvn_server){.o = {.size = SIZE, .timeout = 30, .join_timeout = 60},
                              .token = "t",
@@ -22,7 +22,6 @@ static void make(struct lvn_server *s, struct lvn_caller *callers, struct lvn_ca
                              .n_callers = CALLERS,
                              .peer = peer,
                              .facts = facts,
-                             .verdict = verdict,
                              .fault_rank = -1};
     for (int i = 0; i < CALLERS; i++) {
         callers[i].rank = callers[i].wire.fd = -1;
@@ -38,9 +37,8 @@ static void to_server(const char *text, size_t size)
     struct lvn_server s;
     struct lvn_peer peer[SIZE] = {0};
     struct lvn_fact_values facts[SIZE] = {0};
-    struct lvn_verdict verdict[SIZE] = {0};
     memset(callers, 0, sizeof callers);
-    make(&s, callers, list, peer, facts, verdict);
+    make(&s, callers, list, peer, facts);
     char line[LVN_WIRE_LINE];
     bool gone[CALLERS] = {false};
     for (size_t at = 0; at < size;) {
@@ -66,7 +64,6 @@ static void to_server(const char *text, size_t size)
         free(s.key[k]);
         for (int i = 0; i < SIZE; i++) free(facts[i].value[k]);
     }
-    for (int i = 0; i < SIZE; i++) free(verdict[i].text);
 }
 
 static void to_rank(const char *text, size_t size)

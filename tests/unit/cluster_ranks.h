@@ -32,7 +32,7 @@ static struct shared {
     char invitation[4096]; /* what rank 0 broadcasts */
     _Atomic int go, round; /* the test lets them go on */
     struct {
-        _Atomic int pid, ready, opened, faulty, closed, agreed;
+        _Atomic int pid, ready, opened, faulty, closed;
         int speaks, speak, rank;
         char text[1200], difference[600];
     } rank[RANKS + 1];
@@ -46,7 +46,7 @@ struct plan {
     const char *address, *token; /* NULL: rank 0's own server */
     const char *build;
     bool early; /* nothing is published yet; all are on one host */
-    enum { WAIT, HOLD, FINISH, FAIL, FAIL_AFTER, DISAGREE } then;
+    enum { WAIT, HOLD, FAIL, FAIL_AFTER } then;
 };
 
 static inline bool until(_Atomic int *flag)
@@ -122,20 +122,6 @@ static inline void be_rank(const struct plan *p)
     if (!p->early) lvn_heartbeat_publish(h, status_path);
     lvn_heartbeat_difference(h, "build", shared->rank[p->index].difference, sizeof shared->rank[0].difference);
     atomic_store(&shared->rank[p->index].opened, 1);
-    if (p->then == DISAGREE || p->then == FINISH) {
-        enum lvn_status mine = LVN_OK;
-        if (p->then == DISAGREE) mine = lvn_fail_at("", 0, LVN_ARG, "there is no recipe");
-        enum lvn_status status = lvn_heartbeat_agree(h, mine);
-        record(p);
-        atomic_store(&shared->rank[p->index].agreed, status ? -1 : 1);
-        if (!status) status = lvn_heartbeat_agree(h, LVN_OK);
-        if (status) {
-            lvn_heartbeat_fail(h, false);
-            lvn_heartbeat_close(h);
-            atomic_store(&shared->rank[p->index].closed, 1);
-            _exit(4);
-        }
-    }
     lvn_stamp_step(h, 412, 1000, 0.5);
     lvn_stamp_place(h, "forward");
     if (p->index != 2) lvn_stamp_collective(h, 7, 12);
