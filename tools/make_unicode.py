@@ -44,8 +44,8 @@ def write(name, story, rows):
 
 def main():
     classes = {"LETTER": members(r"\p{L}"), "NUMBER": members(r"\p{N}"), "SPACE": members(r"\s")}
-    rows = [f"R({a:#x},{b:#x},{name})" for name, points in classes.items() for a, b in ranges(points)]
-    write("unicode_classes.def", f"R(first, last, class): letters, numbers and white space, as tiktoken "
+    rows = [f"{name[0]}({a:#x},{b:#x})" for name, points in classes.items() for a, b in ranges(points)]
+    write("unicode_classes.def", f"L(first, last): letters; N: numbers; S: white space; as tiktoken "
           f"{tiktoken.__version__} has them.", rows)
     # Hangul syllables are composed by rule, not by table.
     ccc = {c: unicodedata.combining(chr(c)) for c in POINTS if unicodedata.combining(chr(c))}
@@ -72,6 +72,20 @@ def main():
     return 0
 
 
+def small_letters(small):
+    """Runs of letters whose small ones lie as far off: A to Z, or every second one."""
+    runs = []
+    for c, low in sorted(small.items()):
+        add, second = low[0] - c, low[1] if len(low) > 1 else 0
+        run = runs[-1] if runs else None
+        step = c - run[1] if run else 0
+        if run and step < 3 and run[2] in (0, step) and run[3:] == [add, 0] and not second:
+            run[1:3] = c, step
+        else:
+            runs.append([c, c, 0, add, second])
+    return [f"L({a:#x},{b:#x},{step or 1},{add},{second:#x})" for a, b, step, add, second in runs]
+
+
 def words():
     """What BERT's words hang on, asked of Hugging Face's tokenizers."""
     from tokenizers import __version__ as version
@@ -82,7 +96,7 @@ def words():
     stripped = normalizers.BertNormalizer(**{**off, "strip_accents": True})
     lower = normalizers.BertNormalizer(**{**off, "lowercase": True})
     cut = pre_tokenizers.BertPreTokenizer()
-    kinds, rows = {"P": [], "X": [], "Z": [], "M": []}, []
+    kinds, small = {"P": [], "X": [], "Z": [], "M": []}, {}
     for c in POINTS:
         text = chr(c)
         if cleaned.normalize_str(text) == "":
@@ -95,10 +109,10 @@ def words():
             kinds["M"].append(c)
         low = [ord(x) for x in lower.normalize_str(text)]
         if low != [c]:
-            rows.append(f"L({c:#x},{low[0]:#x},{low[1] if len(low) > 1 else 0:#x})")
-    rows = [f"{kind}({a:#x},{b:#x})" for kind, points in kinds.items() for a, b in ranges(points)] + rows
-    write("unicode_words.def", "P(first, last): punctuation; X: control characters; Z: white space; M: marks; L(point, "
-          f"first, second): lower case; as tokenizers {version} has them.", rows)
+            small[c] = low
+    rows = [f"{kind}({a:#x},{b:#x})" for kind, points in kinds.items() for a, b in ranges(points)] + small_letters(small)
+    write("unicode_words.def", "P(first, last): punctuation; X: control characters; Z: white space; M: marks; L(first, "
+          f"last, step, to add, second letter): lower case; as tokenizers {version} has them.", rows)
 
 
 sys.exit(main())

@@ -26,9 +26,13 @@ static const struct {
     uint8_t value;
 } class_rows[] =
     {
-#define R(first, last, class) {first, last, LVN_CHAR_##class},
+#define L(first, last) {first, last, LVN_CHAR_LETTER},
+#define N(first, last) {first, last, LVN_CHAR_NUMBER},
+#define S(first, last) {first, last, LVN_CHAR_SPACE},
 #include "tokenizers/unicode_classes.def"
-#undef R
+#undef L
+#undef N
+#undef S
 },
   combining_rows[] = {
 #define C(first, last, value) {first, last, value},
@@ -57,14 +61,17 @@ static const struct {
 #undef L
 };
 
+/* The small letters of first, first + step ... last lie `add` further; some have one more. */
 static const struct lower {
-    uint32_t point, low[2];
+    uint32_t first, last, step;
+    int32_t add;
+    uint32_t second;
 } lower_rows[] = {
 #define P(...)
 #define X(...)
 #define Z(...)
 #define M(...)
-#define L(point, first, second) {point, {first, second}},
+#define L(...) {__VA_ARGS__},
 #include "tokenizers/unicode_words.def"
 #undef P
 #undef X
@@ -167,10 +174,11 @@ enum lvn_word_class lvn_word_class(uint32_t code)
     return (enum lvn_word_class)word_classes[code];
 }
 
-static int by_point(const void *a, const void *b)
+static int by_run(const void *code, const void *run)
 {
-    uint32_t x = ((const struct lower *)a)->point, y = ((const struct lower *)b)->point;
-    return (x > y) - (x < y);
+    const struct lower *r = run;
+    uint32_t c = *(const uint32_t *)code;
+    return c < r->first ? -1 : c > r->last;
 }
 
 int lvn_unicode_lower(uint32_t code, uint32_t low[2])
@@ -179,12 +187,11 @@ int lvn_unicode_lower(uint32_t code, uint32_t low[2])
         low[0] = code | 32;
         return code >= 'A' && code <= 'Z';
     }
-    struct lower key = {.point = code};
     const struct lower *found =
-        bsearch(&key, lower_rows, sizeof lower_rows / sizeof lower_rows[0], sizeof lower_rows[0], by_point);
-    if (!found) return 0;
-    low[0] = found->low[0];
-    low[1] = found->low[1];
+        bsearch(&code, lower_rows, sizeof lower_rows / sizeof lower_rows[0], sizeof lower_rows[0], by_run);
+    if (!found || (code - found->first) % found->step) return 0;
+    low[0] = code + (uint32_t)found->add;
+    low[1] = found->second;
     return low[1] ? 2 : 1;
 }
 
@@ -242,17 +249,9 @@ static void push(struct stretch *s, uint32_t c)
 
 static void decompose(struct stretch *s, uint32_t c)
 {
-    const struct pair *d;
-    if (c - S_BASE < S_COUNT) {
-        push(s, L_BASE + (c - S_BASE) / (V_COUNT * T_COUNT));
-        push(s, V_BASE + (c - S_BASE) / T_COUNT % V_COUNT);
-        if ((c - S_BASE) % T_COUNT) push(s, T_BASE + (c - S_BASE) % T_COUNT);
-    } else if (c >= 0xc0 && (d = decomposition(c))) {
-        decompose(s, d->first);
-        if (d->second) decompose(s, d->second);
-    } else {
-        push(s, c);
-    }
+    uint32_t parts[LVN_NFD_MOST];
+    int n = lvn_unicode_nfd(c, parts);
+    for (int i = 0; i < n; i++) push(s, parts[i]);
 }
 
 static int by_class(const void *a, const void *b)
