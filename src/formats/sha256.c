@@ -1,18 +1,8 @@
-/* sha256.c - SHA-256 after FIPS 180-4: the 64 rounds on each block of 64 bytes, by the processor's own instructions
- * where it has them (several times faster). */
+/* sha256.c - SHA-256 after FIPS 180-4: the 64 rounds on each block of 64 bytes. */
 #include "formats/sha256.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <immintrin.h>
-#endif
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t K[64] = {
@@ -31,7 +21,7 @@ static uint32_t rotate_left(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
-static void plain_block(uint32_t h[8], const unsigned char *p)
+static void block(uint32_t h[8], const unsigned char *p)
 {
     uint32_t w[64];
     for (int t = 0; t < 16; t++, p += 4)
@@ -68,56 +58,6 @@ static void plain_block(uint32_t h[8], const unsigned char *p)
     for (int i = 0; i < 8; i++) h[i] += v[i];
 }
 
-#if defined(__x86_64__)
-/* Intel's SHA extensions: each instruction makes two rounds; they want the eight words as ABEF and CDGH. */
-__attribute__((target("sha,sse4.1"))) static void fast_blocks(uint32_t h[8], const unsigned char *p, size_t n)
-{
-    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-    __m128i dcba = _mm_loadu_si128((const __m128i *)h), hgfe = _mm_loadu_si128((const __m128i *)(h + 4));
-    __m128i cdab = _mm_shuffle_epi32(dcba, 0xb1), efgh = _mm_shuffle_epi32(hgfe, 0x1b);
-    __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
-    for (; n > 0; n--, p += 64) {
-        __m128i w[4], x = abef, y = cdgh;
-        for (int i = 0; i < 4; i++) w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p + i), swap);
-        for (int r = 0; r < 16; r++) { /* four rounds each; w[r % 4] becomes the words of four turns later */
-            __m128i k = _mm_add_epi32(w[r & 3], _mm_loadu_si128((const __m128i *)K + r));
-            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, k);
-            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(k, 0x0e));
-            __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(w[r & 3], w[(r + 1) & 3]),
-                                        _mm_alignr_epi8(w[(r + 3) & 3], w[(r + 2) & 3], 4));
-            w[r & 3] = _mm_sha256msg2_epu32(sum, w[(r + 3) & 3]);
-        }
-        abef = _mm_add_epi32(abef, x);
-        cdgh = _mm_add_epi32(cdgh, y);
-    }
-    __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
-    _mm_storeu_si128((__m128i *)h, _mm_blend_epi16(feba, dchg, 0xf0));
-    _mm_storeu_si128((__m128i *)(h + 4), _mm_alignr_epi8(dchg, feba, 8));
-}
-
-static bool has_instructions(void)
-{
-    unsigned a, b, c, d;
-    const char *isa = getenv("LEVIN_ISA"); /* holds them down, as it does with kernels */
-    if (isa && strcmp(isa, "generic") == 0) return false;
-    return __builtin_cpu_supports("sse4.1") && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
-}
-#endif
-
-static void blocks(uint32_t h[8], const unsigned char *p, size_t n)
-{
-#if defined(__x86_64__)
-    static int known; /* -1: no instructions, 1: they are there */
-    if (!__atomic_load_n(&known, __ATOMIC_RELAXED))
-        __atomic_store_n(&known, has_instructions() ? 1 : -1, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&known, __ATOMIC_RELAXED) > 0) {
-        fast_blocks(h, p, n);
-        return;
-    }
-#endif
-    for (; n > 0; n--, p += 64) plain_block(h, p);
-}
-
 void lvn_sha256_init(struct lvn_sha256 *s)
 {
     *s = (struct lvn_sha256){
@@ -131,16 +71,15 @@ void lvn_sha256_add(struct lvn_sha256 *s, const void *data, size_t bytes)
     s->bytes += bytes;
     while (bytes > 0) {
         if (held == 0 && bytes >= 64) {
-            size_t whole = bytes / 64;
-            blocks(s->h, p, whole);
-            p += 64 * whole;
-            bytes -= 64 * whole;
+            block(s->h, p);
+            p += 64;
+            bytes -= 64;
             continue;
         }
         size_t n = 64 - held < bytes ? 64 - held : bytes;
         memcpy(s->block + held, p, n);
         held = (held + n) % 64;
-        if (held == 0) blocks(s->h, s->block, 1);
+        if (held == 0) block(s->h, s->block);
         p += n;
         bytes -= n;
     }
@@ -198,21 +137,4 @@ void lvn_sha256_hmac(const void *key, size_t key_bytes, const void *data, size_t
     lvn_sha256_add(&s, pad, sizeof pad);
     lvn_sha256_add(&s, digest, LVN_SHA256_BYTES);
     digest_of(&s, digest);
-}
-
-enum lvn_status lvn_sha256_file(const char *path, char text[LVN_SHA256_TEXT])
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    LVN_CHECK(fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
-    struct lvn_sha256 s;
-    lvn_sha256_init(&s);
-    char part[65536];
-    ssize_t n;
-    while ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR))
-        if (n > 0) lvn_sha256_add(&s, part, (size_t)n);
-    int error = errno;
-    close(fd);
-    LVN_CHECK(n == 0, IO, "cannot read '%s': %s", path, strerror(error));
-    lvn_sha256_finish(&s, text);
-    return LVN_OK;
 }

@@ -24,6 +24,5 @@ void lvn_sha256_text(const void *data, size_t bytes, char text[LVN_SHA256_TEXT])
 /* HMAC (RFC 2104). */
 void lvn_sha256_hmac(const void *key, size_t key_bytes, const void *data, size_t bytes,
                      unsigned char digest[LVN_SHA256_BYTES]);
-LVN_CHECKED enum lvn_status lvn_sha256_file(const char *path, char text[LVN_SHA256_TEXT]);
 
 #endif

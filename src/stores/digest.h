@@ -3,6 +3,8 @@
 #ifndef LVN_DIGEST_H
 #define LVN_DIGEST_H
 
+#include <stdbool.h>
+
 #include "formats/sha256.h"
 
 enum { LVN_DIGEST_TEXT = 80 };
@@ -12,18 +14,18 @@ struct lvn_digest {
     enum { LVN_DIGEST_CRC32C, LVN_DIGEST_CRC64NVME, LVN_DIGEST_MD5, LVN_DIGEST_SHA256 } kind;
     uint32_t crc32c;
     uint64_t crc64nvme;
-    struct {
-        uint32_t h[4];
-        uint64_t bytes;
-        unsigned char block[64];
-    } md5;
+    void *crypto; /* of MD5, and of SHA-256 where libcrypto is here */
     struct lvn_sha256 sha256;
 };
-/* Of the kind that `like` begins with. */
+/* Whether the kind that `like` begins with can be computed here: MD5 cannot without libcrypto. */
+bool lvn_digest_known(const char *like);
+/* Of the kind that `like` begins with, which must be known. */
 void lvn_digest_init(struct lvn_digest *d, const char *like);
 void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes);
 /* Adds a piece that is known by its CRC-64 alone; false where the digest is of another kind. */
 bool lvn_digest_join(struct lvn_digest *d, uint64_t crc64nvme, int64_t bytes);
+/* Of one that is not finished; all zero is fine. */
+void lvn_digest_release(struct lvn_digest *d);
 /* "md5:..." and so on; the digest is used up. */
 void lvn_digest_finish(struct lvn_digest *d, char text[LVN_DIGEST_TEXT]);
 

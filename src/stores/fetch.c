@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "formats/sha256.h"
+#include "stores/digest.h"
 
 static enum lvn_status check_sha256(const char *sha256)
 {
@@ -19,11 +19,11 @@ static enum lvn_status check_sha256(const char *sha256)
 
 static enum lvn_status verify(const char *path, const char *sha256)
 {
-    char found[LVN_SHA256_TEXT];
+    char found[LVN_DIGEST_TEXT], *digits = found + strlen("sha256:");
     LVN_TRY(check_sha256(sha256));
-    LVN_TRY(lvn_sha256_file(path, found));
-    LVN_CHECK(strcasecmp(found, sha256) == 0, FORMAT,
-              "'%s' is not the file that was wanted: its SHA-256 is %s, it should be %s", path, found, sha256);
+    LVN_TRY(lvn_digest_file(path, "sha256:", found));
+    LVN_CHECK(strcasecmp(digits, sha256) == 0, FORMAT,
+              "'%s' is not the file that was wanted: its SHA-256 is %s, it should be %s", path, digits, sha256);
     return LVN_OK;
 }
 

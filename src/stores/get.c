@@ -230,6 +230,7 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
     if (!head) return LVN_MEMORY;
     memset(g->have, 0, (size_t)g->n_pieces);
     g->digested = 0;
+    lvn_digest_release(&g->digest); /* of a first try */
     if (g->wanted) lvn_digest_init(&g->digest, g->wanted);
     if (known && g->n_pieces > 1 && lvn_path_is_file(g->done)) {
         if (lvn_file_read(g->done, MOST_DONE, &text, &length) == LVN_OK) *bytes = look_back(g, text, head);
@@ -393,6 +394,7 @@ enum lvn_status lvn_store_get(const char *path, const char *local, const char *s
                     .context = context};
     LVN_TRY(lvn_place_open(&g.place, path));
     enum lvn_status status = get(&g);
+    lvn_digest_release(&g.digest);
     lvn_place_close(&g.place);
     return status;
 }

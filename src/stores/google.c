@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "formats/json.h"
+#include "stores/crypto.h"
 #include "stores/http.h"
 
 enum { MOST_KEY = 1 << 20, NEAR_SECONDS = 2, FAR_SECONDS = 30, HOUR = 3600 };

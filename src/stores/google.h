@@ -20,10 +20,4 @@ struct lvn_google_token {
 };
 LVN_CHECKED enum lvn_status lvn_google_find_token(struct lvn_google_token *t);
 
-/* RSA signature with SHA-256 (PKCS #1 1.5) of the text by a private key in PEM, by libcrypto, opened at run time; in
- * `signature`, `*bytes` long. */
-enum { LVN_SIGNATURE_BYTES = 1024 };
-LVN_CHECKED enum lvn_status lvn_rsa_sign(const char *pem, const char *text,
-                                         unsigned char signature[LVN_SIGNATURE_BYTES], size_t *bytes);
-
 #endif

@@ -221,7 +221,7 @@ static void note(const struct lvn_http_answer *a, struct lvn_object *o)
     bool encrypted = lvn_http_header(a, "x-amz-server-side-encryption", text, sizeof text) && strcmp(text, "AES256");
     const char *sum = o->version[0] == '"' ? o->version + 1 : o->version;
     /* The tag of a file that was sent in one piece is its MD5. */
-    if (!encrypted && strspn(sum, "0123456789abcdef") == 32 && (sum[32] == '"' || !sum[32]))
+    if (!encrypted && strspn(sum, "0123456789abcdef") == 32 && (sum[32] == '"' || !sum[32]) && lvn_digest_known("md5:"))
         snprintf(o->checksum, sizeof o->checksum, "md5:%.32s", sum);
 }
 

@@ -1,9 +1,9 @@
-/* rsa.c - the one signature that Google's service accounts need, by libcrypto (OpenSSL); the functions used are the
- * same in its versions 1.1 and 3. */
+/* crypto.c - see crypto.h. The functions used are the same in OpenSSL's versions 1.1 and 3. */
+#include "stores/crypto.h"
+
 #include <string.h>
 
 #include "base/library.h"
-#include "stores/google.h"
 
 #define FUNCTIONS(F)                                                                                                   \
     F(void *, buffer, (const void *, int), "BIO_new_mem_buf")                                                          \
@@ -15,6 +15,10 @@
     F(const void *, sha256, (void), "EVP_sha256")                                                                      \
     F(int, begin, (void *, void **, const void *, void *, void *), "EVP_DigestSignInit")                               \
     F(int, sign, (void *, unsigned char *, size_t *, const unsigned char *, size_t), "EVP_DigestSign")                 \
+    F(const void *, md5, (void), "EVP_md5")                                                                            \
+    F(int, digest_begin, (void *, const void *, void *), "EVP_DigestInit_ex")                                          \
+    F(int, digest_add, (void *, const void *, size_t), "EVP_DigestUpdate")                                             \
+    F(int, digest_end, (void *, unsigned char *, unsigned *), "EVP_DigestFinal_ex")                                    \
     F(const char *, version, (int), "OpenSSL_version")
 
 static struct {
@@ -29,7 +33,7 @@ static const char *version(void)
 struct lvn_library lvn_library_crypto = {
     .name = "libcrypto",
     .files = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.3.dylib"},
-    .use = "the key of a Google service account",
+    .use = "the key of a Google service account, and MD5",
     .cure = "install OpenSSL 1.1 or 3, or give an access token in GOOGLE_OAUTH_ACCESS_TOKEN instead",
     .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
     .functions = &crypto,
@@ -50,4 +54,28 @@ enum lvn_status lvn_rsa_sign(const char *pem, const char *text, unsigned char si
     LVN_CHECK(good, FORMAT,
               "the private key of the Google service account cannot be used: it is no RSA key in PEM form");
     return LVN_OK;
+}
+
+void *lvn_crypto_digest_new(bool md5)
+{
+    if (lvn_library_open(&lvn_library_crypto) != LVN_OK) return lvn_error_clear(), NULL;
+    void *context = crypto.context();
+    if (context && crypto.digest_begin(context, md5 ? crypto.md5() : crypto.sha256(), NULL) == 1) return context;
+    crypto.context_free(context); /* some installations forbid MD5 */
+    return NULL;
+}
+
+void lvn_crypto_digest_add(void *digest, const void *data, size_t bytes)
+{
+    crypto.digest_add(digest, data, bytes);
+}
+
+void lvn_crypto_digest_end(void *digest, unsigned char out[LVN_CRYPTO_BYTES])
+{
+    crypto.digest_end(digest, out, NULL);
+}
+
+void lvn_crypto_digest_free(void *digest)
+{
+    if (digest) crypto.context_free(digest);
 }

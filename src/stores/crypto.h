@@ -1,0 +1,23 @@
+/* crypto.h - what libcrypto (OpenSSL) does, which is opened when it is first wanted. */
+#ifndef LVN_CRYPTO_H
+#define LVN_CRYPTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* RSA signature with SHA-256 (PKCS #1 1.5) of the text by a private key in PEM; in `signature`, `*bytes` long. */
+enum { LVN_SIGNATURE_BYTES = 1024 };
+LVN_CHECKED enum lvn_status lvn_rsa_sign(const char *pem, const char *text,
+                                         unsigned char signature[LVN_SIGNATURE_BYTES], size_t *bytes);
+
+/* MD5 or SHA-256 of bytes that come one after the other, by the processor's instructions; NULL: libcrypto is not here,
+ * or may not compute it. */
+enum { LVN_CRYPTO_BYTES = 64 };
+void *lvn_crypto_digest_new(bool md5);
+void lvn_crypto_digest_add(void *digest, const void *data, size_t bytes);
+void lvn_crypto_digest_end(void *digest, unsigned char out[LVN_CRYPTO_BYTES]);
+void lvn_crypto_digest_free(void *digest);
+
+#endif
