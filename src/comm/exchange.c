@@ -116,6 +116,14 @@ void lvn_tree_free(struct lvn_tree *t)
     free(t);
 }
 
+int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf)
+{
+    int mine, n = count_sources(size, leaf, rank, &mine);
+    int64_t handles = DEPTH * ((int64_t)n - mine + (int64_t)size * (mine + 2));
+    return DEPTH * (n - mine) * piece_bytes(n) + (int64_t)n * (BLOCK * 4 + 20) + handles * 12 +
+           size * (int64_t)sizeof(struct peer) + (int64_t)sizeof(struct lvn_tree);
+}
+
 static enum lvn_status plan(struct lvn_tree *t, const int64_t *leaf)
 {
     struct lvn_subtree *tree = lvn_malloc(sizeof *tree * (size_t)(t->n_sources + LVN_MAX_SUBTREES));

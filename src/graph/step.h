@@ -26,6 +26,14 @@ struct lvn_result {
         clip_scale; /* what the optimizer multiplies the gradient with; 0 and no update when the norm is not finite */
 };
 
+/* The gradient's norm sums over blocks of so many elements, from the start of the flat buffer (ops/grad_norm.c); shards
+ * are cut between them. */
+enum { LVN_NORM_BLOCK = 4096 };
+static inline int64_t lvn_norm_blocks(int64_t n)
+{
+    return (n + LVN_NORM_BLOCK - 1) / LVN_NORM_BLOCK;
+}
+
 /* How many of a micro-batch's rows are samples; those behind them fill it up. */
 static inline int64_t lvn_step_rows(const struct lvn_step *s, int64_t rows)
 {

@@ -6,12 +6,7 @@
 
 #include "graph/op.h"
 
-enum { LVN_NORM_BLOCK = 4096, LVN_NORM_LANES = 16 };
-
-static inline int64_t lvn_norm_blocks(int64_t n)
-{
-    return (n + LVN_NORM_BLOCK - 1) / LVN_NORM_BLOCK;
-}
+enum { LVN_NORM_LANES = 16 };
 
 /* Elements of block b of n. */
 static inline int64_t lvn_norm_block_length(int64_t n, int64_t b)

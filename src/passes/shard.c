@@ -17,7 +17,6 @@
 #include "passes/program.h"
 
 enum {
-    BLOCK = 4096,          /* elements over which the norm sums (ops/grad_norm.c): shards are cut between blocks */
     LEAST_BYTES = 1 << 18, /* of a bucket: below it a message costs its latency */
     MOST_BYTES = 16 << 20, /* more would only put off its start */
     PER_PROGRAM = 16,      /* buckets that a smaller model is cut into */
@@ -25,8 +24,8 @@ enum {
 
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank)
 {
-    int64_t count = params->trainable_count, blocks = (count + BLOCK - 1) / BLOCK;
-    int64_t first = blocks * rank / size * BLOCK;
+    int64_t count = params->trainable_count;
+    int64_t first = lvn_norm_blocks(count) * rank / size * LVN_NORM_BLOCK;
     return first < count ? first : count;
 }
 
@@ -164,7 +163,7 @@ static enum lvn_status add_norm(struct lvn_program *p, const struct lvn_instr *n
 {
     const struct lvn_params *params = p->graph->params;
     int64_t first = lvn_shard_first(params, s->size, s->rank), end = lvn_shard_first(params, s->size, s->rank + 1);
-    int64_t blocks = (params->trainable_count + BLOCK - 1) / BLOCK, mine = (end - first + BLOCK - 1) / BLOCK;
+    int64_t blocks = lvn_norm_blocks(params->trainable_count), mine = lvn_norm_blocks(end - first);
     int sums = lvn_program_add_value(p, "sums of squares", LVN_BUFFER_ARENA, LVN_F64, blocks);
     if (sums < 0) return LVN_MEMORY;
     struct lvn_instr i = *norm;
@@ -176,7 +175,7 @@ static enum lvn_status add_norm(struct lvn_program *p, const struct lvn_instr *n
         squares->in[0] = i.in[0];
         narrow(p, &squares->in[0], first, end - first);
         squares->out[0] = (struct lvn_operand){.value = sums, .desc = lvn_desc_make(LVN_F64, 1, &mine)};
-        squares->out[0].desc.offset = first / BLOCK;
+        squares->out[0].desc.offset = first / LVN_NORM_BLOCK;
     }
     struct lvn_operand all = {.value = sums, .desc = lvn_desc_make(LVN_F64, 1, &blocks)};
     struct lvn_instr *share = add_collective(p, LVN_SHARE_SQUARES, LVN_AFTER_BACKWARD, "squares of all shards");

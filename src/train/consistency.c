@@ -55,12 +55,6 @@ static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int 
 
 enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, N_THINGS };
 
-/* May differ: each rank's own business. */
-static bool own_business(int id)
-{
-    return id == LVN_OPT_trainer_threads || id == LVN_OPT_trainer_mpi_library || id == LVN_OPT_run_dir;
-}
-
 static uint64_t hash_of_program(void)
 {
     char *bytes = NULL;
@@ -79,7 +73,7 @@ static const char *thing(int id, const struct lvn_settings *s, const char **name
 {
     const struct lvn_option *o = id < VERSION ? lvn_option_of((enum lvn_option_id)id) : NULL;
     *name = o ? o->key : "";
-    if (id < VERSION) return !o || own_business(id) ? "" : lvn_settings_value(s, o->id, room);
+    if (id < VERSION) return !o || o->own ? "" : lvn_settings_value(s, o->id, room);
     if (id == VERSION) return LVN_VERSION;
     snprintf(room, LVN_VALUE_TEXT, "build %016" PRIx64, hash_of_program());
     return room;

@@ -126,37 +126,27 @@ static enum lvn_status parse_bool(const struct lvn_option *o, const char *text, 
     return LVN_OK;
 }
 
-/* Other words that people know for a choice. */
-static const struct {
-    const char *key, *word, *means;
-} aliases[] = {
-    {"trainer.precision", "32", "32-true"},
-    {"trainer.precision", "fp32", "32-true"},
-    {"trainer.precision", "float32", "32-true"},
-    {"trainer.precision", "none", "32-true"},
-    {"trainer.precision", "bf16", "bf16-mixed"},
-    {"trainer.precision", "16", "16-mixed"},
-    {"trainer.precision", "fp16", "16-mixed"},
-    {"trainer.precision", "64", "64-true"},
-    {"schedule.kind", "none", "constant"},
-    {"schedule.kind", "off", "constant"},
-    {"trainer.strategy", "none", "auto"},
-    {"trainer.strategy", "off", "auto"},
-    {"trainer.accelerator", "none", "auto"},
-    {"data.sampling", "none", "sequential"},
-    {"data.kind", "text", "chars"},
-    {"trainer.precision", "auto", "32-true"},
-};
+/* The choice that a word stands for, by `also` (word=choice ...); *n letters. */
+static const char *choice_of(const struct lvn_option *o, const char *word, size_t *n)
+{
+    const char *choice;
+    for (const char *p = o->also ? o->also : ""; *p; p = choice + *n + strspn(choice + *n, " ")) {
+        size_t letters = strcspn(p, "=");
+        choice = p + letters + 1;
+        *n = strcspn(choice, " ");
+        if (letters == strlen(word) && !strncasecmp(p, word, letters)) return choice;
+    }
+    *n = strlen(word);
+    return word;
+}
 
 static enum lvn_status parse_choice(const struct lvn_option *o, const char *text, void *out)
 {
-    const char *word = text;
-    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
-        if (!strcmp(aliases[i].key, o->key) && !strcasecmp(aliases[i].word, text)) word = aliases[i].means;
-    }
+    size_t n;
+    const char *word = choice_of(o, text, &n);
     char list[LVN_VALUE_TEXT] = "";
     for (int i = 0; o->choices[i]; i++) {
-        if (!strcasecmp(o->choices[i], word)) {
+        if (strlen(o->choices[i]) == n && !strncasecmp(o->choices[i], word, n)) {
             if (o->kind == LVN_KIND_WORD) {
                 *(const char **)out = o->choices[i];
             } else {

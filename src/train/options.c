@@ -38,27 +38,28 @@ typedef double pair[2];
 /* Those of families follow: see gather(). */
 static struct lvn_option options[LVN_OPT_ALL] = {
 // clang-format off
-#define LVN_TOP(field, initial_, help_)                                                                                \
+#define LVN_TOP(field, initial_, help_, ...)                                                                           \
     {.key = #field, .part = "", .kind = LVN_KIND_TEXT, .initial = initial_, .help = help_,                             \
-     .offset = offsetof(struct lvn_settings, field), .id = LVN_OPT_##field},
+     .offset = offsetof(struct lvn_settings, field), .id = LVN_OPT_##field, __VA_ARGS__},
 #define ROW(part_, field, kind_, type, initial_, help_, ...)                                                           \
     {.key = #part_ "." #field, .part = #part_, .kind = LVN_KIND_##kind_, .initial = initial_, .help = help_,           \
      .offset = FIELD(part_, field, type), .id = LVN_OPT_##part_##_##field, __VA_ARGS__},
-#define LVN_INT(part, field, initial, low, high, help)                                                                 \
-    ROW(part, field, INT, int64_t, initial, help, .least = low, .most = (double)(high))
-#define LVN_REAL(part, field, initial, low, high, help)                                                                \
-    ROW(part, field, REAL, double, initial, help, .least = low, .most = high)
-#define LVN_PAIR(part, field, initial, low, high, help)                                                                \
-    ROW(part, field, PAIR, pair, initial, help, .least = low, .most = high)
-#define LVN_BOOL(part, field, initial, help) ROW(part, field, BOOL, bool, initial, help, )
-#define LVN_CHOICE(part, field, initial, help)                                                                         \
-    ROW(part, field, CHOICE, enum lvn_##part##_##field, initial, help, .choices = words_##part##_##field)
-#define LVN_WORD(part, field, initial, help)                                                                           \
-    ROW(part, field, WORD, const char *, initial, help, .choices = words_##part##_##field)
-#define LVN_TEXT(part, field, initial, help) ROW(part, field, TEXT, const char *, initial, help, )
-#define LVN_LIST(part, field, initial, help) ROW(part, field, LIST, const char *, initial, help, )
-#define LVN_TIME(part, field, initial, help) ROW(part, field, TIME, double, initial, help, )
-#define LVN_AMOUNT(part, field, initial, help) ROW(part, field, AMOUNT, struct lvn_amount, initial, help, )
+#define LVN_INT(part, field, initial, low, high, help, ...)                                                            \
+    ROW(part, field, INT, int64_t, initial, help, .least = low, .most = (double)(high), __VA_ARGS__)
+#define LVN_REAL(part, field, initial, low, high, help, ...)                                                           \
+    ROW(part, field, REAL, double, initial, help, .least = low, .most = high, __VA_ARGS__)
+#define LVN_PAIR(part, field, initial, low, high, help, ...)                                                           \
+    ROW(part, field, PAIR, pair, initial, help, .least = low, .most = high, __VA_ARGS__)
+#define LVN_BOOL(part, field, initial, help, ...) ROW(part, field, BOOL, bool, initial, help, __VA_ARGS__)
+#define LVN_CHOICE(part, field, initial, help, ...)                                                                    \
+    ROW(part, field, CHOICE, enum lvn_##part##_##field, initial, help, .choices = words_##part##_##field, __VA_ARGS__)
+#define LVN_WORD(part, field, initial, help, ...)                                                                      \
+    ROW(part, field, WORD, const char *, initial, help, .choices = words_##part##_##field, __VA_ARGS__)
+#define LVN_TEXT(part, field, initial, help, ...) ROW(part, field, TEXT, const char *, initial, help, __VA_ARGS__)
+#define LVN_LIST(part, field, initial, help, ...) ROW(part, field, LIST, const char *, initial, help, __VA_ARGS__)
+#define LVN_TIME(part, field, initial, help, ...) ROW(part, field, TIME, double, initial, help, __VA_ARGS__)
+#define LVN_AMOUNT(part, field, initial, help, ...)                                                                    \
+    ROW(part, field, AMOUNT, struct lvn_amount, initial, help, __VA_ARGS__)
 #include "train/options_each.h"
     // clang-format on
 };
@@ -150,6 +151,7 @@ static void add_key(const struct lvn_key *k)
                              .least = least,
                              .most = most,
                              .help = texts[n_family].help,
+                             .fixed = true,
                              .offset = offsetof(struct lvn_settings, family) +
                                        (size_t)n_family * sizeof(union lvn_option_value),
                              .id = (enum lvn_option_id)(LVN_OPT_COUNT + n_family)};

@@ -6,8 +6,6 @@
 #include "backend/backend.h"
 #include "base/machine.h"
 
-enum { BLOCK = 4096 }; /* elements over which the norm sums; shards are cut between blocks */
-
 static bool wait_for(struct lvn_reduction *d, struct lvn_request *r)
 {
     double begin = lvn_seconds();
@@ -146,7 +144,7 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
     int size = d->sharding.size;
     for (int i = 0; i <= size; i++) {
         d->shard[i] = lvn_shard_first(params, size, i);
-        d->block[i] = (d->shard[i] + BLOCK - 1) / BLOCK;
+        d->block[i] = lvn_norm_blocks(d->shard[i]);
     }
     d->weights = p->weights;
     d->n_requests = p->n_buckets;

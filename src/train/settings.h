@@ -188,6 +188,9 @@ struct lvn_option {
     const char *usual;          /* what holds then, for help, where it hangs on the family; NULL: initial */
     double least, most;         /* INT, REAL, PAIR */
     const char *const *choices; /* CHOICE, WORD: ended by NULL */
+    const char *also;           /* other words that people know for them, "off=constant none=constant"; NULL: none */
+    bool fixed;                 /* decides on the model or the order of the data: as it was, when a run goes on */
+    bool own;                   /* each rank's own business: may differ */
     const char *help;
     size_t offset; /* of the field */
     enum lvn_option_id id;

@@ -277,24 +277,6 @@ enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_net
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
 }
 
-/* What decides on the model and the order of the data, beside the keys of the model's family. */
-static const enum lvn_option_id fixed[] = {
-    LVN_OPT_model_kind,
-    LVN_OPT_task_kind,
-    LVN_OPT_data_kind,
-    LVN_OPT_data_sampling,
-    LVN_OPT_data_digits,
-    LVN_OPT_optimizer_kind,
-    LVN_OPT_trainer_seed,
-    LVN_OPT_trainer_deterministic,
-    LVN_OPT_trainer_limit_train_batches,
-    LVN_OPT_trainer_overfit_batches,
-    LVN_OPT_trainer_batch_size,
-    LVN_OPT_model_freeze,
-    LVN_OPT_lora_rank,
-    LVN_OPT_lora_alpha,
-};
-
 static enum lvn_status compare_value(const char *key, const char *then, const char *now, const char *path)
 {
     LVN_CHECK(strcmp(then, now) == 0, ARG,
@@ -314,10 +296,8 @@ static enum lvn_status compare_option(const struct lvn_settings *then, const str
 static enum lvn_status compare(const struct lvn_settings *then, const struct lvn_settings *now,
                                const struct lvn_model *m, const char *path)
 {
-    const struct lvn_option *o;
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
-        LVN_TRY(compare_option(then, now, lvn_option_of(fixed[i]), path));
-    for (int i = 0; (o = lvn_option_of_family(i)); i++) LVN_TRY(compare_option(then, now, o, path));
+    for (int i = 0; i < lvn_option_count(); i++)
+        if (lvn_option_at(i)->fixed) LVN_TRY(compare_option(then, now, lvn_option_at(i), path));
     if (!now->lora.rank) return LVN_OK;
     return compare_value(lvn_option_of(LVN_OPT_lora_targets)->key, lvn_lora_targets(m, then->lora.targets),
                          lvn_lora_targets(m, now->lora.targets), path);
