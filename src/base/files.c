@@ -309,6 +309,13 @@ bool lvn_path_exists(const char *path)
     return stat(path, &s) == 0;
 }
 
+const char *lvn_path_home(struct lvn_arena *a, const char *path)
+{
+    const char *home = getenv("HOME");
+    if (path[0] != '~' || (path[1] && path[1] != '/') || !home || !*home) return path;
+    return path[1] ? lvn_path_join(a, home, path + 2) : home;
+}
+
 char *lvn_path_join(struct lvn_arena *a, const char *dir, const char *name)
 {
     size_t n = strlen(dir);

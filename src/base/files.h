@@ -57,6 +57,9 @@ LVN_CHECKED enum lvn_status lvn_dir_list(struct lvn_arena *a, const char *path, 
 bool lvn_path_is_file(const char *path);
 bool lvn_path_is_dir(const char *path);
 bool lvn_path_exists(const char *path);
+/* `~` and `~/x` with the home folder of HOME, in the arena; what else there is, and all without HOME, as it is. NULL:
+ * no memory. */
+const char *lvn_path_home(struct lvn_arena *a, const char *path);
 /* "dir/name" in the arena; name alone when dir is "" or name is absolute. NULL when memory ran out. */
 char *lvn_path_join(struct lvn_arena *a, const char *dir, const char *name);
 /* The part after the last slash; points into path. */

@@ -9,6 +9,8 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
+#include "data/dataset.h"
+#include "data/file_form.h"
 #include "stores/store.h"
 #include "train/run_dir.h"
 
@@ -181,7 +183,9 @@ static enum lvn_status parse_all(struct lvn_cli *c, int argc, char **argv, struc
         } else {
             LVN_CHECK(only_operands || argv[i][0] != '-' || !argv[i][1], ARG,
                       "unknown option '%.60s'; options start with two dashes", argv[i]);
-            if (c->n_operands < LVN_OPERANDS) c->operand[c->n_operands++] = argv[i];
+            const char *operand = lvn_path_home(&c->settings.arena, argv[i]);
+            if (!operand) return LVN_MEMORY;
+            if (c->n_operands < LVN_OPERANDS) c->operand[c->n_operands++] = operand;
         }
     }
     return LVN_OK;
@@ -216,12 +220,41 @@ static enum lvn_status find_recipe(struct lvn_cli *c, const char *path)
     LVN_CHECK(!run, ARG, "'%s' is a folder, not a recipe: `levin train %s --resume` goes on with the run in it", path,
               path);
     LVN_CHECK(!lvn_path_is_dir(path), ARG, "'%s' is a folder, not a recipe%s", path,
-              resume ? ", and holds no run to go on with (settings.yaml is missing)" : "");
+              resume
+                  ? ", and holds no run to go on with (settings.yaml is missing)"
+                  : ", and no data to train on: there is no train.bin in it, nor the files of MNIST (`levin prepare` "
+                    "makes token files of texts)");
     if (lvn_path_exists(path)) return LVN_OK;
     snprintf(guess, sizeof guess, "recipes/%s%s", path, strstr(path, ".y") ? "" : ".yaml");
     LVN_CHECK(!lvn_path_is_file(guess), ARG, "there is no recipe '%s'; did you mean '%s'?", path, guess);
     LVN_CHECK(!resume, ARG, "there is no recipe '%s', and no run '%s' or 'runs/%s' to go on with", path, path, path);
     LVN_FAIL(ARG, "there is no recipe '%s'", path);
+}
+
+/* --- data in place of a recipe --- */
+
+/* A file whose name says that it is data, or a folder that a kind of data takes. */
+static bool is_data(const char *path)
+{
+    const struct lvn_dataset_kind *kind = NULL;
+    size_t n = strlen(path);
+    bool yaml = n > 4 && (!strcmp(path + n - 4, ".yml") || !strcmp(path + n - 4, "yaml"));
+    if (yaml || lvn_file_form(path, (int64_t)n) == LVN_FORM_UNKNOWN) {
+        if (!lvn_path_is_dir(path)) return false;
+        if (lvn_dataset_guess(path, &kind) != LVN_OK) lvn_error_clear();
+        return kind != NULL;
+    }
+    return lvn_path_exists(path) || lvn_store_is_url(path);
+}
+
+static enum lvn_status load_data(struct lvn_cli *c, const char *path)
+{
+    struct lvn_settings *s = &c->settings;
+    for (int i = 0; i < c->n_keys; i++)
+        LVN_CHECK(strcmp(c->keys[i].key, "data.path") != 0, ARG,
+                  "'%s' is what to train on, and --data.path names other data; leave one out", path);
+    LVN_TRY(lvn_settings_set(s, "data.path", path, LVN_SOURCE_COMMAND));
+    return lvn_settings_name_by(s, path, "the data's name");
 }
 
 /* --- a run to go on with: its own settings, and the command line's over them --- */
@@ -273,8 +306,10 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
     if (run) {
         LVN_TRY(load_run(c, run, settings));
     } else {
-        if (recipe) LVN_TRY(find_recipe(c, recipe));
-        if (recipe) LVN_TRY(lvn_settings_load(&c->settings, recipe));
+        bool data = recipe && is_data(recipe);
+        if (data) LVN_TRY(load_data(c, recipe));
+        if (recipe && !data) LVN_TRY(find_recipe(c, recipe));
+        if (recipe && !data) LVN_TRY(lvn_settings_load(&c->settings, recipe));
         LVN_TRY(lvn_settings_environment(&c->settings));
     }
     struct lvn_text wrong = {0};

@@ -56,6 +56,7 @@ static const char *value_word(const struct lvn_option *o)
         return "WORD";
     case LVN_KIND_BOOL:
     case LVN_KIND_TEXT:
+    case LVN_KIND_PATH:
     case LVN_KIND_TEXTS:
         break;
     }

@@ -4,12 +4,20 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "tokenizers/tokenizer.h"
 #include "train/model_find.h"
 
 bool lvn_cli_model_is_recipe(const char *model)
 {
     const char *dot = strrchr(lvn_path_name(model), '.');
     return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")) && lvn_path_is_file(model);
+}
+
+enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lvn_tokenizer **t)
+{
+    const char *path;
+    LVN_TRY(lvn_tokenizer_find_files(&c->settings.arena, name, &path));
+    return lvn_tokenizer_open(t, path);
 }
 
 /* The recipe's model, found like one of the command line. */

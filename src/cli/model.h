@@ -1,4 +1,4 @@
-/* model.h - what the commands with a MODEL share. */
+/* model.h - what the commands with a MODEL or a tokenizer share. */
 #ifndef LVN_CLI_MODEL_H
 #define LVN_CLI_MODEL_H
 
@@ -7,6 +7,10 @@
 /* Settings for a command that works on MODEL (see train/model_find.h): those of the run that made it, where there are
  * such, then environment and command line; model.init is MODEL. A recipe (.yaml) names the model in its model.init. */
 enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, unsigned parts) LVN_CHECKED;
+
+/* The tokenizer that a name stands for (see train/model_find.h), to be closed. */
+struct lvn_tokenizer;
+enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lvn_tokenizer **t) LVN_CHECKED;
 
 /* Is MODEL a recipe's file? */
 bool lvn_cli_model_is_recipe(const char *model);

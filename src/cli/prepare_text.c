@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/threads.h"
+#include "cli/model.h"
 #include "cli/stop.h"
 #include "cli/transfer.h"
 #include "data/prepare.h"
@@ -248,7 +249,7 @@ enum lvn_status lvn_cli_prepare_files(struct lvn_cli *c, const char *kind, const
     const char *path = c->flag[LVN_FLAG_prepare_tokenizer].t;
     LVN_CHECK(*path, ARG, "levin prepare %s wants --tokenizer=FILE_OR_DIR: a vocab.json with merges.txt, for instance",
               kind);
-    LVN_TRY(lvn_tokenizer_open(&t, path));
+    LVN_TRY(lvn_cli_tokenizer(c, path, &t));
     enum lvn_status status = run(c, kind, t, input, out);
     lvn_tokenizer_close(t);
     return status;
@@ -262,7 +263,7 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
     const char *folder;
     LVN_TRY(lvn_stage_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &text));
-    LVN_TRY(lvn_tokenizer_open(&t, c->flag[LVN_FLAG_prepare_tokenizer].t));
+    LVN_TRY(lvn_cli_tokenizer(c, c->flag[LVN_FLAG_prepare_tokenizer].t, &t));
     enum lvn_status status = lvn_cli_prepare_may(c, out, t);
     if (status == LVN_OK) status = lvn_text_prepare_one(t, text, folder, threads_of(c), &counts);
     if (status == LVN_OK) status = lvn_stage_send(folder, out);

@@ -8,6 +8,7 @@
 
 #include "base/threads.h"
 #include "cli/cli.h"
+#include "cli/model.h"
 #include "tokenizers/parallel.h"
 
 enum { CHUNK_BYTES = 32 << 20 };
@@ -165,7 +166,7 @@ enum lvn_status lvn_command_tokenize(struct lvn_cli *c)
     struct lvn_tokenizer *t;
     const char *path = c->flag[LVN_FLAG_tokenize_tokenizer].t;
     LVN_CHECK(*path, ARG, "levin tokenize wants --tokenizer=FILE_OR_DIR, as --tokenizer=DIR/vocab.bpe");
-    LVN_TRY(lvn_tokenizer_open(&t, path));
+    LVN_TRY(lvn_cli_tokenizer(c, path, &t));
     enum lvn_status status = allow(t, c->flag[LVN_FLAG_tokenize_allow_special].t);
     if (status == LVN_OK) status = c->given[LVN_FLAG_tokenize_decode] ? decode(c, t) : encode(c, t);
     lvn_tokenizer_close(t);

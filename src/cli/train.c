@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/requeue.h"
 #include "cli/stop.h"
+#include "data/dataset.h"
 #include "train/trainer.h"
 
 /* silent: this rank is not the one that talks; looping: the loop looks at `stop`; launched: below levin launch, which
@@ -128,6 +129,18 @@ static enum lvn_status requeue(struct lvn_cli *c)
     return lvn_ranks_agree(c->ranks, LVN_OK);
 }
 
+/* What nobody said and was found. */
+static void tell_data(const struct lvn_cli *c)
+{
+    const struct lvn_settings *s = &c->settings;
+    bool found = s->origin[LVN_OPT_data_kind].source == LVN_SOURCE_DERIVED;
+    const struct lvn_dataset_kind *kind = found ? lvn_dataset_kind_find(s->data.kind) : NULL;
+    if (!kind) return;
+    bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
+    lvn_log(LVN_LOG_INFO, "taken '%s' as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->what,
+            model ? "; for model.kind=" : "", model ? s->model.kind : "");
+}
+
 enum lvn_status lvn_command_train(struct lvn_cli *c)
 {
     struct lvn_progress progress;
@@ -144,6 +157,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     catch_signals(c); /* again: an MPI may have taken them */
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_unheeded(c);
+    if (!silent) tell_data(c);
     if (lvn_requeue_happened() && !silent && !resume)
         lvn_log(LVN_LOG_INFO, "this job was in the queue before: going on");
     resume |= lvn_requeue_happened();

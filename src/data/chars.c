@@ -4,11 +4,13 @@
  * validates (as is usual for such texts), or a second text validates when data.val_path names one. Line ends are taken
  * as they are. The ids are kept in memory, two bytes each. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset.h"
+#include "data/file_form.h"
 
 struct text {
     struct lvn_mapping map;
@@ -98,6 +100,12 @@ static enum lvn_status open_chars(struct lvn_dataset *d, const struct lvn_data_o
     return set_parts(d, c);
 }
 
+static bool takes(const char *path)
+{
+    enum lvn_file_form form = lvn_file_form(path, (int64_t)strlen(path));
+    return form == LVN_FORM_TEXT || (form == LVN_FORM_UNKNOWN && lvn_path_exists(path) && !lvn_path_is_dir(path));
+}
+
 static void close_chars(struct lvn_dataset *d)
 {
     struct chars *c = d->own;
@@ -115,6 +123,7 @@ const struct lvn_dataset_kind lvn_dataset_chars = {
     .name = "chars",
     .what = "characters of a UTF-8 text; the last tenth validates",
     .usual_vocab = 65,
+    .takes = takes,
     .fields = lvn_stream_fields_of,
     .open = open_chars,
     .close = close_chars,

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "data/fetch.h"
+#include "data/file_form.h"
 #include "stores/remote.h"
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
@@ -30,6 +31,25 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
     }
     lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
     return NULL;
+}
+
+enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kind **out)
+{
+    *out = NULL;
+    for (int i = 0; kinds[i] && !*out; i++)
+        if (kinds[i]->takes && kinds[i]->takes(path)) *out = kinds[i];
+    if (*out || (!lvn_path_exists(path) && lvn_file_form(path, (int64_t)strlen(path)) == LVN_FORM_UNKNOWN))
+        return LVN_OK;
+    if (!lvn_path_is_dir(path)) LVN_TRY(lvn_file_refuse_name(path));
+    bool lines = lvn_file_form(path, lvn_file_packed(path)) == LVN_FORM_LINES, folder = lvn_path_is_dir(path);
+    LVN_FAIL(FORMAT,
+             "'%s' is %s, which nothing is trained on as it is%s: `levin prepare %s --tokenizer=TOKENIZER` makes token "
+             "files of it, and tells what trains on them",
+             path,
+             lines    ? "lines of JSON"
+             : folder ? "a folder"
+                      : "an archive",
+             folder ? " (there is no train.bin in it, nor the files of MNIST)" : "", path);
 }
 
 const char *const lvn_split_names[LVN_SPLIT_COUNT] = {"train", "val", "test", "all"};

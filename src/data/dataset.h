@@ -56,9 +56,10 @@ struct lvn_split {
 
 struct lvn_dataset_kind {
     const char *name;
-    const char *what;    /* one line for help */
-    int64_t usual_vocab; /* tokens that such data usually have, for plans without them; 0: it has none */
-    bool fetches;        /* its files, one by one, from data.url */
+    const char *what;                /* one line for help */
+    int64_t usual_vocab;             /* tokens that such data usually have, for plans without them; 0: it has none */
+    bool fetches;                    /* its files, one by one, from data.url */
+    bool (*takes)(const char *path); /* does what lies there, or its name, look like such data? NULL: no path does */
     /* What its samples have, as far as that is known before it is opened. */
     void (*fields)(const struct lvn_data_options *o, struct lvn_fields *out);
     enum lvn_status (*open)(struct lvn_dataset *d, const struct lvn_data_options *o);
@@ -104,6 +105,10 @@ enum lvn_status lvn_dataset_parts(const struct lvn_dataset *d, enum lvn_split_id
                                   struct lvn_split_list *out) LVN_CHECKED;
 /* Kind by name; NULL with an error recorded when there is none. */
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);
+
+/* The first kind that takes what lies at a path, or, where nothing does, a file of this name. *out is NULL where none
+ * does and nothing is there; FORMAT, with what makes data of it, where something else is. */
+enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kind **out) LVN_CHECKED;
 
 /* What a data set of these options will have, before it is opened. NULL kind: LVN_ARG. */
 enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out) LVN_CHECKED;

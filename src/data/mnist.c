@@ -129,6 +129,17 @@ static enum lvn_status open_mnist(struct lvn_dataset *d, const struct lvn_data_o
     return status;
 }
 
+static bool takes(const char *path)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *plain = lvn_path_join(&a, path, published[TRAIN].images);
+    const char *packed = plain ? lvn_arena_printf(&a, "%s.gz", plain) : NULL;
+    bool there = packed && (lvn_path_is_file(plain) || lvn_path_is_file(packed));
+    lvn_arena_release(&a);
+    return there;
+}
+
 static void close_mnist(struct lvn_dataset *d)
 {
     struct mnist *m = d->own;
@@ -158,6 +169,7 @@ const struct lvn_dataset_kind lvn_dataset_mnist = {
     .name = "mnist",
     .what = "pictures of digits, the four IDX files of MNIST",
     .fetches = true,
+    .takes = takes,
     .fields = fields,
     .open = open_mnist,
     .close = close_mnist,

@@ -183,6 +183,17 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
     return check_ids(d, o);
 }
 
+static bool takes(const char *path)
+{
+    struct lvn_arena a;
+    size_t n = strlen(path);
+    lvn_arena_init(&a);
+    const char *train = lvn_path_join(&a, path, "train.bin");
+    bool folder = train && lvn_path_is_file(train);
+    lvn_arena_release(&a);
+    return folder || (n > 4 && !strcmp(path + n - 4, ".bin") && !lvn_path_is_dir(path));
+}
+
 static void close_tokens(struct lvn_dataset *d)
 {
     struct tokens *t = d->own;
@@ -197,6 +208,7 @@ const struct lvn_dataset_kind lvn_dataset_tokens = {
     .name = "tokens",
     .what = "token ids in .bin files (uint16, or uint32 where FILE.bin.json says so)",
     .usual_vocab = USUAL_VOCAB,
+    .takes = takes,
     .fields = lvn_stream_fields_of,
     .open = open_tokens,
     .close = close_tokens,

@@ -1,4 +1,8 @@
-/* model_find.h - what people give as MODEL, or as model.init, to the place of its files. */
+/* model_find.h - what people give as MODEL, model.init or --tokenizer, to the place of its files.
+ *
+ * A name is looked for in one order: a path (~/ is the home folder), a run runs/NAME, a published model
+ * (models/model.h), ORG/NAME of the Hugging Face hub; each of the last two in the hub's cache on this machine, else
+ * fetched. */
 #ifndef LVN_MODEL_FIND_H
 #define LVN_MODEL_FIND_H
 
@@ -12,13 +16,13 @@
  *   a directory with a checkpoint            the file that the table of models says (ckpt.pt)
  *   a .pt file of torch.save()               itself
  *   a weights file beside a config.json      its directory
- *   the name or repository of a published    the model: in Hugging Face's cache on this machine, else fetched
- *   model (models/model.h)
  *   any of these as a path of a store        brought to this machine (stores/store.h)
  *
- * A model that lies on this machine goes before a name. LVN_IO with a sentence when there is nothing of it. */
+ * LVN_IO with a sentence that says what was looked for when there is nothing of it. */
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer,
                                      const char **out) LVN_CHECKED;
+/* The path of a tokenizer's file, or of a folder with one: a model brings its own. A path of a store is given back. */
+enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, const char **out) LVN_CHECKED;
 /* The size of a published model that is not on this machine, and which model that is; NULL: it is here, or no such
  * name. */
 const struct lvn_size *lvn_model_find_size(struct lvn_arena *a, const char *name, const struct lvn_model **model);

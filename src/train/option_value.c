@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "formats/yaml.h"
 #include "train/settings.h"
@@ -172,6 +173,12 @@ static enum lvn_status parse_text(const char *text, struct lvn_arena *a, const c
     return LVN_OK;
 }
 
+static enum lvn_status parse_path(const char *text, struct lvn_arena *a, const char **out)
+{
+    const char *path = lvn_path_home(a, text);
+    return path ? parse_text(path, a, out) : LVN_MEMORY;
+}
+
 /* The next name of a list, in quotes or not; false: that is none. */
 static bool next_name(const char **at, const char **name, int *n)
 {
@@ -313,6 +320,8 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
         return parse_choice(o, text, field);
     case LVN_KIND_TEXT:
         return parse_text(text, a, field);
+    case LVN_KIND_PATH:
+        return parse_path(text, a, field);
     case LVN_KIND_LIST:
         return parse_list(o, text, a, field);
     case LVN_KIND_TIME:
@@ -362,6 +371,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
         return o->choices[*(const unsigned *)field];
     case LVN_KIND_WORD:
     case LVN_KIND_TEXT:
+    case LVN_KIND_PATH:
     case LVN_KIND_LIST:
         return *(const char *const *)field;
     case LVN_KIND_AMOUNT:
@@ -379,7 +389,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
 
 void lvn_option_yaml(struct lvn_text *t, const struct lvn_option *o, const char *value)
 {
-    if (o->kind == LVN_KIND_TEXT) {
+    if (o->kind == LVN_KIND_TEXT || o->kind == LVN_KIND_PATH) {
         lvn_yaml_add_scalar(t, value);
     } else if (o->kind == LVN_KIND_LIST) {
         struct lvn_text one = {0};

@@ -39,7 +39,7 @@ typedef double pair[2];
 static struct lvn_option options[LVN_OPT_ALL] = {
 // clang-format off
 #define LVN_TOP(field, initial_, help_, ...)                                                                           \
-    {.key = #field, .part = "", .kind = LVN_KIND_TEXT, .initial = initial_, .help = help_,                             \
+    {.key = #field, .part = "", .kind = LVN_KIND_PATH, .initial = initial_, .help = help_,                             \
      .offset = offsetof(struct lvn_settings, field), .id = LVN_OPT_##field, __VA_ARGS__},
 #define ROW(part_, field, kind_, type, initial_, help_, ...)                                                           \
     {.key = #part_ "." #field, .part = #part_, .kind = LVN_KIND_##kind_, .initial = initial_, .help = help_,           \
@@ -56,6 +56,7 @@ static struct lvn_option options[LVN_OPT_ALL] = {
 #define LVN_WORD(part, field, initial, help, ...)                                                                      \
     ROW(part, field, WORD, const char *, initial, help, .choices = words_##part##_##field, __VA_ARGS__)
 #define LVN_TEXT(part, field, initial, help, ...) ROW(part, field, TEXT, const char *, initial, help, __VA_ARGS__)
+#define LVN_PATH(part, field, initial, help, ...) ROW(part, field, PATH, const char *, initial, help, __VA_ARGS__)
 #define LVN_LIST(part, field, initial, help, ...) ROW(part, field, LIST, const char *, initial, help, __VA_ARGS__)
 #define LVN_TIME(part, field, initial, help, ...) ROW(part, field, TIME, double, initial, help, __VA_ARGS__)
 #define LVN_AMOUNT(part, field, initial, help, ...)                                                                    \

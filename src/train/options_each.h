@@ -32,6 +32,9 @@
 #ifndef LVN_TEXT
 #define LVN_TEXT(...)
 #endif
+#ifndef LVN_PATH
+#define LVN_PATH LVN_TEXT
+#endif
 #ifndef LVN_LIST
 #define LVN_LIST LVN_TEXT /* a text to whoever does not ask what is in it */
 #endif
@@ -59,6 +62,7 @@
 #undef LVN_CHOICE
 #undef LVN_WORD
 #undef LVN_TEXT
+#undef LVN_PATH
 #undef LVN_LIST
 #undef LVN_TIME
 #undef LVN_AMOUNT

@@ -22,7 +22,7 @@ static enum lvn_status set_default(struct lvn_settings *s, enum lvn_option_id id
 {
     const struct lvn_option *o = lvn_option_of(id);
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
-    if (!*o->initial && o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_LIST)
+    if (!*o->initial && o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST)
         return LVN_OK; /* stays zero until it is derived */
     return lvn_option_parse(o, o->initial, field_of(s, o), &s->arena);
 }
@@ -226,16 +226,18 @@ static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *m
     return LVN_OK;
 }
 
-/* recipes/dawn.yaml -> dawn */
-static enum lvn_status name_by_file(struct lvn_settings *s, const char *path)
+enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, const char *from)
 {
     if (s->origin[LVN_OPT_name].source > LVN_SOURCE_DERIVED) return LVN_OK;
-    char *name = lvn_arena_strdup(&s->arena, lvn_path_name(path));
+    char *name = lvn_arena_strdup(&s->arena, path);
     if (!name) return LVN_MEMORY;
-    char *dot = strrchr(name, '.');
+    for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--) name[n - 1] = '\0';
+    char *slash = strrchr(name, '/'), *dot;
+    name = slash ? slash + 1 : name;
+    dot = strrchr(name, '.');
     if (dot && dot > name) *dot = '\0';
-    s->name = name;
-    s->origin[LVN_OPT_name] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "the recipe's file name"};
+    s->name = *name == '.' ? "" : name;
+    s->origin[LVN_OPT_name] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
     return LVN_OK;
 }
 
@@ -244,7 +246,7 @@ static enum lvn_status read_tree(struct lvn_settings *s, const struct lvn_yaml *
     struct lvn_text wrong = {0};
     enum lvn_status status = read_map(s, top, "", path, &wrong);
     LVN_TRY(lvn_gathered(&wrong, status));
-    return name_by_file(s, path);
+    return lvn_settings_name_by(s, path, "the recipe's file name");
 }
 
 enum lvn_status lvn_settings_read(struct lvn_settings *s, const char *text, size_t length, const char *path)

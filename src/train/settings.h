@@ -175,6 +175,7 @@ enum lvn_option_kind {
     LVN_KIND_CHOICE,
     LVN_KIND_WORD,
     LVN_KIND_TEXT,
+    LVN_KIND_PATH, /* TEXT whose ~/ is the home folder */
     LVN_KIND_LIST,
     LVN_KIND_TIME,
     LVN_KIND_AMOUNT,
@@ -237,6 +238,9 @@ enum lvn_status lvn_settings_load(struct lvn_settings *s, const char *path) LVN_
 /* A recipe in memory; `path` is its name in messages. */
 enum lvn_status lvn_settings_read(struct lvn_settings *s, const char *text, size_t length,
                                   const char *path) LVN_CHECKED;
+/* The name of the run, where nobody gave one: data/dawn.yaml, data/dawn.txt and data/dawn/ make it `dawn`. `from` says
+ * what that is, as "the recipe's file name". */
+enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, const char *from) LVN_CHECKED;
 /* The variable of a key, "LEVIN_OPTIMIZER_LR", into text; returns it. */
 const char *lvn_settings_variable(const char *key, char text[LVN_VALUE_TEXT]);
 /* The variables LEVIN_PART_FIELD that are set. */

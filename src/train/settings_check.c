@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/text.h"
+#include "data/dataset.h"
 #include "graph/graph.h"
 #include "train/callbacks/callback.h"
 #include "train/settings_model.h"
@@ -41,6 +42,37 @@ static enum lvn_status finish_model(struct lvn_settings *s)
               "lora.rank out",
               s->lora.rank);
     return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model rules */
+}
+
+/* What kind of data lies at data.path, where nobody says. */
+static enum lvn_status find_kind(struct lvn_settings *s)
+{
+    const struct lvn_dataset_kind *kind = NULL;
+    if (!open(s, LVN_OPT_data_kind) || !*s->data.path) return LVN_OK;
+    LVN_TRY(lvn_dataset_guess(s->data.path, &kind));
+    if (!kind) return LVN_OK;
+    s->data.kind = kind->name;
+    derived(s, LVN_OPT_data_kind, "data.path");
+    return LVN_OK;
+}
+
+/* The model that reads what the data have, where nobody says which; the usual one where it does. */
+static enum lvn_status find_model(struct lvn_settings *s)
+{
+    struct lvn_data_options data = {.kind = s->data.kind, .digits = s->data.digits};
+    struct lvn_fields fields;
+    if (!open(s, LVN_OPT_model_kind)) return LVN_OK;
+    LVN_TRY(lvn_dataset_fields(&data, &fields));
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        bool reads = true;
+        for (int i = 0; (*m)->inputs[i].name; i++) reads &= lvn_fields_find(&fields, (*m)->inputs[i].name) >= 0;
+        if (!reads) continue;
+        if (!strcmp((*m)->name, s->model.kind)) return LVN_OK;
+        s->model.kind = (*m)->name;
+        derived(s, LVN_OPT_model_kind, "data.kind");
+        return LVN_OK;
+    }
+    return LVN_OK;
 }
 
 static enum lvn_status finish_data(const struct lvn_settings *s)
@@ -277,6 +309,8 @@ enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
         lvn_settings_value(s, LVN_OPT_data_split, word));
     if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
     if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));
+    if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_kind(s));
+    if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_model(s));
     if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s));
     if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));

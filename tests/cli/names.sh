@@ -1,0 +1,66 @@
+# A model or a tokenizer by name: a path (~/ too), then a run, then a published model, then ORG/NAME of the hub.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+golden=$LEVIN_SOURCE/tests/golden
+export HF_HOME=$PWD/cache HF_HUB_OFFLINE=1
+loss() { code 0 "$LEVIN" evaluate "$1" --data.kind=chars --data.path=text.txt --json --trainer.limit_test_batches=2 --trainer.batch_size=4 && value loss; }
+train runs/mine --trainer.max_steps=2 >/dev/null 2>&1
+train runs/other --trainer.max_steps=2 --trainer.seed=5 >/dev/null 2>&1
+mine=$(loss runs/mine)
+other=$(loss runs/other)
+check [ "$mine" != "$other" ]
+
+# a run by its name, with everything that wants a model; what lies here goes before it
+check [ "$(loss mine)" = "$mine" ]
+code 0 "$LEVIN" generate mine --prompt=the --max-new-tokens=2 --json
+code 0 "$LEVIN" export mine here
+code 0 train again --model.init=mine --trainer.max_steps=1
+"$LEVIN" export other mine >/dev/null
+check [ "$(loss mine)" = "$other" ]
+rm -r mine
+mkdir mine && : >mine/notes # a folder that is no model stands for nothing
+check [ "$(loss mine)" = "$mine" ]
+
+# ~/ is the home folder, where no shell sees it: in keys, recipes and flags
+mkdir home
+cp text.txt home
+echo 'data: {path: ~/text.txt}' >recipe.yaml
+HOME=$PWD/home code 0 "$LEVIN" train recipe.yaml "${tiny[@]/--data.path=text.txt/--name=tilde}" --run_dir='~/run' --model.init='~/../runs/mine' --trainer.max_steps=1
+check test -d home/run/checkpoints
+check test ! -e '~'
+HOME=$PWD/home code 0 "$LEVIN" generate '~/run' --max-new-tokens=2 --prompt='FILE:~/text.txt' --json
+
+# the hub's names, and its cache
+code 1 "$LEVIN" evaluate some-lab/some-model --data.path=text.txt
+one_error
+says "fetching the model 'some-lab/some-model' from the Hugging Face hub: there is no such path here, no run 'runs/some-lab/some-model', and it is not in the hub's cache on this machine ('$PWD/cache/hub')" err
+hub=cache/hub/models--some-lab--some-model
+mkdir -p $hub/refs $hub/snapshots
+printf 0123abc >$hub/refs/main
+cp -r here $hub/snapshots/0123abc
+check [ "$(loss some-lab/some-model)" = "$mine" ]
+for name in nowhere runs/nowhere; do # runs/ is a folder here: a path, and no name of the hub
+    code 1 "$LEVIN" evaluate $name --data.path=text.txt
+    one_error
+    says "there is no model '$name': no such path, no run 'runs/$name', and no published model of this name" err
+done
+
+# tokenizers alike
+cp -r "$golden/tokenizers/tiny-gpt2" words
+want=$(echo "one two" | "$LEVIN" tokenize --tokenizer=words)
+echo "one two" | HOME=$PWD code 0 "$LEVIN" tokenize --tokenizer='~/words'
+check [ "$(cat out)" = "$want" ]
+hub=cache/hub/models--openai-community--gpt2
+mkdir -p $hub/refs $hub/snapshots
+printf 0123abc >$hub/refs/main
+cp -r words $hub/snapshots/0123abc
+for name in gpt2 openai-community/gpt2; do
+    echo "one two" | code 0 "$LEVIN" tokenize --tokenizer=$name
+    check [ "$(cat out)" = "$want" ]
+done
+code 0 "$LEVIN" prepare text.txt --tokenizer=words --out=tokens
+code 0 train runs/worded --data.path=tokens --model.block_size=8 --trainer.max_steps=1
+echo "one two" | code 0 "$LEVIN" tokenize --tokenizer=worded
+check [ "$(cat out)" = "$want" ]
+code 2 "$LEVIN" tokenize --tokenizer=nowhere </dev/null
+says "there is no tokenizer 'nowhere': no such path, no run 'runs/nowhere', and no published model of this name" err
