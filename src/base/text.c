@@ -4,6 +4,7 @@
  * the usual table. */
 #include "base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,4 +200,14 @@ const char *lvn_nearest(const char *word, const char *const *words, int n)
         limit = distance - 1; /* later ones must be nearer */
     }
     return nearest;
+}
+
+char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double x = (double)bytes;
+    int unit = 0;
+    for (; fabs(x) >= 999.5 && unit < 5; unit++) x /= 1024;
+    snprintf(text, LVN_NUMBER_TEXT, unit && x < 9.95 ? "%.1f %s" : "%.0f %s", x, units[unit]);
+    return text;
 }

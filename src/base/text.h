@@ -58,4 +58,8 @@ int lvn_edit_distance(const char *a, const char *b);
  * NULL when none is. NULL entries are passed over. */
 const char *lvn_nearest(const char *word, const char *const *words, int n);
 
+/* "2.4 GiB", for people; returns text. */
+enum { LVN_NUMBER_TEXT = 40 };
+char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
+
 #endif

@@ -41,13 +41,14 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     LVN_TRY(lvn_network_rate(t->network, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
+    const char *unit = lvn_task_unit(t->step->options.task);
     lvn_cli_print(c,
-                  "%s parameters, %lld tokens a step, %d rank%s of %d threads\nstep: median %.4f s, best %.4f s of "
-                  "%lld\n%.0f tokens/s "
+                  "%s parameters, %lld %s a step, %d rank%s of %d threads\nstep: median %.4f s, best %.4f s of "
+                  "%lld\n%.0f %s/s "
                   "(best), %.0f %% of %.0f GFLOP/s measured\npeak memory %s\n",
-                  lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, c->ranks->size,
+                  lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, unit, c->ranks->size,
                   c->ranks->size == 1 ? "" : "s", t->network->threads, median, best, (long long)n,
-                  (double)tokens / best, 100.0 * flops / best / rate, rate * 1e-9, lvn_bytes_text(peak, bytes));
+                  (double)tokens / best, unit, 100.0 * flops / best / rate, rate * 1e-9, lvn_bytes_text(peak, bytes));
     lvn_cli_add(c, "median_s", lvn_cli_number(median));
     lvn_cli_add(c, "best_s", lvn_cli_number(best));
     lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));

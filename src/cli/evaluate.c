@@ -80,7 +80,7 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, const s
 {
     char count[LVN_NUMBER_TEXT];
     int64_t counted = r->task->counted ? r->labels : r->samples;
-    const char *what = r->task->counted ? r->task->counted : "samples";
+    const char *what = lvn_task_unit(r->task);
     lvn_cli_print(c, "loss %.6f over %s %s, %s of '%s'\n", r->loss, lvn_count_text(counted, count), what,
                   lvn_split_names[r->split], source_of(&c->settings, r->split));
     lvn_cli_add(c, "loss", lvn_cli_number(r->loss));

@@ -85,7 +85,7 @@ static const struct lvn_operand *written(const struct lvn_instr *i)
 static void show_program(struct lvn_cli *c, const struct lvn_program *p)
 {
     json_t *list = c->json ? json_array() : NULL;
-    lvn_cli_print(c, "program of one micro-batch: %d instructions\n", p->n_instrs);
+    lvn_cli_print(c, "\nprogram of one micro-batch: %d instructions\n", p->n_instrs);
     lvn_cli_print(c, "%5s  %-8s %-22s %-34s %-22s %10s %10s\n", "", "phase", "operation", "name", "writes", "MFLOP",
                   "arena MiB");
     for (int n = 0; n < p->n_instrs; n++) {
@@ -199,18 +199,18 @@ static void show_model(struct plan *p)
     struct lvn_cli *c = p->c;
     const struct lvn_model_config *m = &p->setup.config;
     const struct lvn_training *t = &p->training;
-    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], sizes[400];
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], batch[LVN_BATCH_TEXT], sizes[400];
     int64_t total = lvn_params_total(t->network->params);
     sizes_text(m, sizes, sizeof sizes);
     lvn_cli_print(c, "%s: %s%s%s\n%s parameters\n", p->s->name, m->model->name, sizes,
                   p->setup.assumed ? " (assumed: the data are not there)" : "", lvn_count_text(total, a));
-    lvn_cli_print(c,
-                  "batch of %" PRId64 " sequences of %" PRId64 " tokens, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
-                  p->s->trainer.batch_size, t->block_size, t->accumulation, t->accumulation == 1 ? "" : "es", t->micro);
+    lvn_cli_print(c, "batch of %s, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
+                  lvn_batch_text(lvn_task_unit(p->setup.task), p->s->trainer.batch_size, t->block_size, batch),
+                  t->accumulation, t->accumulation == 1 ? "" : "es", t->micro);
     if (p->steps) lvn_cli_print(c, "%s steps", lvn_count_text(p->steps, a));
     if (p->steps_per_epoch)
         lvn_cli_print(c, "%s%s an epoch", p->steps ? ", " : "", lvn_count_text(p->steps_per_epoch, b));
-    lvn_cli_print(c, p->steps || p->steps_per_epoch ? "\n\n" : "\n");
+    if (p->steps || p->steps_per_epoch) lvn_cli_print(c, "\n");
     lvn_cli_add(c, "model", json_string(m->model->name));
     lvn_cli_add(c, "parameters", json_integer(total));
     add_sizes(c, m);
@@ -226,7 +226,10 @@ static void show_flops(struct plan *p)
 {
     double step = lvn_program_flops(p->training.step->program) * (double)p->training.accumulation;
     double tokens = (double)(p->s->trainer.batch_size * p->training.block_size);
-    lvn_cli_print(p->c, "\narithmetic: %.4g FLOPs a step, %.4g a token\n\n", step, step / tokens);
+    char count[LVN_NUMBER_TEXT];
+    const char *unit = lvn_task_unit(p->setup.task);
+    lvn_cli_print(p->c, "arithmetic: %.4g FLOPs a step, %.4g for each of %s %s\n", step, step / tokens,
+                  lvn_count_text((int64_t)tokens, count), unit);
     lvn_cli_add(p->c, "flops_per_step", json_real(step));
     lvn_cli_add(p->c, "flops_per_token", json_real(step / tokens));
 }
@@ -268,9 +271,10 @@ static enum lvn_status show(struct plan *p)
                                         .callbacks = &p->callbacks};
     LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, &plan));
     show_model(p);
-    show_program(p->c, p->training.step->program);
     show_flops(p);
+    if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with many it is predicted below */
     show_memory(p);
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) show_program(p->c, p->training.step->program);
     if (!p->training.network->device->backend->computes) LVN_TRY(lvn_plan_launches(p->c, &p->training));
     return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config) : LVN_OK;
 }

@@ -11,6 +11,10 @@ void lvn_plan_threads(struct lvn_cli *c);
 enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_training *t,
                                const struct lvn_model_config *m) LVN_CHECKED;
 
+/* plan_time.c: how long a step takes at best on one rank here, from rates that are measured once; and so many steps (0:
+ * not known). Nothing on a backend that measures none. */
+enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_training *t, int64_t steps) LVN_CHECKED;
+
 /* plan_launches.c: what an instruction is for: forward, again (forward, for backward), backward, update, ... */
 const char *lvn_plan_phase(const struct lvn_instr *i);
 /* What a step would launch, on a backend that computes nothing. */

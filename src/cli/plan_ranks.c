@@ -213,8 +213,9 @@ static void print(const struct forecast *f, double step, double alone)
                   : f->beside                   ? "beside the last backward"
                                                 : "behind backward, for all cores compute");
     if (f->share > 0) lvn_cli_print(c, "; parameters to all %.4g s", f->share);
-    lvn_cli_print(c, "\n  predicted: %.4g s a step, %s tokens/s, %.0f %% of %d times one rank\n", step,
-                  lvn_count_text((int64_t)rate, text), 100 * efficiency, f->ranks);
+    lvn_cli_print(c, "\n  predicted: %.4g s a step, %s %s/s, %.0f %% of %d times one rank\n", step,
+                  lvn_count_text((int64_t)rate, text), lvn_task_unit(f->t->step->options.task), 100 * efficiency,
+                  f->ranks);
     json_t *p = json_pack("{s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f,s:f,s:f}", "ranks", f->ranks,
                           "nproc_per_node", f->each, "threads", f->threads, "latency_s", latency, "bytes_per_s",
                           bandwidth, "forward_s", f->parts.forward, "backward_s", f->parts.backward, "update_s",

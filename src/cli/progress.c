@@ -88,9 +88,10 @@ static int parts_of(const struct lvn_progress *p, const struct lvn_event *e, str
     if (!isnan(val_loss)) n = add(parts, n, 8, "val %.4f", val_loss);
     if (!isnan(lr)) n = add(parts, n, 3, "lr %.2e", lr);
     double rate = isnan(p->rate) ? lvn_event_value(e, "tokens_per_s") : p->rate;
-    if (!isnan(rate)) n = add(parts, n, 7, "%s tok/s", lvn_count_text((int64_t)(rate + 0.5), text));
+    if (!isnan(rate)) n = add(parts, n, 7, "%s %s/s", lvn_count_text((int64_t)(rate + 0.5), text), e->unit);
     if (!isnan(e->utilisation)) n = add(parts, n, 2, "%.0f%% of peak", 100 * e->utilisation);
-    if (e->memory_bytes > 0) n = add(parts, n, 4, "%s", lvn_bytes_text(e->memory_bytes, text));
+    if (e->memory_bytes > 0)
+        n = add(parts, n, 4, "%s%s", lvn_bytes_text(e->memory_bytes, text), e->ranks > 1 ? " a rank" : "");
     if (!isnan(e->eta_s)) {
         clock_text(e->eta_s, text);
         n = add(parts, n, 6, "ETA %s", text);
@@ -153,7 +154,7 @@ static void draw(struct lvn_progress *p, const struct lvn_event *e, bool at_once
 
 static void at_start(struct lvn_progress *p, const struct lvn_event *e)
 {
-    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT], batch[LVN_BATCH_TEXT];
     p->total = e->max_steps;
     char ranks[64] = "";
     if (e->ranks > 1)
@@ -169,9 +170,9 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
         say(p, "data: %s training tokens, %s for validation", lvn_count_text(e->train_tokens, a),
             e->val_tokens ? lvn_count_text(e->val_tokens, b) : "none");
     }
-    say(p, "batch: %" PRId64 " sequences of %" PRId64 " tokens, as %" PRId64 " micro-batch%s of %" PRId64 "%s%s",
-        e->batch_size, e->block_size, e->accumulation, e->accumulation == 1 ? "" : "es", e->micro_batch_size,
-        e->steps_per_epoch ? "; steps an epoch: " : "",
+    say(p, "batch: %s, as %" PRId64 " micro-batch%s of %" PRId64 "%s%s",
+        lvn_batch_text(e->unit, e->batch_size, e->block_size, batch), e->accumulation, e->accumulation == 1 ? "" : "es",
+        e->micro_batch_size, e->steps_per_epoch ? "; steps an epoch: " : "",
         e->steps_per_epoch ? lvn_count_text(e->steps_per_epoch, c) : "");
     if (e->step > 0)
         say(p, "going on after step %" PRId64 "%s%s", e->step, e->text ? " from " : "", e->text ? e->text : "");
@@ -206,7 +207,7 @@ static void at_validation(struct lvn_progress *p, const struct lvn_event *e)
         const struct lvn_scalar *s = &e->scalar[i];
         size_t used = strlen(metrics);
         if (lvn_event_brings(e, i) && strcmp(s->name, "val_loss") != 0)
-            snprintf(metrics + used, sizeof metrics - used, ", %s %.4f", s->name + 4 * !strncmp(s->name, "val_", 4),
+            snprintf(metrics + used, sizeof metrics - used, ", %s %.4g", s->name + 4 * !strncmp(s->name, "val_", 4),
                      s->value);
     }
     say(p, "step %" PRId64 ": validation loss %.4f%s%s%s", e->step, loss, metrics, e->best ? ", the best so far" : "",
@@ -217,7 +218,7 @@ static void at_epoch(struct lvn_progress *p, const struct lvn_event *e)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     say(p, "epoch %" PRId64 ": %s, peak memory %s%s", e->epoch, lvn_seconds_text(e->epoch_s, a),
-        lvn_bytes_text(e->peak_bytes, b), e->ranks > 1 ? " (means over ranks)" : "");
+        lvn_bytes_text(e->peak_bytes, b), e->ranks > 1 ? " a rank (mean)" : "");
 }
 
 static void handle(struct lvn_progress *p, const struct lvn_event *e)
@@ -235,7 +236,7 @@ static void handle(struct lvn_progress *p, const struct lvn_event *e)
         break;
     case LVN_EVENT_CHECKPOINT:
         if (!p->live) say(p, "step %" PRId64 ": saved %s", e->step, e->text);
-        break;
+        return; /* of an earlier step, where saving took longer than one: the live line would go back to that */
     case LVN_EVENT_SAMPLE:
         say(p, "--- sample after step %" PRId64 "\n%s\n---", e->step, e->text);
         break;

@@ -22,7 +22,7 @@ struct lvn_progress {
     int64_t every; /* steps between plain lines; 0: none */
     double drawn;  /* when the live line was last drawn, elapsed seconds */
     int64_t said;  /* step of the last plain line */
-    double rate;   /* tokens/s, smoothed for reading */
+    double rate;   /* tokens (samples) a second, smoothed for reading */
     int64_t total; /* steps of the run; 0: not known */
 };
 

@@ -31,16 +31,6 @@ char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
     return text;
 }
 
-char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT])
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double x = (double)bytes;
-    int unit = 0;
-    for (; fabs(x) >= 999.5 && unit < 5; unit++) x /= 1024;
-    snprintf(text, LVN_NUMBER_TEXT, unit && x < 9.95 ? "%.1f %s" : "%.0f %s", x, units[unit]);
-    return text;
-}
-
 char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT])
 {
     int64_t s = isfinite(seconds) && seconds < 1e15 ? (int64_t)(seconds + 0.5) : 0;
@@ -57,5 +47,14 @@ char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT])
     } else {
         snprintf(text, LVN_NUMBER_TEXT, "%" PRId64 " d %" PRId64 " h", s / 86400, s % 86400 / 3600);
     }
+    return text;
+}
+
+char *lvn_batch_text(const char *unit, int64_t samples, int64_t length, char text[LVN_BATCH_TEXT])
+{
+    if (length > 1)
+        snprintf(text, LVN_BATCH_TEXT, "%" PRId64 " sequences of %" PRId64 " %s", samples, length, unit);
+    else
+        snprintf(text, LVN_BATCH_TEXT, "%" PRId64 " %s", samples, unit);
     return text;
 }

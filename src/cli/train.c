@@ -116,8 +116,9 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     if (r->val_loss == r->val_loss)
         snprintf(validation, sizeof validation, ", validation %.4f (best %.4f%s)", r->val_loss, r->best_val_loss,
                  start);
-    lvn_cli_print(c, "%s: step %lld, loss %.4f%s, peak memory %s\n", *r->run_dir ? r->run_dir : "fast_dev_run",
-                  (long long)r->step, r->loss, validation, lvn_bytes_text(m->peak_bytes, text));
+    lvn_cli_print(c, "%s: step %lld, loss %.4f%s, peak memory %s%s\n", *r->run_dir ? r->run_dir : "fast_dev_run",
+                  (long long)r->step, r->loss, validation, lvn_bytes_text(m->peak_bytes, text),
+                  c->ranks->size > 1 ? " a rank (mean)" : "");
     if (c->settings.logger.curve && *r->run_dir) lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
 }
 

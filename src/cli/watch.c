@@ -5,6 +5,7 @@
  * was made, not too often. It ends when the run does. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +32,9 @@ struct watch {
     json_t *status;      /* as last read; NULL: not yet there */
     double changed, age; /* when it was last seen to change; seconds since it was written, by the clock */
     double written;      /* its time */
-    int64_t step, max_steps;
+    int64_t step, max_steps, max_epochs;   /* 0: no such limit */
     double loss, val_loss, best, lr, rate; /* rate: tokens/s of the whole run; NaN: not known */
+    double steps_per_s, steps_per_epoch;   /* over the rows that are looked at; NaN: not known */
     double losses[5];                      /* the last ones, newest last */
     int n_losses;
     bool gone; /* rank 0's process is not there any more, on this very host */
@@ -54,8 +56,11 @@ static enum lvn_status find_run(struct watch *w, const char *name)
     snprintf(path, sizeof path, "%s/settings.yaml", w->run);
     struct lvn_settings s;
     if (lvn_settings_init(&s)) return LVN_MEMORY;
-    if (lvn_path_is_file(path) && lvn_settings_load(&s, path) == LVN_OK && s.trainer.max_steps > 0) {
-        w->max_steps = s.trainer.max_steps;
+    if (lvn_path_is_file(path) && lvn_settings_load(&s, path) == LVN_OK) {
+        w->max_steps = s.trainer.max_steps > 0 ? s.trainer.max_steps : 0;
+        w->max_epochs = s.trainer.max_epochs > 0 ? s.trainer.max_epochs : 0;
+        bool none = !w->max_steps && !w->max_epochs && s.trainer.max_time <= 0;
+        if (none) w->max_epochs = 1; /* what follows where no limit was given, and is not written */
     }
     lvn_error_clear(); /* what a newer version wrote there is no reason not to watch */
     lvn_settings_release(&s);
@@ -81,10 +86,32 @@ static char *tail_of(const char *path)
     return text;
 }
 
+/* How fast it went from the first row that is looked at to this one. */
+static void read_pace(struct watch *w, const json_t *row, double first[2])
+{
+    const json_t *step = json_object_get(row, "step"), *at = json_object_get(row, "time"),
+                 *epoch = json_object_get(row, "epoch");
+    if (!json_is_number(step) || !json_is_number(at)) return;
+    double now[2] = {json_number_value(step), json_number_value(at)};
+    if (isnan(first[0])) memcpy(first, now, sizeof now);
+    if (now[0] > first[0] && now[1] > first[1]) w->steps_per_s = (now[0] - first[0]) / (now[1] - first[1]);
+    if (json_number_value(epoch) > 0) w->steps_per_epoch = now[0] / json_number_value(epoch);
+}
+
+/* Seconds until the last step; NaN: not known. */
+static double eta(const struct watch *w)
+{
+    double by_epochs = w->max_epochs ? (double)w->max_epochs * w->steps_per_epoch : (double)NAN;
+    double last =
+        fmin(w->max_steps ? (double)w->max_steps : (double)NAN, by_epochs); /* of a number and NaN the number */
+    return last > (double)w->step ? (last - (double)w->step) / w->steps_per_s : (double)NAN;
+}
+
 static void read_metrics(struct watch *w)
 {
     char *text = tail_of(w->metrics_path), *rest = text, *line;
-    w->loss = w->val_loss = w->best = w->lr = w->rate = 0.0 / 0.0;
+    double first[2] = {NAN, NAN};
+    w->loss = w->val_loss = w->best = w->lr = w->rate = w->steps_per_s = w->steps_per_epoch = NAN;
     w->n_losses = 0;
     while (text && (line = strsep(&rest, "\n")) && rest) { /* the last, maybe half-written line is left out */
         json_t *row = json_loads(line, 0, NULL), *one;
@@ -97,6 +124,7 @@ static void read_metrics(struct watch *w)
             if (w->n_losses == 5) memmove(w->losses, w->losses + 1, 4 * sizeof *w->losses);
             w->losses[w->n_losses < 5 ? w->n_losses++ : 4] = w->loss;
         }
+        read_pace(w, row, first);
         if ((one = json_object_get(row, "lr"))) w->lr = json_number_value(one);
         if ((one = json_object_get(row, "tokens_per_s")) && json_is_number(one)) w->rate = json_number_value(one);
         json_decref(row);
@@ -187,6 +215,7 @@ static void head(const struct watch *w, const char *old, struct lvn_text *t)
         lvn_text_printf(t, ", %s tokens/s", lvn_count_text((int64_t)w->rate, b));
     }
     if (w->lr == w->lr) lvn_text_printf(t, ", lr %.3g", w->lr);
+    if (running(w) && !*old && isfinite(eta(w))) lvn_text_printf(t, ", %s left", lvn_seconds_text(eta(w), a));
     if (w->n_losses) lvn_text_add(t, "\n");
 }
 
@@ -275,6 +304,7 @@ static enum lvn_status show_json(struct watch *w)
     lvn_cli_add(w->c, "loss", lvn_cli_number(w->loss));
     lvn_cli_add(w->c, "val_loss", lvn_cli_number(w->val_loss));
     lvn_cli_add(w->c, "tokens_per_s", lvn_cli_number(w->rate));
+    lvn_cli_add(w->c, "eta_s", lvn_cli_number(running(w) ? eta(w) : (double)NAN));
     return LVN_OK;
 }
 

@@ -22,7 +22,6 @@ struct lvn_metric {
     const char *name;         /* accuracy; val_accuracy and train_accuracy in logs */
     const char *const *tasks; /* names of those that it is for; ends with NULL */
     bool higher_is_better;
-    bool implied;    /* the loss says it already: shown and watched, but no column of logs */
     bool of_answers; /* only for data whose samples have right answers, and never while training: it reads the whole
                         prediction, which training of language models does not store */
     /* The counts from prediction and label, an operation; metrics that name the same one share it. NULL: the loss is

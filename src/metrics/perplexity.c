@@ -12,6 +12,5 @@ extern const struct lvn_metric lvn_metric_perplexity;
 const struct lvn_metric lvn_metric_perplexity = {
     .name = "perplexity",
     .tasks = (const char *const[]){"lm", NULL},
-    .implied = true,
     .value = value,
 };

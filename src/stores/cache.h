@@ -7,6 +7,7 @@
  *     locks/HASH                 who is bringing a file
  *     stage/NAME-HASH            folders that are made here and belong into a store (stage.h)
  *     uploads/HASH               unfinished uploads (put.c)
+ *     rates/HASH                 what this machine does in a second (cli/plan_time.c)
  *     copies/HASH                copies from store to store under way (copy.c)
  *
  * At another address than the store's usual one, BUCKET is BUCKET@HASH. A file is taken from here when the store still

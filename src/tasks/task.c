@@ -132,6 +132,11 @@ int64_t lvn_task_length(const struct lvn_task *task, const struct lvn_fields *fi
     return k < 0 ? 1 : lvn_field_count(&fields->field[k]);
 }
 
+const char *lvn_task_unit(const struct lvn_task *task)
+{
+    return task->counted ? task->counted : "samples";
+}
+
 int64_t lvn_task_counts(const struct lvn_task_graph *t)
 {
     int64_t n = 0;

@@ -54,6 +54,8 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, 
 int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b);
 /* What a sample counts for in rates: its labels where people count those, else 1. */
 int64_t lvn_task_length(const struct lvn_task *task, const struct lvn_fields *fields);
+/* What that is, in the plural: "tokens", or "samples". */
+const char *lvn_task_unit(const struct lvn_task *task);
 /* How many numbers the counts of all metrics are together. */
 int64_t lvn_task_counts(const struct lvn_task_graph *t);
 /* The value of metric i, from the sum of the loss over `labels`, and from all counts, one after the other. */

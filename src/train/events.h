@@ -31,8 +31,7 @@ struct lvn_scalar {
     const char *name;
     enum lvn_event_kind kind; /* STEP or VALIDATION: which events bring a new value */
     enum lvn_better better;   /* which way is progress */
-    bool computed;            /* by this run: without validation val_loss is but a name */
-    bool implied;             /* by another one: watched, but not written */
+    bool computed;            /* by this run, and something to watch: without validation val_loss is but a name */
     double value;             /* the last one, the same on all ranks but for rates; NaN: none yet */
 };
 enum { LVN_SCALARS = 32 };
@@ -50,7 +49,8 @@ struct lvn_event {
     int64_t batch_size; /* sequences of a step */
     int64_t micro_batch_size;
     int64_t accumulation;             /* micro-batches of a step, on all ranks */
-    int64_t block_size;               /* tokens of a sequence */
+    int64_t block_size;               /* what a sample counts for: its tokens; or 1 */
+    const char *unit;                 /* what rates count: "tokens", "samples" */
     int64_t steps_per_epoch;          /* 0: not known */
     int64_t train_tokens, val_tokens; /* in the data; 0: made up as it goes */
     double flops_per_token;           /* of a training step */
@@ -65,7 +65,7 @@ struct lvn_event {
     double utilisation;    /* of this machine's measured matmul rate, 0..1; NaN: not measured */
     double elapsed_s;      /* since the loop began in this process */
     double eta_s;          /* until the end; NaN: not known */
-    int64_t memory_bytes;  /* resident now, of all ranks */
+    int64_t memory_bytes;  /* resident now, mean over ranks */
     int64_t peak_bytes;    /* resident at most, mean over ranks */
     double best_val_loss;  /* after a step */
     double start_val_loss; /* before the first step; NaN: not known */
@@ -90,10 +90,10 @@ static inline double lvn_event_value(const struct lvn_event *e, const char *name
     return i < 0 ? (double)NAN : e->scalar[i].value;
 }
 
-/* Is it new with this event, and to be written? */
+/* Is it new with this event? */
 static inline bool lvn_event_brings(const struct lvn_event *e, int scalar)
 {
-    return e->scalar[scalar].kind == e->kind && !e->scalar[scalar].implied;
+    return e->scalar[scalar].kind == e->kind;
 }
 
 struct lvn_listener {

@@ -39,6 +39,7 @@ int64_t lvn_limits_last(const struct lvn_settings *s, int64_t steps_per_epoch)
 
 struct lvn_amount lvn_limits_validation(const struct lvn_settings *s)
 {
+    if (!is_on(&s->trainer.val_check_interval)) return (struct lvn_amount){0};
     if (is_on(&s->trainer.overfit_batches) && is_on(&s->trainer.limit_val_batches)) return s->trainer.overfit_batches;
     if (s->trainer.fast_dev_run) return (struct lvn_amount){.count = s->trainer.fast_dev_run};
     return s->trainer.limit_val_batches;

@@ -13,7 +13,7 @@ enum lvn_status lvn_limits_loader(struct lvn_loader *train, const struct lvn_dat
 int64_t lvn_limits_steps(const struct lvn_settings *s, int64_t steps_per_epoch);
 /* Where a run ends: there, or after the steps of trainer.fast_dev_run. */
 int64_t lvn_limits_last(const struct lvn_settings *s, int64_t steps_per_epoch);
-/* Which part of the validation data is looked at. */
+/* Which part of the validation data is looked at; nothing where trainer.val_check_interval is 0. */
 struct lvn_amount lvn_limits_validation(const struct lvn_settings *s);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/machine.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "formats/safetensors.h"
 #include "graph/names.h"
@@ -163,15 +164,16 @@ enum lvn_status lvn_network_rate(const struct lvn_network *n, double *flops_per_
 static enum lvn_status check_memory(const struct lvn_network *n)
 {
     int64_t want = lvn_network_bytes(n), have = lvn_memory_available() / n->processes;
-    const double mib = 1.0 / (1 << 20);
-    LVN_CHECK(
-        have <= 0 || want <= have, MEMORY,
-        "this run needs %.0f MiB (parameters %.0f, gradients %.0f, optimizer %.0f, activations %.0f) and %.0f MiB "
-        "are free%s: choose a smaller trainer.micro_batch_size, model.block_size or model",
-        (double)want * mib, (double)n->bytes[LVN_BUFFER_PARAM] * mib, (double)n->bytes[LVN_BUFFER_GRAD] * mib,
-        (double)(n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1]) * mib,
-        (double)n->bytes[LVN_BUFFER_ARENA] * mib, (double)have * mib,
-        n->processes > 1 ? " for each rank of this host" : "");
+    const int64_t *b = n->bytes;
+    char text[6][LVN_NUMBER_TEXT];
+    LVN_CHECK(have <= 0 || want <= have, MEMORY,
+              "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s) and %s are free%s: choose "
+              "a smaller trainer.micro_batch_size, model.block_size or model",
+              lvn_bytes_text(want, text[0]), lvn_bytes_text(b[LVN_BUFFER_PARAM], text[1]),
+              lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
+              lvn_bytes_text(b[LVN_BUFFER_STATE0] + b[LVN_BUFFER_STATE1], text[3]),
+              lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(have, text[5]),
+              n->processes > 1 ? " for each rank of this host" : "");
     return LVN_OK;
 }
 

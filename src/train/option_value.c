@@ -335,12 +335,15 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
 }
 
 /* The shortest form that reads back as the same number. */
+/* 30, 0.001, 1e-30: the shortest that reads back as the same; exponents only where they are usual. */
 static void write_real(double x, bool point, char *text, size_t room)
 {
+    bool whole = fabs(x) < 1e7 && x == floor(x);
     for (int digits = 1; digits <= DBL_DECIMAL_DIG; digits++) {
         snprintf(text, room, "%.*g", digits, x);
         if (strtod(text, NULL) == x) break;
     }
+    if (whole) snprintf(text, room, "%.0f", x);
     size_t n = strlen(text);
     if (point && !strpbrk(text, ".e") && n + 3 <= room) memcpy(text + n, ".0", 3);
 }

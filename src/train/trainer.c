@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/machine.h"
 #include "train/schedule.h"
@@ -78,7 +79,7 @@ static enum lvn_status exchange(struct trainer *t, double seconds)
     if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, loaded);
     read_wishes(t, count);
     t->labels = (int64_t)count[LVN_TALLY_LABELS];
-    t->m.event.memory_bytes = (int64_t)lvn_tally_sum(y, LVN_TALLY_MEMORY);
+    t->m.event.memory_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_MEMORY) / t->ranks->size);
     t->m.event.peak_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_PEAK) / t->ranks->size);
     return LVN_OK;
 }
@@ -139,6 +140,14 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 
 /* --- steps, validations, epochs --- */
 
+/* Seconds since 1970: a run may go on in another process, on another day. */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
 {
     const struct lvn_runner *r = t->training.step;
@@ -149,6 +158,9 @@ static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
     e->scalar[SCALAR_GRAD_NORM].value = r->result.grad_norm;
     e->scalar[SCALAR_LR].value = r->step.lr;
     e->scalar[SCALAR_TOKENS_PER_S].value = (double)(t->s->trainer.batch_size * t->training.block_size) / seconds;
+    e->scalar[SCALAR_EPOCH].value = (double)t->step / (double)t->train.steps_per_epoch;
+    e->scalar[SCALAR_TIME].value = now();
+    e->scalar[SCALAR_MEMORY].value = (double)e->memory_bytes;
     double mean = (lvn_seconds() - t->m.started) / (double)(t->step - t->first_step); /* with all that lies between */
     e->eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * mean;
     return lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_STEP, NULL);

@@ -26,7 +26,7 @@ static enum lvn_status open_data(struct trainer *t)
     t->last_step = lvn_limits_last(s, t->train.steps_per_epoch);
     LVN_CHECK(t->validation.on || !s->trainer.num_sanity_val_steps, ARG,
               "trainer.num_sanity_val_steps is %" PRId64 ", but this run does not validate: leave it out, or give "
-              "validation data and trainer.limit_val_batches above 0",
+              "validation data, and trainer.val_check_interval and trainer.limit_val_batches above 0",
               s->trainer.num_sanity_val_steps);
     return LVN_OK;
 }
@@ -141,6 +141,7 @@ static void describe_run(struct trainer *t)
     e->ranks = t->ranks->size;
     e->hosts = t->ranks->hosts;
     e->block_size = t->training.block_size;
+    e->unit = lvn_task_unit(t->setup.task);
     e->steps_per_epoch = t->train.steps_per_epoch;
     e->train_tokens = t->setup.data->split[LVN_SPLIT_TRAIN].n_tokens;
     e->val_tokens = t->validation.on ? t->setup.data->split[LVN_SPLIT_VAL].n_tokens : 0;
@@ -167,14 +168,17 @@ static void declare_scalars(struct trainer *t)
     declare(t, (struct lvn_scalar){"grad_norm", step, LVN_BETTER_UNKNOWN, .computed = true});
     declare(t, (struct lvn_scalar){"lr", step, LVN_BETTER_UNKNOWN, .computed = true});
     declare(t, (struct lvn_scalar){"tokens_per_s", step, LVN_BETTER_HIGHER, .computed = true});
+    declare(t, (struct lvn_scalar){"epoch", step, LVN_BETTER_UNKNOWN, .computed = false});
+    declare(t, (struct lvn_scalar){"time", step, LVN_BETTER_UNKNOWN, .computed = false});
+    declare(t, (struct lvn_scalar){"memory_bytes", step, LVN_BETTER_UNKNOWN, .computed = false});
     declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = t->validation.on});
     const struct lvn_task_graph *task = t->validation.on ? &t->training.eval->outputs : NULL;
     for (int i = 0; task && i < task->n_metrics; i++) {
         const struct lvn_metric *metric = task->metrics[i];
         snprintf(t->metric[i], sizeof t->metric[i], "val_%s", metric->name);
-        declare(t, (struct lvn_scalar){t->metric[i], validation,
-                                       metric->higher_is_better ? LVN_BETTER_HIGHER : LVN_BETTER_LOWER,
-                                       .computed = true, .implied = metric->implied});
+        declare(t,
+                (struct lvn_scalar){t->metric[i], validation,
+                                    metric->higher_is_better ? LVN_BETTER_HIGHER : LVN_BETTER_LOWER, .computed = true});
     }
 }
 

@@ -15,7 +15,17 @@
 #include "train/validation.h"
 
 /* The scalars of every run; the metrics of its task follow. */
-enum { SCALAR_LOSS, SCALAR_GRAD_NORM, SCALAR_LR, SCALAR_TOKENS_PER_S, SCALAR_VAL_LOSS, SCALAR_METRIC };
+enum {
+    SCALAR_LOSS,
+    SCALAR_GRAD_NORM,
+    SCALAR_LR,
+    SCALAR_TOKENS_PER_S,
+    SCALAR_EPOCH,
+    SCALAR_TIME,
+    SCALAR_MEMORY,
+    SCALAR_VAL_LOSS,
+    SCALAR_METRIC
+};
 
 struct trainer {
     struct lvn_settings *s;

@@ -34,8 +34,8 @@ same_weights() { # same_weights RUN RUN [step-N]: model and optimizer, bit for b
     same_file "$1/checkpoints/$at/state/optimizer.safetensors" "$2/checkpoints/$at/state/optimizer.safetensors"
 }
 metrics() { # metrics RUN: all rows of both files, without what depends on the time
-    sed 's/, "tokens_per_s": [^}]*//' "$1/metrics.jsonl"
-    cut -d, -f1-4,6 "$1/metrics.csv"
+    sed -E 's/, "(tokens_per_s|time|memory_bytes)": [^,}]*//g' "$1/metrics.jsonl"
+    cut -d, -f1-4,6,9- "$1/metrics.csv"
 }
 same_metrics() {
     metrics "$1" >metrics.one

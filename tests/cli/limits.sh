@@ -117,3 +117,10 @@ says "trainer.overfit_batches (2) and trainer.limit_train_batches (3) both say w
 code 2 "$LEVIN" evaluate run --data.path=text.txt --trainer.limit_test_batches=0
 says "leaves nothing to evaluate" err
 check [ ! -e none ]
+
+# --- no validation at all, not even behind the last step ---
+code 0 train unchecked --trainer.val_check_interval=0 --json
+json 'd["val_loss"] is None and d["step"] == 8'
+silent_about "validation loss" err
+code 0 "$LEVIN" train --data.path=text.txt --trainer.rank_timeout=30 --show-settings
+grep -qE '^trainer.rank_timeout +30 ' out || fail "30 is not shown as 30"

@@ -40,6 +40,16 @@ code 0 "$LEVIN" watch x --json # the name alone, too
 json 'd["state"] == "running" and d["step"] == 412 and not d["stale"] and d["max_steps"] == 1000 and d["loss"] == 2.4'
 json '[r["rank"] for r in d["ranks"]] == [0, 1, 2] and d["ranks"][2]["slow"] and d["val_loss"] == 2.25'
 
+printf 'trainer:\n  max_epochs: 2\n' >runs/x/settings.yaml
+printf '{"step": 312, "loss": 3, "epoch": 1.5, "time": 5000}\n{"step": 362, "val_loss": 2.25}\n{"step": 412, "loss": 2, "epoch": 1.98, "time": 5200}\n' >runs/y
+cat runs/y >runs/x/metrics.jsonl
+code 0 "$LEVIN" watch x --once
+says ", 8.3 s left" out
+printf 'trainer:\n  max_steps: 1000\n' >runs/x/settings.yaml
+code 0 "$LEVIN" watch x --once
+says ", 19 min 36 s left" out # 100 steps in 200 s, and 588 to make
+code 0 "$LEVIN" watch x --json
+json 'd["eta_s"] == 1176'
 status running 412 100
 code 0 "$LEVIN" watch x --once
 says "runs/x: stale, step 412" out

@@ -17,6 +17,7 @@ static struct lvn_event step_event(void)
     return (struct lvn_event){.kind = LVN_EVENT_STEP,
                               .name = "demo",
                               .run_dir = "runs/demo",
+                              .unit = "tokens",
                               .max_steps = 2000,
                               .step = 150,
                               .scalar = {{"loss", LVN_EVENT_STEP, LVN_BETTER_LOWER, .value = 2.34567},
@@ -40,21 +41,22 @@ static void fits_every_width(void **state)
     struct lvn_event e = step_event();
     char text[LVN_PROGRESS_TEXT];
     lvn_progress_line(&p, &e, 0, text);
-    assert_string_equal(text, "step  150/2000  loss 2.3457  val 2.5000  lr 1.00e-03  45,678 tok/s  81% of peak  60 MiB"
-                              "  ETA 1:02:05");
+    assert_string_equal(text,
+                        "step  150/2000  loss 2.3457  val 2.5000  lr 1.00e-03  45,678 tokens/s  81% of peak  60 MiB"
+                        "  ETA 1:02:05");
     for (int columns = 1; columns < 130; columns++) {
         int n = lvn_progress_line(&p, &e, columns, text);
         assert_true(n <= columns && (int)strlen(text) == n);
     }
     lvn_progress_line(&p, &e, 60, text);
-    assert_string_equal(text, "step  150/2000  loss 2.3457  val 2.5000  45,678 tok/s");
+    assert_string_equal(text, "step  150/2000  loss 2.3457  val 2.5000  45,678 tokens/s");
     lvn_progress_line(&p, &e, 20, text);
     assert_string_equal(text, "step  150/2000");
     e.eta_s = e.scalar[VAL_LOSS].value = e.utilisation = NAN;
     e.memory_bytes = 0;
     p.total = 0;
     lvn_progress_line(&p, &e, 0, text);
-    assert_string_equal(text, "step 150  loss 2.3457  lr 1.00e-03  45,678 tok/s");
+    assert_string_equal(text, "step 150  loss 2.3457  lr 1.00e-03  45,678 tokens/s");
 }
 
 /* What the listener writes for these events; to be freed. */
@@ -122,12 +124,50 @@ static void live_line(void **state)
     free(text);
 }
 
+/* A checkpoint is told when it is saved, some steps after the one that it holds. */
+static void live_line_does_not_go_back(void **state)
+{
+    (void)state;
+    struct lvn_event e[2] = {step_event(), step_event()};
+    e[1].kind = LVN_EVENT_CHECKPOINT;
+    e[1].step = 140;
+    e[1].elapsed_s = 20;
+    e[1].text = "runs/demo/checkpoints/step-140";
+    char *text = written(true, e, 2);
+    assert_non_null(strstr(text, "\rstep 150"));
+    assert_null(strstr(text, "140"));
+    free(text);
+    text = written(false, e, 2);
+    assert_non_null(strstr(text, "step 140: saved runs/demo/checkpoints/step-140\n"));
+    free(text);
+}
+
+/* Units are those of the task, and memory is that of a rank. */
+static void units(void **state)
+{
+    (void)state;
+    struct lvn_progress p = {.rate = NAN};
+    struct lvn_event e[2] = {step_event(), step_event()};
+    char text[LVN_PROGRESS_TEXT];
+    e[0].unit = "samples";
+    e[0].ranks = 4;
+    lvn_progress_line(&p, &e[0], 0, text);
+    assert_non_null(strstr(text, "45,678 samples/s"));
+    assert_non_null(strstr(text, "60 MiB a rank"));
+    e[1].kind = LVN_EVENT_START;
+    e[1].unit = "samples";
+    e[1].batch_size = 64;
+    e[1].block_size = 1;
+    char *all = written(false, &e[1], 1);
+    assert_non_null(strstr(all, "batch: 64 samples, as"));
+    free(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_every_width),
-        cmocka_unit_test(plain_lines),
-        cmocka_unit_test(live_line),
+        cmocka_unit_test(fits_every_width),           cmocka_unit_test(plain_lines), cmocka_unit_test(live_line),
+        cmocka_unit_test(live_line_does_not_go_back), cmocka_unit_test(units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

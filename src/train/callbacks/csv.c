@@ -54,7 +54,7 @@ static enum lvn_status start(struct own *o, const struct lvn_moment *m)
     struct lvn_text header = {0};
     if (!read_columns(o, m, &header)) lvn_text_add(&header, "step");
     for (int i = 0; i < m->event.n_scalars; i++) {
-        if (has_column(o, i) || m->event.scalar[i].implied) continue;
+        if (has_column(o, i)) continue;
         o->column[o->n++] = i;
         lvn_text_printf(&header, ",%s", m->event.scalar[i].name);
     }
@@ -73,7 +73,7 @@ static void put(struct own *o, struct lvn_moment *m)
     for (int k = 0; k < o->n; k++) {
         int i = o->column[k];
         lvn_text_add(&o->row, ",");
-        if (i >= 0 && lvn_event_brings(e, i)) lvn_text_printf(&o->row, "%.9g", e->scalar[i].value);
+        if (i >= 0 && lvn_event_brings(e, i)) lvn_rows_number(&o->row, e->scalar[i].value);
     }
     lvn_text_add(&o->row, "\n");
     lvn_rows_put(&o->rows, m, o->row.p, o->row.n);

@@ -8,10 +8,11 @@
 /* JSON has no NaN and no infinity: null stands for them. */
 static void add(struct lvn_text *t, const struct lvn_scalar *s)
 {
+    lvn_text_printf(t, ", \"%s\": ", s->name);
     if (isfinite(s->value))
-        lvn_text_printf(t, ", \"%s\": %.9g", s->name, s->value);
+        lvn_rows_number(t, s->value);
     else
-        lvn_text_printf(t, ", \"%s\": null", s->name);
+        lvn_text_add(t, "null");
 }
 
 struct own {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,4 +75,9 @@ void lvn_rows_put(struct lvn_rows *r, struct lvn_moment *m, const char *row, int
     snprintf(text, sizeof text, "%s could not be written (is the disk full?)%s; the run goes on", r->name,
              whole ? "" : " and ends in half a row");
     lvn_moment_tell(m, LVN_EVENT_NOTE, text);
+}
+
+void lvn_rows_number(struct lvn_text *t, double value)
+{
+    lvn_text_printf(t, fabs(value) >= 1e9 && fabs(value) < 1e15 ? "%.13g" : "%.9g", value);
 }

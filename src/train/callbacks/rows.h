@@ -21,4 +21,7 @@ enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_moment *m, co
 void lvn_rows_close(struct lvn_rows *r);
 /* Add a row; a failure is told to the listeners of `m`. */
 void lvn_rows_put(struct lvn_rows *r, struct lvn_moment *m, const char *row, int64_t n);
+/* A number of a row: nine digits that count; of times and bytes all before the point, and milliseconds. */
+void lvn_rows_number(struct lvn_text *t, double value);
+
 #endif

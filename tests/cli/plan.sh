@@ -1,0 +1,47 @@
+# levin plan: the answer first, the program when it is asked for, and rates that are measured once.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+export LEVIN_CACHE=$PWD/cache
+small=(--data.path=text.txt --model.n_layer=2 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.max_steps=100)
+code 0 "$LEVIN" plan "${small[@]}"
+says "parameters" out
+says "batch of 12 sequences of 16 tokens" out
+says " s a step at best, " out
+says "measured now and kept" out
+says "whole process, about" out
+silent_about "program of one micro-batch" out
+check [ "$(wc -l <out)" -lt 30 ]
+check [ "$(ls cache/rates | wc -l)" = 1 ]
+code 0 "$LEVIN" plan "${small[@]}" --program
+says "program of one micro-batch" out
+says "linear_cross_entropy" out
+says "measured before (--measure takes them anew)" out
+
+# kept: what the file says is what is taken, of this machine alone
+kept=$(ls cache/rates/*)
+edit() { python3 -c 'import json,sys; p,e=sys.argv[1:]; d=json.load(open(p)); exec(e); json.dump(d, open(p,"w"))' "$kept" "$1"; }
+edit 'd.update(flops_per_s=1e9, bytes_per_s=1e30)'
+code 0 "$LEVIN" plan "${small[@]}" --json
+json 'd["time"]["kept"] and d["time"]["flops_per_s"] == 1e9 and abs(d["time"]["step_s"] * 1e9 / d["flops_per_step"] - 1) < 1e-6'
+json '"program" not in d and abs(d["time"]["tokens_per_s"] * d["time"]["step_s"] - 192) < 1e-6'
+code 0 "$LEVIN" plan "${small[@]}" --json --program
+json 'len(d["program"]) > 10'
+code 0 "$LEVIN" plan "${small[@]}" --json --trainer.threads=1 # other threads, other rates
+json 'd["time"]["flops_per_s"] != 1e9' 2>/dev/null || check [ "$("$LEVIN" doctor --json --measure=false | python3 -c 'import json,sys; print(json.load(sys.stdin)["threads"])')" = 1 ]
+code 0 "$LEVIN" plan "${small[@]}" --json --measure
+json 'not d["time"]["kept"] and d["time"]["flops_per_s"] != 1e9'
+edit 'd.update(machine="another", flops_per_s=1e9)'
+code 0 "$LEVIN" plan "${small[@]}" --json
+json 'not d["time"]["kept"] and d["time"]["flops_per_s"] != 1e9'
+echo "{" >"$kept"
+code 0 "$LEVIN" plan "${small[@]}" --json
+json 'not d["time"]["kept"]'
+: >file
+LEVIN_CACHE=$PWD/file code 0 "$LEVIN" plan "${small[@]}" --json # no cache: measured each time
+json 'not d["time"]["kept"] and d["time"]["step_s"] > 0'
+
+# pictures are no tokens
+code 0 "$LEVIN" plan --data.kind=mnist --trainer.batch_size=8
+says "batch of 8 samples" out
+says " samples/s" out
+silent_about "token" out
