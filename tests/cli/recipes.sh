@@ -10,7 +10,7 @@ for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do
     short=--model.block_size=16
     case $name in mnist-*) short= ;; esac
     code 0 "$LEVIN" plan "$recipe" --json --trainer.batch_size_per_device=0 $short
-    json 'd["parameters"] > 1000 and d["memory"]["total"] > d["arena_bytes"] > 0 and d["program"] and d["fits"]'
+    json 'd["parameters"] > 1000 and d["memory"]["total"] > d["arena_bytes"] > 0 and d["time"]["step_s"] > 0 and d["fits"]'
 done
 check [ ! -e runs ]
 

@@ -33,7 +33,7 @@ static enum lvn_status write_all(struct own *o, const struct lvn_event *e)
 {
     double now = wall_time();
     for (int i = 0; i < e->n_scalars; i++) {
-        if (lvn_event_brings(e, i))
+        if (lvn_event_brings(e, i) && e->scalar[i].computed) /* events have a time of their own */
             LVN_TRY(lvn_tensorboard_scalar(&o->file, now, e->step, e->scalar[i].name, e->scalar[i].value));
     }
     return LVN_OK;
