@@ -36,7 +36,9 @@ import os, re, subprocess
 from concurrent.futures import ThreadPoolExecutor
 LEVIN = os.environ["LEVIN"]
 # what this machine has free, and what the process has taken so far, are others each time
-CHANGES = re.compile(rb'"(available|process|process_bytes)":[^,}]*|\n  (free on this machine|whole process)[^\n]*')
+# the rates of this machine are measured once and kept, or measured again where what is kept cannot be read
+CHANGES = re.compile(rb'"(available|process|process_bytes)":[^,}]*|"time": *{[^}]*}|'
+                     rb'\n(  free on this machine|  whole process|time:|  at [0-9.]+ .FLOP/s)[^\n]*')
 
 def run(args, k, count="other"):
     p = subprocess.run([LEVIN, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -27,7 +27,7 @@ says "trainer.recompute" err
 says "blocks" err
 
 # --- the plan ---
-plan() { code 0 "$LEVIN" plan --json --model.n_layer=24 --model.n_head=2 --model.n_embd=64 --model.block_size=64 "$@"; }
+plan() { code 0 "$LEVIN" plan --program --json --model.n_layer=24 --model.n_head=2 --model.n_embd=64 --model.block_size=64 "$@"; }
 plan --trainer.micro_batch_size=8 --trainer.batch_size=8 --trainer.recompute=none
 none=$(python3 -c 'import json; m = json.load(open("out"))["memory"]; print(m["activations"], m["arena"])')
 plan --trainer.micro_batch_size=8 --trainer.batch_size=8 --trainer.recompute=blocks
