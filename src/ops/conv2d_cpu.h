@@ -251,6 +251,7 @@ struct conv_dw {
     int64_t K, P, pitch;    /* of dy'': rows of whole vectors */
     int64_t block;          /* samples that are summed in one chain */
     int64_t slopes, staged; /* floats of a block: dy'', planes */
+    int64_t sums;           /* of db, in double */
 };
 
 LVN_INLINE struct conv_dw conv_dw_make(const struct lvn_conv2d *c)
@@ -263,12 +264,13 @@ LVN_INLINE struct conv_dw conv_dw_make(const struct lvn_conv2d *c)
     if (d.block > c->N) d.block = c->N;
     d.slopes = d.block * c->O * d.pitch;
     d.staged = d.planes.as_is ? 0 : conv_up(d.block * c->C * d.planes.channel, 16);
+    d.sums = c->O;
     return d;
 }
 
 LVN_INLINE int64_t conv_dw_bytes(const struct conv_dw *d)
 {
-    return 4 * (d->slopes + d->staged + conv_up(2 * d->K, 16));
+    return 4 * (d->slopes + d->staged + conv_up(2 * d->K, 16)) + 8 * d->sums;
 }
 
 /* Sums of dy'' times planes over the samples of a block: rows o.., columns k.. of dw. */
@@ -294,17 +296,24 @@ LVN_INLINE void conv_dw_tile(const struct conv_dw *d, int64_t samples, const flo
         for (int k = 0; k < CONV_DW_COLUMNS; k++) sums[r][k] = vsum(vacc_get(sum[r][k]));
 }
 
-LVN_INLINE float conv_row_sum(const float *row, int64_t n)
+/* n: a multiple of the vector. */
+LVN_INLINE double conv_row_sum(const float *row, int64_t n)
 {
-    struct vacc sum = vacc_set(vset(0));
-    for (int64_t p = 0; p < n; p += LVN_LANES) sum = vacc_add(sum, vload(row + p));
-    return vsum(vacc_get(sum));
+    enum { BLOCK = LVN_LANES * LVN_SUM_BLOCK };
+    double total = 0;
+    for (int64_t p = 0; p < n;) {
+        struct vacc sum = vacc_set(vset(0));
+        for (int64_t end = p + BLOCK < n ? p + BLOCK : n; p < end; p += LVN_LANES) sum = vacc_add(sum, vload(row + p));
+        total += (double)vsum(vacc_get(sum));
+    }
+    return total;
 }
 
-/* One block of samples, from x and slopes that are ready: this thread's columns of dw, and its part of db. */
+/* One block of samples, from x and slopes that are ready: this thread's columns of dw, and its part of the sums of db.
+ */
 static inline void conv_dw_block(const struct lvn_conv2d *c, const struct conv_dw *d, const float *slope,
-                                 const float *x, const int64_t *offset, int64_t samples, const bool add[2], float *dw,
-                                 float *db, int thread, int n_threads)
+                                 const float *x, const int64_t *offset, int64_t samples, bool add, float *dw,
+                                 double *db, int thread, int n_threads)
 {
     int64_t k, end, o, last, per_sample = c->O * d->pitch;
     lvn_share(d->K, CONV_DW_COLUMNS, thread, n_threads, &k, &end);
@@ -318,15 +327,12 @@ static inline void conv_dw_block(const struct lvn_conv2d *c, const struct conv_d
             for (int64_t r = 0; r < CONV_DW_ROWS && o + r < c->O; r++)
                 for (int64_t q = 0; q < CONV_DW_COLUMNS && k + q < d->K; q++) {
                     float *to = &dw[(o + r) * d->K + k + q];
-                    *to = add[0] ? *to + sums[r][q] : sums[r][q];
+                    *to = add ? *to + sums[r][q] : sums[r][q];
                 }
         }
     lvn_share(c->O, 1, thread, n_threads, &o, &last);
-    for (; db && o < last; o++) {
-        float sum = 0;
-        for (int64_t n = 0; n < samples; n++) sum += conv_row_sum(slope + n * per_sample + o * d->pitch, d->pitch);
-        db[o] = add[1] ? db[o] + sum : sum;
-    }
+    for (; db && o < last; o++)
+        for (int64_t n = 0; n < samples; n++) db[o] += conv_row_sum(slope + n * per_sample + o * d->pitch, d->pitch);
 }
 
 LVN_INLINE void conv_dw_db(const struct lvn_conv2d *c, const struct lvn_call *call, const bool relu, int thread,
@@ -336,7 +342,10 @@ LVN_INLINE void conv_dw_db(const struct lvn_conv2d *c, const struct lvn_call *ca
     const float *x = call->in[0].p, *dy = call->dout[0].p, *y = relu ? call->out[0].p : NULL;
     float *slope = call->scratch, *staged = slope + d.slopes;
     int64_t *offset = (int64_t *)(void *)(staged + d.staged), sample = c->C * c->H * c->W, row, end;
+    double *sums = (double *)(void *)(staged + d.staged + conv_up(2 * d.K, 16));
+    float *db = call->din[2].p;
     lvn_team_barrier(); /* the scratch of dx is no longer read */
+    for (int64_t o = thread; db && o < c->O; o += n_threads) sums[o] = 0;
     for (int64_t k = 0; thread == 0 && k < d.K; k++)
         offset[k] = k / (c->KH * c->KW) * d.planes.channel + conv_plane_offset(&d.planes, k / c->KW % c->KH, k % c->KW);
     for (int64_t n = 0; n < c->N; n += d.block) {
@@ -354,11 +363,12 @@ LVN_INLINE void conv_dw_db(const struct lvn_conv2d *c, const struct lvn_call *ca
         for (; row < end; row++)
             conv_split(c, &d.planes, x + n * sample + row * c->H * c->W, staged + row * d.planes.channel);
         lvn_team_barrier();
-        conv_dw_block(c, &d, slope, d.planes.as_is ? x + n * sample : staged, offset, samples,
-                      (const bool[]){n > 0 || call->add[1], n > 0 || call->add[2]}, call->din[1].p, call->din[2].p,
-                      thread, n_threads);
+        conv_dw_block(c, &d, slope, d.planes.as_is ? x + n * sample : staged, offset, samples, n > 0 || call->add[1],
+                      call->din[1].p, db ? sums : NULL, thread, n_threads);
         lvn_team_barrier();
     }
+    for (int64_t o = thread; db && o < c->O; o += n_threads)
+        db[o] = (float)(sums[o] + (call->add[2] ? (double)db[o] : 0));
 }
 
 /* --- the operation --- */

@@ -13,24 +13,35 @@ LVN_INLINE vf shifted_exp_n(const float *z, float shift, int64_t n)
     return (vf)((vi)vexp(vload_n(z, n) - shift) & valid);
 }
 
-/* log(sum(exp(z))) of z (V). */
-LVN_INLINE float logsumexp(const float *z, int64_t V)
+/* sum(exp(z - most)) of n numbers, in two chains a lane. */
+LVN_INLINE float exp_sum(const float *z, float most, int64_t n)
 {
-    struct vacc top = vacc_set(vset(-INFINITY)), sum[2] = {vacc_set(vset(0)), vacc_set(vset(0))};
-    int64_t v = 0, rest = V % LVN_LANES;
-    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vacc_max(top, vload(z + v));
-    float most = vmax_lane(vacc_get(top));
-    for (; v < V; v++) most = z[v] > most ? z[v] : most;
-    for (v = 0; v + 2 * LVN_LANES <= V; v += 2 * LVN_LANES) {
+    struct vacc sum[2] = {vacc_set(vset(0)), vacc_set(vset(0))};
+    int64_t v = 0;
+    for (; v + 2 * LVN_LANES <= n; v += 2 * LVN_LANES) {
         sum[0] = vacc_add(sum[0], vexp(vload(z + v) - most));
         sum[1] = vacc_add(sum[1], vexp(vload(z + v + LVN_LANES) - most));
     }
-    if (v + LVN_LANES <= V) {
+    if (v + LVN_LANES <= n) {
         sum[0] = vacc_add(sum[0], vexp(vload(z + v) - most));
         v += LVN_LANES;
     }
-    if (rest) sum[1] = vacc_add(sum[1], shifted_exp_n(z + v, most, rest));
-    return most + (float)log((double)vsum(vacc_get(sum[0]) + vacc_get(sum[1])));
+    if (v < n) sum[1] = vacc_add(sum[1], shifted_exp_n(z + v, most, n - v));
+    return vsum(vacc_get(sum[0]) + vacc_get(sum[1]));
+}
+
+/* log(sum(exp(z))) of z (V), summed in blocks. */
+LVN_INLINE float logsumexp(const float *z, int64_t V)
+{
+    enum { BLOCK = 2 * LVN_LANES * LVN_SUM_BLOCK };
+    struct vacc top = vacc_set(vset(-INFINITY));
+    double sum = 0;
+    int64_t v = 0;
+    for (; v + LVN_LANES <= V; v += LVN_LANES) top = vacc_max(top, vload(z + v));
+    float most = vmax_lane(vacc_get(top));
+    for (; v < V; v++) most = z[v] > most ? z[v] : most;
+    for (v = 0; v < V; v += BLOCK) sum += (double)exp_sum(z + v, most, V - v < BLOCK ? V - v : BLOCK);
+    return most + (float)log(sum);
 }
 
 /* dz (V) = (or +=) (softmax(z) - one hot) * scale; dz may be z. */

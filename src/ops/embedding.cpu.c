@@ -1,11 +1,8 @@
 /* embedding.cpu.c - rows of a table picked by id, and the sum of gradients back into them.
  *
- * Backward: threads share the channels, and each takes all tokens in order, so no two write to one place and the order
- * of every sum is that of the tokens. Rows are zeroed first, where the gradient is not added to another's; a tied head
- * writes the table's gradient before, and then there is nothing to zero.
- *
- * A gradient in bf16 would lose what hundreds of equal tokens add to it one by one. There the tokens of each id are
- * linked first; then each row is summed in registers, in the order of the tokens, and rounded once. */
+ * Backward: the tokens of each id are linked first, and so are those of each position; then each row of a gradient is
+ * summed in registers, in blocks, in the order of the tokens, and stored once. So a gradient may be bf16, and thousands
+ * of equal tokens lose nothing that fp32 holds. Threads share the channels: the order is always the same. */
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
@@ -48,26 +45,6 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     }
 }
 
-/* --- gradients in fp32 --- */
-
-/* This thread's part of a gradient that nothing else has been written to. */
-static void zero(const struct lvn_arg *gradient, bool add, int thread, int n_threads)
-{
-    if (!gradient->p || add || is_bf16(gradient)) return;
-    int64_t begin, end;
-    lvn_share(lvn_desc_count(gradient->desc), 1024, thread, n_threads, &begin, &end);
-    memset((float *)gradient->p + begin, 0, (size_t)(end - begin) * sizeof(float));
-}
-
-LVN_INLINE void accumulate(float *sum, const float *x, int64_t n)
-{
-    int64_t c = 0;
-    for (; c + LVN_LANES <= n; c += LVN_LANES) vstore(sum + c, vload(sum + c) + vload(x + c));
-    for (; c < n; c++) sum[c] += x[c];
-}
-
-/* --- gradients in bf16 --- */
-
 /* The rows of dy that belong to each row of a gradient. */
 struct links {
     int32_t *first; /* [rows of the gradient] number of the first row; -1: none */
@@ -78,7 +55,7 @@ static struct links links_in(const struct lvn_call *call, int k)
 {
     int32_t *p = call->scratch;
     int64_t rows = lvn_desc_rows(call->dout[0].desc);
-    if (k == 2 && is_bf16(&call->din[1])) p += call->din[1].desc->dim[0] + rows;
+    if (k == 2 && call->din[1].desc) p += call->din[1].desc->dim[0] + rows;
     return (struct links){p, p + call->din[k].desc->dim[0]};
 }
 
@@ -100,46 +77,67 @@ static void link_rows(const struct lvn_call *call, int k)
     }
 }
 
-/* Channels [c, end) of all rows of gradient k. */
-static void sum_linked(const struct lvn_call *call, int k, int64_t c, int64_t end)
+/* Channels of a row that are summed side by side. */
+enum { VECTORS = 4, CHANNELS = VECTORS * LVN_LANES };
+
+/* `n` channels from element `at` on of gradient k: the sum of the rows of dy from r on, of which dy points to the first
+ * channel. */
+LVN_INLINE void sum_row(const struct lvn_call *call, int k, const int32_t *next, int64_t r, const float *dy, int64_t at,
+                        const int64_t n, const bool bf16)
 {
-    struct links l = links_in(call, k);
+    const int64_t C = call->din[k].desc->dim[1];
+    struct vacc sum[VECTORS];
+    struct vtotal total[VECTORS];
+    for (int blocks = 0;; blocks++) {
+        for (int v = 0; v < VECTORS; v++) sum[v] = vacc_set(vset(0));
+        for (int i = 0; i < LVN_SUM_BLOCK && r >= 0; i++, r = next[r])
+            for (int64_t v = 0; v < VECTORS && v * LVN_LANES < n; v++) {
+                const int64_t left = n - v * LVN_LANES, lanes = left < LVN_LANES ? left : LVN_LANES;
+                sum[v] = vacc_add(sum[v], vread_n(dy, r * C + v * LVN_LANES, lanes, false));
+            }
+        if (r < 0 && !blocks) break; /* the usual case: one block, which needs no total */
+        if (!blocks) memset(total, 0, sizeof total);
+        for (int v = 0; v < VECTORS; v++) vtotal_add(&total[v], vacc_get(sum[v]));
+        if (r >= 0) continue;
+        for (int v = 0; v < VECTORS; v++) sum[v] = vacc_set(vtotal_get(&total[v]));
+        break;
+    }
+    for (int64_t v = 0; v < VECTORS && v * LVN_LANES < n; v++, at += LVN_LANES) {
+        const int64_t left = n - v * LVN_LANES, lanes = left < LVN_LANES ? left : LVN_LANES;
+        if (call->add[k]) sum[v] = vacc_add(sum[v], vread_n(call->din[k].p, at, lanes, bf16));
+        vwrite_n(call->din[k].p, at, vacc_get(sum[v]), lanes, bf16);
+    }
+}
+
+/* Channels [c, end) of all rows of gradient k. */
+LVN_INLINE void sum_rows_of(const struct lvn_call *call, int k, int64_t c, int64_t end, const bool bf16)
+{
+    const struct links l = links_in(call, k);
     const float *dy = call->dout[0].p;
-    uint16_t *to = call->din[k].p;
-    int64_t C = call->din[k].desc->dim[1];
-    for (int64_t v = 0; v < call->din[k].desc->dim[0]; v++, to += C) {
+    const int64_t C = call->din[k].desc->dim[1];
+    for (int64_t v = 0; v < call->din[k].desc->dim[0]; v++) {
         if (l.first[v] < 0 && call->add[k]) continue;
-        for (int64_t x = c; x < end; x += LVN_LANES) {
-            int64_t n = end - x < LVN_LANES ? end - x : LVN_LANES;
-            vf sum = vset(0);
-            for (int32_t r = l.first[v]; r >= 0; r = l.next[r]) sum += vload_n(dy + r * C + x, n);
-            if (call->add[k]) sum += vread_n(to, x, n, true);
-            vwrite_n(to, x, sum, n, true);
-        }
+        int64_t x = c;
+        for (; x + CHANNELS <= end; x += CHANNELS)
+            sum_row(call, k, l.next, l.first[v], dy + x, v * C + x, CHANNELS, bf16);
+        if (x < end) sum_row(call, k, l.next, l.first[v], dy + x, v * C + x, end - x, bf16);
     }
 }
 
 static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const int32_t *ids = call->in[0].p;
-    const float *dy = call->dout[0].p; /* (...,T,C) */
-    bool bf16[3] = {false, call->din[1].p && is_bf16(&call->din[1]), call->din[2].p && is_bf16(&call->din[2])};
-    float *dtable = bf16[1] ? NULL : call->din[1].p, *dpositions = bf16[2] ? NULL : call->din[2].p; /* (V,C), (P,C) */
-    const struct lvn_desc *desc = call->dout[0].desc;
-    int64_t C = desc->dim[desc->rank - 1], T = desc->dim[desc->rank - 2], rows = lvn_desc_rows(desc), c, end;
-    zero(&call->din[1], call->add[1], thread, n_threads);
-    zero(&call->din[2], call->add[2], thread, n_threads);
+    const struct lvn_desc *dy = call->dout[0].desc; /* (...,T,C) */
+    int64_t c, end;
     for (int k = 1; k < 3; k++)
-        if (bf16[k] && thread == (k - 1) % n_threads) link_rows(call, k);
+        if (call->din[k].p && thread == (k - 1) % n_threads) link_rows(call, k);
     lvn_team_barrier();
-    lvn_share(C, LVN_LANES, thread, n_threads, &c, &end);
-    if (c == end) return;
-    for (int k = 1; k < 3; k++)
-        if (bf16[k]) sum_linked(call, k, c, end);
-    for (int64_t r = 0; r < rows && (dtable || dpositions); r++) {
-        const float *d = dy + r * C + c;
-        if (dtable) accumulate(dtable + ids[r] * C + c, d, end - c);
-        if (dpositions) accumulate(dpositions + (call->step->position + r % T) * C + c, d, end - c);
+    lvn_share(dy->dim[dy->rank - 1], LVN_LANES, thread, n_threads, &c, &end);
+    for (int k = 1; k < 3 && c < end; k++) {
+        if (!call->din[k].p) continue;
+        if (is_bf16(&call->din[k]))
+            sum_rows_of(call, k, c, end, true);
+        else
+            sum_rows_of(call, k, c, end, false);
     }
 }
 
@@ -148,7 +146,7 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
     (void)n_threads;
     int64_t numbers = 0;
     for (int k = 1; k < 3 && call->phase == LVN_BACKWARD; k++)
-        if (is_bf16(&call->din[k])) numbers += call->din[k].desc->dim[0] + lvn_desc_rows(call->dout[0].desc);
+        if (call->din[k].desc) numbers += call->din[k].desc->dim[0] + lvn_desc_rows(call->dout[0].desc);
     return numbers * (int64_t)sizeof(int32_t);
 }
 

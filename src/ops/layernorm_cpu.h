@@ -6,7 +6,8 @@
  * one load and store of these for all.
  *
  * dgamma and dbeta are sums over all rows. The rows are cut into chunks fixed by their number; each chunk has its own
- * sums in scratch, which are added up in order after a barrier. So the number of threads changes no bit. */
+ * sums in scratch, made of blocks of rows, which are added up in order after a barrier. So the number of threads
+ * changes no bit, and no sum in fp32 is long. */
 #ifndef LVN_LAYERNORM_CPU_H
 #define LVN_LAYERNORM_CPU_H
 
@@ -128,7 +129,7 @@ struct layernorm_backward {
     bool add_a, add_b;        /* to what is there */
     const struct dropout *dropout;
     int64_t R, C;
-    float *sums; /* (chunks,2,padded C): of dgamma, dbeta; NULL: not wanted */
+    float *sums; /* (chunks,layernorm_sums()): of dgamma, dbeta; NULL: not wanted */
 };
 
 /* What the compiler shall know when it makes a version of the loops. */
@@ -236,10 +237,16 @@ LVN_INLINE int64_t layernorm_padded(int64_t C)
     return (C + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
 }
 
+/* Floats of a chunk's sums: of dgamma and dbeta, and where it has several blocks those of the current one. */
+LVN_INLINE int64_t layernorm_sums(int64_t R, int64_t C)
+{
+    return (layernorm_chunk(R) > LVN_SUM_BLOCK ? 4 : 2) * layernorm_padded(C);
+}
+
 LVN_INLINE int64_t layernorm_scratch(int64_t R, int64_t C)
 {
     int64_t rows = layernorm_chunk(R);
-    return (R + rows - 1) / rows * 2 * layernorm_padded(C) * (int64_t)sizeof(float);
+    return (R + rows - 1) / rows * layernorm_sums(R, C) * (int64_t)sizeof(float);
 }
 
 /* This thread's chunks. */
@@ -249,16 +256,18 @@ LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, st
     int64_t rows = layernorm_chunk(o->R), padded = layernorm_padded(o->C), chunk, end;
     lvn_share((o->R + rows - 1) / rows, 1, thread, n_threads, &chunk, &end);
     for (; chunk < end; chunk++) {
-        float *dgamma = NULL, *dbeta = NULL;
-        if (kind.vectors) {
-            dgamma = o->sums + chunk * 2 * padded;
-            dbeta = dgamma + padded;
-            memset(dgamma, 0, (size_t)(2 * padded) * sizeof(float));
-        }
+        float *sums = kind.vectors ? o->sums + chunk * layernorm_sums(o->R, o->C) : NULL;
         int64_t row = chunk * rows, last = row + rows < o->R ? row + rows : o->R;
-        for (; row + ROWS_BACK <= last; row += ROWS_BACK)
-            layernorm_backward_rows(o, kind, ROWS_BACK, row, dgamma, dbeta);
-        for (; row < last; row++) layernorm_backward_rows(o, kind, 1, row, dgamma, dbeta);
+        for (int64_t first = row, block; row < last; row = block) {
+            float *to = row == first || !sums ? sums : sums + 2 * padded, *dbeta = to ? to + padded : NULL;
+            if (to) memset(to, 0, (size_t)(2 * padded) * sizeof *to);
+            block = row + LVN_SUM_BLOCK < last ? row + LVN_SUM_BLOCK : last;
+            for (; row + ROWS_BACK <= block; row += ROWS_BACK)
+                layernorm_backward_rows(o, kind, ROWS_BACK, row, to, dbeta);
+            for (; row < block; row++) layernorm_backward_rows(o, kind, 1, row, to, dbeta);
+            for (int64_t c = 0; to != sums && c < 2 * padded; c += LVN_LANES)
+                vstore(sums + c, vload(sums + c) + vload(to + c));
+        }
     }
 }
 
@@ -275,10 +284,11 @@ static inline void layernorm_backward_vectors(const float *sums, int64_t R, int6
         int64_t n = end - c < LVN_LANES ? end - c : LVN_LANES;
         for (int v = 0; v < 2; v++) {
             if (!out[v]) continue;
-            struct vacc sum = vacc_set(vset(0));
-            for (int64_t k = 0; k < chunks; k++) sum = vacc_add(sum, vload(sums + (2 * k + v) * padded + c));
-            if (add[v]) sum = vacc_add(sum, vload_n(out[v] + c, n));
-            vstore_n(out[v] + c, vacc_get(sum), n);
+            struct vtotal sum = {0};
+            for (int64_t k = 0; k < chunks; k++)
+                vtotal_add(&sum, vload(sums + k * layernorm_sums(R, C) + v * padded + c));
+            if (add[v]) vtotal_add(&sum, vload_n(out[v] + c, n));
+            vstore_n(out[v] + c, vtotal_get(&sum), n);
         }
     }
 }

@@ -24,9 +24,10 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
     struct linear l = make(call);
-    void *const din[3] = {call->din[0].p, call->din[1].p, call->din[2].p};
-    linear_gradients(&l, call->in[0].p, call->in[1].p, call->dout[0].p, din, call->add, call->scratch, thread,
+    void *const din[2] = {call->din[0].p, call->din[1].p};
+    linear_gradients(&l, call->in[0].p, call->in[1].p, call->dout[0].p, din, call->add, true, call->scratch, thread,
                      n_threads);
+    linear_bias(&l, call->scratch, call->din[2].p, call->add[2], thread, n_threads);
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)

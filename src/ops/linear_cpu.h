@@ -18,6 +18,7 @@ struct linear {
     struct lvn_matmul size;
     bool x_bf16, w_bf16, y_bf16; /* bf16, with their gradients */
     bool bf16;                   /* products may round */
+    bool bias;                   /* its gradient is wanted */
 };
 
 /* x and w are in[0] and in[1]; y: description of the output, or of its gradient. */
@@ -27,7 +28,8 @@ LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct l
                            .x_bf16 = call->in[0].desc->dtype == LVN_BF16,
                            .w_bf16 = call->in[1].desc->dtype == LVN_BF16,
                            .y_bf16 = y->dtype == LVN_BF16,
-                           .bf16 = call->bf16};
+                           .bf16 = call->bf16,
+                           .bias = call->phase == LVN_BACKWARD && call->din[2].desc};
 }
 
 /* --- the products; C as fp32 numbers --- */
@@ -115,45 +117,45 @@ LVN_INLINE int64_t wide_floats(bool bf16, int64_t rows, int64_t columns)
     return bf16 ? (rows * columns + 15) / 16 * 16 : 0;
 }
 
-/* db = the sums of dy's columns. Threads share the columns; each walks down all rows, so the order is always the same.
- */
-LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const bool bf16, float *db, bool add,
+/* Columns that are summed side by side. */
+enum { VECTORS = 4, COLUMNS = VECTORS * LVN_LANES };
+
+/* Sums of dy's columns, in blocks of rows, into `sums` (N); of a first chunk of rows, or of more of them. Threads share
+ * the columns, and the order is that of the rows: it is always the same. */
+LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const bool bf16, double *sums, bool more,
                                int thread, int n_threads)
 {
-    enum { VECTORS = 4, WIDTH = VECTORS * LVN_LANES };
     int64_t j, end;
-    lvn_share(m->N, WIDTH, thread, n_threads, &j, &end);
-    for (; j < end; j += WIDTH) {
-        struct vacc sum[VECTORS];
-        for (int v = 0; v < VECTORS; v++) sum[v] = vacc_set(vset(0));
-        int64_t n = end - j;
-        if (n >= WIDTH) {
-            for (int64_t r = 0; r < m->R; r++)
+    lvn_share(m->N, COLUMNS, thread, n_threads, &j, &end);
+    for (; j < end; j += COLUMNS) {
+        const int64_t n = end - j < COLUMNS ? end - j : COLUMNS;
+        struct vtotal total[VECTORS] = {0};
+        if (more) memcpy(total, sums + j, (size_t)n * sizeof *sums);
+        for (int64_t r = 0, block; r < m->R; r = block) {
+            struct vacc sum[VECTORS];
+            for (int v = 0; v < VECTORS; v++) sum[v] = vacc_set(vset(0));
+            block = r + LVN_SUM_BLOCK < m->R ? r + LVN_SUM_BLOCK : m->R;
+            for (; n == COLUMNS && r < block; r++)
                 for (int v = 0; v < VECTORS; v++)
                     sum[v] = vacc_add(sum[v], vread(dy, r * m->N + j + v * LVN_LANES, bf16));
-        } else {
-            for (int64_t r = 0; r < m->R; r++)
+            for (; r < block; r++)
                 for (int64_t v = 0; v * LVN_LANES < n; v++) {
-                    int64_t left = n - v * LVN_LANES;
-                    sum[v] = vacc_add(
-                        sum[v], vread_n(dy, r * m->N + j + v * LVN_LANES, left < LVN_LANES ? left : LVN_LANES, bf16));
+                    int64_t left = n - v * LVN_LANES, lanes = left < LVN_LANES ? left : LVN_LANES;
+                    sum[v] = vacc_add(sum[v], vread_n(dy, r * m->N + j + v * LVN_LANES, lanes, bf16));
                 }
+            for (int v = 0; v < VECTORS; v++) vtotal_add(&total[v], vacc_get(sum[v]));
         }
-        for (int64_t v = 0; v < VECTORS && v * LVN_LANES < n; v++) {
-            int64_t left = n - v * LVN_LANES, lanes = left < LVN_LANES ? left : LVN_LANES;
-            float *out = db + j + v * LVN_LANES;
-            if (add) sum[v] = vacc_add(sum[v], vload_n(out, lanes));
-            vstore_n(out, vacc_get(sum[v]), lanes);
-        }
+        memcpy(sums + j, total, (size_t)n * sizeof *sums);
     }
 }
 
-static inline void column_sums(const struct linear *l, const void *dy, float *db, bool add, int thread, int n_threads)
+static inline void column_sums(const struct linear *l, const void *dy, double *sums, bool more, int thread,
+                               int n_threads)
 {
     if (l->y_bf16)
-        column_sums_of(&l->size, dy, true, db, add, thread, n_threads);
+        column_sums_of(&l->size, dy, true, sums, more, thread, n_threads);
     else
-        column_sums_of(&l->size, dy, false, db, add, thread, n_threads);
+        column_sums_of(&l->size, dy, false, sums, more, thread, n_threads);
 }
 
 /* --- scratch: what a product in bf16 is made in, of all threads; then each thread's own --- */
@@ -180,12 +182,18 @@ static inline int64_t panel_rows(int64_t m, int64_t n)
     return rows < m ? rows : m;
 }
 
-/* Floats of scratch for a dx in bf16, and then for a dw. */
+/* Floats of scratch that hold the sums of dy's columns, in double. */
+LVN_INLINE int64_t bias_floats(const struct linear *l)
+{
+    return l->bias ? (2 * l->size.N + 15) / 16 * 16 : 0;
+}
+
+/* Floats of scratch for gradients: those sums; a dx in bf16, and then a dw. */
 static inline int64_t gradient_floats(const struct linear *l)
 {
     struct lvn_gemm dw = product_dw(l, NULL, NULL, NULL, false);
     int64_t x = wide_floats(l->x_bf16, l->size.R, l->size.K), w = wide_floats(l->w_bf16, panel_rows(dw.m, dw.n), dw.n);
-    return x > w ? x : w;
+    return bias_floats(l) + (x > w ? x : w);
 }
 
 static inline int64_t linear_scratch(const struct linear *l, enum lvn_phase phase, int n_threads)
@@ -229,19 +237,30 @@ static inline void rounded_dw(const struct linear *l, const struct lvn_gemm *dw,
     }
 }
 
-/* Whatever of dx (R,K), dw and db is not NULL. */
+/* Whatever of dx (R,K) and dw is not NULL, of a chunk of rows. db, too, is summed up in scratch, over all chunks from
+ * the first one on, and stored by linear_bias(). */
 static inline void linear_gradients(const struct linear *l, const void *x, const void *w, const void *dy,
-                                    void *const din[3], const bool add[3], void *scratch, int thread, int n_threads)
+                                    void *const din[2], const bool add[2], bool first, void *scratch, int thread,
+                                    int n_threads)
 {
-    float *wide = scratch;
-    void *threads = wide + gradient_floats(l);
+    float *wide = (float *)scratch + bias_floats(l);
+    void *threads = (float *)scratch + gradient_floats(l);
     struct lvn_gemm dx = product_dx(l, dy, w, l->x_bf16 ? wide : din[0], add[0]),
                     dw = product_dw(l, x, dy, din[1], add[1]);
     if (din[0] && l->x_bf16) linear_rounded(l, &dx, din[0], threads, thread, n_threads);
     if (din[0] && !l->x_bf16) linear_product(l, &dx, threads, thread, n_threads);
     if (din[1] && l->w_bf16) rounded_dw(l, &dw, din[1], wide, threads, thread, n_threads);
     if (din[1] && !l->w_bf16) linear_product(l, &dw, threads, thread, n_threads);
-    if (din[2]) column_sums(l, dy, din[2], add[2], thread, n_threads);
+    if (l->bias) column_sums(l, dy, scratch, !first, thread, n_threads);
+}
+
+/* After the last chunk: this thread's columns of db, which nobody else has summed. */
+static inline void linear_bias(const struct linear *l, const double *sums, float *db, bool add, int thread,
+                               int n_threads)
+{
+    int64_t j, end;
+    lvn_share(l->size.N, COLUMNS, thread, n_threads, &j, &end);
+    for (; db && j < end; j++) db[j] = (float)((add ? (double)db[j] : 0) + sums[j]);
 }
 
 #endif

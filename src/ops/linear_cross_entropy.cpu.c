@@ -66,11 +66,12 @@ static void run(const struct lvn_call *call, bool gradient, int thread, int n_th
         lose(call, r, m, logits, gradient, thread, n_threads);
         lvn_team_barrier();
         if (!gradient) continue;
-        void *const din[3] = {dx, call->din[1].p, call->din[2].p};
-        const bool add[3] = {call->add[0], r || call->add[1], r || call->add[2]};
-        linear_gradients(&l, x, call->in[1].p, logits, din, add, scratch, thread, n_threads);
+        void *const din[2] = {dx, call->din[1].p};
+        const bool add[2] = {call->add[0], r || call->add[1]};
+        linear_gradients(&l, x, call->in[1].p, logits, din, add, r == 0, scratch, thread, n_threads);
         lvn_team_barrier();
     }
+    if (gradient) linear_bias(&l, scratch, call->din[2].p, call->add[2], thread, n_threads);
     if (thread) return;
     const float *loss = call->out[1].p;
     double total = 0;

@@ -145,11 +145,12 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
 #undef SLOPE
         lvn_team_barrier();
         void *dx = call->din[0].p ? vat(call->din[0].p, r * K, l.x_bf16) : NULL;
-        void *const din[3] = {dx, call->din[1].p, call->din[2].p};
-        const bool add[3] = {call->add[0], r || call->add[1], r || call->add[2]};
-        linear_gradients(&l, vat(call->in[0].p, r * K, l.x_bf16), call->in[1].p, dh, din, add, scratch, thread,
+        void *const din[2] = {dx, call->din[1].p};
+        const bool add[2] = {call->add[0], r || call->add[1]};
+        linear_gradients(&l, vat(call->in[0].p, r * K, l.x_bf16), call->in[1].p, dh, din, add, r == 0, scratch, thread,
                          n_threads);
     }
+    linear_bias(&l, scratch, call->din[2].p, call->add[2], thread, n_threads);
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)

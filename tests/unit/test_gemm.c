@@ -16,9 +16,23 @@
 #include "base/random.h"
 #include "base/threads.h"
 
+enum { TILES = LVN_ISA_COUNT };
+
+/* gemm_tiles.cpu.c: AMX without AMX, but with the processor's other instructions. */
+#if defined(LVN_X86)
+extern const struct lvn_gemm_kernel lvn_gemm_tiles;
+#else
+#define lvn_gemm_tiles lvn_gemm_generic
+#endif
+
+static bool has_tiles(void)
+{
+    return lvn_isa_of_processor() >= LVN_ISA_AVX512_BF16;
+}
+
 static struct lvn_gemm_kernel kernel_of(int isa)
 {
-    return *lvn_gemm_kernel((enum lvn_isa)isa);
+    return isa == TILES ? lvn_gemm_tiles : *lvn_gemm_kernel((enum lvn_isa)isa);
 }
 
 static float number(uint64_t seed, int64_t i)
@@ -130,8 +144,8 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
             if (!(fabs(found - sum) <= 4e-7 * (size + 1) + rounding * size))
                 fail_msg(
                     "%s %lldx%lldx%lld layouts %d %d mode %d threads %d types %d: C(%lld,%lld) is %.9g, wanted %.9g",
-                    lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n, (long long)k, la, lb, mode, n_threads,
-                    types, (long long)i, (long long)j, (double)found, sum);
+                    isa == TILES ? "AMX in plain C" : lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n,
+                    (long long)k, la, lb, mode, n_threads, types, (long long)i, (long long)j, (double)found, sum);
             assert_int_equal(f.count[i * n + j], 1);
         }
     free(a), free(b), free(c), free(bias), free(before), free(f.count), free(a_bf16), free(b_bf16);
@@ -167,6 +181,52 @@ static void many_blocks(void **state)
                       1 + layout % 5, 0);
 }
 
+/* The error of A^T B, of the largest element, where K is a long batch. */
+static double long_error(int isa, enum layout layout, bool add)
+{
+    enum { M = 17, N = 33, K = 1 << 16 };
+    struct lvn_gemm g = {.m = M, .n = N, .k = K, .c_row = N, .add = add};
+    int64_t na = lay_out(layout, M, K, &g.a_row, &g.a_col), nb = lay_out(ROWS, K, N, &g.b_row, &g.b_col);
+    float *a = numbers(1, na), *b = numbers(2, nb), *c = numbers(3, M * N), *before = numbers(3, M * N);
+    double *sum = calloc(M * N, sizeof *sum), error = 0, most = 0;
+    for (int64_t l = 0; l < K; l++)
+        for (int64_t i = 0; i < M; i++)
+            for (int64_t j = 0; j < N; j++) sum[i * N + j] += (double)a[i * g.a_row + l * g.a_col] * b[l * g.b_row + j];
+    g.a = a, g.b = b, g.c = c;
+    run(isa, &g, 2);
+    for (int64_t i = 0; i < M * N; i++) {
+        const double wanted = sum[i] + (add ? (double)before[i] : 0);
+        most = fmax(most, fabs(wanted)), error = fmax(error, fabs(c[i] - wanted));
+    }
+    free(a), free(b), free(c), free(before), free(sum);
+    return error / most;
+}
+
+static void long_sums(void **state)
+{
+    (void)state;
+    for (int isa = 0; isa <= TILES; isa++) {
+        if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
+        for (int add = 0; add < 2; add++) {
+            double error = fmax(long_error(isa, ROWS, add), long_error(isa, COLUMNS, add));
+            if (!(error < 7e-7)) fail_msg("instruction set %d, adding %d: %.3g", isa, add, error);
+        }
+    }
+}
+
+/* The matrix unit's products on processors without one. */
+static void tiles(void **state)
+{
+    (void)state;
+    if (!has_tiles()) skip();
+    static const int64_t sizes[][3] = {{16, 16, 16}, {31, 65, 513}, {130, 33, 1300}, {17, 17, 2100}, {48, 97, 768}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int layout = 0; layout < LAYOUTS * LAYOUTS; layout++)
+            for (int types = 0; types < TYPES; types += 1 + layout % 3)
+                check(TILES, sizes[i][0], sizes[i][1], sizes[i][2], layout / LAYOUTS, layout % LAYOUTS,
+                      (layout + types) % 3, 1 + layout % 3, types);
+}
+
 /* bf16 operands, and rounding to bf16, over the same kinds of sizes. */
 static void half_operands(void **state)
 {
@@ -195,9 +255,10 @@ static void same_bits_of(bool bf16)
             float *one = numbers(4, m * n), *c = numbers(4, m * n), *start = numbers(4, m * n);
             size_t bytes = (size_t)(m * n) * sizeof *c;
             g.a = a, g.b = b, g.bias = g.add ? NULL : bias;
-            for (int isa = 0; isa <= (int)lvn_isa_best(); isa++) {
+            for (int isa = 0; isa <= TILES; isa++) {
+                if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
                 /* products of at least 16 rows in a way of their own; the other ones are held against AVX2 */
-                const bool own = isa == LVN_ISA_AMX || (isa == LVN_ISA_AVX512_BF16 && bf16);
+                const bool own = isa == LVN_ISA_AMX || isa == TILES || (isa == LVN_ISA_AVX512_BF16 && bf16);
                 if (own || isa <= LVN_ISA_AVX2) {
                     memcpy(one, start, bytes);
                     g.c = one;
@@ -301,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(odd_sizes), cmocka_unit_test(many_blocks),  cmocka_unit_test(half_operands),
         cmocka_unit_test(same_bits), cmocka_unit_test(real_threads), cmocka_unit_test(scratch_grows),
+        cmocka_unit_test(tiles),     cmocka_unit_test(long_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,13 @@
  * Operands that are bf16, or may be rounded to it, are one part each, and one product. On AMX other fp32 numbers are
  * split, without loss, into three bf16 numbers of 8 significant bits: x = x1 + x2 + x3, where x1 is x rounded, x2 the
  * rest rounded, x3 what is left. Of the nine products of two such sums six are taken; those left out (x2 y3, x3 y2, x3
- * y3) are below 2^-24 of x y, which is what rounding x y to fp32 costs. Sums are kept in fp32. So the result is as near
- * to the exact one as that of fused multiply-adds (test_gemm holds both against double), and the unit, sixteen times as
- * fast on bf16 as vectors are on fp32, is still more than twice as fast. Dot products are at most twice as fast, so
- * with them fp32 stays fp32.
+ * y3) are below 2^-24 of x y, which is what rounding x y to fp32 costs. Sums are kept in fp32, and blocks of K are
+ * added to them once. So the result is as near to the exact one as that of fused multiply-adds (test_gemm holds both
+ * against double), and the unit, sixteen times as fast on bf16 as vectors are on fp32, is still more than twice as
+ * fast. Dot products are at most twice as fast, so with them fp32 stays fp32.
  *
- * What differs from vectors: numbers below 2^-126 count for 0, so the third part of numbers below 2^-110 is lost; fp32
- * numbers above 3.38e38 overflow; infinity in three parts gives NaN.
+ * What differs from vectors: numbers below 2^-126 count for 0, so numbers below 2^-104 lose bits of their third part,
+ * and from 2^-110 on all of it; numbers beyond 3.39e38 (the largest bf16), infinity too, give NaN.
  *
  * C is cut into blocks of 32 x 32, four tiles of 16 x 16. Operands are packed as tiles, part by part
  * (gemm_bf16_pack.h). A thread walks over strips of B that fill half of the second cache, over k in blocks, and packs
@@ -44,15 +44,28 @@ static inline int64_t bf16_min(int64_t a, int64_t b)
 
 /* --- blocks --- */
 
-/* A block at the edge of C goes by way of `edge` (BF16_SIDE, BF16_SIDE). */
-static void bf16_edge(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row, float *c,
-                      int64_t c_row, int64_t rows, int64_t columns, float *edge, int parts)
+/* Operands in parts stand for fp32 numbers, and the unit rounds its running sum six times a step. So each block of K
+ * starts from zero, and what there is already is added to it once. */
+static bool bf16_apart(int parts)
 {
-    for (int64_t i = 0; from && i < rows; i++)
-        memcpy(edge + i * BF16_SIDE, from + i * from_row, (size_t)columns * sizeof *edge);
-    bf16_block_by_size(a, b, steps, from ? edge : NULL, BF16_SIDE * 4, edge, BF16_SIDE * 4, rows > 16, columns > 16,
-                       parts);
-    for (int64_t i = 0; i < rows; i++) memcpy(c + i * c_row, edge + i * BF16_SIDE, (size_t)columns * sizeof *edge);
+    return parts > 1;
+}
+
+/* By way of `room` (BF16_SIDE, BF16_SIDE): a block at the edge of C, or one that is added to what there is. */
+static void bf16_by_way(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row, float *c,
+                        int64_t c_row, int64_t rows, int64_t columns, float *room, int parts)
+{
+    const float *begin = from && !bf16_apart(parts) ? room : NULL, *rest = bf16_apart(parts) ? from : NULL;
+    for (int64_t i = 0; begin && i < rows; i++)
+        memcpy(room + i * BF16_SIDE, from + i * from_row, (size_t)columns * sizeof *room);
+    bf16_block_by_size(a, b, steps, begin, BF16_SIDE * 4, room, BF16_SIDE * 4, rows > 16, columns > 16, parts);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += LVN_LANES) {
+            int64_t n = bf16_min(LVN_LANES, columns - j);
+            vf sum = vload(room + i * BF16_SIDE + j);
+            if (rest) sum += vload_n(rest + i * from_row + j, n);
+            vstore_n(c + i * c_row + j, sum, n);
+        }
 }
 
 /* --- one thread's part --- */
@@ -90,7 +103,7 @@ static int64_t bf16_scratch(const struct lvn_gemm *g)
 }
 
 static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, int64_t i, int64_t rows, int64_t j,
-                      int64_t n, int64_t k0, int64_t k, float *edge)
+                      int64_t n, int64_t k0, int64_t k, float *room)
 {
     const int parts = bf16_parts_of(g);
     int64_t steps = (k + BF16_K - 1) / BF16_K;
@@ -103,8 +116,8 @@ static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, in
             from = g->bias ? g->bias + j + x : NULL;
             from_row = 0;
         }
-        if (rows % 16 || columns % 16)
-            bf16_edge(a, b, steps, from, from_row, c, g->c_row, rows, columns, edge, parts);
+        if (rows % 16 || columns % 16 || (from && bf16_apart(parts)))
+            bf16_by_way(a, b, steps, from, from_row, c, g->c_row, rows, columns, room, parts);
         else
             bf16_block_by_size(a, b, steps, from, from_row * 4, c, g->c_row * 4, rows > 16, columns > 16, parts);
     }
@@ -135,7 +148,7 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
                               b = {g->b, g->b_col, g->b_row, g->b_bf16, true};
     const int parts = bf16_parts_of(g);
     int64_t block = bf16_even(g->k, bf16_kc(parts)), strip = bf16_even(j1 - j0, BF16_NC);
-    float *edge = (float *)scratch;
+    float *room = (float *)scratch;
     char *packed_a = scratch + BF16_SIDE * BF16_SIDE * 4, *packed_b = packed_a + block / BF16_K * bf16_step(parts);
     pairs_begin();
     for (int64_t j = j0; j < j1; j += strip) {
@@ -147,7 +160,7 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
             for (int64_t i = i0; i < i1; i += BF16_SIDE) {
                 int64_t rows = bf16_min(BF16_SIDE, i1 - i);
                 bf16_pack(&a, i, rows, k0, k, packed_a, parts);
-                bf16_rows(g, packed_a, packed_b, i, rows, j, n, k0, k, edge);
+                bf16_rows(g, packed_a, packed_b, i, rows, j, n, k0, k, room);
                 if (k0 + k == g->k && g->finish) g->finish(g, i, rows, j, n);
             }
         }

@@ -288,6 +288,29 @@ LVN_INLINE struct vacc vacc_add(struct vacc a, vf v)
     return a;
 }
 
+/* What sums of sums are kept in. A long sum is made of blocks of LVN_SUM_BLOCK terms: each is summed in fp32, and added
+ * here once. So its error does not grow with its length, and double costs next to nothing. */
+enum { LVN_SUM_BLOCK = 32 };
+struct vtotal {
+    double lane[LVN_LANES];
+};
+
+LVN_INLINE void vtotal_add(struct vtotal *t, vf v)
+{
+    float x[LVN_LANES];
+    memcpy(x, &v, sizeof x);
+    for (int i = 0; i < LVN_LANES; i++) t->lane[i] += (double)x[i];
+}
+
+LVN_INLINE vf vtotal_get(const struct vtotal *t)
+{
+    float x[LVN_LANES];
+    vf v;
+    for (int i = 0; i < LVN_LANES; i++) x[i] = (float)t->lane[i];
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
 /* a += x * y, with one rounding */
 LVN_INLINE struct vacc vacc_fma(struct vacc a, vf x, vf y)
 {
