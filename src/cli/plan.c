@@ -159,6 +159,9 @@ static void show_memory(struct plan *p)
         lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n", step->grad_slots);
     }
     lvn_cli_print(c, "Forgotten in forward and computed again for backward: %s.\n", forgotten[step->recompute][1]);
+    if (n->gradients != n->weights)
+        lvn_cli_print(c, "Gradients are summed in fp32: a step has more than %d pieces, too many for sums in bf16.\n",
+                      LVN_BF16_PIECES);
     lvn_cli_print(c, "%s\n",
                   !here                          ? "Whether it fits is for the device to say."
                   : room <= 0 || process <= room ? "It fits."

@@ -155,16 +155,17 @@ static void communicate(struct forecast *f)
 {
     const struct lvn_program *p = f->t->step->program;
     const struct lvn_sharding *s = &f->t->reduction.sharding;
-    double all = (double)(p->graph->params->trainable_count * lvn_dtype_bytes(p->weights));
+    const double count = (double)p->graph->params->trainable_count;
+    double all = count * (double)lvn_dtype_bytes(p->gradients);
     double back = s->zero1 ? 0 : 1; /* sums go back to all */
     bool bf16 = f->c->settings.trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16;
     if (s->tree) f->reduce = one_way(f, most_subtrees(f->t, f->ranks) * all) + back * one_way(f, all);
     for (int i = 0; i < p->n_buckets && !s->tree; i++) {
         f->last =
-            (1 + back) * one_way(f, (double)(p->buckets[i].count * lvn_dtype_bytes(bf16 ? LVN_BF16 : p->weights)));
+            (1 + back) * one_way(f, (double)(p->buckets[i].count * lvn_dtype_bytes(bf16 ? LVN_BF16 : p->gradients)));
         f->reduce += f->last;
     }
-    if (s->zero1) f->share = one_way(f, all);
+    if (s->zero1) f->share = one_way(f, count * (double)lvn_dtype_bytes(p->weights));
 }
 
 /* --- together --- */

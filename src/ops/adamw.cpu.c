@@ -3,7 +3,8 @@
  * Every line of the definition is one instruction on every instruction set, so the bits are those of the plain kernel.
  * Moments in bf16 (12 bytes an element less to move, half the memory) are computed in fp32 and rounded at random: with
  * a beta of 0.999 a moment moves by less than half a step of bf16 at a time, and rounding to the nearest would lose
- * that. So are parameters in bf16, with gradients in bf16, and for the same reason. The random bits: rounding_cpu.h.
+ * that. So are parameters in bf16, with gradients in bf16 or fp32, and for the same reason. The random bits:
+ * rounding_cpu.h.
  *
  * Ordinary stores: the lines that are written have just been read, and streaming stores measured slower. */
 #include "ops/adamw.h"
@@ -55,15 +56,15 @@ LVN_INLINE void range(const struct constants *k, bool clip, bool l2, const float
     }
 }
 
-/* Numbers in memory that may be bf16: parameters and their gradients, moments. */
+/* Numbers in memory that may be bf16: parameters, their gradients, moments. */
 struct numbers {
     const void *grad;
     void *param, *first, *second;
 };
 
 /* The same with parameters, or moments, or both in bf16. */
-LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, const bool weights, const bool state,
-                           const struct numbers *x, int64_t n)
+LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, const bool grads, const bool weights,
+                           const bool state, const struct numbers *x, int64_t n)
 {
     const bool clip = k->clip != 0, l2 = k->l2 != 0;
     for (int64_t i = 0; i < n; i += 4 * LVN_LANES) {
@@ -72,11 +73,11 @@ LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, 
         if (weights) rounding_bits(r, i, ROUNDED_PARAMETERS, weight_bits);
         for (int64_t j = i; j < i + 4 * LVN_LANES && j < n; j += LVN_LANES) {
             const int64_t left = n - j < LVN_LANES ? n - j : LVN_LANES, v4 = (j - i) / LVN_LANES;
-            __builtin_prefetch(vat(x->grad, j + AHEAD, weights));
+            __builtin_prefetch(vat(x->grad, j + AHEAD, grads));
             __builtin_prefetch(vat(x->param, j + AHEAD, weights));
             __builtin_prefetch(vat(x->first, j + AHEAD, state));
             __builtin_prefetch(vat(x->second, j + AHEAD, state));
-            vf p = vread_n(x->param, j, left, weights), g = vread_n(x->grad, j, left, weights);
+            vf p = vread_n(x->param, j, left, weights), g = vread_n(x->grad, j, left, grads);
             vf m = vread_n(x->first, j, left, state), v = vread_n(x->second, j, left, state);
             if (clip && l2)
                 update(k, true, true, g, &p, &m, &v);
@@ -119,17 +120,20 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     };
     int64_t begin, end;
     lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
-    const bool weights = call->out[0].desc->dtype == LVN_BF16, state = call->out[1].desc->dtype == LVN_BF16;
-    const struct numbers x = {vat(call->in[0].p, begin, weights), vat(call->out[0].p, begin, weights),
+    const bool grads = call->in[0].desc->dtype == LVN_BF16, weights = call->out[0].desc->dtype == LVN_BF16;
+    const bool state = call->out[1].desc->dtype == LVN_BF16;
+    const struct numbers x = {vat(call->in[0].p, begin, grads), vat(call->out[0].p, begin, weights),
                               vat(call->out[1].p, begin, state), vat(call->out[2].p, begin, state)};
     if (weights || state) {
         const struct rounding r = rounding_make(call->step, call->attr->adamw.first + begin);
-        if (weights && state)
-            bf16_range(&k, &r, true, true, &x, end - begin);
-        else if (weights)
-            bf16_range(&k, &r, true, false, &x, end - begin);
-        else
-            bf16_range(&k, &r, false, true, &x, end - begin);
+#define RANGE(g, w, s)                                                                                                 \
+    if (grads == (g) && weights == (w) && state == (s)) bf16_range(&k, &r, g, w, s, &x, end - begin)
+        RANGE(true, true, true);
+        RANGE(true, true, false);
+        RANGE(false, true, true);
+        RANGE(false, true, false);
+        RANGE(false, false, true);
+#undef RANGE
         return;
     }
     const float *g = x.grad;

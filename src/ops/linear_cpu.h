@@ -16,9 +16,10 @@
 /* A linear map as an instruction stores it. */
 struct linear {
     struct lvn_matmul size;
-    bool x_bf16, w_bf16, y_bf16; /* bf16, with their gradients */
-    bool bf16;                   /* products may round */
-    bool bias;                   /* its gradient is wanted */
+    bool x_bf16, w_bf16, y_bf16; /* bf16; x and y with their gradients */
+    bool dw_bf16;
+    bool bf16; /* products may round */
+    bool bias; /* its gradient is wanted */
 };
 
 /* x and w are in[0] and in[1]; y: description of the output, or of its gradient. */
@@ -29,6 +30,8 @@ LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct l
                            .w_bf16 = call->in[1].desc->dtype == LVN_BF16,
                            .y_bf16 = y->dtype == LVN_BF16,
                            .bf16 = call->bf16,
+                           .dw_bf16 =
+                               call->phase == LVN_BACKWARD && call->din[1].desc && call->din[1].desc->dtype == LVN_BF16,
                            .bias = call->phase == LVN_BACKWARD && call->din[2].desc};
 }
 
@@ -192,7 +195,7 @@ LVN_INLINE int64_t bias_floats(const struct linear *l)
 static inline int64_t gradient_floats(const struct linear *l)
 {
     struct lvn_gemm dw = product_dw(l, NULL, NULL, NULL, false);
-    int64_t x = wide_floats(l->x_bf16, l->size.R, l->size.K), w = wide_floats(l->w_bf16, panel_rows(dw.m, dw.n), dw.n);
+    int64_t x = wide_floats(l->x_bf16, l->size.R, l->size.K), w = wide_floats(l->dw_bf16, panel_rows(dw.m, dw.n), dw.n);
     return bias_floats(l) + (x > w ? x : w);
 }
 
@@ -249,8 +252,8 @@ static inline void linear_gradients(const struct linear *l, const void *x, const
                     dw = product_dw(l, x, dy, din[1], add[1]);
     if (din[0] && l->x_bf16) linear_rounded(l, &dx, din[0], threads, thread, n_threads);
     if (din[0] && !l->x_bf16) linear_product(l, &dx, threads, thread, n_threads);
-    if (din[1] && l->w_bf16) rounded_dw(l, &dw, din[1], wide, threads, thread, n_threads);
-    if (din[1] && !l->w_bf16) linear_product(l, &dw, threads, thread, n_threads);
+    if (din[1] && l->dw_bf16) rounded_dw(l, &dw, din[1], wide, threads, thread, n_threads);
+    if (din[1] && !l->dw_bf16) linear_product(l, &dw, threads, thread, n_threads);
     if (l->bias) column_sums(l, dy, scratch, !first, thread, n_threads);
 }
 

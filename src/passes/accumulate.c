@@ -5,8 +5,9 @@
  * of two below its size, whichever rank computes them. A binary counter needs the fewest buffers: after micro-batches
  * first..m the largest whole nodes of the tree over all of them are held, and two that make up a third are added into
  * the place of the left one. Which buffer a micro-batch writes and which are then added is known now, so the sums are
- * ordinary instructions, and every backend has them. What is held at the end is this rank's part of the whole; where
- * that is all of it, it lies in buffer 0. */
+ * ordinary instructions, and every backend has them. All nodes are of p->gradients: fp32 where many pieces meet, for
+ * each level of the tree would round again. What is held at the end is this rank's part of the whole; where that is all
+ * of it, it lies in buffer 0. */
 #include "passes/program.h"
 
 struct counter {
@@ -46,10 +47,10 @@ static bool siblings(const struct counter *c)
 static enum lvn_status gradient(struct lvn_program *p, int slot, struct lvn_operand *out)
 {
     int64_t count = p->graph->params->trainable_count;
-    int v = lvn_program_add_value(p, "gradients", LVN_BUFFER_GRAD, p->weights, count);
+    int v = lvn_program_add_value(p, "gradients", LVN_BUFFER_GRAD, p->gradients, count);
     if (v < 0) return LVN_MEMORY;
     p->values[v].offset = slot * p->slot_bytes;
-    *out = (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->weights, 1, &count)};
+    *out = (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->gradients, 1, &count)};
     return LVN_OK;
 }
 
@@ -73,7 +74,7 @@ enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_leav
 {
     struct lvn_operand slots[LVN_MAX_HELD];
     int known = 0;
-    p->slot_bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->weights);
+    p->slot_bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients);
     p->grad_slots = 1;
     if (!tree) return LVN_OK;
     struct counter c = {.n_leaves = tree->of};

@@ -135,7 +135,7 @@ enum lvn_status lvn_program_build(struct lvn_program **out, struct lvn_graph *g,
     if (!p) return LVN_MEMORY;
     lvn_arena_init(&p->arena);
     p->graph = g;
-    p->real = p->weights = g->real;
+    p->real = p->weights = p->gradients = g->real;
     enum lvn_status status = build(p, outputs, n_outputs);
     if (status == LVN_OK)
         *out = p;

@@ -63,10 +63,11 @@ static int new_gradient(struct tape *t, int v)
     const struct lvn_value of = p->values[v];
     enum lvn_buffer where = of.param ? LVN_BUFFER_GRAD : LVN_BUFFER_ARENA;
     char *name = lvn_arena_printf(&p->arena, "gradient of %s", of.name);
-    int g = name ? lvn_program_add_value(p, name, where, of.dtype, elements(p, v)) : -1;
+    enum lvn_dtype dtype = of.param ? p->gradients : of.dtype;
+    int g = name ? lvn_program_add_value(p, name, where, dtype, elements(p, v)) : -1;
     if (g < 0) return -1;
     p->values[g].param = of.param;
-    p->values[g].offset = of.param ? of.offset : 0;
+    p->values[g].offset = of.param ? of.offset / lvn_dtype_bytes(of.dtype) * lvn_dtype_bytes(dtype) : 0;
     p->values[g].gradient_of = v;
     return g;
 }
@@ -230,6 +231,7 @@ static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x
     if (value < 0) return LVN_MEMORY;
     struct lvn_instr *b = &p->instrs[t->at];
     b->din[k] = (struct lvn_operand){.value = value, .desc = x->desc};
+    b->din[k].desc.dtype = p->values[value].dtype;
     b->add[k] = add;
     b->param_gradient[k] = p->values[v].param != NULL;
     return LVN_OK;

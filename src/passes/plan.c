@@ -10,6 +10,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
     enum lvn_status s = lvn_pass_prune(p);
     if (s == LVN_OK && o->fuse) s = lvn_pass_fuse(p);
     if (s == LVN_OK) s = lvn_pass_precision(p, o->precision);
+    p->gradients = o->pieces > LVN_BF16_PIECES ? p->real : p->weights;
     if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
     if (s == LVN_OK && o->train)
         s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute);

@@ -11,9 +11,9 @@
  * bf16-true: parameters and their gradients are bf16 too, all of them, so that the flat buffers have one type. An
  * operation that does not take a parameter so (biases, gains: short ones) reads a widened copy, which one more
  * instruction makes before its first user; the gradient of the copy is fp32 and is rounded once. Sums within a product
- * are fp32; the gradient is rounded when a product is done, and so is each sum over micro-batches and over ranks. The
- * optimizer computes in fp32 and rounds parameters at random: to the nearest, what is less than 2^-9 of a weight would
- * never move it.
+ * are fp32; the gradient is rounded when a product is done, and so is each sum over micro-batches and over ranks: of
+ * more than LVN_BF16_PIECES pieces the flat gradient is fp32 instead (lvn_program.gradients). The optimizer computes in
+ * fp32 and rounds parameters at random: to the nearest, what is less than 2^-9 of a weight would never move it.
  *
  * Decoding keeps its few values in fp32: it reads weights, and little else.
  *

@@ -113,13 +113,18 @@ enum { LVN_MAX_HELD = 64 };
 
 /* What is forgotten after forward and made again for backward: CHEAP: what can be had cheaply; AUTO: the same, where
  * activations take much memory; BLOCKS: all but what goes into the model's blocks. */
+/* More pieces than so many are not summed in bf16: what is added would be lost beside the sum, and the sum shrinks. */
+enum { LVN_BF16_PIECES = 64 };
+
 enum lvn_recompute { LVN_RECOMPUTE_AUTO, LVN_RECOMPUTE_NONE, LVN_RECOMPUTE_CHEAP, LVN_RECOMPUTE_BLOCKS };
 
 struct lvn_program {
     struct lvn_arena arena; /* of names and lists */
     struct lvn_graph *graph;
     enum lvn_dtype real;
-    enum lvn_dtype weights; /* of parameters and their gradients; set by precision */
+    enum lvn_dtype weights; /* of parameters; set by precision */
+    enum lvn_dtype
+        gradients; /* of those of parameters: `weights`, or `real` where many would be rounded; set by plan */
     struct lvn_value *values;
     int n_values, values_capacity;
     struct lvn_instr *instrs;
@@ -161,7 +166,8 @@ struct lvn_plan_options {
     bool fuse;  /* off only in tests */
     enum lvn_precision precision;
     enum lvn_recompute recompute;
-    const struct lvn_leaves *tree;         /* sum micro-batches as a tree; NULL: each adds to one gradient */
+    const struct lvn_leaves *tree; /* sum micro-batches as a tree; NULL: each adds to one gradient */
+    int64_t pieces; /* parts of a step, of which gradients are summed: of the whole step with a tree, else of a rank */
     const struct lvn_optimizer *optimizer; /* NULL with train: gradients only */
     const struct lvn_sharding *sharding;   /* NULL, or of size 1: one rank does everything */
     struct lvn_device *device;             /* that is to run it; outlives the program */

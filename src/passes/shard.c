@@ -74,7 +74,7 @@ static int cut_buckets(const struct lvn_program *p, int64_t bytes, struct cut *c
             int writer = last_writer(p, q);
             c.bucket = (struct lvn_bucket){q->offset, c.bucket.offset + c.bucket.count - q->offset};
             if (writer > c.ready) c.ready = writer;
-            if (c.bucket.count * lvn_dtype_bytes(p->weights) < bytes && q->offset > begin) continue;
+            if (c.bucket.count * lvn_dtype_bytes(p->gradients) < bytes && q->offset > begin) continue;
             cuts[n++] = c;
             c = (struct cut){.bucket = {q->offset, 0}, .ready = -1};
         }
@@ -84,7 +84,7 @@ static int cut_buckets(const struct lvn_program *p, int64_t bytes, struct cut *c
 
 static int64_t bucket_bytes(const struct lvn_program *p)
 {
-    int64_t bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->weights) / PER_PROGRAM;
+    int64_t bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients) / PER_PROGRAM;
     return bytes < LEAST_BYTES ? LEAST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
 }
 
@@ -145,7 +145,7 @@ static void narrow(struct lvn_program *p, struct lvn_operand *o, int64_t offset,
 /* Bring an update instruction into the shard [first, end); false: nothing of it is there. */
 static bool narrow_update(struct lvn_program *p, struct lvn_instr *i, int64_t first, int64_t end)
 {
-    int64_t from = p->values[i->in[0].value].offset / lvn_dtype_bytes(p->weights);
+    int64_t from = p->values[i->in[0].value].offset / lvn_dtype_bytes(p->gradients);
     int64_t to = from + lvn_desc_count(&i->in[0].desc);
     if (from < first) from = first;
     if (to > end) to = end;

@@ -51,7 +51,7 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
     struct lvn_instr *norm = after_backward(p, LVN_OP_grad_norm, "gradient norm");
     if (!norm) return LVN_MEMORY;
     norm->attr.grad_norm.clip_norm = o->clip_norm;
-    struct lvn_operand all = range(p, "gradients", LVN_BUFFER_GRAD, p->weights, 0, params->trainable_count);
+    struct lvn_operand all = range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, params->trainable_count);
     if (all.value < 0) return LVN_MEMORY;
     norm->in[0] = all;
     for (int n = 0; n < params->n_groups; n++) {
@@ -60,7 +60,7 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
         struct lvn_instr *i = after_backward(p, o->kind == LVN_SGD ? LVN_OP_sgd : LVN_OP_adamw, name);
         if (!i) return LVN_MEMORY;
         set_attributes(i, o, g);
-        i->in[0] = range(p, "gradients", LVN_BUFFER_GRAD, p->weights, g->offset, g->count);
+        i->in[0] = range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, g->offset, g->count);
         i->out[0] = range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);
         i->out[1] = range(p, "first moment", LVN_BUFFER_STATE0, state, g->offset, g->count);
         if (i->in[0].value < 0 || i->out[0].value < 0 || i->out[1].value < 0) return LVN_MEMORY;

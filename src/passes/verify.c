@@ -37,10 +37,10 @@ static void look(struct lvn_operand *o, bool written, void *argument)
     struct operands *all = argument;
     if (o == all->scratch) return;
     const struct lvn_value *v = &all->p->values[o->value];
-    bool weights = v->buffer == LVN_BUFFER_PARAM || v->buffer == LVN_BUFFER_GRAD;
     bool state = v->buffer == LVN_BUFFER_STATE0 || v->buffer == LVN_BUFFER_STATE1;
     bool good = within(v, &o->desc);
-    if (weights) good &= v->dtype == all->p->weights; /* a flat buffer has one type */
+    if (v->buffer == LVN_BUFFER_PARAM) good &= v->dtype == all->p->weights; /* a flat buffer has one type */
+    if (v->buffer == LVN_BUFFER_GRAD) good &= v->dtype == all->p->gradients;
     if (state && all->state == LVN_DTYPE_COUNT) all->state = v->dtype;
     if (state) good &= v->dtype == all->state;
     if (!good && !all->wrong) all->wrong = v;

@@ -161,7 +161,7 @@ static enum lvn_status write_gradients(struct evaluation *e)
     struct lvn_model_files files;
     const struct lvn_pretrained *p = &e->setup.pretrained;
     LVN_TRY(lvn_model_files_make(&files, p->form, &e->setup.config, e->network->params,
-                                 e->network->memory[LVN_BUFFER_GRAD], e->network->weights, true));
+                                 e->network->memory[LVN_BUFFER_GRAD], e->network->gradients, true));
     struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
     enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < files.source.n; i++) {

@@ -39,6 +39,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->real = o->real;
     n->precision = o->precision;
     n->weights = o->precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : o->real;
+    n->gradients = n->weights;
     n->state = o->real;
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
@@ -243,6 +244,18 @@ static int64_t state_bytes(const struct lvn_runner *t)
     return count * lvn_dtype_bytes(t->network->state);
 }
 
+/* Into how many parts of a step gradients are summed: micro-batches, and where these are long the chunks of rows in
+ * which products are made. All ranks must find the same number, and with the tree, whose bits do not depend on the
+ * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
+static int64_t pieces_of(const struct lvn_runner *t, int64_t n_micro)
+{
+    enum { CHUNK = 512 }; /* rows: the least of a chunk, see ops/linear_cross_entropy.cpu.c */
+    const struct lvn_sharding *s = t->options.sharding;
+    if (!t->options.train || !t->outputs.losses) return 1;
+    const int64_t ranks = s && !t->options.deterministic ? s->size : 1;
+    return (n_micro + ranks - 1) / ranks * ((lvn_desc_count(&t->outputs.losses->desc) + CHUNK - 1) / CHUNK);
+}
+
 static enum lvn_status plan_runner(struct lvn_runner *t)
 {
     struct lvn_network *n = t->network;
@@ -266,11 +279,13 @@ static enum lvn_status plan_runner(struct lvn_runner *t)
                                     .precision = n->precision,
                                     .recompute = o->recompute,
                                     .tree = o->deterministic ? &tree : NULL,
+                                    .pieces = pieces_of(t, tree.of),
                                     .optimizer = o->optimizer,
                                     .sharding = o->sharding,
                                     .device = n->device};
     LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
     at_least(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
+    if (o->train) n->gradients = t->program->gradients;
     if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->program->slot_bytes * t->program->grad_slots);
     if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
     int64_t state = state_bytes(t);

@@ -20,8 +20,9 @@ struct lvn_network {
     enum lvn_dtype real;
     struct lvn_device *device;
     enum lvn_precision precision;
-    enum lvn_dtype weights; /* of parameters and their gradients */
-    enum lvn_dtype state;   /* of the optimizer's moments */
+    enum lvn_dtype weights;   /* of parameters */
+    enum lvn_dtype gradients; /* of theirs, once a runner that trains was made */
+    enum lvn_dtype state;     /* of the optimizer's moments */
     int threads, processes;
     int64_t bytes[LVN_BUFFER_COUNT];             /* planned sizes of PARAM, GRAD (all slots), STATE0, STATE1, ARENA */
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL until allocated, or of 0 bytes */

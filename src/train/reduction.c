@@ -28,8 +28,8 @@ static void start_bucket(struct lvn_reduction *d, const struct lvn_program *p, i
 {
     const struct lvn_bucket *b = &p->buckets[bucket];
     struct lvn_request *r = &d->request[bucket];
-    void *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->weights);
-    enum lvn_dtype type = p->weights;
+    void *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->gradients);
+    enum lvn_dtype type = p->gradients;
     if (d->wire) {
         lvn_narrow(d->wire + b->offset, x, b->count);
         x = d->wire + b->offset;
@@ -81,7 +81,8 @@ static bool reduce_tree(void *context, const struct lvn_partial *held, int n, vo
     void *partial[LVN_MAX_SUBTREES];
     for (int i = 0; i < n; i++) partial[i] = held[i].gradients;
     double before = d->waited;
-    lvn_comm_tree_reduce(d->ranks->comm, &r, d->tree, partial, gradients, d->shard, d->weights, !d->sharding.zero1);
+    lvn_comm_tree_reduce(d->ranks->comm, &r, d->tree, partial, gradients, d->shard, d->gradient_type,
+                         !d->sharding.zero1);
     bool good = wait_alone(d, &r);
     d->summed += d->waited - before;
     return good;
@@ -147,12 +148,13 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
         d->block[i] = lvn_norm_blocks(d->shard[i]);
     }
     d->weights = p->weights;
+    d->gradient_type = p->gradients;
     d->n_requests = p->n_buckets;
     d->beside = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->device->threads);
     d->request = lvn_calloc((size_t)p->n_buckets + 1, sizeof *d->request);
     d->bucket_shard = lvn_calloc((size_t)(p->n_buckets + 1) * (size_t)(size + 1), sizeof *d->bucket_shard);
     if (!d->request || !d->bucket_shard) return LVN_MEMORY;
-    if (bf16 && size > 1 && p->weights == LVN_F32) {
+    if (bf16 && size > 1 && p->gradients == LVN_F32) {
         d->wire = lvn_calloc((size_t)params->trainable_count, sizeof *d->wire);
         if (!d->wire) return LVN_MEMORY;
     }
@@ -165,7 +167,7 @@ int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_progr
 {
     int64_t bytes = (int64_t)sizeof(struct lvn_request) * p->n_buckets;
     if (s->size == 1) return 0;
-    if (bf16 && p->weights == LVN_F32) bytes += p->graph->params->trainable_count * (int64_t)sizeof(uint16_t);
+    if (bf16 && p->gradients == LVN_F32) bytes += p->graph->params->trainable_count * (int64_t)sizeof(uint16_t);
     if (s->tree) bytes += lvn_tree_bytes(s->size, s->rank, leaf);
     return bytes + lvn_tree_bytes(s->size, s->rank, NULL);
 }

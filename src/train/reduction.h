@@ -14,9 +14,9 @@ struct lvn_reduction {
     struct lvn_request *request; /* [n_requests], one a bucket */
     int64_t *bucket_shard;       /* zero1: [n_requests][size + 1], shards within each bucket */
     int n_requests, started;
-    enum lvn_dtype weights; /* of parameters and their gradients */
-    uint16_t *wire;         /* gradients on their way as bf16; NULL: they travel as they are */
-    bool beside;            /* reductions run beside backward; else all start behind it */
+    enum lvn_dtype weights, gradient_type;
+    uint16_t *wire; /* gradients on their way as bf16; NULL: they travel as they are */
+    bool beside;    /* reductions run beside backward; else all start behind it */
     const struct lvn_program *program;
     void *gradients;
     struct lvn_tree *tree;

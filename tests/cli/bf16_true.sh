@@ -26,6 +26,15 @@ check [ $((2 * $(memory gradients))) = "$gradients" ]
 check [ "$(memory optimizer)" = "$optimizer" ]
 plan "${true[@]}" --optimizer.state=bf16
 check [ $((2 * $(memory optimizer))) = "$optimizer" ]
+# more than 64 pieces are summed in fp32, and it is said
+plan "${true[@]}" --trainer.batch_size=128 --trainer.micro_batch_size=2
+check [ $((2 * $(memory gradients))) = "$gradients" ]
+plan "${true[@]}" --trainer.batch_size=130 --trainer.micro_batch_size=2
+check [ "$(memory gradients)" = "$gradients" ]
+check [ $((2 * $(memory parameters))) = "$parameters" ]
+code 0 "$LEVIN" plan --data.path=text.txt --model.n_layer=1 --model.n_head=2 --model.n_embd=64 --model.block_size=32 \
+    "${true[@]}" --trainer.batch_size=130 --trainer.micro_batch_size=2
+says "Gradients are summed in fp32" out
 
 # --- it learns as fp32 does, also with many micro-batches, whose gradients are added in bf16 ---
 learn=(--trainer.max_steps=60 --optimizer.lr=3e-3 --trainer.batch_size=32 --trainer.limit_val_batches=20 --trainer.val_check_interval=60)
@@ -45,6 +54,11 @@ code 0 "$LEVIN" evaluate half --trainer.precision=32-true --json
 loss=$(value loss)
 code 0 "$LEVIN" evaluate half "${true[@]}" --json
 near "$loss" "$(value loss)" 0.01
+code 0 "$LEVIN" evaluate half "${true[@]}" --trainer.micro_batch_size=1 --gradients=many.safetensors
+types many.safetensors F32
+code 0 "$LEVIN" evaluate half "${true[@]}" --trainer.micro_batch_size=16 --trainer.limit_test_batches=8 \
+    --gradients=few.safetensors
+types few.safetensors BF16
 code 0 "$LEVIN" generate half --prompt="int " --sample.max_new_tokens=20
 code 0 "$LEVIN" export half exported
 code 0 "$LEVIN" evaluate exported --data.path=text.txt --json

@@ -213,14 +213,16 @@ static void test_norm_of_bf16(void **state)
 
 /* --- optimizers --- */
 
-/* One step of an optimizer on n parameters of 1 with gradients of 0.3, all bf16 or all fp32, with moments in fp32. */
-static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, int64_t first, int64_t n, void *p)
+/* One step of an optimizer on n parameters of 1 with gradients of 0.3, each bf16 or fp32, with moments in fp32. */
+static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, bool half_gradients, int64_t first, int64_t n,
+                         void *p)
 {
     union lvn_attr adamw = {.adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1, .first = first}};
     union lvn_attr sgd = {.sgd = {.momentum = 0.9, .lr_scale = 1, .first = first}};
     struct lvn_step step = {.seed = 5, .step = 7, .lr = 1e-3};
     struct lvn_result result = {.clip_scale = 1};
-    struct lvn_desc real = LVN_DESC(LVN_F32, n), type = LVN_DESC(half ? LVN_BF16 : LVN_F32, n);
+    struct lvn_desc real = LVN_DESC(LVN_F32, n), type = LVN_DESC(half ? LVN_BF16 : LVN_F32, n),
+                    gradients = LVN_DESC(half_gradients ? LVN_BF16 : LVN_F32, n);
     float *m = calloc((size_t)n, sizeof *m), *v = calloc((size_t)n, sizeof *v),
           *wide = malloc((size_t)n * sizeof *wide);
     uint16_t *g = malloc((size_t)n * 2);
@@ -234,7 +236,7 @@ static void weights_step(enum lvn_isa isa, enum lvn_op_id id, bool half, int64_t
     }
     struct team_task t = {.kernels = &lvn_cpu_ops(isa)[id],
                           .call = {.attr = id == LVN_OP_adamw ? &adamw : &sgd,
-                                   .in = {{half ? (void *)g : wide, &type}},
+                                   .in = {{half_gradients ? (void *)g : wide, &gradients}},
                                    .out = {{p, &type}, {m, &real}, {v, &real}},
                                    .step = &step,
                                    .result = &result}};
@@ -254,9 +256,9 @@ static void test_parameters_are_rounded_at_random(void **state)
         enum lvn_op_id id = k ? LVN_OP_sgd : LVN_OP_adamw;
         float want;
         double sum = 0;
-        weights_step(LVN_ISA_GENERIC, id, false, 0, 1, &want);
+        weights_step(LVN_ISA_GENERIC, id, false, false, 0, 1, &want);
         assert_true(want < 1 && 1 - (double)want < step / 2);
-        weights_step(LVN_ISA_GENERIC, id, true, 0, N, all);
+        weights_step(LVN_ISA_GENERIC, id, true, true, 0, N, all);
         for (int64_t i = 0; i < N; i++) {
             double x = (double)lvn_bf16_get(all[i]);
             assert_true(x == 1 || x == 1 - step);
@@ -264,8 +266,10 @@ static void test_parameters_are_rounded_at_random(void **state)
         }
         assert_true(fabs(sum / N) < 5 * step / 2 / sqrt(N)); /* five standard deviations */
         for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++) {
-            weights_step(isa, id, true, FIRST, N - FIRST, part);
-            assert_memory_equal(part, all + FIRST, (N - FIRST) * 2);
+            for (int wide = 0; wide < 2; wide++) { /* gradients in fp32 of the same values */
+                weights_step(isa, id, true, !wide, FIRST, N - FIRST, part);
+                assert_memory_equal(part, all + FIRST, (N - FIRST) * 2);
+            }
         }
     }
 }
