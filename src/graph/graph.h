@@ -39,6 +39,7 @@ struct lvn_param {
     struct lvn_init init;
     bool trainable;
     bool adapter; /* put beside the model's own: not in its files */
+    int number;   /* in order of declaration */
     int block;    /* of the model, that declares it first; -1: none */
     bool decay;   /* by the optimizer's rule; set by lvn_params_layout() */
     double lr_scale;
@@ -60,6 +61,7 @@ struct lvn_params {
     struct lvn_arena arena;
     struct lvn_param **list; /* in order of declaration */
     int n, capacity;
+    struct lvn_param **flat;        /* in order of the flat buffers; after lvn_params_layout() */
     struct lvn_param_group *groups; /* of trainable parameters; after lvn_params_layout() */
     int n_groups;
     int64_t flat_count;      /* elements of a flat buffer that holds all parameters */
@@ -71,7 +73,8 @@ void lvn_params_free(struct lvn_params *p);
 struct lvn_param *lvn_params_find(const struct lvn_params *p, const char *name); /* NULL: none */
 /* Number of values in all parameters, padding left out. */
 int64_t lvn_params_total(const struct lvn_params *p);
-/* Decide which parameters decay, and lay them out: trainable before frozen, then by group. */
+/* Decide which parameters decay, and lay them out: trainable before frozen, then block by block, those outside of all
+ * first, and within a block those that decay first. */
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
 /* Initial values, a function of (seed, name) alone, into a flat fp32 buffer of flat_count elements; gaps become 0. */
 void lvn_params_init_values(const struct lvn_params *p, uint64_t seed, float *flat);

@@ -51,53 +51,49 @@ static bool decays(const struct lvn_param *p, enum lvn_decay rule)
     return true;
 }
 
-static bool same_group(const struct lvn_param *p, bool decay, double lr_scale)
+static int by_place(const void *a, const void *b)
 {
-    return p->trainable && p->decay == decay && p->lr_scale == lr_scale;
+    const struct lvn_param *x = *(struct lvn_param *const *)a, *y = *(struct lvn_param *const *)b;
+    if (x->trainable != y->trainable) return x->trainable ? -1 : 1;
+    if (x->block != y->block) return x->block < y->block ? -1 : 1;
+    if (x->decay != y->decay) return x->decay ? -1 : 1;
+    if (x->lr_scale != y->lr_scale) return x->lr_scale < y->lr_scale ? -1 : 1;
+    return x->number - y->number;
 }
 
-/* Give every parameter for which `wanted` holds the next offsets. */
-static int64_t lay_out_group(struct lvn_params *p, int64_t offset, bool decay, double lr_scale)
+/* Parameter q comes next: into the last group, or a new one. */
+static void add_to_group(struct lvn_params *p, const struct lvn_param *q, int64_t count)
 {
-    for (int i = 0; i < p->n; i++) {
-        struct lvn_param *q = p->list[i];
-        if (!same_group(q, decay, lr_scale)) continue;
-        q->offset = offset;
-        offset += (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+    struct lvn_param_group *g = p->n_groups ? &p->groups[p->n_groups - 1] : NULL;
+    if (!g || g->decay != q->decay || g->lr_scale != q->lr_scale) {
+        g = &p->groups[p->n_groups++];
+        *g = (struct lvn_param_group){.offset = q->offset, .decay = q->decay, .lr_scale = q->lr_scale};
     }
-    return offset;
-}
-
-static bool group_exists(const struct lvn_params *p, bool decay, double lr_scale)
-{
-    for (int i = 0; i < p->n_groups; i++)
-        if (p->groups[i].decay == decay && p->groups[i].lr_scale == lr_scale) return true;
-    return false;
+    g->count += count;
 }
 
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
 {
-    p->groups = lvn_arena_alloc(&p->arena, sizeof *p->groups * (size_t)(p->n ? p->n : 1));
-    if (!p->groups) return LVN_MEMORY;
+    size_t n = (size_t)(p->n ? p->n : 1);
+    p->groups = lvn_arena_alloc(&p->arena, sizeof *p->groups * n);
+    p->flat = lvn_arena_alloc(&p->arena, sizeof(struct lvn_param *) * n);
+    if (!p->groups || !p->flat) return LVN_MEMORY;
     p->n_groups = 0;
-    int64_t offset = 0;
-    for (int i = 0; i < p->n; i++) p->list[i]->decay = decays(p->list[i], rule);
+    p->flat_count = p->trainable_count = 0;
     for (int i = 0; i < p->n; i++) {
-        const struct lvn_param *q = p->list[i];
-        if (!q->trainable || group_exists(p, q->decay, q->lr_scale)) continue;
-        struct lvn_param_group *g = &p->groups[p->n_groups++];
-        *g = (struct lvn_param_group){.offset = offset, .decay = q->decay, .lr_scale = q->lr_scale};
-        offset = lay_out_group(p, offset, q->decay, q->lr_scale);
-        g->count = offset - g->offset;
+        p->flat[i] = p->list[i];
+        p->flat[i]->decay = decays(p->list[i], rule);
     }
-    p->trainable_count = offset;
+    qsort(p->flat, (size_t)p->n, sizeof(struct lvn_param *), by_place);
     for (int i = 0; i < p->n; i++) {
-        struct lvn_param *q = p->list[i];
-        if (q->trainable) continue;
-        q->offset = offset;
-        offset += (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+        struct lvn_param *q = p->flat[i];
+        int64_t count = (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+        q->offset = p->flat_count;
+        p->flat_count += count;
+        if (!q->trainable) continue;
+        p->trainable_count = p->flat_count;
+        add_to_group(p, q, count);
     }
-    p->flat_count = offset;
     return LVN_OK;
 }
 

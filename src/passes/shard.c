@@ -60,24 +60,21 @@ struct cut {
     int ready; /* the instruction behind which it starts; -1: at once */
 };
 
-/* Cut each group from its end, which backward finishes first, into ranges of about `bytes`, between parameters. */
+/* Cut the gradients from their end, which is the last block's, into ranges of about `bytes`, between parameters. */
 static int cut_buckets(const struct lvn_program *p, int64_t bytes, struct cut *cuts)
 {
     const struct lvn_params *params = p->graph->params;
+    struct cut c = {.bucket = {params->trainable_count, 0}, .ready = -1};
     int n = 0;
-    for (int g = params->n_groups - 1; g >= 0; g--) {
-        int64_t begin = params->groups[g].offset, end = begin + params->groups[g].count;
-        struct cut c = {.bucket = {end, 0}, .ready = -1};
-        for (int i = params->n - 1; i >= 0; i--) { /* a group's parameters stand in order of declaration */
-            const struct lvn_param *q = params->list[i];
-            if (!q->trainable || q->offset < begin || q->offset >= end) continue;
-            int writer = last_writer(p, q);
-            c.bucket = (struct lvn_bucket){q->offset, c.bucket.offset + c.bucket.count - q->offset};
-            if (writer > c.ready) c.ready = writer;
-            if (c.bucket.count * lvn_dtype_bytes(p->gradients) < bytes && q->offset > begin) continue;
-            cuts[n++] = c;
-            c = (struct cut){.bucket = {q->offset, 0}, .ready = -1};
-        }
+    for (int i = params->n - 1; i >= 0; i--) {
+        const struct lvn_param *q = params->flat[i];
+        if (!q->trainable) continue;
+        int writer = last_writer(p, q);
+        c.bucket = (struct lvn_bucket){q->offset, c.bucket.offset + c.bucket.count - q->offset};
+        if (writer > c.ready) c.ready = writer;
+        if (c.bucket.count * lvn_dtype_bytes(p->gradients) < bytes && q->offset > 0) continue;
+        cuts[n++] = c;
+        c = (struct cut){.bucket = {q->offset, 0}, .ready = -1};
     }
     return n;
 }

@@ -333,11 +333,78 @@ static void gradients(void **state)
     free(to);
 }
 
+/* [trained, frozen][block][decay], without holes; groups are what lies side by side and is updated alike. */
+static void layout(void **state)
+{
+    (void)state;
+    const struct lvn_lora none = {0};
+    for (int tied = 0; tied < 2; tied++) {
+        struct fixture f;
+        check(set_up(&f, LVN_F32, "wpe, h.0.mlp", none, tied));
+        const struct lvn_params *p = f.network->params;
+        int64_t offset = 0;
+        int group = 0;
+        for (int i = 0; i < p->n; i++) {
+            const struct lvn_param *q = p->flat[i], *before = i ? p->flat[i - 1] : q;
+            const int block = strstr(q->name, ".h.0.") ? 0 : strstr(q->name, ".h.1.") ? 1 : -1;
+            assert_int_equal(q->block, block);
+            assert_int_equal(q->offset, offset);
+            offset += (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+            assert_true(before->trainable >= q->trainable);
+            bool together = before->trainable == q->trainable;
+            assert_true(!together || before->block <= q->block);
+            assert_true(!together || before->block < q->block || before->decay >= q->decay);
+            if (!q->trainable) continue;
+            const struct lvn_param_group *g = &p->groups[group];
+            if (q->offset == g->offset + g->count) group++, g++;
+            assert_true(group < p->n_groups && q->offset >= g->offset && offset <= g->offset + g->count);
+            assert_true(q->decay == g->decay && (group == 0 || g->decay != g[-1].decay));
+            assert_true(offset <= p->trainable_count);
+        }
+        assert_int_equal(group, p->n_groups - 1);
+        assert_int_equal(p->groups[group].offset + p->groups[group].count, p->trainable_count);
+        assert_int_equal(offset, p->flat_count);
+        lvn_network_free(f.network);
+    }
+}
+
+/* Every gradient lies in one bucket, and none starts before the gradients in it are written. */
+static void buckets(void **state)
+{
+    (void)state;
+    const struct lvn_lora none = {0};
+    const struct lvn_sharding two = {.rank = 1, .size = 2};
+    struct fixture f;
+    check(set_up(&f, LVN_F32, "", none, true));
+    struct lvn_runner_options o = f.runner->options;
+    o.sharding = &two;
+    check(lvn_runner_new(&f.runner, f.network, &o));
+    const struct lvn_program *p = f.runner->program;
+    int64_t covered = 0;
+    int started = 0;
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        for (int k = 0; k < LVN_MAX_IN; k++) {
+            const struct lvn_value *v = i->din[k].value < 0 ? NULL : &p->values[i->din[k].value];
+            for (int b = 0; v && v->buffer == LVN_BUFFER_GRAD && b < started; b++) {
+                const int64_t from = p->buckets[b].offset * 4, to = from + p->buckets[b].count * 4;
+                assert_true(v->offset + v->bytes <= from || v->offset >= to);
+            }
+        }
+        if (i->collective == LVN_REDUCE_START) assert_int_equal(i->bucket, started++);
+    }
+    for (int b = 0; b < p->n_buckets; b++) covered += p->buckets[b].count;
+    assert_int_equal(started, p->n_buckets);
+    assert_int_equal(covered, f.network->params->trainable_count);
+    lvn_network_free(f.network);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),  cmocka_unit_test(long_names), cmocka_unit_test(names_that_do_not_fit),
         cmocka_unit_test(frozen), cmocka_unit_test(adapters),   cmocka_unit_test(gradients),
+        cmocka_unit_test(layout), cmocka_unit_test(buckets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
