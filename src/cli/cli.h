@@ -7,6 +7,7 @@
 #define LVN_CLI_H
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -124,6 +125,8 @@ void lvn_cli_print(const struct lvn_cli *c, const char *format, ...) LVN_PRINTF(
 
 /* Print what may hold texts from anywhere: control characters but line ends and tabs come out as "\x1b". */
 void lvn_cli_put(FILE *out, const char *text);
+/* The same of printf-like arguments; false: no memory for a long one, and nothing was printed. */
+bool lvn_cli_vput(FILE *out, const char *format, va_list arguments) LVN_CHECKED;
 
 /* The log's sink: one line on stderr, above the live line of `context` (struct lvn_progress, or NULL). */
 void lvn_cli_log(void *context, enum lvn_log_level level, const char *text);

@@ -44,16 +44,15 @@ json_t *lvn_cli_number(double x)
     return x - x == 0 ? json_real(x) : json_null();
 }
 
+static bool unprinted; /* a line of the results, for lack of memory */
+
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...)
 {
     if (c->json || (c->ranks && c->ranks->rank)) return;
-    char *text = NULL;
     va_list args;
     va_start(args, format);
-    int n = vasprintf(&text, format, args);
+    if (!lvn_cli_vput(stdout, format, args)) unprinted = true;
     va_end(args);
-    lvn_cli_put(stdout, n < 0 ? "(no memory for a line)\n" : text);
-    if (n >= 0) free(text);
 }
 
 void lvn_cli_log(void *context, enum lvn_log_level level, const char *text)
@@ -122,9 +121,9 @@ static enum lvn_status print_json(const json_t *object)
 }
 
 /* Results that lack a part are none. */
-static enum lvn_status whole_json(const struct lvn_cli *c)
+static enum lvn_status whole_results(const struct lvn_cli *c)
 {
-    LVN_CHECK(!c->json || !lvn_json_refusals(), MEMORY, "not enough memory for the results");
+    LVN_CHECK(!unprinted && (!c->json || !lvn_json_refusals()), MEMORY, "not enough memory for the results");
     return LVN_OK;
 }
 
@@ -145,7 +144,7 @@ static int told(int code, bool said)
 
 static int finish(struct lvn_cli *c, enum lvn_status status)
 {
-    if (!status) status = whole_json(c);
+    if (!status) status = whole_results(c);
     if (status) signal(SIGTERM, SIG_DFL); /* a launcher that ends this rank is heeded while it waits for its turn */
     bool speaks = lvn_ranks_speaks(c->ranks, status);
     if (status && speaks) print_error(c, status);

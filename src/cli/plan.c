@@ -27,6 +27,7 @@ struct plan {
     struct lvn_training training;
     int64_t steps, steps_per_epoch; /* 0: not known */
     bool validates;
+    int64_t *live; /* bytes of the arena at each instruction of a step */
 };
 
 /* --- what is planned --- */
@@ -82,7 +83,7 @@ static const struct lvn_operand *written(const struct lvn_instr *i)
     return NULL;
 }
 
-static void show_program(struct lvn_cli *c, const struct lvn_program *p)
+static void show_program(struct lvn_cli *c, const struct lvn_program *p, const int64_t *live)
 {
     json_t *list = c->json ? json_array() : NULL;
     lvn_cli_print(c, "\nprogram of one micro-batch: %d instructions\n", p->n_instrs);
@@ -96,7 +97,7 @@ static void show_program(struct lvn_cli *c, const struct lvn_program *p)
         if (out) lvn_shape_text(&out->desc, shape);
         if (count > 0) snprintf(flops, sizeof flops, "%.2f", count / 1e6);
         lvn_cli_print(c, "%5d  %-8s %-22s %-34s %-22s %10s %10.2f\n", n, lvn_plan_phase(i), i->op->name,
-                      i->name ? i->name : "", shape, flops, (double)lvn_program_live_bytes(p, n) / (1 << 20));
+                      i->name ? i->name : "", shape, flops, (double)live[n] / (1 << 20));
         if (!list) continue;
         json_t *one = json_object();
         json_object_set_new(one, "phase", json_string(lvn_plan_phase(i)));
@@ -104,7 +105,7 @@ static void show_program(struct lvn_cli *c, const struct lvn_program *p)
         json_object_set_new(one, "name", json_string(i->name ? i->name : ""));
         json_object_set_new(one, "writes", json_string(shape));
         json_object_set_new(one, "flops", json_real(count));
-        json_object_set_new(one, "arena_bytes", json_integer(lvn_program_live_bytes(p, n)));
+        json_object_set_new(one, "arena_bytes", json_integer(live[n]));
         json_array_append_new(list, one);
     }
     lvn_cli_add(c, "program", list);
@@ -148,7 +149,7 @@ static void show_memory(struct plan *p)
         if (part[i] > 0 || c->json) memory_row(c, m, lvn_memory_keys[i], lvn_memory_labels[i], part[i]);
         if (i <= LVN_MEMORY_ARENA) rest -= part[i];
         if (i == LVN_MEMORY_ARENA)
-            memory_row(c, m, "activations", "  kept from forward to backward", lvn_program_live_bytes(step, first));
+            memory_row(c, m, "activations", "  kept from forward to backward", p->live[first]);
     }
     if (m) json_object_set_new(m, "rest", json_integer(rest));
     memory_row(c, m, "total", "all of these, exact", total);
@@ -274,10 +275,14 @@ static enum lvn_status show(struct plan *p)
                                         .callbacks = &p->callbacks};
     LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, &plan));
     show_model(p);
+    const struct lvn_program *step = p->training.step->program;
+    p->live = lvn_arena_alloc(&p->c->settings.arena, sizeof *p->live * (size_t)(step->n_instrs + 1));
+    if (!p->live) return LVN_MEMORY;
+    lvn_program_live_bytes(step, p->live);
     show_flops(p);
     if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with many it is predicted below */
     show_memory(p);
-    if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) show_program(p->c, p->training.step->program);
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) show_program(p->c, step, p->live);
     if (!p->training.network->device->backend->computes) LVN_TRY(lvn_plan_launches(p->c, &p->training));
     return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config) : LVN_OK;
 }

@@ -131,11 +131,8 @@ static void say(struct lvn_progress *p, const char *format, ...)
     lvn_progress_clear(p);
     va_list args;
     va_start(args, format);
-    char *text = NULL;
-    int n = vasprintf(&text, format, args);
+    if (!lvn_cli_vput(p->out, format, args)) fputs("(not enough memory to show this)", p->out);
     va_end(args);
-    if (n >= 0) lvn_cli_put(p->out, text);
-    if (n >= 0) free(text);
     fputc('\n', p->out);
     fflush(p->out);
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/shown.h"
@@ -16,6 +17,20 @@ void lvn_cli_put(FILE *out, const char *text)
         else
             fputs(lvn_shown_next(&text, one), out);
     }
+}
+
+bool lvn_cli_vput(FILE *out, const char *format, va_list arguments)
+{
+    char room[1024], *text = room;
+    va_list again;
+    va_copy(again, arguments);
+    int n = vsnprintf(room, sizeof room, format, arguments);
+    if (n >= (int)sizeof room) n = vasprintf(&text, format, again);
+    va_end(again);
+    if (n < 0) return false;
+    lvn_cli_put(out, text);
+    if (text != room) free(text);
+    return true;
 }
 
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])

@@ -17,6 +17,8 @@
 #include "cluster/client.h"
 
 static const double GREET_SECONDS = 10;
+enum { AGAIN_US = 100000 };
+static const char closed[] = "it closed the connection", silent[] = "it does not answer";
 static _Atomic bool speaks = true;
 
 bool lvn_speaks(void)
@@ -101,9 +103,9 @@ static const char *hear_until(struct lvn_heartbeat *h, const bool *until, double
             if (m.kind == LVN_SAY_REFUSE) return h->refusal;
         }
         if (h->faulty || *until) return NULL;
-        if (!open || h->wire.broken) return "it closed the connection";
+        if (!open || h->wire.broken) return closed;
         double left = end - lvn_seconds();
-        if (left <= 0) return "it does not answer";
+        if (left <= 0) return silent;
         struct pollfd p = {.fd = h->wire.fd, .events = (short)(POLLIN | (h->wire.out.n ? POLLOUT : 0))};
         if (poll(&p, 1, (int)(1000 * left) + 1) < 0 && errno != EINTR) return strerror(errno);
         lvn_wire_flush(&h->wire);
@@ -111,12 +113,22 @@ static const char *hear_until(struct lvn_heartbeat *h, const bool *until, double
     }
 }
 
-/* Say hello at each place until one answers as ours does. */
+/* Say hello at each place until one answers as ours does. Where one that could be ours closes or is silent there may be
+ * a crowd before it: then all are tried again. */
 static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *to, double patience)
 {
     char reason[600] = "";
+    double end = lvn_seconds() + patience;
+    bool crowd = false;
     for (int place = -1;;) {
-        enum lvn_status status = lvn_rendezvous_connect(to->text, patience, place + 1, &place, &h->wire.fd);
+        double left = place < 0 ? end - lvn_seconds() : 0;
+        enum lvn_status status = lvn_rendezvous_connect(to->text, left, place + 1, &place, &h->wire.fd);
+        if (status && crowd && lvn_seconds() < end) {
+            crowd = false;
+            place = -1;
+            usleep(AGAIN_US);
+            continue;
+        }
         if (status && reason[0]) {
             LVN_FAIL(IO, "the place where the ranks meet (%.300s) does not take this rank in: %s", to->text, reason);
         }
@@ -126,6 +138,7 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
         double seconds = h->timeout < GREET_SECONDS ? h->timeout : GREET_SECONDS;
         const char *bad = hear_until(h, &h->welcomed, lvn_seconds() + seconds);
         if (!bad) return LVN_OK;
+        crowd = crowd || bad == closed || bad == silent;
         snprintf(reason, sizeof reason, "%s", bad);
         lvn_wire_close(&h->wire);
         h->wire = (struct lvn_wire){.fd = -1};

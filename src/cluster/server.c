@@ -2,7 +2,8 @@
  *
  * One thread, one poll(). Everything below a connection is lines (wire.h); what cannot be understood closes it. Ranks
  * that are lost within a moment are told of together, and what one rank says of its own failure comes before what the
- * failure of others made of the rest. Sources of strangers (no token, no rank yet) are limited in number and time. */
+ * failure of others made of the rest. Strangers (no token, no rank yet) are limited in number and time: where there are
+ * too many, those that have long said nothing give way to those that wait. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -24,6 +25,8 @@
 #include "cluster/server.h"
 
 static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, LEAVE_SECONDS = 5, DEAF_SECONDS = 0.25;
+/* A rank says hello at once. */
+static const double SILENT_SECONDS = 0.25, CROWDED_SECONDS = 0.02;
 
 /* --- connections --- */
 
@@ -35,18 +38,36 @@ static void drop(struct lvn_server *s, int k)
     s->caller[k] = s->caller[--s->n_callers];
 }
 
+/* Is there room for one more stranger? False: those that are here may yet say who they are. */
+static bool has_room(struct lvn_server *s, double now)
+{
+    int strangers = 0, oldest = -1;
+    for (int k = 0; k < s->n_callers; k++) {
+        if (s->caller[k]->rank >= 0) continue;
+        strangers++;
+        if (oldest < 0 || s->caller[k]->since < s->caller[oldest]->since) oldest = k;
+    }
+    if (strangers < LVN_STRANGERS) return true;
+    if (now - s->caller[oldest]->since < SILENT_SECONDS) return false;
+    drop(s, oldest);
+    return true;
+}
+
 static void welcome(struct lvn_server *s)
 {
     for (;;) {
-        int fd = accept4(s->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1, strangers = 0;
+        double now = lvn_seconds();
+        if (!has_room(s, now)) { /* who comes waits before the door */
+            s->deaf_until = now + CROWDED_SECONDS;
+            return;
+        }
+        int fd = accept4(s->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
         if (fd < 0) { /* a caller that cannot be taken in would wake poll() again and again */
             bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
             if (scarce) s->deaf_until = lvn_seconds() + DEAF_SECONDS;
             return;
         }
-        for (int k = 0; k < s->n_callers; k++) strangers += s->caller[k]->rank < 0;
-        struct lvn_caller *c = NULL;
-        if (strangers < LVN_STRANGERS && s->n_callers < s->o.size + LVN_STRANGERS) c = calloc(1, sizeof *c);
+        struct lvn_caller *c = s->n_callers < s->o.size + LVN_STRANGERS ? calloc(1, sizeof *c) : NULL;
         if (!c) {
             close(fd);
             continue;
@@ -54,7 +75,7 @@ static void welcome(struct lvn_server *s)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         c->wire.fd = fd;
         c->rank = -1;
-        c->since = lvn_seconds();
+        c->since = now;
         s->caller[s->n_callers++] = c;
     }
 }
@@ -188,7 +209,7 @@ static enum lvn_status listen_at(struct lvn_server *s)
             if (fd < 0) continue;
             if (!family) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
             if (s->o.port) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-            if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, 128)) {
+            if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN)) {
                 s->listening = fd;
             } else {
                 bad = errno;

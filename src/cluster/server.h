@@ -40,7 +40,7 @@ struct lvn_server {
     enum lvn_server_phase phase;
     double first_came, next_table, ended_at;
     double silent_until;          /* it stood still so long that others have spoken */
-    double deaf_until;            /* no descriptor was left for one more connection */
+    double deaf_until;            /* there was no room, or no descriptor, for one more connection */
     int64_t looks;                /* of the thread at what has come */
     double trouble_at;            /* when what is wrong is told; 0: nothing is wrong */
     bool refused;                 /* `fault` is a sentence about the gathering */

@@ -26,6 +26,7 @@ void lvn_graph_free(struct lvn_graph *g)
     free(g->nodes);
     free(g->inputs);
     free(g->caches);
+    lvn_index_release(&g->scoped);
     lvn_arena_release(&g->arena);
     free(g);
 }
@@ -139,8 +140,9 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
     if (!grow(&p->list, &p->capacity, p->n, sizeof *p->list)) return LVN_MEMORY;
     q = lvn_arena_alloc(&p->arena, sizeof *q);
     char *copy = lvn_arena_strdup(&p->arena, name);
-    if (!q || !copy) return LVN_MEMORY;
+    if (!q || !copy || !lvn_index_add(&p->names, copy, p->n)) return LVN_MEMORY;
     *q = (struct lvn_param){.name = copy,
+                            .number = p->n,
                             .hash = lvn_name_hash(copy),
                             .desc = *desc,
                             .kind = kind,
@@ -246,11 +248,8 @@ static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, c
 static const char *node_name(struct lvn_graph *g, const struct lvn_op *op)
 {
     char *prefix = scoped(g, op->name);
-    int earlier = 0;
-    size_t n = prefix ? strlen(prefix) : 0;
-    for (int i = 0; prefix && i < g->n_nodes; i++)
-        earlier += strncmp(g->nodes[i]->name, prefix, n) == 0 && g->nodes[i]->name[n] == ':';
-    return prefix ? lvn_arena_printf(&g->arena, "%s:%d", prefix, earlier) : NULL;
+    int *n = prefix ? lvn_index_add(&g->scoped, prefix, 0) : NULL;
+    return n ? lvn_arena_printf(&g->arena, "%s:%d", prefix, (*n)++) : NULL;
 }
 
 struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const union lvn_attr *attr,

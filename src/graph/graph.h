@@ -11,6 +11,7 @@
 #define LVN_GRAPH_H
 
 #include "base/arena.h"
+#include "base/index.h"
 #include "graph/op.h"
 
 /* --- parameters ------------------------------------------------------------------------------------------------ */
@@ -32,6 +33,7 @@ struct lvn_init {
 enum { LVN_NAME_TEXT = 256 }; /* bytes of a parameter's name, with its end */
 
 struct lvn_param {
+    int number;       /* position in the list */
     const char *name; /* Hugging Face's, "h.0.attn.c_attn.weight" */
     uint64_t hash;    /* of the name, for initial values */
     struct lvn_desc desc;
@@ -62,6 +64,7 @@ struct lvn_params {
     struct lvn_param **list; /* in order of declaration */
     int n, capacity;
     struct lvn_param **flat;        /* in order of the flat buffers; after lvn_params_layout() */
+    struct lvn_index names;         /* to positions in the list */
     struct lvn_param_group *groups; /* of trainable parameters; after lvn_params_layout() */
     int n_groups;
     int64_t flat_count;      /* elements of a flat buffer that holds all parameters */
@@ -123,6 +126,7 @@ struct lvn_graph {
     int n_tensors, tensors_capacity;
     struct lvn_node **nodes;
     int n_nodes, nodes_capacity;
+    struct lvn_index scoped; /* "h.0.dropout": how many nodes of that scope and operation there are */
     struct lvn_tensor **inputs;
     int n_inputs, inputs_capacity;
     struct lvn_cache *caches;

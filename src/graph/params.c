@@ -19,16 +19,15 @@ void lvn_params_free(struct lvn_params *p)
 {
     if (!p) return;
     free(p->list);
+    lvn_index_release(&p->names);
     lvn_arena_release(&p->arena);
     free(p);
 }
 
 struct lvn_param *lvn_params_find(const struct lvn_params *p, const char *name)
 {
-    uint64_t hash = lvn_name_hash(name);
-    for (int i = 0; i < p->n; i++)
-        if (p->list[i]->hash == hash && strcmp(p->list[i]->name, name) == 0) return p->list[i];
-    return NULL;
+    const int *i = lvn_index_find(&p->names, name);
+    return i ? p->list[*i] : NULL;
 }
 
 int64_t lvn_params_total(const struct lvn_params *p)

@@ -71,14 +71,14 @@ static int value_of(struct lvn_program *p, const struct lvn_tensor *t)
     int kept = t->kind == LVN_TENSOR_OUTPUT ? t->node->cache : -1;
     if (kept >= 0) where = LVN_BUFFER_CACHE;
     /* A parameter that several tensors name is one value. */
-    if (where == LVN_BUFFER_PARAM)
-        for (int i = 0; i < p->n_values; i++)
-            if (p->values[i].param == t->param) return p->value_of_tensor[t->id] = i;
+    int *known = where == LVN_BUFFER_PARAM ? &p->value_of_param[t->param->number] : NULL;
+    if (known && *known >= 0) return p->value_of_tensor[t->id] = *known;
     v = lvn_program_add_value(p, t->name, where, t->desc.dtype, lvn_desc_count(&t->desc));
     if (v < 0) return v;
     if (where == LVN_BUFFER_INPUT) p->values[v].slot = t->input;
     if (where == LVN_BUFFER_CACHE) p->values[v].slot = kept;
-    if (where == LVN_BUFFER_PARAM) {
+    if (known) {
+        *known = v;
         p->values[v].param = t->param;
         p->values[v].offset = t->param->offset * lvn_dtype_bytes(t->desc.dtype);
     }
@@ -114,7 +114,9 @@ static enum lvn_status build(struct lvn_program *p, struct lvn_tensor *const *ou
     LVN_TRY(lvn_graph_status(g));
     p->value_of_tensor = lvn_arena_alloc(&p->arena, sizeof *p->value_of_tensor * (size_t)(g->n_tensors + 1));
     p->outputs = lvn_arena_alloc(&p->arena, sizeof *p->outputs * (size_t)(n_outputs + 1));
-    if (!p->value_of_tensor || !p->outputs) return LVN_MEMORY;
+    p->value_of_param = lvn_arena_alloc(&p->arena, sizeof *p->value_of_param * (size_t)(g->params->n + 1));
+    if (!p->value_of_tensor || !p->value_of_param || !p->outputs) return LVN_MEMORY;
+    for (int i = 0; i < g->params->n; i++) p->value_of_param[i] = -1;
     for (int i = 0; i < g->n_tensors; i++) p->value_of_tensor[i] = -1;
     for (int i = 0; i < g->n_nodes; i++) LVN_TRY(append_forward(p, g->nodes[i]));
     for (int i = 0; i < n_outputs; i++) {

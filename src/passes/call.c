@@ -1,4 +1,6 @@
 /* call.c - an instruction as kernels see it, and the order in which instructions are launched. */
+#include <string.h>
+
 #include "passes/program.h"
 
 static void describe(struct lvn_arg *arg, const struct lvn_operand *o)
@@ -34,15 +36,16 @@ int lvn_program_first_backward(const struct lvn_program *p)
 }
 
 /* A value in another one's place is counted with that one. */
-int64_t lvn_program_live_bytes(const struct lvn_program *p, int n)
+void lvn_program_live_bytes(const struct lvn_program *p, int64_t *bytes)
 {
-    int64_t bytes = 0;
+    memset(bytes, 0, sizeof *bytes * (size_t)(p->n_instrs + 1));
     for (int v = 0; v < p->n_values; v++) {
         const struct lvn_value *x = &p->values[v];
-        if (x->buffer == LVN_BUFFER_ARENA && !x->in_place && x->first >= 0 && x->first <= n && n <= x->last)
-            bytes += x->bytes;
+        if (x->buffer != LVN_BUFFER_ARENA || x->in_place || x->first < 0) continue;
+        bytes[x->first] += x->bytes;
+        if (x->last < p->n_instrs) bytes[x->last + 1] -= x->bytes;
     }
-    return bytes;
+    for (int n = 1; n <= p->n_instrs; n++) bytes[n] += bytes[n - 1];
 }
 
 double lvn_instr_flops(const struct lvn_instr *i)

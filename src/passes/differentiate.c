@@ -19,7 +19,7 @@ enum { MAX_REGIONS = 8 };
 struct gradient {
     int value; /* -1: none yet */
     int n_regions;
-    struct lvn_desc region[MAX_REGIONS]; /* what has been written so far */
+    struct lvn_desc *region; /* (MAX_REGIONS) what has been written so far; NULL: not looked at yet */
 };
 
 struct tape {
@@ -128,6 +128,12 @@ static bool writes(const struct lvn_instr *i, int value)
     return found;
 }
 
+static bool has_regions(struct tape *t, struct gradient *g)
+{
+    if (!g->region) g->region = lvn_arena_alloc(&t->p->arena, sizeof *g->region * MAX_REGIONS);
+    return g->region != NULL;
+}
+
 /* The gradient of v is zero before its first contribution, and from there on all of them add. */
 static enum lvn_status fill(struct tape *t, int v)
 {
@@ -136,7 +142,7 @@ static enum lvn_status fill(struct tape *t, int v)
     LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be seen in parts", p->values[v].name);
     while (at < p->n_instrs && !writes(&p->instrs[at], value)) at++;
     struct lvn_instr *last = lvn_program_add_instr(p, LVN_OP_zeros, LVN_FORWARD);
-    if (!last) return LVN_MEMORY;
+    if (!last || !has_regions(t, &t->of[v])) return LVN_MEMORY;
     struct lvn_instr zeros = *last;
     zeros.name = p->values[value].name;
     zeros.out[0] = whole(p, value);
@@ -155,6 +161,7 @@ static enum lvn_status enter_region(struct tape *t, int v, const struct lvn_desc
 {
     struct gradient *g = &t->of[v];
     bool apart = g->n_regions < MAX_REGIONS;
+    if (!has_regions(t, g)) return LVN_MEMORY;
     *add = true;
     for (int r = 0; r < g->n_regions; r++) {
         if (same_region(t->p, v, &g->region[r], d) || lvn_desc_count(&g->region[r]) == elements(t->p, v)) return LVN_OK;

@@ -96,29 +96,37 @@ static int by_size(const void *a, const void *b)
     return x->value - y->value;
 }
 
-struct interval {
-    int64_t from, to;
-};
-
-static int by_start(const void *a, const void *b)
-{
-    const struct interval *x = a, *y = b;
-    return (x->from > y->from) - (x->from < y->from);
-}
-
-/* The lowest offset at which `bytes` lie free of the n busy intervals. */
-static int64_t lowest_gap(struct interval *busy, int n, int64_t bytes)
-{
-    qsort(busy, (size_t)n, sizeof *busy, by_start);
-    int64_t offset = 0;
-    for (int i = 0; i < n && busy[i].from < offset + bytes; i++)
-        if (busy[i].to > offset) offset = busy[i].to;
-    return offset;
-}
-
 static int64_t aligned(int64_t bytes)
 {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* What has its place; in the order of offsets, so that one look along them finds a gap. */
+struct placed {
+    int64_t from, to;
+    int first, last;
+};
+
+/* Give v the lowest offset where nothing that lives at the same time lies, and a line among the n that are placed. */
+static void place_value(struct lvn_value *v, struct placed *placed, int n)
+{
+    const int64_t bytes = aligned(v->bytes);
+    int at = 0;
+    v->offset = 0;
+    for (int i = 0; i < n && placed[i].from < v->offset + bytes; i++) {
+        const struct placed *w = &placed[i];
+        bool together = w->first <= v->last && v->first <= w->last;
+        if (together && w->to > v->offset) v->offset = w->to;
+    }
+    for (int end = n; at < end;) { /* the first one that lies behind it */
+        int middle = (at + end) / 2;
+        if (placed[middle].from > v->offset)
+            end = middle;
+        else
+            at = middle + 1;
+    }
+    memmove(&placed[at + 1], &placed[at], sizeof *placed * (size_t)(n - at));
+    placed[at] = (struct placed){v->offset, v->offset + bytes, v->first, v->last};
 }
 
 static enum lvn_status assign_offsets(struct lifetimes *l)
@@ -126,8 +134,8 @@ static enum lvn_status assign_offsets(struct lifetimes *l)
     struct lvn_program *p = l->p;
     int n = 0;
     struct piece *order = lvn_arena_alloc(&p->arena, sizeof *order * (size_t)(p->n_values + 1));
-    struct interval *busy = lvn_arena_alloc(&p->arena, sizeof *busy * (size_t)(p->n_values + 1));
-    if (!order || !busy) return LVN_MEMORY;
+    struct placed *placed = lvn_arena_alloc(&p->arena, sizeof *placed * (size_t)(p->n_values + 1));
+    if (!order || !placed) return LVN_MEMORY;
     for (int v = 0; v < p->n_values; v++) {
         if (p->values[v].buffer != LVN_BUFFER_ARENA || p->values[v].first < 0) continue;
         p->unplaced_bytes += aligned(p->values[v].bytes);
@@ -136,13 +144,7 @@ static enum lvn_status assign_offsets(struct lifetimes *l)
     qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
         struct lvn_value *v = &p->values[order[i].value];
-        int n_busy = 0;
-        for (int j = 0; j < i; j++) {
-            const struct lvn_value *w = &p->values[order[j].value];
-            if (w->last < v->first || v->last < w->first) continue;
-            busy[n_busy++] = (struct interval){w->offset, w->offset + aligned(w->bytes)};
-        }
-        v->offset = lowest_gap(busy, n_busy, aligned(v->bytes));
+        place_value(v, placed, i);
         if (v->offset + aligned(v->bytes) > p->arena_bytes) p->arena_bytes = v->offset + aligned(v->bytes);
     }
     for (int v = 0; v < p->n_values; v++)

@@ -130,6 +130,7 @@ struct lvn_program {
     struct lvn_instr *instrs;
     int n_instrs, instrs_capacity;
     int *value_of_tensor; /* graph tensor id -> value; -1: not in the program */
+    int *value_of_param;  /* the same, by the parameter's number */
     struct lvn_tensor **outputs;
     int n_outputs;
     struct lvn_bucket *buckets; /* set by shard, in the order in which backward finishes them */
@@ -213,8 +214,9 @@ void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o
 int64_t lvn_program_bytes(const struct lvn_program *p);
 /* Number of the first backward instruction; n_instrs: there is none. */
 int lvn_program_first_backward(const struct lvn_program *p);
-/* Bytes of the arena that are in use while instruction n of a placed program runs. */
-int64_t lvn_program_live_bytes(const struct lvn_program *p, int n);
+/* Bytes of the arena that are in use while each instruction of a placed program runs, and behind them, (n_instrs + 1).
+ */
+void lvn_program_live_bytes(const struct lvn_program *p, int64_t *bytes);
 
 /* Attributes and descriptions of an instruction as a kernel sees them, without pointers. */
 void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);

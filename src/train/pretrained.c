@@ -61,6 +61,16 @@ static enum lvn_status load_args(struct lvn_pretrained *p)
 
 /* --- opening --- */
 
+/* Every layer has a tensor: what asks for more of them than there are is not built first. */
+static enum lvn_status check_layers(const struct lvn_pretrained *p)
+{
+    int64_t layers = lvn_model_value(&p->config, LVN_MEANS_LAYERS);
+    LVN_CHECK(layers <= p->weights.n, FORMAT,
+              "'%s' does not hold the model of its %s: that has %lld layers, and %d tensors are there", p->path,
+              p->weights.args ? "model_args" : "config.json", (long long)layers, p->weights.n);
+    return LVN_OK;
+}
+
 /* A directory's config.json is looked at before its weights; a checkpoint is one file. */
 static enum lvn_status open_files(struct lvn_pretrained *p)
 {
@@ -70,6 +80,7 @@ static enum lvn_status open_files(struct lvn_pretrained *p)
     if (directory) LVN_TRY(load_config(p));
     LVN_TRY(lvn_weights_open(&p->weights, p->path));
     if (!directory) LVN_TRY(load_args(p));
+    LVN_TRY(check_layers(p));
     return lvn_pretrained_check(p);
 }
 

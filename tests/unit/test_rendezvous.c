@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -206,6 +207,49 @@ static void strangers(void **state)
     lvn_server_stop(outside, 5);
 }
 
+/* A child that holds many connections without a word, and comes back whenever it is shown out. */
+static pid_t besiege(const char *address)
+{
+    enum { MANY = 300 };
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    to.sin_port = htons((uint16_t)strtol(address, NULL, 10));
+    pid_t pid = fork();
+    if (pid) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct pollfd p[MANY];
+    for (int i = 0; i < MANY; i++) p[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    for (;;) {
+        for (int i = 0; i < MANY; i++) {
+            if (p[i].fd >= 0 && !p[i].revents) continue;
+            if (p[i].fd >= 0) close(p[i].fd);
+            p[i].fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+            (void)!connect(p[i].fd, (struct sockaddr *)&to, sizeof to);
+        }
+        poll(p, MANY, 1000);
+    }
+}
+
+static void crowd(void **state)
+{
+    (void)state;
+    serve(4, 60, 60);
+    pid_t pid = besiege(lvn_server_address(outside));
+    int callers = 0;
+    for (double end = lvn_seconds() + LIMIT; callers < LVN_STRANGERS && lvn_seconds() < end; usleep(1000)) {
+        pthread_mutex_lock(&outside->lock);
+        callers = outside->n_callers;
+        pthread_mutex_unlock(&outside->lock);
+    }
+    assert_true(callers >= LVN_STRANGERS);
+    start_all(4, guest(), NULL);
+    assert_true(all_opened(4));
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    atomic_store(&shared->go, 1);
+    for (int i = 0; i < 4; i++) assert_int_equal(end_of(i), 0);
+    lvn_server_stop(outside, 5);
+}
+
 /* No descriptor is left for a caller: it waits, the server does not turn in circles, and takes it in later. */
 static void no_descriptors(void **state)
 {
@@ -326,9 +370,9 @@ static void places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RANKS_TEST(outside_lost), RANKS_TEST(outside_ends),   RANKS_TEST(duplicates), RANKS_TEST(singletons),
-        RANKS_TEST(missing),      RANKS_TEST(wrong_token),    RANKS_TEST(strangers),  RANKS_TEST(cut),
-        cmocka_unit_test(places), RANKS_TEST(no_descriptors),
+        RANKS_TEST(outside_lost), RANKS_TEST(outside_ends), RANKS_TEST(duplicates),     RANKS_TEST(singletons),
+        RANKS_TEST(missing),      RANKS_TEST(wrong_token),  RANKS_TEST(strangers),      RANKS_TEST(crowd),
+        RANKS_TEST(cut),          cmocka_unit_test(places), RANKS_TEST(no_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,19 @@
+# Models of very many layers: a thousand are planned, what the file cannot hold is refused before it is built, and a
+# signal ends what would take long.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+deep=(--model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.kind=tokens --data.path=none)
+code 0 timeout 120 "$LEVIN" plan --json --model.n_layer=1000 "${deep[@]}"
+python3 -c 'import json; d = json.load(open("out")); assert sum(r["name"].endswith("attention:0") for r in d["program"]) == 2000'
+make_text
+train run >out 2>err
+code 0 "$LEVIN" export run model
+sed -i 's/"n_layer": *[0-9]*/"n_layer": 10000/' model/config.json
+code 1 timeout 60 "$LEVIN" plan --model.init=model
+one_error
+says "that has 10000 layers, and" err
+"$LEVIN" plan --model.n_layer=20000 "${deep[@]}" >out 2>err &
+pid=$!
+sleep 0.3
+kill -TERM $pid
+ended
+check [ $got = 143 ] # by the signal

@@ -1,0 +1,11 @@
+out_dir = 'out'
+eval_interval = 250
+dataset = 'shakespeare_char'
+gradient_accumulation_steps = 5 * 8
+batch_size = 64
+learning_rate = 1e-3
+max_iters = 5000
+beta2 = 0.99
+decay_lr = False
+init_from = 'gpt2-xl'
+dtype = 'bfloat16'

@@ -1,0 +1,121 @@
+/* fuzz_answers.c - what an S3, a Google store, the hub or a web server may answer to a list, a look and a reading.
+ *
+ * First byte: which store and what is asked for. Then answers, divided by lines of "%": a code, lines of headers, an
+ * empty line, a body. Behind the last one nobody answers. Nothing goes over a network. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stores/http.h"
+
+/* All of http.c but what goes over the network. */
+enum lvn_status real_open(struct lvn_http **out);
+void real_close(struct lvn_http *h);
+enum lvn_status real_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a);
+#define lvn_http_open real_open
+#define lvn_http_close real_close
+#define lvn_http_send real_send
+#include "stores/http.c"
+#undef lvn_http_open
+#undef lvn_http_close
+#undef lvn_http_send
+
+#include "stores/store.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *next, *end; /* what has not been answered yet */
+
+enum lvn_status lvn_http_open(struct lvn_http **out)
+{
+    static struct lvn_http only;
+    *out = &only;
+    return LVN_OK;
+}
+
+void lvn_http_close(struct lvn_http *h)
+{
+    (void)h;
+}
+
+enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a)
+{
+    lvn_text_clear(&a->headers);
+    lvn_text_clear(&a->body);
+    a->taken = 0;
+    a->code = 0;
+    a->end = LVN_HTTP_FAILED;
+    snprintf(a->why, sizeof a->why, "nobody is there");
+    if (!r->url || !*r->url) abort();
+    if (next >= end) return LVN_OK;
+    const char *stop = memmem(next, (size_t)(end - next), "\n%\n", 3), *from = next;
+    if (!stop) stop = end;
+    next = stop < end ? stop + 3 : end;
+    for (; from < stop && *from >= '0' && *from <= '9'; from++)
+        a->code = a->code < 100 ? 10 * a->code + *from - '0' : a->code;
+    const char *blank = memmem(from, (size_t)(stop - from), "\n\n", 2), *body = blank ? blank + 2 : stop;
+    lvn_text_add_bytes(&a->headers, from, (blank ? blank + 1 : stop) - from);
+    a->end = LVN_HTTP_WHOLE;
+    if (r->take && (a->code == 200 || a->code == 206)) {
+        if (r->take(r->context, body, stop - body))
+            a->taken = stop - body;
+        else
+            a->end = LVN_HTTP_REFUSED;
+    } else {
+        lvn_text_add_bytes(&a->body, body, stop - body);
+    }
+    (void)h;
+    return LVN_OK;
+}
+
+static void surroundings(void)
+{
+    static const char *const values[][2] = {{"AWS_ACCESS_KEY_ID", "id"},
+                                            {"AWS_SECRET_ACCESS_KEY", "secret"},
+                                            {"AWS_REGION", "eu-west-1"},
+                                            {"GOOGLE_OAUTH_ACCESS_TOKEN", "token"},
+                                            {"HF_TOKEN", "token"},
+                                            {"LEVIN_STORE_TRIES", "1"},
+                                            {"AWS_EC2_METADATA_DISABLED", "1"}};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) setenv(values[i][0], values[i][1], 1);
+    unsetenv("HF_HUB_OFFLINE");
+    unsetenv("AWS_ENDPOINT_URL");
+    unsetenv("STORAGE_EMULATOR_HOST");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const urls[] = {"s3://bucket/a/b", "gs://bucket/a/b", "hf://org/name/a", "https://host/a/b"};
+    struct lvn_arena arena;
+    struct lvn_store_entries entries;
+    enum lvn_store_kind kind;
+    char *text = NULL;
+    int64_t bytes;
+    if (size < 1) return 0;
+    surroundings();
+    const char *url = urls[data[0] & 3];
+    next = (const char *)data + 1;
+    end = (const char *)data + size;
+    lvn_arena_init(&arena);
+    enum lvn_status status = LVN_OK;
+    switch (data[0] >> 2 & 3) {
+    case 0:
+    case 1:
+        status = lvn_store_list(&arena, url, data[0] >> 2 & 1, &entries);
+        for (int i = 0; status == LVN_OK && i < entries.n; i++)
+            if (!entries.entry[i].name || (i && strcmp(entries.entry[i - 1].name, entries.entry[i].name) > 0)) abort();
+        break;
+    case 2:
+        status = lvn_store_stat(url, &kind, &bytes);
+        break;
+    case 3:
+        status = lvn_store_read(url, 1 << 16, &text, &bytes);
+        if (status == LVN_OK && (bytes > 1 << 16 || text[bytes])) abort();
+        if (status == LVN_OK) free(text);
+        break;
+    }
+    if (status != LVN_OK && !*lvn_error_text()) abort();
+    lvn_error_clear();
+    lvn_arena_release(&arena);
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* fuzz_hosts.c - hosts files of levin launch. No name is looked up: all are found, and are other machines. */
+#include <netdb.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int no_lookup(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found)
+{
+    static struct addrinfo nobody;
+    static struct sockaddr somewhere;
+    (void)name, (void)port, (void)hints;
+    nobody = (struct addrinfo){.ai_addr = &somewhere, .ai_addrlen = sizeof somewhere};
+    *found = &nobody;
+    return 0;
+}
+#define getaddrinfo no_lookup
+#define freeaddrinfo(found) (void)(found)
+#include "cli/launch_hosts.c"
+#include "cli/process.c"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[40];
+    struct lvn_arena arena;
+    struct lvn_launch l = {.arena = &arena};
+    int fd = memfd_create("hosts", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    lvn_arena_init(&arena);
+    if (lvn_launch_hosts(&l, path) != LVN_OK) {
+        if (!*lvn_error_text()) abort();
+    } else {
+        for (int i = 0; i < l.n_hosts; i++) /* these become words of a command line */
+            if (l.hosts[i].slots < 0 || !*l.hosts[i].name || *l.hosts[i].name == '-') abort();
+    }
+    lvn_arena_release(&arena);
+    close(fd);
+    return 0;
+}
