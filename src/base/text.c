@@ -4,6 +4,7 @@
  * the usual table. */
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -209,5 +210,18 @@ char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT])
     int unit = 0;
     for (; fabs(x) >= 999.5 && unit < 5; unit++) x /= 1024;
     snprintf(text, LVN_NUMBER_TEXT, unit && x < 9.95 ? "%.1f %s" : "%.0f %s", x, units[unit]);
+    return text;
+}
+
+char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRId64, n < 0 ? -n : n), used = 0;
+    if (n < 0) text[used++] = '-';
+    for (int i = 0; i < length; i++) {
+        text[used++] = digits[i];
+        if ((length - i) % 3 == 1 && i < length - 1) text[used++] = ',';
+    }
+    text[used] = '\0';
     return text;
 }

@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "cli/doctor.h"
+#include "train/consistency.h"
 
 enum { CPUS = 4096 };
 
@@ -57,21 +58,11 @@ static void own_cpus(char *text, size_t room)
     lvn_text_release(&t);
 }
 
-/* Version and a number that equal programs share (FNV-1a over the file). */
+/* Version and a number that equal programs share. */
 static void own_build(char *text, size_t room)
 {
-    struct lvn_mapping m;
-    uint64_t hash = 14695981039346656037u;
-    if (lvn_file_map(&m, "/proc/self/exe")) {
-        lvn_error_clear();
-        snprintf(text, room, "%s", LVN_VERSION);
-        return;
-    }
-    for (int64_t i = 0; i < m.bytes; i++) hash = (hash ^ m.data[i]) * 1099511628211u;
-    lvn_file_unmap(&m);
-    snprintf(text, room, "%s, program %08llx", LVN_VERSION, (unsigned long long)(hash >> 32));
+    snprintf(text, room, "%s, program %08llx", LVN_VERSION, (unsigned long long)(lvn_consistency_program() >> 32));
 }
-
 static void tell(struct facts *f, const struct lvn_doctor *r, const struct lvn_comm *comm)
 {
     const struct lvn_machine *m = &r->m;

@@ -7,10 +7,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/machine.h"
 #include "base/threads.h"
 #include "cli/model.h"
 #include "cli/stop.h"
@@ -39,13 +39,6 @@ struct line {
     int64_t complaints;
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void clear(struct line *l)
 {
     if (l->shown) fputs("\r\033[K", stderr);
@@ -55,7 +48,7 @@ static void clear(struct line *l)
 /* Several times a second on a terminal, every ten seconds elsewhere. */
 static bool due(struct line *l)
 {
-    double t = now();
+    double t = lvn_seconds();
     if (l->quiet || t - l->drawn < (l->live ? 0.2 : 10)) return false;
     l->drawn = t;
     return true;
@@ -88,7 +81,7 @@ static int on_progress(void *context, const struct lvn_text_progress *p)
     if (due(l)) {
         char text[400], documents[LVN_NUMBER_TEXT], tokens[LVN_NUMBER_TEXT], eta[LVN_NUMBER_TEXT],
             rate[LVN_NUMBER_TEXT];
-        double seconds = now() - l->began, read = (double)(p->bytes_read - l->first);
+        double seconds = lvn_seconds() - l->began, read = (double)(p->bytes_read - l->first);
         const struct lvn_text_counts *c = p->counts;
         eta_text((double)(p->bytes_total - p->bytes_read) * seconds / read, eta);
         lvn_bytes_text((int64_t)(read / seconds), rate);
@@ -201,8 +194,10 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
 {
     const char *out;
     LVN_TRY(lvn_stage_open(&c->settings.arena, named, &out));
-    struct line line = {
-        .quiet = lvn_cli_on(c, LVN_FLAG_any_quiet), .live = isatty(STDERR_FILENO), .began = now(), .drawn = now()};
+    struct line line = {.quiet = lvn_cli_on(c, LVN_FLAG_any_quiet),
+                        .live = isatty(STDERR_FILENO),
+                        .began = lvn_seconds(),
+                        .drawn = lvn_seconds()};
     const char *bad = c->flag[LVN_FLAG_prepare_bad_lines].t;
     struct lvn_text_counts counts = {0};
     struct lvn_text_options o = {.corpus = {.tokenizer = t, .field = c->flag[LVN_FLAG_prepare_field].t},
@@ -227,11 +222,11 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     if (!*o.input) LVN_TRY(fetch(c, out, &o.input));
     catch_signals();
     line.first = -1;
-    line.began = now();
+    line.began = lvn_seconds();
     enum lvn_status status = lvn_text_prepare(&o, &counts);
     clear(&line);
     if (status == LVN_OK) status = lvn_stage_send(out, named);
-    if (status == LVN_OK) report(c, named, t, &counts, now() - line.began);
+    if (status == LVN_OK) report(c, named, t, &counts, lvn_seconds() - line.began);
     return status;
 }
 
@@ -259,7 +254,7 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
 {
     struct lvn_tokenizer *t;
     struct lvn_text_counts counts;
-    double began = now();
+    double began = lvn_seconds();
     const char *folder;
     LVN_TRY(lvn_stage_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &text));
@@ -267,7 +262,7 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
     enum lvn_status status = lvn_cli_prepare_may(c, out, t);
     if (status == LVN_OK) status = lvn_text_prepare_one(t, text, folder, threads_of(c), &counts);
     if (status == LVN_OK) status = lvn_stage_send(folder, out);
-    if (status == LVN_OK) report(c, out, t, &counts, now() - began);
+    if (status == LVN_OK) report(c, out, t, &counts, lvn_seconds() - began);
     lvn_tokenizer_close(t);
     return status;
 }

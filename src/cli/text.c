@@ -33,19 +33,6 @@ bool lvn_cli_vput(FILE *out, const char *format, va_list arguments)
     return true;
 }
 
-char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRId64, n < 0 ? -n : n), used = 0;
-    if (n < 0) text[used++] = '-';
-    for (int i = 0; i < length; i++) {
-        text[used++] = digits[i];
-        if ((length - i) % 3 == 1 && i < length - 1) text[used++] = ',';
-    }
-    text[used] = '\0';
-    return text;
-}
-
 char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT])
 {
     int64_t s = isfinite(seconds) && seconds < 1e15 ? (int64_t)(seconds + 0.5) : 0;

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/files.h"
+#include "base/machine.h"
 #include "base/threads.h"
 #include "data/file_form.h"
 #include "data/text_write.h"
@@ -42,13 +42,6 @@ struct line {
     int64_t passed_over, resumed_at;
     struct lvn_text_writer writer;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* --- encoding threads --- */
 
@@ -132,9 +125,9 @@ static enum lvn_status write_batch(struct line *l, const struct lvn_batch *b)
 {
     if (b->status != LVN_OK) return lvn_fail_at(__FILE__, __LINE__, b->status, "%s", b->error);
     LVN_TRY_WHILE(lvn_text_writer_batch(&l->writer, b), "writing to '%s'", l->o->out);
-    if (now() - l->writer.saved > l->o->save_every) {
+    if (lvn_seconds() - l->writer.saved > l->o->save_every) {
         LVN_TRY_WHILE(lvn_text_writer_save(&l->writer), "writing to '%s'", l->o->out);
-        l->writer.saved = now();
+        l->writer.saved = lvn_seconds();
     }
     return report(l, b);
 }
@@ -320,7 +313,7 @@ static enum lvn_status list_input(struct line *l)
 static enum lvn_status run(struct line *l)
 {
     if (l->writer.finished) return lvn_text_writer_finish(&l->writer);
-    l->writer.saved = now();
+    l->writer.saved = lvn_seconds();
     bool again = true;
     enum lvn_status status = start_threads(l);
     while (status == LVN_OK && again) {

@@ -12,13 +12,6 @@
 
 enum { LARGEST_HEADER = 100 * 1000 * 1000 }; /* the reference implementation's bound */
 
-struct lvn_safetensors_shard {
-    struct lvn_mapping map;        /* data == NULL: the caller's memory */
-    const char *path, *name;       /* name: as the index calls it */
-    struct lvn_safetensor *tensor; /* sorted by name */
-    int n;
-};
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct lvn_safetensor *)a)->name, ((const struct lvn_safetensor *)b)->name);
@@ -93,7 +86,7 @@ static enum lvn_status read_tensor(struct lvn_safetensor *t, const json_t *entry
 }
 
 /* Sorted by place, each tensor begins where the one before ended, and the last one ends with the file. */
-static enum lvn_status check_places(struct lvn_safetensors_shard *s, const char *data, int64_t data_bytes)
+static enum lvn_status check_places(struct lvn_safetensors *s, const char *data, int64_t data_bytes)
 {
     if (s->n) qsort(s->tensor, (size_t)s->n, sizeof *s->tensor, by_place);
     const char *at = data;
@@ -113,7 +106,7 @@ static enum lvn_status check_places(struct lvn_safetensors_shard *s, const char 
 }
 
 /* Texts only, of which nothing is wanted. */
-static enum lvn_status check_metadata(const struct lvn_safetensors_shard *s, const json_t *metadata)
+static enum lvn_status check_metadata(const struct lvn_safetensors *s, const json_t *metadata)
 {
     LVN_CHECK(json_is_object(metadata), FORMAT, "'%s': '__metadata__' is not an object", s->path);
     const char *key;
@@ -123,11 +116,11 @@ static enum lvn_status check_metadata(const struct lvn_safetensors_shard *s, con
     return LVN_OK;
 }
 
-static enum lvn_status read_entries(struct lvn_arena *a, struct lvn_safetensors_shard *s, const json_t *header,
-                                    const char *data, int64_t data_bytes)
+static enum lvn_status read_entries(struct lvn_safetensors *s, const json_t *header, const char *data,
+                                    int64_t data_bytes)
 {
     LVN_CHECK(json_is_object(header), FORMAT, "'%s': its header is not a JSON object", s->path);
-    s->tensor = lvn_arena_alloc(a, json_object_size(header) * sizeof *s->tensor);
+    s->tensor = lvn_arena_alloc(&s->arena, json_object_size(header) * sizeof *s->tensor);
     if (!s->tensor) return LVN_MEMORY;
     const char *key;
     json_t *entry;
@@ -139,7 +132,7 @@ static enum lvn_status read_entries(struct lvn_arena *a, struct lvn_safetensors_
         }
         struct lvn_safetensor *t = &s->tensor[s->n];
         t->file = s->path;
-        t->name = lvn_arena_strdup(a, key);
+        t->name = lvn_arena_strdup(&s->arena, key);
         if (!t->name) return LVN_MEMORY;
         LVN_TRY(read_tensor(t, entry, data, data_bytes));
         s->n++;
@@ -148,8 +141,7 @@ static enum lvn_status read_entries(struct lvn_arena *a, struct lvn_safetensors_
 }
 
 /* s->path is set; fills the rest from the bytes of the file. */
-static enum lvn_status read_shard(struct lvn_arena *a, struct lvn_safetensors_shard *s, const unsigned char *bytes,
-                                  int64_t n)
+static enum lvn_status read_file(struct lvn_safetensors *s, const unsigned char *bytes, int64_t n)
 {
     LVN_CHECK(n >= 8, FORMAT, "'%s' has %lld bytes: too short for a safetensors file", s->path, (long long)n);
     uint64_t length = 0;
@@ -163,138 +155,43 @@ static enum lvn_status read_shard(struct lvn_arena *a, struct lvn_safetensors_sh
     json_t *header;
     LVN_TRY_WHILE(lvn_json_parse(s->path, (const char *)bytes + 8, (int64_t)length, &header),
                   "reading the header of the safetensors file '%s'", s->path);
-    enum lvn_status status = read_entries(a, s, header, (const char *)bytes + 8 + length, n - 8 - (int64_t)length);
+    enum lvn_status status = read_entries(s, header, (const char *)bytes + 8 + length, n - 8 - (int64_t)length);
     json_decref(header);
     return status;
 }
 
-static enum lvn_status open_shard(struct lvn_arena *a, struct lvn_safetensors_shard *s, const char *path)
+/* bytes -1: of the file at `path`, which is mapped. */
+static enum lvn_status open_it(struct lvn_safetensors *s, const char *path, const void *data, int64_t bytes)
 {
-    s->path = lvn_arena_strdup(a, path);
-    if (!s->path) return LVN_MEMORY;
-    LVN_TRY(lvn_file_map(&s->map, path));
-    return read_shard(a, s, s->map.data, s->map.bytes);
-}
-
-static enum lvn_status add_shards(struct lvn_safetensors *s, int room)
-{
-    s->shard = lvn_arena_alloc(&s->arena, (size_t)room * sizeof *s->shard);
-    return s->shard ? LVN_OK : LVN_MEMORY;
-}
-
-static enum lvn_status open_one(struct lvn_safetensors *s, const char *path)
-{
-    LVN_TRY(add_shards(s, 1));
-    s->n_shards = 1;
-    LVN_TRY(open_shard(&s->arena, s->shard, path));
-    s->tensor = s->shard->tensor;
-    s->n = s->shard->n;
-    return LVN_OK;
-}
-
-/* --- several shards --- */
-
-static enum lvn_status shard_of(struct lvn_safetensors *s, const char *index, const char *name,
-                                struct lvn_safetensors_shard **out)
-{
-    for (int i = 0; i < s->n_shards; i++) {
-        *out = &s->shard[i];
-        if (strcmp((*out)->name, name) == 0) return LVN_OK;
-    }
-    LVN_CHECK(*name && !strchr(name, '/'), FORMAT, "'%s' names the file '%s', which does not lie beside it", index,
-              name);
-    *out = &s->shard[s->n_shards];
-    (*out)->name = lvn_arena_strdup(&s->arena, name);
-    char *dir = lvn_path_dir(&s->arena, index), *path = dir ? lvn_path_join(&s->arena, dir, name) : NULL;
-    if (!(*out)->name || !path) return LVN_MEMORY;
-    s->n_shards++;
-    return open_shard(&s->arena, *out, path);
-}
-
-static const struct lvn_safetensor *search(const struct lvn_safetensor *tensor, int n, const char *name)
-{
-    struct lvn_safetensor key = {.name = name};
-    return n ? bsearch(&key, tensor, (size_t)n, sizeof key, by_name) : NULL;
-}
-
-static enum lvn_status read_index(struct lvn_safetensors *s, const char *path, const json_t *index)
-{
-    const json_t *map = json_object_get(index, "weight_map");
-    LVN_CHECK(json_is_object(map), FORMAT, "'%s' has no 'weight_map': this is no index of a model", path);
-    size_t room = json_object_size(map); /* at most a file a tensor */
-    s->tensor = lvn_arena_alloc(&s->arena, room * sizeof *s->tensor);
-    if (!s->tensor) return LVN_MEMORY;
-    LVN_TRY(add_shards(s, (int)room));
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)map, key, value)
-    {
-        LVN_CHECK(json_is_string(value), FORMAT, "'%s', tensor '%s': its file is not a string", path, key);
-        struct lvn_safetensors_shard *shard = NULL;
-        LVN_TRY_WHILE(shard_of(s, path, json_string_value(value), &shard), "opening what '%s' names", path);
-        const struct lvn_safetensor *t = search(shard->tensor, shard->n, key);
-        LVN_CHECK(t, FORMAT, "'%s' says that tensor '%s' lies in '%s', but it does not", path, key, shard->path);
-        s->tensor[s->n++] = *t;
-    }
-    if (s->n) qsort(s->tensor, (size_t)s->n, sizeof *s->tensor, by_name);
-    return LVN_OK;
-}
-
-static enum lvn_status open_index(struct lvn_safetensors *s, const char *path)
-{
-    json_t *index;
-    LVN_TRY(lvn_json_read(path, &index));
-    enum lvn_status status = read_index(s, path, index);
-    json_decref(index);
+    *s = (struct lvn_safetensors){0};
+    lvn_arena_init(&s->arena);
+    s->path = lvn_arena_strdup(&s->arena, path);
+    enum lvn_status status = s->path ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK && bytes < 0) status = lvn_file_map(&s->map, path);
+    if (status == LVN_OK) status = read_file(s, bytes < 0 ? s->map.data : data, bytes < 0 ? s->map.bytes : bytes);
+    if (status != LVN_OK) lvn_safetensors_close(s);
     return status;
-}
-
-static enum lvn_status open_any(struct lvn_safetensors *s, const char *path)
-{
-    size_t n = strlen(path);
-    if (n > 5 && strcmp(path + n - 5, ".json") == 0) return open_index(s, path);
-    if (!lvn_path_is_dir(path)) return open_one(s, path);
-    char *file = lvn_path_join(&s->arena, path, "model.safetensors");
-    char *index = lvn_path_join(&s->arena, path, "model.safetensors.index.json");
-    if (!file || !index) return LVN_MEMORY;
-    if (lvn_path_exists(file)) return open_one(s, file);
-    if (lvn_path_exists(index)) return open_index(s, index);
-    LVN_FAIL(IO, "'%s' has neither model.safetensors nor model.safetensors.index.json", path);
 }
 
 enum lvn_status lvn_safetensors_open(struct lvn_safetensors *s, const char *path)
 {
-    *s = (struct lvn_safetensors){0};
-    lvn_arena_init(&s->arena);
-    enum lvn_status status = open_any(s, path);
-    if (status != LVN_OK) lvn_safetensors_close(s);
-    return status;
+    return open_it(s, path, NULL, -1);
 }
 
 enum lvn_status lvn_safetensors_parse(struct lvn_safetensors *s, const char *name, const void *data, int64_t bytes)
 {
-    *s = (struct lvn_safetensors){0};
-    lvn_arena_init(&s->arena);
-    enum lvn_status status = add_shards(s, 1);
-    if (status == LVN_OK) {
-        s->n_shards = 1;
-        s->shard->path = lvn_arena_strdup(&s->arena, name);
-        status = s->shard->path ? read_shard(&s->arena, s->shard, data, bytes) : LVN_MEMORY;
-        s->tensor = s->shard->tensor;
-        s->n = s->shard->n;
-    }
-    if (status != LVN_OK) lvn_safetensors_close(s);
-    return status;
+    return open_it(s, name, data, bytes);
 }
 
 void lvn_safetensors_close(struct lvn_safetensors *s)
 {
-    for (int i = 0; i < s->n_shards; i++) lvn_file_unmap(&s->shard[i].map);
+    lvn_file_unmap(&s->map);
     lvn_arena_release(&s->arena);
     *s = (struct lvn_safetensors){0};
 }
 
 const struct lvn_safetensor *lvn_safetensors_find(const struct lvn_safetensors *s, const char *name)
 {
-    return search(s->tensor, s->n, name);
+    struct lvn_safetensor key = {.name = name};
+    return s->n ? bsearch(&key, s->tensor, (size_t)s->n, sizeof key, by_name) : NULL;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/files.h"
 #include "base/status.h"
 #include "base/tensor.h"
 #include "formats/checksum.h"
@@ -19,23 +20,22 @@
 /* One tensor of an open file; lives as long as the file is open. */
 struct lvn_safetensor {
     const char *name;
-    const char *file; /* path of the file (shard) it lies in */
+    const char *file; /* path of the file it lies in */
     struct lvn_desc desc;
     const void *data; /* maybe unaligned */
     int64_t bytes;
 };
 
-/* One file, or all shards of a model as one. Tensors are sorted by name. Reading from several threads is fine. */
+/* One file; formats/weights.h makes one of several. Reading from several threads is fine. */
 struct lvn_safetensors {
     struct lvn_arena arena;
-    struct lvn_safetensor *tensor;
+    struct lvn_mapping map; /* data == NULL: the caller's memory */
+    const char *path;
+    struct lvn_safetensor *tensor; /* sorted by name */
     int n;
-    struct lvn_safetensors_shard *shard;
-    int n_shards;
 };
 
-/* path: a .safetensors file, a model.safetensors.index.json, or a directory with model.safetensors or that index.
- * LVN_IO when nothing is there, LVN_FORMAT when it is not good. Nothing to close after a failure. */
+/* LVN_IO when nothing is there, LVN_FORMAT when it is not good. Nothing to close after a failure. */
 LVN_CHECKED enum lvn_status lvn_safetensors_open(struct lvn_safetensors *s, const char *path);
 /* The same for bytes in memory, which must outlive it. */
 LVN_CHECKED enum lvn_status lvn_safetensors_parse(struct lvn_safetensors *s, const char *name, const void *data,

@@ -24,13 +24,12 @@ struct lvn_weights {
     struct lvn_weight *tensor; /* sorted by name */
     int n;
     const struct lvn_pickle *args; /* `model_args` of a training checkpoint: a dict; NULL: there are none */
-    struct lvn_safetensors safetensors;
-    struct lvn_torch *torch;
-    int n_torch;
+    struct lvn_weights_file *file;
+    int n_files;
 };
 
-/* path: one of these files, or a directory that holds one of them. LVN_IO when nothing is there, LVN_FORMAT when it is
- * not good. Nothing to close after a failure. */
+/* path: one of these files or indices, or a directory that holds one of them. LVN_IO when nothing is there, LVN_FORMAT
+ * when it is not good. Nothing to close after a failure. */
 LVN_CHECKED enum lvn_status lvn_weights_open(struct lvn_weights *w, const char *path);
 void lvn_weights_close(struct lvn_weights *w);
 /* NULL when there is none of that name. */

@@ -55,7 +55,7 @@ static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int 
 
 enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, N_THINGS };
 
-static uint64_t hash_of_program(void)
+uint64_t lvn_consistency_program(void)
 {
     char *bytes = NULL;
     int64_t n = 0;
@@ -75,7 +75,7 @@ static const char *thing(int id, const struct lvn_settings *s, const char **name
     *name = o ? o->key : "";
     if (id < VERSION) return !o || o->own ? "" : lvn_settings_value(s, o->id, room);
     if (id == VERSION) return LVN_VERSION;
-    snprintf(room, LVN_VALUE_TEXT, "build %016" PRIx64, hash_of_program());
+    snprintf(room, LVN_VALUE_TEXT, "build %016" PRIx64, lvn_consistency_program());
     return room;
 }
 

@@ -6,6 +6,8 @@
 #include "train/network.h"
 #include "train/ranks.h"
 
+/* A number that equal programs share; 0: not known. */
+uint64_t lvn_consistency_program(void);
 /* Compare what ranks were started with. ARG, with one sentence on all, names the first setting that differs and who has
  * what. Another build of the same version only leaves a sentence in `note`; else that is "". */
 enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_settings *s, char *note,

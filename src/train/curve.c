@@ -159,23 +159,10 @@ static double py(const struct plot *p, double y)
     return HEIGHT - BOTTOM - (y - p->y0) / (p->y1 - p->y0) * (HEIGHT - TOP - BOTTOM);
 }
 
-/* "2,000" */
-static void whole(double x, char *text, size_t room)
-{
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%.0f", x);
-    size_t used = 0;
-    for (int i = 0; i < length && used + 2 < room; i++) {
-        text[used++] = digits[i];
-        if ((length - i) % 3 == 1 && i < length - 1) text[used++] = ',';
-    }
-    text[used] = '\0';
-}
-
 static void axes(struct plot *p)
 {
     struct lvn_text *t = &p->out;
-    char label[48];
+    char label[LVN_NUMBER_TEXT];
     int decimals = (int)fmax(0, -floor(log10(p->y_step) + 1e-9));
     for (double y = p->y0; y < p->y1 + p->y_step / 2; y += p->y_step) {
         lvn_text_printf(t, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#e3e6ea\"/>\n", LEFT, py(p, y),
@@ -184,7 +171,7 @@ static void axes(struct plot *p)
                         decimals, fabs(y) < p->y_step / 100 ? 0 : y);
     }
     for (double x = 0; x <= p->x1 * 1.0001; x += p->x_step) {
-        whole(x, label, sizeof label);
+        lvn_count_text(llround(x), label);
         lvn_text_printf(t, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#8b949e\"/>\n", px(p, x),
                         HEIGHT - BOTTOM, px(p, x), HEIGHT - BOTTOM + 5);
         lvn_text_printf(t, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", px(p, x),
@@ -303,14 +290,14 @@ static void escaped(struct lvn_text *t, const char *s)
 static void words(struct plot *p, const char *title)
 {
     struct lvn_text *t = &p->out;
-    char steps[48];
-    whole(p->x1, steps, sizeof steps);
+    char steps[LVN_NUMBER_TEXT];
+    lvn_count_text(llround(p->x1), steps);
     lvn_text_printf(t, "<text x=\"%d\" y=\"40\" font-size=\"24\" font-weight=\"600\" fill=\"#1c2128\">", LEFT);
     escaped(t, title);
     lvn_text_printf(t, "</text>\n<text x=\"%d\" y=\"66\" font-size=\"15\">%s steps", LEFT, steps);
     if (p->val->n) {
         const struct lvn_point *best = &p->val->p[best_of(p->val)];
-        whole(best->x, steps, sizeof steps);
+        lvn_count_text(llround(best->x), steps);
         lvn_text_printf(t, ", best validation loss %.4f at step %s", best->y, steps);
     } else if (p->train->n) {
         lvn_text_printf(t, ", last training loss %.4f", p->train->p[p->train->n - 1].y);

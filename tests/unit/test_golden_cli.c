@@ -62,7 +62,7 @@ static double number(const json_t *object, const char *key)
 
 static void open_tensors(struct lvn_safetensors *s, const char *format, const char *name)
 {
-    char path[128];
+    char path[300];
     snprintf(path, sizeof path, format, name);
     check(lvn_safetensors_open(s, path));
 }
@@ -182,8 +182,8 @@ static void compare_metrics(const char *run, const json_t *meta)
 static void compare_updates(const char *name, const char *run)
 {
     struct lvn_safetensors before, after, reference;
-    open_tensors(&before, "tests/golden/%s", name);
-    open_tensors(&after, "%s/checkpoints/last", run);
+    open_tensors(&before, "tests/golden/%s/model.safetensors", name);
+    open_tensors(&after, "%s/checkpoints/last/model.safetensors", run);
     open_tensors(&reference, "tests/golden/%s/reference.safetensors", name);
     for (int i = 0; i < reference.n; i++) {
         const struct lvn_safetensor *want = &reference.tensor[i];
@@ -267,8 +267,8 @@ static void export(void **state)
         struct lvn_safetensors before, after;
         char back[96];
         snprintf(back, sizeof back, "%s/%s-back", folder, name);
-        open_tensors(&before, "tests/golden/%s", name);
-        open_tensors(&after, "%s", back);
+        open_tensors(&before, "tests/golden/%s/model.safetensors", name);
+        open_tensors(&after, "%s/model.safetensors", back);
         for (int i = 0; i < before.n; i++) {
             const struct lvn_safetensor *want = &before.tensor[i];
             if (strstr(want->name, ".attn.bias")) continue; /* minGPT's masks are no weights */
