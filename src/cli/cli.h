@@ -143,7 +143,7 @@ enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell) LVN_C
 /* show.c: --show-settings */
 void lvn_cli_show_settings(struct lvn_cli *c);
 
-/* "1 h 02 min", as lvn_count_text(): for people. Each returns text. */
+/* "1 h 02 min", as lvn_count_text(): for people. Returns text. */
 char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT]);
 /* "12 sequences of 64 tokens", or "64 samples". */
 enum { LVN_BATCH_TEXT = 100 };
