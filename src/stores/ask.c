@@ -284,3 +284,38 @@ enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const stru
     lvn_http_answer_release(&a);
     return status;
 }
+
+enum lvn_status lvn_ask_only(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask)
+{
+    struct lvn_http_answer a = {0};
+    enum lvn_status status = lvn_ask(p, h, ask, &a);
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+enum lvn_status lvn_ask_list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                             struct lvn_store_entries *out, const struct lvn_pages *pages)
+{
+    size_t n = strlen(p->key);
+    const char *prefix = !n || p->key[n - 1] == '/' ? p->key : lvn_arena_printf(&p->arena, "%s/", p->key);
+    struct lvn_text query = {0}, token = {0};
+    struct lvn_http_answer answer = {0};
+    enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
+    int room = 0;
+    do {
+        lvn_text_clear(&query);
+        if (token.n) lvn_text_printf(&query, "%s=", pages->token);
+        if (token.n) lvn_http_encode(&query, token.p, false);
+        lvn_text_printf(&query, "%s%s%sprefix=", token.n ? "&" : "", deep ? "" : "delimiter=%2F&", pages->query);
+        if (prefix) lvn_http_encode(&query, prefix, false);
+        if (status == LVN_OK) status = lvn_text_status(&query);
+        struct lvn_ask ask = {.method = "GET", .key = pages->key, .query = query.p, .doing = "list"};
+        if (status == LVN_OK) status = lvn_ask(p, h, &ask, &answer);
+        lvn_text_clear(&token);
+        if (status == LVN_OK) status = pages->add(p, &answer, prefix, a, &room, out, &token);
+    } while (status == LVN_OK && token.n);
+    lvn_http_answer_release(&answer);
+    lvn_text_release(&token);
+    lvn_text_release(&query);
+    return status;
+}

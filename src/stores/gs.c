@@ -132,8 +132,8 @@ static void note(const struct lvn_http_answer *a, struct lvn_object *o)
 
 /* --- listing --- */
 
-static enum lvn_status add_page(const char *name, const json_t *root, size_t skip, struct lvn_arena *a, int *room,
-                                struct lvn_store_entries *out)
+static enum lvn_status add_items(const char *name, const json_t *root, size_t skip, struct lvn_arena *a, int *room,
+                                 struct lvn_store_entries *out)
 {
     const json_t *items = json_object_get(root, "items"), *prefixes = json_object_get(root, "prefixes");
     for (size_t i = 0; i < json_array_size(items); i++) {
@@ -154,57 +154,37 @@ static enum lvn_status add_page(const char *name, const json_t *root, size_t ski
     return LVN_OK;
 }
 
-static enum lvn_status one_page(struct lvn_place *p, struct lvn_http *h, const char *query,
-                                struct lvn_http_answer *answer, json_t **root)
+static enum lvn_status add_page(struct lvn_place *p, const struct lvn_http_answer *answer, const char *prefix,
+                                struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token)
 {
-    char *key = lvn_arena_printf(&p->arena, "/storage/v1/b/%s/o", p->bucket);
-    struct lvn_ask ask = {.method = "GET", .key = key, .query = query, .doing = "list"};
-    if (!key) return LVN_MEMORY;
-    LVN_TRY(lvn_ask(p, h, &ask, answer));
-    return lvn_json_parse(p->url, answer->body.p ? answer->body.p : "", answer->body.n, root);
+    json_t *root;
+    const char *next = NULL;
+    LVN_TRY(lvn_json_parse(p->url, answer->body.p ? answer->body.p : "", answer->body.n, &root));
+    enum lvn_status status = add_items(p->url, root, strlen(prefix), a, room, out);
+    if (status == LVN_OK) status = lvn_json_string(p->url, root, "nextPageToken", false, &next);
+    if (next) lvn_text_add(token, next);
+    json_decref(root);
+    return status;
 }
 
 static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out)
 {
-    size_t n = strlen(p->key);
-    const char *prefix = !n || p->key[n - 1] == '/' ? p->key : lvn_arena_printf(&p->arena, "%s/", p->key);
-    struct lvn_text query = {0}, token = {0};
-    struct lvn_http_answer answer = {0};
-    enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
-    for (int room = 0; status == LVN_OK;) {
-        json_t *root = NULL;
-        const char *next = NULL;
-        lvn_text_clear(&query);
-        lvn_text_printf(&query, "%sprefix=", deep ? "" : "delimiter=%2F&");
-        lvn_http_encode(&query, prefix, false);
-        if (token.n) lvn_text_add(&query, "&pageToken=");
-        if (token.n) lvn_http_encode(&query, token.p, false);
-        status = lvn_text_status(&query);
-        if (status == LVN_OK) status = one_page(p, h, query.p, &answer, &root);
-        if (status == LVN_OK) status = add_page(p->url, root, strlen(prefix), a, &room, out);
-        if (status == LVN_OK) status = lvn_json_string(p->url, root, "nextPageToken", false, &next);
-        lvn_text_clear(&token);
-        if (next) lvn_text_add(&token, next);
-        json_decref(root);
-        if (!token.n) break;
-    }
-    lvn_http_answer_release(&answer);
-    lvn_text_release(&token);
-    lvn_text_release(&query);
-    return status;
+    const struct lvn_pages pages = {.key = lvn_arena_printf(&p->arena, "/storage/v1/b/%s/o", p->bucket),
+                                    .query = "",
+                                    .token = "pageToken",
+                                    .add = add_page};
+    return pages.key ? lvn_ask_list(p, h, deep, a, out, &pages) : LVN_MEMORY;
 }
 
 static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
 {
     struct lvn_text key = {0};
-    struct lvn_http_answer a = {0};
     lvn_text_printf(&key, "/storage/v1/b/%s/o/", p->bucket);
     lvn_http_encode(&key, p->key, false);
     enum lvn_status status = lvn_text_status(&key);
     struct lvn_ask ask = {.method = "DELETE", .key = key.p, .doing = "remove", .accept = {404}};
-    if (status == LVN_OK) status = lvn_ask(p, h, &ask, &a);
-    lvn_http_answer_release(&a);
+    if (status == LVN_OK) status = lvn_ask_only(p, h, &ask);
     lvn_text_release(&key);
     return status;
 }

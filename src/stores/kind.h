@@ -138,6 +138,17 @@ LVN_CHECKED enum lvn_status lvn_ask_stat(struct lvn_place *p, struct lvn_http *h
 LVN_CHECKED enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const struct lvn_object *o,
                                          int64_t from, int64_t n, bool (*take)(void *, const void *, int64_t),
                                          void *context);
+/* list as stores with pages have it: GET of `key` with what is wanted and, behind the first page, the token that `add`
+ * found in the one before ("": that was the last). */
+struct lvn_pages {
+    const char *key, *query, *token; /* query: what else is asked, "" or ending in '&'; token: its name there */
+    enum lvn_status (*add)(struct lvn_place *p, const struct lvn_http_answer *answer, const char *prefix,
+                           struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token);
+};
+LVN_CHECKED enum lvn_status lvn_ask_list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                                         struct lvn_store_entries *out, const struct lvn_pages *pages);
+/* An ask of whose answer nothing is wanted. */
+LVN_CHECKED enum lvn_status lvn_ask_only(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask);
 /* Adds an entry; *room is the list's, kept by the caller, 0 at first. */
 LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *room,
                                             const char *name, int64_t length, enum lvn_store_kind kind, int64_t bytes);

@@ -245,20 +245,22 @@ static void sum(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
     lvn_http_answer_release(&a);
 }
 
-/* One page of the listing into `out`; the token of the next one, "" when there is none. */
-static enum lvn_status add_page(const char *xml, const char *prefix, bool deep, struct lvn_arena *a, int *room,
-                                struct lvn_store_entries *out, struct lvn_text *token)
+static enum lvn_status add_page(struct lvn_place *p, const struct lvn_http_answer *answer, const char *prefix,
+                                struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token)
 {
+    const char *xml = answer->body.p;
+    LVN_CHECK(lvn_xml_find(xml, NULL, "ListBucketResult", &(const char *){0}), IO,
+              "cannot list '%s': the server's answer is no list", p->url);
     size_t skip = strlen(prefix);
     struct lvn_text name = {0}, size = {0};
     enum lvn_status status = LVN_OK;
     for (int folders = 0; folders < 2 && status == LVN_OK; folders++) {
         const char *end, *tag = folders ? "CommonPrefixes" : "Contents";
-        for (const char *p = xml; (p = lvn_xml_find(p, NULL, tag, &end)) && status == LVN_OK; p = end) {
+        for (const char *at = xml; (at = lvn_xml_find(at, NULL, tag, &end)) && status == LVN_OK; at = end) {
             lvn_text_clear(&name);
             lvn_text_clear(&size);
-            lvn_xml_text(p, end, folders ? "Prefix" : "Key", &name);
-            lvn_xml_text(p, end, "Size", &size);
+            lvn_xml_text(at, end, folders ? "Prefix" : "Key", &name);
+            lvn_xml_text(at, end, "Size", &size);
             status = lvn_text_status(&name);
             if (status != LVN_OK || name.n <= (int64_t)skip || strncmp(name.p, prefix, skip) != 0) continue;
             bool marker = name.p[name.n - 1] == '/'; /* an empty file that stands for a folder */
@@ -268,8 +270,6 @@ static enum lvn_status add_page(const char *xml, const char *prefix, bool deep, 
                                 folders ? LVN_STORE_FOLDER : LVN_STORE_FILE, size.n ? strtoll(size.p, NULL, 10) : -1);
         }
     }
-    (void)deep;
-    lvn_text_clear(token);
     lvn_xml_text(xml, NULL, "NextContinuationToken", token);
     lvn_text_release(&name);
     lvn_text_release(&size);
@@ -279,39 +279,14 @@ static enum lvn_status add_page(const char *xml, const char *prefix, bool deep, 
 static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out)
 {
-    size_t n = strlen(p->key);
-    const char *prefix = !n || p->key[n - 1] == '/' ? p->key : lvn_arena_printf(&p->arena, "%s/", p->key);
-    struct lvn_text query = {0}, token = {0};
-    struct lvn_http_answer answer = {0};
-    enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
-    for (int room = 0; status == LVN_OK;) {
-        lvn_text_clear(&query);
-        if (token.n) lvn_text_add(&query, "continuation-token=");
-        if (token.n) lvn_http_encode(&query, token.p, false);
-        lvn_text_printf(&query, "%s%slist-type=2&prefix=", token.n ? "&" : "", deep ? "" : "delimiter=%2F&");
-        lvn_http_encode(&query, prefix, false);
-        status = lvn_text_status(&query);
-        struct lvn_ask ask = {.method = "GET", .key = "", .query = query.p, .doing = "list"};
-        if (status == LVN_OK) status = lvn_ask(p, h, &ask, &answer);
-        if (status == LVN_OK && !lvn_xml_find(answer.body.p, NULL, "ListBucketResult", &(const char *){0}))
-            status =
-                lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot list '%s': the server's answer is no list", p->url);
-        if (status == LVN_OK) status = add_page(answer.body.p, prefix, deep, a, &room, out, &token);
-        if (!token.n) break;
-    }
-    lvn_http_answer_release(&answer);
-    lvn_text_release(&token);
-    lvn_text_release(&query);
-    return status;
+    const struct lvn_pages pages = {.key = "", .query = "list-type=2&", .token = "continuation-token", .add = add_page};
+    return lvn_ask_list(p, h, deep, a, out, &pages);
 }
 
 static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
 {
     struct lvn_ask ask = {.method = "DELETE", .doing = "remove", .accept = {404}};
-    struct lvn_http_answer a = {0};
-    enum lvn_status status = lvn_ask(p, h, &ask, &a);
-    lvn_http_answer_release(&a);
-    return status;
+    return lvn_ask_only(p, h, &ask);
 }
 
 const struct lvn_store lvn_store_s3 = {.form = "s3://BUCKET/KEY",

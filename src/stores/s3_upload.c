@@ -12,10 +12,7 @@ enum { LEAST_PART = 5 << 20, MOST_PARTS = 10000 };
 static enum lvn_status whole(struct lvn_place *p, struct lvn_http *h, const void *data, int64_t bytes)
 {
     struct lvn_ask ask = {.method = "PUT", .body = data, .bytes = bytes, .doing = "write"};
-    struct lvn_http_answer a = {0};
-    enum lvn_status status = lvn_ask(p, h, &ask, &a);
-    lvn_http_answer_release(&a);
-    return status;
+    return lvn_ask_only(p, h, &ask);
 }
 
 static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
