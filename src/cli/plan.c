@@ -32,11 +32,6 @@ struct plan {
 
 /* --- what is planned --- */
 
-static bool data_is_there(const struct lvn_settings *s)
-{
-    return !strcmp(s->data.kind, "adder") || (*s->data.path && lvn_path_exists(s->data.path));
-}
-
 /* A model known by its name that training would fetch; a plan does without. */
 static bool model_is_away(const struct lvn_settings *s)
 {
@@ -56,8 +51,8 @@ static enum lvn_status open_data(struct plan *p)
     struct lvn_loader loader;
     p->validates = *s->data.val_path || strcmp(s->data.kind, "tokens") != 0;
     p->steps = s->trainer.max_steps;
-    LVN_TRY(data_is_there(s) && !model_is_away(s) ? lvn_model_setup_open(&p->setup, s, NULL)
-                                                  : lvn_model_setup_sizes(&p->setup, s, NULL));
+    LVN_TRY(lvn_model_setup_data_is_there(s) && !model_is_away(s) ? lvn_model_setup_open(&p->setup, s, NULL)
+                                                                  : lvn_model_setup_sizes(&p->setup, s, NULL));
     if (p->setup.data) {
         LVN_TRY(lvn_limits_loader(&loader, p->setup.data, s));
         p->validates = lvn_dataset_has(p->setup.data, LVN_SPLIT_VAL);

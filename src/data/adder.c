@@ -45,6 +45,12 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id spl
     return LVN_OK;
 }
 
+/* Of a sample: the digits of a and b, and all but the last of those of c, which nothing follows. */
+static int64_t tokens_of(int64_t digits)
+{
+    return 3 * digits;
+}
+
 static int64_t digits_of(const struct lvn_data_options *o)
 {
     return o->digits ? o->digits : 2;
@@ -52,7 +58,7 @@ static int64_t digits_of(const struct lvn_data_options *o)
 
 static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
 {
-    *out = lvn_stream_fields(o->block_size ? o->block_size : 3 * digits_of(o), 10);
+    *out = lvn_stream_fields(o->block_size ? o->block_size : tokens_of(digits_of(o)), 10);
 }
 
 static enum lvn_status open_adder(struct lvn_dataset *d, const struct lvn_data_options *o)
@@ -66,7 +72,7 @@ static enum lvn_status open_adder(struct lvn_dataset *d, const struct lvn_data_o
     int64_t problems = power_of_ten(2 * digits), held_out = problems / 5 < MAX_TEST ? problems / 5 : MAX_TEST;
     d->vocab_size = 10;
     d->answers = true;
-    d->block_size = 3 * digits;
+    d->block_size = tokens_of(digits);
     d->split[LVN_SPLIT_TRAIN].n_samples = problems - held_out;
     d->split[LVN_SPLIT_VAL].n_samples = held_out;
     d->split[LVN_SPLIT_ALL].n_samples = problems;
@@ -78,6 +84,7 @@ const struct lvn_dataset_kind lvn_dataset_adder = {
     .name = "adder",
     .what = "sums of two numbers of data.digits digits, made on the spot",
     .usual_vocab = 10,
+    .made_tokens = tokens_of,
     .fields = fields,
     .open = open_adder,
     .sample = sample,

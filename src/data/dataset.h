@@ -22,6 +22,7 @@ struct lvn_data_options {
     const char *path;     /* chars: a text; tokens: a .bin or a folder with train.bin and val.bin; adder: not used */
     const char *val_path; /* validation from a file of its own */
     const char *url;      /* where to download from what is not there: kinds that fetch their files themselves */
+    const char *sha256;   /* of what comes from there: 64 hexadecimal digits, of several files with commas between */
     uint64_t seed;        /* of the run */
     bool stream;          /* tokens: begin while a large file of a store is still coming */
     bool evaluates;     /* nothing is trained: parts may be short, and parts that training never sees are opened too */
@@ -60,6 +61,8 @@ struct lvn_dataset_kind {
     int64_t usual_vocab;             /* tokens that such data usually have, for plans without them; 0: it has none */
     bool fetches;                    /* its files, one by one, from data.url */
     bool (*takes)(const char *path); /* does what lies there, or its name, look like such data? NULL: no path does */
+    /* Of a kind that has no files and makes its samples up: how many tokens each has. */
+    int64_t (*made_tokens)(int64_t digits);
     /* What its samples have, as far as that is known before it is opened. */
     void (*fields)(const struct lvn_data_options *o, struct lvn_fields *out);
     enum lvn_status (*open)(struct lvn_dataset *d, const struct lvn_data_options *o);
@@ -109,6 +112,9 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);
 /* The first kind that takes what lies at a path, or, where nothing does, a file of this name. *out is NULL where none
  * does and nothing is there; FORMAT, with what makes data of it, where something else is. */
 enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kind **out) LVN_CHECKED;
+
+/* Tokens of a sample where the kind makes them up, by data.digits; 0: they come from files. */
+int64_t lvn_dataset_made_tokens(const char *kind, int64_t digits);
 
 /* What a data set of these options will have, before it is opened. NULL kind: LVN_ARG. */
 enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out) LVN_CHECKED;

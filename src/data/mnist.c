@@ -4,8 +4,10 @@
  *   t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte      10,000 to test
  *
  * in one folder, as they are or compressed (NAME.gz). Validation is the last twelfth, at most 5,000, of a permutation
- * by the seed: the same for every rank. Files that are missing come from data.url, a folder of the compressed ones. The
- * test part is opened only by what evaluates. (LeCun, Cortes, Burges: "The MNIST database of handwritten digits".) */
+ * by the seed: the same for every rank. Files that are missing come from data.url, a folder of the compressed ones, and
+ * must have the checksums of the published ones, or those of data.sha256: digits of another origin in the same form.
+ * The test part is opened only by what evaluates. (LeCun, Cortes, Burges: "The MNIST database of handwritten digits".)
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,9 +37,24 @@ struct mnist {
 
 /* --- the files --- */
 
-/* The file that is there: NAME, NAME.gz, or, fetched, NAME.gz. */
-static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *o, const char *name, const char *sha256,
-                            const char **out)
+/* That of file number i, as they stand in the table, once compressed. */
+static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_options *o, int i, const char **sha256)
+{
+    enum { DIGITS = 64, FILES = 2 * PARTS };
+    const char *all = o->sha256 ? o->sha256 : "";
+    if (!*all) return LVN_OK;
+    LVN_CHECK(strlen(all) == FILES * (DIGITS + 1) - 1, ARG,
+              "data.sha256 holds %zu characters; data.kind=mnist wants the checksums of four files, of 64 digits each, "
+              "with commas between: %s.gz, %s.gz, %s.gz, %s.gz",
+              strlen(all), published[TRAIN].images, published[TRAIN].labels, published[TEST].images,
+              published[TEST].labels);
+    *sha256 = lvn_arena_printf(a, "%.*s", DIGITS, all + i * (DIGITS + 1));
+    return *sha256 ? LVN_OK : LVN_MEMORY;
+}
+
+/* The file that is there: NAME, NAME.gz, or, fetched, NAME.gz. i: its number. */
+static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *o, int i, const char *name,
+                            const char *sha256, const char **out)
 {
     const char *plain = lvn_path_join(a, o->path, name), *packed = lvn_arena_printf(a, "%s/%s.gz", o->path, name);
     if (!plain || !packed) return LVN_MEMORY;
@@ -47,6 +64,7 @@ static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *
               "neither '%s' nor '%s' is there: put the files of MNIST into data.path, or give data.url, the folder of "
               "a web server or store that has them",
               plain, packed);
+    LVN_TRY(checksum(a, o, i, &sha256));
     const char *from = lvn_arena_printf(a, "%s/%s.gz", o->url, name);
     if (!from) return LVN_MEMORY;
     LVN_TRY_WHILE(lvn_download(from, sha256, packed, NULL, NULL), "fetching '%s' from data.url", packed);
@@ -74,8 +92,8 @@ static enum lvn_status open_part(struct lvn_arena *a, struct mnist *m, const str
                                  const char **path)
 {
     const char *labels;
-    LVN_TRY(find(a, o, published[part].images, published[part].images_sha256, path));
-    LVN_TRY(find(a, o, published[part].labels, published[part].labels_sha256, &labels));
+    LVN_TRY(find(a, o, 2 * part, published[part].images, published[part].images_sha256, path));
+    LVN_TRY(find(a, o, 2 * part + 1, published[part].labels, published[part].labels_sha256, &labels));
     LVN_TRY(lvn_idx_read(&m->images[part], *path));
     LVN_TRY(lvn_idx_read(&m->labels[part], labels));
     return check(&m->images[part], *path, &m->labels[part], labels);

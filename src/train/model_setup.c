@@ -95,6 +95,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .path = s->data.path,
                                      .val_path = others ? "" : s->data.val_path,
                                      .url = s->data.url,
+                                     .sha256 = s->data.sha256,
                                      .seed = (uint64_t)s->trainer.seed,
                                      .evaluates = evaluates,
                                      .digits = s->data.digits,
@@ -131,6 +132,11 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
     return LVN_OK;
 }
 
+bool lvn_model_setup_data_is_there(const struct lvn_settings *s)
+{
+    return lvn_dataset_made_tokens(s->data.kind, s->data.digits) || (*s->data.path && lvn_path_exists(s->data.path));
+}
+
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model)
 {
@@ -143,8 +149,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
     lvn_arena_release(&a);
     LVN_TRY(status);
     LVN_TRY(choose_task(m, s));
-    bool there = strcmp(s->data.kind, "adder") == 0 || (*s->data.path && lvn_path_exists(s->data.path));
-    status = there ? open_data(m, s, false) : LVN_OK;
+    status = lvn_model_setup_data_is_there(s) ? open_data(m, s, false) : LVN_OK;
     if (status == LVN_MEMORY) return status;
     if (status != LVN_OK) {
         lvn_error_clear();

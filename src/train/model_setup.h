@@ -35,6 +35,8 @@ void lvn_model_setup_close(struct lvn_model_setup *m);
  * sizes that it is known for. Nothing is downloaded. */
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model) LVN_CHECKED;
+/* Are the data on this machine, or made up? */
+bool lvn_model_setup_data_is_there(const struct lvn_settings *s);
 /* The model of settings' model.init alone, without data. */
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct lvn_settings *s) LVN_CHECKED;
 /* Text <-> ids of the run: the data's way, or the loaded model's. Nothing to release. */

@@ -26,10 +26,6 @@ static void derived(struct lvn_settings *s, enum lvn_option_id id, const char *f
 {
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
 }
-static bool is_adder(const struct lvn_settings *s)
-{
-    return !strcmp(s->data.kind, "adder");
-}
 
 static enum lvn_status finish_model(struct lvn_settings *s)
 {
@@ -77,17 +73,20 @@ static enum lvn_status find_model(struct lvn_settings *s)
 
 static enum lvn_status finish_data(const struct lvn_settings *s)
 {
-    size_t n = strlen(s->data.sha256);
-    LVN_CHECK(!n || (n == 64 && strspn(s->data.sha256, "0123456789abcdefABCDEF") == 64), ARG,
-              "data.sha256 wants 64 hexadecimal digits, got %zu characters ('%.20s...')", n, s->data.sha256);
-    LVN_CHECK(!*s->data.url || *s->data.path || is_adder(s), ARG,
+    int64_t made = lvn_dataset_made_tokens(s->data.kind, s->data.digits);
+    for (const char *sum = s->data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
+        size_t n = strcspn(sum, ",");
+        LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
+                  "data.sha256 wants 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
+    }
+    LVN_CHECK(!*s->data.url || *s->data.path || made, ARG,
               "data.url needs data.path too: the file to keep the download in");
     const struct lvn_model *m = lvn_model_find(s->model.kind);
-    int64_t need = 3 * s->data.digits, block = m ? lvn_settings_meaning(s, m, LVN_MEANS_POSITIONS) : 0;
-    LVN_CHECK(!is_adder(s) || !block || block >= need, ARG,
-              "model.block_size (%" PRId64 ") is too short for the adder with data.digits %" PRId64
-              ", whose sums take %" PRId64 " tokens; leave it out or take at least %" PRId64,
-              block, s->data.digits, need, need);
+    int64_t block = m ? lvn_settings_meaning(s, m, LVN_MEANS_POSITIONS) : 0;
+    LVN_CHECK(!block || block >= made, ARG,
+              "model.block_size (%" PRId64 ") is too short for data.kind=%s with data.digits %" PRId64
+              ", whose samples take %" PRId64 " tokens; leave it out or take at least %" PRId64,
+              block, s->data.kind, s->data.digits, made, made);
     return LVN_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "data/dataset.h"
 
 /* An option of families as a key of m's; NULL: it has none such. */
 static const struct lvn_key *key_of(const struct lvn_model *m, const struct lvn_option *o)
@@ -110,14 +111,14 @@ static void fill(struct lvn_settings *s, const struct lvn_model *m, const struct
 {
     const struct lvn_key *k = key_of(m, o);
     double value = k ? k->initial : 0.0;
-    bool sums = k && k->means == LVN_MEANS_POSITIONS && !strcmp(s->data.kind, "adder");
+    int64_t made = k && k->means == LVN_MEANS_POSITIONS ? lvn_dataset_made_tokens(s->data.kind, s->data.digits) : 0;
     if (!k) {
         set_value(s, o, 0.0);
         s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
     } else if (size_has(m, size, k->recipe, &value)) {
         derive(s, o, value, "model.size");
     } else {
-        derive(s, o, sums ? 3.0 * (double)s->data.digits : value, sums ? "data.digits" : "model.kind");
+        derive(s, o, made ? (double)made : value, made ? "data.digits" : "model.kind");
     }
 }
 

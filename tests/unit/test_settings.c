@@ -112,7 +112,8 @@ static const struct {
     {NULL, {"data.url=http://x/y"}, "data.url needs data.path too: the file to keep the download in"},
     {NULL,
      {"data.kind=adder", "model.block_size=5"},
-     "model.block_size (5) is too short for the adder with data.digits 2, whose sums take 6 tokens; leave it out or "
+     "model.block_size (5) is too short for data.kind=adder with data.digits 2, whose samples take 6 tokens; leave it "
+     "out or "
      "take at least 6"},
     {NULL,
      {"schedule.kind=cosine", "trainer.max_time=1h"},

@@ -1,0 +1,46 @@
+# Digits from a web server: the files that are missing come, with the right checksums only; nothing else is left behind.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+mkdir www
+python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" www 1200 200
+gzip -n www/*-ubyte
+python3 -u -m http.server --bind 127.0.0.1 --directory www 0 >server 2>&1 &
+server=$!
+trap 'kill $server 2>/dev/null || true' EXIT
+soon has port server
+url=http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)
+names="train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz"
+sums=$(cd www && sha256sum $names | cut -d' ' -f1 | paste -sd,)
+mlp() { "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.url="$url" --trainer.max_epochs=1 "$@"; }
+
+# these are not the published files
+code 1 mlp --data.path=in --run_dir=no
+one_error
+says "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609" err
+check [ -z "$(ls -A in 2>/dev/null)" ]
+# the second file is not as it should be: the first one stays, and nothing of the second
+code 1 mlp --data.path=in --run_dir=no --data.sha256="${sums:0:64},${sums:0:64},${sums:130}"
+one_error
+says train-labels-idx1-ubyte err
+check [ "$(ls -A in)" = train-images-idx3-ubyte.gz ]
+code 2 mlp --data.path=in --run_dir=no --data.sha256="${sums:0:129}"
+one_error
+says "wants the checksums of four files" err
+code 2 mlp --data.path=in --run_dir=no --data.sha256="${sums:0:100}"
+says "64 hexadecimal digits" err
+check [ ! -e no ]
+# the right ones; those of the test part when they are needed
+code 0 mlp --data.path=in --run_dir=run --data.sha256="$sums"
+check [ "$(ls -A in | wc -l)" = 2 ]
+for name in train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz; do same_file www/$name in/$name; done
+code 0 "$LEVIN" evaluate run --data.split=test --json
+json 'd["samples"] == 200'
+check [ "$(ls -A in | wc -l)" = 4 ]
+# what is there is not fetched again; what the server lacks is named
+kill $server
+wait $server 2>/dev/null || true
+code 0 mlp --data.path=in --run_dir=again --data.sha256="$sums"
+rm in/train-labels-idx1-ubyte.gz
+code 1 mlp --data.path=in --run_dir=third --data.sha256="$sums"
+one_error
+says "train-labels-idx1-ubyte.gz" err
+check [ ! -e in/train-labels-idx1-ubyte.gz ]
