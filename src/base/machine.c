@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { CPUS = 4096, PATH = 1024 };
 
@@ -328,4 +329,20 @@ double lvn_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The 22nd field of /proc/self/stat, in ticks since the machine was started; the second may hold spaces. */
+double lvn_seconds_since_start(void)
+{
+    char text[1024];
+    struct timespec now;
+    FILE *f = fopen("/proc/self/stat", "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    text[n] = '\0';
+    char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    if (!at || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0.0;
+    double started = strtod(at, NULL) / (double)sysconf(_SC_CLK_TCK);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - started;
 }

@@ -42,5 +42,7 @@ int64_t lvn_memory_available(void);
 
 /* Seconds of a clock that never jumps. */
 double lvn_seconds(void);
+/* Since this process was started, to a hundredth; 0: not known. */
+double lvn_seconds_since_start(void);
 
 #endif

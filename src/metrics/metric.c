@@ -1,6 +1,7 @@
 /* metric.c - the table of metrics. */
 #include "metrics/metric.h"
 
+#include <math.h>
 #include <string.h>
 
 #define LVN_METRIC(name) extern const struct lvn_metric lvn_metric_##name;
@@ -23,4 +24,21 @@ bool lvn_metric_is_for(const struct lvn_metric *m, const char *task)
     for (int i = 0; m->tasks[i]; i++)
         if (strcmp(m->tasks[i], task) == 0) return true;
     return false;
+}
+
+double lvn_metric_of_classes(const struct lvn_metric_sums *s, double (*score)(double right, double taken, double there))
+{
+    int64_t K = s->shape->dim[0];
+    double sum = 0.0, classes = 0.0;
+    for (int64_t k = 0; k < K; k++) {
+        double taken = 0.0, there = 0.0;
+        for (int64_t i = 0; i < K; i++) {
+            taken += s->counts[i * K + k];
+            there += s->counts[k * K + i];
+        }
+        if (taken + there == 0.0) continue;
+        sum += score(s->counts[k * K + k], taken, there);
+        classes++;
+    }
+    return classes > 0.0 ? sum / classes : NAN;
 }

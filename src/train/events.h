@@ -29,9 +29,10 @@ enum lvn_better { LVN_BETTER_UNKNOWN, LVN_BETTER_LOWER, LVN_BETTER_HIGHER };
 
 struct lvn_scalar {
     const char *name;
-    enum lvn_event_kind kind; /* STEP or VALIDATION: which events bring a new value */
+    enum lvn_event_kind kind; /* STEP, VALIDATION or EPOCH: which events bring a new value */
     enum lvn_better better;   /* which way is progress */
     bool computed;            /* by this run, and something to watch: without validation val_loss is but a name */
+    bool implied;             /* by another one: watched, but not written */
     double value;             /* the last one, the same on all ranks but for rates; NaN: none yet */
 };
 enum { LVN_SCALARS = 32 };
@@ -93,7 +94,16 @@ static inline double lvn_event_value(const struct lvn_event *e, const char *name
 /* Is it new with this event? */
 static inline bool lvn_event_brings(const struct lvn_event *e, int scalar)
 {
-    return e->scalar[scalar].kind == e->kind;
+    return e->scalar[scalar].kind == e->kind && !e->scalar[scalar].implied;
+}
+
+/* Is any? */
+static inline bool lvn_event_brings_some(const struct lvn_event *e)
+{
+    for (int i = 0; i < e->n_scalars; i++) {
+        if (lvn_event_brings(e, i)) return true;
+    }
+    return false;
 }
 
 struct lvn_listener {

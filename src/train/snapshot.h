@@ -20,7 +20,7 @@
 struct lvn_settings;
 struct lvn_codec;
 
-enum { LVN_SNAPSHOT_CALLBACKS = 4096 };
+enum { LVN_SNAPSHOT_CALLBACKS = 64 << 10 };
 
 struct lvn_snapshot {
     int64_t step;                           /* finished steps */

@@ -6,10 +6,10 @@
 
 #include "base/arena.h"
 
-enum lvn_status lvn_tally_init(struct lvn_tally *t, struct lvn_ranks *ranks, int64_t n_losses)
+enum lvn_status lvn_tally_init(struct lvn_tally *t, struct lvn_ranks *ranks, int64_t n_losses, int64_t n_sums)
 {
-    *t = (struct lvn_tally){.ranks = ranks, .n_losses = n_losses};
-    t->n = n_losses + LVN_TALLY_COUNTS + (int64_t)ranks->size * LVN_TALLY_OWN;
+    *t = (struct lvn_tally){.ranks = ranks, .n_losses = n_losses, .n_sums = n_sums};
+    t->n = n_losses + n_sums + LVN_TALLY_COUNTS + (int64_t)ranks->size * LVN_TALLY_OWN;
     t->x = lvn_calloc((size_t)t->n, sizeof *t->x);
     return t->x ? LVN_OK : LVN_MEMORY;
 }
@@ -30,14 +30,19 @@ double *lvn_tally_loss(struct lvn_tally *t, int64_t i)
     return &t->x[i];
 }
 
+double *lvn_tally_sums(struct lvn_tally *t)
+{
+    return &t->x[t->n_losses];
+}
+
 double *lvn_tally_count(struct lvn_tally *t, enum lvn_tally_count what)
 {
-    return &t->x[t->n_losses + (int64_t)what];
+    return &t->x[t->n_losses + t->n_sums + (int64_t)what];
 }
 
 double *lvn_tally_own(struct lvn_tally *t, int rank, enum lvn_tally_own what)
 {
-    return &t->x[t->n_losses + LVN_TALLY_COUNTS + (int64_t)rank * LVN_TALLY_OWN + (int64_t)what];
+    return &t->x[t->n_losses + t->n_sums + LVN_TALLY_COUNTS + (int64_t)rank * LVN_TALLY_OWN + (int64_t)what];
 }
 
 enum lvn_status lvn_tally_exchange(struct lvn_tally *t)

@@ -1,7 +1,7 @@
 /* tally.h - what ranks tell each other at the end of every step, in one small sum over ranks.
  *
  * Each rank fills in its own entries and leaves the others' at 0, so every sum is exact: losses of micro-batches, then
- * what was counted, then what each rank says of itself. */
+ * what metrics and others counted, in whole numbers, then what each rank says of itself. */
 #ifndef LVN_TALLY_H
 #define LVN_TALLY_H
 
@@ -30,15 +30,17 @@ enum lvn_tally_own {
 
 struct lvn_tally {
     struct lvn_ranks *ranks;
-    double *x; /* losses, counts, then LVN_TALLY_OWN for each rank */
-    int64_t n_losses, n;
+    double *x; /* losses, sums, counts, then LVN_TALLY_OWN for each rank */
+    int64_t n_losses, n_sums, n;
 };
 
-enum lvn_status lvn_tally_init(struct lvn_tally *t, struct lvn_ranks *ranks, int64_t n_losses) LVN_CHECKED;
+enum lvn_status lvn_tally_init(struct lvn_tally *t, struct lvn_ranks *ranks, int64_t n_losses,
+                               int64_t n_sums) LVN_CHECKED;
 void lvn_tally_release(struct lvn_tally *t);
 /* Forget all; then fill in, then exchange. */
 void lvn_tally_clear(struct lvn_tally *t);
 double *lvn_tally_loss(struct lvn_tally *t, int64_t i);
+double *lvn_tally_sums(struct lvn_tally *t); /* (n_sums): what metrics count */
 double *lvn_tally_count(struct lvn_tally *t, enum lvn_tally_count what);
 double *lvn_tally_own(struct lvn_tally *t, int rank, enum lvn_tally_own what);
 enum lvn_status lvn_tally_exchange(struct lvn_tally *t) LVN_CHECKED;

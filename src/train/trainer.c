@@ -65,6 +65,7 @@ static enum lvn_status exchange(struct trainer *t, double seconds)
     int64_t labels = 0;
     lvn_tally_clear(y);
     memcpy(lvn_tally_loss(y, n->leaf[rank]), n->step->micro_losses, sizeof(double) * (size_t)n->accumulation);
+    memcpy(lvn_tally_sums(y), n->step->counts, sizeof(double) * (size_t)y->n_sums);
     look_at_memory(t);
     *lvn_tally_own(y, rank, LVN_TALLY_SECONDS) = seconds;
     *lvn_tally_own(y, rank, LVN_TALLY_MEMORY) = (double)t->memory;
@@ -108,7 +109,7 @@ static enum lvn_status save(struct trainer *t)
                               .pieces = g->pieces,
                               .ranks = t->ranks->size};
     if (t->m.scored_at != t->step) at.score.value = NAN;
-    LVN_TRY(lvn_callbacks_save(&t->callbacks, at.callbacks));
+    LVN_TRY(lvn_callbacks_save(&t->callbacks, &t->m, at.callbacks));
     return lvn_saver_begin(&t->saver, &at);
 }
 
@@ -172,8 +173,10 @@ static enum lvn_status one_step(struct trainer *t)
     double begin = lvn_seconds();
     LVN_TRY(lvn_training_step(g, t->step, lvn_schedule_lr(t->s, t->step, t->schedule_steps), t->labels));
     double computed = lvn_seconds() - begin - g->reduction.waited;
+    t->m.labels = t->labels;
     LVN_TRY(exchange(t, computed));
-    double loss = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro) * g->step->step.grad_scale;
+    t->m.loss_sum = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro);
+    double loss = t->m.loss_sum * g->step->step.grad_scale;
     if (!isfinite(loss) || !isfinite(g->step->result.grad_norm)) return explain_nonfinite(t, loss);
     t->step++;
     lvn_stamp_step(t->ranks->heart, t->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin), computed);
@@ -198,7 +201,8 @@ enum lvn_status lvn_trainer_validate(struct trainer *t)
     struct lvn_event *e = &t->m.event;
     double *loss = &e->scalar[SCALAR_VAL_LOSS].value;
     LVN_TRY(lvn_validation_run(&t->validation, &t->training, loss));
-    for (int i = SCALAR_METRIC; i < e->n_scalars; i++) e->scalar[i].value = t->validation.value[i - SCALAR_METRIC];
+    for (int i = 0; i < t->training.eval->outputs.n_metrics; i++)
+        e->scalar[SCALAR_METRIC + i].value = t->validation.value[i];
     if (t->step == 0) e->start_val_loss = *loss;
     if (t->step > 0 && isfinite(*loss) && !(*loss >= e->best_val_loss)) e->best_val_loss = *loss;
     e->best = false;

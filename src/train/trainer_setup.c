@@ -160,6 +160,28 @@ static void declare(struct trainer *t, struct lvn_scalar scalar)
     if (e->n_scalars < LVN_SCALARS) e->scalar[e->n_scalars++] = scalar;
 }
 
+static void declare_metric(struct trainer *t, char name[48], const char *part, const struct lvn_metric *metric,
+                           enum lvn_event_kind kind, bool implied)
+{
+    snprintf(name, 48, "%s%s", part, metric->name);
+    declare(t, (struct lvn_scalar){name, kind, metric->higher_is_better ? LVN_BETTER_HIGHER : LVN_BETTER_LOWER,
+                                   .computed = true, .implied = implied});
+}
+
+/* Over the steps since the last validation, or, in runs without any, of an epoch. What is made of the loss alone is in
+ * the column of the loss already. */
+static void declare_train_metrics(struct trainer *t)
+{
+    const struct lvn_task_graph *task = &t->training.step->outputs;
+    enum lvn_event_kind kind = t->validation.on ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
+    t->m.task = task;
+    t->m.counts = lvn_tally_sums(&t->tally);
+    t->m.train_metrics = t->m.event.n_scalars;
+    declare(t, (struct lvn_scalar){"train_loss", kind, LVN_BETTER_LOWER, .computed = true, .implied = true});
+    for (int i = 0; i < task->n_metrics; i++)
+        declare_metric(t, t->metric[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind, task->counts_of[i] < 0);
+}
+
 /* The numbers of a run, in the order of the columns of metrics.csv; what its task measures follows. */
 static void declare_scalars(struct trainer *t)
 {
@@ -173,13 +195,9 @@ static void declare_scalars(struct trainer *t)
     declare(t, (struct lvn_scalar){"memory_bytes", step, LVN_BETTER_UNKNOWN, .computed = false});
     declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = t->validation.on});
     const struct lvn_task_graph *task = t->validation.on ? &t->training.eval->outputs : NULL;
-    for (int i = 0; task && i < task->n_metrics; i++) {
-        const struct lvn_metric *metric = task->metrics[i];
-        snprintf(t->metric[i], sizeof t->metric[i], "val_%s", metric->name);
-        declare(t,
-                (struct lvn_scalar){t->metric[i], validation,
-                                    metric->higher_is_better ? LVN_BETTER_HIGHER : LVN_BETTER_LOWER, .computed = true});
-    }
+    for (int i = 0; task && i < task->n_metrics; i++)
+        declare_metric(t, t->metric[i], "val_", task->metrics[i], validation, false);
+    declare_train_metrics(t);
 }
 
 static void meet_callbacks(struct trainer *t)
@@ -197,7 +215,7 @@ static void meet_callbacks(struct trainer *t)
 static enum lvn_status allocate(struct trainer *t)
 {
     LVN_TRY(lvn_network_allocate(t->training.network));
-    LVN_TRY(lvn_tally_init(&t->tally, t->ranks, t->training.n_micro));
+    LVN_TRY(lvn_tally_init(&t->tally, t->ranks, t->training.n_micro, lvn_task_counts(&t->training.step->outputs)));
     LVN_TRY(lvn_prefetch_open(&t->ahead, &t->train, t->training.first_row, t->training.rows, t->last_step));
     return lvn_validation_allocate(&t->validation, &t->training);
 }

@@ -14,7 +14,7 @@
 #include "train/training.h"
 #include "train/validation.h"
 
-/* The scalars of every run; the metrics of its task follow. */
+/* The scalars of every run; the metrics of its task follow, of validation, then of training. */
 enum {
     SCALAR_LOSS,
     SCALAR_GRAD_NORM,
@@ -34,7 +34,7 @@ struct trainer {
     struct lvn_model_setup setup; /* data, model sizes, where the weights come from */
     struct lvn_loader train;
     struct lvn_validation validation;
-    char metric[LVN_TASK_METRICS][48]; /* names of the metrics' scalars */
+    char metric[2 * LVN_TASK_METRICS][48]; /* names of the metrics' scalars */
     struct lvn_training training;
     struct lvn_prefetch *ahead; /* this rank's rows of the next batches */
     struct lvn_tally tally;

@@ -11,6 +11,19 @@ code 0 "$LEVIN" evaluate cnn $data --data.split=test --json --logits
 json 'd["split"] == "test" and d["samples"] == 200 and d["accuracy"] > 0.9 and len(d["logits"]) == 200 and len(d["logits"][0]) == 10'
 json 'sum(map(sum, d["confusion"])) == 200 and sum(d["confusion"][i][i] for i in range(10)) == round(200 * d["accuracy"])'
 json 'all(l.index(max(l)) < 10 for l in d["logits"]) and "mse" not in d and "tokens" not in d'
+# precision, recall and f1 are means over the classes that occur
+python3 - <<'PY'
+import json
+d = json.load(open("out"))
+m, per = d["confusion"], {"precision": [], "recall": [], "f1": []}
+for k in range(10):
+    right, taken, there = m[k][k], sum(row[k] for row in m), sum(m[k])
+    if taken + there == 0: continue
+    per["precision"].append(right / taken if taken else 0)
+    per["recall"].append(right / there if there else 0)
+    per["f1"].append(2 * right / (taken + there))
+for name, of in per.items(): assert abs(d[name] - sum(of) / len(of)) < 1e-12, (name, d[name], of)
+PY
 code 0 "$LEVIN" evaluate cnn $data --json
 json 'd["split"] == "val" and d["samples"] == 100'
 code 0 "$LEVIN" evaluate cnn $data --data.split=all --json
@@ -37,6 +50,30 @@ code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-autoencoder.yaml" --data.path
 json 'd["step"] == 1100 and d["val_loss"] < 0.09'
 code 0 "$LEVIN" evaluate auto $data --data.split=test --json --logits
 json 'abs(d["mse"] - d["loss"]) < 1e-12 and "accuracy" not in d and len(d["outputs"]) == 200 and len(d["outputs"][0]) == 784'
+
+# What steps measure, from one validation to the next: watched as any other, and in the checkpoints of a run that goes on.
+mlp() { code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=digits --optimizer.lr=1e-3 --quiet "$@"; }
+measured() { grep -h train_accuracy "$1/metrics.jsonl"; } # measured RUN: the rows of validations
+mlp --run_dir=patient --trainer.max_epochs=4 --early_stopping.monitor=train_accuracy --early_stopping.patience=2 \
+    --early_stopping.min_delta=1 --checkpoint.monitor=train_f1
+check [ "$(measured patient | wc -l)" = 3 ]
+python3 - <<'PY'
+import json, os
+rows = [r for r in map(json.loads, open("patient/metrics.jsonl")) if "train_accuracy" in r]
+assert all(0 < r[k] <= 1 for r in rows for k in ("train_accuracy", "train_precision", "train_recall", "train_f1", "val_f1")), rows
+assert rows[-1]["train_accuracy"] > rows[0]["train_accuracy"] and "train_loss" not in rows[0], rows
+best = max(rows, key=lambda r: r["train_f1"])
+assert os.readlink("patient/checkpoints/best") == f"step-{best['step']}", best
+PY
+mlp --run_dir=killed --trainer.max_epochs=1 --checkpoint.every_n_steps=5
+for at in killed/checkpoints/step-*; do [ "$at" = killed/checkpoints/step-5 ] || rm -r "$at"; done
+mlp --run_dir=killed --trainer.max_epochs=1 --checkpoint.every_n_steps=5 --resume
+mlp --run_dir=straight --trainer.max_epochs=1 --checkpoint.every_n_steps=5
+diff <(measured straight) <(measured killed) || fail "a run that goes on measures something else"
+# without validation: of an epoch
+mlp --run_dir=unseen --trainer.max_epochs=3 --trainer.limit_val_batches=0 --early_stopping.monitor=train_loss
+check [ "$(measured unseen | wc -l)" = 3 ]
+silent_about val_ unseen/metrics.jsonl
 
 # Files that are wrong, and what does not go together.
 cp -r digits bad

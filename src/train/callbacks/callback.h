@@ -35,6 +35,11 @@ struct lvn_moment {
     const struct lvn_network *network;
     const struct lvn_run_dir *dir;     /* rank 0's, of a run that is kept; else NULL */
     struct lvn_codec codec;            /* text <-> ids */
+    const struct lvn_task_graph *task; /* what steps measure, and of the last step, over all ranks: */
+    double loss_sum;                   /* its loss, as a sum */
+    int64_t labels;                    /* over so many labels or numbers */
+    const double *counts;              /* of the metrics (lvn_task_counts(task)) */
+    int train_metrics;                 /* the scalars of training: train_loss, then those of the task's metrics */
     double started;                    /* lvn_seconds() when the loop began in this process */
     int64_t resumed_at;                /* steps that the run had when it went on; -1: it is new */
     struct lvn_checkpoint_score score; /* of a checkpoint that is made at step scored_at; of others but the name */
@@ -63,6 +68,7 @@ struct lvn_callback {
     /* An event. A failure ends the run, and is the same on all ranks; what only one may fail in is agreed on, or told
      * (lvn_moment_note()) while the run goes on. */
     enum lvn_status (*call)(void *own, struct lvn_moment *m);
+    void (*flush)(void *own, struct lvn_moment *m); /* a checkpoint begins: files hold all up to its step */
     void (*save)(const void *own, json_t *state);
     enum lvn_status (*load)(void *own, struct lvn_moment *m, const json_t *state); /* after open, where there is one */
     void (*close)(void *own);
@@ -114,6 +120,7 @@ enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_moment *m
  */
 enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_moment *m, enum lvn_event_kind kind,
                                    const char *text) LVN_CHECKED;
-enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, char text[LVN_SNAPSHOT_CALLBACKS]) LVN_CHECKED;
+enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_moment *m,
+                                   char text[LVN_SNAPSHOT_CALLBACKS]) LVN_CHECKED;
 
 #endif

@@ -108,12 +108,14 @@ enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_moment *m
 
 /* --- their state in checkpoints: {"NAME": {...}} --- */
 
-enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, char text[LVN_SNAPSHOT_CALLBACKS])
+enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_moment *m,
+                                   char text[LVN_SNAPSHOT_CALLBACKS])
 {
     struct lvn_text t = {0};
     json_t *all = json_object();
     text[0] = '\0';
     for (int i = 0; i < c->n; i++) {
+        if (c->is[i]->flush) c->is[i]->flush(c->own[i], m);
         if (!c->is[i]->save) continue;
         json_t *state = json_object();
         c->is[i]->save(c->own[i], state);

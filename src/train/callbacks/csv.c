@@ -54,7 +54,7 @@ static enum lvn_status start(struct own *o, const struct lvn_moment *m)
     struct lvn_text header = {0};
     if (!read_columns(o, m, &header)) lvn_text_add(&header, "step");
     for (int i = 0; i < m->event.n_scalars; i++) {
-        if (has_column(o, i)) continue;
+        if (has_column(o, i) || m->event.scalar[i].implied) continue;
         o->column[o->n++] = i;
         lvn_text_printf(&header, ",%s", m->event.scalar[i].name);
     }

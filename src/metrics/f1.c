@@ -1,0 +1,21 @@
+/* f1.c - the harmonic mean of precision and recall; the mean over classes ("macro"). */
+#include "metrics/metric.h"
+
+static double score(double right, double taken, double there)
+{
+    return 2.0 * right / (taken + there);
+}
+
+static double value(const struct lvn_metric_sums *s)
+{
+    return lvn_metric_of_classes(s, score);
+}
+
+extern const struct lvn_metric lvn_metric_f1;
+const struct lvn_metric lvn_metric_f1 = {
+    .name = "f1",
+    .tasks = (const char *const[]){"classify", NULL},
+    .higher_is_better = true,
+    .counts = lvn_confusion,
+    .value = value,
+};

@@ -1,0 +1,47 @@
+/* times.c - at the end of a run that has finished epochs, how long it took: from the start of the program, and in the
+ * loop, as means over ranks and of the slowest one. What a check of a new cluster is for. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/machine.h"
+#include "train/callbacks/callback.h"
+
+enum { WHOLE, LOOP, TIMES };
+
+static enum lvn_status tell(struct lvn_moment *m, const double *seconds)
+{
+    double sum[TIMES] = {0}, most[TIMES] = {0};
+    char text[240], slowest[100] = "";
+    const int n = m->ranks->size;
+    for (int i = 0; i < n * TIMES; i++) {
+        sum[i % TIMES] += seconds[i];
+        if (seconds[i] > most[i % TIMES]) most[i % TIMES] = seconds[i];
+    }
+    if (n > 1)
+        snprintf(slowest, sizeof slowest, ", as means over ranks; at most %.2f s and %.2f s", most[WHOLE], most[LOOP]);
+    snprintf(text, sizeof text,
+             "trained for %" PRId64
+             " epoch%s on %d rank%s of %d host%s: %.2f s from start to finish, %.2f s in the loop%s",
+             m->event.epoch, m->event.epoch == 1 ? "" : "s", n, n == 1 ? "" : "s", m->ranks->hosts,
+             m->ranks->hosts == 1 ? "" : "s", sum[WHOLE] / n, sum[LOOP] / n, slowest);
+    lvn_moment_tell(m, LVN_EVENT_NOTE, text);
+    return LVN_OK;
+}
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    (void)own;
+    if (m->event.kind != LVN_EVENT_END || m->event.epoch < 1) return LVN_OK;
+    double *seconds = lvn_calloc((size_t)m->ranks->size * TIMES, sizeof *seconds);
+    if (!seconds) return LVN_MEMORY;
+    seconds[m->ranks->rank * TIMES + WHOLE] = lvn_seconds_since_start();
+    seconds[m->ranks->rank * TIMES + LOOP] = lvn_seconds() - m->started;
+    enum lvn_status status = lvn_ranks_sum(m->ranks, seconds, (int64_t)m->ranks->size * TIMES);
+    if (status == LVN_OK) status = tell(m, seconds);
+    free(seconds);
+    return status;
+}
+
+const struct lvn_callback lvn_callback_times = {.name = "times", .in_fast_dev_run = true, .call = call};

@@ -1,0 +1,89 @@
+/* train_metrics.c - train_loss, train_accuracy and the like: what steps measured, added up from one validation to the
+ * next, or, in runs without any, over an epoch. It completes the event for monitors and loggers behind it.
+ *
+ * The sums are in every checkpoint, so a run that goes on measures what one that was never stopped would. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "train/callbacks/callback.h"
+
+enum { MOST_KEPT = 4096 }; /* counts: what would be more begins anew when a run goes on */
+
+struct own {
+    double loss;
+    int64_t labels;
+    double *counts;
+    int64_t n_counts;
+};
+
+static enum lvn_status open_it(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    o->n_counts = lvn_task_counts(m->task);
+    o->counts = lvn_calloc((size_t)o->n_counts + 1, sizeof *o->counts);
+    return o->counts ? LVN_OK : LVN_MEMORY;
+}
+
+static void add(struct own *o, const struct lvn_moment *m)
+{
+    o->loss += m->loss_sum;
+    o->labels += m->labels;
+    for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] += m->counts[i];
+}
+
+static void conclude(struct own *o, struct lvn_moment *m)
+{
+    struct lvn_scalar *s = &m->event.scalar[m->train_metrics];
+    s->value = o->labels ? o->loss / (double)o->labels : NAN;
+    for (int i = 0; i < m->task->n_metrics; i++)
+        s[1 + i].value = lvn_task_metric(m->task, i, o->loss, o->labels, o->counts);
+    o->loss = 0.0;
+    o->labels = 0;
+    memset(o->counts, 0, sizeof *o->counts * (size_t)o->n_counts);
+}
+
+static enum lvn_status call(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    if (m->event.kind == LVN_EVENT_STEP) add(o, m);
+    if (m->event.kind == m->event.scalar[m->train_metrics].kind) conclude(o, m);
+    return LVN_OK;
+}
+
+static void save(const void *own, json_t *state)
+{
+    const struct own *o = own;
+    json_t *counts = json_array();
+    for (int64_t i = 0; i < o->n_counts && o->n_counts <= MOST_KEPT; i++)
+        json_array_append_new(counts, json_integer((json_int_t)o->counts[i]));
+    json_object_set_new(state, "loss", json_real(o->loss));
+    json_object_set_new(state, "labels", json_integer(o->labels));
+    json_object_set_new(state, "counts", counts);
+}
+
+static enum lvn_status load(void *own, struct lvn_moment *m, const json_t *state)
+{
+    struct own *o = own;
+    const json_t *counts = json_object_get(state, "counts");
+    (void)m;
+    if ((int64_t)json_array_size(counts) != o->n_counts) return LVN_OK;
+    o->loss = json_number_value(json_object_get(state, "loss"));
+    o->labels = json_integer_value(json_object_get(state, "labels"));
+    for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] = json_number_value(json_array_get(counts, (size_t)i));
+    return LVN_OK;
+}
+
+static void close_it(void *own)
+{
+    free(((struct own *)own)->counts);
+}
+
+const struct lvn_callback lvn_callback_train_metrics = {.name = "train_metrics",
+                                                        .bytes = sizeof(struct own),
+                                                        .open = open_it,
+                                                        .call = call,
+                                                        .save = save,
+                                                        .load = load,
+                                                        .close = close_it};

@@ -1,0 +1,49 @@
+# The check of a new cluster, recipes/mnist-autoencoder.yaml, under levin launch and under every MPI alone, from a fresh
+# folder: it says how long it took over all ranks. And what steps measure is the same for every number of ranks.
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+mpis_here
+mkdir www
+python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" www 330 20
+gzip -n www/*-ubyte
+python3 -u -m http.server --bind 127.0.0.1 --directory www 0 >server 2>&1 &
+server=$!
+trap 'kill $server 2>/dev/null || true' EXIT
+soon has port server
+names="train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz"
+fetch=(--data.url="http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)"
+    --data.sha256="$(cd www && sha256sum $names | cut -d' ' -f1 | paste -sd,)")
+one_line() { # one_line RANKS: of the times
+    check [ "$(grep -c "trained for 1 epoch on $1 rank.* of 1 host: [0-9.]* s from start to finish, [0-9.]* s in the loop" err)" = 1 ]
+}
+
+recipe=$LEVIN_SOURCE/recipes/mnist-autoencoder.yaml
+code 0 "$LEVIN" train "$recipe" "${fetch[@]}"
+one_line 1
+silent_about "means over ranks" err
+for mpi in "${mpis[@]}"; do
+    # from a fresh folder: both ranks want the files, one fetches them
+    rm -rf data runs
+    PATH="$(dirname "$(mpi_program "$mpi")"):$PATH" code 0 ranks "$mpi" 2 "$LEVIN" train "$recipe" "${fetch[@]}"
+    one_line 2
+    says "as means over ranks; at most" err
+    check [ "$(grep -c '"loss"' runs/mnist-autoencoder/metrics.jsonl)" = 151 ] # 303 pictures, two a step
+    case $mpi in openmpi | mpich) ;; *) continue ;; esac
+    rm -rf data runs
+    code 0 timeout -k 3 120 "$LEVIN" launch --launcher="$mpi" -n 2 -- train "$recipe" "${fetch[@]}"
+    one_line 2
+    check [ "$(grep -c '"loss"' runs/mnist-autoencoder/metrics.jsonl)" = 151 ]
+done
+
+# accuracy, precision, recall and f1 of steps and of validations, over one, two and three ranks
+mlp=(train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=data/mnist --trainer.max_epochs=3 --trainer.batch_size=24
+    --trainer.deterministic=true --trainer.micro_batch_size=2 --optimizer.lr=1e-3 --checkpoint.every_n_steps=5 --quiet)
+code 0 "$LEVIN" "${mlp[@]}" --run_dir=one
+check [ "$(grep -c train_f1 one/metrics.jsonl)" = 3 ]
+for mpi in "${mpis[@]}"; do
+    for n in 2 3; do
+        code 0 ranks "$mpi" $n "$LEVIN" "${mlp[@]}" --run_dir="$mpi-$n"
+        diff <(sed 's/, "tokens_per_s": [^,}]*//' one/metrics.jsonl) <(sed 's/, "tokens_per_s": [^,}]*//' "$mpi-$n/metrics.jsonl") ||
+            fail "$n ranks measure something else than one"
+    done
+done
