@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """Times levin and PyTorch on the same training steps: same model, shapes, numbers of threads, in turns.
 
-    python3 tools/bench_peers.py [--rows NAME,NAME] [--rounds N] [--threads N] [--compiled] [--bf16] [--levin FILE] [--json FILE]
+    python3 tools/bench_peers.py [--rows NAME,NAME] [--nets NAME,NAME] [--rounds N] [--threads N] [--compiled] [--bf16]
+                                 [--levin FILE] [--json FILE]
 
 PyTorch lives in a virtual environment of its own: the one that LEVIN_PEERS names, or build/peers, which is made at the
 first call (some 200 MB to download). Each round starts a fresh process of either side, one after the other, so both see
 the same weather on the machine; the best step of all rounds counts. Memory is the largest resident size of the process
 (ru_maxrss), start-up included. PyTorch's side is what nanoGPT does: scaled_dot_product_attention, fused AdamW,
 gradients set to None, clipping by norm; eager, and with torch.compile where asked. With --bf16 a second table has
-trainer.precision bf16-mixed, and bf16-true with moments in bf16, beside PyTorch's autocast in bf16. The tables end with the ratios, and the least that levin
-wants of them; the exit status does not depend on them.
+trainer.precision bf16-mixed, and bf16-true with moments in bf16, beside PyTorch's autocast in bf16. The nets for digits have
+a table of their own, of steps: those of `levin bench` beside the same ones in PyTorch, with torch.optim.Adam as examples have
+it and fused; of the autoencoder, one picture a step, a whole `levin train` with its data and its logs beside PyTorch's bare
+steps and beside a Lightning Trainer that logs nothing (lightning is installed into the environment when it is missing). The
+tables end with the ratios, and the least that levin wants of them; the exit status does not depend on them.
 
-PyTorch's bf16 needs instructions that some virtual machines announce and do not have: where it dies of one, it is
-measured without AMX (ONEDNN_MAX_CPU_ISA), and the table says so.
+Which instructions PyTorch's bf16 takes is oneDNN's choice, which AUTOCAST lists the settings of: each is tried where the
+processor has AMX, the fastest counts, and the table says which it was.
 """
 
 import argparse
@@ -21,6 +25,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import venv
 
@@ -34,6 +39,13 @@ ROWS = {
     "dawn": ("mingpt", 12, 12, 768, 128, 67, 16, 0.1, True, 3, (1.25, 0.5, None)),
     "gpt2-b1": ("nanogpt", 12, 12, 768, 1024, 50304, 1, 0.0, False, 3, (1.3, 0.75, 1.15)),
     "gpt2-b4": ("nanogpt", 12, 12, 768, 1024, 50304, 4, 0.0, False, 2, (1.15, 0.5, None)),
+}
+
+# name: batch, steps a round, (speed against eager, against Lightning's loop)
+NETS = {
+    "mnist-mlp": (128, 300, (4.0, None)),
+    "mnist-cnn": (64, 20, (2.0, None)),
+    "mnist-autoencoder": (1, 1500, (10.0, 20.0)),
 }
 
 
@@ -121,6 +133,79 @@ def worker(name, mode, threads, steps):
     print(json.dumps({"best_s": seconds[0], "median_s": seconds[len(seconds) // 2], "torch": torch.__version__}))
 
 
+def build_net(torch, name):
+    """The net, and its loss from pixels (B,1,28,28), as the net sees them, and labels (B)."""
+    from torch import nn
+    from torch.nn import functional as F
+
+    if name == "mnist-cnn":
+        net = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+                            nn.Dropout(0.25), nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5),
+                            nn.Linear(128, 10))
+    elif name == "mnist-mlp":
+        net = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.ReLU(),
+                            nn.Dropout(0.1), nn.Linear(64, 10))
+    else:
+        net = nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 3), nn.Linear(3, 128), nn.ReLU(),
+                            nn.Linear(128, 784))
+        return net, lambda x, labels: F.mse_loss(net(x), x.flatten(1))
+    return net, lambda x, labels: F.cross_entropy(net(x), labels)
+
+
+def net_worker(name, mode, threads, steps):
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    B = NETS[name][0]
+    net, loss_of = build_net(torch, name)
+    if mode == "lightning":
+        return lightning_worker(torch, net, loss_of, steps)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, fused=mode == "fused")
+    x, labels = torch.rand(B, 1, 28, 28), torch.randint(10, (B,))
+    seconds = []
+    for _ in range(steps + 5):
+        start = time.perf_counter()
+        optimizer.zero_grad()
+        loss_of(x, labels).backward()
+        optimizer.step()
+        seconds.append(time.perf_counter() - start)
+    seconds = sorted(seconds[5:])
+    # Short steps are many: their mean is what a run of them takes, and their best a stroke of luck.
+    print(json.dumps({"best_s": sum(seconds) / len(seconds), "median_s": seconds[len(seconds) // 2]}))
+
+
+def lightning_worker(torch, net, loss_of, steps):
+    import logging
+    import warnings
+
+    import lightning
+
+    warnings.simplefilter("ignore")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = net
+
+        def training_step(self, batch, i):
+            if i == 50:
+                self.start = time.perf_counter()
+            return loss_of(*batch)
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+    data = torch.utils.data.TensorDataset(torch.rand(steps + 50, 1, 28, 28), torch.randint(10, (steps + 50,)))
+    module = Module()
+    trainer = lightning.Trainer(accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False)
+    trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=1, shuffle=True))
+    each = (time.perf_counter() - module.start) / steps
+    print(json.dumps({"best_s": each, "median_s": each}))
+
+
 # --- the driver --------------------------------------------------------------------------------------------------
 
 
@@ -141,24 +226,42 @@ def peers_python():
     return python
 
 
-LESS = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+# oneDNN's choice by itself; AMX also where it is not asked for; and, where both die of an illegal instruction, without.
+AMX_SETTINGS = [{}, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX"}]
+WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+
+
+def has_amx():
+    try:
+        return "amx_bf16" in open("/proc/cpuinfo").read()
+    except OSError:
+        return False
 
 
 def measure(command, threads, **more):
-    """The JSON object that the command prints, with the peak of its memory."""
+    """The JSON object that the command prints, with the peak of its memory; None where it dies of an illegal instruction."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **more)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
     text = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode == -signal.SIGILL and not more:
-        return measure(command, threads, **LESS)
+    if process.returncode == -signal.SIGILL:
+        return None
     if process.returncode:
         sys.exit(f"bench_peers: {' '.join(command)} failed")
     result = json.loads(text)
     result["resident"] = usage.ru_maxrss * 1024
-    result["less"] = bool(more)
+    result["setting"] = more.get("ONEDNN_MAX_CPU_ISA", "")
     return result
+
+
+def measure_bf16(command, threads):
+    """PyTorch in bf16, by the setting of oneDNN that is fastest."""
+    runs = [measure(command, threads, **more) for more in (AMX_SETTINGS if has_amx() else AMX_SETTINGS[:1])]
+    runs = [r for r in runs if r] or [measure(command, threads, **WITHOUT_AMX)]
+    if not runs[0]:
+        sys.exit(f"bench_peers: {' '.join(command)} dies of an illegal instruction")
+    return min(runs, key=lambda r: r["best_s"])
 
 
 def levin_command(levin, row, precision="32-true", state="fp32"):
@@ -174,7 +277,7 @@ def levin_command(levin, row, precision="32-true", state="fp32"):
 
 def best(results):
     return {"best_s": min(r["best_s"] for r in results), "median_s": sorted(r["median_s"] for r in results)[len(results) // 2],
-            "resident": max(r["resident"] for r in results), "less": any(r["less"] for r in results)}
+            "resident": max(r["resident"] for r in results), "setting": min(results, key=lambda r: r["best_s"])["setting"]}
 
 
 def bench_row(name, options, python):
@@ -190,8 +293,60 @@ def bench_row(name, options, python):
     results = {side: [] for side in sides}
     for _ in range(options.rounds):
         for side, command in sides.items():
-            results[side].append(measure(command, options.threads))
+            results[side].append((measure_bf16 if side == "autocast" else measure)(command, options.threads))
+            if not results[side][-1]:
+                sys.exit(f"bench_peers: {' '.join(command)} dies of an illegal instruction")
     return {side: best(r) for side, r in results.items()}
+
+
+def draw_digits(folder, n):
+    sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
+    import drawn_digits
+    drawn_digits.write(folder, "train", n, drawn_digits.random.Random(5))
+
+
+def bench_net(name, options, python):
+    B, steps, wanted = NETS[name]
+    keys = [f"--model.kind={name}", "--data.kind=mnist", "--optimizer.kind=adam", "--optimizer.lr=1e-3",
+            "--optimizer.betas=[0.9,0.999]", "--optimizer.weight_decay=0", "--trainer.gradient_clip_val=0",
+            f"--trainer.batch_size={B}", f"--trainer.threads={options.threads}"]
+    modes = ["eager", "fused"] + (["lightning"] if wanted[1] else [])
+    if wanted[1] and subprocess.run([python, "-c", "import lightning"], capture_output=True).returncode:
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "lightning"], check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        if wanted[1]:
+            draw_digits(folder, 4000)
+            # trained for long: what a step takes is what is between the rows of its log
+            levin = [options.levin, "train", *keys, f"--data.path={folder}", "--trainer.max_epochs=2", "--json", "--quiet",
+                     "--trainer.limit_val_batches=0", f"--run_dir={folder}/run", "--overwrite"]
+        else:
+            levin = [options.levin, "bench", f"--steps={steps}", "--json", *keys]
+        sides = {"levin": levin}
+        for mode in modes:
+            sides[mode] = [python, os.path.abspath(__file__), "--net-worker", name, mode, str(options.threads), str(steps)]
+        results = {side: [] for side in sides}
+        for _ in range(options.rounds):
+            for side, command in sides.items():
+                r = measure(command, options.threads)
+                if "seconds" in r:
+                    r |= {"best_s": r["seconds"] / r["step"], "median_s": r["seconds"] / r["step"]}
+                elif side == "levin":
+                    r["best_s"] = r["median_s"]
+                results[side].append(r)
+    return {side: best(r) for side, r in results.items()}
+
+
+def print_net(name, sides):
+    B, _, wanted = NETS[name]
+
+    def ratio(side, least):
+        if side not in sides:
+            return ""
+        return f"{sides[side]['best_s'] / sides['levin']['best_s']:.2f}" + (f" (>= {least})" if least else "")
+
+    steps = [f"{1 / sides[s]['best_s']:.0f}" if s in sides else "" for s in ("levin", "eager", "fused", "lightning")]
+    print("| " + " | ".join([name, str(B), *steps, ratio("eager", wanted[0]), ratio("fused", None),
+                             ratio("lightning", wanted[1])]) + " |", flush=True)
 
 
 def print_row(name, sides):
@@ -212,7 +367,7 @@ def print_row(name, sides):
 def print_bf16(name, sides, side):
     levin, wide, peer = sides[side], sides["levin"], sides["autocast"]
     tokens = ROWS[name][6] * ROWS[name][4]
-    note = " (without AMX)" if peer["less"] else ""
+    note = f" ({peer['setting']})" if peer["setting"] else " (AMX)" if has_amx() else " (no AMX here)"
     cells = [name, side[len("levin-"):], f"{tokens / levin['best_s']:.0f}", f"{tokens / peer['best_s']:.0f}{note}",
              f"{wide['best_s'] / levin['best_s']:.2f} (>= 0.97)", f"{peer['best_s'] / levin['best_s']:.2f}",
              f"{levin['resident'] / 2**20:.0f}", f"{peer['resident'] / 2**20:.0f}",
@@ -221,10 +376,13 @@ def print_bf16(name, sides, side):
 
 
 def main():
+    if sys.argv[1:2] == ["--net-worker"]:
+        return net_worker(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     if sys.argv[1:2] == ["--worker"]:
         return worker(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     parser = argparse.ArgumentParser(description="Time levin and PyTorch in turns.")
-    parser.add_argument("--rows", default=",".join(ROWS), help="which of: " + ", ".join(ROWS))
+    parser.add_argument("--rows", default=None, help="which of: " + ", ".join(ROWS))
+    parser.add_argument("--nets", default=None, help="which of: " + ", ".join(NETS) + "; without --rows these alone")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each side")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compiled", action="store_true", help="torch.compile in every row")
@@ -232,10 +390,26 @@ def main():
     parser.add_argument("--levin", default=os.path.join(ROOT, "build", "levin"))
     parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
-    rows = options.rows.split(",")
-    if unknown := [r for r in rows if r not in ROWS]:
-        parser.error(f"no row {unknown[0]}; there are {', '.join(ROWS)}")
+    neither = options.rows is None and options.nets is None
+    rows = list(ROWS) if neither else options.rows.split(",") if options.rows else []
+    nets = list(NETS) if neither else options.nets.split(",") if options.nets else []
+    if unknown := [r for r in rows if r not in ROWS] + [n for n in nets if n not in NETS]:
+        parser.error(f"no row {unknown[0]}; there are {', '.join(ROWS)}; and nets {', '.join(NETS)}")
     python = peers_python()
+    figures = bench_rows(rows, options, python) if rows else {}
+    if nets:
+        heads = ["net", "batch", "levin steps/s", "eager steps/s", "fused steps/s", "Lightning steps/s", "levin : eager",
+                 "levin : fused", "levin : Lightning"]
+        print("\n| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads), flush=True)
+    for name in nets:
+        figures[name] = bench_net(name, options, python)
+        print_net(name, figures[name])
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump({"threads": options.threads, "rows": figures}, f, indent=1)
+
+
+def bench_rows(rows, options, python):
     heads = ["model", "levin tok/s", "eager tok/s", "compiled tok/s", "levin : eager", "levin : compiled", "levin MiB",
              "eager MiB", "memory"]
     print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads), flush=True)
@@ -250,9 +424,7 @@ def main():
         for name in rows:
             print_bf16(name, figures[name], "levin-bf16")
             print_bf16(name, figures[name], "levin-bf16-true")
-    if options.json:
-        with open(options.json, "w") as f:
-            json.dump({"threads": options.threads, "rows": figures}, f, indent=1)
+    return figures
 
 
 if __name__ == "__main__":

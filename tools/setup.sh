@@ -3,7 +3,7 @@
 #
 #   tools/setup.sh                what building and testing need, with the system's packages (as root, or through sudo)
 #   tools/setup.sh --dev          and what checks the code: clang, clang-format, clang-tidy, a cross compiler, two MPIs,
-#                                 Slurm and sshd (no service is started), servers of object stores
+#                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard
 #   tools/setup.sh --prefix DIR   for an ordinary user, say on a cluster: what is missing goes into DIR, and
 #                                 `. DIR/env.sh` makes it seen; nothing else is touched
 #   tools/setup.sh --check        only say what is missing; ends with 1 when anything is
@@ -88,6 +88,7 @@ if [ $dev = 1 ]; then
     [ "$(uname -m)" != x86_64 ] || needs intel-mpi test -x "$root_folder/parts/intel-mpi/bin/mpiexec.hydra"
     needs stores test -x "$root_folder/parts/stores/bin/versitygw" -a -x "$root_folder/parts/stores/bin/fake-gcs-server" \
         -a -x "$root_folder/parts/stores/bin/gcp-storage-emulator"
+    needs tensorboard env PYTHONPATH="$root_folder/parts/tensorboard" python3 -c 'import tensorboard'
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
 if [ ${#missing[@]} = 0 ]; then
@@ -147,6 +148,13 @@ install_stores() {
             printf '#!/bin/sh\nPYTHONPATH=%s exec python3 -c "import sys; from gcp_storage_emulator.__main__ import main; sys.exit(main())" "$@"\n' "$python" >"$into/bin/gcp-storage-emulator" &&
             chmod +x "$into/bin/gcp-storage-emulator"; } ||
         echo "setup: no gcp-storage-emulator: the tests that need it are left out"
+}
+
+# The reader that event files are for, into a folder of its own. Only a test wants it.
+install_tensorboard() {
+    local into=$root_folder/parts/tensorboard
+    python3 -m pip install -q --no-warn-conflicts --target "$into" tensorboard==2.21.0 >"$folder/pip.log" 2>&1 ||
+        { rm -rf "$into" && echo "setup: no tensorboard: the test that needs it is left out"; }
 }
 
 # --- with the system's packages ---
@@ -263,6 +271,7 @@ END
 }
 case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
 case " ${missing[*]} " in *" stores "*) install_stores ;; esac
+case " ${missing[*]} " in *" tensorboard "*) install_tensorboard ;; esac
 if [ -z "$prefix" ]; then
     install_packages
     exit 0
@@ -282,7 +291,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

@@ -1,4 +1,4 @@
-# logger.tensorboard: every row of metrics.jsonl is an event, also of a run that goes on; and only where it is asked for.
+# logger.tensorboard: every row of metrics.jsonl is an event, also of a run that goes on; and none where it is switched off.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 events() { # events RUN: STEP TAG VALUE of each scalar, without what depends on the time; files in the order of their names
@@ -29,9 +29,10 @@ for path in sorted(glob.glob(sys.argv[1] + "/tensorboard/*")):
         event = dict(fields(data[at + 12:at + 12 + n]))
         at += 12 + n + 4
         if 5 not in event: continue
-        value = dict(fields(dict(fields(event[5]))[1]))
-        tag = value[1].decode()
-        if tag != "tokens_per_s": print(event.get(2, 0), tag, "%.6g" % struct.unpack("<f", value[2]))
+        for _, scalar in fields(event[5]):
+            value = dict(fields(scalar))
+            tag = value[1].decode()
+            if tag != "tokens_per_s": print(event.get(2, 0), tag, "%.6g" % struct.unpack("<f", value[2]))
 P
 }
 rows() { python3 -c 'import json, struct, sys
@@ -41,21 +42,21 @@ for line in open(sys.argv[1] + "/metrics.jsonl"):
         if tag not in ("step", "tokens_per_s", "epoch", "time", "memory_bytes"): print(row["step"], tag, "%.6g" % struct.unpack("<f", struct.pack("<f", row[tag])))' "$1"; }
 same() { diff <(rows "$1") <(events "$1") || fail "the events of $1 are not its rows"; }
 
-code 0 train run --logger.tensorboard=true
+code 0 train run
 same run
 check [ "$(events run | wc -l)" = $((8 * 3 + 2 * 2)) ]
-code 0 train run --logger.tensorboard=true --trainer.max_steps=12 --resume
+code 0 train run --trainer.max_steps=12 --resume
 check [ "$(ls run/tensorboard | wc -l)" = 2 ]
 same run
-code 0 train run --logger.tensorboard=true --overwrite # a former run's events go with it
+code 0 train run --overwrite # a former run's events go with it
 check [ "$(ls run/tensorboard | wc -l)" = 1 ]
 same run
 # but nothing that another program wrote there
 cp run/tensorboard/* run/tensorboard/events.out.tfevents.0000000001.other
-code 2 train run --logger.tensorboard=true --overwrite
+code 2 train run --overwrite
 one_error
 says "'run/tensorboard/events.out.tfevents.0000000001.other' was not written by levin" err
 rm run/tensorboard/*.other
-code 0 train plain
+code 0 train plain --logger.tensorboard=false
 check [ ! -e plain/tensorboard ]
 same_run plain run

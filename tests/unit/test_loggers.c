@@ -146,7 +146,7 @@ static void full_disk(void **state)
     lvn_rows_put(&r, &m, "4,fourth\n", 9);
     lvn_rows_close(&r);
     holds("rows", "1,first\n4,fourth\n");
-    assert_string_equal(notes, "rows could not be written (is the disk full?); the run goes on\n");
+    assert_string_equal(notes, "rows could not be written: No space left on device; the run goes on\n");
 }
 
 static int set_up(void **state)

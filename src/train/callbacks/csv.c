@@ -83,8 +83,13 @@ static enum lvn_status call(void *own, struct lvn_moment *m)
 {
     struct own *o = own;
     if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(o, m) : LVN_OK);
-    if (m->dir && (m->event.kind == LVN_EVENT_STEP || m->event.kind == LVN_EVENT_VALIDATION)) put(o, m);
+    if (m->dir && lvn_event_brings_some(&m->event)) put(o, m);
     return LVN_OK;
+}
+
+static void flush(void *own, struct lvn_moment *m)
+{
+    lvn_rows_flush(&((struct own *)own)->rows, m);
 }
 
 static void close_it(void *own)
@@ -95,4 +100,4 @@ static void close_it(void *own)
 }
 
 const struct lvn_callback lvn_callback_csv = {
-    .name = "csv", .bytes = sizeof(struct own), .leaves = name, .call = call, .close = close_it};
+    .name = "csv", .bytes = sizeof(struct own), .leaves = name, .call = call, .flush = flush, .close = close_it};

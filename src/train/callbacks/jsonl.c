@@ -37,8 +37,13 @@ static enum lvn_status call(void *own, struct lvn_moment *m)
     struct own *o = own;
     if (m->event.kind == LVN_EVENT_START)
         return lvn_ranks_agree(m->ranks, m->dir ? lvn_rows_open(&o->rows, m, "metrics.jsonl", "") : LVN_OK);
-    if (m->dir && (m->event.kind == LVN_EVENT_STEP || m->event.kind == LVN_EVENT_VALIDATION)) put(o, m);
+    if (m->dir && lvn_event_brings_some(&m->event)) put(o, m);
     return LVN_OK;
+}
+
+static void flush(void *own, struct lvn_moment *m)
+{
+    lvn_rows_flush(&((struct own *)own)->rows, m);
 }
 
 static void close_it(void *own)
@@ -48,5 +53,9 @@ static void close_it(void *own)
     lvn_text_release(&o->row);
 }
 
-const struct lvn_callback lvn_callback_jsonl = {
-    .name = "jsonl", .bytes = sizeof(struct own), .leaves = "metrics.jsonl", .call = call, .close = close_it};
+const struct lvn_callback lvn_callback_jsonl = {.name = "jsonl",
+                                                .bytes = sizeof(struct own),
+                                                .leaves = "metrics.jsonl",
+                                                .call = call,
+                                                .flush = flush,
+                                                .close = close_it};

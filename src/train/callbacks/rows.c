@@ -52,29 +52,37 @@ enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_moment *m, co
     LVN_TRY(cut(lvn_moment_path(m, name, path), m->resumed_at, header));
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     LVN_CHECK(fd >= 0, IO, "'%s' cannot be written: %s", path, strerror(errno));
-    r->fd = fd;
-    r->is_open = true;
+    lvn_append_open(&r->file, fd);
     return LVN_OK;
 }
 
 void lvn_rows_close(struct lvn_rows *r)
 {
-    if (r->is_open) close(r->fd);
-    r->is_open = false;
+    if (lvn_append_close(&r->file) != LVN_OK) lvn_error_clear();
+}
+
+static void tell(struct lvn_rows *r, struct lvn_moment *m, enum lvn_status status)
+{
+    char text[100];
+    if (status == LVN_OK) return;
+    snprintf(text, sizeof text, "%s could not be written", r->name);
+    if (r->told)
+        lvn_error_clear();
+    else
+        lvn_moment_note(m, text);
+    r->told = true;
 }
 
 void lvn_rows_put(struct lvn_rows *r, struct lvn_moment *m, const char *row, int64_t n)
 {
-    char text[100];
-    if (!r->is_open) return;
-    off_t before = lseek(r->fd, 0, SEEK_END);
-    if (lvn_fd_write(r->fd, row, n)) return;
-    bool whole = before < 0 || ftruncate(r->fd, before) == 0; /* half a row would spoil the next one */
-    if (r->told) return;
-    r->told = true;
-    snprintf(text, sizeof text, "%s could not be written (is the disk full?)%s; the run goes on", r->name,
-             whole ? "" : " and ends in half a row");
-    lvn_moment_tell(m, LVN_EVENT_NOTE, text);
+    if (!r->file.is_open) return;
+    tell(r, m, lvn_append_put(&r->file, row, n));
+    if (m->event.kind != LVN_EVENT_STEP) lvn_rows_flush(r, m);
+}
+
+void lvn_rows_flush(struct lvn_rows *r, struct lvn_moment *m)
+{
+    tell(r, m, lvn_append_flush(&r->file));
 }
 
 void lvn_rows_number(struct lvn_text *t, double value)

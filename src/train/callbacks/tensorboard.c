@@ -10,7 +10,7 @@ static const char name[] = "tensorboard";
 
 struct own {
     struct lvn_tensorboard file;
-    bool is_open, told;
+    bool told;
 };
 
 static double wall_time(void)
@@ -24,39 +24,46 @@ static enum lvn_status start(struct own *o, const struct lvn_moment *m)
 {
     char path[LVN_MOMENT_PATH];
     int64_t from = m->resumed_at < 0 ? 0 : m->resumed_at + 1;
-    LVN_TRY(lvn_tensorboard_open(&o->file, lvn_moment_path(m, name, path), wall_time(), from));
-    o->is_open = true;
-    return LVN_OK;
+    return lvn_tensorboard_open(&o->file, lvn_moment_path(m, name, path), wall_time(), from);
 }
 
-static enum lvn_status write_all(struct own *o, const struct lvn_event *e)
+static void tell(struct own *o, struct lvn_moment *m, enum lvn_status status)
 {
-    double now = wall_time();
+    if (status == LVN_OK) return;
+    if (o->told)
+        lvn_error_clear();
+    else
+        lvn_moment_note(m, "TensorBoard's events could not be written");
+    o->told = true;
+}
+
+static void flush(void *own, struct lvn_moment *m)
+{
+    struct own *o = own;
+    tell(o, m, lvn_tensorboard_flush(&o->file));
+}
+
+static void put(struct own *o, struct lvn_moment *m)
+{
+    const struct lvn_event *e = &m->event;
     for (int i = 0; i < e->n_scalars; i++) {
         if (lvn_event_brings(e, i) && e->scalar[i].computed) /* events have a time of their own */
-            LVN_TRY(lvn_tensorboard_scalar(&o->file, now, e->step, e->scalar[i].name, e->scalar[i].value));
+            lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
-    return LVN_OK;
+    tell(o, m, lvn_tensorboard_event(&o->file, wall_time(), e->step));
+    if (e->kind != LVN_EVENT_STEP) flush(o, m);
 }
 
 static enum lvn_status call(void *own, struct lvn_moment *m)
 {
-    struct own *o = own;
-    if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(o, m) : LVN_OK);
-    if (!o->is_open || write_all(o, &m->event) == LVN_OK) return LVN_OK;
-    if (o->told) {
-        lvn_error_clear();
-    } else {
-        lvn_moment_note(m, "TensorBoard's events could not be written");
-    }
-    o->told = true;
+    if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(own, m) : LVN_OK);
+    if (m->dir) put(own, m);
     return LVN_OK;
 }
 
 static void close_it(void *own)
 {
-    struct own *o = own;
-    if (o->is_open) lvn_tensorboard_close(&o->file);
+    lvn_tensorboard_close(&((struct own *)own)->file);
 }
 
 const struct lvn_callback lvn_callback_tensorboard = {.name = name,
@@ -64,4 +71,5 @@ const struct lvn_callback lvn_callback_tensorboard = {.name = name,
                                                       .leaves = name,
                                                       .holds = "events.out.tfevents.*.levin",
                                                       .call = call,
+                                                      .flush = flush,
                                                       .close = close_it};

@@ -1,0 +1,52 @@
+/* append.c - see append.h. */
+#include "base/append.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/machine.h"
+
+void lvn_append_open(struct lvn_append *a, int fd)
+{
+    *a = (struct lvn_append){.fd = fd, .is_open = true};
+}
+
+/* Half a row would spoil the next one. */
+static enum lvn_status write_pending(struct lvn_append *a)
+{
+    LVN_TRY(lvn_text_status(&a->pending));
+    off_t before = lseek(a->fd, 0, SEEK_END);
+    if (!lvn_files_refuse() && lvn_fd_write(a->fd, a->pending.p, a->pending.n)) return LVN_OK;
+    int reason = errno;
+    bool whole = before >= 0 && ftruncate(a->fd, before) == 0;
+    if (whole) lseek(a->fd, before, SEEK_SET);
+    LVN_FAIL(IO, "%s%s", strerror(reason), whole ? "" : ", and it ends in half a row");
+}
+
+enum lvn_status lvn_append_flush(struct lvn_append *a)
+{
+    if (!a->is_open || !a->pending.n) return LVN_OK;
+    enum lvn_status status = write_pending(a);
+    a->written = lvn_seconds();
+    a->pending.failed = false;
+    lvn_text_clear(&a->pending);
+    return status;
+}
+
+enum lvn_status lvn_append_put(struct lvn_append *a, const void *p, int64_t n)
+{
+    const double most_s = 0.25;
+    lvn_text_add_bytes(&a->pending, p, n);
+    return lvn_seconds() - a->written >= most_s ? lvn_append_flush(a) : LVN_OK;
+}
+
+enum lvn_status lvn_append_close(struct lvn_append *a)
+{
+    enum lvn_status status = lvn_append_flush(a);
+    if (a->is_open) close(a->fd);
+    a->is_open = false;
+    lvn_text_release(&a->pending);
+    return status;
+}
