@@ -1,5 +1,8 @@
 /* prefetch.c - see prefetch.h. Two batches take turns: step n lies in batch n % 2, so that what is read ahead never
- * touches what the caller holds. */
+ * touches what the caller holds.
+ *
+ * Waking the thread, and being woken by it, takes longer than reading a batch of a small net: such a batch the caller
+ * reads by itself, and the thread sleeps. So it does with a batch that the thread has not come to yet. */
 #include "data/prefetch.h"
 
 #include <pthread.h>
@@ -7,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/machine.h"
 #include "base/threads.h"
 
 enum { BATCHES = 2, TEXT = 1024 };
@@ -30,15 +34,20 @@ struct lvn_prefetch {
     int64_t held; /* the step that the caller has or waits for: the next one may be read, and no further one */
     int64_t next; /* to read */
     bool reading, quit;
+    bool quick; /* the last one was read in less time than waking somebody takes */
 };
 
-/* Without the lock: nobody else looks at this batch. */
-static void read_step(struct lvn_prefetch *p, struct ahead *b, int64_t step)
+/* Nobody else looks at this batch. True: it was quick. */
+static bool read_step(const struct lvn_prefetch *p, struct ahead *b, int64_t step)
 {
+    const double waking_s = 30e-6;
+    double begin = lvn_seconds();
     b->status = lvn_loader_batch(p->loader, step, p->first, &b->samples);
-    if (b->status == LVN_OK) return;
-    snprintf(b->text, sizeof b->text, "%s", lvn_error_text());
-    lvn_error_clear();
+    if (b->status != LVN_OK) {
+        snprintf(b->text, sizeof b->text, "%s", lvn_error_text());
+        lvn_error_clear();
+    }
+    return lvn_seconds() - begin < waking_s;
 }
 
 static void *work(void *argument)
@@ -48,15 +57,16 @@ static void *work(void *argument)
     while (!p->quit) {
         int64_t step = p->next;
         struct ahead *b = &p->batch[step % BATCHES];
-        if (step > p->held + 1 || step >= p->end) {
+        if (step > p->held + 1 || step >= p->end || p->quick) {
             pthread_cond_wait(&p->changed, &p->lock);
             continue;
         }
         p->reading = true;
         b->step = -1;
         pthread_mutex_unlock(&p->lock);
-        read_step(p, b, step);
+        bool quick = read_step(p, b, step);
         pthread_mutex_lock(&p->lock);
+        p->quick = quick;
         p->reading = false;
         b->step = step;
         p->next = step + 1;
@@ -109,9 +119,13 @@ enum lvn_status lvn_prefetch_take(struct lvn_prefetch *p, int64_t step, const st
     pthread_mutex_lock(&p->lock);
     while (p->reading && p->next != step) pthread_cond_wait(&p->changed, &p->lock);
     p->held = step;
-    if (b->step != step && p->next != step) p->next = step; /* not the one that follows: begin anew from here */
-    pthread_cond_broadcast(&p->changed);
-    while (b->step != step) pthread_cond_wait(&p->changed, &p->lock);
+    while (p->reading && b->step != step) pthread_cond_wait(&p->changed, &p->lock);
+    if (b->step != step) { /* nobody is at it */
+        p->quick = read_step(p, b, step);
+        b->step = step;
+        p->next = step + 1;
+    }
+    if (!p->quick) pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     *out = &b->samples;
     return b->status == LVN_OK ? LVN_OK : lvn_fail_at(__FILE__, __LINE__, b->status, "%s", b->text);

@@ -132,7 +132,7 @@ says "another process is training in 'fresh'" err
 exec 9>&-
 
 # --- loggers can be switched off, and on again ---
-code 0 train silent --logger.csv=false --logger.jsonl=no --logger.curve=off
+code 0 train silent --logger.csv=false --logger.jsonl=no --logger.curve=off --logger.tensorboard=false
 check [ "$(ls silent | tr '\n' ' ')" = "checkpoints settings.yaml status.json " ]
 silent_about "loss curve" out
 code 0 train silent --resume --trainer.max_steps=12

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/machine.h"
 #include "train/callbacks/callback.h"
 
@@ -26,7 +27,7 @@ static enum lvn_status tell(struct lvn_moment *m, const double *seconds)
              " epoch%s on %d rank%s of %d host%s: %.2f s from start to finish, %.2f s in the loop%s",
              m->event.epoch, m->event.epoch == 1 ? "" : "s", n, n == 1 ? "" : "s", m->ranks->hosts,
              m->ranks->hosts == 1 ? "" : "s", sum[WHOLE] / n, sum[LOOP] / n, slowest);
-    lvn_moment_tell(m, LVN_EVENT_NOTE, text);
+    if (!m->ranks->rank) lvn_log(LVN_LOG_INFO, "%s", text);
     return LVN_OK;
 }
 
