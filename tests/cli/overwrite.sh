@@ -60,7 +60,8 @@ sentence="'run/checkpoints/step-77" stays run
 rm -r run/checkpoints/step-77
 code 0 train run --overwrite --checkpoint.top_k=10
 same_run clean run
-diff <(cd clean && find . | sort) <(cd run && find . | sort) || fail "something was left over"
+names() { (cd "$1" && find . | sed 's/tfevents[^/]*/tfevents/' | sort); } # events are named by time and process
+diff <(names clean) <(names run) || fail "something was left over"
 # damaged checkpoints of a run of levin are levin's
 echo '{}' >run/checkpoints/step-4/state/manifest.json
 rm -r run/checkpoints/step-8/state
