@@ -36,6 +36,19 @@ static float fold_columns(const float *best, const int32_t *row, int64_t size, i
     return b;
 }
 
+/* The same of n windows of two columns, side by side: the usual ones. */
+static void fold_pairs(const float *restrict best, const int32_t *restrict row, int64_t W, int64_t n, float *restrict y,
+                       int32_t *restrict from, int32_t start)
+{
+    for (int64_t k = 0; k < n; k++) {
+        float b = best[2 * k], v = best[2 * k + 1];
+        int32_t at = row[2 * k] * (int32_t)W, place = row[2 * k + 1] * (int32_t)W + 1;
+        int larger = (v > b) | ((v != v) & (b == b)), first = ((v == b) | ((v != v) & (b != b))) & (place < at);
+        y[k] = larger | first ? v : b;
+        from[k] = start + (int32_t)(2 * k) + (larger | first ? place : at);
+    }
+}
+
 static void pool_row(const float *x, int64_t W, int64_t OW, int64_t size, int64_t stride, float *y, int32_t *from,
                      int32_t start)
 {
@@ -45,6 +58,10 @@ static void pool_row(const float *x, int64_t W, int64_t OW, int64_t size, int64_
     for (int64_t o = 0; o < OW; o += windows) {
         int64_t n = OW - o < windows ? OW - o : windows, first = o * stride;
         fold_rows(x + first, W, size, (n - 1) * stride + size, best, row);
+        if (size == 2 && stride == 2) {
+            fold_pairs(best, row, W, n, y + o, from + o, start + (int32_t)first);
+            continue;
+        }
         for (int64_t k = 0; k < n; k++) {
             int32_t at;
             y[o + k] = fold_columns(best + k * stride, row + k * stride, size, W, &at);

@@ -1,17 +1,17 @@
-/* normalize.cpu.c - bytes to floats, by a table of the 256 values that there are. */
+/* normalize.cpu.c - a byte times a factor, less the mean: rounded twice, where the plain kernel does it in double. */
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const uint8_t *x = call->in[0].p;
-    float *y = call->out[0].p, value[256];
+    const uint8_t *restrict x = call->in[0].p;
+    float *restrict y = call->out[0].p;
+    const double mean = call->attr->normalize.mean, std = call->attr->normalize.std;
+    const float factor = (float)(1.0 / (255.0 * std)), shift = (float)(-mean / std);
     int64_t i, end;
-    for (int b = 0; b < 256; b++)
-        value[b] = (float)((b / 255.0 - call->attr->normalize.mean) / call->attr->normalize.std);
     lvn_share(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
-    for (; i < end; i++) y[i] = value[x[i]];
+    for (; i < end; i++) y[i] = (float)x[i] * factor + shift;
 }
 
 LVN_CPU_OPERATION(normalize, .forward = forward);
