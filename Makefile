@@ -2,13 +2,16 @@
 JOBS ?= $(shell nproc)
 SETTINGS ?=
 
-.PHONY: all demo test quick asan bench bench-peers format format-check tidy style docs sizes golden coverage install clean
+.PHONY: all help demo test quick asan bench bench-peers format format-check tidy style docs sizes golden coverage install clean
 
 all: ## build build/levin
 	@command -v cmake >/dev/null && command -v ninja >/dev/null || { echo "cmake or ninja is missing: run tools/setup.sh (without root: tools/setup.sh --prefix DIR)"; exit 1; }
 	@cmake --preset release $(SETTINGS) >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
 	@cmake --build --preset release -j $(JOBS)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1#/p' $(MAKEFILE_LIST) | while IFS='#' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
 
 demo: ## install what is missing, build, train a small GPT for a minute, sample from it
 	@bash tools/demo
@@ -33,7 +36,7 @@ bench-peers: all ## the same beside PyTorch, which is installed into a folder of
 format: ## lay out every C file
 	@bash tools/format
 
-format-check:
+format-check: ## is every C file laid out?
 	@bash tools/format --check
 
 tidy: all ## clang-tidy over all sources
@@ -57,5 +60,5 @@ coverage: ## which lines the quick tests run
 install: all ## into PREFIX, /usr/local unless said otherwise
 	@cmake --install build --prefix $(or $(PREFIX),/usr/local)
 
-clean:
+clean: ## remove what was built
 	rm -rf build build-*

@@ -60,25 +60,29 @@ static const struct preset scratch[] = {{"model.kind", "nanogpt"},
                                         {"trainer.limit_val_batches", "5"},
                                         {"checkpoint.every_n_steps", "1000"},
                                         {NULL, NULL}};
-static const struct preset chars[] = {{"model.kind", "nanogpt"},
-                                      {"model.n_layer", "4"},
-                                      {"model.n_head", "4"},
-                                      {"model.n_embd", "128"},
-                                      {"model.block_size", "64"},
-                                      {"data.kind", "chars"},
-                                      {"data.path", "data/tinyshakespeare.txt"},
-                                      {"optimizer.kind", "adamw"},
-                                      {"optimizer.lr", "1e-3"},
-                                      {"optimizer.betas", "[0.9, 0.99]"},
-                                      {"optimizer.weight_decay", "0.1"},
-                                      {"schedule.kind", "cosine"},
-                                      {"schedule.warmup_steps", "100"},
-                                      {"schedule.min_lr", "1e-4"},
-                                      {"trainer.max_steps", "2000"},
-                                      {"trainer.batch_size", "12"},
-                                      {"trainer.gradient_clip_val", "1.0"},
-                                      {"trainer.val_check_interval", "250"},
-                                      {NULL, NULL}};
+static const struct preset chars[] = {
+    {"model.kind", "nanogpt"},
+    {"model.n_layer", "4"},
+    {"model.n_head", "4"},
+    {"model.n_embd", "128"},
+    {"model.block_size", "64"},
+    {"data.kind", "chars"},
+    {"data.path", "data/tinyshakespeare.txt"},
+    {"data.url", "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/"
+                 "tinyshakespeare/input.txt"},
+    {"data.sha256", "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"},
+    {"optimizer.kind", "adamw"},
+    {"optimizer.lr", "1e-3"},
+    {"optimizer.betas", "[0.9, 0.99]"},
+    {"optimizer.weight_decay", "0.1"},
+    {"schedule.kind", "cosine"},
+    {"schedule.warmup_steps", "100"},
+    {"schedule.min_lr", "1e-4"},
+    {"trainer.max_steps", "2000"},
+    {"trainer.batch_size", "12"},
+    {"trainer.gradient_clip_val", "1.0"},
+    {"trainer.val_check_interval", "250"},
+    {NULL, NULL}};
 
 enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line)
 {
@@ -209,15 +213,26 @@ static enum lvn_status find_job(struct lvn_config *cf, const char *nanogpt)
     return *nanogpt ? lvn_config_nanogpt_job(cf, nanogpt) : lvn_config_ask_job(cf);
 }
 
+static enum lvn_status refuse_replacing(struct lvn_config *cf, const char *path)
+{
+    bool may = !path || lvn_cli_on(cf->c, LVN_FLAG_config_overwrite) || !lvn_path_exists(path);
+    LVN_CHECK(may, ARG, "'%s' is there already: give another name, or --overwrite", path);
+    return LVN_OK;
+}
+
 static enum lvn_status gather(struct lvn_config *cf)
 {
     const struct lvn_cli *c = cf->c;
     const char *accelerate = c->flag[LVN_FLAG_config_from_accelerate].t,
                *nanogpt = c->flag[LVN_FLAG_config_from_nanogpt].t;
+    struct lvn_config_paths p;
     for (int i = 0; i < c->n_keys; i++)
         LVN_TRY(lvn_settings_set(cf->s, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
     LVN_TRY(flags(cf));
+    if (c->n_operands) LVN_TRY(refuse_replacing(cf, c->operand[0])); /* before anybody answers questions in vain */
     LVN_TRY(find_job(cf, nanogpt));
+    if (cf->ask) LVN_TRY(lvn_config_paths(cf, &p));
+    if (cf->ask) LVN_TRY(refuse_replacing(cf, p.recipe));
     if (!*nanogpt) LVN_TRY(preset(cf)); /* what nanoGPT's files leave out, its train.py has */
     cf->sources = !*accelerate ? nanogpt : !*nanogpt ? accelerate : NULL;
     if (!cf->sources) cf->sources = lvn_arena_printf(&cf->s->arena, "%s and %s", nanogpt, accelerate);
@@ -237,13 +252,6 @@ static enum lvn_status check(struct lvn_config *cf, const struct lvn_text *recip
     if (status == LVN_OK) status = lvn_settings_finish(&copy, LVN_USES_ALL);
     lvn_settings_release(&copy);
     return status;
-}
-
-static enum lvn_status refuse_replacing(struct lvn_config *cf, const char *path)
-{
-    bool may = !path || lvn_cli_on(cf->c, LVN_FLAG_config_overwrite) || !lvn_path_exists(path);
-    LVN_CHECK(may, ARG, "'%s' is there already: give another name, or --overwrite", path);
-    return LVN_OK;
 }
 
 static json_t *notes_json(const struct lvn_config *cf)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/isa.h"
 #include "cli/config.h"
 
@@ -101,7 +102,8 @@ enum lvn_status lvn_config_ask_job(struct lvn_config *cf)
     static const char *const texts[] = {"fine-tune a published model, or one that is there, on text",
                                         "train a GPT from nothing on tokens of much text",
                                         "train a small GPT from nothing on one text, letter by letter"};
-    int n = LVN_JOB_FINETUNE;
+    /* Whoever only presses Enter gets what runs: without token files that is the job whose text comes by itself. */
+    int n = cf->ask && !lvn_path_exists("data/openwebtext") ? LVN_JOB_CHARS : LVN_JOB_FINETUNE;
     if (cf->ask) LVN_TRY(choose("What shall be done?", lvn_job_words, texts, &n));
     cf->job = (enum lvn_job)n;
     return LVN_OK;
@@ -175,7 +177,7 @@ enum lvn_status lvn_config_ask(struct lvn_config *cf)
     if (cf->job == LVN_JOB_SCRATCH)
         LVN_TRY(ask_key(cf, LVN_OPT_model_size, "Of which size? (`levin help model` lists them)"));
     LVN_TRY(ask_key(cf, LVN_OPT_data_path,
-                    cf->job == LVN_JOB_CHARS ? "Which text?"
+                    cf->job == LVN_JOB_CHARS ? "Which text? (This one is downloaded when it is not there.)"
                                              : "Where are the tokens? A folder with train.bin and val.bin, from `levin "
                                                "prepare`."));
     LVN_TRY(ask_place(cf));

@@ -1,10 +1,14 @@
 /* cp.c - levin cp FROM TO: files and folders from any store to any other. */
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "base/machine.h"
 #include "cli/cli.h"
 #include "cli/transfer.h"
+#include "stores/cache.h"
 #include "stores/store.h"
 
 struct sums {
@@ -30,6 +34,48 @@ static enum lvn_status copy_one(struct lvn_cli *c, const char *from, const char 
     return LVN_OK;
 }
 
+/* A second name of a folder beside it, as checkpoints/best is of checkpoints/step-8: the length of what the file `name`
+ * below `from` goes through, and the folder's own name; 0: it goes through none. */
+static size_t through_alias(struct lvn_arena *a, const char *from, const char *name, char target[NAME_MAX + 1])
+{
+    for (const char *p = strchr(name, '/'); p && !lvn_store_is_url(from); p = strchr(p + 1, '/')) {
+        const char *path = lvn_arena_printf(a, "%s/%.*s", from, (int)(p - name), name);
+        const char *dir = path ? lvn_path_dir(a, path) : NULL;
+        ssize_t n = dir ? readlink(path, target, NAME_MAX) : -1;
+        if (n <= 0) continue;
+        target[n] = '\0';
+        const char *beside = strchr(target, '/') ? NULL : lvn_path_join(a, dir, target);
+        if (beside && lvn_path_is_dir(beside)) return (size_t)(p - name);
+    }
+    return 0;
+}
+
+/* A link, or, in a store and where there are no links, a small file with the folder's name, as levin reads both. */
+static enum lvn_status copy_alias(struct lvn_cli *c, const char *to, const char *target)
+{
+    struct lvn_arena *a = &c->settings.arena;
+    const char *text = lvn_arena_printf(a, "%s\n", target), *dir, *between;
+    struct stat s;
+    if (!text) return LVN_MEMORY;
+    if (lvn_store_is_url(to)) {
+        LVN_TRY(lvn_cache_folder(a, "copies", &dir));
+        between = lvn_arena_printf(a, "%s/alias-%ld", dir, (long)getpid());
+        if (!between) return LVN_MEMORY;
+        LVN_TRY(lvn_file_write(between, text, (int64_t)strlen(text)));
+        enum lvn_status status = lvn_store_put(between, to, NULL, NULL);
+        unlink(between);
+        return status;
+    }
+    dir = lvn_path_dir(a, to);
+    if (!dir) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    bool there = lstat(to, &s) == 0;
+    LVN_CHECK(!there || !S_ISDIR(s.st_mode), IO, "'%s' is a folder, and would become another name of '%s': remove it",
+              to, target);
+    if (there) unlink(to);
+    return symlink(target, to) == 0 ? LVN_OK : lvn_file_write(to, text, (int64_t)strlen(text));
+}
+
 static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const char *to, struct sums *sums)
 {
     struct lvn_arena *a = &c->settings.arena;
@@ -44,7 +90,19 @@ static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const ch
                   "was copied there",
                   from, name, to);
     }
+    const char *alias = ""; /* the last one that was copied */
     for (int i = 0; i < all.n; i++) {
+        char beside[NAME_MAX + 1];
+        size_t n = through_alias(a, from, all.entry[i].name, beside);
+        if (n && strlen(alias) == n && !strncmp(alias, all.entry[i].name, n)) continue;
+        if (n) {
+            alias = lvn_arena_printf(a, "%.*s", (int)n, all.entry[i].name);
+            const char *second = alias ? lvn_store_join(a, to, alias) : NULL;
+            if (!second) return LVN_MEMORY;
+            LVN_TRY(copy_alias(c, second, beside));
+            sums->files++;
+            continue;
+        }
         const char *source = lvn_store_join(a, from, all.entry[i].name);
         const char *target = lvn_store_join(a, to, all.entry[i].name);
         if (!source || !target) return LVN_MEMORY;

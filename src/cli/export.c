@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "data/codec.h"
+#include "data/file_form.h"
 #include "models/keys.h"
 #include "stores/stage.h"
 #include "train/model_config.h"
@@ -21,9 +22,17 @@ static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const 
     enum lvn_status status = codec.tokenizer ? lvn_tokenizer_save(codec.tokenizer, out) : LVN_OK;
     if (codec.vocabulary) {
         const char *state = lvn_path_join(a, out, "state"), *path = lvn_path_join(a, out, "state/vocabulary.json");
-        status = state && path ? lvn_dir_make(state) : LVN_MEMORY;
+        const char *tokenizer = lvn_path_join(a, out, "tokenizer.json");
+        const char *config = lvn_path_join(a, out, "tokenizer_config.json");
+        status = state && path && tokenizer && config ? lvn_dir_make(state) : LVN_MEMORY;
         if (status == LVN_OK) status = lvn_vocab_to_json(codec.vocabulary, &json);
         if (status == LVN_OK) status = lvn_file_write(path, json, (int64_t)strlen(json));
+        free(json);
+        json = NULL;
+        if (status == LVN_OK) status = lvn_vocab_to_tokenizer(codec.vocabulary, &json);
+        if (status == LVN_OK) status = lvn_file_write(tokenizer, json, (int64_t)strlen(json));
+        if (status == LVN_OK)
+            status = lvn_file_write(config, lvn_vocab_tokenizer_config, (int64_t)strlen(lvn_vocab_tokenizer_config));
         free(json);
     }
     lvn_codec_release(&codec);
@@ -118,6 +127,23 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     return status;
 }
 
+/* Names of files are no folders: what other programs keep in one is not written. */
+static enum lvn_status refuse_file(const char *out, const struct lvn_model *model)
+{
+    char list[256] = "";
+    if (is_torch(out) || lvn_file_form(out, (int64_t)strlen(out)) == LVN_FORM_UNKNOWN) return LVN_OK;
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        size_t n = strlen(list);
+        if (lvn_model_form(*m) == lvn_model_form(model) && *m != lvn_model_form(model))
+            snprintf(list + n, sizeof list - n, ", %s", (*m)->name);
+    }
+    LVN_FAIL(
+        ARG,
+        "'%s': levin writes no %s; it writes a folder, in one of the formats huggingface%s (--format), or OUT.pt, a "
+        "checkpoint of nanoGPT",
+        out, strrchr(out, '.'), list);
+}
+
 /* The variant whose keys and files OUT has: as --format says, or, of a .pt file, the one that is kept in such. */
 static enum lvn_status find_form(const struct lvn_cli *c, const struct lvn_model *model, const struct lvn_model **form)
 {
@@ -141,6 +167,7 @@ static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p,
     const struct lvn_model *form;
     struct lvn_network_options options = {.real = LVN_F32, .threads = 1};
     char count[LVN_NUMBER_TEXT];
+    LVN_TRY(refuse_file(c->operand[1], p->config.model));
     LVN_TRY(find_form(c, p->config.model, &form));
     LVN_TRY(resize(c, p));
     LVN_TRY(lvn_network_new(n, &p->config, &options));

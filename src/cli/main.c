@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -189,11 +190,21 @@ static int run(const char *name, int argc, char **argv)
     return finish(&c, status);
 }
 
+enum { LEAST_STACK = 256 << 10 };
+
 int main(int argc, char **argv)
 {
     setlocale(LC_CTYPE, "");               /* widths of letters; numbers stay as they are */
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one piece: launchers put marks before each piece */
     if (getenv("LEVIN_LAUNCH")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+    struct rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < LEAST_STACK) {
+        fprintf(stderr,
+                "error: the stack may take %llu KiB (ulimit -s), and levin wants at least %d: give it more, as "
+                "`ulimit -s 8192` does\n",
+                (unsigned long long)stack.rlim_cur >> 10, LEAST_STACK >> 10);
+        return LVN_EXIT_FAILED;
+    }
     const char *first = argc > 1 ? argv[1] : "help";
     if (!strcmp(first, "--version") || !strcmp(first, "-V")) {
         bool json = argc > 2 && !strcmp(argv[2], "--json");

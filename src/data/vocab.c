@@ -123,6 +123,26 @@ enum lvn_status lvn_vocab_to_json(const struct lvn_vocab *v, char **json)
     return LVN_OK;
 }
 
+const char lvn_vocab_tokenizer_config[] =
+    "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"clean_up_tokenization_spaces\": false}\n";
+
+enum lvn_status lvn_vocab_to_tokenizer(const struct lvn_vocab *v, char **json)
+{
+    json_t *ids = json_object();
+    char text[8];
+    for (int64_t i = 0; i < v->n; i++) { /* U+0000 alone cannot be a key: it has an id and no text there */
+        text[lvn_utf8_encode((int32_t)v->points[i], text)] = '\0';
+        if (*text) json_object_set_new(ids, text, json_integer((json_int_t)i));
+    }
+    json_t *root = json_pack("{s:s, s:[], s:n, s:n, s:n, s:{s:s}, s:{s:s, s:n, s:b, s:o, s:[]}}", "version", "1.0",
+                             "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "type", "Fuse",
+                             "model", "type", "BPE", "unk_token", "byte_fallback", 0, "vocab", ids, "merges");
+    *json = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    json_decref(root);
+    LVN_CHECK(*json, MEMORY, "not enough memory to write the vocabulary as JSON");
+    return LVN_OK;
+}
+
 enum lvn_status lvn_vocab_from_text(struct lvn_vocab **out, const char *what, const char *text, int64_t bytes)
 {
     *out = NULL;

@@ -46,6 +46,10 @@ enum lvn_status lvn_vocab_refuse(const struct lvn_vocab *v, const char *what, ui
 /* One id as zero-terminated UTF-8; U+FFFD for ids beyond the vocabulary (a padded head). Returns the bytes, 1 to 4. */
 int lvn_vocab_decode(const struct lvn_vocab *v, int64_t id, char out[5]);
 
+/* The same characters as a tokenizer.json of the library `tokenizers` (a BPE without merges), with which Hugging Face's
+ * AutoTokenizer reads them; the caller frees it. And the tokenizer_config.json that belongs beside it. */
+enum lvn_status lvn_vocab_to_tokenizer(const struct lvn_vocab *v, char **json) LVN_CHECKED;
+extern const char lvn_vocab_tokenizer_config[];
 /* {"kind":"chars","vocab_size":65,"vocabulary":"..."}, all characters in ascending order; the caller frees it.
  */
 enum lvn_status lvn_vocab_to_json(const struct lvn_vocab *v, char **json) LVN_CHECKED;

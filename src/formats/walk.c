@@ -227,7 +227,8 @@ static enum lvn_status keep_blob(struct stream *s, int64_t size, int depth)
     return status;
 }
 
-static enum lvn_status walk_entry(struct stream *s, struct archive_entry *e, int depth, bool named)
+static enum lvn_status walk_entry(struct stream *s, const struct stream *from, struct archive_entry *e, int depth,
+                                  bool named)
 {
     const char *path = api.pathname_utf8(e);
     if (!path) path = api.pathname(e);
@@ -248,6 +249,10 @@ static enum lvn_status walk_entry(struct stream *s, struct archive_entry *e, int
     s->again = false;
     enum lvn_status status = next_chunk(s, &s->first, &s->n_first);
     s->again = true;
+    /* What comes out as it went in was not understood, though it begins as an archive does. */
+    int64_t n = s->n_first < from->n_first ? s->n_first : from->n_first;
+    LVN_CHECK(status != LVN_OK || !raw || n < 512 || memcmp(s->first, from->first, 512) != 0, FORMAT,
+              "'%s' begins as an archive does, and cannot be read as one; it is damaged or cut", outer);
     int64_t size = raw ? INT64_MAX : api.size(e);
     bool blob = s->w->v->blob && size <= LVN_WALK_BLOB && is_archive(s->first, s->n_first);
     if (status == LVN_OK) status = blob ? keep_blob(s, size, depth) : walk_stream(s, depth, named && raw);
@@ -263,7 +268,7 @@ static enum lvn_status walk_entries(struct stream *s, struct feed *f, int depth,
         struct archive_entry *e;
         code = api.next_header(a, &e);
         if (code != ARCHIVE_OK && code != ARCHIVE_WARN) break;
-        enum lvn_status status = walk_entry(s, e, depth + 1, named);
+        enum lvn_status status = walk_entry(s, f->from, e, depth + 1, named);
         if (f->status != LVN_OK) return f->status;
         LVN_TRY(status);
     }

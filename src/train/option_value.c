@@ -32,6 +32,7 @@ static bool number(const char *text, double *out)
     char *end;
     if (!*text || strspn(text, "0123456789+-.eE") != strlen(text)) return false;
     *out = strtod(text, &end);
+    if (*out == 0.0 && strcspn(text, "123456789") < strcspn(text, "eE")) return false; /* 1e-400 is not 0 */
     return !*end && end != text && isfinite(*out);
 }
 

@@ -136,7 +136,10 @@ static enum lvn_status set_checked(struct lvn_settings *s, const char *key, cons
     if (!o) return unknown_key(key);
     struct lvn_origin *at = &s->origin[o->id];
     LVN_TRY(check_twice(at, origin, key));
-    if (at->source > origin->source) { /* checked all the same */
+    bool download = o->id == LVN_OPT_data_url || o->id == LVN_OPT_data_sha256;
+    bool others = download && origin->source <= LVN_SOURCE_RECIPE &&
+                  s->origin[LVN_OPT_data_path].source > LVN_SOURCE_RECIPE; /* of the recipe's file */
+    if (at->source > origin->source || others) {                           /* checked all the same */
         union lvn_option_value unused;
         return lvn_option_parse(o, value, &unused, &s->arena);
     }

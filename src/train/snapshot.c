@@ -62,6 +62,11 @@ static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct l
         LVN_TRY(lvn_vocab_to_json(codec->vocabulary, &json));
         lvn_checkpoint_add_text(w, "state/vocabulary.json", json, (int64_t)strlen(json));
         free(json);
+        LVN_TRY(lvn_vocab_to_tokenizer(codec->vocabulary, &json));
+        lvn_checkpoint_add_text(w, "tokenizer.json", json, (int64_t)strlen(json));
+        lvn_checkpoint_add_text(w, "tokenizer_config.json", lvn_vocab_tokenizer_config,
+                                (int64_t)strlen(lvn_vocab_tokenizer_config));
+        free(json);
     }
     return LVN_OK;
 }

@@ -25,3 +25,11 @@ grep -q bashcompinit complete.zsh
 grep -q "complete -c levin -l optimizer.lr" complete.fish
 if "$LEVIN" help --completion tcsh 2>err; then exit 1; fi
 grep -q "knows bash, zsh and fish" err
+# docs/design.md has each room and each pass once
+design=$LEVIN_SOURCE/docs/design.md
+for room in "$LEVIN_SOURCE"/src/*/; do
+    [ "$(grep -cE "^    src/$(basename "$room")/ " "$design")" = 1 ] || { echo "not once in docs/design.md: the room $room"; exit 1; }
+done
+for pass in $(grep -oE 'lvn_pass_[a-z]+' "$LEVIN_SOURCE/src/passes/program.h" | sed s/lvn_pass_// | sort -u); do
+    [ "$(grep -cE "^\| $pass \|" "$design")" = 1 ] || { echo "not once in docs/design.md: the pass $pass"; exit 1; }
+done

@@ -158,3 +158,7 @@ for how in alone launched; do
     *) cat err && fail "$how: exit $got" ;;
     esac
 done
+
+# --- a stack that is too small for anything ---
+(ulimit -s 64 && code 1 "$LEVIN" plan)
+says "error: the stack may take 64 KiB (ulimit -s), and levin wants at least 256" err

@@ -84,3 +84,35 @@ print("largest difference", worst)
 assert worst < 1e-4, worst
 P
 done
+
+# --- what other programs keep in a file is refused, with the formats that there are ---
+train chars >/dev/null 2>&1
+for out in out.gguf out.onnx out.safetensors OUT.BIN; do
+    code 2 "$LEVIN" export chars $out
+    one_error
+    says "'$out': levin writes no .${out#*.}; it writes a folder, in one of the formats huggingface, nanogpt, mingpt (--format), or OUT.pt" err
+    check [ ! -e $out ]
+done
+code 0 "$LEVIN" export chars version-1.2
+
+# --- characters are a tokenizer for others, too: ids are ranks among the characters ---
+for model in chars/checkpoints/last version-1.2; do
+    python3 - $model <<'P'
+import json, sys
+read = lambda name: json.load(open(sys.argv[1] + "/" + name))
+characters, tokenizer = read("state/vocabulary.json")["vocabulary"], read("tokenizer.json")
+assert tokenizer["model"]["type"] == "BPE" and tokenizer["model"]["merges"] == [] and tokenizer["decoder"]["type"] == "Fuse"
+assert tokenizer["model"]["vocab"] == {c: i for i, c in enumerate(characters)}
+assert read("tokenizer_config.json")["tokenizer_class"] == "PreTrainedTokenizerFast"
+try:
+    import transformers
+except ImportError:
+    sys.exit()
+text = open("text.txt").read()[:2000]
+t = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
+ids = t(text)["input_ids"]
+assert ids == [characters.index(c) for c in text] and t.decode(ids) == text
+P
+done
+code 0 "$LEVIN" generate version-1.2 --prompt=the --max-new-tokens=2 --json # and levin's own reading is what it was
+json '"text" in d["samples"][0]'

@@ -74,6 +74,10 @@ code 0 prepare folder --out=by-folder
 same_file said-folder/train.bin by-folder/train.bin
 if [ -n "$(ldconfig -p 2>/dev/null | grep libarchive.so.13)" ]; then
     tar cf folder.tar folder/some.txt folder/text.txt
+    cp folder.tar damaged.tar
+    printf x | dd of=damaged.tar bs=1 seek=150 conv=notrunc 2>/dev/null # its header's checksum
+    code 1 prepare damaged.tar --out=none
+    says "'damaged.tar' begins as an archive does, and cannot be read as one; it is damaged or cut" err
     gzip -k some.txt lines.jsonl
     code 0 prepare folder.tar --out=unpacked-folder
     same_file said-folder/train.bin unpacked-folder/train.bin

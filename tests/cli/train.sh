@@ -14,7 +14,7 @@ for file in config.json model.safetensors state/manifest.json state/optimizer.sa
     state/settings.yaml state/vocabulary.json; do
     [ -s "runs/a/checkpoints/step-8/$file" ] || fail "no $file in the checkpoint"
 done
-check [ "$(ls runs/a/checkpoints/step-8 | tr '\n' ' ')" = "config.json model.safetensors state " ]
+check [ "$(ls runs/a/checkpoints/step-8 | tr '\n' ' ')" = "config.json model.safetensors state tokenizer.json tokenizer_config.json " ]
 python3 - <<'P'
 import csv, json, math, os, time
 began = os.stat("text.txt").st_mtime

@@ -61,6 +61,7 @@ static const struct {
     {NULL, {"optimizer.lr=nan"}, "optimizer.lr wants a number, got 'nan'"},
     {NULL, {"optimizer.lr=inf"}, "optimizer.lr wants a number, got 'inf'"},
     {NULL, {"optimizer.lr=1e999"}, "optimizer.lr wants a number, got '1e999'"},
+    {NULL, {"optimizer.lr=1e-400"}, "optimizer.lr wants a number, got '1e-400'"},
     {NULL, {"optimizer.betas=0.9"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '0.9'"},
     {NULL, {"optimizer.betas=.9,.9,.9"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '.9,.9,.9'"},
     {NULL, {"optimizer.betas=.9,x"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '.9,x'"},
