@@ -1,5 +1,6 @@
 /* own-model.c - a model of one's own, without attention: each token sees itself and its position only.
  *
+ *     cc own-model.c -o own-model $(pkg-config --cflags --libs levin)
  *     own-model TEXT STEPS        trains on the characters of a file, into runs/own-model */
 #include <levin.h>
 #include <math.h>
