@@ -189,11 +189,11 @@ says "'asked.yaml' is there already" err
 silent_about "What shall be done" err
 # whoever only presses Enter gets what runs: a text that comes by itself, or lies there
 mkdir enter && cp text.txt enter/other.txt
-yes '' | head -20 | (cd enter && code 0 "$LEVIN" config --ask=always --json && json 'd["job"] == "chars" and d["recipe"] == "chars.yaml"')
+printf '\n%.0s' {1..20} | (cd enter && code 0 "$LEVIN" config --ask=always --json && json 'd["job"] == "chars" and d["recipe"] == "chars.yaml"')
 grep -q '  url: .*tinyshakespeare' enter/chars.yaml && grep -q '  sha256: 86c4e6aa' enter/chars.yaml || fail "the text would not come by itself"
 mkdir enter/data && cp text.txt enter/data/tinyshakespeare.txt
 (cd enter && code 0 "$LEVIN" train chars.yaml --trainer.max_steps=2 --trainer.limit_val_batches=1)
-yes '' | head -20 | (cd enter && code 2 "$LEVIN" config --ask=always && says "'chars.yaml' is there already" err)
+printf '\n%.0s' {1..20} | (cd enter && code 2 "$LEVIN" config --ask=always && says "'chars.yaml' is there already" err)
 # another text is nobody's download
 (cd enter && code 0 "$LEVIN" config mine.yaml --job=chars --data.path=other.txt)
 ! grep -q '  url: .*tiny' enter/mine.yaml || fail "tinyshakespeare would be fetched into other.txt"
