@@ -7,10 +7,12 @@
 #include "cli/cli.h"
 #include "data/codec.h"
 #include "data/file_form.h"
+#include "formats/json.h"
 #include "models/keys.h"
 #include "stores/stage.h"
 #include "train/model_config.h"
 #include "train/model_setup.h"
+#include "train/moments.h"
 #include "train/network.h"
 
 /* What turns text into the model's ids. */
@@ -89,9 +91,100 @@ static bool is_torch(const char *out)
     return n > 3 && strcmp(out + n - 3, ".pt") == 0;
 }
 
-/* A checkpoint of torch.save(), as far as the program that keeps its models so needs it to sample. */
+/* --- a checkpoint of torch.save() --- */
+
+/* What training goes on with, from a checkpoint of levin's. */
+struct training {
+    struct lvn_settings settings; /* of the run */
+    struct lvn_safetensors file;  /* state/optimizer.safetensors */
+    struct lvn_memory *values[2]; /* flat, as the parameters are */
+    struct lvn_model_files files[2];
+    struct lvn_torch_training torch;
+    bool known;
+};
+
+static enum lvn_status read_moment(struct training *t, const char *path, const char *prefix, struct lvn_network *n,
+                                   struct lvn_memory *to)
+{
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        const struct lvn_safetensor *stored;
+        LVN_TRY(lvn_stored_find(&t->file, path, prefix, p, &stored));
+        float *wide = lvn_malloc(sizeof *wide * (size_t)p->count);
+        if (!wide) return LVN_MEMORY;
+        lvn_tensor_to_f32(stored->desc.dtype, stored->data, wide, p->count);
+        enum lvn_status status =
+            lvn_memory_write(to, p->offset * (int64_t)sizeof *wide, wide, p->count * (int64_t)sizeof *wide);
+        free(wide);
+        LVN_TRY(status);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const char *path)
+{
+    json_t *state;
+    LVN_TRY(lvn_json_read(path, &state));
+    const json_t *best = json_object_get(state, "best_val_loss");
+    t->torch.step = json_integer_value(json_object_get(state, "step"));
+    t->torch.best_val_loss = json_is_number(best) ? json_number_value(best) : 1e9; /* as nanoGPT begins */
+    json_decref(state);
+    const struct lvn_settings *s = &t->settings;
+    size_t n = strlen(s->data.path);
+    while (n > 1 && s->data.path[n - 1] == '/') n--;
+    const char *plain = lvn_arena_printf(a, "%.*s", (int)n, s->data.path);
+    if (!plain) return LVN_MEMORY;
+    t->torch.dataset = lvn_arena_printf(a, "%.*s", (int)lvn_file_stem(lvn_path_name(plain)), lvn_path_name(plain));
+    t->torch.lr = s->optimizer.lr;
+    t->torch.eps = s->optimizer.eps;
+    t->torch.weight_decay = s->optimizer.weight_decay;
+    memcpy(t->torch.betas, s->optimizer.betas, sizeof t->torch.betas);
+    return t->torch.dataset ? LVN_OK : LVN_MEMORY;
+}
+
+/* Nothing is known of a model from elsewhere, of one that was resized or trained in parts, and of other optimizers. */
+static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
+                                     struct lvn_network *n, const struct lvn_model *form)
+{
+    static const char *const prefixes[] = {"exp_avg.", "exp_avg_sq."};
+    const char *path = lvn_path_join(a, p->dir, "state/optimizer.safetensors");
+    const char *state = lvn_path_join(a, p->dir, "state/state.json");
+    const char *settings = lvn_path_join(a, p->dir, "state/settings.yaml");
+    if (!path || !state || !settings) return LVN_MEMORY;
+    if (!lvn_path_is_file(path) || !lvn_path_is_file(state) || !lvn_path_is_file(settings)) return LVN_OK;
+    LVN_TRY(lvn_settings_of_run(&t->settings, settings, 1));
+    LVN_TRY(lvn_safetensors_open(&t->file, path));
+    bool all = t->settings.optimizer.kind == LVN_OPTIMIZER_KIND_ADAMW;
+    for (int i = 0; i < n->params->n && all; i++) {
+        const struct lvn_safetensor *stored;
+        all = lvn_stored_find(&t->file, path, prefixes[0], n->params->list[i], &stored) == LVN_OK;
+    }
+    lvn_error_clear();
+    if (!all) return LVN_OK;
+    LVN_TRY(read_state(t, a, state));
+    for (int k = 0; k < 2; k++) {
+        LVN_TRY(lvn_memory_new(&t->values[k], n->device, n->bytes[LVN_BUFFER_PARAM]));
+        LVN_TRY(read_moment(t, path, prefixes[k], n, t->values[k]));
+        LVN_TRY(lvn_model_files_make(&t->files[k], form, &p->config, n->params, t->values[k], LVN_F32, true));
+        t->torch.moment[k] = &t->files[k].source;
+    }
+    t->known = true;
+    return LVN_OK;
+}
+
+static void release_training(struct training *t)
+{
+    for (int k = 0; k < 2; k++) {
+        if (t->values[k]) lvn_model_files_release(&t->files[k]);
+        lvn_memory_free(t->values[k]);
+    }
+    lvn_safetensors_close(&t->file);
+    lvn_settings_release(&t->settings);
+}
+
+/* Of the program that keeps its models so: it samples from it, and, where the model's training is known, goes on. */
 static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f, const struct lvn_model *form,
-                                   const struct lvn_model_config *c, const char *out)
+                                   const struct lvn_model_config *c, const struct training *training, const char *out)
 {
     struct lvn_torch_arg args[LVN_CONFIG_ARGS];
     int n_args = lvn_config_args(form, c, args);
@@ -99,8 +192,25 @@ static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_f
     if (!part) return LVN_MEMORY;
     LVN_CHECK(!lvn_store_is_url(out), ARG, "'%s': a .pt file is written on this machine; `levin cp` sends it", out);
     LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' is there already; choose another name or remove it", out);
-    LVN_TRY(lvn_torch_write(part, &f->source, args, n_args));
+    LVN_TRY(lvn_torch_write(part, &f->source, args, n_args, training->known ? &training->torch : NULL));
     return lvn_file_rename(part, out);
+}
+
+static void tell_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, const struct training *t,
+                       const struct lvn_model *form)
+{
+    struct lvn_codec codec;
+    if (t->known)
+        lvn_cli_print(c, "%s goes on from step %lld where it lies in out_dir as ckpt.pt (--init_from=resume)\n",
+                      form->program, (long long)t->torch.step);
+    else
+        lvn_cli_print(c, "%s samples from it, and cannot go on: there is no state of AdamW for all of the model\n",
+                      form->program);
+    if (lvn_codec_beside(&codec, p->dir) != LVN_OK) lvn_error_clear();
+    if (codec.vocabulary)
+        lvn_cli_print(c, "its characters are read from data/%s/meta.pkl, which its prepare.py writes\n",
+                      t->known ? t->torch.dataset : "DATASET");
+    lvn_codec_release(&codec);
 }
 
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
@@ -115,7 +225,11 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     const char *folder;
     enum lvn_status status;
     if (is_torch(c->operand[1])) {
-        status = write_torch(&a, &files, form, &p->config, c->operand[1]);
+        struct training training = {0};
+        status = read_training(&training, &a, p, n, form);
+        if (status == LVN_OK) status = write_torch(&a, &files, form, &p->config, &training, c->operand[1]);
+        if (status == LVN_OK) tell_torch(c, p, &training, form);
+        release_training(&training);
     } else {
         status = open_out(&a, c->operand[1], &folder);
         if (status == LVN_OK) status = write_files(&a, &files, folder);

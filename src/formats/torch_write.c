@@ -107,12 +107,12 @@ static void add_real(struct lvn_text *t, double x)
     add_number(t, __builtin_bswap64(bits), 8); /* big-endian */
 }
 
-static void add_tensor(struct lvn_text *t, const struct lvn_safetensors_item *item, int number)
+/* The values are in the file data/NUMBER. */
+static void add_tensor(struct lvn_text *t, const struct lvn_desc *desc, int number)
 {
     char key[16];
-    struct lvn_desc d = lvn_desc_make(LVN_F32, item->desc.rank, item->desc.dim);
+    struct lvn_desc d = lvn_desc_make(LVN_F32, desc->rank, desc->dim);
     snprintf(key, sizeof key, "%d", number);
-    add_text(t, item->name);
     lvn_text_add(t, "ctorch._utils\n_rebuild_tensor_v2\n((");
     add_text(t, "storage");
     lvn_text_add(t, "ctorch\nFloatStorage\n");
@@ -129,14 +129,96 @@ static void add_tensor(struct lvn_text *t, const struct lvn_safetensors_item *it
                     "ccollections\nOrderedDict\n)RtR");
 }
 
+/* Parameters of a group in the order of the optimizer: those with two dimensions or more, then the rest. */
+static bool is_in(const struct lvn_torch_training *t, int group, int item)
+{
+    return (t->moment[0]->item[item].desc.rank < 2) == (group == 1);
+}
+
+enum { EXP_AVG, EXP_AVG_SQ, STEP, PER_PARAMETER }; /* files of a parameter's state, behind those of the model */
+
+static void add_state(struct lvn_text *t, const struct lvn_torch_training *g, int first)
+{
+    const struct lvn_desc scalar = {.dtype = LVN_F32};
+    int place = 0;
+    add_text(t, "state");
+    lvn_text_add(t, "}(");
+    for (int group = 0; group < 2; group++) {
+        for (int i = 0; i < g->moment[0]->n; i++) {
+            if (!is_in(g, group, i)) continue;
+            int file = first + PER_PARAMETER * i;
+            add_int(t, place++);
+            lvn_text_add(t, "}(");
+            add_text(t, "step");
+            add_tensor(t, &scalar, file + STEP);
+            add_text(t, "exp_avg");
+            add_tensor(t, &g->moment[0]->item[i].desc, file + EXP_AVG);
+            add_text(t, "exp_avg_sq");
+            add_tensor(t, &g->moment[1]->item[i].desc, file + EXP_AVG_SQ);
+            lvn_text_add(t, "u");
+        }
+    }
+    lvn_text_add(t, "u");
+}
+
+static void add_groups(struct lvn_text *t, const struct lvn_torch_training *g)
+{
+    int place = 0;
+    add_text(t, "param_groups");
+    lvn_text_add(t, "](");
+    for (int group = 0; group < 2; group++) {
+        lvn_text_add(t, "}(");
+        add_text(t, "lr");
+        add_real(t, g->lr);
+        add_text(t, "betas");
+        add_real(t, g->betas[0]);
+        add_real(t, g->betas[1]);
+        lvn_text_add(t, "\x86");
+        add_text(t, "eps");
+        add_real(t, g->eps);
+        add_text(t, "weight_decay");
+        add_real(t, group ? 0.0 : g->weight_decay);
+        add_text(t, "amsgrad");
+        lvn_text_add(t, "\x89");
+        add_text(t, "params");
+        lvn_text_add(t, "](");
+        for (int i = 0; i < g->moment[0]->n; i++)
+            if (is_in(g, group, i)) add_int(t, place++);
+        lvn_text_add(t, "eu");
+    }
+    lvn_text_add(t, "e");
+}
+
+static void add_training(struct lvn_text *t, const struct lvn_torch_training *g, int first)
+{
+    add_text(t, "optimizer");
+    lvn_text_add(t, "}(");
+    add_state(t, g, first);
+    add_groups(t, g);
+    lvn_text_add(t, "u");
+    add_text(t, "iter_num");
+    add_int(t, g->step);
+    add_text(t, "best_val_loss");
+    add_real(t, g->best_val_loss);
+    add_text(t, "config");
+    lvn_text_add(t, "}(");
+    add_text(t, "dataset");
+    add_text(t, g->dataset);
+    lvn_text_add(t, "u");
+}
+
 static enum lvn_status write_pickle(struct archive *z, const struct lvn_safetensors_source *model,
-                                    const struct lvn_torch_arg *args, int n_args)
+                                    const struct lvn_torch_arg *args, int n_args,
+                                    const struct lvn_torch_training *training)
 {
     struct lvn_text t = {0};
     lvn_text_add(&t, "\x80\x02}(");
     add_text(&t, "model");
     lvn_text_add(&t, "ccollections\nOrderedDict\n)R(");
-    for (int i = 0; i < model->n; i++) add_tensor(&t, &model->item[i], i);
+    for (int i = 0; i < model->n; i++) {
+        add_text(&t, model->item[i].name);
+        add_tensor(&t, &model->item[i].desc, i);
+    }
     lvn_text_add(&t, "u");
     add_text(&t, "model_args");
     lvn_text_add(&t, "}(");
@@ -146,37 +228,51 @@ static enum lvn_status write_pickle(struct archive *z, const struct lvn_safetens
         if (args[i].kind == LVN_TORCH_INT) add_int(&t, args[i].integer);
         if (args[i].kind == LVN_TORCH_REAL) add_real(&t, args[i].real);
     }
-    lvn_text_add(&t, "uu.");
+    lvn_text_add(&t, "u");
+    if (training) add_training(&t, training, model->n);
+    lvn_text_add(&t, "u.");
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK) status = add_member(z, "ckpt/data.pkl", t.p, t.n);
     lvn_text_release(&t);
     return status;
 }
 
-static enum lvn_status write_all(struct archive *z, const struct lvn_safetensors_source *model,
-                                 const struct lvn_torch_arg *args, int n_args)
+static enum lvn_status write_item(struct archive *z, const struct lvn_safetensors_source *from, int i, int file)
 {
-    LVN_TRY(write_pickle(z, model, args, n_args));
+    char name[32];
+    const void *data = from->item[i].data;
+    snprintf(name, sizeof name, "ckpt/data/%d", file);
+    if (!data) LVN_TRY(from->fetch(from->context, i, &data));
+    return add_member(z, name, data, lvn_desc_count(&from->item[i].desc) * (int64_t)sizeof(float));
+}
+
+static enum lvn_status write_all(struct archive *z, const struct lvn_safetensors_source *model,
+                                 const struct lvn_torch_arg *args, int n_args,
+                                 const struct lvn_torch_training *training)
+{
+    LVN_TRY(write_pickle(z, model, args, n_args, training));
     LVN_TRY(add_member(z, "ckpt/byteorder", "little", 6));
-    for (int i = 0; i < model->n; i++) {
+    for (int i = 0; i < model->n; i++) LVN_TRY(write_item(z, model, i, i));
+    for (int i = 0; training && i < training->moment[0]->n; i++) {
+        int file = model->n + PER_PARAMETER * i;
         char name[32];
-        const void *data = model->item[i].data;
-        snprintf(name, sizeof name, "ckpt/data/%d", i);
-        if (!data) LVN_TRY(model->fetch(model->context, i, &data));
-        LVN_TRY(add_member(z, name, data, lvn_desc_count(&model->item[i].desc) * (int64_t)sizeof(float)));
+        float step = (float)training->step;
+        for (int k = 0; k < 2; k++) LVN_TRY(write_item(z, training->moment[k], i, file + k));
+        snprintf(name, sizeof name, "ckpt/data/%d", file + STEP);
+        LVN_TRY(add_member(z, name, &step, (int64_t)sizeof step));
     }
     LVN_TRY(add_member(z, "ckpt/version", "3\n", 2));
     return finish(z);
 }
 
 enum lvn_status lvn_torch_write(const char *path, const struct lvn_safetensors_source *model,
-                                const struct lvn_torch_arg *args, int n_args)
+                                const struct lvn_torch_arg *args, int n_args, const struct lvn_torch_training *training)
 {
     struct archive *z = lvn_calloc(1, sizeof *z);
     if (!z) return LVN_MEMORY;
     enum lvn_status status = lvn_output_open(&z->o, path);
     if (status == LVN_OK) {
-        status = write_all(z, model, args, n_args);
+        status = write_all(z, model, args, n_args, training);
         if (status != LVN_OK && z->o.status == LVN_OK) z->o.status = status; /* no need for the disk any more */
         status = lvn_output_close(&z->o);
         if (status != LVN_OK) unlink(path);
