@@ -35,10 +35,6 @@ LVN_CHECKED bool lvn_fit(char *to, size_t room, const char *format, ...) LVN_PRI
  * they may be a secret. */
 LVN_CHECKED enum lvn_status lvn_take(char *to, size_t room, const char *what, const char *from, size_t n);
 
-/* "1,234,567", for people; returns text. */
-enum { LVN_NUMBER_TEXT = 40 };
-char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT]);
-
 /* Mistakes that are told together. lvn_gather() keeps the sentence of a failure that is a mistake of the user (ARG),
  * and is then LVN_OK; other statuses it gives back. lvn_gathered() fails with all sentences in one, and releases them.
  */
@@ -62,8 +58,9 @@ int lvn_edit_distance(const char *a, const char *b);
  * NULL when none is. NULL entries are passed over. */
 const char *lvn_nearest(const char *word, const char *const *words, int n);
 
-/* "2.4 GiB", for people; returns text. */
+/* "1,234,567" and "2.4 GiB": for people. Each returns text. */
 enum { LVN_NUMBER_TEXT = 40 };
+char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT]);
 char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
 
 #endif

@@ -148,7 +148,6 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
                             .kind = kind,
                             .init = init,
                             .trainable = true,
-                            .number = p->n,
                             .block = block,
                             .lr_scale = 1.0,
                             .count = lvn_desc_count(desc)};

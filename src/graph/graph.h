@@ -33,7 +33,7 @@ struct lvn_init {
 enum { LVN_NAME_TEXT = 256 }; /* bytes of a parameter's name, with its end */
 
 struct lvn_param {
-    int number;       /* position in the list */
+    int number;       /* in order of declaration: position in the list */
     const char *name; /* Hugging Face's, "h.0.attn.c_attn.weight" */
     uint64_t hash;    /* of the name, for initial values */
     struct lvn_desc desc;
@@ -41,7 +41,6 @@ struct lvn_param {
     struct lvn_init init;
     bool trainable;
     bool adapter; /* put beside the model's own: not in its files */
-    int number;   /* in order of declaration */
     int block;    /* of the model, that declares it first; -1: none */
     bool decay;   /* by the optimizer's rule; set by lvn_params_layout() */
     double lr_scale;
