@@ -122,7 +122,7 @@ static enum lvn_status drop_download(struct lvn_settings *s, enum lvn_source sou
 /* What may be written down of the value. */
 static enum lvn_status note_secret(struct lvn_settings *s, const struct lvn_option *o, struct lvn_origin *at)
 {
-    if (o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_LIST) return LVN_OK;
+    if (o->kind != LVN_KIND_TEXT && o->kind != LVN_KIND_PATH && o->kind != LVN_KIND_LIST) return LVN_OK;
     char *copy = lvn_arena_strdup(&s->arena, *(const char *const *)field_of(s, o));
     if (!copy) return LVN_MEMORY;
     if (lvn_secrets_hide(copy)) at->shown = copy;
