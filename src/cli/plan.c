@@ -143,8 +143,7 @@ static void show_memory(struct plan *p)
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) {
         if (part[i] > 0 || c->json) memory_row(c, m, lvn_memory_keys[i], lvn_memory_labels[i], part[i]);
         if (i <= LVN_MEMORY_ARENA) rest -= part[i];
-        if (i == LVN_MEMORY_ARENA)
-            memory_row(c, m, "activations", "  kept from forward to backward", p->live[first]);
+        if (i == LVN_MEMORY_ARENA) memory_row(c, m, "activations", "  kept from forward to backward", p->live[first]);
     }
     if (m) json_object_set_new(m, "rest", json_integer(rest));
     memory_row(c, m, "total", "all of these, exact", total);

@@ -1,0 +1,68 @@
+# Two users of one machine: neither reads, alters or stands in the way of what is the other's.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+[ "$(id -u)" = 0 ] || { echo "skipped: only root can be two users" && exit 77; }
+command -v setpriv >/dev/null || { echo "skipped: no setpriv here" && exit 77; }
+one=54321 two=54322
+rm -rf /tmp/levin-$one /tmp/levin-$two
+trap 'rm -rf /tmp/levin-$one /tmp/levin-$two; for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; done' EXIT
+chmod 755 .
+cp "$LEVIN" levin
+as() { # as UID COMMAND...: without a home, as batch systems start it
+    local uid=$1
+    shift
+    (cd "$uid" && env -u HOME -u LEVIN_CACHE -u XDG_CACHE_HOME OMP_NUM_THREADS=1 setpriv --reuid="$uid" --regid="$uid" --clear-groups "$@")
+}
+levin=$PWD/levin
+for user in $one $two; do mkdir $user && chown $user:$user $user && chmod 700 $user; done
+as $one "$levin" --version >/dev/null || { echo "skipped: another user cannot come here" && exit 77; }
+web_server
+make_text
+cp text.txt web/text.txt
+keys=("${tiny[@]}")
+for i in "${!keys[@]}"; do [[ ${keys[i]} != --data.path=* ]] || unset "keys[i]"; done
+keys+=("--data.path=$web/plain/text.txt")
+# at the same moment, with the same names
+for user in $one $two; do
+    as $user "$levin" train --run_dir=run "${keys[@]}" >$user.out 2>$user.err &
+    eval "pid_$user=$!"
+done
+wait "$(eval "echo \$pid_$one")" || fail "$(cat $one.err)"
+wait "$(eval "echo \$pid_$two")" || fail "$(cat $two.err)"
+same_weights $one/run $two/run
+for user in $one $two; do
+    check [ "$(stat -c '%u %a' /tmp/levin-$user)" = "$user 700" ]
+    check [ "$(stat -c '%u %a' /tmp/levin-$user/files)" = "$user 700" ]
+done
+! as $one cat "/tmp/levin-$two/files/http/"*/plain/text.txt >/dev/null 2>&1 || fail "one user reads the other's cache"
+# what another user has put where the cache would be is not believed
+rm -rf /tmp/levin-$two
+as $one mkdir -p /tmp/levin-$two/files
+chmod 777 /tmp/levin-$two /tmp/levin-$two/files
+code 1 as $two "$levin" evaluate run "--data.path=$web/plain/text.txt"
+one_error
+says "belongs to another user" err
+rm -rf /tmp/levin-$two
+as $one ln -s /tmp/levin-$one /tmp/levin-$two
+code 1 as $two "$levin" evaluate run "--data.path=$web/plain/text.txt"
+one_error
+rm -f /tmp/levin-$two
+# ranks of two users at once, each in its own place
+if command -v mpirun.openmpi >/dev/null || command -v mpiexec.mpich >/dev/null; then
+    for user in $one $two; do
+        mkdir $user/tmp && chown $user:$user $user/tmp
+        as $user env HOME="$PWD/$user" TMPDIR="$PWD/$user/tmp" OMPI_MCA_rmaps_base_oversubscribe=1 timeout -k 3 200 "$levin" launch -n 2 -- \
+            train --run_dir=ranks "${keys[@]}" >$user.out 2>$user.err &
+        eval "pid_$user=$!"
+    done
+    sleep 1
+    # the place where ranks meet takes in nobody without its token, which only its owner sees
+    for process in $(pgrep -u $one -x levin); do
+        ! setpriv --reuid=$two --regid=$two --clear-groups cat /proc/$process/environ >/dev/null 2>&1 || fail "one user sees the other's token"
+        ! tr '\0' ' ' <"/proc/$process/cmdline" | grep -q TOKEN= || fail "the token stands in a command line"
+    done
+    wait "$(eval "echo \$pid_$one")" || fail "$(cat $one.err)"
+    wait "$(eval "echo \$pid_$two")" || fail "$(cat $two.err)"
+    same_weights $one/ranks $two/ranks
+    left=$(find /dev/shm /tmp -maxdepth 1 \( -user $one -o -user $two \) ! -name 'levin-*' -perm /022 ! -type l 2>/dev/null || true)
+    [ -z "$left" ] || fail "left behind, and others may write to it: $left"
+fi
