@@ -1,0 +1,18 @@
+# The program is hardened: all of its tables are closed after the start, its stack is watched, copies know their room.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+[ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: sanitizers watch in its place"; exit 77; }
+command -v readelf >/dev/null || { echo "skipped: readelf is not here"; exit 77; }
+cache=$(dirname "$LEVIN")/CMakeCache.txt
+readelf -hW "$LEVIN" >header
+says "DYN (" header # at an address that nobody knows
+readelf -lW "$LEVIN" >segments
+says GNU_RELRO segments
+check grep -q 'GNU_STACK.* RW ' segments # no code on the stack
+silent_about " RWE " segments
+readelf -dW "$LEVIN" >dynamic
+says BIND_NOW dynamic
+[ ! -e "$cache" ] || grep -q '^CMAKE_BUILD_TYPE:STRING=Release' "$cache" || exit 0
+readelf --dyn-syms -W "$LEVIN" >symbols
+says __stack_chk_fail symbols
+for function in __vsnprintf_chk __memcpy_chk; do says $function symbols; done
+case $(uname -m) in x86_64) readelf -nW "$LEVIN" >notes && says SHSTK notes ;; esac
