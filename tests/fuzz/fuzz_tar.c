@@ -19,10 +19,14 @@ static enum lvn_status begin(void *context, const char *name, bool named, bool *
     (void)context, (void)named;
     const char *member = name + strlen("input.tar");
     if (strncmp(name, "input.tar", strlen("input.tar")) != 0) abort();
-    for (const char *part = member; *part; part += strcspn(part, "/")) {
-        part += *part == '/';
-        if (!strncmp(part, "..", 2) && (part[2] == '/' || !part[2])) abort();
+    int depth = 0; /* "a/../b" stays inside */
+    for (const char *part = member; *part && depth >= 0; part += strspn(part, "/")) {
+        size_t n = strcspn(part, "/");
+        bool up = n == 2 && !strncmp(part, "..", 2), here = n == 0 || (n == 1 && *part == '.');
+        depth += up ? -1 : here ? 0 : 1;
+        part += n;
     }
+    if (depth < 0) abort();
     *want = true;
     return LVN_OK;
 }
