@@ -75,7 +75,8 @@ int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
  *
  * All ranks make the same calls in the same order. A process holds one run at a time; its calls may come from any
  * thread, but not from two at once. Numbers are read and written with a point, whatever the program's locale. A call
- * that fails while it computes breaks the run: close it, and go on from its last checkpoint. */
+ * that fails while it computes breaks the run: close it, and go on from its last checkpoint. To evaluate or to generate
+ * with a model of your own that is trained, open its run with LVN_OPEN_RESUME and make no step. */
 struct lvn_run;
 enum lvn_open { LVN_OPEN_NEW, LVN_OPEN_RESUME, LVN_OPEN_OVERWRITE }; /* as levin train, --resume and --overwrite */
 /* m: NULL takes model.kind of the settings. `s` belongs to the run until that is closed. *r is NULL after a failure. */

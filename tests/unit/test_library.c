@@ -149,7 +149,7 @@ static void scores_and_speaks(void **state)
 {
     (void)state;
     char *text;
-    struct lvn_settings *s = settings("scored", NULL), *t = settings("mute", NULL);
+    struct lvn_settings *s = settings("scored", NULL), *t = settings("own", NULL);
     struct lvn_run *r = run_of(s, NULL, LVN_OPEN_NEW);
     walk(r, 10);
     double loss = lvn_run_value(r, "loss");
@@ -170,8 +170,17 @@ static void scores_and_speaks(void **state)
     walk(r, 20);                                                                /* nothing of that broke the run */
     assert_int_equal(lvn_run_close(r), 0);
     r = run_of(t, &own, LVN_OPEN_NEW);
-    if (lvn_run_generate(r, "the", &text)) fail_msg("%s", lvn_error_text()); /* without attention no cache is needed */
+    walk(r, 20);
+    if (lvn_run_evaluate(r, "val")) fail_msg("%s", lvn_error_text());
+    double val = lvn_run_value(r, "val_loss");
+    assert_int_equal(lvn_run_close(r), 0);
+    r = run_of(t, &own, LVN_OPEN_RESUME); /* which has no step left to make */
+    if (lvn_run_generate(r, "the", &text)) fail_msg("%s", lvn_error_text());
+    assert_memory_equal(text, "the", 3);
     free(text);
+    if (lvn_run_evaluate(r, "val")) fail_msg("%s", lvn_error_text());
+    assert_float_equal(lvn_run_value(r, "val_loss"), val, 0);
+    ASSERT_FAILS(ARG, "all of its steps were done before", (enum lvn_status)lvn_run_step(r, &(bool){false}));
     assert_int_equal(lvn_run_close(r), 0);
     lvn_settings_free(s);
     lvn_settings_free(t);
