@@ -2,7 +2,7 @@
 # signal ends what would take long.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 deep=(--model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.kind=tokens --data.path=none)
-code 0 timeout 120 "$LEVIN" plan --json --model.n_layer=1000 "${deep[@]}"
+code 0 timeout 120 "$LEVIN" plan --program --json --model.n_layer=1000 "${deep[@]}"
 python3 -c 'import json; d = json.load(open("out")); assert sum(r["name"].endswith("attention:0") for r in d["program"]) == 2000'
 make_text
 train run >out 2>err
