@@ -1,4 +1,4 @@
-# TensorBoard's own reader gives back every row of metrics.jsonl, also of a run that goes on from a checkpoint.
+# TensorBoard's own reader gives back every row of metrics.jsonl, but for clocks, also of a run that goes on from a checkpoint.
 # It is looked for where python3 looks, and in parts/tensorboard of the source folder, where tools/setup.sh --dev puts it.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export PYTHONPATH=$LEVIN_SOURCE/parts/tensorboard${PYTHONPATH:+:$PYTHONPATH}
@@ -13,7 +13,7 @@ read.Reload()
 rows = {}
 for row in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")):
     for tag, value in row.items():
-        if tag != "step": rows.setdefault(tag, []).append((row["step"], struct.unpack("<f", struct.pack("<f", value))[0]))
+        if tag not in ("step", "epoch", "time", "memory_bytes"): rows.setdefault(tag, []).append((row["step"], struct.unpack("<f", struct.pack("<f", value))[0]))
 assert sorted(read.Tags()["scalars"]) == sorted(rows), (read.Tags(), sorted(rows))
 for tag, wanted in rows.items():
     got = [(e.step, e.value) for e in read.Scalars(tag)]
