@@ -10,13 +10,19 @@
 
 void lvn_cli_put(FILE *out, const char *text)
 {
-    char one[LVN_SHOWN_ONE];
+    char room[4096]; /* lines in one piece: some MPIs turn buffers off, and launchers mark each piece */
+    size_t n = 0;
     while (*text) {
+        if (n > sizeof room - LVN_SHOWN_ONE) {
+            fwrite(room, 1, n, out);
+            n = 0;
+        }
         if (*text == '\n' || *text == '\t')
-            fputc(*text++, out);
+            room[n++] = *text++;
         else
-            fputs(lvn_shown_next(&text, one), out);
+            n += strlen(lvn_shown_next(&text, room + n));
     }
+    fwrite(room, 1, n, out);
 }
 
 bool lvn_cli_vput(FILE *out, const char *format, va_list arguments)

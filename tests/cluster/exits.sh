@@ -17,6 +17,26 @@ esac
 exec "$LEVIN" "$@"
 E2
 chmod +x rank
+one() { # one BY:HOW:RANK, into $mpi-$1.{out,err,got}
+    local by=${1%%:*} got=0
+    ODD=${1##*:} HOW=${1#*:} HOW=${HOW%:*}
+    export ODD HOW
+    arguments "$mpi-$by-$HOW-$ODD" --trainer.rank_timeout=5
+    if [ "$by" = launch ]; then
+        PATH=$path timeout -k 3 200 "$LEVIN" launch --launcher="$PWD/$mpi-launcher" -n 2 -- "${all[@]}" || got=$?
+    else
+        ranks "$mpi" 2 ./rank "${all[@]}" || got=$?
+    fi >"$mpi-$1.out" 2>"$mpi-$1.err"
+    echo $got >"$mpi-$1.got"
+}
+look() { # look BY:HOW:RANK: it failed with one sentence
+    local got n err=$mpi-$1.err
+    got=$(cat "$mpi-$1.got")
+    n=$(grep -cE '^(\[[01]\] )?error: ' "$err") || true
+    [ "$n" != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' "$err" || n=1 # asked to, it is no error
+    echo "$mpi, $1: $got, $n sentences"
+    [ "$got" != 0 ] && [ "$got" != 124 ] && [ "$n" = 1 ] || { cat "$mpi-$1.out" "$err" && fail "$got, $n sentences"; }
+}
 for mpi in "${mpis[@]}"; do
     # what levin launch starts, with the script above where levin stands
     cat >$mpi-launcher <<E2
@@ -28,20 +48,14 @@ E2
     chmod +x $mpi-launcher
     path=$PATH
     [ $mpi != intel ] || path=$intel/bin:$PATH
+    # four at once, since most of the time all wait for somebody to be missed
+    cases=()
     for way in launch:option launch:data launch:kill launch:exit1 launch:exit75 bare:option bare:data; do
-        for ODD in 0 1; do
-            by=${way%:*} HOW=${way#*:} got=0
-            export ODD HOW
-            arguments $mpi-$HOW-$ODD --trainer.rank_timeout=5
-            if [ $by = launch ]; then
-                PATH=$path timeout -k 3 200 "$LEVIN" launch --launcher="$PWD/$mpi-launcher" -n 2 -- "${all[@]}" >out 2>err || got=$?
-            else
-                ranks $mpi 2 ./rank "${all[@]}" >out 2>err || got=$?
-            fi
-            n=$(grep -cE '^(\[[01]\] )?error: ' err) || true
-            [ $n != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' err || n=1 # asked to, it is no error
-            echo "$mpi, $by: rank $ODD, $HOW: $got, $n sentences"
-            [ $got != 0 ] && [ $got != 124 ] && [ "$n" = 1 ] || { cat out err && fail "$got, $n sentences"; }
-        done
+        for odd in 0 1; do cases+=("$way:$odd"); done
+    done
+    for ((first = 0; first < ${#cases[@]}; first += 4)); do
+        for each in "${cases[@]:first:4}"; do one "$each" & done
+        wait
+        for each in "${cases[@]:first:4}"; do look "$each"; done
     done
 done

@@ -35,6 +35,7 @@ for mpi in "${mpis[@]}"; do
     check [ "$(grep -c '"loss"' runs/mnist-autoencoder/metrics.jsonl)" = 151 ]
 done
 
+measured() { sed -E 's/, "(tokens_per_s|time|memory_bytes)": [^,}]*//g' "$1/metrics.jsonl"; }
 # accuracy, precision, recall and f1 of steps and of validations, over one, two and three ranks
 mlp=(train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=data/mnist --trainer.max_epochs=3 --trainer.batch_size=24
     --trainer.deterministic=true --trainer.micro_batch_size=2 --optimizer.lr=1e-3 --checkpoint.every_n_steps=5 --quiet)
@@ -43,7 +44,7 @@ check [ "$(grep -c train_f1 one/metrics.jsonl)" = 3 ]
 for mpi in "${mpis[@]}"; do
     for n in 2 3; do
         code 0 ranks "$mpi" $n "$LEVIN" "${mlp[@]}" --run_dir="$mpi-$n"
-        diff <(sed 's/, "tokens_per_s": [^,}]*//' one/metrics.jsonl) <(sed 's/, "tokens_per_s": [^,}]*//' "$mpi-$n/metrics.jsonl") ||
+        diff <(measured one) <(measured "$mpi-$n") ||
             fail "$n ranks measure something else than one"
     done
 done
