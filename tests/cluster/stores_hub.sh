@@ -11,7 +11,7 @@ random_file web/hub/org/tiny/pytorch_model.bin 2000
 mkdir web/hub/org/tiny/onnx
 echo '{}' >web/hub/org/tiny/onnx/config.json
 code 0 "$LEVIN" ls --json --recursive hf://org/tiny
-json '[e["name"] for e in d["entries"]] == ["config.json", "model.safetensors", "onnx/config.json", "pytorch_model.bin", "state/vocabulary.json"]'
+json '[e["name"] for e in d["entries"]] == ["config.json", "model.safetensors", "onnx/config.json", "pytorch_model.bin", "state/vocabulary.json", "tokenizer.json", "tokenizer_config.json"]'
 code 0 "$LEVIN" ls hf://org/tiny
 says "onnx/" out
 code 0 cp_ hf://org/tiny/model.safetensors got
