@@ -31,7 +31,7 @@ static const struct lvn_key keys[] = {
     {LVN_KEY_DTYPE, .json = "dtype"},
     {LVN_KEY_BOOL_OF(struct made, extra), .json = "levin.extra", .initial = true},
     {LVN_KEY_MUST, .json = "upright", .initial = true},
-    {LVN_KEY_END},
+    {.kind = LVN_KEY_END},
 };
 static const struct lvn_file files[] = {
     {"*.mask", NULL, LVN_FILE_PASSED_OVER},
