@@ -62,7 +62,7 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     return lvn_linear(g, lvn_gelu(g, lvn_linear(g, in[0], up, NULL, true)), down, NULL, true);
 }
 
-static const struct lvn_key no_keys[] = {{LVN_KEY_END}};
+static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
 static const struct lvn_field reads_features[] = {{.name = "features", .dtype = LVN_F32, .rank = 1, .dim = {FEATURES}},
                                                   {.name = NULL}};
 static const char *const classifies[] = {"classify", NULL};

@@ -70,7 +70,7 @@ static struct lvn_tensor *apart(struct lvn_graph *g, const struct lvn_model_conf
                    lvn_reshape(g, lvn_pack(g, lvn_slice(g, sum, 0, 0, 1)), 1, (int64_t[]){V}));
 }
 
-static const struct lvn_key no_keys[] = {{LVN_KEY_END}};
+static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
 static const struct lvn_field reads[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}, {.name = NULL}};
 
 /* The mean loss with these weights; the memory of this backend cannot be seen. */
@@ -94,7 +94,7 @@ static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct 
     int32_t ids[B * T] = {0, 1, 2, 3, 1, 0}, labels[B * T] = {3, 1, 0, 2, 2, 1};
     struct lvn_samples b = {.fields = fields, .rows = B, .there = B, .p = {ids, labels}};
     struct lvn_network *n;
-    struct lvn_runner *t;
+    struct lvn_runner *t = NULL;
     struct lvn_runner_options o = {.fields = &fields, .B = B, .task = lvn_task_find("lm"), .train = true};
     if (lvn_network_new(&n, &c,
                         &(struct lvn_network_options){
