@@ -72,7 +72,8 @@ static enum lvn_status parse(const struct reading *r, struct lvn_idx *x)
               x->rank, (long long)r->n);
     for (int k = 0; k < x->rank; k++) {
         x->dim[k] = big_endian(p + HEADER + 4 * k);
-        if (__builtin_mul_overflow(count, x->dim[k], &count)) count = INT64_MAX / 2; /* more than any file holds */
+        LVN_CHECK(!__builtin_mul_overflow(count, x->dim[k], &count), FORMAT,
+                  "'%s' says that it has more elements than any file holds: its dimensions are damaged", r->path);
     }
     LVN_CHECK(r->n - header == count, FORMAT, "'%s' holds %lld elements where its dimensions want %lld: it is %s",
               r->path, (long long)(r->n - header), (long long)count, r->n - header < count ? "cut" : "no such array");

@@ -86,7 +86,9 @@ static void test_refuses(void **state)
     refused(BYTES(0, 0, 8, 1, 0, 0, 0, 3, 1, 2), LVN_FORMAT, "2 elements where its dimensions want 3");
     refused(BYTES(0, 0, 8, 1, 0, 0, 0, 1, 1, 2), LVN_FORMAT, "2 elements where its dimensions want 1");
     refused(BYTES(0, 0, 8, 4, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255),
-            LVN_FORMAT, "it is cut");
+            LVN_FORMAT, "its dimensions are damaged");
+    refused(BYTES(0, 0, 8, 4, 255, 255, 1, 0, 255, 20, 0, 0, 0, 0, 0, 0, 0, 0, 24, 0), LVN_FORMAT, /* times nothing */
+            "its dimensions are damaged");
 }
 
 static void test_missing_file_is_named(void **state)
