@@ -18,5 +18,6 @@ ${CC:-cc} "$LEVIN_SOURCE/examples/own-model.c" -o shared $(pkg-config --cflags -
 LD_LIBRARY_PATH=$(dirname "$at") ./shared text 5
 rm -r runs
 mkdir static && cp "$(dirname "$at")/liblevin.a" static
-${CC:-cc} "$LEVIN_SOURCE/examples/own-model.c" -o alone $(pkg-config --cflags levin) -Lstatic $(pkg-config --static --libs-only-l --libs-only-other levin)
+# by the compiler that built the library: each brings an OpenMP of its own
+$(sed -n 's/^CMAKE_C_COMPILER:[^=]*=//p' "$build/CMakeCache.txt") "$LEVIN_SOURCE/examples/own-model.c" -o alone $(pkg-config --cflags levin) -Lstatic $(pkg-config --static --libs-only-l --libs-only-other levin)
 ./alone text 5
