@@ -309,7 +309,7 @@ static void blocks_run_again(void **state)
         }
         int again = 0; /* the forward of all blocks but the last */
         for (int n = 0; n < rig[2]->program->n_instrs; n++)
-            again |= rig[2]->program->instrs[n].again << rig[2]->program->instrs[n].block;
+            if (rig[2]->program->instrs[n].again) again |= 1 << rig[2]->program->instrs[n].block;
         assert_int_equal(again, 7);
         for (int k = 0; k < 3; k++) rig_free(rig[k]);
     }
