@@ -88,7 +88,8 @@ int64_t lvn_run_steps(const struct lvn_run *r); /* that are done, those before a
 /* A scalar by its name: loss, lr, grad_norm, val_loss, val_accuracy ...; NaN: there is none (yet). */
 double lvn_run_value(const struct lvn_run *r, const char *name);
 int lvn_run_validate(struct lvn_run *r); /* val_loss and its like are then new */
-/* Loss and metrics on all of one part of the data, "train", "val" or "test": lvn_run_value(r, "test_loss"). */
+/* Loss and metrics on all of one part of the data, "train", "val" or "test": lvn_run_value(r, "test_loss"),
+ * until the next step. */
 int lvn_run_evaluate(struct lvn_run *r, const char *part);
 /* Rank 0: the prompt (NULL: sample.prompt) and what the model says then, as the keys of `sample` want it; to free(). */
 int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text);

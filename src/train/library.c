@@ -229,6 +229,7 @@ int lvn_run_step(struct lvn_run *r, bool *over)
     *over = true;
     if (status == LVN_OK && r->why) status = lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "the run is over: %s", r->why);
     if (status != LVN_OK) return leave(before, status);
+    *r->part = '\0'; /* what was evaluated is of other weights */
     status = lvn_trainer_step(&r->trainer, &r->why);
     *over = r->why != NULL;
     return give(r, before, status);
@@ -246,6 +247,7 @@ int lvn_run_validate(struct lvn_run *r)
 {
     locale_t before = enter();
     enum lvn_status status = is_whole(r);
+    if (status == LVN_OK) *r->part = '\0'; /* val_loss is this one now */
     return leave(before, status == LVN_OK ? validate(r) : status);
 }
 

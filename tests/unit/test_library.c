@@ -149,6 +149,7 @@ static void scores_and_speaks(void **state)
 {
     (void)state;
     char *text;
+    double val;
     struct lvn_settings *s = settings("scored", NULL), *t = settings("own", NULL);
     struct lvn_run *r = run_of(s, NULL, LVN_OPEN_NEW);
     walk(r, 10);
@@ -167,12 +168,14 @@ static void scores_and_speaks(void **state)
     assert_int_equal(strlen(text), 37);
     free(text);
     ASSERT_FAILS(ARG, "'Z'", (enum lvn_status)lvn_run_generate(r, "Z", &text)); /* no letter of the verse */
-    walk(r, 20);                                                                /* nothing of that broke the run */
+    val = lvn_run_value(r, "val_loss");
+    walk(r, 20); /* nothing of that broke the run, and its own validation counts again */
+    assert_true(lvn_run_value(r, "val_loss") < val);
     assert_int_equal(lvn_run_close(r), 0);
     r = run_of(t, &own, LVN_OPEN_NEW);
     walk(r, 20);
     if (lvn_run_evaluate(r, "val")) fail_msg("%s", lvn_error_text());
-    double val = lvn_run_value(r, "val_loss");
+    val = lvn_run_value(r, "val_loss");
     assert_int_equal(lvn_run_close(r), 0);
     r = run_of(t, &own, LVN_OPEN_RESUME); /* which has no step left to make */
     if (lvn_run_generate(r, "the", &text)) fail_msg("%s", lvn_error_text());
