@@ -1,37 +1,39 @@
-/* kernels.c - see kernels.h. generated/cpu_kernels.def is written by the build: LVN_CPU_KERNEL(NAME) for each
- * src/ops/NAME.cpu.c. */
+/* kernels.c - see kernels.h. generated/cpu_kernels.def is written by the build: for each instruction set a line
+ * LVN_CPU_GEMM(ISA, suffix), and one LVN_CPU_KERNEL(name, ISA, suffix) for each src/ops/NAME.cpu.c. */
 #include "backend/cpu/kernels.h"
 
 #include <pthread.h>
 
 #include "backend/cpu/gemm.h"
 
-#if defined(LVN_X86)
-#define LVN_CPU_KERNEL(name)                                                                                           \
-    extern const struct lvn_kernels lvn_cpu_##name##_generic, lvn_cpu_##name##_avx2, lvn_cpu_##name##_avx512,          \
-        lvn_cpu_##name##_avx512_bf16, lvn_cpu_##name##_amx;
+#define LVN_CPU_GEMM(isa, suffix) extern const struct lvn_gemm_kernel lvn_gemm_##suffix;
+#define LVN_CPU_KERNEL(name, isa, suffix) extern const struct lvn_kernels lvn_cpu_##name##_##suffix;
 #include "cpu_kernels.def"
+#undef LVN_CPU_GEMM
 #undef LVN_CPU_KERNEL
-#else
-#define LVN_CPU_KERNEL(name) extern const struct lvn_kernels lvn_cpu_##name##_generic;
-#include "cpu_kernels.def"
-#undef LVN_CPU_KERNEL
-#endif
 
+#define LVN_CPU_GEMM(isa, suffix)
+#define LVN_CPU_KERNEL(name, isa, suffix) [LVN_ISA_##isa][LVN_OP_##name] = &lvn_cpu_##name##_##suffix,
 static const struct lvn_kernels *const fast[LVN_ISA_COUNT][LVN_OP_COUNT] = {
-#if defined(LVN_X86)
-#define LVN_CPU_KERNEL(name)                                                                                           \
-    [LVN_ISA_GENERIC][LVN_OP_##name] = &lvn_cpu_##name##_generic,                                                      \
-    [LVN_ISA_AVX2][LVN_OP_##name] = &lvn_cpu_##name##_avx2,                                                            \
-    [LVN_ISA_AVX512][LVN_OP_##name] = &lvn_cpu_##name##_avx512,                                                        \
-    [LVN_ISA_AVX512_BF16][LVN_OP_##name] = &lvn_cpu_##name##_avx512_bf16,                                              \
-    [LVN_ISA_AMX][LVN_OP_##name] = &lvn_cpu_##name##_amx,
-#else
-#define LVN_CPU_KERNEL(name) [LVN_ISA_GENERIC][LVN_OP_##name] = &lvn_cpu_##name##_generic,
-#endif
 #include "cpu_kernels.def"
-#undef LVN_CPU_KERNEL
 };
+#undef LVN_CPU_GEMM
+#undef LVN_CPU_KERNEL
+
+#define LVN_CPU_GEMM(isa, suffix) [LVN_ISA_##isa] = &lvn_gemm_##suffix,
+#define LVN_CPU_KERNEL(name, isa, suffix)
+static const struct lvn_gemm_kernel *const gemm[LVN_ISA_COUNT] = {
+#include "cpu_kernels.def"
+};
+#undef LVN_CPU_GEMM
+#undef LVN_CPU_KERNEL
+
+/* The best of those that were built, up to this one. */
+static enum lvn_isa built(enum lvn_isa isa)
+{
+    while (!gemm[isa]) isa--;
+    return isa;
+}
 
 static struct lvn_cpu_op ops[LVN_ISA_COUNT][LVN_OP_COUNT], plain_f32[LVN_OP_COUNT], plain_f64[LVN_OP_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -48,7 +50,7 @@ static void fill(void)
         fill_plain(&plain_f32[id], lvn_op((enum lvn_op_id)id, LVN_F32));
         fill_plain(&plain_f64[id], lvn_op((enum lvn_op_id)id, LVN_F64));
         for (int isa = 0; isa < LVN_ISA_COUNT; isa++) {
-            const struct lvn_kernels *f = fast[isa][id];
+            const struct lvn_kernels *f = fast[built((enum lvn_isa)isa)][id];
             struct lvn_cpu_op *o = &ops[isa][id];
             *o = plain_f32[id];
             if (!f) continue;
@@ -80,14 +82,5 @@ int64_t lvn_cpu_scratch(const struct lvn_cpu_op *op, const struct lvn_call *call
 
 const struct lvn_gemm_kernel *lvn_gemm_kernel(enum lvn_isa isa)
 {
-    static const struct lvn_gemm_kernel *const kernels[LVN_ISA_COUNT] = {
-        [LVN_ISA_GENERIC] = &lvn_gemm_generic,
-#if defined(LVN_X86)
-        [LVN_ISA_AVX2] = &lvn_gemm_avx2,
-        [LVN_ISA_AVX512] = &lvn_gemm_avx512,
-        [LVN_ISA_AVX512_BF16] = &lvn_gemm_avx512_bf16,
-        [LVN_ISA_AMX] = &lvn_gemm_amx,
-#endif
-    };
-    return kernels[isa];
+    return gemm[built(isa)];
 }
