@@ -44,7 +44,7 @@ struct lvn_binding {
 struct lvn_execution {
     int64_t n_micro_batches;
     bool without_update;                       /* stop behind backward */
-    const struct lvn_collectives *collectives; /* NULL: instructions of the shard pass do nothing */
+    const struct lvn_collectives *collectives; /* NULL: those of the program do nothing */
     /* Hooks, on the calling thread; NULL: off. */
     void *context;
     void (*before_update)(void *context); /* backward is done; parameters and state are about to change */

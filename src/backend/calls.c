@@ -76,8 +76,7 @@ enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p,
     c->call = lvn_calloc((size_t)p->n_instrs + 1, sizeof *c->call);
     c->moving = lvn_calloc((size_t)p->n_instrs * PER_INSTR + 1, sizeof *c->moving);
     if (!c->call || !c->moving) return LVN_MEMORY;
-    for (int n = 0; n < p->n_instrs; n++)
-        if (!p->instrs[n].collective) resolve_call(c, &p->instrs[n]);
+    for (int n = 0; n < p->n_instrs; n++) resolve_call(c, &p->instrs[n]);
     struct lvn_moving *fewer = lvn_realloc(c->moving, sizeof *fewer * (size_t)(c->n_moving + 1));
     if (fewer) c->moving = fewer;
     return LVN_OK;
@@ -115,30 +114,4 @@ void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
 void lvn_calls_end(struct lvn_calls *c)
 {
     c->step->first_row = c->first_row;
-}
-
-bool lvn_calls_communicate(const struct lvn_calls *c, const struct lvn_instr *i, const struct lvn_collectives *with)
-{
-    const struct lvn_program *p = c->program;
-    char *gradients = c->address(c->binding.buffer[LVN_BUFFER_GRAD]);
-    struct lvn_partial held[LVN_MAX_HELD];
-    switch (i->collective) {
-    case LVN_ALONE:
-        break;
-    case LVN_REDUCE_START:
-        with->reduce_start(with->context, p, i->bucket, gradients);
-        break;
-    case LVN_REDUCE_WAIT:
-        return with->reduce_wait(with->context);
-    case LVN_REDUCE_TREE:
-        for (int k = 0; k < p->n_held; k++)
-            held[k] =
-                (struct lvn_partial){p->held[k].first, p->held[k].end, gradients + p->held[k].slot * p->slot_bytes};
-        return with->reduce_tree(with->context, held, p->n_held, gradients);
-    case LVN_SHARE_SQUARES:
-        return with->share_squares(with->context, (double *)resolve(c, &i->in[0]), lvn_desc_count(&i->in[0].desc));
-    case LVN_GATHER_PARAMS:
-        return with->gather_params(with->context, c->address(c->binding.buffer[LVN_BUFFER_PARAM]));
-    }
-    return true;
 }

@@ -9,7 +9,7 @@
 
 struct lvn_calls {
     const struct lvn_program *program;
-    struct lvn_call *call; /* [n_instrs]; of collectives: unused */
+    struct lvn_call *call; /* [n_instrs] */
     struct lvn_step *step;
     int64_t rows, first_row; /* samples of a micro-batch; the first one's number in this run */
     int64_t micro_batch;     /* that the calls point at */
@@ -35,6 +35,12 @@ static inline const struct lvn_call *lvn_calls_of(const struct lvn_calls *c, con
 }
 
 /* The collective instruction i, by one thread. False: it failed, and recorded why. */
-bool lvn_calls_communicate(const struct lvn_calls *c, const struct lvn_instr *i, const struct lvn_collectives *with);
+static inline bool lvn_calls_communicate(const struct lvn_calls *c, const struct lvn_instr *i,
+                                         const struct lvn_collectives *with)
+{
+    if (i->id == LVN_OP_wait) return with->wait(with->context, i);
+    with->start(with->context, i, lvn_calls_of(c, i));
+    return true;
+}
 
 #endif

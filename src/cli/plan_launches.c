@@ -17,7 +17,7 @@ struct listing {
 const char *lvn_plan_phase(const struct lvn_instr *i)
 {
     static const char *const phases[] = {"forward", "backward", "restore"};
-    return i->collective                         ? "ranks"
+    return i->op->collective                     ? "ranks"
            : i->when == LVN_AFTER_BACKWARD       ? "update"
            : i->when == LVN_AFTER_MICRO_BATCH    ? "sum"
            : i->again && i->phase == LVN_FORWARD ? "again"

@@ -158,11 +158,11 @@ static void communicate(struct forecast *f)
     const double count = (double)p->graph->params->trainable_count;
     double all = count * (double)lvn_dtype_bytes(p->gradients);
     double back = s->zero1 ? 0 : 1; /* sums go back to all */
-    bool bf16 = f->c->settings.trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16;
     if (s->tree) f->reduce = one_way(f, most_subtrees(f->t, f->ranks) * all) + back * one_way(f, all);
-    for (int i = 0; i < p->n_buckets && !s->tree; i++) {
-        f->last =
-            (1 + back) * one_way(f, (double)(p->buckets[i].count * lvn_dtype_bytes(bf16 ? LVN_BF16 : p->gradients)));
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        if (i->id != LVN_OP_all_reduce && i->id != LVN_OP_reduce_scatter) continue;
+        f->last = (1 + back) * one_way(f, (double)p->values[i->out[0].value].bytes);
         f->reduce += f->last;
     }
     if (s->zero1) f->share = one_way(f, count * (double)lvn_dtype_bytes(p->weights));

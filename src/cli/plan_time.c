@@ -108,7 +108,7 @@ static double step_seconds(const struct lvn_training *t, const struct rates *r)
     double seconds = 0;
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
-        if (i->collective) continue;
+        if (i->op->collective) continue;
         seconds += seconds_of(i, r, bf16) * (i->when == LVN_EVERY_MICRO_BATCH ? (double)t->accumulation : 1);
     }
     return seconds;

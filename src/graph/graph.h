@@ -178,9 +178,11 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id op, const
 #define LVN_OP(name, attr, args) struct lvn_tensor *lvn_##name args;
 #define LVN_OP_FUSED(name, attr)
 #define LVN_OP_UPDATE(name, attr)
+#define LVN_OP_COLLECTIVE(name, attr)
 #include "ops/ops.def"
 #undef LVN_OP
 #undef LVN_OP_FUSED
 #undef LVN_OP_UPDATE
+#undef LVN_OP_COLLECTIVE
 
 #endif

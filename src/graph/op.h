@@ -18,10 +18,12 @@ enum lvn_op_id {
 #define LVN_OP(name, attr, args) LVN_OP_##name,
 #define LVN_OP_FUSED(name, attr) LVN_OP_##name,
 #define LVN_OP_UPDATE(name, attr) LVN_OP_##name,
+#define LVN_OP_COLLECTIVE(name, attr) LVN_OP_##name,
 #include "ops/ops.def"
 #undef LVN_OP
 #undef LVN_OP_FUSED
 #undef LVN_OP_UPDATE
+#undef LVN_OP_COLLECTIVE
     LVN_OP_COUNT
 };
 
@@ -30,10 +32,12 @@ union lvn_attr {
 #define LVN_OP(name, attr, args) struct attr name;
 #define LVN_OP_FUSED(name, attr) struct attr name;
 #define LVN_OP_UPDATE(name, attr) struct attr name;
+#define LVN_OP_COLLECTIVE(name, attr) struct attr name;
 #include "ops/ops.def"
 #undef LVN_OP
 #undef LVN_OP_FUSED
 #undef LVN_OP_UPDATE
+#undef LVN_OP_COLLECTIVE
 };
 
 enum { LVN_MAX_IN = 6, LVN_MAX_OUT = 4 };
@@ -99,6 +103,7 @@ struct lvn_op {
     uint32_t narrow; /* operands (as in `reads`) that fast kernels also take and give, with their gradients, as bf16 */
     bool gradient_in_forward; /* backward gives the outputs as well (a loss): forward is dropped when training */
     bool (*same_gradient)(const union lvn_attr *attr); /* inputs 0 and 1 have one gradient, written once, to din[0] */
+    bool collective;      /* no kernel: ranks do it together, by the binding's collectives */
     bool passes_gradient; /* add: the gradient of inputs 0 and 1 is dout[0] itself, nothing is run */
     enum lvn_status (*shape)(struct lvn_shapes *s);
     double (*flops)(const struct lvn_call *call); /* multiplications and additions of a phase; NULL: not counted */

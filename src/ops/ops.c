@@ -6,6 +6,7 @@
 #define LVN_OP(name, attr, args) extern const struct lvn_op lvn_op_##name##_f32, lvn_op_##name##_f64;
 #define LVN_OP_FUSED(name, attr) LVN_OP(name, attr, )
 #define LVN_OP_UPDATE(name, attr) LVN_OP(name, attr, )
+#define LVN_OP_COLLECTIVE(name, attr) LVN_OP(name, attr, )
 #include "ops/ops.def"
 #undef LVN_OP
 

@@ -47,11 +47,8 @@ static bool siblings(const struct counter *c)
 static enum lvn_status gradient(struct lvn_program *p, int slot, struct lvn_operand *out)
 {
     int64_t count = p->graph->params->trainable_count;
-    int v = lvn_program_add_value(p, "gradients", LVN_BUFFER_GRAD, p->gradients, count);
-    if (v < 0) return LVN_MEMORY;
-    p->values[v].offset = slot * p->slot_bytes;
-    *out = (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->gradients, 1, &count)};
-    return LVN_OK;
+    *out = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, slot * count, count);
+    return out->value < 0 ? LVN_MEMORY : LVN_OK;
 }
 
 /* Add the rightmost node to the one left of it. */

@@ -30,6 +30,15 @@ int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buff
     return p->n_values++;
 }
 
+struct lvn_operand lvn_program_add_range(struct lvn_program *p, const char *name, enum lvn_buffer buffer,
+                                         enum lvn_dtype dtype, int64_t offset, int64_t count)
+{
+    int v = lvn_program_add_value(p, name, buffer, dtype, count);
+    if (v < 0) return LVN_NO_OPERAND;
+    p->values[v].offset = offset * lvn_dtype_bytes(dtype);
+    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(dtype, 1, &count)};
+}
+
 struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id, enum lvn_phase phase)
 {
     struct lvn_instr *instrs = grown(p->instrs, p->n_instrs, &p->instrs_capacity, sizeof *instrs);

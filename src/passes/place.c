@@ -179,7 +179,7 @@ enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_dev
     find_stages(p);
     place_sums(p, n_sums);
     for (int n = 0; n < p->n_instrs; n++)
-        if (!p->instrs[n].collective) LVN_TRY(choose(p, &p->instrs[n]));
+        if (!p->instrs[n].op->collective) LVN_TRY(choose(p, &p->instrs[n]));
     struct lifetimes l = {.p = p, .root = lvn_arena_alloc(&p->arena, sizeof *l.root * (size_t)(p->n_values + 1))};
     if (!l.root) return LVN_MEMORY;
     for (l.now = 0; l.now < p->n_instrs; l.now++) lvn_instr_operands(&p->instrs[l.now], touch, &l);

@@ -31,7 +31,7 @@ enum lvn_buffer {
 struct lvn_value {
     const char *name;
     enum lvn_buffer buffer;
-    int slot;             /* INPUT, CACHE: which */
+    int slot;             /* INPUT, CACHE: which; a collective's token: its number */
     enum lvn_dtype dtype; /* of its elements */
     int64_t bytes;
     int64_t offset;          /* bytes from the start of the buffer; ARENA: set by place */
@@ -55,16 +55,6 @@ enum lvn_when {
     LVN_AFTER_BACKWARD,    /* norm, clipping, optimizer: once a step */
 };
 
-/* What an instruction of the shard pass does together with the other ranks. */
-enum lvn_collective {
-    LVN_ALONE,         /* nothing: an ordinary instruction, with a kernel */
-    LVN_REDUCE_START,  /* the sum of a bucket's gradients over ranks: starts it, and waits for nothing */
-    LVN_REDUCE_WAIT,   /* until all of them are there */
-    LVN_REDUCE_TREE,   /* the sum of all gradients over ranks, in the order of the tree */
-    LVN_SHARE_SQUARES, /* every rank gets the sums of squares of all blocks */
-    LVN_GATHER_PARAMS, /* every rank gets the parameters that the others updated */
-};
-
 struct lvn_instr {
     enum lvn_phase phase;
     enum lvn_when when;
@@ -76,8 +66,6 @@ struct lvn_instr {
     uint32_t hash;
     int block;  /* of the model; -1: outside of all */
     bool again; /* runs a second time in a micro-batch, for backward */
-    enum lvn_collective collective;
-    int bucket; /* REDUCE_START: of program->buckets */
     bool bf16;  /* see struct lvn_call; set by precision */
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
@@ -86,17 +74,13 @@ struct lvn_instr {
     const void *kernel;              /* the backend's own; set by its choose() in place */
 };
 
-/* A range of the flat gradients that is reduced in one piece. */
-struct lvn_bucket {
-    int64_t offset, count; /* elements */
-};
-
 /* How a training program is divided over ranks: each has the whole model and a part of the batch. */
 struct lvn_sharding {
     int rank, size;
     bool
         zero1; /* each rank keeps optimizer state for its shard only, updates that, and gets the rest from the others */
     bool tree; /* gradients are summed in the order of the tree over micro-batches, after backward; else in buckets */
+    bool bf16; /* buckets of fp32 travel in bf16 */
 };
 
 /* The micro-batches of a run, [first, first + n) of `of` in the global batch: leaves of a tree of sums. */
@@ -133,9 +117,8 @@ struct lvn_program {
     int *value_of_param;  /* the same, by the parameter's number */
     struct lvn_tensor **outputs;
     int n_outputs;
-    struct lvn_bucket *buckets; /* set by shard, in the order in which backward finishes them */
-    int n_buckets;
-    bool training;                /* has backward instructions */
+    int n_tokens;  /* collectives that are started; each token's value has its number as `slot`. Set by shard */
+    bool training; /* has backward instructions */
     enum lvn_recompute recompute; /* what was done: not AUTO */
     int grad_slots;               /* flat gradients in GRAD, of slot_bytes each; set by accumulate, as are: */
     int64_t slot_bytes;           /* 0 without backward */
@@ -206,6 +189,9 @@ int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buff
 struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id,
                                         enum lvn_phase phase); /* NULL: memory */
 #define LVN_NO_OPERAND ((struct lvn_operand){.value = -1})
+/* A new value: elements [offset, offset + count) of a flat buffer. NO_OPERAND: memory. */
+struct lvn_operand lvn_program_add_range(struct lvn_program *p, const char *name, enum lvn_buffer buffer,
+                                         enum lvn_dtype dtype, int64_t offset, int64_t count);
 /* Calls visit() for each operand of the instruction: what it reads (written = false) and what it writes. */
 void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
                         void *argument);
@@ -248,21 +234,16 @@ struct lvn_walk lvn_walk_begin(const struct lvn_program *p, int64_t n_micro_batc
 bool lvn_walk_next(struct lvn_walk *w); /* false: it is over */
 
 /* --- with other ranks --- */
-/* The sum of the gradients of micro-batches [first, end) of the global batch: a node of the tree over all of them. */
-struct lvn_partial {
-    int64_t first, end;
-    void *gradients;
-};
-
-/* What the ranks do together while a program runs; all that passes know of communication. The thread that runs the
- * program makes all calls. What returns false has recorded why: the run ends there, and nothing is updated. */
+/* Who does what the collective operations ask for (ops/collective.h); all that backends know of communication. One
+ * thread makes all calls, in the order of the list. */
 struct lvn_collectives {
     void *context;
-    void (*reduce_start)(void *context, const struct lvn_program *p, int bucket, void *gradients);
-    bool (*reduce_wait)(void *context); /* for all buckets */
-    bool (*reduce_tree)(void *context, const struct lvn_partial *held, int n, void *gradients);
-    bool (*share_squares)(void *context, double *sums, int64_t n);
-    bool (*gather_params)(void *context, void *params);
+    /* Start what the instruction says, on the operands of the call, and return at once. The call stays until the wait.
+     */
+    void (*start)(void *context, const struct lvn_instr *i, const struct lvn_call *call);
+    /* What the instruction's token stands for is done. False: it failed, and recorded why: the run ends there, and
+     * nothing is updated. */
+    bool (*wait)(void *context, const struct lvn_instr *i);
 };
 
 #endif

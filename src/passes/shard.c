@@ -2,14 +2,18 @@
  *
  * Every rank runs the same program on its part of the batch. Gradients are cut into buckets: ranges of the flat buffer,
  * numbered in the order in which backward finishes them. The reduction of a bucket starts behind the instruction that
- * writes its last gradient, in the last micro-batch, and the rest of backward runs beside it; before the norm one
- * instruction waits for all. With trainer.deterministic there are no buckets: the sums of whole subtrees that each rank
- * holds after its last micro-batch are added in the order of the tree over all micro-batches.
+ * writes its last gradient, in the last micro-batch, and the rest of backward runs beside it; before the norm stands a
+ * wait for each. With trainer.reduce_dtype bf16 a rounded copy travels, and is widened into the gradient again. With
+ * trainer.deterministic there are no buckets: the sums of whole subtrees that each rank holds after its last
+ * micro-batch are added in the order of the tree over all micro-batches.
  *
  * zero1 (Rajbhandari et al.: "ZeRO: memory optimizations toward training trillion parameter models", 2020, stage 1):
  * the flat buffer is cut into one shard a rank. Each rank gets the sum of its shard's gradients only, keeps the
  * optimizer's state for its shard only, updates that, and gets the other parameters from their owners. The norm needs
  * all: ranks exchange the sums of squares of their blocks, which are then added as the plain norm adds them.
+ *
+ * All of it is instructions with operands like any others: what is in flight is a value, which lives until its wait, so
+ * the place pass gives it its room. The list is written anew: what was there, with these between.
  *
  * Left out: gradients and parameters in shards. */
 #include <string.h>
@@ -22,6 +26,23 @@ enum {
     PER_PROGRAM = 16,      /* buckets that a smaller model is cut into */
 };
 
+/* A range of the flat gradients that is reduced in one piece. */
+struct bucket {
+    int64_t offset, count;             /* elements */
+    int ready;                         /* the instruction behind which it starts; -1: at once */
+    struct lvn_operand gradient, wire; /* the range, and what travels: the same, or a copy in bf16 */
+    struct lvn_operand token;
+};
+
+struct sharder {
+    struct lvn_program *p;
+    const struct lvn_sharding *s;
+    int64_t first, end; /* this rank's shard */
+    struct bucket *bucket;
+    int n_buckets;
+    bool failed; /* memory */
+};
+
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank)
 {
     int64_t count = params->trainable_count;
@@ -29,17 +50,53 @@ int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank)
     return first < count ? first : count;
 }
 
-static struct lvn_instr *add_collective(struct lvn_program *p, enum lvn_collective what, enum lvn_when when,
-                                        const char *name)
+/* --- the list --- */
+
+/* A new instruction at the end of the list; the pointer is good until the next one. A spare one where memory failed. */
+static struct lvn_instr *append(struct sharder *x, enum lvn_op_id id, enum lvn_when when, const char *name)
 {
-    static const struct lvn_op no_op = {.name = "together"};
-    struct lvn_instr *i = lvn_program_add_instr(p, LVN_OP_add, LVN_FORWARD);
-    if (!i) return NULL;
-    i->op = &no_op;
-    i->collective = what;
+    static _Thread_local struct lvn_instr spare;
+    struct lvn_instr *i = lvn_program_add_instr(x->p, id, LVN_FORWARD);
+    if (!i) x->failed = true, i = &spare;
     i->when = when;
     i->name = name;
     return i;
+}
+
+static struct lvn_operand range(struct sharder *x, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
+                                int64_t offset, int64_t count)
+{
+    struct lvn_operand o = lvn_program_add_range(x->p, name, buffer, dtype, offset, count);
+    if (o.value < 0) x->failed = true;
+    return o;
+}
+
+/* What the work that out[0] and this token are part of is called by. */
+static struct lvn_operand token(struct sharder *x)
+{
+    struct lvn_operand o = range(x, "token", LVN_BUFFER_ARENA, LVN_I32, 0, 1);
+    if (o.value >= 0) x->p->values[o.value].slot = x->p->n_tokens++;
+    return o;
+}
+
+static void append_wait(struct sharder *x, struct lvn_operand token, struct lvn_operand what, const char *name)
+{
+    struct lvn_instr *i = append(x, LVN_OP_wait, LVN_AFTER_BACKWARD, name);
+    i->in[0] = token;
+    i->out[0] = what;
+}
+
+/* Every rank gets all of `all`, of which it holds `mine` (NO_OPERAND: nothing). */
+static void append_gather(struct sharder *x, struct lvn_operand mine, struct lvn_operand all, int64_t unit,
+                          const char *name)
+{
+    struct lvn_operand t = token(x);
+    struct lvn_instr *i = append(x, LVN_OP_all_gather, LVN_AFTER_BACKWARD, name);
+    i->attr.all_gather.unit = unit;
+    i->in[0] = mine;
+    i->out[0] = all;
+    i->out[1] = t;
+    append_wait(x, t, all, name);
 }
 
 /* --- buckets --- */
@@ -55,26 +112,22 @@ static int last_writer(const struct lvn_program *p, const struct lvn_param *q)
     return -1;
 }
 
-struct cut {
-    struct lvn_bucket bucket;
-    int ready; /* the instruction behind which it starts; -1: at once */
-};
-
 /* Cut the gradients from their end, which is the last block's, into ranges of about `bytes`, between parameters. */
-static int cut_buckets(const struct lvn_program *p, int64_t bytes, struct cut *cuts)
+static int cut_buckets(const struct lvn_program *p, int64_t bytes, struct bucket *out)
 {
     const struct lvn_params *params = p->graph->params;
-    struct cut c = {.bucket = {params->trainable_count, 0}, .ready = -1};
+    struct bucket b = {.offset = params->trainable_count, .ready = -1};
     int n = 0;
     for (int i = params->n - 1; i >= 0; i--) {
         const struct lvn_param *q = params->flat[i];
         if (!q->trainable) continue;
         int writer = last_writer(p, q);
-        c.bucket = (struct lvn_bucket){q->offset, c.bucket.offset + c.bucket.count - q->offset};
-        if (writer > c.ready) c.ready = writer;
-        if (c.bucket.count * lvn_dtype_bytes(p->gradients) < bytes && q->offset > 0) continue;
-        cuts[n++] = c;
-        c = (struct cut){.bucket = {q->offset, 0}, .ready = -1};
+        b.count += b.offset - q->offset;
+        b.offset = q->offset;
+        if (writer > b.ready) b.ready = writer;
+        if (b.count * lvn_dtype_bytes(p->gradients) < bytes && q->offset > 0) continue;
+        out[n++] = b;
+        b = (struct bucket){.offset = q->offset, .ready = -1};
     }
     return n;
 }
@@ -86,51 +139,73 @@ static int64_t bucket_bytes(const struct lvn_program *p)
 }
 
 /* In the order in which they are ready; equal ones stay in theirs. */
-static void sort_cuts(struct cut *cuts, int n)
+static void sort_buckets(struct bucket *list, int n)
 {
     for (int i = 1; i < n; i++) {
-        struct cut c = cuts[i];
+        struct bucket b = list[i];
         int k = i;
-        for (; k > 0 && cuts[k - 1].ready > c.ready; k--) cuts[k] = cuts[k - 1];
-        cuts[k] = c;
+        for (; k > 0 && list[k - 1].ready > b.ready; k--) list[k] = list[k - 1];
+        list[k] = b;
     }
 }
 
-/* Append the starts, then put each behind the instruction that it waits for. */
-static enum lvn_status insert_starts(struct lvn_program *p, const struct cut *cuts, int n)
+static enum lvn_status find_buckets(struct sharder *x)
 {
-    int n_before = p->n_instrs, to = 0;
-    for (int i = 0; i < n; i++) {
-        struct lvn_instr *start = add_collective(p, LVN_REDUCE_START, LVN_LAST_MICRO_BATCH, "sum of a bucket");
-        if (!start) return LVN_MEMORY;
-        start->bucket = i;
-    }
-    struct lvn_instr *list = lvn_arena_alloc(&p->arena, sizeof *list * (size_t)p->n_instrs);
-    if (!list) return LVN_MEMORY;
-    for (int i = 0, next = 0; i <= n_before; i++) {
-        for (; next < n && (cuts[next].ready < i || i == n_before); next++) list[to++] = p->instrs[n_before + next];
-        if (i < n_before) list[to++] = p->instrs[i];
-    }
-    memcpy(p->instrs, list, sizeof *list * (size_t)to);
+    x->bucket = lvn_arena_alloc(&x->p->arena, sizeof *x->bucket * (size_t)(x->p->graph->params->n + 1));
+    if (!x->bucket) return LVN_MEMORY;
+    x->n_buckets = cut_buckets(x->p, bucket_bytes(x->p), x->bucket);
+    sort_buckets(x->bucket, x->n_buckets);
     return LVN_OK;
 }
 
-static enum lvn_status add_buckets(struct lvn_program *p)
+static void append_start(struct sharder *x, struct bucket *b)
 {
-    int most = p->graph->params->n;
-    struct cut *cuts = lvn_arena_alloc(&p->arena, sizeof *cuts * (size_t)(most + 1));
-    p->buckets = lvn_arena_alloc(&p->arena, sizeof *p->buckets * (size_t)(most + 1));
-    if (!cuts || !p->buckets) return LVN_MEMORY;
-    p->n_buckets = cut_buckets(p, bucket_bytes(p), cuts);
-    sort_cuts(cuts, p->n_buckets);
-    for (int i = 0; i < p->n_buckets; i++) p->buckets[i] = cuts[i].bucket;
-    return insert_starts(p, cuts, p->n_buckets);
+    static const char name[] = "sum of a bucket";
+    b->gradient = b->wire = range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, b->offset, b->count);
+    if (x->s->bf16 && x->p->gradients == LVN_F32) {
+        b->wire = range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, b->count);
+        struct lvn_instr *narrow = append(x, LVN_OP_narrow, LVN_LAST_MICRO_BATCH, name);
+        narrow->in[0] = b->gradient;
+        narrow->out[0] = b->wire;
+    }
+    b->token = token(x);
+    struct lvn_instr *i =
+        append(x, x->s->zero1 ? LVN_OP_reduce_scatter : LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH, name);
+    if (x->s->zero1) i->attr.reduce_scatter.first = b->offset, i->attr.reduce_scatter.unit = 1;
+    i->in[0] = i->out[0] = b->wire;
+    i->out[1] = b->token;
+}
+
+static void append_end(struct sharder *x, const struct bucket *b)
+{
+    append_wait(x, b->token, b->wire, "sum of a bucket");
+    if (b->wire.value == b->gradient.value) return;
+    struct lvn_instr *widen = append(x, LVN_OP_widen, LVN_AFTER_BACKWARD, "sum of a bucket");
+    widen->in[0] = b->wire;
+    widen->out[0] = b->gradient;
+}
+
+/* --- in order --- */
+
+static void append_tree(struct sharder *x)
+{
+    struct lvn_program *p = x->p;
+    static const char name[] = "sum of the gradients";
+    int64_t count = p->graph->params->trainable_count;
+    struct lvn_operand slots = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, p->grad_slots * count);
+    struct lvn_operand sum = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, count), t = token(x);
+    struct lvn_instr *i = append(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, name);
+    i->attr.tree_reduce.scatter = x->s->zero1;
+    i->in[0] = slots;
+    i->out[0] = sum;
+    i->out[1] = t;
+    append_wait(x, t, sum, name);
 }
 
 /* --- the update --- */
 
 /* The part of an update's operand that lies in the shard; state is counted from the shard's start. */
-static void narrow(struct lvn_program *p, struct lvn_operand *o, int64_t offset, int64_t count)
+static void cut(struct lvn_program *p, struct lvn_operand *o, int64_t offset, int64_t count)
 {
     if (o->value < 0) return;
     struct lvn_value *v = &p->values[o->value];
@@ -139,85 +214,86 @@ static void narrow(struct lvn_program *p, struct lvn_operand *o, int64_t offset,
     o->desc = lvn_desc_make(v->dtype, 1, &count);
 }
 
-/* Bring an update instruction into the shard [first, end); false: nothing of it is there. */
-static bool narrow_update(struct lvn_program *p, struct lvn_instr *i, int64_t first, int64_t end)
+/* The update instruction for this rank's shard, if anything of it is there. */
+static void append_update(struct sharder *x, struct lvn_instr i)
 {
-    int64_t from = p->values[i->in[0].value].offset / lvn_dtype_bytes(p->gradients);
-    int64_t to = from + lvn_desc_count(&i->in[0].desc);
-    if (from < first) from = first;
-    if (to > end) to = end;
-    if (to <= from) return false;
-    narrow(p, &i->in[0], from, to - from);
-    narrow(p, &i->out[0], from, to - from);
-    for (int k = 1; k < LVN_MAX_OUT; k++) narrow(p, &i->out[k], from - first, to - from);
-    if (i->id == LVN_OP_adamw) i->attr.adamw.first = from;
-    if (i->id == LVN_OP_sgd) i->attr.sgd.first = from;
-    return true;
+    struct lvn_program *p = x->p;
+    int64_t from = p->values[i.in[0].value].offset / lvn_dtype_bytes(p->gradients);
+    int64_t to = from + lvn_desc_count(&i.in[0].desc);
+    if (from < x->first) from = x->first;
+    if (to > x->end) to = x->end;
+    if (to <= from) return;
+    cut(p, &i.in[0], from, to - from);
+    cut(p, &i.out[0], from, to - from);
+    for (int k = 1; k < LVN_MAX_OUT; k++) cut(p, &i.out[k], from - x->first, to - from);
+    if (i.id == LVN_OP_adamw) i.attr.adamw.first = from;
+    if (i.id == LVN_OP_sgd) i.attr.sgd.first = from;
+    *append(x, i.id, i.when, i.name) = i;
 }
 
 /* The norm of all gradients from the shard's: its blocks' sums of squares, everybody's, and their sum. */
-static enum lvn_status add_norm(struct lvn_program *p, const struct lvn_instr *norm, const struct lvn_sharding *s)
+static void append_norm(struct sharder *x, const struct lvn_instr *norm)
 {
-    const struct lvn_params *params = p->graph->params;
-    int64_t first = lvn_shard_first(params, s->size, s->rank), end = lvn_shard_first(params, s->size, s->rank + 1);
-    int64_t blocks = lvn_norm_blocks(params->trainable_count), mine = lvn_norm_blocks(end - first);
-    int sums = lvn_program_add_value(p, "sums of squares", LVN_BUFFER_ARENA, LVN_F64, blocks);
-    if (sums < 0) return LVN_MEMORY;
-    struct lvn_instr i = *norm;
+    int64_t blocks = lvn_norm_blocks(x->p->graph->params->trainable_count), mine = lvn_norm_blocks(x->end - x->first);
+    struct lvn_operand all = range(x, "sums of squares", LVN_BUFFER_ARENA, LVN_F64, 0, blocks), part = LVN_NO_OPERAND;
     if (mine > 0) {
-        struct lvn_instr *squares = lvn_program_add_instr(p, LVN_OP_grad_squares, LVN_FORWARD);
-        if (!squares) return LVN_MEMORY;
-        squares->when = LVN_AFTER_BACKWARD;
-        squares->name = "squares of the shard";
-        squares->in[0] = i.in[0];
-        narrow(p, &squares->in[0], first, end - first);
-        squares->out[0] = (struct lvn_operand){.value = sums, .desc = lvn_desc_make(LVN_F64, 1, &mine)};
-        squares->out[0].desc.offset = first / LVN_NORM_BLOCK;
+        part = all;
+        part.desc = lvn_desc_make(LVN_F64, 1, &mine);
+        part.desc.offset = x->first / LVN_NORM_BLOCK;
+        struct lvn_instr *squares = append(x, LVN_OP_grad_squares, LVN_AFTER_BACKWARD, "squares of the shard");
+        squares->in[0] = norm->in[0];
+        cut(x->p, &squares->in[0], x->first, x->end - x->first);
+        squares->out[0] = part;
     }
-    struct lvn_operand all = {.value = sums, .desc = lvn_desc_make(LVN_F64, 1, &blocks)};
-    struct lvn_instr *share = add_collective(p, LVN_SHARE_SQUARES, LVN_AFTER_BACKWARD, "squares of all shards");
-    if (!share) return LVN_MEMORY;
-    share->in[0] = all;
-    struct lvn_instr *clip = lvn_program_add_instr(p, LVN_OP_grad_clip, LVN_FORWARD);
-    if (!clip) return LVN_MEMORY;
-    clip->when = LVN_AFTER_BACKWARD;
-    clip->name = i.name;
-    clip->attr.grad_clip.clip_norm = i.attr.grad_norm.clip_norm;
+    append_gather(x, part, all, LVN_NORM_BLOCK, "squares of all shards");
+    struct lvn_instr *clip = append(x, LVN_OP_grad_clip, LVN_AFTER_BACKWARD, norm->name);
+    clip->attr.grad_clip.clip_norm = norm->attr.grad_norm.clip_norm;
     clip->in[0] = all;
-    return LVN_OK;
 }
 
-/* Write the update instructions [from, to) anew behind them, each in its shard, and drop the old ones. */
-static enum lvn_status shard_update(struct lvn_program *p, int from, int to, const struct lvn_sharding *s)
+static void append_params(struct sharder *x)
 {
-    const struct lvn_params *params = p->graph->params;
-    int64_t first = lvn_shard_first(params, s->size, s->rank), end = lvn_shard_first(params, s->size, s->rank + 1);
-    for (int n = from; n < to; n++) {
-        struct lvn_instr i = p->instrs[n]; /* a copy: appending moves the list */
-        if (i.id == LVN_OP_grad_norm) {
-            LVN_TRY(add_norm(p, &i, s));
-        } else if (narrow_update(p, &i, first, end)) {
-            struct lvn_instr *update = lvn_program_add_instr(p, i.id, i.phase);
-            if (!update) return LVN_MEMORY;
-            *update = i;
-        }
-    }
-    if (!add_collective(p, LVN_GATHER_PARAMS, LVN_AFTER_BACKWARD, "parameters of all shards")) return LVN_MEMORY;
-    memmove(&p->instrs[from], &p->instrs[to], sizeof *p->instrs * (size_t)(p->n_instrs - to));
-    p->n_instrs -= to - from;
-    return LVN_OK;
+    struct lvn_program *p = x->p;
+    struct lvn_operand mine = LVN_NO_OPERAND;
+    int64_t count = p->graph->params->trainable_count;
+    if (x->end > x->first) mine = range(x, "parameters", LVN_BUFFER_PARAM, p->weights, x->first, x->end - x->first);
+    append_gather(x, mine, range(x, "parameters", LVN_BUFFER_PARAM, p->weights, 0, count), 1,
+                  "parameters of all shards");
+}
+
+static void append_one(struct sharder *x, const struct lvn_instr *i)
+{
+    bool update = i->when == LVN_AFTER_BACKWARD;
+    if (update && x->s->zero1 && i->id == LVN_OP_grad_norm)
+        append_norm(x, i);
+    else if (update && x->s->zero1)
+        append_update(x, *i);
+    else
+        *append(x, i->id, i->when, i->name) = *i;
 }
 
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s)
 {
-    int update = 0;
+    const int n = p->n_instrs;
     if (s->size == 1) return LVN_OK;
-    if (!s->tree) LVN_TRY(add_buckets(p));
-    while (update < p->n_instrs && p->instrs[update].when != LVN_AFTER_BACKWARD) update++;
-    if (!add_collective(p, s->tree ? LVN_REDUCE_TREE : LVN_REDUCE_WAIT, LVN_AFTER_BACKWARD, "sum of the gradients"))
-        return LVN_MEMORY;
-    struct lvn_instr wait = p->instrs[p->n_instrs - 1];
-    memmove(&p->instrs[update + 1], &p->instrs[update], sizeof wait * (size_t)(p->n_instrs - 1 - update));
-    p->instrs[update] = wait;
-    return s->zero1 ? shard_update(p, update + 1, p->n_instrs, s) : LVN_OK;
+    struct sharder x = {.p = p,
+                        .s = s,
+                        .first = lvn_shard_first(p->graph->params, s->size, s->rank),
+                        .end = lvn_shard_first(p->graph->params, s->size, s->rank + 1)};
+    if (!s->tree) LVN_TRY(find_buckets(&x));
+    struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
+    if (!old) return LVN_MEMORY;
+    memcpy(old, p->instrs, sizeof *old * (size_t)n);
+    p->n_instrs = 0;
+    for (int i = 0, next = 0, summed = 0; i <= n && !x.failed; i++) {
+        bool behind = i == n || old[i].when == LVN_AFTER_BACKWARD;
+        for (; next < x.n_buckets && (x.bucket[next].ready < i || behind); next++) append_start(&x, &x.bucket[next]);
+        if (behind && !summed++) {
+            for (int b = 0; b < x.n_buckets; b++) append_end(&x, &x.bucket[b]);
+            if (s->tree) append_tree(&x);
+        }
+        if (i < n) append_one(&x, &old[i]);
+    }
+    if (s->zero1) append_params(&x);
+    return x.failed ? LVN_MEMORY : LVN_OK;
 }

@@ -5,15 +5,6 @@
  * that is 0 when the norm is not finite. */
 #include "passes/program.h"
 
-static struct lvn_operand range(struct lvn_program *p, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
-                                int64_t offset, int64_t count)
-{
-    int v = lvn_program_add_value(p, name, buffer, dtype, count);
-    if (v < 0) return LVN_NO_OPERAND;
-    p->values[v].offset = offset * lvn_dtype_bytes(dtype);
-    return (struct lvn_operand){.value = v, .desc = lvn_desc_make(dtype, 1, &count)};
-}
-
 static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id, const char *name)
 {
     struct lvn_instr *i = lvn_program_add_instr(p, id, LVN_FORWARD);
@@ -51,7 +42,8 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
     struct lvn_instr *norm = after_backward(p, LVN_OP_grad_norm, "gradient norm");
     if (!norm) return LVN_MEMORY;
     norm->attr.grad_norm.clip_norm = o->clip_norm;
-    struct lvn_operand all = range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, params->trainable_count);
+    struct lvn_operand all =
+        lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, params->trainable_count);
     if (all.value < 0) return LVN_MEMORY;
     norm->in[0] = all;
     for (int n = 0; n < params->n_groups; n++) {
@@ -60,12 +52,12 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
         struct lvn_instr *i = after_backward(p, o->kind == LVN_SGD ? LVN_OP_sgd : LVN_OP_adamw, name);
         if (!i) return LVN_MEMORY;
         set_attributes(i, o, g);
-        i->in[0] = range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, g->offset, g->count);
-        i->out[0] = range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);
-        i->out[1] = range(p, "first moment", LVN_BUFFER_STATE0, state, g->offset, g->count);
+        i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, g->offset, g->count);
+        i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);
+        i->out[1] = lvn_program_add_range(p, "first moment", LVN_BUFFER_STATE0, state, g->offset, g->count);
         if (i->in[0].value < 0 || i->out[0].value < 0 || i->out[1].value < 0) return LVN_MEMORY;
         if (o->kind == LVN_SGD) continue;
-        i->out[2] = range(p, "second moment", LVN_BUFFER_STATE1, state, g->offset, g->count);
+        i->out[2] = lvn_program_add_range(p, "second moment", LVN_BUFFER_STATE1, state, g->offset, g->count);
         if (i->out[2].value < 0) return LVN_MEMORY;
     }
     return LVN_OK;

@@ -78,7 +78,6 @@ enum lvn_status lvn_pass_verify(struct lvn_program *p)
     struct operands all = {.p = p, .state = LVN_DTYPE_COUNT};
     for (int n = 0; n < p->n_instrs; n++) {
         struct lvn_instr *i = &p->instrs[n];
-        if (i->collective) continue;
         all.scratch = &i->scratch;
         lvn_instr_operands(i, look, &all);
         LVN_CHECK(!all.wrong, INTERNAL, "%s: %s does not take '%s' as what it is (%s)", i->name, i->op->name,

@@ -32,7 +32,6 @@ int64_t lvn_training_memory(const struct lvn_training *t, int64_t part[LVN_MEMOR
 {
     const struct lvn_network *n = t->network;
     const struct lvn_sharding *s = &t->reduction.sharding;
-    bool bf16 = t->settings->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16;
     int64_t sum = 0;
     struct lvn_runner_bytes own = lvn_network_runner_bytes(n);
     part[LVN_MEMORY_PARAMETERS] = n->bytes[LVN_BUFFER_PARAM];
@@ -41,7 +40,7 @@ int64_t lvn_training_memory(const struct lvn_training *t, int64_t part[LVN_MEMOR
     part[LVN_MEMORY_ARENA] = n->bytes[LVN_BUFFER_ARENA];
     part[LVN_MEMORY_BATCHES] = own.batches + sample_bytes(t);
     part[LVN_MEMORY_CACHES] = own.caches;
-    part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step->program, t->leaf, bf16);
+    part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step->program, t->leaf);
     part[LVN_MEMORY_CHECKPOINTS] = lvn_moments_bytes(n, s) + merged_bytes(t);
     part[LVN_MEMORY_PROGRAMS] = own.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];

@@ -31,7 +31,7 @@ static void look(void *argument, const struct lvn_walk *at)
 {
     struct search *s = argument;
     const struct lvn_instr *i = at->instr;
-    if (s->found[0] || i->collective) return;
+    if (s->found[0] || i->op->collective) return;
     const char *what = NULL;
     const struct lvn_program *p = s->runner->program;
     for (int k = 0; k < LVN_MAX_IN && !what; k++) {

@@ -6,127 +6,124 @@
 #include "backend/backend.h"
 #include "base/machine.h"
 
-static bool wait_for(struct lvn_reduction *d, struct lvn_request *r)
+static struct lvn_collective_work *work_of(const struct lvn_reduction *d, const struct lvn_operand *token)
 {
-    double begin = lvn_seconds();
-    enum lvn_status status = lvn_comm_wait(d->ranks->comm, r);
-    d->waited += lvn_seconds() - begin;
+    return &d->work[d->program->values[token->value].slot];
+}
+
+static bool is_bucket(const struct lvn_instr *i)
+{
+    return i->id == LVN_OP_all_reduce || i->id == LVN_OP_reduce_scatter;
+}
+
+static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
+{
+    const struct lvn_arg *in = &w->call->in[0], *out = &w->call->out[0];
+    const struct lvn_program *p = d->program;
+    enum lvn_dtype type = out->desc->dtype;
+    w->due = false;
+    w->going = true;
+    switch ((int)w->instr->id) {
+    case LVN_OP_all_reduce:
+        lvn_comm_all_reduce(d->ranks->comm, &w->request, out->p, lvn_desc_count(out->desc), type, LVN_SUM);
+        break;
+    case LVN_OP_reduce_scatter:
+        lvn_comm_reduce_scatter(d->ranks->comm, &w->request, out->p, w->first, type);
+        break;
+    case LVN_OP_all_gather:
+        lvn_comm_all_gather(d->ranks->comm, &w->request, out->p, w->first, type);
+        break;
+    default:
+        for (int k = 0; k < p->n_held; k++) d->partial[k] = (char *)in->p + p->held[k].slot * p->slot_bytes;
+        lvn_comm_tree_reduce(d->ranks->comm, &w->request, d->tree, d->partial, out->p, w->first, type,
+                             !w->instr->attr.tree_reduce.scatter);
+    }
+}
+
+/* Until it is done. What it took counts, and is seen by the heartbeat while it lasts. */
+static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *w)
+{
+    double start = lvn_seconds();
+    lvn_stamp_collective(d->ranks->heart, (int)(w - d->work) + 1, d->program->n_tokens);
+    enum lvn_status status = lvn_comm_wait(d->ranks->comm, &w->request);
+    lvn_stamp_collective(d->ranks->heart, 0, 0);
+    w->going = false;
+    double seconds = lvn_seconds() - start;
+    d->waited += seconds;
+    if (w->instr->id != LVN_OP_all_gather) d->summed += seconds;
     if (d->status == LVN_OK) d->status = status;
-    return status == LVN_OK;
+    return status;
 }
 
-/* The only one of its step at this place. */
-static bool wait_alone(struct lvn_reduction *d, struct lvn_request *r)
+static void start(void *context, const struct lvn_instr *i, const struct lvn_call *call)
 {
-    lvn_stamp_collective(d->ranks->heart, 1, 1);
-    bool good = wait_for(d, r);
-    lvn_stamp_collective(d->ranks->heart, 0, 0);
-    return good;
+    struct lvn_reduction *d = context;
+    struct lvn_collective_work *w = work_of(d, &i->out[1]);
+    w->instr = i;
+    w->call = call;
+    w->due = is_bucket(i) && !d->beside;
+    if (!w->due) begin(d, w);
 }
 
-static void start_bucket(struct lvn_reduction *d, const struct lvn_program *p, int bucket, void *gradients)
+static bool wait(void *context, const struct lvn_instr *i)
 {
-    const struct lvn_bucket *b = &p->buckets[bucket];
-    struct lvn_request *r = &d->request[bucket];
-    void *x = (char *)gradients + b->offset * lvn_dtype_bytes(p->gradients);
-    enum lvn_dtype type = p->gradients;
-    if (d->wire) {
-        lvn_narrow(d->wire + b->offset, x, b->count);
-        x = d->wire + b->offset;
-        type = LVN_BF16;
+    struct lvn_reduction *d = context;
+    const int n = d->program->n_tokens;
+    for (int k = 0; k < n; k++)
+        if (d->work[k].due) begin(d, &d->work[k]);
+    if (end(d, work_of(d, &i->in[0])) == LVN_OK) return true;
+    for (int k = 0; k < n; k++) /* nothing may be under way in memory that is given back */
+        if (d->work[k].going) end(d, &d->work[k]);
+    return false;
+}
+
+enum lvn_status lvn_reduction_repeat(struct lvn_reduction *d, int first)
+{
+    const int n = lvn_reduction_buckets(d->program);
+    enum lvn_status status = LVN_OK;
+    for (int k = first; k < n; k++) begin(d, &d->work[k]);
+    for (int k = first; k < n; k++) {
+        enum lvn_status s = end(d, &d->work[k]);
+        if (status == LVN_OK) status = s;
     }
-    if (d->sharding.zero1)
-        lvn_comm_reduce_scatter(d->ranks->comm, r, x, d->bucket_shard + bucket * (d->sharding.size + 1), type);
-    else
-        lvn_comm_all_reduce(d->ranks->comm, r, x, b->count, type, LVN_SUM);
-    d->started++;
+    return status;
 }
 
-/* The sum of a bucket has come. */
-static void unpack_bucket(struct lvn_reduction *d, int bucket)
+int lvn_reduction_buckets(const struct lvn_program *p)
 {
-    const struct lvn_bucket *b = &d->program->buckets[bucket];
-    if (d->wire) lvn_widen((float *)d->gradients + b->offset, d->wire + b->offset, b->count);
+    int n = 0;
+    for (int i = 0; i < p->n_instrs; i++) n += is_bucket(&p->instrs[i]);
+    return n;
 }
 
-static void reduce_start(void *context, const struct lvn_program *p, int bucket, void *gradients)
-{
-    struct lvn_reduction *d = context;
-    d->program = p;
-    d->gradients = gradients;
-    if (d->beside) start_bucket(d, p, bucket, gradients);
-}
-
-static bool reduce_wait(void *context)
-{
-    struct lvn_reduction *d = context;
-    bool good = true;
-    double before = d->waited;
-    for (int i = 0; i < d->n_requests && !d->beside; i++) start_bucket(d, d->program, i, d->gradients);
-    for (int i = 0; i < d->started; i++) {
-        lvn_stamp_collective(d->ranks->heart, i + 1, d->started);
-        good = wait_for(d, &d->request[i]) && good;
-        unpack_bucket(d, i);
-    }
-    lvn_stamp_collective(d->ranks->heart, 0, 0);
-    d->started = 0;
-    d->summed += d->waited - before;
-    return good;
-}
-
-static bool reduce_tree(void *context, const struct lvn_partial *held, int n, void *gradients)
-{
-    struct lvn_reduction *d = context;
-    struct lvn_request r = {0};
-    void *partial[LVN_MAX_SUBTREES];
-    for (int i = 0; i < n; i++) partial[i] = held[i].gradients;
-    double before = d->waited;
-    lvn_comm_tree_reduce(d->ranks->comm, &r, d->tree, partial, gradients, d->shard, d->gradient_type,
-                         !d->sharding.zero1);
-    bool good = wait_alone(d, &r);
-    d->summed += d->waited - before;
-    return good;
-}
-
-static bool share_squares(void *context, double *sums, int64_t n)
-{
-    struct lvn_reduction *d = context;
-    struct lvn_request r = {0};
-    (void)n;
-    lvn_comm_all_gather(d->ranks->comm, &r, sums, d->block, LVN_F64);
-    return wait_alone(d, &r);
-}
-
-static bool gather_params(void *context, void *params)
-{
-    struct lvn_reduction *d = context;
-    struct lvn_request r = {0};
-    lvn_comm_all_gather(d->ranks->comm, &r, params, d->shard, d->weights);
-    return wait_alone(d, &r);
-}
-
-enum lvn_status lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks,
-                                   const struct lvn_sharding *sharding)
+void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const struct lvn_sharding *sharding)
 {
     *d = (struct lvn_reduction){.ranks = ranks, .sharding = *sharding};
-    d->calls = (struct lvn_collectives){.context = d,
-                                        .reduce_start = reduce_start,
-                                        .reduce_wait = reduce_wait,
-                                        .reduce_tree = reduce_tree,
-                                        .share_squares = share_squares,
-                                        .gather_params = gather_params};
-    d->shard = lvn_calloc((size_t)sharding->size + 1, sizeof *d->shard);
-    d->block = lvn_calloc((size_t)sharding->size + 1, sizeof *d->block);
-    return d->shard && d->block ? LVN_OK : LVN_MEMORY;
+    d->calls = (struct lvn_collectives){.context = d, .start = start, .wait = wait};
 }
 
-/* The parts of the shards that lie in a bucket, counted from its start. */
-static void cut_bucket(const struct lvn_reduction *d, const struct lvn_bucket *b, int64_t *first)
+/* The parts of `count` elements, of which element k is number first + k * unit of the flat parameters. */
+static void cut(const struct lvn_reduction *d, int64_t first, int64_t unit, int64_t count, int64_t *out)
 {
     for (int i = 0; i <= d->sharding.size; i++) {
-        int64_t at = d->shard[i] - b->offset;
-        first[i] = at < 0 ? 0 : at > b->count ? b->count : at;
+        int64_t at = lvn_shard_first(d->program->graph->params, d->sharding.size, i) - first;
+        at = at < 0 ? 0 : (at + unit - 1) / unit;
+        out[i] = at > count ? count : at;
     }
+}
+
+static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_t *first)
+{
+    int64_t count = lvn_desc_count(&i->out[0].desc);
+    struct lvn_collective_work *w = work_of(d, &i->out[1]);
+    if (i->id == LVN_OP_all_reduce) return;
+    w->first = first;
+    if (i->id == LVN_OP_reduce_scatter)
+        cut(d, i->attr.reduce_scatter.first, i->attr.reduce_scatter.unit, count, first);
+    else if (i->id == LVN_OP_all_gather)
+        cut(d, i->attr.all_gather.first, i->attr.all_gather.unit, count, first);
+    else
+        cut(d, 0, 1, count, first);
 }
 
 /* Within a host it is processors that move and add the data. Where all of them compute, doing that beside backward only
@@ -138,36 +135,27 @@ static bool has_spare_cpu(const struct lvn_ranks *r, int threads)
     return threads * r->together < m.allowed;
 }
 
-enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf,
-                                      bool bf16)
+enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf)
 {
-    const struct lvn_params *params = p->graph->params;
-    int size = d->sharding.size;
-    for (int i = 0; i <= size; i++) {
-        d->shard[i] = lvn_shard_first(params, size, i);
-        d->block[i] = lvn_norm_blocks(d->shard[i]);
-    }
-    d->weights = p->weights;
-    d->gradient_type = p->gradients;
-    d->n_requests = p->n_buckets;
+    const size_t n = (size_t)p->n_tokens, parts = (size_t)d->sharding.size + 1;
+    d->program = p;
     d->beside = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->device->threads);
-    d->request = lvn_calloc((size_t)p->n_buckets + 1, sizeof *d->request);
-    d->bucket_shard = lvn_calloc((size_t)(p->n_buckets + 1) * (size_t)(size + 1), sizeof *d->bucket_shard);
-    if (!d->request || !d->bucket_shard) return LVN_MEMORY;
-    if (bf16 && size > 1 && p->gradients == LVN_F32) {
-        d->wire = lvn_calloc((size_t)params->trainable_count, sizeof *d->wire);
-        if (!d->wire) return LVN_MEMORY;
+    d->work = lvn_calloc(n + 1, sizeof *d->work);
+    d->first = lvn_calloc((n + 1) * parts, sizeof *d->first);
+    if (!d->work || !d->first) return LVN_MEMORY;
+    for (int i = 0; i < p->n_instrs; i++) {
+        const struct lvn_instr *instr = &p->instrs[i];
+        if (!instr->op->collective || instr->id == LVN_OP_wait) continue;
+        cut_parts(d, instr, d->first + (size_t)(work_of(d, &instr->out[1]) - d->work) * parts);
     }
-    for (int i = 0; i < p->n_buckets; i++) cut_bucket(d, &p->buckets[i], d->bucket_shard + i * (size + 1));
-    if (d->sharding.tree) LVN_TRY(lvn_tree_new(&d->tree, d->ranks->comm, leaf));
-    return LVN_OK;
+    return d->sharding.tree ? lvn_tree_new(&d->tree, d->ranks->comm, leaf) : LVN_OK;
 }
 
-int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf, bool bf16)
+int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf)
 {
-    int64_t bytes = (int64_t)sizeof(struct lvn_request) * p->n_buckets;
+    const int64_t parts = s->size + 1;
+    int64_t bytes = ((int64_t)sizeof(struct lvn_collective_work) + parts * (int64_t)sizeof(int64_t)) * p->n_tokens;
     if (s->size == 1) return 0;
-    if (bf16 && p->gradients == LVN_F32) bytes += p->graph->params->trainable_count * (int64_t)sizeof(uint16_t);
     if (s->tree) bytes += lvn_tree_bytes(s->size, s->rank, leaf);
     return bytes + lvn_tree_bytes(s->size, s->rank, NULL);
 }
@@ -175,10 +163,7 @@ int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_progr
 void lvn_reduction_release(struct lvn_reduction *d)
 {
     lvn_tree_free(d->tree);
-    free(d->wire);
-    free(d->request);
-    free(d->bucket_shard);
-    free(d->shard);
-    free(d->block);
+    free(d->work);
+    free(d->first);
     *d = (struct lvn_reduction){0};
 }

@@ -173,7 +173,8 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
                                             : o->size > 1 ? o->size
                                                           : 1,
                                     .zero1 = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1,
-                                    .tree = s->trainer.deterministic};
+                                    .tree = s->trainer.deterministic,
+                                    .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16};
     *t = (struct lvn_training){.settings = s,
                                .fields = *o->fields,
                                .block_size = lvn_task_length(o->task, o->fields),
@@ -184,15 +185,14 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
     t->callbacks = o->callbacks;
     t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
     if (!t->leaf) return LVN_MEMORY;
-    LVN_TRY(lvn_reduction_init(&t->reduction, r, &sharding));
+    lvn_reduction_init(&t->reduction, r, &sharding);
     if (!r) return plan_for_memory(t, c, o);
     LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o));
     bool again;
     LVN_TRY(agree_on_memory(t, &again));
     if (again) forget_plan(t);
     LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o) : LVN_OK);
-    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf,
-                                                    s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16));
+    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
 }
 
 void lvn_training_release(struct lvn_training *t)

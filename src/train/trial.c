@@ -59,7 +59,7 @@ static void launched(void *argument, const struct lvn_walk *at)
 {
     struct watch *w = argument;
     const struct lvn_instr *i = at->instr;
-    if (i->collective) return; /* what is not waiting in it counts with the next one */
+    if (i->op->collective) return; /* what is not waiting in it counts with the next one */
     double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
     if (i->when == LVN_AFTER_BACKWARD)
         w->parts.update += seconds;
@@ -86,27 +86,17 @@ static enum lvn_status meet(const struct lvn_training *t)
 /* The sums of the buckets from `first` on, with nothing beside them. */
 static enum lvn_status time_buckets(struct lvn_training *t, int first, double *best)
 {
-    struct lvn_reduction *d = &t->reduction;
-    const struct lvn_program *p = t->step->program;
-    struct lvn_window w;
-    LVN_TRY(lvn_window_open(&w, t->network->memory[LVN_BUFFER_GRAD], 0, t->network->bytes[LVN_BUFFER_GRAD], true));
-    enum lvn_status status = meet(t);
+    LVN_TRY(meet(t));
     double begin = lvn_seconds();
-    for (int i = first; i < p->n_buckets && status == LVN_OK; i++) d->calls.reduce_start(d, p, i, w.p);
-    if (status == LVN_OK && !d->calls.reduce_wait(d)) status = d->status;
-    if (status == LVN_OK) keep_best(best, lvn_seconds() - begin);
-    enum lvn_status closed = lvn_window_close(&w, false);
-    return status == LVN_OK ? closed : status;
+    LVN_TRY(lvn_reduction_repeat(&t->reduction, first));
+    keep_best(best, lvn_seconds() - begin);
+    return LVN_OK;
 }
 
 static enum lvn_status reduce_alone(struct lvn_training *t, struct lvn_parts *best)
 {
-    bool beside = t->reduction.beside;
-    t->reduction.beside = true; /* they start when they are asked to */
-    enum lvn_status status = time_buckets(t, 0, &best->reduce);
-    if (status == LVN_OK) status = time_buckets(t, t->step->program->n_buckets - 1, &best->last);
-    t->reduction.beside = beside;
-    return status;
+    LVN_TRY(time_buckets(t, 0, &best->reduce));
+    return time_buckets(t, lvn_reduction_buckets(t->step->program) - 1, &best->last);
 }
 
 enum lvn_status lvn_parts_try(struct lvn_training *t, int64_t step, double lr, int64_t labels, struct lvn_parts *best)

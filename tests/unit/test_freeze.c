@@ -381,20 +381,30 @@ static void buckets(void **state)
     check(lvn_runner_new(&f.runner, f.network, &o));
     const struct lvn_program *p = f.runner->program;
     int64_t covered = 0;
-    int started = 0;
+    int started = 0, waited = 0;
+    const struct lvn_value *bucket[64];
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         for (int k = 0; k < LVN_MAX_IN; k++) {
             const struct lvn_value *v = i->din[k].value < 0 ? NULL : &p->values[i->din[k].value];
             for (int b = 0; v && v->buffer == LVN_BUFFER_GRAD && b < started; b++) {
-                const int64_t from = p->buckets[b].offset * 4, to = from + p->buckets[b].count * 4;
+                const int64_t from = bucket[b]->offset, to = from + bucket[b]->bytes;
                 assert_true(v->offset + v->bytes <= from || v->offset >= to);
             }
         }
-        if (i->collective == LVN_REDUCE_START) assert_int_equal(i->bucket, started++);
+        if (i->id == LVN_OP_all_reduce) {
+            assert_int_equal(p->values[i->out[1].value].slot, started);
+            assert_true(started < 64 && i->in[0].value == i->out[0].value);
+            bucket[started++] = &p->values[i->in[0].value];
+            covered += lvn_desc_count(&i->in[0].desc);
+        }
+        if (i->id == LVN_OP_wait) {
+            assert_int_equal(p->values[i->in[0].value].slot, waited);
+            assert_ptr_equal(&p->values[i->out[0].value], bucket[waited++]);
+        }
     }
-    for (int b = 0; b < p->n_buckets; b++) covered += p->buckets[b].count;
-    assert_int_equal(started, p->n_buckets);
+    assert_int_equal(started, p->n_tokens);
+    assert_int_equal(waited, p->n_tokens);
     assert_int_equal(covered, f.network->params->trainable_count);
     lvn_network_free(f.network);
 }

@@ -4,6 +4,7 @@
  *   - the optimizers against their textbook formulas, several steps long; clipping; what is not finite changes nothing;
  *   - shape rules refuse what does not fit, with a sentence that names it. */
 #include "backend/cpu/kernels.h"
+#include "base/bf16.h"
 #include "ops_cases.h"
 
 enum { PLAIN = LVN_ISA_COUNT, N_SETS };
@@ -396,6 +397,31 @@ static void test_norm_of_shards(void **state)
     }
 }
 
+/* --- gradients on their way --- */
+
+/* Rounded to the nearest and widened again, on any number of threads, as one number at a time. */
+static void test_bf16_and_back(void **state)
+{
+    (void)state;
+    enum { N = 3 * 417 + 1 };
+    float x[N], back[N];
+    uint16_t y[N];
+    struct lvn_desc wide = LVN_DESC(LVN_F32, N), half = LVN_DESC(LVN_BF16, N);
+    for (int i = 0; i < N; i++) x[i] = (float)((i % 7 - 3) * pow(1.37, i % 200 - 100));
+    x[5] = NAN, x[6] = INFINITY, x[7] = -0.0f;
+    for (int set = 0; set < N_SETS; set++)
+        for (int n_threads = 1; set_runs(set) && n_threads <= 3; n_threads++) {
+            struct lvn_call to = {.in[0] = {x, &wide}, .out[0] = {y, &half}};
+            struct lvn_call from = {.in[0] = {y, &half}, .out[0] = {back, &wide}};
+            for (int t = 0; t < n_threads; t++) lvn_cpu_call(kernels_of(set, LVN_OP_narrow), &to, t, n_threads);
+            for (int t = 0; t < n_threads; t++) lvn_cpu_call(kernels_of(set, LVN_OP_widen), &from, t, n_threads);
+            for (int i = 0; i < N; i++) {
+                const float want = lvn_bf16_get(lvn_bf16_make(x[i]));
+                assert_memory_equal(&back[i], &want, sizeof want);
+            }
+        }
+}
+
 /* --- shape rules --- */
 
 static void check_refused(const struct op_case *c, const char *name, const char *sentence)
@@ -448,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_moments_in_bf16_are_rounded_at_random),
         cmocka_unit_test(test_grad_norm),
         cmocka_unit_test(test_norm_of_shards),
+        cmocka_unit_test(test_bf16_and_back),
         cmocka_unit_test(test_shape_rules_say_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

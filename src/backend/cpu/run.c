@@ -29,7 +29,7 @@ static bool communicate(struct run *r, const struct lvn_instr *i, int thread)
 {
     const struct lvn_collectives *with = r->how->collectives;
     if (with && thread == 0 && !lvn_calls_communicate(r->calls, i, with)) r->failed = true;
-    if (!with || i->collective == LVN_REDUCE_START) return true;
+    if (!with || i->id != LVN_OP_wait) return true;
     lvn_team_barrier();
     bool failed = r->failed;
     lvn_team_barrier(); /* everybody has looked before thread 0 goes on to the next one */
@@ -39,7 +39,7 @@ static bool communicate(struct run *r, const struct lvn_instr *i, int thread)
 static bool launch(struct run *r, const struct lvn_walk *w, int thread, int n_threads)
 {
     const struct lvn_instr *i = w->instr;
-    if (i->collective) {
+    if (i->op->collective) {
         if (!communicate(r, i, thread)) return false;
     } else {
         lvn_cpu_call(i->kernel, lvn_calls_of(r->calls, i), thread, n_threads);

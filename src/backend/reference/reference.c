@@ -124,7 +124,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
 static bool launch(const struct lvn_calls *calls, const struct lvn_walk *w, const struct lvn_execution *how)
 {
     const struct lvn_instr *i = w->instr;
-    if (!i->collective)
+    if (!i->op->collective)
         lvn_op_plain(i->op, i->phase)(lvn_calls_of(calls, i));
     else if (how->collectives && !lvn_calls_communicate(calls, i, how->collectives))
         return false;

@@ -1,0 +1,14 @@
+/* all_gather.c - every rank gets the parts of all: in[0] this rank's part (absent: it has none), which lies in its
+ * place in out[0] (n), any type. Element k of out[0] is number first + k * unit of the flat parameters, which
+ * lvn_shard_first() cuts into the ranks' parts. */
+#include "ops/collective.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    int64_t all = lvn_desc_count(&s->out[0]), part = s->has[0] ? lvn_desc_count(&s->in[0]) : 0;
+    LVN_CHECK(part <= all, SHAPE, "all_gather: a part of %lld elements of %lld", (long long)part, (long long)all);
+    s->out[1] = lvn_token();
+    return LVN_OK;
+}
+
+LVN_COLLECTIVE(all_gather, shape, .n_in = 1, .n_out = 2, .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -1,0 +1,13 @@
+/* all_reduce.c - the sum over ranks of each element: in[0] (n), real numbers or bf16, out[0] the same place, where
+ * every rank finds the same bits. */
+#include "ops/collective.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_TRY(lvn_shape_reals(s, "all_reduce", "summand", 0, 1));
+    s->out[0] = s->in[0];
+    s->out[1] = lvn_token();
+    return LVN_OK;
+}
+
+LVN_COLLECTIVE(all_reduce, shape, .n_in = 1, .n_in_min = 1, .n_out = 2, .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -1,0 +1,15 @@
+/* reduce_scatter.c - the sum over ranks, each rank's own part of it: in[0] (n), real numbers or bf16, out[0] the same
+ * place, of which the elements of this rank's shard are defined then. Element k of both is number first + k * unit of
+ * the flat parameters, which lvn_shard_first() cuts into shards. */
+#include "ops/collective.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_TRY(lvn_shape_reals(s, "reduce_scatter", "summand", 0, 1));
+    s->out[0] = s->in[0];
+    s->out[1] = lvn_token();
+    return LVN_OK;
+}
+
+LVN_COLLECTIVE(reduce_scatter, shape, .n_in = 1, .n_in_min = 1, .n_out = 2,
+               .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));

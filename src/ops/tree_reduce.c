@@ -1,0 +1,19 @@
+/* tree_reduce.c - the sum over ranks of gradients in the order of the tree over all micro-batches
+ * (passes/accumulate.c): the same bits for every number of ranks.
+ *
+ * in[0]: the gradients' slots, (slots * n), of which program->held says what lies in each; undefined afterwards. out[0]
+ * (n): the sum, in the place of the first slot; with scatter only this rank's shard of it. */
+#include "ops/collective.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    int64_t slots = lvn_desc_count(&s->in[0]), n = lvn_desc_count(&s->out[0]);
+    LVN_TRY(lvn_shape_reals(s, "tree_reduce", "gradients", 0, 1));
+    LVN_CHECK(n > 0 && slots % n == 0, SHAPE, "tree_reduce: %lld elements are no whole number of gradients of %lld",
+              (long long)slots, (long long)n);
+    s->out[0] = LVN_DESC(s->real, n);
+    s->out[1] = lvn_token();
+    return LVN_OK;
+}
+
+LVN_COLLECTIVE(tree_reduce, shape, .n_in = 1, .n_in_min = 1, .n_out = 2, .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));

@@ -1,0 +1,9 @@
+/* wait.c - until what a token (in[0]) stands for is done. out[0]: what that was working on, any type. */
+#include "ops/collective.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    return lvn_shape_integers(s, "wait", "token", 0, 1);
+}
+
+LVN_COLLECTIVE(wait, shape, .n_in = 1, .n_in_min = 1, .n_out = 1, .narrow = LVN_READS_OUT(0));
