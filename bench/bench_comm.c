@@ -27,7 +27,7 @@ static int64_t *first;
 static void blocking(void *state, void *unused)
 {
     (void)unused;
-    (void)comm->transport->all_reduce_blocking(state, x[0], count, LVN_F32, LVN_SUM);
+    (void)lvn_transport_mpi.all_reduce_blocking(state, x[0], count, LVN_F32, LVN_SUM);
 }
 
 static void nonblocking(void *state, void *unused)
@@ -35,9 +35,9 @@ static void nonblocking(void *state, void *unused)
     (void)unused;
     void *handle = NULL;
     int n = 0, index;
-    comm->transport->clear(state, &handle);
-    (void)comm->transport->all_reduce(state, x[0], count, LVN_F32, LVN_SUM, &handle);
-    while (!n && !comm->transport->test(state, &handle, 1, &n, &index)) {
+    lvn_transport_mpi.clear(state, &handle);
+    (void)lvn_transport_mpi.all_reduce(state, x[0], count, LVN_F32, LVN_SUM, &handle);
+    while (!n && !lvn_transport_mpi.test(state, &handle, 1, &n, &index)) {
     }
 }
 

@@ -40,14 +40,14 @@ int lvn_comm_size(const struct lvn_comm *c);
 const char *lvn_comm_describe(const struct lvn_comm *c);
 
 /* Work under way. The caller owns it, and leaves it and the buffers alone until lvn_comm_wait() returned. All other
- * fields are the engine's. */
+ * fields are the communicator's. */
 struct lvn_request {
     int done;                 /* written by the engine's thread: ask lvn_request_done() */
     int64_t number;           /* how many collectives were started before it, the same on every rank; -1: a message */
     enum lvn_status status;   /* valid once done */
     struct lvn_request *next; /* of the queue it is in */
     int kind, type, op, peer, tag, busy;
-    bool sum, gather;
+    bool gather;
     void *x;
     void *const *partial;
     const int64_t *first;

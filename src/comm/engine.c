@@ -12,9 +12,11 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/arena.h"
 #include "base/deadline.h"
 #include "base/threads.h"
 #include "comm/engine.h"
@@ -40,7 +42,7 @@ static void unlink_after(struct lvn_queue *q, struct lvn_request *before, struct
 }
 
 /* After this the request is its owner's again. */
-static void finish(struct lvn_comm *c, struct lvn_request *r, enum lvn_status status)
+static void finish(struct lvn_engine *c, struct lvn_request *r, enum lvn_status status)
 {
     r->status = status;
     __atomic_store_n(&r->done, 1, __ATOMIC_SEQ_CST);
@@ -51,9 +53,10 @@ static void finish(struct lvn_comm *c, struct lvn_request *r, enum lvn_status st
     }
 }
 
-static const char *const kinds[] = {"reduction", "broadcast", "message to", "message from", "reduction", "call"};
+static const char *const kinds[] = {"reduction", "reduction",  "reduction",    "reduction",
+                                    "broadcast", "message to", "message from", "call"};
 
-static void note_trouble(struct lvn_comm *c, const struct lvn_request *r, int code)
+static void note_trouble(struct lvn_engine *c, const struct lvn_request *r, int code)
 {
     char why[256] = "";
     c->transport->error(c->state, code, why, sizeof why);
@@ -61,11 +64,11 @@ static void note_trouble(struct lvn_comm *c, const struct lvn_request *r, int co
     if (c->trouble == LVN_OK) {
         c->trouble = LVN_COMM;
         if (r->number >= 0)
-            snprintf(c->text, sizeof c->text, "%s %lld of rank %d failed: %s", kinds[r->kind], (long long)r->number,
-                     c->rank, why);
+            snprintf(c->comm.text, sizeof c->comm.text, "%s %lld of rank %d failed: %s", kinds[r->kind],
+                     (long long)r->number, c->comm.rank, why);
         else
-            snprintf(c->text, sizeof c->text, "a %s rank %d failed on rank %d: %s", kinds[r->kind], r->peer, c->rank,
-                     why);
+            snprintf(c->comm.text, sizeof c->comm.text, "a %s rank %d failed on rank %d: %s", kinds[r->kind], r->peer,
+                     c->comm.rank, why);
     }
     pthread_mutex_unlock(&c->lock);
 }
@@ -73,7 +76,7 @@ static void note_trouble(struct lvn_comm *c, const struct lvn_request *r, int co
 /* --- issuing and polling --- */
 
 /* Issue what can be issued of it; r->at counts what was. Two parts may be under way. */
-static int issue(struct lvn_comm *c, struct lvn_request *r, bool *moved)
+static int issue(struct lvn_engine *c, struct lvn_request *r, bool *moved)
 {
     const struct lvn_transport *t = c->transport;
     for (int h = 0; h < 2 && r->at < r->count; h++) {
@@ -81,7 +84,7 @@ static int issue(struct lvn_comm *c, struct lvn_request *r, bool *moved)
         int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), most = c->options.cut / bytes;
         int64_t n = r->count - r->at < most ? r->count - r->at : most;
         char *x = (char *)r->x + r->at * bytes;
-        int code = r->kind == LVN_R_REDUCE
+        int code = r->kind == LVN_ASK_ALL_REDUCE
                        ? t->all_reduce(c->state, x, n, (enum lvn_dtype)r->type, (enum lvn_reduce)r->op, &r->handle[h])
                        : t->broadcast(c->state, x, n, r->peer, &r->handle[h]);
         if (code) return code;
@@ -92,7 +95,7 @@ static int issue(struct lvn_comm *c, struct lvn_request *r, bool *moved)
     return 0;
 }
 
-static int issue_message(struct lvn_comm *c, struct lvn_request *r)
+static int issue_message(struct lvn_engine *c, struct lvn_request *r)
 {
     const struct lvn_transport *t = c->transport;
     int64_t cut = c->options.cut, whole = r->count / cut * cut, rest = r->count - whole;
@@ -100,15 +103,15 @@ static int issue_message(struct lvn_comm *c, struct lvn_request *r)
         int64_t n = h ? rest : whole;
         if (!n && (h == 0 || whole)) continue; /* an empty message is one, too */
         char *x = (char *)r->x + (h ? whole : 0);
-        int code = r->kind == LVN_R_SEND ? t->send(c->state, x, n, r->peer, r->tag, &r->handle[h])
-                                         : t->receive(c->state, x, n, r->peer, r->tag, &r->handle[h]);
+        int code = r->kind == LVN_ASK_SEND ? t->send(c->state, x, n, r->peer, r->tag, &r->handle[h])
+                                           : t->receive(c->state, x, n, r->peer, r->tag, &r->handle[h]);
         if (code) return code;
         r->busy |= 1 << h;
     }
     return 0;
 }
 
-static int poll_handles(struct lvn_comm *c, struct lvn_request *r, bool *moved)
+static int poll_handles(struct lvn_engine *c, struct lvn_request *r, bool *moved)
 {
     for (int h = 0; h < 2; h++) {
         int n = 0, index;
@@ -121,7 +124,7 @@ static int poll_handles(struct lvn_comm *c, struct lvn_request *r, bool *moved)
     return 0;
 }
 
-static int poll_collectives(struct lvn_comm *c, bool *moved)
+static int poll_collectives(struct lvn_engine *c, bool *moved)
 {
     struct lvn_request *before = NULL, *r = c->collectives.first, *next;
     for (; r; r = next) {
@@ -142,7 +145,7 @@ static int poll_collectives(struct lvn_comm *c, bool *moved)
     return 0;
 }
 
-static int poll_messages(struct lvn_comm *c, bool *moved)
+static int poll_messages(struct lvn_engine *c, bool *moved)
 {
     struct lvn_request *before = NULL, *r = c->messages.first, *next;
     for (; r; r = next) {
@@ -159,7 +162,7 @@ static int poll_messages(struct lvn_comm *c, bool *moved)
     return 0;
 }
 
-static int poll_exchanges(struct lvn_comm *c, bool *moved)
+static int poll_exchanges(struct lvn_engine *c, bool *moved)
 {
     struct lvn_request *r;
     while ((r = c->exchanges.first) != NULL) {
@@ -177,33 +180,42 @@ static int poll_exchanges(struct lvn_comm *c, bool *moved)
     return 0;
 }
 
-static int take(struct lvn_comm *c, struct lvn_request *r)
+/* Vectors from this many bytes on are cut into pieces that every rank adds a share of; shorter ones go to the MPI's own
+ * reduction, which knows better how to send few bytes to many. */
+enum { LONG_VECTOR = 64 << 10 };
+
+static bool is_exchange(const struct lvn_request *r)
+{
+    const enum lvn_dtype type = (enum lvn_dtype)r->type;
+    if (r->kind != LVN_ASK_ALL_REDUCE) return r->kind != LVN_ASK_BROADCAST;
+    bool real = type == LVN_F32 || type == LVN_F64;
+    return r->op == LVN_SUM && (type == LVN_BF16 || (real && r->count * lvn_dtype_bytes(type) >= LONG_VECTOR));
+}
+
+static int take(struct lvn_engine *c, struct lvn_request *r)
 {
     switch (r->kind) {
-    case LVN_R_SEND:
-    case LVN_R_RECEIVE:
+    case LVN_ASK_SEND:
+    case LVN_ASK_RECEIVE:
         push(&c->messages, r);
         return issue_message(c, r);
-    case LVN_R_EXCHANGE:
-        push(&c->exchanges, r);
-        return 0;
-    case LVN_R_CALL:
+    case LVN_ASK_CALL:
         r->call(c->state, r->x);
         finish(c, r, LVN_OK);
         return 0;
     default:
-        push(&c->collectives, r);
+        push(is_exchange(r) ? &c->exchanges : &c->collectives, r);
         return 0;
     }
 }
 
-static bool pending(const struct lvn_comm *c)
+static bool pending(const struct lvn_engine *c)
 {
     return c->collectives.first || c->messages.first || c->exchanges.first;
 }
 
 /* Nothing can be trusted after an error: everything under way, and all that comes, has failed. */
-static void fail_all(struct lvn_comm *c)
+static void fail_all(struct lvn_engine *c)
 {
     struct lvn_queue *all[] = {&c->collectives, &c->messages, &c->exchanges};
     for (int i = 0; i < 3; i++)
@@ -216,7 +228,7 @@ static void fail_all(struct lvn_comm *c)
 
 /* --- the thread --- */
 
-static void sleep_at_most(struct lvn_comm *c, int microseconds)
+static void sleep_at_most(struct lvn_engine *c, int microseconds)
 {
     struct timespec until = lvn_deadline(1e-6 * microseconds);
     pthread_mutex_lock(&c->lock);
@@ -235,7 +247,7 @@ static int nap(int64_t idle, int first, int most)
 }
 
 /* After `idle` fruitless polls one after the other. */
-static void back_off(struct lvn_comm *c, int64_t idle)
+static void back_off(struct lvn_engine *c, int64_t idle)
 {
     enum { PATIENCE = 4000, SOON = 20, BUSY_FIRST = 30, BUSY_MOST = 1000, REST_FIRST = 50, REST_MOST = 10000 };
     bool awaited = __atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST) > 0;
@@ -251,7 +263,7 @@ static void back_off(struct lvn_comm *c, int64_t idle)
     }
 }
 
-static void work(struct lvn_comm *c)
+static void work(struct lvn_engine *c)
 {
     int64_t idle = 0;
     for (bool stop = false; !stop || pending(c);) {
@@ -275,7 +287,7 @@ static void work(struct lvn_comm *c)
     }
 }
 
-static void settle(const struct lvn_comm *c)
+static void settle(const struct lvn_engine *c)
 {
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
     pthread_setname_np(pthread_self(), "levin-comm");
@@ -289,15 +301,15 @@ static void settle(const struct lvn_comm *c)
 
 static void *run(void *argument)
 {
-    struct lvn_comm *c = argument;
+    struct lvn_engine *c = argument;
     settle(c);
     enum lvn_status status =
-        c->transport->join(&c->state, &c->handle_bytes, &c->options, c->describe, (int)sizeof c->describe);
+        c->transport->join(&c->state, &c->handle_bytes, &c->options, c->comm.describe, (int)sizeof c->comm.describe);
     pthread_mutex_lock(&c->lock);
     c->opened = status == LVN_OK ? 1 : -1;
     if (status != LVN_OK) {
         c->trouble = status;
-        snprintf(c->text, sizeof c->text, "%s", lvn_error_text());
+        snprintf(c->comm.text, sizeof c->comm.text, "%s", lvn_error_text());
     }
     pthread_cond_broadcast(&c->news);
     pthread_mutex_unlock(&c->lock);
@@ -314,7 +326,7 @@ static void *run(void *argument)
 }
 
 /* Wait for the answer; false: none came in time. */
-static bool joined(struct lvn_comm *c)
+static bool joined(struct lvn_engine *c)
 {
     struct timespec until = lvn_deadline(c->options.timeout + 1);
     bool in_time = true;
@@ -329,14 +341,14 @@ static bool joined(struct lvn_comm *c)
     return in_time;
 }
 
-enum lvn_status lvn_engine_start(struct lvn_comm *c)
+static enum lvn_status start(struct lvn_engine *c)
 {
     if (c->options.cut <= 0) c->options.cut = (int64_t)1 << 30;
     c->options.cut = (c->options.cut + 63) / 64 * 64;
     pthread_mutex_init(&c->lock, NULL);
     lvn_condition_init(&c->bell);
     lvn_condition_init(&c->news);
-    LVN_TRY(lvn_tree_flat(&c->flat, c));
+    LVN_TRY(lvn_tree_flat(&c->flat, c->comm.size, c->comm.rank));
     int code = lvn_thread_start(&c->thread, run, c);
     if (code) c->opened = -1;
     LVN_CHECK(!code, MEMORY, "no thread for communication: %s", strerror(code));
@@ -346,13 +358,13 @@ enum lvn_status lvn_engine_start(struct lvn_comm *c)
         LVN_FAIL(COMM,
                  "rank %d of %d: the other ranks did not join within %g s; look whether all were started, and "
                  "whether these hosts reach each other",
-                 c->rank, c->size, c->options.timeout);
+                 c->comm.rank, c->comm.size, c->options.timeout);
     }
-    if (c->opened < 0) return lvn_fail_at(__FILE__, __LINE__, c->trouble, "%s", c->text);
+    if (c->opened < 0) return lvn_fail_at(__FILE__, __LINE__, c->trouble, "%s", c->comm.text);
     return LVN_OK;
 }
 
-void lvn_engine_stop(struct lvn_comm *c)
+static void stop(struct lvn_engine *c)
 {
     if (c->left) {
         pthread_detach(c->thread);
@@ -377,4 +389,76 @@ void lvn_engine_stop(struct lvn_comm *c)
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->bell);
     pthread_cond_destroy(&c->news);
+}
+
+/* --- the callers' side --- */
+
+static void submit(struct lvn_comm *comm, struct lvn_request *r)
+{
+    struct lvn_engine *c = (struct lvn_engine *)comm;
+    if (!r->tree) r->tree = c->flat;
+    pthread_mutex_lock(&c->lock);
+    push(&c->fresh, r);
+    if (c->asleep) pthread_cond_signal(&c->bell);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Look for a moment, leaving the processor to the engine each time: short waits then cost no sleep and no wakening. */
+static bool done_soon(const struct lvn_request *r)
+{
+    for (int i = 0; i < 100; i++) {
+        if (lvn_request_done(r)) return true;
+        sched_yield();
+    }
+    return lvn_request_done(r);
+}
+
+/* With the engine polling at its fastest. */
+static void await(struct lvn_comm *comm, const struct lvn_request *r, const struct timespec *until)
+{
+    struct lvn_engine *c = (struct lvn_engine *)comm;
+    bool in_time = true;
+    __atomic_add_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&c->lock);
+    if (c->asleep) pthread_cond_signal(&c->bell);
+    pthread_mutex_unlock(&c->lock);
+    if (!done_soon(r)) {
+        pthread_mutex_lock(&c->lock);
+        while (!lvn_request_done(r) && in_time) {
+            if (until)
+                in_time = lvn_condition_wait(&c->news, &c->lock, until);
+            else
+                pthread_cond_wait(&c->news, &c->lock);
+        }
+        pthread_mutex_unlock(&c->lock);
+    }
+    __atomic_sub_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
+}
+
+static void close_engine(struct lvn_comm *comm)
+{
+    struct lvn_engine *c = (struct lvn_engine *)comm;
+    stop(c);
+    if (c->left) return; /* the thread may still be inside a call, and uses it */
+    lvn_tree_free(c->flat);
+    free(c);
+}
+
+enum lvn_status lvn_engine_open(struct lvn_comm **out, const struct lvn_comm_options *o,
+                                const struct lvn_transport *transport, void *argument)
+{
+    static const struct lvn_comm_ops ops = {.submit = submit, .wait = await, .close = close_engine};
+    struct lvn_engine *c = lvn_calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) return LVN_MEMORY;
+    lvn_comm_init(&c->comm, &ops, o->rank, o->size);
+    c->options = *o;
+    c->transport = transport;
+    c->state = argument;
+    enum lvn_status status = start(c);
+    if (status == LVN_OK)
+        *out = &c->comm;
+    else
+        close_engine(&c->comm);
+    return status;
 }

@@ -1,19 +1,20 @@
-/* engine.h - the parts of an engine: a thread with queues, a transport below it, the exchange of pieces beside it.
+/* engine.h - a communicator over messages: a thread with queues, a transport below it, the exchange of pieces beside
+ * it.
  *
- * comm.c (the caller's side) puts requests into a queue; engine.c (one thread) issues and polls them; a transport is
- * what moves bytes between ranks, every call of it nonblocking and made by that one thread: mpi.c, or threads of one
- * process in tests. exchange.c builds sums and gathers of long vectors from messages alone. */
+ * Callers put requests into a queue; one thread (engine.c) issues and polls them; a transport is what moves bytes
+ * between ranks, every call of it nonblocking and made by that one thread: mpi.c, or threads of one process in tests.
+ * exchange.c builds sums and gathers of long vectors from messages alone. */
 #ifndef LVN_ENGINE_H
 #define LVN_ENGINE_H
 
 #include <pthread.h>
 
-#include "comm/comm.h"
+#include "comm/ops.h"
 
 /* Handles of work under way are as long as join() says, at most 8 bytes; the transport knows which ones stand for
  * nothing. Calls return 0 or an error code for `error`. */
 struct lvn_transport {
-    /* Join the others: *state is what the other calls are given (and what lvn_comm_open_over() was given, before), a
+    /* Join the others: *state is what the other calls are given (and what lvn_engine_open() was given, before), a
      * text for people. */
     enum lvn_status (*join)(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *describe,
                             int describe_bytes);
@@ -34,21 +35,17 @@ struct lvn_transport {
     void (*error)(void *state, int code, char *text, int bytes);
 };
 
-enum lvn_request_kind { LVN_R_REDUCE, LVN_R_BROADCAST, LVN_R_SEND, LVN_R_RECEIVE, LVN_R_EXCHANGE, LVN_R_CALL };
-
 struct lvn_queue {
     struct lvn_request *first, *last;
 };
 
-struct lvn_comm {
-    int rank, size;
-    char describe[1024];
+struct lvn_engine {
+    struct lvn_comm comm;
     struct lvn_comm_options options;
-    const struct lvn_transport *transport; /* NULL: self */
+    const struct lvn_transport *transport;
     void *state;
     int handle_bytes;
     struct lvn_tree *flat; /* one leaf a rank: plain sums */
-    int64_t number;        /* of the next collective */
 
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows, up to the blank line */
@@ -57,8 +54,7 @@ struct lvn_comm {
     struct lvn_queue fresh;
     int opened;                             /* 1: yes, -1: no, 0: not yet */
     bool stop, asleep, left, running, over; /* over: the thread has nothing left to do */
-    enum lvn_status trouble;                /* of the first failure */
-    char text[600];
+    enum lvn_status trouble;                /* of the first failure, which comm.text tells */
 
     int waiting; /* how many wait now; atomic */
     /* the engine's own */
@@ -66,24 +62,21 @@ struct lvn_comm {
     bool exchange_started;
 };
 
-/* An engine over another transport than MPI, for tests. */
-enum lvn_status lvn_comm_open_over(struct lvn_comm **out, const struct lvn_comm_options *o,
-                                   const struct lvn_transport *transport, void *argument) LVN_CHECKED;
+/* Ranks o->size above 1, over `transport`; argument: for its join(). */
+enum lvn_status lvn_engine_open(struct lvn_comm **out, const struct lvn_comm_options *o,
+                                const struct lvn_transport *transport, void *argument) LVN_CHECKED;
 extern const struct lvn_transport lvn_transport_mpi;
-
-/* engine.c. A call that the engine's thread makes between its own, to measure what lies below it. */
+/* A call that the engine's thread makes between its own, to measure what lies below it. One rank: at once. */
 void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(void *state, void *argument),
                      void *argument);
-enum lvn_status lvn_engine_start(struct lvn_comm *c) LVN_CHECKED;
-void lvn_engine_stop(struct lvn_comm *c);
 
 /* exchange.c. A tag above those of callers is used, so that both may be under way. */
 enum { LVN_TAGS = 16384 };
 enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, const int64_t *leaf) LVN_CHECKED;
-enum lvn_status lvn_tree_flat(struct lvn_tree **out, const struct lvn_comm *c) LVN_CHECKED;
-void lvn_exchange_start(struct lvn_comm *c, struct lvn_request *r);
+enum lvn_status lvn_tree_flat(struct lvn_tree **out, int size, int rank) LVN_CHECKED;
+void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r);
 /* Push it on. Returns 0 or the transport's error; *moved: something happened; *finished: all done. */
-int lvn_exchange_step(struct lvn_comm *c, struct lvn_request *r, bool *moved, bool *finished);
+int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *finished);
 /* Where rank i's part begins: r->first[i], or an even split. */
 int64_t lvn_request_first(const struct lvn_request *r, int size, int i);
 

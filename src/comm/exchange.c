@@ -182,12 +182,12 @@ enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, const i
     return status;
 }
 
-enum lvn_status lvn_tree_flat(struct lvn_tree **out, const struct lvn_comm *c)
+enum lvn_status lvn_tree_flat(struct lvn_tree **out, int size, int rank)
 {
-    int64_t *leaf = lvn_malloc((size_t)(c->size + 1) * sizeof *leaf);
+    int64_t *leaf = lvn_malloc((size_t)(size + 1) * sizeof *leaf);
     if (!leaf) return LVN_MEMORY;
-    for (int i = 0; i <= c->size; i++) leaf[i] = i;
-    enum lvn_status status = lvn_tree_make(out, c->size, c->rank, leaf);
+    for (int i = 0; i <= size; i++) leaf[i] = i;
+    enum lvn_status status = lvn_tree_make(out, size, rank, leaf);
     if (status == LVN_OK) (*out)->plain = true;
     free(leaf);
     return status;
@@ -227,7 +227,7 @@ static void add_piece(const struct lvn_tree *t, void *out, int64_t n, enum lvn_d
 /* --- one exchange under way --- */
 
 struct view {
-    struct lvn_comm *c;
+    struct lvn_engine *c;
     struct lvn_request *r;
     struct lvn_tree *t;
     int64_t bytes; /* of an element */
@@ -258,7 +258,19 @@ static int tag(const struct view *v, bool sums)
     return LVN_TAGS + 2 * (int)(v->r->number % (LVN_TAGS / 2 - 1)) + sums;
 }
 
-void lvn_exchange_start(struct lvn_comm *c, struct lvn_request *r)
+int64_t lvn_request_first(const struct lvn_request *r, int size, int i)
+{
+    if (r->first) return r->first[i];
+    int64_t line = 64, lines = (r->count + line - 1) / line, at = lines * i / size * line;
+    return at < r->count ? at : r->count;
+}
+
+static bool is_sum(const struct lvn_request *r)
+{
+    return r->kind != LVN_ASK_ALL_GATHER;
+}
+
+void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r)
 {
     struct lvn_tree *t = r->tree;
     int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), mine = 0;
@@ -269,13 +281,13 @@ void lvn_exchange_start(struct lvn_comm *c, struct lvn_request *r)
         t->peers[i] = (struct peer){0};
         if (i == t->rank)
             mine = pieces;
-        else if (r->sum && t->n_mine)
+        else if (is_sum(r) && t->n_mine)
             t->peers[i].lane[PARTS].pieces = pieces;
         if (i != t->rank && r->gather) t->peers[i].lane[SUMS_IN].pieces = pieces;
     }
     for (int i = 0; i < t->size && r->gather; i++)
         if (i != t->rank) t->peers[i].lane[SUMS_OUT].pieces = mine;
-    t->in = (struct lane){.pieces = mine, .issued = r->sum ? 0 : mine, .done = r->sum ? 0 : mine};
+    t->in = (struct lane){.pieces = mine, .issued = is_sum(r) ? 0 : mine, .done = is_sum(r) ? 0 : mine};
 }
 
 /* Which lane and piece a finished handle belongs to. */
@@ -403,7 +415,7 @@ static int ask_sums(const struct view *v, int i)
     return 0;
 }
 
-int lvn_exchange_step(struct lvn_comm *c, struct lvn_request *r, bool *moved, bool *finished)
+int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *finished)
 {
     struct lvn_tree *t = r->tree;
     struct view v = {.c = c, .r = r, .t = t, .bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), .moved = moved};

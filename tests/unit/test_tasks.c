@@ -222,7 +222,7 @@ static void *act(void *argument)
     struct lvn_identity who = {.family = "test", .title = "a test", .rank = a->rank, .size = s->world.size};
     struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size};
     enum lvn_status status = s->world.size > 1
-                                 ? lvn_comm_open_over(&comm, &o, &threads_transport, &s->world.ranks[a->rank])
+                                 ? lvn_engine_open(&comm, &o, &threads_transport, &s->world.ranks[a->rank])
                                  : lvn_comm_open(&comm, &o);
     if (status == LVN_OK) status = lvn_settings_init(&settings);
     if (status == LVN_OK) status = lvn_ranks_over(&ranks, &who, comm, NULL);

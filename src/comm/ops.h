@@ -1,0 +1,44 @@
+/* ops.h - what a kind of communicator must supply: `self` (one rank), the engine over messages (engine.h), and one for
+ * each library that moves a device's own memory.
+ *
+ * A request says what is asked for and on which buffers; comm.c fills it, and hands it to the communicator. */
+#ifndef LVN_COMM_OPS_H
+#define LVN_COMM_OPS_H
+
+#include <time.h>
+
+#include "comm/comm.h"
+
+enum lvn_request_kind {
+    LVN_ASK_ALL_REDUCE,
+    LVN_ASK_REDUCE_SCATTER,
+    LVN_ASK_ALL_GATHER,
+    LVN_ASK_TREE_REDUCE,
+    LVN_ASK_BROADCAST,
+    LVN_ASK_SEND,
+    LVN_ASK_RECEIVE,
+    LVN_ASK_CALL, /* of the engine: see lvn_engine_call() */
+};
+
+struct lvn_comm_ops {
+    /* Start it, and return at once; done is set when it is. */
+    void (*submit)(struct lvn_comm *c, struct lvn_request *r);
+    /* Until it is done or `until` (NULL: for ever). */
+    void (*wait)(struct lvn_comm *c, const struct lvn_request *r, const struct timespec *until);
+    /* All ranks have come to the end; frees c. */
+    void (*close)(struct lvn_comm *c);
+};
+
+struct lvn_comm {
+    const struct lvn_comm_ops *ops;
+    int rank, size;
+    int64_t number;      /* of the next collective */
+    char describe[1024]; /* for people */
+    char text[600];      /* what failed */
+};
+
+/* Set for all. */
+void lvn_comm_init(struct lvn_comm *c, const struct lvn_comm_ops *ops, int rank, int size);
+enum lvn_status lvn_self_open(struct lvn_comm **out) LVN_CHECKED;
+
+#endif

@@ -1,0 +1,34 @@
+/* self.c - the communicator of one rank: what is asked for is done, or needs no doing, before the call returns. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "comm/ops.h"
+
+static void submit(struct lvn_comm *c, struct lvn_request *r)
+{
+    (void)c;
+    if (r->kind == LVN_ASK_TREE_REDUCE && r->partial[0] != r->x)
+        memcpy(r->x, r->partial[0], (size_t)(r->count * lvn_dtype_bytes((enum lvn_dtype)r->type)));
+    if (r->kind == LVN_ASK_CALL) r->call(NULL, r->x);
+    __atomic_store_n(&r->done, 1, __ATOMIC_RELEASE);
+}
+
+static void wait(struct lvn_comm *c, const struct lvn_request *r, const struct timespec *until)
+{
+    (void)c, (void)r, (void)until;
+}
+
+static void close_self(struct lvn_comm *c)
+{
+    free(c);
+}
+
+enum lvn_status lvn_self_open(struct lvn_comm **out)
+{
+    static const struct lvn_comm_ops ops = {.submit = submit, .wait = wait, .close = close_self};
+    struct lvn_comm *c = *out = lvn_calloc(1, sizeof *c);
+    if (!c) return LVN_MEMORY;
+    lvn_comm_init(c, &ops, 0, 1);
+    return LVN_OK;
+}
