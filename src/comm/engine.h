@@ -66,6 +66,9 @@ struct lvn_engine {
 enum lvn_status lvn_engine_open(struct lvn_comm **out, const struct lvn_comm_options *o,
                                 const struct lvn_transport *transport, void *argument) LVN_CHECKED;
 extern const struct lvn_transport lvn_transport_mpi;
+/* The thread of a struct lvn_engine. */
+void *lvn_engine_run(void *engine);
+void lvn_queue_push(struct lvn_queue *q, struct lvn_request *r);
 /* A call that the engine's thread makes between its own, to measure what lies below it. One rank: at once. */
 void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(void *state, void *argument),
                      void *argument);
@@ -77,8 +80,6 @@ enum lvn_status lvn_tree_flat(struct lvn_tree **out, int size, int rank) LVN_CHE
 void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r);
 /* Push it on. Returns 0 or the transport's error; *moved: something happened; *finished: all done. */
 int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *finished);
-/* Where rank i's part begins: r->first[i], or an even split. */
-int64_t lvn_request_first(const struct lvn_request *r, int size, int i);
 
 /* sum.c: out = a + b. */
 void lvn_add_f32(float *out, const float *a, const float *b, int64_t n);

@@ -226,6 +226,14 @@ static void add_piece(const struct lvn_tree *t, void *out, int64_t n, enum lvn_d
 
 /* --- one exchange under way --- */
 
+/* Where rank i's part begins: r->first[i], or an even split. */
+static int64_t first_of(const struct lvn_request *r, int size, int i)
+{
+    if (r->first) return r->first[i];
+    int64_t line = 64, lines = (r->count + line - 1) / line, at = lines * i / size * line;
+    return at < r->count ? at : r->count;
+}
+
 struct view {
     struct lvn_engine *c;
     struct lvn_request *r;
@@ -242,8 +250,8 @@ static char *handle(const struct view *v, int index)
 /* Piece n of rank i's shard, in bytes from the start of the vector. */
 static int64_t piece_at(const struct view *v, int i, int64_t n, int64_t *bytes)
 {
-    int64_t begin = lvn_request_first(v->r, v->t->size, i) * v->bytes;
-    int64_t end = lvn_request_first(v->r, v->t->size, i + 1) * v->bytes, at = begin + n * v->t->piece;
+    int64_t begin = first_of(v->r, v->t->size, i) * v->bytes;
+    int64_t end = first_of(v->r, v->t->size, i + 1) * v->bytes, at = begin + n * v->t->piece;
     *bytes = end - at < v->t->piece ? end - at : v->t->piece;
     return at;
 }
@@ -258,13 +266,6 @@ static int tag(const struct view *v, bool sums)
     return LVN_TAGS + 2 * (int)(v->r->number % (LVN_TAGS / 2 - 1)) + sums;
 }
 
-int64_t lvn_request_first(const struct lvn_request *r, int size, int i)
-{
-    if (r->first) return r->first[i];
-    int64_t line = 64, lines = (r->count + line - 1) / line, at = lines * i / size * line;
-    return at < r->count ? at : r->count;
-}
-
 static bool is_sum(const struct lvn_request *r)
 {
     return r->kind != LVN_ASK_ALL_GATHER;
@@ -276,7 +277,7 @@ void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r)
     int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), mine = 0;
     for (int h = 0; h < t->n_handles; h++) c->transport->clear(c->state, t->handles + (int64_t)h * c->handle_bytes);
     for (int i = 0; i < t->size; i++) {
-        int64_t shard = (lvn_request_first(r, t->size, i + 1) - lvn_request_first(r, t->size, i)) * bytes;
+        int64_t shard = (first_of(r, t->size, i + 1) - first_of(r, t->size, i)) * bytes;
         int64_t pieces = (shard + t->piece - 1) / t->piece;
         t->peers[i] = (struct peer){0};
         if (i == t->rank)
