@@ -1,27 +1,46 @@
 /* utilisation.c - how much of this machine a step uses: its rate beside that of matrix products alone.
  *
- * That is measured once, early in a run that is long enough: a quarter of a second that a first step need not wait for.
- */
+ * That is measured once, early in a run that is long enough: a quarter of a second, where it is a small part of what is
+ * to come. Ranks decide together. */
+#include "base/machine.h"
 #include "train/callbacks/callback.h"
 
 struct own {
-    double peak; /* FLOP/s that all ranks together reach; 0: not measured */
+    double begin; /* of the first step that was seen */
+    double peak;  /* FLOP/s that all ranks together reach; 0: not measured */
+    bool passed;  /* the run is too short for it */
 };
+
+enum { AT_STEP = 10 };
+static const double WORTH_SECONDS = 15; /* still to come */
+
+/* What steps took so far says how long the run goes on. */
+static enum lvn_status decide(struct own *o, const struct lvn_moment *m)
+{
+    const struct lvn_event *e = &m->event;
+    double each = (lvn_seconds() - o->begin) / (AT_STEP - 1), left = each * (double)(e->max_steps - e->step);
+    double votes = !e->max_steps || left >= WORTH_SECONDS;
+    LVN_TRY(lvn_ranks_sum(m->ranks, &votes, 1));
+    o->passed = votes < 1;
+    return LVN_OK;
+}
 
 static enum lvn_status call(void *own, struct lvn_moment *m)
 {
-    enum { AT_STEP = 10, WORTH_STEPS = 100 };
     struct own *o = own;
     struct lvn_event *e = &m->event;
     const struct lvn_network *n = m->network;
-    if (e->kind != LVN_EVENT_STEP || !n->device->backend->rate) return LVN_OK;
+    if (e->kind != LVN_EVENT_STEP || o->passed || !n->device->backend->rate) return LVN_OK;
     if (o->peak > 0.0) {
         double rate = lvn_event_value(e, "tokens_per_s") * e->flops_per_token;
         if (rate > o->peak) o->peak = rate; /* it was measured while neighbours were busy */
         e->utilisation = rate / o->peak;
         return LVN_OK;
     }
-    if (e->step % AT_STEP || (e->max_steps && e->max_steps - e->step < WORTH_STEPS)) return LVN_OK;
+    if (o->begin <= 0.0 || e->step % AT_STEP == 1) o->begin = lvn_seconds();
+    if (e->step % AT_STEP) return LVN_OK;
+    LVN_TRY(decide(o, m));
+    if (o->passed) return LVN_OK;
     if (lvn_network_rate(n, &o->peak) != LVN_OK)
         lvn_moment_note(m, "this machine's rate of matrix products could not be measured");
     return lvn_ranks_sum(m->ranks, &o->peak, 1);
