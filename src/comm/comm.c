@@ -17,7 +17,8 @@ enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_optio
     *out = NULL;
     LVN_CHECK(o->size >= 1 && o->rank >= 0 && o->rank < o->size, ARG, "rank %d of %d ranks: there is no such rank",
               o->rank, o->size);
-    return o->size == 1 ? lvn_self_open(out) : lvn_engine_open(out, o, &lvn_transport_mpi, NULL);
+    if (o->size == 1) return lvn_self_open(out);
+    return lvn_engine_open(out, o, o->sockets ? &lvn_transport_tcp : &lvn_transport_mpi, NULL);
 }
 
 void lvn_comm_close(struct lvn_comm *c)

@@ -27,6 +27,8 @@ struct lvn_comm_options {
     double timeout;      /* seconds that joining the others may take; 0: for ever */
     int cpu;             /* 1 + the CPU that the engine's thread stays on; 0: where the system puts it */
     int per_host;        /* ranks on each host, side by side; 0: found out (others are for tests) */
+    const int *sockets;  /* [size] connections to the other ranks: levin's own transport over these, which are its own
+                            from then on; NULL: MPI */
     int64_t cut;         /* bytes of the longest single message; 0: the best (others are for tests) */
 };
 

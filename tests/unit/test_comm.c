@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -94,6 +96,8 @@ struct scene {
     struct threads_world world;
     int64_t leaves;
     int per_host, failures;
+    bool tcp;
+    int socket[THREADS_MOST][THREADS_MOST];
 };
 struct actor {
     struct scene *scene;
@@ -208,8 +212,10 @@ static void *act(void *argument)
     struct scene *s = a->scene;
     struct lvn_comm *c;
     struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size, .cut = 4096, .per_host = s->per_host};
-    enum lvn_status opened = s->world.size > 1 ? lvn_engine_open(&c, &o, &threads_transport, &s->world.ranks[a->rank])
-                                               : lvn_comm_open(&c, &o);
+    if (s->tcp) o.sockets = s->socket[a->rank];
+    enum lvn_status opened = s->world.size > 1 && !s->tcp
+                                 ? lvn_engine_open(&c, &o, &threads_transport, &s->world.ranks[a->rank])
+                                 : lvn_comm_open(&c, &o);
     int bad = opened != LVN_OK;
     if (!bad) bad = s->leaves ? play_tree(c, s->leaves, s->world.size, a->rank) : play_many(c, s->world.size, a->rank);
     lvn_comm_close(c);
@@ -217,14 +223,27 @@ static void *act(void *argument)
     return NULL;
 }
 
-static int play(int size, int64_t leaves, int per_host, bool broken)
+/* A connection between each two of them. */
+static void connect_all(struct scene *s)
+{
+    s->tcp = true;
+    for (int i = 0; i < s->world.size; i++)
+        for (int k = 0; k < i; k++) {
+            int pair[2];
+            assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+            s->socket[i][k] = pair[0];
+            s->socket[k][i] = pair[1];
+        }
+}
+
+static int play(int size, int64_t leaves, int per_host, bool tcp)
 {
     static struct scene s;
     struct actor actors[THREADS_MOST];
     pthread_t threads[THREADS_MOST];
     s = (struct scene){.leaves = leaves, .per_host = per_host};
     world_init(&s.world, size);
-    s.world.broken = broken;
+    if (tcp) connect_all(&s);
     for (int i = 0; i < size; i++) {
         actors[i] = (struct actor){.scene = &s, .rank = i};
         assert_int_equal(pthread_create(&threads[i], NULL, act, &actors[i]), 0);
@@ -254,6 +273,36 @@ static void test_trees(void **state)
         assert_int_equal(play(8, leaves[n], 4, false), 0);
         assert_int_equal(play(6, leaves[n], 2, false), 0);
     }
+}
+
+/* The same over connections: sums, broadcasts and messages of all kinds, on ranks that are no power of two. */
+static void test_tcp(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 7; size++) assert_int_equal(play(size, 0, 0, true), 0);
+    for (int size = 2; size <= 8; size++) assert_int_equal(play(size, 13, 0, true), 0);
+    assert_int_equal(play(6, 8, 2, true), 0);
+}
+
+/* Who closes a connection fails those that wait for it, by its number. */
+static void test_tcp_closed(void **state)
+{
+    (void)state;
+    struct lvn_comm *c;
+    struct lvn_request r;
+    int32_t x = 1;
+    int pair[2], sockets[2] = {-1};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    sockets[1] = pair[0];
+    const struct lvn_comm_options o = {.rank = 0, .size = 2, .sockets = sockets};
+    assert_int_equal(lvn_comm_open(&c, &o), LVN_OK);
+    lvn_comm_receive(c, &r, &x, sizeof x, 1, 3);
+    assert_false(lvn_comm_wait_for(c, &r, 0.01));
+    close(pair[1]);
+    assert_int_equal(lvn_comm_wait(c, &r), LVN_COMM);
+    assert_non_null(strstr(lvn_error_text(), "rank 1"));
+    assert_int_equal(lvn_comm_all_reduce_now(c, &x, 1, LVN_I32, LVN_SUM), LVN_COMM);
+    lvn_comm_close(c);
 }
 
 /* An error of the transport reaches everybody who waits, and nobody hangs. */
@@ -299,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_subtrees), cmocka_unit_test(test_self),
                                        cmocka_unit_test(test_many),     cmocka_unit_test(test_trees),
+                                       cmocka_unit_test(test_tcp),      cmocka_unit_test(test_tcp_closed),
                                        cmocka_unit_test(test_broken),   cmocka_unit_test(test_find)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
