@@ -45,7 +45,7 @@ struct lvn_family {
     enum lvn_evidence (*evidence)(const struct lvn_surroundings *s, char *why);
     /* What the variables above do not say. NULL: nothing. */
     void (*more)(const struct lvn_surroundings *s, struct lvn_identity *id);
-    const char *refusal; /* why no MPI joins such ranks, and what to do; NULL: one does */
+    const char *without_mpi; /* why no MPI joins such ranks, and what to do about that; NULL: one does */
 };
 
 #define LVN_FAMILY(name) extern const struct lvn_family lvn_family_##name;

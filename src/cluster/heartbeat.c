@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "cluster/client.h"
+#include "cluster/places.h"
 
 static const double GREET_SECONDS = 10;
 enum { AGAIN_US = 100000 };
@@ -35,7 +36,7 @@ void lvn_set_speaks(bool yes)
 
 /* What rank 0 hands to all: where its server is and the token, or "!" and why there is none. */
 struct invitation {
-    char text[1200], token[128];
+    char text[LVN_PLACES_TEXT], token[128];
 };
 
 static enum lvn_status serve(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join, int port,
@@ -51,6 +52,8 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
 {
     const char *given = getenv("LEVIN_RENDEZVOUS"), *token = getenv("LEVIN_RENDEZVOUS_TOKEN");
     const char *master = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    const char *colon = strrchr(o->id->place, ':');
+    char host[sizeof o->id->place];
     int number;
     *to = (struct invitation){0};
     if (token) LVN_TRY(lvn_take(to->token, sizeof to->token, "LEVIN_RENDEZVOUS_TOKEN", token, strlen(token)));
@@ -72,6 +75,11 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
         if (to->text[0] == '!' && h->rank) lvn_set_speaks(false);
         LVN_CHECK(to->text[0] != '!', IO, "rank 0 cannot make a place for the ranks to meet: %.1000s", to->text + 1);
         return LVN_OK;
+    }
+    if (!(master && *master) && colon) {
+        snprintf(host, sizeof host, "%.*s", (int)(colon - o->id->place), o->id->place);
+        master = host;
+        port = colon + 1;
     }
     LVN_CHECK(
         master && *master && port && *port, ARG,
@@ -122,7 +130,7 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
     bool crowd = false;
     for (int place = -1;;) {
         double left = place < 0 ? end - lvn_seconds() : 0;
-        enum lvn_status status = lvn_rendezvous_connect(to->text, left, place + 1, &place, &h->wire.fd);
+        enum lvn_status status = lvn_places_connect(to->text, left, place + 1, &place, &h->wire.fd);
         if (status && crowd && lvn_seconds() < end) {
             crowd = false;
             place = -1;

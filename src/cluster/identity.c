@@ -187,10 +187,7 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
         say_ignored(out, families[i], s,
                     claims[i].evidence == LVN_DEAD ? claims[i].why : "another launcher is nearer to this process");
     }
-    if (best >= 0 && out->size > 1) {
-        LVN_CHECK(!families[best]->refusal, ARG, "this is rank %d of %d of %s (%s, %s): %s", out->rank, out->size,
-                  out->title, out->rank_from, out->size_from, families[best]->refusal);
-    }
+    if (best >= 0 && families[best]->without_mpi) out->without_mpi = families[best]->without_mpi;
     return LVN_OK;
 }
 

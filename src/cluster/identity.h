@@ -21,13 +21,14 @@ struct lvn_identity {
     char evidence[160];                /* why this family: "started by slurmstepd (pid 812)" */
     char ignored[400];                 /* what was passed over and why, a sentence; "" */
     char host[256];
-    bool launched; /* the launcher that says so is seen to live: the other ranks are there */
+    char place[300];         /* HOST:PORT where the ranks can meet, as the launcher's variables say; "": they do not */
+    const char *without_mpi; /* why no MPI joins these ranks, and what to do about that; NULL: one may */
+    bool launched;           /* the launcher that says so is seen to live: the other ranks are there */
     bool first; /* nothing says that another process of the run stands before it: where finding out fails, it speaks */
 };
 
 /* `first` is set whatever happens. From the environment and the processes above this one. Fails with a sentence (ARG)
- * when variables are missing, not numbers, negative or contradict, and for ranks of Kubernetes and torchrun, which no
- * MPI joins. */
+ * when variables are missing, not numbers, negative or contradict. */
 enum lvn_status lvn_identity_find(struct lvn_identity *out) LVN_CHECKED;
 
 #endif

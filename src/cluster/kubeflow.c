@@ -22,7 +22,6 @@ const struct lvn_family lvn_family_kubeflow = {
     .local_rank = {"LOCAL_RANK"},
     .local_size = {"LOCAL_WORLD_SIZE"},
     .evidence = evidence,
-    .refusal =
-        "ranks on CPUs are joined by MPI, which is not there; start one pod or host with `levin launch --hostfile "
-        "HOSTS ...` or mpirun (an MPIJob in Kubeflow), or unset RANK and WORLD_SIZE to train alone",
+    .without_mpi = "RANK and WORLD_SIZE alone are no MPI's: leave trainer.transport at auto, or start one pod or host "
+                   "with `levin launch --hostfile HOSTS ...` or mpirun (an MPIJob in Kubeflow)",
 };

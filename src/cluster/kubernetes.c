@@ -15,6 +15,6 @@ const struct lvn_family lvn_family_kubernetes = {
     .node = {"NODE_RANK", "JOB_COMPLETION_INDEX"},
     .nodes = {"NNODES"},
     .evidence = evidence,
-    .refusal = "ranks on CPUs are joined by MPI, which such pods lack; let one pod run `levin launch --hostfile HOSTS "
-               "...` or mpirun over the others (an MPIJob), or set NNODES=1 to train alone",
+    .without_mpi = "such pods are started without MPI: leave trainer.transport at auto, or let one pod run `levin "
+                   "launch --hostfile HOSTS ...` or mpirun over the others (an MPIJob)",
 };

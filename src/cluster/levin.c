@@ -11,4 +11,6 @@ const struct lvn_family lvn_family_levin = {
     .node = {"LEVIN_NODE"},
     .nodes = {"LEVIN_NODES"},
     .processes = {"levin*"},
+    .without_mpi = "levin launch started these ranks by itself: leave trainer.transport at auto, or name the MPI by "
+                   "trainer.mpi_library",
 };

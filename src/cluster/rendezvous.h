@@ -48,11 +48,4 @@ void lvn_server_table(struct lvn_server *s, struct lvn_peer *peers);
 /* End the thread. With `wait` seconds above 0: first wait at most so long until all ranks have left. */
 void lvn_server_stop(struct lvn_server *s, double wait);
 
-/* --- the other side of the connection --- */
-
-/* Connect to one of the places in `address` ("PORT,HOST,ADDRESS,..." or "HOST:PORT" or "[IPV6]:PORT"), trying again for
- * `patience` seconds while nobody listens. *fd does not block. IO with the reason otherwise. `skip`: how many places to
- * pass over; *place: which one was taken. */
-enum lvn_status lvn_rendezvous_connect(const char *address, double patience, int skip, int *place, int *fd) LVN_CHECKED;
-
 #endif

@@ -4,11 +4,8 @@
  * that are lost within a moment are told of together, and what one rank says of its own failure comes before what the
  * failure of others made of the rest. Strangers (no token, no rank yet) are limited in number and time: where there are
  * too many, those that have long said nothing give way to those that wait. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,6 +19,7 @@
 
 #include "base/machine.h"
 #include "base/threads.h"
+#include "cluster/places.h"
 #include "cluster/server.h"
 
 static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, LEAVE_SECONDS = 5, DEAF_SECONDS = 0.25;
@@ -192,63 +190,6 @@ static void *serve(void *argument)
 
 /* --- start and stop --- */
 
-static enum lvn_status listen_at(struct lvn_server *s)
-{
-    char port[16];
-    int bad = 0, off = 0, on = 1;
-    struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    snprintf(port, sizeof port, "%d", s->o.port);
-    LVN_CHECK(s->o.port >= 0 && s->o.port < 65536, ARG, "port %d is not between 0 and 65535", s->o.port);
-    bad = getaddrinfo(s->o.listen, port, &hints, &list);
-    LVN_CHECK(!bad, IO, "cannot listen on '%s': %s", s->o.listen ? s->o.listen : "all addresses", gai_strerror(bad));
-    bad = EADDRNOTAVAIL;
-    for (int family = 0; family < 2 && s->listening < 0; family++) { /* IPv6 first: it takes IPv4 as well */
-        for (struct addrinfo *a = list; a && s->listening < 0; a = a->ai_next) {
-            if (a->ai_family != (family ? AF_INET : AF_INET6)) continue;
-            int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-            if (fd < 0) continue;
-            if (!family) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-            if (s->o.port) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-            if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN)) {
-                s->listening = fd;
-            } else {
-                bad = errno;
-                close(fd);
-            }
-        }
-    }
-    freeaddrinfo(list);
-    LVN_CHECK(s->listening >= 0, IO, "cannot listen on port %d: %s%s", s->o.port, strerror(bad),
-              bad == EADDRINUSE ? "; end the other program, or take another MASTER_PORT" : "");
-    return LVN_OK;
-}
-
-/* "PORT,HOST,ADDRESS,..." */
-static void name_places(struct lvn_server *s)
-{
-    struct sockaddr_storage at;
-    socklen_t size = sizeof at;
-    char host[256], text[INET6_ADDRSTRLEN + 32], port[16] = "0";
-    if (!getsockname(s->listening, (struct sockaddr *)&at, &size)) {
-        getnameinfo((struct sockaddr *)&at, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
-    }
-    if (gethostname(host, sizeof host)) snprintf(host, sizeof host, "localhost");
-    host[sizeof host - 1] = '\0';
-    int n = snprintf(s->address, sizeof s->address, "%s,%s", port, host);
-    struct ifaddrs *list = NULL;
-    if (getifaddrs(&list)) list = NULL;
-    for (struct ifaddrs *a = list; a; a = a->ifa_next) {
-        if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK)) continue;
-        int family = a->ifa_addr->sa_family;
-        if (family != AF_INET && family != AF_INET6) continue;
-        socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-        if (getnameinfo(a->ifa_addr, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) || strchr(text, '%')) continue;
-        if ((size_t)n + strlen(text) + 2 > sizeof s->address) break;
-        n += snprintf(s->address + n, sizeof s->address - (size_t)n, ",%s", text);
-    }
-    if (list) freeifaddrs(list);
-}
-
 static enum lvn_status make_token(struct lvn_server *s)
 {
     unsigned char bytes[16];
@@ -269,8 +210,8 @@ static enum lvn_status begin(struct lvn_server *s)
     LVN_CHECK(s->caller && s->polled && s->peer && s->facts, MEMORY, "no memory for a server of %d ranks", s->o.size);
     for (int i = 0; i < s->o.size; i++) s->peer[i].rank = i;
     LVN_TRY(make_token(s));
-    LVN_TRY(listen_at(s));
-    name_places(s);
+    LVN_TRY(lvn_listen(s->o.listen, s->o.port, &s->listening));
+    lvn_places_name(s->listening, s->address, sizeof s->address);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     LVN_CHECK(s->wake >= 0 && s->signal >= 0, IO, "cannot make an eventfd: %s", strerror(errno));

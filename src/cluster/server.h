@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include "cluster/places.h"
 #include "cluster/rendezvous.h"
 #include "cluster/wire.h"
 
@@ -27,7 +28,7 @@ struct lvn_server {
     bool running, stop;
     double stop_at;
     int listening, wake, signal;
-    char address[1024], token[128];
+    char address[LVN_PLACES_TEXT - 1], token[128]; /* an invitation holds a mark beside it */
     struct lvn_caller **caller;
     int n_callers;
     struct pollfd *polled;

@@ -54,10 +54,39 @@ static int tasks_of(const char *list, int node)
     return -1;
 }
 
+/* "n[03-05,9],m" -> "n03": the first node of a list, which has task 0. */
+static void first_node(const char *list, char *out, size_t room)
+{
+    size_t name = strcspn(list, "[,");
+    const char *number = list[name] == '[' ? list + name + 1 : "";
+    snprintf(out, room, "%.*s%.*s", (int)name, list, (int)strcspn(number, "-,]"), number);
+}
+
+/* Without srun's PMI or PMIx there is no MPI, and the ranks meet where task 0 runs, at a port that is this step's. */
+static void meet(const struct lvn_surroundings *s, struct lvn_identity *id)
+{
+    enum { FIRST_PORT = 20000, PORTS = 12000, STEPS = 16 };
+    static const char *const speaks[] = {"PMI_RANK",    "PMI_FD",    "PMI_CONTROL_PORT",
+                                         "PALS_RANKID", "PMIX_RANK", "PMIX_NAMESPACE"};
+    const char *nodes = lvn_variable(s, "SLURM_STEP_NODELIST"), *job = lvn_variable(s, "SLURM_JOB_ID");
+    const char *step = lvn_variable(s, "SLURM_STEP_ID");
+    for (size_t i = 0; i < sizeof speaks / sizeof *speaks; i++)
+        if (lvn_variable(s, speaks[i])) return;
+    id->without_mpi = "srun started these ranks without MPI: use srun --mpi=pmix (for Open MPI) or srun --mpi=pmi2 "
+                      "(for MPICH, Intel MPI, MVAPICH), of which `srun --mpi=list` shows what is here, or leave "
+                      "trainer.transport at auto";
+    if (!nodes || !job || !step) return;
+    char host[256];
+    first_node(nodes, host, sizeof host);
+    unsigned long number = strtoul(job, NULL, 10) * STEPS + strtoul(step, NULL, 10) % STEPS;
+    snprintf(id->place, sizeof id->place, "%s:%lu", host, FIRST_PORT + number % PORTS);
+}
+
 static void more(const struct lvn_surroundings *s, struct lvn_identity *id)
 {
     const char *list = lvn_variable(s, "SLURM_STEP_TASKS_PER_NODE");
     if (list && id->node >= 0) id->local_size = tasks_of(list, id->node);
+    meet(s, id);
 }
 
 const struct lvn_family lvn_family_slurm = {

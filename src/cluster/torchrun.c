@@ -19,6 +19,5 @@ const struct lvn_family lvn_family_torchrun = {
     .nodes = {"GROUP_WORLD_SIZE"},
     .processes = {"torchrun", "python*", "pt_elastic*", "pt_main_thread"},
     .evidence = evidence,
-    .refusal = "ranks on CPUs are joined by MPI, which torchrun does not start; run `levin launch -n RANKS -- train "
-               "...` or mpirun or srun instead",
+    .without_mpi = "torchrun starts no MPI: leave trainer.transport at auto, or start levin by mpirun or srun",
 };

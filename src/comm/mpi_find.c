@@ -86,8 +86,9 @@ static enum lvn_status launcher_speech(const char *family, enum speech *out, con
         *out = OPENMPI;
         *why = "as srun speaks PMIx";
     } else if (!strcmp(family, "slurm")) {
-        LVN_FAIL(COMM, "srun started these ranks without MPI, so that they cannot meet: use srun --mpi=pmix (for Open "
-                       "MPI) or srun --mpi=pmi2 (for MPICH, Intel MPI, MVAPICH); `srun --mpi=list` shows what is here");
+        LVN_FAIL(COMM, "srun started these ranks without MPI, so that it cannot join them: use srun --mpi=pmix (for "
+                       "Open MPI) or srun --mpi=pmi2 (for MPICH, Intel MPI, MVAPICH); `srun --mpi=list` shows what is "
+                       "here");
     } else if (is_set("OMPI_COMM_WORLD_SIZE") || (pmix && !pmi)) {
         *out = OPENMPI;
         *why = "as the variables of Open MPI are set";

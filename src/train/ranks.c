@@ -11,6 +11,7 @@
 #include "base/isa.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "cluster/mesh.h"
 
 /* --- joining --- */
 
@@ -103,25 +104,60 @@ static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
     return status;
 }
 
-static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings *s)
+static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings *s, const int *sockets)
 {
     struct lvn_comm_options o = {.rank = r->rank,
                                  .size = r->size,
                                  .library = s->trainer.mpi_library,
                                  .family = r->who.family,
-                                 .timeout = r->patience};
+                                 .timeout = r->patience,
+                                 .sockets = sockets};
     return lvn_comm_open(&r->comm, &o);
 }
 
-static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
+/* mesh NULL: MPI tells where to meet. */
+static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault,
+                                  const struct lvn_mesh *mesh)
 {
     struct lvn_heartbeat_options h = {.id = &r->who,
                                       .timeout = s->trainer.rank_timeout,
                                       .join_timeout = r->comm ? soon(r) : 0,
-                                      .broadcast = broadcast,
+                                      .broadcast = mesh ? NULL : broadcast,
                                       .broadcast_context = r,
                                       .fault = fault};
+    if (mesh) h.facts = mesh->fact, h.n_facts = mesh->n_facts;
     return lvn_heartbeat_open(&r->heart, &h);
+}
+
+/* Ranks meet, and learn where the others listen. */
+static enum lvn_status connect_mesh(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault,
+                                    struct lvn_mesh *mesh)
+{
+    LVN_TRY(lvn_mesh_listen(mesh, r->rank, r->size));
+    LVN_TRY(open_heart(r, s, fault, mesh));
+    LVN_TRY(lvn_mesh_connect(mesh, r->heart, soon(r)));
+    LVN_TRY(open_comm(r, s, mesh->sockets));
+    lvn_mesh_give(mesh);
+    return LVN_OK;
+}
+
+static enum lvn_status connect_tcp(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
+{
+    struct lvn_mesh mesh = {.listening = -1};
+    enum lvn_status status = connect_mesh(r, s, fault, &mesh);
+    lvn_mesh_release(&mesh);
+    return status;
+}
+
+static enum lvn_status choose_transport(const struct lvn_ranks *r, const struct lvn_settings *s, bool *tcp)
+{
+    const int64_t wanted = s->trainer.transport;
+    *tcp = r->size > 1 && (wanted == LVN_TRAINER_TRANSPORT_TCP ||
+                           (wanted == LVN_TRAINER_TRANSPORT_AUTO && r->who.without_mpi && !*s->trainer.mpi_library));
+    LVN_CHECK(r->size == 1 || wanted != LVN_TRAINER_TRANSPORT_MPI || !r->who.without_mpi || *s->trainer.mpi_library,
+              ARG, "trainer.transport is mpi, and this is rank %d of %d of %s (%s, %s): %s", r->rank, r->size,
+              r->who.title, r->who.rank_from, r->who.size_from, r->who.without_mpi);
+    return LVN_OK;
 }
 
 /* Where levin launch has a place to meet, ranks meet before their MPI begins: who dies or stops meanwhile is named, and
@@ -129,14 +165,17 @@ static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings
 static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
 {
     const char *place = getenv("LEVIN_RENDEZVOUS");
+    bool tcp;
+    LVN_TRY(choose_transport(r, s, &tcp));
     r->patience = s->trainer.rank_timeout;
+    if (tcp) return connect_tcp(r, s, fault);
     if (place && *place && r->size > 1) {
         r->patience = 2 * r->patience > 60 ? 2 * r->patience : 60;
-        LVN_TRY(open_heart(r, s, fault));
-        return open_comm(r, s);
+        LVN_TRY(open_heart(r, s, fault, NULL));
+        return open_comm(r, s, NULL);
     }
-    LVN_TRY(open_comm(r, s));
-    return open_heart(r, s, fault);
+    LVN_TRY(open_comm(r, s, NULL));
+    return open_heart(r, s, fault, NULL);
 }
 
 /* Who does not come may stand on this host for all to see. */

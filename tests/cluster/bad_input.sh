@@ -69,15 +69,3 @@ each() {
 }
 each_mpi each
 
-# ranks that no MPI joins
-alone() { # sentence, variables
-    local sentence=$1
-    shift
-    arguments alone "${short[@]}"
-    code 2 env "$@" "$LEVIN" "${all[@]}"
-    one_error
-    says "$sentence" err
-}
-alone "run \`levin launch -n RANKS -- train ...\` or mpirun or srun instead" TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2
-alone "let one pod run \`levin launch --hostfile HOSTS ...\`" JOB_COMPLETION_INDEX=1 NNODES=2
-alone "(an MPIJob in Kubeflow)" RANK=1 WORLD_SIZE=2 MASTER_ADDR=h1

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "cluster/identity.h"
+#include "cluster/mesh.h"
 #include "comm/comm.h"
 
 static struct lvn_comm *comm;
@@ -309,22 +309,40 @@ static void test_huge(void)
     free(x);
 }
 
+/* Ranks that meet at MASTER_ADDR, over connections of levin's own. */
+static enum lvn_status open_tcp(const struct lvn_identity *me, struct lvn_comm_options *o, struct lvn_heartbeat **heart)
+{
+    struct lvn_mesh mesh;
+    enum lvn_status status = lvn_mesh_listen(&mesh, me->rank, me->size);
+    struct lvn_heartbeat_options h = {.id = me, .timeout = 30, .facts = mesh.fact, .n_facts = mesh.n_facts};
+    if (status == LVN_OK) status = lvn_heartbeat_open(heart, &h);
+    if (status == LVN_OK) status = lvn_mesh_connect(&mesh, *heart, 30);
+    o->sockets = mesh.sockets;
+    if (status == LVN_OK) status = lvn_comm_open(&comm, o);
+    if (status == LVN_OK) lvn_mesh_give(&mesh);
+    lvn_mesh_release(&mesh);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
+    struct lvn_heartbeat *heart = NULL;
     struct lvn_identity me;
     struct lvn_comm_options o = {.timeout = 60};
-    bool huge = false, quiet = false;
+    bool huge = false, quiet = false, tcp = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--library") && i + 1 < argc) o.library = argv[++i];
         if (!strcmp(argv[i], "--cut") && i + 1 < argc) o.cut = strtol(argv[++i], NULL, 10);
         if (!strcmp(argv[i], "--huge")) huge = true;
+        if (!strcmp(argv[i], "--tcp")) tcp = true;
         if (!strcmp(argv[i], "--quiet")) quiet = true;
     }
     if (lvn_identity_find(&me) != LVN_OK) return fprintf(stderr, "%s\n", lvn_error_text()), 2;
     o.rank = rank = me.rank;
     o.size = size = me.size;
     o.family = me.family;
-    if (lvn_comm_open(&comm, &o) != LVN_OK) return fprintf(stderr, "rank %d: %s\n", rank, lvn_error_text()), 2;
+    if ((tcp ? open_tcp(&me, &o, &heart) : lvn_comm_open(&comm, &o)) != LVN_OK)
+        return fprintf(stderr, "rank %d: %s\n", rank, lvn_error_text()), 2;
     if (rank == 0 && !quiet) printf("%d ranks: %s\n", size, lvn_comm_describe(comm));
     if (huge) {
         test_huge();
@@ -339,6 +357,7 @@ int main(int argc, char **argv)
     int32_t all = failures;
     expect(lvn_comm_all_reduce_now(comm, &all, 1, LVN_I32, LVN_SUM), "the last count");
     lvn_comm_close(comm);
+    lvn_heartbeat_close(heart);
     if (rank == 0) printf("%s\n", all ? "wrong" : "all as it should be");
     return failures != 0;
 }

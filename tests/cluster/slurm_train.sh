@@ -38,13 +38,16 @@ for kill in "" -K1; do
     nobody_left
 done
 
-# --- each task alone in its own world: said, with the cure ---
+# --- without an MPI: by connections of their own, with the same bits; or said, with the cure ---
 arguments single "${exact[@]}"
-got=0
-on 1 timeout -k 3 90 srun --mpi=none -K1 -n2 "$LEVIN" "${all[@]}" >out 2>err || got=$?
-check [ $got != 0 ]
-says "--mpi=" err
-check [ ! -e single/checkpoints ]
+code 0 on 1 timeout -k 3 90 srun --mpi=none -K1 -w h1,h2 --ntasks-per-node=2 "$LEVIN" "${all[@]}"
+says "4 ranks on 2 hosts" err
+same_run alone single
+arguments mpi "${exact[@]}"
+code 2 on 1 timeout -k 3 90 srun --mpi=none -n2 "$LEVIN" "${all[@]}" --trainer.transport=mpi
+one_error
+says "srun started these ranks without MPI: use srun --mpi=pmix" err
+check [ ! -e mpi/checkpoints ]
 
 # --- jobs ---
 cat >job.yaml <<END

@@ -1,10 +1,13 @@
-/* rendezvous.c - addresses: where a server can be found, and going there.
+/* places.c - addresses: where this process can be found, and going to another.
  *
  * A host has several addresses, and which of them another host can reach is not known here. So all are told, and tried
- * in turn; the token shows that the right one answered. */
-#include "cluster/rendezvous.h"
+ * in turn; a token shows that the right one answered. */
+#include "cluster/places.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -85,7 +88,7 @@ static int try_one(const struct addrinfo *a, double seconds, int *out)
     return error;
 }
 
-enum lvn_status lvn_rendezvous_connect(const char *address, double patience, int skip, int *place, int *fd)
+enum lvn_status lvn_places_connect(const char *address, double patience, int skip, int *place, int *fd)
 {
     struct places p;
     double end = lvn_seconds() + patience, pause = 0.02;
@@ -119,4 +122,60 @@ enum lvn_status lvn_rendezvous_connect(const char *address, double patience, int
         "cannot reach the place where the ranks meet (%s): see that rank 0 or levin launch is running, and that no "
         "firewall stands between the hosts",
         reason);
+}
+
+enum lvn_status lvn_listen(const char *host, int at, int *out)
+{
+    char port[16];
+    int off = 0, on = 1;
+    struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    *out = -1;
+    snprintf(port, sizeof port, "%d", at);
+    LVN_CHECK(at >= 0 && at < 65536, ARG, "port %d is not between 0 and 65535", at);
+    int bad = getaddrinfo(host, port, &hints, &list);
+    LVN_CHECK(!bad, IO, "cannot listen on '%s': %s", host ? host : "all addresses", gai_strerror(bad));
+    bad = EADDRNOTAVAIL;
+    for (int family = 0; family < 2 && *out < 0; family++) { /* IPv6 first: it takes IPv4 as well */
+        for (struct addrinfo *a = list; a && *out < 0; a = a->ai_next) {
+            if (a->ai_family != (family ? AF_INET : AF_INET6)) continue;
+            int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+            if (fd < 0) continue;
+            if (!family) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+            if (at) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+            if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN)) {
+                *out = fd;
+            } else {
+                bad = errno;
+                close(fd);
+            }
+        }
+    }
+    freeaddrinfo(list);
+    LVN_CHECK(*out >= 0, IO, "cannot listen on port %d: %s%s", at, strerror(bad),
+              bad == EADDRINUSE ? "; end the other program, or take another MASTER_PORT" : "");
+    return LVN_OK;
+}
+
+void lvn_places_name(int listening, char *out, size_t room)
+{
+    struct sockaddr_storage at;
+    socklen_t size = sizeof at;
+    char host[256], text[INET6_ADDRSTRLEN + 32], port[16] = "0";
+    if (!getsockname(listening, (struct sockaddr *)&at, &size))
+        getnameinfo((struct sockaddr *)&at, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
+    if (gethostname(host, sizeof host)) snprintf(host, sizeof host, "localhost");
+    host[sizeof host - 1] = '\0';
+    size_t n = (size_t)snprintf(out, room, "%s,%s", port, host);
+    struct ifaddrs *list = NULL;
+    if (getifaddrs(&list)) list = NULL;
+    for (struct ifaddrs *a = list; a; a = a->ifa_next) {
+        if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK)) continue;
+        int family = a->ifa_addr->sa_family;
+        if (family != AF_INET && family != AF_INET6) continue;
+        socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+        if (getnameinfo(a->ifa_addr, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) || strchr(text, '%')) continue;
+        if (n + strlen(text) + 2 > room) break;
+        n += (size_t)snprintf(out + n, room - n, ",%s", text);
+    }
+    if (list) freeifaddrs(list);
 }

@@ -1,0 +1,31 @@
+/* mesh.h - TCP connections between every two ranks of a run, for levin's own transport (comm/tcp.c).
+ *
+ * A rank listens and tells the others where, by the facts of the heartbeat; rank 0 adds a key. When all have met, each
+ * connects to the ranks below it, and those above connect to it. Both sides show the key and say who they are, so no
+ * stranger gets in, and no rank talks to another one than it believes. What is sent is not encrypted. */
+#ifndef LVN_MESH_H
+#define LVN_MESH_H
+
+#include "cluster/heartbeat.h"
+#include "cluster/places.h"
+
+enum { LVN_MESH_KEY = 33, LVN_MESH_FACTS = 2 };
+
+struct lvn_mesh {
+    int rank, size, listening;
+    char place[LVN_PLACES_TEXT], key[LVN_MESH_KEY];
+    struct lvn_fact fact[LVN_MESH_FACTS]; /* for the heartbeat's options */
+    int n_facts;
+    int *sockets; /* [size]; -1: this rank itself */
+};
+
+/* Listen. IO where that fails, or where this process may not have a connection to each of `size` ranks. Release it
+ * always. */
+enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size) LVN_CHECKED;
+/* All have met, with these facts: connect. COMM with the rank that is missing after `seconds`. */
+enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, const struct lvn_heartbeat *h, double seconds) LVN_CHECKED;
+/* The sockets are the caller's from now on. */
+void lvn_mesh_give(struct lvn_mesh *m);
+void lvn_mesh_release(struct lvn_mesh *m);
+
+#endif

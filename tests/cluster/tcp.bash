@@ -1,0 +1,15 @@
+# tcp.bash - ranks that are joined by levin's own connections, started as torchrun and Kubeflow would, by variables alone.
+#
+#   apart N COMMAND...   N processes that meet at MASTER_ADDR; rank i's output is in out.i; 0 where all end so
+apart() {
+    local n=$1 i pids=() bad=0
+    shift
+    for ((i = 0; i < n; i++)); do
+        env RANK=$i WORLD_SIZE="$n" MASTER_ADDR="${master:-127.0.0.1}" MASTER_PORT="${port:-29473}" ${place:+$place $i} \
+            timeout -k 3 "${apart_limit:-120}" "$@" >"out.$i" 2>&1 &
+        pids[i]=$!
+    done
+    for ((i = 0; i < n; i++)); do wait "${pids[i]}" || bad=$?; done
+    cat out.[0-9]*
+    return $bad
+}

@@ -1,0 +1,71 @@
+# Training over levin's own connections, as torchrun, Kubeflow and pods start ranks: the bits of one rank, faults that are
+# named, bad input.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/train.bash"
+. "$LEVIN_SOURCE/tests/cluster/tcp.bash"
+hosts_up 2
+mode=(--trainer.deterministic=true --trainer.micro_batch_size=1)
+code 0 train one "${sizes[@]}" "${mode[@]}"
+for n in 2 3 4; do
+    arguments "tcp-$n" "${sizes[@]}" "${mode[@]}"
+    code 0 apart $n "$LEVIN" "${all[@]}"
+    same_run one "tcp-$n"
+    arguments "zero1-$n" "${sizes[@]}" "${mode[@]}" --trainer.strategy=zero1
+    code 0 apart $n "$LEVIN" "${all[@]}"
+    same_run one "zero1-$n"
+done
+says "4 ranks" out
+# without the fixed order: buckets, also in bf16
+arguments plain "${sizes[@]}" --trainer.reduce_dtype=bf16
+code 0 apart 2 "$LEVIN" "${all[@]}"
+# pods of an indexed job meet by MASTER_ADDR, too
+arguments pods "${sizes[@]}" "${mode[@]}"
+for i in 1 0; do
+    env JOB_COMPLETION_INDEX=$i NNODES=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29475 "$LEVIN" "${all[@]}" >"pod.$i" 2>&1 &
+    pods[i]=$!
+done
+wait "${pods[0]}"
+wait "${pods[1]}"
+same_run one pods
+
+# --- a rank that is killed, and a host that is cut off: named by those that are left, who end ---
+cat >there <<'E2'
+#!/bin/bash
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+net=$NET i=$1
+shift
+on $((i % 2 + 1)) "$@"
+E2
+chmod +x there
+export NET=$net
+forever=("${sizes[@]/max_steps=5/max_steps=1000000000}" --trainer.rank_timeout=3 --trainer.log_every_n_steps=1 --checkpoint.every_n_steps=100)
+fault() { # NAME: what happens
+    rm -rf lost
+    arguments lost "${forever[@]}"
+    apart_limit=100 master=10.77.0.1 place=./there apart 3 "$LEVIN" "${all[@]}" >said 2>&1 &
+    pid=$!
+    wait_rows lost 3
+    "$@"
+    got=0
+    wait $pid || got=$?
+    check [ $got != 0 ]
+    check grep -q "rank 1 on h2" out.0
+    nobody_left 20
+}
+kill_rank() { on 2 pkill -KILL -x levin; }
+fault kill_rank
+cut_off() { unplug 2; }
+fault cut_off
+plug 2
+
+# --- bad input: one sentence each ---
+arguments alone "${sizes[@]}" --trainer.transport=mpi
+code 2 env TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2 "$LEVIN" "${all[@]}"
+one_error
+says "trainer.transport is mpi, and this is rank 0 of 2 of torchrun (RANK, WORLD_SIZE): torchrun starts no MPI" err
+arguments alone "${sizes[@]}"
+code 2 env TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2 "$LEVIN" "${all[@]}"
+one_error
+says "MASTER_ADDR is not set: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there" err
+check [ ! -e alone ]
