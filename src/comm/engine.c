@@ -17,6 +17,7 @@
 
 #include "base/deadline.h"
 #include "base/threads.h"
+#include "base/work.h"
 #include "comm/engine.h"
 
 static void push(struct lvn_queue *q, struct lvn_request *r)
@@ -271,6 +272,7 @@ static void work(struct lvn_comm *c)
         if (!broken) broken = poll_messages(c, &moved) || poll_collectives(c, &moved) || poll_exchanges(c, &moved);
         if (broken) fail_all(c);
         idle = moved ? 0 : idle + 1;
+        if (moved) lvn_work_done(1);
         if (!moved && !(stop && !pending(c))) back_off(c, idle);
     }
 }
