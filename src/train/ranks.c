@@ -117,6 +117,7 @@ static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings
 {
     struct lvn_heartbeat_options h = {.id = &r->who,
                                       .timeout = s->trainer.rank_timeout,
+                                      .stall = s->trainer.stall_timeout,
                                       .join_timeout = r->comm ? soon(r) : 0,
                                       .broadcast = broadcast,
                                       .broadcast_context = r,
@@ -316,11 +317,11 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
     struct record m = {0};
     lvn_stamp_place(r->heart, "an agreement");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, found, 2, LVN_I32, LVN_MIN));
-    lvn_stamp_place(r->heart, NULL);
-    if (found[0] == r->size) return LVN_OK;
+    if (found[0] == r->size) return lvn_stamp_place(r->heart, NULL), LVN_OK;
     if (found[0] == r->rank) keep_record(&m, mine);
     if (found[0] == r->rank && found[1] < 0) sign_record(&m, r);
     LVN_TRY(lvn_comm_broadcast_now(r->comm, &m, (int64_t)sizeof m, found[0]));
+    lvn_stamp_place(r->heart, NULL);
     r->agreed = true;
     return read_record(&m);
 }
@@ -336,7 +337,11 @@ enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n)
 
 enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)
 {
-    return r->size == 1 ? LVN_OK : lvn_comm_broadcast_now(r->comm, x, bytes, 0);
+    if (r->size == 1) return LVN_OK;
+    lvn_stamp_place(r->heart, "a broadcast");
+    LVN_TRY(lvn_comm_broadcast_now(r->comm, x, bytes, 0));
+    lvn_stamp_place(r->heart, NULL);
+    return LVN_OK;
 }
 
 enum lvn_status lvn_ranks_broadcast_memory(struct lvn_ranks *r, struct lvn_memory *m, int64_t offset, int64_t bytes)

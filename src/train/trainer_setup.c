@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/work.h"
 #include "train/consistency.h"
 #include "train/limits.h"
 #include "train/trainer_state.h"
@@ -200,6 +201,15 @@ static void declare_scalars(struct trainer *t)
     declare_train_metrics(t);
 }
 
+/* All that may take long before the first step. */
+static enum lvn_status at_work(const char *what, enum lvn_status (*run)(struct trainer *t), struct trainer *t)
+{
+    const char *before = lvn_work_begin(what);
+    enum lvn_status status = run(t);
+    lvn_work_end(before);
+    return status;
+}
+
 static void meet_callbacks(struct trainer *t)
 {
     t->m = (struct lvn_moment){.settings = t->s,
@@ -274,9 +284,9 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_ranks_check(t->ranks, t->s));
     LVN_TRY(lvn_consistency_start(t->ranks, t->s, t->text, sizeof t->text));
     if (*t->text) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
-    LVN_TRY_TOGETHER(t->ranks, open_data(t));
+    LVN_TRY_TOGETHER(t->ranks, at_work("opening the data", open_data, t));
     LVN_TRY(lvn_consistency_data(t->ranks, t->fingerprint));
-    LVN_TRY(share_run(t));
+    LVN_TRY(at_work("opening the run's folder", share_run, t));
     explain_accumulation(t);
     /* How much memory is free today must not decide on the bits of a run that goes on. */
     bool same_ranks = t->goes_on && t->at.ranks == t->ranks->size;
@@ -289,9 +299,9 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &plan));
     explain_recompute(t);
     LVN_TRY_TOGETHER(t->ranks, allocate(t));
-    LVN_TRY(load_weights(t));
+    LVN_TRY(at_work("loading the weights", load_weights, t));
     LVN_TRY(lvn_consistency_replicas(t->ranks, t->training.network, t->step));
-    LVN_TRY(load_first(t));
+    LVN_TRY(at_work("reading data", load_first, t));
     describe_run(t);
     declare_scalars(t);
     t->m.network = t->training.network;
