@@ -96,12 +96,13 @@ static bool group(struct lvn_heartbeat *h, const struct lvn_message *m)
     return g->key && g->value && g->ranks;
 }
 
-void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, const char *text)
+void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text)
 {
     if (h->faulty) return;
     h->faulty = true;
     h->fault_rank = rank;
     h->speak = speak;
+    h->mute = mute;
     lvn_set_speaks(speak);
     snprintf(h->fault, sizeof h->fault, "%s", text);
     snprintf(h->state, sizeof h->state, "fault");
@@ -131,10 +132,10 @@ bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
         if (m->i[0] == h->rank) snprintf(h->warning, sizeof h->warning, "%s", m->t[0]);
         return true;
     case LVN_SAY_LOST:
-        lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->t[0]);
+        lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
         return true;
     case LVN_SAY_REFUSE:
-        lvn_fault_set(h, -1, true, m->t[0]);
+        lvn_fault_set(h, -1, true, false, m->t[0]);
         return true;
     case LVN_SAY_END:
         h->ended = true;
@@ -212,7 +213,7 @@ static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent
     usleep((useconds_t)(1e6 * (TURN_SECONDS * (turn < 5 ? turn : 5) + (silent ? NOTICE_SECONDS : 0))));
     bool speak = !turn || (*path ? !told_already(path) : !below);
     pthread_mutex_lock(&h->lock);
-    lvn_fault_set(h, h->server_rank, speak, t.p ? t.p : reason);
+    lvn_fault_set(h, h->server_rank, speak, silent, t.p ? t.p : reason);
     lvn_text_release(&t);
 }
 
@@ -325,7 +326,7 @@ static void hand_on(struct lvn_heartbeat *h)
 static void deliver(struct lvn_heartbeat *h)
 {
     bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, own = h->own, speak = h->speak;
-    struct lvn_fault fault = {.rank = h->fault_rank, .speak = speak, .text = h->fault};
+    struct lvn_fault fault = {.rank = h->fault_rank, .speak = speak, .mute = h->mute, .text = h->fault};
     pthread_mutex_unlock(&h->lock);
     if (lowest) lvn_status_last(h);
     if (!speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));

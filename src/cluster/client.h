@@ -41,7 +41,7 @@ struct lvn_heartbeat {
     bool welcomed, started, ended, said_bye;
     char refusal[300];
     bool own; /* lvn_heartbeat_fail() was called: no callback */
-    bool faulty, speak;
+    bool faulty, speak, mute;
     int fault_rank;
     char fault[1200];
     char state[24], path[1024], warning[1200];
@@ -60,7 +60,7 @@ void lvn_status_last(struct lvn_heartbeat *h); /* before the end, which waits fo
 /* With the lock held: */
 void lvn_beat_now(struct lvn_heartbeat *h, double now);
 bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m); /* false: no message for a rank */
-void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, const char *text);
+void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text);
 void lvn_set_speaks(bool speaks);
 
 #endif

@@ -10,6 +10,8 @@
 
 static const double GROUP_SECONDS = 0.3 /* what fails within it is told of together */, FILE_SECONDS = 1;
 
+static const char process_gone[] = "its process is gone";
+
 static int bounded(int64_t n)
 {
     return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int)n;
@@ -230,7 +232,7 @@ void lvn_server_gone(struct lvn_server *s, int rank)
     struct lvn_peer *p = &s->peer[rank];
     if (p->state != LVN_PEER_HERE || s->phase >= LVN_SERVER_ENDED) return;
     p->state = LVN_PEER_LOST;
-    p->reason = "its process is gone";
+    p->reason = process_gone;
     p->look = s->looks;
     trouble(s, GROUP_SECONDS);
 }
@@ -364,12 +366,14 @@ void lvn_server_declare(struct lvn_server *s)
     if (!s->worded) word_fault(s);
     s->phase = LVN_SERVER_FAULT;
     int speaker = speaker_of(s);
+    int64_t mute = 0;
     struct lvn_text t = {0}, silent = {0};
+    for (int i = 0; i < s->o.size; i++) mute |= s->peer[i].state == LVN_PEER_LOST && s->peer[i].reason != process_gone;
     lvn_server_tell_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
-    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, s->fault);
+    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, s->fault);
     tell_all(s, &t);
-    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, s->fault);
+    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, s->fault);
     for (int k = 0; k < s->n_callers; k++) {
         struct lvn_caller *c = s->caller[k];
         if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);

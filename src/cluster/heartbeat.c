@@ -374,7 +374,7 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
             wake(h);
             await(h, &never, patience);
         }
-        if (!h->faulty) lvn_fault_set(h, h->rank, true, lvn_error_text());
+        if (!h->faulty) lvn_fault_set(h, h->rank, true, false, lvn_error_text());
     }
     bool other = h->faulty && h->fault_rank != h->rank && h->speak;
     char text[sizeof h->fault];

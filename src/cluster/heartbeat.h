@@ -20,6 +20,7 @@ struct lvn_heartbeat;
 struct lvn_fault {
     int rank;         /* who; -1: nobody in particular */
     bool speak;       /* this process is the one that says it to people */
+    bool mute;        /* a process may still be there that no longer answers, for which a launcher would wait */
     const char *text; /* "rank 3 on node2 has not been heard of since step 412; the others wait in reduction 7 of 12" */
 };
 /* Called once, by the heartbeat's thread, while the main thread may be anywhere, even waiting in vain: say it if

@@ -265,8 +265,9 @@ static void work(struct lvn_comm *c)
         bool moved = r != NULL;
         for (; r; r = next) {
             next = r->next;
-            int code = broken ? 0 : take(c, r);
-            if (broken) finish(c, r, LVN_COMM);
+            bool refused = broken && r->kind != LVN_R_CALL;
+            int code = refused ? 0 : take(c, r);
+            if (refused) finish(c, r, LVN_COMM);
             if (code) note_trouble(c, r, code), broken = true;
         }
         if (!broken) broken = poll_messages(c, &moved) || poll_collectives(c, &moved) || poll_exchanges(c, &moved);

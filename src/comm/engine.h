@@ -32,6 +32,7 @@ struct lvn_transport {
     int (*test)(void *state, void *handles, int n, int *n_done, int *done);
     void (*poke)(void *state); /* move what others wait for while nothing is under way here */
     void (*error)(void *state, int code, char *text, int bytes);
+    void (*abort)(void *state, void *code); /* end all ranks with *(int *)code; NULL: it cannot */
 };
 
 enum lvn_request_kind { LVN_R_REDUCE, LVN_R_BROADCAST, LVN_R_SEND, LVN_R_RECEIVE, LVN_R_EXCHANGE, LVN_R_CALL };

@@ -11,6 +11,7 @@
 #include "base/isa.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "cluster/launcher.h"
 
 /* --- joining --- */
 
@@ -121,7 +122,8 @@ static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings
                                       .join_timeout = r->comm ? soon(r) : 0,
                                       .broadcast = broadcast,
                                       .broadcast_context = r,
-                                      .fault = fault};
+                                      .fault = fault,
+                                      .fault_context = r};
     return lvn_heartbeat_open(&r->heart, &h);
 }
 
@@ -169,6 +171,7 @@ enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
     *r = (struct lvn_ranks){.rank = lvn_comm_rank(comm), .size = lvn_comm_size(comm), .comm = comm, .heart = heart};
+    pthread_mutex_init(&r->ending, NULL);
     r->who = *who;
     r->borrowed = true;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
@@ -181,11 +184,28 @@ void lvn_ranks_close(struct lvn_ranks *r)
 {
     if (!r) return;
     if (!r->lost && !r->borrowed) { /* else others may be gone, and nobody waits for them */
-        lvn_comm_close(r->comm);    /* first: who is lost while all MPIs end is still named */
+        pthread_mutex_lock(&r->ending);
+        struct lvn_comm *comm = r->comm;
+        r->comm = NULL;
+        pthread_mutex_unlock(&r->ending);
+        lvn_comm_close(comm); /* first: who is lost while all MPIs end is still named */
         lvn_heartbeat_close(r->heart);
     }
     free(r->host);
     free(r);
+}
+
+void lvn_ranks_abort(struct lvn_ranks *r, int code)
+{
+    const double patience = 1;
+    const char *place = getenv("LEVIN_RENDEZVOUS");
+    struct lvn_surroundings s;
+    if (!r || (place && *place)) return;
+    lvn_surroundings_read(&s);
+    lvn_launcher_end_soon(lvn_launcher_pid(&s, r->who.family));
+    pthread_mutex_lock(&r->ending);
+    if (r->comm && !r->borrowed) lvn_comm_abort(r->comm, code, patience);
+    pthread_mutex_unlock(&r->ending);
 }
 
 static enum lvn_status check(const struct lvn_ranks *r, const struct lvn_settings *s)
@@ -304,6 +324,7 @@ enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings
     struct record kept = {.status = (int32_t)so_far};
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
+    pthread_mutex_init(&r->ending, NULL);
     if (so_far != LVN_OK) keep_record(&kept, so_far); /* joining may record and forget troubles of its own */
     LVN_TRY(join(r, s, fault));
     return lvn_ranks_agree(r, so_far == LVN_OK ? LVN_OK : read_record(&kept));
