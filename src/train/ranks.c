@@ -191,6 +191,7 @@ void lvn_ranks_close(struct lvn_ranks *r)
         lvn_comm_close(comm); /* first: who is lost while all MPIs end is still named */
         lvn_heartbeat_close(r->heart);
     }
+    pthread_mutex_destroy(&r->ending);
     free(r->host);
     free(r);
 }

@@ -35,8 +35,8 @@ struct lvn_ranks {
 
 /* Find out who this process is, and join the others with the library that s says. All ranks then compute with the
  * lowest instruction set that any of them has. so_far: how reading s went on this rank; the first thing that ranks
- * agree on. fault: called by another thread when a rank is lost (NULL: nothing happens then). Close it always, after
- * a failure too. */
+ * agree on. fault: called by another thread, with *out, when a rank is lost (NULL: nothing happens then). Close it
+ * always, after a failure too. */
 enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, lvn_fault_callback *fault,
                                enum lvn_status so_far) LVN_CHECKED;
 void lvn_ranks_close(struct lvn_ranks *r); /* NULL: nothing */
