@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/work.h"
+
 /* A pointer, or a flag, that is another one for each micro-batch. */
 struct lvn_moving {
     void **p; /* NULL: it is the flag */
@@ -99,6 +101,7 @@ void lvn_calls_begin(struct lvn_calls *c)
 void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
 {
     const int *slot_of = c->program->slot_of;
+    lvn_work_done(1);
     c->step->first_row = c->first_row + micro_batch * c->rows;
     if (micro_batch == c->micro_batch) return;
     c->micro_batch = micro_batch;

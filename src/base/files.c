@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/output.h"
+#include "base/work.h"
 
 enum { READ_BYTES = 256 * 1024 };
 
@@ -146,11 +147,31 @@ void lvn_file_unmap(struct lvn_mapping *m)
 
 /* --- writing --- */
 
+/* To the disk piece by piece: what is long goes on for all to see. 0 or an errno; fsync() may not tell of it again. */
+static int sync_pieces(int fd)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    struct stat is;
+    if (fstat(fd, &is)) return errno;
+    for (off_t at = 0; at + LVN_WORK_PIECE < is.st_size; at += LVN_WORK_PIECE) {
+        bool cannot = sync_file_range(fd, at, LVN_WORK_PIECE, all) != 0;
+        if (cannot && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == ESPIPE)) return 0;
+        if (cannot) return errno;
+        lvn_work_done(LVN_WORK_PIECE);
+    }
+#else
+    (void)fd;
+#endif
+    return 0;
+}
+
 enum lvn_status lvn_file_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     LVN_CHECK(fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
-    int error = lvn_files_refuse() || fsync(fd) != 0 ? errno : 0;
+    int error = sync_pieces(fd);
+    if (!error && (lvn_files_refuse() || fsync(fd) != 0)) error = errno;
     close(fd);
     LVN_CHECK(!error, IO, "cannot write '%s': %s", path, strerror(error));
     return LVN_OK;

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/work.h"
 
 enum { LARGEST_WRITE = 64 << 20 };
 /* Past the cache: what addresses and sizes are multiples of (4096 satisfies every disk), and when a disk is too slow
@@ -87,6 +88,7 @@ static enum lvn_status put(struct lvn_output *o, const char *p, int64_t n)
         if (done <= 0) return output_failed(o, "write");
         p += done;
         n -= done;
+        lvn_work_done(done);
     }
     return LVN_OK;
 }

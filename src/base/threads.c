@@ -21,6 +21,7 @@
 #endif
 
 #include "base/arena.h"
+#include "base/deadline.h"
 #include "base/machine.h"
 
 enum { SPINS = 2000 }; /* some tens of microseconds */
@@ -132,6 +133,49 @@ int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (bad) free(s);
     return bad;
+}
+
+struct within {
+    void (*run)(void *);
+    void *argument;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool over, left; /* left: nobody waits any more */
+};
+
+static void *run_within(void *argument)
+{
+    struct within *w = argument;
+    w->run(w->argument);
+    pthread_mutex_lock(&w->lock);
+    w->over = true;
+    bool left = w->left;
+    pthread_cond_broadcast(&w->change);
+    pthread_mutex_unlock(&w->lock);
+    if (left) free(w);
+    return NULL;
+}
+
+bool lvn_thread_within(double seconds, void (*run)(void *argument), void *argument)
+{
+    struct within *w = lvn_calloc(1, sizeof *w);
+    struct timespec at = lvn_deadline(seconds);
+    pthread_t thread;
+    bool in_time = true;
+    if (!w) return false;
+    *w = (struct within){.run = run, .argument = argument};
+    pthread_mutex_init(&w->lock, NULL);
+    lvn_condition_init(&w->change);
+    if (lvn_thread_start(&thread, run_within, w) != 0) return free(w), false;
+    pthread_mutex_lock(&w->lock);
+    while (!w->over && in_time) in_time = lvn_condition_wait(&w->change, &w->lock, &at);
+    bool over = w->over;
+    w->left = !over;
+    pthread_mutex_unlock(&w->lock);
+    if (!over) return pthread_detach(thread), false;
+    pthread_join(thread, NULL);
+    free(w);
+    return true;
 }
 
 int lvn_threads_default(void)

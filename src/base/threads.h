@@ -7,6 +7,7 @@
 #define LVN_THREADS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Run task(argument, thread, n_threads) on threads 0..n_threads-1 and wait for all. The caller is thread 0. */
@@ -17,6 +18,10 @@ void lvn_team_barrier(void);
 /* A thread beside the others, as pthread_create(): 0, or an errno. Signals are for the thread that trains: this one has
  * all of them blocked. It has its maker's locale: "C" inside the library (train/library.c). */
 int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+/* Run it in a thread of its own and wait so long at most: what may stand still (a file system, a terminal) does not
+ * hold up the caller. False: it is not over; it goes on beside, with an argument that has to stay. */
+bool lvn_thread_within(double seconds, void (*run)(void *argument), void *argument);
 
 /* How many threads to use when nobody says: physical cores that the affinity mask and the cgroup's CPU quota allow,
  * or OMP_NUM_THREADS where that is set. At least 1. */

@@ -64,6 +64,33 @@ enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *c, const char 
     return status;
 }
 
+static enum lvn_status newest_step(struct lvn_arena *a, const char *dir, int64_t *step)
+{
+    int64_t *all;
+    int n;
+    LVN_TRY(lvn_checkpoint_steps(a, dir, &all, &n));
+    for (int i = 0; i < n && *step < 0; i++) {
+        struct lvn_manifest m;
+        char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)all[i]);
+        enum lvn_status status = path ? lvn_manifest_read(a, path, &m) : LVN_MEMORY;
+        if (status == LVN_MEMORY) return status;
+        if (status == LVN_OK) *step = all[i];
+        lvn_error_clear();
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_checkpoint_newest_step(const char *dir, int64_t *step)
+{
+    struct lvn_arena a;
+    *step = -1;
+    if (!lvn_path_is_dir(dir)) return LVN_OK;
+    lvn_arena_init(&a);
+    enum lvn_status status = newest_step(&a, dir, step);
+    lvn_arena_release(&a);
+    return status;
+}
+
 enum lvn_status lvn_checkpoint_open(struct lvn_checkpoint *c, const char *path)
 {
     init(c);

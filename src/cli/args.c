@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/threads.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
 #include "data/file_form.h"
@@ -322,11 +323,18 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
 }
 
 /* A rank is lost: the main thread may wait for it for ever. */
-static void end_at_fault(void *context, const struct lvn_fault *fault)
+static void say(void *text)
 {
-    (void)context;
-    if (fault->speak) fprintf(stderr, "error: %s\n", fault->text);
-    _exit(LVN_EXIT_FAILED);
+    fprintf(stderr, "error: %s\n", (char *)text);
+}
+
+static void end_at_fault(void *ranks, const struct lvn_fault *fault)
+{
+    const int code = LVN_EXIT_FAILED;
+    char *text = fault->speak ? strdup(fault->text) : NULL;
+    if (text) (void)lvn_thread_within(1, say, text); /* a terminal may stand still */
+    if (fault->speak && fault->mute) lvn_ranks_abort(ranks, code);
+    _exit(code);
 }
 
 /* A command line that cannot be read: the others hear it too, where the command would have joined them. */

@@ -25,6 +25,7 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
     LVN_TRY(lvn_cli_settings(one, one->n_operands ? one->operand[0] : NULL, LVN_USES_ALL));
     if (s->trainer.threads > 0) l->threads = (int)s->trainer.threads;
     l->rank_timeout = s->trainer.rank_timeout;
+    l->stall_timeout = s->trainer.stall_timeout;
     l->mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
     return l->mpi_library ? LVN_OK : LVN_MEMORY;
 }

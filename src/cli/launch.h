@@ -23,13 +23,13 @@ struct lvn_host {
 struct lvn_launch {
     struct lvn_cli *c;
     struct lvn_arena *arena;
-    const char *self;        /* this program, by its full path */
-    const char *mpi_library; /* trainer.mpi_library; "": none given */
-    int ranks, per_node;     /* per_node: the most on any host */
-    int cores;               /* of a host that ranks may use */
-    int threads;             /* of a rank */
-    bool crowded;            /* more threads than cores */
-    double rank_timeout;     /* seconds */
+    const char *self;                   /* this program, by its full path */
+    const char *mpi_library;            /* trainer.mpi_library; "": none given */
+    int ranks, per_node;                /* per_node: the most on any host */
+    int cores;                          /* of a host that ranks may use */
+    int threads;                        /* of a rank */
+    bool crowded;                       /* more threads than cores */
+    double rank_timeout, stall_timeout; /* seconds */
     bool bind, training;
     struct lvn_host *hosts; /* none: this machine, or Slurm's */
     int n_hosts;

@@ -89,6 +89,7 @@ static enum lvn_status serve(struct run *r)
     struct lvn_server_options o = {.size = l->ranks,
                                    .listen = l->allocation ? NULL : address,
                                    .timeout = l->rank_timeout,
+                                   .stall = l->stall_timeout,
                                    .join_timeout = 2 * l->rank_timeout > 60 ? 2 * l->rank_timeout : 60,
                                    .outside = true};
     LVN_TRY_WHILE(lvn_server_start(&r->server, &o), "making a place where the ranks meet");

@@ -16,25 +16,31 @@
 
 #include "base/deadline.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/machine.h"
+#include "base/threads.h"
+#include "base/work.h"
 #include "cluster/client.h"
 #include "cluster/siblings.h"
 
-static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 2, NOTICE_SECONDS = 0.7;
+static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 2, NOTICE_SECONDS = 0.7, FILE_SECONDS = 1;
 
 static void own_row(struct lvn_heartbeat *h, double now)
 {
     struct lvn_peer *p = &h->peer[h->rank];
     uint64_t collective = atomic_load_explicit(&h->collective, memory_order_relaxed);
-    const char *place = atomic_load_explicit(&h->place, memory_order_acquire);
+    const char *place = atomic_load_explicit(&h->place, memory_order_acquire), *work = lvn_work_name();
     p->step = atomic_load_explicit(&h->step, memory_order_relaxed);
     p->collective = (int)(collective >> 32);
     p->collectives = (int)(collective & 0xffffffff);
     p->tokens_per_s = atomic_load_explicit(&h->tokens_per_s, memory_order_relaxed);
     p->compute_s = atomic_load_explicit(&h->compute_s, memory_order_relaxed);
     p->memory = lvn_memory_resident();
+    p->passed = atomic_load_explicit(&h->passed, memory_order_relaxed);
+    p->worked = lvn_work_count();
     p->seen = now;
     snprintf(p->place, sizeof p->place, "%s", place ? place : "");
+    snprintf(p->work, sizeof p->work, "%s", work ? work : "");
 }
 
 void lvn_beat_now(struct lvn_heartbeat *h, double now)
@@ -44,7 +50,7 @@ void lvn_beat_now(struct lvn_heartbeat *h, double now)
     h->beaten = now;
     if (h->online && !h->said_bye && h->wire.fd >= 0) {
         lvn_message_add(&h->wire.out, LVN_SAY_BEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
-                        p->tokens_per_s, p->compute_s, p->memory, p->place);
+                        p->tokens_per_s, p->compute_s, p->memory, p->passed, p->worked, p->place, p->work);
     }
 }
 
@@ -90,12 +96,13 @@ static bool group(struct lvn_heartbeat *h, const struct lvn_message *m)
     return g->key && g->value && g->ranks;
 }
 
-void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, const char *text)
+void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text)
 {
     if (h->faulty) return;
     h->faulty = true;
     h->fault_rank = rank;
     h->speak = speak;
+    h->mute = mute;
     lvn_set_speaks(speak);
     snprintf(h->fault, sizeof h->fault, "%s", text);
     snprintf(h->state, sizeof h->state, "fault");
@@ -121,11 +128,14 @@ bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
     case LVN_SAY_START:
         h->started = true;
         break;
+    case LVN_SAY_WARN:
+        if (m->i[0] == h->rank) snprintf(h->warning, sizeof h->warning, "%s", m->t[0]);
+        return true;
     case LVN_SAY_LOST:
-        lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->t[0]);
+        lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
         return true;
     case LVN_SAY_REFUSE:
-        lvn_fault_set(h, -1, true, m->t[0]);
+        lvn_fault_set(h, -1, true, false, m->t[0]);
         return true;
     case LVN_SAY_END:
         h->ended = true;
@@ -145,15 +155,30 @@ static bool unconfirmed(int fd)
     return fd >= 0 && !ioctl(fd, SIOCOUTQ, &bytes) && bytes > 0;
 }
 
-/* Has another rank written a fault already? (They may share a file system.) */
-static bool told_already(const char *path)
+struct look {
+    char path[1024];
+    bool told;
+};
+
+static void look(void *argument)
 {
+    struct look *l = argument;
     char *text = NULL;
     int64_t bytes;
-    if (!*path) return false;
-    if (lvn_file_read(path, 1 << 26, &text, &bytes)) return lvn_error_clear(), false;
-    bool told = strstr(text, "\"state\": \"fault\"") != NULL;
+    if (lvn_file_read(l->path, 1 << 26, &text, &bytes)) return lvn_error_clear();
+    l->told = strstr(text, "\"state\": \"fault\"") != NULL;
     free(text);
+}
+
+/* Has another rank written a fault already? (They may share a file system, and that may stand still.) */
+static bool told_already(const char *path)
+{
+    struct look *l = *path ? calloc(1, sizeof *l) : NULL;
+    if (!l) return false;
+    snprintf(l->path, sizeof l->path, "%s", path);
+    if (!lvn_thread_within(FILE_SECONDS, look, l)) return false;
+    bool told = l->told;
+    free(l);
     return told;
 }
 
@@ -188,7 +213,7 @@ static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent
     usleep((useconds_t)(1e6 * (TURN_SECONDS * (turn < 5 ? turn : 5) + (silent ? NOTICE_SECONDS : 0))));
     bool speak = !turn || (*path ? !told_already(path) : !below);
     pthread_mutex_lock(&h->lock);
-    lvn_fault_set(h, h->server_rank, speak, t.p ? t.p : reason);
+    lvn_fault_set(h, h->server_rank, speak, silent, t.p ? t.p : reason);
     lvn_text_release(&t);
 }
 
@@ -211,6 +236,16 @@ void lvn_status_now(struct lvn_heartbeat *h)
     if (*path && !given_up) lvn_status_write(path, copy, h->size, state, fault);
     pthread_mutex_unlock(&h->writing);
     free(copy);
+}
+
+static void status_now(void *heartbeat)
+{
+    lvn_status_now(heartbeat);
+}
+
+void lvn_status_last(struct lvn_heartbeat *h)
+{
+    if (!lvn_thread_within(FILE_SECONDS, status_now, h)) h->stuck = true;
 }
 
 /* This process stood still: if the others have told of its end meanwhile, that stays in the file. */
@@ -271,13 +306,29 @@ static const char *listen_once(struct lvn_heartbeat *h, double now)
     return NULL;
 }
 
+static void warn(void *text)
+{
+    lvn_log(LVN_LOG_WARN, "%s", (const char *)text);
+}
+
+/* What the server has for people. A terminal that stands still is no reason to fall silent. */
+static void hand_on(struct lvn_heartbeat *h)
+{
+    char *text = h->warning[0] ? strdup(h->warning) : NULL;
+    h->warning[0] = '\0';
+    if (!text) return;
+    pthread_mutex_unlock(&h->lock);
+    if (lvn_thread_within(FILE_SECONDS, warn, text)) free(text);
+    pthread_mutex_lock(&h->lock);
+}
+
 /* Say it to the program: at once if this rank is to speak, else a moment later. */
 static void deliver(struct lvn_heartbeat *h)
 {
     bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, own = h->own, speak = h->speak;
-    struct lvn_fault fault = {.rank = h->fault_rank, .speak = speak, .text = h->fault};
+    struct lvn_fault fault = {.rank = h->fault_rank, .speak = speak, .mute = h->mute, .text = h->fault};
     pthread_mutex_unlock(&h->lock);
-    if (lowest) lvn_status_now(h);
+    if (lowest) lvn_status_last(h);
     if (!speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));
     pthread_mutex_lock(&h->lock);
     bool call = h->callback && !own && !h->stopping;
@@ -309,6 +360,7 @@ void *lvn_beat(void *heartbeat)
         }
         last = now;
         const char *gone = listen_once(h, now);
+        hand_on(h);
         if (gone) server_gone(h, gone, now - h->heard > h->timeout);
         if (!h->faulty && now - h->beaten >= gap) lvn_beat_now(h, now);
         lvn_wire_flush(&h->wire);

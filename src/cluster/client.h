@@ -29,6 +29,7 @@ struct lvn_heartbeat {
     _Atomic uint64_t collective; /* k << 32 | n */
     _Atomic double tokens_per_s, compute_s;
     _Atomic(const char *) place;
+    _Atomic int64_t passed; /* waits of all ranks that are over */
 
     pthread_mutex_t lock; /* over all below */
     pthread_cond_t change;
@@ -40,13 +41,14 @@ struct lvn_heartbeat {
     bool welcomed, started, ended, said_bye;
     char refusal[300];
     bool own; /* lvn_heartbeat_fail() was called: no callback */
-    bool faulty, speak;
+    bool faulty, speak, mute;
     int fault_rank;
     char fault[1200];
-    char state[24], path[1024];
+    char state[24], path[1024], warning[1200];
     struct lvn_straggler straggler;
     double looked;
     bool given_up;           /* the others took this rank for lost while it stood still, and said so */
+    bool stuck;              /* a thread that was not waited for uses this for good */
     pthread_mutex_t writing; /* of status.json */
 };
 
@@ -54,10 +56,11 @@ struct lvn_heartbeat {
 void *lvn_beat(void *heartbeat);    /* the thread */
 void *lvn_publish(void *heartbeat); /* the thread that keeps status.json */
 void lvn_status_now(struct lvn_heartbeat *h);
+void lvn_status_last(struct lvn_heartbeat *h); /* before the end, which waits for no file system */
 /* With the lock held: */
 void lvn_beat_now(struct lvn_heartbeat *h, double now);
 bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m); /* false: no message for a rank */
-void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, const char *text);
+void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text);
 void lvn_set_speaks(bool speaks);
 
 #endif

@@ -40,6 +40,8 @@ struct lvn_family {
     const char *rank[3], *size[3], *local_rank[3], *local_size[3], *node[3], *nodes[3];
     /* Processes that are parents of its ranks; "mpirun*": all names that begin so. */
     const char *processes[10];
+    const char *launchers[4]; /* what may stand above these and is one with them: a rank may end it when it hangs; none:
+                               * it does not hang */
     /* Are the variables there, and this process's? NULL: rank or size set, UNKNOWN. `why` has room for 160 characters,
      * and says for DEAD what gave it away. A process among those above makes UNKNOWN alive. */
     enum lvn_evidence (*evidence)(const struct lvn_surroundings *s, char *why);
@@ -54,6 +56,9 @@ struct lvn_family {
 
 /* The value; NULL when it is not set or empty. */
 const char *lvn_variable(const struct lvn_surroundings *s, const char *name);
+/* Is the name among these, of which "mpirun*" stands for all that begin so? */
+bool lvn_is_among(const char *const *names, const char *name);
+const struct lvn_family *lvn_family_find(const char *name); /* NULL: there is no such family */
 /* How far above this process one of the family's stands, from 1; 0: none. */
 int lvn_family_depth(const struct lvn_family *f, const struct lvn_surroundings *s);
 /* A whole number of at least `least`; false otherwise. */

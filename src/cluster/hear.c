@@ -4,9 +4,13 @@
 #include <string.h>
 
 #include "base/machine.h"
+#include "base/threads.h"
 #include "cluster/server.h"
+#include "cluster/stall.h"
 
-static const double GROUP_SECONDS = 0.3; /* what fails within it is told of together */
+static const double GROUP_SECONDS = 0.3 /* what fails within it is told of together */, FILE_SECONDS = 1;
+
+static const char process_gone[] = "its process is gone";
 
 static int bounded(int64_t n)
 {
@@ -31,7 +35,7 @@ static void trouble(struct lvn_server *s, double delay)
 /* The gathering fails; this caller hears why with the others. */
 static bool refuse(struct lvn_server *s, struct lvn_caller *c)
 {
-    s->refused = true;
+    s->worded = true;
     c->rank = -2;
     trouble(s, GROUP_SECONDS);
     return true;
@@ -139,7 +143,7 @@ static bool ready(struct lvn_server *s, int rank)
     struct lvn_text t = {0};
     for (int i = 0; i < s->o.size; i++) {
         lvn_message_add(&t, LVN_SAY_PEER, (int64_t)i, s->peer[i].pid, s->peer[i].host);
-        s->peer[i].seen = lvn_seconds();
+        s->peer[i].seen = s->peer[i].moved = lvn_seconds();
     }
     add_groups(s, &t);
     lvn_message_add(&t, LVN_SAY_START);
@@ -153,13 +157,18 @@ static bool ready(struct lvn_server *s, int rank)
 
 static bool beat(struct lvn_peer *p, const struct lvn_message *m)
 {
+    const struct lvn_peer before = *p;
     p->step = m->i[0] > 0 ? m->i[0] : 0;
     p->collective = bounded(m->i[1]);
     p->collectives = bounded(m->i[2]);
     p->tokens_per_s = m->d[0];
     p->compute_s = m->d[1];
     p->memory = m->i[3] > 0 ? m->i[3] : 0;
+    p->passed = m->i[4];
+    p->worked = m->i[5];
     snprintf(p->place, sizeof p->place, "%s", m->t[0]);
+    snprintf(p->work, sizeof p->work, "%s", m->t[1]);
+    lvn_stall_heard(p, &before, p->seen);
     return true;
 }
 
@@ -223,7 +232,7 @@ void lvn_server_gone(struct lvn_server *s, int rank)
     struct lvn_peer *p = &s->peer[rank];
     if (p->state != LVN_PEER_HERE || s->phase >= LVN_SERVER_ENDED) return;
     p->state = LVN_PEER_LOST;
-    p->reason = "its process is gone";
+    p->reason = process_gone;
     p->look = s->looks;
     trouble(s, GROUP_SECONDS);
 }
@@ -243,7 +252,7 @@ void lvn_server_missing(struct lvn_server *s)
         snprintf(s->fault, sizeof s->fault,
                  "rank%s %.200s of %d %s not come to the others within %.0f s: see whether all hosts could start levin",
                  missing == 1 ? "" : "s", t.p ? t.p : "", s->o.size, missing == 1 ? "has" : "have", s->o.join_timeout);
-        s->refused = true;
+        s->worded = true;
         trouble(s, 0);
     }
     lvn_text_release(&t);
@@ -288,11 +297,10 @@ static void word_fault(struct lvn_server *s)
     lvn_text_release(&t);
 }
 
-/* Who says it to people: the lowest rank that is here and hears it, also one that waits for the others at the end. */
-static int speaker_of(const struct lvn_server *s)
+/* The lowest rank that is here and hears it, also one that waits for the others at the end. */
+static int lowest_that_hears(const struct lvn_server *s)
 {
     int lowest = -1;
-    if (s->o.outside || lvn_seconds() < s->silent_until) return -1;
     for (int k = 0; k < s->n_callers; k++) {
         int rank = s->caller[k]->rank;
         if (rank >= 0 && s->peer[rank].state != LVN_PEER_LOST && (lowest < 0 || rank < lowest)) lowest = rank;
@@ -300,17 +308,72 @@ static int speaker_of(const struct lvn_server *s)
     return lowest;
 }
 
+/* Who says the fault to people. */
+static int speaker_of(const struct lvn_server *s)
+{
+    return s->o.outside || lvn_seconds() < s->silent_until ? -1 : lowest_that_hears(s);
+}
+
+void lvn_server_watch_stall(struct lvn_server *s, double now)
+{
+    enum lvn_stall is = lvn_stall_judge(s->peer, s->o.size, s->o.stall, now);
+    struct lvn_text t = {0};
+    if (is == LVN_STALL_NOT) s->warned = false;
+    if (is == LVN_STALL_NOT || (is == LVN_STALL_HALF && s->warned)) return;
+    lvn_stall_text(s->peer, s->o.size, s->o.stall, now, &t);
+    if (is == LVN_STALL_OVER) {
+        s->fault_rank = lvn_stall_behind(s->peer, s->o.size);
+        snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank goes on");
+        s->worded = true;
+        trouble(s, 0);
+    } else {
+        struct lvn_text line = {0};
+        lvn_message_add(&line, LVN_SAY_WARN, (int64_t)lowest_that_hears(s), t.p ? t.p : "no rank goes on");
+        tell_all(s, &line);
+        lvn_text_release(&line);
+    }
+    s->warned = true;
+    lvn_text_release(&t);
+}
+
+struct status {
+    char path[1024], fault[1200];
+    int n;
+    struct lvn_peer peer[];
+};
+
+static void write_it(void *argument)
+{
+    const struct status *x = argument;
+    lvn_status_write(x->path, x->peer, x->n, "fault", x->fault);
+}
+
+/* The file system may be what stands still. */
+static void write_status(const struct lvn_server *s)
+{
+    size_t bytes = sizeof *s->peer * (size_t)s->o.size;
+    struct status *x = malloc(sizeof *x + bytes);
+    if (!x) return;
+    x->n = s->o.size;
+    memcpy(x->path, s->status_path, sizeof x->path);
+    memcpy(x->fault, s->fault, sizeof x->fault);
+    memcpy(x->peer, s->peer, bytes);
+    if (lvn_thread_within(FILE_SECONDS, write_it, x)) free(x);
+}
+
 void lvn_server_declare(struct lvn_server *s)
 {
-    if (!s->refused) word_fault(s);
+    if (!s->worded) word_fault(s);
     s->phase = LVN_SERVER_FAULT;
     int speaker = speaker_of(s);
+    int64_t mute = 0;
     struct lvn_text t = {0}, silent = {0};
+    for (int i = 0; i < s->o.size; i++) mute |= s->peer[i].state == LVN_PEER_LOST && s->peer[i].reason != process_gone;
     lvn_server_tell_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
-    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, s->fault);
+    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, s->fault);
     tell_all(s, &t);
-    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, s->fault);
+    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, s->fault);
     for (int k = 0; k < s->n_callers; k++) {
         struct lvn_caller *c = s->caller[k];
         if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);
@@ -320,7 +383,5 @@ void lvn_server_declare(struct lvn_server *s)
     }
     lvn_text_release(&t);
     lvn_text_release(&silent);
-    if (s->o.outside && s->status_path[0]) {
-        lvn_status_write(s->status_path, s->peer, s->o.size, "fault", s->fault);
-    }
+    if (s->o.outside && s->status_path[0]) write_status(s);
 }

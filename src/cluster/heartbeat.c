@@ -43,7 +43,7 @@ static enum lvn_status serve(struct lvn_heartbeat *h, const struct lvn_heartbeat
                              const char *token)
 {
     struct lvn_server_options so = {
-        .size = h->size, .port = port, .token = token, .timeout = o->timeout, .join_timeout = join};
+        .size = h->size, .port = port, .token = token, .timeout = o->timeout, .join_timeout = join, .stall = o->stall};
     return lvn_server_start(&h->server, &so);
 }
 
@@ -282,6 +282,7 @@ void lvn_heartbeat_close(struct lvn_heartbeat *h)
     h->stopping = true;
     pthread_cond_broadcast(&h->change);
     pthread_mutex_unlock(&h->lock);
+    if (h->stuck) return; /* the process is about to end, too */
     if (h->has_publisher) {
         pthread_join(h->publisher, NULL);
         lvn_status_now(h);
@@ -349,14 +350,21 @@ void lvn_stamp_step(struct lvn_heartbeat *h, int64_t step, double tokens_per_s, 
     atomic_store_explicit(&h->step, step, memory_order_relaxed);
 }
 
+/* A wait of all ranks is over. */
+static void pass(struct lvn_heartbeat *h)
+{
+    atomic_fetch_add_explicit(&h->passed, 1, memory_order_relaxed);
+}
+
 void lvn_stamp_place(struct lvn_heartbeat *h, const char *place)
 {
-    if (h) atomic_store_explicit(&h->place, place, memory_order_release);
+    if (h && atomic_exchange_explicit(&h->place, place, memory_order_acq_rel)) pass(h);
 }
 
 void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n)
 {
-    if (h) atomic_store_explicit(&h->collective, k ? (uint64_t)k << 32 | (uint32_t)n : 0, memory_order_relaxed);
+    uint64_t at = k ? (uint64_t)k << 32 | (uint32_t)n : 0;
+    if (h && atomic_exchange_explicit(&h->collective, at, memory_order_relaxed)) pass(h);
 }
 
 /* --- in trouble --- */
@@ -374,12 +382,12 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
             wake(h);
             await(h, &never, patience);
         }
-        if (!h->faulty) lvn_fault_set(h, h->rank, true, lvn_error_text());
+        if (!h->faulty) lvn_fault_set(h, h->rank, true, false, lvn_error_text());
     }
     bool other = h->faulty && h->fault_rank != h->rank && h->speak;
     char text[sizeof h->fault];
     snprintf(text, sizeof text, "%s", h->fault);
     pthread_mutex_unlock(&h->lock);
     if (other) lvn_fail_at(__FILE__, __LINE__, LVN_COMM, "%s", text); /* the better explanation */
-    if (h->rank == 0 && h->path[0]) lvn_status_now(h);
+    if (h->rank == 0 && h->path[0]) lvn_status_last(h);
 }

@@ -20,6 +20,7 @@ struct lvn_heartbeat;
 struct lvn_fault {
     int rank;         /* who; -1: nobody in particular */
     bool speak;       /* this process is the one that says it to people */
+    bool mute;        /* a process may still be there that no longer answers, for which a launcher would wait */
     const char *text; /* "rank 3 on node2 has not been heard of since step 412; the others wait in reduction 7 of 12" */
 };
 /* Called once, by the heartbeat's thread, while the main thread may be anywhere, even waiting in vain: say it if
@@ -34,6 +35,7 @@ struct lvn_fact {
 struct lvn_heartbeat_options {
     const struct lvn_identity *id;
     double timeout;      /* trainer.rank_timeout, seconds */
+    double stall;        /* trainer.stall_timeout, seconds; 0: no limit */
     double join_timeout; /* for all to come; 0: twice `timeout`, at least 60 s */
     const struct lvn_fact *facts;
     int n_facts;
@@ -73,7 +75,7 @@ int lvn_heartbeat_table(struct lvn_heartbeat *h, struct lvn_peer *peers, int mos
  * is a mean over some steps). */
 void lvn_stamp_step(struct lvn_heartbeat *h, int64_t step, double tokens_per_s, double compute_s);
 /* In what it waits for others, outside of reductions: "an agreement"; the text lives as long as the heartbeat. NULL: in
- * nothing. */
+ * nothing. All ranks go through the same waits: who has fewer behind it is behind (stall.h). */
 void lvn_stamp_place(struct lvn_heartbeat *h, const char *place);
 /* It waits in the k-th of n reductions of this step, from 1; 0: in none. */
 void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n);

@@ -37,5 +37,6 @@ const struct lvn_family lvn_family_hydra = {
     .local_rank = {"MPI_LOCALRANKID"},
     .local_size = {"MPI_LOCALNRANKS"},
     .processes = {"hydra_pmi_proxy", "hydra_bstrap_p*", "pmi_proxy"},
+    .launchers = {"mpiexec*", "mpirun*"},
     .evidence = evidence,
 };

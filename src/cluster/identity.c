@@ -39,16 +39,28 @@ bool lvn_whole_number(const char *text, int least, int *out)
     return true;
 }
 
+bool lvn_is_among(const char *const *names, const char *name)
+{
+    for (const char *const *p = names; *p; p++) {
+        size_t n = strlen(*p);
+        bool prefix = n > 0 && (*p)[n - 1] == '*';
+        if (prefix ? !strncmp(*p, name, n - 1) : !strcmp(*p, name)) return true;
+    }
+    return false;
+}
+
 int lvn_family_depth(const struct lvn_family *f, const struct lvn_surroundings *s)
 {
-    for (int i = 0; i < s->n_above; i++) {
-        for (const char *const *p = f->processes; *p; p++) {
-            size_t n = strlen(*p);
-            bool prefix = n > 0 && (*p)[n - 1] == '*';
-            if (prefix ? !strncmp(*p, s->above[i].name, n - 1) : !strcmp(*p, s->above[i].name)) return i + 1;
-        }
-    }
+    for (int i = 0; i < s->n_above; i++)
+        if (lvn_is_among(f->processes, s->above[i].name)) return i + 1;
     return 0;
+}
+
+const struct lvn_family *lvn_family_find(const char *name)
+{
+    for (int i = 0; i < FAMILIES; i++)
+        if (name && !strcmp(families[i]->name, name)) return families[i];
+    return NULL;
 }
 
 /* The first of the names that is set; NULL: none. */

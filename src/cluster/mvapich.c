@@ -19,5 +19,6 @@ const struct lvn_family lvn_family_mvapich = {
     .local_rank = {"MV2_COMM_WORLD_LOCAL_RANK"},
     .local_size = {"MV2_COMM_WORLD_LOCAL_SIZE"},
     .processes = {"mpispawn", "hydra_pmi_proxy", "pmi_proxy"},
+    .launchers = {"mpirun*", "mpiexec*"},
     .evidence = evidence,
 };

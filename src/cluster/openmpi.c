@@ -32,5 +32,6 @@ const struct lvn_family lvn_family_openmpi = {
     .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
     .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
     .processes = {"orted", "prted", "prterun*", "prte", "orterun*", "mpirun*", "mpiexec*"},
+    .launchers = {"mpirun*"},
     .evidence = evidence,
 };

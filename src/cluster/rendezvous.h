@@ -5,7 +5,7 @@
  * Ranks connect with a token that strangers do not know. When all have come, it tells each who the others are and in
  * which facts (build, recipe, ...) they differ; afterwards each says some times a second where it is. A rank whose
  * connection closes without a goodbye, or of which nothing is heard for most of `timeout`, is lost: the server says so
- * to all, and names the one that is to say it to people. */
+ * to all, and names the one that is to say it to people. So it does where all are heard of and none goes on. */
 #ifndef LVN_RENDEZVOUS_H
 #define LVN_RENDEZVOUS_H
 
@@ -20,6 +20,7 @@ struct lvn_server_options {
     const char *token;   /* NULL: a new one, "": none is wanted */
     double timeout;      /* trainer.rank_timeout: seconds in which a rank without news is found lost */
     double join_timeout; /* seconds in which all must have come after the first one; 0: no limit */
+    double stall;        /* trainer.stall_timeout: seconds in which some rank has to go on (stall.h); 0: no limit */
     bool outside;        /* not in a rank: the holder says what happens, no rank does */
 };
 

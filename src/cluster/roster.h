@@ -19,6 +19,11 @@ struct lvn_peer {
     double compute_s;            /* of a step, waiting for others left out; 0: not known */
     double seen;                 /* lvn_seconds() when it was last heard of */
     char host[256], place[96];   /* place: the instruction, "" */
+    char work[48];               /* what it is at, "a validation"; "": its part of a step */
+    int64_t passed, worked;      /* how many waits of all ranks lie behind it; its work.h's count */
+    double moved;                /* lvn_seconds() when any of this was last another than before */
+    int64_t first_step;          /* of which the server heard, ... */
+    double first_at, step_at;    /* ... when; and when it heard of the last one */
     int64_t look;                /* LOST: the server's how manieth look found it so; 0: not known */
     const char *reason;          /* LOST: "its process is gone", or NULL */
 };

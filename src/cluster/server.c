@@ -117,7 +117,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
 {
     double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1, most = LVN_SILENCE * s->o.timeout;
     if (now - last > pause) { /* it was this thread that stood still, not the ranks */
-        for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last;
+        for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last, s->peer[i].moved += now - last;
         s->first_came += now - last;
         if (now - last >= s->o.timeout) s->silent_until = now + s->o.timeout;
     }
@@ -142,6 +142,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
             q->look = s->looks;
         }
     }
+    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at && s->o.stall > 0) lvn_server_watch_stall(s, now);
     if (s->phase == LVN_SERVER_RUNNING && now >= s->next_table) {
         double gap = s->o.timeout / 8;
         s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 64);

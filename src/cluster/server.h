@@ -44,7 +44,8 @@ struct lvn_server {
     double deaf_until;            /* there was no room, or no descriptor, for one more connection */
     int64_t looks;                /* of the thread at what has come */
     double trouble_at;            /* when what is wrong is told; 0: nothing is wrong */
-    bool refused;                 /* `fault` is a sentence about the gathering */
+    bool worded;                  /* `fault` is a sentence already */
+    bool warned;                  /* that no rank goes on */
     int failed, fails;            /* 1 + the rank that said that it fails by itself; how many did */
     bool failed_after;            /* it said that it fails because of others */
     char fault[1200], said[1000]; /* said: the failing rank's sentence */
@@ -57,6 +58,7 @@ bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lv
 void lvn_server_gone(struct lvn_server *s, int rank); /* its connection has closed */
 void lvn_server_missing(struct lvn_server *s);        /* not all have come in time */
 void lvn_server_tell_table(struct lvn_server *s, double now);
+void lvn_server_watch_stall(struct lvn_server *s, double now);
 void lvn_server_declare(struct lvn_server *s); /* the fault, to all */
 
 #endif

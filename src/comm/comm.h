@@ -36,6 +36,9 @@ struct lvn_comm_options {
  * believes that it is rank 0 of 1. */
 enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_options *o) LVN_CHECKED;
 void lvn_comm_close(struct lvn_comm *c); /* NULL: nothing. All ranks call it; a process that ends in trouble need not */
+/* Have the launcher end all processes of the run with this code, also those that no longer answer. Any thread; comes
+ * back where that cannot be, or has not happened after so long. */
+void lvn_comm_abort(struct lvn_comm *c, int code, double seconds);
 int lvn_comm_rank(const struct lvn_comm *c);
 int lvn_comm_size(const struct lvn_comm *c);
 /* "Open MPI 4.1.4 (/usr/lib/.../libmpi.so.40), as mpirun is Open MPI's", for people. */

@@ -16,6 +16,7 @@
 
 #include "base/deadline.h"
 #include "base/threads.h"
+#include "base/work.h"
 #include "comm/engine.h"
 
 void lvn_queue_push(struct lvn_queue *q, struct lvn_request *r)
@@ -273,13 +274,15 @@ static void work(struct lvn_engine *c)
         bool moved = r != NULL;
         for (; r; r = next) {
             next = r->next;
-            int code = broken ? 0 : take(c, r);
-            if (broken) finish(c, r, LVN_COMM);
+            bool refused = broken && r->kind != LVN_R_CALL;
+            int code = refused ? 0 : take(c, r);
+            if (refused) finish(c, r, LVN_COMM);
             if (code) note_trouble(c, r, code), broken = true;
         }
         if (!broken) broken = poll_messages(c, &moved) || poll_collectives(c, &moved) || poll_exchanges(c, &moved);
         if (broken) fail_all(c);
         idle = moved ? 0 : idle + 1;
+        if (moved) lvn_work_done(1);
         if (!moved && !(stop && !pending(c))) back_off(c, idle);
     }
 }

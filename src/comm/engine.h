@@ -33,6 +33,7 @@ struct lvn_transport {
     int (*test)(void *state, void *handles, int n, int *n_done, int *done);
     void (*poke)(void *state); /* move what others wait for while nothing is under way here */
     void (*error)(void *state, int code, char *text, int bytes);
+    void (*abort)(void *state, void *code); /* end all ranks with *(int *)code; NULL: it cannot */
 };
 
 struct lvn_queue {

@@ -173,6 +173,12 @@ static void error(void *state, int code, char *text, int bytes)
     snprintf(text, (size_t)bytes, "MPI says: %.200s", long_text);
 }
 
+static void abort_all(void *state, void *code)
+{
+    struct mpi *m = state;
+    m->Abort(m->world, *(int *)code);
+}
+
 /* --- start and end --- */
 
 static void doze(int microseconds)
@@ -310,4 +316,5 @@ const struct lvn_transport lvn_transport_mpi = {.join = join,
                                                 .broadcast = broadcast,
                                                 .test = test,
                                                 .poke = poke,
-                                                .error = error};
+                                                .error = error,
+                                                .abort = abort_all};

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/work.h"
+
 static const uint64_t P1 = 0x9E3779B185EBCA87u, P2 = 0xC2B2AE3D27D4EB4Fu, P3 = 0x165667B19E3779F9u,
                       P4 = 0x85EBCA77C2B2AE63u, P5 = 0x27D4EB2F165667C5u;
 
@@ -29,10 +31,8 @@ void lvn_checksum_init(struct lvn_checksum *c)
     *c = (struct lvn_checksum){.lane = {P1 + P2, P2, 0, 0 - P1}};
 }
 
-void lvn_checksum_add(struct lvn_checksum *c, const void *data, int64_t bytes)
+static void add(struct lvn_checksum *c, const unsigned char *p, int64_t bytes)
 {
-    if (bytes <= 0) return;
-    const unsigned char *p = data;
     int64_t held = (int64_t)(c->bytes % 32);
     c->bytes += (uint64_t)bytes;
     if (held) {
@@ -52,6 +52,15 @@ void lvn_checksum_add(struct lvn_checksum *c, const void *data, int64_t bytes)
     }
     c->lane[0] = a, c->lane[1] = b, c->lane[2] = d, c->lane[3] = e;
     if (bytes) memcpy(c->tail, p, (size_t)bytes);
+}
+
+void lvn_checksum_add(struct lvn_checksum *c, const void *data, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += LVN_WORK_PIECE) {
+        int64_t n = bytes - at < LVN_WORK_PIECE ? bytes - at : LVN_WORK_PIECE;
+        add(c, (const unsigned char *)data + at, n);
+        lvn_work_done(n);
+    }
 }
 
 uint64_t lvn_checksum_value(const struct lvn_checksum *c)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/work.h"
 #include "formats/json.h"
 #include "formats/torch.h"
 
@@ -211,6 +212,7 @@ void lvn_weight_read(const struct lvn_weight *t, int64_t first, int64_t n, float
     const struct lvn_desc *d = &t->desc;
     const char *data = t->data;
     int64_t size = lvn_dtype_bytes(d->dtype);
+    lvn_work_done(n);
     if (lvn_desc_contiguous(d)) {
         lvn_tensor_to_f32(d->dtype, data + (d->offset + first) * size, to, n);
         return;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/work.h"
 #include "formats/crc.h"
 #include "stores/crypto.h"
 
@@ -39,7 +40,7 @@ bool lvn_digest_known(const char *like)
     return crypto || kind_of(like) != LVN_DIGEST_MD5;
 }
 
-void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes)
+static void add(struct lvn_digest *d, const void *data, int64_t bytes)
 {
     switch (d->kind) {
     case LVN_DIGEST_CRC32C:
@@ -55,6 +56,15 @@ void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes)
         else
             lvn_sha256_add(&d->sha256, data, (size_t)bytes);
         break;
+    }
+}
+
+void lvn_digest_add(struct lvn_digest *d, const void *data, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += LVN_WORK_PIECE) {
+        int64_t n = bytes - at < LVN_WORK_PIECE ? bytes - at : LVN_WORK_PIECE;
+        add(d, (const char *)data + at, n);
+        lvn_work_done(n);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/work.h"
 #include "stores/cache.h"
 
 bool lvn_store_name_is_safe(const char *name)
@@ -145,8 +146,10 @@ enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum l
         *local = lvn_arena_strdup(a, p.key);
         if (!*local) status = LVN_MEMORY;
     } else {
+        const char *before = lvn_work_begin("a download");
         status = lvn_http_open(&h);
         if (status == LVN_OK) status = bring(&p, h, want, a, local);
+        lvn_work_end(before);
         if (status != LVN_OK) status = lvn_while_at(status, "bringing '%s' to this machine", path);
     }
     lvn_http_close(h);

@@ -1,13 +1,12 @@
 /* fetch.c - see fetch.h; store.h does the work. */
 #include "stores/fetch.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/work.h"
 #include "stores/digest.h"
 
 static enum lvn_status check_sha256(const char *sha256)
@@ -30,13 +29,9 @@ static enum lvn_status verify(const char *path, const char *sha256)
 /* Nobody looks at the file again once it has its name: it must last. */
 static enum lvn_status sync_file(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && !lvn_files_refuse() && fsync(fd) == 0;
-    int error = errno;
-    if (fd >= 0) close(fd);
-    if (!good) unlink(path);
-    LVN_CHECK(good, IO, "cannot write '%s': %s", path, strerror(error));
-    return LVN_OK;
+    enum lvn_status status = lvn_file_sync(path);
+    if (status != LVN_OK) unlink(path);
+    return status;
 }
 
 enum lvn_status lvn_download(const char *url, const char *sha256, const char *path, lvn_store_progress *progress,
@@ -45,7 +40,9 @@ enum lvn_status lvn_download(const char *url, const char *sha256, const char *pa
     LVN_CHECK(lvn_store_is_url(url), ARG, "'%s' is not a URL: wanted is https://, s3://, gs://, hf:// or file://", url);
     if (sha256) LVN_TRY(check_sha256(sha256));
     if (lvn_path_exists(path)) return sha256 ? verify(path, sha256) : LVN_OK;
-    LVN_TRY_WHILE(lvn_store_get(url, path, sha256, progress, context),
-                  "fetching '%s'; you can also put the file to '%s' yourself", url, path);
+    const char *before = lvn_work_begin("a download");
+    enum lvn_status status = lvn_store_get(url, path, sha256, progress, context);
+    lvn_work_end(before);
+    LVN_TRY_WHILE(status, "fetching '%s'; you can also put the file to '%s' yourself", url, path);
     return sync_file(path);
 }

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/library.h"
+#include "base/work.h"
 
 /* From libcurl's documented ABI: option numbers are 0 (long), 10000 (pointer), 20000 (function), 30000 (off_t) + n. */
 enum {
@@ -100,6 +101,7 @@ struct lvn_http {
     const struct lvn_http_request *request;
     struct lvn_http_answer *answer;
     bool stopped, refused;
+    int64_t moved; /* bytes of this request, both ways */
 };
 
 enum lvn_status lvn_http_open(struct lvn_http **out)
@@ -168,8 +170,10 @@ static size_t take_body(char *data, size_t size, size_t count, void *context)
 
 static int look(void *context, int64_t total, int64_t now, int64_t up_total, int64_t up_now)
 {
-    (void)total, (void)now, (void)up_total, (void)up_now;
+    (void)total, (void)up_total;
     struct lvn_http *h = context;
+    if (now + up_now != h->moved) lvn_work_done(1);
+    h->moved = now + up_now;
     h->stopped = lvn_http_stopped(h);
     return h->stopped;
 }

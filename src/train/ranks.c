@@ -11,6 +11,7 @@
 #include "base/isa.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "cluster/launcher.h"
 #include "cluster/mesh.h"
 
 /* --- joining --- */
@@ -121,10 +122,12 @@ static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings
 {
     struct lvn_heartbeat_options h = {.id = &r->who,
                                       .timeout = s->trainer.rank_timeout,
+                                      .stall = s->trainer.stall_timeout,
                                       .join_timeout = r->comm ? soon(r) : 0,
                                       .broadcast = mesh ? NULL : broadcast,
                                       .broadcast_context = r,
-                                      .fault = fault};
+                                      .fault = fault,
+                                      .fault_context = r};
     if (mesh) h.facts = mesh->fact, h.n_facts = mesh->n_facts;
     return lvn_heartbeat_open(&r->heart, &h);
 }
@@ -207,6 +210,7 @@ enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
     *r = (struct lvn_ranks){.rank = lvn_comm_rank(comm), .size = lvn_comm_size(comm), .comm = comm, .heart = heart};
+    pthread_mutex_init(&r->ending, NULL);
     r->who = *who;
     r->borrowed = true;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
@@ -219,11 +223,29 @@ void lvn_ranks_close(struct lvn_ranks *r)
 {
     if (!r) return;
     if (!r->lost && !r->borrowed) { /* else others may be gone, and nobody waits for them */
-        lvn_comm_close(r->comm);    /* first: who is lost while all MPIs end is still named */
+        pthread_mutex_lock(&r->ending);
+        struct lvn_comm *comm = r->comm;
+        r->comm = NULL;
+        pthread_mutex_unlock(&r->ending);
+        lvn_comm_close(comm); /* first: who is lost while all MPIs end is still named */
         lvn_heartbeat_close(r->heart);
     }
+    pthread_mutex_destroy(&r->ending);
     free(r->host);
     free(r);
+}
+
+void lvn_ranks_abort(struct lvn_ranks *r, int code)
+{
+    const double patience = 1;
+    const char *place = getenv("LEVIN_RENDEZVOUS");
+    struct lvn_surroundings s;
+    if (!r || (place && *place)) return;
+    lvn_surroundings_read(&s);
+    lvn_launcher_end_soon(lvn_launcher_pid(&s, r->who.family));
+    pthread_mutex_lock(&r->ending);
+    if (r->comm && !r->borrowed) lvn_comm_abort(r->comm, code, patience);
+    pthread_mutex_unlock(&r->ending);
 }
 
 static enum lvn_status check(const struct lvn_ranks *r, const struct lvn_settings *s)
@@ -342,6 +364,7 @@ enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings
     struct record kept = {.status = (int32_t)so_far};
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
+    pthread_mutex_init(&r->ending, NULL);
     if (so_far != LVN_OK) keep_record(&kept, so_far); /* joining may record and forget troubles of its own */
     LVN_TRY(join(r, s, fault));
     return lvn_ranks_agree(r, so_far == LVN_OK ? LVN_OK : read_record(&kept));
@@ -355,11 +378,11 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
     struct record m = {0};
     lvn_stamp_place(r->heart, "an agreement");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, found, 2, LVN_I32, LVN_MIN));
-    lvn_stamp_place(r->heart, NULL);
-    if (found[0] == r->size) return LVN_OK;
+    if (found[0] == r->size) return lvn_stamp_place(r->heart, NULL), LVN_OK;
     if (found[0] == r->rank) keep_record(&m, mine);
     if (found[0] == r->rank && found[1] < 0) sign_record(&m, r);
     LVN_TRY(lvn_comm_broadcast_now(r->comm, &m, (int64_t)sizeof m, found[0]));
+    lvn_stamp_place(r->heart, NULL);
     r->agreed = true;
     return read_record(&m);
 }
@@ -375,7 +398,11 @@ enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n)
 
 enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)
 {
-    return r->size == 1 ? LVN_OK : lvn_comm_broadcast_now(r->comm, x, bytes, 0);
+    if (r->size == 1) return LVN_OK;
+    lvn_stamp_place(r->heart, "a broadcast");
+    LVN_TRY(lvn_comm_broadcast_now(r->comm, x, bytes, 0));
+    lvn_stamp_place(r->heart, NULL);
+    return LVN_OK;
 }
 
 enum lvn_status lvn_ranks_broadcast_memory(struct lvn_ranks *r, struct lvn_memory *m, int64_t offset, int64_t bytes)

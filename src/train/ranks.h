@@ -6,6 +6,8 @@
 #ifndef LVN_RANKS_H
 #define LVN_RANKS_H
 
+#include <pthread.h>
+
 #include "backend/backend.h"
 #include "cluster/heartbeat.h"
 #include "cluster/siblings.h"
@@ -21,6 +23,7 @@ struct lvn_ranks {
     int together; /* ranks of this host that may use the same CPUs as this one, itself among them */
     struct lvn_identity who;
     struct lvn_comm *comm;
+    pthread_mutex_t ending; /* over `comm`, while it is closed or given up */
     struct lvn_heartbeat *heart;
     char (*host)[LVN_HOST_TEXT]; /* [size] */
     double patience;             /* seconds that others may take to join */
@@ -32,8 +35,8 @@ struct lvn_ranks {
 
 /* Find out who this process is, and join the others with the library that s says. All ranks then compute with the
  * lowest instruction set that any of them has. so_far: how reading s went on this rank; the first thing that ranks
- * agree on. fault: called by another thread when a rank is lost (NULL: nothing happens then). Close it always, after
- * a failure too. */
+ * agree on. fault: called by another thread, with *out, when a rank is lost (NULL: nothing happens then). Close it
+ * always, after a failure too. */
 enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, lvn_fault_callback *fault,
                                enum lvn_status so_far) LVN_CHECKED;
 void lvn_ranks_close(struct lvn_ranks *r); /* NULL: nothing */
@@ -45,6 +48,9 @@ enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *
 /* This process ends with `status`: should it print what it has recorded? Tells the others, where they do not know. May
  * take some seconds. */
 bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status);
+/* This process is about to end with `code` because of the others, of which one no longer answers: have the launcher end
+ * it, too, where no levin launch does so. Any thread; does not come back where that works. */
+void lvn_ranks_abort(struct lvn_ranks *r, int code);
 /* "rank 3 on node2" */
 enum { LVN_RANK_TEXT = LVN_HOST_TEXT + 32 };
 const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RANK_TEXT]);

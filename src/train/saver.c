@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "base/work.h"
 #include "train/consistency.h"
+
+static const char at_save[] = "a save";
 
 static void all_read(void *context)
 {
@@ -49,8 +52,10 @@ void lvn_saver_aim(struct lvn_saver *s, const struct lvn_saver_aim *aim)
 
 static void join(struct lvn_saver *s)
 {
+    const char *before = lvn_work_begin(at_save);
     if (s->running) pthread_join(s->thread, NULL);
     s->running = false;
+    lvn_work_end(before);
 }
 
 void lvn_saver_release(struct lvn_saver *s)
@@ -82,16 +87,21 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
     s->reading = true;
     s->done = false;
     s->text[0] = '\0';
-    if (together || !start_thread(s)) write_it(s);
+    if (!together && start_thread(s)) return LVN_OK;
+    const char *before = lvn_work_begin(at_save);
+    write_it(s);
+    lvn_work_end(before);
     return LVN_OK;
 }
 
 void lvn_saver_wait_read(struct lvn_saver *s)
 {
     if (!s->running) return;
+    const char *before = lvn_work_begin(at_save);
     pthread_mutex_lock(&s->lock);
     while (s->reading) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
+    lvn_work_end(before);
 }
 
 enum lvn_saved lvn_saver_look(struct lvn_saver *s)

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/machine.h"
+#include "base/work.h"
 #include "train/schedule.h"
 #include "train/trainer_state.h"
 
@@ -70,7 +71,9 @@ static enum lvn_status exchange(struct trainer *t, double seconds)
     *lvn_tally_own(y, rank, LVN_TALLY_SECONDS) = seconds;
     *lvn_tally_own(y, rank, LVN_TALLY_MEMORY) = (double)t->memory;
     *lvn_tally_own(y, rank, LVN_TALLY_PEAK) = (double)t->peak;
+    const char *before = lvn_work_begin("reading data");
     enum lvn_status loaded = t->step + 1 < t->last_step ? lvn_trainer_load_batch(t, t->step + 1, &labels) : LVN_OK;
+    lvn_work_end(before);
     double *count = lvn_tally_count(y, 0);
     count_wishes(t, count);
     count[LVN_TALLY_SAVED] = rank ? 0.0 : (double)lvn_saver_look(&t->saver);
@@ -323,7 +326,9 @@ enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status, str
     if (result) summarize(t, result);
     lvn_callbacks_release(&t->callbacks);
     if (t->dir_open && (status == LVN_OK || status == LVN_STOPPED)) {
+        const char *before = lvn_work_begin("sending the run to its store");
         enum lvn_status sent = lvn_run_dir_end(&t->dir);
+        lvn_work_end(before);
         if (sent != LVN_OK) status = sent;
     }
     if (t->from_open) lvn_checkpoint_release(&t->from);

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/work.h"
 #include "train/consistency.h"
 #include "train/limits.h"
 #include "train/trainer_state.h"
@@ -64,7 +65,7 @@ static enum lvn_status open_run(struct trainer *t)
     for (int i = 0; i < t->from.n_skipped; i++) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->from.skipped[i]);
     t->goes_on = t->from.path != NULL;
     if (!t->goes_on) {
-        lvn_log(LVN_LOG_INFO, "there is no checkpoint in '%s' to go on from: starting from nothing", t->dir.url);
+        lvn_log(LVN_LOG_WARN, "there is no checkpoint in '%s' to go on from: starting from nothing", t->dir.url);
         return LVN_OK;
     }
     LVN_TRY(lvn_snapshot_check(&t->from, t->s, t->setup.config.model));
@@ -83,9 +84,56 @@ static enum lvn_status open_run(struct trainer *t)
     return tell_differences(t);
 }
 
+/* The newest checkpoint that the host of this rank has of a run; -1: none. One rank of each host looks. */
+static enum lvn_status look_on_host(const struct trainer *t, int64_t *step)
+{
+    struct lvn_arena a;
+    *step = -1;
+    if (t->ranks->on_host) return LVN_OK;
+    lvn_arena_init(&a);
+    const char *dir = lvn_path_join(&a, t->s->run_dir, "checkpoints");
+    enum lvn_status status = dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
+    lvn_arena_release(&a);
+    return status;
+}
+
+/* Hosts that share no folder: who starts rank 0 elsewhere than the last time must not lose what was done since. A run
+ * in a store is where all see it. */
+static enum lvn_status compare_hosts(struct trainer *t)
+{
+    const struct lvn_ranks *r = t->ranks;
+    const char *dir = t->s->run_dir;
+    char theirs[40], ours[40];
+    int64_t mine;
+    int most = 0;
+    if (t->o->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
+    LVN_TRY_TOGETHER(t->ranks, look_on_host(t, &mine));
+    double *step = lvn_calloc((size_t)r->size, sizeof *step);
+    LVN_TRY_TOGETHER(t->ranks, step ? LVN_OK : LVN_MEMORY);
+    step[r->rank] = (double)mine + 1;
+    enum lvn_status status = lvn_ranks_sum(t->ranks, step, r->size);
+    for (int i = 1; i < r->size; i++)
+        if (step[i] > step[most]) most = i;
+    snprintf(theirs, sizeof theirs, "step %.0f", step[most] - 1);
+    if (step[0] > 0)
+        snprintf(ours, sizeof ours, "step %.0f", step[0] - 1);
+    else
+        snprintf(ours, sizeof ours, "none");
+    free(step);
+    LVN_TRY(status);
+    if (most)
+        status = lvn_fail_at(__FILE__, __LINE__, LVN_ARG,
+                             "the last checkpoint of '%s' is %s on %s, where rank %d runs, and %s on %s, where rank 0 "
+                             "would go on from it: start with rank 0 on %s, or copy the folder; with run_dir in a "
+                             "folder that all hosts share or in a store (run_dir=s3://...) a run goes on from any host",
+                             dir, theirs, r->host[most], most, ours, r->host[0], r->host[most]);
+    return lvn_ranks_agree(t->ranks, status);
+}
+
 /* Where rank 0's checkpoint stood, to all. */
 static enum lvn_status share_run(struct trainer *t)
 {
+    LVN_TRY(compare_hosts(t));
     LVN_TRY_TOGETHER(t->ranks, open_run(t));
     LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->goes_on, (int64_t)sizeof t->goes_on));
     LVN_TRY(lvn_ranks_broadcast(t->ranks, &t->at, (int64_t)sizeof t->at));
@@ -200,6 +248,15 @@ static void declare_scalars(struct trainer *t)
     declare_train_metrics(t);
 }
 
+/* All that may take long before the first step. */
+static enum lvn_status at_work(const char *what, enum lvn_status (*run)(struct trainer *t), struct trainer *t)
+{
+    const char *before = lvn_work_begin(what);
+    enum lvn_status status = run(t);
+    lvn_work_end(before);
+    return status;
+}
+
 static void meet_callbacks(struct trainer *t)
 {
     t->m = (struct lvn_moment){.settings = t->s,
@@ -274,9 +331,9 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_ranks_check(t->ranks, t->s));
     LVN_TRY(lvn_consistency_start(t->ranks, t->s, t->text, sizeof t->text));
     if (*t->text) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
-    LVN_TRY_TOGETHER(t->ranks, open_data(t));
+    LVN_TRY_TOGETHER(t->ranks, at_work("opening the data", open_data, t));
     LVN_TRY(lvn_consistency_data(t->ranks, t->fingerprint));
-    LVN_TRY(share_run(t));
+    LVN_TRY(at_work("opening the run's folder", share_run, t));
     explain_accumulation(t);
     /* How much memory is free today must not decide on the bits of a run that goes on. */
     bool same_ranks = t->goes_on && t->at.ranks == t->ranks->size;
@@ -289,9 +346,9 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &plan));
     explain_recompute(t);
     LVN_TRY_TOGETHER(t->ranks, allocate(t));
-    LVN_TRY(load_weights(t));
+    LVN_TRY(at_work("loading the weights", load_weights, t));
     LVN_TRY(lvn_consistency_replicas(t->ranks, t->training.network, t->step));
-    LVN_TRY(load_first(t));
+    LVN_TRY(at_work("reading data", load_first, t));
     describe_run(t);
     declare_scalars(t);
     t->m.network = t->training.network;

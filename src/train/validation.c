@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/work.h"
 #include "train/limits.h"
 
 /* Steps between validations, and how many batches each takes. */
@@ -84,10 +85,12 @@ enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_training
     const struct lvn_task_graph *task = &g->eval->outputs;
     int64_t n = batches_of(v);
     double *count = v->sums + n * g->n_micro, sum = 0.0;
+    const char *before = lvn_work_begin("a validation");
     memset(v->sums, 0, sizeof *v->sums * (size_t)v->n_sums);
     enum lvn_status status = compute(v, g, count);
     count[FAILED] = status != LVN_OK;
     LVN_TRY(lvn_ranks_sum(g->ranks, v->sums, v->n_sums));
+    lvn_work_end(before);
     if (count[FAILED] > 0) return lvn_ranks_agree(g->ranks, status);
     for (int64_t i = 0; i < n; i++) sum += lvn_tree_sum(v->sums + i * g->n_micro, g->n_micro);
     *loss = sum / count[LABELS];

@@ -58,7 +58,7 @@ silent_about "lr: 7" runs/epoch/settings.yaml
 
 # --- nothing to go on from ---
 code 0 "$LEVIN" train tiny.yaml --name=new --resume
-check [ "$(grep -c "^there is no checkpoint in 'runs/new' to go on from: starting from nothing$" err)" = 1 ]
+check [ "$(grep -c "^warning: there is no checkpoint in 'runs/new' to go on from: starting from nothing$" err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --name=new --resume
 silent_about "starting from nothing" err
 

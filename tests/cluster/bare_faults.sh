@@ -27,13 +27,13 @@ launchers() { ps -eo pid=,comm= | awk '$2 ~ /^(mpirun|orted|mpiexec|hydra_|srun$
 try() { # LAUNCHER FAULT MOMENT
     local got=0 launcher=$1 fault=$2 moment=$3
     kill=--kill-on-bad-exit=0
-    [ "$fault" != stop ] || kill=-K1 # a stopped task would be waited for
+    [ "$fault" != stop ] || [ "$moment" = step ] || [ "$moment" = save ] || kill=-K1 # a stopped task would be waited for
     one_fault "$@" with "$launcher" "$LEVIN"
     echo "$launcher: $fault, $moment${hit:+, hit}"
     soon none_living
-    # mpirun and mpiexec wait for ever for a host that is cut off, and srun for a while; and all for who is stopped when
-    # the run is over
-    if [ "$fault" = cut ] || [ "$moment" = end ]; then kill -KILL $(launchers) 2>/dev/null || true; fi
+    # before ranks have met mpirun and mpiexec wait for ever for a host that is cut off, and all wait for who is stopped
+    # when the run is over; in between the ranks end them
+    if [ "$fault:$moment" = cut:start ] || [ "$moment" = end ]; then kill -KILL $(launchers) 2>/dev/null || true; fi
     [ "$fault" != cut ] || plug 2
     wait $pid || got=$?
     nobody_left

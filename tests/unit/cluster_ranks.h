@@ -42,7 +42,7 @@ static char folder[] = "/tmp/levin-cluster-XXXXXX", status_path[64];
 /* How a rank behaves. */
 struct plan {
     int size, claims_rank, claims_size, index;
-    double timeout, join;
+    double timeout, join, stall;
     const char *address, *token; /* NULL: rank 0's own server */
     const char *build;
     bool early; /* nothing is published yet; all are on one host */
@@ -102,6 +102,7 @@ static inline void be_rank(const struct plan *p)
     struct lvn_heartbeat_options o = {.id = &id,
                                       .timeout = p->timeout,
                                       .join_timeout = p->join,
+                                      .stall = p->stall,
                                       .facts = facts,
                                       .n_facts = 2,
                                       .broadcast = broadcast,

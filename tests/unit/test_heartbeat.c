@@ -1,4 +1,6 @@
 /* test_heartbeat.c - ranks that meet at rank 0, beat, die, stop and fail. */
+#include <sys/stat.h>
+
 #include "cluster_ranks.h"
 
 /* --- all is well --- */
@@ -140,6 +142,32 @@ static void failing_after(void **state)
     assert_int_equal(end_of(2), -SIGKILL);
 }
 
+/* --- all are heard of, and none goes on --- */
+
+static void standing(void **state)
+{
+    (void)state;
+    start_all(3, (struct plan){.timeout = 60, .stall = 1, .then = HOLD}, NULL);
+    assert_told(3, -1, 0, "no rank has gone on for ");
+    for (int i = 0; i < 3; i++) assert_says(shared->rank[i].text, ", since step 412: ");
+}
+
+/* The file system of the rank that speaks stands still as well: a thread of it waits in a file for good. */
+static void standing_files(void **state)
+{
+    (void)state;
+    char path[128];
+    start_all(3, (struct plan){.timeout = 60, .stall = 3, .then = HOLD}, NULL);
+    assert_true(all_opened(3));
+    snprintf(path, sizeof path, "%s/.status.json.tmp-%d", folder, (int)shared->rank[0].pid);
+    while (mkfifo(path, 0600)) usleep(200);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(end_of(i), 1);
+        assert_int_equal(shared->rank[i].speak, i == 0);
+        assert_says(shared->rank[i].text, "no rank has gone on for ");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +180,8 @@ int main(void)
         RANKS_TEST(stopped_server_early),
         RANKS_TEST(failing),
         RANKS_TEST(failing_after),
+        RANKS_TEST(standing),
+        RANKS_TEST(standing_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/family.h"
+#include "cluster/launcher.h"
 #include "cluster/siblings.h"
 
 enum { VARIABLES = 40, OPEN_SOCKET = 9 };
@@ -265,9 +265,36 @@ static void siblings(void **state)
     munmap(seen, sizeof *seen);
 }
 
+/* The launcher as far up as it goes without anything else between; none of srun, which ends by itself. */
+static void launchers(void **state)
+{
+    (void)state;
+    const struct {
+        const char *family, *above[5];
+        int pid;
+    } all[] = {{"openmpi", {"mpirun", "bash"}, 100},
+               {"openmpi", {"orted", "sshd"}, 100},
+               {"openmpi", {"orted", "mpirun.openmpi", "bash", "mpirun"}, 101},
+               {"openmpi", {"bash", "prterun", "sh"}, 101},
+               {"hydra", {"hydra_pmi_proxy", "mpiexec.mpich", "timeout"}, 101},
+               {"hydra", {"hydra_pmi_proxy", "hydra_bstrap_pr", "mpiexec.hydra", "levin"}, 102},
+               {"hydra", {"hydra_pmi_proxy", "sshd"}, 100},
+               {"hydra", {"bash", "mpiexec"}, 0},
+               {"slurm", {"slurmstepd", "slurmd"}, 0},
+               {"local", {"bash", "mpirun"}, 0}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        struct lvn_surroundings s = {.pid = 99};
+        for (; s.n_above < 5 && all[k].above[s.n_above]; s.n_above++) {
+            s.above[s.n_above].pid = 100 + s.n_above;
+            snprintf(s.above[s.n_above].name, sizeof s.above[0].name, "%s", all[k].above[s.n_above]);
+        }
+        assert_int_equal(lvn_launcher_pid(&s, all[k].family), all[k].pid);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_scenes), cmocka_unit_test(real),
-                                       cmocka_unit_test(siblings)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_scenes), cmocka_unit_test(real), cmocka_unit_test(siblings),
+                                       cmocka_unit_test(launchers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

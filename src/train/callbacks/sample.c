@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/work.h"
 #include "train/callbacks/callback.h"
 #include "train/sampler.h"
 
@@ -76,6 +77,7 @@ static void sample(struct own *o, struct lvn_moment *m)
     char path[LVN_MOMENT_PATH];
     struct lvn_text text = {0};
     int64_t step = m->event.step;
+    const char *before = lvn_work_begin("a sample");
     enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, NULL, step, &text);
     if (status == LVN_OK) {
         lvn_moment_tell(m, LVN_EVENT_SAMPLE, text.p);
@@ -83,6 +85,7 @@ static void sample(struct own *o, struct lvn_moment *m)
     }
     if (status != LVN_OK) lvn_moment_note(m, "no sample could be made or kept");
     lvn_text_release(&text);
+    lvn_work_end(before);
 }
 
 static enum lvn_status call(void *own, struct lvn_moment *m)

@@ -1,0 +1,51 @@
+# Two hosts that share no folder: a run goes on only where its last checkpoint is, and who starts it elsewhere hears which
+# host has it.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+hosts_up 2
+sshd_up 2
+make_text
+mkdir own
+on 2 mount -t tmpfs tmpfs "$PWD/own"
+mpis_here
+launcher=${mpis[0]}
+[ "$launcher" != intel ] || PATH=$intel/bin:$PATH
+launch() { # FIRST SECOND CODE [keys]: rank 0 on the first, which is where it is started (Open MPI takes that one first)
+    local at=$1 wanted=$3
+    printf 'h%d:1\n' "$1" "$2" >hosts
+    shift 3
+    arguments "$PWD/own/run" --trainer.threads=1 "$@"
+    code "$wanted" on "$at" timeout -k 3 100 "$LEVIN" launch --launcher="$launcher" --ssh="$ssh" --hostfile hosts -n 2 -- "${all[@]}"
+}
+refused() { # PATTERN
+    [ "$(grep -c '^\[0\] error: ' err)" = 1 ] || { cat err && fail "not one sentence"; }
+    grep -qE "^\[0\] error: the last checkpoint of '[^']*/own/run' is $1: start with rank 0 on h2, or " err || { cat err && fail "not refused so: $1"; }
+    says "run_dir=s3://" err
+}
+last() { on "$1" readlink "$PWD/own/run/checkpoints/last" || true; }
+launch 2 1 0
+check [ "$(last 2)" = step-8 ]
+check [ -z "$(last 1)" ]
+# nothing on the first host: not a start from nothing
+launch 1 2 2 --resume --trainer.max_steps=12
+refused "step 8 on h2, where rank 1 runs, and none on h1, .*"
+silent_about "starting from nothing" err
+check [ -z "$(last 1)" ]
+# an older one there
+launch 1 2 0 --trainer.max_steps=4
+launch 1 2 2 --resume --trainer.max_steps=12
+refused "step 8 on h2, where rank 1 runs, and step 4 on h1, .*"
+check [ "$(last 1)" = step-4 ]
+# where it is, it goes on; and what is older elsewhere is in nobody's way
+launch 2 1 0 --resume --trainer.max_steps=12
+check [ "$(last 2)" = step-12 ]
+# a folder that both see
+on 2 umount "$PWD/own"
+launch 2 1 0 --resume --trainer.max_steps=12
+check [ "$(last 1)" = step-12 ]
+# nowhere: it starts, and says so once
+rm -r own/run
+launch 1 2 0 --resume
+[ "$(grep -c "^\[0\] warning: there is no checkpoint in '.*/own/run' to go on from: starting from nothing$" err)" = 1 ] || { cat err && fail "a start from nothing that nobody sees"; }

@@ -1,0 +1,83 @@
+# label: long
+# Ranks that are all heard of, and a run that does not go on: a link that is cut between two of three hosts, a file of rank
+# 0 and one of another host that stand still, with levin launch and without. Warned at half of trainer.stall_timeout, then
+# ended, with who waits where and who is behind. And a launch that is slow is none.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+hosts_up 3
+sshd_up 3
+make_text
+mkdir own
+cp text.txt own/
+mpis_here
+printf 'h%d:1\n' 1 2 3 >hosts
+keys=(--data.path="$PWD/own/text.txt" --trainer.threads=1 --trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000
+    --trainer.val_check_interval=0 --trainer.log_every_n_steps=0 --model.n_embd=48 --trainer.stall_timeout=3)
+launch=()
+use() { # MPI
+    launch=(timeout -k 3 100 "$LEVIN" launch --launcher="$1" --ssh="$ssh" --hostfile hosts -n 3 --)
+    [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
+}
+apart() { # no packet comes through between two hosts, and neither hears of that
+    for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh replace "10.77.0.${pair#* }" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; done
+}
+together() { for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh del "10.77.0.${pair#* }" dev eth0; done; }
+stand_still() { mkfifo held && mv held "$1"; } # a file: who opens it waits for good
+told() { # PATTERN: of the sentence, which the warning has as well
+    [ "$got" != 0 ] && [ "$got" -lt 124 ] || { cat out err && fail "exit code $got"; }
+    [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
+    grep -qE "^error: no rank has gone on for [0-9.]+ s$1" err || { cat err && fail "nobody says who waits for whom: $1"; }
+    grep -qE "warning: no rank has gone on for [0-9.]+ s$1; the run ends in [0-9.]+ s unless" err || { cat err && fail "no warning: $1"; }
+}
+
+for mpi in "${mpis[@]}"; do
+    use "$mpi"
+    # vectors of more than 64 KiB go from every rank to every other one
+    arguments "link-$mpi" "${keys[@]}"
+    on 1 "${launch[@]}" "${all[@]}" >out 2>err &
+    pid=$!
+    wait_rows "link-$mpi" 20
+    apart 2 3
+    ended
+    told ', since step [0-9]+: .*ranks? ([0-9,-]+|[0-9] on h[1-3]) (wait|stand)s? in .*'
+    grep -q '"fault": "no rank has gone on' "link-$mpi/status.json" || fail "status.json does not tell"
+    together 2 3
+    nobody_left
+done
+
+# a file of the rank that speaks, and that has the server; no levin launch
+mpi=${mpis[0]}
+arguments sample "${keys[@]}" --sample.every_n_steps=10 --sample.max_new_tokens=4
+ranks "$mpi" 3 "$LEVIN" "${all[@]}" >out 2>err &
+pid=$!
+wait_rows sample 20
+stand_still sample/samples.txt
+ended
+told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on [^ ]+ stands in a sample'
+nobody_left
+
+# status.json itself is in that file system: its thread waits in it, and everything is said all the same
+arguments folder "${keys[@]}" --sample.every_n_steps=10 --sample.max_new_tokens=4
+use "$mpi"
+on 1 "${launch[@]}" "${all[@]}" >out 2>err &
+pid=$!
+wait_rows folder 20
+first=$(on 1 pgrep -x -n levin)
+until stand_still "folder/.status.json.tmp-$first" 2>/dev/null; do rm -f held; done
+stand_still folder/samples.txt
+ended
+told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on h1 stands in a sample'
+rm "folder/.status.json.tmp-$first"
+nobody_left
+
+# before the first step: the data of a host
+mkfifo still
+on 3 mount --bind still own/text.txt
+arguments data "${keys[@]}" --data.kind=chars --model.kind=nanogpt
+on 1 "${launch[@]}" "${all[@]}" >out 2>err &
+pid=$!
+ended
+told ': ranks 0,1 wait in an agreement; rank 2 on h3 stands in opening the data'
+nobody_left

@@ -1,0 +1,202 @@
+/* test_stall.c - a run whose hearts all beat, and which does not go on: judged by tables and clocks of the test's own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster/stall.h"
+
+enum { N = 4 };
+static const double LIMIT = 600;
+
+/* Ranks on a host each that are all heard of at `now` and have made a step. */
+static void begin(struct lvn_peer *p, double now)
+{
+    memset(p, 0, sizeof *p * N);
+    for (int i = 0; i < N; i++) {
+        p[i] =
+            (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .seen = now, .moved = now, .step = 12, .passed = 40};
+        snprintf(p[i].host, sizeof p[i].host, "h%d", i + 1);
+    }
+}
+
+static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
+{
+    struct lvn_peer before = *p;
+    p->step = next.step;
+    p->collective = next.collective;
+    p->collectives = next.collectives;
+    p->passed = next.passed;
+    p->worked = next.worked;
+    memcpy(p->place, next.place, sizeof p->place);
+    memcpy(p->work, next.work, sizeof p->work);
+    p->seen = now;
+    lvn_stall_heard(p, &before, now);
+}
+
+static void assert_text(const struct lvn_peer *p, double now, const char *wanted)
+{
+    struct lvn_text t = {0};
+    lvn_stall_text(p, N, LIMIT, now, &t);
+    assert_string_equal(lvn_text_string(&t), wanted);
+    lvn_text_release(&t);
+}
+
+/* Beats alone are no news; half of the limit, the limit. */
+static void nobody_moves(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1000);
+    for (double now = 1000.5; now < 1700; now += 0.5) {
+        for (int i = 0; i < N; i++) beat(&p[i], p[i], now);
+        enum lvn_stall wanted = now < 1300 ? LVN_STALL_NOT : now < 1600 ? LVN_STALL_HALF : LVN_STALL_OVER;
+        assert_int_equal(lvn_stall_judge(p, N, LIMIT, now), wanted);
+        assert_int_equal(lvn_stall_judge(p, N, 0, now), LVN_STALL_NOT);
+    }
+}
+
+/* Whatever moves on one rank: the others wait for a reason. */
+static void one_moves(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 6; what++) {
+        struct lvn_peer p[N];
+        begin(p, 0.5);
+        struct lvn_peer next = p[2];
+        if (what == 0) next.step++;
+        if (what == 1) next.collective = 1, next.collectives = 2;
+        if (what == 2) next.passed++;
+        if (what == 3) next.worked += 1 << 20; /* bytes of a save */
+        if (what == 4) snprintf(next.place, sizeof next.place, "an agreement");
+        if (what == 5) snprintf(next.work, sizeof next.work, "a validation");
+        beat(&p[2], next, 599);
+        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 898), LVN_STALL_NOT);
+        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 899), LVN_STALL_HALF);
+        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1198), LVN_STALL_HALF);
+        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1199), LVN_STALL_OVER);
+        p[2].state = LVN_PEER_DONE; /* whoever has said goodbye does not count */
+        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 601), LVN_STALL_OVER);
+    }
+}
+
+/* Steps of 100 s: 2,000 s may pass. The first steps that are heard of do not tell how long they take. */
+static void slow_steps(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1);
+    for (int i = 0; i < N; i++) p[i].step = 0;
+    for (int k = 0; k < 5; k++) {
+        assert_true(lvn_stall_limit(p, N, LIMIT) == (k < 2 ? LIMIT : 2000));
+        struct lvn_peer next = p[0];
+        next.step = 30 + k;
+        beat(&p[0], next, 100 + 100.0 * k);
+    }
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 999), LVN_STALL_NOT);
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 1001), LVN_STALL_HALF);
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 2001), LVN_STALL_OVER);
+    assert_true(lvn_stall_limit(p, N, 5000) == 5000);
+    assert_true(lvn_stall_limit(p, N, 0) == 0);
+}
+
+static void reduce(struct lvn_peer *p, int k, int n, int passed)
+{
+    p->collective = k;
+    p->collectives = n;
+    p->passed = passed;
+}
+
+static void who_is_behind(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1);
+    reduce(&p[0], 2, 2, 41);
+    reduce(&p[1], 2, 2, 41);
+    reduce(&p[2], 1, 2, 40);
+    p[3].state = LVN_PEER_DONE;
+    assert_int_equal(lvn_stall_behind(p, N), 2);
+    assert_text(p, 301,
+                "no rank has gone on for 5 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+                "in reduction 1 of 2; the run ends in 5 min unless one goes on (trainer.stall_timeout)");
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "in reduction 1 of 2");
+    /* not in a wait is before that wait */
+    begin(p, 1);
+    for (int i = 0; i < N; i++) snprintf(p[i].place, sizeof p[i].place, i == 1 ? "" : "a sum over ranks");
+    assert_int_equal(lvn_stall_behind(p, N), 1);
+    assert_text(p, 601,
+                "no rank has gone on for 10 min, since step 12: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 "
+                "stands in its own part");
+    snprintf(p[1].work, sizeof p[1].work, "reading data");
+    for (int i = 0; i < N; i++) p[i].step = 0;
+    assert_text(p, 601,
+                "no rank has gone on for 10 min: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 stands in reading "
+                "data");
+    /* in the wait behind the same one */
+    begin(p, 1);
+    for (int i = 0; i < N; i++) reduce(&p[i], 1, 1, i == 3 ? 40 : 41);
+    p[3].step--;
+    snprintf(p[3].work, sizeof p[3].work, "a validation");
+    assert_int_equal(lvn_stall_behind(p, N), 3);
+    assert_text(p, 601,
+                "no rank has gone on for 10 min, since step 11: ranks 0-2 wait in reduction 1 of 1 of step 13; rank 3 "
+                "on h4 stands in reduction 1 of 1 of step 12");
+}
+
+static void nobody_is_behind(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1);
+    for (int i = 0; i < N; i++) reduce(&p[i], 3, 5, 41);
+    assert_int_equal(lvn_stall_behind(p, N), -1);
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
+        "see whether all of them reach each other");
+    begin(p, 1);
+    for (int i = 0; i < N; i++) snprintf(p[i].work, sizeof p[i].work, "a save");
+    assert_int_equal(lvn_stall_behind(p, N), -1);
+    assert_text(p, 601, "no rank has gone on for 10 min, since step 12: ranks 0-3 stand in a save");
+    for (int i = 0; i < N; i++) p[i].state = LVN_PEER_DONE;
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1e9), LVN_STALL_NOT);
+}
+
+/* Many places: the sentence stays short, and those behind are in it. */
+static void everybody_elsewhere(void **state)
+{
+    (void)state;
+    enum { MANY = 64 };
+    struct lvn_peer p[MANY] = {0};
+    struct lvn_text t = {0};
+    for (int i = 0; i < MANY; i++) {
+        p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .moved = 1};
+        snprintf(p[i].host, sizeof p[i].host, "h%d", i);
+        reduce(&p[i], i + 1, MANY, i);
+    }
+    assert_int_equal(lvn_stall_behind(p, MANY), 0);
+    lvn_stall_text(p, MANY, LIMIT, 700, &t);
+    assert_string_equal(
+        lvn_text_string(&t),
+        "no rank has gone on for 12 min: rank 63 on h63 waits in reduction 64 of 64; rank 62 on h62 waits in "
+        "reduction 63 of 64; rank 61 on h61 waits in reduction 62 of 64; ... ; rank 0 on h0 stands "
+        "in reduction 1 of 64");
+    lvn_text_release(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_moves),  cmocka_unit_test(one_moves),        cmocka_unit_test(slow_steps),
+        cmocka_unit_test(who_is_behind), cmocka_unit_test(nobody_is_behind), cmocka_unit_test(everybody_elsewhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
