@@ -8,7 +8,7 @@ enum lvn_rotary_scaling {
     LVN_ROTARY_LINEAR, /* all divided by factor */
     LVN_ROTARY_YARN,   /* those that turn fewer than `high` times within `original` positions are divided, those that
                           turn more than `low` times stay, between them a ramp over their numbers, whose ends are whole
-                          where attr.whole; magnitude 0: 0.1 log(factor) + 1 */
+                          where attr.whole */
     LVN_ROTARY_LLAMA3, /* those that turn fewer than `low` times within `original` positions are divided, those that
                           turn more than `high` times stay, between them a ramp over their turns */
 };

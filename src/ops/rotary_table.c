@@ -3,14 +3,14 @@
  *     angle(t, i) = (step->position + t) * frequency(i),  frequency(i) = theta^(-2 i / dims), i < dims / 2, scaled
  *
  * ids (B,T,...) only say how many positions there are. Output (T,dims): of row t the cosines of all angles, then their
- * sines, times `magnitude` (0: 1). All are computed in double, once for all layers of a run; so the plain kernel is all
+ * sines, times `magnitude`. All are computed in double, once for all layers of a run; so the plain kernel is all
  * there is. There is no gradient.
  *
  * Su et al.: "RoFormer" (2021); linear: Chen et al., "Extending context window of large language models via positional
  * interpolation" (2023); yarn: Peng et al., "YaRN" (2023); llama3: Meta's Llama 3.1. Left out: frequencies that depend
  * on the length of the text (dynamic), and lists of them (longrope). */
+#include "graph/rotary.h"
 #include "ops/real.h"
-#include "ops/rotary.h"
 #include "ops/shape.h"
 
 #define LVN_TWO_PI 6.28318530717958647693
@@ -67,10 +67,7 @@ static void forward(const struct lvn_call *call)
     real *out = call->out[0].p;
     const int64_t T = call->out[0].desc->dim[0], dims = call->out[0].desc->dim[1], half = dims / 2;
     const int64_t position = call->step ? call->step->position : 0;
-    const double factor = call->attr->rotary_table.factor;
-    double magnitude = call->attr->rotary_table.magnitude;
-    if (magnitude == 0) /* NOLINT: not said */
-        magnitude = call->attr->rotary_table.scaling == LVN_ROTARY_YARN && factor > 1 ? 0.1 * log(factor) + 1 : 1;
+    const double factor = call->attr->rotary_table.factor, magnitude = call->attr->rotary_table.magnitude;
     for (int64_t i = 0; i < half; i++) {
         double frequency = pow(call->attr->rotary_table.theta, -2.0 * (double)i / (double)dims);
         double kept = share_kept(call, i, frequency);

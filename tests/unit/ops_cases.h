@@ -9,7 +9,7 @@
 #ifndef LVN_OPS_CASES_H
 #define LVN_OPS_CASES_H
 
-#include "ops/rotary.h"
+#include "graph/rotary.h"
 #include "ops_run.h"
 
 /* clang-format off */
@@ -206,14 +206,16 @@ static const struct op_case op_cases[] = {
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6}, .in = {REAL(3, 5, 4, 17), GAMMA(17)}},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {AROUND(100, 1, 3, 150, 129), GAMMA(129)}, .large = true},
 
-    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 2, .theta = 10000}, .in = {IDS(9, 1, 1)}},
-    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 18, .theta = 500}, .in = {IDS(9, 2, 7)}, .position = 100},
-    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 16, .theta = 1e4, .scaling = LVN_ROTARY_LINEAR, .factor = 4},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 2, .theta = 10000, .magnitude = 1}, .in = {IDS(9, 1, 1)}},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 18, .theta = 500, .magnitude = 1.5},
+        .in = {IDS(9, 2, 7)}, .position = 100},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 16, .theta = 1e4, .scaling = LVN_ROTARY_LINEAR, .factor = 4,
+        .magnitude = 1},
         .in = {IDS(9, 2, 7)}, .position = 5},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 64, .theta = 1e4, .scaling = LVN_ROTARY_YARN, .factor = 4,
-        .low = 32, .high = 1, .original = 64, .whole = true}, .in = {IDS(9, 2, 7)}, .position = 50},
+        .magnitude = 1.1, .low = 32, .high = 1, .original = 64, .whole = true}, .in = {IDS(9, 2, 7)}, .position = 50},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 64, .theta = 5e5, .scaling = LVN_ROTARY_LLAMA3, .factor = 8,
-        .low = 1, .high = 4, .original = 64}, .in = {IDS(9, 1, 33)}},
+        .magnitude = 1, .low = 1, .high = 4, .original = 64}, .in = {IDS(9, 1, 33)}},
 
     {LVN_OP_rotary, .in = {REAL(1, 1, 1, 2), CONSTANT(1, 2)}},
     {LVN_OP_rotary, .in = {REAL(2, 5, 3, 7), CONSTANT(5, 6)}},
