@@ -103,7 +103,7 @@ def random_weights(seed, bias, tied):
 
 def decays(name, tensor, rule):
     """rule linear: weights of linear maps; matrices: two or more dimensions; all: everything."""
-    embedding = name.endswith(("wte.weight", "wpe.weight"))
+    embedding = name.endswith(("wte.weight", "wpe.weight", "embed_in.weight", "embed_tokens.weight"))
     return rule == "all" or tensor.dim() >= 2 and (rule == "matrices" or not embedding)
 
 
@@ -113,8 +113,8 @@ def losses_of(forward, w, ids, labels):
     return logits, losses.view(-1, T)
 
 
-def reference(forward, weights, tokens, rule):
-    """weights: name -> fp32; forward(weights in double, ids) -> logits."""
+def reference(forward, weights, tokens, rule, most=GREEDY):
+    """weights: name -> fp32; forward(weights in double, ids) -> logits; most: tokens of a continuation."""
     x = torch.from_numpy(tokens.astype(np.int64))
     ids, labels = x[:-1].view(-1, T), x[1:].view(-1, T)
     w = {k: v.double().requires_grad_() for k, v in weights.items()}
@@ -131,7 +131,7 @@ def reference(forward, weights, tokens, rule):
     for k, v in w.items():
         out["gradient." + k] = v.grad.float()
     with torch.no_grad():
-        meta["prompt"], meta["greedy"] = good_prompt(forward, start)
+        meta["prompt"], meta["greedy"] = good_prompt(forward, start, most)
     meta |= train(w, lambda rows: losses_of(forward, w, ids[rows], labels[rows])[1], rule)
     for k, v in w.items():
         out["update." + k] = (v.detach() - start[k]).float()
@@ -161,6 +161,8 @@ def distance(name, x, y):
     """Of a tensor from what it should be, relative to that; key biases, whose gradient is zero in theory, left out."""
     if name.endswith("c_attn.bias"):
         x, y = (torch.cat([t[:C], t[2 * C:]]) for t in (x, y))
+    if name.endswith("query_key_value.bias"):  # head by head
+        x, y = (t.view(H, 3, -1)[:, ::2] for t in (x, y))
     return ((x.double() - y.double()).norm() / y.double().norm()).item()
 
 
@@ -201,12 +203,12 @@ def greedy(forward, w, prompt, n):
     return ids[len(prompt):], margin
 
 
-def good_prompt(forward, w):
+def good_prompt(forward, w, most):
     """The prompt with the most varied continuation among those without a near tie, which rounding would decide."""
     found = []
     for i in range(200):
         prompt = [i % V, i * 7 % V, i * i % V]
-        ids, margin = greedy(forward, w, prompt, GREEDY)
+        ids, margin = greedy(forward, w, prompt, most)
         if margin > 0.01:
             found.append((len(set(ids)), prompt, ids))
     return max(found)[1:]

@@ -150,6 +150,13 @@ void lvn_model_set(struct lvn_model_config *c, enum lvn_meaning meaning, int64_t
     if (k) lvn_key_set(k, c, (double)value);
 }
 
+struct lvn_model_config lvn_model_settled(const struct lvn_model_config *c)
+{
+    struct lvn_model_config settled = *c;
+    if (c->model->settle) c->model->settle(settled.own);
+    return settled;
+}
+
 /* --- checks --- */
 
 /* "the tanh GELU", "bias false" */
@@ -171,7 +178,8 @@ enum lvn_status lvn_model_check(const struct lvn_model_config *c, bool open)
         LVN_CHECK(!k->fixed || value == k->initial, ARG, "models of the kind %s have %s, and this one has %s",
                   c->model->name, call(k, k->initial, must), call(k, value, is));
     }
-    return c->model->check ? c->model->check(c->own) : LVN_OK;
+    struct lvn_model_config settled = lvn_model_settled(c);
+    return c->model->check ? c->model->check(settled.own) : LVN_OK;
 }
 
 /* The first key whose value the variant's files cannot tell; NULL: they tell all. */

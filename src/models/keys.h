@@ -28,6 +28,8 @@ enum lvn_status lvn_model_put_size(struct lvn_model_config *c, const struct lvn_
 int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_meaning meaning);
 void lvn_model_set(struct lvn_model_config *c, enum lvn_meaning meaning, int64_t value);
 
+/* With what is 0 and follows from other values filled in. */
+struct lvn_model_config lvn_model_settled(const struct lvn_model_config *c);
 /* Do these values make a model? ARG with a sentence when not. open: what the data decide on may still be 0. */
 enum lvn_status lvn_model_check(const struct lvn_model_config *c, bool open) LVN_CHECKED;
 /* Can the variant's files tell this configuration? UNSUPPORTED with a sentence when not. */

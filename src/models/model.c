@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/keys.h"
 #include "models/lora.h"
 
 #define LVN_MODEL(name) extern const struct lvn_model lvn_model_##name;
@@ -27,6 +28,11 @@ const struct lvn_model *lvn_model_find(const char *name)
     for (int i = 0; models[i]; i++)
         if (strcmp(models[i]->name, name) == 0) return models[i];
     return NULL;
+}
+
+const char *lvn_model_type(const struct lvn_model *m)
+{
+    return m->type ? m->type : m->name;
 }
 
 /* --- variants --- */
@@ -79,8 +85,9 @@ const char *const lvn_language_tasks[] = {"lm", NULL};
 struct lvn_tensor *lvn_model_build(struct lvn_graph *g, const struct lvn_model_config *c,
                                    struct lvn_tensor *const *inputs)
 {
+    struct lvn_model_config settled = lvn_model_settled(c);
     lvn_lora_attach(g, c);
-    return c->model->build(g, c, inputs);
+    return c->model->build(g, &settled, inputs);
 }
 
 void lvn_model_declare(struct lvn_graph *g, const struct lvn_model_config *c)

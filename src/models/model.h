@@ -68,7 +68,8 @@ struct lvn_word {
 struct lvn_key {
     enum lvn_key_kind kind;
     size_t offset;    /* of the field in the family's own struct */
-    const char *json; /* key of config.json; "levin.bias" is `bias` of the object `levin`, which is our own; or NULL */
+    const char *json; /* key of config.json; "levin.bias" is `bias` of the object `levin`, which is our own, and so with
+                         other objects; or NULL */
     const char *recipe; /* `model.` before it makes the key of recipes; keys of one name are set together; or NULL */
     double initial;     /* without a word */
     double least, most; /* INT, REAL */
@@ -79,6 +80,8 @@ struct lvn_key {
     bool required;         /* config.json must have it */
     bool true_when_absent; /* in config.json, whatever `initial` is */
     bool read_only;        /* config.json is read, and not written, with it */
+    bool only_told;        /* config.json is written with it only where it is not `initial` */
+    bool null;             /* `initial` is written as null */
     bool by_data;          /* 0 in a recipe: as the data want it */
     bool any_time;         /* a recipe may set it for a model that is loaded, too */
     bool fixed;            /* always `initial`, which tells the variant from others of the family */
@@ -118,7 +121,7 @@ struct lvn_key_value {
     const char *key; /* as recipes call it, without `model.`; NULL ends a list */
     double value;
 };
-enum { LVN_SIZE_KEYS = 8 };
+enum { LVN_SIZE_KEYS = 12 };
 struct lvn_size {
     const char *name;             /* model.size; NULL ends the list */
     const char *repository;       /* of Hugging Face's hub, where it is published; NULL: nowhere */
@@ -128,7 +131,8 @@ struct lvn_size {
 /* --- a model --- */
 
 struct lvn_model {
-    const char *name;                      /* model.kind; model_type of config.json */
+    const char *name;                      /* model.kind */
+    const char *type;                      /* model_type of config.json; NULL: the name */
     const char *what;                      /* what tells it from others, for help */
     const struct lvn_key *keys;            /* ended by LVN_KEY_END */
     const struct lvn_file *files;          /* NULL: names and layouts are the parameters' */
@@ -144,6 +148,9 @@ struct lvn_model {
     const char *lora_targets;              /* those that have one when nobody says which */
     const char *parts;                     /* names as freezing takes them, an example */
     bool generates;                        /* keeps keys and values between runs, so that it can go on with a text */
+    /* Fills in what is 0 and follows from other values; NULL: nothing. The network is built of, and config.json told,
+     * what comes out; the configuration itself stays as it was said. */
+    void (*settle)(void *own);
     /* What ranges do not tell; sizes that the data decide on may still be 0. ARG with a sentence; NULL: nothing. */
     enum lvn_status (*check)(const void *own);
     const struct lvn_field *inputs; /* fields that it reads; ends with one without a name */
@@ -164,6 +171,8 @@ extern const char *const lvn_language_tasks[];
 const struct lvn_model *lvn_model_find(const char *name);
 /* All, ended by NULL; the first is the one that nobody asked for. */
 const struct lvn_model *const *lvn_models(void);
+/* What config.json calls it. */
+const char *lvn_model_type(const struct lvn_model *m);
 /* The variant whose keys and files a model's directories have. */
 const struct lvn_model *lvn_model_form(const struct lvn_model *m);
 /* The variant of m's family that a format is called after; `huggingface` is lvn_model_form(). ARG when there is none.

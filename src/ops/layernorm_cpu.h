@@ -1,4 +1,5 @@
-/* layernorm_cpu.h - rows of layer normalisation, fast; shared by layernorm.cpu.c and residual_layernorm.cpu.c.
+/* layernorm_cpu.h - rows of layer normalisation, fast; shared by layernorm.cpu.c, residual_layernorm.cpu.c and
+ * rmsnorm.cpu.c. Where `mean` is NULL it is taken as 0: the root of the mean square is what rows are divided by.
  *
  * Four rows are done side by side, so that their sums do not wait for each other. Forward reads them three times, for
  * mean, variance and result; they stay in the first level cache. Backward reads them twice: for the two means that a
@@ -56,8 +57,8 @@ LVN_INLINE void put_as(void *p, int64_t i, vf v, int64_t n, const bool bf16)
 
 /* --- forward --- */
 
-/* mean and 1 / sqrt(variance + eps) of k rows of C. */
-LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, float *mean, float *rstd)
+/* The means of k rows of C. */
+LVN_INLINE void layernorm_means(int k, const float *x, int64_t C, float *mean)
 {
     struct vacc sum[ROWS];
     int64_t c = 0, rest = C % LVN_LANES;
@@ -67,17 +68,24 @@ LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, 
     for (int j = 0; j < k; j++) {
         if (rest) sum[j] = vacc_add(sum[j], vload_n(x + j * C + c, rest));
         mean[j] = vsum(vacc_get(sum[j])) / (float)C;
-        sum[j] = vacc_set(vset(0));
     }
-    for (c = 0; c + LVN_LANES <= C; c += LVN_LANES) {
+}
+
+/* 1 / sqrt(variance around mean + eps) of k rows of C. */
+LVN_INLINE void layernorm_scales(int k, const float *x, int64_t C, double eps, const float *mean, float *rstd)
+{
+    struct vacc sum[ROWS];
+    int64_t c = 0, rest = C % LVN_LANES;
+    for (int j = 0; j < k; j++) sum[j] = vacc_set(vset(0));
+    for (; c + LVN_LANES <= C; c += LVN_LANES) {
         for (int j = 0; j < k; j++) {
-            vf d = vload(x + j * C + c) - mean[j];
+            vf d = vload(x + j * C + c) - (mean ? mean[j] : 0);
             sum[j] = vacc_fma(sum[j], d, d);
         }
     }
     for (int j = 0; j < k; j++) {
         if (rest) {
-            vf d = vload_n(x + j * C + c, rest) - mean[j];
+            vf d = vload_n(x + j * C + c, rest) - (mean ? mean[j] : 0);
             d = (vf)((vi)d & vgreater_int((vi){0} + (int32_t)rest, viota()));
             sum[j] = vacc_fma(sum[j], d, d);
         }
@@ -85,26 +93,35 @@ LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, 
     }
 }
 
+/* mean and 1 / sqrt(variance + eps) of k rows of C. */
+LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, float *mean, float *rstd)
+{
+    layernorm_means(k, x, C, mean);
+    layernorm_scales(k, x, C, eps, mean, rstd);
+}
+
 /* y = (x - mean) * rstd * gamma + beta for k rows from `row` on: what restore gives again. y may be bf16. */
 LVN_INLINE void layernorm_results_as(int k, int64_t row, const float *x, const float *mean, const float *rstd,
                                      const float *gamma, const float *beta, int64_t C, void *y, const bool bf16)
 {
     int64_t c = 0, rest = C % LVN_LANES, to = row * C;
-    x += to, mean += row, rstd += row;
+    float m[ROWS];
+    x += to, rstd += row;
+    for (int j = 0; j < k; j++) m[j] = mean ? mean[row + j] : 0;
     for (; beta && c + LVN_LANES <= C; c += LVN_LANES) {
         vf g = vload(gamma + c), b = vload(beta + c);
         for (int j = 0; j < k; j++)
-            vwrite(y, to + j * C + c, vfma((vload(x + j * C + c) - mean[j]) * rstd[j], g, b), bf16);
+            vwrite(y, to + j * C + c, vfma((vload(x + j * C + c) - m[j]) * rstd[j], g, b), bf16);
     }
     for (; c + LVN_LANES <= C; c += LVN_LANES) {
         vf g = vload(gamma + c);
-        for (int j = 0; j < k; j++) vwrite(y, to + j * C + c, (vload(x + j * C + c) - mean[j]) * rstd[j] * g, bf16);
+        for (int j = 0; j < k; j++) vwrite(y, to + j * C + c, (vload(x + j * C + c) - m[j]) * rstd[j] * g, bf16);
     }
     if (!rest) return;
     vf g = vload_n(gamma + c, rest), b = vset(0);
     if (beta) b = vload_n(beta + c, rest);
     for (int j = 0; j < k; j++)
-        vwrite_n(y, to + j * C + c, vfma((vload_n(x + j * C + c, rest) - mean[j]) * rstd[j], g, b), rest, bf16);
+        vwrite_n(y, to + j * C + c, vfma((vload_n(x + j * C + c, rest) - m[j]) * rstd[j], g, b), rest, bf16);
 }
 
 LVN_INLINE void layernorm_results(int k, int64_t row, const float *x, const float *mean, const float *rstd,
@@ -122,7 +139,7 @@ struct layernorm_backward {
     const float *x;           /* (R,C) */
     const void *dy;           /* (R,C), fp32 or bf16 */
     const float *ds;          /* (R,C), a gradient that is added to the result; or NULL */
-    const float *mean, *rstd; /* (R) */
+    const float *mean, *rstd; /* (R); mean NULL: 0 */
     const float *gamma;       /* (C) */
     float *da;                /* (R,C): the result; or NULL */
     void *db;                 /* (R,C), fp32 or bf16: the result times the dropout mask; or NULL */
@@ -151,7 +168,7 @@ LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const 
     const void *dy = vat(o->dy, row * o->C, bf16);
     int64_t C = o->C, c = 0, rest = C % LVN_LANES;
     for (int j = 0; j < k; j++) {
-        f[j].mean = o->mean[row + j], f[j].rstd = o->rstd[row + j];
+        f[j].mean = o->mean ? o->mean[row + j] : 0, f[j].rstd = o->rstd[row + j];
         g[j] = gx[j] = vacc_set(vset(0));
     }
     for (; c + LVN_LANES <= C; c += LVN_LANES) {
@@ -168,7 +185,7 @@ LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const 
             g[j] = vacc_add(g[j], t);
             gx[j] = vacc_fma(gx[j], t, vload_n(x + j * C + c, rest) - f[j].mean);
         }
-        f[j].g = vsum(vacc_get(g[j])) / (float)C;
+        f[j].g = o->mean ? vsum(vacc_get(g[j])) / (float)C : 0;
         f[j].gx = vsum(vacc_get(gx[j])) * f[j].rstd / (float)C;
     }
 }

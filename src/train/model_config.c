@@ -7,11 +7,12 @@
 
 static const char own_object[] = "levin";
 
-/* A key of our own object: what stands behind "levin."; NULL: it is one of the file's. */
-static const char *own_key(const struct lvn_key *k)
+/* Of "levin.bias" the object, "levin", into text, and the key in it, "bias"; of other keys "" and the key itself. */
+static const char *split(const char *json, char object[LVN_KEY_TEXT])
 {
-    size_t n = sizeof own_object - 1;
-    return strncmp(k->json, own_object, n) == 0 && k->json[n] == '.' ? k->json + n + 1 : NULL;
+    const char *dot = strchr(json, '.');
+    snprintf(object, LVN_KEY_TEXT, "%.*s", dot ? (int)(dot - json) : 0, json);
+    return dot ? dot + 1 : json;
 }
 
 /* --- reading --- */
@@ -63,10 +64,13 @@ static enum lvn_status read_number(const char *name, const json_t *object, const
 static enum lvn_status read_key(struct lvn_model_config *c, const char *name, const json_t *root,
                                 const struct lvn_key *k)
 {
-    const char *own = k->json ? own_key(k) : NULL, *key = own ? own : k->json;
-    const json_t *object = own ? json_object_get(root, own_object) : root;
+    char part[LVN_KEY_TEXT];
+    if (!k->json) return LVN_OK;
+    const char *key = split(k->json, part);
+    const json_t *object = *part ? json_object_get(root, part) : root;
     double value = lvn_key_get(k, c);
-    if (!k->json || !object) return LVN_OK;
+    if (!object || json_is_null(object)) return LVN_OK;
+    LVN_CHECK(json_is_object(object), FORMAT, "%s: '%s' wants an object", name, part);
     switch (k->kind) {
     case LVN_KEY_INT:
     case LVN_KEY_REAL:
@@ -106,10 +110,11 @@ static enum lvn_status read_kind(struct lvn_model_config *c, const struct lvn_mo
 static enum lvn_status find_form(const char *type, const char *name, const struct lvn_model **form)
 {
     char list[512] = "";
-    *form = lvn_model_find(type);
+    *form = NULL;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", !used ? "" : m[1] ? ", " : " and ", (*m)->name);
+        if (strcmp(lvn_model_type(*m), type) == 0) *form = *m;
+        snprintf(list + used, sizeof list - used, "%s%s", !used ? "" : m[1] ? ", " : " and ", lvn_model_type(*m));
     }
     LVN_CHECK(*form, UNSUPPORTED, "%s: model_type is '%.40s'; this version loads %s", name, type, list);
     return LVN_OK;
@@ -183,25 +188,37 @@ static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *
     }
 }
 
-static bool is_written(const struct lvn_model *form, const struct lvn_key *k)
+static bool is_written(const struct lvn_model *form, const struct lvn_model_config *c, const struct lvn_key *k)
 {
     if (!k->json || k->read_only || k->kind == LVN_KEY_MUST) return false;
+    if (k->only_told && lvn_key_get(k, c) == k->initial) return false;
     for (const struct lvn_key *before = form->keys; before < k; before++)
         if (before->json && strcmp(before->json, k->json) == 0) return false;
     return true;
 }
 
-enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *form, const struct lvn_model_config *c,
-                                 enum lvn_dtype type)
+/* The object that a key stands in, made when it is first wanted. */
+static json_t *object_of(json_t *root, const char *part, const struct lvn_model_config *c)
 {
-    json_t *root = json_pack("{s:s}", "model_type", form->name), *own = NULL;
+    if (!*part) return root;
+    json_t *object = json_object_get(root, part);
+    if (object) return object;
+    object = strcmp(part, own_object) == 0 ? json_pack("{s:s}", "kind", c->model->name) : json_object();
+    json_object_set_new(root, part, object);
+    return object;
+}
+
+enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *form,
+                                 const struct lvn_model_config *config, enum lvn_dtype type)
+{
+    struct lvn_model_config c = lvn_model_settled(config);
+    json_t *root = json_pack("{s:s}", "model_type", lvn_model_type(form));
     for (const struct lvn_key *k = form->keys; root && k->kind; k++) {
-        if (!is_written(form, k)) continue;
-        if (own_key(k) && !own) {
-            own = json_pack("{s:s}", "kind", c->model->name);
-            json_object_set_new(root, own_object, own);
-        }
-        json_object_set_new(own_key(k) ? own : root, own_key(k) ? own_key(k) : k->json, value_of(k, c, type));
+        char part[LVN_KEY_TEXT];
+        if (!is_written(form, &c, k)) continue;
+        const char *key = split(k->json, part);
+        bool null = k->null && lvn_key_get(k, &c) == k->initial;
+        json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type));
     }
     if (!root) LVN_FAIL(MEMORY, "not enough memory for config.json");
     lvn_json_add(t, root, 2);
@@ -215,7 +232,7 @@ int lvn_config_args(const struct lvn_model *form, const struct lvn_model_config 
 {
     int n = 0;
     for (const struct lvn_key *k = form->keys; k->kind && n < LVN_CONFIG_ARGS; k++) {
-        if (!is_written(form, k) || k->kind > LVN_KEY_BOOL) continue;
+        if (!is_written(form, c, k) || k->kind > LVN_KEY_BOOL) continue;
         double value = lvn_key_get(k, c);
         args[n++] = (struct lvn_torch_arg){.name = k->json,
                                            .kind = k->kind == LVN_KEY_INT    ? LVN_TORCH_INT

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -13,15 +14,21 @@
 #include "data/loader.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "models/files.h"
 #include "models/keys.h"
 #include "tasks/task.h"
+#include "train/pretrained.h"
+
+static const char *const dialects[] = {"mingpt", "nanogpt",    "nanogpt-bias", "gpt2",  "neox", "neox-sequential",
+                                       "llama",  "llama-yarn", "mistral",      "qwen2", "qwen3"};
+enum { N_DIALECTS = sizeof dialects / sizeof *dialects };
 
 struct golden {
     const char *name;
     char path[64];
-    bool out_in; /* linear weights are stored (out, in); levin's are (in, out) */
-    struct lvn_model_config config;
-    struct lvn_safetensors weights, reference;
+    struct lvn_pretrained model;
+    struct lvn_model_config config; /* of the model, without dropout */
+    struct lvn_safetensors reference;
     json_t *meta;
     struct lvn_dataset *data;
     int64_t T, V, windows, batch, steps;
@@ -46,34 +53,13 @@ static inline const char *in_folder(const struct golden *g, const char *name)
     return path;
 }
 
-static inline void read_config(struct golden *g)
-{
-    json_t *c;
-    check(lvn_json_read(in_folder(g, "config.json"), &c));
-    const char *type = json_string_value(json_object_get(c, "model_type"));
-    assert_non_null(lvn_model_find(type));
-    lvn_model_config_init(&g->config, lvn_model_find(type));
-    g->out_in = strcmp(type, "gpt2") != 0;
-    const struct lvn_key_value values[] = {
-        {"n_layer", number(c, "n_layer")},
-        {"n_head", number(c, "n_head")},
-        {"n_embd", number(c, "n_embd")},
-        {"vocab_size", number(c, "vocab_size")},
-        {"block_size", number(c, g->out_in ? "block_size" : "n_positions")},
-        {"dropout", 0},
-        {json_object_get(c, "bias") ? "bias" : NULL, json_is_true(json_object_get(c, "bias"))},
-        {NULL, 0},
-    };
-    check(lvn_model_put_all(&g->config, values));
-    json_decref(c);
-}
-
 static inline void golden_open(struct golden *g, const char *name)
 {
     *g = (struct golden){.name = name};
     snprintf(g->path, sizeof g->path, "tests/golden/%s", name);
-    read_config(g);
-    check(lvn_safetensors_open(&g->weights, in_folder(g, "model.safetensors")));
+    check(lvn_pretrained_open(&g->model, g->path, "last"));
+    g->config = g->model.config;
+    check(lvn_model_put(&g->config, "dropout", 0));
     check(lvn_safetensors_open(&g->reference, in_folder(g, "reference.safetensors")));
     check(lvn_json_read(in_folder(g, "meta.json"), &g->meta));
     g->T = lvn_model_value(&g->config, LVN_MEANS_POSITIONS);
@@ -92,12 +78,12 @@ static inline void golden_close(struct golden *g)
     lvn_dataset_close(g->data);
     json_decref(g->meta);
     lvn_safetensors_close(&g->reference);
-    lvn_safetensors_close(&g->weights);
+    lvn_pretrained_close(&g->model);
 }
 
 static inline const struct lvn_safetensor *reference(const struct golden *g, const char *prefix, const char *name)
 {
-    char full[128];
+    char full[LVN_FILE_NAME + 16];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     const struct lvn_safetensor *t = lvn_safetensors_find(&g->reference, full);
     if (!t) fail_msg("%s: no reference '%s'", g->name, full);
@@ -116,12 +102,18 @@ static inline double value_of(const struct lvn_safetensor *t, int64_t i)
     return (double)y;
 }
 
-/* Where element i of a parameter stands in the file. */
-static inline int64_t place_in_file(const struct golden *g, const struct lvn_param *q, int64_t i)
+/* A tensor of the reference that belongs to a parameter, in the order of memory; malloc'd. */
+static inline float *reference_of(const struct golden *g, const char *prefix, const struct lvn_param *q)
 {
-    if (!g->out_in || q->desc.rank != 2 || !strstr(q->name, ".c_")) return i;
-    int64_t n_out = q->desc.dim[1], n_in = q->desc.dim[0];
-    return i % n_out * n_in + i / n_out;
+    struct lvn_layout l;
+    check(lvn_file_layout(g->model.form, &g->config, q, &l));
+    const struct lvn_safetensor *t = reference(g, prefix, l.name);
+    float *file = malloc(sizeof *file * (size_t)q->count), *memory = malloc(sizeof *memory * (size_t)q->count);
+    if (!file || !memory || lvn_desc_count(&t->desc) != q->count) fail_msg("%s: '%s%s'", g->name, prefix, l.name);
+    for (int64_t i = 0; i < q->count; i++) file[i] = (float)value_of(t, i);
+    lvn_layout_to_memory(&l, sizeof *file, file, memory);
+    free(file);
+    return memory;
 }
 
 #endif

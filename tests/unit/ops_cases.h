@@ -4,16 +4,19 @@
  * primes, just under and just over. Inputs: REAL(dims), GAMMA(dims) around one,
  * AROUND(mean, width, dims), IDS(below, dims), LABEL(below, dims) with some ignored, for below = 0 all,
  * BYTES(dims) of 0 to 255,
+ * CONSTANT(dims) reals without a gradient,
  * HEADS(B, T, H, D, row, channel) a view of heads into rows; {0} is absent. */
 #ifndef LVN_OPS_CASES_H
 #define LVN_OPS_CASES_H
 
+#include "graph/rotary.h"
 #include "ops_run.h"
 
 /* clang-format off */
 #define DIMS(...) .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}
 #define NONE {.filling = ABSENT}
 #define REAL(...) {.filling = REALS, DIMS(__VA_ARGS__)}
+#define CONSTANT(...) {.filling = REALS, .constant = true, DIMS(__VA_ARGS__)}
 #define BYTES(...) {.filling = SMALL_INTEGERS, .below = 256, DIMS(__VA_ARGS__)}
 #define GAMMA(...) AROUND(1, 1, __VA_ARGS__)
 #define AROUND(mean, width, ...) {.filling = REALS, .centre = (mean), .scale = (width), DIMS(__VA_ARGS__)}
@@ -195,6 +198,35 @@ static const struct op_case op_cases[] = {
     {LVN_OP_answers, .in = {REAL(1, 1), LABEL(1, 1)}},
     {LVN_OP_answers, .in = {REAL(67, 3, 2), LABEL(2, 67, 3)}},
     {LVN_OP_answers, .in = {REAL(5, 10), LABEL(0, 5)}},
+
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(3, 1), GAMMA(1)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(2, 5, 15), GAMMA(15)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {0.1}, .in = {REAL(16, 16), GAMMA(16)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6}, .in = {REAL(67, 33), GAMMA(33)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6}, .in = {REAL(3, 5, 4, 17), GAMMA(17)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {AROUND(100, 1, 3, 150, 129), GAMMA(129)}, .large = true},
+
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 2, .theta = 10000, .magnitude = 1}, .in = {IDS(9, 1, 1)}},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 18, .theta = 500, .magnitude = 1.5},
+        .in = {IDS(9, 2, 7)}, .position = 100},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 16, .theta = 1e4, .scaling = LVN_ROTARY_LINEAR, .factor = 4,
+        .magnitude = 1},
+        .in = {IDS(9, 2, 7)}, .position = 5},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 64, .theta = 1e4, .scaling = LVN_ROTARY_YARN, .factor = 4,
+        .magnitude = 1.1, .low = 32, .high = 1, .original = 64, .whole = true}, .in = {IDS(9, 2, 7)}, .position = 50},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 64, .theta = 5e5, .scaling = LVN_ROTARY_LLAMA3, .factor = 8,
+        .magnitude = 1, .low = 1, .high = 4, .original = 64}, .in = {IDS(9, 1, 33)}},
+
+    {LVN_OP_rotary, .in = {REAL(1, 1, 1, 2), CONSTANT(1, 2)}},
+    {LVN_OP_rotary, .in = {REAL(2, 5, 3, 7), CONSTANT(5, 6)}},
+    {LVN_OP_rotary, .in = {HEADS(2, 7, 3, 16, 144, 48), CONSTANT(7, 4)}},
+    {LVN_OP_rotary, .in = {HEADS(2, 3, 2, 64, 384, 128), CONSTANT(3, 64)}},
+    {LVN_OP_rotary, .in = {HEADS(3, 17, 2, 80, 480, 160), CONSTANT(17, 34)}, .large = true},
+
+    {LVN_OP_swiglu, .in = {REAL(1), REAL(1)}},
+    {LVN_OP_swiglu, .in = {REAL(3, 17), REAL(3, 17)}},
+    {LVN_OP_swiglu, .in = {AROUND(0, 100, 5, 131), REAL(5, 131)}, .large = true},
+    {LVN_OP_swiglu, .in = {AROUND(0, 5, 2, 31, 67), REAL(2, 31, 67)}, .large = true},
 
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, false}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
     {LVN_OP_linear_gelu, .attr.linear_gelu = {true, true}, .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}},

@@ -30,6 +30,7 @@ struct op_input {
     double scale;         /* REALS: times this; 0 means 1 */
     double centre;        /* REALS: plus this */
     int64_t below;        /* INTEGERS, SMALL_INTEGERS (bytes): in [0, below); LABELS: the same, and some -1 */
+    bool constant;        /* REALS: has no gradient */
     int64_t row, channel; /* > 0: heads (B,T,H,D) that are a view from `channel` on of rows of so many channels */
 };
 
@@ -201,7 +202,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         s.in[i] = input_desc(&in, real);
         buffer_init(&r->in[i], &s.in[i]);
         fill_input(&r->in[i], &in, (uint64_t)c->op * 16 + (uint64_t)i);
-        if (in.filling != REALS) continue;
+        if (in.filling != REALS || in.constant) continue;
         buffer_init(&r->din[i], &s.in[i]);
         buffer_poison(&r->din[i]);
     }

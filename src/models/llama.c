@@ -1,0 +1,291 @@
+/* llama.c - Llama and those that are built like it.
+ *
+ *   llama    Llama 2 and 3: biases optional
+ *   mistral  no biases; a head's size may be said
+ *   qwen2    Qwen 2 and 2.5: q, k and v have biases
+ *   qwen3    q and k of each head are normalised; a head's size is said
+ *
+ * Pre-norm transformer without absolute positions: x += attention(norm(x)); x += down(silu(gate(norm x)) * up(norm x)),
+ * with RMS norms, rotary positions on whole heads, and fewer heads of keys and values than of queries (Ainslie et al.:
+ * "GQA", 2023). Names and layouts in files are Hugging Face's, linear weights (out, in); in memory they are (in, out).
+ * Each is saved as what it is. Initial values: N(0, 0.02), projections back into the residual stream
+ * N(0, 0.02 / sqrt(2 n_layer)).
+ *
+ * Left out: attention over a sliding window that is shorter than the positions.
+ * (Touvron et al.: "Llama 2", 2023; Jiang et al.: "Mistral 7B", 2023; Qwen team: "Qwen3 technical report", 2025.) */
+#include <inttypes.h>
+#include <math.h>
+
+#include "models/rope.h"
+
+struct llama {
+    int64_t n_layer, n_head, n_embd;
+    int64_t n_kv_head; /* 0: n_head */
+    int64_t head_size; /* 0: n_embd / n_head */
+    int64_t n_positions;
+    int64_t n_inner; /* 0: 8/3 n_embd, up to a multiple of 256 */
+    int64_t vocab_size;
+    int64_t activation;
+    int64_t bos;            /* token that begins a text, for others; -1: none */
+    int64_t window;         /* attention's; 0: all positions */
+    bool windowed;          /* does `window` count? */
+    bool bias_in, bias_out; /* of q, k and v; of their projection back */
+    bool bias_mlp;
+    bool head_norms; /* of q and k */
+    bool tied;
+    double dropout_attention;
+    double eps;
+    struct lvn_rope rope;
+};
+_Static_assert(sizeof(struct llama) <= LVN_OWN_BYTES, "a configuration is a plain value");
+
+static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t n, double value)
+{
+    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
+}
+
+/* x (B,T,C) -> (B,T,N); bias: NULL for none */
+static struct lvn_tensor *linear(struct lvn_graph *g, const char *weight, const char *bias, struct lvn_tensor *x,
+                                 int64_t N, double std)
+{
+    int64_t C = x ? x->desc.dim[2] : 1;
+    struct lvn_tensor *w = lvn_param(g, weight, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, N));
+    return lvn_linear(g, x, w, bias ? vector(g, bias, N, 0.0) : NULL, true);
+}
+
+static struct lvn_tensor *norm(struct lvn_graph *g, const struct llama *c, const char *name, struct lvn_tensor *x)
+{
+    return lvn_rmsnorm(g, x, vector(g, name, x ? x->desc.dim[x->desc.rank - 1] : 1, 1.0), c->eps);
+}
+
+/* Of what goes back into the residual stream. */
+static double narrow_std(const struct llama *c)
+{
+    return 0.02 / sqrt(2.0 * (double)c->n_layer);
+}
+
+/* x (B,T,C) -> (B,T,H,S), normalised where the model does so, and turned */
+static struct lvn_tensor *turned(struct lvn_graph *g, const struct llama *c, struct lvn_tensor *x, int64_t H,
+                                 const char *gain, struct lvn_tensor *angles)
+{
+    struct lvn_tensor *heads = lvn_heads(g, x, 0, H, c->head_size);
+    return lvn_rotary(g, c->head_norms ? norm(g, c, gain, heads) : heads, angles);
+}
+
+/* x (B,T,C), angles (T,S) -> (B,T,C) */
+static struct lvn_tensor *attention(struct lvn_graph *g, const struct llama *c, struct lvn_tensor *x,
+                                    struct lvn_tensor *angles)
+{
+    int64_t H = c->n_head, K = c->n_kv_head, S = c->head_size;
+    bool bias = c->bias_in;
+    struct lvn_tensor *q = linear(g, "self_attn.q_proj.weight", bias ? "self_attn.q_proj.bias" : NULL, x, H * S, 0.02);
+    struct lvn_tensor *k = linear(g, "self_attn.k_proj.weight", bias ? "self_attn.k_proj.bias" : NULL, x, K * S, 0.02);
+    struct lvn_tensor *v = linear(g, "self_attn.v_proj.weight", bias ? "self_attn.v_proj.bias" : NULL, x, K * S, 0.02);
+    q = turned(g, c, q, H, "self_attn.q_norm.weight", angles); /* (B,T,H,S) */
+    k = lvn_kv_cache(g, "self_attn.k", turned(g, c, k, K, "self_attn.k_norm.weight", angles));
+    v = lvn_kv_cache(g, "self_attn.v", lvn_heads(g, v, 0, K, S));
+    struct lvn_tensor *y = lvn_attention(g, q, k, v, NULL, true, 1.0 / sqrt((double)S), c->dropout_attention);
+    return linear(g, "self_attn.o_proj.weight", c->bias_out ? "self_attn.o_proj.bias" : NULL, y, c->n_embd,
+                  narrow_std(c));
+}
+
+/* x (B,T,C) -> (B,T,C) */
+static struct lvn_tensor *mlp(struct lvn_graph *g, const struct llama *c, struct lvn_tensor *x)
+{
+    bool bias = c->bias_mlp;
+    struct lvn_tensor *gate =
+        linear(g, "mlp.gate_proj.weight", bias ? "mlp.gate_proj.bias" : NULL, x, c->n_inner, 0.02);
+    struct lvn_tensor *up = linear(g, "mlp.up_proj.weight", bias ? "mlp.up_proj.bias" : NULL, x, c->n_inner, 0.02);
+    return linear(g, "mlp.down_proj.weight", bias ? "mlp.down_proj.bias" : NULL, lvn_swiglu(g, gate, up), c->n_embd,
+                  narrow_std(c));
+}
+
+/* ids (B,T) -> logits (B,T,V) */
+static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
+                                struct lvn_tensor *const *inputs)
+{
+    const struct llama *c = (const struct llama *)(const void *)config->own;
+    int64_t C = c->n_embd, V = c->vocab_size;
+    lvn_scope(g, "model");
+    struct lvn_tensor *wte =
+        lvn_param(g, "embed_tokens.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
+    struct lvn_tensor *angles = lvn_rope_table(g, &c->rope, inputs[0], c->head_size, c->n_positions);
+    struct lvn_tensor *x = lvn_embedding(g, inputs[0], wte, NULL);
+    for (int64_t l = 0; l < c->n_layer; l++) {
+        lvn_scope(g, "model.layers.%lld", (long long)l);
+        lvn_block(g);
+        x = lvn_add(g, x, attention(g, c, norm(g, c, "input_layernorm.weight", x), angles));
+        x = lvn_add(g, x, mlp(g, c, norm(g, c, "post_attention_layernorm.weight", x)));
+    }
+    lvn_block_end(g);
+    lvn_scope(g, "model");
+    x = norm(g, c, "norm.weight", x);
+    lvn_scope(g, "lm_head");
+    struct lvn_tensor *head =
+        c->tied ? wte : lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
+    return lvn_linear(g, x, head, NULL, false);
+}
+
+static void settle(void *own)
+{
+    struct llama *c = own;
+    if (!c->n_kv_head) c->n_kv_head = c->n_head;
+    if (!c->head_size) c->head_size = c->n_embd / c->n_head;
+    if (!c->n_inner) c->n_inner = (8 * c->n_embd / 3 + 255) / 256 * 256;
+}
+
+static enum lvn_status check(const void *own)
+{
+    const struct llama *c = own;
+    int64_t H = c->n_head, K = c->n_kv_head, below = c->n_embd / H * H;
+    LVN_CHECK(c->n_embd % H == 0 || c->head_size != c->n_embd / H, ARG,
+              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+              "), but each head gets an equal share; take %" PRId64 " or another multiple",
+              c->n_embd, H, below ? below : H);
+    LVN_CHECK(H % K == 0, ARG,
+              "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
+              "), but as many heads of queries share each head of keys; take a divisor of the first",
+              H, K);
+    LVN_CHECK(!c->windowed || !c->window || c->window >= c->n_positions, UNSUPPORTED,
+              "sliding_window is %" PRId64 ", shorter than the %" PRId64
+              " positions of the model; only attention over all positions is there: set max_position_embeddings to "
+              "the window where no text is longer",
+              c->window, c->n_positions);
+    return lvn_rope_check(&c->rope, c->head_size);
+}
+
+/* --- the keys --- */
+
+static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, "SiLU"}, {NULL, 0, NULL}};
+
+// clang-format off
+#define N(field) LVN_KEY_INT_OF(struct llama, field)
+#define X(field) LVN_KEY_REAL_OF(struct llama, field)
+#define IS(field) LVN_KEY_BOOL_OF(struct llama, field)
+/* What all have. */
+#define SHARED_KEYS(class_name)                                                                                        \
+    {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
+    {N(bos), .json = "bos_token_id", .initial = -1, .least = -1, .most = INT32_MAX, .null = true},                     \
+    {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = 2},                                                             \
+    {LVN_KEY_WORD_OF(struct llama, activation), .json = "hidden_act", .words = activations},                           \
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .least = 1,         \
+     .most = 100000, .means = LVN_MEANS_LAYERS, .help = "number of blocks"},                                           \
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .least = 1,         \
+     .most = 100000, .means = LVN_MEANS_HEADS, .help = "attention heads of a block"},                                  \
+    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .initial = 0, .least = 0, .most = 100000,     \
+     .help = "heads of keys and values, which as many heads of queries share; 0: n_head"},                             \
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .least = 1,               \
+     .most = 1048576, .help = "channels; a multiple of n_head"},                                                       \
+    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .least = 0,                 \
+     .most = 16777216, .help = "channels within an MLP; 0: what is usual for n_embd"},                                 \
+    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,      \
+     .least = 1, .most = 16777216, .means = LVN_MEANS_POSITIONS,                                                       \
+     .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},            \
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,       \
+     .most = 1073741824, .means = LVN_MEANS_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},      \
+    {IS(tied), .json = "tie_word_embeddings", .initial = false, .recipe = "tied",                                      \
+     .help = "the head shares the embedding's weights"},                                                               \
+    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .initial = 0, .least = 0, .most = 0.999,  \
+     .any_time = true, .help = "share of values dropped while training"},                                              \
+    {N(head_size), .json = "head_dim", .initial = 0, .least = 0, .most = 65536},                                      \
+    {X(eps), .json = "rms_norm_eps", .required = true, .initial = 1e-5, .recipe = "norm_eps", .least = 1e-30,          \
+     .most = 1, .help = "added to the variance where rows are normalised"},                                            \
+    LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
+    LVN_ROPE_KEYS(struct llama),                                                                                       \
+    {LVN_KEY_DTYPE, .json = "dtype"}
+#define BIAS .initial = false, .recipe = "bias", .help = "biases of linear maps"
+/* What a variant has and its files have no word for. */
+#define ALWAYS(field, yes) {IS(field), .initial = yes, .fixed = true}
+#define WINDOW {N(window), .json = "sliding_window", .initial = 0, .least = 0, .most = INT32_MAX, .null = true}
+
+static const struct lvn_key llama_keys[] = {
+    SHARED_KEYS("LlamaForCausalLM"),
+    {IS(bias_in), .json = "attention_bias", BIAS},
+    {IS(bias_out), .json = "attention_bias", BIAS},
+    {IS(bias_mlp), .json = "mlp_bias", BIAS},
+    ALWAYS(head_norms, false),
+    ALWAYS(windowed, false),
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key mistral_keys[] = {
+    SHARED_KEYS("MistralForCausalLM"),
+    WINDOW,
+    ALWAYS(windowed, true),
+    {IS(bias_in), .fixed = true, BIAS},
+    {IS(bias_out), .fixed = true, BIAS},
+    {IS(bias_mlp), .fixed = true, BIAS},
+    ALWAYS(head_norms, false),
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key qwen2_keys[] = {
+    SHARED_KEYS("Qwen2ForCausalLM"),
+    WINDOW,
+    {IS(windowed), .json = "use_sliding_window", .initial = false},
+    ALWAYS(bias_in, true),
+    {IS(bias_out), .fixed = true, BIAS},
+    {IS(bias_mlp), .fixed = true, BIAS},
+    ALWAYS(head_norms, false),
+    {.kind = LVN_KEY_END},
+};
+static const struct lvn_key qwen3_keys[] = {
+    SHARED_KEYS("Qwen3ForCausalLM"),
+    WINDOW,
+    {IS(windowed), .json = "use_sliding_window", .initial = false},
+    {IS(bias_in), .json = "attention_bias", BIAS},
+    {IS(bias_out), .json = "attention_bias", BIAS},
+    {IS(bias_mlp), .fixed = true, .initial = false},
+    ALWAYS(head_norms, true),
+    {.kind = LVN_KEY_END},
+};
+// clang-format on
+
+/* --- the files --- */
+
+/* Frequencies, and a tied head stored twice, are no parameters. */
+static const struct lvn_file files[] = {
+    {"*.rotary_emb.inv_freq", NULL, LVN_FILE_PASSED_OVER},
+    {"*_proj.weight", NULL, LVN_FILE_TRANSPOSED},
+    {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_PASSED_OVER},
+    {NULL, NULL, 0},
+};
+
+/* --- the sizes: rope_scaling of those that are published comes with their files --- */
+
+static const struct lvn_size sizes[] = {
+    {"llama-124m", NULL, {12, 12, 12, 768, 2048, 1024, 50304, 10000, true}},
+    {"tinyllama-1.1b", "TinyLlama/TinyLlama_v1.1", {22, 32, 4, 2048, 5632, 2048, 32000, 10000, false}},
+    {"llama-3.2-1b", "meta-llama/Llama-3.2-1B", {16, 32, 8, 2048, 8192, 131072, 128256, 500000, true}},
+    {"llama-2-7b", "meta-llama/Llama-2-7b-hf", {32, 32, 32, 4096, 11008, 4096, 32000, 10000, false}},
+    {"llama-3-8b", "meta-llama/Meta-Llama-3-8B", {32, 32, 8, 4096, 14336, 8192, 128256, 500000, false}},
+    {NULL, NULL, {0}},
+};
+static const struct lvn_key_value tiny[] = {{"n_layer", 2},     {"n_head", 4},      {"n_embd", 32},
+                                            {"n_kv_head", 2},   {"block_size", 32}, {"intermediate_size", 48},
+                                            {"vocab_size", 65}, {"dropout", 0.1},   {NULL, 0}};
+
+/* --- the models --- */
+
+extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
+
+#define SHARED                                                                                                         \
+    .files = files, .prefix = "model.", .tiny = tiny,                                                                  \
+    .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
+                   "mlp.up_proj, mlp.down_proj",                                                                       \
+    .lora_targets = "q_proj, v_proj", .parts = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true,          \
+    .settle = settle, .check = check, .build = build, .inputs = lvn_language_inputs, .tasks = lvn_language_tasks
+
+const struct lvn_model lvn_model_llama = {
+    .name = "llama",
+    .what = "Llama 2 and 3: RMS norms, gated MLP, rotary positions",
+    .keys = llama_keys,
+    .sizes = sizes,
+    .size_keys = {"n_layer", "n_head", "n_kv_head", "n_embd", "intermediate_size", "block_size", "vocab_size",
+                  "rope_theta", "tied"},
+    SHARED,
+};
+const struct lvn_model lvn_model_mistral = {
+    .name = "mistral", .what = "as llama, without biases", .keys = mistral_keys, SHARED};
+const struct lvn_model lvn_model_qwen2 = {
+    .name = "qwen2", .what = "Qwen 2 and 2.5: as llama, q, k and v with biases", .keys = qwen2_keys, SHARED};
+const struct lvn_model lvn_model_qwen3 = {
+    .name = "qwen3", .what = "as llama, q and k normalised", .keys = qwen3_keys, SHARED};

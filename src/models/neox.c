@@ -1,0 +1,255 @@
+/* neox.c - GPT-NeoX, as Pythia has it.
+ *
+ * Pre-norm transformer, rotary positions on a part of each head, biases everywhere, a head of its own. Attention and
+ * MLP read the same residual stream (parallel): x += attention(norm_1(x)) + mlp(norm_2(x)), or one after the other, as
+ * GPT-2's do. Names and layouts in files are Hugging Face's: linear weights (out, in), and q, k and v head by head;
+ * in memory weights are (in, out), all q before all k before all v. Initial values: N(0, 0.02), projections back into
+ * the residual stream N(0, 0.02 / sqrt(2 n_layer)).
+ * (Black et al.: "GPT-NeoX-20B", 2022; Biderman et al.: "Pythia", 2023.) */
+#include <inttypes.h>
+#include <math.h>
+
+#include "models/rope.h"
+
+enum { ERF, TANH };
+
+struct neox {
+    int64_t n_layer, n_head, n_embd;
+    int64_t n_positions;
+    int64_t n_inner; /* 0: 4 n_embd */
+    int64_t vocab_size;
+    int64_t activation;
+    int64_t bos; /* token that begins a text, for others; -1: none */
+    bool bias;   /* of attention */
+    bool tied;
+    bool parallel;
+    double dropout, dropout_attention;
+    double eps;
+    double rotary_share; /* of a head's channels */
+    struct lvn_rope rope;
+};
+_Static_assert(sizeof(struct neox) <= LVN_OWN_BYTES, "a configuration is a plain value");
+
+static int64_t rotary_dims(const struct neox *c)
+{
+    return (int64_t)((double)(c->n_embd / c->n_head) * c->rotary_share);
+}
+
+static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t n, double value)
+{
+    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
+}
+
+/* x (B,T,C) -> (B,T,N); bias: NULL for none */
+static struct lvn_tensor *linear(struct lvn_graph *g, const char *weight, const char *bias, struct lvn_tensor *x,
+                                 int64_t N, double std)
+{
+    int64_t C = x ? x->desc.dim[2] : 1;
+    struct lvn_tensor *w = lvn_param(g, weight, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, N));
+    return lvn_linear(g, x, w, bias ? vector(g, bias, N, 0.0) : NULL, true);
+}
+
+static struct lvn_tensor *norm(struct lvn_graph *g, const struct neox *c, const char *weight, const char *bias,
+                               struct lvn_tensor *x)
+{
+    return lvn_layernorm(g, x, vector(g, weight, c->n_embd, 1.0), vector(g, bias, c->n_embd, 0.0), c->eps);
+}
+
+static struct lvn_tensor *dropout(struct lvn_graph *g, struct lvn_tensor *x, double p)
+{
+    return p > 0.0 ? lvn_dropout(g, x, p) : x;
+}
+
+/* Of what goes back into the residual stream. */
+static double narrow_std(const struct neox *c)
+{
+    return 0.02 / sqrt(2.0 * (double)c->n_layer);
+}
+
+/* x (B,T,C), angles (T,dims) -> (B,T,C) */
+static struct lvn_tensor *attention(struct lvn_graph *g, const struct neox *c, struct lvn_tensor *x,
+                                    struct lvn_tensor *angles)
+{
+    int64_t C = c->n_embd, H = c->n_head, S = C / H;
+    struct lvn_tensor *qkv = linear(g, "attention.query_key_value.weight",
+                                    c->bias ? "attention.query_key_value.bias" : NULL, x, 3 * C, 0.02);
+    struct lvn_tensor *q = lvn_rotary(g, lvn_heads(g, qkv, 0, H, S), angles); /* (B,T,H,S) */
+    struct lvn_tensor *k = lvn_kv_cache(g, "attention.k", lvn_rotary(g, lvn_heads(g, qkv, C, H, S), angles));
+    struct lvn_tensor *v = lvn_kv_cache(g, "attention.v", lvn_heads(g, qkv, 2 * C, H, S));
+    struct lvn_tensor *y = lvn_attention(g, q, k, v, NULL, true, 1.0 / sqrt((double)S), c->dropout_attention);
+    y = linear(g, "attention.dense.weight", c->bias ? "attention.dense.bias" : NULL, y, C, narrow_std(c));
+    return dropout(g, y, c->dropout);
+}
+
+/* x (B,T,C) -> (B,T,C) */
+static struct lvn_tensor *mlp(struct lvn_graph *g, const struct neox *c, struct lvn_tensor *x)
+{
+    struct lvn_tensor *h = linear(g, "mlp.dense_h_to_4h.weight", "mlp.dense_h_to_4h.bias", x, c->n_inner, 0.02);
+    h = c->activation == TANH ? lvn_gelu_tanh(g, h) : lvn_gelu(g, h);
+    h = linear(g, "mlp.dense_4h_to_h.weight", "mlp.dense_4h_to_h.bias", h, c->n_embd, narrow_std(c));
+    return dropout(g, h, c->dropout);
+}
+
+/* ids (B,T) -> logits (B,T,V) */
+static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
+                                struct lvn_tensor *const *inputs)
+{
+    const struct neox *c = (const struct neox *)(const void *)config->own;
+    int64_t C = c->n_embd, V = c->vocab_size;
+    lvn_scope(g, "gpt_neox");
+    struct lvn_tensor *wte = lvn_param(g, "embed_in.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
+    struct lvn_tensor *angles = lvn_rope_table(g, &c->rope, inputs[0], rotary_dims(c), c->n_positions);
+    struct lvn_tensor *x = dropout(g, lvn_embedding(g, inputs[0], wte, NULL), c->dropout);
+    for (int64_t l = 0; l < c->n_layer; l++) {
+        lvn_scope(g, "gpt_neox.layers.%lld", (long long)l);
+        lvn_block(g);
+        struct lvn_tensor *y = attention(g, c, norm(g, c, "input_layernorm.weight", "input_layernorm.bias", x), angles);
+        struct lvn_tensor *from = c->parallel ? x : lvn_add(g, x, y);
+        struct lvn_tensor *z =
+            mlp(g, c, norm(g, c, "post_attention_layernorm.weight", "post_attention_layernorm.bias", from));
+        x = c->parallel ? lvn_add(g, lvn_add(g, x, y), z) : lvn_add(g, from, z);
+    }
+    lvn_block_end(g);
+    lvn_scope(g, "gpt_neox");
+    x = norm(g, c, "final_layer_norm.weight", "final_layer_norm.bias", x);
+    lvn_scope(g, "embed_out");
+    struct lvn_tensor *head =
+        c->tied ? wte : lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
+    return lvn_linear(g, x, head, NULL, false);
+}
+
+static void settle(void *own)
+{
+    struct neox *c = own;
+    if (!c->n_inner) c->n_inner = 4 * c->n_embd;
+}
+
+static enum lvn_status check(const void *own)
+{
+    const struct neox *c = own;
+    int64_t below = c->n_embd / c->n_head * c->n_head;
+    LVN_CHECK(c->n_embd % c->n_head == 0, ARG,
+              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+              "), but each head gets an equal share; take %" PRId64 " or another multiple",
+              c->n_embd, c->n_head, below ? below : c->n_head);
+    return lvn_rope_check(&c->rope, rotary_dims(c));
+}
+
+/* --- the keys --- */
+
+static const struct lvn_word activations[] = {
+    {"gelu", ERF, "the erf GELU"},
+    {"gelu_new", TANH, "the tanh GELU"},
+    {"gelu_fast", TANH, "the tanh GELU"},
+    {"gelu_pytorch_tanh", TANH, "the tanh GELU"},
+    {NULL, 0, NULL},
+};
+
+// clang-format off
+#define N(field) LVN_KEY_INT_OF(struct neox, field)
+#define X(field) LVN_KEY_REAL_OF(struct neox, field)
+#define IS(field) LVN_KEY_BOOL_OF(struct neox, field)
+#define SHARE(key, word)                                                                                               \
+    .json = key, .recipe = word, .initial = 0, .least = 0, .most = 0.999, .any_time = true,                            \
+    .help = "share of values dropped while training"
+#define ROTARY_SHARE .initial = 0.25, .least = 0, .most = 1
+static const struct lvn_key keys[] = {
+    {LVN_KEY_NAME, .json = "architectures", .text = "GPTNeoXForCausalLM"},
+    {N(bos), .json = "bos_token_id", .initial = -1, .least = -1, .most = INT32_MAX, .null = true},
+    {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = 0},
+    {LVN_KEY_WORD_OF(struct neox, activation), .json = "hidden_act", .initial = ERF, .words = activations},
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .least = 1,
+     .most = 100000, .means = LVN_MEANS_LAYERS, .help = "number of blocks"},
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .least = 1,
+     .most = 100000, .means = LVN_MEANS_HEADS, .help = "attention heads of a block"},
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .least = 1,
+     .most = 1048576, .help = "channels; a multiple of n_head"},
+    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .least = 0, .most = 16777216,
+     .help = "channels within an MLP; 0: what is usual for n_embd"},
+    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,
+     .least = 1, .most = 16777216, .means = LVN_MEANS_POSITIONS,
+     .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,
+     .most = 1073741824, .means = LVN_MEANS_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
+    {IS(bias), .json = "attention_bias", .initial = true, .recipe = "bias", .help = "biases of attention's maps"},
+    {IS(tied), .json = "tie_word_embeddings", .initial = false, .recipe = "tied",
+     .help = "the head shares the embedding's weights"},
+    {IS(parallel), .json = "use_parallel_residual", .initial = true, .recipe = "parallel_residual",
+     .help = "attention and MLP read the same residual stream, instead of one after the other"},
+    {X(dropout), SHARE("hidden_dropout", "dropout")},
+    {X(dropout_attention), SHARE("attention_dropout", "dropout")},
+    {X(eps), .json = "layer_norm_eps", .initial = 1e-5, .recipe = "norm_eps", .least = 1e-30, .most = 1,
+     .help = "added to the variance where rows are normalised"},
+    {X(rotary_share), .json = "rotary_pct", .recipe = "rotary_pct", ROTARY_SHARE,
+     .help = "share of each head's channels that rotary positions turn"},
+    {X(rotary_share), .json = "rope_parameters.partial_rotary_factor", .read_only = true, ROTARY_SHARE},
+    LVN_ROPE_THETA(struct neox, "rotary_emb_base"),
+    LVN_ROPE_KEYS(struct neox),
+    {LVN_KEY_DTYPE, .json = "dtype"},
+    {.kind = LVN_KEY_END},
+};
+// clang-format on
+
+/* --- the files --- */
+
+/* Causal masks, frequencies, and a tied head stored twice, are no parameters. */
+static const struct lvn_file files[] = {
+    {"*.attention.bias", NULL, LVN_FILE_PASSED_OVER},
+    {"*.attention.masked_bias", NULL, LVN_FILE_PASSED_OVER},
+    {"*.rotary_emb.inv_freq", NULL, LVN_FILE_PASSED_OVER},
+    {"*.query_key_value.weight", NULL, LVN_FILE_TRANSPOSED | LVN_FILE_INTERLEAVED},
+    {"*.query_key_value.bias", NULL, LVN_FILE_INTERLEAVED},
+    {"*.dense*.weight", NULL, LVN_FILE_TRANSPOSED},
+    {"embed_out.weight", NULL, LVN_FILE_ROWS | LVN_FILE_PASSED_OVER},
+    {NULL, NULL, 0},
+};
+
+/* --- the sizes --- */
+
+#define PYTHIA(size, L, H, C, V)                                                                                       \
+    {                                                                                                                  \
+        "pythia-" size, "EleutherAI/pythia-" size,                                                                     \
+        {                                                                                                              \
+            L, H, C, 2048, V                                                                                           \
+        }                                                                                                              \
+    }
+static const struct lvn_size sizes[] = {
+    PYTHIA("70m", 6, 8, 512, 50304),
+    PYTHIA("160m", 12, 12, 768, 50304),
+    PYTHIA("410m", 24, 16, 1024, 50304),
+    PYTHIA("1b", 16, 8, 2048, 50304),
+    PYTHIA("1.4b", 24, 16, 2048, 50304),
+    PYTHIA("2.8b", 32, 32, 2560, 50304),
+    PYTHIA("6.9b", 32, 32, 4096, 50432),
+    PYTHIA("12b", 36, 40, 5120, 50688),
+    {"transformer-100b", NULL, {55, 96, 12288, 2048, 50304}},
+    {"transformer-175b", NULL, {96, 96, 12288, 2048, 50304}},
+    {NULL, NULL, {0}},
+};
+static const struct lvn_key_value tiny[] = {{"n_layer", 2},      {"n_head", 2},      {"n_embd", 32},
+                                            {"block_size", 32},  {"vocab_size", 65}, {"dropout", 0.1},
+                                            {"rotary_pct", 0.5}, {NULL, 0}};
+
+/* --- the model --- */
+
+extern const struct lvn_model lvn_model_neox;
+const struct lvn_model lvn_model_neox = {
+    .name = "neox",
+    .type = "gpt_neox",
+    .what = "GPT-NeoX and Pythia: rotary positions, attention and MLP side by side",
+    .keys = keys,
+    .files = files,
+    .prefix = "gpt_neox.",
+    .sizes = sizes,
+    .size_keys = {"n_layer", "n_head", "n_embd", "block_size", "vocab_size"},
+    .tiny = tiny,
+    .linear_maps = "attention.query_key_value, attention.dense, mlp.dense_h_to_4h, mlp.dense_4h_to_h",
+    .lora_targets = "attention.query_key_value",
+    .parts = "[embed_in, layers.0, 'layers.*.mlp']",
+    .generates = true,
+    .settle = settle,
+    .check = check,
+    .build = build,
+    .inputs = lvn_language_inputs,
+    .tasks = lvn_language_tasks,
+};

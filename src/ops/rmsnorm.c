@@ -1,0 +1,72 @@
+/* rmsnorm.c - rows divided by the root of their mean square, then scaled.
+ *
+ *     y = x * rstd * gamma,  rstd = 1 / sqrt(mean(x^2) + eps)
+ *
+ * x, y (...,C), gamma (C). Saved: rstd (rows). (Zhang, Sennrich: "Root mean square layer normalization", 2019.) */
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    LVN_TRY(lvn_shape_reals(s, "rmsnorm", "input", 0, 1));
+    LVN_TRY(lvn_shape_vector(s, "rmsnorm", "gamma", 1, s->in[0].dim[s->in[0].rank - 1]));
+    LVN_CHECK(s->attr->rmsnorm.eps > 0, ARG, "rmsnorm: eps is %g; it must be above 0", s->attr->rmsnorm.eps);
+    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
+    s->out[1] = LVN_DESC(s->real, lvn_desc_rows(&s->in[0]));
+    return LVN_OK;
+}
+
+static void restore(const struct lvn_call *call)
+{
+    const real *x = call->in[0].p, *gamma = call->in[1].p, *rstd = call->out[1].p; /* (R,C), (C), (R) */
+    real *y = call->out[0].p;                                                      /* (R,C) */
+    int64_t C = call->in[1].desc->dim[0], R = lvn_desc_rows(call->out[0].desc);
+    for (int64_t r = 0; r < R; r++)
+        for (int64_t c = 0; c < C; c++) y[r * C + c] = x[r * C + c] * rstd[r] * gamma[c];
+}
+
+static void forward(const struct lvn_call *call)
+{
+    const real *x = call->in[0].p;
+    real *rstd = call->out[1].p;
+    int64_t C = call->in[1].desc->dim[0], R = lvn_desc_rows(call->out[0].desc);
+    for (int64_t r = 0; r < R; r++) {
+        double squares = 0;
+        for (int64_t c = 0; c < C; c++) squares += (double)x[r * C + c] * x[r * C + c];
+        rstd[r] = (real)(1 / sqrt(squares / (double)C + call->attr->rmsnorm.eps));
+    }
+    restore(call);
+}
+
+static void backward(const struct lvn_call *call)
+{
+    const real *x = call->in[0].p, *gamma = call->in[1].p, *dy = call->dout[0].p; /* (R,C), (C), (R,C) */
+    const real *rstd = call->out[1].p;                                            /* (R) */
+    real *dx = call->din[0].p, *dgamma = call->din[1].p;
+    int64_t C = call->in[1].desc->dim[0], R = lvn_desc_rows(call->dout[0].desc);
+    for (int64_t c = 0; dgamma && c < C; c++) {
+        double sum = 0;
+        for (int64_t r = 0; r < R; r++) sum += (double)dy[r * C + c] * x[r * C + c] * rstd[r];
+        lvn_put(&dgamma[c], call->add[1], sum);
+    }
+    for (int64_t r = 0; dx && r < R; r++) {
+        const real *xr = x + r * C, *dyr = dy + r * C;
+        double mean = 0; /* of dy * gamma * x * rstd */
+        for (int64_t c = 0; c < C; c++) mean += (double)dyr[c] * gamma[c] * xr[c] * rstd[r] / (double)C;
+        for (int64_t c = 0; c < C; c++)
+            lvn_put(&dx[r * C + c], call->add[0], rstd[r] * ((double)dyr[c] * gamma[c] - xr[c] * rstd[r] * mean));
+    }
+}
+
+#ifndef LVN_REAL_DOUBLE
+struct lvn_tensor *lvn_rmsnorm(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *gamma, double eps)
+{
+    return lvn_node_append(g, LVN_OP_rmsnorm, &(union lvn_attr){.rmsnorm = {.eps = eps}},
+                           (struct lvn_tensor *[]){x, gamma}, 2);
+}
+#endif
+
+LVN_OPERATION(rmsnorm, shape, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1, .n_saved = 1,
+              .reads = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(1),
+              .restores = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(1), .narrow = LVN_READS_OUT(0),
+              .spec.restore = restore);

@@ -1,0 +1,71 @@
+/* rotary.c - rotary position embedding: pairs of channels of each head, turned by angles that grow with the position.
+ *
+ *     y[i]     = x[i] cos - x[i+h] sin
+ *     y[i+h]   = x[i+h] cos + x[i] sin         i < h = dims / 2; channels from dims on stay as they are
+ *
+ * x (B,T,H,D), with strides of its own but for the channels of a head, which lie side by side; table (T,dims), whose
+ * rows are cosines and then sines (rotary_table.c), dims <= D; y (B,T,H,D) without gaps. The table has no gradient.
+ * The gradient of x is that of y, turned back. Left out: pairs of neighbouring channels, as GPT-J has them. */
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    const struct lvn_desc *x = &s->in[0], *table = &s->in[1];
+    char a[LVN_SHAPE_TEXT], b[LVN_SHAPE_TEXT];
+    LVN_CHECK(x->rank == 4 && (x->stride[3] == 1 || x->dim[3] == 1), SHAPE,
+              "rotary: input has shape %s, wanted (batch, time, heads, head size) with a head's channels side by side",
+              lvn_shape_text(x, a));
+    LVN_CHECK(x->dtype == s->real && table->dtype == s->real, UNSUPPORTED,
+              "rotary: input is %s and table %s, wanted %s", lvn_dtype_name(x->dtype), lvn_dtype_name(table->dtype),
+              lvn_dtype_name(s->real));
+    LVN_CHECK(table->rank == 2 && table->dim[0] == x->dim[1] && table->dim[1] % 2 == 0 && table->dim[1] <= x->dim[3] &&
+                  lvn_desc_contiguous(table),
+              SHAPE, "rotary: the table %s does not fit %s: wanted (time, an even number of channels of a head)",
+              lvn_shape_text(table, b), lvn_shape_text(x, a));
+    s->out[0] = lvn_desc_make(s->real, 4, x->dim);
+    return LVN_OK;
+}
+
+/* Head (b,t,h) of a tensor (B,T,H,D). */
+static int64_t place(const struct lvn_desc *d, int64_t b, int64_t t, int64_t h)
+{
+    return b * d->stride[0] + t * d->stride[1] + h * d->stride[2];
+}
+
+/* sign -1 turns back. */
+static void turn(const struct lvn_arg *from, const struct lvn_arg *to, const struct lvn_arg *table, real sign, bool add)
+{
+    const int64_t *dim = from->desc->dim, dims = table->desc->dim[1], half = dims / 2;
+    for (int64_t r = 0; r < dim[0] * dim[1] * dim[2]; r++) {
+        int64_t h = r % dim[2], t = r / dim[2] % dim[1], b = r / dim[2] / dim[1];
+        const real *x = (const real *)from->p + place(from->desc, b, t, h), *c = (const real *)table->p + t * dims;
+        real *y = (real *)to->p + place(to->desc, b, t, h);
+        for (int64_t i = 0; i < half; i++) {
+            real cosine = c[i], sine = sign * c[half + i], x0 = x[i], x1 = x[half + i];
+            lvn_put(&y[i], add, x0 * cosine - x1 * sine);
+            lvn_put(&y[half + i], add, x1 * cosine + x0 * sine);
+        }
+        for (int64_t i = dims; i < dim[3]; i++) lvn_put(&y[i], add, x[i]);
+    }
+}
+
+static void forward(const struct lvn_call *call)
+{
+    turn(&call->in[0], &call->out[0], &call->in[1], 1, false);
+}
+
+static void backward(const struct lvn_call *call)
+{
+    if (call->din[0].p) turn(&call->dout[0], &call->din[0], &call->in[1], -1, call->add[0]);
+}
+
+#ifndef LVN_REAL_DOUBLE
+struct lvn_tensor *lvn_rotary(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_tensor *table)
+{
+    return lvn_node_append(g, LVN_OP_rotary, &(union lvn_attr){0}, (struct lvn_tensor *[]){x, table}, 2);
+}
+#endif
+
+LVN_OPERATION(rotary, shape, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1, .reads = LVN_READS_IN(1),
+              .narrow = LVN_READS_IN(0) | LVN_READS_OUT(0));

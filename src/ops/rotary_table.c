@@ -1,0 +1,90 @@
+/* rotary_table.c - cosines and sines of rotary position embeddings, for the positions of a window.
+ *
+ *     angle(t, i) = (step->position + t) * frequency(i),  frequency(i) = theta^(-2 i / dims), i < dims / 2, scaled
+ *
+ * ids (B,T,...) only say how many positions there are. Output (T,dims): of row t the cosines of all angles, then their
+ * sines, times `magnitude`. All are computed in double, once for all layers of a run; so the plain kernel is all
+ * there is. There is no gradient.
+ *
+ * Su et al.: "RoFormer" (2021); linear: Chen et al., "Extending context window of large language models via positional
+ * interpolation" (2023); yarn: Peng et al., "YaRN" (2023); llama3: Meta's Llama 3.1. Left out: frequencies that depend
+ * on the length of the text (dynamic), and lists of them (longrope). */
+#include "graph/rotary.h"
+#include "ops/real.h"
+#include "ops/shape.h"
+
+#define LVN_TWO_PI 6.28318530717958647693
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    const int64_t dims = s->attr->rotary_table.dims;
+    LVN_TRY(lvn_shape_integers(s, "rotary_table", "ids", 0, -1));
+    LVN_CHECK(s->in[0].rank >= 2, SHAPE, "rotary_table: ids have %d dimensions, wanted (batch, time)", s->in[0].rank);
+    LVN_CHECK(dims > 0 && dims % 2 == 0, SHAPE, "rotary_table: %lld channels turn, wanted an even number above 0",
+              (long long)dims);
+    LVN_CHECK(s->attr->rotary_table.theta > 0, ARG, "rotary_table: theta is %g; it must be above 0",
+              s->attr->rotary_table.theta);
+    s->out[0] = LVN_DESC(s->real, s->in[0].dim[1], dims);
+    return LVN_OK;
+}
+
+/* Which pair of channels turns `turns` times within the original positions. */
+static double pair_of(const struct lvn_call *call, double turns)
+{
+    double pair = (double)call->attr->rotary_table.dims * log(call->attr->rotary_table.original / (turns * LVN_TWO_PI));
+    return pair / (2 * log(call->attr->rotary_table.theta));
+}
+
+static double between_0_and_1(double x)
+{
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+/* The share of frequency i that stays as it is; the rest is divided by factor. */
+static double share_kept(const struct lvn_call *call, int64_t i, double frequency)
+{
+    const double low = call->attr->rotary_table.low, high = call->attr->rotary_table.high;
+    const double dims = (double)call->attr->rotary_table.dims;
+    double turns = frequency * call->attr->rotary_table.original / LVN_TWO_PI, first, last;
+    switch (call->attr->rotary_table.scaling) {
+    case LVN_ROTARY_LINEAR:
+        return 0;
+    case LVN_ROTARY_YARN:
+        first = pair_of(call, low), last = pair_of(call, high);
+        if (call->attr->rotary_table.whole) first = floor(first), last = ceil(last);
+        first = first < 0 ? 0 : first;
+        last = last > dims - 1 ? dims - 1 : last;
+        return 1 - between_0_and_1(((double)i - first) / (first == last ? 0.001 : last - first));
+    case LVN_ROTARY_LLAMA3:
+        return between_0_and_1((turns - low) / (high - low));
+    default:
+        return 1;
+    }
+}
+
+static void forward(const struct lvn_call *call)
+{
+    real *out = call->out[0].p;
+    const int64_t T = call->out[0].desc->dim[0], dims = call->out[0].desc->dim[1], half = dims / 2;
+    const int64_t position = call->step ? call->step->position : 0;
+    const double factor = call->attr->rotary_table.factor, magnitude = call->attr->rotary_table.magnitude;
+    for (int64_t i = 0; i < half; i++) {
+        double frequency = pow(call->attr->rotary_table.theta, -2.0 * (double)i / (double)dims);
+        double kept = share_kept(call, i, frequency);
+        if (kept < 1) frequency = frequency * kept + frequency / factor * (1 - kept);
+        for (int64_t t = 0; t < T; t++) {
+            double angle = (double)(position + t) * frequency;
+            out[t * dims + i] = (real)(cos(angle) * magnitude);
+            out[t * dims + half + i] = (real)(sin(angle) * magnitude);
+        }
+    }
+}
+
+#ifndef LVN_REAL_DOUBLE
+struct lvn_tensor *lvn_rotary_table(struct lvn_graph *g, struct lvn_tensor *ids, const union lvn_attr *how)
+{
+    return lvn_node_append(g, LVN_OP_rotary_table, how, (struct lvn_tensor *[]){ids}, 1);
+}
+#endif
+
+LVN_OPERATION(rotary_table, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1);

@@ -1,0 +1,86 @@
+# Families of language models x what can be done with a model: adapters, frozen parts, bf16, recomputing, fixed order of
+# sums, ranks that share the optimizer's state, going on, exporting, generating.
+# label: long
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+near() { python3 -c 'import sys; a, b, most = map(float, sys.argv[1:]); assert abs(a - b) < most, (a, b)' "$@"; } # near A B MOST
+loss() { # loss MODEL [keys]: over the validation part
+    code 0 "$LEVIN" evaluate "$1" --data.path=text.txt --trainer.batch_size=16 --json "${@:2}"
+    value loss
+}
+changed() { # changed MODEL MODEL: the last parts of the names of tensors that differ, once each
+    python3 - "$@" <<'P'
+import json, struct, sys
+def tensors(path):
+    with open(path + "/model.safetensors", "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    return {k: data[slice(*v["data_offsets"])] for k, v in header.items() if k != "__metadata__"}
+a, b = map(tensors, sys.argv[1:])
+assert a.keys() == b.keys()
+print(*sorted({k.split(".")[-2] for k in a if a[k] != b[k]}))
+P
+}
+# Over two ranks, where there is an MPI that starts them here.
+ranks=
+if OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$LEVIN" launch -n 2 -- doctor >out 2>err; then ranks=yes; fi
+[ "$ranks" ] || echo "no MPI starts two ranks here: zero1 is left out"
+
+walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters change; what may stay as it is
+    local kind=$1 adapted=$2 frozen=$3 part
+    shift 3
+    rm -rf base run other hf back # each family anew
+    local keys=(--model.kind=$kind --model.n_layer=2 --model.n_head=4 --model.n_embd=32 --model.dropout=0.1 --optimizer.lr=5e-3
+        --trainer.micro_batch_size=2 --trainer.deterministic=true --trainer.threads=1 "$@")
+    code 0 train base "${keys[@]}"
+    cp -rL base/checkpoints/last trained
+    # going on gives what was never stopped; threads and blocks that are computed again change no bit
+    code 0 train run "${keys[@]/threads=1/threads=2}" --trainer.max_steps=4 --trainer.recompute=blocks
+    code 0 train run "${keys[@]/threads=1/threads=2}" --trainer.recompute=blocks --resume
+    same_weights base run
+    if [ "$ranks" ]; then
+        rm -r run
+        arguments run "${keys[@]}" --trainer.strategy=zero1
+        OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 code 0 "$LEVIN" launch -n 2 -- "${all[@]}"
+        same_weights base run
+    fi
+    # number types
+    code 0 "$LEVIN" train --run_dir=half --model.init=trained --data.path=text.txt --trainer.precision=bf16-mixed \
+        --trainer.max_steps=2 --optimizer.lr=1e-9 --trainer.limit_val_batches=4 --json
+    near "$(value val_loss)" "$(value start_val_loss)" 1e-4
+    local half
+    half=$(value val_loss)
+    rm -r half
+    code 0 "$LEVIN" train --run_dir=half --model.init=trained --data.path=text.txt --trainer.max_steps=1 --optimizer.lr=1e-9 \
+        --trainer.limit_val_batches=4 --json
+    near "$half" "$(value val_loss)" 2e-2
+    rm -r half
+    code 0 "$LEVIN" train --run_dir=half --model.init=trained --data.path=text.txt --trainer.precision=bf16-true \
+        --trainer.max_steps=2 --trainer.limit_val_batches=4 --optimizer.lr=1e-5 --json
+    near "$half" "$(value val_loss)" 5e-2
+    rm -r half
+    # adapters, of the family's own choice; merged, they have changed what they stand beside, and nothing else
+    tune=(--model.init=trained --data.path=text.txt --trainer.max_steps=4 --optimizer.lr=1e-2 --trainer.limit_val_batches=2)
+    code 0 "$LEVIN" train --run_dir=run-lora "${tune[@]}" --lora.rank=2
+    code 0 "$LEVIN" export run-lora merged
+    check [ "$(changed trained merged)" = "$adapted" ]
+    # frozen parts
+    code 0 "$LEVIN" train --run_dir=run-frozen "${tune[@]}" "--model.freeze=$frozen"
+    for part in $(changed trained run-frozen/checkpoints/last); do
+        case " $frozen " in *"$part"*) fail "$kind: $part was frozen" ;; esac
+    done
+    # exported as it came, and the same
+    code 0 "$LEVIN" export trained hf
+    same_file trained/model.safetensors hf/model.safetensors
+    near "$(loss trained)" "$(loss hf)" 1e-7
+    # a text goes on with what whole windows make the likeliest
+    code 0 "$LEVIN" generate hf --prompt="the " --max-new-tokens=8 --temperature=0 --json
+    json 'len(d["samples"][0]["ids"]) == 8'
+    rm -rf trained merged run-lora run-frozen
+}
+walk gpt2 c_attn '[wte, h.0, "h.*.mlp"]'
+walk neox query_key_value '[embed_in, layers.0, "layers.*.mlp"]' --model.rotary_pct=0.5
+walk llama 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2
+walk mistral 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=1
+walk qwen2 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2
+walk qwen3 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.tied=true
