@@ -28,12 +28,14 @@ static void spot_fields(const struct lvn_data_options *o, struct lvn_fields *out
                                .n = 2};
 }
 
-static enum lvn_status spot(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, void *const *out)
+static enum lvn_status spot(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+                            void *const *out)
 {
     float *x = out[0];
     int32_t *label = out[1];
     uint64_t at = (uint64_t)(i + (split == LVN_SPLIT_VAL ? N_TRAIN : 0));
     (void)d;
+    (void)how;
     *label = (int32_t)lvn_random_below(1, 1, at, CLASSES);
     for (int k = 0; k < FEATURES; k++)
         x[k] = lvn_uniform(lvn_philox(2, (uint32_t)at, 0, (uint32_t)k, 0).v[0]) - 0.5F +
@@ -360,7 +362,8 @@ static void reconstruction(void **state)
     assert_int_equal(lvn_network_init_values(n, 1, false), LVN_OK);
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
     for (int64_t i = 0; i < B; i++) /* what fills up is not even zero here */
-        assert_int_equal(spot(&d, LVN_SPLIT_TRAIN, i, (void *[]){lvn_samples_at(&b, 0, i), lvn_samples_at(&b, 1, i)}),
+        assert_int_equal(spot(&d, LVN_SPLIT_TRAIN, i, (struct lvn_draw){0},
+                              (void *[]){lvn_samples_at(&b, 0, i), lvn_samples_at(&b, 1, i)}),
                          LVN_OK);
     b.there = THERE;
     assert_int_equal(lvn_task_count(&t->outputs, &b), THERE * FEATURES);
