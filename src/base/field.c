@@ -26,6 +26,39 @@ int64_t lvn_fields_bytes(const struct lvn_fields *f)
     return bytes;
 }
 
+int64_t lvn_fields_length(const struct lvn_fields *f)
+{
+    for (int k = 0; k < f->n; k++)
+        if (f->field[k].ragged) return f->field[k].dim[0];
+    return 0;
+}
+
+int lvn_fields_lengths(const struct lvn_fields *f, int64_t length[LVN_LENGTHS])
+{
+    enum { LEAST = 8, EVEN = 64 };
+    const int64_t longest = lvn_fields_length(f);
+    int n = 0;
+    for (int64_t T = LEAST, step = LEAST; T < longest && n < LVN_LENGTHS - 1; T += step) {
+        length[n++] = T;
+        if (T >= EVEN && (T & (T - 1)) == 0) step = T / 4;
+    }
+    if (longest) length[n++] = longest;
+    return n;
+}
+
+int lvn_length_find(const int64_t *length, int n, int64_t count)
+{
+    int i = 0;
+    while (i < n - 1 && length[i] < count) i++;
+    return i;
+}
+
+void lvn_fields_cut(struct lvn_fields *f, int64_t length)
+{
+    for (int k = 0; k < f->n; k++)
+        if (f->field[k].ragged) f->field[k].dim[0] = length;
+}
+
 struct lvn_desc lvn_field_desc(const struct lvn_field *f, int64_t B)
 {
     int64_t dim[LVN_MAX_RANK] = {B};

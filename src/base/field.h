@@ -18,6 +18,7 @@ struct lvn_field {
     int64_t dim[LVN_FIELD_RANK]; /* of one sample; where a model or a task asks for it, 0 takes any */
     int64_t below;               /* whole numbers lie in [0, below); 0: not known */
     bool label;                  /* int32, and -1 says that there is none: what a sample that is not there has */
+    bool ragged; /* samples differ in dim[0], which is the most; in a batch all have that of its planned length */
 };
 
 struct lvn_fields {
@@ -30,6 +31,17 @@ int64_t lvn_field_count(const struct lvn_field *f);
 int64_t lvn_field_bytes(const struct lvn_field *f);
 /* Bytes of a sample, all fields. */
 int64_t lvn_fields_bytes(const struct lvn_fields *f);
+/* What ragged fields may be cut to: a few lengths, ascending, multiples of 8 up to 64 and then four to each doubling,
+ * so that what fills a sample up is seldom more than a seventh of it; the last is the longest. Returns how many there
+ * are; 0: no field is ragged. */
+enum { LVN_LENGTHS = 96 };
+int lvn_fields_lengths(const struct lvn_fields *f, int64_t length[LVN_LENGTHS]);
+/* Which of n lengths is the least that holds so many; the last one where none does. */
+int lvn_length_find(const int64_t *length, int n, int64_t count);
+/* The longest that ragged fields are; 0: none is ragged. */
+int64_t lvn_fields_length(const struct lvn_fields *f);
+/* Make all ragged fields so long. */
+void lvn_fields_cut(struct lvn_fields *f, int64_t length);
 /* Of B samples: (B, dim...). */
 struct lvn_desc lvn_field_desc(const struct lvn_field *f, int64_t B);
 /* Which of them has this name; -1: none. */

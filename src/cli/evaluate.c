@@ -2,11 +2,22 @@
  * other programs. */
 #include "train/evaluate.h"
 
+#include <stdlib.h>
+
 #include "cli/cli.h"
 #include "cli/model.h"
 
+/* A sample's prediction and losses, to be put into the order of the data. */
+struct row {
+    int64_t number;
+    json_t *prediction, *losses; /* NULL: not asked for */
+};
+
 struct lists {
-    json_t *predictions, *losses; /* NULL: not asked for */
+    bool predictions, losses; /* asked for */
+    struct row *row;
+    int64_t n, room;
+    bool lacks; /* memory */
 };
 
 static json_t *numbers(const float *x, int64_t n)
@@ -37,11 +48,39 @@ static json_t *prediction(const struct lvn_evaluated *e, int64_t i)
 static void collect(void *context, const struct lvn_evaluated *e)
 {
     struct lists *l = context;
-    for (int64_t i = 0; i < e->samples; i++) {
-        if (l->losses && e->task->counted)
-            json_array_append_new(l->losses, numbers(e->losses + i * e->n_losses, e->n_losses));
-        if (l->predictions) json_array_append_new(l->predictions, prediction(e, i));
+    if (l->n + e->samples > l->room) {
+        int64_t room = 2 * (l->n + e->samples);
+        struct row *more = lvn_realloc(l->row, sizeof *more * (size_t)room);
+        l->lacks |= !more;
+        if (!more) return;
+        l->row = more;
+        l->room = room;
     }
+    for (int64_t i = 0; i < e->samples; i++) {
+        bool losses = l->losses && e->task->counted;
+        l->row[l->n++] = (struct row){.number = e->number[i],
+                                      .prediction = l->predictions ? prediction(e, i) : NULL,
+                                      .losses = losses ? numbers(e->losses + i * e->n_losses, e->n_losses) : NULL};
+    }
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = ((const struct row *)a)->number, y = ((const struct row *)b)->number;
+    return x < y ? -1 : x > y;
+}
+
+/* The lists in the order of the data; those that nobody asked for are NULL. */
+static void arrange(struct lists *l, json_t **predictions, json_t **losses)
+{
+    *predictions = l->predictions ? json_array() : NULL;
+    *losses = l->losses ? json_array() : NULL;
+    if (l->n) qsort(l->row, (size_t)l->n, sizeof *l->row, by_number);
+    for (int64_t i = 0; i < l->n; i++) {
+        if (*predictions) json_array_append_new(*predictions, l->row[i].prediction);
+        if (*losses && l->row[i].losses) json_array_append_new(*losses, l->row[i].losses);
+    }
+    free(l->row);
 }
 
 /* What the part was taken from. */
@@ -76,7 +115,7 @@ static json_t *matrix(const double *x, int64_t n)
     return rows;
 }
 
-static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, const struct lists *l)
+static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t *predictions, json_t *token_losses)
 {
     char count[LVN_NUMBER_TEXT];
     int64_t counted = r->task->counted ? r->labels : r->samples;
@@ -92,11 +131,11 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, const s
         lvn_cli_add(c, r->metrics[i]->name, lvn_cli_number(r->value[i]));
     }
     if (r->confusion) lvn_cli_add(c, "confusion", matrix(r->confusion, r->classes));
-    lvn_cli_add(c, r->task->shown, l->predictions);
+    lvn_cli_add(c, r->task->shown, predictions);
     if (r->task->counted)
-        lvn_cli_add(c, "token_losses", l->losses);
+        lvn_cli_add(c, "token_losses", token_losses);
     else
-        json_decref(l->losses);
+        json_decref(token_losses);
 }
 
 enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
@@ -110,7 +149,8 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     bool logits = lvn_cli_on(c, LVN_FLAG_evaluate_logits), losses = lvn_cli_on(c, LVN_FLAG_evaluate_token_losses);
     const char *gradients = c->flag[LVN_FLAG_evaluate_gradients].t;
     LVN_CHECK(c->json || (!logits && !losses), ARG, "--logits and --token-losses are lists of numbers: add --json");
-    struct lists lists = {.predictions = logits ? json_array() : NULL, .losses = losses ? json_array() : NULL};
+    struct lists lists = {.predictions = logits, .losses = losses};
+    json_t *predictions, *token_losses;
     struct lvn_amount limit = limit_of(c);
     struct lvn_evaluate_options o = {.ranks = c->ranks,
                                      .limit = limit.count,
@@ -121,11 +161,13 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
                                      .context = &lists};
     struct lvn_evaluate_result r;
     enum lvn_status status = lvn_evaluate(&c->settings, &o, &r);
+    if (status == LVN_OK && lists.lacks) status = LVN_MEMORY;
+    arrange(&lists, &predictions, &token_losses);
     if (status == LVN_OK) {
-        show(c, &r, &lists);
+        show(c, &r, predictions, token_losses);
     } else {
-        json_decref(lists.predictions);
-        json_decref(lists.losses);
+        json_decref(predictions);
+        json_decref(token_losses);
     }
     lvn_evaluate_result_release(&r);
     return status;

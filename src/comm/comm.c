@@ -146,14 +146,7 @@ enum lvn_status lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r)
 
 void lvn_comm_abort(struct lvn_comm *c, int code, double seconds)
 {
-    struct last { /* of this process: nobody gives it back */
-        struct lvn_request request;
-        int code;
-    } *last = c->transport && c->transport->abort ? lvn_malloc(sizeof *last) : NULL;
-    if (!last) return;
-    last->code = code;
-    lvn_engine_call(c, &last->request, c->transport->abort, &last->code);
-    (void)lvn_comm_wait_for(c, &last->request, seconds);
+    if (c->ops->abort) c->ops->abort(c, code, seconds);
 }
 
 enum lvn_status lvn_comm_all_reduce_now(struct lvn_comm *c, void *x, int64_t count, enum lvn_dtype type,

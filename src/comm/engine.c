@@ -274,7 +274,7 @@ static void work(struct lvn_engine *c)
         bool moved = r != NULL;
         for (; r; r = next) {
             next = r->next;
-            bool refused = broken && r->kind != LVN_R_CALL;
+            bool refused = broken && r->kind != LVN_ASK_CALL;
             int code = refused ? 0 : take(c, r);
             if (refused) finish(c, r, LVN_COMM);
             if (code) note_trouble(c, r, code), broken = true;

@@ -118,6 +118,19 @@ static void await(struct lvn_comm *comm, const struct lvn_request *r, const stru
     __atomic_sub_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
 }
 
+static void abort_all(struct lvn_comm *comm, int code, double seconds)
+{
+    const struct lvn_transport *t = ((struct lvn_engine *)comm)->transport;
+    struct last { /* of this process: nobody gives it back */
+        struct lvn_request request;
+        int code;
+    } *last = t->abort ? lvn_malloc(sizeof *last) : NULL;
+    if (!last) return;
+    last->code = code;
+    lvn_engine_call(comm, &last->request, t->abort, &last->code);
+    (void)lvn_comm_wait_for(comm, &last->request, seconds);
+}
+
 static void close_engine(struct lvn_comm *comm)
 {
     struct lvn_engine *c = (struct lvn_engine *)comm;
@@ -130,7 +143,7 @@ static void close_engine(struct lvn_comm *comm)
 enum lvn_status lvn_engine_open(struct lvn_comm **out, const struct lvn_comm_options *o,
                                 const struct lvn_transport *transport, void *argument)
 {
-    static const struct lvn_comm_ops ops = {.submit = submit, .wait = await, .close = close_engine};
+    static const struct lvn_comm_ops ops = {.submit = submit, .wait = await, .abort = abort_all, .close = close_engine};
     struct lvn_engine *c = lvn_calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return LVN_MEMORY;

@@ -25,6 +25,7 @@ struct lvn_comm_ops {
     void (*submit)(struct lvn_comm *c, struct lvn_request *r);
     /* Until it is done or `until` (NULL: for ever). */
     void (*wait)(struct lvn_comm *c, const struct lvn_request *r, const struct timespec *until);
+    void (*abort)(struct lvn_comm *c, int code, double seconds); /* see lvn_comm_abort(); NULL: it cannot */
     /* All ranks have come to the end; frees c. */
     void (*close)(struct lvn_comm *c);
 };

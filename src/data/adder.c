@@ -32,8 +32,10 @@ static void write_sum(const struct lvn_dataset *d, enum lvn_split_id split, int6
     for (int64_t k = 0; k <= digits; k++, c /= 10) out[2 * digits + k] = (int32_t)(c % 10);
 }
 
-static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, void *const *out)
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+                              void *const *out)
 {
+    (void)how;
     int32_t text[3 * MAX_DIGITS + 1], *ids = out[0], *labels = out[1];
     int64_t problem = d->block_size / 3 * 2;
     write_sum(d, split, i, text);

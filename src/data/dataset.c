@@ -89,6 +89,35 @@ enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_
     return LVN_OK;
 }
 
+int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at)
+{
+    return d->n_lengths ? lvn_length_find(d->length, d->n_lengths, d->kind->length(d, split, at)) : 0;
+}
+
+/* Sort the samples of a part by planned length: count, then place. */
+static enum lvn_status sort_by_length(struct lvn_dataset *d, enum lvn_split_id split)
+{
+    struct lvn_split *p = &d->split[split];
+    int64_t next[LVN_LENGTHS];
+    if (!p->n_samples) return LVN_OK;
+    p->by_length = lvn_malloc(sizeof *p->by_length * (size_t)p->n_samples);
+    if (!p->by_length) return LVN_MEMORY;
+    for (int64_t i = 0; i < p->n_samples; i++) p->first_of[lvn_dataset_length(d, split, i) + 1]++;
+    for (int k = 0; k < d->n_lengths; k++) {
+        p->first_of[k + 1] += p->first_of[k];
+        next[k] = p->first_of[k];
+    }
+    for (int64_t i = 0; i < p->n_samples; i++) p->by_length[next[lvn_dataset_length(d, split, i)]++] = i;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_dataset_sort(struct lvn_dataset *d)
+{
+    d->n_lengths = lvn_fields_lengths(&d->fields, d->length);
+    for (int k = 0; k < LVN_SPLIT_COUNT && d->n_lengths; k++) LVN_TRY(sort_by_length(d, (enum lvn_split_id)k));
+    return LVN_OK;
+}
+
 static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     LVN_TRY(lvn_dataset_fields(o, &d->fields));
@@ -101,6 +130,7 @@ static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_op
                   (long long)o->vocab_size);
     d->id_limit = o->vocab_size ? o->vocab_size : d->vocab_size;
     for (int k = 0; k < d->fields.n && d->id_limit; k++) d->fields.field[k].below = d->id_limit;
+    LVN_TRY(lvn_dataset_sort(d));
     return check_lengths(d, o);
 }
 
@@ -139,6 +169,7 @@ void lvn_dataset_close(struct lvn_dataset *d)
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         lvn_remote_close(d->split[i].remote);
         free(d->split[i].blocks);
+        free(d->split[i].by_length);
         free(d->split[i].path);
     }
     free(d->path);
@@ -296,9 +327,10 @@ static enum lvn_status sample_of_stream(const struct lvn_dataset *d, enum lvn_sp
     return LVN_OK;
 }
 
-enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, void *const *out)
+enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                   struct lvn_draw how, void *const *out)
 {
-    if (d->split[split].n_samples) return d->kind->sample(d, split, at, out);
+    if (d->split[split].n_samples) return d->kind->sample(d, split, at, how, out);
     return sample_of_stream(d, split, at, out[0], out[1]);
 }
 
@@ -351,7 +383,8 @@ static uint64_t mix_samples(uint64_t h, const struct lvn_dataset *d, enum lvn_sp
     int64_t n = d->split[split].n_samples;
     if (!n || !d->split[split].path || lvn_samples_init(&one, &d->fields, 1) != LVN_OK) return h;
     for (int64_t i = 0; i < BLOCKS; i++) {
-        if (lvn_dataset_sample(d, split, n * i / BLOCKS, one.p) != LVN_OK) lvn_error_clear();
+        struct lvn_draw whole = {.length = lvn_fields_length(&d->fields)};
+        if (lvn_dataset_sample(d, split, n * i / BLOCKS, whole, one.p) != LVN_OK) lvn_error_clear();
         for (int k = 0; k < d->fields.n; k++) h = mix_bytes(h, one.p[k], lvn_field_bytes(&d->fields.field[k]));
     }
     lvn_samples_release(&one);

@@ -44,6 +44,12 @@ enum lvn_split_id {
 };
 extern const char *const lvn_split_names[LVN_SPLIT_COUNT]; /* "train", ... */
 
+/* What a batch wants of its samples. */
+struct lvn_draw {
+    int64_t length; /* of ragged fields */
+    uint64_t order; /* a number that changes with the epoch, for what is drawn anew in each */
+};
+
 struct lvn_split {
     char *path;                /* where it came from, for messages */
     int64_t n_tokens;          /* stream: tokens; 0: there is no such part */
@@ -53,6 +59,8 @@ struct lvn_split {
     int width;                 /* stream: 2 or 4 */
     int64_t first;             /* stream: position of tokens[0] in the file, for messages */
     int64_t n_samples;         /* list: samples */
+    int64_t *by_length;        /* list of ragged samples: their numbers, by planned length, then as they stand */
+    int64_t first_of[LVN_LENGTHS + 1]; /* by_length[first_of[i] ... first_of[i + 1]) have planned length i */
 };
 
 struct lvn_dataset_kind {
@@ -68,12 +76,17 @@ struct lvn_dataset_kind {
     enum lvn_status (*open)(struct lvn_dataset *d, const struct lvn_data_options *o);
     void (*close)(struct lvn_dataset *d);
     /* lists: the fields of sample i, in their order */
-    enum lvn_status (*sample)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, void *const *out);
+    enum lvn_status (*sample)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+                              void *const *out);
+    /* lists with ragged fields: how long they are in sample i */
+    int64_t (*length)(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i);
 };
 
 struct lvn_dataset {
     const struct lvn_dataset_kind *kind;
     struct lvn_fields fields;
+    int64_t length[LVN_LENGTHS]; /* planned ones, where fields are ragged */
+    int n_lengths;
     int64_t vocab_size; /* that a new model should have, or, where o->vocab_size is given, must at least have */
     struct lvn_vocab *vocabulary;    /* text <-> ids; NULL where the data is only ids, or tokenizer has them */
     struct lvn_tokenizer *tokenizer; /* tokens: that they were made with; NULL: not known */
@@ -128,7 +141,9 @@ int64_t lvn_dataset_samples(const struct lvn_dataset *d, enum lvn_split_id split
  * of a list. Tokens past the end of a stream are id 0 and label -1, which no loss counts. Fails when a value lies
  * beyond what its field says. */
 enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
-                                   void *const *out) LVN_CHECKED;
+                                   struct lvn_draw how, void *const *out) LVN_CHECKED;
+/* Which of the planned lengths sample number `at` of a list wants; 0 where nothing is ragged. */
+int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at);
 /* A number that changes when the data does: kind, sizes, vocabulary and contents (all of them up to some megabytes,
  * evenly spread samples beyond). For the check that a resumed run sees the same data. */
 uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d);
@@ -142,6 +157,8 @@ enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void 
 enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int width) LVN_CHECKED;
 /* The largest id of a stream, and where it first stands. */
 int64_t lvn_split_max(const struct lvn_split *p, int64_t *position);
+/* Plan the lengths of ragged fields, and sort the parts by them: lvn_dataset_open() does. */
+enum lvn_status lvn_dataset_sort(struct lvn_dataset *d) LVN_CHECKED;
 /* The sentence for an id that does not fit. */
 enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, int64_t id, int64_t limit) LVN_CHECKED;
 

@@ -169,8 +169,10 @@ static void close_mnist(struct lvn_dataset *d)
     free(m);
 }
 
-static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, void *const *out)
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+                              void *const *out)
 {
+    (void)how;
     const struct mnist *m = d->own;
     int part = split == LVN_SPLIT_TEST ? TEST : TRAIN;
     if (part == TRAIN) {

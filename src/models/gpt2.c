@@ -81,7 +81,7 @@ static struct lvn_tensor *mlp(struct lvn_graph *g, const struct gpt2 *c, struct 
     return dropout(g, h, c->dropout_residual);
 }
 
-/* ids (B,T) -> logits (B,T,V) */
+/* ids (B,T) -> logits (B,T,V); for classification ids (B,T), length (B) -> classes (B,K) */
 static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
                                 struct lvn_tensor *const *inputs)
 {
@@ -100,6 +100,10 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     lvn_block_end(g);
     lvn_scope(g, "transformer");
     x = layernorm(g, c, "ln_f.weight", "ln_f.bias", x);
+    if (lvn_model_is_for(config, "classify")) {
+        lvn_scope(g, "score");
+        return lvn_model_classify_last(g, config, x, inputs[1]);
+    }
     lvn_scope(g, "lm_head");
     struct lvn_tensor *head =
         c->tied ? wte : lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
@@ -253,14 +257,21 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},     {"n_head", 2},  
 
 /* --- the models --- */
 
+static const struct lvn_head tops[] = {
+    {"lm", "GPT2LMHeadModel", NULL, "lm_head"},
+    {"classify", "GPT2ForSequenceClassification", lvn_text_inputs, "score"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char *const tasks[] = {"lm", "classify", NULL};
+
 extern const struct lvn_model lvn_model_gpt2, lvn_model_nanogpt, lvn_model_mingpt;
 
 #define SHARED                                                                                                         \
     .prefix = "transformer.", .saved_as = &lvn_model_gpt2, .sizes = sizes,                                             \
     .size_keys = {"n_layer", "n_head", "n_embd"}, .published = published, .tiny = tiny,                                \
     .linear_maps = "attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj", .lora_targets = "attn.c_attn",                    \
-    .parts = "[wte, wpe, h.0, 'h.*.mlp']", .generates = true, .check = check, .build = build,                          \
-    .inputs = lvn_language_inputs, .tasks = lvn_language_tasks
+    .parts = "[wte, wpe, h.0, 'h.*.mlp']", .generates = true, .check = check, .build = build, .heads = tops,           \
+    .inputs = lvn_language_inputs, .tasks = tasks
 
 const struct lvn_model lvn_model_gpt2 = {
     .name = "gpt2", .what = "head tied, tanh GELU", .keys = gpt2_keys, .files = gpt2_files, SHARED};

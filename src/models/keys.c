@@ -15,6 +15,9 @@ double lvn_key_get(const struct lvn_key *k, const struct lvn_model_config *c)
     const void *field = (const char *)c->own + k->offset;
     switch (k->kind) {
     case LVN_KEY_INT:
+        if (k->else_times && !*(const int64_t *)field)
+            return (double)(k->else_times * *(const int64_t *)(const void *)((const char *)c->own + k->else_of));
+        return (double)*(const int64_t *)field;
     case LVN_KEY_WORD:
         return (double)*(const int64_t *)field;
     case LVN_KEY_REAL:
@@ -86,7 +89,7 @@ const struct lvn_key *lvn_key_of(const struct lvn_model *m, enum lvn_meaning mea
 
 void lvn_model_config_init(struct lvn_model_config *c, const struct lvn_model *m)
 {
-    *c = (struct lvn_model_config){.model = m};
+    *c = (struct lvn_model_config){.model = m, .head = m->heads, .classes = 2};
     for (const struct lvn_key *k = m->keys; k->kind; k++) lvn_key_set(k, c, k->initial);
 }
 
@@ -191,10 +194,20 @@ static const struct lvn_key *untold(const struct lvn_model *form, const struct l
     return NULL;
 }
 
+static bool tells_head(const struct lvn_model *form)
+{
+    for (const struct lvn_key *k = form->keys; k->kind; k++)
+        if (k->kind == LVN_KEY_NAME) return true;
+    return false;
+}
+
 enum lvn_status lvn_model_check_form(const struct lvn_model *form, const struct lvn_model_config *c)
 {
     const struct lvn_key *k = untold(form, c);
     char is[2 * LVN_KEY_TEXT], must[2 * LVN_KEY_TEXT], others[256] = "huggingface";
+    LVN_CHECK(tells_head(form) || c->head == c->model->heads, UNSUPPORTED,
+              "files of %s cannot tell that the model is a %s; write it as huggingface", form->name,
+              c->head->architecture);
     if (!k) return LVN_OK;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         size_t used = strlen(others);

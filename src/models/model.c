@@ -81,6 +81,33 @@ const struct lvn_size *lvn_published_find(const char *name, const struct lvn_mod
 
 const struct lvn_field lvn_language_inputs[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1}, {.name = NULL}};
 const char *const lvn_language_tasks[] = {"lm", NULL};
+const struct lvn_field lvn_text_inputs[] = {
+    {.name = "ids", .dtype = LVN_I32, .rank = 1}, {.name = "length", .dtype = LVN_I32}, {.name = NULL}};
+
+const struct lvn_head *lvn_model_head(const struct lvn_model *m, const char *task)
+{
+    for (const struct lvn_head *h = m->heads; h && h->architecture; h++)
+        if (strcmp(h->task, task) == 0) return h;
+    return NULL;
+}
+
+bool lvn_model_is_for(const struct lvn_model_config *c, const char *task)
+{
+    return c->head && strcmp(c->head->task, task) == 0;
+}
+
+const struct lvn_field *lvn_model_inputs(const struct lvn_model_config *c)
+{
+    return c->head && c->head->inputs ? c->head->inputs : c->model->inputs;
+}
+
+struct lvn_tensor *lvn_model_classify_last(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *x,
+                                           struct lvn_tensor *lengths)
+{
+    int64_t C = x ? x->desc.dim[2] : 1;
+    struct lvn_tensor *w = lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, c->classes, C));
+    return lvn_linear(g, lvn_last_token(g, x, lengths), w, NULL, false);
+}
 
 struct lvn_tensor *lvn_model_build(struct lvn_graph *g, const struct lvn_model_config *c,
                                    struct lvn_tensor *const *inputs)
@@ -93,8 +120,9 @@ struct lvn_tensor *lvn_model_build(struct lvn_graph *g, const struct lvn_model_c
 void lvn_model_declare(struct lvn_graph *g, const struct lvn_model_config *c)
 {
     struct lvn_tensor *inputs[LVN_MODEL_INPUTS];
-    for (int i = 0; c->model->inputs[i].name; i++) {
-        struct lvn_field f = c->model->inputs[i];
+    const struct lvn_field *wanted = lvn_model_inputs(c);
+    for (int i = 0; wanted[i].name; i++) {
+        struct lvn_field f = wanted[i];
         for (int k = 0; k < f.rank; k++)
             if (!f.dim[k]) f.dim[k] = 1;
         inputs[i] = lvn_input(g, f.name, lvn_field_desc(&f, 1));

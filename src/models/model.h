@@ -23,12 +23,23 @@ struct lvn_lora {
     const char *targets; /* patterns over names (graph/names.h) */
 };
 
+/* What stands on the network, for a task. Where a file has another head, this one's parameters begin anew. */
+struct lvn_head {
+    const char *task;               /* a name of tasks.def; "": it learns nothing */
+    const char *architecture;       /* `architectures` of config.json; NULL ends a list */
+    const struct lvn_field *inputs; /* fields that are read for it; NULL: the model's */
+    const char *own;                /* names of its parameters (graph/names.h); NULL: it has none */
+};
+
 /* A model's configuration: a plain value, copied and thrown away. `own` holds the family's struct, which its file alone
  * knows; others reach the fields by the family's keys (models/keys.h). */
-enum { LVN_OWN_BYTES = 256 };
+enum { LVN_OWN_BYTES = 256, LVN_CLASS_NAMES = 256 };
 struct lvn_model_config {
     const struct lvn_model *model;
     struct lvn_lora lora;
+    const struct lvn_head *head;       /* of the model's; NULL: it has no list of them */
+    int64_t classes;                   /* that a head for classification tells apart */
+    char class_names[LVN_CLASS_NAMES]; /* of config.json, each ended by a line's end; "": they have none */
     bool end_known;
     int64_t end_id;                 /* end_known: the token that ends a text; -1: there is none */
     int64_t own[LVN_OWN_BYTES / 8]; /* of this type for its alignment */
@@ -44,7 +55,7 @@ enum lvn_key_kind {
     LVN_KEY_WORD, /* int64_t: one of `words` */
     /* without a field, in config.json alone: */
     LVN_KEY_MUST,  /* read: true or false, which must be `initial` */
-    LVN_KEY_NAME,  /* written: a list of one name, `text` */
+    LVN_KEY_NAME,  /* written: a list of one name, the head's, or `text` */
     LVN_KEY_TOKEN, /* written: the end token, `initial` where nobody says; null where the vocabulary has none such */
     LVN_KEY_DTYPE, /* written: the number type of the weights */
 };
@@ -73,7 +84,9 @@ struct lvn_key {
     const char *recipe; /* `model.` before it makes the key of recipes; keys of one name are set together; or NULL */
     double initial;     /* without a word */
     double least, most; /* INT, REAL */
-    const char *help;   /* of the recipe's key */
+    size_t else_of;     /* else_times > 0, and the INT is 0: it is so many times the INT that lies here */
+    int64_t else_times;
+    const char *help; /* of the recipe's key */
     const struct lvn_word *words;
     const char *text;
     enum lvn_meaning means;
@@ -153,6 +166,7 @@ struct lvn_model {
     void (*settle)(void *own);
     /* What ranges do not tell; sizes that the data decide on may still be 0. ARG with a sentence; NULL: nothing. */
     enum lvn_status (*check)(const void *own);
+    const struct lvn_head *heads;   /* that it can have, the usual one first; NULL: one, without a name */
     const struct lvn_field *inputs; /* fields that it reads; ends with one without a name */
     const char *const *tasks;       /* that it can learn (tasks.def), the usual one first; ends with NULL */
     /* The network: the prediction from the inputs, in their order; for language models ids (B,T) and logits (B,T,V). */
@@ -166,6 +180,20 @@ enum { LVN_MODEL_INPUTS = LVN_MAX_FIELDS };
 /* What models from token ids (B,T) to logits (B,T,V) read and learn. */
 extern const struct lvn_field lvn_language_inputs[];
 extern const char *const lvn_language_tasks[];
+
+/* Of texts that have an end: ids (B,T), length (B). */
+extern const struct lvn_field lvn_text_inputs[];
+
+/* The head for a task; NULL: the model has no heads, or none for it. */
+const struct lvn_head *lvn_model_head(const struct lvn_model *m, const char *task);
+/* Has it the head for this task? */
+bool lvn_model_is_for(const struct lvn_model_config *c, const char *task);
+/* What it reads, with the head that it has. */
+const struct lvn_field *lvn_model_inputs(const struct lvn_model_config *c);
+/* Classes from the last token of each text, without a bias: x (B,T,C), lengths (B) -> (B,classes). The scope names it.
+ */
+struct lvn_tensor *lvn_model_classify_last(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *x,
+                                           struct lvn_tensor *lengths);
 
 /* By name; NULL when there is none. */
 const struct lvn_model *lvn_model_find(const char *name);

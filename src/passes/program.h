@@ -31,7 +31,7 @@ enum lvn_buffer {
 struct lvn_value {
     const char *name;
     enum lvn_buffer buffer;
-    int slot;             /* INPUT, CACHE: which; a collective's token: its number */
+    int slot;             /* INPUT, CACHE: which */
     enum lvn_dtype dtype; /* of its elements */
     int64_t bytes;
     int64_t offset;          /* bytes from the start of the buffer; ARENA: set by place */
@@ -67,6 +67,7 @@ struct lvn_instr {
     int block;  /* of the model; -1: outside of all */
     bool again; /* runs a second time in a micro-batch, for backward */
     bool bf16;  /* see struct lvn_call; set by precision */
+    int token;  /* of a collective and of its wait: the number of what is started, below program->n_tokens */
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too from the second micro-batch on */
@@ -117,8 +118,8 @@ struct lvn_program {
     int *value_of_param;  /* the same, by the parameter's number */
     struct lvn_tensor **outputs;
     int n_outputs;
-    int n_tokens;  /* collectives that are started; each token's value has its number as `slot`. Set by shard */
-    bool training; /* has backward instructions */
+    int n_tokens;                 /* collectives that are started; set by shard */
+    bool training;                /* has backward instructions */
     enum lvn_recompute recompute; /* what was done: not AUTO */
     int grad_slots;               /* flat gradients in GRAD, of slot_bytes each; set by accumulate, as are: */
     int64_t slot_bytes;           /* 0 without backward */

@@ -26,12 +26,18 @@ enum {
     PER_PROGRAM = 16,      /* buckets that a smaller model is cut into */
 };
 
+/* A collective that is started on `what`; a wait reads its token. */
+struct started {
+    int number;
+    struct lvn_operand token, what;
+};
+
 /* A range of the flat gradients that is reduced in one piece. */
 struct bucket {
-    int64_t offset, count;             /* elements */
-    int ready;                         /* the instruction behind which it starts; -1: at once */
-    struct lvn_operand gradient, wire; /* the range, and what travels: the same, or a copy in bf16 */
-    struct lvn_operand token;
+    int64_t offset, count; /* elements */
+    int ready;             /* the instruction behind which it starts; -1: at once */
+    struct lvn_operand gradient;
+    struct started started; /* on the gradient, or on a copy in bf16 */
 };
 
 struct sharder {
@@ -52,10 +58,11 @@ int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank)
 
 /* --- the list --- */
 
-/* A new instruction at the end of the list; the pointer is good until the next one. A spare one where memory failed. */
+static _Thread_local struct lvn_instr spare; /* for where memory failed, so that nobody need ask */
+
+/* A new instruction at the end of the list; the pointer is good until the next one. */
 static struct lvn_instr *append(struct sharder *x, enum lvn_op_id id, enum lvn_when when, const char *name)
 {
-    static _Thread_local struct lvn_instr spare;
     struct lvn_instr *i = lvn_program_add_instr(x->p, id, LVN_FORWARD);
     if (!i) x->failed = true, i = &spare;
     i->when = when;
@@ -71,32 +78,39 @@ static struct lvn_operand range(struct sharder *x, const char *name, enum lvn_bu
     return o;
 }
 
-/* What the work that out[0] and this token are part of is called by. */
-static struct lvn_operand token(struct sharder *x)
+static struct started append_collective(struct sharder *x, enum lvn_op_id id, enum lvn_when when, struct lvn_operand in,
+                                        struct lvn_operand what, const char *name)
 {
-    struct lvn_operand o = range(x, "token", LVN_BUFFER_ARENA, LVN_I32, 0, 1);
-    if (o.value >= 0) x->p->values[o.value].slot = x->p->n_tokens++;
-    return o;
+    struct started s = {.number = x->p->n_tokens++, .what = what};
+    s.token = range(x, "token", LVN_BUFFER_ARENA, LVN_I32, 0, 1);
+    struct lvn_instr *i = append(x, id, when, name);
+    i->token = s.number;
+    i->in[0] = in;
+    i->out[0] = what;
+    i->out[1] = s.token;
+    return s;
 }
 
-static void append_wait(struct sharder *x, struct lvn_operand token, struct lvn_operand what, const char *name)
+static void append_wait(struct sharder *x, const struct started *s, const char *name)
 {
     struct lvn_instr *i = append(x, LVN_OP_wait, LVN_AFTER_BACKWARD, name);
-    i->in[0] = token;
-    i->out[0] = what;
+    i->token = s->number;
+    i->in[0] = s->token;
+    i->out[0] = s->what;
+}
+
+static struct lvn_instr *latest(const struct sharder *x)
+{
+    return x->failed ? &spare : &x->p->instrs[x->p->n_instrs - 1];
 }
 
 /* Every rank gets all of `all`, of which it holds `mine` (NO_OPERAND: nothing). */
 static void append_gather(struct sharder *x, struct lvn_operand mine, struct lvn_operand all, int64_t unit,
                           const char *name)
 {
-    struct lvn_operand t = token(x);
-    struct lvn_instr *i = append(x, LVN_OP_all_gather, LVN_AFTER_BACKWARD, name);
-    i->attr.all_gather.unit = unit;
-    i->in[0] = mine;
-    i->out[0] = all;
-    i->out[1] = t;
-    append_wait(x, t, all, name);
+    struct started s = append_collective(x, LVN_OP_all_gather, LVN_AFTER_BACKWARD, mine, all, name);
+    latest(x)->attr.all_gather.unit = unit;
+    append_wait(x, &s, name);
 }
 
 /* --- buckets --- */
@@ -161,27 +175,27 @@ static enum lvn_status find_buckets(struct sharder *x)
 static void append_start(struct sharder *x, struct bucket *b)
 {
     static const char name[] = "sum of a bucket";
-    b->gradient = b->wire = range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, b->offset, b->count);
+    struct lvn_operand wire = b->gradient =
+        range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, b->offset, b->count);
     if (x->s->bf16 && x->p->gradients == LVN_F32) {
-        b->wire = range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, b->count);
+        wire = range(x, "gradients on their way", LVN_BUFFER_ARENA, LVN_BF16, 0, b->count);
         struct lvn_instr *narrow = append(x, LVN_OP_narrow, LVN_LAST_MICRO_BATCH, name);
         narrow->in[0] = b->gradient;
-        narrow->out[0] = b->wire;
+        narrow->out[0] = wire;
     }
-    b->token = token(x);
-    struct lvn_instr *i =
-        append(x, x->s->zero1 ? LVN_OP_reduce_scatter : LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH, name);
-    if (x->s->zero1) i->attr.reduce_scatter.first = b->offset, i->attr.reduce_scatter.unit = 1;
-    i->in[0] = i->out[0] = b->wire;
-    i->out[1] = b->token;
+    b->started = append_collective(x, x->s->zero1 ? LVN_OP_reduce_scatter : LVN_OP_all_reduce, LVN_LAST_MICRO_BATCH,
+                                   wire, wire, name);
+    if (!x->s->zero1) return;
+    latest(x)->attr.reduce_scatter.first = b->offset;
+    latest(x)->attr.reduce_scatter.unit = 1;
 }
 
 static void append_end(struct sharder *x, const struct bucket *b)
 {
-    append_wait(x, b->token, b->wire, "sum of a bucket");
-    if (b->wire.value == b->gradient.value) return;
+    append_wait(x, &b->started, "sum of a bucket");
+    if (b->started.what.value == b->gradient.value) return;
     struct lvn_instr *widen = append(x, LVN_OP_widen, LVN_AFTER_BACKWARD, "sum of a bucket");
-    widen->in[0] = b->wire;
+    widen->in[0] = b->started.what;
     widen->out[0] = b->gradient;
 }
 
@@ -193,13 +207,10 @@ static void append_tree(struct sharder *x)
     static const char name[] = "sum of the gradients";
     int64_t count = p->graph->params->trainable_count;
     struct lvn_operand slots = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, p->grad_slots * count);
-    struct lvn_operand sum = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, count), t = token(x);
-    struct lvn_instr *i = append(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, name);
-    i->attr.tree_reduce.scatter = x->s->zero1;
-    i->in[0] = slots;
-    i->out[0] = sum;
-    i->out[1] = t;
-    append_wait(x, t, sum, name);
+    struct lvn_operand sum = range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, count);
+    struct started s = append_collective(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, name);
+    latest(x)->attr.tree_reduce.scatter = x->s->zero1;
+    append_wait(x, &s, name);
 }
 
 /* --- the update --- */

@@ -40,15 +40,21 @@ static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_mo
              m->name, names);
 }
 
-enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model *m,
-                                const struct lvn_fields *data, const char *has)
+enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model_config *c)
+{
+    const char *usual = c->head && *c->head->task ? c->head->task : c->model->tasks[0];
+    *out = lvn_task_find(strcmp(name, "auto") ? name : usual);
+    return *out ? check_model(*out, c->model) : LVN_ARG;
+}
+
+enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model *m, const struct lvn_fields *data,
+                               const char *has)
 {
     char wants[128];
-    const struct lvn_task *t = *out = lvn_task_find(strcmp(name, "auto") ? name : m->tasks[0]);
-    if (!t) return LVN_ARG;
-    LVN_TRY(check_model(t, m));
+    const struct lvn_head *head = lvn_model_head(m, t->name);
+    const struct lvn_field *inputs = head && head->inputs ? head->inputs : m->inputs;
     snprintf(wants, sizeof wants, "the model '%.60s' reads", m->name);
-    for (int i = 0; m->inputs[i].name; i++) LVN_TRY(lvn_fields_check(data, has, &m->inputs[i], wants));
+    for (int i = 0; inputs[i].name; i++) LVN_TRY(lvn_fields_check(data, has, &inputs[i], wants));
     snprintf(wants, sizeof wants, "task.kind=%s learns from", t->name);
     return t->label.name ? lvn_fields_check(data, has, &t->label, wants) : LVN_OK;
 }
@@ -99,7 +105,8 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct lvn_graph *g, 
 {
     struct lvn_tensor *in[LVN_MODEL_INPUTS], *target = NULL;
     *out = (struct lvn_task_graph){.task = task, .label = -1};
-    for (int i = 0; c->model->inputs[i].name; i++) in[i] = input(g, fields, c->model->inputs[i].name, B);
+    const struct lvn_field *wanted = lvn_model_inputs(c);
+    for (int i = 0; wanted[i].name; i++) in[i] = input(g, fields, wanted[i].name, B);
     if (task && task->label.name) {
         out->label = lvn_fields_find(fields, task->label.name);
         target = input(g, fields, task->label.name, B);

@@ -16,6 +16,7 @@ struct lvn_task {
     struct lvn_field label;
     /* The sum (1) F64 over what counts; its node's second output is the loss of each label or sample. */
     struct lvn_tensor *(*loss)(struct lvn_graph *g, struct lvn_tensor *prediction, struct lvn_tensor *target);
+    bool masks;          /* samples lose some of their tokens, and these are its labels */
     const char *counted; /* what the loss counts, where people count those and not samples: "tokens"; or NULL */
     const char *shown;   /* what its prediction is called: "logits" */
     int64_t shown_most;  /* so many numbers of a prediction are shown, of its last row; 0: all of it */
@@ -23,10 +24,13 @@ struct lvn_task {
 
 /* By name; NULL with an error recorded when there is none. */
 const struct lvn_task *lvn_task_find(const char *name);
-/* The one that is asked for by name, or, for "auto", the model's first. ARG when the model or the data (`has`:
- * "data.kind=x has") cannot do it, or the data lack what the model reads. */
-enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model *m,
-                                const struct lvn_fields *data, const char *has) LVN_CHECKED;
+/* The one that is asked for by name, or, for "auto", that of the head the model has, or the model's first. ARG when the
+ * model cannot do it. */
+enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name,
+                                const struct lvn_model_config *c) LVN_CHECKED;
+/* Have the data (`has`: "data.kind=x has") what the model reads for the task, and what that learns from? ARG if not. */
+enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model *m, const struct lvn_fields *data,
+                               const char *has) LVN_CHECKED;
 
 enum { LVN_TASK_COUNTS = 4, LVN_TASK_METRICS = 8 };
 

@@ -13,6 +13,7 @@
 
 struct part {
     struct lvn_loader loader;
+    int64_t first;          /* number of its first sample among those of all parts */
     int64_t limit, batches; /* limit: of these, evenly spaced; 0: all */
 };
 
@@ -24,14 +25,40 @@ struct evaluation {
     struct part part[LVN_SPLIT_COUNT];
     int n_parts;
     struct lvn_network *network;
-    struct lvn_runner *runner;
+    struct lvn_runner *runners[LVN_LENGTHS]; /* one for each planned length, the longest first; else one */
+    struct lvn_runner *runner;               /* that was fed */
+    int n_runners;
+    struct lvn_fields fields[LVN_LENGTHS]; /* of their samples */
     struct lvn_samples batch;
+    int64_t *number;    /* of the batch's samples, among those of all parts */
     int64_t batches, B; /* batches: of all parts */
     int64_t n_counts;   /* of the metrics */
     double *sums;       /* [batches] losses, then what is counted over all of them: labels, and the metrics' counts */
 };
 
-/* One pass over all batches as micro-batches of one run: for gradients; else one batch at a time. */
+/* One pass over all batches as micro-batches of one run, all of one length: for gradients; else one batch at a time. */
+static enum lvn_status new_runners(struct evaluation *e)
+{
+    const struct lvn_dataset *d = e->setup.data;
+    bool train = e->o->gradients != NULL;
+    for (int k = train || !d->n_lengths ? 0 : d->n_lengths - 1; k >= 0; k--) {
+        struct lvn_fields *fields = &e->fields[e->n_runners];
+        *fields = e->setup.fields;
+        if (d->n_lengths && !train) lvn_fields_cut(fields, d->length[k]);
+        struct lvn_runner_options runner = {.fields = fields,
+                                            .B = e->B,
+                                            .n_micro = train ? e->batches : 1,
+                                            .task = e->setup.task,
+                                            .prediction = e->o->prediction,
+                                            .answers = d->answers,
+                                            .train = train,
+                                            .longer = e->n_runners ? e->runners[0] : NULL};
+        LVN_TRY(lvn_runner_new(&e->runners[e->n_runners++], e->network, &runner));
+    }
+    e->runner = e->runners[0];
+    return LVN_OK;
+}
+
 static enum lvn_status plan(struct evaluation *e)
 {
     struct lvn_network_options network = {.backend = lvn_backend_find(e->s->trainer.accelerator),
@@ -40,19 +67,13 @@ static enum lvn_status plan(struct evaluation *e)
                                           .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
                                           .processes = e->o->ranks->of_host};
     LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));
-    bool train = e->o->gradients != NULL;
-    struct lvn_runner_options runner = {.fields = &e->setup.fields,
-                                        .B = e->B,
-                                        .n_micro = train ? e->batches : 1,
-                                        .task = e->setup.task,
-                                        .prediction = e->o->prediction,
-                                        .answers = e->setup.data->answers,
-                                        .train = train};
-    LVN_TRY(lvn_runner_new(&e->runner, e->network, &runner));
+    LVN_TRY(new_runners(e));
     LVN_TRY(lvn_network_allocate(e->network));
     e->n_counts = lvn_task_counts(&e->runner->outputs);
     e->sums = lvn_calloc((size_t)(e->batches + 1 + e->n_counts), sizeof *e->sums);
     if (!e->sums) return LVN_MEMORY;
+    e->number = lvn_malloc(sizeof *e->number * (size_t)e->B);
+    if (!e->number) return LVN_MEMORY;
     LVN_TRY(lvn_samples_init(&e->batch, &e->setup.fields, e->B));
     return lvn_pretrained_load(&e->setup.pretrained, e->network->params, e->network->memory[LVN_BUFFER_PARAM],
                                e->network->weights);
@@ -82,6 +103,8 @@ static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_l
         struct lvn_loader *l = &e->part[i].loader;
         LVN_TRY(lvn_loader_init(l, e->setup.data, parts->id[i], LVN_SAMPLING_SEQUENTIAL, e->B, 0));
         if (e->split == LVN_SPLIT_ALL) lvn_loader_take_rest(l);
+        l->longest = e->o->gradients != NULL;
+        e->part[i].first = i ? e->part[i - 1].first + e->part[i - 1].loader.eval_samples : 0;
         int64_t limit = limit_of(e->o, l), samples = lvn_loader_eval_count(l, limit);
         if (samples > *most) *most = samples;
         e->part[i].limit = limit;
@@ -114,6 +137,7 @@ static void report(const struct evaluation *e)
 {
     const struct lvn_task_graph *t = &e->runner->outputs;
     struct lvn_evaluated batch = {.samples = e->batch.there,
+                                  .number = e->number,
                                   .task = t->task,
                                   .n_losses = lvn_desc_count(&t->losses->desc) / e->B,
                                   .losses = lvn_runner_losses(e->runner),
@@ -131,6 +155,10 @@ static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
     int64_t number;
     for (; i >= p->batches; p++) i -= p->batches;
     LVN_TRY(lvn_loader_eval_batch(&p->loader, p->limit, i, 0, &e->batch, &number));
+    for (int64_t r = 0; r < e->batch.there; r++)
+        e->number[r] = p->first + lvn_loader_eval_sample(&p->loader, number + r);
+    for (int k = 0; k < e->n_runners; k++)
+        if (lvn_fields_length(&e->fields[k]) == lvn_fields_length(&e->batch.fields)) e->runner = e->runners[k];
     LVN_TRY(lvn_runner_feed(e->runner, at * e->B, &e->batch));
     e->sums[e->batches] += (double)lvn_task_count(&e->runner->outputs, &e->batch);
     return LVN_OK;
@@ -144,9 +172,9 @@ static void add_counts(struct evaluation *e)
 /* Ranks take turns with the batches. */
 static enum lvn_status pass(struct evaluation *e)
 {
-    struct lvn_runner *t = e->runner;
     for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
         LVN_TRY(feed(e, i, 0));
+        struct lvn_runner *t = e->runner;
         t->step = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.there};
         e->sums[i] = lvn_runner_run(t, 1);
         add_counts(e);
@@ -236,6 +264,7 @@ enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_eval
     if (status == LVN_OK) status = lvn_ranks_sum(o->ranks, e.sums, e.batches + 1 + e.n_counts);
     if (status == LVN_OK) status = conclude(&e, r);
     free(e.sums);
+    free(e.number);
     lvn_samples_release(&e.batch);
     lvn_network_free(e.network);
     lvn_model_setup_close(&e.setup);

@@ -9,7 +9,8 @@
 
 /* One batch of samples as it was evaluated. */
 struct lvn_evaluated {
-    int64_t samples; /* the rest of the batch only fills it up */
+    int64_t samples;       /* the rest of the batch only fills it up */
+    const int64_t *number; /* (samples) which they are of all that the data hold, in their order */
     const struct lvn_task *task;
     int64_t n_losses;             /* of a sample */
     const float *losses;          /* (samples, n_losses); of labels that do not count 0 */

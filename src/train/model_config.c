@@ -141,11 +141,54 @@ static enum lvn_status read_end(struct lvn_model_config *c, const char *name, co
     return LVN_OK;
 }
 
+/* The names of the classes, where they are more than numbers and there is room for all. */
+static void read_names(struct lvn_model_config *c, const json_t *names)
+{
+    size_t used = 0;
+    bool own = false;
+    for (int64_t i = 0; i < c->classes; i++) {
+        char key[24], usual[32];
+        snprintf(key, sizeof key, "%lld", (long long)i);
+        snprintf(usual, sizeof usual, "LABEL_%lld", (long long)i);
+        const char *text = json_string_value(json_object_get(names, key));
+        own |= text && strcmp(text, usual) != 0;
+        if (!text || strchr(text, '\n') || used + strlen(text) + 2 > sizeof c->class_names) {
+            own = false;
+            break;
+        }
+        used += (size_t)snprintf(c->class_names + used, sizeof c->class_names - used, "%s\n", text);
+    }
+    if (!own) c->class_names[0] = '\0';
+}
+
+/* What stands on the network, and how many classes it tells apart. A decoder's usual head may be called anything. */
+static enum lvn_status read_head(struct lvn_model_config *c, const char *name, const json_t *root)
+{
+    const json_t *list = json_object_get(root, "architectures"), *names = json_object_get(root, "id2label");
+    const char *first = json_string_value(json_array_get(list, 0));
+    const struct lvn_head *h = c->model->heads;
+    char known[256] = "";
+    if (!h) return LVN_OK;
+    for (; first && h->architecture && strcmp(h->architecture, first) != 0; h++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", h->architecture);
+    }
+    if (!h->architecture && strcmp(c->model->heads->task, "lm") == 0 && !strstr(first, "Classification"))
+        h = c->model->heads;
+    LVN_CHECK(h->architecture, UNSUPPORTED, "%s: architectures is '%.60s'; this version has %s", name, first, known);
+    c->head = *h->task ? lvn_model_head(c->model, h->task) : h;
+    if (json_is_object(names) && json_object_size(names)) c->classes = (int64_t)json_object_size(names);
+    LVN_TRY(lvn_json_int(name, root, "num_labels", false, 1, 1 << 20, &c->classes));
+    if (json_is_object(names)) read_names(c, names);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
                                    const json_t *root)
 {
     lvn_model_config_init(c, form);
     LVN_TRY(read_kind(c, form, name, root));
+    LVN_TRY(read_head(c, name, root));
     for (const struct lvn_key *k = form->keys; k->kind; k++) {
         LVN_TRY(read_key(c, name, root, k));
         if (k->kind == LVN_KEY_TOKEN) LVN_TRY(read_end(c, name, root));
@@ -178,7 +221,7 @@ static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *
     case LVN_KEY_WORD:
         return json_string(lvn_key_text(k, value, text));
     case LVN_KEY_NAME:
-        return json_pack("[s]", k->text);
+        return json_pack("[s]", c->head ? c->head->architecture : k->text);
     case LVN_KEY_TOKEN:
         return token_of(k, c);
     case LVN_KEY_DTYPE:
@@ -195,6 +238,35 @@ static bool is_written(const struct lvn_model *form, const struct lvn_model_conf
     for (const struct lvn_key *before = form->keys; before < k; before++)
         if (before->json && strcmp(before->json, k->json) == 0) return false;
     return true;
+}
+
+static const char *class_name(const struct lvn_model_config *c, int64_t i, char text[LVN_CLASS_NAMES])
+{
+    const char *p = c->class_names;
+    for (int64_t k = 0; k < i && *p; k++) p += strcspn(p, "\n") + 1;
+    if (*p)
+        snprintf(text, LVN_CLASS_NAMES, "%.*s", (int)strcspn(p, "\n"), p);
+    else
+        snprintf(text, LVN_CLASS_NAMES, "LABEL_%lld", (long long)i);
+    return text;
+}
+
+/* What transformers calls the classes, and how many there are by that; its decoders ask which token fills up. */
+static void write_classes(json_t *root, const struct lvn_model_config *c)
+{
+    json_t *names = json_object(), *numbers = json_object();
+    char key[24], text[LVN_CLASS_NAMES];
+    for (int64_t i = 0; i < c->classes; i++) {
+        snprintf(key, sizeof key, "%lld", (long long)i);
+        class_name(c, i, text);
+        json_object_set_new(names, key, json_string(text));
+        json_object_set_new(numbers, text, json_integer(i));
+    }
+    json_object_set_new(root, "id2label", names);
+    json_object_set_new(root, "label2id", numbers);
+    json_object_set_new(root, "problem_type", json_string("single_label_classification"));
+    json_t *end = json_object_get(root, "eos_token_id");
+    if (end) json_object_set(root, "pad_token_id", end);
 }
 
 /* The object that a key stands in, made when it is first wanted. */
@@ -221,6 +293,7 @@ enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *for
         json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type));
     }
     if (!root) LVN_FAIL(MEMORY, "not enough memory for config.json");
+    if (lvn_model_is_for(&c, "classify")) write_classes(root, &c);
     lvn_json_add(t, root, 2);
     lvn_text_add(t, "\n");
     json_decref(root);

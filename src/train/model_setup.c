@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "stores/fetch.h"
 #include "stores/store.h"
 #include "train/model_find.h"
@@ -109,10 +110,43 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
 static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_settings *s)
 {
     char has[80];
+    LVN_TRY(lvn_task_choose(&m->task, s->task.kind, &m->config));
     struct lvn_data_options data = data_options(m, s, false);
     LVN_TRY(lvn_dataset_fields(&data, &m->fields));
     snprintf(has, sizeof has, "data.kind=%.40s has", s->data.kind);
-    return lvn_task_choose(&m->task, s->task.kind, m->config.model, &m->fields, has);
+    return lvn_task_check(m->task, m->config.model, &m->fields, has);
+}
+
+/* The head for the task, for as many classes as the data have. One that is loaded tells as many apart as it did, unless
+ * it may begin anew; a model that is loaded without it gets a new one, but not to be evaluated. */
+static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
+{
+    struct lvn_model_config *c = &m->config;
+    const struct lvn_head *head = lvn_model_head(c->model, m->task->name);
+    int k = m->task->label.rank == 0 && m->task->label.name ? lvn_fields_find(&m->fields, m->task->label.name) : -1;
+    int64_t classes = k >= 0 && m->fields.field[k].below ? m->fields.field[k].below : c->classes;
+    if (!head) return LVN_OK;
+    if (!m->has_pretrained) {
+        c->head = head;
+        c->classes = classes;
+        return LVN_OK;
+    }
+    bool other = c->head != head, fewer = !other && k >= 0 && classes > c->classes;
+    LVN_CHECK(!other || !evaluates, ARG,
+              "the model '%s' is a %s, which has no head for task.kind=%s: train it for that first", m->pretrained.path,
+              c->head->architecture, m->task->name);
+    LVN_CHECK(!fewer || (s->task.fresh_head && !evaluates), ARG,
+              "the data have %lld classes in '%s', and the head of the model '%s' tells %lld apart%s",
+              (long long)classes, m->task->label.name, m->pretrained.path, (long long)c->classes,
+              evaluates ? ": they do not go together" : "; give task.fresh_head=true to begin with a new head");
+    if (!other && !(s->task.fresh_head && !evaluates)) return LVN_OK;
+    lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) begins anew, as %s", m->pretrained.path, c->head->architecture,
+            head->architecture);
+    LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->trainer.seed));
+    c->head = head;
+    c->classes = classes;
+    c->class_names[0] = '\0';
+    return LVN_OK;
 }
 
 static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
@@ -127,6 +161,7 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
         s->data.path, m->pretrained.path);
     if (!data.vocab_size) lvn_model_set(&m->config, LVN_MEANS_VOCABULARY, m->data->vocab_size);
     m->fields = m->data->fields;
+    LVN_TRY(choose_head(m, s, evaluates));
     struct lvn_codec codec = lvn_model_setup_codec(m);
     end_of_codec(&m->config, &codec);
     return LVN_OK;
@@ -155,6 +190,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
         lvn_error_clear();
         m->data = NULL;
     }
+    if (!m->data) LVN_TRY(choose_head(m, s, false));
     m->assumed =
         lvn_key_of(m->config.model, LVN_MEANS_VOCABULARY) && !lvn_model_value(&m->config, LVN_MEANS_VOCABULARY);
     if (m->assumed) lvn_model_set(&m->config, LVN_MEANS_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->usual_vocab);

@@ -62,7 +62,7 @@ static void runner_free(struct lvn_runner *t)
     if (!t) return;
     if (t->bound) t->network->device->backend->unbind(t->bound);
     for (int k = 0; t->caches && k < t->graph->n_caches; k++) lvn_memory_free(t->caches[k]);
-    for (int k = 0; k < LVN_MAX_FIELDS; k++) lvn_memory_free(t->inputs[k]);
+    for (int k = 0; k < LVN_MAX_FIELDS && !t->options.longer; k++) lvn_memory_free(t->inputs[k]);
     lvn_memory_free(t->binding.buffer[LVN_BUFFER_RESULT]);
     for (int k = 0; k < N_ROOMS; k++) free(t->room[k]);
     free(t->caches);
@@ -107,7 +107,7 @@ static int64_t result_bytes(const struct lvn_runner *t)
 static int64_t batch_bytes(const struct lvn_runner *t)
 {
     int64_t bytes = 0;
-    for (int k = 0; k < t->graph->n_inputs; k++) bytes += input_bytes(t->graph->inputs[k]);
+    for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) bytes += input_bytes(t->graph->inputs[k]);
     return bytes * t->options.n_micro + 2 * result_bytes(t); /* results are copied before they are looked at */
 }
 
@@ -139,7 +139,8 @@ static enum lvn_status allocate_runner(struct lvn_runner *t)
     t->counts = lvn_calloc((size_t)lvn_task_counts(&t->outputs) + 1, sizeof *t->counts);
     t->room[ROOM_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
     if (!t->micro_losses || !t->counts || !t->room[ROOM_RESULT]) return LVN_MEMORY;
-    for (int k = 0; k < t->graph->n_inputs; k++)
+    if (t->options.longer) memcpy(t->inputs, t->options.longer->inputs, sizeof t->inputs);
+    for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++)
         LVN_TRY(lvn_memory_new(&t->inputs[k], n->device, t->options.n_micro * input_bytes(t->graph->inputs[k])));
     t->caches = lvn_calloc((size_t)t->graph->n_caches + 1, sizeof *t->caches);
     if (!t->caches) return LVN_MEMORY;
@@ -271,13 +272,14 @@ static enum lvn_status plan_runner(struct lvn_runner *t)
     if (o->task) outputs[n_outputs++] = t->outputs.losses;
     if (!o->task || o->prediction) outputs[n_outputs++] = t->outputs.prediction;
     struct lvn_leaves tree = {o->first_leaf, o->n_micro, o->n_leaves ? o->n_leaves : o->n_micro};
+    t->pieces = o->longer ? o->longer->pieces : pieces_of(t, tree.of);
     struct lvn_plan_options plan = {.n_sums = n_sums,
                                     .train = o->train,
                                     .fuse = true,
                                     .precision = n->precision,
                                     .recompute = o->recompute,
                                     .tree = o->deterministic ? &tree : NULL,
-                                    .pieces = pieces_of(t, tree.of),
+                                    .pieces = t->pieces,
                                     .optimizer = o->optimizer,
                                     .sharding = o->sharding,
                                     .device = n->device};

@@ -81,6 +81,8 @@ struct lvn_runner_options {
         n_leaves;         /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
     int64_t cache_length; /* > 0: decode with a key/value cache of so many positions */
     const struct lvn_runner *caches; /* made before, whose caches this one works on; NULL: it has its own */
+    const struct lvn_runner *longer; /* made before, the same for longer samples: whose inputs this one works on, and
+                                        what it decided on types of gradients; NULL: none */
 };
 
 struct lvn_runner {
@@ -97,6 +99,7 @@ struct lvn_runner {
     struct lvn_bound *bound;
     struct lvn_memory *inputs[LVN_MAX_FIELDS]; /* (n_micro*B, field) */
     int field[LVN_MAX_FIELDS];                 /* which field of a batch is input k */
+    int64_t pieces;                            /* into which gradients are summed */
     struct lvn_memory **caches;
     void *room[3]; /* for what is read of memory that the processor does not see */
     void (*before_update)(

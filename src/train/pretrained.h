@@ -18,6 +18,8 @@ struct lvn_pretrained {
     const struct lvn_model *form; /* whose keys and files they are */
     struct lvn_model_config config;
     struct lvn_weights weights;
+    bool fresh;    /* the head begins anew, with initial values: */
+    uint64_t seed; /* by this */
 };
 
 /* Open a MODEL (lvn_model_find_files() says what that may be; prefer: "best" or "last"). Every tensor that the model
@@ -28,6 +30,10 @@ void lvn_pretrained_close(struct lvn_pretrained *p);
 /* Load as a model of so many tokens: 50304 rows of a model of 50257, or the other way round. ARG when that is fewer
  * than `used`, the tokens that the model's tokenizer has (0: it has none). */
 enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used) LVN_CHECKED;
+/* With another head, or the same one for so many classes, which begins anew. FORMAT when the file lacks anything else.
+ */
+enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
+                                        uint64_t seed) LVN_CHECKED;
 /* Copy the weights into the flat values of `params`, of `type` (F32, or BF16: rounded to the nearest), laid out for a
  * graph of p->config in which there may be fewer positions (the first rows are taken) and more or fewer tokens (rows
  * are cut, or more are made: see pretrained_weights.c). Adapters are left alone. NONFINITE with the name of the tensor

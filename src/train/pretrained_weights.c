@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "graph/names.h"
 #include "models/files.h"
 #include "models/keys.h"
 #include "train/pretrained.h"
@@ -58,6 +59,24 @@ static void found(struct findings *f, const char *format, const char *name)
     }
 }
 
+/* Is it of the head that begins anew? */
+static bool is_fresh(const struct lvn_pretrained *p, const char *name)
+{
+    const struct lvn_head *h = p->config.head;
+    return p->fresh && h && h->own && lvn_names_match(h->own, name);
+}
+
+/* Of a head that the model could have, and has not. */
+static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
+{
+    char full[LVN_NAME_TEXT + 64];
+    snprintf(full, sizeof full, "%s%s", p->form->prefix ? p->form->prefix : "", name);
+    for (const struct lvn_head *h = p->form->heads; h && h->architecture; h++)
+        if (h != p->config.head && h->own && (lvn_names_match(h->own, name) || lvn_names_match(h->own, full)))
+            return true;
+    return false;
+}
+
 static bool is_real(enum lvn_dtype t)
 {
     return t == LVN_F32 || t == LVN_F16 || t == LVN_BF16 || t == LVN_F64;
@@ -71,6 +90,7 @@ static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct 
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT], line[400];
     LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
     const struct lvn_weight *t = find(p, l.name);
+    if (is_fresh(p, q->name)) return LVN_OK;
     *seen += t != NULL;
     if (!t && !(l.how & LVN_FILE_ELSE_ZEROS)) found(f, "'%s' is missing", l.name);
     if (!t || (lvn_desc_same_shape(&l.desc, &t->desc) && is_real(t->desc.dtype))) return LVN_OK;
@@ -87,7 +107,8 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params->list[i], f, &seen));
     for (int i = 0; i < p->weights.n; i++) {
         const char *name = p->weights.tensor[i].name;
-        if (lvn_file_role(p->form, params, bare_name(name), &q) == LVN_FILE_UNKNOWN)
+        if (lvn_file_role(p->form, params, bare_name(name), &q) == LVN_FILE_UNKNOWN &&
+            !is_of_other_head(p, bare_name(name)))
             found(f, "'%.120s' is not wanted", name);
     }
     if (!f->n) return LVN_OK;
@@ -128,6 +149,17 @@ enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab
     return lvn_model_check(&p->config, false);
 }
 
+enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
+                                        uint64_t seed)
+{
+    p->config.head = head;
+    p->config.classes = classes;
+    p->config.class_names[0] = '\0';
+    p->fresh = true;
+    p->seed = seed;
+    return lvn_pretrained_check(p);
+}
+
 /* New rows are the mean of all others: by Jensen's inequality no logit of theirs exceeds the mean of the exponentials
  * of the old ones, so n of them beside V raise no loss by more than log(1 + n / V). Rows of zeros would have the logit
  * 0, and trained models' logits lie far below that. */
@@ -163,6 +195,10 @@ static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn
     const struct lvn_weight *t = find(p, l->name);
     bool moves = lvn_layout_moves(l);
     int64_t rows = q->desc.dim[0], columns = q->count / rows, count = q->count;
+    if (is_fresh(p, q->name)) {
+        lvn_param_init(q, p->seed, to);
+        return LVN_OK;
+    }
     if (!t) {
         memset(to, 0, sizeof *to * (size_t)count);
         return LVN_OK;

@@ -6,11 +6,6 @@
 #include "backend/backend.h"
 #include "base/machine.h"
 
-static struct lvn_collective_work *work_of(const struct lvn_reduction *d, const struct lvn_operand *token)
-{
-    return &d->work[d->program->values[token->value].slot];
-}
-
 static bool is_bucket(const struct lvn_instr *i)
 {
     return i->id == LVN_OP_all_reduce || i->id == LVN_OP_reduce_scatter;
@@ -58,7 +53,7 @@ static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *
 static void start(void *context, const struct lvn_instr *i, const struct lvn_call *call)
 {
     struct lvn_reduction *d = context;
-    struct lvn_collective_work *w = work_of(d, &i->out[1]);
+    struct lvn_collective_work *w = &d->work[i->token];
     w->instr = i;
     w->call = call;
     w->due = is_bucket(i) && !d->beside;
@@ -71,7 +66,7 @@ static bool wait(void *context, const struct lvn_instr *i)
     const int n = d->program->n_tokens;
     for (int k = 0; k < n; k++)
         if (d->work[k].due) begin(d, &d->work[k]);
-    if (end(d, work_of(d, &i->in[0])) == LVN_OK) return true;
+    if (end(d, &d->work[i->token]) == LVN_OK) return true;
     for (int k = 0; k < n; k++) /* nothing may be under way in memory that is given back */
         if (d->work[k].going) end(d, &d->work[k]);
     return false;
@@ -115,7 +110,7 @@ static void cut(const struct lvn_reduction *d, int64_t first, int64_t unit, int6
 static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_t *first)
 {
     int64_t count = lvn_desc_count(&i->out[0].desc);
-    struct lvn_collective_work *w = work_of(d, &i->out[1]);
+    struct lvn_collective_work *w = &d->work[i->token];
     if (i->id == LVN_OP_all_reduce) return;
     w->first = first;
     if (i->id == LVN_OP_reduce_scatter)
@@ -146,7 +141,7 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
     for (int i = 0; i < p->n_instrs; i++) {
         const struct lvn_instr *instr = &p->instrs[i];
         if (!instr->op->collective || instr->id == LVN_OP_wait) continue;
-        cut_parts(d, instr, d->first + (size_t)(work_of(d, &instr->out[1]) - d->work) * parts);
+        cut_parts(d, instr, d->first + (size_t)instr->token * parts);
     }
     return d->sharding.tree ? lvn_tree_new(&d->tree, d->ranks->comm, leaf) : LVN_OK;
 }

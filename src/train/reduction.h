@@ -31,8 +31,8 @@ struct lvn_reduction {
 
 /* For a network of these parameters. Release it always. */
 void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const struct lvn_sharding *sharding);
-/* The program is planned: make what its collectives need. leaf[i]: number of rank i's first micro-batch in the global
- * batch, [size + 1]. */
+/* The program is planned, or several with the same collectives: make what these need. leaf[i]: number of rank i's first
+ * micro-batch in the global batch, [size + 1]. */
 enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p,
                                       const int64_t *leaf) LVN_CHECKED;
 /* Bytes that the collectives of the program take besides its values: pieces that arrive, requests. */

@@ -60,7 +60,8 @@ static enum lvn_status find_model(struct lvn_settings *s)
     if (!open(s, LVN_OPT_model_kind)) return LVN_OK;
     LVN_TRY(lvn_dataset_fields(&data, &fields));
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        bool reads = true;
+        const struct lvn_task *t = lvn_task_find((*m)->tasks[0]);
+        bool reads = t && (!t->label.name || lvn_fields_find(&fields, t->label.name) >= 0);
         for (int i = 0; (*m)->inputs[i].name; i++) reads &= lvn_fields_find(&fields, (*m)->inputs[i].name) >= 0;
         if (!reads) continue;
         if (!strcmp((*m)->name, s->model.kind)) return LVN_OK;

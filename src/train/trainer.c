@@ -285,8 +285,10 @@ static enum lvn_status start(struct trainer *t)
     t->m.event.memory_bytes = lvn_memory_resident();
     t->m.event.peak_bytes = lvn_memory_peak();
     LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_START, t->goes_on ? t->from.path : NULL));
-    t->training.step->before_update = wait_for_saver;
-    t->training.step->context = &t->saver;
+    for (int i = 0; i < LVN_LENGTHS && t->training.steps[i]; i++) {
+        t->training.steps[i]->before_update = wait_for_saver;
+        t->training.steps[i]->context = &t->saver;
+    }
     if (t->step == 0 && !t->goes_on && t->s->trainer.num_sanity_val_steps && keeps(t))
         LVN_TRY(lvn_validation_try(&t->validation, &t->training, t->s->trainer.num_sanity_val_steps));
     /* Weights that were trained already: what the run must not make worse. Fresh ones need no such measure. */

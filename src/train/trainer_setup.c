@@ -279,12 +279,9 @@ static enum lvn_status allocate(struct trainer *t)
 
 enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels)
 {
-    const struct lvn_training *n = &t->training;
     const struct lvn_samples *batch;
     LVN_TRY(lvn_prefetch_take(t->ahead, step, &batch));
-    LVN_TRY(lvn_runner_feed(n->step, 0, batch));
-    *labels = lvn_task_count(&n->step->outputs, batch);
-    return LVN_OK;
+    return lvn_training_feed(&t->training, batch, labels);
 }
 
 /* The first batch. Later ones are loaded at the end of the step before, with which ranks exchange the counts. */

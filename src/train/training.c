@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/machine.h"
@@ -87,6 +88,32 @@ static enum lvn_status divide(struct lvn_training *t)
 
 /* --- planning --- */
 
+static int last_length(const struct lvn_training *t)
+{
+    return t->n_lengths ? t->n_lengths - 1 : 0;
+}
+
+/* One, or one for each planned length, which work on the memory of the longest. The sums of gradients over ranks are
+ * prepared for one of them and must be the same in all. */
+static enum lvn_status new_runners(struct lvn_training *t, struct lvn_runner **out,
+                                   const struct lvn_runner_options *how)
+{
+    const int last = last_length(t);
+    for (int i = last; i >= 0; i--) {
+        struct lvn_runner_options o = *how;
+        struct lvn_fields *fields = &t->fields_of[i];
+        *fields = t->fields;
+        if (t->n_lengths) lvn_fields_cut(fields, t->length[i]);
+        o.fields = fields;
+        o.longer = i < last ? out[last] : NULL;
+        LVN_TRY(lvn_runner_new(&out[i], t->network, &o));
+        LVN_CHECK(out[i]->program->n_tokens == out[last]->program->n_tokens, INTERNAL,
+                  "samples of %lld and %lld tokens sum their gradients differently", (long long)t->length[i],
+                  (long long)t->length[last]);
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_config *c,
                                  const struct lvn_training_options *how)
 {
@@ -105,8 +132,8 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
         .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
     LVN_TRY(divide(t));
     LVN_TRY(lvn_network_new(&t->network, &model, &network));
-    struct lvn_runner_options o = {.fields = &t->fields, .B = t->micro, .n_micro = t->accumulation, .task = how->task};
-    if (how->validate) LVN_TRY(lvn_runner_new(&t->eval, t->network, &o));
+    struct lvn_runner_options o = {.B = t->micro, .n_micro = t->accumulation, .task = how->task};
+    if (how->validate) LVN_TRY(new_runners(t, t->evals, &o));
     o.train = true;
     o.deterministic = s->trainer.deterministic;
     o.recompute = t->recompute;
@@ -115,7 +142,9 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     o.collectives = &t->reduction.calls;
     o.first_leaf = t->leaf[t->reduction.sharding.rank];
     o.n_leaves = t->n_micro;
-    LVN_TRY(lvn_runner_new(&t->step, t->network, &o));
+    LVN_TRY(new_runners(t, t->steps, &o));
+    t->next = t->step = t->steps[last_length(t)];
+    t->eval = t->evals[last_length(t)];
     return t->callbacks ? lvn_callbacks_plan(t->callbacks, t->network, t->block_size, t->reduction.sharding.rank)
                         : LVN_OK;
 }
@@ -125,7 +154,9 @@ static void forget_plan(struct lvn_training *t)
     if (t->callbacks) lvn_callbacks_forget(t->callbacks);
     lvn_network_free(t->network);
     t->network = NULL;
-    t->step = t->eval = NULL;
+    t->step = t->eval = t->next = NULL;
+    memset(t->steps, 0, sizeof t->steps);
+    memset(t->evals, 0, sizeof t->evals);
 }
 
 /* Plan with more and more pieces, then with blocks that run again, until memory holds it or that does not help. */
@@ -183,6 +214,7 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
     t->pieces = o->pieces;
     t->recompute = (enum lvn_recompute)s->trainer.recompute;
     t->callbacks = o->callbacks;
+    t->n_lengths = lvn_fields_lengths(&t->fields, t->length);
     t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
     if (!t->leaf) return LVN_MEMORY;
     lvn_reduction_init(&t->reduction, r, &sharding);
@@ -203,8 +235,22 @@ void lvn_training_release(struct lvn_training *t)
     *t = (struct lvn_training){0};
 }
 
+struct lvn_runner *lvn_training_runner(const struct lvn_training *t, struct lvn_runner *const *runners,
+                                       const struct lvn_samples *b)
+{
+    return runners[t->n_lengths ? lvn_length_find(t->length, t->n_lengths, lvn_fields_length(&b->fields)) : 0];
+}
+
+enum lvn_status lvn_training_feed(struct lvn_training *t, const struct lvn_samples *b, int64_t *labels)
+{
+    t->next = lvn_training_runner(t, t->steps, b);
+    *labels = lvn_task_count(&t->next->outputs, b);
+    return lvn_runner_feed(t->next, 0, b);
+}
+
 void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t labels)
 {
+    t->step = t->next;
     t->step->step = (struct lvn_step){.seed = (uint64_t)t->settings->trainer.seed,
                                       .step = step,
                                       .lr = lr,
@@ -216,10 +262,9 @@ void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t
 
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
 {
-    struct lvn_runner *runner = t->step;
     lvn_training_begin(t, step, lr, labels);
-    lvn_runner_run(runner, t->accumulation);
-    return runner->failed ? t->reduction.status : LVN_OK;
+    lvn_runner_run(t->step, t->accumulation);
+    return t->step->failed ? t->reduction.status : LVN_OK;
 }
 
 enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss, const char *kept)

@@ -26,7 +26,13 @@ struct lvn_training {
     struct lvn_reduction reduction;
     struct lvn_optimizer optimizer;
     struct lvn_network *network;
-    struct lvn_runner *step, *eval;  /* eval: NULL without validation */
+    struct lvn_runner *step, *eval; /* of the last step; eval: NULL without validation */
+    /* Where fields are ragged, one of each for every planned length, on the same memory; else one. */
+    struct lvn_runner *steps[LVN_LENGTHS], *evals[LVN_LENGTHS];
+    struct lvn_runner *next; /* that was fed: of the step to come */
+    int64_t length[LVN_LENGTHS];
+    struct lvn_fields fields_of[LVN_LENGTHS];
+    int n_lengths;                   /* 0: nothing is ragged */
     struct lvn_callbacks *callbacks; /* NULL: none */
 };
 
@@ -47,7 +53,12 @@ struct lvn_training_options {
 enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
                                   const struct lvn_model_config *c, const struct lvn_training_options *o) LVN_CHECKED;
 void lvn_training_release(struct lvn_training *t);
-/* One optimizer step on what t->step was fed: this rank's rows. `step` counts from 0; `labels`: how many count in the
+/* The runner, of `runners` of t, for samples as long as these. */
+struct lvn_runner *lvn_training_runner(const struct lvn_training *t, struct lvn_runner *const *runners,
+                                       const struct lvn_samples *b);
+/* This rank's rows for the next step; *labels: how many count. */
+enum lvn_status lvn_training_feed(struct lvn_training *t, const struct lvn_samples *b, int64_t *labels) LVN_CHECKED;
+/* One optimizer step on what was fed: this rank's rows. `step` counts from 0; `labels`: how many count in the
  * global batch. Losses of this rank's micro-batches are in t->step->micro_losses, the norm of the whole gradient
  * in t->step->result.grad_norm; where that is not finite no parameter has changed. Fails when communication does. */
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels) LVN_CHECKED;

@@ -37,8 +37,8 @@ enum lvn_status lvn_trial_fill(struct lvn_training *t, int64_t below, int64_t *l
         for (int64_t i = 0; i < t->rows * each; i++)
             make_up(f, k, below, t->first_row * each + i, (char *)b.p[k] + i * bytes);
     }
-    enum lvn_status status = lvn_runner_feed(t->step, 0, &b);
-    *labels = lvn_task_count(&t->step->outputs, &b) / t->rows * t->settings->trainer.batch_size;
+    enum lvn_status status = lvn_training_feed(t, &b, labels);
+    *labels = *labels / t->rows * t->settings->trainer.batch_size;
     lvn_samples_release(&b);
     return status;
 }
@@ -101,19 +101,18 @@ static enum lvn_status reduce_alone(struct lvn_training *t, struct lvn_parts *be
 
 enum lvn_status lvn_parts_try(struct lvn_training *t, int64_t step, double lr, int64_t labels, struct lvn_parts *best)
 {
-    struct lvn_runner *runner = t->step;
     struct lvn_reduction *d = &t->reduction;
     bool together = t->ranks && t->ranks->size > 1, tree = d->sharding.tree;
     int64_t n = t->ranks ? t->accumulation : 1;
     struct watch w = {.reduction = d};
     struct lvn_execution how = {.n_micro_batches = n, .context = &w, .launched = launched};
     bool beside = d->beside;
-    if (together) how.collectives = runner->options.collectives;
+    if (together) how.collectives = t->step->options.collectives;
     if (together) LVN_TRY(meet(t));
     lvn_training_begin(t, step, lr, labels);
     d->beside = false;
     w.last = lvn_seconds();
-    enum lvn_status status = lvn_runner_run_as(runner, &how);
+    enum lvn_status status = lvn_runner_run_as(t->step, &how);
     d->beside = beside;
     if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
     keep_best(&best->forward, w.parts.forward * (double)t->accumulation / (double)n);

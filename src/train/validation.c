@@ -64,11 +64,11 @@ void lvn_validation_release(struct lvn_validation *v)
 /* This rank's part of each batch, into its place; and what it counts. */
 static enum lvn_status compute(struct lvn_validation *v, struct lvn_training *g, double *count)
 {
-    struct lvn_runner *eval = g->eval;
-    int64_t n = batches_of(v), n_counts = lvn_task_counts(&eval->outputs), number;
+    int64_t n = batches_of(v), n_counts = lvn_task_counts(&g->eval->outputs), number;
     for (int64_t i = 0; i < n; i++) {
         double *losses = v->sums + i * g->n_micro + g->leaf[g->ranks->rank];
         LVN_TRY(lvn_loader_eval_batch(&v->loader, v->batches, i, g->first_row, &v->samples, &number));
+        struct lvn_runner *eval = lvn_training_runner(g, g->evals, &v->samples);
         LVN_TRY(lvn_runner_feed(eval, 0, &v->samples));
         eval->step =
             (struct lvn_step){.grad_scale = 1.0, .first_row = g->first_row, .end_row = g->first_row + v->samples.there};

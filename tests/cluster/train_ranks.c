@@ -19,14 +19,14 @@ static FILE *samples;
 static int rank, odd_rank = -1, odd_step;
 
 enum lvn_status __real_lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
-                                          void *const *out);
+                                          struct lvn_draw how, void *const *out);
 enum lvn_status __wrap_lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
-                                          void *const *out);
+                                          struct lvn_draw how, void *const *out);
 enum lvn_status __wrap_lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
-                                          void *const *out)
+                                          struct lvn_draw how, void *const *out)
 {
     fprintf(samples, "%d %" PRId64 "\n", (int)split, at);
-    return __real_lvn_dataset_sample(d, split, at, out);
+    return __real_lvn_dataset_sample(d, split, at, how, out);
 }
 
 double __real_lvn_schedule_lr(const struct lvn_settings *s, int64_t step, int64_t last_step);

@@ -45,7 +45,7 @@ static inline enum lvn_status read_sample(const struct lvn_dataset *d, enum lvn_
 {
     struct lvn_dataset copy = *d;
     set_length(&copy, T);
-    return lvn_dataset_sample(&copy, split, at, (void *[]){ids, labels});
+    return lvn_dataset_sample(&copy, split, at, (struct lvn_draw){.length = T}, (void *[]){ids, labels});
 }
 
 /* Rows [first, first + n) of a step. */

@@ -278,6 +278,15 @@ static const struct op_case op_cases[] = {
     {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {-1, false},
         .in = {REAL(3, 17), REAL(9, 17), REAL(9), LABEL(0, 3)}},
 
+    {LVN_OP_tanh, .in = {REAL(1)}},
+    {LVN_OP_tanh, .in = {REAL(3, 5)}},
+    {LVN_OP_tanh, .in = {REAL(2, 3, 17)}},
+    {LVN_OP_tanh, .in = {AROUND(0, 10, 1031)}, .large = true},
+
+    {LVN_OP_last_token, .in = {REAL(1, 1, 1), IDS(2, 1)}},
+    {LVN_OP_last_token, .in = {REAL(5, 7, 17), IDS(8, 5)}},
+    {LVN_OP_last_token, .in = {REAL(33, 3, 16), IDS(4, 33)}},
+
     {LVN_OP_grad_norm, .attr.grad_norm = {0}, .count = 1},
     {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 15},
     {LVN_OP_grad_norm, .attr.grad_norm = {1e6}, .count = 4096},

@@ -201,7 +201,8 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         if (!s.has[i]) continue;
         s.in[i] = input_desc(&in, real);
         buffer_init(&r->in[i], &s.in[i]);
-        fill_input(&r->in[i], &in, (uint64_t)c->op * 16 + (uint64_t)i);
+        fill_input(&r->in[i], &in,
+                   lvn_name_hash(r->op->name) + (uint64_t)i); /* whatever operations there are besides */
         if (in.filling != REALS || in.constant) continue;
         buffer_init(&r->din[i], &s.in[i]);
         buffer_poison(&r->din[i]);

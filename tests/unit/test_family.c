@@ -359,37 +359,49 @@ static void configs_are_refused_by_key(void **state)
 
 /* --- the families that there are --- */
 
+static void there_and_back(const struct lvn_model *const *f, const struct lvn_head *h)
+{
+    struct lvn_model_config c;
+    struct lvn_pretrained p;
+    struct model m;
+    struct lvn_model_files made;
+    lvn_model_config_init(&c, *f);
+    c.head = h;
+    c.classes = 3;
+    ASSERT_OK(lvn_model_put_all(&c, (*f)->tiny));
+    ASSERT_OK(lvn_model_check(&c, false));
+    model_open(&m, &c);
+    for (const struct lvn_model *const *form = lvn_models(); *form; form++) {
+        if (lvn_model_form(*form) != lvn_model_form(*f) || lvn_model_check_form(*form, &c) != LVN_OK) continue;
+        ASSERT_OK(lvn_model_files_make(&made, *form, &c, m.params, &m.memory, LVN_F32, false));
+        ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &made.source, &made.arena, NULL));
+        test_put("config.json", made.config.p, made.config.n);
+        ASSERT_OK(lvn_pretrained_open(&p, test_dir, "best"));
+        assert_ptr_equal(p.form, *form);
+        struct lvn_model_config settled = lvn_model_settled(&c);
+        assert_memory_equal(p.config.own, settled.own, sizeof c.own);
+        if (h && *form == *f) assert_string_equal(p.config.head->task, h->task);
+        if (lvn_model_is_for(&c, "classify")) assert_int_equal(p.config.classes, 3);
+        float *read = calloc((size_t)m.params->flat_count, sizeof *read);
+        struct lvn_memory memory = {.host = read};
+        ASSERT_OK(lvn_pretrained_load(&p, m.params, &memory, LVN_F32));
+        assert_memory_equal(read, m.values, sizeof *read * (size_t)m.params->flat_count);
+        free(read);
+        lvn_pretrained_close(&p);
+        lvn_model_files_release(&made);
+    }
+    model_close(&m);
+}
+
 static void every_family_there_and_back(void **state)
 {
     (void)state;
-    for (const struct lvn_model *const *f = lvn_models(); *f; f++) {
-        struct lvn_model_config c;
-        struct lvn_pretrained p;
-        struct model m;
-        struct lvn_model_files made;
-        lvn_model_config_init(&c, *f);
-        ASSERT_OK(lvn_model_put_all(&c, (*f)->tiny));
-        ASSERT_OK(lvn_model_check(&c, false));
-        model_open(&m, &c);
-        for (const struct lvn_model *const *form = lvn_models(); *form; form++) {
-            if (lvn_model_form(*form) != lvn_model_form(*f) || lvn_model_check_form(*form, &c) != LVN_OK) continue;
-            ASSERT_OK(lvn_model_files_make(&made, *form, &c, m.params, &m.memory, LVN_F32, false));
-            ASSERT_OK(lvn_safetensors_write(test_path("model.safetensors"), &made.source, &made.arena, NULL));
-            test_put("config.json", made.config.p, made.config.n);
-            ASSERT_OK(lvn_pretrained_open(&p, test_dir, "best"));
-            assert_ptr_equal(p.form, *form);
-            struct lvn_model_config settled = lvn_model_settled(&c);
-            assert_memory_equal(p.config.own, settled.own, sizeof c.own);
-            float *read = calloc((size_t)m.params->flat_count, sizeof *read);
-            struct lvn_memory memory = {.host = read};
-            ASSERT_OK(lvn_pretrained_load(&p, m.params, &memory, LVN_F32));
-            assert_memory_equal(read, m.values, sizeof *read * (size_t)m.params->flat_count);
-            free(read);
-            lvn_pretrained_close(&p);
-            lvn_model_files_release(&made);
+    static const struct lvn_head none = {.architecture = ""};
+    for (const struct lvn_model *const *f = lvn_models(); *f; f++)
+        for (const struct lvn_head *h = (*f)->heads ? (*f)->heads : &none; h == &none || h->architecture; h++) {
+            there_and_back(f, h == &none ? NULL : h);
+            if (h == &none) break;
         }
-        model_close(&m);
-    }
 }
 
 /* Names are found again, and tables hold together. */

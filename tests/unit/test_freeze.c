@@ -393,13 +393,13 @@ static void buckets(void **state)
             }
         }
         if (i->id == LVN_OP_all_reduce) {
-            assert_int_equal(p->values[i->out[1].value].slot, started);
+            assert_int_equal(i->token, started);
             assert_true(started < 64 && i->in[0].value == i->out[0].value);
             bucket[started++] = &p->values[i->in[0].value];
             covered += lvn_desc_count(&i->in[0].desc);
         }
         if (i->id == LVN_OP_wait) {
-            assert_int_equal(p->values[i->in[0].value].slot, waited);
+            assert_int_equal(i->token, waited);
             assert_ptr_equal(&p->values[i->out[0].value], bucket[waited++]);
         }
     }

@@ -23,6 +23,8 @@ static const struct tolerance {
     [LVN_OP_dropout] = {2e-7, 3e-7, "the scale is rounded, then the product; then an addition"},
     [LVN_OP_scale] = {2e-7, 3e-7, "the factor is rounded, then the product; then an addition"},
     [LVN_OP_relu] = {1e-7, 1e-7, "a copy; then an addition"},
+    [LVN_OP_tanh] = {2e-7, 5e-7, "one rounding; 1 - y^2 cancels near one"},
+    [LVN_OP_last_token] = {1e-7, 1e-7, "a copy; then an addition"},
     [LVN_OP_conv2d] = {4e-6, 4e-6, "sums of up to 6,000 products, each partial sum rounded"},
     [LVN_OP_conv2d_relu] = {4e-6, 4e-6, "as conv2d"},
     [LVN_OP_max_pool2d] = {1e-12, 5e-7, "a copy; a gradient adds up to 25 numbers"},

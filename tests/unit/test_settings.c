@@ -68,7 +68,7 @@ static const struct {
     {NULL, {"model.bias=perhaps"}, "model.bias wants true or false, got 'perhaps'"},
     {NULL,
      {"model.kind=llama"},
-     "model.kind must be nanogpt, gpt2, mingpt, mnist-cnn, mnist-mlp or mnist-autoencoder, got 'llama'"},
+     "model.kind must be nanogpt, gpt2, mingpt, bert, mnist-cnn, mnist-mlp or mnist-autoencoder, got 'llama'"},
     {NULL, {"optimizer.kind=lion"}, "optimizer.kind must be adamw, adam or sgd, got 'lion'"},
     {NULL, {"trainer.max_time=soon"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got 'soon'"},
     {NULL, {"trainer.max_time=-5"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got '-5'"},

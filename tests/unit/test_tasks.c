@@ -28,12 +28,14 @@ static void spot_fields(const struct lvn_data_options *o, struct lvn_fields *out
                                .n = 2};
 }
 
-static enum lvn_status spot(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, void *const *out)
+static enum lvn_status spot(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+                            void *const *out)
 {
     float *x = out[0];
     int32_t *label = out[1];
     uint64_t at = (uint64_t)(i + (split == LVN_SPLIT_VAL ? N_TRAIN : 0));
     (void)d;
+    (void)how;
     *label = (int32_t)lvn_random_below(1, 1, at, CLASSES);
     for (int k = 0; k < FEATURES; k++)
         x[k] = lvn_uniform(lvn_philox(2, (uint32_t)at, 0, (uint32_t)k, 0).v[0]) - 0.5F +
@@ -71,26 +73,33 @@ static const struct lvn_model tiny = {
 
 /* --- what fits --- */
 
+static const struct lvn_task *chosen;
+
+static enum lvn_status choose(const char *task, const struct lvn_model *m, const struct lvn_fields *f)
+{
+    struct lvn_model_config c = {.model = m};
+    LVN_TRY(lvn_task_choose(&chosen, task, &c));
+    return lvn_task_check(chosen, m, f, "data.kind=spots has");
+}
+
 static void assert_refused(const char *task, const struct lvn_model *m, const struct lvn_fields *f,
                            const char *sentence)
 {
-    const struct lvn_task *t;
-    assert_int_equal(lvn_task_choose(&t, task, m, f, "data.kind=spots has"), LVN_ARG);
+    assert_int_equal(choose(task, m, f), LVN_ARG);
     assert_string_equal(lvn_error_text(), sentence);
 }
 
 static void fits_by_name(void **state)
 {
     (void)state;
-    const struct lvn_task *t;
     struct lvn_fields f, other;
     spot_fields(NULL, &f);
-    assert_int_equal(lvn_task_choose(&t, "auto", &tiny, &f, "data.kind=spots has"), LVN_OK);
-    assert_string_equal(t->name, "classify");
+    assert_int_equal(choose("auto", &tiny, &f), LVN_OK);
+    assert_string_equal(chosen->name, "classify");
     assert_refused(
         "lm", &tiny, &f,
         "task.kind is 'lm', and the model 'tiny' learns classify: leave task.kind out or take another model");
-    assert_refused("guess", &tiny, &f, "task.kind is 'guess'; levin knows lm, classify, reconstruct");
+    assert_refused("guess", &tiny, &f, "task.kind is 'guess'; levin knows lm, classify, mlm, reconstruct");
     assert_refused("auto", lvn_model_find("mingpt"), &f,
                    "the model 'mingpt' reads the field 'ids' (any) of int32, and data.kind=spots has no such field but "
                    "'features' (6) of fp32, 'label' of int32: they do not go together");
@@ -350,17 +359,17 @@ static void reconstruction(void **state)
     struct lvn_network *n;
     struct lvn_runner *t;
     struct lvn_samples b;
-    const struct lvn_task *task;
     double want = 0.0, gradient[FEATURES * FEATURES] = {0};
-    assert_int_equal(lvn_task_choose(&task, "auto", &model, &d.fields, "data.kind=spots has"), LVN_OK);
-    struct lvn_runner_options o = {.fields = &d.fields, .B = B, .task = task, .prediction = true, .train = true};
+    assert_int_equal(choose("auto", &model, &d.fields), LVN_OK);
+    struct lvn_runner_options o = {.fields = &d.fields, .B = B, .task = chosen, .prediction = true, .train = true};
     assert_int_equal(lvn_network_new(&n, &c, &(struct lvn_network_options){.real = LVN_F32, .threads = 2}), LVN_OK);
     assert_int_equal(lvn_runner_new(&t, n, &o), LVN_OK);
     assert_int_equal(lvn_network_allocate(n), LVN_OK);
     assert_int_equal(lvn_network_init_values(n, 1, false), LVN_OK);
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
     for (int64_t i = 0; i < B; i++) /* what fills up is not even zero here */
-        assert_int_equal(spot(&d, LVN_SPLIT_TRAIN, i, (void *[]){lvn_samples_at(&b, 0, i), lvn_samples_at(&b, 1, i)}),
+        assert_int_equal(spot(&d, LVN_SPLIT_TRAIN, i, (struct lvn_draw){0},
+                              (void *[]){lvn_samples_at(&b, 0, i), lvn_samples_at(&b, 1, i)}),
                          LVN_OK);
     b.there = THERE;
     assert_int_equal(lvn_task_count(&t->outputs, &b), THERE * FEATURES);

@@ -1,0 +1,266 @@
+/* bert.c - BERT: an encoder that sees a whole text at once, and what stands on it.
+ *
+ *   classify   the first token through a linear map and tanh (the pooler), then a linear map to the classes
+ *   mlm        each token through a linear map, GELU and layer norm, then the embedding's weights and a bias
+ *
+ * Post-norm transformer: x = norm(x + attention(x)); x = norm(x + mlp(x)). A query sees the tokens that there are, not
+ * what fills a batch up. Names are those of Hugging Face's files; linear weights lie (in, out) in memory and (out, in)
+ * there. Initial values: N(0, 0.02), biases 0. (Devlin, Chang, Lee, Toutanova: "BERT: pre-training of deep
+ * bidirectional transformers for language understanding", 2018.) */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "models/model.h"
+
+enum { ERF, TANH };
+
+struct bert {
+    int64_t n_layer, n_head, n_embd;
+    int64_t intermediate; /* channels of the MLP; 0: 4 n_embd */
+    int64_t n_positions, vocab_size, types;
+    int64_t activation, positions; /* words of the keys */
+    bool bias;
+    double dropout, dropout_attention;
+    double eps;
+};
+_Static_assert(sizeof(struct bert) <= LVN_OWN_BYTES, "a configuration is a plain value");
+
+static const struct bert *own(const struct lvn_model_config *c)
+{
+    return (const struct bert *)(const void *)c->own;
+}
+
+static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t n, double value)
+{
+    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
+}
+
+/* x (...,C) -> (...,N); NAME.weight and NAME.bias */
+#define LINEAR(g, name, x, C, N)                                                                                       \
+    lvn_linear(g, x, lvn_param(g, name ".weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, C, N)),              \
+               vector(g, name ".bias", N, 0.0), true)
+/* x (...,C) */
+#define NORM(g, c, name, x)                                                                                            \
+    lvn_layernorm(g, x, vector(g, name ".weight", (c)->n_embd, 1.0), vector(g, name ".bias", (c)->n_embd, 0.0),        \
+                  (c)->eps)
+
+static struct lvn_tensor *dropout(struct lvn_graph *g, struct lvn_tensor *x, double p)
+{
+    return p > 0.0 ? lvn_dropout(g, x, p) : x;
+}
+
+static struct lvn_tensor *activation(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *x)
+{
+    return c->activation == TANH ? lvn_gelu_tanh(g, x) : lvn_gelu(g, x);
+}
+
+/* ids, types (B,T) -> (B,T,C) */
+static struct lvn_tensor *embeddings(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *ids,
+                                     struct lvn_tensor *types, struct lvn_tensor **words)
+{
+    int64_t C = c->n_embd;
+    lvn_scope(g, "bert.embeddings");
+    *words =
+        lvn_param(g, "word_embeddings.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, c->vocab_size, C));
+    struct lvn_tensor *positions = lvn_param(g, "position_embeddings.weight", LVN_EMBEDDING, LVN_NORMAL(0.02),
+                                             LVN_DESC(LVN_F32, c->n_positions, C));
+    struct lvn_tensor *kinds =
+        lvn_param(g, "token_type_embeddings.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, c->types, C));
+    struct lvn_tensor *x = lvn_add(g, lvn_embedding(g, ids, *words, positions), lvn_embedding(g, types, kinds, NULL));
+    return dropout(g, NORM(g, c, "LayerNorm", x), c->dropout);
+}
+
+/* x (B,T,C), lengths (B) -> (B,T,C) */
+static struct lvn_tensor *attention(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *x,
+                                    struct lvn_tensor *lengths)
+{
+    int64_t C = c->n_embd, H = c->n_head, S = C / H;
+    struct lvn_tensor *q = lvn_heads(g, LINEAR(g, "attention.self.query", x, C, C), 0, H, S); /* (B,T,H,S) */
+    struct lvn_tensor *k = lvn_heads(g, LINEAR(g, "attention.self.key", x, C, C), 0, H, S);
+    struct lvn_tensor *v = lvn_heads(g, LINEAR(g, "attention.self.value", x, C, C), 0, H, S);
+    struct lvn_tensor *y = lvn_attention(g, q, k, v, lengths, false, 1.0 / sqrt((double)S), c->dropout_attention);
+    y = dropout(g, LINEAR(g, "attention.output.dense", y, C, C), c->dropout);
+    return NORM(g, c, "attention.output.LayerNorm", lvn_add(g, x, y));
+}
+
+/* x (B,T,C) -> (B,T,C) */
+static struct lvn_tensor *mlp(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *x)
+{
+    int64_t C = c->n_embd, I = c->intermediate ? c->intermediate : 4 * C;
+    struct lvn_tensor *h = activation(g, c, LINEAR(g, "intermediate.dense", x, C, I));
+    h = dropout(g, LINEAR(g, "output.dense", h, I, C), c->dropout);
+    return NORM(g, c, "output.LayerNorm", lvn_add(g, x, h));
+}
+
+/* x (B,T,C) -> (B,C) */
+static struct lvn_tensor *pooler(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *x)
+{
+    int64_t C = c->n_embd;
+    lvn_scope(g, "bert.pooler");
+    struct lvn_tensor *first = lvn_pack(g, lvn_slice(g, x, 1, 0, 1)); /* (B,1,C) */
+    if (!first) return NULL;
+    first = lvn_reshape(g, first, 2, (const int64_t[]){first->desc.dim[0], C});
+    return lvn_tanh(g, LINEAR(g, "dense", first, C, C));
+}
+
+/* x (B,T,C) -> (B,T,V) */
+static struct lvn_tensor *predictions(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *x,
+                                      struct lvn_tensor *words)
+{
+    int64_t C = c->n_embd;
+    lvn_scope(g, "cls.predictions");
+    x = activation(g, c, LINEAR(g, "transform.dense", x, C, C));
+    x = NORM(g, c, "transform.LayerNorm", x);
+    return lvn_linear(g, x, words, vector(g, "bias", c->vocab_size, 0.0), false);
+}
+
+/* ids (B,T), types (B,T), length (B) -> classes (B,K), logits (B,T,V), or what the pooler gives (B,C) */
+static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *config,
+                                struct lvn_tensor *const *inputs)
+{
+    const struct bert *c = own(config);
+    struct lvn_tensor *words, *x = embeddings(g, c, inputs[0], inputs[1], &words);
+    for (int64_t l = 0; l < c->n_layer; l++) {
+        lvn_scope(g, "bert.encoder.layer.%lld", (long long)l);
+        lvn_block(g);
+        x = mlp(g, c, attention(g, c, x, inputs[2]));
+    }
+    lvn_block_end(g);
+    if (lvn_model_is_for(config, "mlm")) return predictions(g, c, x, words);
+    x = pooler(g, c, x);
+    if (!lvn_model_is_for(config, "classify")) return x;
+    lvn_scope(g, "%s", "");
+    return LINEAR(g, "classifier", dropout(g, x, c->dropout), c->n_embd, config->classes);
+}
+
+static enum lvn_status check(const void *fields)
+{
+    const struct bert *c = fields;
+    int64_t C = c->n_embd, H = c->n_head, below = C / H * H;
+    LVN_CHECK(C % H == 0, ARG,
+              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+              "), but each head gets an equal share; take %" PRId64 " or another multiple",
+              C, H, below ? below : H);
+    double values = 12.0 * (double)c->n_layer * (double)C * (double)C +
+                    ((double)c->vocab_size + (double)c->n_positions) * (double)C;
+    LVN_CHECK(values < 1e14, ARG,
+              "the model would have about %.2g values (model.n_layer %" PRId64 ", model.n_embd %" PRId64
+              "), more than any machine holds; take smaller sizes",
+              values, c->n_layer, C);
+    return LVN_OK;
+}
+
+/* --- the keys --- */
+
+static const struct lvn_word activations[] = {
+    {"gelu", ERF, "the erf GELU"},
+    {"gelu_new", TANH, "the tanh GELU"},
+    {"gelu_pytorch_tanh", TANH, "the tanh GELU"},
+    {NULL, 0, NULL},
+};
+static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
+static const struct lvn_word absolute[] = {{"absolute", 0, "absolute positions"}, {NULL, 0, NULL}};
+
+// clang-format off
+#define N(field) LVN_KEY_INT_OF(struct bert, field)
+#define X(field) LVN_KEY_REAL_OF(struct bert, field)
+#define DROPOUT(field, key)                                                                                            \
+    {X(field), .json = key, .recipe = "dropout", .initial = 0.1, .least = 0, .most = 0.999, .any_time = true,          \
+     .help = "share of values dropped while training"}
+
+static const struct lvn_key keys[] = {
+    {LVN_KEY_NAME, .json = "architectures", .text = "BertForSequenceClassification"},
+    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,
+     .most = 1073741824, .means = LVN_MEANS_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},
+    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .least = 1,
+     .most = 1048576, .help = "channels; a multiple of n_head"},
+    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .least = 1,
+     .most = 100000, .means = LVN_MEANS_LAYERS, .help = "number of blocks"},
+    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .least = 1,
+     .most = 100000, .means = LVN_MEANS_HEADS, .help = "attention heads of a block"},
+    {N(intermediate), .json = "intermediate_size", .required = true, .recipe = "intermediate_size", .initial = 0,
+     .least = 0, .most = 16777216, .else_of = offsetof(struct bert, n_embd), .else_times = 4,
+     .help = "channels inside of an MLP; 0: four times n_embd"},
+    {LVN_KEY_WORD_OF(struct bert, activation), .json = "hidden_act", .initial = ERF, .words = activations},
+    DROPOUT(dropout, "hidden_dropout_prob"),
+    DROPOUT(dropout_attention, "attention_probs_dropout_prob"),
+    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,
+     .least = 1, .most = 16777216, .means = LVN_MEANS_POSITIONS,
+     .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},
+    {N(types), .json = "type_vocab_size", .initial = 2, .least = 2, .most = 1024},
+    {X(eps), .json = "layer_norm_eps", .recipe = "norm_eps", .initial = 1e-12, .least = 1e-30, .most = 1,
+     .help = "added to the variance by layer norms"},
+    {LVN_KEY_WORD_OF(struct bert, positions), .json = "position_embedding_type", .words = absolute, .read_only = true},
+    {LVN_KEY_DTYPE, .json = "dtype"},
+    {LVN_KEY_BOOL_OF(struct bert, bias), .initial = true, .fixed = true, .recipe = "bias", .words = biases,
+     .help = "biases in linear maps and layer norms"},
+    {LVN_KEY_MUST, .json = "is_decoder", .initial = false},
+    {LVN_KEY_MUST, .json = "add_cross_attention", .initial = false},
+    {.kind = LVN_KEY_END},
+};
+// clang-format on
+
+/* --- the files --- */
+
+/* Position numbers, and the tied decoder stored twice, are no parameters. */
+static const struct lvn_file files[] = {
+    {"bert.embeddings.position_ids", NULL, LVN_FILE_PASSED_OVER},
+    {"cls.predictions.decoder.*", NULL, LVN_FILE_PASSED_OVER},
+    {"bert.embeddings.*_embeddings.weight", NULL, LVN_FILE_ROWS},
+    {"cls.predictions.bias", NULL, LVN_FILE_ROWS},
+    {"*.LayerNorm.weight", NULL, 0},
+    {"*.weight", NULL, LVN_FILE_TRANSPOSED},
+    {NULL, NULL, 0},
+};
+
+/* --- the sizes --- */
+
+static const struct lvn_size sizes[] = {
+    {"bert-base", "google-bert/bert-base-uncased", {12, 12, 768, 512, 30522}},
+    {"bert-large", "google-bert/bert-large-uncased", {24, 16, 1024, 512, 30522}},
+    {"kcbert-base", "beomi/kcbert-base", {12, 12, 768, 300, 30000}},
+    {"kcbert-large", "beomi/kcbert-large", {24, 16, 1024, 300, 30000}},
+    {NULL, NULL, {0}},
+};
+static const struct lvn_key_value published[] = {{NULL, 0}};
+static const struct lvn_key_value tiny[] = {
+    {"n_layer", 2},     {"n_head", 2},      {"n_embd", 32},   {"intermediate_size", 128},
+    {"block_size", 32}, {"vocab_size", 65}, {"dropout", 0.1}, {NULL, 0}};
+
+/* --- the model --- */
+
+static const struct lvn_field inputs[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1},
+                                          {.name = "types", .dtype = LVN_I32, .rank = 1},
+                                          {.name = "length", .dtype = LVN_I32},
+                                          {.name = NULL}};
+static const struct lvn_head heads[] = {
+    {"classify", "BertForSequenceClassification", inputs, "bert.pooler, classifier"},
+    {"mlm", "BertForMaskedLM", inputs, "cls"},
+    {"mlm", "BertForPreTraining", inputs, NULL}, /* whose other head is left alone */
+    {"", "BertModel", inputs, NULL},
+    {NULL, NULL, NULL, NULL},
+};
+static const char *const tasks[] = {"classify", "mlm", NULL};
+
+extern const struct lvn_model lvn_model_bert;
+const struct lvn_model lvn_model_bert = {
+    .name = "bert",
+    .what = "an encoder: classes of texts, or words that were masked",
+    .keys = keys,
+    .files = files,
+    .prefix = "bert.",
+    .sizes = sizes,
+    .size_keys = {"n_layer", "n_head", "n_embd", "block_size", "vocab_size"},
+    .published = published,
+    .tiny = tiny,
+    .linear_maps = "attention.self.query, attention.self.key, attention.self.value, attention.output.dense, "
+                   "intermediate.dense, output.dense",
+    .lora_targets = "query, value",
+    .parts = "[embeddings, layer.0, 'layer.*.output']",
+    .heads = heads,
+    .check = check,
+    .inputs = inputs,
+    .tasks = tasks,
+    .build = build,
+};

@@ -1,0 +1,208 @@
+/* test_golden_bert.c - models with a head against transformers: tests/golden/bert, written by
+ * tools/make_golden_bert.py, which says what is held there.
+ *
+ * levin loads the directories, and must agree with its plain kernels in double and in float, and with the fast ones of
+ * every instruction set, on the prediction, the loss and every gradient, relative to the tensor's norm.
+ *
+ *                                double   float   why
+ *   loss                         1e-12    1e-6    transformers sums in another order
+ *   prediction, gradients        1e-10    1e-5
+ *
+ * Biases of keys have no gradient in theory, and both programs' rounding error in practice. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/isa.h"
+#include "bound_program.h"
+#include "formats/safetensors.h"
+#include "models/files.h"
+#include "train/network.h"
+#include "train/pretrained.h"
+
+struct way {
+    const char *name, *backend;
+    enum lvn_dtype real;
+    enum lvn_isa isa;
+    int threads;
+    double loss, most;
+};
+
+static const char *const folders[] = {"classify", "classify3", "mlm", "gpt2"};
+
+static double get(enum lvn_dtype dtype, const void *p, int64_t i)
+{
+    return dtype == LVN_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
+
+static const struct lvn_safetensor *find(const struct lvn_safetensors *f, const char *name)
+{
+    const struct lvn_safetensor *t = lvn_safetensors_find(f, name);
+    if (!t) fail_msg("no reference '%s'", name);
+    return t;
+}
+
+static void compare(const struct way *w, const char *what, const void *got, const double *want, int64_t n)
+{
+    double norm = 0.0, distance = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        norm += want[i] * want[i];
+        distance += pow(get(w->real, got, i) - want[i], 2.0);
+    }
+    double least = strstr(what, "key.bias") ? 1e-6 : 0.0;
+    if (!(sqrt(distance) <= fmax(w->most * sqrt(norm), least)))
+        fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, what, sqrt(distance / norm), w->most);
+}
+
+/* The weights of the directory, as wide as the network's. */
+static void load(const struct lvn_pretrained *p, struct lvn_network *n)
+{
+    float *flat = calloc((size_t)n->params->flat_count, sizeof *flat);
+    double *wide = calloc((size_t)n->params->flat_count, sizeof *wide);
+    struct lvn_memory memory = {.host = flat};
+    must(lvn_pretrained_load(p, n->params, &memory, LVN_F32));
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *q = n->params->list[i];
+        for (int64_t k = 0; k < q->count; k++) wide[k] = (double)flat[q->offset + k];
+        must(lvn_network_write(n, q, n->real == LVN_F64 ? (const void *)wide : flat + q->offset));
+    }
+    free(flat);
+    free(wide);
+}
+
+static void compare_gradients(const struct way *w, const struct lvn_pretrained *p, const struct lvn_network *n,
+                              const struct lvn_safetensors *f)
+{
+    char *grads = calloc(1, (size_t)n->bytes[LVN_BUFFER_GRAD]);
+    must(lvn_memory_read(n->memory[LVN_BUFFER_GRAD], 0, grads, n->bytes[LVN_BUFFER_GRAD]));
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *q = n->params->list[i];
+        struct lvn_layout l;
+        char name[LVN_FILE_NAME + 16];
+        double *want = calloc((size_t)q->count, sizeof *want);
+        must(lvn_file_layout(p->form, &p->config, q, &l));
+        snprintf(name, sizeof name, "gradient.%s", l.name);
+        const struct lvn_safetensor *t = find(f, name);
+        assert_int_equal(lvn_desc_count(&t->desc), q->count);
+        memcpy(want, t->data, sizeof *want * (size_t)q->count);
+        if (lvn_layout_moves(&l)) lvn_layout_to_memory(&l, sizeof *want, t->data, want);
+        compare(w, name, grads + q->offset * lvn_dtype_bytes(w->real), want, q->count);
+        free(want);
+    }
+    free(grads);
+}
+
+static void compare_prediction(const struct way *w, struct lvn_runner *t, const struct lvn_safetensors *f)
+{
+    const struct lvn_safetensor *want = find(f, "prediction");
+    const int32_t *length = find(f, "length")->data;
+    const int64_t B = want->desc.dim[0], all = lvn_desc_count(&want->desc), row = all / B;
+    char *got = malloc((size_t)(all * lvn_dtype_bytes(w->real)));
+    assert_true(lvn_desc_same_shape(&t->outputs.prediction->desc, &want->desc));
+    memcpy(got, lvn_runner_prediction(t), (size_t)(all * lvn_dtype_bytes(w->real)));
+    for (int64_t b = 0; b < B && want->desc.rank == 3; b++) {
+        int64_t there = length[b] * want->desc.dim[2] * lvn_dtype_bytes(w->real),
+                bytes = row * lvn_dtype_bytes(w->real);
+        memset(got + b * bytes + there, 0, (size_t)(bytes - there));
+    }
+    compare(w, "prediction", got, want->data, all);
+    free(got);
+}
+
+static void compare_folder(const struct way *w, const char *folder)
+{
+    char path[128];
+    struct lvn_pretrained p;
+    struct lvn_safetensors f;
+    struct lvn_network *n;
+    struct lvn_runner *t, *train;
+    snprintf(path, sizeof path, "tests/golden/bert/%s", folder);
+    must(lvn_pretrained_open(&p, path, "best"));
+    snprintf(path, sizeof path, "tests/golden/bert/%s/reference.safetensors", folder);
+    must(lvn_safetensors_open(&f, path));
+    const struct lvn_task *task = lvn_task_find(p.config.head->task);
+    const struct lvn_desc *d = &find(&f, "ids")->desc;
+    const int64_t B = d->dim[0], T = d->dim[1];
+    struct lvn_fields fields = {
+        .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}},
+                  {.name = "types", .dtype = LVN_I32, .rank = 1, .dim = {T}},
+                  {.name = "length", .dtype = LVN_I32},
+                  {.name = task->label.name, .dtype = LVN_I32, .rank = task->label.rank, .dim = {T}, .label = true}},
+        .n = 4};
+    struct lvn_samples b = {.fields = fields, .rows = B, .there = B};
+    for (int k = 0; k < fields.n; k++) b.p[k] = (void *)(uintptr_t)find(&f, fields.field[k].name)->data;
+    lvn_isa_limit(w->isa);
+    must(lvn_network_new(&n, &p.config,
+                         &(struct lvn_network_options){
+                             .backend = lvn_backend_find(w->backend), .real = w->real, .threads = w->threads}));
+    lvn_isa_limit(LVN_ISA_COUNT - 1);
+    struct lvn_runner_options o = {.fields = &fields, .B = B, .task = task, .prediction = true};
+    must(lvn_runner_new(&t, n, &o));
+    o.train = true;
+    o.prediction = false;
+    must(lvn_runner_new(&train, n, &o));
+    must(lvn_network_allocate(n));
+    load(&p, n);
+    must(lvn_runner_feed(t, 0, &b));
+    must(lvn_runner_feed(train, 0, &b));
+    double labels = (double)lvn_task_count(&t->outputs, &b), want = *(const double *)find(&f, "loss")->data;
+    t->step = train->step = (struct lvn_step){.grad_scale = 1.0 / labels, .end_row = B};
+    double loss = lvn_runner_run(t, 1) / labels;
+    if (!(fabs(loss - want) <= w->loss)) fail_msg("%s, %s: loss %.15g, wanted %.15g", folder, w->name, loss, want);
+    compare_prediction(w, t, &f);
+    lvn_runner_run(train, 1);
+    compare_gradients(w, &p, n, &f);
+    lvn_network_free(n);
+    lvn_safetensors_close(&f);
+    lvn_pretrained_close(&p);
+}
+
+static void compare_all(struct way w)
+{
+    w.loss = w.real == LVN_F64 ? 1e-12 : 1e-6;
+    w.most = w.real == LVN_F64 ? 1e-10 : 1e-5;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) compare_folder(&w, folders[i]);
+}
+
+static void plain(void **state)
+{
+    (void)state;
+    compare_all((struct way){.name = "plain, double", .real = LVN_F64, .backend = "reference", .threads = 1});
+    compare_all((struct way){.name = "plain, float", .real = LVN_F32, .backend = "reference", .threads = 1});
+}
+
+static void fast(void **state)
+{
+    (void)state;
+    for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++)
+        for (int threads = 1; threads <= 2; threads++)
+            compare_all((struct way){
+                .name = lvn_isa_name(isa), .real = LVN_F32, .backend = "cpu", .isa = isa, .threads = threads});
+}
+
+/* What classes are called comes along. */
+static void names(void **state)
+{
+    struct lvn_pretrained p;
+    (void)state;
+    must(lvn_pretrained_open(&p, "tests/golden/bert/classify3", "best"));
+    assert_int_equal(p.config.classes, 3);
+    assert_string_equal(p.config.class_names, "sad\nso so\nglad\n");
+    lvn_pretrained_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain),
+        cmocka_unit_test(fast),
+        cmocka_unit_test(names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

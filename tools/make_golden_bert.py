@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""make_golden_bert.py - tests/golden/bert: tiny models of transformers with a head, and what it computes in double.
+
+Each folder holds a model directory as transformers writes it (config.json, model.safetensors in fp32) and
+reference.safetensors: a batch (ids, types, length, and label or labels) in which texts are shorter than it is long, the
+prediction, the mean loss and the gradient of every parameter, by the model in double with eager attention.
+
+  classify, classify3   BertForSequenceClassification, of two classes and of three (wider MLP, no cached pooler)
+  mlm                   BertForMaskedLM
+  gpt2                  GPT2ForSequenceClassification: the last token of each text
+"""
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+import transformers
+from safetensors.torch import save_file
+
+B, T, V, C = 5, 11, 37, 16
+LENGTHS = [11, 3, 7, 1, 10]
+
+
+def batch(seed, classes):
+    g = torch.Generator().manual_seed(seed)
+    length = torch.tensor(LENGTHS)
+    there = torch.arange(T)[None, :] < length[:, None]
+    ids = torch.randint(1, V, (B, T), generator=g) * there
+    types = (torch.arange(T)[None, :] >= (length[:, None] + 1) // 2).long() * there
+    label = torch.randint(0, classes, (B,), generator=g)
+    labels = torch.where((torch.rand(B, T, generator=g) < 0.4) & there, torch.randint(0, V, (B, T), generator=g), -1)
+    return ids, types, length, there, label, labels
+
+
+def make(out, name, model, seed, call, classes=2):
+    """Random weights that fp32 holds exactly; call(model, ids, types, there) -> prediction."""
+    folder = os.path.join(out, name)
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randn(p.shape, generator=g) * 0.2 + (1.0 if p.dim() == 1 and p.mean() > 0.5 else 0.0))
+    model.save_pretrained(folder)
+    for spare in ("generation_config.json",):
+        if os.path.exists(os.path.join(folder, spare)):
+            os.remove(os.path.join(folder, spare))
+    model = model.double().eval()
+    ids, types, length, there, label, labels = batch(seed, classes)
+    prediction = call(model, ids, types, there)
+    if prediction.dim() == 2:
+        loss, target = F.cross_entropy(prediction, label), {"label": label.int()}
+    else:
+        loss = F.cross_entropy(prediction.reshape(-1, V), labels.reshape(-1), ignore_index=-1)
+        target = {"labels": labels.int()}
+    loss.backward()
+    held = {"ids": ids.int(), "types": types.int(), "length": length.int(), "prediction": prediction.detach(),
+            "loss": loss.detach().reshape(1), **target}
+    if prediction.dim() == 3:
+        held["prediction"] = prediction.detach() * there[:, :, None]  # what fills up is nobody's business
+    for k, p in model.named_parameters():
+        held["gradient." + k] = p.grad
+    save_file({k: v.contiguous().clone() for k, v in held.items()}, os.path.join(folder, "reference.safetensors"))
+    print(f"{folder}: loss {loss.item():.6f}")
+
+
+def main():
+    top = os.path.join(os.path.dirname(__file__), "..", "tests", "golden")
+    out = os.path.join(sys.argv[1] if len(sys.argv) > 1 else top, "bert")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+    def config(**more):
+        return transformers.BertConfig(**{"vocab_size": V, "hidden_size": C, "num_hidden_layers": 2, "num_attention_heads": 2,
+                                          "intermediate_size": 4 * C, "max_position_embeddings": 13,
+                                          "attn_implementation": "eager"} | more)
+
+    def bert(model, ids, types, there):
+        return model(input_ids=ids, token_type_ids=types, attention_mask=there.long()).logits
+
+    make(out, "classify", transformers.BertForSequenceClassification(config()), 1, bert)
+    make(out, "classify3", transformers.BertForSequenceClassification(
+        config(intermediate_size=40, id2label={0: "sad", 1: "so so", 2: "glad"},
+               label2id={"sad": 0, "so so": 1, "glad": 2})), 2, bert, 3)
+    make(out, "mlm", transformers.BertForMaskedLM(config(hidden_act="gelu_new")), 3, bert)
+    gpt2 = transformers.GPT2Config(vocab_size=V, n_positions=13, n_embd=C, n_layer=2, n_head=2, bos_token_id=0,
+                                   eos_token_id=0, pad_token_id=0, num_labels=3, attn_implementation="eager")
+    make(out, "gpt2", transformers.GPT2ForSequenceClassification(gpt2), 4,
+         lambda model, ids, types, there: model(input_ids=ids, attention_mask=there.long()).logits, 3)
+
+
+if __name__ == "__main__":
+    main()
