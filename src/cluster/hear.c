@@ -166,6 +166,7 @@ static bool beat(struct lvn_peer *p, const struct lvn_message *m)
     p->memory = m->i[3] > 0 ? m->i[3] : 0;
     p->passed = m->i[4];
     p->worked = m->i[5];
+    p->awaits = bounded(m->i[6]);
     snprintf(p->place, sizeof p->place, "%s", m->t[0]);
     snprintf(p->work, sizeof p->work, "%s", m->t[1]);
     lvn_stall_heard(p, &before, p->seen);

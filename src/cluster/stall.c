@@ -142,6 +142,31 @@ static void add_groups(const struct lvn_peer *p, int n, bool *flag, bool *told, 
     }
 }
 
+static const struct lvn_peer *awaited(const struct lvn_peer *p, int n, const struct lvn_peer *by)
+{
+    const struct lvn_peer *of = by->awaits > 0 && by->awaits <= n ? &p[by->awaits - 1] : NULL;
+    return of && here(of) && of != by ? of : NULL;
+}
+
+/* What holds those up that are behind, or all of them: two that wait for each other's messages have no way between
+ * them. */
+static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
+{
+    int behind = lvn_stall_behind(p, n);
+    const struct lvn_peer *a = NULL, *b = NULL;
+    for (int i = 0; i < n && !b; i++) {
+        a = here(&p[i]) ? awaited(p, n, &p[i]) : NULL;
+        if (a && awaited(p, n, a) == &p[i]) b = &p[i];
+    }
+    if (b)
+        lvn_text_printf(t, "; rank %d on %s and rank %d on %s wait for each other: see the link between them", b->rank,
+                        b->host, a->rank, a->host);
+    else if (behind >= 0 && (a = awaited(p, n, &p[behind])))
+        lvn_text_printf(t, " and waits for rank %d on %s", a->rank, a->host);
+    else if (behind < 0 && n > 1 && waits(last_of(p, n, false)))
+        lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
+}
+
 static void add_seconds(double seconds, struct lvn_text *t)
 {
     if (seconds < 120)
@@ -161,8 +186,7 @@ void lvn_stall_text(const struct lvn_peer *p, int n, double least, double now, s
         if (last->step) lvn_text_printf(t, ", since step %lld", (long long)last->step);
         lvn_text_add(t, ": ");
         add_groups(p, n, flag, flag + n, t);
-        if (n > 1 && lvn_stall_behind(p, n) < 0 && waits(last))
-            lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
+        add_cause(p, n, t);
         if (still < limit) {
             lvn_text_add(t, "; the run ends in ");
             add_seconds(limit - still, t);

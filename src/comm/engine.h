@@ -64,7 +64,7 @@ struct lvn_comm {
     int waiting; /* how many wait now; atomic */
     /* the engine's own */
     struct lvn_queue collectives, messages, exchanges;
-    bool exchange_started;
+    bool exchange_started, held_up; /* held_up: it has said by whom */
 };
 
 /* An engine over another transport than MPI, for tests. */
@@ -85,6 +85,8 @@ enum lvn_status lvn_tree_flat(struct lvn_tree **out, const struct lvn_comm *c) L
 void lvn_exchange_start(struct lvn_comm *c, struct lvn_request *r);
 /* Push it on. Returns 0 or the transport's error; *moved: something happened; *finished: all done. */
 int lvn_exchange_step(struct lvn_comm *c, struct lvn_request *r, bool *moved, bool *finished);
+/* The rank whose message it waits for: for its parts before its sums; -1: for none. */
+int lvn_exchange_awaits(const struct lvn_comm *c, const struct lvn_request *r);
 /* Where rank i's part begins: r->first[i], or an even split. */
 int64_t lvn_request_first(const struct lvn_request *r, int size, int i);
 

@@ -128,6 +128,16 @@ static void who_is_behind(void **state)
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
         "in reduction 1 of 2");
+    p[2].awaits = 2;
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "in reduction 1 of 2 and waits for rank 1 on h2");
+    p[2].awaits = 4; /* it has said goodbye */
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "in reduction 1 of 2");
     /* not in a wait is before that wait */
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].place, sizeof p[i].place, i == 1 ? "" : "a sum over ranks");
@@ -162,6 +172,12 @@ static void nobody_is_behind(void **state)
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
         "see whether all of them reach each other");
+    /* a link between ranks 1 and 3: they wait for each other, and the others for them */
+    const int awaits[] = {2, 4, 2, 2};
+    for (int i = 0; i < N; i++) p[i].awaits = awaits[i];
+    assert_text(p, 601,
+                "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5; rank 1 on h2 and "
+                "rank 3 on h4 wait for each other: see the link between them");
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].work, sizeof p[i].work, "a save");
     assert_int_equal(lvn_stall_behind(p, N), -1);
