@@ -29,7 +29,9 @@ void lvn_stall_heard(struct lvn_peer *p, const struct lvn_peer *before, double n
 
 double lvn_stall_limit(const struct lvn_peer *p, int n, double least)
 {
+    const double shortest = 2; /* beats come twice a second */
     double longest = 0;
+    if (least > 0 && least < shortest) least = shortest;
     for (int i = 0; i < n && least > 0; i++) {
         if (!here(&p[i]) || p[i].step <= p[i].first_step) continue;
         double mean = (p[i].step_at - p[i].first_at) / (double)(p[i].step - p[i].first_step);

@@ -14,7 +14,7 @@ enum lvn_stall { LVN_STALL_NOT, LVN_STALL_HALF, LVN_STALL_OVER };
 
 /* Rank p was heard of at `now`, and is not where it was `before`, or is: keeps when it last moved, and its steps. */
 void lvn_stall_heard(struct lvn_peer *p, const struct lvn_peer *before, double now);
-/* `least` seconds, or twenty mean steps where these take longer; 0: there is no limit. */
+/* `least` seconds (2 at the least), or twenty mean steps where these take longer; 0: there is no limit. */
 double lvn_stall_limit(const struct lvn_peer *p, int n, double least);
 /* How long has nobody moved: for half of the limit, or all of it? */
 enum lvn_stall lvn_stall_judge(const struct lvn_peer *p, int n, double least, double now);

@@ -102,6 +102,8 @@ static void slow_steps(void **state)
     assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 2001), LVN_STALL_OVER);
     assert_true(lvn_stall_limit(p, N, 5000) == 5000);
     assert_true(lvn_stall_limit(p, N, 0) == 0);
+    for (int i = 0; i < N; i++) p[i].step = p[i].first_step;
+    assert_true(lvn_stall_limit(p, N, 0.1) == 2);
 }
 
 static void reduce(struct lvn_peer *p, int k, int n, int passed)
