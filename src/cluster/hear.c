@@ -315,13 +315,13 @@ static int speaker_of(const struct lvn_server *s)
     return s->o.outside || lvn_seconds() < s->silent_until ? -1 : lowest_that_hears(s);
 }
 
-void lvn_server_watch_stall(struct lvn_server *s, double now)
+void lvn_server_watch_stall(struct lvn_server *s)
 {
-    enum lvn_stall is = lvn_stall_judge(s->peer, s->o.size, s->o.stall, now);
+    enum lvn_stall is = lvn_stall_judge(s->peer, s->o.size, s->o.stall);
     struct lvn_text t = {0};
     if (is == LVN_STALL_NOT) s->warned = false;
     if (is == LVN_STALL_NOT || (is == LVN_STALL_HALF && s->warned)) return;
-    lvn_stall_text(s->peer, s->o.size, s->o.stall, now, &t);
+    lvn_stall_text(s->peer, s->o.size, s->o.stall, &t);
     if (is == LVN_STALL_OVER) {
         s->fault_rank = lvn_stall_behind(s->peer, s->o.size);
         snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank goes on");

@@ -1,6 +1,7 @@
 /* stall.c - see stall.h. */
 #include "cluster/stall.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,18 +41,21 @@ double lvn_stall_limit(const struct lvn_peer *p, int n, double least)
     return STEPS * longest > least ? STEPS * longest : least;
 }
 
-/* Seconds since any rank moved; 0 where none is left. */
-static double stands_for(const struct lvn_peer *p, int n, double now)
+/* Seconds since any rank moved, as far as all have been heard of since. */
+static double stands_for(const struct lvn_peer *p, int n)
 {
-    double last = 0;
-    for (int i = 0; i < n; i++)
-        if (here(&p[i]) && p[i].moved > last) last = p[i].moved;
-    return last > 0 && now > last ? now - last : 0;
+    double moved = 0, heard = INFINITY;
+    for (int i = 0; i < n; i++) {
+        if (!here(&p[i])) continue;
+        moved = fmax(moved, p[i].moved);
+        heard = fmin(heard, p[i].seen);
+    }
+    return moved > 0 && heard > moved ? heard - moved : 0;
 }
 
-enum lvn_stall lvn_stall_judge(const struct lvn_peer *p, int n, double least, double now)
+enum lvn_stall lvn_stall_judge(const struct lvn_peer *p, int n, double least)
 {
-    double limit = lvn_stall_limit(p, n, least), still = stands_for(p, n, now);
+    double limit = lvn_stall_limit(p, n, least), still = stands_for(p, n);
     if (limit <= 0 || still < limit / 2) return LVN_STALL_NOT;
     return still < limit ? LVN_STALL_HALF : LVN_STALL_OVER;
 }
@@ -177,11 +181,11 @@ static void add_seconds(double seconds, struct lvn_text *t)
         lvn_text_printf(t, "%.0f min", seconds / 60);
 }
 
-void lvn_stall_text(const struct lvn_peer *p, int n, double least, double now, struct lvn_text *t)
+void lvn_stall_text(const struct lvn_peer *p, int n, double least, struct lvn_text *t)
 {
     const struct lvn_peer *last = last_of(p, n, false);
     bool *flag = calloc(2 * (size_t)n, sizeof *flag);
-    double still = stands_for(p, n, now), limit = lvn_stall_limit(p, n, least);
+    double still = stands_for(p, n), limit = lvn_stall_limit(p, n, least);
     if (last && flag) {
         lvn_text_add(t, "no rank has gone on for ");
         add_seconds(still, t);

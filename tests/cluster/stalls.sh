@@ -91,7 +91,7 @@ nobody_left
 
 # what takes longer than half of the limit and goes on is no stall: a validation, before it is known how long steps take
 arguments slow --trainer.threads=1 --data.path="$PWD/own/text.txt" --trainer.max_steps=1 --trainer.num_sanity_val_steps=-1 \
-    --trainer.limit_val_batches=1.0 --model.n_layer=6 --model.n_embd=192 --model.block_size=128 --trainer.stall_timeout=2
+    --trainer.limit_val_batches=1.0 --model.n_layer=8 --model.n_embd=192 --model.block_size=128 --trainer.stall_timeout=4
 code 0 on 1 "${launch[@]}" "${all[@]}"
 silent_about "no rank has gone on" err
 

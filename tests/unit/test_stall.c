@@ -38,10 +38,18 @@ static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
     lvn_stall_heard(p, &before, now);
 }
 
-static void assert_text(const struct lvn_peer *p, double now, const char *wanted)
+/* The table at a time when all that are there have been heard of. */
+static struct lvn_peer *at(struct lvn_peer *p, double now)
+{
+    for (int i = 0; i < N; i++)
+        if (p[i].state == LVN_PEER_HERE) p[i].seen = now;
+    return p;
+}
+
+static void assert_text(struct lvn_peer *p, double now, const char *wanted)
 {
     struct lvn_text t = {0};
-    lvn_stall_text(p, N, LIMIT, now, &t);
+    lvn_stall_text(at(p, now), N, LIMIT, &t);
     assert_string_equal(lvn_text_string(&t), wanted);
     lvn_text_release(&t);
 }
@@ -55,9 +63,24 @@ static void nobody_moves(void **state)
     for (double now = 1000.5; now < 1700; now += 0.5) {
         for (int i = 0; i < N; i++) beat(&p[i], p[i], now);
         enum lvn_stall wanted = now < 1300 ? LVN_STALL_NOT : now < 1600 ? LVN_STALL_HALF : LVN_STALL_OVER;
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, now), wanted);
-        assert_int_equal(lvn_stall_judge(p, N, 0, now), LVN_STALL_NOT);
+        assert_int_equal(lvn_stall_judge(at(p, now), N, LIMIT), wanted);
+        assert_int_equal(lvn_stall_judge(at(p, now), N, 0), LVN_STALL_NOT);
     }
+}
+
+/* Who is not heard of may have moved. */
+static void one_is_silent(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1000);
+    at(p, 2000);
+    p[1].seen = 1299;
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_NOT);
+    p[1].seen = 1301;
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_HALF);
+    p[1].seen = 1601;
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_OVER);
 }
 
 /* Whatever moves on one rank: the others wait for a reason. */
@@ -75,12 +98,12 @@ static void one_moves(void **state)
         if (what == 4) snprintf(next.place, sizeof next.place, "an agreement");
         if (what == 5) snprintf(next.work, sizeof next.work, "a validation");
         beat(&p[2], next, 599);
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 898), LVN_STALL_NOT);
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 899), LVN_STALL_HALF);
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1198), LVN_STALL_HALF);
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1199), LVN_STALL_OVER);
+        assert_int_equal(lvn_stall_judge(at(p, 898), N, LIMIT), LVN_STALL_NOT);
+        assert_int_equal(lvn_stall_judge(at(p, 899), N, LIMIT), LVN_STALL_HALF);
+        assert_int_equal(lvn_stall_judge(at(p, 1198), N, LIMIT), LVN_STALL_HALF);
+        assert_int_equal(lvn_stall_judge(at(p, 1199), N, LIMIT), LVN_STALL_OVER);
         p[2].state = LVN_PEER_DONE; /* whoever has said goodbye does not count */
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 601), LVN_STALL_OVER);
+        assert_int_equal(lvn_stall_judge(at(p, 601), N, LIMIT), LVN_STALL_OVER);
     }
 }
 
@@ -97,9 +120,9 @@ static void slow_steps(void **state)
         next.step = 30 + k;
         beat(&p[0], next, 100 + 100.0 * k);
     }
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 999), LVN_STALL_NOT);
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 1001), LVN_STALL_HALF);
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 2001), LVN_STALL_OVER);
+    assert_int_equal(lvn_stall_judge(at(p, 500 + 999), N, LIMIT), LVN_STALL_NOT);
+    assert_int_equal(lvn_stall_judge(at(p, 500 + 1001), N, LIMIT), LVN_STALL_HALF);
+    assert_int_equal(lvn_stall_judge(at(p, 500 + 2001), N, LIMIT), LVN_STALL_OVER);
     assert_true(lvn_stall_limit(p, N, 5000) == 5000);
     assert_true(lvn_stall_limit(p, N, 0) == 0);
     for (int i = 0; i < N; i++) p[i].step = p[i].first_step;
@@ -185,7 +208,7 @@ static void nobody_is_behind(void **state)
     assert_int_equal(lvn_stall_behind(p, N), -1);
     assert_text(p, 601, "no rank has gone on for 10 min, since step 12: ranks 0-3 stand in a save");
     for (int i = 0; i < N; i++) p[i].state = LVN_PEER_DONE;
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1e9), LVN_STALL_NOT);
+    assert_int_equal(lvn_stall_judge(at(p, 1e9), N, LIMIT), LVN_STALL_NOT);
 }
 
 /* Many places: the sentence stays short, and those behind are in it. */
@@ -196,12 +219,12 @@ static void everybody_elsewhere(void **state)
     struct lvn_peer p[MANY] = {0};
     struct lvn_text t = {0};
     for (int i = 0; i < MANY; i++) {
-        p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .moved = 1};
+        p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .seen = 700, .moved = 1};
         snprintf(p[i].host, sizeof p[i].host, "h%d", i);
         reduce(&p[i], i + 1, MANY, i);
     }
     assert_int_equal(lvn_stall_behind(p, MANY), 0);
-    lvn_stall_text(p, MANY, LIMIT, 700, &t);
+    lvn_stall_text(p, MANY, LIMIT, &t);
     assert_string_equal(
         lvn_text_string(&t),
         "no rank has gone on for 12 min: rank 63 on h63 waits in reduction 64 of 64; rank 62 on h62 waits in "
@@ -213,8 +236,9 @@ static void everybody_elsewhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_moves),  cmocka_unit_test(one_moves),        cmocka_unit_test(slow_steps),
-        cmocka_unit_test(who_is_behind), cmocka_unit_test(nobody_is_behind), cmocka_unit_test(everybody_elsewhere),
+        cmocka_unit_test(nobody_moves),        cmocka_unit_test(one_is_silent), cmocka_unit_test(one_moves),
+        cmocka_unit_test(slow_steps),          cmocka_unit_test(who_is_behind), cmocka_unit_test(nobody_is_behind),
+        cmocka_unit_test(everybody_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
