@@ -189,6 +189,7 @@ static bool fail(struct lvn_server *s, int rank, const struct lvn_message *m)
 static bool bye(struct lvn_server *s, int rank)
 {
     s->peer[rank].state = LVN_PEER_DONE;
+    s->peer[rank].moved = lvn_seconds();
     for (int i = 0; i < s->o.size; i++) {
         if (s->peer[i].state != LVN_PEER_DONE) return true;
     }

@@ -46,11 +46,10 @@ static double stands_for(const struct lvn_peer *p, int n)
 {
     double moved = 0, heard = INFINITY;
     for (int i = 0; i < n; i++) {
-        if (!here(&p[i])) continue;
-        moved = fmax(moved, p[i].moved);
-        heard = fmin(heard, p[i].seen);
+        if (here(&p[i]) || p[i].state == LVN_PEER_DONE) moved = fmax(moved, p[i].moved); /* a goodbye is a move */
+        if (here(&p[i])) heard = fmin(heard, p[i].seen);
     }
-    return moved > 0 && heard > moved ? heard - moved : 0;
+    return moved > 0 && isfinite(heard) && heard > moved ? heard - moved : 0;
 }
 
 enum lvn_stall lvn_stall_judge(const struct lvn_peer *p, int n, double least)

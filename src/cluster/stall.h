@@ -4,8 +4,8 @@
  * and nobody goes on. So a rank says with each beat where it is, how many waits of all ranks lie behind it, and how far
  * its own work has come (base/work.h). While any rank moves the others have reason to wait; when none has moved for the
  * limit, the run ends, with who waits where and who is behind. All of it is a function of the table of beats, with the
- * times at which they were heard: who is not heard of may have moved, and is found otherwise. Ranks that have said
- * goodbye take no part. */
+ * times at which they were heard: who is not heard of may have moved, and is found otherwise. A goodbye is the last
+ * move of a rank. */
 #ifndef LVN_STALL_H
 #define LVN_STALL_H
 
