@@ -6,6 +6,7 @@
 
 static _Atomic int64_t count;
 static _Atomic(const char *) name;
+static _Atomic int awaited = -1;
 
 const char *lvn_work_begin(const char *what)
 {
@@ -31,4 +32,14 @@ void lvn_work_done(int64_t n)
 int64_t lvn_work_count(void)
 {
     return atomic_load_explicit(&count, memory_order_relaxed);
+}
+
+void lvn_work_await(int rank)
+{
+    atomic_store_explicit(&awaited, rank, memory_order_relaxed);
+}
+
+int lvn_work_awaited(void)
+{
+    return atomic_load_explicit(&awaited, memory_order_relaxed);
 }

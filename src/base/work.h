@@ -15,6 +15,9 @@ const char *lvn_work_name(void); /* what it is at; NULL: nothing in particular *
 /* So much more is done; a few nanoseconds, from any thread. */
 void lvn_work_done(int64_t n);
 int64_t lvn_work_count(void);
+/* The rank whose message holds this one up, as far as it is known; -1: none. */
+void lvn_work_await(int rank);
+int lvn_work_awaited(void);
 /* Bytes that a loop should work on between two calls of lvn_work_done(). */
 enum { LVN_WORK_PIECE = 64 << 20 };
 

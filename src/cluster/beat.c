@@ -38,6 +38,7 @@ static void own_row(struct lvn_heartbeat *h, double now)
     p->memory = lvn_memory_resident();
     p->passed = atomic_load_explicit(&h->passed, memory_order_relaxed);
     p->worked = lvn_work_count();
+    p->awaits = lvn_work_awaited() + 1;
     p->seen = now;
     snprintf(p->place, sizeof p->place, "%s", place ? place : "");
     snprintf(p->work, sizeof p->work, "%s", work ? work : "");
@@ -50,7 +51,8 @@ void lvn_beat_now(struct lvn_heartbeat *h, double now)
     h->beaten = now;
     if (h->online && !h->said_bye && h->wire.fd >= 0) {
         lvn_message_add(&h->wire.out, LVN_SAY_BEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
-                        p->tokens_per_s, p->compute_s, p->memory, p->passed, p->worked, p->place, p->work);
+                        p->tokens_per_s, p->compute_s, p->memory, p->passed, p->worked, (int64_t)p->awaits, p->place,
+                        p->work);
     }
 }
 

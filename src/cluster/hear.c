@@ -166,6 +166,7 @@ static bool beat(struct lvn_peer *p, const struct lvn_message *m)
     p->memory = m->i[3] > 0 ? m->i[3] : 0;
     p->passed = m->i[4];
     p->worked = m->i[5];
+    p->awaits = bounded(m->i[6]);
     snprintf(p->place, sizeof p->place, "%s", m->t[0]);
     snprintf(p->work, sizeof p->work, "%s", m->t[1]);
     lvn_stall_heard(p, &before, p->seen);
@@ -188,6 +189,7 @@ static bool fail(struct lvn_server *s, int rank, const struct lvn_message *m)
 static bool bye(struct lvn_server *s, int rank)
 {
     s->peer[rank].state = LVN_PEER_DONE;
+    s->peer[rank].moved = lvn_seconds();
     for (int i = 0; i < s->o.size; i++) {
         if (s->peer[i].state != LVN_PEER_DONE) return true;
     }
@@ -314,13 +316,13 @@ static int speaker_of(const struct lvn_server *s)
     return s->o.outside || lvn_seconds() < s->silent_until ? -1 : lowest_that_hears(s);
 }
 
-void lvn_server_watch_stall(struct lvn_server *s, double now)
+void lvn_server_watch_stall(struct lvn_server *s)
 {
-    enum lvn_stall is = lvn_stall_judge(s->peer, s->o.size, s->o.stall, now);
+    enum lvn_stall is = lvn_stall_judge(s->peer, s->o.size, s->o.stall);
     struct lvn_text t = {0};
     if (is == LVN_STALL_NOT) s->warned = false;
     if (is == LVN_STALL_NOT || (is == LVN_STALL_HALF && s->warned)) return;
-    lvn_stall_text(s->peer, s->o.size, s->o.stall, now, &t);
+    lvn_stall_text(s->peer, s->o.size, s->o.stall, &t);
     if (is == LVN_STALL_OVER) {
         s->fault_rank = lvn_stall_behind(s->peer, s->o.size);
         snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank goes on");

@@ -21,6 +21,7 @@ struct lvn_peer {
     char host[256], place[96];   /* place: the instruction, "" */
     char work[48];               /* what it is at, "a validation"; "": its part of a step */
     int64_t passed, worked;      /* how many waits of all ranks lie behind it; its work.h's count */
+    int awaits;                  /* 1 + the rank whose message it waits for; 0: none, or it is not known */
     double moved;                /* lvn_seconds() when any of this was last another than before */
     int64_t first_step;          /* of which the server heard, ... */
     double first_at, step_at;    /* ... when; and when it heard of the last one */

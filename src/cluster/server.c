@@ -142,7 +142,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
             q->look = s->looks;
         }
     }
-    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at && s->o.stall > 0) lvn_server_watch_stall(s, now);
+    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at && s->o.stall > 0) lvn_server_watch_stall(s);
     if (s->phase == LVN_SERVER_RUNNING && now >= s->next_table) {
         double gap = s->o.timeout / 8;
         s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 64);

@@ -58,7 +58,7 @@ bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lv
 void lvn_server_gone(struct lvn_server *s, int rank); /* its connection has closed */
 void lvn_server_missing(struct lvn_server *s);        /* not all have come in time */
 void lvn_server_tell_table(struct lvn_server *s, double now);
-void lvn_server_watch_stall(struct lvn_server *s, double now);
+void lvn_server_watch_stall(struct lvn_server *s);
 void lvn_server_declare(struct lvn_server *s); /* the fault, to all */
 
 #endif

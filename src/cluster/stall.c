@@ -1,6 +1,7 @@
 /* stall.c - see stall.h. */
 #include "cluster/stall.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,9 @@ void lvn_stall_heard(struct lvn_peer *p, const struct lvn_peer *before, double n
 
 double lvn_stall_limit(const struct lvn_peer *p, int n, double least)
 {
+    const double shortest = 2; /* beats come twice a second */
     double longest = 0;
+    if (least > 0 && least < shortest) least = shortest;
     for (int i = 0; i < n && least > 0; i++) {
         if (!here(&p[i]) || p[i].step <= p[i].first_step) continue;
         double mean = (p[i].step_at - p[i].first_at) / (double)(p[i].step - p[i].first_step);
@@ -38,18 +41,20 @@ double lvn_stall_limit(const struct lvn_peer *p, int n, double least)
     return STEPS * longest > least ? STEPS * longest : least;
 }
 
-/* Seconds since any rank moved; 0 where none is left. */
-static double stands_for(const struct lvn_peer *p, int n, double now)
+/* Seconds since any rank moved, as far as all have been heard of since. */
+static double stands_for(const struct lvn_peer *p, int n)
 {
-    double last = 0;
-    for (int i = 0; i < n; i++)
-        if (here(&p[i]) && p[i].moved > last) last = p[i].moved;
-    return last > 0 && now > last ? now - last : 0;
+    double moved = 0, heard = INFINITY;
+    for (int i = 0; i < n; i++) {
+        if (here(&p[i]) || p[i].state == LVN_PEER_DONE) moved = fmax(moved, p[i].moved); /* a goodbye is a move */
+        if (here(&p[i])) heard = fmin(heard, p[i].seen);
+    }
+    return moved > 0 && isfinite(heard) && heard > moved ? heard - moved : 0;
 }
 
-enum lvn_stall lvn_stall_judge(const struct lvn_peer *p, int n, double least, double now)
+enum lvn_stall lvn_stall_judge(const struct lvn_peer *p, int n, double least)
 {
-    double limit = lvn_stall_limit(p, n, least), still = stands_for(p, n, now);
+    double limit = lvn_stall_limit(p, n, least), still = stands_for(p, n);
     if (limit <= 0 || still < limit / 2) return LVN_STALL_NOT;
     return still < limit ? LVN_STALL_HALF : LVN_STALL_OVER;
 }
@@ -142,6 +147,31 @@ static void add_groups(const struct lvn_peer *p, int n, bool *flag, bool *told, 
     }
 }
 
+static const struct lvn_peer *awaited(const struct lvn_peer *p, int n, const struct lvn_peer *by)
+{
+    const struct lvn_peer *of = by->awaits > 0 && by->awaits <= n ? &p[by->awaits - 1] : NULL;
+    return of && here(of) && of != by ? of : NULL;
+}
+
+/* What holds those up that are behind, or all of them: two that wait for each other's messages have no way between
+ * them. */
+static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
+{
+    int behind = lvn_stall_behind(p, n);
+    const struct lvn_peer *a = NULL, *b = NULL;
+    for (int i = 0; i < n && !b; i++) {
+        a = here(&p[i]) ? awaited(p, n, &p[i]) : NULL;
+        if (a && awaited(p, n, a) == &p[i]) b = &p[i];
+    }
+    if (b)
+        lvn_text_printf(t, "; rank %d on %s and rank %d on %s wait for each other: see the link between them", b->rank,
+                        b->host, a->rank, a->host);
+    else if (behind >= 0 && (a = awaited(p, n, &p[behind])))
+        lvn_text_printf(t, " and waits for rank %d on %s", a->rank, a->host);
+    else if (behind < 0 && n > 1 && waits(last_of(p, n, false)))
+        lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
+}
+
 static void add_seconds(double seconds, struct lvn_text *t)
 {
     if (seconds < 120)
@@ -150,19 +180,18 @@ static void add_seconds(double seconds, struct lvn_text *t)
         lvn_text_printf(t, "%.0f min", seconds / 60);
 }
 
-void lvn_stall_text(const struct lvn_peer *p, int n, double least, double now, struct lvn_text *t)
+void lvn_stall_text(const struct lvn_peer *p, int n, double least, struct lvn_text *t)
 {
     const struct lvn_peer *last = last_of(p, n, false);
     bool *flag = calloc(2 * (size_t)n, sizeof *flag);
-    double still = stands_for(p, n, now), limit = lvn_stall_limit(p, n, least);
+    double still = stands_for(p, n), limit = lvn_stall_limit(p, n, least);
     if (last && flag) {
         lvn_text_add(t, "no rank has gone on for ");
         add_seconds(still, t);
         if (last->step) lvn_text_printf(t, ", since step %lld", (long long)last->step);
         lvn_text_add(t, ": ");
         add_groups(p, n, flag, flag + n, t);
-        if (n > 1 && lvn_stall_behind(p, n) < 0 && waits(last))
-            lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
+        add_cause(p, n, t);
         if (still < limit) {
             lvn_text_add(t, "; the run ends in ");
             add_seconds(limit - still, t);

@@ -21,7 +21,7 @@ enum { LVN_WIRE_LINE = 8192, LVN_WIRE_TEXT = 2000 }; /* bytes of a line; of one 
 /* Fields in their order, by type. Texts point into the line. */
 struct lvn_message {
     enum lvn_message_kind kind;
-    int64_t i[6];
+    int64_t i[8];
     double d[3];
     const char *t[3];
 };

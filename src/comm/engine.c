@@ -261,6 +261,17 @@ static void back_off(struct lvn_engine *c, int64_t idle)
     }
 }
 
+/* Whoever watches this process hears that it goes on, or, after some time in vain, for whom it waits. */
+static void tell(struct lvn_engine *c, bool moved, int64_t idle)
+{
+    enum { VAIN = 2000 };
+    const struct lvn_request *r = c->exchanges.first;
+    if (moved) lvn_work_done(1);
+    if (moved && c->held_up) lvn_work_await(-1);
+    if (moved) c->held_up = false;
+    if (r && c->exchange_started && idle == VAIN) lvn_work_await(lvn_exchange_awaits(c, r)), c->held_up = true;
+}
+
 static void work(struct lvn_engine *c)
 {
     int64_t idle = 0;
@@ -282,7 +293,7 @@ static void work(struct lvn_engine *c)
         if (!broken) broken = poll_messages(c, &moved) || poll_collectives(c, &moved) || poll_exchanges(c, &moved);
         if (broken) fail_all(c);
         idle = moved ? 0 : idle + 1;
-        if (moved) lvn_work_done(1);
+        tell(c, moved, idle);
         if (!moved && !(stop && !pending(c))) back_off(c, idle);
     }
 }

@@ -60,7 +60,7 @@ struct lvn_engine {
     int waiting; /* how many wait now; atomic */
     /* the engine's own */
     struct lvn_queue collectives, messages, exchanges;
-    bool exchange_started;
+    bool exchange_started, held_up; /* held_up: it has said by whom */
 };
 
 /* Ranks o->size above 1, over `transport`; argument: for its join(). */
@@ -81,6 +81,8 @@ enum lvn_status lvn_tree_flat(struct lvn_tree **out, int size, int rank) LVN_CHE
 void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r);
 /* Push it on. Returns 0 or the transport's error; *moved: something happened; *finished: all done. */
 int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *finished);
+/* The rank whose message it waits for: for its parts before its sums; -1: for none. */
+int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r);
 
 /* sum.c: out = a + b. */
 void lvn_add_f32(float *out, const float *a, const float *b, int64_t n);

@@ -433,3 +433,19 @@ int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, 
     }
     return code;
 }
+
+int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r)
+{
+    const struct lvn_tree *t = r->tree;
+    char none[8];
+    c->transport->clear(c->state, none);
+    int64_t in = t->n_sources - t->n_mine, slot = t->in.done % DEPTH;
+    for (int s = 0, j = 0; t->in.done < t->in.issued && s < t->n_sources; s++) {
+        if (t->owner[s] == t->rank) continue;
+        if (memcmp(t->handles + (slot * in + j++) * c->handle_bytes, none, (size_t)c->handle_bytes)) return t->owner[s];
+    }
+    for (int i = 0; i < t->size; i++)
+        for (int l = 0; l < LANES; l++)
+            if (t->peers[i].lane[l].done < t->peers[i].lane[l].issued) return i;
+    return -1;
+}

@@ -5,14 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/output.h"
 #include "base/shown.h"
 #include "base/tensor.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "base/work.h"
 
 /* --- the error record --- */
 
@@ -201,6 +205,61 @@ static void test_team_runs_every_thread_and_meets(void **state)
 
 /* --- tensors --- */
 
+/* --- what may stand still, and what goes on --- */
+
+struct held {
+    int pipe[2];
+    bool over;
+};
+
+static void read_one(void *argument)
+{
+    struct held *h = argument;
+    char c;
+    h->over = read(h->pipe[0], &c, 1) == 1;
+}
+
+static void test_waits_within(void **state)
+{
+    (void)state;
+    struct held h[2] = {0}; /* of the test: the threads do not outlive it */
+    for (int i = 0; i < 2; i++) assert_int_equal(pipe(h[i].pipe), 0);
+    assert_int_equal(write(h[0].pipe[1], "x", 1), 1);
+    assert_true(lvn_thread_within(60, read_one, &h[0]));
+    assert_true(h[0].over);
+    assert_false(lvn_thread_within(0.01, read_one, &h[1]));
+    assert_int_equal(write(h[1].pipe[1], "x", 1), 1); /* it goes on */
+    for (int bytes = 1; bytes;) assert_int_equal(ioctl(h[1].pipe[0], FIONREAD, &bytes), 0);
+}
+
+static void test_work_counts(void **state)
+{
+    (void)state;
+    const char *before = lvn_work_begin("a validation");
+    assert_null(before);
+    const char *outer = lvn_work_begin("a save");
+    assert_string_equal(outer, "a validation");
+    assert_string_equal(lvn_work_name(), "a save");
+    int64_t count = lvn_work_count();
+    lvn_work_end(outer);
+    assert_string_equal(lvn_work_name(), "a validation");
+    assert_true(lvn_work_count() > count); /* an end is progress */
+    lvn_work_end(before);
+    assert_null(lvn_work_name());
+    /* bytes on their way to a file */
+    char data[1000] = {0}, path[] = "/tmp/levin-work-XXXXXX";
+    int fd = mkstemp(path);
+    struct lvn_output o;
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(lvn_output_open(&o, path), LVN_OK);
+    count = lvn_work_count();
+    assert_int_equal(lvn_output_write(&o, data, sizeof data), LVN_OK);
+    assert_int_equal(lvn_output_close(&o), LVN_OK);
+    assert_int_equal(lvn_work_count(), count + (int64_t)sizeof data);
+    unlink(path);
+}
+
 static void test_tensor_descriptions(void **state)
 {
     (void)state;
@@ -320,6 +379,8 @@ int main(void)
         cmocka_unit_test(test_allocations_fail_when_told),
         cmocka_unit_test(test_shares_cover_everything_once),
         cmocka_unit_test(test_team_runs_every_thread_and_meets),
+        cmocka_unit_test(test_waits_within),
+        cmocka_unit_test(test_work_counts),
         cmocka_unit_test(test_tensor_descriptions),
         cmocka_unit_test(test_tensor_views),
         cmocka_unit_test(test_dtypes),

@@ -4,6 +4,7 @@
  * events comes up; real MPIs are tested by tests/cluster/comm_*.sh. */
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include <cmocka.h>
 
 #include "base/bf16.h"
+#include "base/work.h"
 #include "comm/mpi_find.h"
 #include "unit/comm_threads.h"
 
@@ -328,6 +330,31 @@ static void test_broken(void **state)
     world_release(&w);
 }
 
+/* Rank 0 waits for rank 2, which has not come, and says so. */
+static void test_awaited(void **state)
+{
+    (void)state;
+    enum { LONG = 40000, SIZE = 3 };
+    static float x[SIZE][LONG];
+    struct threads_world w;
+    struct lvn_comm *c[SIZE];
+    struct lvn_request r[SIZE];
+    world_init(&w, SIZE);
+    for (int i = 0; i < SIZE; i++) {
+        struct lvn_comm_options o = {.rank = i, .size = SIZE};
+        assert_int_equal(lvn_comm_open_over(&c[i], &o, &threads_transport, &w.ranks[i]), LVN_OK);
+    }
+    assert_int_equal(lvn_work_awaited(), -1);
+    for (int i = 0; i < 2; i++) lvn_comm_all_reduce(c[i], &r[i], x[i], LONG, LVN_F32, LVN_SUM);
+    while (lvn_work_awaited() != 2) sched_yield();
+    assert_false(lvn_request_done(&r[0]) || lvn_request_done(&r[1]));
+    lvn_comm_all_reduce(c[2], &r[2], x[2], LONG, LVN_F32, LVN_SUM);
+    for (int i = 0; i < SIZE; i++) assert_int_equal(lvn_comm_wait(c[i], &r[i]), LVN_OK);
+    while (lvn_work_awaited() != -1) sched_yield();
+    for (int i = 0; i < SIZE; i++) lvn_comm_close(c[i]);
+    world_release(&w);
+}
+
 /* --- which library --- */
 
 static void test_find(void **state)
@@ -346,9 +373,9 @@ static void test_find(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_subtrees), cmocka_unit_test(test_self),
-                                       cmocka_unit_test(test_many),     cmocka_unit_test(test_trees),
-                                       cmocka_unit_test(test_tcp),      cmocka_unit_test(test_tcp_closed),
-                                       cmocka_unit_test(test_broken),   cmocka_unit_test(test_find)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_subtrees), cmocka_unit_test(test_self), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_trees),    cmocka_unit_test(test_tcp),  cmocka_unit_test(test_tcp_closed),
+        cmocka_unit_test(test_broken),   cmocka_unit_test(test_find), cmocka_unit_test(test_awaited)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

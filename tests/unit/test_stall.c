@@ -38,10 +38,18 @@ static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
     lvn_stall_heard(p, &before, now);
 }
 
-static void assert_text(const struct lvn_peer *p, double now, const char *wanted)
+/* The table at a time when all that are there have been heard of. */
+static struct lvn_peer *at(struct lvn_peer *p, double now)
+{
+    for (int i = 0; i < N; i++)
+        if (p[i].state == LVN_PEER_HERE) p[i].seen = now;
+    return p;
+}
+
+static void assert_text(struct lvn_peer *p, double now, const char *wanted)
 {
     struct lvn_text t = {0};
-    lvn_stall_text(p, N, LIMIT, now, &t);
+    lvn_stall_text(at(p, now), N, LIMIT, &t);
     assert_string_equal(lvn_text_string(&t), wanted);
     lvn_text_release(&t);
 }
@@ -55,9 +63,24 @@ static void nobody_moves(void **state)
     for (double now = 1000.5; now < 1700; now += 0.5) {
         for (int i = 0; i < N; i++) beat(&p[i], p[i], now);
         enum lvn_stall wanted = now < 1300 ? LVN_STALL_NOT : now < 1600 ? LVN_STALL_HALF : LVN_STALL_OVER;
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, now), wanted);
-        assert_int_equal(lvn_stall_judge(p, N, 0, now), LVN_STALL_NOT);
+        assert_int_equal(lvn_stall_judge(at(p, now), N, LIMIT), wanted);
+        assert_int_equal(lvn_stall_judge(at(p, now), N, 0), LVN_STALL_NOT);
     }
+}
+
+/* Who is not heard of may have moved. */
+static void one_is_silent(void **state)
+{
+    (void)state;
+    struct lvn_peer p[N];
+    begin(p, 1000);
+    at(p, 2000);
+    p[1].seen = 1299;
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_NOT);
+    p[1].seen = 1301;
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_HALF);
+    p[1].seen = 1601;
+    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_OVER);
 }
 
 /* Whatever moves on one rank: the others wait for a reason. */
@@ -75,12 +98,13 @@ static void one_moves(void **state)
         if (what == 4) snprintf(next.place, sizeof next.place, "an agreement");
         if (what == 5) snprintf(next.work, sizeof next.work, "a validation");
         beat(&p[2], next, 599);
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 898), LVN_STALL_NOT);
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 899), LVN_STALL_HALF);
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1198), LVN_STALL_HALF);
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1199), LVN_STALL_OVER);
-        p[2].state = LVN_PEER_DONE; /* whoever has said goodbye does not count */
-        assert_int_equal(lvn_stall_judge(p, N, LIMIT, 601), LVN_STALL_OVER);
+        assert_int_equal(lvn_stall_judge(at(p, 898), N, LIMIT), LVN_STALL_NOT);
+        assert_int_equal(lvn_stall_judge(at(p, 899), N, LIMIT), LVN_STALL_HALF);
+        assert_int_equal(lvn_stall_judge(at(p, 1198), N, LIMIT), LVN_STALL_HALF);
+        assert_int_equal(lvn_stall_judge(at(p, 1199), N, LIMIT), LVN_STALL_OVER);
+        p[2].state = LVN_PEER_DONE; /* the others may not have been heard of since */
+        assert_int_equal(lvn_stall_judge(at(p, 898), N, LIMIT), LVN_STALL_NOT);
+        assert_int_equal(lvn_stall_judge(at(p, 1199), N, LIMIT), LVN_STALL_OVER);
     }
 }
 
@@ -97,11 +121,13 @@ static void slow_steps(void **state)
         next.step = 30 + k;
         beat(&p[0], next, 100 + 100.0 * k);
     }
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 999), LVN_STALL_NOT);
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 1001), LVN_STALL_HALF);
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 500 + 2001), LVN_STALL_OVER);
+    assert_int_equal(lvn_stall_judge(at(p, 500 + 999), N, LIMIT), LVN_STALL_NOT);
+    assert_int_equal(lvn_stall_judge(at(p, 500 + 1001), N, LIMIT), LVN_STALL_HALF);
+    assert_int_equal(lvn_stall_judge(at(p, 500 + 2001), N, LIMIT), LVN_STALL_OVER);
     assert_true(lvn_stall_limit(p, N, 5000) == 5000);
     assert_true(lvn_stall_limit(p, N, 0) == 0);
+    for (int i = 0; i < N; i++) p[i].step = p[i].first_step;
+    assert_true(lvn_stall_limit(p, N, 0.1) == 2);
 }
 
 static void reduce(struct lvn_peer *p, int k, int n, int passed)
@@ -124,6 +150,16 @@ static void who_is_behind(void **state)
     assert_text(p, 301,
                 "no rank has gone on for 5 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
                 "in reduction 1 of 2; the run ends in 5 min unless one goes on (trainer.stall_timeout)");
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "in reduction 1 of 2");
+    p[2].awaits = 2;
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
+        "in reduction 1 of 2 and waits for rank 1 on h2");
+    p[2].awaits = 4; /* it has said goodbye */
     assert_text(
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
@@ -162,12 +198,18 @@ static void nobody_is_behind(void **state)
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
         "see whether all of them reach each other");
+    /* a link between ranks 1 and 3: they wait for each other, and the others for them */
+    const int awaits[] = {2, 4, 2, 2};
+    for (int i = 0; i < N; i++) p[i].awaits = awaits[i];
+    assert_text(p, 601,
+                "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5; rank 1 on h2 and "
+                "rank 3 on h4 wait for each other: see the link between them");
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].work, sizeof p[i].work, "a save");
     assert_int_equal(lvn_stall_behind(p, N), -1);
     assert_text(p, 601, "no rank has gone on for 10 min, since step 12: ranks 0-3 stand in a save");
     for (int i = 0; i < N; i++) p[i].state = LVN_PEER_DONE;
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT, 1e9), LVN_STALL_NOT);
+    assert_int_equal(lvn_stall_judge(at(p, 1e9), N, LIMIT), LVN_STALL_NOT);
 }
 
 /* Many places: the sentence stays short, and those behind are in it. */
@@ -178,12 +220,12 @@ static void everybody_elsewhere(void **state)
     struct lvn_peer p[MANY] = {0};
     struct lvn_text t = {0};
     for (int i = 0; i < MANY; i++) {
-        p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .moved = 1};
+        p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .seen = 700, .moved = 1};
         snprintf(p[i].host, sizeof p[i].host, "h%d", i);
         reduce(&p[i], i + 1, MANY, i);
     }
     assert_int_equal(lvn_stall_behind(p, MANY), 0);
-    lvn_stall_text(p, MANY, LIMIT, 700, &t);
+    lvn_stall_text(p, MANY, LIMIT, &t);
     assert_string_equal(
         lvn_text_string(&t),
         "no rank has gone on for 12 min: rank 63 on h63 waits in reduction 64 of 64; rank 62 on h62 waits in "
@@ -195,8 +237,9 @@ static void everybody_elsewhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_moves),  cmocka_unit_test(one_moves),        cmocka_unit_test(slow_steps),
-        cmocka_unit_test(who_is_behind), cmocka_unit_test(nobody_is_behind), cmocka_unit_test(everybody_elsewhere),
+        cmocka_unit_test(nobody_moves),        cmocka_unit_test(one_is_silent), cmocka_unit_test(one_moves),
+        cmocka_unit_test(slow_steps),          cmocka_unit_test(who_is_behind), cmocka_unit_test(nobody_is_behind),
+        cmocka_unit_test(everybody_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
