@@ -326,7 +326,7 @@ static void end_at_fault(void *context, const struct lvn_fault *fault)
 {
     (void)context;
     if (fault->speak) fprintf(stderr, "error: %s\n", fault->text);
-    _exit(LVN_EXIT_FAILED);
+    _exit(fault->lasting ? LVN_EXIT_FAILED : LVN_EXIT_FAULT);
 }
 
 /* A command line that cannot be read: the others hear it too, where the command would have joined them. */

@@ -74,7 +74,7 @@ void lvn_launch_output_clear(struct lvn_launch_output *o);
 bool lvn_launch_output_heard(const struct lvn_launch_output *o);
 /* Has anybody said why it failed or stopped? */
 bool lvn_launch_output_said(const struct lvn_launch_output *o);
-/* The exit code of the run by those that ranks told: 1 if any failed, else 2, else 75; 0: none told of a failure. */
+/* The exit code of the run by those that ranks told: 1 if any failed, else 2, 76, 75; 0: none told of a failure. */
 int lvn_launch_output_code(const struct lvn_launch_output *o);
 
 /* launch_slurm.c: the batch script. */

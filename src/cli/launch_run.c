@@ -295,12 +295,14 @@ static int judge(const struct run *r)
         fprintf(stderr, "ended at once by %s\n", by == SIGINT ? "SIGINT" : "SIGTERM");
         return 128 + by;
     }
-    if (r->fault) return told == LVN_EXIT_USAGE ? told : LVN_EXIT_FAILED;
-    if (r->held) return told ? told : LVN_EXIT_FAILED; /* told: what was saved may be queued again */
+    if (r->fault && (told == LVN_EXIT_USAGE || told == LVN_EXIT_FAILED)) return told;
+    if (r->fault) return lvn_server_fault_lasts(r->server) ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
+    if (r->held) return told ? told : LVN_EXIT_FAULT; /* told: what was saved may be queued again */
     if (!told && code == LVN_EXIT_DONE) return LVN_EXIT_DONE;
     explain(r, code, told);
     if (told) return told;
-    return code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED ? code : LVN_EXIT_FAILED;
+    if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;
+    return r->l->training ? LVN_EXIT_FAULT : LVN_EXIT_FAILED; /* no rank lived to tell why, or the launcher failed */
 }
 
 enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)

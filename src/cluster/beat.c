@@ -122,6 +122,7 @@ bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
         h->started = true;
         break;
     case LVN_SAY_LOST:
+        h->lasting = m->i[2] != 0;
         lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->t[0]);
         return true;
     case LVN_SAY_REFUSE:
@@ -275,7 +276,7 @@ static const char *listen_once(struct lvn_heartbeat *h, double now)
 static void deliver(struct lvn_heartbeat *h)
 {
     bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, own = h->own, speak = h->speak;
-    struct lvn_fault fault = {.rank = h->fault_rank, .speak = speak, .text = h->fault};
+    struct lvn_fault fault = {.rank = h->fault_rank, .speak = speak, .lasting = h->lasting, .text = h->fault};
     pthread_mutex_unlock(&h->lock);
     if (lowest) lvn_status_now(h);
     if (!speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));

@@ -34,6 +34,7 @@ static bool refuse(struct lvn_server *s, struct lvn_caller *c)
     s->refused = true;
     c->rank = -2;
     trouble(s, GROUP_SECONDS);
+    s->lasting = true;
     return true;
 }
 
@@ -271,6 +272,7 @@ static void word_fault(struct lvn_server *s)
     if (s->failed && (!s->failed_after || lost < 0)) {
         const struct lvn_peer *p = &s->peer[s->failed - 1];
         s->fault_rank = p->rank;
+        s->lasting = !s->failed_after;
         if (s->fails >= s->o.size) { /* all alike */
             snprintf(s->fault, sizeof s->fault, "%s", s->said);
         } else if (p->step > 0) {
@@ -308,9 +310,9 @@ void lvn_server_declare(struct lvn_server *s)
     struct lvn_text t = {0}, silent = {0};
     lvn_server_tell_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
-    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, s->fault);
+    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, (int64_t)s->lasting, s->fault);
     tell_all(s, &t);
-    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, s->fault);
+    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, (int64_t)s->lasting, s->fault);
     for (int k = 0; k < s->n_callers; k++) {
         struct lvn_caller *c = s->caller[k];
         if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);

@@ -43,6 +43,11 @@ enum lvn_server_phase lvn_server_phase(struct lvn_server *s);
 int lvn_server_fd(const struct lvn_server *s);
 /* The sentence of the fault, "" without one; *rank: which rank, -1 none in particular. */
 const char *lvn_server_fault(struct lvn_server *s, int *rank);
+/* Would ranks that start again meet it again? A rank failed by itself, or they do not belong together; else a rank was
+ * lost. */
+bool lvn_server_fault_lasts(struct lvn_server *s);
+/* Has rank 0 said where status.json is: has the run begun? */
+bool lvn_server_published(struct lvn_server *s);
 /* A copy of what is known of the ranks, into `peers` (size of them). */
 void lvn_server_table(struct lvn_server *s, struct lvn_peer *peers);
 /* End the thread. With `wait` seconds above 0: first wait at most so long until all ranks have left. */
@@ -51,8 +56,8 @@ void lvn_server_stop(struct lvn_server *s, double wait);
 /* --- the other side of the connection --- */
 
 /* Connect to one of the places in `address` ("PORT,HOST,ADDRESS,..." or "HOST:PORT" or "[IPV6]:PORT"), trying again for
- * `patience` seconds while nobody listens. *fd does not block. IO with the reason otherwise. `skip`: how many places to
- * pass over; *place: which one was taken. */
+ * `patience` seconds while nobody listens. *fd does not block. COMM with the reason otherwise. `skip`: how many places
+ * to pass over; *place: which one was taken. */
 enum lvn_status lvn_rendezvous_connect(const char *address, double patience, int skip, int *place, int *fd) LVN_CHECKED;
 
 #endif

@@ -289,7 +289,7 @@ static void test_find(void **state)
     assert_non_null(strstr(lvn_error_text(), "is no MPI library"));
     unsetenv("PMI_RANK"), unsetenv("PMI_FD"), unsetenv("PMIX_RANK"), unsetenv("PMIX_NAMESPACE");
     unsetenv("PMI_CONTROL_PORT"), unsetenv("PALS_RANKID");
-    assert_int_equal(lvn_mpi_find(&l, "", "slurm"), LVN_COMM);
+    assert_int_equal(lvn_mpi_find(&l, "", "slurm"), LVN_UNSUPPORTED);
     assert_non_null(strstr(lvn_error_text(), "srun --mpi=pmix"));
 }
 
