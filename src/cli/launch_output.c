@@ -217,7 +217,9 @@ static void end_line(struct lvn_launch_output *o, int pipe)
     o->said |= !strncmp(text, "error: ", 7);
     if (rank < 0 && in_banner(o, s, pipe, s->line)) return;
     if (rank < 0 && !o->verbose && is_noise(s->line)) return;
-    if (rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK) {
+    bool mark = rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK;
+    if (rank >= 0 && !mark && text[0] != '\r') lvn_launch_logs_add(o->l->logs, rank, text);
+    if (mark) {
         note_end(o, text + 1);
     } else if (rank >= 0 && text[0] == '\r') {
         draw(o, text + 1);
