@@ -89,9 +89,11 @@ enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_end *
 void lvn_launch_signals(bool begin);
 bool lvn_launch_pause(double seconds);
 
-/* launch_left.c: after an attempt, of which `peer` (l->ranks) was last heard. Ranks of this machine that should be
- * gone, as ": rank 1 on node1 (pid 17) still runs, ..."; their end. They are known by the token that they were given.
+/* launch_left.c: after an attempt, of which `peer` (l->ranks) was last heard. Is the rank on this machine? Ranks of
+ * this machine that should be gone, as ": rank 1 on node1 (pid 17) still runs, ..."; their end. They are known by the
+ * token that they were given.
  */
+bool lvn_launch_is_here(const struct lvn_peer *p);
 void lvn_launch_left(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t);
 void lvn_launch_end_left(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token);
 /* The one of l->hosts whose ranks were lost before others, or did not come; else that of the rank at fault; -1: several

@@ -147,6 +147,7 @@ static void *pay_visit(void *argument)
     static const char *const step[] = {"--nodes=1",     "--ntasks=1", "--overlap",     "--mpi=none",
                                        "--immediate=5", "--quiet",    "/usr/bin/test", "-x"};
     struct visit *v = argument;
+    const double LEAST = 5, MOST = 20;
     struct lvn_arena arena;
     lvn_arena_init(&arena);
     struct lvn_words w = {.arena = &arena};
@@ -161,7 +162,11 @@ static void *pay_visit(void *argument)
         lvn_words_add(&w, "%s", v->host->name);
         lvn_words_add(&w, "test -x '%s' || exit 3", v->l->self);
     }
-    v->code = w.failed ? -1 : lvn_process_run(w.word, 20, &v->said);
+    /* ssh knows when nobody answers, srun waits; who would be taken for lost in a run is taken for lost here */
+    double most = !v->l->allocation || v->l->rank_timeout > MOST ? MOST
+                  : v->l->rank_timeout < LEAST                   ? LEAST
+                                                                 : v->l->rank_timeout;
+    v->code = w.failed ? -1 : lvn_process_run(w.word, most, &v->said);
     lvn_arena_release(&arena);
     return NULL;
 }

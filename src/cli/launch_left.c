@@ -13,11 +13,16 @@
 
 static const double LEFT_SECONDS = 3;
 
-static bool is_left(const struct lvn_peer *p)
+bool lvn_launch_is_here(const struct lvn_peer *p)
 {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    return !strcmp(p->host, host) && (lvn_process_stopped((int)p->pid) || lvn_process_runs((int)p->pid));
+    return !strcmp(p->host, host);
+}
+
+static bool is_left(const struct lvn_peer *p)
+{
+    return lvn_launch_is_here(p) && (lvn_process_stopped((int)p->pid) || lvn_process_runs((int)p->pid));
 }
 
 void lvn_launch_left(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t)

@@ -331,7 +331,7 @@ static void conclude(struct run *r, struct lvn_launch_end *end)
     int rank;
     lvn_server_fault(r->server, &rank);
     end->host = lvn_launch_blame(l, r->peer, rank);
-    if (r->peer[0].state == LVN_PEER_LOST && lvn_launch_blame(l, r->peer, 0) >= 0)
+    if (r->peer[0].state == LVN_PEER_LOST && !lvn_launch_is_here(&r->peer[0]))
         end->quiet_at = r->fault_at + l->rank_timeout;
 }
 
