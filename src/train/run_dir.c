@@ -130,7 +130,8 @@ static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct fo
             if (kind == LVN_STORE_FOLDER) LVN_TRY(look_into(d, path, holds, &f->foreign));
             if (kind == LVN_STORE_FILE && i == SETTINGS) LVN_TRY(is_settings(path, &f->ours));
         }
-        if (!f->part) f->part = d->parts[i];
+        if (!f->part && i != LOGS)
+            f->part = d->parts[i]; /* these alone are no run: rank 0's folder is on another host */
     }
     if (seen.foreign) f->foreign = seen.foreign;
     if (seen.unproven && !f->ours) f->foreign = seen.unproven;

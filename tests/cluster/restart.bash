@@ -31,6 +31,7 @@ lose_rank() {
     shift 2
     for many in "$((1000 * wanted))" 10000 100000; do # where a run was over before it lost anybody, a longer one
         undisturbed $many
+        rm -rf "$run"
         arguments "$run" "${exact[@]}" --trainer.max_steps=$many --checkpoint.every_n_steps=50
         "$@" "${all[@]}" --overwrite >out 2>err &
         pid=$!

@@ -1,6 +1,5 @@
 # levin launch --max-restarts on one machine, with each MPI: a rank is killed, the job goes on from its last checkpoint, and
-# ends with the bits of a run that nothing happened to; it tries as often as it may, and never what no restart cures. And
-# what each rank said is in a file of its own.
+# ends with the bits of a run that nothing happened to. And what each rank said is in a file of its own.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
@@ -26,56 +25,6 @@ for mpi in "${mpis[@]}"; do
     grep -hqE "^error: ranks? .* not been heard of" $mpi/logs/rank-[01].log || fail "its end is not in the file of the rank"
     ! grep -q '^\[0\]' $mpi/logs/*.log || fail "lines have a prefix"
 done
-use "${mpis[0]}"
-
-one_said() { [ "$(grep -c 'error: ' err)" = 1 ] || { cat err && fail "not one error"; }; }
-
-# as often as asked for, and no oftener; without a folder no logs, unless they are given one
-cat >fake <<E2
-#!/bin/bash
-[ "\$1" != --version ] || exec "$(mpi_program "${mpis[0]}")" --version
-echo again >>attempts
-exit 9
-E2
-chmod +x fake
-arguments never
-code 76 "$LEVIN" launch --launcher="$PWD/fake" --max-restarts=2 -n 2 -- "${all[@]}"
-check [ "$(wc -l <attempts)" = 3 ]
-says "restart 2 of 2: from the beginning, for nothing is saved yet, with 2 ranks" err
-says "no restart: 2 of them have saved nothing new" err
-check [ ! -e never ]
-rm attempts
-code 76 "$LEVIN" launch --launcher="$PWD/fake" -n 2 -- "${all[@]}"
-check [ "$(wc -l <attempts)" = 1 ]
-one_said
-
-# what a restart does not cure
-wild=(--optimizer.lr=1e6 --optimizer.kind=sgd --trainer.gradient_clip_val=0 --trainer.max_steps=200 --trainer.threads=1)
-arguments wild "${wild[@]}"
-code 1 "${launch[@]}" --max-restarts=3 -n 2 -- "${all[@]}"
-silent_about "restart" err
-one_said
-arguments many
-code 2 "${launch[@]}" --max-restarts=3 -n 5 -- "${all[@]}"
-silent_about "restart" err
-one_said
-check [ ! -e many ]
-
-# two launches into one run: the second is refused, and leaves the first one's logs alone
-arguments one "${exact[@]}" --trainer.max_steps=1000000000 --checkpoint.every_n_steps=100
-"${launch[@]}" -n 2 --log-dir=aside/logs -- "${all[@]}" >first.out 2>first.err &
-pid=$!
-soon test -e one/checkpoints/last
-code 1 "${launch[@]}" --max-restarts=3 -n 2 -- "${all[@]}" --resume
-one_said
-says "another process is training in 'one'" err
-silent_about "restart" err
-check [ ! -e one/logs ]
-kill -USR1 "$(pgrep -P $pid -x levin || pgrep -x -o levin)"
-ended
-check [ $got = 75 ]
-says "stopped on request" aside/logs/rank-0.log
-check [ -s aside/logs/rank-1.log ]
 
 # one rank needs no launcher to be started again
 lose_rank "" single timeout -k 3 120 "$LEVIN" launch --max-restarts=1 -n 1 --
@@ -83,4 +32,12 @@ check [ $got = 0 ]
 says "restart 1 of 1: going on from step" err
 same_run alone single
 check [ "$(heads single 0 1)" = 2 ]
+# logs go with the run that is replaced, what else lies there does not
+touch single/logs/notes
+arguments single "${exact[@]}"
+code 2 "$LEVIN" "${all[@]}" --overwrite
+says "'single/logs/notes' was not written by levin" err
+rm single/logs/notes
+code 0 "$LEVIN" "${all[@]}" --overwrite
+check [ ! -e single/logs ]
 nobody_left 10
