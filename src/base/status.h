@@ -17,8 +17,8 @@
     X(MEMORY, "not enough memory")                                                                                     \
     X(UNSUPPORTED, "not supported here")                                                                               \
     X(NONFINITE, "a value is not finite")                                                                              \
-    X(COMM, "ranks could not talk to each other")                                                                      \
-    X(STOPPED, "stopped on request") /* the command line exits with 75 */                                              \
+    X(COMM, "ranks could not talk to each other") /* the command line exits with 76 */                                 \
+    X(STOPPED, "stopped on request")              /* the command line exits with 75 */                                 \
     X(INTERNAL, "a defect in levin")
 
 enum lvn_status {

@@ -330,7 +330,7 @@ static void say(void *text)
 
 static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 {
-    const int code = LVN_EXIT_FAILED;
+    const int code = fault->lasting ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
     char *text = fault->speak ? strdup(fault->text) : NULL;
     if (text) (void)lvn_thread_within(1, say, text); /* a terminal may stand still */
     if (fault->speak && fault->mute) lvn_ranks_abort(ranks, code);

@@ -2,7 +2,8 @@
  *
  * Only this room prints. Results go to stdout; progress and messages to stderr. With --json a command prints exactly
  * one JSON object on stdout, also when it fails ({"error": ...}). Exit codes: 0 done, 1 failed, 2 wrong usage or
- * recipe, 75 stopped on request, nothing lost. */
+ * recipe, 75 stopped on request, nothing lost, 76 a fault that going on from the last checkpoint can cure (a rank, a
+ * link, a launcher or a node is lost, or stands still). */
 #ifndef LVN_CLI_H
 #define LVN_CLI_H
 
@@ -16,7 +17,7 @@
 #include "train/ranks.h"
 #include "train/settings.h"
 
-enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75 };
+enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75, LVN_EXIT_FAULT = 76 };
 /* Below levin launch (LEVIN_LAUNCH is set) a process ends with a line on stderr that begins so: its exit code, and this
  * word where it has said why. */
 enum { LVN_EXIT_MARK = 0x1e };

@@ -101,7 +101,9 @@ void lvn_help_markdown(struct lvn_text *t)
         lvn_text_printf(t, "\n## levin %s%s%s\n\n%s.\n", k->name, *k->operands ? " " : "", k->operands, k->help);
         flag_table(t, k->name);
     }
-    lvn_text_add(t, "\nExit codes: 0 done, 1 failed, 2 wrong usage or recipe, 75 stopped on request, nothing lost.\n");
+    lvn_text_add(
+        t, "\nExit codes: 0 done, 1 failed, 2 wrong usage or recipe, 75 stopped on request, nothing lost, 76 a fault\n"
+           "that going on from the last checkpoint can cure (docs/clusters.md).\n");
 }
 
 /* --- completion --- */

@@ -12,10 +12,24 @@
 #include "base/machine.h"
 #include "cli/launch.h"
 #include "cluster/identity.h"
+#include "stores/stage.h"
 
 static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
 {
     return l->c->flag[id].i;
+}
+
+/* What a restart on fewer ranks would change, or be refused for. */
+static enum lvn_status check_fewer(const struct lvn_launch *l, const struct lvn_settings *s)
+{
+    const char *key = s->trainer.num_nodes               ? "trainer.num_nodes"
+                      : s->trainer.devices               ? "trainer.devices"
+                      : s->trainer.batch_size_per_device ? "trainer.batch_size_per_device"
+                                                         : NULL;
+    LVN_CHECK(!key || !l->min_ranks, ARG,
+              "--min-ranks goes on with fewer ranks, and %s holds for one number of them: leave one of the two out",
+              key);
+    return LVN_OK;
 }
 
 static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
@@ -23,11 +37,14 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
     const struct lvn_settings *s = &one->settings;
     if (flag(l, LVN_FLAG_launch_n)) one->settings.ranks = (int)flag(l, LVN_FLAG_launch_n);
     LVN_TRY(lvn_cli_settings(one, one->n_operands ? one->operand[0] : NULL, LVN_USES_ALL));
+    LVN_TRY(check_fewer(l, s));
     if (s->trainer.threads > 0) l->threads = (int)s->trainer.threads;
     l->rank_timeout = s->trainer.rank_timeout;
     l->stall_timeout = s->trainer.stall_timeout;
     l->mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
-    return l->mpi_library ? LVN_OK : LVN_MEMORY;
+    const char *run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
+    if (!l->mpi_library || !run) return LVN_MEMORY;
+    return lvn_stage_open(l->arena, run, &l->run_dir);
 }
 
 /* The command behind `--`, checked as far as one process can: what is wrong with a recipe is said once, not by every
@@ -43,8 +60,14 @@ static enum lvn_status check_command(struct lvn_launch *l)
               "leave '%s' out: the command of levin stands behind --, as in `-- train RECIPE`", name);
     LVN_CHECK(one.command, ARG, "levin has no command '%.60s' to launch; `levin help` lists them", name);
     LVN_CHECK(!one.command->runs_others, ARG, "launching a launch makes no sense");
-    l->mpi_library = "";
+    l->mpi_library = l->run_dir = "";
     l->training = !strcmp(name, "train");
+    l->max_restarts = (int)flag(l, LVN_FLAG_launch_max_restarts);
+    l->min_ranks = (int)flag(l, LVN_FLAG_launch_min_ranks);
+    LVN_CHECK(!l->max_restarts || l->training, ARG, "--max-restarts is for `train`: '%s' has nothing to go on from",
+              name);
+    LVN_CHECK(!l->min_ranks || l->max_restarts, ARG,
+              "--min-ranks is about restarts, of which there are none: give --max-restarts, too");
     enum lvn_status status = lvn_cli_parse(&one, c->n_rest - 1, c->rest + 1);
     if (!status && l->training && !lvn_cli_on(&one, LVN_FLAG_any_help)) status = check_recipe(l, &one);
     lvn_cli_release(&one);
@@ -93,17 +116,20 @@ static enum lvn_status count_ranks(struct lvn_launch *l)
         slots += l->hosts[i].slots;
     }
     if (!n && l->n_hosts) n = slots;
-    if (!n && l->allocation && tasks) n = strtol(tasks, NULL, 10);
+    if (!n && l->allocation) n = tasks ? strtol(tasks, NULL, 10) : hosts;
     LVN_CHECK(n > 0, ARG, "say how many ranks: levin launch -n 4 -- train RECIPE");
     LVN_CHECK(!l->n_hosts || n <= slots, ARG,
               "-n %lld ranks, and the hosts file has room for %lld; raise the ranks of its hosts, or -n %lld",
               (long long)n, (long long)slots, (long long)slots);
+    LVN_CHECK(l->min_ranks <= n, ARG, "--min-ranks %d is above the %lld rank%s of this launch; give %lld at most",
+              l->min_ranks, (long long)n, n == 1 ? "" : "s", (long long)n);
     l->ranks = (int)n;
     l->per_node = (int)(each ? each : (n + hosts - 1) / hosts);
     for (int i = 0; i < l->n_hosts; i++) {
         if (l->hosts[i].slots > l->per_node) l->per_node = l->hosts[i].slots;
     }
     if (l->per_node > l->ranks) l->per_node = l->ranks;
+    lvn_launch_place(l, l->ranks);
     return LVN_OK;
 }
 

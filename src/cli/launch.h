@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/process.h"
+#include "cluster/roster.h"
 
 enum lvn_launcher {
     LVN_LAUNCHER_DIRECT, /* one rank on this machine: no launcher */
@@ -13,12 +14,18 @@ enum lvn_launcher {
     LVN_LAUNCHER_INTEL,
 };
 
+enum { LVN_HOST_FAULTS = 2 };
 struct lvn_host {
     const char *name;
     int slots; /* ranks that the file gives it; 0: it does not say */
     int line;
-    bool here; /* this machine */
+    int ranks;  /* of this attempt; 0: a spare one, or left out */
+    int faults; /* how often its ranks were lost; so many, and it is left out: */
+    bool here;  /* this machine */
+    bool down;  /* it does not answer */
 };
+
+struct lvn_launch_logs;
 
 struct lvn_launch {
     struct lvn_cli *c;
@@ -31,7 +38,12 @@ struct lvn_launch {
     bool crowded;                       /* more threads than cores */
     double rank_timeout, stall_timeout; /* seconds */
     bool bind, training;
-    struct lvn_host *hosts; /* none: this machine, or Slurm's */
+    const char *run_dir;          /* of a training that keeps something; "" */
+    int max_restarts, min_ranks;  /* min_ranks 0: as many ranks as at first */
+    int restart;                  /* how many restarts there have been */
+    bool goes_on;                 /* the run has begun: a restart goes on with it */
+    struct lvn_launch_logs *logs; /* lines of ranks also go there */
+    struct lvn_host *hosts;       /* none: this machine, or Slurm's */
     int n_hosts;
     bool allocation; /* within a Slurm job that is running */
 
@@ -47,7 +59,13 @@ struct lvn_launch {
 /* launch_hosts.c: read the file, and look at each host: it has an address, answers, stands there once, and has this
  * program. */
 enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path) LVN_CHECKED;
-enum lvn_status lvn_launch_reach(const struct lvn_launch *l) LVN_CHECKED;
+enum lvn_status lvn_launch_reach(struct lvn_launch *l) LVN_CHECKED;
+/* The same in between, for restarts: sets `down`. */
+void lvn_launch_look(struct lvn_launch *l);
+/* Give `ranks` places to the hosts in their order; how many have got one. */
+int lvn_launch_place(struct lvn_launch *l, int ranks);
+/* The nodes of a Slurm job as hosts, in the job's order. */
+enum lvn_status lvn_launch_nodes(struct lvn_launch *l) LVN_CHECKED;
 /* The address of this machine that `host` (NULL: the first other one, or the loopback) sees; "a.b.c.d". And the network
  * as "a.b.c.0/24", "" where it is not known. */
 enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host, char address[64],
@@ -59,8 +77,39 @@ enum lvn_status lvn_launch_line(struct lvn_launch *l) LVN_CHECKED;
 /* Its environment, NAME=VALUE: that of this process as l->drop and l->set change it. */
 enum lvn_status lvn_launch_environment(const struct lvn_launch *l, struct lvn_words *out) LVN_CHECKED;
 
-/* launch_run.c: run it to its end; the exit code of this program. */
+/* launch_run.c: run it once, to its end. */
+struct lvn_launch_end {
+    int code;              /* for this program to end with */
+    bool stopped, time_up; /* a signal asked for the end; of them USR1 alone did */
+    int host;              /* of l->hosts, that is at fault; -1: not known */
+    double quiet_at;       /* lvn_seconds() when what a lost host may still do is over */
+};
+enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_end *end) LVN_CHECKED;
+/* Signals come in during attempts and pauses only, from `begin` on. A pause is cut short by them: false. */
+void lvn_launch_signals(bool begin);
+bool lvn_launch_pause(double seconds);
+
+/* launch_left.c: after an attempt, of which `peer` (l->ranks) was last heard. Is the rank on this machine? Ranks of
+ * this machine that should be gone, as ": rank 1 on node1 (pid 17) still runs, ..."; their end. They are known by the
+ * token that they were given.
+ */
+bool lvn_launch_is_here(const struct lvn_peer *p);
+void lvn_launch_left(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t);
+void lvn_launch_end_left(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token);
+/* The one of l->hosts whose ranks were lost before others, or did not come; else that of the rank at fault; -1: several
+ * hosts, or none is known. */
+int lvn_launch_blame(const struct lvn_launch *l, const struct lvn_peer *peer, int fault_rank);
+
+/* launch_restart.c: run it, and again where that can cure what happened; the exit code of this program. */
 enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code) LVN_CHECKED;
+
+/* launch_logs.c: a file a rank. `peer` (l->ranks of them, or NULL) says where each one is. Lines of an attempt may come
+ * before its files are open; close forgets those that are left. */
+enum lvn_status lvn_launch_logs_new(struct lvn_launch_logs **out, const struct lvn_launch *l) LVN_CHECKED;
+void lvn_launch_logs_free(struct lvn_launch_logs *g);
+void lvn_launch_logs_open(struct lvn_launch_logs *g, const struct lvn_peer *peer);
+void lvn_launch_logs_close(struct lvn_launch_logs *g);
+void lvn_launch_logs_add(struct lvn_launch_logs *g, int rank, const char *line);
 
 /* launch_output.c: lines of ranks, from the launcher's two pipes to stdout and stderr. */
 struct lvn_launch_output;
@@ -74,7 +123,7 @@ void lvn_launch_output_clear(struct lvn_launch_output *o);
 bool lvn_launch_output_heard(const struct lvn_launch_output *o);
 /* Has anybody said why it failed or stopped? */
 bool lvn_launch_output_said(const struct lvn_launch_output *o);
-/* The exit code of the run by those that ranks told: 1 if any failed, else 2, else 75; 0: none told of a failure. */
+/* The exit code of the run by those that ranks told: 1 if any failed, else 2, 76, 75; 0: none told of a failure. */
 int lvn_launch_output_code(const struct lvn_launch_output *o);
 
 /* launch_slurm.c: the batch script. */

@@ -1,7 +1,9 @@
 /* launch_hosts.c - the hosts file, and whether its hosts are there.
  *
  * A line is a name with the ranks that it may take: "node1", "node1:2", "node1 slots=2" (what the families of MPI
- * write); # begins a comment. Every mistake is one sentence, before anything has started. */
+ * write); # begins a comment. Ranks are given out in the order of the lines; hosts for which none is left are spare
+ * ones, which take the place of hosts that are lost. Every mistake is one sentence, before anything has started. The
+ * nodes of a Slurm job, with which a restart has to do, are hosts as well; srun reaches them. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <ifaddrs.h>
@@ -127,7 +129,7 @@ enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path)
 
 struct visit {
     const struct lvn_launch *l;
-    const struct lvn_host *host;
+    struct lvn_host *host;
     const char *ssh;
     pthread_t thread;
     bool started;
@@ -135,20 +137,36 @@ struct visit {
     struct lvn_text said;
 };
 
+static bool is_ssh(const struct visit *v)
+{
+    return !strcmp(lvn_path_name(v->ssh), "ssh");
+}
+
 static void *pay_visit(void *argument)
 {
+    static const char *const step[] = {"--nodes=1",     "--ntasks=1", "--overlap",     "--mpi=none",
+                                       "--immediate=5", "--quiet",    "/usr/bin/test", "-x"};
     struct visit *v = argument;
+    const double LEAST = 5, MOST = 20;
     struct lvn_arena arena;
     lvn_arena_init(&arena);
     struct lvn_words w = {.arena = &arena};
     lvn_words_add(&w, "%s", v->ssh);
-    if (!strcmp(lvn_path_name(v->ssh), "ssh")) {
-        lvn_words_add(&w, "-oBatchMode=yes");
-        lvn_words_add(&w, "-oConnectTimeout=5");
+    if (v->l->allocation) {
+        lvn_words_add(&w, "--nodelist=%s", v->host->name);
+        for (int i = 0; i < (int)(sizeof step / sizeof *step); i++) lvn_words_add(&w, "%s", step[i]);
+        lvn_words_add(&w, "%s", v->l->self);
+    } else {
+        if (is_ssh(v)) lvn_words_add(&w, "-oBatchMode=yes");
+        if (is_ssh(v)) lvn_words_add(&w, "-oConnectTimeout=5");
+        lvn_words_add(&w, "%s", v->host->name);
+        lvn_words_add(&w, "test -x '%s' || exit 3", v->l->self);
     }
-    lvn_words_add(&w, "%s", v->host->name);
-    lvn_words_add(&w, "test -x '%s' || exit 3", v->l->self);
-    v->code = w.failed ? -1 : lvn_process_run(w.word, 20, &v->said);
+    /* ssh knows when nobody answers, srun waits; who would be taken for lost in a run is taken for lost here */
+    double most = !v->l->allocation || v->l->rank_timeout > MOST ? MOST
+                  : v->l->rank_timeout < LEAST                   ? LEAST
+                                                                 : v->l->rank_timeout;
+    v->code = w.failed ? -1 : lvn_process_run(w.word, most, &v->said);
     lvn_arena_release(&arena);
     return NULL;
 }
@@ -158,22 +176,23 @@ static enum lvn_status judge(struct visit *v, const char *path)
     const struct lvn_host *h = v->host;
     const char *said = lvn_text_string(&v->said);
     if (v->code == 0) return LVN_OK;
+    const char *what = h->ranks ? "host" : "spare host";
     LVN_CHECK(v->code != 3, ARG,
-              "%s:%d: the host '%s' has no '%s'; install levin there under the same path, or share the folder", path,
-              h->line, h->name, v->l->self);
-    LVN_CHECK(v->code != -2, ARG,
-              "%s:%d: the host '%s' does not answer; check that it is up, or take it out of the file", path, h->line,
-              h->name);
+              "%s:%d: the %s '%s' has no '%s'; install levin there under the same path, or share the folder", path,
+              h->line, what, h->name, v->l->self);
+    LVN_CHECK(v->code != -2, ARG, "%s:%d: the %s '%s' does not answer; check that it is up, or take it out of the file",
+              path, h->line, what, h->name);
     const char *end = said ? said + strlen(said) : "", *last = end;
     while (end > said && (end[-1] == '\n' || end[-1] == '\r')) end--;
     for (last = end; last > said && last[-1] != '\n';) last--;
-    LVN_FAIL(ARG, "%s:%d: the host '%s' cannot be reached by %s without a password (%.*s); try `%s %s true`", path,
-             h->line, h->name, lvn_path_name(v->ssh), (int)(end - last), last, lvn_path_name(v->ssh), h->name);
+    LVN_FAIL(ARG, "%s:%d: the %s '%s' cannot be reached by %s without a password (%.*s); try `%s %s true`", path,
+             h->line, what, h->name, lvn_path_name(v->ssh), (int)(end - last), last, lvn_path_name(v->ssh), h->name);
 }
 
-enum lvn_status lvn_launch_reach(const struct lvn_launch *l)
+/* Visit those that are not this machine, many at once; `met` is told what came of each. */
+static enum lvn_status visit_all(struct lvn_launch *l, void (*met)(struct visit *v, enum lvn_status *status))
 {
-    const char *path = l->c->flag[LVN_FLAG_launch_hostfile].t, *name = l->c->flag[LVN_FLAG_launch_ssh].t;
+    const char *name = l->allocation ? "srun" : l->c->flag[LVN_FLAG_launch_ssh].t;
     const char *ssh = lvn_process_find(l->arena, name);
     enum lvn_status status = LVN_OK;
     struct visit *visits = lvn_arena_alloc(l->arena, sizeof *visits * (size_t)(l->n_hosts + 1));
@@ -189,11 +208,65 @@ enum lvn_status lvn_launch_reach(const struct lvn_launch *l)
         for (int i = first; i < end; i++) {
             if (!visits[i].started) continue;
             pthread_join(visits[i].thread, NULL);
-            if (!status) status = judge(&visits[i], path);
+            met(&visits[i], &status);
             lvn_text_release(&visits[i].said);
         }
     }
     return status;
+}
+
+static void refuse(struct visit *v, enum lvn_status *status)
+{
+    if (!*status) *status = judge(v, v->l->c->flag[LVN_FLAG_launch_hostfile].t);
+}
+
+static void remember(struct visit *v, enum lvn_status *status)
+{
+    (void)status;
+    v->host->down = v->code != 0;
+}
+
+enum lvn_status lvn_launch_reach(struct lvn_launch *l)
+{
+    return visit_all(l, refuse);
+}
+
+void lvn_launch_look(struct lvn_launch *l)
+{
+    if (visit_all(l, remember)) lvn_error_clear(); /* those that were not visited are tried */
+}
+
+int lvn_launch_place(struct lvn_launch *l, int ranks)
+{
+    int placed = 0;
+    for (int i = 0; i < l->n_hosts; i++) {
+        struct lvn_host *h = &l->hosts[i];
+        int left = ranks - placed;
+        h->ranks = h->down || h->faults >= LVN_HOST_FAULTS ? 0 : h->slots < left ? h->slots : left;
+        placed += h->ranks;
+    }
+    return placed;
+}
+
+/* --- nodes --- */
+
+enum lvn_status lvn_launch_nodes(struct lvn_launch *l)
+{
+    const char *list = getenv("SLURM_JOB_NODELIST"), *own = getenv("SLURMD_NODENAME");
+    char *words[] = {lvn_process_find(l->arena, "scontrol"), "show", "hostnames", (char *)list, NULL}, *rest = NULL;
+    struct lvn_text said = {0};
+    int code = words[0] && list ? lvn_process_run(words, 60, &said) : -1, n = 1;
+    char *names = code == 0 ? lvn_arena_strdup(l->arena, said.p ? said.p : "") : NULL;
+    lvn_text_release(&said);
+    LVN_CHECK(names, IO, "`scontrol show hostnames` does not tell the nodes of this job");
+    for (const char *p = names; *p; p++) n += *p == '\n';
+    l->hosts = lvn_arena_alloc(l->arena, sizeof *l->hosts * (size_t)n);
+    if (!l->hosts) return LVN_MEMORY;
+    for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
+        l->hosts[l->n_hosts++] =
+            (struct lvn_host){.name = name, .slots = l->per_node, .here = own && !strcmp(name, own)};
+    }
+    return LVN_OK;
 }
 
 /* --- which of this machine's addresses the others see --- */
@@ -218,8 +291,8 @@ enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host,
 {
     snprintf(address, 64, "127.0.0.1");
     network[0] = '\0';
-    for (int i = 0; i < l->n_hosts && !host; i++) {
-        if (!l->hosts[i].here) host = l->hosts[i].name;
+    for (int i = 0; i < l->n_hosts && !host && !l->allocation; i++) {
+        if (l->hosts[i].ranks && !l->hosts[i].here) host = l->hosts[i].name;
     }
     if (!host) return LVN_OK;
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found = NULL;

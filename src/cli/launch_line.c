@@ -18,7 +18,7 @@ extern char **environ;
 static bool on_one_machine(const struct lvn_launch *l)
 {
     for (int i = 0; i < l->n_hosts; i++) {
-        if (!l->hosts[i].here) return false;
+        if (l->hosts[i].ranks && !l->hosts[i].here) return false;
     }
     return !l->allocation;
 }
@@ -27,8 +27,10 @@ static bool on_one_machine(const struct lvn_launch *l)
 static enum lvn_status add_hosts(struct lvn_launch *l, const char *option)
 {
     struct lvn_text t = {0};
-    for (int i = 0; i < l->n_hosts; i++)
-        lvn_text_printf(&t, "%s%s:%d", i ? "," : "", l->hosts[i].name, l->hosts[i].slots);
+    for (int i = 0; i < l->n_hosts; i++) {
+        const struct lvn_host *h = &l->hosts[i];
+        if (h->ranks) lvn_text_printf(&t, "%s%s:%d", t.n ? "," : "", h->name, h->slots);
+    }
     const char *list = lvn_text_string(&t);
     if (list) {
         lvn_words_add(&l->line, "%s", option);
@@ -124,17 +126,23 @@ static enum lvn_status line_hydra(struct lvn_launch *l)
     lvn_words_add(&l->line, "-n");
     lvn_words_add(&l->line, "%d", l->ranks);
     lvn_words_add(&l->line, "-prepend-rank");
-    for (int i = 1; i < l->n_hosts; i++) even &= l->hosts[i].slots == l->hosts[0].slots;
+    int slots = 0;
+    for (int i = 0; i < l->n_hosts; i++) {
+        const struct lvn_host *h = &l->hosts[i];
+        if (h->ranks && !slots) slots = h->slots;
+        even &= !h->ranks || h->slots == slots;
+    }
     if (l->n_hosts) {
         LVN_CHECK(even || !intel, ARG,
                   "Intel MPI wants the same number of ranks on each host: give it with --nproc-per-node");
         if (even) {
             lvn_words_add(&l->line, "-ppn");
-            lvn_words_add(&l->line, "%d", l->hosts[0].slots);
+            lvn_words_add(&l->line, "%d", slots);
         }
         struct lvn_text t = {0};
         for (int i = 0; i < l->n_hosts; i++) {
-            lvn_text_printf(&t, "%s%s", i ? "," : "", l->hosts[i].name);
+            if (!l->hosts[i].ranks) continue;
+            lvn_text_printf(&t, "%s%s", t.n ? "," : "", l->hosts[i].name);
             if (!even) lvn_text_printf(&t, ":%d", l->hosts[i].slots);
         }
         lvn_words_add(&l->line, "-hosts");
@@ -194,12 +202,29 @@ static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
         "pmi2 for it); use --launcher=openmpi, mpich or intel");
 }
 
+/* A restart leaves nodes out, and does not wait for what a lost node still has of the last attempt. */
+static void add_nodes(struct lvn_launch *l)
+{
+    struct lvn_text out = {0};
+    int nodes = 0;
+    for (int i = 0; i < l->n_hosts; i++) {
+        const struct lvn_host *h = &l->hosts[i];
+        nodes += h->ranks > 0;
+        if (h->down || h->faults >= LVN_HOST_FAULTS) lvn_text_printf(&out, "%s%s", out.n ? "," : "", h->name);
+    }
+    if (out.p) lvn_words_add(&l->line, "--nodes=%d", nodes);
+    if (out.p) lvn_words_add(&l->line, "--exclude=%s", out.p);
+    if (l->restart) lvn_words_add(&l->line, "--overlap");
+    lvn_text_release(&out);
+}
+
 static enum lvn_status line_srun(struct lvn_launch *l)
 {
     const char *tasks = getenv("SLURM_NTASKS"), *plugin;
     lvn_words_add(&l->line, "--ntasks=%d", l->ranks);
     if (l->c->given[LVN_FLAG_launch_nproc_per_node])
         lvn_words_add(&l->line, "--ntasks-per-node=%d", (int)l->c->flag[LVN_FLAG_launch_nproc_per_node].i);
+    add_nodes(l);
     LVN_TRY(choose_plugin(l, &plugin));
     lvn_words_add(&l->line, "--mpi=%s", plugin);
     lvn_words_add(&l->line, "--label");
@@ -250,6 +275,7 @@ static bool is_stale(const struct lvn_launch *l, const char *variable)
                                         "LEVIN_SIZE=",
                                         "LEVIN_LOCAL_",
                                         "LEVIN_NODE=",
+                                        "LEVIN_RESTART=",
                                         "LEVIN_NODES="};
     if (!l->allocation && !strncmp(variable, "SLURM_", 6) && strncmp(variable, "SLURM_CONF=", 11)) return true;
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) {
@@ -265,6 +291,7 @@ static void variables(struct lvn_launch *l)
         if (is_stale(l, *e)) lvn_words_add(&l->drop, "%.*s", (int)strcspn(*e, "="), *e);
     }
     lvn_words_add(&l->set, "LEVIN_LAUNCH=%s", l->title);
+    if (l->goes_on) lvn_words_add(&l->set, "LEVIN_RESTART=%d", l->restart);
     lvn_words_add(&l->set, "OMP_NUM_THREADS=%d", l->threads);
     if (l->crowded && !getenv("OMP_WAIT_POLICY")) lvn_words_add(&l->set, "OMP_WAIT_POLICY=passive");
     const char *term = getenv("TERM");
@@ -295,6 +322,7 @@ enum lvn_status lvn_launch_environment(const struct lvn_launch *l, struct lvn_wo
 
 enum lvn_status lvn_launch_line(struct lvn_launch *l)
 {
+    l->line = l->set = l->drop = (struct lvn_words){.arena = l->arena};
     variables(l);
     if (l->launcher != LVN_LAUNCHER_DIRECT) lvn_words_add(&l->line, "%s", l->program);
     switch (l->launcher) {

@@ -33,7 +33,7 @@ struct lvn_launch_output {
         char text[512];
     } error[ERRORS]; /* what ranks said went wrong, the latest last */
     int n_errors;
-    bool failed, usage, stopped; /* a rank ended with 1 (or any other), 2, 75 */
+    bool failed, usage, fault, stopped; /* a rank ended with 1 (or any other), 2, 76, 75 */
 };
 
 enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const struct lvn_launch *l)
@@ -60,7 +60,11 @@ bool lvn_launch_output_heard(const struct lvn_launch_output *o)
 
 int lvn_launch_output_code(const struct lvn_launch_output *o)
 {
-    return o->failed ? LVN_EXIT_FAILED : o->usage ? LVN_EXIT_USAGE : o->stopped ? LVN_EXIT_STOPPED : LVN_EXIT_DONE;
+    return o->failed    ? LVN_EXIT_FAILED
+           : o->usage   ? LVN_EXIT_USAGE
+           : o->fault   ? LVN_EXIT_FAULT
+           : o->stopped ? LVN_EXIT_STOPPED
+                        : LVN_EXIT_DONE;
 }
 
 bool lvn_launch_output_said(const struct lvn_launch_output *o)
@@ -74,9 +78,11 @@ static void note_end(struct lvn_launch_output *o, const char *text)
     char *rest;
     long code = strtol(text, &rest, 10);
     o->said |= code != LVN_EXIT_DONE && strstr(rest, LVN_EXIT_SAID);
-    o->usage |= code == LVN_EXIT_USAGE;
-    o->stopped |= code == LVN_EXIT_STOPPED;
-    o->failed |= code != LVN_EXIT_DONE && code != LVN_EXIT_USAGE && code != LVN_EXIT_STOPPED;
+    bool *known = code == LVN_EXIT_USAGE     ? &o->usage
+                  : code == LVN_EXIT_FAULT   ? &o->fault
+                  : code == LVN_EXIT_STOPPED ? &o->stopped
+                                             : &o->failed;
+    if (code != LVN_EXIT_DONE) *known = true;
 }
 
 void lvn_launch_output_clear(struct lvn_launch_output *o)
@@ -211,7 +217,9 @@ static void end_line(struct lvn_launch_output *o, int pipe)
     o->said |= !strncmp(text, "error: ", 7);
     if (rank < 0 && in_banner(o, s, pipe, s->line)) return;
     if (rank < 0 && !o->verbose && is_noise(s->line)) return;
-    if (rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK) {
+    bool mark = rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK;
+    if (rank >= 0 && !mark && text[0] != '\r') lvn_launch_logs_add(o->l->logs, rank, text);
+    if (mark) {
         note_end(o, text + 1);
     } else if (rank >= 0 && text[0] == '\r') {
         draw(o, text + 1);

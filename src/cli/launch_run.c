@@ -1,4 +1,4 @@
-/* launch_run.c - start the launcher, hand on its output and the signals, wait for its end.
+/* launch_run.c - one attempt: start the launcher, hand on its output and the signals, wait for its end.
  *
  * The launcher is put into a process group of its own, so that an interrupt from the terminal comes here alone. INT,
  * TERM and HUP become USR1, on which ranks save and leave (Open MPI's mpirun would kill them one second after TERM); a
@@ -16,21 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/machine.h"
 #include "cli/launch.h"
-#include "cli/requeue.h"
 #include "cli/stop.h"
 #include "cluster/rendezvous.h"
-#include "cluster/siblings.h"
 
 /* Seconds that a launcher has after a rank was lost, at least after all have finished, and after it was told to end. */
 static const double FAULT_SECONDS = 6, END_SECONDS = 10, TERM_SECONDS = 3, NEWS_SECONDS = 2;
 
 static volatile sig_atomic_t interrupts, stops, timeups, ended;
+static sigset_t during; /* the mask while signals come in */
 
 static void on_signal(int number)
 {
@@ -52,7 +53,11 @@ struct run {
     bool at_once, fault;
     double fault_at, finished_at; /* 0: not yet */
     bool held;                    /* the launcher did not end by itself */
-    struct lvn_server *server;    /* NULL: what is launched is no training */
+    bool begun;
+    struct lvn_server *server; /* NULL: what is launched is no training */
+    struct lvn_peer *peer;     /* (l->ranks) as the server last knew them */
+    const char *settings;      /* the run's settings.yaml, and which file this was at the start */
+    struct stat former;
 };
 
 /* Between fork and exec: this process has threads (the server's), so nothing here may take a lock or memory. Comes back
@@ -85,6 +90,8 @@ static enum lvn_status serve(struct run *r)
     struct lvn_launch *l = r->l;
     char address[64], network[64];
     if (!l->training || l->launcher == LVN_LAUNCHER_DIRECT) return LVN_OK;
+    r->peer = lvn_calloc((size_t)l->ranks, sizeof *r->peer);
+    if (!r->peer) return LVN_MEMORY;
     LVN_TRY(lvn_launch_address(l, NULL, address, network));
     struct lvn_server_options o = {.size = l->ranks,
                                    .listen = l->allocation ? NULL : address,
@@ -167,22 +174,6 @@ static void heed(struct run *r)
     if (r->kill_at > 0 && lvn_seconds() > r->kill_at) kill(-r->pid, SIGKILL);
 }
 
-/* Ranks of this host that should be gone. */
-static void add_leftover(const struct run *r, struct lvn_text *t)
-{
-    char host[256] = "";
-    struct lvn_peer *peer = calloc((size_t)r->l->ranks, sizeof *peer);
-    gethostname(host, sizeof host - 1);
-    if (peer) lvn_server_table(r->server, peer);
-    for (int i = 0; peer && i < r->l->ranks; i++) {
-        bool stopped = lvn_process_stopped((int)peer[i].pid);
-        if (strcmp(peer[i].host, host) || (!stopped && !lvn_process_runs((int)peer[i].pid))) continue;
-        lvn_text_printf(t, "%srank %d on %s (pid %lld) %s", t->n ? ", " : ": ", i, host, (long long)peer[i].pid,
-                        stopped ? "is stopped" : "still runs");
-    }
-    free(peer);
-}
-
 /* A rank that stands still after its goodbye misses nobody, and yet every launcher waits for it for ever. */
 static void watch_end(struct run *r)
 {
@@ -190,7 +181,8 @@ static void watch_end(struct run *r)
     if (r->finished_at == 0) r->finished_at = now;
     if (r->over || r->held || r->kill_at > 0 || now - r->finished_at < patience) return;
     struct lvn_text leftover = {0}, t = {0};
-    add_leftover(r, &leftover);
+    lvn_server_table(r->server, r->peer);
+    lvn_launch_left(r->l, r->peer, &leftover);
     lvn_text_printf(&t, "error: %s is ended by force: it has not ended by itself %.3g s after all ranks had finished%s",
                     r->l->title, patience, leftover.p ? leftover.p : "");
     say(r, t.p ? t.p : "error: the launcher does not end");
@@ -212,8 +204,25 @@ static void listen_to_server(struct run *r)
         r->fault_at = lvn_seconds();
         snprintf(text, sizeof text, "error: %s", lvn_server_fault(r->server, &rank));
         if (!r->at_once) say(r, text);
+        lvn_launch_logs_add(r->l->logs, rank < 0 ? 0 : rank, text);
     }
     if (r->fault && r->kill_at == 0 && lvn_seconds() - r->fault_at > FAULT_SECONDS) end_launcher(r);
+}
+
+/* Has rank 0 made the run's folder its own? From then on a restart goes on with it, and ranks have logs in it. */
+static void look_for_run(struct run *r)
+{
+    struct stat now;
+    if (r->begun) return;
+    if (r->server) {
+        r->begun = lvn_server_published(r->server);
+        lvn_server_table(r->server, r->peer);
+    } else if (r->settings && !stat(r->settings, &now)) {
+        r->begun = now.st_ino != r->former.st_ino || now.st_mtim.tv_sec != r->former.st_mtim.tv_sec ||
+                   now.st_mtim.tv_nsec != r->former.st_mtim.tv_nsec;
+    }
+    r->l->goes_on |= r->begun;
+    if (r->begun || !r->l->training) lvn_launch_logs_open(r->l->logs, r->peer);
 }
 
 static void read_pipes(struct run *r, const struct pollfd *p)
@@ -231,7 +240,7 @@ static void read_pipes(struct run *r, const struct pollfd *p)
 }
 
 /* Until the launcher has ended and its output is read; what a daemon of it keeps open is not waited for. */
-static void watch(struct run *r, const sigset_t *during)
+static void watch(struct run *r)
 {
     double over_at = 0;
     r->began = lvn_seconds();
@@ -240,7 +249,8 @@ static void watch(struct run *r, const sigset_t *during)
         struct timespec tick = {.tv_nsec = 100000000};
         heed(r);
         listen_to_server(r);
-        int ready = ppoll(p, 2, &tick, during);
+        look_for_run(r);
+        int ready = ppoll(p, 2, &tick, &during);
         if (ready > 0) read_pipes(r, p);
         if (!r->over && waitpid(r->pid, &r->status, WNOHANG) == r->pid) {
             r->over = true;
@@ -296,21 +306,62 @@ static int judge(const struct run *r)
         fprintf(stderr, "ended at once by %s\n", by == SIGINT ? "SIGINT" : "SIGTERM");
         return 128 + by;
     }
-    if (r->fault) return told == LVN_EXIT_USAGE ? told : LVN_EXIT_FAILED;
-    if (r->held) return told ? told : LVN_EXIT_FAILED; /* told: what was saved may be queued again */
+    if (r->fault && (told == LVN_EXIT_USAGE || told == LVN_EXIT_FAILED)) return told;
+    if (r->fault) return lvn_server_fault_lasts(r->server) ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
+    if (r->held) return told ? told : LVN_EXIT_FAULT; /* told: what was saved may be queued again */
     if (!told && code == LVN_EXIT_DONE) return LVN_EXIT_DONE;
     explain(r, code, told);
     if (told) return told;
-    return code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED ? code : LVN_EXIT_FAILED;
+    if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;
+    return r->l->training ? LVN_EXIT_FAULT : LVN_EXIT_FAILED; /* no rank lived to tell why, or the launcher failed */
 }
 
-enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)
+static void conclude(struct run *r, struct lvn_launch_end *end)
+{
+    struct lvn_launch *l = r->l;
+    *end = (struct lvn_launch_end){.code = judge(r),
+                                   .stopped = interrupts || stops || timeups,
+                                   .time_up = timeups && !interrupts && !stops,
+                                   .host = -1};
+    if (r->server) lvn_server_table(r->server, r->peer);
+    if (l->goes_on || !l->training || *l->c->flag[LVN_FLAG_launch_log_dir].t) lvn_launch_logs_open(l->logs, r->peer);
+    if (end->code != LVN_EXIT_FAULT) return;
+    if (r->server) lvn_launch_end_left(r->l, r->peer, lvn_server_token(r->server));
+    if (!r->fault) return;
+    if (l->allocation && !l->n_hosts && lvn_launch_nodes(l)) lvn_error_clear();
+    int rank;
+    lvn_server_fault(r->server, &rank);
+    end->host = lvn_launch_blame(l, r->peer, rank);
+    if (r->peer[0].state == LVN_PEER_LOST && !lvn_launch_is_here(&r->peer[0]))
+        end->quiet_at = r->fault_at + l->rank_timeout;
+}
+
+enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_end *end)
+{
+    struct run r = {.l = l, .pipe = {-1, -1}};
+    if (*l->run_dir) r.settings = lvn_path_join(l->arena, l->run_dir, "settings.yaml");
+    if (r.settings && stat(r.settings, &r.former)) r.former = (struct stat){0};
+    LVN_TRY(lvn_launch_output_new(&r.output, l));
+    enum lvn_status status = serve(&r);
+    if (!status) status = start(&r);
+    if (!status) watch(&r);
+    if (!status) conclude(&r, end);
+    if (r.server) lvn_server_stop(r.server, 0);
+    lvn_launch_logs_close(l->logs);
+    lvn_launch_output_free(r.output);
+    free(r.peer);
+    return status;
+}
+
+void lvn_launch_signals(bool begin)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
-    struct run r = {.l = l, .pipe = {-1, -1}};
     struct sigaction action = {.sa_handler = on_signal};
-    sigset_t block, before;
-    LVN_TRY(lvn_launch_output_new(&r.output, l));
+    sigset_t block;
+    if (!begin) {
+        sigprocmask(SIG_SETMASK, &during, NULL);
+        return;
+    }
     sigemptyset(&action.sa_mask);
     sigemptyset(&block);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
@@ -319,16 +370,15 @@ enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)
         sigaction(caught[i], &action, NULL);
     }
     signal(SIGPIPE, SIG_IGN);
-    sigprocmask(SIG_BLOCK, &block, &before); /* they come in while ppoll() waits, and nowhere else */
-    enum lvn_status status = serve(&r);
-    if (!status) status = start(&r);
-    if (!status) {
-        watch(&r, &before);
-        *code = judge(&r);
-        if (*code == LVN_EXIT_STOPPED && timeups && !interrupts && !stops && lvn_requeue_possible()) lvn_requeue(l->c);
+    sigprocmask(SIG_BLOCK, &block, &during); /* they come in while ppoll() waits, and nowhere else */
+}
+
+bool lvn_launch_pause(double seconds)
+{
+    for (double end = lvn_seconds() + seconds, left = seconds; left >= 0 && !interrupts && !stops && !timeups;
+         left = end - lvn_seconds()) {
+        struct timespec t = {.tv_sec = (time_t)left, .tv_nsec = (long)(1e9 * (left - (double)(time_t)left))};
+        ppoll(NULL, 0, &t, &during);
     }
-    if (r.server) lvn_server_stop(r.server, 0);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    lvn_launch_output_free(r.output);
-    return status;
+    return !interrupts && !stops && !timeups;
 }

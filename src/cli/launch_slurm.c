@@ -1,7 +1,7 @@
 /* launch_slurm.c - levin launch --slurm: an sbatch script, for people who may never have seen one.
  *
- * What is asked for becomes #SBATCH lines, each explained; below them, srun starts the ranks. With --launcher of an MPI
- * the batch script starts `levin launch` instead, and passes Slurm's signal on to it: a shell waits for its child and
+ * What is asked for becomes #SBATCH lines, each explained; below them, levin launch starts the ranks, by srun, or by
+ * the mpirun of --launcher. Slurm's signal goes to the script, which passes it on: a shell waits for its child and
  * tells it nothing. */
 #include <ctype.h>
 #include <limits.h>
@@ -13,14 +13,16 @@
 #include "base/files.h"
 #include "cli/launch.h"
 
+enum { RESTARTS = 3 }; /* unless --max-restarts says otherwise */
+
 struct script {
     struct lvn_cli *c;
     struct lvn_arena *arena;
     struct lvn_text t;
     struct lvn_words train; /* "levin train RECIPE ..." */
     const char *recipe, *name, *run_dir, *out;
-    long nodes, tasks, per_node, cpus;
-    bool mpirun, array;
+    long nodes, tasks, per_node, cpus, restarts, least;
+    bool array;
 };
 
 static const char *text_flag(const struct script *s, enum lvn_flag_id id)
@@ -81,6 +83,11 @@ static enum lvn_status check_flags(const struct script *s)
         "--signal is USR1@SECONDS before the time limit, not '%s'; on USR1 levin saves, and the job goes back into "
         "the queue",
         signal);
+    long ranks = s->tasks ? s->tasks : s->nodes * s->per_node;
+    LVN_CHECK(!s->least || s->restarts, ARG,
+              "--min-ranks is about restarts, of which there are none: give --max-restarts, too");
+    LVN_CHECK(!ranks || s->least <= ranks, ARG, "--min-ranks %ld is above the %ld rank%s of this job; give %ld at most",
+              s->least, ranks, ranks == 1 ? "" : "s", ranks);
     LVN_CHECK(!s->tasks || !s->nodes || !s->per_node || s->tasks == s->nodes * s->per_node, ARG,
               "%ld nodes with %ld ranks each are not %ld ranks; leave one of the three out", s->nodes, s->per_node,
               s->tasks);
@@ -190,15 +197,17 @@ static void limits(struct script *s)
     lvn_text_printf(
         t,
         "# Before that Slurm sends USR1 (it may come up to a minute early): levin finishes its step, saves and\n"
-        "# leaves with 75.%s\n%s#SBATCH --signal=%s%s\n",
-        requeue ? " After that the job goes back into the queue." : "",
-        s->mpirun ? "# B: the signal goes to this script, not to what it started.\n" : "", s->mpirun ? "B:" : "",
-        signal);
+        "# leaves with 75.%s\n# B: the signal goes to this script, which passes it on.\n#SBATCH --signal=B:%s\n",
+        requeue ? " After that the job goes back into the queue." : "", signal);
     lvn_text_printf(
         t, "%s\n",
-        requeue ? "# A job may be put back into the queue: by levin, or by Slurm when a node fails. levin sees\n"
-                  "# SLURM_RESTART_COUNT then, and goes on from the last checkpoint.\n#SBATCH --requeue"
+        requeue ? "# A job may be put back into the queue: by levin, when time is up or a node is lost (it asks for\n"
+                  "# another one in its place), or by Slurm, when the first node is. levin sees SLURM_RESTART_COUNT\n"
+                  "# then, and goes on from the last checkpoint.\n#SBATCH --requeue"
                 : "#SBATCH --no-requeue");
+    if (s->least) {
+        lvn_text_add(t, "# A job that loses a node keeps the others: levin goes on with those.\n#SBATCH --no-kill\n");
+    }
     lvn_text_printf(t,
                     "\n# Where its output goes: %%x is the name, %s. A job that comes back\n"
                     "# must not write over what it said before.\n"
@@ -221,41 +230,37 @@ static void train_line(struct script *s)
     if (s->array && !seed) lvn_text_add(&s->t, " --trainer.seed=$SLURM_ARRAY_TASK_ID");
 }
 
-static const char *plugin(struct script *s)
-{
-    char *srun = lvn_process_find(s->arena, "srun"), *words[] = {srun, "--mpi=list", NULL};
-    struct lvn_text said = {0};
-    if (srun) lvn_process_run(words, 10, &said);
-    const char *name = said.p && strstr(said.p, "pmi2") && !strstr(said.p, "pmix") ? "pmi2" : "pmix";
-    lvn_text_release(&said);
-    return name;
-}
-
-static void body_srun(struct script *s)
+static void start(struct script *s)
 {
     struct lvn_text *t = &s->t;
-    lvn_text_printf(
-        t,
-        "# srun starts the tasks, one on each place that Slurm gave. --mpi says how they find each other: pmix for\n"
-        "# Open MPI, pmi2 for MPICH and Intel MPI; `srun --mpi=list` shows what this site has. With the wrong one\n"
-        "# levin stops at once and says so. --kill-on-bad-exit: when one rank dies, the others end as well.\n"
-        "# --label: each line begins with its rank.\n"
-        "srun --mpi=%s --kill-on-bad-exit=1 --label%s ",
-        plugin(s), s->cpus ? " --cpus-per-task=$SLURM_CPUS_PER_TASK" : "");
-    train_line(s);
-    lvn_text_add(t, "\n");
-}
-
-static void body_mpirun(struct script *s)
-{
-    struct lvn_text *t = &s->t;
+    const char *launcher = text_flag(s, LVN_FLAG_launch_launcher);
+    bool mpirun = strcmp(launcher, "auto") != 0 && strcmp(launcher, "srun") != 0;
     long tasks = s->tasks ? s->tasks : s->nodes && s->per_node ? s->nodes * s->per_node : 0;
-    lvn_text_add(
-        t, "# levin launch runs the site's mpirun, which finds the job's nodes by itself, and turns signals into a\n"
-           "# save. It runs in the background, because a shell that waits for a command hears no signals.\n");
-    lvn_text_printf(t, "%s launch --launcher=%s", s->train.word[0], text_flag(s, LVN_FLAG_launch_launcher));
-    if (tasks) lvn_text_printf(t, " -n %ld", tasks);
-    if (s->per_node) lvn_text_printf(t, " --nproc-per-node %ld", s->per_node);
+    lvn_text_printf(t,
+                    "# levin launch runs %s, turns signals into a save, and keeps what\n"
+                    "# each rank says in RUN/logs.",
+                    mpirun ? "the site's mpirun, which finds the job's nodes by itself"
+                           : "srun, as the site's MPI wants it");
+    if (s->restarts) {
+        lvn_text_printf(t,
+                        " Where a rank, a link or a node is lost it goes on from the last\n"
+                        "# checkpoint%s, at most %ld time%s without a later one in between.",
+                        s->least ? ", with the nodes that are left" : "", s->restarts, s->restarts == 1 ? "" : "s");
+    }
+    lvn_text_printf(t, "\n# It runs in the background, because a shell that waits for a command hears no signals.\n");
+    struct lvn_words line = {.arena = s->arena};
+    const char *logs = text_flag(s, LVN_FLAG_launch_log_dir);
+    lvn_words_add(&line, "%s", s->train.word[0]);
+    lvn_words_add(&line, "launch");
+    if (mpirun) lvn_words_add(&line, "--launcher=%s", launcher);
+    if (mpirun && tasks) lvn_words_add(&line, "-n");
+    if (mpirun && tasks) lvn_words_add(&line, "%ld", tasks);
+    if (s->per_node) lvn_words_add(&line, "--nproc-per-node");
+    if (s->per_node) lvn_words_add(&line, "%ld", s->per_node);
+    if (s->restarts) lvn_words_add(&line, "--max-restarts=%ld", s->restarts);
+    if (s->least) lvn_words_add(&line, "--min-ranks=%ld", s->least);
+    if (*logs) lvn_words_add(&line, "--log-dir=%s", logs);
+    lvn_words_text(&line, t);
     lvn_text_add(t, " -- ");
     s->train.word++; /* without the program */
     s->train.n--;
@@ -286,11 +291,7 @@ static void body(struct script *s)
             t, "# Each task of the array trains with a seed of its own, in a folder of its own. Other keys can differ\n"
                "# in the same way: rates=(1e-3 6e-4 3e-4); ... --optimizer.lr=${rates[SLURM_ARRAY_TASK_ID - 1]}\n");
     }
-    if (s->mpirun) {
-        body_mpirun(s);
-    } else {
-        body_srun(s);
-    }
+    start(s);
 }
 
 static enum lvn_status deliver(struct script *s)
@@ -310,11 +311,11 @@ static enum lvn_status deliver(struct script *s)
 enum lvn_status lvn_launch_slurm(struct lvn_cli *c)
 {
     struct script s = {.c = c, .arena = &c->settings.arena, .train = {.arena = &c->settings.arena}};
-    const char *launcher = c->flag[LVN_FLAG_launch_launcher].t;
     s.out = c->flag[LVN_FLAG_launch_out].t;
     s.nodes = (long)c->flag[LVN_FLAG_launch_nodes].i;
     s.array = *c->flag[LVN_FLAG_launch_array].t;
-    s.mpirun = strcmp(launcher, "auto") != 0 && strcmp(launcher, "srun") != 0;
+    s.restarts = c->given[LVN_FLAG_launch_max_restarts] ? (long)c->flag[LVN_FLAG_launch_max_restarts].i : RESTARTS;
+    s.least = (long)c->flag[LVN_FLAG_launch_min_ranks].i;
     LVN_TRY(either(&s, LVN_FLAG_launch_ntasks, LVN_FLAG_launch_n, &s.tasks));
     LVN_TRY(either(&s, LVN_FLAG_launch_ntasks_per_node, LVN_FLAG_launch_nproc_per_node, &s.per_node));
     LVN_TRY(either(&s, LVN_FLAG_launch_cpus_per_task, LVN_FLAG_launch_threads, &s.cpus));

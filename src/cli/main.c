@@ -80,6 +80,8 @@ static int exit_code(enum lvn_status status)
         return LVN_EXIT_USAGE;
     case LVN_STOPPED:
         return LVN_EXIT_STOPPED;
+    case LVN_COMM:
+        return LVN_EXIT_FAULT;
     default:
         return LVN_EXIT_FAILED;
     }

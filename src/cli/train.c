@@ -126,7 +126,7 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
 static enum lvn_status requeue(struct lvn_cli *c)
 {
     if (getenv("LEVIN_LAUNCH") || !lvn_requeue_possible()) return LVN_OK;
-    if (c->ranks->rank == 0) lvn_requeue(c);
+    if (c->ranks->rank == 0) lvn_requeue(c, "");
     return lvn_ranks_agree(c->ranks, LVN_OK);
 }
 
@@ -159,9 +159,10 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_unheeded(c);
     if (!silent) tell_data(c);
-    if (lvn_requeue_happened() && !silent && !resume)
+    bool again = getenv("LEVIN_LAUNCH") && getenv("LEVIN_RESTART"); /* levin launch has said so */
+    if (lvn_requeue_count() && !silent && !resume && !again)
         lvn_log(LVN_LOG_INFO, "this job was in the queue before: going on");
-    resume |= lvn_requeue_happened();
+    resume |= again || lvn_requeue_count();
     lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
     struct lvn_listener listeners[] = {{remember, &summary}, {lvn_progress_handle, &progress}};
     struct lvn_train_options options = {.ranks = c->ranks,

@@ -134,6 +134,7 @@ bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
         if (m->i[0] == h->rank) snprintf(h->warning, sizeof h->warning, "%s", m->t[0]);
         return true;
     case LVN_SAY_LOST:
+        h->lasting = m->i[3] != 0;
         lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
         return true;
     case LVN_SAY_REFUSE:
@@ -328,7 +329,8 @@ static void hand_on(struct lvn_heartbeat *h)
 static void deliver(struct lvn_heartbeat *h)
 {
     bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, own = h->own, speak = h->speak;
-    struct lvn_fault fault = {.rank = h->fault_rank, .speak = speak, .mute = h->mute, .text = h->fault};
+    struct lvn_fault fault = {
+        .rank = h->fault_rank, .speak = speak, .mute = h->mute, .lasting = h->lasting, .text = h->fault};
     pthread_mutex_unlock(&h->lock);
     if (lowest) lvn_status_last(h);
     if (!speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));

@@ -41,7 +41,7 @@ struct lvn_heartbeat {
     bool welcomed, started, ended, said_bye;
     char refusal[300];
     bool own; /* lvn_heartbeat_fail() was called: no callback */
-    bool faulty, speak, mute;
+    bool faulty, speak, mute, lasting;
     int fault_rank;
     char fault[1200];
     char state[24], path[1024], warning[1200];

@@ -38,6 +38,7 @@ static bool refuse(struct lvn_server *s, struct lvn_caller *c)
     s->worded = true;
     c->rank = -2;
     trouble(s, GROUP_SECONDS);
+    s->lasting = true;
     return true;
 }
 
@@ -282,6 +283,7 @@ static void word_fault(struct lvn_server *s)
     if (s->failed && (!s->failed_after || lost < 0)) {
         const struct lvn_peer *p = &s->peer[s->failed - 1];
         s->fault_rank = p->rank;
+        s->lasting = !s->failed_after;
         if (s->fails >= s->o.size) { /* all alike */
             snprintf(s->fault, sizeof s->fault, "%s", s->said);
         } else if (p->step > 0) {
@@ -373,9 +375,9 @@ void lvn_server_declare(struct lvn_server *s)
     for (int i = 0; i < s->o.size; i++) mute |= s->peer[i].state == LVN_PEER_LOST && s->peer[i].reason != process_gone;
     lvn_server_tell_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
-    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, s->fault);
+    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, (int64_t)s->lasting, s->fault);
     tell_all(s, &t);
-    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, s->fault);
+    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, (int64_t)s->lasting, s->fault);
     for (int k = 0; k < s->n_callers; k++) {
         struct lvn_caller *c = s->caller[k];
         if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);

@@ -164,8 +164,9 @@ static enum lvn_status meet(struct lvn_heartbeat *h, const struct lvn_heartbeat_
     }
     lvn_message_add(&h->wire.out, LVN_SAY_READY);
     const char *bad = h->faulty ? NULL : hear_until(h, &h->started, lvn_seconds() + 1.5 * join + 10);
-    LVN_CHECK(!bad, IO, "meeting the other ranks (at %.200s) failed: %s", to.text, bad);
-    LVN_CHECK(!h->faulty, IO, "%s", h->fault);
+    LVN_CHECK(!bad, COMM, "meeting the other ranks (at %.200s) failed: %s", to.text, bad);
+    LVN_CHECK(!h->faulty || !h->lasting, IO, "%s", h->fault);
+    LVN_CHECK(!h->faulty, COMM, "%s", h->fault);
     return LVN_OK;
 }
 

@@ -21,10 +21,11 @@ struct lvn_fault {
     int rank;         /* who; -1: nobody in particular */
     bool speak;       /* this process is the one that says it to people */
     bool mute;        /* a process may still be there that no longer answers, for which a launcher would wait */
+    bool lasting;     /* who starts again will meet it again (lvn_server_fault_lasts()) */
     const char *text; /* "rank 3 on node2 has not been heard of since step 412; the others wait in reduction 7 of 12" */
 };
 /* Called once, by the heartbeat's thread, while the main thread may be anywhere, even waiting in vain: say it if
- * `speak`, and end the process with _exit(1). Where another one speaks, it comes a moment later than there: launchers
+ * `speak`, and end the process. Where another one speaks, it comes a moment later than there: launchers
  * kill all when the first one ends. */
 typedef void lvn_fault_callback(void *context, const struct lvn_fault *fault);
 

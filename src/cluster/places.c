@@ -118,7 +118,7 @@ enum lvn_status lvn_places_connect(const char *address, double patience, int ski
         pause = pause < 0.5 ? 2 * pause : 0.5;
     }
     LVN_FAIL(
-        IO,
+        COMM,
         "cannot reach the place where the ranks meet (%s): see that rank 0 or levin launch is running, and that no "
         "firewall stands between the hosts",
         reason);

@@ -44,6 +44,11 @@ enum lvn_server_phase lvn_server_phase(struct lvn_server *s);
 int lvn_server_fd(const struct lvn_server *s);
 /* The sentence of the fault, "" without one; *rank: which rank, -1 none in particular. */
 const char *lvn_server_fault(struct lvn_server *s, int *rank);
+/* Would ranks that start again meet it again? A rank failed by itself, or they do not belong together; else a rank was
+ * lost. */
+bool lvn_server_fault_lasts(struct lvn_server *s);
+/* Has rank 0 said where status.json is: has the run begun? */
+bool lvn_server_published(struct lvn_server *s);
 /* A copy of what is known of the ranks, into `peers` (size of them). */
 void lvn_server_table(struct lvn_server *s, struct lvn_peer *peers);
 /* End the thread. With `wait` seconds above 0: first wait at most so long until all ranks have left. */

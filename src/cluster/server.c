@@ -306,6 +306,22 @@ const char *lvn_server_fault(struct lvn_server *s, int *rank)
     return text;
 }
 
+bool lvn_server_fault_lasts(struct lvn_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool lasting = s->lasting;
+    pthread_mutex_unlock(&s->lock);
+    return lasting;
+}
+
+bool lvn_server_published(struct lvn_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool published = s->status_path[0] != '\0';
+    pthread_mutex_unlock(&s->lock);
+    return published;
+}
+
 void lvn_server_table(struct lvn_server *s, struct lvn_peer *peers)
 {
     pthread_mutex_lock(&s->lock);

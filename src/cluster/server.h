@@ -51,6 +51,7 @@ struct lvn_server {
     char fault[1200], said[1000]; /* said: the failing rank's sentence */
     int fault_rank;
     char status_path[1024];
+    bool lasting; /* lvn_server_fault_lasts() */
 };
 
 /* hear.c, with the lock held. False: the caller is to be dropped. */

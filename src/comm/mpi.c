@@ -60,10 +60,10 @@ static enum lvn_status look_up(struct mpi *m)
     m->funneled = abi == LVN_ABI_STANDARD ? 1024 : 1;
 #define LVN_MPI_CONSTANT(name, object, mpich, standard)                                                                \
     m->name = handle_of(m, object, mpich, standard);                                                                   \
-    LVN_CHECK(m->name, COMM, "%s lacks %s: is it an MPI-3 library?", m->library.path, object);
+    LVN_CHECK(m->name, UNSUPPORTED, "%s lacks %s: is it an MPI-3 library?", m->library.path, object);
 #define LVN_MPI_FUNCTION(name, arguments)                                                                              \
     p = dlsym(m->library.handle, "MPI_" #name);                                                                        \
-    LVN_CHECK(p, COMM, "%s lacks MPI_" #name ": an MPI of version 3 or later is wanted", m->library.path);             \
+    LVN_CHECK(p, UNSUPPORTED, "%s lacks MPI_" #name ": an MPI of version 3 or later is wanted", m->library.path);      \
     memcpy(&m->name, &p, sizeof p);
 #include "comm/mpi.def"
 #undef LVN_MPI_CONSTANT
@@ -229,16 +229,16 @@ static enum lvn_status check_world(struct mpi *m, const struct lvn_comm_options 
                                ? "start it by srun --mpi=pmi2, or take an MPI that knows PMIx"
                                : "start levin by the mpirun of that MPI, or set trainer.mpi_library to the library of "
                                  "the mpirun that was used";
-        LVN_FAIL(COMM,
+        LVN_FAIL(UNSUPPORTED,
                  "the launcher and the MPI library do not belong together: the launcher started %d ranks, but each of "
                  "them is rank 0 of 1 to %s (%s, %s); %s",
                  o->size, version, m->library.path, m->library.why, cure);
     }
-    LVN_CHECK(size == o->size, COMM,
+    LVN_CHECK(size == o->size, UNSUPPORTED,
               "%s has %d ranks, but the launcher said %d: do not start a launcher inside another", version, size,
               o->size);
-    LVN_CHECK(rank == o->rank, COMM, "%s calls this process rank %d, but the launcher said rank %d of %d", version,
-              rank, o->rank, size);
+    LVN_CHECK(rank == o->rank, UNSUPPORTED, "%s calls this process rank %d, but the launcher said rank %d of %d",
+              version, rank, o->rank, size);
     return LVN_OK;
 }
 
@@ -246,7 +246,7 @@ static enum lvn_status check_world(struct mpi *m, const struct lvn_comm_options 
 static enum lvn_status check_surroundings(const struct mpi *m, const struct lvn_comm_options *o)
 {
     bool srun = o->family && !strcmp(o->family, "slurm");
-    LVN_CHECK(!srun || m->library.abi != LVN_ABI_OPENMPI || getenv("PMIX_RANK"), COMM,
+    LVN_CHECK(!srun || m->library.abi != LVN_ABI_OPENMPI || getenv("PMIX_RANK"), UNSUPPORTED,
               "%s is Open MPI, but srun speaks PMI: use srun --mpi=pmix, or an MPI of MPICH's kind", m->library.path);
     return LVN_OK;
 }
@@ -262,12 +262,12 @@ static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, ch
     LVN_CHECK(!code, COMM, "%s (%s) could not start: error %d", version, m->library.path, code);
     LVN_TRY(check_world(m, o, version));
     m->Comm_set_errhandler(m->world, m->errors_return);
-    LVN_CHECK(given >= m->funneled, COMM, "%s (%s) does not allow threads: take one that was built with them", version,
-              m->library.path);
+    LVN_CHECK(given >= m->funneled, UNSUPPORTED, "%s (%s) does not allow threads: take one that was built with them",
+              version, m->library.path);
     m->patience = o->timeout > 0 ? o->timeout : 60;
     m->cut = o->cut;
     if (m->Type_contiguous((int)m->cut, m->byte, &m->long_element) || m->Type_commit(&m->long_element))
-        LVN_FAIL(COMM, "%s cannot make a type of %lld bytes", version, (long long)m->cut);
+        LVN_FAIL(UNSUPPORTED, "%s cannot make a type of %lld bytes", version, (long long)m->cut);
     m->linger = m->ucx && (getenv("UCX_TLS") || !one_host(m));
     snprintf(describe, (size_t)describe_bytes, "%s (%s), %s", version, m->library.path, m->library.why);
     return LVN_OK;

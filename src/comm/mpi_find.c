@@ -86,9 +86,10 @@ static enum lvn_status launcher_speech(const char *family, enum speech *out, con
         *out = OPENMPI;
         *why = "as srun speaks PMIx";
     } else if (!strcmp(family, "slurm")) {
-        LVN_FAIL(COMM, "srun started these ranks without MPI, so that it cannot join them: use srun --mpi=pmix (for "
-                       "Open MPI) or srun --mpi=pmi2 (for MPICH, Intel MPI, MVAPICH); `srun --mpi=list` shows what is "
-                       "here");
+        LVN_FAIL(UNSUPPORTED,
+                 "srun started these ranks without MPI, so that it cannot join them: use srun --mpi=pmix (for "
+                 "Open MPI) or srun --mpi=pmi2 (for MPICH, Intel MPI, MVAPICH); `srun --mpi=list` shows what is "
+                 "here");
     } else if (is_set("OMPI_COMM_WORLD_SIZE") || (pmix && !pmi)) {
         *out = OPENMPI;
         *why = "as the variables of Open MPI are set";
@@ -228,16 +229,16 @@ static enum lvn_status refuse(enum speech speech, const char *why, const char *t
 {
     char others[600] = "";
     const struct kind *want = speech == MPICH ? &mpich : &open_mpi;
-    LVN_CHECK(speech != ANY, COMM,
+    LVN_CHECK(speech != ANY, UNSUPPORTED,
               "no MPI library was found, and ranks meet through one%s: install Open MPI (%s) or MPICH (%s), load your "
               "cluster's MPI module, or set trainer.mpi_library to the path of libmpi.so",
               trouble, open_mpi.package, mpich.package);
-    LVN_CHECK(!*add_others(others, sizeof others, "", "", want), COMM,
+    LVN_CHECK(!*add_others(others, sizeof others, "", "", want), UNSUPPORTED,
               "no library of %s was found, and that is wanted, %s%s; here is %s: start levin by the launcher of that "
               "one, or install the other (%s), or set trainer.mpi_library to its path",
               want->name, why, trouble, others, want->package);
     LVN_FAIL(
-        COMM,
+        UNSUPPORTED,
         "no library of %s was found, and that is wanted, %s%s: install it (%s), load your cluster's MPI module, or "
         "set trainer.mpi_library to the path of libmpi.so",
         want->name, why, trouble, want->package);

@@ -17,8 +17,9 @@
 #include "train/callbacks/callback.h"
 #include "train/settings.h"
 
-static const char *const own_parts[] = {"checkpoints", "status.json", "settings.yaml"};
-enum { OWN = sizeof own_parts / sizeof own_parts[0], CHECKPOINTS = 0, SETTINGS = 2 };
+static const char *const own_parts[] = {"checkpoints", "status.json", "logs", "settings.yaml"};
+static const char *const logs_hold = "rank-*.log"; /* levin launch writes them */
+enum { OWN = sizeof own_parts / sizeof own_parts[0], CHECKPOINTS = 0, LOGS = 2, SETTINGS = 3 };
 enum { TO_FETCH = SETTINGS, MOST_SETTINGS = 1 << 20 }; /* from TO_FETCH on, files that a run goes on with */
 
 /* The names of all that a run leaves in its folder. */
@@ -125,10 +126,12 @@ static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct fo
         } else {
             LVN_TRY(lvn_store_stat(path, &kind, &bytes));
             if (kind == LVN_STORE_NOTHING) continue;
-            if (kind == LVN_STORE_FOLDER) LVN_TRY(look_into(d, path, lvn_callbacks_hold(d->parts[i]), &f->foreign));
+            const char *holds = i == LOGS ? logs_hold : lvn_callbacks_hold(d->parts[i]);
+            if (kind == LVN_STORE_FOLDER) LVN_TRY(look_into(d, path, holds, &f->foreign));
             if (kind == LVN_STORE_FILE && i == SETTINGS) LVN_TRY(is_settings(path, &f->ours));
         }
-        if (!f->part) f->part = d->parts[i];
+        if (!f->part && i != LOGS)
+            f->part = d->parts[i]; /* these alone are no run: rank 0's folder is on another host */
     }
     if (seen.foreign) f->foreign = seen.foreign;
     if (seen.unproven && !f->ours) f->foreign = seen.unproven;

@@ -2,6 +2,7 @@
  *
  *     settings.yaml            as resolved; reads back as a recipe
  *     status.json              where each rank is
+ *     logs/rank-N.log          what each rank printed, where levin launch started them
  *     checkpoints/step-N, last, best
  *     metrics.csv, ...         what callbacks leave there (callbacks/callback.h)
  *

@@ -19,6 +19,14 @@ refused "leave 'levin' out" -n 2 -- levin train
 refused "there is no recipe 'none.yaml'" -n 2 -- train none.yaml
 refused "unknown key 'trainer.max_step'" -n 2 -- train --trainer.max_step=3
 refused "say how many ranks" -- doctor
+refused "--max-restarts is for \`train\`" -n 2 --max-restarts=1 -- doctor
+arguments run
+refused "--min-ranks is about restarts, of which there are none" -n 2 --min-ranks=1 -- "${all[@]}"
+refused "--min-ranks 3 is above the 2 ranks of this launch; give 2 at most" -n 2 --max-restarts=1 --min-ranks=3 -- "${all[@]}"
+refused "and trainer.num_nodes holds for one number of them" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.num_nodes=1
+code 1 "$LEVIN" launch -n 1 --log-dir=text.txt -- "${all[@]}"
+one_error
+[ ! -e run ]
 refused "-n wants a value, as in -n VALUE" -n
 refused "-n wants a whole number" -n two -- doctor
 refused "do not fit on 1 host with --nproc-per-node 2" -n 2 -n 3 --nproc-per-node 2 -- doctor # the last -n counts
@@ -110,11 +118,14 @@ done
 slurm=(--slurm recipes/adder.yaml)
 code 0 "$LEVIN" launch "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --trainer.max_steps=7 --requeue=no --mem 4G
 for text in "#SBATCH --nodes=2" "#SBATCH --ntasks-per-node=2" "#SBATCH --no-requeue" "#SBATCH --mem=4G" \
-    "#SBATCH --signal=USR1@90" "train recipes/adder.yaml --trainer.max_steps=7"; do
+    "#SBATCH --signal=B:USR1@90" "launch --nproc-per-node 2 --max-restarts=3 -- train recipes/adder.yaml --trainer.max_steps=7"; do
     says "$text" out
 done
+silent_about "--no-kill" out
+code 0 "$LEVIN" launch "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=2 --max-restarts=5 --log-dir="a b"
+for text in "#SBATCH --no-kill" "--max-restarts=5 --min-ranks=2 '--log-dir=a b' -- train"; do says "$text" out; done
 code 0 "$LEVIN" launch --slurm --launcher=openmpi -n 3 -- train recipes/adder.yaml --trainer.max_steps=7
-for text in "#SBATCH --ntasks=3" "#SBATCH --signal=B:USR1@90" "launch --launcher=openmpi -n 3 -- train recipes/adder.yaml" \
+for text in "#SBATCH --ntasks=3" "#SBATCH --signal=B:USR1@90" "launch --launcher=openmpi -n 3 --max-restarts=3 -- train recipes/adder.yaml" \
     "trap 'kill -USR1 \$launch' USR1"; do
     says "$text" out
 done
@@ -127,4 +138,6 @@ refused "--signal is USR1@SECONDS" "${slurm[@]}" --signal TERM@30
 refused "--partition: 'a b' has a letter" "${slurm[@]}" --partition "a b"
 refused "--ntasks and -n mean the same and differ" "${slurm[@]}" --ntasks 2 -n 3
 refused "2 nodes with 2 ranks each are not 5 ranks" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --ntasks 5
+refused "--min-ranks 5 is above the 4 ranks of this job" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=5
+refused "of which there are none" "${slurm[@]}" --min-ranks=1 --max-restarts=0
 refused "a batch script is for \`train\`" --slurm -- doctor

@@ -20,9 +20,9 @@ a_fault() { # MPI, fault, moment
     start) # who dies before it has met the others is known to the launcher alone
         [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
     end) # when all have finished, nobody misses one
-        [ $got = 0 ] || { check [ $got = 1 ] && { grep -qE "^error: .* after all ranks had finished" err || lost_is_named; }; } ;;
+        [ $got = 0 ] || { check [ $got = 76 ] && { grep -qE "^error: .* after all ranks had finished" err || lost_is_named; }; } ;;
     *)
-        check [ $got = 1 ]
+        check [ $got = 76 ]
         lost_is_named
         grep -q '"state": "fault"' "$run/status.json" || { cat "$run/status.json" && fail "$1, $fault: status.json does not tell"; }
         ;;

@@ -60,12 +60,12 @@ for mpi in "${mpis[@]}"; do
     ended
     check [ "$got" = 130 -o "$got" = 75 ]
     nobody_left 10
-    # a rank is killed, one is stopped: 1, named
+    # a rank is killed, one is stopped: 76, named
     for signal in KILL STOP; do
         begin $mpi-$signal 3
         kill -$signal "$(rank 1)"
         ended
-        check [ "$got" = 1 ]
+        check [ "$got" = 76 ]
         grep -qE "error: ranks? .*(1.* on|and [0-9]+ other).* not been heard of since" err || { cat err && fail "$mpi: nobody says which rank"; }
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
         nobody_left 10
@@ -85,7 +85,7 @@ E2
     chmod +x $mpi-held
     arguments $mpi-late "${exact[@]}" --trainer.rank_timeout=2
     use $mpi "$PWD/$mpi-held"
-    code 1 "${launch[@]}" -n 2 -- "${all[@]}"
+    code 76 "${launch[@]}" -n 2 -- "${all[@]}"
     says "is ended by force: it has not ended by itself 10 s after all ranks had finished" err
     one_error
     nobody_left 10

@@ -68,7 +68,6 @@ script() { # name, arguments of levin launch --slurm
     shift
     longer
     code 0 on 1 "$LEVIN" launch --slurm job.yaml --job-name "$name" --out "$name.sbatch" --run_dir="$name" "$@"
-    sed -i "s/--mpi=[a-z0-9]*/--mpi=$plugin/" "$name.sbatch"
 }
 submit() { job=$(on 1 sbatch --parsable "$1.sbatch"); }
 has_saved() { # seconds, run
@@ -120,17 +119,26 @@ fi
 script once --ntasks 2 --requeue=false
 submit once
 has_saved 60 once
-on 1 scancel --signal=USR1 "$job"
+on 1 scancel --batch --signal=USR1 "$job"
 job_wait 60 "$job" FAILED
 check [ "$(job_field "$job" ExitCode)" = 75:0 ]
 says "is not put back into the queue" once-"$job".out
+
+# a script of one's own, without levin launch: rank 0 puts the job back
+longer
+job=$(on 1 sbatch --parsable --job-name=own -N2 --ntasks-per-node=1 --requeue --open-mode=append --output=own-%j.out \
+    --wrap "srun --mpi=$plugin -K1 $LEVIN train job.yaml --run_dir=own")
+has_saved 60 own
+on 1 scancel --signal=USR1 "$job"
+soon has "job $job is back in the queue" own-"$job".out
+on 1 scancel "$job"
 
 # an array job: every task by itself
 script array --ntasks 2 --array 1-2
 submit array
 has_saved 60 array-1
 has_saved 60 array-2
-on 1 scancel --signal=USR1 "${job}_2"
+on 1 scancel --batch --signal=USR1 "${job}_2"
 job_wait 60 "${job}_2" "PENDING|REQUEUED|COMPLETING"
 soon has "job ${job}_2 is back in the queue" array-"$job"_2.out
 on 1 scancel "${job}_1" "${job}_2"

@@ -342,7 +342,7 @@ static void test_awaited(void **state)
     world_init(&w, SIZE);
     for (int i = 0; i < SIZE; i++) {
         struct lvn_comm_options o = {.rank = i, .size = SIZE};
-        assert_int_equal(lvn_comm_open_over(&c[i], &o, &threads_transport, &w.ranks[i]), LVN_OK);
+        assert_int_equal(lvn_engine_open(&c[i], &o, &threads_transport, &w.ranks[i]), LVN_OK);
     }
     assert_int_equal(lvn_work_awaited(), -1);
     for (int i = 0; i < 2; i++) lvn_comm_all_reduce(c[i], &r[i], x[i], LONG, LVN_F32, LVN_SUM);
@@ -367,7 +367,7 @@ static void test_find(void **state)
     assert_non_null(strstr(lvn_error_text(), "is no MPI library"));
     unsetenv("PMI_RANK"), unsetenv("PMI_FD"), unsetenv("PMIX_RANK"), unsetenv("PMIX_NAMESPACE");
     unsetenv("PMI_CONTROL_PORT"), unsetenv("PALS_RANKID");
-    assert_int_equal(lvn_mpi_find(&l, "", "slurm"), LVN_COMM);
+    assert_int_equal(lvn_mpi_find(&l, "", "slurm"), LVN_UNSUPPORTED);
     assert_non_null(strstr(lvn_error_text(), "srun --mpi=pmix"));
 }
 

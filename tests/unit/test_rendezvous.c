@@ -52,6 +52,7 @@ static void outside_lost(void **state)
     assert_int_equal(lvn_server_phase(outside), LVN_SERVER_FAULT);
     assert_says(lvn_server_fault(outside, &rank), "rank 0 on node0 has not been heard of since step 412");
     assert_int_equal(rank, 0);
+    assert_false(lvn_server_fault_lasts(outside));
     lvn_server_table(outside, table);
     assert_int_equal(table[0].state, LVN_PEER_LOST);
     assert_true(table[1].step == 412 && table[1].collective == 7);
@@ -92,6 +93,7 @@ static void duplicates(void **state)
         assert_false(shared->rank[i].speaks);
     }
     assert_says(lvn_server_fault(outside, NULL), "two processes believe to be rank 1");
+    assert_true(lvn_server_fault_lasts(outside));
     lvn_server_stop(outside, 5);
 }
 
@@ -352,9 +354,9 @@ static void places(void **state)
     assert_int_equal(lvn_places_connect(address, 1, 0, &place, &fd), LVN_OK);
     close(fd);
     lvn_server_stop(one, 0);
-    assert_int_equal(lvn_places_connect(address, 0, 0, &place, &fd), LVN_IO);
+    assert_int_equal(lvn_places_connect(address, 0, 0, &place, &fd), LVN_COMM);
     assert_says(lvn_error_text(), "Connection refused");
-    assert_int_equal(lvn_places_connect("nobody.invalid:7000", 0, 0, &place, &fd), LVN_IO);
+    assert_int_equal(lvn_places_connect("nobody.invalid:7000", 0, 0, &place, &fd), LVN_COMM);
     assert_says(lvn_error_text(), "nobody.invalid");
     o.listen = "192.0.2.1";
     o.port = 0;

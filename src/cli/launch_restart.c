@@ -1,0 +1,155 @@
+/* launch_restart.c - a launch to its end: attempts, of which each goes on where the last one was lost.
+ *
+ * A fault that going on from the last checkpoint can cure (LVN_EXIT_FAULT) starts the training again, --max-restarts
+ * times without a later checkpoint in between: then the cure does not help. Hosts that do not answer are left out, and
+ * those that were at fault twice; ranks get their places anew in the order of the hosts, so spare ones come in. Where
+ * places are too few the launch ends, or goes on with fewer ranks (--min-ranks). A job of Slurm that cannot go on with
+ * what it has goes back into the queue, and asks for other nodes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/machine.h"
+#include "checkpoints/checkpoint.h"
+#include "cli/launch.h"
+#include "cli/requeue.h"
+
+struct restarts {
+    struct lvn_launch *l;
+    int ranks;    /* as many as at first */
+    int used;     /* restarts since `saved` */
+    long saved;   /* step of the last checkpoint that was seen; -1: none */
+    bool further; /* than at the beginning */
+};
+
+/* The step of RUN/checkpoints/last; -1: there is none, or it is not to be seen from here. */
+static long last_step(const struct lvn_launch *l)
+{
+    long step = -1;
+    struct lvn_arena arena;
+    lvn_arena_init(&arena);
+    const char *folder = *l->run_dir ? lvn_path_join(&arena, l->run_dir, "checkpoints") : NULL;
+    const char *path = folder ? lvn_checkpoint_link(&arena, folder, "last") : NULL;
+    const char *name = path ? lvn_path_name(path) : "";
+    if (!strncmp(name, "step-", 5)) step = strtol(name + 5, NULL, 10);
+    lvn_arena_release(&arena);
+    return step;
+}
+
+/* "; left out: h2 (does not answer), h3 (two faults)" */
+static void add_left_out(const struct lvn_launch *l, struct lvn_text *t)
+{
+    const char *before = "; left out: ";
+    for (int i = 0; i < l->n_hosts; i++) {
+        const struct lvn_host *h = &l->hosts[i];
+        if (!h->down && h->faults < LVN_HOST_FAULTS) continue;
+        lvn_text_printf(t, "%s%s (%s)", before, h->name, h->down ? "does not answer" : "at fault twice");
+        before = ", ";
+    }
+}
+
+/* A place for each rank; false: there are too few, which is said. */
+static bool find_places(struct restarts *r)
+{
+    struct lvn_launch *l = r->l;
+    struct lvn_text out = {0};
+    int ranks = r->ranks, least = l->min_ranks ? l->min_ranks : r->ranks;
+    if (l->n_hosts) {
+        lvn_launch_look(l);
+        ranks = lvn_launch_place(l, r->ranks);
+        add_left_out(l, &out);
+    }
+    if (ranks >= least) {
+        l->ranks = ranks;
+    } else {
+        fprintf(stderr, "no restart: there is room for %d of %d ranks%s%s\n", ranks, r->ranks, out.p ? out.p : "",
+                l->min_ranks ? "" : "; --min-ranks would go on with fewer");
+    }
+    lvn_text_release(&out);
+    return ranks >= least;
+}
+
+/* "restart 1 of 3: going on from step 8 with 2 ranks on h1, h3; left out: h2 (does not answer)" */
+static void tell(const struct restarts *r)
+{
+    enum { MOST_NAMES = 8 };
+    const struct lvn_launch *l = r->l;
+    struct lvn_text t = {0};
+    int hosts = 0;
+    lvn_text_printf(&t, "restart %d of %d: ", r->used, l->max_restarts);
+    if (!l->goes_on || r->saved < 0)
+        lvn_text_add(&t, "from the beginning, for nothing is saved yet,");
+    else
+        lvn_text_printf(&t, "going on from step %ld", r->saved);
+    lvn_text_printf(&t, " with %d rank%s", l->ranks, l->ranks == 1 ? "" : "s");
+    for (int i = 0; i < l->n_hosts; i++) hosts += l->hosts[i].ranks > 0;
+    if (hosts > MOST_NAMES) lvn_text_printf(&t, " on %d hosts", hosts);
+    for (int i = 0, n = 0; i < l->n_hosts && hosts <= MOST_NAMES; i++)
+        if (l->hosts[i].ranks) lvn_text_printf(&t, "%s%s", n++ ? ", " : " on ", l->hosts[i].name);
+    add_left_out(l, &t);
+    fprintf(stderr, "%s\n", t.p ? t.p : "restart");
+    lvn_text_release(&t);
+}
+
+/* Shall it start again? What speaks against it is said, unless nobody asked for restarts. */
+static bool again(struct restarts *r, const struct lvn_launch_end *end)
+{
+    struct lvn_launch *l = r->l;
+    long step = last_step(l);
+    if (end->code != LVN_EXIT_FAULT || end->stopped || !l->max_restarts) return false;
+    if (step >= 0 && step != r->saved) {
+        r->used = 0;
+        r->further = true;
+    }
+    r->saved = step;
+    if (end->host >= 0) l->hosts[end->host].faults++;
+    if (r->used == l->max_restarts) {
+        fprintf(stderr, "no restart: %d of them have saved nothing new\n", r->used);
+        return false;
+    }
+    if (!lvn_launch_pause(end->quiet_at - lvn_seconds()) || !find_places(r)) return false;
+    r->used++;
+    l->restart++;
+    tell(r);
+    return lvn_launch_pause(0);
+}
+
+/* Back into the queue: when time is up, or where there is hope that other nodes do better. */
+static void requeue(const struct restarts *r, const struct lvn_launch_end *end)
+{
+    const struct lvn_launch *l = r->l;
+    struct lvn_text out = {0};
+    bool fault = end->code == LVN_EXIT_FAULT && !end->stopped && l->max_restarts;
+    if (!lvn_requeue_possible() || !(fault || (end->code == LVN_EXIT_STOPPED && end->time_up))) return;
+    for (int i = 0; i < l->n_hosts && fault; i++) {
+        const struct lvn_host *h = &l->hosts[i];
+        if (h->down || h->faults) lvn_text_printf(&out, "%s%s", out.n ? "," : "", h->name);
+    }
+    if (fault && !r->further && lvn_requeue_count() >= l->max_restarts)
+        fprintf(stderr, "not put back into the queue: nothing new was saved since the job came from there\n");
+    else
+        lvn_requeue(l->c, out.p ? out.p : "");
+    lvn_text_release(&out);
+}
+
+enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)
+{
+    struct restarts r = {.l = l, .ranks = l->ranks, .saved = last_step(l)};
+    struct lvn_launch_end end = {0};
+    enum lvn_status status = lvn_launch_logs_new(&l->logs, l);
+    lvn_launch_signals(true);
+    if (!status) status = lvn_launch_attempt(l, &end);
+    while (!status && again(&r, &end)) {
+        status = lvn_launch_line(l);
+        if (!status) status = lvn_launch_attempt(l, &end);
+    }
+    if (!status) {
+        *code = end.code;
+        lvn_cli_add(l->c, "restarts", json_integer(l->restart));
+        requeue(&r, &end);
+    }
+    lvn_launch_signals(false);
+    lvn_launch_logs_free(l->logs);
+    return status;
+}

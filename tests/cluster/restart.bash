@@ -1,0 +1,47 @@
+# restart.bash - a run that loses a rank behind a checkpoint, beside one to which nothing happens. Source it behind
+# hosts.bash, whose namespaces hold this test's processes alone.
+#
+#   lose_rank RANK RUN COMMAND...   COMMAND starts the ranks of the words behind it; RANK ("": the only one) is killed, or
+#                                   $lose is run, once there is a checkpoint, which makes for $restarts (1); waits for the
+#                                   end: out, err, $got. `alone` is the same run, undisturbed
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+exact=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1 --trainer.val_check_interval=0
+    --trainer.rank_timeout="${RANK_TIMEOUT:-5}")
+steps=0
+undisturbed() { # STEPS
+    [ "$steps" != "$1" ] || return 0
+    steps=$1
+    rm -rf alone
+    arguments alone "${exact[@]}" --trainer.max_steps=$steps --checkpoint.every_n_steps=50
+    code 0 "$LEVIN" "${all[@]}"
+}
+rank() { # the process of rank $1
+    local p
+    for p in $(pgrep -x levin); do
+        if grep -zqxE "(OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID)=$1" "/proc/$p/environ" 2>/dev/null; then echo "$p" && return; fi
+    done
+    return 1
+}
+kill_rank() { # "": the process below levin launch
+    local p
+    if [ -n "$1" ]; then p=$(rank "$1"); else p=$(pgrep -x -n levin); fi && kill -KILL "$p"
+}
+lose_rank() {
+    local lost=$1 run=$2 many wanted=${restarts:-1}
+    shift 2
+    for many in "$((1000 * wanted))" 10000 100000; do # where a run was over before it lost anybody, a longer one
+        undisturbed $many
+        rm -rf "$run"
+        arguments "$run" "${exact[@]}" --trainer.max_steps=$many --checkpoint.every_n_steps=50
+        "$@" "${all[@]}" --overwrite >out 2>err &
+        pid=$!
+        until [ -e "$run/checkpoints/last" ]; do
+            kill -0 $pid 2>/dev/null || { cat out err && fail "$run ended before its first checkpoint"; }
+            sleep 0.005
+        done
+        ${lose:-kill_rank "$lost"} || true
+        ended
+        [ $got = 0 ] && [ "$(grep -c "^restart " err)" -lt "$wanted" ] || return 0
+    done
+    fail "$run was over too soon, three times"
+}

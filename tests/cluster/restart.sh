@@ -1,0 +1,43 @@
+# levin launch --max-restarts on one machine, with each MPI: a rank is killed, the job goes on from its last checkpoint, and
+# ends with the bits of a run that nothing happened to. And what each rank said is in a file of its own.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cluster/restart.bash"
+hosts_up 1
+make_text
+mpis_here
+use() { # MPI
+    launch=(timeout -k 3 120 "$LEVIN" launch --launcher="$1")
+    [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
+}
+heads() { grep -c '^--- 20.* rank '"$2 of $3" "$1/logs/rank-$2.log"; } # heads RUN RANK RANKS
+
+for mpi in "${mpis[@]}"; do
+    use $mpi
+    lose_rank 1 $mpi "${launch[@]}" --max-restarts=1 -n 2 --
+    check [ $got = 0 ]
+    grep -qE "^error: ranks? .* not been heard of since step" err || fail "$mpi: nobody says what happened"
+    grep -qE "^restart 1 of 1: going on from step [1-9][0-9]* with 2 ranks$" err || { cat err && fail "$mpi: no restart"; }
+    same_run alone $mpi
+    for rank in 0 1; do check [ "$(heads $mpi $rank 2)" = 2 ]; done
+    grep -qE "^step +10/" $mpi/logs/rank-0.log || fail "rank 0's lines are not in its file"
+    grep -hqE "^error: ranks? .* not been heard of" $mpi/logs/rank-[01].log || fail "its end is not in the file of the rank"
+    ! grep -q '^\[0\]' $mpi/logs/*.log || fail "lines have a prefix"
+done
+
+# one rank needs no launcher to be started again
+lose_rank "" single timeout -k 3 120 "$LEVIN" launch --max-restarts=1 -n 1 --
+check [ $got = 0 ]
+says "restart 1 of 1: going on from step" err
+same_run alone single
+check [ "$(heads single 0 1)" = 2 ]
+# logs go with the run that is replaced, what else lies there does not
+touch single/logs/notes
+arguments single "${exact[@]}"
+code 2 "$LEVIN" "${all[@]}" --overwrite
+says "'single/logs/notes' was not written by levin" err
+rm single/logs/notes
+code 0 "$LEVIN" "${all[@]}" --overwrite
+check [ ! -e single/logs ]
+nobody_left 10

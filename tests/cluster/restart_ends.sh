@@ -1,0 +1,59 @@
+# levin launch --max-restarts: it tries as often as it may, and never what no restart cures; two launches into one run.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+. "$LEVIN_SOURCE/tests/cluster/restart.bash"
+hosts_up 1
+make_text
+mpis_here
+launch=(timeout -k 3 120 "$LEVIN" launch --launcher="${mpis[0]}")
+[ "${mpis[0]}" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
+one_said() { [ "$(grep -c 'error: ' err)" = 1 ] || { cat err && fail "not one error"; }; }
+
+# as often as asked for, and no oftener; without a folder no logs, unless they are given one
+cat >fake <<E2
+#!/bin/bash
+[ "\$1" != --version ] || exec "$(mpi_program "${mpis[0]}")" --version
+echo again >>attempts
+exit 9
+E2
+chmod +x fake
+arguments never
+code 76 "$LEVIN" launch --launcher="$PWD/fake" --max-restarts=2 -n 2 -- "${all[@]}"
+check [ "$(wc -l <attempts)" = 3 ]
+says "restart 2 of 2: from the beginning, for nothing is saved yet, with 2 ranks" err
+says "no restart: 2 of them have saved nothing new" err
+check [ ! -e never ]
+rm attempts
+code 76 "$LEVIN" launch --launcher="$PWD/fake" -n 2 -- "${all[@]}"
+check [ "$(wc -l <attempts)" = 1 ]
+one_said
+
+# what a restart does not cure
+wild=(--optimizer.lr=1e6 --optimizer.kind=sgd --trainer.gradient_clip_val=0 --trainer.max_steps=200 --trainer.threads=1)
+arguments wild "${wild[@]}"
+code 1 "${launch[@]}" --max-restarts=3 -n 2 -- "${all[@]}"
+silent_about "restart" err
+one_said
+arguments many
+code 2 "${launch[@]}" --max-restarts=3 -n 5 -- "${all[@]}"
+silent_about "restart" err
+one_said
+check [ ! -e many ]
+
+# two launches into one run: the second is refused, and leaves the first one's logs alone
+arguments one "${exact[@]}" --trainer.max_steps=1000000000 --checkpoint.every_n_steps=100
+"${launch[@]}" -n 2 --log-dir=aside/logs -- "${all[@]}" >first.out 2>first.err &
+pid=$!
+soon test -e one/checkpoints/last
+code 1 "${launch[@]}" --max-restarts=3 -n 2 -- "${all[@]}" --resume
+one_said
+says "another process is training in 'one'" err
+silent_about "restart" err
+check [ ! -e one/logs ]
+kill -USR1 "$(pgrep -P $pid -x levin || pgrep -x -o levin)"
+ended
+check [ $got = 75 ]
+says "stopped on request" aside/logs/rank-0.log
+check [ -s aside/logs/rank-1.log ]
+nobody_left 10

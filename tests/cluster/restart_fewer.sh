@@ -1,0 +1,30 @@
+# levin launch --min-ranks: where a host is cut off and there is no spare one, fewer ranks go on, with the same bits.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
+RANK_TIMEOUT=2
+. "$LEVIN_SOURCE/tests/cluster/restart.bash"
+hosts_up 2
+sshd_up 2
+make_text
+mpis_here
+launch=(on 1 timeout -k 3 120 "$LEVIN" launch --ssh="$ssh" --hostfile hosts)
+cut_off() { unplug 2; }
+mpi=${mpis[-1]} # the other one where there are two: restart_hosts has the first
+
+# without a spare one there are too few, ...
+printf 'h1:1\nh2:1\n' >hosts
+lose=cut_off lose_rank 1 few "${launch[@]}" --launcher="$mpi" --max-restarts=1 -n 2 --
+check [ $got = 76 ]
+says "no restart: there is room for 1 of 2 ranks; left out: h2 (does not answer); --min-ranks would go on with fewer" err
+plug 2
+nobody_left
+
+# ... or fewer ranks go on
+lose=cut_off lose_rank 1 fewer "${launch[@]}" --launcher="$mpi" --max-restarts=1 --min-ranks=1 -n 2 --
+check [ $got = 0 ]
+grep -qE "^restart 1 of 1: going on from step [0-9]+ with 1 rank on h1; left out: h2" err || { cat err && fail "not on h1 alone"; }
+same_run alone fewer
+plug 2
+nobody_left

@@ -1,0 +1,31 @@
+# levin launch --max-restarts over a hosts file: a spare host comes in for one that is cut off, and the run ends
+# with the bits of one that nothing happened to.
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
+unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
+RANK_TIMEOUT=2
+. "$LEVIN_SOURCE/tests/cluster/restart.bash"
+hosts_up 3
+sshd_up 3
+make_text
+mpis_here
+launch=(on 1 timeout -k 3 120 "$LEVIN" launch --ssh="$ssh" --hostfile hosts)
+cut_off() { unplug 2; }
+
+# a spare host is looked at, too; what cannot be is said before anything starts
+printf 'h1:1\nh2:1\nh3:1\n' >hosts
+unplug 3
+arguments no
+code 2 "${launch[@]}" -n 2 -- "${all[@]}"
+one_error
+says "hosts:3: the spare host 'h3'" err
+plug 3
+
+# it takes the place of one that is cut off
+lose=cut_off lose_rank 1 spare "${launch[@]}" --launcher="${mpis[0]}" --max-restarts=1 -n 2 --
+check [ $got = 0 ]
+grep -qE "^restart 1 of 1: going on from step [0-9]+ with 2 ranks on h1, h3; left out: h2 \(does not answer\)$" err || { cat err && fail "no h3"; }
+same_run alone spare
+grep -qE "^--- .* rank 1 of 2 on h3, pid" spare/logs/rank-1.log || fail "rank-1.log does not say where the rank is"
+plug 2

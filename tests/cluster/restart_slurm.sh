@@ -1,0 +1,66 @@
+# A batch script of levin launch --slurm under a real Slurm: where a rank is killed the job goes on in its allocation; where
+# a node is lost it goes back into the queue, and comes back without that node, or, with --min-ranks, goes on with the
+# nodes that are left. What comes of it has the bits of a run that nothing happened to.
+. "$LEVIN_SOURCE/tests/cluster/slurm.bash"
+hosts_begin
+RANK_TIMEOUT=2
+. "$LEVIN_SOURCE/tests/cluster/restart.bash"
+hosts_up 3
+slurm_up 3
+make_text
+[ -n "$(mpi_plugin)" ] || skip "no MPI library (apt install openmpi-bin)"
+lose() { # FAULT RUN, options of levin launch --slurm: the job, on two nodes, meets its fault behind a checkpoint
+    local fault=$1 run=$2 many
+    shift 2
+    for many in 1000 10000 100000; do # where it was over before, a longer one
+        undisturbed $many
+        soon all_idle
+        rm -rf "$run" "$run"-*.out
+        arguments "$run" "${exact[@]}" --trainer.max_steps=$many --checkpoint.every_n_steps=50
+        code 0 on 1 "$LEVIN" launch --slurm --out "$run.sbatch" --job-name "$run" --nodes 2 --ntasks-per-node 1 "$@" -- "${all[@]}"
+        job=$(on 1 sbatch --parsable "$run.sbatch")
+        until [ -e "$run/checkpoints/last" ]; do
+            [ "$(job_state "$job")" != FAILED ] || { cat "$run"-*.out && fail "$run failed"; }
+            sleep 0.05
+        done
+        check [ "$(job_field "$job" NodeList)" = "h[1-2]" ]
+        $fault || true
+        job_wait 100 "$job" "COMPLETED|FAILED|CANCELLED|NODE_FAIL|PENDING|REQUEUED|COMPLETING"
+        plug 2
+        job_wait 100 "$job" "COMPLETED|FAILED|CANCELLED|NODE_FAIL"
+        cat "$run"-*.out >out
+        grep -qE "^error: " out || continue # over before
+        [ "$(job_state "$job")" = COMPLETED ] || { cat out && fail "$run is $(job_state "$job")"; }
+        same_run alone "$run"
+        return
+    done
+    fail "$run was over too soon, three times"
+}
+all_idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 3" ]; }
+restarts() { job_field "$job" Restarts; }
+
+# a rank is killed: the node is still there
+lose "kill_rank 1" killed
+check [ "$(restarts)" = 0 ]
+grep -qE "^restart 1 of 3: going on from step [0-9]+ with 2 ranks on h1, h2$" out || { cat out && fail "no restart"; }
+
+# the same under an mpirun within the job
+if command -v mpirun.openmpi >/dev/null; then
+    lose "kill_rank 1" mpirun --launcher openmpi
+    check [ "$(restarts)" = 0 ]
+    grep -qE "^restart 1 of 3: going on from step [0-9]+ with 2 ranks on h1, h2$" out || { cat out && fail "no restart"; }
+fi
+
+# a node is cut off: back into the queue, and on without it
+lose "unplug 2" queued
+check [ "$(restarts)" = 1 ]
+says "no restart: there is room for 1 of 2 ranks; left out: h2 (does not answer)" out
+says "job $job is back in the queue, to run without h2" out
+check [ "$(job_field "$job" ExcNodeList)" = h2 ]
+check [ "$(job_field "$job" NodeList)" = "h[1,3]" ]
+says "this job was in the queue before: going on" out
+
+# or on with the node that is left
+lose "unplug 2" fewer --min-ranks=1
+check [ "$(restarts)" = 0 ]
+grep -qE "^restart 1 of 3: going on from step [0-9]+ with 1 rank on h1; left out: h2 \(does not answer\)$" out || { cat out && fail "not on h1"; }
