@@ -272,7 +272,8 @@ extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen
     .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
                    "mlp.up_proj, mlp.down_proj",                                                                       \
     .lora_targets = "q_proj, v_proj", .parts = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true,          \
-    .settle = settle, .check = check, .build = build, .inputs = lvn_language_inputs, .tasks = lvn_language_tasks
+    .bounded = true, .settle = settle, .check = check, .build = build, .inputs = lvn_language_inputs,                  \
+    .tasks = lvn_language_tasks
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",
