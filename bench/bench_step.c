@@ -1,7 +1,7 @@
 /* bench_step.c - where the time of a training step goes: each instruction of the program timed on its own.
  *
  *     build/bench_step WORKLOAD [THREADS [STEPS [bf16 | bf16-true]]]      WORKLOAD: nanogpt, gpt-mini, dawn, gpt2,
- * gpt2-b4
+ * gpt2-b4, pythia-70m, llama-124m
  *
  * Takes the best time of each instruction over the steps, adds them up by operation and phase, and prints milliseconds,
  * share, and, where an operation counts them, GFLOP/s. Data are made up. */
@@ -21,12 +21,15 @@ static const struct workload {
     int64_t n_layer, n_head, n_embd, block, vocabulary, B;
     double dropout;
     bool bias;
+    const char *size; /* instead of layers, heads, channels, vocabulary and bias; or NULL */
 } workloads[] = {
-    {"nanogpt", "nanogpt", 4, 4, 128, 64, 65, 12, 0, false},
-    {"gpt-mini", "mingpt", 6, 6, 192, 128, 65, 64, 0.1, true},
-    {"dawn", "mingpt", 12, 12, 768, 128, 67, 16, 0.1, true},
-    {"gpt2", "nanogpt", 12, 12, 768, 1024, 50304, 1, 0, true},
-    {"gpt2-b4", "nanogpt", 12, 12, 768, 1024, 50304, 4, 0, true},
+    {"nanogpt", "nanogpt", 4, 4, 128, 64, 65, 12, 0, false, NULL},
+    {"gpt-mini", "mingpt", 6, 6, 192, 128, 65, 64, 0.1, true, NULL},
+    {"dawn", "mingpt", 12, 12, 768, 128, 67, 16, 0.1, true, NULL},
+    {"gpt2", "nanogpt", 12, 12, 768, 1024, 50304, 1, 0, true, NULL},
+    {"gpt2-b4", "nanogpt", 12, 12, 768, 1024, 50304, 4, 0, true, NULL},
+    {"pythia-70m", "neox", 0, 0, 0, 1024, 50304, 2, 0, false, "pythia-70m"},
+    {"llama-124m", "llama", 0, 0, 0, 1024, 50304, 1, 0, false, "llama-124m"},
 };
 
 struct bench {
@@ -94,7 +97,11 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
     struct lvn_model_config c;
     struct lvn_network *n;
     lvn_model_config_init(&c, lvn_model_find(w->model));
-    LVN_TRY(lvn_model_put_all(&c, sizes));
+    if (w->size)
+        LVN_TRY(lvn_model_put_size(&c, lvn_size_find(c.model, w->size)));
+    else
+        LVN_TRY(lvn_model_put_all(&c, sizes));
+    LVN_TRY(lvn_model_put(&c, "block_size", (double)w->block));
     LVN_TRY(
         lvn_network_new(&n, &c,
                         &(struct lvn_network_options){
@@ -148,6 +155,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_step: %s\n%s", lvn_error_text(), lvn_error_trace());
         return 1;
     }
-    fprintf(stderr, "usage: bench_step nanogpt|gpt-mini|dawn|gpt2|gpt2-b4 [threads [steps [bf16 | bf16-true]]]\n");
+    fprintf(stderr, "usage: bench_step nanogpt|gpt-mini|dawn|gpt2|gpt2-b4|pythia-70m|llama-124m [threads [steps [bf16 "
+                    "| bf16-true]]]\n");
     return 2;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "train/continuation.h"
@@ -55,14 +56,75 @@ static enum lvn_status parse_ids(const char *text, int32_t **ids, int64_t *n)
     return LVN_OK;
 }
 
-static enum lvn_status read_prompt(struct lvn_cli *c, const struct lvn_generator *g, int32_t **ids, int64_t *n)
+/* What is to be continued. */
+struct prompts {
+    int32_t **ids; /* (n), each (length) */
+    int64_t *length, n;
+    bool listed; /* from a file of them */
+};
+
+static void release_prompts(struct prompts *p)
 {
-    const char *text = c->flag[LVN_FLAG_generate_prompt].t, *list = c->flag[LVN_FLAG_generate_prompt_ids].t;
-    bool text_given = c->given[LVN_FLAG_generate_prompt], list_given = c->given[LVN_FLAG_generate_prompt_ids];
-    LVN_CHECK(!text_given || !list_given, ARG, "--prompt and --prompt-ids both say what to continue; leave one out");
-    if (list_given) return parse_ids(list, ids, n);
-    if (!text_given && !lvn_codec_is_text(&g->codec)) return parse_ids("0", ids, n);
-    return lvn_prompt_encode(text, &g->codec, ids, n);
+    for (int64_t i = 0; i < p->n; i++) free(p->ids[i]);
+    free(p->ids);
+    free(p->length);
+}
+
+static enum lvn_status make_room(struct prompts *p, int64_t n)
+{
+    p->ids = lvn_calloc((size_t)n, sizeof *p->ids);
+    p->length = lvn_calloc((size_t)n, sizeof *p->length);
+    return p->ids && p->length ? LVN_OK : LVN_MEMORY;
+}
+
+/* Each line of the file, which is taken apart in place. */
+static enum lvn_status encode_lines(struct prompts *p, const char *path, char *text, const struct lvn_codec *codec)
+{
+    int64_t lines = 1;
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    LVN_TRY(make_room(p, lines));
+    for (char *line = text, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        size_t length = strlen(line);
+        if (length && line[length - 1] == '\r') line[--length] = '\0';
+        LVN_CHECK(length, ARG, "--prompts: line %lld of '%s' is empty, and a prompt has at least one token",
+                  (long long)p->n + 1, path);
+        LVN_TRY(lvn_codec_encode(codec, path, line, (int64_t)length, &p->ids[p->n], &p->length[p->n]));
+        p->n++;
+    }
+    LVN_CHECK(p->n, ARG, "--prompts: '%s' is empty; give a prompt on each line", path);
+    return LVN_OK;
+}
+
+static enum lvn_status read_lines(struct prompts *p, const char *path, const struct lvn_codec *codec)
+{
+    char *text;
+    int64_t bytes;
+    LVN_CHECK(lvn_codec_is_text(codec), ARG,
+              "--prompts wants a model that reads text, and there is neither a vocabulary nor a tokenizer beside this "
+              "one; --prompt-ids takes ids");
+    LVN_TRY(lvn_file_read(path, 64 << 20, &text, &bytes));
+    enum lvn_status status = LVN_OK;
+    if ((int64_t)strlen(text) < bytes)
+        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);
+    if (status == LVN_OK) status = encode_lines(p, path, text, codec);
+    free(text);
+    return status;
+}
+
+static enum lvn_status read_prompts(struct lvn_cli *c, const struct lvn_generator *g, struct prompts *p)
+{
+    const bool text = c->given[LVN_FLAG_generate_prompt], list = c->given[LVN_FLAG_generate_prompt_ids];
+    p->listed = c->given[LVN_FLAG_generate_prompts];
+    LVN_CHECK(text + list + p->listed <= 1, ARG,
+              "--prompt, --prompt-ids and --prompts each say what to continue; leave one out");
+    if (p->listed) return read_lines(p, c->flag[LVN_FLAG_generate_prompts].t, &g->codec);
+    LVN_TRY(make_room(p, 1));
+    p->n = 1;
+    if (list) return parse_ids(c->flag[LVN_FLAG_generate_prompt_ids].t, &p->ids[0], &p->length[0]);
+    if (!text && !lvn_codec_is_text(&g->codec)) return parse_ids("0", &p->ids[0], &p->length[0]);
+    return lvn_prompt_encode(c->flag[LVN_FLAG_generate_prompt].t, &g->codec, &p->ids[0], &p->length[0]);
 }
 
 static json_t *as_json(const struct stream *s, const int32_t *made, int64_t n)
@@ -77,9 +139,11 @@ static json_t *as_json(const struct stream *s, const int32_t *made, int64_t n)
     return sample;
 }
 
-static enum lvn_status one_sample(struct lvn_cli *c, struct lvn_generator *g, const int32_t *prompt, int64_t n,
+static enum lvn_status one_sample(struct lvn_cli *c, struct lvn_generator *g, const struct prompts *p, int64_t i,
                                   const struct lvn_sampling_options *o, json_t *samples)
 {
+    const int32_t *prompt = p->ids[i];
+    int64_t n = p->length[i];
     const struct lvn_texts *stops = &c->flag[LVN_FLAG_generate_stop].texts;
     struct stream stream = {.c = c, .text = {.codec = &g->codec, .stops = stops->text, .n_stops = stops->n}};
     int32_t *made = lvn_malloc(sizeof *made * (size_t)(o->max_new_tokens + 1));
@@ -92,7 +156,9 @@ static enum lvn_status one_sample(struct lvn_cli *c, struct lvn_generator *g, co
     flush(&stream);
     if (!c->json) putchar('\n');
     if (status == LVN_OK) status = lvn_text_status(&stream.text.text);
-    if (status == LVN_OK) json_array_append_new(samples, as_json(&stream, made, n_made));
+    json_t *sample = status == LVN_OK ? as_json(&stream, made, n_made) : NULL;
+    if (sample && p->listed) json_object_set_new(sample, "prompt", json_integer(i));
+    if (sample) json_array_append_new(samples, sample);
     lvn_continuation_release(&stream.text);
     free(made);
     return status;
@@ -123,17 +189,18 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
                                      .seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i,
                                      .ends = g->ends,
                                      .n_ends = g->n_ends};
-    int32_t *prompt = NULL;
-    int64_t n = 0;
+    struct prompts prompts = {0};
+    int64_t wanted = o.max_new_tokens, each = c->flag[LVN_FLAG_generate_num_samples].i;
     LVN_TRY(check_stops(c, &g->codec));
-    LVN_TRY(read_prompt(c, g, &prompt, &n));
-    enum lvn_status status = LVN_OK;
-    for (int64_t k = 0; k < c->flag[LVN_FLAG_generate_num_samples].i && status == LVN_OK; k++) {
+    enum lvn_status status = read_prompts(c, g, &prompts);
+    for (int64_t k = 0; status == LVN_OK && k < prompts.n * each; k++) {
+        const int64_t i = k / each, room = lvn_sampler_room(g->sampler, prompts.length[i]);
         if (k && !c->json) printf("---\n");
         o.sample = k;
-        status = one_sample(c, g, prompt, n, &o, samples);
+        if (!c->given[LVN_FLAG_generate_max_new_tokens] && room > 0) o.max_new_tokens = wanted < room ? wanted : room;
+        status = one_sample(c, g, &prompts, i, &o, samples);
     }
-    free(prompt);
+    release_prompts(&prompts);
     return status;
 }
 

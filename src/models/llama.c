@@ -156,6 +156,7 @@ static enum lvn_status check(const void *own)
 
 /* --- the keys --- */
 
+static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
 static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, "SiLU"}, {NULL, 0, NULL}};
 
 // clang-format off
@@ -193,7 +194,7 @@ static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, 
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \
     {LVN_KEY_DTYPE, .json = "dtype"}
-#define BIAS .initial = false, .recipe = "bias", .help = "biases of linear maps"
+#define BIAS .initial = false, .recipe = "bias", .words = biases, .help = "biases of linear maps"
 /* What a variant has and its files have no word for. */
 #define ALWAYS(field, yes) {IS(field), .initial = yes, .fixed = true}
 #define WINDOW {N(window), .json = "sliding_window", .initial = 0, .least = 0, .most = INT32_MAX, .null = true}
@@ -272,7 +273,8 @@ extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen
     .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
                    "mlp.up_proj, mlp.down_proj",                                                                       \
     .lora_targets = "q_proj, v_proj", .parts = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true,          \
-    .settle = settle, .check = check, .build = build, .inputs = lvn_language_inputs, .tasks = lvn_language_tasks
+    .bounded = true, .settle = settle, .check = check, .build = build, .inputs = lvn_language_inputs,                  \
+    .tasks = lvn_language_tasks
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",

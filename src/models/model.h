@@ -161,6 +161,7 @@ struct lvn_model {
     const char *lora_targets;              /* those that have one when nobody says which */
     const char *parts;                     /* names as freezing takes them, an example */
     bool generates;                        /* keeps keys and values between runs, so that it can go on with a text */
+    bool bounded; /* a text ends with the positions; else its last part goes on as if it were all */
     /* Fills in what is 0 and follows from other values; NULL: nothing. The network is built of, and config.json told,
      * what comes out; the configuration itself stays as it was said. */
     void (*settle)(void *own);

@@ -247,6 +247,7 @@ const struct lvn_model lvn_model_neox = {
     .lora_targets = "attention.query_key_value",
     .parts = "[embed_in, layers.0, 'layers.*.mlp']",
     .generates = true,
+    .bounded = true,
     .settle = settle,
     .check = check,
     .build = build,

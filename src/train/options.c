@@ -87,7 +87,7 @@ static int n_shown, n_family;
 static struct {
     char key[48], help[320], usual[160];
 } texts[LVN_FAMILY_KEYS];
-static char kinds[600];
+static char kinds[1600];
 
 /* Adds to a list what its parts make up. */
 static void add(char *list, size_t room, const char *between, const char *text, const char *more)

@@ -17,6 +17,7 @@ struct lvn_sampler {
     struct lvn_runner *one, *chunk; /* chunk: NULL when the context is shorter */
     struct lvn_samples of_one, of_chunk;
     int64_t block_size, vocab_size;
+    bool bounded;        /* the window does not slide */
     int64_t position;    /* tokens in the cache */
     const float *logits; /* (V) of the last token */
     int32_t *window;     /* (block_size) the tokens in the cache */
@@ -53,6 +54,7 @@ enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n,
     struct lvn_sampler *s = lvn_calloc(1, sizeof *s);
     if (!s) return LVN_MEMORY;
     s->block_size = block_size;
+    s->bounded = m->bounded;
     s->vocab_size = lvn_model_value(&n->config, LVN_MEANS_VOCABULARY);
     s->window = lvn_calloc((size_t)block_size, sizeof *s->window);
     enum lvn_status status = s->window ? lvn_candidates_init(&s->candidates, s->vocab_size) : LVN_MEMORY;
@@ -136,6 +138,12 @@ static bool ends(const struct lvn_sampling_options *o, int32_t id)
     return false;
 }
 
+int64_t lvn_sampler_room(const struct lvn_sampler *s, int64_t n)
+{
+    if (!s->bounded) return INT64_MAX;
+    return n > s->block_size ? 0 : s->block_size - n + 1; /* the last one is not read again */
+}
+
 enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, int64_t n,
                                 const struct lvn_sampling_options *o, int32_t *out, int64_t *n_out,
                                 bool (*on_token)(void *context, int32_t id), void *context)
@@ -145,6 +153,10 @@ enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, in
         LVN_CHECK(prompt[i] >= 0 && prompt[i] < s->vocab_size, ARG,
                   "the prompt's token %lld is %d, beyond the vocabulary of %lld", (long long)i, prompt[i],
                   (long long)s->vocab_size);
+    LVN_CHECK(o->max_new_tokens <= lvn_sampler_room(s, n), ARG,
+              "a prompt of %lld tokens and %lld new ones do not fit into the model's %lld positions; at most %lld can "
+              "follow it",
+              (long long)n, (long long)o->max_new_tokens, (long long)s->block_size, (long long)lvn_sampler_room(s, n));
     int64_t seen = n < s->block_size ? n : s->block_size;
     s->position = 0;
     *n_out = 0;
@@ -197,6 +209,9 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_setting
     if (status == LVN_OK && lvn_codec_is_text(codec))
         status = lvn_prompt_encode(prompt ? prompt : settings->sample.prompt, codec, &given, &n);
     const int32_t *ids = given ? given : &start;
+    int64_t cut = s->bounded && n > s->block_size ? n - s->block_size : 0; /* looking on must not end a run */
+    ids += cut, n -= cut;
+    if (o.max_new_tokens > lvn_sampler_room(s, n)) o.max_new_tokens = lvn_sampler_room(s, n);
     if (status == LVN_OK) status = lvn_sampler_run(s, ids, n, &o, made, &n_made, NULL, NULL);
     struct lvn_codec_stream stream = {0};
     for (int64_t i = 0; status == LVN_OK && i < n; i++) lvn_codec_decode(codec, &stream, ids[i], out);

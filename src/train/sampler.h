@@ -2,7 +2,8 @@
  *
  * A sampler adds two runners to a network: one runs a chunk of tokens at once (the prompt), one runs a single token.
  * Both keep keys and values, so a new token costs one pass over the weights. Past the context the window slides as
- * usual: the last block_size tokens are run anew, since learned positions start at 0 again. */
+ * usual: the last block_size tokens are run anew, since learned positions start at 0 again. Where positions are rotary
+ * (lvn_model.bounded) a text ends there. */
 #ifndef LVN_SAMPLER_H
 #define LVN_SAMPLER_H
 
@@ -27,9 +28,11 @@ struct lvn_sampling_options {
 enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n, int64_t block_size) LVN_CHECKED;
 void lvn_sampler_free(struct lvn_sampler *s); /* NULL: nothing; the runners are the network's */
 
+/* How many tokens may follow a prompt of n: without end where the window slides. */
+int64_t lvn_sampler_room(const struct lvn_sampler *s, int64_t n);
 /* Continue `prompt` (n ids, at least 1) by at most o->max_new_tokens tokens into out[]; *n_out tells how many there
  * are. One of o->ends is the last of out[]. on_token, when not NULL, sees each other token as it comes, and ends the
- * sample by returning false. NONFINITE when the logits hold NaN. */
+ * sample by returning false. ARG when there is no room for them, NONFINITE when the logits hold NaN. */
 enum lvn_status lvn_sampler_run(struct lvn_sampler *s, const int32_t *prompt, int64_t n,
                                 const struct lvn_sampling_options *o, int32_t *out, int64_t *n_out,
                                 bool (*on_token)(void *context, int32_t id), void *context) LVN_CHECKED;

@@ -37,6 +37,9 @@ static enum lvn_status finish_model(struct lvn_settings *s)
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
               "lora.rank out",
               s->lora.rank);
+    LVN_CHECK(s->lora.rank || !*s->lora.init, ARG,
+              "lora.init is '%s', and lora.rank is 0, so there are no adapters; set lora.rank as that folder has it",
+              s->lora.init);
     return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model rules */
 }
 

@@ -12,6 +12,7 @@
 #include "formats/json.h"
 #include "models/files.h"
 #include "models/lora.h"
+#include "train/adapters.h"
 #include "train/moments.h"
 #include "train/pretrained.h"
 #include "train/settings.h"
@@ -121,6 +122,22 @@ static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_
     return LVN_OK;
 }
 
+/* Once more, as others read them. */
+static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n,
+                                const char *base)
+{
+    struct lvn_safetensors_source source;
+    struct lvn_text config = {0};
+    if (!n->config.lora.rank) return LVN_OK;
+    enum lvn_status status = lvn_adapters_files(n, base, a, &source, &config);
+    if (status == LVN_OK) {
+        lvn_checkpoint_add_tensors(w, "adapter/" LVN_ADAPTERS_WEIGHTS, &source);
+        lvn_checkpoint_add_text(w, "adapter/" LVN_ADAPTERS_CONFIG, config.p, config.n);
+    }
+    lvn_text_release(&config);
+    return status;
+}
+
 static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena *a, struct lvn_model_files *f,
                                const struct lvn_snapshot_place *to, const struct lvn_snapshot *s, struct lvn_moments *m)
 {
@@ -130,6 +147,7 @@ static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena
                                  n->weights, false));
     lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
     LVN_TRY(add_adapters(w, a, n));
+    LVN_TRY(add_peft(w, a, n, to->settings->model.init));
     LVN_TRY(lvn_moments_source(m, a, &optimizer));
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
     if (to->all_read) to->all_read(to->context);

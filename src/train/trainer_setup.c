@@ -12,6 +12,7 @@
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/work.h"
+#include "train/adapters.h"
 #include "train/consistency.h"
 #include "train/limits.h"
 #include "train/trainer_state.h"
@@ -146,6 +147,14 @@ static enum lvn_status share_run(struct trainer *t)
     return LVN_OK;
 }
 
+/* Rank 0: of model.init, and adapters that there are already. */
+static enum lvn_status load_pretrained(struct trainer *t)
+{
+    struct lvn_network *n = t->training.network;
+    LVN_TRY(lvn_pretrained_load(&t->setup.pretrained, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
+    return *t->s->lora.init ? lvn_adapters_read(t->s->lora.init, n) : LVN_OK;
+}
+
 /* Weights: of the checkpoint to continue from, of model.init, or fresh. */
 static enum lvn_status load_weights(struct trainer *t)
 {
@@ -154,9 +163,7 @@ static enum lvn_status load_weights(struct trainer *t)
     if (t->goes_on) return lvn_snapshot_load(&t->from, n, &t->training.reduction.sharding, t->ranks);
     LVN_TRY_TOGETHER(t->ranks, lvn_network_init_values(n, seed, t->setup.has_pretrained));
     if (!t->setup.has_pretrained) return LVN_OK;
-    LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK
-                                              : lvn_pretrained_load(&t->setup.pretrained, n->params,
-                                                                    n->memory[LVN_BUFFER_PARAM], n->weights));
+    LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK : load_pretrained(t));
     return lvn_ranks_broadcast_memory(t->ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]);
 }
 

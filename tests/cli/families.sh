@@ -26,6 +26,19 @@ ranks=
 if OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$LEVIN" launch -n 2 -- doctor >out 2>err; then ranks=yes; fi
 [ "$ranks" ] || echo "no MPI starts two ranks here: zero1 is left out"
 
+peft() { # PEFT on transformers computes what the merged model does
+    code 0 "$LEVIN" export trained peft-base
+    python3 - <<'P' || fail "PEFT reads other adapters"
+import torch, transformers, peft
+load = lambda path: transformers.AutoModelForCausalLM.from_pretrained(path).eval()
+ids = torch.arange(16).view(1, 16) % 7
+with torch.no_grad():
+    base, merged = load("peft-base")(ids).logits, load("merged")(ids).logits
+    adapted = peft.PeftModel.from_pretrained(load("peft-base"), "run-lora/checkpoints/last/adapter")(ids).logits
+assert (merged - base).abs().max() > 1e-3 and (adapted - merged).abs().max() < 1e-4, (adapted - merged).abs().max()
+P
+    rm -r peft-base
+}
 walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters change; what may stay as it is
     local kind=$1 adapted=$2 frozen=$3 part
     shift 3
@@ -64,6 +77,15 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     code 0 "$LEVIN" train --run_dir=run-lora "${tune[@]}" --lora.rank=2
     code 0 "$LEVIN" export run-lora merged
     check [ "$(changed trained merged)" = "$adapted" ]
+    # as PEFT keeps them; from there on
+    code 0 "$LEVIN" train --run_dir=again --model.init=trained --data.path=text.txt --trainer.max_steps=1 --optimizer.kind=sgd \
+        --optimizer.lr=1e-30 --trainer.limit_val_batches=2 --lora.rank=2 --lora.init=run-lora/checkpoints/last/adapter
+    same_file run-lora/checkpoints/last/adapter/adapter_config.json again/checkpoints/last/adapter/adapter_config.json
+    same_file run-lora/checkpoints/last/adapter/adapter_model.safetensors again/checkpoints/last/adapter/adapter_model.safetensors
+    code 2 "$LEVIN" train --run_dir=never "${tune[@]}" --lora.rank=3 --lora.init=run-lora/checkpoints/last/adapter
+    says "its adapters have the rank 2, and lora.rank is 3; set lora.rank: 2" err
+    if python3 -c 'import torch, transformers, peft' 2>/dev/null; then peft; fi
+    rm -r again
     # frozen parts
     code 0 "$LEVIN" train --run_dir=run-frozen "${tune[@]}" "--model.freeze=$frozen"
     for part in $(changed trained run-frozen/checkpoints/last); do

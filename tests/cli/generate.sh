@@ -14,20 +14,21 @@ python3 text.py
 code 0 train run --model.n_layer=2 --model.n_embd=32 --model.block_size=48 --optimizer.lr=1e-2 --trainer.batch_size=16 \
     --trainer.max_steps=60 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0
 # One with large weights, whose output depends on all that stands before.
-cp -rL run/checkpoints/last wild
-rm wild/state/manifest.json
-mv wild/state/vocabulary.json .
-rm -r wild/state
-python3 - <<'P'
-import array, random, struct
+wild() { # wild RUN MODEL
+    cp -rL $1/checkpoints/last $2
+    rm -r $2/state $2/tokenizer*.json
+    python3 - $2 <<'P'
+import array, random, struct, sys
 random.seed(4)
-with open("wild/model.safetensors", "r+b") as f:
+with open(sys.argv[1] + "/model.safetensors", "r+b") as f:
     n = struct.unpack("<Q", f.read(8))[0]
     f.seek(8 + n)
     values = array.array("f", f.read())
     f.seek(8 + n)
     array.array("f", [random.gauss(0, 0.6) for _ in values]).tofile(f)
 P
+}
+wild run wild
 generate() { code 0 "$LEVIN" generate run "$@" --json; }
 
 cat >check.py <<'P'
@@ -160,6 +161,47 @@ wrong "--temperature" --prompt=a --temperature=-1
 wrong "model.block_size is 49" --prompt=a --model.block_size=49
 code 1 "$LEVIN" generate nowhere --prompt=a
 one_error
+# --- rotary positions: the cache gives what whole windows give, prompts in pieces too; a text ends with the positions ---
+cat >rotary.py <<'P'
+import json, os, struct, subprocess, sys
+run = lambda *args: json.loads(subprocess.check_output([os.environ["LEVIN"], *args, "--json"]))
+T, model = 48, sys.argv[1]
+for n in (1, 20, 33, 40):
+    prompt = [(i * i + i // 3) % 8 for i in range(n)]
+    made = run("generate", model, "--temperature=0", "--prompt-ids=" + ",".join(map(str, prompt)))["samples"][0]["ids"]
+    assert len(made) == T - n + 1 and (n > 20 or len(set(made)) > 1), made # as many as fit
+    seen = prompt + made
+    for length in {n, n + 1, (n + T) // 2, T}:
+        open("window.bin", "wb").write(struct.pack("<%dH" % (length + 1), *(seen + [0])[:length + 1]))
+        l = run("evaluate", model, "--data.kind=tokens", "--data.path=window.bin", "--model.block_size=%d" % length,
+                "--logits")["logits"][0]
+        assert l[seen[length]] > max(l) - 1e-3, (length, seen, l)
+P
+for kind in 'neox --model.rotary_pct=0.5' 'llama --model.n_kv_head=2 --model.tied=true' 'qwen3 --model.n_kv_head=1'; do
+    rm -rf turned large
+    code 0 train turned --model.kind=$kind --model.n_layer=2 --model.n_head=4 --model.n_embd=32 --model.block_size=48 \
+        --trainer.max_steps=4 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0
+    wild turned large
+    python3 rotary.py large 2>err || fail "$kind: $(cat err)"
+    code 2 "$LEVIN" generate large --prompt-ids=1,2,3 --max-new-tokens=47
+    one_error
+    says "a prompt of 3 tokens and 47 new ones do not fit into the model's 48 positions; at most 46 can follow it" err
+done
+
+# --- prompts from a file ---
+printf 'abca\r\nbad\ncafe' >prompts.txt
+generate --prompts=prompts.txt --num-samples=2 --max-new-tokens=9 --temperature=0
+cp out all.out
+json '[s["prompt"] for s in d["samples"]] == [0, 0, 1, 1, 2, 2]'
+generate --prompt=bad --max-new-tokens=9 --temperature=0
+python3 -c 'import json; read = lambda n: json.load(open(n))["samples"]
+assert read("all.out")[2]["ids"] == read("all.out")[3]["ids"] == read("out")[0]["ids"]'
+printf 'abca\n\nbad\n' >prompts.txt
+wrong "line 2 of 'prompts.txt' is empty" --prompts=prompts.txt
+: >prompts.txt
+wrong "'prompts.txt' is empty" --prompts=prompts.txt
+wrong "nowhere.txt" --prompts=nowhere.txt
+wrong "leave one out" --prompts=prompts.txt --prompt=a
 # a reader that goes away ends it without a crash
 { "$LEVIN" generate run --prompt=a --max-new-tokens=100000 2>err || true; } | head -c 10 >/dev/null
 silent_about "Segmentation" err

@@ -404,6 +404,89 @@ static void every_family_there_and_back(void **state)
         }
 }
 
+/* Of text, with `more` keys in place of the last brace; then written, and read again. */
+static enum lvn_status read_family(struct lvn_model_config *c, const char *type, const char *more)
+{
+    char text[2048];
+    json_t *root;
+    const struct lvn_model *form;
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"%s\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"hidden_size\": 32, "
+             "\"max_position_embeddings\": 64, \"vocab_size\": 65, \"rms_norm_eps\": 1e-6%s%s}",
+             type, *more ? ", " : "", more);
+    ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &root));
+    enum lvn_status status = lvn_config_read(c, &form, "c.json", root);
+    json_decref(root);
+    if (status != LVN_OK) return status;
+    struct lvn_text t = {0};
+    struct lvn_model_config back, settled = lvn_model_settled(c);
+    ASSERT_OK(lvn_config_write(&t, form, c, LVN_F32));
+    ASSERT_OK(lvn_json_parse("c.json", t.p, t.n, &root));
+    ASSERT_OK(lvn_config_read(&back, &form, "c.json", root));
+    assert_string_equal(lvn_model_type(back.model), type);
+    assert_memory_equal(back.own, settled.own, sizeof back.own);
+    json_decref(root);
+    lvn_text_release(&t);
+    return LVN_OK;
+}
+
+/* Both dialects of rotary positions say the same, and so does what is written; what is not there is refused by name. */
+static void dialects_of_config(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *older, *newer;
+    } rows[] = {
+        {"gpt_neox", "\"rotary_pct\": 0.5, \"rotary_emb_base\": 500",
+         "\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.5, \"rope_theta\": 500}"},
+        {"llama", "\"rope_theta\": 7, \"rope_scaling\": null",
+         "\"rope_parameters\": {\"rope_theta\": 7, \"rope_type\": \"default\"}"},
+        {"llama", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
+         "\"rope_parameters\": {\"rope_theta\": 10000, \"rope_type\": \"linear\", \"factor\": 2.0}"},
+        {"qwen2",
+         "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 16}",
+         "\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 16}"},
+        {"llama",
+         "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": "
+         "4, "
+         "\"original_max_position_embeddings\": 8192}",
+         "\"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
+         "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}"},
+        {"mistral", "\"sliding_window\": null, \"num_key_value_heads\": null, \"head_dim\": null", ""},
+        {"mistral", "\"sliding_window\": 64", "\"sliding_window\": 64, \"rope_theta\": 10000.0"},
+        {"qwen2", "\"use_sliding_window\": false, \"sliding_window\": 16", "\"sliding_window\": 16"},
+        {"qwen3", "\"head_dim\": 6, \"num_key_value_heads\": 2", "\"num_key_value_heads\": 2, \"head_dim\": 6"},
+    };
+    struct lvn_model_config one, two;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ASSERT_OK(read_family(&one, rows[i].type, rows[i].older));
+        ASSERT_OK(read_family(&two, rows[i].type, rows[i].newer));
+        assert_memory_equal(one.own, two.own, sizeof one.own);
+    }
+    ASSERT_FAILS(UNSUPPORTED,
+                 "c.json: rope_scaling.rope_type is 'dynamic'; this version has default, linear, yarn, llama3",
+                 read_family(&one, "llama", "\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2}"));
+    ASSERT_FAILS(UNSUPPORTED, "c.json: rope_parameters.rope_type is 'longrope'",
+                 read_family(&one, "qwen3", "\"rope_parameters\": {\"rope_type\": \"longrope\"}"));
+    ASSERT_FAILS(FORMAT, "c.json: 'rope_scaling' wants an object", read_family(&one, "llama", "\"rope_scaling\": 2"));
+    ASSERT_FAILS(FORMAT, "rope_scaling.factor is 0",
+                 read_family(&one, "llama", "\"rope_scaling\": {\"type\": \"linear\"}"));
+    ASSERT_FAILS(FORMAT, "low_freq_factor 4 and high_freq_factor 1; llama3 wants the second above the first",
+                 read_family(&one, "llama",
+                             "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                             "\"low_freq_factor\": 4, \"high_freq_factor\": 1}"));
+    ASSERT_FAILS(FORMAT, "sliding_window is 63, shorter than the 64 positions",
+                 read_family(&one, "mistral", "\"sliding_window\": 63"));
+    ASSERT_FAILS(FORMAT, "sliding_window is 16, shorter than the 64 positions",
+                 read_family(&one, "qwen3", "\"use_sliding_window\": true, \"sliding_window\": 16"));
+    ASSERT_FAILS(UNSUPPORTED, "hidden_act is 'relu'; this version has silu",
+                 read_family(&one, "llama", "\"hidden_act\": \"relu\""));
+    ASSERT_FAILS(FORMAT, "model.n_head (4) is not a multiple of model.n_kv_head (3)",
+                 read_family(&one, "llama", "\"num_key_value_heads\": 3"));
+    ASSERT_FAILS(FORMAT, "rotary positions turn 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
+    ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));
+}
+
 /* Names are found again, and tables hold together. */
 static void tables_are_sound(void **state)
 {
@@ -438,10 +521,15 @@ static void tables_are_sound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rule_when_writing),     cmocka_unit_test(adapters_are_merged_first),
-        cmocka_unit_test(every_rule_when_reading),     cmocka_unit_test(rows_are_cut_and_made),
-        cmocka_unit_test(config_there_and_back),       cmocka_unit_test(configs_are_refused_by_key),
-        cmocka_unit_test(every_family_there_and_back), cmocka_unit_test(tables_are_sound),
+        cmocka_unit_test(every_rule_when_writing),
+        cmocka_unit_test(adapters_are_merged_first),
+        cmocka_unit_test(every_rule_when_reading),
+        cmocka_unit_test(rows_are_cut_and_made),
+        cmocka_unit_test(config_there_and_back),
+        cmocka_unit_test(configs_are_refused_by_key),
+        cmocka_unit_test(every_family_there_and_back),
+        cmocka_unit_test(dialects_of_config),
+        cmocka_unit_test(tables_are_sound),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

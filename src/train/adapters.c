@@ -1,0 +1,188 @@
+/* adapters.c - see adapters.h. */
+#include "train/adapters.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "formats/json.h"
+#include "formats/safetensors.h"
+#include "models/files.h"
+#include "models/lora.h"
+
+/* "h.0.attn.c_attn.weight" without its end */
+static int stem_length(const char *name)
+{
+    return (int)(strlen(name) - strlen(".weight"));
+}
+
+/* How A or B of a weight lies in the file: transposed, and B's rows as those of the weight. */
+static enum lvn_status layout_of(const struct lvn_network *n, const struct lvn_param *weight, const struct lvn_param *p,
+                                 char which, struct lvn_layout *l)
+{
+    struct lvn_layout of;
+    LVN_TRY(lvn_file_layout(lvn_model_form(n->config.model), &n->config, weight, &of));
+    *l = (struct lvn_layout){.how = LVN_FILE_TRANSPOSED, .desc = LVN_DESC(LVN_F32, p->desc.dim[1], p->desc.dim[0])};
+    if (which == 'B') l->how |= of.how & LVN_FILE_INTERLEAVED;
+    if (which == 'B') l->head_size = of.head_size;
+    int length =
+        snprintf(l->name, sizeof l->name, "base_model.model.%.*s.lora_%c.weight", stem_length(of.name), of.name, which);
+    LVN_CHECK(length < (int)sizeof l->name, INTERNAL, "the name of '%s' is too long", weight->name);
+    return LVN_OK;
+}
+
+/* --- writing --- */
+
+static json_t *config_of(const struct lvn_network *n, const char *base)
+{
+    json_t *modules = json_array();
+    struct lvn_lora_pair pair;
+    struct lvn_layout l = {0};
+    bool in_out = false;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *w = n->params->list[i];
+        if (!lvn_lora_find(n->params, w, &pair)) continue;
+        if (lvn_file_layout(lvn_model_form(n->config.model), &n->config, w, &l) != LVN_OK) continue;
+        in_out |= !(l.how & LVN_FILE_TRANSPOSED);
+        json_array_append_new(modules, json_stringn(l.name, (size_t)stem_length(l.name)));
+    }
+    return json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type",
+                     "CAUSAL_LM", "base_model_name_or_path", base, "r", (json_int_t)n->config.lora.rank, "lora_alpha",
+                     n->config.lora.alpha, "lora_dropout", 0.0, "bias", "none", "fan_in_fan_out", in_out,
+                     "inference_mode", 1, "use_rslora", 0, "use_dora", 0, "target_modules", modules);
+}
+
+/* Both adapters of each weight, moved. */
+static enum lvn_status collect(const struct lvn_network *n, struct lvn_arena *a, struct lvn_safetensors_source *source)
+{
+    struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
+    const int64_t each = lvn_dtype_bytes(n->weights);
+    struct lvn_lora_pair pair;
+    if (!items) return LVN_MEMORY;
+    *source = (struct lvn_safetensors_source){.item = items};
+    for (int i = 0; i < n->params->n; i++) {
+        if (!lvn_lora_find(n->params, n->params->list[i], &pair)) continue;
+        for (int k = 0; k < 2; k++) {
+            const struct lvn_param *p = k ? pair.b : pair.a;
+            struct lvn_layout *l = lvn_arena_alloc(a, sizeof *l);
+            void *values = lvn_arena_alloc(a, (size_t)(p->count * each)),
+                 *moved = lvn_arena_alloc(a, (size_t)(p->count * each));
+            if (!l || !values || !moved) return LVN_MEMORY;
+            LVN_TRY(layout_of(n, n->params->list[i], p, k ? 'B' : 'A', l));
+            LVN_TRY(lvn_network_read(n, p, values));
+            lvn_layout_to_file(l, each, values, moved);
+            l->desc.dtype = n->weights;
+            items[source->n++] = (struct lvn_safetensors_item){.name = l->name, .desc = l->desc, .data = moved};
+        }
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_adapters_files(const struct lvn_network *n, const char *base, struct lvn_arena *a,
+                                   struct lvn_safetensors_source *source, struct lvn_text *config)
+{
+    LVN_TRY(collect(n, a, source));
+    json_t *root = config_of(n, base);
+    if (!root) return LVN_MEMORY;
+    lvn_json_add(config, root, 2);
+    lvn_text_add(config, "\n");
+    json_decref(root);
+    return lvn_text_status(config);
+}
+
+/* --- reading --- */
+
+static enum lvn_status check_config(const char *path, const json_t *root, const struct lvn_lora *lora)
+{
+    const char *type = NULL, *bias = "none";
+    int64_t rank = 0;
+    double alpha = 8; /* as PEFT has it */
+    bool root_of_rank = false, dora = false;
+    LVN_TRY(lvn_json_string(path, root, "peft_type", true, &type));
+    LVN_CHECK(strcmp(type, "LORA") == 0, UNSUPPORTED, "%s: peft_type is '%.40s'; this version has LORA", path, type);
+    LVN_TRY(lvn_json_int(path, root, "r", true, 1, 65536, &rank));
+    LVN_TRY(lvn_json_real(path, root, "lora_alpha", false, &alpha));
+    LVN_TRY(lvn_json_string(path, root, "bias", false, &bias));
+    LVN_TRY(lvn_json_bool(path, root, "use_rslora", false, &root_of_rank));
+    LVN_TRY(lvn_json_bool(path, root, "use_dora", false, &dora));
+    LVN_CHECK(!root_of_rank && !dora && strcmp(bias, "none") == 0, UNSUPPORTED,
+              "%s: it has use_rslora, use_dora or biases, which levin's adapters have not", path);
+    LVN_CHECK(rank == lora->rank, ARG,
+              "%s: its adapters have the rank %lld, and lora.rank is %lld; set lora.rank: %lld", path, (long long)rank,
+              (long long)lora->rank, (long long)rank);
+    LVN_CHECK(alpha == lora->alpha, ARG, "%s: its lora_alpha is %g, and lora.alpha is %g; set lora.alpha: %g", path,
+              alpha, lora->alpha, alpha);
+    return LVN_OK;
+}
+
+static enum lvn_status read_one(const struct lvn_safetensors *file, const char *path, struct lvn_network *n,
+                                const struct lvn_param *p, const struct lvn_layout *l)
+{
+    char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
+    const struct lvn_safetensor *t = lvn_safetensors_find(file, l->name);
+    LVN_CHECK(t, FORMAT, "'%s' has no '%s'; lora.targets must name the maps that its adapters stand beside", path,
+              l->name);
+    LVN_CHECK(lvn_desc_same_shape(&t->desc, &l->desc) &&
+                  (t->desc.dtype == LVN_F32 || t->desc.dtype == LVN_F16 || t->desc.dtype == LVN_BF16),
+              FORMAT, "'%s': '%s' is %s of %s, wanted %s of real numbers", path, l->name,
+              lvn_shape_text(&t->desc, have), lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l->desc, want));
+    float *file_order = lvn_malloc(sizeof *file_order * (size_t)p->count);
+    float *values = lvn_malloc(sizeof *values * (size_t)p->count);
+    enum lvn_status status = file_order && values ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK) {
+        lvn_tensor_to_f32(t->desc.dtype, t->data, file_order, p->count);
+        lvn_layout_to_memory(l, sizeof *values, file_order, values);
+        lvn_tensor_from_f32(n->weights, values, file_order, p->count);
+        status = lvn_network_write(n, p, file_order);
+    }
+    free(file_order);
+    free(values);
+    return status;
+}
+
+static enum lvn_status read_all(const struct lvn_safetensors *file, const char *path, struct lvn_network *n)
+{
+    struct lvn_lora_pair pair;
+    struct lvn_layout l;
+    int seen = 0;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *w = n->params->list[i];
+        if (!lvn_lora_find(n->params, w, &pair)) continue;
+        LVN_TRY(layout_of(n, w, pair.a, 'A', &l));
+        LVN_TRY(read_one(file, path, n, pair.a, &l));
+        LVN_TRY(layout_of(n, w, pair.b, 'B', &l));
+        LVN_TRY(read_one(file, path, n, pair.b, &l));
+        seen += 2;
+    }
+    LVN_CHECK(seen == file->n, FORMAT,
+              "'%s' holds %d tensors, and the adapters that lora.targets names are %d; name those that it has", path,
+              file->n, seen);
+    return LVN_OK;
+}
+
+static enum lvn_status read_folder(const char *folder, struct lvn_network *n, struct lvn_arena *a)
+{
+    const char *config = lvn_path_join(a, folder, LVN_ADAPTERS_CONFIG);
+    const char *weights = lvn_path_join(a, folder, LVN_ADAPTERS_WEIGHTS);
+    struct lvn_safetensors file;
+    json_t *root;
+    if (!config || !weights) return LVN_MEMORY;
+    LVN_TRY(lvn_json_read(config, &root));
+    enum lvn_status status = check_config(config, root, &n->config.lora);
+    json_decref(root);
+    LVN_TRY(status);
+    LVN_TRY(lvn_safetensors_open(&file, weights));
+    status = read_all(&file, weights, n);
+    lvn_safetensors_close(&file);
+    return status;
+}
+
+enum lvn_status lvn_adapters_read(const char *folder, struct lvn_network *n)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    enum lvn_status status = read_folder(folder, n, &a);
+    lvn_arena_release(&a);
+    return status == LVN_OK ? LVN_OK : lvn_while_at(status, "reading the adapters of lora.init, '%s'", folder);
+}
