@@ -43,6 +43,7 @@ struct lvn_data_options {
     int64_t classes;                       /* of a model that exists already; 0: as many as the data have */
     double val_fraction;                   /* of the rows, without val_path */
     const char *const *texts;              /* in place of files, with `unlabelled`; NULL: none */
+    const char *const *pairs;              /* NULL, or of each the other text, or NULL */
     int64_t n_texts;
     /* of all kinds: samples lose tokens, which are their labels (data/mask.h) */
     bool masks, whole_words;

@@ -182,6 +182,8 @@ static enum lvn_status read_texts(struct lvn_dataset *d, const struct lvn_data_o
         struct lvn_table_row row = {.cell[TEXT] = {o->texts[i], (int64_t)strlen(o->texts[i])}};
         int64_t wrong = lvn_utf8_check(row.cell[TEXT].p, row.cell[TEXT].n);
         LVN_CHECK(wrong < 0, FORMAT, "text %" PRId64 ": byte %" PRId64 " is not UTF-8", i + 1, wrong + 1);
+        const char *pair = o->pairs ? o->pairs[i] : NULL;
+        if (pair) row.cell[PAIR].p = pair, row.cell[PAIR].n = (int64_t)strlen(pair);
         LVN_TRY(add_row(l, o, &l->file[LVN_SPLIT_TRAIN], &row, -1));
     }
     d->split[LVN_SPLIT_ALL].n_samples = l->file[LVN_SPLIT_TRAIN].n;

@@ -138,6 +138,7 @@ static void report(const struct evaluation *e)
     const struct lvn_task_graph *t = &e->runner->outputs;
     struct lvn_evaluated batch = {.samples = e->batch.there,
                                   .number = e->number,
+                                  .config = &e->setup.config,
                                   .task = t->task,
                                   .n_losses = lvn_desc_count(&t->losses->desc) / e->B,
                                   .losses = lvn_runner_losses(e->runner),

@@ -13,6 +13,7 @@ struct lvn_evaluated {
     int64_t samples;       /* the rest of the batch only fills it up */
     const int64_t *number; /* (samples) which they are of all that the data hold, in their order */
     const struct lvn_task *task;
+    const struct lvn_model_config *config;
     int64_t n_losses;             /* of a sample */
     const float *losses;          /* (samples, n_losses); of labels that do not count 0 */
     const int32_t *labels;        /* (samples, n_losses), those that do not count negative; NULL: the task has none */

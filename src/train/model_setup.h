@@ -9,11 +9,11 @@
 #include "train/pretrained.h"
 #include "train/settings.h"
 
-/* Texts that have no labels, for data.kind=labelled: these, or, with `rows`, those of data.path. */
+/* Texts that have no labels, for data.kind=labelled, in place of its file. */
 struct lvn_new_texts {
     const char *const *text;
+    const char *const *pair; /* NULL, or of each text the other one, or NULL */
     int64_t n;
-    bool rows;
 };
 
 struct lvn_model_setup {

@@ -48,6 +48,37 @@ for form in csv jsonl; do
 done
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv --data.val_path=test.csv --trainer.max_epochs=12 --run_dir=csv
 same_weights tsv csv
+# new texts: from the command line, a pipe and a table; a text alone is what it is among others
+texts() { cut -f2 test.tsv | tail -n +2; }
+code 0 "$LEVIN" predict tsv --text "this was good" --text "$(texts | sed -n 2p)" --json
+json 'len(d["predictions"]) == 2 and d["predictions"][0]["label"] == 1 and d["predictions"][0]["name"] == "LABEL_1"'
+json 'all(abs(sum(p["probabilities"]) - 1) < 1e-12 for p in d["predictions"])'
+cp out two
+texts | code 0 "$LEVIN" predict tsv --input=- --json
+python3 - <<'PY'
+import json, math
+d, e, two = (json.load(open(x)) for x in ("out", "tsv.json", "two"))
+assert len(d["predictions"]) == 40
+for p, (a, b) in zip(d["predictions"], e["logits"]):
+    assert abs(p["probabilities"][1] - 1 / (1 + math.exp(a - b))) < 1e-5
+assert abs(d["predictions"][1]["probabilities"][0] - two["predictions"][1]["probabilities"][0]) < 1e-5
+PY
+cp out piped
+for form in tsv csv jsonl; do
+    code 0 "$LEVIN" predict tsv --input=test.$form --json
+    same_file out piped
+done
+code 0 "$LEVIN" predict tsv --input=test.tsv
+check [ "$(wc -l <out)" = 40 ]
+says "$(texts | head -1)" out
+code 2 "$LEVIN" predict tsv
+says "say which texts" err
+code 1 "$LEVIN" predict tsv --input=nothing.txt
+# a directory of transformers, whose classes have names
+cp -r "$LEVIN_SOURCE/tests/golden/bert/classify3" named
+head -37 "$vocab/vocab.txt" >named/vocab.txt
+code 0 "$LEVIN" predict named --text "a b c" --json
+json 'd["predictions"][0]["name"] in ("sad", "so so", "glad") and len(d["predictions"][0]["probabilities"]) == 3'
 # a decoder reads classes off the last token
 code 0 "$LEVIN" train --model.kind=gpt2 --task.kind=classify "${bert[@]:1}" --data.path=train.tsv --trainer.max_steps=20 --run_dir=gpt2
 says GPT2ForSequenceClassification gpt2/checkpoints/last/config.json
