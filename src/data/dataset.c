@@ -90,7 +90,8 @@ static void mask_fields(struct lvn_fields *f)
     types.below = 2;
     labels.name = "labels";
     labels.label = true;
-    *f = (struct lvn_fields){.field = {ids, types, {.name = "length", .dtype = LVN_I32}, labels}, .n = 4};
+    *f = (struct lvn_fields){
+        .field = {ids, types, {.name = "length", .dtype = LVN_I32, .below = ids.dim[0] + 1}, labels}, .n = 4};
 }
 
 static enum lvn_status open_mask(struct lvn_dataset *d, const struct lvn_data_options *o)

@@ -289,7 +289,7 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
                    .tokens = true,
                    .below = o->vocab_size},
                   {.name = "types", .dtype = LVN_I32, .rank = 1, .dim = {T}, .ragged = true, .below = 2},
-                  {.name = "length", .dtype = LVN_I32},
+                  {.name = "length", .dtype = LVN_I32, .below = T + 1},
                   {.name = "label", .dtype = LVN_I32, .label = true}},
         .n = 4};
 }

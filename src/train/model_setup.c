@@ -151,6 +151,7 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_s
     const struct lvn_head *head = lvn_model_head(c->model, m->task->name);
     int k = m->task->label.rank == 0 && m->task->label.name ? lvn_fields_find(&m->fields, m->task->label.name) : -1;
     int64_t classes = k >= 0 && m->fields.field[k].below ? m->fields.field[k].below : c->classes;
+    if (k >= 0 && !m->fields.field[k].below) m->fields.field[k].below = classes; /* data that are not there yet */
     if (!head) return LVN_OK;
     if (!m->has_pretrained) {
         c->head = head;
