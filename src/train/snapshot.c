@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "data/codec.h"
 #include "formats/json.h"
+#include "models/files.h"
 #include "models/lora.h"
 #include "train/moments.h"
 #include "train/pretrained.h"
@@ -207,15 +208,16 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     return status;
 }
 
-/* A stored tensor into the parameter that it is of, which may have another type since trainer.precision was changed. */
-static enum lvn_status load_values(const struct lvn_network *n, const struct lvn_param *p,
-                                   const struct lvn_safetensor *t)
+/* Stored values, in memory's order, into their parameter, which may have another type since trainer.precision was
+ * changed. */
+static enum lvn_status load_values(const struct lvn_network *n, const struct lvn_param *p, enum lvn_dtype type,
+                                   const void *values)
 {
-    if (t->desc.dtype == n->weights) return lvn_network_write(n, p, t->data);
+    if (type == n->weights) return lvn_network_write(n, p, values);
     float *wide = lvn_malloc(sizeof *wide * (size_t)p->count), *to = lvn_malloc(sizeof *to * (size_t)p->count);
     enum lvn_status status = wide && to ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) {
-        lvn_tensor_to_f32(t->desc.dtype, t->data, wide, p->count);
+        lvn_tensor_to_f32(type, values, wide, p->count);
         lvn_tensor_from_f32(n->weights, wide, to, p->count);
         status = lvn_network_write(n, p, to);
     }
@@ -224,18 +226,38 @@ static enum lvn_status load_values(const struct lvn_network *n, const struct lvn
     return status;
 }
 
-/* Those parameters that are adapted, or those that are not, from a file. */
+/* From the file at `path`, where the parameter lies as `l` says. */
+static enum lvn_status load_param(const struct lvn_network *n, const struct lvn_param *p, const struct lvn_layout *l,
+                                  const struct lvn_safetensors *file, const char *path)
+{
+    struct lvn_param there = *p;
+    const struct lvn_safetensor *t;
+    there.name = l->name;
+    there.desc = l->desc;
+    LVN_TRY(lvn_stored_find(file, path, "", &there, &t));
+    if (!lvn_layout_moves(l)) return load_values(n, p, t->desc.dtype, t->data);
+    const int64_t each = lvn_dtype_bytes(t->desc.dtype);
+    void *moved = lvn_malloc((size_t)(each * p->count));
+    if (!moved) return LVN_MEMORY;
+    lvn_layout_to_memory(l, each, t->data, moved);
+    enum lvn_status status = load_values(n, p, t->desc.dtype, moved);
+    free(moved);
+    return status;
+}
+
+/* Those parameters that are adapted, which lie as in memory, or those that are not, from a file. */
 static enum lvn_status load_file(const char *path, const struct lvn_network *n, bool adapted)
 {
     struct lvn_safetensors file;
-    const struct lvn_safetensor *t;
     LVN_TRY(lvn_safetensors_open(&file, path));
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
         const struct lvn_param *p = n->params->list[i];
+        struct lvn_layout l;
         if (is_adapted(n->params, p) != adapted) continue;
-        status = lvn_stored_find(&file, path, "", p, &t);
-        if (status == LVN_OK) status = load_values(n, p, t);
+        status = lvn_file_layout(lvn_model_form(n->config.model), &n->config, p, &l);
+        if (adapted) l.how = 0, l.desc = p->desc;
+        if (status == LVN_OK) status = load_param(n, p, &l, &file, path);
     }
     lvn_safetensors_close(&file);
     return status;
