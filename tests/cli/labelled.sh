@@ -94,6 +94,25 @@ code 2 "$LEVIN" evaluate mlm --data.path=test.tsv --task.kind=classify
 says "is a BertForMaskedLM, which has no head for task.kind=classify" err
 code 0 "$LEVIN" train --model.init=mlm --task.kind=classify --data.path=train.tsv --trainer.batch_size=16 --trainer.max_steps=4 --run_dir=fine --verbose
 says "begins anew, as BertForSequenceClassification" err
+# what resumes is what was never stopped, its linear maps lie otherwise in files; adapters learn beside the head
+half=("${bert[@]}" --data.path=train.tsv --trainer.max_epochs=2)
+code 0 "$LEVIN" train "${half[@]}" --run_dir=whole
+code 0 "$LEVIN" train "${half[@]}" --run_dir=half --trainer.max_epochs=1
+code 0 "$LEVIN" train half --resume --trainer.max_epochs=2 --quiet
+same_weights whole half
+code 0 "$LEVIN" train --model.init=mlm --task.kind=classify --data.path=train.tsv --lora.rank=2 --optimizer.lr=1e-2 --trainer.batch_size=16 \
+    --trainer.max_steps=12 --run_dir=lora --quiet
+python3 - <<'PY'
+import struct, json
+def tensors(path):
+    b = open(path, "rb").read()
+    n = struct.unpack("<Q", b[:8])[0]
+    return {k: b[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in json.loads(b[8:8 + n]).items() if k != "__metadata__"}
+before, after = (tensors(f"{x}/checkpoints/last/model.safetensors") for x in ("mlm", "lora"))
+moved = {k for k in before.keys() & after.keys() if before[k] != after[k]}
+assert moved == {f"bert.encoder.layer.0.attention.self.{x}.weight" for x in ("query", "value")}, moved
+assert any(after["classifier.bias"]) # it began with zeros
+PY
 # another number of classes wants to be asked for
 sed 's/\t1$/\t2/' train.tsv >three.tsv
 code 1 "$LEVIN" train --model.init=tsv --data.path=three.tsv --trainer.max_steps=1 --run_dir=no --quiet
