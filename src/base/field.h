@@ -18,6 +18,7 @@ struct lvn_field {
     int64_t dim[LVN_FIELD_RANK]; /* of one sample; where a model or a task asks for it, 0 takes any */
     int64_t below;               /* whole numbers lie in [0, below); 0: not known */
     bool label;                  /* int32, and -1 says that there is none: what a sample that is not there has */
+    bool tokens;                 /* ids of a vocabulary, whose size is `below` */
     bool ragged; /* samples differ in dim[0], which is the most; in a batch all have that of its planned length */
 };
 

@@ -125,6 +125,10 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
     lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
     if (r->task->counted) lvn_cli_add(c, what, json_integer(counted));
     lvn_cli_add(c, "samples", json_integer(r->samples));
+    if (r->skipped) {
+        lvn_cli_print(c, "%s rows cannot be used and are passed over\n", lvn_count_text(r->skipped, count));
+        lvn_cli_add(c, "skipped", json_integer(r->skipped));
+    }
     lvn_cli_add(c, "split", json_string(lvn_split_names[r->split]));
     for (int i = 0; i < r->n_metrics; i++) {
         lvn_cli_print(c, "%s %.6g\n", r->metrics[i]->name, r->value[i]);

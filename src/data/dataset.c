@@ -1,4 +1,4 @@
-/* dataset.c - the table of kinds, and what all of them share: opening, samples of a stream, the fingerprint. */
+/* dataset.c - the table of kinds, and what all of them share: opening, lengths, samples of a stream, masks. */
 #include "data/dataset.h"
 
 #include <stdio.h>
@@ -80,12 +80,39 @@ static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct l
     return LVN_OK;
 }
 
+/* Of text with masks: ids, types, length, labels. */
+static void mask_fields(struct lvn_fields *f)
+{
+    struct lvn_field ids = f->field[0], types = ids, labels = ids;
+    if (!ids.tokens) return; /* which the task refuses */
+    types.name = "types";
+    types.tokens = false;
+    types.below = 2;
+    labels.name = "labels";
+    labels.label = true;
+    *f = (struct lvn_fields){
+        .field = {ids, types, {.name = "length", .dtype = LVN_I32, .below = ids.dim[0] + 1}, labels}, .n = 4};
+}
+
+static enum lvn_status open_mask(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    const struct lvn_tokenizer *t = d->tokenizer ? d->tokenizer : o->tokenizer;
+    LVN_CHECK(t, ARG,
+              "task.kind=mlm hides words behind the token [MASK], and neither the data ('%s') nor the model have a "
+              "tokenizer: prepare the text with one (`levin prepare TEXT --tokenizer=DIR`)",
+              d->path);
+    LVN_TRY(lvn_mask_init(&d->mask, t, o->mask_fraction, o->whole_words, o->seed));
+    d->masks = true;
+    return LVN_OK;
+}
+
 enum lvn_status lvn_dataset_fields(const struct lvn_data_options *o, struct lvn_fields *out)
 {
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o->kind);
     *out = (struct lvn_fields){0};
     if (!kind) return LVN_ARG;
     kind->fields(o, out);
+    if (o->masks) mask_fields(out);
     return LVN_OK;
 }
 
@@ -129,7 +156,9 @@ static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_op
                   d->split[0].path ? d->split[0].path : d->kind->name, (long long)d->vocab_size,
                   (long long)o->vocab_size);
     d->id_limit = o->vocab_size ? o->vocab_size : d->vocab_size;
-    for (int k = 0; k < d->fields.n && d->id_limit; k++) d->fields.field[k].below = d->id_limit;
+    for (int k = 0; k < d->fields.n && d->id_limit; k++)
+        if (d->fields.field[k].tokens) d->fields.field[k].below = d->id_limit;
+    if (o->masks) LVN_TRY(open_mask(d, o));
     LVN_TRY(lvn_dataset_sort(d));
     return check_lengths(d, o);
 }
@@ -252,8 +281,14 @@ enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, 
 struct lvn_fields lvn_stream_fields(int64_t T, int64_t below)
 {
     return (struct lvn_fields){
-        .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = below},
-                  {.name = "labels", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = below, .label = true}},
+        .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = below, .tokens = true},
+                  {.name = "labels",
+                   .dtype = LVN_I32,
+                   .rank = 1,
+                   .dim = {T},
+                   .below = below,
+                   .label = true,
+                   .tokens = true}},
         .n = 2};
 }
 
@@ -327,85 +362,28 @@ static enum lvn_status sample_of_stream(const struct lvn_dataset *d, enum lvn_sp
     return LVN_OK;
 }
 
-enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
-                                   struct lvn_draw how, void *const *out)
+static enum lvn_status masked_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                     struct lvn_draw how, void *const *out)
 {
-    if (d->split[split].n_samples) return d->kind->sample(d, split, at, how, out);
-    return sample_of_stream(d, split, at, out[0], out[1]);
-}
-
-/* --- the fingerprint ------------------------------------------------------------------------------------------- */
-
-/* Eight bytes at a time: multiply and fold (the constants are those of MurmurHash3's finalizer). */
-static uint64_t mix(uint64_t h, uint64_t x)
-{
-    h = (h ^ x) * 0xff51afd7ed558ccdu;
-    return (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
-}
-
-static uint64_t mix_bytes(uint64_t h, const void *data, int64_t bytes)
-{
-    const char *p = data;
-    for (; bytes >= 8; p += 8, bytes -= 8) {
-        uint64_t x;
-        memcpy(&x, p, 8);
-        h = mix(h, x);
+    int32_t *ids = out[0], *types = out[1], *length = out[2], *labels = out[3];
+    int64_t T = d->n_lengths ? how.length : d->fields.field[0].dim[0];
+    if (d->split[split].n_samples) {
+        LVN_TRY(d->kind->sample(d, split, at, how, out));
+    } else {
+        LVN_TRY(sample_of_stream(d, split, at, ids, labels));
+        memset(types, 0, sizeof *types * (size_t)T);
+        for (*length = (int32_t)T; *length > 1 && labels[*length - 1] < 0; --*length) {
+        }
     }
-    uint64_t x = 0;
-    memcpy(&x, p, (size_t)bytes);
-    return mix(h, x ^ (uint64_t)bytes << 56);
-}
-
-enum { WHOLE = 8 << 20, BLOCKS = 512, BLOCK = 4096 };
-
-/* First and last block included. */
-static int64_t block_at(int64_t bytes, int64_t i)
-{
-    return (bytes - BLOCK) / (BLOCKS - 1) * i;
-}
-
-enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int width)
-{
-    int64_t bytes = lvn_remote_bytes(p->remote);
-    LVN_CHECK(bytes > WHOLE, INTERNAL, "a stream of %lld bytes", (long long)bytes);
-    LVN_TRY(lvn_split_set(p, path, NULL, width, bytes / width));
-    p->blocks = lvn_malloc((size_t)BLOCKS * BLOCK);
-    if (!p->blocks) return LVN_MEMORY;
-    for (int64_t i = 0; i < BLOCKS; i++)
-        LVN_TRY(lvn_remote_read(p->remote, block_at(bytes, i), BLOCK, p->blocks + i * BLOCK));
+    lvn_mask_sample(&d->mask, how.order, at, *length, ids, labels);
+    for (int64_t t = *length; t < T; t++) labels[t] = -1;
     return LVN_OK;
 }
 
-/* Samples of a list that comes from files, evenly spread; what fails to be read is told when it is trained on. */
-static uint64_t mix_samples(uint64_t h, const struct lvn_dataset *d, enum lvn_split_id split)
+enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
+                                   struct lvn_draw how, void *const *out)
 {
-    struct lvn_samples one;
-    int64_t n = d->split[split].n_samples;
-    if (!n || !d->split[split].path || lvn_samples_init(&one, &d->fields, 1) != LVN_OK) return h;
-    for (int64_t i = 0; i < BLOCKS; i++) {
-        struct lvn_draw whole = {.length = lvn_fields_length(&d->fields)};
-        if (lvn_dataset_sample(d, split, n * i / BLOCKS, whole, one.p) != LVN_OK) lvn_error_clear();
-        for (int k = 0; k < d->fields.n; k++) h = mix_bytes(h, one.p[k], lvn_field_bytes(&d->fields.field[k]));
-    }
-    lvn_samples_release(&one);
-    return h;
-}
-
-uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
-{
-    uint64_t h = mix_bytes(0, d->kind->name, (int64_t)strlen(d->kind->name));
-    if (d->vocabulary) h = mix_bytes(h, d->vocabulary->points, d->vocabulary->n * (int64_t)sizeof(uint32_t));
-    for (int split = 0; split < LVN_SPLITS_TRAINED; split++) {
-        const struct lvn_split *p = &d->split[split];
-        int64_t bytes = p->n_tokens * p->width;
-        h = mix(mix(h, (uint64_t)p->n_tokens), (uint64_t)p->n_samples);
-        h = mix_samples(h, d, (enum lvn_split_id)split);
-        if (bytes <= WHOLE)
-            h = mix_bytes(h, p->tokens ? p->tokens : "", bytes);
-        else
-            for (int64_t i = 0; i < BLOCKS; i++)
-                h = mix_bytes(h, p->blocks ? p->blocks + i * BLOCK : (const char *)p->tokens + block_at(bytes, i),
-                              BLOCK);
-    }
-    return h;
+    if (d->masks) return masked_sample(d, split, at, how, out);
+    if (d->split[split].n_samples) return d->kind->sample(d, split, at, how, out);
+    return sample_of_stream(d, split, at, out[0], out[1]);
 }

@@ -13,6 +13,7 @@
 
 #include "base/field.h"
 #include "data/codec.h"
+#include "data/mask.h"
 
 struct lvn_dataset;
 
@@ -30,6 +31,23 @@ struct lvn_data_options {
     int64_t block_size; /* tokens of a window; 0: not known, lengths are not checked */
     int64_t vocab_size; /* of a model that exists already or is asked for; 0: follows from the data */
     const struct lvn_vocab *vocabulary; /* chars: of a model that exists already; NULL: made from the text */
+    /* labelled */
+    const char *test_path;
+    const char *text_column, *pair_column, *label_column;
+    const char *tokenizer_path;            /* a file or a folder; "": */
+    const struct lvn_tokenizer *tokenizer; /* of a model that exists already; borrowed */
+    bool clean;                            /* texts by the rule of data/clean.h */
+    bool skip_bad_rows;                    /* and count them; else they are refused */
+    bool unlabelled;                       /* texts alone: labels are -1 */
+    int64_t max_length;                    /* tokens; 0: block_size */
+    int64_t classes;                       /* of a model that exists already; 0: as many as the data have */
+    double val_fraction;                   /* of the rows, without val_path */
+    const char *const *texts;              /* in place of files, with `unlabelled`; NULL: none */
+    const char *const *pairs;              /* NULL, or of each the other text, or NULL */
+    int64_t n_texts;
+    /* of all kinds: samples lose tokens, which are their labels (data/mask.h) */
+    bool masks, whole_words;
+    double mask_fraction;
 };
 
 /* The parts. Training sees the first two, and a run's data are what these are. `all` is there where a kind has the
@@ -92,7 +110,10 @@ struct lvn_dataset {
     struct lvn_tokenizer *tokenizer; /* tokens: that they were made with; NULL: not known */
     int64_t id_limit;                /* ids must be below this one: the model's vocabulary when it is known */
     int64_t block_size;              /* list: the smallest that fits; stream: 0 */
-    bool answers;                    /* a sample is right where all of its labels are (the adder) */
+    int64_t skipped;                 /* labelled: rows that were passed over */
+    struct lvn_mask mask;            /* where o->masks */
+    bool masks;
+    bool answers; /* a sample is right where all of its labels are (the adder) */
     struct lvn_split split[LVN_SPLIT_COUNT];
     bool evaluates; /* as it was opened */
     char *path;     /* as it was given, or the kind's name; for messages */

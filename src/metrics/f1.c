@@ -1,4 +1,4 @@
-/* f1.c - the harmonic mean of precision and recall; the mean over classes ("macro"). */
+/* f1.c - the harmonic mean of precision and recall; of class 1 of two, else the mean over classes ("macro"). */
 #include "metrics/metric.h"
 
 static double score(double right, double taken, double there)

@@ -30,7 +30,7 @@ double lvn_metric_of_classes(const struct lvn_metric_sums *s, double (*score)(do
 {
     int64_t K = s->shape->dim[0];
     double sum = 0.0, classes = 0.0;
-    for (int64_t k = 0; k < K; k++) {
+    for (int64_t k = K == 2; k < K; k++) {
         double taken = 0.0, there = 0.0;
         for (int64_t i = 0; i < K; i++) {
             taken += s->counts[i * K + k];

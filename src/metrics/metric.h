@@ -30,9 +30,9 @@ struct lvn_metric {
     double (*value)(const struct lvn_metric_sums *s); /* NaN where nothing was counted */
 };
 
-/* From a confusion matrix: the mean over classes of a class's score, which is made of how many samples were rightly
- * taken for it, how many were taken for it, and how many are of it. Classes that nothing is of, and that nothing was
- * taken for, do not count; NaN where all are so. */
+/* From a confusion matrix: of two classes the score of class 1, of more the mean over classes of a class's score, which
+ * is made of how many samples were rightly taken for it, how many were taken for it, and how many are of it. Classes
+ * that nothing is of, and that nothing was taken for, do not count; NaN where all are so. */
 double lvn_metric_of_classes(const struct lvn_metric_sums *s,
                              double (*score)(double right, double taken, double there));
 

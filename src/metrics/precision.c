@@ -1,4 +1,5 @@
-/* precision.c - of what is taken for a class, the share that is of it; the mean over classes ("macro"). */
+/* precision.c - of what is taken for a class, the share that is of it; of class 1 of two, else the mean over classes
+ * ("macro"). */
 #include "metrics/metric.h"
 
 static double score(double right, double taken, double there)

@@ -1,4 +1,5 @@
-/* recall.c - of what is of a class, the share that is taken for it; the mean over classes ("macro"). */
+/* recall.c - of what is of a class, the share that is taken for it; of class 1 of two, else the mean over classes
+ * ("macro"). */
 #include "metrics/metric.h"
 
 static double score(double right, double taken, double there)

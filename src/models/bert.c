@@ -209,6 +209,8 @@ static const struct lvn_file files[] = {
     {"cls.predictions.decoder.*", NULL, LVN_FILE_PASSED_OVER},
     {"bert.embeddings.*_embeddings.weight", NULL, LVN_FILE_ROWS},
     {"cls.predictions.bias", NULL, LVN_FILE_ROWS},
+    {"*.LayerNorm.gamma", "*.LayerNorm.weight", LVN_FILE_OLD},
+    {"*.LayerNorm.beta", "*.LayerNorm.bias", LVN_FILE_OLD},
     {"*.LayerNorm.weight", NULL, 0},
     {"*.weight", NULL, LVN_FILE_TRANSPOSED},
     {NULL, NULL, 0},

@@ -104,6 +104,13 @@ enum lvn_file_role lvn_file_role(const struct lvn_model *form, const struct lvn_
     return is_spare(form, params, name) || is_spare(form, params, full) ? LVN_FILE_SPARE : LVN_FILE_UNKNOWN;
 }
 
+bool lvn_file_old_name(const struct lvn_model *form, const char *name, char old[LVN_FILE_NAME])
+{
+    for (const struct lvn_file *r = rows_of(form); r->name; r++)
+        if (r->how & LVN_FILE_OLD && translate(param_pattern(r), r->name, name, old)) return true;
+    return false;
+}
+
 unsigned lvn_file_beside(const struct lvn_model *form, const struct lvn_params *params, const struct lvn_param *p,
                          int *row, char name[LVN_FILE_NAME])
 {
@@ -121,7 +128,8 @@ enum lvn_status lvn_file_layout(const struct lvn_model *form, const struct lvn_m
 {
     *out = (struct lvn_layout){.desc = lvn_desc_make(LVN_F32, p->desc.rank, p->desc.dim)};
     const struct lvn_file *r = rows_of(form);
-    while (r->name && (adds(r) || !translate(param_pattern(r), r->name, p->name, out->name))) r++;
+    while (r->name && (adds(r) || r->how & LVN_FILE_OLD || !translate(param_pattern(r), r->name, p->name, out->name)))
+        r++;
     if (!r->name) snprintf(out->name, sizeof out->name, "%s", p->name);
     out->how = r->how | (p->kind == LVN_EMBEDDING ? LVN_FILE_ROWS : 0U);
     if (out->how & LVN_FILE_TRANSPOSED) {

@@ -26,6 +26,9 @@ bool lvn_layout_moves(const struct lvn_layout *l);
 void lvn_layout_to_file(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 void lvn_layout_to_memory(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 
+/* What older files call the tensor of this name; false: nothing else. */
+bool lvn_file_old_name(const struct lvn_model *form, const char *name, char old[LVN_FILE_NAME]);
+
 /* What a name in a file is. */
 enum lvn_file_role {
     LVN_FILE_UNKNOWN,   /* nothing that the model wants */

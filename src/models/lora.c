@@ -100,7 +100,10 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
                  one.text, c->model->name, c->model->linear_maps, told ? "" : "; did you mean '", told ? "" : near,
                  told ? "" : "'?");
     }
-    for (int i = 0; i < p->n; i++) p->list[i]->trainable = p->list[i]->adapter;
+    /* A head for classes is seldom a trained one: it learns with them. */
+    const char *head = lvn_model_is_for(c, "classify") ? c->head->own : NULL;
+    for (int i = 0; i < p->n; i++)
+        p->list[i]->trainable = p->list[i]->adapter || (head && lvn_names_match(head, p->list[i]->name));
     return LVN_OK;
 }
 

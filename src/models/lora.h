@@ -16,7 +16,7 @@
 const char *lvn_lora_targets(const struct lvn_model *m, const char *given);
 /* From here on the linear maps of g that c->lora names get adapters; nothing when its rank is 0. */
 void lvn_lora_attach(struct lvn_graph *g, const struct lvn_model_config *c);
-/* After the model was built: freeze all but the adapters. ARG for a target that names no map. */
+/* After the model was built: freeze all but the adapters and a head for classes. ARG for a target that names no map. */
 enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c) LVN_CHECKED;
 
 /* The adapter of a weight. */

@@ -118,6 +118,7 @@ enum lvn_file_how {
     LVN_FILE_ELSE_ZEROS = 8,   /* the parameter is zeros where the file lacks it */
     LVN_FILE_FILLED = 16,      /* where the model lacks it the file has zeros: one for each column of `param` */
     LVN_FILE_AGAIN = 32,       /* `param` a second time, where the model has nothing of this name */
+    LVN_FILE_OLD = 128,        /* what older files call it: read where the usual name is not there, and never written */
     LVN_FILE_PASSED_OVER = 64, /* read without a look, where the model has nothing of this name */
 };
 /* The first row that fits a name counts. Patterns: `*` is any text, and the same on both sides. A name that no row fits

@@ -119,7 +119,7 @@ static enum lvn_status set_up(struct evaluation *e)
     LVN_CHECK(e->o->ranks->size == 1 || (!e->o->batch && !e->o->gradients), ARG,
               "logits, token losses and gradients come from one rank, and %d were started: start one",
               e->o->ranks->size);
-    LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s, NULL));
+    LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s, NULL, e->o->texts));
     struct lvn_split_list parts;
     int64_t most;
     e->split = wanted(e->s, e->setup.data);
@@ -138,6 +138,7 @@ static void report(const struct evaluation *e)
     const struct lvn_task_graph *t = &e->runner->outputs;
     struct lvn_evaluated batch = {.samples = e->batch.there,
                                   .number = e->number,
+                                  .config = &e->setup.config,
                                   .task = t->task,
                                   .n_losses = lvn_desc_count(&t->losses->desc) / e->B,
                                   .losses = lvn_runner_losses(e->runner),
@@ -230,6 +231,7 @@ static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_
     int64_t labels = (int64_t)e->sums[e->batches];
     *r = (struct lvn_evaluate_result){
         .task = t->task, .loss = loss / (double)labels, .labels = labels, .split = e->split, .n_metrics = t->n_metrics};
+    r->skipped = e->setup.data->skipped;
     for (int i = 0; i < e->n_parts; i++) r->samples += lvn_loader_eval_count(&e->part[i].loader, e->part[i].limit);
     for (int i = 0; i < t->n_metrics; i++) {
         r->metrics[i] = t->metrics[i];

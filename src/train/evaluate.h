@@ -5,6 +5,7 @@
 
 #include "data/dataset.h"
 #include "tasks/task.h"
+#include "train/model_setup.h"
 #include "train/settings.h"
 
 /* One batch of samples as it was evaluated. */
@@ -12,6 +13,7 @@ struct lvn_evaluated {
     int64_t samples;       /* the rest of the batch only fills it up */
     const int64_t *number; /* (samples) which they are of all that the data hold, in their order */
     const struct lvn_task *task;
+    const struct lvn_model_config *config;
     int64_t n_losses;             /* of a sample */
     const float *losses;          /* (samples, n_losses); of labels that do not count 0 */
     const int32_t *labels;        /* (samples, n_losses), those that do not count negative; NULL: the task has none */
@@ -27,6 +29,7 @@ struct lvn_evaluate_options {
     double share;            /* without a limit: this share of them; 0 or 1: all */
     bool prediction;
     const char *gradients; /* NULL, or a file: the gradient of the mean loss, in names and layout of the loaded file */
+    const struct lvn_new_texts *texts;                           /* without labels, in place of the data; NULL: none */
     void (*batch)(void *context, const struct lvn_evaluated *e); /* NULL: nothing */
     void *context;
 };
@@ -36,6 +39,7 @@ struct lvn_evaluate_result {
     double loss;    /* mean over what it counts */
     int64_t labels; /* how many those are */
     int64_t samples;
+    int64_t skipped;         /* rows of the data that could not be used */
     enum lvn_split_id split; /* the part that was scored */
     const struct lvn_metric *metrics[LVN_TASK_METRICS];
     double value[LVN_TASK_METRICS];

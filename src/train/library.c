@@ -254,7 +254,7 @@ int lvn_run_validate(struct lvn_run *r)
 static enum lvn_status score(struct lvn_run *r, struct lvn_model_setup *setup, struct lvn_validation *v, int part)
 {
     struct trainer *t = &r->trainer;
-    enum lvn_status opened = lvn_model_setup_evaluation(setup, t->s, r->options.model);
+    enum lvn_status opened = lvn_model_setup_evaluation(setup, t->s, r->options.model, NULL);
     if (opened == LVN_OK) opened = lvn_validation_open_part(v, &t->train, setup->data, (enum lvn_split_id)part);
     if (opened == LVN_OK) opened = lvn_validation_allocate(v, &t->training);
     LVN_TRY(lvn_ranks_agree(t->ranks, opened));

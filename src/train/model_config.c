@@ -240,7 +240,7 @@ static bool is_written(const struct lvn_model *form, const struct lvn_model_conf
     return true;
 }
 
-static const char *class_name(const struct lvn_model_config *c, int64_t i, char text[LVN_CLASS_NAMES])
+const char *lvn_class_name(const struct lvn_model_config *c, int64_t i, char text[LVN_CLASS_NAMES])
 {
     const char *p = c->class_names;
     for (int64_t k = 0; k < i && *p; k++) p += strcspn(p, "\n") + 1;
@@ -258,7 +258,7 @@ static void write_classes(json_t *root, const struct lvn_model_config *c)
     char key[24], text[LVN_CLASS_NAMES];
     for (int64_t i = 0; i < c->classes; i++) {
         snprintf(key, sizeof key, "%lld", (long long)i);
-        class_name(c, i, text);
+        lvn_class_name(c, i, text);
         json_object_set_new(names, key, json_string(text));
         json_object_set_new(numbers, text, json_integer(i));
     }

@@ -23,4 +23,7 @@ enum { LVN_CONFIG_ARGS = 32 };
 int lvn_config_args(const struct lvn_model *form, const struct lvn_model_config *c,
                     struct lvn_torch_arg args[LVN_CONFIG_ARGS]);
 
+/* "LABEL_1", or what config.json calls class i. Returns text. */
+const char *lvn_class_name(const struct lvn_model_config *c, int64_t i, char text[LVN_CLASS_NAMES]);
+
 #endif

@@ -87,6 +87,14 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct lvn_se
     return *s->model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model);
 }
 
+/* Labels beyond these are wrong ones; 0: the data decide. */
+static int64_t known_classes(const struct lvn_model_setup *m, const struct lvn_settings *s)
+{
+    bool has =
+        m->has_pretrained && m->task && lvn_model_is_for(&m->config, "classify") && !strcmp(m->task->name, "classify");
+    return has && !s->task.fresh_head ? m->config.classes : 0;
+}
+
 static struct lvn_data_options data_options(const struct lvn_model_setup *m, const struct lvn_settings *s,
                                             bool evaluates)
 {
@@ -103,7 +111,25 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .stream = s->data.stream,
                                      .block_size = m->block_size,
                                      .vocab_size = lvn_model_value(&m->config, LVN_MEANS_VOCABULARY),
-                                     .vocabulary = m->codec.vocabulary};
+                                     .vocabulary = m->codec.vocabulary,
+                                     .test_path = s->data.test_path,
+                                     .text_column = s->data.text_column,
+                                     .pair_column = s->data.pair_column,
+                                     .label_column = s->data.label_column,
+                                     .tokenizer_path = s->data.tokenizer,
+                                     .tokenizer = m->codec.tokenizer,
+                                     .clean = s->data.clean == LVN_DATA_CLEAN_NSMC,
+                                     .skip_bad_rows = s->data.skip_bad_rows,
+                                     .unlabelled = m->new_texts.n > 0,
+                                     .max_length = s->data.max_length,
+                                     .classes = known_classes(m, s),
+                                     .val_fraction = s->data.val_fraction,
+                                     .texts = m->new_texts.text,
+                                     .pairs = m->new_texts.pair,
+                                     .n_texts = m->new_texts.n,
+                                     .masks = m->task && m->task->masks,
+                                     .whole_words = s->task.whole_words,
+                                     .mask_fraction = s->task.mask_fraction};
 }
 
 /* Do model, task and data go together? By their fields alone: nothing is opened yet. */
@@ -125,6 +151,7 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_s
     const struct lvn_head *head = lvn_model_head(c->model, m->task->name);
     int k = m->task->label.rank == 0 && m->task->label.name ? lvn_fields_find(&m->fields, m->task->label.name) : -1;
     int64_t classes = k >= 0 && m->fields.field[k].below ? m->fields.field[k].below : c->classes;
+    if (k >= 0 && !m->fields.field[k].below) m->fields.field[k].below = classes; /* data that are not there yet */
     if (!head) return LVN_OK;
     if (!m->has_pretrained) {
         c->head = head;
@@ -198,9 +225,10 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
 }
 
 static enum lvn_status open_all(struct lvn_model_setup *m, const struct lvn_settings *s, const struct lvn_model *model,
-                                bool evaluates)
+                                const struct lvn_new_texts *texts, bool evaluates)
 {
     LVN_TRY(open_sizes(m, s, model));
+    if (texts) m->new_texts = *texts;
     LVN_TRY(choose_task(m, s));
     LVN_TRY(fetch_data(s));
     LVN_TRY(open_data(m, s, evaluates));
@@ -210,13 +238,13 @@ static enum lvn_status open_all(struct lvn_model_setup *m, const struct lvn_sett
 enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
                                      const struct lvn_model *model)
 {
-    return open_all(m, s, model, false);
+    return open_all(m, s, model, NULL, false);
 }
 
 enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s,
-                                           const struct lvn_model *model)
+                                           const struct lvn_model *model, const struct lvn_new_texts *texts)
 {
-    return open_all(m, s, model, true);
+    return open_all(m, s, model, texts, true);
 }
 
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct lvn_settings *s)

@@ -9,6 +9,13 @@
 #include "train/pretrained.h"
 #include "train/settings.h"
 
+/* Texts that have no labels, for data.kind=labelled, in place of its file. */
+struct lvn_new_texts {
+    const char *const *text;
+    const char *const *pair; /* NULL, or of each text the other one, or NULL */
+    int64_t n;
+};
+
 struct lvn_model_setup {
     struct lvn_model_config config;
     int64_t block_size; /* tokens of a window; at most the positions that the model has */
@@ -19,6 +26,7 @@ struct lvn_model_setup {
     bool has_pretrained;
     struct lvn_pretrained pretrained;
     struct lvn_codec codec; /* of the loaded model; empty: it has none */
+    struct lvn_new_texts new_texts;
 };
 
 /* Open the data (downloading it first where it is missing and data.url says from where) and decide on the sizes. Model,
@@ -26,9 +34,11 @@ struct lvn_model_setup {
  * model: a program's own; NULL: settings' model.kind. Close it always. */
 enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct lvn_settings *s,
                                      const struct lvn_model *model) LVN_CHECKED;
-/* The same where nothing is trained: parts may be short, and those that training never sees are opened too. */
+/* The same where nothing is trained: parts may be short, and those that training never sees are opened too. texts:
+ * without labels, in place of the data; NULL: none. */
 enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct lvn_settings *s,
-                                           const struct lvn_model *model) LVN_CHECKED;
+                                           const struct lvn_model *model,
+                                           const struct lvn_new_texts *texts) LVN_CHECKED;
 void lvn_model_setup_close(struct lvn_model_setup *m);
 /* The same for `plan` and `bench`, which can do without the data: where they cannot be opened, m->data stays NULL and
  * the vocabulary, if not given, is what such data usually have. A published model that is not on this machine has the

@@ -24,7 +24,7 @@ static const char *bare_name(const char *name)
 }
 
 /* A tensor by its name, with or without the prefix that files may leave out. */
-static const struct lvn_weight *find(const struct lvn_pretrained *p, const char *name)
+static const struct lvn_weight *find_as(const struct lvn_pretrained *p, const char *name)
 {
     const char *prefix = p->form->prefix ? p->form->prefix : "";
     const char *without = strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : NULL;
@@ -37,6 +37,13 @@ static const struct lvn_weight *find(const struct lvn_pretrained *p, const char 
         if (!t) t = lvn_weights_find(&p->weights, full);
     }
     return t;
+}
+
+static const struct lvn_weight *find(const struct lvn_pretrained *p, const char *name)
+{
+    char old[LVN_FILE_NAME];
+    const struct lvn_weight *t = find_as(p, name);
+    return t || !lvn_file_old_name(p->form, name, old) ? t : find_as(p, old);
 }
 
 const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name)

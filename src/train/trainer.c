@@ -161,7 +161,12 @@ static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
     e->scalar[SCALAR_LOSS].value = loss;
     e->scalar[SCALAR_GRAD_NORM].value = r->result.grad_norm;
     e->scalar[SCALAR_LR].value = r->step.lr;
-    e->scalar[SCALAR_TOKENS_PER_S].value = (double)(t->s->trainer.batch_size * t->training.block_size) / seconds;
+    int64_t length = t->training.block_size;
+    if (t->training.n_lengths) { /* of this step */
+        length = lvn_task_length(t->setup.task, r->options.fields);
+        e->flops_per_token = lvn_program_flops(r->program) / (double)(t->training.micro * length);
+    }
+    e->scalar[SCALAR_TOKENS_PER_S].value = (double)(t->s->trainer.batch_size * length) / seconds;
     e->scalar[SCALAR_EPOCH].value = (double)t->step / (double)t->train.steps_per_epoch;
     e->scalar[SCALAR_TIME].value = now();
     e->scalar[SCALAR_MEMORY].value = (double)e->memory_bytes;

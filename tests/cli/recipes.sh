@@ -98,9 +98,17 @@ llama llama-3-8b 8030261248
 E
 parameters 6857302016 --model.init=pythia-6.9b # as it was published
 parameters 1235814400 --model.init=meta-llama/Llama-3.2-1B --model.block_size=2048
+texts=(--data.kind=labelled --data.path=none.tsv)
+parameters 109483778 --model.init=bert-base "${texts[@]}"
+parameters 335143938 --model.init=bert-large "${texts[@]}"
+parameters 108920066 --model.init=kcbert-base "${texts[@]}"
+parameters 334392322 --model.init=kcbert-large "${texts[@]}"
+is nsmc-kcbert-large model.init=kcbert-large data.clean=nsmc data.max_length=150 data.skip_bad_rows=True \
+    optimizer.lr=5e-06 trainer.seed=42 trainer.batch_size=64
 
 code 0 "$LEVIN" bench "$LEVIN_SOURCE/recipes/shakespeare-char-cpu.yaml" --steps=2 --trainer.batch_size=2 --json
 json '0 < d["best_s"] <= d["median_s"] and d["tokens_per_s"] > 0 and d["utilisation"] > 0 and d["peak_bytes"] > 1e6 and d["matmul_gflops"] > 0'
+code 0 "$LEVIN" bench --model.kind=bert --model.n_layer=1 "${texts[@]}" --steps=1 --trainer.batch_size=2
 code 0 "$LEVIN" bench --steps=1 --model.n_layer=1 --model.n_embd=24 --trainer.batch_size=1 --optimizer.lr=1e-4 --schedule.kind=exponential
 says "peak memory" out
 

@@ -116,7 +116,7 @@ static void bad_texts(void **state)
                    .kind = "chars", .path = write_text("t.txt", "abcdefghij"), .block_size = 9);
     assert_refused(LVN_ARG, "10 different tokens, but model.vocab_size is 9", .kind = "chars", .vocab_size = 9,
                    .path = write_text("t.txt", "abcdefghij"));
-    assert_refused(LVN_ARG, "levin knows chars, tokens, adder", .kind = "words");
+    assert_refused(LVN_ARG, "levin knows labelled, chars, tokens, adder", .kind = "words");
 }
 
 static void validation_text(void **state)

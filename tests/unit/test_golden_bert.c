@@ -186,6 +186,24 @@ static void fast(void **state)
                 .name = lvn_isa_name(isa), .real = LVN_F32, .backend = "cpu", .isa = isa, .threads = threads});
 }
 
+/* Older files call gains and biases of norms gamma and beta. */
+static void old_names(void **state)
+{
+    struct lvn_pretrained p;
+    struct lvn_layout l = {0};
+    (void)state;
+    assert_true(lvn_file_old_name(lvn_model_find("bert"), "bert.embeddings.LayerNorm.weight", l.name));
+    assert_string_equal(l.name, "bert.embeddings.LayerNorm.gamma");
+    assert_false(lvn_file_old_name(lvn_model_find("bert"), "classifier.weight", l.name));
+    must(lvn_pretrained_open(&p, "tests/golden/bert/classify", "best"));
+    for (int i = 0; i < p.weights.n; i++) { /* as if the file had them */
+        char *name = (char *)(uintptr_t)p.weights.tensor[i].name, *norm = strstr(name, "LayerNorm.");
+        if (norm) strcpy(norm, strstr(norm, "weight") ? "LayerNorm.gamma" : "LayerNorm.beta");
+    }
+    must(lvn_pretrained_check(&p));
+    lvn_pretrained_close(&p);
+}
+
 /* What classes are called comes along. */
 static void names(void **state)
 {
@@ -203,6 +221,7 @@ int main(void)
         cmocka_unit_test(plain),
         cmocka_unit_test(fast),
         cmocka_unit_test(names),
+        cmocka_unit_test(old_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

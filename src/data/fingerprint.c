@@ -1,0 +1,81 @@
+/* fingerprint.c - a number that changes when data do: contents, or evenly spread pieces of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "data/dataset.h"
+#include "stores/remote.h"
+
+/* Eight bytes at a time: multiply and fold (the constants are those of MurmurHash3's finalizer). */
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0xff51afd7ed558ccdu;
+    return (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
+}
+
+static uint64_t mix_bytes(uint64_t h, const void *data, int64_t bytes)
+{
+    const char *p = data;
+    for (; bytes >= 8; p += 8, bytes -= 8) {
+        uint64_t x;
+        memcpy(&x, p, 8);
+        h = mix(h, x);
+    }
+    uint64_t x = 0;
+    memcpy(&x, p, (size_t)bytes);
+    return mix(h, x ^ (uint64_t)bytes << 56);
+}
+
+enum { WHOLE = 8 << 20, BLOCKS = 512, BLOCK = 4096 };
+
+/* First and last block included. */
+static int64_t block_at(int64_t bytes, int64_t i)
+{
+    return (bytes - BLOCK) / (BLOCKS - 1) * i;
+}
+
+enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int width)
+{
+    int64_t bytes = lvn_remote_bytes(p->remote);
+    LVN_CHECK(bytes > WHOLE, INTERNAL, "a stream of %lld bytes", (long long)bytes);
+    LVN_TRY(lvn_split_set(p, path, NULL, width, bytes / width));
+    p->blocks = lvn_malloc((size_t)BLOCKS * BLOCK);
+    if (!p->blocks) return LVN_MEMORY;
+    for (int64_t i = 0; i < BLOCKS; i++)
+        LVN_TRY(lvn_remote_read(p->remote, block_at(bytes, i), BLOCK, p->blocks + i * BLOCK));
+    return LVN_OK;
+}
+
+/* Samples of a list that comes from files, evenly spread; what fails to be read is told when it is trained on. */
+static uint64_t mix_samples(uint64_t h, const struct lvn_dataset *d, enum lvn_split_id split)
+{
+    struct lvn_samples one;
+    int64_t n = d->split[split].n_samples;
+    if (!n || !d->split[split].path || lvn_samples_init(&one, &d->fields, 1) != LVN_OK) return h;
+    for (int64_t i = 0; i < BLOCKS; i++) {
+        struct lvn_draw whole = {.length = lvn_fields_length(&d->fields)};
+        if (lvn_dataset_sample(d, split, n * i / BLOCKS, whole, one.p) != LVN_OK) lvn_error_clear();
+        for (int k = 0; k < d->fields.n; k++) h = mix_bytes(h, one.p[k], lvn_field_bytes(&d->fields.field[k]));
+    }
+    lvn_samples_release(&one);
+    return h;
+}
+
+uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
+{
+    uint64_t h = mix_bytes(0, d->kind->name, (int64_t)strlen(d->kind->name));
+    if (d->vocabulary) h = mix_bytes(h, d->vocabulary->points, d->vocabulary->n * (int64_t)sizeof(uint32_t));
+    for (int split = 0; split < LVN_SPLITS_TRAINED; split++) {
+        const struct lvn_split *p = &d->split[split];
+        int64_t bytes = p->n_tokens * p->width;
+        h = mix(mix(h, (uint64_t)p->n_tokens), (uint64_t)p->n_samples);
+        h = mix_samples(h, d, (enum lvn_split_id)split);
+        if (bytes <= WHOLE)
+            h = mix_bytes(h, p->tokens ? p->tokens : "", bytes);
+        else
+            for (int64_t i = 0; i < BLOCKS; i++)
+                h = mix_bytes(h, p->blocks ? p->blocks + i * BLOCK : (const char *)p->tokens + block_at(bytes, i),
+                              BLOCK);
+    }
+    return h;
+}

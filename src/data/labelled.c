@@ -1,0 +1,350 @@
+/* labelled.c - texts, or pairs of texts, with a class each: rows of a .tsv, .csv or .jsonl file (data/table.h).
+ *
+ * All texts are cleaned, cut into tokens and kept when the file is opened: [CLS] text [SEP], or [CLS] text [SEP] pair
+ * [SEP], where the tokenizer has these, else the tokens alone. What is longer than data.max_length loses its end; of a
+ * pair the longer one loses first. Without data.val_path a share of the rows validates, chosen by the seed.
+ *
+ * A row that cannot be used (data/table.h; no whole number of a class as its label; no text) is refused, or passed over
+ * and counted. A text that cleaning leaves nothing of stays. Texts that have no class are the same with the label -1.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "data/clean.h"
+#include "data/dataset.h"
+#include "data/table.h"
+#include "formats/json.h"
+
+enum { MOST_CLASSES = 1 << 16, USUAL_LENGTH = 512 };
+
+struct text {
+    int64_t first;     /* of its ids */
+    int32_t n, second; /* ids; from where on they are of the pair's other text */
+    int32_t label;
+};
+
+/* The rows of one file. */
+struct file {
+    struct text *row;
+    int64_t n, room;
+};
+
+struct labelled {
+    struct lvn_ids ids;
+    struct file file[LVN_SPLIT_ALL];
+    uint64_t seed;
+    int64_t cut; /* rows of the training file that validate: the last of a permutation; 0: none */
+    const struct lvn_tokenizer *tokenizer;
+    struct lvn_encoder *encoder;
+    int32_t cls, sep; /* -1: there are none */
+    int64_t longest;
+    struct lvn_text clean, first_bad;
+};
+
+/* --- rows --- */
+
+static enum lvn_status encode(struct labelled *l, const struct lvn_data_options *o, const char *p, int64_t n)
+{
+    if (o->clean) {
+        lvn_clean_nsmc(p, n, &l->clean);
+        LVN_TRY(lvn_text_status(&l->clean));
+        p = l->clean.p;
+        n = l->clean.n;
+    }
+    return lvn_encode(l->encoder, p, n, LVN_ENCODE_ORDINARY, &l->ids);
+}
+
+/* Ids of one text or two, already behind each other from `first` on, become a sample: cut, and special ones between. */
+static enum lvn_status finish_row(struct labelled *l, struct text *t, int64_t middle, bool pair)
+{
+    int64_t a = middle - t->first, b = l->ids.n - middle, marks = l->cls < 0 ? 0 : pair ? 3 : 2;
+    int64_t room = l->longest > marks ? l->longest - marks : 0, keep_a = a, keep_b = b;
+    while (keep_a + keep_b > room) --*(keep_a > keep_b ? &keep_a : &keep_b);
+    LVN_TRY(lvn_ids_reserve(&l->ids, marks + 1));
+    int32_t *p = l->ids.p + t->first, *end = p + (marks > 0) + keep_a + (marks > 0);
+    memmove(end, p + a, (size_t)keep_b * sizeof *p);
+    memmove(p + (marks > 0), p, (size_t)keep_a * sizeof *p);
+    if (marks) p[0] = l->cls, end[-1] = l->sep;
+    if (marks && pair) end[keep_b] = l->sep;
+    t->second = (int32_t)(pair ? end - p : INT32_MAX);
+    t->n = (int32_t)(keep_a + keep_b + marks);
+    if (!t->n) p[t->n++] = 0; /* a text without tokens, of a tokenizer without marks */
+    l->ids.n = t->first + t->n;
+    return LVN_OK;
+}
+
+/* The class in a cell; -1: it is none. */
+static int64_t class_in(const char *p, int64_t n)
+{
+    int64_t x = 0;
+    while (n && *p == ' ') p++, n--;
+    while (n && p[n - 1] == ' ') n--;
+    if (!n) return -1;
+    for (; n; p++, n--) {
+        if (*p < '0' || *p > '9' || x >= MOST_CLASSES) return -1;
+        x = 10 * x + (*p - '0');
+    }
+    return x < MOST_CLASSES ? x : -1;
+}
+
+enum { TEXT, PAIR, LABEL };
+
+/* What is wrong with the cells of a row, into row->bad. */
+static int64_t check_row(const struct lvn_data_options *o, const struct lvn_table *t, struct lvn_table_row *row)
+{
+    int64_t label = -1;
+    const char *p = row->cell[LABEL].p;
+    if (*row->bad) return -1;
+    if (!row->cell[TEXT].n && !o->unlabelled)
+        snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the text is empty", t->path, row->line);
+    if (o->unlabelled || o->masks) return -1;
+    if (p) label = class_in(p, row->cell[LABEL].n);
+    if (label < 0)
+        snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the label is '%.40s'; a whole number from 0 on is wanted",
+                 t->path, row->line, p ? p : "");
+    else if (o->classes && label >= o->classes)
+        snprintf(row->bad, sizeof row->bad, "%s:%" PRId64 ": the label is %" PRId64 "; the model knows 0 to %" PRId64,
+                 t->path, row->line, label, o->classes - 1);
+    return label;
+}
+
+static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options *o, struct file *f,
+                               const struct lvn_table_row *row, int64_t label)
+{
+    if (f->n == f->room) {
+        int64_t room = f->room ? 2 * f->room : 1024;
+        struct text *more = lvn_realloc(f->row, sizeof *more * (size_t)room);
+        if (!more) return LVN_MEMORY;
+        f->row = more;
+        f->room = room;
+    }
+    struct text t = {.first = l->ids.n, .label = (int32_t)label};
+    LVN_TRY(encode(l, o, row->cell[TEXT].p, row->cell[TEXT].n));
+    int64_t middle = l->ids.n;
+    if (row->cell[PAIR].p) LVN_TRY(encode(l, o, row->cell[PAIR].p, row->cell[PAIR].n));
+    LVN_TRY(finish_row(l, &t, middle, row->cell[PAIR].p != NULL));
+    f->row[f->n++] = t;
+    return LVN_OK;
+}
+
+static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_options *o, struct lvn_table *t,
+                                 struct file *f)
+{
+    struct labelled *l = d->own;
+    struct lvn_table_row row;
+    const char *text = o->text_column && *o->text_column ? o->text_column : "document|text|sentence";
+    const char *label = o->label_column && *o->label_column ? o->label_column : "label";
+    bool pair = o->pair_column && *o->pair_column;
+    LVN_TRY(lvn_table_column(t, text, true));
+    LVN_TRY(lvn_table_column(t, pair ? o->pair_column : "", pair));
+    LVN_TRY(lvn_table_column(t, label, !o->unlabelled && !o->masks));
+    while (lvn_table_next(t, &row)) {
+        int64_t of = check_row(o, t, &row);
+        if (!*row.bad) {
+            LVN_TRY(add_row(l, o, f, &row, of));
+            continue;
+        }
+        LVN_CHECK(o->skip_bad_rows, FORMAT, "%s; mend it, or pass over such rows with data.skip_bad_rows=true",
+                  row.bad);
+        if (!d->skipped++) lvn_text_printf(&l->first_bad, "%s", row.bad);
+    }
+    LVN_CHECK(f->n, FORMAT, "'%s' has no row that can be used%s%s", t->path, d->skipped ? "; the first one: " : "",
+              d->skipped ? l->first_bad.p : "");
+    return LVN_OK;
+}
+
+static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
+                                 const char *path)
+{
+    struct labelled *l = d->own;
+    struct lvn_table t;
+    enum lvn_status status = lvn_table_open(&t, path);
+    if (status == LVN_OK && t.form == LVN_TABLE_LINES && !o->unlabelled && !o->masks)
+        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT,
+                             "'%s' is no table: data.kind=labelled wants a .tsv, .csv or .jsonl file", path);
+    if (status == LVN_OK) status = read_rows(d, o, &t, &l->file[split]);
+    lvn_table_close(&t);
+    LVN_TRY(status);
+    d->split[split].path = lvn_strdup(path);
+    d->split[split].n_samples = l->file[split].n;
+    return d->split[split].path ? LVN_OK : LVN_MEMORY;
+}
+
+/* Texts of the caller's, each a row. */
+static enum lvn_status read_texts(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    struct labelled *l = d->own;
+    for (int64_t i = 0; i < o->n_texts; i++) {
+        struct lvn_table_row row = {.cell[TEXT] = {o->texts[i], (int64_t)strlen(o->texts[i])}};
+        int64_t wrong = lvn_utf8_check(row.cell[TEXT].p, row.cell[TEXT].n);
+        LVN_CHECK(wrong < 0, FORMAT, "text %" PRId64 ": byte %" PRId64 " is not UTF-8", i + 1, wrong + 1);
+        const char *pair = o->pairs ? o->pairs[i] : NULL;
+        if (pair) row.cell[PAIR].p = pair, row.cell[PAIR].n = (int64_t)strlen(pair);
+        LVN_TRY(add_row(l, o, &l->file[LVN_SPLIT_TRAIN], &row, -1));
+    }
+    d->split[LVN_SPLIT_ALL].n_samples = l->file[LVN_SPLIT_TRAIN].n;
+    return LVN_OK;
+}
+
+/* --- the data set --- */
+
+static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    struct labelled *l = d->own;
+    if (o->tokenizer_path && *o->tokenizer_path) LVN_TRY(lvn_tokenizer_open(&d->tokenizer, o->tokenizer_path));
+    const struct lvn_tokenizer *t = l->tokenizer = d->tokenizer ? d->tokenizer : o->tokenizer;
+    LVN_CHECK(
+        t, ARG,
+        "data.kind=labelled cuts texts into tokens, and there is no tokenizer: give data.tokenizer, a folder or a "
+        "file that has one");
+    l->cls = lvn_tokenizer_find(t, "[CLS]", 5);
+    l->sep = lvn_tokenizer_find(t, "[SEP]", 5);
+    LVN_CHECK(!t->wordpiece || (l->cls >= 0 && l->sep >= 0), FORMAT,
+              "the vocabulary of '%s' has no %s, which stands %s each text: it is not BERT's", t->path,
+              l->cls < 0 ? "[CLS]" : "[SEP]", l->cls < 0 ? "before" : "behind");
+    if (l->cls < 0 || l->sep < 0) l->cls = l->sep = -1;
+    l->encoder = lvn_encoder_new(t);
+    d->vocab_size = t->n;
+    return l->encoder ? LVN_OK : LVN_MEMORY;
+}
+
+/* Part of the training file validates. */
+static void hold_back(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    struct labelled *l = d->own;
+    struct lvn_split *train = &d->split[LVN_SPLIT_TRAIN];
+    int64_t n = train->n_samples, cut = (int64_t)(o->val_fraction * (double)n);
+    d->split[LVN_SPLIT_ALL].n_samples = n;
+    if (o->val_fraction > 0 && !cut && n > 1) cut = 1;
+    if (!cut) return;
+    l->cut = cut;
+    train->n_samples = n - cut;
+    d->split[LVN_SPLIT_VAL].n_samples = cut;
+}
+
+static void count_classes(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    struct labelled *l = d->own;
+    int64_t classes = 2;
+    for (int i = 0; i < LVN_SPLIT_ALL; i++)
+        for (int64_t k = 0; k < l->file[i].n; k++)
+            if (l->file[i].row[k].label >= classes) classes = l->file[i].row[k].label + 1;
+    int k = lvn_fields_find(&d->fields, "label");
+    if (k >= 0) d->fields.field[k].below = o->unlabelled && o->classes ? o->classes : classes;
+}
+
+static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_data_options *o)
+{
+    bool val = o->val_path && *o->val_path, test = o->test_path && *o->test_path;
+    LVN_CHECK(o->texts || (o->path && *o->path), ARG,
+              "data.kind=labelled needs data.path: a .tsv, .csv or .jsonl file with a text and a label a row");
+    struct labelled *l = d->own = lvn_calloc(1, sizeof *l);
+    if (!l) return LVN_MEMORY;
+    l->seed = o->seed ^ lvn_name_hash("data.labelled");
+    l->longest = d->fields.field[0].dim[0];
+    LVN_TRY(open_tokenizer(d, o));
+    if (o->texts) {
+        LVN_TRY(read_texts(d, o));
+    } else {
+        LVN_TRY(read_file(d, o, LVN_SPLIT_TRAIN, o->path));
+        if (val) LVN_TRY(read_file(d, o, LVN_SPLIT_VAL, o->val_path));
+        if (test && o->evaluates) LVN_TRY(read_file(d, o, LVN_SPLIT_TEST, o->test_path));
+        if (!val) hold_back(d, o);
+    }
+    count_classes(d, o);
+    if (d->skipped && !o->evaluates)
+        lvn_log(LVN_LOG_INFO, "%" PRId64 " rows cannot be used and are passed over; the first: %s", d->skipped,
+                l->first_bad.p);
+    lvn_encoder_free(l->encoder); /* it remembers the words that it met */
+    l->encoder = NULL;
+    return LVN_OK;
+}
+
+static void close_labelled(struct lvn_dataset *d)
+{
+    struct labelled *l = d->own;
+    if (!l) return;
+    for (int i = 0; i < LVN_SPLIT_ALL; i++) free(l->file[i].row);
+    lvn_ids_release(&l->ids);
+    lvn_encoder_free(l->encoder);
+    lvn_text_release(&l->clean);
+    lvn_text_release(&l->first_bad);
+    free(l);
+}
+
+static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
+{
+    int64_t T = o->block_size ? o->block_size : USUAL_LENGTH;
+    if (o->max_length && o->max_length < T) T = o->max_length;
+    *out = (struct lvn_fields){
+        .field = {{.name = "ids",
+                   .dtype = LVN_I32,
+                   .rank = 1,
+                   .dim = {T},
+                   .ragged = true,
+                   .tokens = true,
+                   .below = o->vocab_size},
+                  {.name = "types", .dtype = LVN_I32, .rank = 1, .dim = {T}, .ragged = true, .below = 2},
+                  {.name = "length", .dtype = LVN_I32, .below = T + 1},
+                  {.name = "label", .dtype = LVN_I32, .label = true}},
+        .n = 4};
+}
+
+static const struct text *row_of(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i)
+{
+    const struct labelled *l = d->own;
+    bool held = l->cut && (split == LVN_SPLIT_TRAIN || split == LVN_SPLIT_VAL);
+    int64_t all = l->file[LVN_SPLIT_TRAIN].n;
+    if (held) i = lvn_random_permute(l->seed, 0, all, split == LVN_SPLIT_VAL ? all - l->cut + i : i);
+    return &l->file[held || split == LVN_SPLIT_ALL ? LVN_SPLIT_TRAIN : split].row[i];
+}
+
+static int64_t length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i)
+{
+    return row_of(d, split, i)->n;
+}
+
+static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw how,
+                              void *const *out)
+{
+    const struct labelled *l = d->own;
+    const struct text *t = row_of(d, split, i);
+    int32_t *ids = out[0], *types = out[1];
+    memcpy(ids, l->ids.p + t->first, (size_t)t->n * sizeof *ids);
+    memset(ids + t->n, 0, (size_t)(how.length - t->n) * sizeof *ids);
+    for (int64_t k = 0; k < how.length; k++) types[k] = k >= t->second && k < t->n;
+    *(int32_t *)out[2] = t->n;
+    *(int32_t *)out[3] = t->label;
+    return LVN_OK;
+}
+
+/* A table whose first line has a label and a text. */
+static bool takes(const char *path)
+{
+    struct lvn_table t;
+    bool good = false;
+    if (!lvn_table_is_named(path)) return false;
+    if (lvn_table_open(&t, path) == LVN_OK)
+        good = lvn_table_column(&t, "label", true) == LVN_OK &&
+               lvn_table_column(&t, "document|text|sentence", true) == LVN_OK;
+    lvn_table_close(&t);
+    if (!good) lvn_error_clear();
+    return good;
+}
+
+extern const struct lvn_dataset_kind lvn_dataset_labelled;
+const struct lvn_dataset_kind lvn_dataset_labelled = {
+    .name = "labelled",
+    .what = "texts with a class each: rows of a .tsv, .csv or .jsonl file",
+    .usual_vocab = 30000,
+    .takes = takes,
+    .fields = fields,
+    .open = open_labelled,
+    .close = close_labelled,
+    .sample = sample,
+    .length = length,
+};

@@ -1,0 +1,56 @@
+/* mask.c - see mask.h. */
+#include "data/mask.h"
+
+#include <string.h>
+
+#include "base/random.h"
+
+enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t, double fraction, bool words,
+                              uint64_t seed)
+{
+    static const char *const names[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    *m = (struct lvn_mask){.fraction = fraction, .words = words, .tokenizer = t, .n_tokens = t->n};
+    m->seed = seed ^ lvn_name_hash("data.mask");
+    for (int i = 0; i < 5; i++) m->special[i] = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
+    m->mask = m->special[4];
+    LVN_CHECK(m->mask >= 0, ARG,
+              "the tokenizer '%s' has no token [MASK], which task.kind=mlm hides words behind: take one that has it",
+              t->path);
+    LVN_CHECK(!words || t->wordpiece, ARG,
+              "task.whole_words wants the pieces of WordPiece (##...), and '%s' is another kind of tokenizer: leave it "
+              "out",
+              t->path);
+    return LVN_OK;
+}
+
+static bool is_special(const struct lvn_mask *m, int32_t id)
+{
+    for (int i = 0; i < 5; i++)
+        if (id == m->special[i]) return true;
+    return false;
+}
+
+/* Does the token go on with a word? */
+static bool goes_on(const struct lvn_mask *m, int32_t id)
+{
+    int64_t n;
+    const char *p = lvn_token_bytes(m->tokenizer, id, &n);
+    return m->words && p && n > 2 && p[0] == '#' && p[1] == '#';
+}
+
+void lvn_mask_sample(const struct lvn_mask *m, uint64_t order, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
+{
+    const double whole = 4294967296.0;
+    bool chosen = false;
+    for (int64_t t = 0; t < n; t++) {
+        struct lvn_philox r = lvn_philox(m->seed, (uint32_t)t, (uint32_t)order, (uint32_t)at,
+                                         (uint32_t)(at >> 32) ^ (uint32_t)(order >> 32) << 16);
+        if (!goes_on(m, ids[t])) chosen = r.v[0] < m->fraction * whole;
+        labels[t] = chosen && !is_special(m, ids[t]) ? ids[t] : -1;
+        if (labels[t] < 0) continue;
+        if (r.v[1] < 0.8 * whole)
+            ids[t] = m->mask;
+        else if (r.v[1] < 0.9 * whole)
+            ids[t] = (int32_t)((uint64_t)r.v[2] * (uint64_t)m->n_tokens >> 32);
+    }
+}

@@ -1,0 +1,247 @@
+/* table.c - see table.h. */
+#include "data/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "formats/json.h"
+
+static const char *ending(const char *path)
+{
+    const char *dot = strrchr(lvn_path_name(path), '.');
+    return dot ? dot : "";
+}
+
+bool lvn_table_is_named(const char *path)
+{
+    const char *e = ending(path);
+    return !strcasecmp(e, ".tsv") || !strcasecmp(e, ".csv") || !strcasecmp(e, ".jsonl");
+}
+
+/* --- rows as cells --- */
+
+static const char *end_of_line(const struct lvn_table *t)
+{
+    const char *p = t->text + t->at, *end = memchr(p, '\n', (size_t)(t->bytes - t->at));
+    return end ? end : t->text + t->bytes;
+}
+
+static void end_cell(struct lvn_text *cells, int *n)
+{
+    lvn_text_add_bytes(cells, "", 1);
+    ++*n;
+}
+
+static void tsv_cells(const char *p, const char *end, struct lvn_text *cells, int *n)
+{
+    for (;;) {
+        const char *stop = memchr(p, '\t', (size_t)(end - p));
+        lvn_text_add_bytes(cells, p, (stop ? stop : end) - p);
+        end_cell(cells, n);
+        if (!stop) return;
+        p = stop + 1;
+    }
+}
+
+/* From `p` on, over line ends where they are quoted; where the row ends, or NULL where a quote never does. */
+static const char *csv_cells(const struct lvn_table *t, const char *p, struct lvn_text *cells, int *n)
+{
+    const char *all = t->text + t->bytes;
+    bool quoted = false;
+    for (bool begins = true;; p++) {
+        if (p == all && quoted) return NULL;
+        if (p == all || (!quoted && *p == '\n')) break;
+        if (quoted && *p == '"' && p + 1 < all && p[1] == '"')
+            lvn_text_add_bytes(cells, p++, 1);
+        else if (*p == '"' && (quoted || begins))
+            quoted = !quoted;
+        else if (*p == ',' && !quoted)
+            end_cell(cells, n);
+        else if (!(*p == '\r' && !quoted && (p + 1 == all || p[1] == '\n')))
+            lvn_text_add_bytes(cells, p, 1);
+        begins = *p == ',' && !quoted;
+    }
+    end_cell(cells, n);
+    return p;
+}
+
+/* The cells of the row that begins at t->at; moves on. *end: NULL for a quote that never ends, which takes its line. */
+static int next_cells(struct lvn_table *t, struct lvn_text *cells)
+{
+    const char *begin = t->text + t->at, *end = end_of_line(t);
+    int n = 0;
+    lvn_text_clear(cells);
+    if (t->form == LVN_TABLE_CSV) {
+        const char *stop = csv_cells(t, begin, cells, &n);
+        if (!stop) n = -1;
+        if (stop) end = stop;
+    } else {
+        const char *stop = end > begin && end[-1] == '\r' ? end - 1 : end;
+        if (t->form == LVN_TABLE_TSV)
+            tsv_cells(begin, stop, cells, &n);
+        else
+            lvn_text_add_bytes(cells, begin, stop - begin);
+        if (t->form == LVN_TABLE_LINES) end_cell(cells, &n);
+    }
+    for (const char *p = begin; p < end; p++) t->line += *p == '\n';
+    t->at = end - t->text + 1;
+    t->line++;
+    return n;
+}
+
+/* --- opening --- */
+
+enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
+{
+    const char *e = ending(path);
+    *t = (struct lvn_table){.path = path, .line = 1};
+    t->form = !strcasecmp(e, ".tsv")     ? LVN_TABLE_TSV
+              : !strcasecmp(e, ".csv")   ? LVN_TABLE_CSV
+              : !strcasecmp(e, ".jsonl") ? LVN_TABLE_JSONL
+                                         : LVN_TABLE_LINES;
+    LVN_CHECK(strcasecmp(e, ".parquet"), UNSUPPORTED,
+              "'%s' is a Parquet file, which levin does not read; convert it: python3 -c \"import pandas; "
+              "pandas.read_parquet('%s').to_csv('%.*s.csv', index=False)\"",
+              path, path, (int)(strlen(path) - strlen(e)), path);
+    LVN_TRY(lvn_file_read(path, 0, &t->text, &t->bytes));
+    if (t->bytes >= 3 && memcmp(t->text, "\xef\xbb\xbf", 3) == 0) t->at = 3; /* byte order mark */
+    LVN_CHECK(t->at < t->bytes, FORMAT, "'%s' is empty", path);
+    if (t->form == LVN_TABLE_TSV || t->form == LVN_TABLE_CSV) {
+        t->n_names = next_cells(t, &t->names);
+        LVN_CHECK(t->n_names > 0, FORMAT, "%s:1: a quote begins and never ends", path);
+    }
+    return LVN_OK;
+}
+
+void lvn_table_close(struct lvn_table *t)
+{
+    free(t->text);
+    lvn_text_release(&t->names);
+    lvn_text_release(&t->cells);
+    json_decref(t->object);
+}
+
+/* Which column of the header has this name; -1: none. */
+static int find_name(const struct lvn_table *t, const char *name, size_t n)
+{
+    const char *p = t->names.p;
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1)
+        if (strlen(p) == n && memcmp(p, name, n) == 0) return i;
+    return -1;
+}
+
+/* The members of the first object stand for the header. */
+static bool first_has(const struct lvn_table *t, const char *name)
+{
+    const char *end = end_of_line(t);
+    json_error_t error;
+    json_t *root = NULL;
+    if (lvn_json_load(t->text + t->at, end - (t->text + t->at), 0, &root, &error) != LVN_OK) lvn_error_clear();
+    bool has = json_object_get(root, name) != NULL;
+    json_decref(root);
+    return has;
+}
+
+static bool take_name(struct lvn_table *t, int k, const char *name, size_t n)
+{
+    snprintf(t->name[k], sizeof t->name[k], "%.*s", (int)n, name);
+    if (t->form == LVN_TABLE_LINES) return !strcmp(t->name[k], "text");
+    if (t->form == LVN_TABLE_JSONL) return first_has(t, t->name[k]);
+    t->column[k] = find_name(t, name, n);
+    return t->column[k] >= 0;
+}
+
+enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required)
+{
+    char list[300] = "";
+    int k = t->n_columns++;
+    t->required[k] = required;
+    for (const char *p = names; *p; p += strspn(p, "|")) {
+        size_t n = strcspn(p, "|");
+        if (take_name(t, k, p, n)) return LVN_OK;
+        p += n;
+    }
+    t->column[k] = -1;
+    t->name[k][0] = '\0';
+    const char *p = t->names.n ? t->names.p : "";
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", p);
+    }
+    LVN_CHECK(!required, FORMAT, "'%s' has no column '%s'%s%s: say which it is (data.text_column, data.label_column)",
+              t->path, names, *list ? "; its first line has " : "", list);
+    return LVN_OK;
+}
+
+/* --- rows --- */
+
+#define BAD(row, ...) snprintf((row)->bad, sizeof(row)->bad, __VA_ARGS__)
+
+static void cells_of(struct lvn_table *t, struct lvn_table_row *row, int n)
+{
+    const char *p = t->cells.p;
+    if (n < 0) {
+        BAD(row, "%s:%lld: a quote begins and never ends", t->path, (long long)row->line);
+        return;
+    }
+    if (t->form != LVN_TABLE_LINES && n != t->n_names) {
+        BAD(row, "%s:%lld: %d columns; the first line has %d", t->path, (long long)row->line, n, t->n_names);
+        return;
+    }
+    for (int i = 0; i < n; i++, p += strlen(p) + 1)
+        for (int k = 0; k < t->n_columns; k++)
+            if (t->name[k][0] && t->column[k] == i) {
+                row->cell[k].p = p;
+                row->cell[k].n = (int64_t)strlen(p);
+            }
+}
+
+static void members_of(struct lvn_table *t, struct lvn_table_row *row)
+{
+    json_error_t error;
+    json_decref(t->object);
+    t->object = NULL;
+    if (lvn_json_load(t->cells.p, t->cells.n, JSON_REJECT_DUPLICATES, &t->object, &error) != LVN_OK) lvn_error_clear();
+    if (!json_is_object(t->object)) {
+        BAD(row, "%s:%lld: no JSON object%s%.200s", t->path, (long long)row->line, t->object ? "" : ": ",
+            t->object ? "" : error.text);
+        return;
+    }
+    for (int k = 0; k < t->n_columns; k++) {
+        const json_t *v = t->name[k][0] ? json_object_get(t->object, t->name[k]) : NULL;
+        row->cell[k].p = json_string_value(v);
+        row->cell[k].n = (int64_t)json_string_length(v);
+        if (json_is_integer(v)) {
+            row->cell[k].n = snprintf(t->number[k], sizeof t->number[k], "%lld", (long long)json_integer_value(v));
+            row->cell[k].p = t->number[k];
+        }
+        if (v && !row->cell[k].p)
+            BAD(row, "%s:%lld: '%s' is neither text nor a whole number", t->path, (long long)row->line, t->name[k]);
+        if (!v && t->required[k]) BAD(row, "%s:%lld: there is no '%s'", t->path, (long long)row->line, t->name[k]);
+    }
+}
+
+bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row)
+{
+    while (t->form != LVN_TABLE_LINES && t->at < t->bytes && (t->text[t->at] == '\n' || t->text[t->at] == '\r')) {
+        t->line += t->text[t->at] == '\n';
+        t->at++;
+    }
+    if (t->at >= t->bytes) return false;
+    *row = (struct lvn_table_row){.line = t->line};
+    int64_t begin = t->at;
+    int n = next_cells(t, &t->cells);
+    int64_t end = t->at - 1 < t->bytes ? t->at - 1 : t->bytes, wrong = lvn_utf8_check(t->text + begin, end - begin);
+    if (wrong >= 0) BAD(row, "%s:%lld: byte %lld is not UTF-8", t->path, (long long)row->line, (long long)wrong + 1);
+    if (wrong < 0 && memchr(t->text + begin, 0, (size_t)(end - begin)))
+        BAD(row, "%s:%lld: a zero byte", t->path, (long long)row->line);
+    if (*row->bad) return true;
+    if (t->form == LVN_TABLE_JSONL)
+        members_of(t, row);
+    else
+        cells_of(t, row, n);
+    return true;
+}

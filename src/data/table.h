@@ -1,0 +1,51 @@
+/* table.h - files whose lines are rows of columns with names.
+ *
+ *   .tsv     cells between tabs, all of a cell is its text, quotes too; the first line names the columns
+ *   .csv     cells between commas; a quoted one may hold commas, line ends and doubled quotes; the first line names
+ * them .jsonl   an object a line, whose members are columns others   a text a line: one column, `text`
+ *
+ * A row that is no row, or lacks what is asked for, says what is wrong with it, and the next one can be read. */
+#ifndef LVN_TABLE_H
+#define LVN_TABLE_H
+
+#include <jansson.h>
+
+#include "base/text.h"
+
+enum { LVN_TABLE_COLUMNS = 4, LVN_TABLE_BAD = 400 };
+
+struct lvn_table_row {
+    int64_t line; /* of the file, at which it begins */
+    struct {
+        const char *p; /* not ended; until the next row is read. NULL: an optional column that is not there */
+        int64_t n;
+    } cell[LVN_TABLE_COLUMNS]; /* in the order in which the columns were asked for */
+    char bad[LVN_TABLE_BAD];   /* "FILE:LINE: what was found, what was wanted"; "": nothing */
+};
+
+struct lvn_table {
+    const char *path; /* the caller's */
+    char *text;       /* of the file */
+    int64_t bytes, at, line;
+    enum { LVN_TABLE_LINES, LVN_TABLE_TSV, LVN_TABLE_CSV, LVN_TABLE_JSONL } form;
+    struct lvn_text names, cells; /* of the header, of the row: each ended by a zero */
+    int n_names, n_columns;
+    int column[LVN_TABLE_COLUMNS];    /* cell of the row; -1: there is none */
+    char name[LVN_TABLE_COLUMNS][64]; /* that was found */
+    bool required[LVN_TABLE_COLUMNS];
+    json_t *object; /* of the row */
+    char number[LVN_TABLE_COLUMNS][32];
+};
+
+/* Is it a file of columns, by its name? */
+bool lvn_table_is_named(const char *path);
+/* Close it always. The path stays the caller's. */
+enum lvn_status lvn_table_open(struct lvn_table *t, const char *path) LVN_CHECKED;
+void lvn_table_close(struct lvn_table *t);
+/* Ask for a column: the first of these names ("document|text") that there is. FORMAT, with those that there are, when a
+ * required one is missing. Before the first row is read. */
+enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required) LVN_CHECKED;
+/* False: there are no more rows. Empty lines are passed over. */
+bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row);
+
+#endif

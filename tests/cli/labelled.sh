@@ -1,0 +1,133 @@
+# Texts with classes: trained on, scored, in three kinds of files; masked words; heads that begin anew; what is refused.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+vocab=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
+# Texts of ten to sixty words, glad ones and sad ones, in columns of three forms.
+python3 - <<'PY'
+import csv, json, random
+r = random.Random(1)
+words = "the a of to and in was it for on with as be at by I this had not are but from or have an they which one you".split()
+rows = []
+for i in range(240):
+    text = [r.choice(words) for _ in range(r.randrange(3, 40))]
+    text[r.randrange(len(text))] = ("bad", "good")[i % 2]
+    rows.append((" ".join(text), i % 2))
+for name, part in ("train", rows[:200]), ("test", rows[200:]):
+    with open(name + ".tsv", "w") as f:
+        f.write("id\tdocument\tlabel\n")
+        for i, (text, label) in enumerate(part):
+            f.write(f"{i}\t{text}\t{label}\n")
+    with open(name + ".csv", "w", newline="") as f:
+        csv.writer(f, quoting=csv.QUOTE_ALL).writerows([("text", "label"), *part])
+    with open(name + ".jsonl", "w") as f:
+        for text, label in part:
+            f.write(json.dumps({"sentence": text, "label": label}) + "\n")
+PY
+bert=(--model.kind=bert --model.n_layer=1 --model.n_head=2 --model.n_embd=32 --model.block_size=48 --data.tokenizer="$vocab"
+    --trainer.batch_size=16 --optimizer.lr=3e-3 --quiet)
+code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --data.val_path=test.tsv --trainer.max_epochs=12 --run_dir=tsv
+says '"val_f1"' tsv/metrics.jsonl
+code 0 "$LEVIN" evaluate tsv --data.kind=labelled --data.path=test.tsv --json --logits
+json 'd["samples"] == 40 and d["accuracy"] > 0.9 and len(d["logits"]) == 40 and len(d["logits"][0]) == 2'
+# what stands in the file's order gives the counts: f1 and its kin are class 1's
+python3 - <<'PY'
+import json
+d = json.load(open("out"))
+label = [int(l.rsplit("\t", 1)[1]) for l in open("test.tsv").read().splitlines()[1:]]
+found = [int(x[1] > x[0]) for x in d["logits"]]
+count = [[sum(l == i and f == j for l, f in zip(label, found)) for j in (0, 1)] for i in (0, 1)]
+(_, b), (c, right) = count
+assert count == d["confusion"], (count, d["confusion"])
+assert abs(d["precision"] - right / (right + b)) < 1e-12 and abs(d["recall"] - right / (right + c)) < 1e-12
+assert abs(d["f1"] - 2 * right / (2 * right + b + c)) < 1e-12
+PY
+cp out tsv.json
+# the other forms are the same data; without data.kind they are known by their columns
+for form in csv jsonl; do
+    code 0 "$LEVIN" evaluate tsv --data.kind=labelled --data.path=test.$form --json --logits
+    same_file out tsv.json
+done
+code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv --data.val_path=test.csv --trainer.max_epochs=12 --run_dir=csv
+same_weights tsv csv
+# new texts: from the command line, a pipe and a table; a text alone is what it is among others
+texts() { cut -f2 test.tsv | tail -n +2; }
+code 0 "$LEVIN" predict tsv --text "this was good" --text "$(texts | sed -n 2p)" --json
+json 'len(d["predictions"]) == 2 and d["predictions"][0]["label"] == 1 and d["predictions"][0]["name"] == "LABEL_1"'
+json 'all(abs(sum(p["probabilities"]) - 1) < 1e-12 for p in d["predictions"])'
+cp out two
+texts | code 0 "$LEVIN" predict tsv --input=- --json
+python3 - <<'PY'
+import json, math
+d, e, two = (json.load(open(x)) for x in ("out", "tsv.json", "two"))
+assert len(d["predictions"]) == 40
+for p, (a, b) in zip(d["predictions"], e["logits"]):
+    assert abs(p["probabilities"][1] - 1 / (1 + math.exp(a - b))) < 1e-5
+assert abs(d["predictions"][1]["probabilities"][0] - two["predictions"][1]["probabilities"][0]) < 1e-5
+PY
+cp out piped
+for form in tsv csv jsonl; do
+    code 0 "$LEVIN" predict tsv --input=test.$form --json
+    same_file out piped
+done
+code 0 "$LEVIN" predict tsv --input=test.tsv
+check [ "$(wc -l <out)" = 40 ]
+says "$(texts | head -1)" out
+code 2 "$LEVIN" predict tsv
+says "say which texts" err
+code 1 "$LEVIN" predict tsv --input=nothing.txt
+# a directory of transformers, whose classes have names
+cp -r "$LEVIN_SOURCE/tests/golden/bert/classify3" named
+head -37 "$vocab/vocab.txt" >named/vocab.txt
+code 0 "$LEVIN" predict named --text "a b c" --json
+json 'd["predictions"][0]["name"] in ("sad", "so so", "glad") and len(d["predictions"][0]["probabilities"]) == 3'
+# a decoder reads classes off the last token
+code 0 "$LEVIN" train --model.kind=gpt2 --task.kind=classify "${bert[@]:1}" --data.path=train.tsv --trainer.max_steps=20 --run_dir=gpt2
+says GPT2ForSequenceClassification gpt2/checkpoints/last/config.json
+code 0 "$LEVIN" evaluate gpt2 --data.path=test.tsv --json
+json 'd["samples"] == 40'
+
+# words that are hidden, then classes: the head begins anew, and says so
+code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --task.kind=mlm --task.whole_words=true --trainer.max_steps=30 --run_dir=mlm
+says BertForMaskedLM mlm/checkpoints/last/config.json
+code 0 "$LEVIN" evaluate mlm --data.path=test.tsv --json
+json 'd["perplexity"] > 1 and 0 < d["tokens"] < 40 * 48'
+code 2 "$LEVIN" evaluate mlm --data.path=test.tsv --task.kind=classify
+says "is a BertForMaskedLM, which has no head for task.kind=classify" err
+code 0 "$LEVIN" train --model.init=mlm --task.kind=classify --data.path=train.tsv --trainer.batch_size=16 --trainer.max_steps=4 --run_dir=fine --verbose
+says "begins anew, as BertForSequenceClassification" err
+# what resumes is what was never stopped, its linear maps lie otherwise in files; adapters learn beside the head
+half=("${bert[@]}" --data.path=train.tsv --trainer.max_epochs=2)
+code 0 "$LEVIN" train "${half[@]}" --run_dir=whole
+code 0 "$LEVIN" train "${half[@]}" --run_dir=half --trainer.max_epochs=1
+code 0 "$LEVIN" train half --resume --trainer.max_epochs=2 --quiet
+same_weights whole half
+code 0 "$LEVIN" train --model.init=mlm --task.kind=classify --data.path=train.tsv --lora.rank=2 --optimizer.lr=1e-2 --trainer.batch_size=16 \
+    --trainer.max_steps=12 --run_dir=lora --quiet
+python3 - <<'PY'
+import struct, json
+def tensors(path):
+    b = open(path, "rb").read()
+    n = struct.unpack("<Q", b[:8])[0]
+    return {k: b[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in json.loads(b[8:8 + n]).items() if k != "__metadata__"}
+before, after = (tensors(f"{x}/checkpoints/last/model.safetensors") for x in ("mlm", "lora"))
+moved = {k for k in before.keys() & after.keys() if before[k] != after[k]}
+assert moved == {f"bert.encoder.layer.0.attention.self.{x}.weight" for x in ("query", "value")}, moved
+assert any(after["classifier.bias"]) # it began with zeros
+PY
+# another number of classes wants to be asked for
+sed 's/\t1$/\t2/' train.tsv >three.tsv
+code 1 "$LEVIN" train --model.init=tsv --data.path=three.tsv --trainer.max_steps=1 --run_dir=no --quiet
+says "three.tsv:3: the label is 2; the model knows 0 to 1" err
+code 0 "$LEVIN" train --model.init=tsv --data.path=three.tsv --trainer.max_steps=1 --run_dir=three --quiet --task.fresh_head=true
+says '"2": "LABEL_2"' three/checkpoints/last/config.json
+
+# bad rows: refused with file, line and what was found, or passed over and counted
+printf '1\t\t0\n2\tgood\tyes\n' >>test.tsv
+code 1 "$LEVIN" evaluate tsv --data.path=test.tsv
+one_error
+says "test.tsv:42: the text is empty; mend it, or pass over such rows with data.skip_bad_rows=true" err
+code 0 "$LEVIN" evaluate tsv --data.path=test.tsv --data.skip_bad_rows=true --json
+json 'd["samples"] == 40 and d["skipped"] == 2'
+code 2 "$LEVIN" train --data.path=train.tsv --run_dir=no --quiet
+says "there is no tokenizer: give data.tokenizer" err
+code 2 "$LEVIN" train --model.kind=bert --data.kind=adder --run_dir=no --quiet
+says "they do not go together" err
