@@ -2,7 +2,7 @@
 """make_tokens.py - expected token ids for strings that are hard to get right, made by the reference implementations.
 
     make_tokens.py [GPT2_ENCODER_JSON GPT2_VOCAB_BPE]     writes tests/golden/tokenizers
-    make_tokens.py --only KIND ...                        writes these kinds of it: tiny-llama2, tiny-unigram, tiny-words
+    make_tokens.py --only KIND ...                        writes these of it: tiny-llama2, tiny-unigram, tiny-words, trained
     make_tokens.py --random N SEED KIND ENCODER BPE OUT   N random cases of a kind, for a wider comparison
     make_tokens.py --wide N SEED OUT [TEXT ...]           N random cases of each of WIDE, trained on the texts: OUT/KIND
 
@@ -344,12 +344,49 @@ def write_sentences(path, name, hf, texts):
 
 def sentences(names):
     for name in names:
+        if name == "trained":
+            trained()
+            continue
         make, size = SENTENCES[name]
         hf, folder = make(own_texts(), size), OUT / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "tokenizer.json").write_text(json.dumps(json.loads(hf.to_str()), ensure_ascii=False, indent=None) + "\n")
         write_sentences(OUT / f"{name}.json", name, Tokenizer.from_file(str(folder / "tokenizer.json")),
                         cases(random.Random(1337), 100))
+
+
+def made_up_text(rng):
+    """Words of syllables, some much more frequent than others, in lines: Latin, Hangul, numbers, marks."""
+    parts = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "an", "er", "is")]
+    korean = [chr(0xac00 + 588 * a + 28 * b + c) for a in (0, 2, 6, 9, 11, 12, 18) for b in (0, 4, 8, 20) for c in (0, 4, 8)]
+    words = ["".join(rng.choices(rng.choice([parts, parts, korean]), k=rng.randrange(1, 5))) for _ in range(900)]
+    words += [w.capitalize() for w in words[:100]] + [str(rng.randrange(3000)) for _ in range(60)] + ["don't", "it's", "---"]
+    weights = [1 / (i + 1) for i in range(len(words))]
+    rng.shuffle(words)
+    lines = (" ".join(rng.choices(words, weights, k=rng.randrange(3, 14))) + rng.choice([".", "!", ",", "..", "", " \t"])
+             for _ in range(700))
+    return "\n".join(lines) + "\n"
+
+
+def trained():
+    """What Hugging Face's trainers make of a text: the merges of BPE, and how many tokens WordPiece takes for the text."""
+    import tokenizers
+
+    folder = OUT / "trained"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = made_up_text(random.Random(7))
+    (folder / "text.txt").write_text(text)
+    lines = text.splitlines(keepends=True)
+    bpe = bytes_bpe(lines, 900, pre_tokenizers.ByteLevel(add_prefix_space=False))
+    wordpiece = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    wordpiece.normalizer = normalizers.BertNormalizer(lowercase=False)
+    wordpiece.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    wordpiece.train_from_iterator(lines, trainers.WordPieceTrainer(
+        vocab_size=600, show_progress=False, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    data = {"made_by": f"tokenizers {tokenizers.__version__}", "bpe_size": 900, "wordpiece_size": 600,
+            "wordpiece_ids": len(wordpiece.encode(text, add_special_tokens=False).ids),
+            "merges": json.loads(bpe.to_str())["model"]["merges"]}
+    (folder / "expected.json").write_text(json.dumps(data, ensure_ascii=False) + "\n")
 
 
 def write_cases(path, name, texts, encode, note):
@@ -407,7 +444,7 @@ def main():
 
         write_cases(OUT / "gpt2.json", "gpt2", texts, gpt2(*sys.argv[1:]).encode_ordinary,
                     f"tiktoken {tiktoken.__version__}")
-    sentences(SENTENCES)
+    sentences([*SENTENCES, "trained"])
     print(f"{len(texts)} cases; Python's Unicode is {unicodedata.unidata_version}")
     return 0
 

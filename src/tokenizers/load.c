@@ -12,26 +12,23 @@ enum { MOST_TOKENS = 1 << 24, SLACK = 16, LONGEST_TOKEN = 1 << 16 };
 
 /* --- the alphabet --- */
 
-enum { ALPHABET = 0x144 };
-static int16_t alphabet[ALPHABET];
+static int16_t alphabet[LVN_ALPHABET];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void make_alphabet(void)
 {
     int next = 0x100;
-    for (int i = 0; i < ALPHABET; i++) alphabet[i] = -1;
+    for (int i = 0; i < LVN_ALPHABET; i++) alphabet[i] = -1;
     for (int b = 0; b < 256; b++) {
         bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
         alphabet[printable ? b : next++] = (int16_t)b;
     }
 }
 
-/* Byte-level BPE writes each byte as one printable character, so that tokens are text in JSON files. The byte of a
- * code point of that alphabet; -1: it is not in it. */
-static int byte_of(int32_t code)
+int lvn_alphabet_byte(int32_t code)
 {
     pthread_once(&once, make_alphabet);
-    return code >= 0 && code < ALPHABET ? alphabet[code] : -1;
+    return code >= 0 && code < LVN_ALPHABET ? alphabet[code] : -1;
 }
 
 /* The bytes that a token's text stands for (room for as many as it has); as they are where a letter is not of the
@@ -40,7 +37,7 @@ static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 {
     int64_t made = 0;
     for (int64_t i = 0; i < n;) {
-        int used, byte = byte_of(lvn_utf8_decode(text + i, n - i, &used));
+        int used, byte = lvn_alphabet_byte(lvn_utf8_decode(text + i, n - i, &used));
         if (byte < 0) {
             memcpy(out, text, (size_t)n);
             return n;

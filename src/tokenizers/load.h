@@ -5,6 +5,11 @@
 #include "formats/json.h"
 #include "tokenizers/tokenizer.h"
 
+/* Byte-level BPE writes each byte as one printable character, so that tokens are text in JSON files. The byte of a
+ * code point of that alphabet, which lies below LVN_ALPHABET; -1: it is not in it. */
+enum { LVN_ALPHABET = 0x144 };
+int lvn_alphabet_byte(int32_t code);
+
 /* A token as a file has it. */
 struct lvn_written {
     const char *text; /* NULL: there is none */
