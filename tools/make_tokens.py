@@ -2,12 +2,17 @@
 """make_tokens.py - expected token ids for strings that are hard to get right, made by the reference implementations.
 
     make_tokens.py [GPT2_ENCODER_JSON GPT2_VOCAB_BPE]     writes tests/golden/tokenizers
+    make_tokens.py --only KIND ...                        writes these of it: tiny-llama2, tiny-unigram, tiny-words, trained
     make_tokens.py --random N SEED KIND ENCODER BPE OUT   N random cases of a kind, for a wider comparison
+    make_tokens.py --wide N SEED OUT [TEXT ...]           N random cases of each of WIDE, trained on the texts: OUT/KIND
 
 gpt2.json are the ids that tiktoken's encode_ordinary gives with GPT-2's own files. The other tokenizers are small
 ones, trained here on the sources of levin by Hugging Face's tokenizers, with the settings of GPT-2, GPT-NeoX (NFC, runs
 of spaces as added tokens), Llama 3 (its split, whole words first) and BERT (small letters, and letters as they are), so
-that every way through the code has expected ids. Wants tiktoken and tokenizers.
+that every way through the code has expected ids. Those of SENTENCES are as the files of Llama 2 (BPE with bytes for
+what is unknown), T5 (Unigram, with a map of characters made by SentencePiece) and BERT (as a tokenizer.json) have them,
+with texts and pairs as the post-processor frames them. WIDE has one of every other part that is read.
+Wants tiktoken, tokenizers and sentencepiece.
 """
 import json
 import random
@@ -15,8 +20,7 @@ import sys
 import unicodedata
 from pathlib import Path
 
-import tiktoken
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "tests/golden/tokenizers"
@@ -81,6 +85,8 @@ def alphabet():
 
 def gpt2(encoder, bpe):
     """GPT-2's tokenizer, from its two files: ranks are ids."""
+    import tiktoken
+
     table = alphabet()
     ranks = {bytes(table[c] for c in token): i for token, i in json.load(open(encoder, encoding="utf-8")).items()
              if token != "<|endoftext|>"}
@@ -127,6 +133,262 @@ def train_bert(folder, lower):
     return t
 
 
+BYTES = [f"<0x{b:02X}>" for b in range(256)]
+MARK = "\u2581"
+
+
+def own_texts():
+    return [p.read_text() for p in sorted((ROOT / "docs").glob("*.md"))] + [
+        "\u00e9t\u00e9 na\u00efve \u4f60\u597d \uc548\ub155\ud558\uc138\uc694 \u041f\u0440\u0438\u0432\u0435\u0442 don't 2024 \ufb01n"] * 100
+
+
+def template(before, behind):
+    """BOS and EOS, or [CLS] and [SEP], as TemplateProcessing has them; each a token and its id."""
+    a, b = [t for t, _ in before], [t for t, _ in behind]
+    return processors.TemplateProcessing(
+        single=[*a, "$A", *b], pair=[*a, "$A", *b, *(f"{t}:1" for t in a if not b), "$B:1", *(f"{t}:1" for t in b)],
+        special_tokens=[*before, *behind])
+
+
+def fallback_bpe(texts, size, normalizer, pre, decoder=None, unknown="<unk>"):
+    """BPE of characters whose rest is bytes: trained on words, then with bytes put in, as conversions have it."""
+    t = Tokenizer(models.BPE(unk_token=unknown, fuse_unk=True, byte_fallback=True))
+    t.normalizer = normalizer
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    t.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, show_progress=False, limit_alphabet=100,
+                                                     special_tokens=["<unk>", "<s>", "</s>", *BYTES]))
+    data = json.loads(t.to_str())
+    data["added_tokens"] = data["added_tokens"][:3]
+    data["pre_tokenizer"] = None
+    t = Tokenizer.from_str(json.dumps(data))
+    if pre:
+        t.pre_tokenizer = pre
+    t.decoder = decoder or decoders.Sequence([decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse(),
+                                              decoders.Strip(" ", 1, 0)])
+    t.post_processor = template([("<s>", 1)], [])
+    return t
+
+
+def llama2(texts, size):
+    return fallback_bpe(texts, size, normalizers.Sequence([normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)]), None)
+
+
+def llama2_first(texts, size):
+    return fallback_bpe(texts, size, None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False))
+
+
+def gemma(texts, size):
+    return fallback_bpe(texts, size, normalizers.Replace(" ", MARK), pre_tokenizers.Split(" ", "merged_with_previous"),
+                        decoders.Sequence([decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()]))
+
+
+def charsmap(rules):
+    """The map of characters that SentencePiece makes of rules: a name of its own, or lines of code points."""
+    import io
+    import tempfile
+
+    import sentencepiece
+
+    sys.path.insert(0, str(Path(sentencepiece.__file__).parent))
+    from sentencepiece import sentencepiece_model_pb2 as proto
+
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
+        out, named = io.BytesIO(), "\t" not in rules
+        file.write("" if named else rules)
+        file.flush()
+        how = {"normalization_rule_name": rules} if named else {"normalization_rule_tsv": file.name}
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["a b c", "ab"] * 20), model_writer=out, vocab_size=9,
+                                                 hard_vocab_limit=False, minloglevel=2, **how)
+    model = proto.ModelProto()
+    model.ParseFromString(out.getvalue())
+    return model.normalizer_spec.precompiled_charsmap
+
+
+def few_rules():
+    """Some of what nmt_nfkc does, so that the map is small."""
+    texts = ["\ufb01", "e\u0301", "a\u0300", "\u1112\u1161\u11ab", "\u2460", "\u212b", "\u00bd", "\u3000", "\u00a0", "\u2026",
+             "\t", "\n", "\r", "\uff01", "\uff21", "x\u0301", "\u00e5", "\u0133"]
+    rows = [(t, " " if t.isspace() else unicodedata.normalize("NFKC", t)) for t in texts] + [("\u200b", ""), ("\x00", "")]
+    line = lambda t: " ".join(f"{ord(c):X}" for c in t)
+    return "".join(f"{line(a)}\t{line(b)}\n" for a, b in rows if a != b and a != "\0")
+
+
+def unigram(texts, size, rules=None, pre=None, byte_fallback=False):
+    t = Tokenizer(models.Unigram())
+    t.normalizer = normalizers.Sequence([normalizers.Precompiled(charsmap(rules or few_rules())),
+                                         normalizers.Replace(Regex(" {2,}"), " ")])
+    t.pre_tokenizer = pre or pre_tokenizers.Metaspace(prepend_scheme="always")
+    t.decoder = decoders.Metaspace(prepend_scheme="always")
+    special = ["<pad>", "</s>", "<unk>", "<mask>"] + (BYTES if byte_fallback else [])
+    t.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=size, show_progress=False, special_tokens=special,
+                                                         unk_token="<unk>"))
+    data = json.loads(t.to_str())
+    data["added_tokens"] = data["added_tokens"][:4]
+    data["model"]["byte_fallback"] = byte_fallback
+    t = Tokenizer.from_str(json.dumps(data))
+    t.post_processor = template([], [("</s>", 1)])
+    return t
+
+
+def xlmr(texts, size):
+    t = unigram(texts, size, "nmt_nfkc", pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(),
+                                                                 pre_tokenizers.Metaspace(prepend_scheme="always")]))
+    t.post_processor = processors.RobertaProcessing(("</s>", 1), ("<pad>", 0))
+    return t
+
+
+def words(texts, size, normalizer=None, pre=None, **how):
+    """WordPiece as a tokenizer.json."""
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    t.normalizer = normalizer or normalizers.BertNormalizer(lowercase=True)
+    t.pre_tokenizer = pre or pre_tokenizers.BertPreTokenizer()
+    t.decoder = decoders.WordPiece()
+    t.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=size, show_progress=False, limit_alphabet=160,
+                                                           special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    t.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return t
+
+
+def bytes_bpe(texts, size, pre, normalizer=None):
+    t = Tokenizer(models.BPE())
+    t.normalizer = normalizer or normalizers.Sequence([])
+    t.pre_tokenizer = pre
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, show_progress=False, special_tokens=["<|endoftext|>"],
+                                                     initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    t.post_processor = processors.ByteLevel(trim_offsets=False)
+    return t
+
+
+def split(expression, behavior="isolated", invert=False):
+    last = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(e), behavior, invert) for e in expression] + [last])
+
+
+def unknown_bpe(texts, size, fuse):
+    t = Tokenizer(models.BPE(unk_token="[UNK]", fuse_unk=fuse))
+    t.pre_tokenizer = pre_tokenizers.Whitespace()
+    t.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, show_progress=False, limit_alphabet=60,
+                                                     special_tokens=["[UNK]"]))
+    return t
+
+
+GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+            r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"""
+            r"""\s*[\r\n]+|\s+(?!\S)|\s+"""]
+BLOOM = [" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"]
+WIDE = {
+    "llama2": llama2,
+    "llama2-first": llama2_first,
+    "gemma": gemma,
+    "t5": lambda texts, size: unigram(texts, size, "nmt_nfkc"),
+    "xlmr": xlmr,
+    "unigram-bytes": lambda texts, size: unigram(texts, size + 256, "nfkc", byte_fallback=True),
+    "words": words,
+    "words-cased": lambda texts, size: words(texts, size, normalizers.BertNormalizer(lowercase=False)),
+    "words-nfkc": lambda texts, size: words(texts, size, normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Lowercase(), normalizers.Strip()]), pre_tokenizers.Whitespace()),
+    "words-nfkd": lambda texts, size: words(texts, size, normalizers.Sequence(
+        [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Nmt()]), pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("merged_with_previous"),
+             pre_tokenizers.Digits(individual_digits=False)])),
+    "words-raw": lambda texts, size: words(texts, size, normalizers.BertNormalizer(
+        clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=True)),
+    "starcoder": lambda texts, size: bytes_bpe(texts, size, pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])),
+    "prefixed": lambda texts, size: bytes_bpe(texts, size, pre_tokenizers.Sequence(
+        [pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=True)]), normalizers.NFKC()),
+    "gpt4o": lambda texts, size: bytes_bpe(texts, size, split([GPT4O])),
+    "deepseek": lambda texts, size: bytes_bpe(texts, size, split(DEEPSEEK)),
+    "bloom": lambda texts, size: bytes_bpe(texts, size, split(BLOOM)),
+    "gpt4": lambda texts, size: bytes_bpe(texts, size, split(
+        [r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"])),
+    "odd": lambda texts, size: bytes_bpe(texts, size, split(
+        [r"(?:ab|a)b?|\w{2,4}?\d|(?i:the|st)(?=\s)|^.|\W\S"],
+        "merged_with_next")),
+    "unknown": lambda texts, size: unknown_bpe(texts, size, False),
+    "unknown-fused": lambda texts, size: unknown_bpe(texts, size, True),
+}
+SENTENCES = {"tiny-llama2": (llama2, 600), "tiny-unigram": (unigram, 300), "tiny-words": (words, 400)}
+
+
+def wide(n, seed, out, paths):
+    texts = [line for p in paths for line in Path(p).read_text().splitlines()[:20000]] or own_texts()
+    out.mkdir(parents=True, exist_ok=True)
+    for kind in WIDE:
+        hf = WIDE[kind](texts, 3000)
+        (out / kind).mkdir(exist_ok=True)
+        hf.save(str(out / kind / "tokenizer.json"))
+        write_sentences(out / f"{kind}.json", kind, hf, cases(random.Random(seed), n))
+        print(kind, hf.get_vocab_size(), flush=True)
+
+
+def write_sentences(path, name, hf, texts):
+    """Ids, the text that they give back, and some texts and pairs in their frames."""
+    import tokenizers
+
+    rows = []
+    for text in texts:
+        ids = hf.encode(text, add_special_tokens=False).ids
+        rows.append(json.dumps([text, ids, hf.decode(ids, skip_special_tokens=False)], separators=(",", ":")))
+    frames = []
+    for a, b in [("Hello", None), ("a b", "c"), ("", "x"), ("one two", "three")]:
+        made = hf.encode(a, b) if b is not None else hf.encode(a)
+        frames.append(json.dumps([a, b, made.ids, made.type_ids], separators=(",", ":")))
+    path.write_text(f'{{"made_by": "tokenizers {tokenizers.__version__}", "tokenizer": "{name}", "frames": [\n' +
+                    ",\n".join(frames) + '\n], "cases": [\n' + ",\n".join(rows) + "\n]}\n")
+
+
+def sentences(names):
+    for name in names:
+        if name == "trained":
+            trained()
+            continue
+        make, size = SENTENCES[name]
+        hf, folder = make(own_texts(), size), OUT / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tokenizer.json").write_text(json.dumps(json.loads(hf.to_str()), ensure_ascii=False, indent=None) + "\n")
+        write_sentences(OUT / f"{name}.json", name, Tokenizer.from_file(str(folder / "tokenizer.json")),
+                        cases(random.Random(1337), 100))
+
+
+def made_up_text(rng):
+    """Words of syllables, some much more frequent than others, in lines: Latin, Hangul, numbers, marks."""
+    parts = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "an", "er", "is")]
+    korean = [chr(0xac00 + 588 * a + 28 * b + c) for a in (0, 2, 6, 9, 11, 12, 18) for b in (0, 4, 8, 20) for c in (0, 4, 8)]
+    words = ["".join(rng.choices(rng.choice([parts, parts, korean]), k=rng.randrange(1, 5))) for _ in range(900)]
+    words += [w.capitalize() for w in words[:100]] + [str(rng.randrange(3000)) for _ in range(60)] + ["don't", "it's", "---"]
+    weights = [1 / (i + 1) for i in range(len(words))]
+    rng.shuffle(words)
+    lines = (" ".join(rng.choices(words, weights, k=rng.randrange(3, 14))) + rng.choice([".", "!", ",", "..", "", " \t"])
+             for _ in range(700))
+    return "\n".join(lines) + "\n"
+
+
+def trained():
+    """What Hugging Face's trainers make of a text: the merges of BPE, and how many tokens WordPiece takes for the text."""
+    import tokenizers
+
+    folder = OUT / "trained"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = made_up_text(random.Random(7))
+    (folder / "text.txt").write_text(text)
+    lines = text.splitlines(keepends=True)
+    bpe = bytes_bpe(lines, 900, pre_tokenizers.ByteLevel(add_prefix_space=False))
+    wordpiece = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    wordpiece.normalizer = normalizers.BertNormalizer(lowercase=False)
+    wordpiece.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    wordpiece.train_from_iterator(lines, trainers.WordPieceTrainer(
+        vocab_size=600, show_progress=False, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    data = {"made_by": f"tokenizers {tokenizers.__version__}", "bpe_size": 900, "wordpiece_size": 600,
+            "wordpiece_ids": len(wordpiece.encode(text, add_special_tokens=False).ids),
+            "merges": json.loads(bpe.to_str())["model"]["merges"]}
+    (folder / "expected.json").write_text(json.dumps(data, ensure_ascii=False) + "\n")
+
+
 def write_cases(path, name, texts, encode, note):
     rows = [json.dumps([text, encode(text)], separators=(",", ":")) for text in texts]
     path.write_text(f'{{"made_by": "{note}", "tokenizer": "{name}", "cases": [\n' + ",\n".join(rows) + "\n]}\n")
@@ -147,6 +409,12 @@ def main():
             hf = Tokenizer.from_file(str(OUT / kind / "tokenizer.json"))
             encode = lambda s: hf.encode(s, add_special_tokens=False).ids
         write_cases(Path(out), kind, texts, encode, "random")
+        return 0
+    if sys.argv[1:2] == ["--wide"]:
+        wide(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5:])
+        return 0
+    if sys.argv[1:2] == ["--only"]:
+        sentences(sys.argv[2:])
         return 0
     import tokenizers
     OUT.mkdir(parents=True, exist_ok=True)
@@ -172,7 +440,11 @@ def main():
         write_cases(OUT / f"tiny-{kind}.json", f"tiny-{kind}", texts + ["a" * 101, "ab" * 50 + "c", "a" * 100 + " x"],
                     lambda s: hf.encode(s, add_special_tokens=False).ids, f"tokenizers {tokenizers.__version__}")
     if len(sys.argv) == 3:
-        write_cases(OUT / "gpt2.json", "gpt2", texts, gpt2(*sys.argv[1:]).encode_ordinary, f"tiktoken {tiktoken.__version__}")
+        import tiktoken
+
+        write_cases(OUT / "gpt2.json", "gpt2", texts, gpt2(*sys.argv[1:]).encode_ordinary,
+                    f"tiktoken {tiktoken.__version__}")
+    sentences([*SENTENCES, "trained"])
     print(f"{len(texts)} cases; Python's Unicode is {unicodedata.unidata_version}")
     return 0
 

@@ -3,20 +3,24 @@
 
 Classes (letter, number, white space) are asked of tiktoken, the reference for GPT-2's ids, one code point after the
 other: so they are those of its version of Unicode, whatever Python's own is; BERT's in the same way of Hugging Face's
-tokenizers. Composition (NFC) is Python's.
-Wants tiktoken and tokenizers. Run it from the root of the tree when the reference moves to another version of Unicode.
+tokenizers; so are the categories that expressions name (\\p{Lu}). Compositions (NFC, NFKC) are Python's, classes of
+grapheme clusters those of the module regex.
+
+    make_unicode.py [classes | words | categories | graphemes | compatible] ...     these tables; all of them when none is named
+
+Wants tiktoken, tokenizers and regex. Run it when the reference moves to another version of Unicode.
 """
 import sys
 import unicodedata
 from pathlib import Path
-
-import tiktoken
 
 ROOM = Path(__file__).resolve().parent.parent / "src/tokenizers"
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
 def members(pattern):
+    import tiktoken
+
     encoding = tiktoken.Encoding("probe", pat_str=pattern, mergeable_ranks={bytes([i]): i for i in range(256)},
                                  special_tokens={})
     return {c for c in POINTS if encoding.encode_ordinary(chr(c))}
@@ -43,6 +47,55 @@ def write(name, story, rows):
 
 
 def main():
+    for table in sys.argv[1:] or ["classes", "words", "categories", "graphemes"]:
+        {"classes": classes, "words": words, "categories": categories, "graphemes": graphemes, "compatible": compatible}[table]()
+    return 0
+
+
+def matched(expression):
+    """The code points that an expression of Hugging Face's tokenizers matches."""
+    from tokenizers import Regex, pre_tokenizers
+
+    cut = pre_tokenizers.Split(Regex(expression), "removed", invert=True)
+    return {c for text in ("".join(map(chr, POINTS[i:i + 4096])) for i in range(0, len(POINTS), 4096))
+            for piece, _ in cut.pre_tokenize_str(text) for c in map(ord, piece)}
+
+
+def categories():
+    """General categories, and what is a letter of a word for the pre-tokenizer Whitespace."""
+    from tokenizers import __version__ as version
+    from tokenizers import normalizers, pre_tokenizers
+
+    names = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co".split()
+    rows = []
+    for name in names:
+        rows += [f"G({a:#x},{b:#x},{name})" for a, b in ranges(matched(rf"\p{{{name}}}+"))]
+    white = pre_tokenizers.Whitespace()
+    inside = [c for c in POINTS if len(white.pre_tokenize_str("a" + chr(c) + "a")) == 1]
+    rows += [f"W({a:#x},{b:#x})" for a, b in ranges(inside)]
+    off = normalizers.StripAccents()
+    rows += [f"A({a:#x},{b:#x})" for a, b in ranges([c for c in POINTS if not off.normalize_str(chr(c))])]
+    write("unicode_categories.def", "G(first, last, category): general categories; W(first, last): letters of words; "
+          f"A(first, last): accents; as tokenizers {version} has them.", rows)
+
+
+def graphemes():
+    import regex
+
+    text, rows = "".join(map(chr, POINTS)), []
+    kinds = {"CONTROL": "Grapheme_Cluster_Break=Control", "EXTEND": "Grapheme_Cluster_Break=Extend",
+             "PREPEND": "Grapheme_Cluster_Break=Prepend", "SPACING": "Grapheme_Cluster_Break=SpacingMark",
+             "PICTURE": "Extended_Pictographic"}
+    for kind, name in kinds.items():
+        points = [ord(c) for c in regex.findall(rf"\p{{{name}}}", text)]
+        rows += [f"B({a:#x},{b:#x},{kind})" for a, b in ranges(points)]
+    write("unicode_graphemes.def", "B(first, last, class): what decides on the ends of grapheme clusters; as regex "
+          f"{regex.__version__} has them.", rows)
+
+
+def classes():
+    import tiktoken
+
     classes = {"LETTER": members(r"\p{L}"), "NUMBER": members(r"\p{N}"), "SPACE": members(r"\s")}
     rows = [f"{name[0]}({a:#x},{b:#x})" for name, points in classes.items() for a, b in ranges(points)]
     write("unicode_classes.def", f"L(first, last): letters; N: numbers; S: white space; as tiktoken "
@@ -66,10 +119,20 @@ def main():
         rows.append(f"{'D' if both else 'E'}({c:#x},{parts[0]:#x},{parts[1]:#x})")
     write("unicode_compose.def", "C(first, last, combining class); D(point, first, second): canonical decomposition, "
           f"composed again; E: not composed again. Unicode {unicodedata.unidata_version}.", rows)
+    compatible()
 
 
-    words()
-    return 0
+def compatible():
+    """Full compatibility decompositions where the canonical ones are others."""
+    from tokenizers import __version__ as version
+    from tokenizers import normalizers
+
+    nfd, nfkd, rows = normalizers.NFD(), normalizers.NFKD(), []
+    for c in POINTS:
+        parts = nfkd.normalize_str(chr(c))
+        if parts != nfd.normalize_str(chr(c)):
+            rows.append(f"K({len(parts)}," + ",".join(hex(ord(x)) for x in [chr(c), *parts]) + ")")
+    write("unicode_compat.def", f"K(n, code, n parts): compatibility decompositions, as tokenizers {version} has them.", rows)
 
 
 def small_letters(small):

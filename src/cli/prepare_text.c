@@ -111,8 +111,12 @@ bool lvn_cli_is_corpus(const char *word)
 static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *t, int32_t *id)
 {
     const char *name = c->flag[LVN_FLAG_prepare_end_token].t;
-    *id = *name ? -1 : t->end_id;
-    if (!strcmp(name, "none")) return LVN_OK;
+    struct lvn_ids behind = {0}; /* what the tokenizer itself puts there ends a document */
+    LVN_TRY(lvn_frame_end(t, &behind));
+    bool ended = behind.n > 0;
+    lvn_ids_release(&behind);
+    *id = *name || ended ? -1 : t->end_id;
+    if (!strcmp(name, "none") || (ended && !*name)) return LVN_OK;
     if (*name) *id = lvn_tokenizer_find(t, name, (int64_t)strlen(name));
     LVN_CHECK(*id >= 0 || !*name, ARG, "'%s' has no token '%s'", t->path, name);
     LVN_CHECK(*id >= 0, ARG,

@@ -57,14 +57,17 @@ bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b)
            !memcmp(a->vocabulary->points, b->vocabulary->points, (size_t)a->vocabulary->n * sizeof(uint32_t));
 }
 
-static enum lvn_status encode_bpe(const struct lvn_tokenizer *t, const char *text, int64_t bytes, int32_t **ids,
-                                  int64_t *n)
+/* With the tokens that a model reads around a text. */
+static enum lvn_status encode_tokens(const struct lvn_tokenizer *t, const char *text, int64_t bytes, int32_t **ids,
+                                     int64_t *n)
 {
-    struct lvn_ids made = {0};
+    struct lvn_ids made = {0}, plain = {0};
     struct lvn_encoder *e = lvn_encoder_new(t);
     if (!e) return LVN_MEMORY;
     enum lvn_status status = lvn_ids_reserve(&made, 1);
-    if (status == LVN_OK) status = lvn_encode(e, text, bytes, LVN_ENCODE_SPECIAL, &made);
+    if (status == LVN_OK) status = lvn_encode(e, text, bytes, LVN_ENCODE_SPECIAL, &plain);
+    if (status == LVN_OK) status = lvn_frame_put(t, &plain, NULL, &made, NULL);
+    lvn_ids_release(&plain);
     lvn_encoder_free(e);
     if (status != LVN_OK) lvn_ids_release(&made);
     *ids = made.p;
@@ -80,7 +83,7 @@ enum lvn_status lvn_codec_encode(const struct lvn_codec *c, const char *what, co
               "this model has neither a vocabulary nor a tokenizer beside it, so %s cannot be text: give ids, as "
               "--prompt-ids=5,6,7",
               what);
-    if (c->tokenizer) return encode_bpe(c->tokenizer, text, bytes, ids, n);
+    if (c->tokenizer) return encode_tokens(c->tokenizer, text, bytes, ids, n);
     *ids = lvn_malloc(sizeof **ids * (size_t)(bytes + 1));
     if (!*ids) return LVN_MEMORY;
     enum lvn_status status = lvn_vocab_encode(c->vocabulary, what, text, bytes, *ids, n);
@@ -129,7 +132,8 @@ void lvn_codec_decode(const struct lvn_codec *c, struct lvn_codec_stream *s, int
 {
     if (c->tokenizer) {
         int64_t n;
-        const char *p = lvn_token_bytes(c->tokenizer, id, &n);
+        if (!s->begun && lvn_frame_begins(c->tokenizer, id)) return;
+        const char *p = s->begun ? lvn_token_bytes(c->tokenizer, id, &n) : lvn_token_bytes_first(c->tokenizer, id, &n);
         if (!p) lvn_codec_decode_end(s, out);
         if (!p) lvn_text_add(out, REPLACEMENT);
         for (int64_t i = 0; p && i < n; i++) add_byte(s, p[i], out);

@@ -29,12 +29,14 @@ enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir) L
 /* Do two codecs give the same ids? True when one of them is empty. */
 bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b);
 
-/* Text to ids, which are malloc'd. `what` is it, for messages. LVN_ARG for ids only. */
+/* Text to ids, which are malloc'd, with the tokens around them that the tokenizer's post-processor adds. `what` is it,
+ * for messages. LVN_ARG for ids only. */
 enum lvn_status lvn_codec_encode(const struct lvn_codec *c, const char *what, const char *text, int64_t bytes,
                                  int32_t **ids, int64_t *n) LVN_CHECKED;
 
-/* Ids to text, one after the other: a token may end within a character, so the last bytes can be held back. What never
- * becomes a character, and ids that are none, come as U+FFFD. Ids only: numbers with spaces between them. */
+/* Ids to text, one after the other, without the tokens that the post-processor puts before it: a token may end within a
+ * character, so the last bytes can be held back. What never becomes a character, and ids that are none, come as U+FFFD.
+ * Ids only: numbers with spaces between them. */
 struct lvn_codec_stream {
     char held[4];
     int n;

@@ -184,7 +184,9 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
     *d = (struct lvn_document){.first = first, .last = last};
     if (first) hash_document(p, n, d->hash);
     int64_t before = b->ids.n;
+    if (first) LVN_TRY(lvn_frame_begin(w->o->tokenizer, &b->ids));
     LVN_TRY(lvn_encode(w->e, p, n, LVN_ENCODE_ORDINARY, &b->ids));
+    if (last) LVN_TRY(lvn_frame_end(w->o->tokenizer, &b->ids));
     d->n_ids = b->ids.n - before;
     b->text_bytes += n;
     b->n_documents++;

@@ -367,22 +367,32 @@ static int64_t nine_tenths(const unsigned char *p, int64_t n)
     return at;
 }
 
+static enum lvn_status write_ids(struct lvn_part_file *f, int width, const struct lvn_ids *ids, int64_t *tokens)
+{
+    for (int64_t i = 0; i < ids->n; i++) {
+        uint32_t id = (uint32_t)ids->p[i]; /* little-endian: its first bytes are the number */
+        LVN_TRY(lvn_part_write(f, &id, width));
+    }
+    *tokens += ids->n;
+    return LVN_OK;
+}
+
 static enum lvn_status write_one(struct lvn_encoders *e, const char *path, const char *out, enum lvn_split_id split,
                                  struct lvn_text_counts *counts, const unsigned char *p, int64_t n)
 {
     struct lvn_part_file f;
     int64_t used;
     int width = lvn_text_width(e->t);
+    struct lvn_ids around[2] = {{0}, {0}};
     LVN_TRY(lvn_encoders_run(e, p, n, false, LVN_ENCODE_ORDINARY, &used));
     LVN_TRY(lvn_part_open(&f, path, 0, 0));
-    enum lvn_status status = LVN_OK;
-    for (int64_t s = 0; s < e->n_slices && status == LVN_OK; s++) {
-        for (int64_t i = 0; i < e->slice[s].n && status == LVN_OK; i++) {
-            uint32_t id = (uint32_t)e->slice[s].p[i]; /* little-endian: its first bytes are the number */
-            status = lvn_part_write(&f, &id, width);
-        }
-        counts->tokens[split] += e->slice[s].n;
-    }
+    enum lvn_status status = lvn_frame_begin(e->t, &around[0]);
+    if (status == LVN_OK) status = lvn_frame_end(e->t, &around[1]);
+    if (status == LVN_OK) status = write_ids(&f, width, &around[0], &counts->tokens[split]);
+    for (int64_t s = 0; s < e->n_slices && status == LVN_OK; s++)
+        status = write_ids(&f, width, &e->slice[s], &counts->tokens[split]);
+    if (status == LVN_OK) status = write_ids(&f, width, &around[1], &counts->tokens[split]);
+    for (int i = 0; i < 2; i++) lvn_ids_release(&around[i]);
     counts->documents[split] = 1;
     if (status == LVN_OK) status = lvn_part_sync(&f);
     struct lvn_text_sidecar sidecar = {

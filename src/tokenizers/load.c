@@ -2,6 +2,7 @@
 #include "tokenizers/load.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,26 +12,23 @@ enum { MOST_TOKENS = 1 << 24, SLACK = 16, LONGEST_TOKEN = 1 << 16 };
 
 /* --- the alphabet --- */
 
-enum { ALPHABET = 0x144 };
-static int16_t alphabet[ALPHABET];
+static int16_t alphabet[LVN_ALPHABET];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void make_alphabet(void)
 {
     int next = 0x100;
-    for (int i = 0; i < ALPHABET; i++) alphabet[i] = -1;
+    for (int i = 0; i < LVN_ALPHABET; i++) alphabet[i] = -1;
     for (int b = 0; b < 256; b++) {
         bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
         alphabet[printable ? b : next++] = (int16_t)b;
     }
 }
 
-/* Byte-level BPE writes each byte as one printable character, so that tokens are text in JSON files. The byte of a
- * code point of that alphabet; -1: it is not in it. */
-static int byte_of(int32_t code)
+int lvn_alphabet_byte(int32_t code)
 {
     pthread_once(&once, make_alphabet);
-    return code >= 0 && code < ALPHABET ? alphabet[code] : -1;
+    return code >= 0 && code < LVN_ALPHABET ? alphabet[code] : -1;
 }
 
 /* The bytes that a token's text stands for (room for as many as it has); as they are where a letter is not of the
@@ -39,7 +37,7 @@ static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 {
     int64_t made = 0;
     for (int64_t i = 0; i < n;) {
-        int used, byte = byte_of(lvn_utf8_decode(text + i, n - i, &used));
+        int used, byte = lvn_alphabet_byte(lvn_utf8_decode(text + i, n - i, &used));
         if (byte < 0) {
             memcpy(out, text, (size_t)n);
             return n;
@@ -52,13 +50,28 @@ static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 
 /* --- tokens --- */
 
-struct name {
-    const char *text;
-    int64_t bytes;
-    bool literal; /* an added token: not written in the alphabet */
-};
+/* Added tokens into a list that has room for them. */
+static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *file, struct lvn_written *list)
+{
+    for (int i = 0; i < t->n_added; i++) {
+        const struct lvn_added_token *a = &t->added[i];
+        LVN_CHECK(!list[a->id].text || !strcmp(list[a->id].text, a->text), FORMAT,
+                  "'%s': the added token '%.60s' has the id %d, which is that of '%.60s'", file, a->text, a->id,
+                  list[a->id].text);
+        list[a->id] = (struct lvn_written){.text = a->text, .bytes = a->bytes, .literal = true};
+    }
+    return LVN_OK;
+}
 
-static enum lvn_status collect(struct lvn_tokenizer *t, const char *file, const json_t *vocab, struct name **names)
+static int64_t most_added(const struct lvn_tokenizer *t, int64_t most)
+{
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].id > most) most = t->added[i].id;
+    return most;
+}
+
+static enum lvn_status collect(struct lvn_tokenizer *t, const char *file, const json_t *vocab,
+                               struct lvn_written **names, int64_t *n)
 {
     const char *key;
     json_t *value;
@@ -70,29 +83,19 @@ static enum lvn_status collect(struct lvn_tokenizer *t, const char *file, const 
                   "'%s': the id of the token '%.60s' must be a whole number from 0 to %d", file, key, MOST_TOKENS - 1);
         if (id > most) most = id;
     }
-    for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].id > most) most = t->added[i].id;
-    LVN_CHECK(most >= 255, FORMAT,
+    LVN_CHECK(t->model != LVN_MODEL_BYTES || most_added(t, most) >= 255, FORMAT,
               "'%s' has %lld tokens; a vocabulary of byte-level BPE has at least one for each of the 256 bytes", file,
-              (long long)(most + 1));
-    t->n = most + 1;
-    struct name *list = *names = lvn_calloc((size_t)t->n, sizeof *list);
+              (long long)(most_added(t, most) + 1));
+    LVN_CHECK(most >= 0, FORMAT, "'%s' has no tokens", file);
+    *n = most + 1;
+    struct lvn_written *list = *names = lvn_calloc((size_t)*n, sizeof *list);
     if (!list) return LVN_MEMORY;
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
     {
         int64_t id = json_integer_value(value);
         LVN_CHECK(!list[id].text, FORMAT, "'%s': the tokens '%.60s' and '%.60s' have the same id, %lld", file,
                   list[id].text, key, (long long)id);
-        list[id] = (struct name){.text = key, .bytes = (int64_t)strlen(key)};
-        LVN_CHECK(list[id].bytes <= LONGEST_TOKEN, FORMAT, "'%s': token %lld has more than %d bytes", file,
-                  (long long)id, LONGEST_TOKEN);
-    }
-    for (int i = 0; i < t->n_added; i++) {
-        const struct lvn_added_token *a = &t->added[i];
-        LVN_CHECK(!list[a->id].text || !strcmp(list[a->id].text, a->text), FORMAT,
-                  "'%s': the added token '%.60s' has the id %d, which is that of '%.60s'", file, a->text, a->id,
-                  list[a->id].text);
-        list[a->id] = (struct name){.text = a->text, .bytes = a->bytes, .literal = true};
+        list[id] = (struct lvn_written){.text = key, .bytes = (int64_t)strlen(key)};
     }
     return LVN_OK;
 }
@@ -109,37 +112,70 @@ static enum lvn_status find_bytes(struct lvn_tokenizer *t, const char *file)
     return LVN_OK;
 }
 
-enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const char *name, const json_t *vocab)
+static void add_sum(struct lvn_tokenizer *t)
 {
-    struct name *names = NULL;
-    int64_t total = 0;
-    enum lvn_status status = collect(t, name, vocab, &names);
-    for (int64_t id = 0; status == LVN_OK && id < t->n; id++) total += names[id].bytes;
-    if (status == LVN_OK && total > UINT32_MAX)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' has too many tokens", name);
-    if (status == LVN_OK) {
-        t->byte = lvn_arena_alloc(&t->arena, (size_t)total + SLACK);
-        t->start = lvn_arena_alloc(&t->arena, sizeof *t->start * (size_t)(t->n + 1));
-        if (!t->byte || !t->start) status = LVN_MEMORY;
-    }
-    uint32_t at = 0;
-    for (int64_t id = 0; status == LVN_OK && id < t->n; id++) {
-        t->start[id] = at;
-        if (names[id].literal)
-            memcpy(t->byte + at, names[id].text, (size_t)names[id].bytes);
-        else if (names[id].text)
-            names[id].bytes = bytes_of(names[id].text, names[id].bytes, t->byte + at);
-        at += (uint32_t)names[id].bytes;
-        t->start[id + 1] = at;
-    }
-    free(names);
-    LVN_TRY(status);
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
     lvn_checksum_add(&sum, t->start, (t->n + 1) * (int64_t)sizeof *t->start);
-    lvn_checksum_add(&sum, t->byte, at);
+    lvn_checksum_add(&sum, t->byte, t->start[t->n]);
     t->sum = lvn_checksum_value(&sum);
-    return find_bytes(t, name);
+}
+
+/* list[0..t->n), of which the first n are the model's. */
+static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list,
+                                    const struct lvn_written *own, int64_t n)
+{
+    int64_t total = 0;
+    for (int64_t id = 0; id < t->n; id++) {
+        LVN_CHECK(list[id].bytes <= LONGEST_TOKEN, FORMAT, "'%s': token %lld has more than %d bytes", name,
+                  (long long)id, LONGEST_TOKEN);
+        total += list[id].bytes;
+    }
+    LVN_CHECK(total <= UINT32_MAX, FORMAT, "'%s' has too many tokens", name);
+    t->byte = lvn_arena_alloc(&t->arena, (size_t)total + SLACK);
+    t->start = lvn_arena_alloc(&t->arena, sizeof *t->start * (size_t)(t->n + 1));
+    t->own = lvn_arena_alloc(&t->arena, (size_t)t->n);
+    if (!t->byte || !t->start || !t->own) return LVN_MEMORY;
+    uint32_t at = 0;
+    for (int64_t id = 0; id < t->n; id++) {
+        int64_t bytes = list[id].bytes;
+        t->own[id] = id < n && own[id].text;
+        t->start[id] = at;
+        if (list[id].text && t->model == LVN_MODEL_BYTES && !list[id].literal)
+            bytes = bytes_of(list[id].text, bytes, t->byte + at);
+        else if (list[id].text)
+            memcpy(t->byte + at, list[id].text, (size_t)bytes);
+        at += (uint32_t)bytes;
+        t->start[id + 1] = at;
+    }
+    t->shown = t->byte;
+    t->shown_start = t->start;
+    add_sum(t);
+    return t->model == LVN_MODEL_BYTES ? find_bytes(t, name) : LVN_OK;
+}
+
+enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list, int64_t n)
+{
+    t->n = most_added(t, n - 1) + 1;
+    LVN_CHECK(t->n > 0 && t->n <= MOST_TOKENS, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d", name,
+              (long long)t->n, MOST_TOKENS);
+    struct lvn_written *all = lvn_calloc((size_t)t->n, sizeof *all);
+    if (!all) return LVN_MEMORY;
+    memcpy(all, list, (size_t)n * sizeof *all);
+    enum lvn_status status = join_added(t, name, all);
+    if (status == LVN_OK) status = write_tokens(t, name, all, list, n);
+    free(all);
+    return status;
+}
+
+enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const char *name, const json_t *vocab)
+{
+    struct lvn_written *list = NULL;
+    int64_t n = 0;
+    enum lvn_status status = collect(t, name, vocab, &list, &n);
+    if (status == LVN_OK) status = lvn_load_list(t, name, list, n);
+    free(list);
+    return status;
 }
 
 enum lvn_status lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
@@ -151,26 +187,44 @@ enum lvn_status lvn_load_keep(struct lvn_tokenizer *t, const char *name, const c
     return LVN_OK;
 }
 
-/* --- pieces that are tokens as they are --- */
+/* --- tokens by their text --- */
 
-enum lvn_status lvn_load_whole(struct lvn_tokenizer *t, const char *name, const json_t *vocab)
+static uint64_t hash_of(const uint8_t *p, int64_t n)
 {
-    const char *key;
-    json_t *value;
+    uint64_t hash = (uint64_t)n;
+    for (int64_t i = 0; i < n; i++) hash = lvn_bpe_hash(hash ^ p[i]);
+    return hash;
+}
+
+int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n)
+{
+    const struct lvn_token_index *x = &t->index;
+    for (uint64_t i = hash_of(p, n) & x->mask; x->slot[i] >= 0; i = (i + 1) & x->mask) {
+        uint32_t at = t->start[x->slot[i]];
+        if (t->start[x->slot[i] + 1] - at == n && !memcmp(t->byte + at, p, (size_t)n)) return x->slot[i];
+    }
+    return -1;
+}
+
+enum lvn_status lvn_load_index(struct lvn_tokenizer *t)
+{
     uint64_t room = 1024;
-    while (room < 2 * json_object_size(vocab)) room *= 2;
-    t->whole_mask = room - 1;
-    t->whole = lvn_arena_alloc(&t->arena, sizeof *t->whole * room);
-    if (!t->whole) LVN_FAIL(MEMORY, "not enough memory for '%s'", name);
-    for (uint64_t i = 0; i < room; i++) t->whole[i] = -1;
-    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
-    {
-        int64_t id = json_integer_value(value);
-        uint64_t hash = t->start[id + 1] - t->start[id];
-        for (uint32_t i = t->start[id]; i < t->start[id + 1]; i++) hash = lvn_bpe_hash(hash ^ t->byte[i]);
-        uint64_t at = hash & t->whole_mask;
-        while (t->whole[at] >= 0) at = (at + 1) & t->whole_mask;
-        t->whole[at] = (int32_t)id;
+    while (room < 2 * (uint64_t)t->n) room *= 2;
+    t->index =
+        (struct lvn_token_index){.mask = room - 1, .slot = lvn_arena_alloc(&t->arena, sizeof *t->index.slot * room)};
+    if (!t->index.slot) return LVN_MEMORY;
+    for (uint64_t i = 0; i < room; i++) t->index.slot[i] = -1;
+    for (int64_t id = 0; id < t->n; id++) {
+        int64_t bytes = t->start[id + 1] - t->start[id];
+        if (!t->own[id] || !bytes) continue;
+        uint64_t at = hash_of(t->byte + t->start[id], bytes) & t->index.mask;
+        while (t->index.slot[at] >= 0) at = (at + 1) & t->index.mask;
+        t->index.slot[at] = (int32_t)id;
+    }
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        t->fallback[b] =
+            lvn_token_index_find(t, (const uint8_t *)name, snprintf(name, sizeof name, "<0x%02X>", (unsigned)b));
     }
     return LVN_OK;
 }
@@ -282,8 +336,11 @@ enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name,
                                 const char *merges_name, const char *merges, int64_t merges_bytes)
 {
     json_t *root;
+    t->model = LVN_MODEL_BYTES;
+    t->unknown = -1;
+    t->pre.step[t->pre.n++] = lvn_pre_tiles(LVN_SPLIT_BYTE_LEVEL);
+    LVN_TRY(lvn_frame_read(t, vocab_name, NULL));
     LVN_TRY(lvn_json_parse(vocab_name, vocab, vocab_bytes, &root));
-    t->split = LVN_SPLIT_BYTE_LEVEL;
     enum lvn_status status = load_pair(t, vocab_name, root, merges_name, merges, merges_bytes);
     json_decref(root);
     if (status == LVN_OK) status = lvn_load_keep(t, "vocab.json", vocab, vocab_bytes);

@@ -5,18 +5,41 @@
 #include "formats/json.h"
 #include "tokenizers/tokenizer.h"
 
-/* All tokens of `vocab` ({"token": id}) and the added ones: t->n, t->byte, t->start and the ids of single bytes. `name`
- * is the file's, for messages. */
+/* Byte-level BPE writes each byte as one printable character, so that tokens are text in JSON files. The byte of a
+ * code point of that alphabet, which lies below LVN_ALPHABET; -1: it is not in it. */
+enum { LVN_ALPHABET = 0x144 };
+int lvn_alphabet_byte(int32_t code);
+
+/* A token as a file has it. */
+struct lvn_written {
+    const char *text; /* NULL: there is none */
+    int64_t bytes;
+    bool literal; /* an added token: not written in the alphabet */
+};
+/* Make t->n, t->byte, t->start, t->own, t->sum of `vocab`, {"token": id}, and the added tokens; with t->model
+ * LVN_MODEL_BYTES also the ids of single bytes. `name` is the file's, for messages. */
 enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const char *name, const json_t *vocab) LVN_CHECKED;
+/* The same of a list of n tokens, which the added ones join; for models without an alphabet. */
+enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list,
+                              int64_t n) LVN_CHECKED;
 /* The merge of two tokens of `vocab`, as written in `name`, entry `line`. */
 enum lvn_status lvn_load_merge(struct lvn_tokenizer *t, const char *name, int64_t line, const json_t *vocab,
                                const char *left, size_t n_left, const char *right, size_t n_right) LVN_CHECKED;
-/* Make t->whole. */
-enum lvn_status lvn_load_whole(struct lvn_tokenizer *t, const char *name, const json_t *vocab) LVN_CHECKED;
+/* Make t->index of the model's tokens; the ids of what fallback to bytes writes. */
+enum lvn_status lvn_load_index(struct lvn_tokenizer *t) LVN_CHECKED;
+/* The id of the model's token with this text; -1: there is none. */
+int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n);
 /* Keep a copy of a file under the name it shall have in copies of the tokenizer. */
 enum lvn_status lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes) LVN_CHECKED;
 
-/* Make t->before and t->after from t->added. */
+/* frame.c: the "post_processor"; [CLS] and [SEP] without a file. */
+enum lvn_status lvn_frame_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
+void lvn_frame_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed);
+/* decode.c: the "decoder", which makes t->shown; of WordPiece without a file. */
+enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
+enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t) LVN_CHECKED;
+
+/* Make t->before and t->after from t->added; tokens to be looked for in normalized text are normalized. */
 enum lvn_status lvn_added_sets(struct lvn_tokenizer *t) LVN_CHECKED;
 
 /* The contents of a tokenizer.json, or of a vocabulary with its merges. */

@@ -1,89 +1,14 @@
 /* load_json.c - tokenizer.json, as Hugging Face's tokenizers library writes it: {"normalizer", "pre_tokenizer",
- * "added_tokens", "model": {"vocab", "merges"}}. Merges are "a b" in older files, ["a", "b"] in newer ones.
+ * "added_tokens", "model", "post_processor", "decoder"}. Merges are "a b" in older files, ["a", "b"] in newer ones.
  *
- * What decides on ids is read or refused; what decides on other things (padding, truncation, templates) is passed over.
- */
+ * What decides on ids or text is read or refused; what decides on other things (padding, truncation) is passed over. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tokenizers/load.h"
 #include "tokenizers/unicode.h"
-
-static const char *type_of(const json_t *object)
-{
-    const char *type = json_string_value(json_object_get(object, "type"));
-    return type ? type : "(none)";
-}
-
-static bool is_on(const json_t *object, const char *key, bool otherwise)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_boolean(value) ? json_is_true(value) : otherwise;
-}
-
-/* --- what happens to text before it is merged --- */
-
-static enum lvn_status normalizer(struct lvn_tokenizer *t, const char *name, const json_t *n)
-{
-    size_t i;
-    json_t *part;
-    if (!n || json_is_null(n)) return LVN_OK;
-    const char *type = type_of(n);
-    if (!strcmp(type, "NFC")) {
-        t->nfc = true;
-        return LVN_OK;
-    }
-    LVN_CHECK(!strcmp(type, "Sequence"), UNSUPPORTED, "'%s': the normalizer '%.40s' is not there; only NFC is", name,
-              type);
-    json_array_foreach(json_object_get(n, "normalizers"), i, part)
-    {
-        LVN_CHECK(!strcmp(type_of(part), "NFC"), UNSUPPORTED, "'%s': the normalizer '%.40s' is not there; only NFC is",
-                  name, type_of(part));
-        t->nfc = true;
-    }
-    return LVN_OK;
-}
-
-static enum lvn_status byte_level(struct lvn_tokenizer *t, const json_t *p)
-{
-    t->prefix_space = is_on(p, "add_prefix_space", true);
-    if (is_on(p, "use_regex", true)) t->split = LVN_SPLIT_BYTE_LEVEL;
-    return LVN_OK;
-}
-
-static enum lvn_status split(struct lvn_tokenizer *t, const char *name, const json_t *p)
-{
-    const char *expression = json_string_value(json_object_get(json_object_get(p, "pattern"), "Regex"));
-    const char *behavior = json_string_value(json_object_get(p, "behavior"));
-    LVN_CHECK(expression, UNSUPPORTED, "'%s': the pre-tokenizer splits by something else than a regular expression",
-              name);
-    bool whole = (behavior && !strcmp(behavior, "Isolated") && !is_on(p, "invert", false)) ||
-                 (behavior && !strcmp(behavior, "Removed") && is_on(p, "invert", false));
-    LVN_CHECK(whole, UNSUPPORTED, "'%s': the pre-tokenizer's split '%.40s' is not there; only 'Isolated' is", name,
-              behavior ? behavior : "(none)");
-    int kind = lvn_split_find(expression);
-    LVN_CHECK(kind >= 0, UNSUPPORTED,
-              "'%s' splits text by the expression '%.200s', which this version does not know; it knows those of %s",
-              name, expression, lvn_split_known);
-    t->split = (enum lvn_split_kind)kind;
-    return LVN_OK;
-}
-
-static enum lvn_status pre_tokenizer(struct lvn_tokenizer *t, const char *name, const json_t *p)
-{
-    if (!strcmp(type_of(p), "ByteLevel")) return byte_level(t, p);
-    const json_t *parts = json_object_get(p, "pretokenizers");
-    bool known = !strcmp(type_of(p), "Sequence") && json_array_size(parts) == 2;
-    const json_t *first = json_array_get(parts, 0), *second = json_array_get(parts, 1);
-    known = known && !strcmp(type_of(first), "Split") && !strcmp(type_of(second), "ByteLevel") &&
-            !is_on(second, "use_regex", true);
-    LVN_CHECK(known, UNSUPPORTED,
-              "'%s': the pre-tokenizer '%.40s' is not there; this version reads byte-level BPE: ByteLevel, or a Split "
-              "before it",
-              name, type_of(p));
-    LVN_TRY(byte_level(t, second));
-    LVN_CHECK(!t->prefix_space, UNSUPPORTED, "'%s': add_prefix_space behind a Split is not there", name);
-    return split(t, name, first);
-}
+#include "tokenizers/unigram.h"
+#include "tokenizers/wordpiece.h"
 
 /* --- added tokens --- */
 
@@ -123,27 +48,21 @@ static enum lvn_status added_tokens(struct lvn_tokenizer *t, const char *name, c
     return LVN_OK;
 }
 
-/* --- the model --- */
+/* --- the models --- */
 
-static enum lvn_status check_model(const char *name, const json_t *model)
+static enum lvn_status check_bpe(const char *name, const json_t *model)
 {
-    const json_t *type = json_object_get(model, "type");
-    LVN_CHECK(!type || (json_is_string(type) && !strcmp(json_string_value(type), "BPE")), UNSUPPORTED,
-              "'%s' is a tokenizer of the kind '%.40s'; this version reads byte-level BPE", name, type_of(model));
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (int i = 0; i < 2; i++) {
         const char *affix = json_string_value(json_object_get(model, affixes[i]));
-        LVN_CHECK(!affix || !*affix, UNSUPPORTED, "'%s': %s is '%.20s', which byte-level BPE has not", name, affixes[i],
-                  affix);
+        LVN_CHECK(!affix || !*affix, UNSUPPORTED, "'%s': %s is '%.20s'; BPE with affixes is not there", name,
+                  affixes[i], affix);
     }
     const json_t *dropout = json_object_get(model, "dropout");
     LVN_CHECK(!json_is_number(dropout) || json_number_value(dropout) == 0, UNSUPPORTED,
               "'%s': merges that are dropped at random (dropout) are not there", name);
-    LVN_CHECK(!is_on(model, "byte_fallback", false), UNSUPPORTED,
-              "'%s' falls back to bytes, as SentencePiece does; this version reads byte-level BPE", name);
     LVN_CHECK(json_is_object(json_object_get(model, "vocab")) && json_is_array(json_object_get(model, "merges")),
-              FORMAT, "'%s': model.vocab and model.merges are missing: it is no tokenizer.json of byte-level BPE",
-              name);
+              FORMAT, "'%s': model.vocab and model.merges are missing: it is no tokenizer.json of BPE", name);
     return LVN_OK;
 }
 
@@ -166,19 +85,146 @@ static enum lvn_status merges(struct lvn_tokenizer *t, const char *name, const j
     return LVN_OK;
 }
 
-static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, const json_t *root)
+/* The token for what is unknown, where the model names one. */
+static enum lvn_status unknown_of(struct lvn_tokenizer *t, const char *name, const json_t *model)
 {
-    const json_t *model = json_object_get(root, "model"), *vocab = json_object_get(model, "vocab");
-    LVN_CHECK(json_is_object(model), FORMAT, "'%s' has no 'model': it is no tokenizer.json", name);
-    LVN_TRY(check_model(name, model));
-    LVN_TRY(normalizer(t, name, json_object_get(root, "normalizer")));
-    LVN_TRY(pre_tokenizer(t, name, json_object_get(root, "pre_tokenizer")));
-    LVN_TRY(added_tokens(t, name, json_object_get(root, "added_tokens")));
-    const json_t *list = json_object_get(model, "merges");
+    const char *text = NULL;
+    LVN_TRY(lvn_json_string(name, model, "unk_token", false, &text));
+    if (!text) return LVN_OK;
+    t->unknown = lvn_token_index_find(t, (const uint8_t *)text, (int64_t)strlen(text));
+    LVN_CHECK(t->unknown >= 0, FORMAT, "'%s': the vocabulary lacks the unk_token '%.60s'", name, text);
+    return LVN_OK;
+}
+
+/* May text be cut before each run of marks that stands behind something else? Then what is one piece to the file (all
+ * of a text, where SentencePiece has no pre-tokenizer) is as many as there are words. No token may reach over such a
+ * place, and the mark itself must be known. */
+static bool cuts_before_marks(const struct lvn_tokenizer *t)
+{
+    static const uint8_t mark[3] = {0xe2, 0x96, 0x81};
+    if (t->whole_first || lvn_token_index_find(t, mark, 3) < 0) return false;
+    for (int64_t id = 0; id < t->n; id++) {
+        const uint8_t *p = t->byte + t->start[id];
+        int64_t n = t->start[id + 1] - t->start[id], marks = 0;
+        while (marks + 3 <= n && !memcmp(p + marks, mark, 3)) marks += 3;
+        if (t->own[id] && memmem(p + marks, (size_t)(n - marks), mark, 3)) return false;
+    }
+    return true;
+}
+
+static enum lvn_status read_bpe(struct lvn_tokenizer *t, const char *name, const json_t *model)
+{
+    const json_t *vocab = json_object_get(model, "vocab"), *list = json_object_get(model, "merges");
+    struct lvn_pre_steps *pre = &t->pre;
+    LVN_TRY(check_bpe(name, model));
+    t->model = pre->n && pre->step[pre->n - 1].bytes ? LVN_MODEL_BYTES : LVN_MODEL_CHARACTERS;
+    LVN_TRY(lvn_json_bool(name, model, "ignore_merges", false, &t->whole_first));
+    LVN_TRY(lvn_json_bool(name, model, "byte_fallback", false, &t->byte_fallback));
+    LVN_TRY(lvn_json_bool(name, model, "fuse_unk", false, &t->fuse_unknown));
     LVN_TRY(lvn_bpe_init(&t->bpe, (int64_t)json_array_size(list)));
     LVN_TRY(lvn_load_tokens(t, name, vocab));
     LVN_TRY(merges(t, name, vocab, list));
-    if (is_on(model, "ignore_merges", false)) LVN_TRY(lvn_load_whole(t, name, vocab));
+    if (t->model == LVN_MODEL_BYTES) return t->whole_first ? lvn_load_index(t) : LVN_OK;
+    LVN_TRY(lvn_load_index(t));
+    LVN_TRY(unknown_of(t, name, model));
+    bool cuts = pre->n && pre->step[pre->n - 1].kind != LVN_PRE_NOTHING;
+    if (!cuts && pre->n < LVN_PRE_MOST && cuts_before_marks(t)) pre->step[pre->n++] = lvn_pre_tiles(LVN_SPLIT_MARKED);
+    return LVN_OK;
+}
+
+static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, const char *name, const json_t *model)
+{
+    const char *inner = "##", *unknown = "[UNK]";
+    int64_t longest = 100;
+    LVN_CHECK(json_is_object(json_object_get(model, "vocab")), FORMAT,
+              "'%s': model.vocab is missing: it is no tokenizer.json of WordPiece", name);
+    LVN_TRY(lvn_json_string(name, model, "continuing_subword_prefix", false, &inner));
+    LVN_TRY(lvn_json_string(name, model, "unk_token", false, &unknown));
+    LVN_TRY(lvn_json_int(name, model, "max_input_chars_per_word", false, 1, INT32_MAX, &longest));
+    t->model = LVN_MODEL_WORDPIECE;
+    LVN_TRY(lvn_load_tokens(t, name, json_object_get(model, "vocab")));
+    return lvn_wordpiece_new(t, name, inner, longest, unknown);
+}
+
+static enum lvn_status read_scores(const char *name, const json_t *vocab, struct lvn_written *list, double *score)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(vocab, i, entry)
+    {
+        const json_t *text = json_array_get(entry, 0), *value = json_array_get(entry, 1);
+        LVN_CHECK(json_array_size(entry) == 2 && json_is_string(text) && json_is_number(value), FORMAT,
+                  "'%s': model.vocab[%zu] must be a list of a token and its score", name, i);
+        list[i] = (struct lvn_written){.text = json_string_value(text), .bytes = (int64_t)json_string_length(text)};
+        score[i] = json_number_value(value);
+    }
+    return LVN_OK;
+}
+
+/* No token may be there twice. */
+static enum lvn_status check_once(const struct lvn_tokenizer *t, const char *name)
+{
+    for (int64_t id = 0; id < t->n; id++) {
+        int64_t n = t->start[id + 1] - t->start[id];
+        if (!t->own[id] || !n) continue;
+        int32_t other = lvn_token_index_find(t, t->byte + t->start[id], n);
+        LVN_CHECK(other == id, FORMAT, "'%s': the token '%.*s' stands in the vocabulary twice, as %lld and %lld", name,
+                  (int)(n < 60 ? n : 60), (const char *)t->byte + t->start[id], (long long)(other < id ? other : id),
+                  (long long)(other < id ? id : other));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, const json_t *model)
+{
+    const json_t *vocab = json_object_get(model, "vocab");
+    int64_t unknown = -1, n = (int64_t)json_array_size(vocab);
+    LVN_CHECK(json_is_array(vocab) && n > 0, FORMAT,
+              "'%s': model.vocab must be a list of tokens and scores: it is no tokenizer.json of Unigram", name);
+    LVN_TRY(lvn_json_int(name, model, "unk_id", false, 0, n - 1, &unknown));
+    LVN_CHECK(unknown >= 0, UNSUPPORTED, "'%s': a Unigram without unk_id, the token for what is unknown, is not there",
+              name);
+    LVN_TRY(lvn_json_bool(name, model, "byte_fallback", false, &t->byte_fallback));
+    t->unknown = (int32_t)unknown;
+    t->model = LVN_MODEL_UNIGRAM;
+    struct lvn_written *list = lvn_calloc((size_t)n, sizeof *list);
+    double *score = lvn_arena_alloc(&t->arena, sizeof *score * (size_t)n);
+    enum lvn_status status = list && score ? read_scores(name, vocab, list, score) : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_load_list(t, name, list, n);
+    free(list);
+    LVN_TRY(status);
+    LVN_TRY(lvn_load_index(t));
+    LVN_TRY(check_once(t, name));
+    return lvn_unigram_new(t, score);
+}
+
+static enum lvn_status read_model(struct lvn_tokenizer *t, const char *name, const json_t *model)
+{
+    static const struct {
+        const char *type;
+        enum lvn_status (*read)(struct lvn_tokenizer *t, const char *name, const json_t *model);
+    } kinds[] = {{"BPE", read_bpe}, {"WordPiece", read_wordpiece}, {"Unigram", read_unigram}};
+    const char *type = json_string_value(json_object_get(model, "type"));
+    if (!type) /* old files do not say it */
+        type = json_is_array(json_object_get(model, "vocab")) ? "Unigram"
+               : json_object_get(model, "merges")             ? "BPE"
+                                                              : "WordPiece";
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(kinds[i].type, type)) return kinds[i].read(t, name, model);
+    LVN_FAIL(UNSUPPORTED, "'%s' is a tokenizer of the kind '%.40s'; there are BPE, WordPiece and Unigram", name, type);
+}
+
+static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, const json_t *root)
+{
+    const json_t *model = json_object_get(root, "model");
+    LVN_CHECK(json_is_object(model), FORMAT, "'%s' has no 'model': it is no tokenizer.json", name);
+    t->unknown = -1;
+    LVN_TRY(lvn_normal_read(&t->normal, &t->arena, name, json_object_get(root, "normalizer")));
+    LVN_TRY(lvn_pre_read(&t->pre, &t->arena, name, json_object_get(root, "pre_tokenizer")));
+    LVN_TRY(added_tokens(t, name, json_object_get(root, "added_tokens")));
+    LVN_TRY(read_model(t, name, model));
+    LVN_TRY(lvn_frame_read(t, name, json_object_get(root, "post_processor")));
+    LVN_TRY(lvn_decoder_read(t, name, json_object_get(root, "decoder")));
     return lvn_added_sets(t);
 }
 

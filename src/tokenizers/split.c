@@ -22,8 +22,6 @@ static const struct {
      LVN_SPLIT_QWEN2},
 };
 
-const char lvn_split_known[] = "GPT-2, GPT-NeoX, Llama 3 and Qwen 2";
-
 int lvn_split_find(const char *expression)
 {
     for (size_t i = 0; i < sizeof expressions / sizeof expressions[0]; i++)
@@ -117,6 +115,14 @@ static const uint8_t *next_llama3(const uint8_t *p, const uint8_t *end, int numb
     return q;
 }
 
+static const uint8_t *next_marked(const uint8_t *p, const uint8_t *end)
+{
+    static const uint8_t mark[3] = {0xe2, 0x96, 0x81};
+    while (end - p >= 3 && !memcmp(p, mark, 3)) p += 3;
+    const uint8_t *next = memmem(p, (size_t)(end - p), mark, 3);
+    return next ? next : end;
+}
+
 int64_t lvn_split_next(enum lvn_split_kind kind, const uint8_t *p, int64_t n)
 {
     switch (kind) {
@@ -126,6 +132,8 @@ int64_t lvn_split_next(enum lvn_split_kind kind, const uint8_t *p, int64_t n)
         return next_llama3(p, p + n, 3) - p;
     case LVN_SPLIT_QWEN2:
         return next_llama3(p, p + n, 1) - p;
+    case LVN_SPLIT_MARKED:
+        return next_marked(p, p + n) - p;
     case LVN_SPLIT_NONE:
         break;
     }

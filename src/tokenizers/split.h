@@ -1,8 +1,7 @@
 /* split.h - cutting text into the pieces that byte-level BPE merges within.
  *
  * Tokenizer files write this as a regular expression. There are few of them, and each is a short walk over classes of
- * characters, written out here by hand: several times as fast as a compiled expression, and tested against one. Others
- * are refused by name. */
+ * characters, written out here by hand: several times as fast as expression.c, which takes all others. */
 #ifndef LVN_SPLIT_H
 #define LVN_SPLIT_H
 
@@ -13,10 +12,9 @@ enum lvn_split_kind {
     LVN_SPLIT_BYTE_LEVEL, /* GPT-2, GPT-NeoX */
     LVN_SPLIT_LLAMA3,     /* Llama 3, GPT-4: contractions in any case, numbers in threes, line ends apart */
     LVN_SPLIT_QWEN2,      /* the same with numbers one by one */
+    LVN_SPLIT_MARKED,     /* U+2581s, and what follows up to the next: words of SentencePiece */
 };
 
-/* Whose expressions these are, for messages. */
-extern const char lvn_split_known[];
 /* The kind of a regular expression; -1: not one of them. */
 int lvn_split_find(const char *expression);
 

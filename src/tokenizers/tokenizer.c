@@ -8,6 +8,7 @@
 #include "stores/store.h"
 #include "tokenizers/load.h"
 #include "tokenizers/unicode.h"
+#include "tokenizers/unigram.h"
 #include "tokenizers/wordpiece.h"
 
 enum { MOST_BYTES = 256 << 20 };
@@ -62,25 +63,6 @@ static enum lvn_status read_words(struct lvn_tokenizer *t, const char *path)
     return status;
 }
 
-/* Folders of BERT's have a tokenizer.json beside vocab.txt that says the same in another way. */
-static bool is_wordpiece(const char *json)
-{
-    json_t *root;
-    char *text;
-    int64_t bytes;
-    bool is = false;
-    if (lvn_file_read(json, MOST_BYTES, &text, &bytes) == LVN_OK) {
-        if (lvn_json_parse(json, text, bytes, &root) == LVN_OK) {
-            const char *type = json_string_value(json_object_get(json_object_get(root, "model"), "type"));
-            is = type && !strcmp(type, "WordPiece");
-            json_decref(root);
-        }
-        free(text);
-    }
-    lvn_error_clear();
-    return is;
-}
-
 /* FILE's partner: the same path with another ending. */
 static char *partner(struct lvn_tokenizer *t, const char *path, const char *ending, const char *other)
 {
@@ -105,15 +87,14 @@ static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)
 {
     char *json = lvn_path_join(&t->arena, dir, "tokenizer.json"), *words = lvn_path_join(&t->arena, dir, "vocab.txt");
     if (!json || !words) return LVN_MEMORY;
-    bool has_words = lvn_path_is_file(words);
-    if (lvn_path_is_file(json) && !(has_words && is_wordpiece(json))) return read_json(t, json);
+    if (lvn_path_is_file(json)) return read_json(t, json);
     for (int i = 0; i < N_PAIRS; i++) {
         char *vocab = lvn_path_join(&t->arena, dir, pairs[i].vocab);
         char *merges = lvn_path_join(&t->arena, dir, pairs[i].merges);
         if (!vocab || !merges) return LVN_MEMORY;
         if (lvn_path_is_file(vocab) && lvn_path_is_file(merges)) return read_pair(t, vocab, merges);
     }
-    if (has_words) return read_words(t, words);
+    if (lvn_path_is_file(words)) return read_words(t, words);
     LVN_FAIL(ARG,
              "'%s' holds no tokenizer: wanted is tokenizer.json, vocab.json with merges.txt, encoder.json with "
              "vocab.bpe, or vocab.txt",
@@ -189,6 +170,7 @@ void lvn_tokenizer_close(struct lvn_tokenizer *t)
 {
     if (!t) return;
     lvn_bpe_release(&t->bpe);
+    if (t->unigram) lvn_bpe_release(&t->unigram->next);
     lvn_arena_release(&t->arena);
     free(t);
 }

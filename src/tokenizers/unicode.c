@@ -1,4 +1,4 @@
-/* unicode.c - see unicode.h. Normal form C: Unicode Standard Annex 15; Hangul by rule (chapter 3.12 of the standard).
+/* unicode.c - see unicode.h. Normal forms: Unicode Standard Annex 15; Hangul by rule (chapter 3.12 of the standard).
  */
 #include "tokenizers/unicode.h"
 
@@ -96,6 +96,15 @@ static const struct pair {
 };
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 
+/* n, code point, its n parts; and so on. */
+static const uint32_t compatible[] = {
+#define K(n, ...) n, __VA_ARGS__,
+#include "tokenizers/unicode_compat.def"
+#undef K
+};
+enum { N_COMPATIBLE = sizeof compatible / sizeof compatible[0] };
+static uint16_t compatible_at[0x20000]; /* place of a code point there; 0: it has none */
+
 static uint8_t combining[0x110000];
 static uint8_t unsettled[0x110000]; /* 1: NFC may change it or join it with what stands before */
 static const struct pair *by_parts[N_PAIRS];
@@ -130,6 +139,8 @@ static void fill(void)
             unsettled[pairs[i].point] = 1;
         }
     }
+    for (int i = 0; i < N_COMPATIBLE; i += 2 + (int)compatible[i])
+        if (compatible[i + 1] < 0x20000) compatible_at[compatible[i + 1]] = (uint16_t)(i + 1);
     for (int i = 0; i < V_COUNT; i++) unsettled[V_BASE + i] = 1;
     for (int i = 0; i < T_COUNT; i++) unsettled[T_BASE + i] = 1;
     qsort(by_parts, (size_t)n_composed, sizeof *by_parts, by_parts_order);
@@ -140,7 +151,7 @@ void lvn_unicode_init(void)
     pthread_once(&once, fill);
 }
 
-bool lvn_nfc_quick(const uint8_t *p, int64_t n)
+bool lvn_normal_quick(enum lvn_normal_form form, const uint8_t *p, int64_t n)
 {
     for (const uint8_t *end = p + n; p < end;) {
         int bytes;
@@ -149,6 +160,7 @@ bool lvn_nfc_quick(const uint8_t *p, int64_t n)
             continue;
         }
         int32_t code = lvn_utf8_decode(p, end - p, &bytes);
+        if (form != LVN_NFC && code >= 0) return false;
         if (code >= FIRST_MARK && unsettled[code]) return false;
         p += bytes;
     }
@@ -247,9 +259,13 @@ static void push(struct stretch *s, uint32_t c)
     s->point[s->n++] = c;
 }
 
-static void decompose(struct stretch *s, uint32_t c)
+static void decompose(struct stretch *s, enum lvn_normal_form form, uint32_t c)
 {
-    uint32_t parts[LVN_NFD_MOST];
+    uint32_t parts[LVN_NFD_MOST], at = form & LVN_COMPATIBLE && c < 0x20000 ? compatible_at[c] : 0;
+    if (at) {
+        for (uint32_t i = 0; i < compatible[at - 1]; i++) push(s, compatible[at + 1 + i]);
+        return;
+    }
     int n = lvn_unicode_nfd(c, parts);
     for (int i = 0; i < n; i++) push(s, parts[i]);
 }
@@ -314,32 +330,32 @@ static void compose(struct stretch *s)
     s->n = out;
 }
 
-static void flush(struct stretch *s, struct lvn_text *out)
+static void flush(struct stretch *s, enum lvn_normal_form form, struct lvn_text *out)
 {
     char text[4];
     order(s);
-    compose(s);
+    if (form & LVN_COMPOSED) compose(s);
     for (int64_t i = 0; i < s->n; i++) lvn_text_add_bytes(out, text, lvn_utf8_encode((int32_t)s->point[i], text));
     s->n = 0;
 }
 
-void lvn_nfc(const uint8_t *p, int64_t n, struct lvn_text *out)
+void lvn_normal(enum lvn_normal_form form, const uint8_t *p, int64_t n, struct lvn_text *out)
 {
     struct stretch s = {0};
     for (const uint8_t *end = p + n; p < end;) {
         int bytes;
         int32_t code = lvn_utf8_decode(p, end - p, &bytes);
         /* A stretch ends before a character that nothing can change and that joins nothing before it. */
-        if (s.n > 200 && code >= 0 && code < FIRST_MARK) flush(&s, out);
+        if (s.n > 200 && code >= 0 && code < FIRST_MARK) flush(&s, form, out);
         if (code >= 0) {
-            decompose(&s, (uint32_t)code);
+            decompose(&s, form, (uint32_t)code);
         } else {
-            flush(&s, out);
+            flush(&s, form, out);
             lvn_text_add_bytes(out, p, 1);
         }
         p += bytes;
     }
-    flush(&s, out);
+    flush(&s, form, out);
     if (s.failed) out->failed = true;
     free(s.point);
 }

@@ -1,4 +1,4 @@
-/* unicode.h - what tokenizers ask about characters: is it a letter, a number, white space; and NFC.
+/* unicode.h - what tokenizers ask about characters: letter, number, white space, category; and the normal forms.
  *
  * Classes are those of the reference (see tools/make_unicode.py). Bytes that are not UTF-8 count as characters of their
  * own that are none of the three, so that every text has a tokenization. */
@@ -28,6 +28,50 @@ int lvn_unicode_lower(uint32_t code, uint32_t low[2]);
 enum { LVN_NFD_MOST = 8 };
 int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MOST]);
 
+/* General categories, as expressions name them (\p{Lu}); OTHER: not assigned. A set of them is a mask of bits. */
+enum lvn_category {
+    LVN_CATEGORY_OTHER,
+    LVN_CATEGORY_Lu,
+    LVN_CATEGORY_Ll,
+    LVN_CATEGORY_Lt,
+    LVN_CATEGORY_Lm,
+    LVN_CATEGORY_Lo,
+    LVN_CATEGORY_Mn,
+    LVN_CATEGORY_Mc,
+    LVN_CATEGORY_Me,
+    LVN_CATEGORY_Nd,
+    LVN_CATEGORY_Nl,
+    LVN_CATEGORY_No,
+    LVN_CATEGORY_Pc,
+    LVN_CATEGORY_Pd,
+    LVN_CATEGORY_Ps,
+    LVN_CATEGORY_Pe,
+    LVN_CATEGORY_Pi,
+    LVN_CATEGORY_Pf,
+    LVN_CATEGORY_Po,
+    LVN_CATEGORY_Sm,
+    LVN_CATEGORY_Sc,
+    LVN_CATEGORY_Sk,
+    LVN_CATEGORY_So,
+    LVN_CATEGORY_Zs,
+    LVN_CATEGORY_Zl,
+    LVN_CATEGORY_Zp,
+    LVN_CATEGORY_Cc,
+    LVN_CATEGORY_Cf,
+    LVN_CATEGORY_Co,
+    LVN_CATEGORY_COUNT
+};
+enum lvn_category lvn_category(uint32_t code);
+/* The set that a name stands for: Lu, or L for all that begin so; 0: there is none. */
+uint32_t lvn_category_set(const char *name, int64_t bytes);
+/* A letter of a word (\w): letters, marks, digits, joining punctuation. */
+bool lvn_is_wordly(uint32_t code);
+/* What StripAccents takes off. */
+bool lvn_is_accent(uint32_t code);
+/* Bytes of the grapheme cluster at p[0..n), n > 0. Rules GB9c and GB12, which make clusters of six bytes and more
+ * longer still, are left out. Unicode Standard Annex 29. */
+int64_t lvn_grapheme(const uint8_t *p, int64_t n);
+
 /* Fill the tables; once is enough, again does no harm, any thread may. */
 void lvn_unicode_init(void);
 
@@ -53,9 +97,18 @@ static inline enum lvn_char_class lvn_char_class(const uint8_t *p, const uint8_t
     return code < 0 ? LVN_CHAR_OTHER : (enum lvn_char_class)lvn_char_classes[code];
 }
 
-/* True when the text is surely in NFC already (a quick look); false when it may not be. */
-bool lvn_nfc_quick(const uint8_t *p, int64_t n);
-/* Append the text in Unicode's normal form C; bytes that are not UTF-8 stay as they are. */
-void lvn_nfc(const uint8_t *p, int64_t n, struct lvn_text *out);
+/* Unicode's normal forms: bits. */
+enum lvn_normal_form {
+    LVN_NFD,
+    LVN_COMPOSED,
+    LVN_COMPATIBLE,
+    LVN_NFC = LVN_COMPOSED,
+    LVN_NFKD = LVN_COMPATIBLE,
+    LVN_NFKC
+};
+/* True when the text surely has this form already (a quick look); false when it may not. */
+bool lvn_normal_quick(enum lvn_normal_form form, const uint8_t *p, int64_t n);
+/* Append the text in this form; bytes that are not UTF-8 stay as they are. */
+void lvn_normal(enum lvn_normal_form form, const uint8_t *p, int64_t n, struct lvn_text *out);
 
 #endif

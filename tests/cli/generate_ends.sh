@@ -87,7 +87,7 @@ wrong() { # wrong SENTENCE FLAGS
 }
 wrong "--stop wants a text, got an empty one" --stop=
 wrong "--stop is not UTF-8" --stop "$(printf 'a\xff')"
-mv model/state .
+mv model/state model/tokenizer.json .
 code 2 "$LEVIN" generate model --stop=a
 one_error
 says "--stop wants a model that writes text" err

@@ -69,5 +69,5 @@ printf '[SEP]' | code 0 "$LEVIN" tokenize --tokenizer="$bert" --json
 json 'len(d["ids"]) >= 3'
 printf '[SEP]' | code 0 "$LEVIN" tokenize --tokenizer="$bert" --json '--allow-special=[SEP]'
 json 'd["ids"] == [3]'
-mkdir both && cp "$bert"/* both && echo '{"model": {"type": "WordPiece", "vocab": {}}}' >both/tokenizer.json
+mkdir both && cp "$bert"/* "$bert/../tiny-words/tokenizer.json" both # tokenizer.json says more, and is read
 printf 'hello' | code 0 "$LEVIN" tokenize --tokenizer=both --json

@@ -1,7 +1,8 @@
 /* fuzz_tokenizer.c - files of tokenizers, and texts: anything may be in them.
  *
- * First byte: 0 a tokenizer.json, 1 merges.txt of a good vocabulary, 2 a vocab.json of good merges, 3 a vocab.txt,
- * others: a text for a good tokenizer, one whole and one cut in two by a stream. What opens is used on the input
+ * First byte: 0 a tokenizer.json, 1 merges.txt of a good vocabulary, 2 a vocab.json of good merges, 3 a vocab.txt, 255
+ * a regular expression, up to the first NUL, and a text for it, others: a text for a good tokenizer, one whole and one
+ * cut in two by a stream. What opens is used on the input
  * itself; ids must lie in the vocabulary and, where nothing is normalized, give the same bytes back. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,11 +12,12 @@
 #include "tokenizers/load.h"
 #include "tokenizers/parallel.h"
 #include "tokenizers/unicode.h"
+#include "tokenizers/unigram.h"
 #include "tokenizers/wordpiece.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { N_GOOD = 4, KINDS = 4 };
+enum { N_GOOD = 7, KINDS = 4, EXPRESSION = 255 };
 static struct lvn_tokenizer *good[N_GOOD];
 static const char *vocab, *merges;
 static int64_t n_vocab, n_merges;
@@ -25,12 +27,17 @@ static void use(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
     struct lvn_encoder *e = lvn_encoder_new(t);
     struct lvn_ids ids = {0};
     struct lvn_text back = {0};
-    if (!e || lvn_encode(e, text, n, LVN_ENCODE_ORDINARY, &ids) != LVN_OK) abort();
+    if (!e) abort();
+    if (lvn_encode(e, text, n, LVN_ENCODE_ORDINARY, &ids) != LVN_OK) { /* an expression that takes too long, at most */
+        for (int k = 0; k < N_GOOD; k++)
+            if (t == good[k]) abort();
+    }
     for (int64_t i = 0; i < ids.n; i++)
         if (ids.p[i] < 0 || ids.p[i] >= t->n) abort();
     if (lvn_decode(t, ids.p, ids.n, &back) != LVN_OK) abort();
     bool same = back.n == n && !(n && memcmp(back.p, text, (size_t)n));
-    bool changes = t->nfc || t->prefix_space || t->n_added || t->wordpiece;
+    bool changes = t->normal.n || t->model != LVN_MODEL_BYTES || t->n_added;
+    for (int i = 0; i < t->pre.n; i++) changes = changes || t->pre.step[i].front != LVN_FRONT_NEVER;
     for (int k = 0; k < N_GOOD; k++)
         if (t == good[k] && !changes && !same) abort();
     lvn_text_release(&back);
@@ -64,11 +71,31 @@ static void stream(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n
     lvn_ids_release(&ids);
 }
 
+/* A match lies behind the one before it, and is not empty. */
+static void match(const char *input, int64_t n)
+{
+    struct lvn_arena a;
+    struct lvn_expression *e;
+    struct lvn_expression_scratch s = {0};
+    lvn_arena_init(&a);
+    const char *text = n ? memchr(input, 0, (size_t)n) : NULL;
+    bool found = text && lvn_expression_new(&e, &a, "the input", input) == LVN_OK;
+    int64_t bytes = found ? input + n - text - 1 : 0, begin, end;
+    for (int64_t at = 0; found; at = end) {
+        if (lvn_expression_find(e, &s, (const uint8_t *)text + 1, bytes, at, &found, &begin, &end) != LVN_OK) break;
+        if (found && (begin < at || end <= begin || end > bytes)) abort();
+    }
+    lvn_expression_scratch_release(&s);
+    lvn_arena_release(&a);
+}
+
 static void start(void)
 {
-    static const char *const paths[N_GOOD] = {"tests/golden/tokenizers/tiny-gpt2", "tests/golden/tokenizers/tiny-neox",
-                                              "tests/golden/tokenizers/tiny-llama3",
-                                              "tests/golden/tokenizers/tiny-bert"};
+    static const char *const paths[N_GOOD] = {
+        "tests/golden/tokenizers/tiny-gpt2",   "tests/golden/tokenizers/tiny-neox",
+        "tests/golden/tokenizers/tiny-llama3", "tests/golden/tokenizers/tiny-bert",
+        "tests/golden/tokenizers/tiny-llama2", "tests/golden/tokenizers/tiny-unigram",
+        "tests/golden/tokenizers/tiny-words"};
     for (int k = 0; k < N_GOOD; k++)
         if (lvn_tokenizer_open(&good[k], paths[k]) != LVN_OK) abort();
     vocab = good[0]->file[0].text;
@@ -84,9 +111,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size) return 0;
     const char *text = (const char *)data + 1;
     int64_t n = (int64_t)size - 1;
-    if (data[0] >= KINDS) {
+    if (data[0] >= KINDS && data[0] < EXPRESSION) {
         use(good[data[0] % N_GOOD], data + 1, n);
         stream(good[data[0] % N_GOOD], data + 1, n);
+        return 0;
+    }
+    if (data[0] == EXPRESSION) {
+        match(text, n);
         return 0;
     }
     lvn_arena_init(&t.arena);
@@ -96,6 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                             : lvn_load_wordpiece(&t, "the input", text, n, NULL, NULL, 0);
     if (status == LVN_OK) use(&t, data, (int64_t)size < 200 ? (int64_t)size : 200);
     lvn_bpe_release(&t.bpe);
+    if (t.unigram) lvn_bpe_release(&t.unigram->next);
     lvn_arena_release(&t.arena);
     return 0;
 }

@@ -39,6 +39,59 @@ static void check_round(const struct lvn_tokenizer *t, const char *text, int64_t
     lvn_text_release(&back);
 }
 
+static void fail_ids(const char *what, const json_t *row, const json_t *want, const struct lvn_ids *ids)
+{
+    char *wanted = json_dumps(want, 0), *shown = json_dumps(row, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    fprintf(stderr, "%s, %s\nwanted %s\nfound ", what, shown, wanted);
+    for (int64_t i = 0; i < ids->n; i++) fprintf(stderr, " %d", ids->p[i]);
+    fail_msg("other ids");
+}
+
+static bool same_ids(const json_t *want, const struct lvn_ids *ids)
+{
+    bool same = ids->n == (int64_t)json_array_size(want);
+    for (int64_t i = 0; same && i < ids->n; i++)
+        same = ids->p[i] == json_integer_value(json_array_get(want, (size_t)i));
+    return same;
+}
+
+/* What ids become again, as the file has it. */
+static void check_text(const struct lvn_tokenizer *t, const json_t *row, const struct lvn_ids *ids)
+{
+    const json_t *want = json_array_get(row, 2);
+    struct lvn_text back = {0};
+    if (!want) return;
+    assert_int_equal(lvn_decode(t, ids->p, ids->n, &back), LVN_OK);
+    if (back.n != (int64_t)json_string_length(want) ||
+        (back.n && memcmp(back.p, json_string_value(want), (size_t)back.n) != 0))
+        fail_msg("'%s' came back as '%s'", json_string_value(want), back.p);
+    lvn_text_release(&back);
+}
+
+/* Texts and pairs with the tokens around them, and the token types. */
+static void check_frames(const struct lvn_tokenizer *t, struct lvn_encoder *e, const json_t *frames)
+{
+    struct lvn_ids text[2] = {{0}, {0}}, ids = {0}, types = {0};
+    json_t *row;
+    size_t k;
+    json_array_foreach(frames, k, row)
+    {
+        bool pair = json_is_string(json_array_get(row, 1));
+        for (int i = 0; i < (pair ? 2 : 1); i++)
+            encode(e, json_string_value(json_array_get(row, (size_t)i)),
+                   (int64_t)json_string_length(json_array_get(row, (size_t)i)), LVN_ENCODE_SPECIAL, &text[i]);
+        ids.n = types.n = 0;
+        assert_int_equal(lvn_frame_put(t, &text[0], pair ? &text[1] : NULL, &ids, &types), LVN_OK);
+        assert_int_equal(ids.n, text[0].n + (pair ? text[1].n : 0) + lvn_frame_extra(t, pair));
+        if (!same_ids(json_array_get(row, 2), &ids)) fail_ids("a frame", row, json_array_get(row, 2), &ids);
+        if (!same_ids(json_array_get(row, 3), &types))
+            fail_ids("types of a frame", row, json_array_get(row, 3), &types);
+    }
+    for (int i = 0; i < 2; i++) lvn_ids_release(&text[i]);
+    lvn_ids_release(&ids);
+    lvn_ids_release(&types);
+}
+
 /* Every case of a file, twice: the second time from what the encoder remembers. Returns how many. */
 static int check_cases(const char *tokenizer, const char *cases)
 {
@@ -56,20 +109,14 @@ static int check_cases(const char *tokenizer, const char *cases)
             const char *p = json_string_value(text);
             int64_t n = (int64_t)json_string_length(text);
             encode(e, p, n, LVN_ENCODE_SPECIAL, &ids);
-            bool same = ids.n == (int64_t)json_array_size(want);
-            for (int64_t i = 0; same && i < ids.n; i++)
-                same = ids.p[i] == json_integer_value(json_array_get(want, (size_t)i));
-            if (!same) {
-                char *wanted = json_dumps(want, 0), *shown = json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-                fprintf(stderr, "case %zu of %s, %s\nwanted %s\nfound ", k, cases, shown, wanted);
-                for (int64_t i = 0; i < ids.n; i++) fprintf(stderr, " %d", ids.p[i]);
-                fail_msg("other ids");
-            }
+            if (!same_ids(want, &ids)) fail_ids(cases, text, want, &ids);
+            check_text(t, row, &ids);
             bool rstrip = false;
             for (int i = 0; i < t->n_added; i++) rstrip = rstrip || t->added[i].rstrip;
-            if (!t->nfc && !rstrip && !t->wordpiece) check_round(t, p, n, &ids);
+            if (t->model == LVN_MODEL_BYTES && !t->normal.n && !rstrip) check_round(t, p, n, &ids);
         }
     int count = (int)json_array_size(list);
+    check_frames(t, e, json_object_get(root, "frames"));
     json_decref(root);
     lvn_ids_release(&ids);
     lvn_encoder_free(e);
@@ -87,6 +134,9 @@ static void gives_the_reference_ids(void **state)
     assert_true(check_cases(GOLDEN "tiny-llama3/tokenizer.json", GOLDEN "tiny-llama3.json") > 300);
     assert_true(check_cases(GOLDEN "tiny-bert", GOLDEN "tiny-bert.json") > 300);
     assert_true(check_cases(GOLDEN "tiny-bert-cased/vocab.txt", GOLDEN "tiny-bert-cased.json") > 300);
+    assert_true(check_cases(GOLDEN "tiny-llama2", GOLDEN "tiny-llama2.json") > 200);
+    assert_true(check_cases(GOLDEN "tiny-unigram", GOLDEN "tiny-unigram.json") > 200);
+    assert_true(check_cases(GOLDEN "tiny-words", GOLDEN "tiny-words.json") > 200);
     const char *more = getenv("LEVIN_TOKEN_CASES");
     if (!more) return;
     char tokenizer[512];
@@ -367,12 +417,9 @@ static void refuses_damaged_files(void **state)
     refuses(dir, "vocab.txt", "", "has 0 tokens");
     refuses(dir, "vocab.txt", "[UNK]\n\xff\n", "it is no text");
     refuses(dir, "tokenizer.json", "{}", "no 'model'");
-    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "the kind 'WordPiece'");
+    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", "the kind 'WordLevel'");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\"}}", "model.vocab and model.merges are missing");
-    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[],\"byte_fallback\":true}}",
-            "SentencePiece");
-    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}",
-            "pre-tokenizer '(none)'");
+    refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", "has no tokens");
     json[n_json - 30] = '\0';
     refuses(dir, "tokenizer.json", json, "not good JSON");
     free(vocab);

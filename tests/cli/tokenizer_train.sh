@@ -1,0 +1,71 @@
+# levin tokenizer train: vocabularies from text, .jsonl and .tsv, that tokenize and prepare use; what it refuses.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+text=$LEVIN_SOURCE/tests/golden/tokenizers/trained/text.txt
+
+code 0 "$LEVIN" tokenizer train --kind=bpe --input="$text" --vocab-size=500 --out=bpe --json
+json 'd["vocab_size"] == 500 and d["merges"] >= 243 and d["bad_lines"] == 0'
+code 0 "$LEVIN" tokenize --tokenizer=bpe <"$text"
+mv out ids
+code 0 "$LEVIN" tokenize --tokenizer=bpe --decode=- <ids
+same_file "$text" out
+mkdir pair && cp bpe/vocab.json bpe/merges.txt pair # the two files say the same
+"$LEVIN" tokenize --tokenizer=pair <"$text" >same
+same_file ids same
+
+code 0 "$LEVIN" tokenizer train --kind=wordpiece --input="$text" --vocab-size=400 --out=words
+says "400 tokens" out
+check [ "$(head -5 words/vocab.txt | tr '\n' ' ')" = "[PAD] [UNK] [CLS] [SEP] [MASK] " ]
+"$LEVIN" tokenize --tokenizer=words <"$text" >ids
+mkdir list && cp words/vocab.txt words/tokenizer_config.json list
+"$LEVIN" tokenize --tokenizer=list <"$text" >same
+same_file ids same
+code 0 "$LEVIN" prepare "$text" --tokenizer=words --out=tokens --json # [CLS] before a text and [SEP] behind it
+python3 - <<'P'
+import struct
+for part in ("train", "val"):
+    data = open(f"tokens/{part}.bin", "rb").read()
+    assert struct.unpack("<H", data[:2]) == (2,) and struct.unpack("<H", data[-2:]) == (3,), part
+P
+
+# the same words from a table and from lines of JSON
+python3 - "$text" <<'P'
+import json, sys
+lines = [line.replace("\t", " ") for line in open(sys.argv[1]).read().split("\n")[:-1]]
+open("plain.txt", "w").write("".join(line + "\n" for line in lines))
+with open("rows.tsv", "w") as table, open("rows.jsonl", "w") as rows:
+    table.write("id\tdocument\tlabel\n")
+    for i, line in enumerate(lines):
+        table.write(f"{i}\t{line}\t1\n")
+        rows.write(json.dumps({"document": line}) + "\n")
+    rows.write("{}\n")
+P
+for input in plain.txt rows.tsv rows.jsonl; do
+    code 0 "$LEVIN" tokenizer train --kind=bpe --input=$input --field=document --vocab-size=400 --out="from-$input"
+    same_file from-plain.txt/merges.txt "from-$input/merges.txt"
+done
+says '1 lines without "document" skipped' out
+
+refuse() { # refuse SENTENCE FLAGS
+    local sentence=$1
+    shift
+    code 2 "$LEVIN" tokenizer train --input="$text" --out=new "$@"
+    one_error
+    says "$sentence" err
+}
+refuse "wants wordpiece or bpe" --kind=unigram
+refuse "give a larger --vocab-size" --kind=bpe --vocab-size=100
+refuse "with --limit-alphabet" --kind=wordpiece --vocab-size=20
+refuse "are for --kind=wordpiece" --kind=bpe --lowercase
+refuse "holds a tokenizer already" --kind=bpe --out=bpe
+refuse "has no column 'text'" --input=rows.tsv
+refuse "wants --out" --out=
+refuse "wants --input" --input=
+code 2 "$LEVIN" tokenizer learn --input="$text" --out=new
+says "levin tokenizer wants train" err
+: >empty.txt
+code 1 "$LEVIN" tokenizer train --input=empty.txt --out=new
+says "there is no text" err
+printf 'a,b\n' >rows.csv
+code 1 "$LEVIN" tokenizer train --input=rows.csv --out=new
+says "is no text, .jsonl or .tsv" err
+check [ ! -e new ]
