@@ -266,15 +266,11 @@ static int tag(const struct view *v, bool sums)
     return LVN_TAGS + 2 * (int)(v->r->number % (LVN_TAGS / 2 - 1)) + sums;
 }
 
-static bool is_sum(const struct lvn_request *r)
-{
-    return r->kind != LVN_ASK_ALL_GATHER;
-}
-
 void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r)
 {
     struct lvn_tree *t = r->tree;
     int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), mine = 0;
+    const bool sum = r->kind != LVN_ASK_ALL_GATHER;
     for (int h = 0; h < t->n_handles; h++) c->transport->clear(c->state, t->handles + (int64_t)h * c->handle_bytes);
     for (int i = 0; i < t->size; i++) {
         int64_t shard = (first_of(r, t->size, i + 1) - first_of(r, t->size, i)) * bytes;
@@ -282,13 +278,13 @@ void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r)
         t->peers[i] = (struct peer){0};
         if (i == t->rank)
             mine = pieces;
-        else if (is_sum(r) && t->n_mine)
+        else if (sum && t->n_mine)
             t->peers[i].lane[PARTS].pieces = pieces;
         if (i != t->rank && r->gather) t->peers[i].lane[SUMS_IN].pieces = pieces;
     }
     for (int i = 0; i < t->size && r->gather; i++)
         if (i != t->rank) t->peers[i].lane[SUMS_OUT].pieces = mine;
-    t->in = (struct lane){.pieces = mine, .issued = is_sum(r) ? 0 : mine, .done = is_sum(r) ? 0 : mine};
+    t->in = (struct lane){.pieces = mine, .issued = sum ? 0 : mine, .done = sum ? 0 : mine};
 }
 
 /* Which lane and piece a finished handle belongs to. */

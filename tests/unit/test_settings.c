@@ -68,7 +68,8 @@ static const struct {
     {NULL, {"model.bias=perhaps"}, "model.bias wants true or false, got 'perhaps'"},
     {NULL,
      {"model.kind=vgg"},
-     "model.kind must be nanogpt, gpt2, mingpt, bert, mnist-cnn, mnist-mlp, mnist-autoencoder, neox, llama, mistral, qwen2 "
+     "model.kind must be nanogpt, gpt2, mingpt, bert, mnist-cnn, mnist-mlp, mnist-autoencoder, neox, llama, mistral, "
+     "qwen2 "
      "or qwen3, got 'vgg'"},
     {NULL, {"optimizer.kind=lion"}, "optimizer.kind must be adamw, adam or sgd, got 'lion'"},
     {NULL, {"trainer.max_time=soon"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got 'soon'"},
