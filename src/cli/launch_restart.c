@@ -37,7 +37,7 @@ static long last_step(const struct lvn_launch *l)
     return step;
 }
 
-/* "; left out: h2 (does not answer), h3 (two faults)" */
+/* "; left out: h2 (does not answer), h3 (at fault twice)" */
 static void add_left_out(const struct lvn_launch *l, struct lvn_text *t)
 {
     const char *before = "; left out: ";
@@ -49,7 +49,8 @@ static void add_left_out(const struct lvn_launch *l, struct lvn_text *t)
     }
 }
 
-/* A place for each rank; false: there are too few, which is said. */
+/* A place for each rank; false: there are too few, which is said. Better a host at fault than an end, but for a job
+ * that can get another one. */
 static bool find_places(struct restarts *r)
 {
     struct lvn_launch *l = r->l;
@@ -58,6 +59,10 @@ static bool find_places(struct restarts *r)
     if (l->n_hosts) {
         lvn_launch_look(l);
         ranks = lvn_launch_place(l, r->ranks);
+        for (int i = 0; i < l->n_hosts && ranks < least && !lvn_requeue_possible(); i++) {
+            l->hosts[i].faults = 0;
+            ranks = lvn_launch_place(l, r->ranks);
+        }
         add_left_out(l, &out);
     }
     if (ranks >= least) {
@@ -120,7 +125,7 @@ static void requeue(const struct restarts *r, const struct lvn_launch_end *end)
 {
     const struct lvn_launch *l = r->l;
     struct lvn_text out = {0};
-    bool fault = end->code == LVN_EXIT_FAULT && !end->stopped && l->max_restarts;
+    bool fault = end->code == LVN_EXIT_FAULT && l->max_restarts && (!end->stopped || end->time_up);
     if (!lvn_requeue_possible() || !(fault || (end->code == LVN_EXIT_STOPPED && end->time_up))) return;
     for (int i = 0; i < l->n_hosts && fault; i++) {
         const struct lvn_host *h = &l->hosts[i];

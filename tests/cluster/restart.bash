@@ -26,10 +26,19 @@ kill_rank() { # "": the process below levin launch
     local p
     if [ -n "$1" ]; then p=$(rank "$1"); else p=$(pgrep -x -n levin); fi && kill -KILL "$p"
 }
+twice() { # for $lose: rank 1, and once more behind a later checkpoint than that of the restart
+    local first
+    kill_rank 1
+    soon has "restart 1 of 1" err
+    first=$(sed -n 's/^restart .* from step \([0-9]*\) .*/step-\1/p' err)
+    while kill -0 $pid && [ "$(readlink "$run/checkpoints/last")" = "$first" ]; do sleep 0.005; done
+    kill_rank 1
+}
 lose_rank() {
-    local lost=$1 run=$2 many wanted=${restarts:-1}
+    local lost=$1 many wanted=${restarts:-1}
+    run=$2
     shift 2
-    for many in "$((1000 * wanted))" 10000 100000; do # where a run was over before it lost anybody, a longer one
+    for many in "$((1000 * wanted * wanted))" 20000 100000; do # where a run was over before it lost anybody, a longer one
         undisturbed $many
         rm -rf "$run"
         arguments "$run" "${exact[@]}" --trainer.max_steps=$many --checkpoint.every_n_steps=50

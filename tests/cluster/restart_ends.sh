@@ -56,4 +56,10 @@ ended
 check [ $got = 75 ]
 says "stopped on request" aside/logs/rank-0.log
 check [ -s aside/logs/rank-1.log ]
+# a host that was at fault twice stays where there is no other
+echo localhost:2 >hosts
+lose=twice restarts=2 lose_rank 1 stays "${launch[@]}" --hostfile hosts --max-restarts=1 -n 2 --
+check [ $got = 0 ]
+check [ "$(grep -cE "^restart 1 of 1: going on .* with 2 ranks on localhost$" err)" = 2 ]
+same_run alone stays
 nobody_left 10
