@@ -473,7 +473,8 @@ static void refuses_parts_by_name(void **state)
     refuses_changed(u, "\" {2,}\"", "\"(?<=a) \"", "has a group, at '?<=a) '");
     refuses_changed(u, "\" {2,}\"", "\"( *)*\"", "an endless repetition");
     refuses_changed(u, "\"Metaspace\"", "\"UnicodeScripts\"", "the pre-tokenizer 'UnicodeScripts' is not there");
-    refuses_changed(u, "\"prepend_scheme\": \"always\"", "\"prepend_scheme\": \"often\"", "there are always, first and never");
+    refuses_changed(u, "\"prepend_scheme\": \"always\"", "\"prepend_scheme\": \"often\"",
+                    "there are always, first and never");
     refuses_changed(w, "\"[UNK]\": 1", "\"[X]\": 1", "[UNK]");
     refuses_changed(w, "\"[UNK]\": 1", "\"[UNK]\": 2", "same id, 2");
     refuses_changed(w, "\"[UNK]\": 1", "\"[PAD]\": 1", "[PAD]");
