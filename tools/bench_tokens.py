@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""Times levin's tokenizer beside tiktoken, one thread each, in turns, on the same text with the same vocabulary.
+"""Times levin's tokenizer beside another, one thread each, in turns, on the same text with the same vocabulary.
 
-    python3 tools/bench_tokens.py [--tokenizer DIR] [--text FILE] [--rounds N] [--alone]
+    python3 tools/bench_tokens.py [--tokenizer DIR] [--text FILE] [--rounds N] [--alone | --peer tokenizers]
+
+With --peer tokenizers the other is Hugging Face's, line by line, which it is fastest at, and DIR holds a tokenizer.json;
+without DIR levin makes a WordPiece and a byte-level BPE vocabulary of 10,000 tokens from the text, and each is timed.
+Otherwise the other is tiktoken:
 
 DIR holds vocab.json or encoder.json; without it GPT-2's own where it is (build/gpt2, ../shared/data), else the small one of
 the tests. Without FILE the text is levin's own sources, repeated. Each round runs build/bench_tokenizer and then tiktoken,
 which the environment of bench/peers gets; the best of all rounds counts. --alone times levin only.
 """
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -66,34 +71,68 @@ def own_rates(vocab, path, best):
             best[name] = max(best.get(name, 0), value)
 
 
-def with_tiktoken():
-    """Goes on in the environment that has tiktoken."""
-    try:
-        import tiktoken  # noqa: F401
+def with_module(module):
+    """Goes on in the environment that has the module."""
+    if importlib.util.find_spec(module):
         return
-    except ImportError:
-        pass
     folder = Path(os.environ.get("LEVIN_PEERS") or ROOT / "build/peers")
     python = folder if folder.is_file() else folder / "bin/python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    if subprocess.run([python, "-c", "import tiktoken"], capture_output=True).returncode and \
-            subprocess.run([python, "-m", "pip", "install", "--quiet", "tiktoken"]).returncode:
-        sys.exit("bench_tokens: tiktoken could not be installed; --alone times levin without it")
+    if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode and \
+            subprocess.run([python, "-m", "pip", "install", "--quiet", module]).returncode:
+        sys.exit(f"bench_tokens: {module} could not be installed; --alone times levin without it")
     os.execv(python, [str(python), *sys.argv])
 
 
+def beside_tokenizers(folder, path, text, rounds):
+    """levin and Hugging Face's tokenizers in turns; both on one thread, and the ids must be the same."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    from tokenizers import Tokenizer
+
+    theirs, best, lines = Tokenizer.from_file(str(folder / "tokenizer.json")), {}, text.splitlines(keepends=True)
+    size = len(text.encode())
+    for _ in range(rounds):
+        own_rates(folder, path, best)
+        best["tokenizers"] = max(best.get("tokenizers", 0), rate(
+            lambda: [theirs.encode(line, add_special_tokens=False) for line in lines], size))
+    own = subprocess.run([ROOT / "build/levin", "tokenize", f"--tokenizer={folder}", "--json"], input=text.encode(),
+                         capture_output=True, check=True)
+    if json.loads(own.stdout)["ids"] != theirs.encode(text, add_special_tokens=False).ids:
+        sys.exit(f"bench_tokens: other ids with {folder}")
+    print(f"{folder}: levin {best['encode, cold']:.1f} MB/s, tokenizers {best['tokenizers']:.2f} MB/s: "
+          f"{best['encode, cold'] / best['tokenizers']:.1f} x (>= 5)")
+
+
+def bench_tokenizers(options, data):
+    text = data.decode()
+    with tempfile.TemporaryDirectory() as room:
+        path = Path(room) / "text.txt"
+        path.write_bytes(data)
+        if options.tokenizer:
+            beside_tokenizers(Path(options.tokenizer), path, text, options.rounds)
+            return
+        for kind in ("wordpiece", "bpe"):
+            subprocess.run([ROOT / "build/levin", "tokenizer", "train", f"--kind={kind}", f"--input={path}",
+                            "--vocab-size=10000", f"--out={Path(room) / kind}"], check=True, capture_output=True)
+            beside_tokenizers(Path(room) / kind, path, text, options.rounds)
+
+
 def main():
-    parser = argparse.ArgumentParser(description="Time levin's tokenizer and tiktoken in turns.")
+    parser = argparse.ArgumentParser(description="Time levin's tokenizer and another in turns.")
     parser.add_argument("--tokenizer")
     parser.add_argument("--text")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--peer", choices=("tiktoken", "tokenizers"), default="tiktoken")
     options = parser.parse_args()
     if not options.alone:
-        with_tiktoken()
-    vocab, best = tokenizer_files(options.tokenizer), {}
+        with_module(options.peer)
     data = Path(options.text).read_bytes() if options.text else own_text()
+    if options.peer == "tokenizers":
+        bench_tokenizers(options, data)
+        return
+    vocab, best = tokenizer_files(options.tokenizer), {}
     text = data.decode()
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)

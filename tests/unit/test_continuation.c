@@ -109,11 +109,39 @@ static void tokens_play_no_part(void **state)
     lvn_codec_release(&codec);
 }
 
+/* What the post-processor puts before a prompt is read by the model and is no text; nor is the space that SentencePiece
+ * puts before the first word, and only that one. */
+static void a_prompt_has_its_frame(void **state)
+{
+    (void)state;
+    static const char prompt[] = "Hello  world \xf0\x9f\x98\x80";
+    struct lvn_codec codec = {0};
+    struct lvn_continuation c = {.codec = &codec};
+    int32_t *ids;
+    int64_t n;
+    ASSERT_OK(lvn_tokenizer_open(&codec.tokenizer, GOLDEN "tiny-llama2"));
+    int32_t begin = lvn_tokenizer_find(codec.tokenizer, "<s>", 3);
+    ASSERT_OK(lvn_codec_encode(&codec, "the prompt", prompt, sizeof prompt - 1, &ids, &n));
+    assert_int_equal(ids[0], begin);
+    assert_int_not_equal(ids[1], begin);
+    lvn_continuation_prompt(&c, ids, n);
+    assert_int_equal(c.text.n, sizeof prompt - 1);
+    assert_memory_equal(c.text.p, prompt, sizeof prompt - 1);
+    lvn_continuation_add(&c, id_of(&codec, " the", 4));
+    lvn_continuation_add(&c, begin);
+    lvn_continuation_end(&c);
+    assert_string_equal(c.text.p + c.begin, " the<s>");
+    lvn_continuation_release(&c);
+    free(ids);
+    lvn_codec_release(&codec);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_ends_before_a_stop_text),
         cmocka_unit_test(tokens_play_no_part),
+        cmocka_unit_test(a_prompt_has_its_frame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -427,6 +427,60 @@ static void refuses_damaged_files(void **state)
     free(json);
 }
 
+/* tests/golden/tokenizers/NAME/tokenizer.json with one text in it replaced. */
+static void refuses_changed(const char *name, const char *from, const char *to, const char *sentence)
+{
+    char path[200], *json;
+    int64_t bytes;
+    struct lvn_text changed = {0};
+    snprintf(path, sizeof path, GOLDEN "%s/tokenizer.json", name);
+    assert_int_equal(lvn_file_read(path, 0, &json, &bytes), LVN_OK);
+    const char *at = strstr(json, from);
+    if (!at) fail_msg("no '%s' in %s", from, path);
+    lvn_text_add_bytes(&changed, json, at - json);
+    lvn_text_add(&changed, to);
+    lvn_text_add(&changed, at + strlen(from));
+    refuses(test_dir, "tokenizer.json", lvn_text_string(&changed), sentence);
+    lvn_text_release(&changed);
+    free(json);
+}
+
+/* What is not there is named, and what is wrong is said. */
+static void refuses_parts_by_name(void **state)
+{
+    (void)state;
+    static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n";
+    char text[200];
+    refuses(test_dir, "vocab.txt", "[UNK]\n[SEP]\na\n", "has no token [CLS]");
+    refuses(test_dir, "vocab.txt", "[UNK]\n[CLS]\na\n", "has no token [SEP]");
+    snprintf(text, sizeof text, "%sb\na\n", words);
+    refuses(test_dir, "vocab.txt", text, "'a' stands in line 5 and again in line 7");
+    const char *a = "tiny-llama2", *u = "tiny-unigram", *w = "tiny-words";
+    refuses_changed(a, "\"Prepend\"", "\"Append\"", "the normalizer 'Append' is not there");
+    refuses_changed(a, "\"prepend\":", "\"text\":", "prepend");
+    refuses_changed(a, "\"ByteFallback\"", "\"CTC\"", "the decoder 'CTC' is not there");
+    refuses_changed(a, "\"TemplateProcessing\"", "\"Template\"", "the post-processor 'Template' is not there");
+    refuses_changed(a, "\"id\": \"A\"", "\"id\": \"B\"", "must have the text A, once");
+    refuses_changed(a, "\"ids\": [1]", "\"ids\": [999999]", "has no id below");
+    refuses_changed(a, "\"unk_token\": \"<unk>\"", "\"unk_token\": \"<x>\"", "lacks the unk_token '<x>'");
+    refuses_changed(a, "\"end_of_word_suffix\": null", "\"end_of_word_suffix\": \"</w>\"", "BPE with affixes");
+    refuses_changed(a, "\"dropout\": null", "\"dropout\": 0.1", "dropout");
+    refuses_changed(u, "\"unk_id\": 2", "\"unk_id\": null", "without unk_id");
+    refuses_changed(u, "\"unk_id\": 2", "\"unk_id\": 5000", "unk_id");
+    refuses_changed(u, "[\"<mask>\", 0.0]", "[\"</s>\", 0.0]", "the added token '<mask>'");
+    refuses_changed(u, "[\"<mask>\", 0.0]", "[\"<mask>\"]", "must be a list of a token and its score");
+    refuses_changed(u, "\"precompiled_charsmap\": \"", "\"precompiled_charsmap\": \"!", "no map of characters");
+    refuses_changed(u, "\" {2,}\"", "\"(?<=a) \"", "has a group, at '?<=a) '");
+    refuses_changed(u, "\" {2,}\"", "\"( *)*\"", "an endless repetition");
+    refuses_changed(u, "\"Metaspace\"", "\"UnicodeScripts\"", "the pre-tokenizer 'UnicodeScripts' is not there");
+    refuses_changed(u, "\"prepend_scheme\": \"always\"", "\"prepend_scheme\": \"often\"",
+                    "there are always, first and never");
+    refuses_changed(w, "\"[UNK]\": 1", "\"[X]\": 1", "[UNK]");
+    refuses_changed(w, "\"[UNK]\": 1", "\"[UNK]\": 2", "same id, 2");
+    refuses_changed(w, "\"[UNK]\": 1", "\"[PAD]\": 1", "[PAD]");
+    refuses_changed(w, "\"sep\": [\"[SEP]\", 3]", "\"sep\": \"[SEP]\"", "'sep' must be a token and its id");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +493,7 @@ int main(void)
         cmocka_unit_test(special_tokens_as_the_files_say),
         cmocka_unit_test_setup_teardown(a_copy_is_the_same, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(refuses_damaged_files, test_dir_make, test_dir_drop),
+        cmocka_unit_test_setup_teardown(refuses_parts_by_name, test_dir_make, test_dir_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
