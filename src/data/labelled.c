@@ -1,7 +1,7 @@
 /* labelled.c - texts, or pairs of texts, with a class each: rows of a .tsv, .csv or .jsonl file (data/table.h).
  *
- * All texts are cleaned, cut into tokens and kept when the file is opened: [CLS] text [SEP], or [CLS] text [SEP] pair
- * [SEP], where the tokenizer has these, else the tokens alone. What is longer than data.max_length loses its end; of a
+ * All texts are cleaned, cut into tokens and kept when the file is opened, each in the frame that the tokenizer puts
+ * around a text or a pair ([CLS] text [SEP]; nothing). What is longer than data.max_length loses its end; of a
  * pair the longer one loses first. Without data.val_path a share of the rows validates, chosen by the seed.
  *
  * A row that cannot be used (data/table.h; no whole number of a class as its label; no text) is refused, or passed over
@@ -40,40 +40,40 @@ struct labelled {
     int64_t cut; /* rows of the training file that validate: the last of a permutation; 0: none */
     const struct lvn_tokenizer *tokenizer;
     struct lvn_encoder *encoder;
-    int32_t cls, sep; /* -1: there are none */
+    struct lvn_ids one, other, types; /* of the row that is read */
     int64_t longest;
     struct lvn_text clean, first_bad;
 };
 
 /* --- rows --- */
 
-static enum lvn_status encode(struct labelled *l, const struct lvn_data_options *o, const char *p, int64_t n)
+static enum lvn_status encode(struct labelled *l, const struct lvn_data_options *o, const char *p, int64_t n,
+                              struct lvn_ids *out)
 {
+    out->n = 0;
     if (o->clean) {
         lvn_clean_nsmc(p, n, &l->clean);
         LVN_TRY(lvn_text_status(&l->clean));
         p = l->clean.p;
         n = l->clean.n;
     }
-    return lvn_encode(l->encoder, p, n, LVN_ENCODE_ORDINARY, &l->ids);
+    return lvn_encode(l->encoder, p, n, LVN_ENCODE_ORDINARY, out);
 }
 
-/* Ids of one text or two, already behind each other from `first` on, become a sample: cut, and special ones between. */
-static enum lvn_status finish_row(struct labelled *l, struct text *t, int64_t middle, bool pair)
+/* The encoded text, or both, become a sample: the longer one is cut, and the tokenizer's frame comes around. */
+static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
 {
-    int64_t a = middle - t->first, b = l->ids.n - middle, marks = l->cls < 0 ? 0 : pair ? 3 : 2;
-    int64_t room = l->longest > marks ? l->longest - marks : 0, keep_a = a, keep_b = b;
-    while (keep_a + keep_b > room) --*(keep_a > keep_b ? &keep_a : &keep_b);
-    LVN_TRY(lvn_ids_reserve(&l->ids, marks + 1));
-    int32_t *p = l->ids.p + t->first, *end = p + (marks > 0) + keep_a + (marks > 0);
-    memmove(end, p + a, (size_t)keep_b * sizeof *p);
-    memmove(p + (marks > 0), p, (size_t)keep_a * sizeof *p);
-    if (marks) p[0] = l->cls, end[-1] = l->sep;
-    if (marks && pair) end[keep_b] = l->sep;
-    t->second = (int32_t)(pair ? end - p : INT32_MAX);
-    t->n = (int32_t)(keep_a + keep_b + marks);
-    if (!t->n) p[t->n++] = 0; /* a text without tokens, of a tokenizer without marks */
-    l->ids.n = t->first + t->n;
+    struct lvn_ids *a = &l->one, *b = &l->other;
+    const int64_t extra = lvn_frame_extra(l->tokenizer, pair), room = l->longest > extra ? l->longest - extra : 0;
+    if (!pair) b->n = 0;
+    while (a->n + b->n > room) --*(a->n > b->n ? &a->n : &b->n);
+    l->types.n = 0;
+    LVN_TRY(lvn_frame_put(l->tokenizer, a, pair ? b : NULL, &l->ids, &l->types));
+    LVN_TRY(lvn_ids_reserve(&l->ids, 1));
+    if (l->ids.n == t->first) l->ids.p[l->ids.n++] = 0; /* a text without tokens, of a tokenizer without a frame */
+    t->n = (int32_t)(l->ids.n - t->first);
+    t->second = INT32_MAX;
+    for (int64_t i = l->types.n - 1; i >= 0 && l->types.p[i]; i--) t->second = (int32_t)i;
     return LVN_OK;
 }
 
@@ -123,10 +123,10 @@ static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options
         f->room = room;
     }
     struct text t = {.first = l->ids.n, .label = (int32_t)label};
-    LVN_TRY(encode(l, o, row->cell[TEXT].p, row->cell[TEXT].n));
-    int64_t middle = l->ids.n;
-    if (row->cell[PAIR].p) LVN_TRY(encode(l, o, row->cell[PAIR].p, row->cell[PAIR].n));
-    LVN_TRY(finish_row(l, &t, middle, row->cell[PAIR].p != NULL));
+    const bool pair = row->cell[PAIR].p != NULL;
+    LVN_TRY(encode(l, o, row->cell[TEXT].p, row->cell[TEXT].n, &l->one));
+    if (pair) LVN_TRY(encode(l, o, row->cell[PAIR].p, row->cell[PAIR].n, &l->other));
+    LVN_TRY(finish_row(l, &t, pair));
     f->row[f->n++] = t;
     return LVN_OK;
 }
@@ -201,12 +201,6 @@ static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct lvn_da
         t, ARG,
         "data.kind=labelled cuts texts into tokens, and there is no tokenizer: give data.tokenizer, a folder or a "
         "file that has one");
-    l->cls = lvn_tokenizer_find(t, "[CLS]", 5);
-    l->sep = lvn_tokenizer_find(t, "[SEP]", 5);
-    LVN_CHECK(!t->wordpiece || (l->cls >= 0 && l->sep >= 0), FORMAT,
-              "the vocabulary of '%s' has no %s, which stands %s each text: it is not BERT's", t->path,
-              l->cls < 0 ? "[CLS]" : "[SEP]", l->cls < 0 ? "before" : "behind");
-    if (l->cls < 0 || l->sep < 0) l->cls = l->sep = -1;
     l->encoder = lvn_encoder_new(t);
     d->vocab_size = t->n;
     return l->encoder ? LVN_OK : LVN_MEMORY;
@@ -270,6 +264,9 @@ static void close_labelled(struct lvn_dataset *d)
     if (!l) return;
     for (int i = 0; i < LVN_SPLIT_ALL; i++) free(l->file[i].row);
     lvn_ids_release(&l->ids);
+    lvn_ids_release(&l->one);
+    lvn_ids_release(&l->other);
+    lvn_ids_release(&l->types);
     lvn_encoder_free(l->encoder);
     lvn_text_release(&l->clean);
     lvn_text_release(&l->first_bad);

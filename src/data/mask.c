@@ -33,9 +33,9 @@ static bool is_special(const struct lvn_mask *m, int32_t id)
 /* Does the token go on with a word? */
 static bool goes_on(const struct lvn_mask *m, int32_t id)
 {
-    int64_t n;
-    const char *p = lvn_token_bytes(m->tokenizer, id, &n);
-    return m->words && p && n > 2 && p[0] == '#' && p[1] == '#';
+    const struct lvn_tokenizer *t = m->tokenizer;
+    const unsigned char *p = m->words && id >= 0 && id < t->n ? t->byte + t->start[id] : NULL; /* as it is written */
+    return p && t->start[id + 1] - t->start[id] > 2 && p[0] == '#' && p[1] == '#';
 }
 
 void lvn_mask_sample(const struct lvn_mask *m, uint64_t order, int64_t at, int64_t n, int32_t *ids, int32_t *labels)

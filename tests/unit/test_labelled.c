@@ -165,7 +165,7 @@ static void bad_rows(void **state)
     put("none.txt", "[UNK]\na\n");
     o = options("b.tsv", "text\tlabel\na\t0\n");
     put("vocab.txt", "[UNK]\na\n");
-    ASSERT_FAILS(FORMAT, "has no [CLS]", lvn_dataset_open(&d, &o));
+    ASSERT_FAILS(FORMAT, "has no token [CLS]", lvn_dataset_open(&d, &o));
 }
 
 /* The parts of one file: each row in one of them, whichever the seed chooses. */
