@@ -140,10 +140,11 @@ static enum lvn_status read_bert(struct lvn_normal_step *s, struct lvn_arena *a,
     return lvn_json_bool(name, object, "strip_accents", false, &s->accents);
 }
 
+/* As Hugging Face's tokenizers has it; BERT's own code begins its last but two range at 2b820. */
 static bool is_chinese(uint32_t c)
 {
     return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
-           (c >= 0x2a700 && c <= 0x2b81f) || (c >= 0x2b820 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) ||
+           (c >= 0x2a700 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) ||
            (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
