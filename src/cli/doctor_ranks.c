@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "cli/doctor.h"
+#include "cluster/mesh.h"
 #include "train/consistency.h"
 
 enum { CPUS = 4096 };
@@ -68,7 +69,7 @@ static void tell(struct facts *f, const struct lvn_doctor *r, const struct lvn_c
     const struct lvn_machine *m = &r->m;
     own_build(f->text[F_BUILD], sizeof f->text[0]);
     snprintf(f->text[F_ISA], sizeof f->text[0], "%s", lvn_isa_name(r->isa));
-    snprintf(f->text[F_MPI], sizeof f->text[0], "%s", lvn_comm_describe(comm));
+    snprintf(f->text[F_MPI], sizeof f->text[0], "%s", comm ? lvn_comm_describe(comm) : "none: TCP");
     snprintf(f->text[F_CPU], sizeof f->text[0], "%s", m->cpu);
     own_cpus(f->text[F_CPUS], sizeof f->text[0]);
     snprintf(f->text[F_THREADS], sizeof f->text[0], "%d%s", m->threads, getenv("OMP_NUM_THREADS") ? " set" : "");
@@ -352,30 +353,59 @@ static enum lvn_status train(struct lvn_doctor *r, const struct lvn_identity *wh
     return status;
 }
 
-enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *who)
+/* What they are joined by, and what they meet with. */
+struct meeting {
+    bool tcp;
+    struct lvn_mesh mesh;
+    struct lvn_comm_options comm;
+    struct lvn_fact facts[FACTS + LVN_MESH_FACTS];
+};
+
+static const double TIMEOUT = 30;
+
+static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who, struct meeting *m,
+                            struct lvn_comm **comm, struct lvn_heartbeat **h)
 {
-    const double timeout = 30;
-    struct lvn_comm *comm;
-    struct lvn_heartbeat *h;
-    struct lvn_fact list[FACTS];
-    struct lvn_comm_options co = {
-        .rank = who->rank, .size = who->size, .library = r->library, .family = who->family, .timeout = timeout};
-    LVN_TRY_WHILE(lvn_comm_open(&comm, &co), "joining the ranks");
+    if (m->tcp)
+        LVN_TRY(lvn_mesh_listen(&m->mesh, who->rank, who->size));
+    else
+        LVN_TRY(lvn_comm_open(comm, &m->comm));
     struct facts *f = calloc(1, sizeof *f);
     LVN_CHECK(f, MEMORY, "no memory for a report");
-    tell(f, r, comm);
-    for (int i = 0; i < FACTS; i++) list[i] = (struct lvn_fact){keys[i], f->text[i]};
+    tell(f, r, *comm);
+    for (int i = 0; i < FACTS; i++) m->facts[i] = (struct lvn_fact){keys[i], f->text[i]};
+    for (int i = 0; i < m->mesh.n_facts; i++) m->facts[FACTS + i] = m->mesh.fact[i];
     struct lvn_heartbeat_options ho = {.id = who,
-                                       .timeout = timeout,
-                                       .facts = list,
-                                       .n_facts = FACTS,
-                                       .broadcast = broadcast,
-                                       .broadcast_context = comm,
+                                       .timeout = TIMEOUT,
+                                       .facts = m->facts,
+                                       .n_facts = FACTS + m->mesh.n_facts,
+                                       .broadcast = m->tcp ? NULL : broadcast,
+                                       .broadcast_context = *comm,
                                        .fault = on_fault};
-    enum lvn_status status = lvn_heartbeat_open(&h, &ho);
+    enum lvn_status status = lvn_heartbeat_open(h, &ho); /* where it fails, the others fail alike */
     free(f);
-    if (status) return lvn_while_at(status, "joining the ranks"), status; /* the others fail alike */
-    status = examine(r, comm, h, who->size);
+    LVN_TRY(status);
+    if (!m->tcp) return LVN_OK;
+    LVN_TRY(lvn_mesh_connect(&m->mesh, *h, TIMEOUT));
+    m->comm.sockets = m->mesh.sockets;
+    LVN_TRY(lvn_comm_open(comm, &m->comm));
+    lvn_mesh_give(&m->mesh);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *who)
+{
+    struct lvn_comm *comm = NULL;
+    struct lvn_heartbeat *h = NULL;
+    struct meeting m = {
+        .mesh.listening = -1,
+        .comm = {
+            .rank = who->rank, .size = who->size, .library = r->library, .family = who->family, .timeout = TIMEOUT}};
+    LVN_TRY(lvn_ranks_transport(who, &r->c->settings, &m.tcp));
+    enum lvn_status status = meet(r, who, &m, &comm, &h);
+    lvn_mesh_release(&m.mesh);
+    if (status && !h) return lvn_while_at(status, "joining the ranks"), status;
+    if (!status) status = examine(r, comm, h, who->size);
     if (!status && r->train) status = train(r, who, comm, h);
     if (status) {
         lvn_heartbeat_fail(h, status == LVN_COMM);

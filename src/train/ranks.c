@@ -152,14 +152,15 @@ static enum lvn_status connect_tcp(struct lvn_ranks *r, const struct lvn_setting
     return status;
 }
 
-static enum lvn_status choose_transport(const struct lvn_ranks *r, const struct lvn_settings *s, bool *tcp)
+enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct lvn_settings *s, bool *tcp)
 {
     const int64_t wanted = s->trainer.transport;
-    *tcp = r->size > 1 && (wanted == LVN_TRAINER_TRANSPORT_TCP ||
-                           (wanted == LVN_TRAINER_TRANSPORT_AUTO && r->who.without_mpi && !*s->trainer.mpi_library));
-    LVN_CHECK(r->size == 1 || wanted != LVN_TRAINER_TRANSPORT_MPI || !r->who.without_mpi || *s->trainer.mpi_library,
-              ARG, "trainer.transport is mpi, and this is rank %d of %d of %s (%s, %s): %s", r->rank, r->size,
-              r->who.title, r->who.rank_from, r->who.size_from, r->who.without_mpi);
+    const char *library = s->trainer.mpi_library; /* NULL: settings that nobody read */
+    const bool bare = who->without_mpi && !(library && *library);
+    *tcp = who->size > 1 && (wanted == LVN_TRAINER_TRANSPORT_TCP || (wanted == LVN_TRAINER_TRANSPORT_AUTO && bare));
+    LVN_CHECK(who->size == 1 || wanted != LVN_TRAINER_TRANSPORT_MPI || !bare, ARG,
+              "trainer.transport is mpi, and this is rank %d of %d of %s (%s, %s): %s", who->rank, who->size,
+              who->title, who->rank_from, who->size_from, who->without_mpi);
     return LVN_OK;
 }
 
@@ -169,7 +170,7 @@ static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s
 {
     const char *place = getenv("LEVIN_RENDEZVOUS");
     bool tcp;
-    LVN_TRY(choose_transport(r, s, &tcp));
+    LVN_TRY(lvn_ranks_transport(&r->who, s, &tcp));
     r->patience = s->trainer.rank_timeout;
     if (tcp) return connect_tcp(r, s, fault);
     if (place && *place && r->size > 1) {

@@ -40,6 +40,10 @@ struct lvn_ranks {
 enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_settings *s, lvn_fault_callback *fault,
                                enum lvn_status so_far) LVN_CHECKED;
 void lvn_ranks_close(struct lvn_ranks *r); /* NULL: nothing */
+/* Are such ranks joined by levin's own connections, as trainer.transport says? ARG where it wants an MPI and the
+ * launcher brings none. */
+enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct lvn_settings *s,
+                                    bool *tcp) LVN_CHECKED;
 /* The same over a communicator and a heartbeat (NULL: none) that stay the caller's. */
 enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *who, struct lvn_comm *comm,
                                struct lvn_heartbeat *heart) LVN_CHECKED;

@@ -29,6 +29,11 @@ wait "${pods[0]}"
 wait "${pods[1]}"
 same_run one pods
 
+# doctor sees them all, measures their links, and trains
+code 0 apart 3 "$LEVIN" doctor --train
+says "3 ranks" out
+check [ "$(grep -c "same bits" out)" -ge 1 ]
+
 # --- a rank that is killed, and a host that is cut off: named by those that are left, who end ---
 cat >there <<'E2'
 #!/bin/bash
