@@ -152,7 +152,8 @@ static void all_options(struct lvn_text *t)
 
 static void overview(struct lvn_text *t)
 {
-    lvn_text_printf(t, "levin %s trains GPTs on a CPU.\n\nusage: levin COMMAND ...\n\n", LVN_VERSION);
+    lvn_text_printf(t, "levin %s trains transformers and small vision nets.\n\nusage: levin COMMAND ...\n\n",
+                    LVN_VERSION);
     for (const struct lvn_command *k = lvn_commands; k->name; k++) {
         char left[96];
         snprintf(left, sizeof left, "%s %s", k->name, k->operands);

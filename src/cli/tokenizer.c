@@ -15,7 +15,7 @@ enum { CHUNK_BYTES = 32 << 20, MOST_LINE = 1 << 30 };
 
 struct reader {
     struct lvn_vocabulary *v;
-    const char *field, *name;
+    const char *field[4], *name; /* field: the first of these that there is, NULL at the end */
     enum { LINES_TEXT, LINES_JSON, LINES_TABLE } kind;
     int64_t column, line;      /* LINES_TABLE: where the field stands, -1 before the first line */
     struct lvn_text raw, text; /* not cut into lines yet; to be counted */
@@ -35,7 +35,8 @@ static enum lvn_status count(struct reader *r)
 
 static void json_line(struct reader *r, const char *p, int64_t n)
 {
-    json_t *root = json_loadb(p, (size_t)n, 0, NULL), *text = json_object_get(root, r->field);
+    json_t *root = json_loadb(p, (size_t)n, 0, NULL), *text = NULL;
+    for (int k = 0; !text && r->field[k]; k++) text = json_object_get(root, r->field[k]);
     if (json_is_string(text)) {
         lvn_text_add_bytes(&r->text, json_string_value(text), (int64_t)json_string_length(text));
         lvn_text_add(&r->text, "\n");
@@ -70,12 +71,13 @@ static enum lvn_status table_line(struct reader *r, const char *p, int64_t n)
         lvn_text_add(&r->text, "\n");
         return LVN_OK;
     }
-    for (int64_t i = 0; field_of(p, n, i, &field, &bytes); i++)
-        if (bytes == (int64_t)strlen(r->field) && !memcmp(field, r->field, (size_t)bytes)) r->column = i;
+    for (int k = 0; r->column < 0 && r->field[k]; k++)
+        for (int64_t i = 0; field_of(p, n, i, &field, &bytes); i++)
+            if (bytes == (int64_t)strlen(r->field[k]) && !memcmp(field, r->field[k], (size_t)bytes)) r->column = i;
     LVN_CHECK(r->column >= 0, ARG,
               "'%s' has no column '%s' in its first line, '%.*s': name the one that holds the text with "
               "--field",
-              r->name, r->field, (int)(n < 80 ? n : 80), p);
+              r->name, r->field[0], (int)(n < 80 ? n : 80), p);
     return LVN_OK;
 }
 
@@ -159,7 +161,7 @@ static enum lvn_status read_all(struct reader *r, struct lvn_arena *a, const cha
         r->bytes, FORMAT,
         "there is no text in '%s' (%lld files passed over, %lld lines without \"%s\"); texts are files named .txt, "
         "and .jsonl and .tsv with the text in \"%s\" (another one: --field)",
-        input, (long long)r->passed_over, (long long)r->bad, r->field, r->field);
+        input, (long long)r->passed_over, (long long)r->bad, r->field[0], r->field[0]);
     return LVN_OK;
 }
 
@@ -198,7 +200,7 @@ static enum lvn_status make(struct lvn_cli *c, struct reader *r, const char *nam
                   lvn_bytes_text(r->bytes, bytes));
     if (v->n < v->o.size)
         lvn_cli_print(c, "fewer than --vocab-size=%lld: no more pairs occur often enough\n", (long long)v->o.size);
-    if (r->bad) lvn_cli_print(c, "%lld lines without \"%s\" skipped\n", (long long)r->bad, r->field);
+    if (r->bad) lvn_cli_print(c, "%lld lines without \"%s\" skipped\n", (long long)r->bad, r->field[0]);
     lvn_cli_add(c, "out", json_string(named));
     lvn_cli_add(c, "vocab_size", json_integer(v->n));
     lvn_cli_add(c, "merges", json_integer(v->n_merges));
@@ -211,7 +213,9 @@ enum lvn_status lvn_command_tokenizer(struct lvn_cli *c)
 {
     struct lvn_vocabulary_options o;
     struct lvn_vocabulary v;
-    struct reader r = {.v = &v, .field = c->flag[LVN_FLAG_tokenizer_field].t};
+    struct reader r = {.v = &v, .field = {"text", "document", "sentence"}};
+    const char *field = c->flag[LVN_FLAG_tokenizer_field].t;
+    if (*field) r.field[0] = field, r.field[1] = NULL;
     const char *named = c->flag[LVN_FLAG_tokenizer_out].t;
     LVN_TRY(lvn_cli_settings(c, NULL, 0));
     LVN_TRY(read_options(c, &o));
