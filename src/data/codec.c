@@ -48,11 +48,25 @@ enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
     return status;
 }
 
+/* A tokenizer whose tokens are these characters, as model directories say for other programs. */
+static bool is_of_characters(const struct lvn_tokenizer *t, const struct lvn_vocab *v)
+{
+    if (t->model != LVN_MODEL_CHARACTERS || t->n != v->n) return false;
+    for (int32_t id = 0; id < t->n; id++) {
+        char text[5];
+        const int n = (int)lvn_vocab_decode(v, id, text);
+        if ((int64_t)t->start[id + 1] - t->start[id] != n || memcmp(t->byte + t->start[id], text, (size_t)n))
+            return false;
+    }
+    return true;
+}
+
 bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b)
 {
     if (!lvn_codec_is_text(a) || !lvn_codec_is_text(b)) return true;
     if (a->tokenizer && b->tokenizer) return a->tokenizer->sum == b->tokenizer->sum;
-    if (!a->vocabulary || !b->vocabulary) return false;
+    if (a->tokenizer) return is_of_characters(a->tokenizer, b->vocabulary);
+    if (b->tokenizer) return is_of_characters(b->tokenizer, a->vocabulary);
     return a->vocabulary->n == b->vocabulary->n &&
            !memcmp(a->vocabulary->points, b->vocabulary->points, (size_t)a->vocabulary->n * sizeof(uint32_t));
 }

@@ -57,7 +57,7 @@ refuse "give a larger --vocab-size" --kind=bpe --vocab-size=100
 refuse "with --limit-alphabet" --kind=wordpiece --vocab-size=20
 refuse "are for --kind=wordpiece" --kind=bpe --lowercase
 refuse "holds a tokenizer already" --kind=bpe --out=bpe
-refuse "has no column 'text'" --input=rows.tsv
+refuse "has no column 'words'" --input=rows.tsv --field=words
 refuse "wants --out" --out=
 refuse "wants --input" --input=
 code 2 "$LEVIN" tokenizer learn --input="$text" --out=new
