@@ -131,6 +131,12 @@ static void goes_on(void **state)
     holds("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"loss\": null}\n");
 }
 
+static void add(struct lvn_rows *r, struct lvn_moment *m, const char *row)
+{
+    lvn_text_add(lvn_rows_begin(r), row);
+    lvn_rows_end(r, m);
+}
+
 /* Half a row is taken back; it is told once, and rows go on when there is room again. */
 static void full_disk(void **state)
 {
@@ -139,11 +145,11 @@ static void full_disk(void **state)
     struct lvn_rows r;
     assert_int_equal(lvn_rows_open(&r, &m, "rows", ""), LVN_OK);
     room = 10;
-    lvn_rows_put(&r, &m, "1,first\n", 8);
-    lvn_rows_put(&r, &m, "2,second\n", 9);
-    lvn_rows_put(&r, &m, "3,third\n", 8);
+    add(&r, &m, "1,first");
+    add(&r, &m, "2,second");
+    add(&r, &m, "3,third");
     room = INT64_MAX;
-    lvn_rows_put(&r, &m, "4,fourth\n", 9);
+    add(&r, &m, "4,fourth");
     lvn_rows_close(&r);
     holds("rows", "1,first\n4,fourth\n");
     assert_string_equal(notes, "rows could not be written: No space left on device; the run goes on\n");

@@ -17,7 +17,6 @@ enum { COLUMNS = 4 * LVN_SCALARS };
 
 struct own {
     struct lvn_rows rows;
-    struct lvn_text row;
     int column[COLUMNS], n; /* which scalar stands there, behind the step; -1: one that is not computed any more */
 };
 
@@ -68,15 +67,14 @@ static enum lvn_status start(struct own *o, const struct lvn_moment *m)
 static void put(struct own *o, struct lvn_moment *m)
 {
     const struct lvn_event *e = &m->event;
-    lvn_text_clear(&o->row);
-    lvn_text_printf(&o->row, "%" PRId64, e->step);
+    struct lvn_text *row = lvn_rows_begin(&o->rows);
+    lvn_text_printf(row, "%" PRId64, e->step);
     for (int k = 0; k < o->n; k++) {
         int i = o->column[k];
-        lvn_text_add(&o->row, ",");
-        if (i >= 0 && lvn_event_brings(e, i)) lvn_rows_number(&o->row, e->scalar[i].value);
+        lvn_text_add(row, ",");
+        if (i >= 0 && lvn_event_brings(e, i)) lvn_rows_number(row, e->scalar[i].value);
     }
-    lvn_text_add(&o->row, "\n");
-    lvn_rows_put(&o->rows, m, o->row.p, o->row.n);
+    lvn_rows_end(&o->rows, m);
 }
 
 static enum lvn_status call(void *own, struct lvn_moment *m)
@@ -87,17 +85,9 @@ static enum lvn_status call(void *own, struct lvn_moment *m)
     return LVN_OK;
 }
 
-static void flush(void *own, struct lvn_moment *m)
-{
-    lvn_rows_flush(&((struct own *)own)->rows, m);
-}
-
-static void close_it(void *own)
-{
-    struct own *o = own;
-    lvn_rows_close(&o->rows);
-    lvn_text_release(&o->row);
-}
-
-const struct lvn_callback lvn_callback_csv = {
-    .name = "csv", .bytes = sizeof(struct own), .leaves = name, .call = call, .flush = flush, .close = close_it};
+const struct lvn_callback lvn_callback_csv = {.name = "csv",
+                                              .bytes = sizeof(struct own),
+                                              .leaves = name,
+                                              .call = call,
+                                              .flush = lvn_rows_flush,
+                                              .close = lvn_rows_close};

@@ -56,8 +56,10 @@ enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_moment *m, co
     return LVN_OK;
 }
 
-void lvn_rows_close(struct lvn_rows *r)
+void lvn_rows_close(void *rows)
 {
+    struct lvn_rows *r = rows;
+    lvn_text_release(&r->row);
     if (lvn_append_close(&r->file) != LVN_OK) lvn_error_clear();
 }
 
@@ -73,15 +75,24 @@ static void tell(struct lvn_rows *r, struct lvn_moment *m, enum lvn_status statu
     r->told = true;
 }
 
-void lvn_rows_put(struct lvn_rows *r, struct lvn_moment *m, const char *row, int64_t n)
+struct lvn_text *lvn_rows_begin(struct lvn_rows *r)
+{
+    lvn_text_clear(&r->row);
+    return &r->row;
+}
+
+void lvn_rows_end(struct lvn_rows *r, struct lvn_moment *m)
 {
     if (!r->file.is_open) return;
-    tell(r, m, lvn_append_put(&r->file, row, n));
+    lvn_text_add(&r->row, "\n");
+    enum lvn_status status = lvn_text_status(&r->row); /* half a row is none */
+    tell(r, m, status == LVN_OK ? lvn_append_put(&r->file, r->row.p, r->row.n) : status);
     if (m->event.kind != LVN_EVENT_STEP) lvn_rows_flush(r, m);
 }
 
-void lvn_rows_flush(struct lvn_rows *r, struct lvn_moment *m)
+void lvn_rows_flush(void *rows, struct lvn_moment *m)
 {
+    struct lvn_rows *r = rows;
     tell(r, m, lvn_append_flush(&r->file));
 }
 
