@@ -262,7 +262,6 @@ static const struct lvn_head tops[] = {
     {"classify", "GPT2ForSequenceClassification", lvn_text_inputs, "score"},
     {NULL, NULL, NULL, NULL},
 };
-static const char *const tasks[] = {"lm", "classify", NULL};
 
 extern const struct lvn_model lvn_model_gpt2, lvn_model_nanogpt, lvn_model_mingpt;
 
@@ -271,7 +270,7 @@ extern const struct lvn_model lvn_model_gpt2, lvn_model_nanogpt, lvn_model_mingp
     .size_keys = {"n_layer", "n_head", "n_embd"}, .published = published, .tiny = tiny,                                \
     .linear_maps = "attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj", .lora_targets = "attn.c_attn",                    \
     .parts = "[wte, wpe, h.0, 'h.*.mlp']", .generates = true, .check = check, .build = build, .heads = tops,           \
-    .inputs = lvn_language_inputs, .tasks = tasks
+    .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
 
 const struct lvn_model lvn_model_gpt2 = {
     .name = "gpt2", .what = "head tied, tanh GELU", .keys = gpt2_keys, .files = gpt2_files, SHARED};

@@ -120,6 +120,10 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     lvn_block_end(g);
     lvn_scope(g, "model");
     x = norm(g, c, "norm.weight", x);
+    if (lvn_model_is_for(config, "classify")) {
+        lvn_scope(g, "score");
+        return lvn_model_classify_last(g, config, x, inputs[1]);
+    }
     lvn_scope(g, "lm_head");
     struct lvn_tensor *head =
         c->tied ? wte : lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
@@ -266,6 +270,15 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},     {"n_head", 4},  
 
 /* --- the models --- */
 
+// clang-format off
+#define TOPS(name)                                                                                                     \
+    {{"lm", name "ForCausalLM", NULL, "lm_head"},                                                                      \
+     {"classify", name "ForSequenceClassification", lvn_text_inputs, "score"},                                         \
+     {NULL, NULL, NULL, NULL}}
+static const struct lvn_head llama_tops[] = TOPS("Llama"), mistral_tops[] = TOPS("Mistral"),
+                             qwen2_tops[] = TOPS("Qwen2"), qwen3_tops[] = TOPS("Qwen3");
+// clang-format on
+
 extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
 
 #define SHARED                                                                                                         \
@@ -274,7 +287,7 @@ extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen
                    "mlp.up_proj, mlp.down_proj",                                                                       \
     .lora_targets = "q_proj, v_proj", .parts = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true,          \
     .bounded = true, .settle = settle, .check = check, .build = build, .inputs = lvn_language_inputs,                  \
-    .tasks = lvn_language_tasks
+    .tasks = lvn_decoder_tasks
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",
@@ -283,11 +296,15 @@ const struct lvn_model lvn_model_llama = {
     .sizes = sizes,
     .size_keys = {"n_layer", "n_head", "n_kv_head", "n_embd", "intermediate_size", "block_size", "vocab_size",
                   "rope_theta", "tied"},
+    .heads = llama_tops,
     SHARED,
 };
 const struct lvn_model lvn_model_mistral = {
-    .name = "mistral", .what = "as llama, without biases", .keys = mistral_keys, SHARED};
-const struct lvn_model lvn_model_qwen2 = {
-    .name = "qwen2", .what = "Qwen 2 and 2.5: as llama, q, k and v with biases", .keys = qwen2_keys, SHARED};
+    .name = "mistral", .what = "as llama, without biases", .keys = mistral_keys, .heads = mistral_tops, SHARED};
+const struct lvn_model lvn_model_qwen2 = {.name = "qwen2",
+                                          .what = "Qwen 2 and 2.5: as llama, q, k and v with biases",
+                                          .keys = qwen2_keys,
+                                          .heads = qwen2_tops,
+                                          SHARED};
 const struct lvn_model lvn_model_qwen3 = {
-    .name = "qwen3", .what = "as llama, q and k normalised", .keys = qwen3_keys, SHARED};
+    .name = "qwen3", .what = "as llama, q and k normalised", .keys = qwen3_keys, .heads = qwen3_tops, SHARED};

@@ -81,6 +81,7 @@ const struct lvn_size *lvn_published_find(const char *name, const struct lvn_mod
 
 const struct lvn_field lvn_language_inputs[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1}, {.name = NULL}};
 const char *const lvn_language_tasks[] = {"lm", NULL};
+const char *const lvn_decoder_tasks[] = {"lm", "classify", NULL};
 const struct lvn_field lvn_text_inputs[] = {
     {.name = "ids", .dtype = LVN_I32, .rank = 1}, {.name = "length", .dtype = LVN_I32}, {.name = NULL}};
 

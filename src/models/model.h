@@ -182,6 +182,8 @@ enum { LVN_MODEL_INPUTS = LVN_MAX_FIELDS };
 /* What models from token ids (B,T) to logits (B,T,V) read and learn. */
 extern const struct lvn_field lvn_language_inputs[];
 extern const char *const lvn_language_tasks[];
+/* Of those with a head for classes besides. */
+extern const char *const lvn_decoder_tasks[];
 
 /* Of texts that have an end: ids (B,T), length (B). */
 extern const struct lvn_field lvn_text_inputs[];

@@ -112,6 +112,10 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     lvn_block_end(g);
     lvn_scope(g, "gpt_neox");
     x = norm(g, c, "final_layer_norm.weight", "final_layer_norm.bias", x);
+    if (lvn_model_is_for(config, "classify")) {
+        lvn_scope(g, "score");
+        return lvn_model_classify_last(g, config, x, inputs[1]);
+    }
     lvn_scope(g, "embed_out");
     struct lvn_tensor *head =
         c->tied ? wte : lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
@@ -232,6 +236,12 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 2},      {"n_head", 2}, 
 
 /* --- the model --- */
 
+static const struct lvn_head tops[] = {
+    {"lm", "GPTNeoXForCausalLM", NULL, "embed_out"},
+    {"classify", "GPTNeoXForSequenceClassification", lvn_text_inputs, "score"},
+    {NULL, NULL, NULL, NULL},
+};
+
 extern const struct lvn_model lvn_model_neox;
 const struct lvn_model lvn_model_neox = {
     .name = "neox",
@@ -251,6 +261,7 @@ const struct lvn_model lvn_model_neox = {
     .settle = settle,
     .check = check,
     .build = build,
+    .heads = tops,
     .inputs = lvn_language_inputs,
-    .tasks = lvn_language_tasks,
+    .tasks = lvn_decoder_tasks,
 };
