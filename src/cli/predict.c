@@ -119,7 +119,6 @@ static void show(struct lvn_cli *c, const struct texts *x, const struct found *f
         putchar('\n');
     }
     lvn_cli_add(c, "predictions", list);
-    if (!c->json) json_decref(list);
 }
 
 static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
