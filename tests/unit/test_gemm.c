@@ -205,6 +205,7 @@ static double long_error(int isa, enum layout layout, bool add)
 static void long_sums(void **state)
 {
     (void)state;
+    skip_under_sanitizers();
     for (int isa = 0; isa <= TILES; isa++) {
         if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
         for (int add = 0; add < 2; add++) {
@@ -242,6 +243,14 @@ static void half_operands(void **state)
 }
 
 /* One thread's C is what everything else must equal, bit by bit. */
+/* What is about numbers, and touches no memory that other tests do not. */
+static void skip_under_sanitizers(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    skip();
+#endif
+}
+
 static void same_bits_of(bool bf16)
 {
     static const int64_t sizes[][3] = {{61, 131, 1100}, {96, 64, 33}, {17, 1009, 700}, {200, 65, 64}};
@@ -297,6 +306,7 @@ static void same_bits_of(bool bf16)
 static void same_bits(void **state)
 {
     (void)state;
+    skip_under_sanitizers();
     if (lvn_isa_best() > LVN_ISA_AVX2 && lvn_gemm_kernel(LVN_ISA_AVX2) == lvn_gemm_kernel(LVN_ISA_GENERIC))
         skip(); /* AVX2 was left out of this build (LVN_ISAS) */
     same_bits_of(false);
