@@ -202,6 +202,14 @@ static double long_error(int isa, enum layout layout, bool add)
     return error / most;
 }
 
+/* What is about numbers, and touches no memory that other tests do not. */
+static void skip_under_sanitizers(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    skip();
+#endif
+}
+
 static void long_sums(void **state)
 {
     (void)state;
@@ -243,14 +251,6 @@ static void half_operands(void **state)
 }
 
 /* One thread's C is what everything else must equal, bit by bit. */
-/* What is about numbers, and touches no memory that other tests do not. */
-static void skip_under_sanitizers(void)
-{
-#if defined(__SANITIZE_ADDRESS__)
-    skip();
-#endif
-}
-
 static void same_bits_of(bool bf16)
 {
     static const int64_t sizes[][3] = {{61, 131, 1100}, {96, 64, 33}, {17, 1009, 700}, {200, 65, 64}};
