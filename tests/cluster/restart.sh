@@ -17,7 +17,7 @@ for mpi in "${mpis[@]}"; do
     use $mpi
     lose_rank 1 $mpi "${launch[@]}" --max-restarts=1 -n 2 --
     check [ $got = 0 ]
-    grep -qE "^error: ranks? .* not been heard of since step" err || fail "$mpi: nobody says what happened"
+    grep -qE "^error: ranks? .* not been heard of since" err || { cat err && fail "$mpi: nobody says what happened"; }
     grep -qE "^restart 1 of 1: going on from step [1-9][0-9]* with 2 ranks$" err || { cat err && fail "$mpi: no restart"; }
     same_run alone $mpi
     for rank in 0 1; do check [ "$(heads $mpi $rank 2)" = 2 ]; done

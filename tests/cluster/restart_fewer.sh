@@ -11,7 +11,8 @@ make_text
 mpis_here
 launch=(on 1 timeout -k 3 120 "$LEVIN" launch --ssh="$ssh" --hostfile hosts)
 cut_off() { unplug 2; }
-mpi=${mpis[-1]} # the other one where there are two: restart_hosts has the first
+for m in "${mpis[@]}"; do [ $m = intel ] || mpi=$m; done # the other one where there are two: restart_hosts has the first
+[ -n "${mpi:-}" ] || skip "no Open MPI or MPICH (apt install mpich)"
 
 # without a spare one there are too few, ...
 printf 'h1:1\nh2:1\n' >hosts
