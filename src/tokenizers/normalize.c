@@ -175,17 +175,17 @@ static void put_bert(const struct lvn_normal_step *s, struct row *r, uint32_t c)
 static enum lvn_status run_bert(const struct lvn_normal_step *s, struct work *w)
 {
     struct row r = {.out = w->out};
-    char ascii[128];
+    signed char ascii[128];
     for (int c = 0; c < 128; c++) {
         bool gone = s->clean && lvn_word_class((uint32_t)c) == LVN_WORD_NOTHING;
         bool space = s->clean && lvn_word_class((uint32_t)c) == LVN_WORD_SPACE;
-        ascii[c] = (char)(gone ? -1 : space ? ' ' : s->lower && c >= 'A' && c <= 'Z' ? c | 32 : c);
+        ascii[c] = (signed char)(gone ? -1 : space ? ' ' : s->lower && c >= 'A' && c <= 'Z' ? c | 32 : c);
     }
     for (const uint8_t *p = w->p, *end = p + w->n; p < end;) {
         int bytes;
         if (*p < 0x80) {
             if (r.n > 250) flush(&r);
-            r.text[r.n] = ascii[*p];
+            r.text[r.n] = (char)ascii[*p];
             r.n += ascii[*p] >= 0;
             if (ascii[*p] < 0 && p == w->p) w->begins = false;
             p++;
