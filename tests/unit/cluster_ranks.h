@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,8 @@ static const double LIMIT = 90;
 static struct shared {
     _Atomic int told;      /* rank 0's invitation is there */
     char invitation[4096]; /* what rank 0 broadcasts */
+    _Atomic int invited;   /* the server of guests is there */
+    char address[256], token[256];
     _Atomic int go, round; /* the test lets them go on */
     struct {
         _Atomic int pid, ready, opened, faulty, closed;
@@ -43,7 +46,8 @@ static char folder[] = "/tmp/levin-cluster-XXXXXX", status_path[64];
 struct plan {
     int size, claims_rank, claims_size, index;
     double timeout, join, stall;
-    const char *address, *token; /* NULL: rank 0's own server */
+    bool guest;                  /* of a server outside of the ranks: it waits until the test invites it */
+    const char *address, *token; /* of a guest, where they are not the server's */
     const char *build;
     bool early; /* nothing is published yet; all are on one host */
     enum { WAIT, HOLD, FAIL, FAIL_AFTER } then;
@@ -111,9 +115,9 @@ static inline void be_rank(const struct plan *p)
                                       .fault_context = (void *)(uintptr_t)p};
     struct lvn_heartbeat *h;
     snprintf(id.host, sizeof id.host, "node%d", p->early ? 0 : p->index);
-    if (p->address) {
-        setenv("LEVIN_RENDEZVOUS", p->address, 1);
-        setenv("LEVIN_RENDEZVOUS_TOKEN", p->token ? p->token : "", 1);
+    if (p->guest && until(&shared->invited)) {
+        setenv("LEVIN_RENDEZVOUS", p->address ? p->address : shared->address, 1);
+        setenv("LEVIN_RENDEZVOUS_TOKEN", p->token ? p->token : shared->token, 1);
     }
     if (lvn_heartbeat_open(&h, &o)) {
         record(p);
@@ -148,6 +152,7 @@ static inline pid_t start(const struct plan *p)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (!pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         copies[0] = *p;
         be_rank(&copies[0]);
     }
@@ -155,7 +160,8 @@ static inline pid_t start(const struct plan *p)
     return pid;
 }
 
-/* n ranks alike but for what `change` does. */
+/* n ranks alike but for what `change` does. A test starts them while it is one thread: of another one's locks a child
+ * would have copies that nobody opens. */
 static inline void start_all(int n, struct plan base, void (*change)(struct plan *p))
 {
     memset(shared, 0, sizeof *shared);

@@ -24,12 +24,13 @@ static void serve(int size, double timeout, double join)
     assert_int_equal(lvn_server_start(&outside, &o), LVN_OK);
 }
 
-static struct plan guest(void)
+static const struct plan guest = {.timeout = 60, .guest = true};
+
+static void invite(void)
 {
-    struct plan p = calm;
-    p.address = lvn_server_address(outside);
-    p.token = lvn_server_token(outside);
-    return p;
+    snprintf(shared->address, sizeof shared->address, "%s", lvn_server_address(outside));
+    snprintf(shared->token, sizeof shared->token, "%s", lvn_server_token(outside));
+    atomic_store(&shared->invited, 1);
 }
 
 static void await_end(void)
@@ -43,8 +44,9 @@ static void outside_lost(void **state)
     (void)state;
     struct lvn_peer table[3];
     int rank;
+    start_all(3, guest, NULL);
     serve(3, 60, 60);
-    start_all(3, guest(), NULL);
+    invite();
     assert_true(all_opened(3));
     assert_int_equal(lvn_server_phase(outside), LVN_SERVER_RUNNING);
     kill(shared->rank[0].pid, SIGKILL);
@@ -64,8 +66,9 @@ static void outside_lost(void **state)
 static void outside_ends(void **state)
 {
     (void)state;
+    start_all(2, guest, NULL);
     serve(2, 60, 60);
-    start_all(2, guest(), NULL);
+    invite();
     assert_true(all_opened(2));
     atomic_store(&shared->go, 1);
     await_end();
@@ -84,8 +87,9 @@ static void both_one(struct plan *p)
 static void duplicates(void **state)
 {
     (void)state;
+    start_all(2, guest, both_one);
     serve(2, 60, 60);
-    start_all(2, guest(), both_one);
+    invite();
     for (int i = 0; i < 2; i++) {
         assert_int_equal(end_of(i), 3);
         assert_says(shared->rank[i].text, "two processes believe to be rank 1: pid ");
@@ -106,8 +110,9 @@ static void each_alone(struct plan *p)
 static void singletons(void **state)
 {
     (void)state;
+    start_all(2, guest, each_alone);
     serve(2, 60, 60);
-    start_all(2, guest(), each_alone);
+    invite();
     for (int i = 0; i < 2; i++) {
         assert_int_equal(end_of(i), 3);
         assert_says(shared->rank[i].text, "believes to be rank 0 of 1, but this run has 2 ranks");
@@ -119,12 +124,13 @@ static void singletons(void **state)
 static void missing(void **state)
 {
     (void)state;
-    serve(3, 60, 2);
-    struct plan p = guest();
+    struct plan p = guest;
     memset(shared, 0, sizeof *shared);
     p.size = p.claims_size = 3;
     p.index = p.claims_rank = 1;
     start(&p);
+    serve(3, 60, 2);
+    invite();
     assert_int_equal(end_of(1), 3);
     assert_says(shared->rank[1].text, "ranks 0,2 of 3 have not come to the others within 2 s");
     lvn_server_stop(outside, 5);
@@ -133,12 +139,13 @@ static void missing(void **state)
 static void wrong_token(void **state)
 {
     (void)state;
-    serve(2, 60, 60);
-    struct plan p = guest();
+    struct plan p = guest;
     p.token = "no";
     p.size = p.claims_size = 2;
     memset(shared, 0, sizeof *shared);
     start(&p);
+    serve(2, 60, 60);
+    invite();
     assert_int_equal(end_of(0), 3);
     assert_says(shared->rank[0].text, "its token is not this run's");
     assert_true(shared->rank[0].speaks);
@@ -184,6 +191,7 @@ static void strangers(void **state)
                                         "HELLO % -1 2 1 h\n",
                                         "HELLO %ZZ 0 2 1 h\n",
                                         "\xff\xfe\x00\x01\n"};
+    start_all(2, guest, NULL);
     serve(2, 60, 60);
     char *flood = malloc(100000);
     assert_non_null(flood);
@@ -197,7 +205,7 @@ static void strangers(void **state)
         close(fd);
     }
     free(flood);
-    start_all(2, guest(), NULL); /* and the run begins as if nothing had been */
+    invite(); /* and the run begins as if nothing had been */
     assert_true(all_opened(2));
     int fd = dial(lvn_server_address(outside));
     assert_true(send(fd, "HELLO x 0 2 1 h\n", 16, MSG_NOSIGNAL) == 16);
@@ -234,6 +242,7 @@ static pid_t besiege(const char *address)
 static void crowd(void **state)
 {
     (void)state;
+    start_all(4, guest, NULL);
     serve(4, 60, 60);
     pid_t pid = besiege(lvn_server_address(outside));
     int callers = 0;
@@ -243,7 +252,7 @@ static void crowd(void **state)
         pthread_mutex_unlock(&outside->lock);
     }
     assert_true(callers >= LVN_STRANGERS);
-    start_all(4, guest(), NULL);
+    invite();
     assert_true(all_opened(4));
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -314,13 +323,15 @@ static void cut(void **state)
     pthread_t thread;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof at;
-    serve(3, 2, 60);
-    int fd[4] = {socket(AF_INET, SOCK_STREAM, 0), dial(lvn_server_address(outside)), 0, -1};
+    int fd[4] = {socket(AF_INET, SOCK_STREAM, 0), -1, 0, -1};
     assert_int_equal(bind(fd[0], (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(fd[0], 1), 0);
     assert_int_equal(getsockname(fd[0], (struct sockaddr *)&at, &size), 0);
     snprintf(relay_address, sizeof relay_address, "127.0.0.1:%d", ntohs(at.sin_port));
-    start_all(3, guest(), through_relay);
+    start_all(3, guest, through_relay);
+    serve(3, 2, 60);
+    invite();
+    fd[1] = dial(lvn_server_address(outside));
     assert_int_equal(pthread_create(&thread, NULL, relay, fd), 0);
     assert_true(all_opened(3));
     __atomic_store_n(&fd[2], 1, __ATOMIC_RELEASE);
