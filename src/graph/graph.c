@@ -169,6 +169,21 @@ struct lvn_tensor *lvn_param(struct lvn_graph *g, const char *name, enum lvn_par
     return t;
 }
 
+struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in, int64_t out, double std)
+{
+    return lvn_param(g, name, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, in, out));
+}
+
+struct lvn_tensor *lvn_table(struct lvn_graph *g, const char *name, int64_t rows, int64_t C, double std)
+{
+    return lvn_param(g, name, LVN_EMBEDDING, LVN_NORMAL(std), LVN_DESC(LVN_F32, rows, C));
+}
+
+struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, double value)
+{
+    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
+}
+
 /* Where a view of a view lies in the memory of the outermost base. */
 static struct lvn_tensor *add_view(struct lvn_graph *g, struct lvn_tensor *x, struct lvn_desc desc)
 {

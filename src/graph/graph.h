@@ -159,6 +159,11 @@ struct lvn_tensor *lvn_input(struct lvn_graph *g, const char *name, struct lvn_d
 /* A parameter, named within the scope. */
 struct lvn_tensor *lvn_param(struct lvn_graph *g, const char *name, enum lvn_param_kind kind, struct lvn_init init,
                              struct lvn_desc desc);
+/* The usual ones: N(0, std) and constant. */
+struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in, int64_t out,
+                              double std);                                                                /* (in,out) */
+struct lvn_tensor *lvn_table(struct lvn_graph *g, const char *name, int64_t rows, int64_t C, double std); /* (rows,C) */
+struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, double value);            /* (n) */
 /* Heads start*S .. of the last dimension of x (B,T,C) as (B,T,n_head,S), without moving anything. The views of one
  * tensor need not cover it. */
 struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t first_channel, int64_t n_head,

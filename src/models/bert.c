@@ -11,9 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/model.h"
-
-enum { ERF, TANH };
+#include "models/transformer.h"
 
 struct bert {
     int64_t n_layer, n_head, n_embd;
@@ -31,29 +29,10 @@ static const struct bert *own(const struct lvn_model_config *c)
     return (const struct bert *)(const void *)c->own;
 }
 
-static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t n, double value)
-{
-    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
-}
-
 /* x (...,C) -> (...,N); NAME.weight and NAME.bias */
-#define LINEAR(g, name, x, C, N)                                                                                       \
-    lvn_linear(g, x, lvn_param(g, name ".weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, C, N)),              \
-               vector(g, name ".bias", N, 0.0), true)
+#define LINEAR(g, name, x, N) lvn_projection(g, name ".weight", name ".bias", x, N, LVN_WEIGHT_STD)
 /* x (...,C) */
-#define NORM(g, c, name, x)                                                                                            \
-    lvn_layernorm(g, x, vector(g, name ".weight", (c)->n_embd, 1.0), vector(g, name ".bias", (c)->n_embd, 0.0),        \
-                  (c)->eps)
-
-static struct lvn_tensor *dropout(struct lvn_graph *g, struct lvn_tensor *x, double p)
-{
-    return p > 0.0 ? lvn_dropout(g, x, p) : x;
-}
-
-static struct lvn_tensor *activation(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *x)
-{
-    return c->activation == TANH ? lvn_gelu_tanh(g, x) : lvn_gelu(g, x);
-}
+#define NORM(g, c, name, x) lvn_norm(g, name ".weight", name ".bias", x, (c)->eps)
 
 /* ids, types (B,T) -> (B,T,C) */
 static struct lvn_tensor *embeddings(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *ids,
@@ -61,14 +40,11 @@ static struct lvn_tensor *embeddings(struct lvn_graph *g, const struct bert *c, 
 {
     int64_t C = c->n_embd;
     lvn_scope(g, "bert.embeddings");
-    *words =
-        lvn_param(g, "word_embeddings.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, c->vocab_size, C));
-    struct lvn_tensor *positions = lvn_param(g, "position_embeddings.weight", LVN_EMBEDDING, LVN_NORMAL(0.02),
-                                             LVN_DESC(LVN_F32, c->n_positions, C));
-    struct lvn_tensor *kinds =
-        lvn_param(g, "token_type_embeddings.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, c->types, C));
+    *words = lvn_table(g, "word_embeddings.weight", c->vocab_size, C, LVN_WEIGHT_STD);
+    struct lvn_tensor *positions = lvn_table(g, "position_embeddings.weight", c->n_positions, C, LVN_WEIGHT_STD);
+    struct lvn_tensor *kinds = lvn_table(g, "token_type_embeddings.weight", c->types, C, LVN_WEIGHT_STD);
     struct lvn_tensor *x = lvn_add(g, lvn_embedding(g, ids, *words, positions), lvn_embedding(g, types, kinds, NULL));
-    return dropout(g, NORM(g, c, "LayerNorm", x), c->dropout);
+    return lvn_dropout(g, NORM(g, c, "LayerNorm", x), c->dropout);
 }
 
 /* x (B,T,C), lengths (B) -> (B,T,C) */
@@ -76,11 +52,11 @@ static struct lvn_tensor *attention(struct lvn_graph *g, const struct bert *c, s
                                     struct lvn_tensor *lengths)
 {
     int64_t C = c->n_embd, H = c->n_head, S = C / H;
-    struct lvn_tensor *q = lvn_heads(g, LINEAR(g, "attention.self.query", x, C, C), 0, H, S); /* (B,T,H,S) */
-    struct lvn_tensor *k = lvn_heads(g, LINEAR(g, "attention.self.key", x, C, C), 0, H, S);
-    struct lvn_tensor *v = lvn_heads(g, LINEAR(g, "attention.self.value", x, C, C), 0, H, S);
+    struct lvn_tensor *q = lvn_heads(g, LINEAR(g, "attention.self.query", x, C), 0, H, S); /* (B,T,H,S) */
+    struct lvn_tensor *k = lvn_heads(g, LINEAR(g, "attention.self.key", x, C), 0, H, S);
+    struct lvn_tensor *v = lvn_heads(g, LINEAR(g, "attention.self.value", x, C), 0, H, S);
     struct lvn_tensor *y = lvn_attention(g, q, k, v, lengths, false, 1.0 / sqrt((double)S), c->dropout_attention);
-    y = dropout(g, LINEAR(g, "attention.output.dense", y, C, C), c->dropout);
+    y = lvn_dropout(g, LINEAR(g, "attention.output.dense", y, C), c->dropout);
     return NORM(g, c, "attention.output.LayerNorm", lvn_add(g, x, y));
 }
 
@@ -88,8 +64,8 @@ static struct lvn_tensor *attention(struct lvn_graph *g, const struct bert *c, s
 static struct lvn_tensor *mlp(struct lvn_graph *g, const struct bert *c, struct lvn_tensor *x)
 {
     int64_t C = c->n_embd, I = c->intermediate ? c->intermediate : 4 * C;
-    struct lvn_tensor *h = activation(g, c, LINEAR(g, "intermediate.dense", x, C, I));
-    h = dropout(g, LINEAR(g, "output.dense", h, I, C), c->dropout);
+    struct lvn_tensor *h = lvn_gelu_by(g, c->activation, LINEAR(g, "intermediate.dense", x, I));
+    h = lvn_dropout(g, LINEAR(g, "output.dense", h, C), c->dropout);
     return NORM(g, c, "output.LayerNorm", lvn_add(g, x, h));
 }
 
@@ -101,7 +77,7 @@ static struct lvn_tensor *pooler(struct lvn_graph *g, const struct bert *c, stru
     struct lvn_tensor *first = lvn_pack(g, lvn_slice(g, x, 1, 0, 1)); /* (B,1,C) */
     if (!first) return NULL;
     first = lvn_reshape(g, first, 2, (const int64_t[]){first->desc.dim[0], C});
-    return lvn_tanh(g, LINEAR(g, "dense", first, C, C));
+    return lvn_tanh(g, LINEAR(g, "dense", first, C));
 }
 
 /* x (B,T,C) -> (B,T,V) */
@@ -110,9 +86,9 @@ static struct lvn_tensor *predictions(struct lvn_graph *g, const struct bert *c,
 {
     int64_t C = c->n_embd;
     lvn_scope(g, "cls.predictions");
-    x = activation(g, c, LINEAR(g, "transform.dense", x, C, C));
+    x = lvn_gelu_by(g, c->activation, LINEAR(g, "transform.dense", x, C));
     x = NORM(g, c, "transform.LayerNorm", x);
-    return lvn_linear(g, x, words, vector(g, "bias", c->vocab_size, 0.0), false);
+    return lvn_linear(g, x, words, lvn_vector(g, "bias", c->vocab_size, 0.0), false);
 }
 
 /* ids (B,T), types (B,T), length (B) -> classes (B,K), logits (B,T,V), or what the pooler gives (B,C) */
@@ -131,34 +107,18 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     x = pooler(g, c, x);
     if (!lvn_model_is_for(config, "classify")) return x;
     lvn_scope(g, "%s", "");
-    return LINEAR(g, "classifier", dropout(g, x, c->dropout), c->n_embd, config->classes);
+    return LINEAR(g, "classifier", lvn_dropout(g, x, c->dropout), config->classes);
 }
 
 static enum lvn_status check(const void *fields)
 {
     const struct bert *c = fields;
-    int64_t C = c->n_embd, H = c->n_head, below = C / H * H;
-    LVN_CHECK(C % H == 0, ARG,
-              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-              "), but each head gets an equal share; take %" PRId64 " or another multiple",
-              C, H, below ? below : H);
-    double values = 12.0 * (double)c->n_layer * (double)C * (double)C +
-                    ((double)c->vocab_size + (double)c->n_positions) * (double)C;
-    LVN_CHECK(values < 1e14, ARG,
-              "the model would have about %.2g values (model.n_layer %" PRId64 ", model.n_embd %" PRId64
-              "), more than any machine holds; take smaller sizes",
-              values, c->n_layer, C);
-    return LVN_OK;
+    LVN_TRY(lvn_check_heads(c->n_embd, c->n_head));
+    return lvn_check_size(c->n_layer, c->n_embd, (double)c->vocab_size + (double)c->n_positions);
 }
 
 /* --- the keys --- */
 
-static const struct lvn_word activations[] = {
-    {"gelu", ERF, "the erf GELU"},
-    {"gelu_new", TANH, "the tanh GELU"},
-    {"gelu_pytorch_tanh", TANH, "the tanh GELU"},
-    {NULL, 0, NULL},
-};
 static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
 static const struct lvn_word absolute[] = {{"absolute", 0, "absolute positions"}, {NULL, 0, NULL}};
 
@@ -182,7 +142,7 @@ static const struct lvn_key keys[] = {
     {N(intermediate), .json = "intermediate_size", .required = true, .recipe = "intermediate_size", .initial = 0,
      .least = 0, .most = 16777216, .else_of = offsetof(struct bert, n_embd), .else_times = 4,
      .help = "channels inside of an MLP; 0: four times n_embd"},
-    {LVN_KEY_WORD_OF(struct bert, activation), .json = "hidden_act", .initial = ERF, .words = activations},
+    {LVN_KEY_WORD_OF(struct bert, activation), .json = "hidden_act", .initial = LVN_GELU_ERF, .words = lvn_gelu_words},
     DROPOUT(dropout, "hidden_dropout_prob"),
     DROPOUT(dropout_attention, "attention_probs_dropout_prob"),
     {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,

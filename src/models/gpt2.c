@@ -14,9 +14,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "models/model.h"
-
-enum { ERF, TANH };
+#include "models/transformer.h"
 
 struct gpt2 {
     int64_t n_layer, n_head, n_embd;
@@ -31,54 +29,40 @@ struct gpt2 {
 };
 _Static_assert(sizeof(struct gpt2) <= LVN_OWN_BYTES, "a configuration is a plain value");
 
-static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t n, double value)
-{
-    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
-}
-
-/* x (B,T,C) -> (B,T,N) */
+/* Biases are there or not in all of them. */
 static struct lvn_tensor *linear(struct lvn_graph *g, const struct gpt2 *c, const char *weight, const char *bias,
                                  struct lvn_tensor *x, int64_t N, double std)
 {
-    int64_t C = x ? x->desc.dim[2] : 1;
-    struct lvn_tensor *w = lvn_param(g, weight, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, N));
-    struct lvn_tensor *b = c->bias ? vector(g, bias, N, 0.0) : NULL;
-    return lvn_linear(g, x, w, b, true);
+    return lvn_projection(g, weight, c->bias ? bias : NULL, x, N, std);
 }
 
 static struct lvn_tensor *layernorm(struct lvn_graph *g, const struct gpt2 *c, const char *weight, const char *bias,
                                     struct lvn_tensor *x)
 {
-    struct lvn_tensor *gamma = vector(g, weight, c->n_embd, 1.0);
-    return lvn_layernorm(g, x, gamma, c->bias ? vector(g, bias, c->n_embd, 0.0) : NULL, c->eps);
-}
-
-static struct lvn_tensor *dropout(struct lvn_graph *g, struct lvn_tensor *x, double p)
-{
-    return p > 0.0 ? lvn_dropout(g, x, p) : x;
+    return lvn_norm(g, weight, c->bias ? bias : NULL, x, c->eps);
 }
 
 /* x (B,T,C) -> (B,T,C) */
 static struct lvn_tensor *attention(struct lvn_graph *g, const struct gpt2 *c, struct lvn_tensor *x)
 {
     int64_t C = c->n_embd, H = c->n_head, S = C / H;
-    struct lvn_tensor *qkv = linear(g, c, "attn.c_attn.weight", "attn.c_attn.bias", x, 3 * C, 0.02);
+    struct lvn_tensor *qkv = linear(g, c, "attn.c_attn.weight", "attn.c_attn.bias", x, 3 * C, LVN_WEIGHT_STD);
     struct lvn_tensor *q = lvn_heads(g, qkv, 0, H, S); /* (B,T,H,S) */
     struct lvn_tensor *k = lvn_kv_cache(g, "attn.k", lvn_heads(g, qkv, C, H, S));
     struct lvn_tensor *v = lvn_kv_cache(g, "attn.v", lvn_heads(g, qkv, 2 * C, H, S));
     struct lvn_tensor *y = lvn_attention(g, q, k, v, NULL, true, 1.0 / sqrt((double)S), c->dropout_attention);
-    y = linear(g, c, "attn.c_proj.weight", "attn.c_proj.bias", y, C, 0.02 / sqrt(2.0 * (double)c->n_layer));
-    return dropout(g, y, c->dropout_residual);
+    y = linear(g, c, "attn.c_proj.weight", "attn.c_proj.bias", y, C, lvn_residual_std(c->n_layer));
+    return lvn_dropout(g, y, c->dropout_residual);
 }
 
 /* x (B,T,C) -> (B,T,C) */
 static struct lvn_tensor *mlp(struct lvn_graph *g, const struct gpt2 *c, struct lvn_tensor *x)
 {
     int64_t C = c->n_embd;
-    struct lvn_tensor *h = linear(g, c, "mlp.c_fc.weight", "mlp.c_fc.bias", x, 4 * C, 0.02);
-    h = c->activation == TANH ? lvn_gelu_tanh(g, h) : lvn_gelu(g, h);
-    h = linear(g, c, "mlp.c_proj.weight", "mlp.c_proj.bias", h, C, 0.02 / sqrt(2.0 * (double)c->n_layer));
-    return dropout(g, h, c->dropout_residual);
+    struct lvn_tensor *h = linear(g, c, "mlp.c_fc.weight", "mlp.c_fc.bias", x, 4 * C, LVN_WEIGHT_STD);
+    h = lvn_gelu_by(g, c->activation, h);
+    h = linear(g, c, "mlp.c_proj.weight", "mlp.c_proj.bias", h, C, lvn_residual_std(c->n_layer));
+    return lvn_dropout(g, h, c->dropout_residual);
 }
 
 /* ids (B,T) -> logits (B,T,V); for classification ids (B,T), length (B) -> classes (B,K) */
@@ -88,9 +72,9 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     const struct gpt2 *c = (const struct gpt2 *)(const void *)config->own;
     int64_t C = c->n_embd, V = c->vocab_size, P = c->n_positions;
     lvn_scope(g, "transformer");
-    struct lvn_tensor *wte = lvn_param(g, "wte.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
-    struct lvn_tensor *wpe = lvn_param(g, "wpe.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, P, C));
-    struct lvn_tensor *x = dropout(g, lvn_embedding(g, inputs[0], wte, wpe), c->dropout_embedding);
+    struct lvn_tensor *wte = lvn_table(g, "wte.weight", V, C, LVN_WEIGHT_STD);
+    struct lvn_tensor *wpe = lvn_table(g, "wpe.weight", P, C, LVN_WEIGHT_STD);
+    struct lvn_tensor *x = lvn_dropout(g, lvn_embedding(g, inputs[0], wte, wpe), c->dropout_embedding);
     for (int64_t l = 0; l < c->n_layer; l++) {
         lvn_scope(g, "transformer.h.%lld", (long long)l);
         lvn_block(g);
@@ -100,45 +84,22 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     lvn_block_end(g);
     lvn_scope(g, "transformer");
     x = layernorm(g, c, "ln_f.weight", "ln_f.bias", x);
-    if (lvn_model_is_for(config, "classify")) {
-        lvn_scope(g, "score");
-        return lvn_model_classify_last(g, config, x, inputs[1]);
-    }
-    lvn_scope(g, "lm_head");
-    struct lvn_tensor *head =
-        c->tied ? wte : lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
-    return lvn_linear(g, x, head, NULL, false);
+    return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "lm_head", V);
 }
 
 static enum lvn_status check(const void *own)
 {
     const struct gpt2 *c = own;
-    int64_t C = c->n_embd, H = c->n_head, below = C / H * H;
-    LVN_CHECK(C % H == 0, ARG,
-              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-              "), but each head gets an equal share; take %" PRId64 " or another multiple",
-              C, H, below ? below : H);
-    LVN_CHECK(!c->n_inner || c->n_inner == 4 * C, UNSUPPORTED, "n_inner is %" PRId64 "; only 4 x n_embd is there",
-              c->n_inner);
-    double values = 12.0 * (double)c->n_layer * (double)C * (double)C +
-                    ((double)c->vocab_size + (double)c->n_positions) * (double)C;
-    LVN_CHECK(values < 1e14, ARG,
-              "the model would have about %.2g values (model.n_layer %" PRId64 ", model.n_embd %" PRId64
-              "), more than any machine holds; take smaller sizes",
-              values, c->n_layer, C);
-    return LVN_OK;
+    LVN_TRY(lvn_check_heads(c->n_embd, c->n_head));
+    LVN_CHECK(!c->n_inner || c->n_inner == 4 * c->n_embd, UNSUPPORTED,
+              "n_inner is %" PRId64 "; only 4 x n_embd is there", c->n_inner);
+    return lvn_check_size(c->n_layer, c->n_embd, (double)c->vocab_size + (double)c->n_positions);
 }
 
 /* --- the keys --- */
 
 enum { END_OF_TEXT = 50256 }; /* transformers' default, which complains where the vocabulary has no such token */
 
-static const struct lvn_word activations[] = {
-    {"gelu", ERF, "the erf GELU"},
-    {"gelu_new", TANH, "the tanh GELU"},
-    {"gelu_pytorch_tanh", TANH, "the tanh GELU"},
-    {NULL, 0, NULL},
-};
 static const struct lvn_word heads[] = {{NULL, 0, "an untied head"}, {NULL, 1, "a tied head"}, {NULL, 0, NULL}};
 static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
 
@@ -164,7 +125,7 @@ static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "bias
 #define BIAS .recipe = "bias", .words = biases, .help = "biases in linear maps and layer norms"
 /* What a variant has and its files have no word for. */
 #define ALWAYS_ACTIVATION(word)                                                                                        \
-    {LVN_KEY_WORD_OF(struct gpt2, activation), .initial = word, .words = activations, .fixed = true}
+    {LVN_KEY_WORD_OF(struct gpt2, activation), .initial = word, .words = lvn_gelu_words, .fixed = true}
 #define ALWAYS_TIED(yes) {IS(tied), .initial = yes, .words = heads, .fixed = true}
 #define ALWAYS_EPS {X(eps), .initial = 1e-5, .least = 1e-30, .most = 1, .fixed = true}
 
@@ -172,7 +133,8 @@ static const struct lvn_key gpt2_keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPT2LMHeadModel"},
     {LVN_KEY_TOKEN, .json = "bos_token_id", .initial = END_OF_TEXT},
     {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = END_OF_TEXT},
-    {LVN_KEY_WORD_OF(struct gpt2, activation), .json = "activation_function", .initial = TANH, .words = activations},
+    {LVN_KEY_WORD_OF(struct gpt2, activation), .json = "activation_function", .initial = LVN_GELU_TANH,
+     .words = lvn_gelu_words},
     {IS(tied), .json = "tie_word_embeddings", .initial = true, .words = heads},
     DROPOUT(dropout_embedding, "embd_pdrop", 0.1),
     DROPOUT(dropout_residual, "resid_pdrop", 0.1),
@@ -193,7 +155,7 @@ static const struct lvn_key nanogpt_keys[] = {
     DROPOUT(dropout_residual, "dropout", 0),
     DROPOUT(dropout_embedding, "dropout", 0),
     DROPOUT(dropout_attention, "dropout", 0),
-    ALWAYS_ACTIVATION(ERF),
+    ALWAYS_ACTIVATION(LVN_GELU_ERF),
     ALWAYS_TIED(true),
     ALWAYS_EPS,
     {.kind = LVN_KEY_END},
@@ -205,7 +167,7 @@ static const struct lvn_key mingpt_keys[] = {
     DROPOUT(dropout_residual, "resid_pdrop", 0.1),
     DROPOUT(dropout_attention, "attn_pdrop", 0.1),
     {IS(bias), .initial = true, .fixed = true, BIAS},
-    ALWAYS_ACTIVATION(TANH),
+    ALWAYS_ACTIVATION(LVN_GELU_TANH),
     ALWAYS_TIED(false),
     ALWAYS_EPS,
     {.kind = LVN_KEY_END},

@@ -17,6 +17,7 @@
 #include <math.h>
 
 #include "models/rope.h"
+#include "models/transformer.h"
 
 struct llama {
     int64_t n_layer, n_head, n_embd;
@@ -39,29 +40,9 @@ struct llama {
 };
 _Static_assert(sizeof(struct llama) <= LVN_OWN_BYTES, "a configuration is a plain value");
 
-static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t n, double value)
-{
-    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
-}
-
-/* x (B,T,C) -> (B,T,N); bias: NULL for none */
-static struct lvn_tensor *linear(struct lvn_graph *g, const char *weight, const char *bias, struct lvn_tensor *x,
-                                 int64_t N, double std)
-{
-    int64_t C = x ? x->desc.dim[2] : 1;
-    struct lvn_tensor *w = lvn_param(g, weight, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, N));
-    return lvn_linear(g, x, w, bias ? vector(g, bias, N, 0.0) : NULL, true);
-}
-
 static struct lvn_tensor *norm(struct lvn_graph *g, const struct llama *c, const char *name, struct lvn_tensor *x)
 {
-    return lvn_rmsnorm(g, x, vector(g, name, x ? x->desc.dim[x->desc.rank - 1] : 1, 1.0), c->eps);
-}
-
-/* Of what goes back into the residual stream. */
-static double narrow_std(const struct llama *c)
-{
-    return 0.02 / sqrt(2.0 * (double)c->n_layer);
+    return lvn_rmsnorm(g, x, lvn_vector(g, name, x ? x->desc.dim[x->desc.rank - 1] : 1, 1.0), c->eps);
 }
 
 /* x (B,T,C) -> (B,T,H,S), normalised where the model does so, and turned */
@@ -78,15 +59,18 @@ static struct lvn_tensor *attention(struct lvn_graph *g, const struct llama *c, 
 {
     int64_t H = c->n_head, K = c->n_kv_head, S = c->head_size;
     bool bias = c->bias_in;
-    struct lvn_tensor *q = linear(g, "self_attn.q_proj.weight", bias ? "self_attn.q_proj.bias" : NULL, x, H * S, 0.02);
-    struct lvn_tensor *k = linear(g, "self_attn.k_proj.weight", bias ? "self_attn.k_proj.bias" : NULL, x, K * S, 0.02);
-    struct lvn_tensor *v = linear(g, "self_attn.v_proj.weight", bias ? "self_attn.v_proj.bias" : NULL, x, K * S, 0.02);
+    struct lvn_tensor *q =
+        lvn_projection(g, "self_attn.q_proj.weight", bias ? "self_attn.q_proj.bias" : NULL, x, H * S, LVN_WEIGHT_STD);
+    struct lvn_tensor *k =
+        lvn_projection(g, "self_attn.k_proj.weight", bias ? "self_attn.k_proj.bias" : NULL, x, K * S, LVN_WEIGHT_STD);
+    struct lvn_tensor *v =
+        lvn_projection(g, "self_attn.v_proj.weight", bias ? "self_attn.v_proj.bias" : NULL, x, K * S, LVN_WEIGHT_STD);
     q = turned(g, c, q, H, "self_attn.q_norm.weight", angles); /* (B,T,H,S) */
     k = lvn_kv_cache(g, "self_attn.k", turned(g, c, k, K, "self_attn.k_norm.weight", angles));
     v = lvn_kv_cache(g, "self_attn.v", lvn_heads(g, v, 0, K, S));
     struct lvn_tensor *y = lvn_attention(g, q, k, v, NULL, true, 1.0 / sqrt((double)S), c->dropout_attention);
-    return linear(g, "self_attn.o_proj.weight", c->bias_out ? "self_attn.o_proj.bias" : NULL, y, c->n_embd,
-                  narrow_std(c));
+    return lvn_projection(g, "self_attn.o_proj.weight", c->bias_out ? "self_attn.o_proj.bias" : NULL, y, c->n_embd,
+                          lvn_residual_std(c->n_layer));
 }
 
 /* x (B,T,C) -> (B,T,C) */
@@ -94,10 +78,11 @@ static struct lvn_tensor *mlp(struct lvn_graph *g, const struct llama *c, struct
 {
     bool bias = c->bias_mlp;
     struct lvn_tensor *gate =
-        linear(g, "mlp.gate_proj.weight", bias ? "mlp.gate_proj.bias" : NULL, x, c->n_inner, 0.02);
-    struct lvn_tensor *up = linear(g, "mlp.up_proj.weight", bias ? "mlp.up_proj.bias" : NULL, x, c->n_inner, 0.02);
-    return linear(g, "mlp.down_proj.weight", bias ? "mlp.down_proj.bias" : NULL, lvn_swiglu(g, gate, up), c->n_embd,
-                  narrow_std(c));
+        lvn_projection(g, "mlp.gate_proj.weight", bias ? "mlp.gate_proj.bias" : NULL, x, c->n_inner, LVN_WEIGHT_STD);
+    struct lvn_tensor *up =
+        lvn_projection(g, "mlp.up_proj.weight", bias ? "mlp.up_proj.bias" : NULL, x, c->n_inner, LVN_WEIGHT_STD);
+    return lvn_projection(g, "mlp.down_proj.weight", bias ? "mlp.down_proj.bias" : NULL, lvn_swiglu(g, gate, up),
+                          c->n_embd, lvn_residual_std(c->n_layer));
 }
 
 /* ids (B,T) -> logits (B,T,V) */
@@ -107,8 +92,7 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     const struct llama *c = (const struct llama *)(const void *)config->own;
     int64_t C = c->n_embd, V = c->vocab_size;
     lvn_scope(g, "model");
-    struct lvn_tensor *wte =
-        lvn_param(g, "embed_tokens.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
+    struct lvn_tensor *wte = lvn_table(g, "embed_tokens.weight", V, C, LVN_WEIGHT_STD);
     struct lvn_tensor *angles = lvn_rope_table(g, &c->rope, inputs[0], c->head_size, c->n_positions);
     struct lvn_tensor *x = lvn_embedding(g, inputs[0], wte, NULL);
     for (int64_t l = 0; l < c->n_layer; l++) {
@@ -120,14 +104,7 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     lvn_block_end(g);
     lvn_scope(g, "model");
     x = norm(g, c, "norm.weight", x);
-    if (lvn_model_is_for(config, "classify")) {
-        lvn_scope(g, "score");
-        return lvn_model_classify_last(g, config, x, inputs[1]);
-    }
-    lvn_scope(g, "lm_head");
-    struct lvn_tensor *head =
-        c->tied ? wte : lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
-    return lvn_linear(g, x, head, NULL, false);
+    return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "lm_head", V);
 }
 
 static void settle(void *own)
@@ -141,11 +118,9 @@ static void settle(void *own)
 static enum lvn_status check(const void *own)
 {
     const struct llama *c = own;
-    int64_t H = c->n_head, K = c->n_kv_head, below = c->n_embd / H * H;
-    LVN_CHECK(c->n_embd % H == 0 || c->head_size != c->n_embd / H, ARG,
-              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-              "), but each head gets an equal share; take %" PRId64 " or another multiple",
-              c->n_embd, H, below ? below : H);
+    const int64_t H = c->n_head, K = c->n_kv_head;
+    if (c->head_size == c->n_embd / H) LVN_TRY(lvn_check_heads(c->n_embd, H));
+    LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
     LVN_CHECK(H % K == 0, ARG,
               "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
               "), but as many heads of queries share each head of keys; take a divisor of the first",

@@ -102,14 +102,6 @@ const struct lvn_field *lvn_model_inputs(const struct lvn_model_config *c)
     return c->head && c->head->inputs ? c->head->inputs : c->model->inputs;
 }
 
-struct lvn_tensor *lvn_model_classify_last(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *x,
-                                           struct lvn_tensor *lengths)
-{
-    int64_t C = x ? x->desc.dim[2] : 1;
-    struct lvn_tensor *w = lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, c->classes, C));
-    return lvn_linear(g, lvn_last_token(g, x, lengths), w, NULL, false);
-}
-
 struct lvn_tensor *lvn_model_build(struct lvn_graph *g, const struct lvn_model_config *c,
                                    struct lvn_tensor *const *inputs)
 {

@@ -194,11 +194,6 @@ const struct lvn_head *lvn_model_head(const struct lvn_model *m, const char *tas
 bool lvn_model_is_for(const struct lvn_model_config *c, const char *task);
 /* What it reads, with the head that it has. */
 const struct lvn_field *lvn_model_inputs(const struct lvn_model_config *c);
-/* Classes from the last token of each text, without a bias: x (B,T,C), lengths (B) -> (B,classes). The scope names it.
- */
-struct lvn_tensor *lvn_model_classify_last(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *x,
-                                           struct lvn_tensor *lengths);
-
 /* By name; NULL when there is none. */
 const struct lvn_model *lvn_model_find(const char *name);
 /* All, ended by NULL; the first is the one that nobody asked for. */

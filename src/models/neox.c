@@ -10,8 +10,7 @@
 #include <math.h>
 
 #include "models/rope.h"
-
-enum { ERF, TANH };
+#include "models/transformer.h"
 
 struct neox {
     int64_t n_layer, n_head, n_embd;
@@ -35,35 +34,10 @@ static int64_t rotary_dims(const struct neox *c)
     return (int64_t)((double)(c->n_embd / c->n_head) * c->rotary_share);
 }
 
-static struct lvn_tensor *vector(struct lvn_graph *g, const char *name, int64_t n, double value)
-{
-    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
-}
-
-/* x (B,T,C) -> (B,T,N); bias: NULL for none */
-static struct lvn_tensor *linear(struct lvn_graph *g, const char *weight, const char *bias, struct lvn_tensor *x,
-                                 int64_t N, double std)
-{
-    int64_t C = x ? x->desc.dim[2] : 1;
-    struct lvn_tensor *w = lvn_param(g, weight, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, N));
-    return lvn_linear(g, x, w, bias ? vector(g, bias, N, 0.0) : NULL, true);
-}
-
 static struct lvn_tensor *norm(struct lvn_graph *g, const struct neox *c, const char *weight, const char *bias,
                                struct lvn_tensor *x)
 {
-    return lvn_layernorm(g, x, vector(g, weight, c->n_embd, 1.0), vector(g, bias, c->n_embd, 0.0), c->eps);
-}
-
-static struct lvn_tensor *dropout(struct lvn_graph *g, struct lvn_tensor *x, double p)
-{
-    return p > 0.0 ? lvn_dropout(g, x, p) : x;
-}
-
-/* Of what goes back into the residual stream. */
-static double narrow_std(const struct neox *c)
-{
-    return 0.02 / sqrt(2.0 * (double)c->n_layer);
+    return lvn_norm(g, weight, bias, x, c->eps);
 }
 
 /* x (B,T,C), angles (T,dims) -> (B,T,C) */
@@ -71,23 +45,27 @@ static struct lvn_tensor *attention(struct lvn_graph *g, const struct neox *c, s
                                     struct lvn_tensor *angles)
 {
     int64_t C = c->n_embd, H = c->n_head, S = C / H;
-    struct lvn_tensor *qkv = linear(g, "attention.query_key_value.weight",
-                                    c->bias ? "attention.query_key_value.bias" : NULL, x, 3 * C, 0.02);
+    struct lvn_tensor *qkv =
+        lvn_projection(g, "attention.query_key_value.weight", c->bias ? "attention.query_key_value.bias" : NULL, x,
+                       3 * C, LVN_WEIGHT_STD);
     struct lvn_tensor *q = lvn_rotary(g, lvn_heads(g, qkv, 0, H, S), angles); /* (B,T,H,S) */
     struct lvn_tensor *k = lvn_kv_cache(g, "attention.k", lvn_rotary(g, lvn_heads(g, qkv, C, H, S), angles));
     struct lvn_tensor *v = lvn_kv_cache(g, "attention.v", lvn_heads(g, qkv, 2 * C, H, S));
     struct lvn_tensor *y = lvn_attention(g, q, k, v, NULL, true, 1.0 / sqrt((double)S), c->dropout_attention);
-    y = linear(g, "attention.dense.weight", c->bias ? "attention.dense.bias" : NULL, y, C, narrow_std(c));
-    return dropout(g, y, c->dropout);
+    y = lvn_projection(g, "attention.dense.weight", c->bias ? "attention.dense.bias" : NULL, y, C,
+                       lvn_residual_std(c->n_layer));
+    return lvn_dropout(g, y, c->dropout);
 }
 
 /* x (B,T,C) -> (B,T,C) */
 static struct lvn_tensor *mlp(struct lvn_graph *g, const struct neox *c, struct lvn_tensor *x)
 {
-    struct lvn_tensor *h = linear(g, "mlp.dense_h_to_4h.weight", "mlp.dense_h_to_4h.bias", x, c->n_inner, 0.02);
-    h = c->activation == TANH ? lvn_gelu_tanh(g, h) : lvn_gelu(g, h);
-    h = linear(g, "mlp.dense_4h_to_h.weight", "mlp.dense_4h_to_h.bias", h, c->n_embd, narrow_std(c));
-    return dropout(g, h, c->dropout);
+    struct lvn_tensor *h =
+        lvn_projection(g, "mlp.dense_h_to_4h.weight", "mlp.dense_h_to_4h.bias", x, c->n_inner, LVN_WEIGHT_STD);
+    h = lvn_gelu_by(g, c->activation, h);
+    h = lvn_projection(g, "mlp.dense_4h_to_h.weight", "mlp.dense_4h_to_h.bias", h, c->n_embd,
+                       lvn_residual_std(c->n_layer));
+    return lvn_dropout(g, h, c->dropout);
 }
 
 /* ids (B,T) -> logits (B,T,V) */
@@ -97,9 +75,9 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     const struct neox *c = (const struct neox *)(const void *)config->own;
     int64_t C = c->n_embd, V = c->vocab_size;
     lvn_scope(g, "gpt_neox");
-    struct lvn_tensor *wte = lvn_param(g, "embed_in.weight", LVN_EMBEDDING, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
+    struct lvn_tensor *wte = lvn_table(g, "embed_in.weight", V, C, LVN_WEIGHT_STD);
     struct lvn_tensor *angles = lvn_rope_table(g, &c->rope, inputs[0], rotary_dims(c), c->n_positions);
-    struct lvn_tensor *x = dropout(g, lvn_embedding(g, inputs[0], wte, NULL), c->dropout);
+    struct lvn_tensor *x = lvn_dropout(g, lvn_embedding(g, inputs[0], wte, NULL), c->dropout);
     for (int64_t l = 0; l < c->n_layer; l++) {
         lvn_scope(g, "gpt_neox.layers.%lld", (long long)l);
         lvn_block(g);
@@ -112,14 +90,7 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     lvn_block_end(g);
     lvn_scope(g, "gpt_neox");
     x = norm(g, c, "final_layer_norm.weight", "final_layer_norm.bias", x);
-    if (lvn_model_is_for(config, "classify")) {
-        lvn_scope(g, "score");
-        return lvn_model_classify_last(g, config, x, inputs[1]);
-    }
-    lvn_scope(g, "embed_out");
-    struct lvn_tensor *head =
-        c->tied ? wte : lvn_param(g, "weight", LVN_WEIGHT, LVN_NORMAL(0.02), LVN_DESC(LVN_F32, V, C));
-    return lvn_linear(g, x, head, NULL, false);
+    return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "embed_out", V);
 }
 
 static void settle(void *own)
@@ -131,23 +102,12 @@ static void settle(void *own)
 static enum lvn_status check(const void *own)
 {
     const struct neox *c = own;
-    int64_t below = c->n_embd / c->n_head * c->n_head;
-    LVN_CHECK(c->n_embd % c->n_head == 0, ARG,
-              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-              "), but each head gets an equal share; take %" PRId64 " or another multiple",
-              c->n_embd, c->n_head, below ? below : c->n_head);
+    LVN_TRY(lvn_check_heads(c->n_embd, c->n_head));
+    LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
     return lvn_rope_check(&c->rope, rotary_dims(c));
 }
 
 /* --- the keys --- */
-
-static const struct lvn_word activations[] = {
-    {"gelu", ERF, "the erf GELU"},
-    {"gelu_new", TANH, "the tanh GELU"},
-    {"gelu_fast", TANH, "the tanh GELU"},
-    {"gelu_pytorch_tanh", TANH, "the tanh GELU"},
-    {NULL, 0, NULL},
-};
 
 // clang-format off
 #define N(field) LVN_KEY_INT_OF(struct neox, field)
@@ -161,7 +121,7 @@ static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPTNeoXForCausalLM"},
     {N(bos), .json = "bos_token_id", .initial = -1, .least = -1, .most = INT32_MAX, .null = true},
     {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = 0},
-    {LVN_KEY_WORD_OF(struct neox, activation), .json = "hidden_act", .initial = ERF, .words = activations},
+    {LVN_KEY_WORD_OF(struct neox, activation), .json = "hidden_act", .initial = LVN_GELU_ERF, .words = lvn_gelu_words},
     {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .least = 1,
      .most = 100000, .means = LVN_MEANS_LAYERS, .help = "number of blocks"},
     {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .least = 1,

@@ -34,6 +34,7 @@ static void backward(const struct lvn_call *call)
 #ifndef LVN_REAL_DOUBLE
 struct lvn_tensor *lvn_dropout(struct lvn_graph *g, struct lvn_tensor *x, double p)
 {
+    if (p == 0) return x; /* nothing is dropped */
     return lvn_node_append(g, LVN_OP_dropout, &(union lvn_attr){.dropout = {.p = p}}, (struct lvn_tensor *[]){x}, 1);
 }
 #endif

@@ -56,21 +56,6 @@ int lvn_settings_recipe(struct lvn_settings *s, const char *path)
     return leave(before, lvn_settings_load(s, path));
 }
 
-struct lvn_tensor *lvn_weight(struct lvn_graph *g, const char *name, int64_t in, int64_t out, double std)
-{
-    return lvn_param(g, name, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, in, out));
-}
-
-struct lvn_tensor *lvn_table(struct lvn_graph *g, const char *name, int64_t rows, int64_t C, double std)
-{
-    return lvn_param(g, name, LVN_EMBEDDING, LVN_NORMAL(std), LVN_DESC(LVN_F32, rows, C));
-}
-
-struct lvn_tensor *lvn_vector(struct lvn_graph *g, const char *name, int64_t n, double value)
-{
-    return lvn_param(g, name, LVN_VECTOR, LVN_CONSTANT(value), LVN_DESC(LVN_F32, n));
-}
-
 /* The sizes of such a model, which are its configuration. */
 #define SIZE(field)                                                                                                    \
     LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .least = 1, .most = 1 << 30
