@@ -51,6 +51,8 @@ enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n,
     *out = NULL;
     LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
               m->name);
+    LVN_CHECK(!lvn_model_is_for(&n->config, "classify"), UNSUPPORTED,
+              "this %s tells classes and does not generate text; levin predict gives the classes of a text", m->name);
     struct lvn_sampler *s = lvn_calloc(1, sizeof *s);
     if (!s) return LVN_MEMORY;
     s->block_size = block_size;

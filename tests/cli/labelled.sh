@@ -84,6 +84,8 @@ code 0 "$LEVIN" train --model.kind=gpt2 --task.kind=classify "${bert[@]:1}" --da
 says GPT2ForSequenceClassification gpt2/checkpoints/last/config.json
 code 0 "$LEVIN" evaluate gpt2 --data.path=test.tsv --json
 json 'd["samples"] == 40'
+code 1 "$LEVIN" generate gpt2 --prompt-ids=1,2
+says "this gpt2 tells classes and does not generate text" err
 
 # words that are hidden, then classes: the head begins anew, and says so
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --task.kind=mlm --task.whole_words=true --trainer.max_steps=30 --run_dir=mlm
