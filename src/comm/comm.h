@@ -96,6 +96,36 @@ enum lvn_status lvn_comm_all_reduce_now(struct lvn_comm *c, void *x, int64_t cou
                                         enum lvn_reduce op) LVN_CHECKED;
 enum lvn_status lvn_comm_broadcast_now(struct lvn_comm *c, void *x, int64_t bytes, int root) LVN_CHECKED;
 
+/* --- ways of sums ---
+ * LIBRARY: the transport's own reduction. DIRECT: every rank adds a shard of the vector, which all others send it, and
+ * sends the sum back to all. HOSTS: the same within each host, where a rank's shard is one in `per host`; then between
+ * those of all hosts that have the same shard, each of which adds its part; and back. So between hosts every number
+ * goes once each way, and not once for each rank of a host. Hosts must have as many ranks as each other, side by side;
+ * else all is DIRECT, as if there were one host. */
+enum lvn_sum_way { LVN_WAY_LIBRARY, LVN_WAY_DIRECT, LVN_WAY_HOSTS };
+/* Of a sum of `bytes` in the plain order. Sums in a fixed order are never LIBRARY. */
+enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes);
+
+/* What one rank sends for one sum: an all-reduce has `reduce` and `gather`, a reduce-scatter the first, an all-gather
+ * the second. All ranks of a host together send `ranks / hosts` times as much over its link, and receive that.
+ *     seconds of the link = between.rounds * latency + between.bytes * ranks / hosts / bandwidth
+ * where a round is a message for which nothing can go on before it has arrived: `messages` are sent at once in each.
+ * Shards are taken as equally long, hosts as alike; in the fixed order a host's partial sums as one subtree. */
+struct lvn_sum_question {
+    int ranks, hosts;
+    int64_t bytes; /* of the vector */
+    int partials;  /* sums of subtrees that a rank holds in the fixed order; 1: a plain sum */
+    bool reduce, gather;
+};
+struct lvn_traffic_part {
+    int64_t messages, bytes;
+    int rounds;
+};
+struct lvn_traffic {
+    struct lvn_traffic_part within, between; /* to ranks of this host; to those of others */
+};
+void lvn_sum_traffic(const struct lvn_sum_question *q, struct lvn_traffic *t);
+
 /* --- sums in a fixed order ---
  * Leaves 0..n-1 (micro-batches of the global batch) are added in one binary tree: the node over [lo, hi) is the sum of
  * [lo, lo + h) and [lo + h, hi), h the largest power of two below hi - lo. Rank i holds leaves [leaf[i], leaf[i + 1])

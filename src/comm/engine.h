@@ -78,6 +78,8 @@ void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(voi
 enum { LVN_TAGS = 16384 };
 enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, const int64_t *leaf) LVN_CHECKED;
 enum lvn_status lvn_tree_flat(struct lvn_tree **out, int size, int rank) LVN_CHECKED;
+/* Bytes of a shard that go in one message, for so many partial sums of all ranks together. */
+int64_t lvn_piece_bytes(int n_sources);
 void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r);
 /* Push it on. Returns 0 or the transport's error; *moved: something happened; *finished: all done. */
 int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *finished);

@@ -90,7 +90,7 @@ static int count_sources(int size, const int64_t *leaf, int rank, int *mine)
 }
 
 /* All ranks must come to the same. */
-static int64_t piece_bytes(int n_sources)
+int64_t lvn_piece_bytes(int n_sources)
 {
     int64_t most = MEMORY / (DEPTH * (n_sources > 1 ? n_sources - 1 : 1)), piece = 512 << 10;
     while (piece > most && piece > 16 << 10) piece /= 2;
@@ -120,7 +120,7 @@ int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf)
 {
     int mine, n = count_sources(size, leaf, rank, &mine);
     int64_t handles = DEPTH * ((int64_t)n - mine + (int64_t)size * (mine + 2));
-    return DEPTH * (n - mine) * piece_bytes(n) + (int64_t)n * (BLOCK * 4 + 20) + handles * 12 +
+    return DEPTH * (n - mine) * lvn_piece_bytes(n) + (int64_t)n * (BLOCK * 4 + 20) + handles * 12 +
            size * (int64_t)sizeof(struct peer) + (int64_t)sizeof(struct lvn_tree);
 }
 
@@ -143,7 +143,7 @@ static enum lvn_status plan(struct lvn_tree *t, const int64_t *leaf)
 static enum lvn_status make_parts(struct lvn_tree *t, const int64_t *leaf)
 {
     size_t n = (size_t)t->n_sources, in = n - (size_t)t->n_mine, size = (size_t)t->size;
-    t->piece = piece_bytes(t->n_sources);
+    t->piece = lvn_piece_bytes(t->n_sources);
     t->at_parts = DEPTH * (int)in;
     t->at_sums_out = t->at_parts + DEPTH * t->size * t->n_mine;
     t->at_sums_in = t->at_sums_out + DEPTH * t->size;
