@@ -34,13 +34,13 @@ static void count_library(const struct lvn_sum_question *q, struct lvn_traffic *
 
 void lvn_sum_traffic(const struct lvn_sum_question *q, struct lvn_traffic *t)
 {
-    const bool plain = q->partials == 1;
+    const int partials = q->partials ? q->partials : 1;
     *t = (struct lvn_traffic){0};
     if (q->ranks == 1) return;
-    if (plain && lvn_sum_way(q->ranks, q->hosts, q->bytes) == LVN_WAY_LIBRARY) return count_library(q, t);
+    if (!q->partials && lvn_sum_way(q->ranks, q->hosts, q->bytes) == LVN_WAY_LIBRARY) return count_library(q, t);
     const int64_t per_host = q->ranks / q->hosts, shard = divide(q->bytes, q->ranks),
-                  pieces = divide(shard, lvn_piece_bytes(q->ranks * q->partials)),
-                  ways = (q->reduce ? q->partials : 0) + q->gather, rounds = q->reduce + q->gather;
+                  pieces = divide(shard, lvn_piece_bytes(q->ranks * partials)),
+                  ways = (q->reduce ? partials : 0) + q->gather, rounds = q->reduce + q->gather;
     if (per_host > 1)
         t->within = (struct lvn_traffic_part){.messages = ways * pieces * (per_host - 1),
                                               .bytes = ways * shard * q->hosts * (per_host - 1),

@@ -26,7 +26,7 @@ struct lvn_comm_options {
     const char *family;  /* of the launcher, a name of cluster/families.def: which libraries fit */
     double timeout;      /* seconds that joining the others may take; 0: for ever */
     int cpu;             /* 1 + the CPU that the engine's thread stays on; 0: where the system puts it */
-    int per_host;        /* ranks on each host, side by side; 0: found out (others are for tests) */
+    int per_host;        /* ranks on each host; 0: all are on one, until lvn_comm_set_hosts() */
     const int *sockets;  /* [size] connections to the other ranks: levin's own transport over these, which are its own
                             from then on; NULL: MPI */
     int64_t cut;         /* bytes of the longest single message; 0: the best (others are for tests) */
@@ -41,6 +41,9 @@ void lvn_comm_close(struct lvn_comm *c); /* NULL: nothing. All ranks call it; a 
 void lvn_comm_abort(struct lvn_comm *c, int code, double seconds);
 int lvn_comm_rank(const struct lvn_comm *c);
 int lvn_comm_size(const struct lvn_comm *c);
+/* The ranks are on so many hosts, as many on each, side by side, which sums may make use of. All ranks say the same,
+ * while nothing is under way and no tree is made. */
+enum lvn_status lvn_comm_set_hosts(struct lvn_comm *c, int hosts) LVN_CHECKED;
 /* "Open MPI 4.1.4 (/usr/lib/.../libmpi.so.40), as mpirun is Open MPI's", for people. */
 const char *lvn_comm_describe(const struct lvn_comm *c);
 
@@ -64,7 +67,8 @@ struct lvn_request {
 
 enum lvn_reduce { LVN_SUM, LVN_MIN, LVN_MAX };
 
-/* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32, rounded once). Buffers are host memory.
+/* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32, rounded once
+ * on a host, once between hosts). Buffers are host memory.
  * Counts may pass 2^31: the engine cuts. In place throughout. The same call on the same ranks gives the same bits on
  * all of them. */
 void lvn_comm_all_reduce(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t count, enum lvn_dtype type,
@@ -114,7 +118,7 @@ enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes);
 struct lvn_sum_question {
     int ranks, hosts;
     int64_t bytes; /* of the vector */
-    int partials;  /* sums of subtrees that a rank holds in the fixed order; 1: a plain sum */
+    int partials;  /* sums of subtrees that a rank holds in the fixed order; 0: a plain sum */
     bool reduce, gather;
 };
 struct lvn_traffic_part {
