@@ -5,12 +5,14 @@
  * 2005: recursive halving, then doubling. */
 #include "comm/engine.h"
 
-/* Of a shard: below, messages cost their latency, and a library that combines what goes to many needs fewer of them. */
-enum { LEAST_SHARD = 16 << 10 };
+/* Of a shard: below, messages cost their latency, and a library that combines what goes to many needs fewer of them:
+ * all the more, the more ranks there are to exchange with. */
+enum { LEAST_SHARD = 16 << 10, FEW = 8 };
 
 enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes)
 {
-    if (bytes / ranks < LEAST_SHARD) return LVN_WAY_LIBRARY;
+    const int64_t partners = ranks / hosts - 1 + hosts - 1;
+    if (bytes / ranks < LEAST_SHARD * (1 + partners / FEW)) return LVN_WAY_LIBRARY;
     return hosts > 1 && hosts < ranks ? LVN_WAY_HOSTS : LVN_WAY_DIRECT;
 }
 

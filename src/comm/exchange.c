@@ -21,42 +21,6 @@
 
 #include <string.h>
 
-#include "base/bf16.h"
-
-/* --- adding --- */
-
-/* t->source: where the n elements of each source of the level lie. The results end in their sources; with `out` the one
- * result ends there. */
-static void add_piece(const struct lvn_tree *t, const struct lvn_level *l, void *out, int64_t n, enum lvn_dtype type)
-{
-    const int64_t bytes = lvn_dtype_bytes(type);
-    if (!l->n_adds && out && out != t->source[0]) memcpy(out, t->source[0], (size_t)(n * bytes));
-    for (int64_t at = 0; at < n && l->n_adds; at += LVN_BLOCK) {
-        int64_t m = n - at < LVN_BLOCK ? n - at : LVN_BLOCK;
-        for (int s = 0; type == LVN_BF16 && s < l->n_sources; s++)
-            lvn_widen(t->wide + (int64_t)s * LVN_BLOCK, (const uint16_t *)t->source[s] + at, m);
-        for (int k = 0; k < l->n_adds; k++) {
-            const int a = l->add[k].into, b = l->add[k].from;
-            const bool last = out && k == l->n_adds - 1;
-            if (type == LVN_F64) {
-                double *x = (double *)t->source[a] + at;
-                lvn_add_f64(last ? (double *)out + at : x, x, (const double *)t->source[b] + at, m);
-            } else if (type == LVN_F32) {
-                float *x = (float *)t->source[a] + at;
-                lvn_add_f32(last ? (float *)out + at : x, x, (const float *)t->source[b] + at, m);
-            } else {
-                float *x = t->wide + (int64_t)a * LVN_BLOCK;
-                lvn_add_f32(x, x, t->wide + (int64_t)b * LVN_BLOCK, m);
-                for (int64_t i = 0; !t->plain && i < m; i++) x[i] = lvn_bf16_get(lvn_bf16_make(x[i]));
-            }
-        }
-        for (int k = 0; type == LVN_BF16 && k < l->n_results; k++) {
-            const int s = l->result[k];
-            lvn_narrow((uint16_t *)(out ? out : t->source[s]) + at, t->wide + (int64_t)s * LVN_BLOCK, m);
-        }
-    }
-}
-
 /* --- where things lie --- */
 
 /* A chunk under way, and what it belongs to. */
@@ -178,7 +142,8 @@ static void add_host(const struct view *v)
     for (int h = 0; h < t->hosts; h++) {
         const struct range piece = piece_of(v, h, t->local);
         for (int s = 0; s < l->n_sources; s++) t->source[s] = host_source(v, s, h);
-        add_piece(t, l, t->hosts == 1 ? in_vector(v, v->r->x, piece.at) : NULL, piece.n, (enum lvn_dtype)v->r->type);
+        lvn_add_sources(t, l, t->hosts == 1 ? in_vector(v, v->r->x, piece.at) : NULL, piece.n,
+                        (enum lvn_dtype)v->r->type);
     }
 }
 
@@ -188,10 +153,9 @@ static void add_hosts(const struct view *v)
     const struct lvn_level *l = &t->level[1];
     const struct range piece = piece_of(v, t->host, t->local);
     for (int s = 0; s < l->n_sources && t->hosts > 1; s++)
-        t->source[s] = l->owner[s] == l->me ? host_sum(v, s - l->mine, t->host)
-                                            : v->slot->arriving[1] + foreign(l, s) * t->piece;
-    if (t->hosts > 1)
-        add_piece(t, l, in_vector(v, v->r->x, piece.at), piece.n, (enum lvn_dtype)v->r->type);
+        t->source[s] =
+            l->owner[s] == l->me ? host_sum(v, s - l->mine, t->host) : v->slot->arriving[1] + foreign(l, s) * t->piece;
+    if (t->hosts > 1) lvn_add_sources(t, l, in_vector(v, v->r->x, piece.at), piece.n, (enum lvn_dtype)v->r->type);
 }
 
 /* --- messages --- */

@@ -1,4 +1,5 @@
-/* exchange.h - the inside of an exchange: exchange_plan.c (who adds what, where it lies) and exchange.c (messages).
+/* exchange.h - the inside of an exchange: exchange_plan.c (who adds what, the memory), exchange.c (messages), sum.c
+ * (adding).
  */
 #ifndef LVN_EXCHANGE_H
 #define LVN_EXCHANGE_H
@@ -54,12 +55,16 @@ struct lvn_tree {
     struct lvn_level level[2];                    /* within the host; between hosts */
     int64_t piece;                                /* bytes of a shard in a chunk */
     int most_sources;
-    float *wide;                                  /* [most_sources][LVN_BLOCK] of bf16 */
-    void **source;                                /* [most_sources] while adding */
-    int n_handles, at[LVN_LANES + 1];             /* of a slot; where a lane's begin */
-    int *done;                                    /* [n_handles] */
-    int64_t taken;                                /* chunks that have got a slot */
+    float *wide;                      /* [most_sources][LVN_BLOCK] of bf16 */
+    void **source;                    /* [most_sources] while adding */
+    int n_handles, at[LVN_LANES + 1]; /* of a slot; where a lane's begin */
+    int *done;                        /* [n_handles] */
+    int64_t taken;                    /* chunks that have got a slot */
     struct lvn_slot slot[LVN_SLOTS];
 };
+
+/* sum.c. t->source: where the n elements of each source of the level lie. The results end in their sources; with `out`
+ * the one result ends there. */
+void lvn_add_sources(const struct lvn_tree *t, const struct lvn_level *l, void *out, int64_t n, enum lvn_dtype type);
 
 #endif
