@@ -91,10 +91,6 @@ enum lvn_status lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r) LVN_CHE
 /* Wait so long at most; false: it is not done, and the request and its buffers stay the engine's. */
 bool lvn_comm_wait_for(struct lvn_comm *c, struct lvn_request *r, double seconds);
 
-/* bf16 to fp32; fp32 to the nearest bf16, ties to even, what is no number stays none. */
-void lvn_widen(float *out, const uint16_t *x, int64_t n);
-void lvn_narrow(uint16_t *out, const float *x, int64_t n);
-
 /* One after the other, for small things between steps. */
 enum lvn_status lvn_comm_all_reduce_now(struct lvn_comm *c, void *x, int64_t count, enum lvn_dtype type,
                                         enum lvn_reduce op) LVN_CHECKED;

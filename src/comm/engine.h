@@ -86,10 +86,6 @@ int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, 
 /* The rank whose message it waits for: for its parts before its totals; -1: for none. */
 int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r);
 
-/* sum.c: out = a + b. */
-void lvn_add_f32(float *out, const float *a, const float *b, int64_t n);
-void lvn_add_f64(double *out, const double *a, const double *b, int64_t n);
-
 /* tree.c: the largest power of two below n. */
 int64_t lvn_tree_half(int64_t n);
 

@@ -7,22 +7,22 @@
 #include "base/bf16.h"
 #include "comm/exchange.h"
 
-void lvn_add_f32(float *out, const float *a, const float *b, int64_t n)
+static void add_f32(float *out, const float *a, const float *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
-void lvn_add_f64(double *out, const double *a, const double *b, int64_t n)
+static void add_f64(double *out, const double *a, const double *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
-void lvn_widen(float *out, const uint16_t *x, int64_t n)
+static void widen(float *out, const uint16_t *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = lvn_bf16_get(x[i]);
 }
 
-void lvn_narrow(uint16_t *out, const float *x, int64_t n)
+static void narrow(uint16_t *out, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = lvn_bf16_make(x[i]);
 }
@@ -34,25 +34,25 @@ void lvn_add_sources(const struct lvn_tree *t, const struct lvn_level *l, void *
     for (int64_t at = 0; at < n && l->n_adds; at += LVN_BLOCK) {
         int64_t m = n - at < LVN_BLOCK ? n - at : LVN_BLOCK;
         for (int s = 0; type == LVN_BF16 && s < l->n_sources; s++)
-            lvn_widen(t->wide + (int64_t)s * LVN_BLOCK, (const uint16_t *)t->source[s] + at, m);
+            widen(t->wide + (int64_t)s * LVN_BLOCK, (const uint16_t *)t->source[s] + at, m);
         for (int k = 0; k < l->n_adds; k++) {
             const int a = l->add[k].into, b = l->add[k].from;
             const bool last = out && k == l->n_adds - 1;
             if (type == LVN_F64) {
                 double *x = (double *)t->source[a] + at;
-                lvn_add_f64(last ? (double *)out + at : x, x, (const double *)t->source[b] + at, m);
+                add_f64(last ? (double *)out + at : x, x, (const double *)t->source[b] + at, m);
             } else if (type == LVN_F32) {
                 float *x = (float *)t->source[a] + at;
-                lvn_add_f32(last ? (float *)out + at : x, x, (const float *)t->source[b] + at, m);
+                add_f32(last ? (float *)out + at : x, x, (const float *)t->source[b] + at, m);
             } else {
                 float *x = t->wide + (int64_t)a * LVN_BLOCK;
-                lvn_add_f32(x, x, t->wide + (int64_t)b * LVN_BLOCK, m);
+                add_f32(x, x, t->wide + (int64_t)b * LVN_BLOCK, m);
                 for (int64_t i = 0; !t->plain && i < m; i++) x[i] = lvn_bf16_get(lvn_bf16_make(x[i]));
             }
         }
         for (int k = 0; type == LVN_BF16 && k < l->n_results; k++) {
             const int s = l->result[k];
-            lvn_narrow((uint16_t *)(out ? out : t->source[s]) + at, t->wide + (int64_t)s * LVN_BLOCK, m);
+            narrow((uint16_t *)(out ? out : t->source[s]) + at, t->wide + (int64_t)s * LVN_BLOCK, m);
         }
     }
 }
