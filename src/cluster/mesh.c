@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,21 +43,6 @@ static void close_one(int *fd)
 
 /* --- listening --- */
 
-/* A connection to each rank, and what else a run opens. */
-static enum lvn_status allow_files(int size)
-{
-    enum { OTHERS = 200 };
-    struct rlimit r;
-    const rlim_t wanted = (rlim_t)size + OTHERS;
-    if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= wanted) return LVN_OK;
-    r.rlim_cur = r.rlim_max > wanted ? wanted : r.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &r);
-    LVN_CHECK(r.rlim_cur >= wanted, IO,
-              "%lld open files are fewer than the %lld that a run of %d ranks needs: raise the limit (ulimit -n)",
-              (long long)r.rlim_cur, (long long)wanted, size);
-    return LVN_OK;
-}
-
 enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size)
 {
     unsigned char bytes[(LVN_MESH_KEY - 1) / 2];
@@ -66,7 +50,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size)
     m->sockets = lvn_malloc(sizeof *m->sockets * (size_t)size);
     if (!m->sockets) return LVN_MEMORY;
     for (int i = 0; i < size; i++) m->sockets[i] = -1;
-    LVN_TRY(allow_files(size));
+    LVN_TRY(lvn_allow_files(size));
     LVN_TRY(lvn_listen(NULL, 0, &m->listening));
     lvn_places_name(m->listening, m->place, sizeof m->place);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp", m->place};
