@@ -158,7 +158,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
 /* Each look costs a glance at every connection; of many, some have something to say at any moment: let more come. */
 static void gather_words(int callers, bool running)
 {
-    enum { CROWD = 64, RUNNING_US = 50, MEETING_US = 5, MOST_US = 100000 };
+    enum { CROWD = 64, RUNNING_US = 100, MEETING_US = 5, MOST_US = 100000 };
     int us = callers < CROWD ? 0 : callers * (running ? RUNNING_US : MEETING_US);
     if (us) usleep((useconds_t)(us < MOST_US ? us : MOST_US));
 }
