@@ -154,6 +154,7 @@ static bool bye(struct lvn_server *s, int rank)
     s->peer[rank].moved = lvn_seconds();
     if (s->n_done < s->o.size || s->phase >= LVN_SERVER_ENDED) return true;
     s->phase = LVN_SERVER_ENDED;
+    lvn_server_tell_table(s, lvn_seconds()); /* the last steps, for status.json */
     struct lvn_text t = {0};
     lvn_message_add(&t, LVN_SAY_END);
     lvn_server_tell_all(s, &t);
