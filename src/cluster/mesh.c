@@ -187,3 +187,26 @@ void lvn_mesh_release(struct lvn_mesh *m)
     close_one(&m->listening);
     *m = (struct lvn_mesh){.listening = -1};
 }
+
+static enum lvn_status open_over(struct lvn_mesh *m, struct lvn_comm **comm, struct lvn_heartbeat **heart,
+                                 struct lvn_comm_options o, struct lvn_heartbeat_options h, double seconds)
+{
+    LVN_TRY(lvn_mesh_listen(m, o.rank, o.size));
+    h.facts = m->fact;
+    h.n_facts = m->n_facts;
+    LVN_TRY(lvn_heartbeat_open(heart, &h));
+    LVN_TRY(lvn_mesh_connect(m, *heart, seconds));
+    o.sockets = m->sockets;
+    LVN_TRY(lvn_comm_open(comm, &o));
+    lvn_mesh_give(m);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_heartbeat **heart, struct lvn_comm_options o,
+                              struct lvn_heartbeat_options h, double seconds)
+{
+    struct lvn_mesh m = {.listening = -1};
+    enum lvn_status status = open_over(&m, comm, heart, o, h, seconds);
+    lvn_mesh_release(&m);
+    return status;
+}

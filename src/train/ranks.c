@@ -130,51 +130,39 @@ static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
     return status;
 }
 
-static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings *s, const int *sockets)
+static struct lvn_comm_options comm_options(const struct lvn_ranks *r, const struct lvn_settings *s)
 {
-    struct lvn_comm_options o = {.rank = r->rank,
-                                 .size = r->size,
-                                 .library = s->trainer.mpi_library,
-                                 .family = r->who.family,
-                                 .timeout = r->patience,
-                                 .sockets = sockets};
+    return (struct lvn_comm_options){.rank = r->rank,
+                                     .size = r->size,
+                                     .library = s->trainer.mpi_library,
+                                     .family = r->who.family,
+                                     .timeout = r->patience};
+}
+
+static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    const struct lvn_comm_options o = comm_options(r, s);
     return lvn_comm_open(&r->comm, &o);
 }
 
-/* mesh NULL: MPI tells where to meet. */
-static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault,
-                                  const struct lvn_mesh *mesh)
+static struct lvn_heartbeat_options heart_options(struct lvn_ranks *r, const struct lvn_settings *s,
+                                                  lvn_fault_callback *fault)
 {
-    struct lvn_heartbeat_options h = {.id = &r->who,
-                                      .timeout = s->trainer.rank_timeout,
-                                      .stall = s->trainer.stall_timeout,
-                                      .join_timeout = r->comm ? soon(r) : 0,
-                                      .broadcast = mesh ? NULL : broadcast,
-                                      .broadcast_context = r,
-                                      .fault = fault,
-                                      .fault_context = r};
-    if (mesh) h.facts = mesh->fact, h.n_facts = mesh->n_facts;
+    return (struct lvn_heartbeat_options){.id = &r->who,
+                                          .timeout = s->trainer.rank_timeout,
+                                          .stall = s->trainer.stall_timeout,
+                                          .join_timeout = r->comm ? soon(r) : 0,
+                                          .fault = fault,
+                                          .fault_context = r};
+}
+
+/* MPI tells where to meet. */
+static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
+{
+    struct lvn_heartbeat_options h = heart_options(r, s, fault);
+    h.broadcast = broadcast;
+    h.broadcast_context = r;
     return lvn_heartbeat_open(&r->heart, &h);
-}
-
-/* Ranks meet, and learn where the others listen. */
-static enum lvn_status connect_mesh(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault,
-                                    struct lvn_mesh *mesh)
-{
-    LVN_TRY(lvn_mesh_listen(mesh, r->rank, r->size));
-    LVN_TRY(open_heart(r, s, fault, mesh));
-    LVN_TRY(lvn_mesh_connect(mesh, r->heart, soon(r)));
-    LVN_TRY(open_comm(r, s, mesh->sockets));
-    lvn_mesh_give(mesh);
-    return LVN_OK;
-}
-
-static enum lvn_status connect_tcp(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
-{
-    struct lvn_mesh mesh = {.listening = -1};
-    enum lvn_status status = connect_mesh(r, s, fault, &mesh);
-    lvn_mesh_release(&mesh);
-    return status;
 }
 
 enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct lvn_settings *s, bool *tcp)
@@ -197,14 +185,14 @@ static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s
     bool tcp;
     LVN_TRY(lvn_ranks_transport(&r->who, s, &tcp));
     r->patience = s->trainer.rank_timeout;
-    if (tcp) return connect_tcp(r, s, fault);
+    if (tcp) return lvn_mesh_open(&r->comm, &r->heart, comm_options(r, s), heart_options(r, s, fault), soon(r));
     if (place && *place && r->size > 1) {
         r->patience = 2 * r->patience > 60 ? 2 * r->patience : 60;
-        LVN_TRY(open_heart(r, s, fault, NULL));
-        return open_comm(r, s, NULL);
+        LVN_TRY(open_heart(r, s, fault));
+        return open_comm(r, s);
     }
-    LVN_TRY(open_comm(r, s, NULL));
-    return open_heart(r, s, fault, NULL);
+    LVN_TRY(open_comm(r, s));
+    return open_heart(r, s, fault);
 }
 
 /* Who does not come may stand on this host for all to see. */
