@@ -79,7 +79,7 @@ static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_m
     p->pid = pid;
     p->seen = lvn_seconds();
     snprintf(p->host, sizeof p->host, "%s", host);
-    if (s->first_came <= 0) s->first_came = p->seen;
+    if (!s->n_came++) s->first_came = p->seen;
     c->rank = (int)rank;
     s->n_strangers--;
     lvn_message_add(&c->wire.out, LVN_SAY_WELCOME, (int64_t)s->o.size, s->o.timeout);
@@ -210,14 +210,19 @@ void lvn_server_missing(struct lvn_server *s)
     }
     if (flag) lvn_ranks_text(flag, s->o.size, 0, &t);
     free(flag);
-    if (missing) {
+    if (missing == s->o.size) {
+        snprintf(s->fault, sizeof s->fault,
+                 "none of the %d ranks has come within %.0f s: see whether the launcher could start levin on all hosts",
+                 s->o.size, s->o.join_timeout);
+    } else if (missing) {
         snprintf(s->fault, sizeof s->fault,
                  "rank%s %.200s of %d %s not come to the others within %.0f s: see whether all hosts could start levin",
                  missing == 1 ? "" : "s", t.p ? t.p : "", s->o.size, missing == 1 ? "has" : "have", s->o.join_timeout);
-        s->worded = true;
-        trouble(s, 0);
     }
     lvn_text_release(&t);
+    if (!missing) return;
+    s->worded = true;
+    trouble(s, 0);
 }
 
 /* The sentence: what a rank says of itself, before the silence of ranks, before what that silence did to others. */

@@ -123,10 +123,12 @@ static void watch_time(struct lvn_server *s, double now, double last)
     if (now - last > pause) { /* it was this thread that stood still, not the ranks */
         for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last, s->peer[i].moved += now - last;
         s->first_came += now - last;
+        s->started += now - last;
         if (now - last >= s->o.timeout) s->silent_until = now + s->o.timeout;
     }
-    if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && s->first_came > 0 && !s->trouble_at &&
-        now - s->first_came > s->o.join_timeout) {
+    const double since = s->n_came ? s->first_came : s->started;
+    if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && (s->n_came || s->o.outside) && !s->trouble_at &&
+        now - since > s->o.join_timeout) {
         lvn_server_missing(s);
     }
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_RUNNING; i++) {
@@ -246,6 +248,7 @@ enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_serve
     s->o = *o;
     s->listening = s->wake = s->signal = -1;
     s->fault_rank = -1;
+    s->started = lvn_seconds();
     pthread_mutex_init(&s->lock, NULL);
     s->caller = calloc(n + LVN_STRANGERS, sizeof *s->caller);
     s->polled = calloc(n + LVN_STRANGERS + 2, sizeof *s->polled);

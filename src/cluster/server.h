@@ -36,7 +36,7 @@ struct lvn_server {
     struct pollfd *polled;
     int n_strangers; /* callers without a rank */
     struct lvn_peer *peer;
-    int n_ready, n_done;
+    int n_came, n_ready, n_done;
     struct lvn_told {
         enum lvn_peer_state state;
         double seen;
@@ -48,7 +48,7 @@ struct lvn_server {
         bool ready;
     } * facts;
     enum lvn_server_phase phase;
-    double first_came, next_table, ended_at;
+    double started, first_came, next_table, ended_at;
     double silent_until;          /* it stood still so long that others have spoken */
     double deaf_until;            /* there was no room, or no descriptor, for one more connection */
     int64_t looks;                /* of the thread at what has come */

@@ -105,6 +105,23 @@ static int measure(int n)
     return !met;
 }
 
+/* --- who comes --- */
+
+/* A launcher that starts nobody is found, too. */
+static void test_nobody(void **state)
+{
+    (void)state;
+    struct lvn_server *s;
+    const struct lvn_server_options o = {
+        .size = 300, .listen = "127.0.0.1", .timeout = 30, .join_timeout = 0.2, .outside = true};
+    assert_int_equal(lvn_server_start(&s, &o), LVN_OK);
+    struct pollfd p = {.fd = lvn_server_fd(s), .events = POLLIN};
+    assert_int_equal(poll(&p, 1, (int)(1000 * LIMIT)), 1);
+    assert_non_null(strstr(lvn_server_fault(s, NULL), "none of the 300 ranks has come"));
+    assert_false(lvn_server_fault_lasts(s));
+    lvn_server_stop(s, 0);
+}
+
 /* --- what is said --- */
 
 static void until_rows(struct crowd *c, int reader, int64_t rows)
@@ -294,8 +311,8 @@ static void test_status_size(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) return measure((int)strtol(argv[1], NULL, 10));
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_status_size),
-                                       cmocka_unit_test(test_words), cmocka_unit_test(test_new_reader),
-                                       cmocka_unit_test(test_attack)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files),      cmocka_unit_test(test_status_size),
+                                       cmocka_unit_test(test_nobody),     cmocka_unit_test(test_words),
+                                       cmocka_unit_test(test_new_reader), cmocka_unit_test(test_attack)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
