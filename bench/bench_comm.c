@@ -1,6 +1,6 @@
 /* bench_comm.c - all-reduce between ranks: levin's beside the MPI library's own, in turns within one run.
  *
- *     mpirun -n 2 build/bench_comm [--library PATH] [--seconds S] [MIB...]
+ *     mpirun -n 2 build/bench_comm [--library PATH] [--seconds S] [--per-host N] [--tcp] [MIB...]
  *
  * For each size: the MPI's blocking reduction and its nonblocking one polled without pause, levin's (an engine thread
  * and a waiting one), and levin's in a fixed order, with one leaf a rank and with three. Best time of each, bandwidth
@@ -13,6 +13,7 @@
 
 #include "base/machine.h"
 #include "cluster/identity.h"
+#include "cluster/mesh.h"
 #include "comm/engine.h"
 
 enum way { BLOCKING, NONBLOCKING, LEVIN, TREE, TREE3, WAYS };
@@ -23,11 +24,12 @@ static float *x[4];
 static int64_t count;
 static struct lvn_tree *tree[2];
 static int64_t *first;
+static const struct lvn_transport *transport = &lvn_transport_mpi;
 
 static void blocking(void *state, void *unused)
 {
     (void)unused;
-    (void)lvn_transport_mpi.all_reduce_blocking(state, x[0], count, LVN_F32, LVN_SUM);
+    (void)transport->all_reduce_blocking(state, x[0], count, LVN_F32, LVN_SUM);
 }
 
 static void nonblocking(void *state, void *unused)
@@ -35,9 +37,9 @@ static void nonblocking(void *state, void *unused)
     (void)unused;
     void *handle = NULL;
     int n = 0, index;
-    lvn_transport_mpi.clear(state, &handle);
-    (void)lvn_transport_mpi.all_reduce(state, x[0], count, LVN_F32, LVN_SUM, &handle);
-    while (!n && !lvn_transport_mpi.test(state, &handle, 1, &n, &index)) {
+    transport->clear(state, &handle);
+    (void)transport->all_reduce(state, x[0], count, LVN_F32, LVN_SUM, &handle);
+    while (!n && !transport->test(state, &handle, 1, &n, &index)) {
     }
 }
 
@@ -139,6 +141,10 @@ int main(int argc, char **argv)
             o.library = argv[++i];
         else if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
             seconds = strtod(argv[++i], NULL);
+        else if (!strcmp(argv[i], "--per-host") && i + 1 < argc)
+            o.per_host = (int)strtol(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--tcp"))
+            transport = &lvn_transport_tcp;
         else if (given < 16)
             sizes[given++] = strtod(argv[i], NULL), n = given;
     }
@@ -147,7 +153,11 @@ int main(int argc, char **argv)
     o.size = me.size;
     o.family = me.family;
     if (o.size < 2) return fprintf(stderr, "bench_comm: start it by mpirun -n 2 or more\n"), 2;
-    if (lvn_comm_open(&comm, &o) != LVN_OK) return fprintf(stderr, "%s\n", lvn_error_text()), 2;
+    const struct lvn_heartbeat_options h = {.id = &me, .timeout = 30};
+    struct lvn_heartbeat *heart = NULL;
+    const bool tcp = transport == &lvn_transport_tcp;
+    if ((tcp ? lvn_mesh_open(&comm, &heart, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
+        return fprintf(stderr, "%s\n", lvn_error_text()), 2;
     for (int i = 0; i < n; i++) most = sizes[i] > most ? sizes[i] : most;
     for (int i = 0; i < 3; i++) x[i] = calloc(1, (size_t)(most * (1 << 20)) + 4096);
     first = leaves(o.size, 0);
@@ -161,5 +171,6 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < n; i++) measure(sizes[i], seconds, o.rank, o.size);
     lvn_comm_close(comm);
+    lvn_heartbeat_close(heart);
     return 0;
 }

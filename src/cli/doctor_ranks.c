@@ -54,7 +54,7 @@ static void own_cpus(char *text, size_t room)
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set)) CPU_ZERO(&set);
     for (int i = 0; i < CPU_SETSIZE; i++) flag[i] = CPU_ISSET(i, &set);
-    lvn_ranks_text(flag, CPU_SETSIZE, &t);
+    lvn_ranks_text(flag, CPU_SETSIZE, 0, &t);
     snprintf(text, room, "%s", t.p ? t.p : "");
     lvn_text_release(&t);
 }

@@ -25,6 +25,12 @@
 
 static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 2, NOTICE_SECONDS = 0.7, FILE_SECONDS = 1;
 
+double lvn_beat_gap(double timeout, int size)
+{
+    const double most = 0.5 * (1 + size / 512.0), least = 0.02, wanted = timeout / 10;
+    return wanted > most ? most : wanted < least ? least : wanted;
+}
+
 static void own_row(struct lvn_heartbeat *h, double now)
 {
     struct lvn_peer *p = &h->peer[h->rank];
@@ -127,7 +133,11 @@ bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
         return group(h, m);
     case LVN_SAY_ROW:
         return row(h, m, now);
-    case LVN_SAY_START:
+    case LVN_SAY_START: /* not all were told of by name */
+        for (int i = 0; i < h->size; i++) {
+            h->peer[i].state = LVN_PEER_HERE;
+            h->peer[i].seen = now;
+        }
         h->started = true;
         break;
     case LVN_SAY_WARN:
@@ -347,7 +357,7 @@ void *lvn_beat(void *heartbeat)
     double last = lvn_seconds();
     pthread_mutex_lock(&h->lock);
     while (!h->faulty && !h->ended && !h->stopping) {
-        double gap = h->timeout / 10 > 0.5 ? 0.5 : h->timeout / 10 < 0.02 ? 0.02 : h->timeout / 10;
+        const double gap = lvn_beat_gap(h->timeout, h->size);
         struct pollfd p[2] = {{.fd = h->wire.fd, .events = (short)(POLLIN | (h->wire.out.n ? POLLOUT : 0))},
                               {.fd = h->wake, .events = POLLIN}};
         uint64_t woken;

@@ -1,4 +1,4 @@
-/* hear.c - what ranks say to the rendezvous, and what it tells them. */
+/* hear.c - what ranks say to the rendezvous, and what it makes of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +79,9 @@ static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_m
     p->pid = pid;
     p->seen = lvn_seconds();
     snprintf(p->host, sizeof p->host, "%s", host);
-    if (s->first_came <= 0) s->first_came = p->seen;
+    if (!s->n_came++) s->first_came = p->seen;
     c->rank = (int)rank;
+    s->n_strangers--;
     lvn_message_add(&c->wire.out, LVN_SAY_WELCOME, (int64_t)s->o.size, s->o.timeout);
     return true;
 }
@@ -98,58 +99,17 @@ static bool fact(struct lvn_server *s, int rank, const struct lvn_message *m)
     return s->key[k] && s->facts[rank].value[k];
 }
 
-/* For each key its values, and which ranks have each. */
-static void add_groups(struct lvn_server *s, struct lvn_text *t)
-{
-    int n = s->o.size;
-    bool *told = calloc((size_t)n, sizeof *told), *same = calloc((size_t)n, sizeof *same);
-    for (int k = 0; told && same && k < LVN_FACTS && s->key[k]; k++) {
-        memset(told, 0, sizeof *told * (size_t)n);
-        for (int i = 0; i < n; i++) {
-            const char *value = s->facts[i].value[k];
-            if (told[i]) continue;
-            for (int j = 0; j < n; j++) {
-                const char *other = s->facts[j].value[k];
-                same[j] = j >= i && (value && other ? !strcmp(value, other) : value == other);
-                told[j] = told[j] || same[j];
-            }
-            struct lvn_text ranks = {0};
-            lvn_ranks_text(same, n, &ranks);
-            const char *text = lvn_text_string(&ranks);
-            lvn_message_add(t, LVN_SAY_GROUP, s->key[k], value ? value : "", text ? text : "");
-            lvn_text_release(&ranks);
-        }
-    }
-    free(told);
-    free(same);
-}
-
-/* The same lines to every rank. */
-static void tell_all(struct lvn_server *s, const struct lvn_text *t)
-{
-    enum { MOST = 1 << 24 }; /* who does not read for so long is found lost */
-    for (int k = 0; k < s->n_callers; k++) {
-        struct lvn_caller *c = s->caller[k];
-        if (c->rank >= 0 && c->wire.out.n < MOST) lvn_text_add_bytes(&c->wire.out, t->p ? t->p : "", t->n);
-    }
-}
-
 static bool ready(struct lvn_server *s, int rank)
 {
+    s->n_ready += !s->facts[rank].ready;
     s->facts[rank].ready = true;
-    if (s->phase != LVN_SERVER_GATHERING || s->trouble_at > 0) return true;
+    if (s->phase != LVN_SERVER_GATHERING || s->trouble_at > 0 || s->n_ready < s->o.size) return true;
     for (int i = 0; i < s->o.size; i++) {
-        if (!s->facts[i].ready) return true;
-    }
-    struct lvn_text t = {0};
-    for (int i = 0; i < s->o.size; i++) {
-        lvn_message_add(&t, LVN_SAY_PEER, (int64_t)i, s->peer[i].pid, s->peer[i].host);
         s->peer[i].seen = s->peer[i].moved = lvn_seconds();
+        s->told[i].state = LVN_PEER_HERE;
+        s->told[i].seen = s->peer[i].seen;
     }
-    add_groups(s, &t);
-    lvn_message_add(&t, LVN_SAY_START);
-    tell_all(s, &t);
-    lvn_text_release(&t);
+    lvn_server_tell_start(s);
     s->phase = LVN_SERVER_RUNNING;
     return true;
 }
@@ -189,16 +149,15 @@ static bool fail(struct lvn_server *s, int rank, const struct lvn_message *m)
 
 static bool bye(struct lvn_server *s, int rank)
 {
+    s->n_done += s->peer[rank].state != LVN_PEER_DONE;
     s->peer[rank].state = LVN_PEER_DONE;
     s->peer[rank].moved = lvn_seconds();
-    for (int i = 0; i < s->o.size; i++) {
-        if (s->peer[i].state != LVN_PEER_DONE) return true;
-    }
-    if (s->phase >= LVN_SERVER_ENDED) return true;
+    if (s->n_done < s->o.size || s->phase >= LVN_SERVER_ENDED) return true;
     s->phase = LVN_SERVER_ENDED;
+    lvn_server_tell_table(s, lvn_seconds()); /* the last steps, for status.json */
     struct lvn_text t = {0};
     lvn_message_add(&t, LVN_SAY_END);
-    tell_all(s, &t);
+    lvn_server_tell_all(s, &t);
     lvn_text_release(&t);
     for (int k = 0; k < s->n_callers; k++) s->caller[k]->leaving = true;
     return true;
@@ -249,28 +208,21 @@ void lvn_server_missing(struct lvn_server *s)
         flag[i] = s->peer[i].state == LVN_PEER_ABSENT;
         missing += flag[i];
     }
-    if (flag) lvn_ranks_text(flag, s->o.size, &t);
+    if (flag) lvn_ranks_text(flag, s->o.size, 0, &t);
     free(flag);
-    if (missing) {
+    if (missing == s->o.size) {
+        snprintf(s->fault, sizeof s->fault,
+                 "none of the %d ranks has come within %.0f s: see whether the launcher could start levin on all hosts",
+                 s->o.size, s->o.join_timeout);
+    } else if (missing) {
         snprintf(s->fault, sizeof s->fault,
                  "rank%s %.200s of %d %s not come to the others within %.0f s: see whether all hosts could start levin",
                  missing == 1 ? "" : "s", t.p ? t.p : "", s->o.size, missing == 1 ? "has" : "have", s->o.join_timeout);
-        s->worded = true;
-        trouble(s, 0);
     }
     lvn_text_release(&t);
-}
-
-void lvn_server_tell_table(struct lvn_server *s, double now)
-{
-    struct lvn_text t = {0};
-    for (int i = 0; i < s->o.size; i++) {
-        const struct lvn_peer *p = &s->peer[i];
-        lvn_message_add(&t, LVN_SAY_ROW, (int64_t)i, (int64_t)p->state, p->step, (int64_t)p->collective,
-                        (int64_t)p->collectives, p->tokens_per_s, p->compute_s, p->memory, now - p->seen, p->place);
-    }
-    tell_all(s, &t);
-    lvn_text_release(&t);
+    if (!missing) return;
+    s->worded = true;
+    trouble(s, 0);
 }
 
 /* The sentence: what a rank says of itself, before the silence of ranks, before what that silence did to others. */
@@ -301,21 +253,10 @@ static void word_fault(struct lvn_server *s)
     lvn_text_release(&t);
 }
 
-/* The lowest rank that is here and hears it, also one that waits for the others at the end. */
-static int lowest_that_hears(const struct lvn_server *s)
-{
-    int lowest = -1;
-    for (int k = 0; k < s->n_callers; k++) {
-        int rank = s->caller[k]->rank;
-        if (rank >= 0 && s->peer[rank].state != LVN_PEER_LOST && (lowest < 0 || rank < lowest)) lowest = rank;
-    }
-    return lowest;
-}
-
 /* Who says the fault to people. */
 static int speaker_of(const struct lvn_server *s)
 {
-    return s->o.outside || lvn_seconds() < s->silent_until ? -1 : lowest_that_hears(s);
+    return s->o.outside || lvn_seconds() < s->silent_until ? -1 : lvn_server_lowest(s);
 }
 
 void lvn_server_watch_stall(struct lvn_server *s)
@@ -332,8 +273,8 @@ void lvn_server_watch_stall(struct lvn_server *s)
         trouble(s, 0);
     } else {
         struct lvn_text line = {0};
-        lvn_message_add(&line, LVN_SAY_WARN, (int64_t)lowest_that_hears(s), t.p ? t.p : "no rank goes on");
-        tell_all(s, &line);
+        lvn_message_add(&line, LVN_SAY_WARN, (int64_t)lvn_server_lowest(s), t.p ? t.p : "no rank goes on");
+        lvn_server_tell_all(s, &line);
         lvn_text_release(&line);
     }
     s->warned = true;
@@ -376,7 +317,7 @@ void lvn_server_declare(struct lvn_server *s)
     lvn_server_tell_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
     lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, (int64_t)s->lasting, s->fault);
-    tell_all(s, &t);
+    lvn_server_tell_all(s, &t);
     lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, (int64_t)s->lasting, s->fault);
     for (int k = 0; k < s->n_callers; k++) {
         struct lvn_caller *c = s->caller[k];

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,21 +43,6 @@ static void close_one(int *fd)
 
 /* --- listening --- */
 
-/* A connection to each rank, and what else a run opens. */
-static enum lvn_status allow_files(int size)
-{
-    enum { OTHERS = 200 };
-    struct rlimit r;
-    const rlim_t wanted = (rlim_t)size + OTHERS;
-    if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= wanted) return LVN_OK;
-    r.rlim_cur = r.rlim_max > wanted ? wanted : r.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &r);
-    LVN_CHECK(r.rlim_cur >= wanted, IO,
-              "%lld open files are fewer than the %lld that a run of %d ranks needs: raise the limit (ulimit -n)",
-              (long long)r.rlim_cur, (long long)wanted, size);
-    return LVN_OK;
-}
-
 enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size)
 {
     unsigned char bytes[(LVN_MESH_KEY - 1) / 2];
@@ -66,7 +50,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size)
     m->sockets = lvn_malloc(sizeof *m->sockets * (size_t)size);
     if (!m->sockets) return LVN_MEMORY;
     for (int i = 0; i < size; i++) m->sockets[i] = -1;
-    LVN_TRY(allow_files(size));
+    LVN_TRY(lvn_allow_files(size));
     LVN_TRY(lvn_listen(NULL, 0, &m->listening));
     lvn_places_name(m->listening, m->place, sizeof m->place);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp", m->place};
@@ -202,4 +186,27 @@ void lvn_mesh_release(struct lvn_mesh *m)
     free(m->sockets);
     close_one(&m->listening);
     *m = (struct lvn_mesh){.listening = -1};
+}
+
+static enum lvn_status open_over(struct lvn_mesh *m, struct lvn_comm **comm, struct lvn_heartbeat **heart,
+                                 struct lvn_comm_options o, struct lvn_heartbeat_options h, double seconds)
+{
+    LVN_TRY(lvn_mesh_listen(m, o.rank, o.size));
+    h.facts = m->fact;
+    h.n_facts = m->n_facts;
+    LVN_TRY(lvn_heartbeat_open(heart, &h));
+    LVN_TRY(lvn_mesh_connect(m, *heart, seconds));
+    o.sockets = m->sockets;
+    LVN_TRY(lvn_comm_open(comm, &o));
+    lvn_mesh_give(m);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_heartbeat **heart, struct lvn_comm_options o,
+                              struct lvn_heartbeat_options h, double seconds)
+{
+    struct lvn_mesh m = {.listening = -1};
+    enum lvn_status status = open_over(&m, comm, heart, o, h, seconds);
+    lvn_mesh_release(&m);
+    return status;
 }

@@ -8,6 +8,7 @@
 
 #include "cluster/heartbeat.h"
 #include "cluster/places.h"
+#include "comm/comm.h"
 
 enum { LVN_MESH_KEY = 33, LVN_MESH_FACTS = 2 };
 
@@ -27,5 +28,9 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, const struct lvn_heartbeat 
 /* The sockets are the caller's from now on. */
 void lvn_mesh_give(struct lvn_mesh *m);
 void lvn_mesh_release(struct lvn_mesh *m);
+/* All of it: meet, as h says without facts of its own, connect within the seconds, and open a communicator over the
+ * connections, as o says. *heart may be there after a failure. */
+enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_heartbeat **heart, struct lvn_comm_options o,
+                              struct lvn_heartbeat_options h, double seconds) LVN_CHECKED;
 
 #endif

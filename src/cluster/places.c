@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -153,6 +154,21 @@ enum lvn_status lvn_listen(const char *host, int at, int *out)
     freeaddrinfo(list);
     LVN_CHECK(*out >= 0, IO, "cannot listen on port %d: %s%s", at, strerror(bad),
               bad == EADDRINUSE ? "; end the other program, or take another MASTER_PORT" : "");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_allow_files(int ranks)
+{
+    enum { OTHERS = 200 };
+    struct rlimit r;
+    const rlim_t wanted = (rlim_t)ranks + OTHERS;
+    if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= wanted) return LVN_OK;
+    r.rlim_cur = r.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &r);
+    LVN_CHECK(r.rlim_cur >= wanted, IO,
+              "%lld open files are fewer than the %lld that %d ranks need: raise the limit (ulimit -Hn, or LimitNOFILE "
+              "of the service that starts the job)",
+              (long long)r.rlim_cur, (long long)wanted, ranks);
     return LVN_OK;
 }
 

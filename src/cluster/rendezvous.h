@@ -19,7 +19,8 @@ struct lvn_server_options {
     int port;            /* 0: any */
     const char *token;   /* NULL: a new one, "": none is wanted */
     double timeout;      /* trainer.rank_timeout: seconds in which a rank without news is found lost */
-    double join_timeout; /* seconds in which all must have come after the first one; 0: no limit */
+    double join_timeout; /* seconds in which all must have come after the first one, and, outside of the ranks, that one
+                            after the start; 0: no limit */
     double stall;        /* trainer.stall_timeout: seconds in which some rank has to go on (stall.h); 0: no limit */
     bool outside;        /* not in a rank: the holder says what happens, no rank does */
 };

@@ -12,18 +12,15 @@
 #include "base/files.h"
 #include "base/machine.h"
 
-void lvn_ranks_text(const bool *flag, int n, struct lvn_text *t)
+void lvn_ranks_text(const bool *flag, int n, int from, struct lvn_text *t)
 {
     const char *comma = "";
     for (int i = 0; i < n; i++) {
         if (!flag[i]) continue;
         int last = i;
         while (last + 1 < n && flag[last + 1]) last++;
-        if (last == i) {
-            lvn_text_printf(t, "%s%d", comma, i);
-        } else {
-            lvn_text_printf(t, "%s%d%s%d", comma, i, last == i + 1 ? "," : "-", last);
-        }
+        lvn_text_printf(t, "%s%d", comma, from + i);
+        if (last > i) lvn_text_printf(t, "%s%d", last == i + 1 ? "," : "-", from + last);
         comma = ",";
         i = last;
     }
@@ -98,6 +95,66 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
     }
 }
 
+/* --- slow ranks --- */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The lower one of two in the middle: of two ranks one can be slow. 0: fewer than two are known. */
+static double median_of(const struct lvn_peer *p, int n)
+{
+    int known = 0;
+    double *all = n > 1 ? malloc(sizeof *all * (size_t)n) : NULL;
+    if (!all) return 0;
+    for (int i = 0; i < n; i++)
+        if (p[i].compute_s > 0 && isfinite(p[i].compute_s)) all[known++] = p[i].compute_s;
+    qsort(all, (size_t)known, sizeof *all, by_size);
+    double middle = known > 1 ? all[(known - 1) / 2] : 0;
+    free(all);
+    return middle;
+}
+
+static bool is_slow(const struct lvn_peer *p, double median)
+{
+    const double least = 5e-3; /* seconds; below, it is noise */
+    return median > 0 && p->compute_s >= 1.25 * median && p->compute_s >= least;
+}
+
+bool lvn_is_slow(const struct lvn_peer *p, int n, int rank, double *median)
+{
+    double middle = median_of(p, n);
+    if (median) *median = middle;
+    return is_slow(&p[rank], middle);
+}
+
+bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n, double now, char text[400])
+{
+    enum { TIMES = 5 };
+    const double pause = 600;
+    int slowest = 0;
+    double median = 0;
+    for (int i = 1; i < n; i++) {
+        if (p[i].compute_s > p[slowest].compute_s) slowest = i;
+    }
+    if (n < 2 || p[slowest].step == s->step) return false;
+    s->step = p[slowest].step;
+    if (!lvn_is_slow(p, n, slowest, &median)) {
+        s->times = 0;
+        return false;
+    }
+    if (slowest != s->rank) *s = (struct lvn_straggler){.rank = slowest, .step = s->step};
+    if (++s->times < TIMES || (s->said > 0 && now - s->said < pause)) return false;
+    s->said = now;
+    snprintf(text, 400,
+             "rank %d on %s is slow: %.3g s of computing a step, where the median of the ranks is %.3g s (waiting left "
+             "out)",
+             slowest, p[slowest].host, p[slowest].compute_s, median);
+    return true;
+}
+
 /* --- status.json --- */
 
 static void add_string(struct lvn_text *t, const char *s)
@@ -130,7 +187,7 @@ void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
     struct timespec ts;
     int64_t step = 0;
     clock_gettime(CLOCK_REALTIME, &ts);
-    double wall = (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec, now = lvn_seconds();
+    double wall = (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec, now = lvn_seconds(), median = median_of(p, n);
     for (int i = 0; i < n; i++) step = p[i].step > step ? p[i].step : step;
     lvn_text_printf(&t, "{\n  \"step\": %lld,\n  \"state\": ", (long long)step);
     add_string(&t, state);
@@ -149,7 +206,7 @@ void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
                         "\"compute_s\": %.6g, \"memory_bytes\": %lld, \"state\": \"%s\", \"slow\": %s, \"place\": ",
                         (long long)p[i].pid, (long long)p[i].step, finite_or_zero(p[i].tokens_per_s),
                         p[i].seen > 0 ? wall - (now - p[i].seen) : 0, finite_or_zero(p[i].compute_s),
-                        (long long)p[i].memory, states[p[i].state], lvn_is_slow(p, n, i, NULL) ? "true" : "false");
+                        (long long)p[i].memory, states[p[i].state], is_slow(&p[i], median) ? "true" : "false");
         add_string(&t, p[i].place);
         if (p[i].collectives) {
             lvn_text_printf(&t, ", \"collective\": %d, \"collectives\": %d", p[i].collective, p[i].collectives);
@@ -167,53 +224,4 @@ void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
         if (fd >= 0 && (!good || rename(temporary, path))) unlink(temporary);
     }
     lvn_text_release(&t);
-}
-
-/* --- slow ranks --- */
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-bool lvn_is_slow(const struct lvn_peer *p, int n, int rank, double *median)
-{
-    const double least = 5e-3; /* seconds; below, it is noise */
-    int known = 0;
-    double *all = p[rank].compute_s > 0 && n > 1 ? malloc(sizeof *all * (size_t)n) : NULL;
-    if (!all) return false;
-    for (int i = 0; i < n; i++) {
-        if (p[i].compute_s > 0 && isfinite(p[i].compute_s)) all[known++] = p[i].compute_s;
-    }
-    qsort(all, (size_t)known, sizeof *all, by_size);
-    double middle = known ? all[(known - 1) / 2] : 0; /* the lower one of two: of two ranks one can be slow */
-    free(all);
-    if (median) *median = middle;
-    return known > 1 && p[rank].compute_s >= 1.25 * middle && p[rank].compute_s >= least;
-}
-
-bool lvn_straggler_find(struct lvn_straggler *s, const struct lvn_peer *p, int n, double now, char text[400])
-{
-    enum { TIMES = 5 };
-    const double pause = 600;
-    int slowest = 0;
-    double median = 0;
-    for (int i = 1; i < n; i++) {
-        if (p[i].compute_s > p[slowest].compute_s) slowest = i;
-    }
-    if (n < 2 || p[slowest].step == s->step) return false;
-    s->step = p[slowest].step;
-    if (!lvn_is_slow(p, n, slowest, &median)) {
-        s->times = 0;
-        return false;
-    }
-    if (slowest != s->rank) *s = (struct lvn_straggler){.rank = slowest, .step = s->step};
-    if (++s->times < TIMES || (s->said > 0 && now - s->said < pause)) return false;
-    s->said = now;
-    snprintf(text, 400,
-             "rank %d on %s is slow: %.3g s of computing a step, where the median of the ranks is %.3g s (waiting left "
-             "out)",
-             slowest, p[slowest].host, p[slowest].compute_s, median);
-    return true;
 }

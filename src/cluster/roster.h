@@ -29,8 +29,8 @@ struct lvn_peer {
     const char *reason;          /* LOST: "its process is gone", or NULL */
 };
 
-/* "0-2,5" of the ranks whose flag is set. */
-void lvn_ranks_text(const bool *flag, int n, struct lvn_text *t);
+/* "0-2,5" of the ranks whose flag is set, of which the first is number `from`. */
+void lvn_ranks_text(const bool *flag, int n, int from, struct lvn_text *t);
 /* The lowest rank that is here, -1: none. */
 int lvn_lowest_here(const struct lvn_peer *p, int n);
 /* "rank 3 on node2 has not been heard of since step 412 (its process is gone); the others wait in reduction 7 of 12",

@@ -31,21 +31,41 @@ static const double SILENT_SECONDS = 0.25, CROWDED_SECONDS = 0.02;
 static void drop(struct lvn_server *s, int k)
 {
     struct lvn_caller *c = s->caller[k];
+    s->n_strangers -= c->rank < 0;
     lvn_wire_close(&c->wire);
     free(c);
     s->caller[k] = s->caller[--s->n_callers];
 }
 
-/* Is there room for one more stranger? False: those that are here may yet say who they are. */
+/* Read and obey one connection; false: it is to be dropped. */
+static bool attend(struct lvn_server *s, struct lvn_caller *c)
+{
+    char *line;
+    bool open = lvn_wire_read(&c->wire);
+    while (open && !c->wire.broken && !c->leaving && (line = lvn_wire_line(&c->wire))) {
+        struct lvn_message m;
+        if (!lvn_message_parse(line, &m) || !lvn_server_hear(s, c, &m)) return false;
+    }
+    if (!open) { /* what came before the end still counts */
+        struct lvn_message m;
+        while (!c->leaving && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
+            if (!lvn_server_hear(s, c, &m)) break;
+        }
+    }
+    return open && !c->wire.broken;
+}
+
+/* Is there room for one more stranger? What they have said meanwhile is heard first. False: those that are here may yet
+ * say who they are. */
 static bool has_room(struct lvn_server *s, double now)
 {
-    int strangers = 0, oldest = -1;
-    for (int k = 0; k < s->n_callers; k++) {
-        if (s->caller[k]->rank >= 0) continue;
-        strangers++;
-        if (oldest < 0 || s->caller[k]->since < s->caller[oldest]->since) oldest = k;
-    }
-    if (strangers < LVN_STRANGERS) return true;
+    int oldest = -1;
+    if (s->n_strangers < LVN_STRANGERS) return true;
+    for (int k = s->n_callers - 1; k >= 0; k--)
+        if (s->caller[k]->rank < 0 && !attend(s, s->caller[k])) drop(s, k);
+    if (s->n_strangers < LVN_STRANGERS) return true;
+    for (int k = 0; k < s->n_callers; k++)
+        if (s->caller[k]->rank < 0 && (oldest < 0 || s->caller[k]->since < s->caller[oldest]->since)) oldest = k;
     if (now - s->caller[oldest]->since < SILENT_SECONDS) return false;
     drop(s, oldest);
     return true;
@@ -75,25 +95,9 @@ static void welcome(struct lvn_server *s)
         c->rank = -1;
         c->since = now;
         s->caller[s->n_callers++] = c;
+        s->n_strangers++;
+        if (!attend(s, c)) drop(s, s->n_callers - 1); /* a hello comes with the connection */
     }
-}
-
-/* Read and obey one connection; false: it is to be dropped. */
-static bool attend(struct lvn_server *s, struct lvn_caller *c)
-{
-    char *line;
-    bool open = lvn_wire_read(&c->wire);
-    while (open && !c->wire.broken && !c->leaving && (line = lvn_wire_line(&c->wire))) {
-        struct lvn_message m;
-        if (!lvn_message_parse(line, &m) || !lvn_server_hear(s, c, &m)) return false;
-    }
-    if (!open) { /* what came before the end still counts */
-        struct lvn_message m;
-        while (!c->leaving && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
-            if (!lvn_server_hear(s, c, &m)) break;
-        }
-    }
-    return open && !c->wire.broken;
 }
 
 static void attend_all(struct lvn_server *s, const struct pollfd *p, int n)
@@ -119,10 +123,12 @@ static void watch_time(struct lvn_server *s, double now, double last)
     if (now - last > pause) { /* it was this thread that stood still, not the ranks */
         for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last, s->peer[i].moved += now - last;
         s->first_came += now - last;
+        s->started += now - last;
         if (now - last >= s->o.timeout) s->silent_until = now + s->o.timeout;
     }
-    if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && s->first_came > 0 && !s->trouble_at &&
-        now - s->first_came > s->o.join_timeout) {
+    const double since = s->n_came ? s->first_came : s->started;
+    if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && (s->n_came || s->o.outside) && !s->trouble_at &&
+        now - since > s->o.join_timeout) {
         lvn_server_missing(s);
     }
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_RUNNING; i++) {
@@ -145,10 +151,18 @@ static void watch_time(struct lvn_server *s, double now, double last)
     if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at && s->o.stall > 0) lvn_server_watch_stall(s);
     if (s->phase == LVN_SERVER_RUNNING && now >= s->next_table) {
         double gap = s->o.timeout / 8;
-        s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 64);
+        s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 1024);
         lvn_server_tell_table(s, now);
     }
     if (s->trouble_at > 0 && now >= s->trouble_at && s->phase < LVN_SERVER_ENDED) lvn_server_declare(s);
+}
+
+/* Each look costs a glance at every connection; of many, some have something to say at any moment: let more come. */
+static void gather_words(int callers, bool running)
+{
+    enum { CROWD = 64, RUNNING_US = 100, MEETING_US = 5, MOST_US = 100000 };
+    int us = callers < CROWD ? 0 : callers * (running ? RUNNING_US : MEETING_US);
+    if (us) usleep((useconds_t)(us < MOST_US ? us : MOST_US));
 }
 
 static void *serve(void *argument)
@@ -169,6 +183,7 @@ static void *serve(void *argument)
         s->polled[n + 1] = (struct pollfd){.fd = s->wake, .events = POLLIN};
         pthread_mutex_unlock(&s->lock);
         if (stop) return NULL;
+        gather_words(n, s->phase == LVN_SERVER_RUNNING);
         poll(s->polled, (nfds_t)n + 2, (int)(tick * 1000));
         pthread_mutex_lock(&s->lock);
         uint64_t woken;
@@ -208,9 +223,11 @@ static enum lvn_status make_token(struct lvn_server *s)
 
 static enum lvn_status begin(struct lvn_server *s)
 {
-    LVN_CHECK(s->caller && s->polled && s->peer && s->facts, MEMORY, "no memory for a server of %d ranks", s->o.size);
+    LVN_CHECK(s->caller && s->polled && s->peer && s->told && s->facts, MEMORY, "no memory for a server of %d ranks",
+              s->o.size);
     for (int i = 0; i < s->o.size; i++) s->peer[i].rank = i;
     LVN_TRY(make_token(s));
+    LVN_TRY(lvn_allow_files(s->o.size + LVN_STRANGERS));
     LVN_TRY(lvn_listen(s->o.listen, s->o.port, &s->listening));
     lvn_places_name(s->listening, s->address, sizeof s->address);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -231,10 +248,12 @@ enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_serve
     s->o = *o;
     s->listening = s->wake = s->signal = -1;
     s->fault_rank = -1;
+    s->started = lvn_seconds();
     pthread_mutex_init(&s->lock, NULL);
     s->caller = calloc(n + LVN_STRANGERS, sizeof *s->caller);
     s->polled = calloc(n + LVN_STRANGERS + 2, sizeof *s->polled);
     s->peer = calloc(n, sizeof *s->peer);
+    s->told = calloc(n, sizeof *s->told);
     s->facts = calloc(n, sizeof *s->facts);
     enum lvn_status status = begin(s);
     if (status) {
@@ -268,6 +287,7 @@ void lvn_server_stop(struct lvn_server *s, double wait)
     for (int k = 0; k < LVN_FACTS; k++) free(s->key[k]);
     free(s->facts);
     free(s->peer);
+    free(s->told);
     free(s->polled);
     free(s->caller);
     pthread_mutex_destroy(&s->lock);

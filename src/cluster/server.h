@@ -1,4 +1,5 @@
-/* server.h - the inside of a rendezvous: server.c (connections, time) and hear.c (what ranks say, what they are told).
+/* server.h - the inside of a rendezvous: server.c (connections, time), hear.c (what ranks say), tell.c (what they are
+ * told).
  */
 #ifndef LVN_SERVER_H
 #define LVN_SERVER_H
@@ -17,6 +18,7 @@ enum { LVN_STRANGERS = 64, LVN_FACTS = 32 }; /* connections without a rank; fact
 struct lvn_caller {
     struct lvn_wire wire;
     int rank;     /* -1: has not said a token and a rank; -2: is refused, and waits to hear why */
+    bool reads;   /* hears the whole table */
     bool leaving; /* hears nothing more; closed when all is sent */
     double since;
 };
@@ -32,14 +34,21 @@ struct lvn_server {
     struct lvn_caller **caller;
     int n_callers;
     struct pollfd *polled;
+    int n_strangers; /* callers without a rank */
     struct lvn_peer *peer;
+    int n_came, n_ready, n_done;
+    struct lvn_told {
+        enum lvn_peer_state state;
+        double seen;
+    } * told;      /* [size] as the last table had them */
+    int elsewhere; /* the lowest rank that is not on the host of rank 0; -1: none */
     char *key[LVN_FACTS];
     struct lvn_fact_values {
         char *value[LVN_FACTS];
         bool ready;
     } * facts;
     enum lvn_server_phase phase;
-    double first_came, next_table, ended_at;
+    double started, first_came, next_table, ended_at;
     double silent_until;          /* it stood still so long that others have spoken */
     double deaf_until;            /* there was no room, or no descriptor, for one more connection */
     int64_t looks;                /* of the thread at what has come */
@@ -58,8 +67,14 @@ struct lvn_server {
 bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m);
 void lvn_server_gone(struct lvn_server *s, int rank); /* its connection has closed */
 void lvn_server_missing(struct lvn_server *s);        /* not all have come in time */
-void lvn_server_tell_table(struct lvn_server *s, double now);
 void lvn_server_watch_stall(struct lvn_server *s);
 void lvn_server_declare(struct lvn_server *s); /* the fault, to all */
+
+/* tell.c, with the lock held. */
+void lvn_server_tell_all(struct lvn_server *s, const struct lvn_text *t); /* the same lines to every rank */
+void lvn_server_tell_start(struct lvn_server *s);
+void lvn_server_tell_table(struct lvn_server *s, double now);
+/* The lowest rank that is here and hears it, also one that waits for the others at the end. */
+int lvn_server_lowest(const struct lvn_server *s);
 
 #endif

@@ -105,7 +105,7 @@ static void add_who(const struct lvn_peer *p, int n, const struct lvn_peer *of, 
         near += flag[i] && !strcmp(p[i].host, of->host);
     }
     lvn_text_add(t, many == 1 ? "rank " : "ranks ");
-    lvn_ranks_text(flag, n, t);
+    lvn_ranks_text(flag, n, 0, t);
     if (many == 1 || (host && near == many)) lvn_text_printf(t, " on %s", of->host);
     lvn_text_printf(t, " %s", waits(of) && !host ? (many == 1 ? "waits" : "wait") : (many == 1 ? "stands" : "stand"));
 }

@@ -32,36 +32,61 @@ static uint64_t hash_of_cpus(void)
     return lvn_name_hash(text);
 }
 
+/* One gather: as a sum of numbers of which all but one are 0. */
 static enum lvn_status exchange_cards(struct lvn_ranks *r, struct card *cards)
 {
     struct card *mine = &cards[r->rank];
     snprintf(mine->host, sizeof mine->host, "%.*s", LVN_HOST_TEXT - 1, r->who.host);
     mine->cpus = hash_of_cpus();
-    for (int i = 0; i < r->size; i++) LVN_TRY(lvn_comm_broadcast_now(r->comm, &cards[i], (int64_t)sizeof cards[i], i));
+    return lvn_comm_all_reduce_now(r->comm, cards, r->size * (int64_t)(sizeof *cards / sizeof(int64_t)), LVN_I64,
+                                   LVN_SUM);
+}
+
+static int by_host(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* How many hosts there are. */
+static enum lvn_status count_hosts(struct lvn_ranks *r)
+{
+    const char **name = lvn_malloc(sizeof *name * (size_t)r->size);
+    if (!name) return LVN_MEMORY;
+    for (int i = 0; i < r->size; i++) name[i] = r->host[i];
+    qsort(name, (size_t)r->size, sizeof *name, by_host);
+    for (int i = 0; i < r->size; i++) r->hosts += i == 0 || strcmp(name[i], name[i - 1]) != 0;
+    free(name);
     return LVN_OK;
 }
 
-static bool same_host(const struct card *cards, int a, int b)
+/* Sums may go by hosts where these have as many ranks as each other, side by side. */
+static enum lvn_status tell_hosts(struct lvn_ranks *r)
 {
-    return strcmp(cards[a].host, cards[b].host) == 0;
+    const int each = r->size / r->hosts;
+    bool alike = r->size % r->hosts == 0;
+    for (int i = 0; i < r->size && alike; i++) alike = strcmp(r->host[i], r->host[i / each * each]) == 0;
+    return alike && r->hosts > 1 ? lvn_comm_set_hosts(r->comm, r->hosts) : LVN_OK;
+}
+
+static void find_neighbours(struct lvn_ranks *r, const struct card *cards)
+{
+    for (int i = 0; i < r->size; i++) {
+        memcpy(r->host[i], cards[i].host, sizeof r->host[i]);
+        if (strcmp(cards[i].host, cards[r->rank].host) != 0) continue;
+        r->of_host++;
+        r->on_host += i < r->rank;
+        r->together += cards[i].cpus == cards[r->rank].cpus;
+    }
 }
 
 static enum lvn_status meet(struct lvn_ranks *r)
 {
     struct card *cards = lvn_calloc((size_t)r->size, sizeof *cards);
     enum lvn_status status = cards ? exchange_cards(r, cards) : LVN_MEMORY;
-    for (int i = 0; status == LVN_OK && i < r->size; i++) {
-        int before = 0;
-        for (int j = 0; j < i; j++) before += same_host(cards, i, j);
-        memcpy(r->host[i], cards[i].host, sizeof r->host[i]);
-        r->hosts += before == 0;
-        if (!same_host(cards, i, r->rank)) continue;
-        r->of_host++;
-        r->on_host += i < r->rank;
-        r->together += cards[i].cpus == cards[r->rank].cpus;
-    }
+    if (status == LVN_OK) find_neighbours(r, cards);
     free(cards);
-    return status;
+    if (status == LVN_OK) status = count_hosts(r);
+    return status == LVN_OK ? tell_hosts(r) : status;
 }
 
 /* The same arithmetic everywhere: the bits of a step must not depend on who computes it. */
@@ -105,51 +130,39 @@ static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
     return status;
 }
 
-static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings *s, const int *sockets)
+static struct lvn_comm_options comm_options(const struct lvn_ranks *r, const struct lvn_settings *s)
 {
-    struct lvn_comm_options o = {.rank = r->rank,
-                                 .size = r->size,
-                                 .library = s->trainer.mpi_library,
-                                 .family = r->who.family,
-                                 .timeout = r->patience,
-                                 .sockets = sockets};
+    return (struct lvn_comm_options){.rank = r->rank,
+                                     .size = r->size,
+                                     .library = s->trainer.mpi_library,
+                                     .family = r->who.family,
+                                     .timeout = r->patience};
+}
+
+static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    const struct lvn_comm_options o = comm_options(r, s);
     return lvn_comm_open(&r->comm, &o);
 }
 
-/* mesh NULL: MPI tells where to meet. */
-static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault,
-                                  const struct lvn_mesh *mesh)
+static struct lvn_heartbeat_options heart_options(struct lvn_ranks *r, const struct lvn_settings *s,
+                                                  lvn_fault_callback *fault)
 {
-    struct lvn_heartbeat_options h = {.id = &r->who,
-                                      .timeout = s->trainer.rank_timeout,
-                                      .stall = s->trainer.stall_timeout,
-                                      .join_timeout = r->comm ? soon(r) : 0,
-                                      .broadcast = mesh ? NULL : broadcast,
-                                      .broadcast_context = r,
-                                      .fault = fault,
-                                      .fault_context = r};
-    if (mesh) h.facts = mesh->fact, h.n_facts = mesh->n_facts;
+    return (struct lvn_heartbeat_options){.id = &r->who,
+                                          .timeout = s->trainer.rank_timeout,
+                                          .stall = s->trainer.stall_timeout,
+                                          .join_timeout = r->comm ? soon(r) : 0,
+                                          .fault = fault,
+                                          .fault_context = r};
+}
+
+/* MPI tells where to meet. */
+static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
+{
+    struct lvn_heartbeat_options h = heart_options(r, s, fault);
+    h.broadcast = broadcast;
+    h.broadcast_context = r;
     return lvn_heartbeat_open(&r->heart, &h);
-}
-
-/* Ranks meet, and learn where the others listen. */
-static enum lvn_status connect_mesh(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault,
-                                    struct lvn_mesh *mesh)
-{
-    LVN_TRY(lvn_mesh_listen(mesh, r->rank, r->size));
-    LVN_TRY(open_heart(r, s, fault, mesh));
-    LVN_TRY(lvn_mesh_connect(mesh, r->heart, soon(r)));
-    LVN_TRY(open_comm(r, s, mesh->sockets));
-    lvn_mesh_give(mesh);
-    return LVN_OK;
-}
-
-static enum lvn_status connect_tcp(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
-{
-    struct lvn_mesh mesh = {.listening = -1};
-    enum lvn_status status = connect_mesh(r, s, fault, &mesh);
-    lvn_mesh_release(&mesh);
-    return status;
 }
 
 enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct lvn_settings *s, bool *tcp)
@@ -172,14 +185,14 @@ static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s
     bool tcp;
     LVN_TRY(lvn_ranks_transport(&r->who, s, &tcp));
     r->patience = s->trainer.rank_timeout;
-    if (tcp) return connect_tcp(r, s, fault);
+    if (tcp) return lvn_mesh_open(&r->comm, &r->heart, comm_options(r, s), heart_options(r, s, fault), soon(r));
     if (place && *place && r->size > 1) {
         r->patience = 2 * r->patience > 60 ? 2 * r->patience : 60;
-        LVN_TRY(open_heart(r, s, fault, NULL));
-        return open_comm(r, s, NULL);
+        LVN_TRY(open_heart(r, s, fault));
+        return open_comm(r, s);
     }
-    LVN_TRY(open_comm(r, s, NULL));
-    return open_heart(r, s, fault, NULL);
+    LVN_TRY(open_comm(r, s));
+    return open_heart(r, s, fault);
 }
 
 /* Who does not come may stand on this host for all to see. */

@@ -1,10 +1,11 @@
 /* comm_ranks.c - every call of src/comm between real ranks; started by an MPI's launcher (comm_*.sh).
  *
- *     comm_ranks [--library PATH] [--cut BYTES] [--huge] [--quiet]
+ *     comm_ranks [--library PATH] [--cut BYTES] [--per-host N] [--tcp] [--huge] [--quiet]
  *
  * Each rank knows what every other one puts in, so each checks all that it gets, sums of trees bit for bit. Ends with 1
  * when anything was wrong. --cut makes messages short, so that small vectors are cut as those beyond 2^31 are; --huge
- * moves more than 2^31 bytes. */
+ * moves more than 2^31 bytes; --per-host says that so many ranks, side by side, are each a host; --tcp joins them by
+ * connections of levin's own. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,21 +310,6 @@ static void test_huge(void)
     free(x);
 }
 
-/* Ranks that meet at MASTER_ADDR, over connections of levin's own. */
-static enum lvn_status open_tcp(const struct lvn_identity *me, struct lvn_comm_options *o, struct lvn_heartbeat **heart)
-{
-    struct lvn_mesh mesh;
-    enum lvn_status status = lvn_mesh_listen(&mesh, me->rank, me->size);
-    struct lvn_heartbeat_options h = {.id = me, .timeout = 30, .facts = mesh.fact, .n_facts = mesh.n_facts};
-    if (status == LVN_OK) status = lvn_heartbeat_open(heart, &h);
-    if (status == LVN_OK) status = lvn_mesh_connect(&mesh, *heart, 30);
-    o->sockets = mesh.sockets;
-    if (status == LVN_OK) status = lvn_comm_open(&comm, o);
-    if (status == LVN_OK) lvn_mesh_give(&mesh);
-    lvn_mesh_release(&mesh);
-    return status;
-}
-
 int main(int argc, char **argv)
 {
     struct lvn_heartbeat *heart = NULL;
@@ -333,6 +319,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--library") && i + 1 < argc) o.library = argv[++i];
         if (!strcmp(argv[i], "--cut") && i + 1 < argc) o.cut = strtol(argv[++i], NULL, 10);
+        if (!strcmp(argv[i], "--per-host") && i + 1 < argc) o.per_host = (int)strtol(argv[++i], NULL, 10);
         if (!strcmp(argv[i], "--huge")) huge = true;
         if (!strcmp(argv[i], "--tcp")) tcp = true;
         if (!strcmp(argv[i], "--quiet")) quiet = true;
@@ -341,7 +328,8 @@ int main(int argc, char **argv)
     o.rank = rank = me.rank;
     o.size = size = me.size;
     o.family = me.family;
-    if ((tcp ? open_tcp(&me, &o, &heart) : lvn_comm_open(&comm, &o)) != LVN_OK)
+    const struct lvn_heartbeat_options h = {.id = &me, .timeout = 30};
+    if ((tcp ? lvn_mesh_open(&comm, &heart, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
         return fprintf(stderr, "rank %d: %s\n", rank, lvn_error_text()), 2;
     if (rank == 0 && !quiet) printf("%d ranks: %s\n", size, lvn_comm_describe(comm));
     if (huge) {

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { SIZE = 3, CALLERS = 4 };
 
 static void make(struct lvn_server *s, struct lvn_caller *callers, struct lvn_caller **list, struct lvn_peer *peer,
-                 struct lvn_fact_values *facts)
+                 struct lvn_fact_values *facts, struct lvn_told *told)
 {
     *s = (struct lvn_server){.o = {.size = SIZE, .timeout = 30, .join_timeout = 60},
                              .token = "t",
@@ -22,6 +22,8 @@ static void make(struct lvn_server *s, struct lvn_caller *callers, struct lvn_ca
                              .n_callers = CALLERS,
                              .peer = peer,
                              .facts = facts,
+                             .told = told,
+                             .n_strangers = CALLERS,
                              .fault_rank = -1};
     for (int i = 0; i < CALLERS; i++) {
         callers[i].rank = callers[i].wire.fd = -1;
@@ -37,8 +39,9 @@ static void to_server(const char *text, size_t size)
     struct lvn_server s;
     struct lvn_peer peer[SIZE] = {0};
     struct lvn_fact_values facts[SIZE] = {0};
+    struct lvn_told told[SIZE] = {0};
     memset(callers, 0, sizeof callers);
-    make(&s, callers, list, peer, facts);
+    make(&s, callers, list, peer, facts, told);
     char line[LVN_WIRE_LINE];
     bool gone[CALLERS] = {false};
     for (size_t at = 0; at < size;) {

@@ -59,7 +59,7 @@ static void sentences(void **state)
     struct lvn_peer p[4] = {0};
     char text[400];
     bool flag[8] = {1, 1, 1, 0, 0, 1, 1, 0};
-    lvn_ranks_text(flag, 8, &t);
+    lvn_ranks_text(flag, 8, 0, &t);
     assert_string_equal(t.p, "0-2,5,6");
     for (int i = 0; i < 4; i++) {
         p[i] = (struct lvn_peer){.rank = i, .state = LVN_PEER_HERE, .step = 10, .compute_s = 1};
