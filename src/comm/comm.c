@@ -8,7 +8,7 @@
 
 void lvn_comm_init(struct lvn_comm *c, const struct lvn_comm_ops *ops, int rank, int size)
 {
-    *c = (struct lvn_comm){.ops = ops, .rank = rank, .size = size};
+    *c = (struct lvn_comm){.ops = ops, .rank = rank, .size = size, .hosts = 1};
     memcpy(c->describe, "one rank", sizeof "one rank");
 }
 
@@ -34,6 +34,12 @@ int lvn_comm_rank(const struct lvn_comm *c)
 int lvn_comm_size(const struct lvn_comm *c)
 {
     return c->size;
+}
+
+enum lvn_status lvn_comm_set_hosts(struct lvn_comm *c, int hosts)
+{
+    c->hosts = hosts;
+    return c->ops->set_hosts ? c->ops->set_hosts(c) : LVN_OK;
 }
 
 const char *lvn_comm_describe(const struct lvn_comm *c)
@@ -168,5 +174,5 @@ enum lvn_status lvn_comm_broadcast_now(struct lvn_comm *c, void *x, int64_t byte
 
 enum lvn_status lvn_tree_new(struct lvn_tree **out, const struct lvn_comm *c, const int64_t *leaf)
 {
-    return lvn_tree_make(out, c->size, c->rank, leaf);
+    return lvn_tree_make(out, c->size, c->rank, c->hosts, leaf);
 }

@@ -26,7 +26,7 @@ struct lvn_comm_options {
     const char *family;  /* of the launcher, a name of cluster/families.def: which libraries fit */
     double timeout;      /* seconds that joining the others may take; 0: for ever */
     int cpu;             /* 1 + the CPU that the engine's thread stays on; 0: where the system puts it */
-    int per_host;        /* ranks on each host, side by side; 0: found out (others are for tests) */
+    int per_host;        /* ranks on each host; 0: all are on one, until lvn_comm_set_hosts() */
     const int *sockets;  /* [size] connections to the other ranks: levin's own transport over these, which are its own
                             from then on; NULL: MPI */
     int64_t cut;         /* bytes of the longest single message; 0: the best (others are for tests) */
@@ -41,6 +41,9 @@ void lvn_comm_close(struct lvn_comm *c); /* NULL: nothing. All ranks call it; a 
 void lvn_comm_abort(struct lvn_comm *c, int code, double seconds);
 int lvn_comm_rank(const struct lvn_comm *c);
 int lvn_comm_size(const struct lvn_comm *c);
+/* The ranks are on so many hosts, as many on each, side by side, which sums may make use of. All ranks say the same,
+ * while nothing is under way and no tree is made. */
+enum lvn_status lvn_comm_set_hosts(struct lvn_comm *c, int hosts) LVN_CHECKED;
 /* "Open MPI 4.1.4 (/usr/lib/.../libmpi.so.40), as mpirun is Open MPI's", for people. */
 const char *lvn_comm_describe(const struct lvn_comm *c);
 
@@ -64,7 +67,8 @@ struct lvn_request {
 
 enum lvn_reduce { LVN_SUM, LVN_MIN, LVN_MAX };
 
-/* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32, rounded once). Buffers are host memory.
+/* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32, rounded once
+ * on a host, once between hosts). Buffers are host memory.
  * Counts may pass 2^31: the engine cuts. In place throughout. The same call on the same ranks gives the same bits on
  * all of them. */
 void lvn_comm_all_reduce(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t count, enum lvn_dtype type,
@@ -87,14 +91,40 @@ enum lvn_status lvn_comm_wait(struct lvn_comm *c, struct lvn_request *r) LVN_CHE
 /* Wait so long at most; false: it is not done, and the request and its buffers stay the engine's. */
 bool lvn_comm_wait_for(struct lvn_comm *c, struct lvn_request *r, double seconds);
 
-/* bf16 to fp32; fp32 to the nearest bf16, ties to even, what is no number stays none. */
-void lvn_widen(float *out, const uint16_t *x, int64_t n);
-void lvn_narrow(uint16_t *out, const float *x, int64_t n);
-
 /* One after the other, for small things between steps. */
 enum lvn_status lvn_comm_all_reduce_now(struct lvn_comm *c, void *x, int64_t count, enum lvn_dtype type,
                                         enum lvn_reduce op) LVN_CHECKED;
 enum lvn_status lvn_comm_broadcast_now(struct lvn_comm *c, void *x, int64_t bytes, int root) LVN_CHECKED;
+
+/* --- ways of sums ---
+ * LIBRARY: the transport's own reduction. DIRECT: every rank adds a shard of the vector, which all others send it, and
+ * sends the sum back to all. HOSTS: the same within each host, where a rank's shard is one in `per host`; then between
+ * those of all hosts that have the same shard, each of which adds its part; and back. So between hosts every number
+ * goes once each way, and not once for each rank of a host. Hosts must have as many ranks as each other, side by side;
+ * else all is DIRECT, as if there were one host. */
+enum lvn_sum_way { LVN_WAY_LIBRARY, LVN_WAY_DIRECT, LVN_WAY_HOSTS };
+/* Of a sum of `bytes` in the plain order. Sums in a fixed order are never LIBRARY. */
+enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes);
+
+/* What one rank sends for one sum: an all-reduce has `reduce` and `gather`, a reduce-scatter the first, an all-gather
+ * the second. All ranks of a host together send `ranks / hosts` times as much over its link, and receive that.
+ *     seconds of the link = between.rounds * latency + between.bytes * ranks / hosts / bandwidth
+ * where a round is a message for which nothing can go on before it has arrived: `messages` are sent at once in each.
+ * Shards are taken as equally long, hosts as alike; in the fixed order a host's partial sums as one subtree. */
+struct lvn_sum_question {
+    int ranks, hosts;
+    int64_t bytes; /* of the vector */
+    int partials;  /* sums of subtrees that a rank holds in the fixed order; 0: a plain sum */
+    bool reduce, gather;
+};
+struct lvn_traffic_part {
+    int64_t messages, bytes;
+    int rounds;
+};
+struct lvn_traffic {
+    struct lvn_traffic_part within, between; /* to ranks of this host; to those of others */
+};
+void lvn_sum_traffic(const struct lvn_sum_question *q, struct lvn_traffic *t);
 
 /* --- sums in a fixed order ---
  * Leaves 0..n-1 (micro-batches of the global batch) are added in one binary tree: the node over [lo, hi) is the sum of

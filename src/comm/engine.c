@@ -2,7 +2,7 @@
  *
  * Three queues. Collectives go to the transport one after the other, a long one in parts, so that every rank issues the
  * same ones in the same order. Messages are issued as they come: they may wait for each other across ranks. Exchanges
- * (exchange.c) run one at a time.
+ * (exchange.c) begin in their order, the next one when all chunks of the last one are under way.
  *
  * How it waits. While a thread waits for a request, the engine polls without sleeping and leaves the processor to
  * others after every fruitless poll (ranks may share processors); after about a millisecond in vain it sleeps 20 us
@@ -82,9 +82,9 @@ static int issue(struct lvn_engine *c, struct lvn_request *r, bool *moved)
         int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), most = c->options.cut / bytes;
         int64_t n = r->count - r->at < most ? r->count - r->at : most;
         char *x = (char *)r->x + r->at * bytes;
-        int code = r->kind == LVN_ASK_ALL_REDUCE
-                       ? t->all_reduce(c->state, x, n, (enum lvn_dtype)r->type, (enum lvn_reduce)r->op, &r->handle[h])
-                       : t->broadcast(c->state, x, n, r->peer, &r->handle[h]);
+        int code = r->kind == LVN_ASK_BROADCAST
+                       ? t->broadcast(c->state, x, n, r->peer, &r->handle[h])
+                       : t->all_reduce(c->state, x, n, (enum lvn_dtype)r->type, (enum lvn_reduce)r->op, &r->handle[h]);
         if (code) return code;
         r->busy |= 1 << h;
         r->at += n;
@@ -160,34 +160,53 @@ static int poll_messages(struct lvn_engine *c, bool *moved)
     return 0;
 }
 
+/* As collectives: the next ones begin when all of this one is under way. */
 static int poll_exchanges(struct lvn_engine *c, bool *moved)
 {
-    struct lvn_request *r;
-    while ((r = c->exchanges.first) != NULL) {
-        if (!c->exchange_started) lvn_exchange_start(c, r);
-        c->exchange_started = true;
-        bool finished = false;
-        int code = lvn_exchange_step(c, r, moved, &finished);
+    struct lvn_request *before = NULL, *r = c->exchanges.first, *next;
+    for (; r; r = next) {
+        bool issued, finished;
+        next = r->next;
+        int code = lvn_exchange_step(c, r, moved, &issued, &finished);
         if (code) return note_trouble(c, r, code), code;
-        if (!finished) return 0;
-        c->exchange_started = false;
-        unlink_after(&c->exchanges, NULL, r);
-        finish(c, r, LVN_OK);
-        *moved = true;
+        if (finished) {
+            unlink_after(&c->exchanges, before, r);
+            finish(c, r, LVN_OK);
+            *moved = true;
+        } else {
+            before = r;
+        }
+        if (!issued) break;
     }
     return 0;
 }
 
-/* Vectors from this many bytes on are cut into pieces that every rank adds a share of; shorter ones go to the MPI's own
- * reduction, which knows better how to send few bytes to many. */
-enum { LONG_VECTOR = 64 << 10 };
+/* A gather as a sum of numbers of which all but one are 0, which is exact. */
+static void gather_by_sum(const struct lvn_engine *c, struct lvn_request *r)
+{
+    const int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), from = r->first[c->comm.rank] * bytes,
+                  to = r->first[c->comm.rank + 1] * bytes, all = r->count * bytes;
+    memset(r->x, 0, (size_t)from);
+    memset((char *)r->x + to, 0, (size_t)(all - to));
+    r->type = LVN_I32;
+    r->count = all / (int64_t)sizeof(int32_t);
+}
 
-static bool is_exchange(const struct lvn_request *r)
+/* Is it for the transport's own collectives? Those know better how to bring few bytes to many; and a sum is as good
+ * where only a part of it is wanted. */
+static bool is_library(const struct lvn_engine *c, struct lvn_request *r)
 {
     const enum lvn_dtype type = (enum lvn_dtype)r->type;
-    if (r->kind != LVN_ASK_ALL_REDUCE) return r->kind != LVN_ASK_BROADCAST;
-    bool real = type == LVN_F32 || type == LVN_F64;
-    return r->op == LVN_SUM && (type == LVN_BF16 || (real && r->count * lvn_dtype_bytes(type) >= LONG_VECTOR));
+    const int64_t bytes = r->count * lvn_dtype_bytes(type);
+    const bool real = type == LVN_F32 || type == LVN_F64;
+    if (r->kind == LVN_ASK_BROADCAST || r->op != LVN_SUM) return true;
+    if (r->kind == LVN_ASK_TREE_REDUCE || type == LVN_BF16) return false;
+    if (r->kind == LVN_ASK_ALL_REDUCE && !real) return true;
+    if (lvn_sum_way(c->comm.size, c->comm.hosts, bytes) != LVN_WAY_LIBRARY) return false;
+    if (r->kind != LVN_ASK_ALL_GATHER) return true;
+    if (bytes % (int64_t)sizeof(int32_t)) return false;
+    gather_by_sum(c, r);
+    return true;
 }
 
 static int take(struct lvn_engine *c, struct lvn_request *r)
@@ -202,7 +221,7 @@ static int take(struct lvn_engine *c, struct lvn_request *r)
         finish(c, r, LVN_OK);
         return 0;
     default:
-        lvn_queue_push(is_exchange(r) ? &c->exchanges : &c->collectives, r);
+        lvn_queue_push(is_library(c, r) ? &c->collectives : &c->exchanges, r);
         return 0;
     }
 }
@@ -269,7 +288,7 @@ static void tell(struct lvn_engine *c, bool moved, int64_t idle)
     if (moved) lvn_work_done(1);
     if (moved && c->held_up) lvn_work_await(-1);
     if (moved) c->held_up = false;
-    if (r && c->exchange_started && idle == VAIN) lvn_work_await(lvn_exchange_awaits(c, r)), c->held_up = true;
+    if (r && idle == VAIN) lvn_work_await(lvn_exchange_awaits(c, r)), c->held_up = true;
 }
 
 static void work(struct lvn_engine *c)

@@ -60,7 +60,7 @@ struct lvn_engine {
     int waiting; /* how many wait now; atomic */
     /* the engine's own */
     struct lvn_queue collectives, messages, exchanges;
-    bool exchange_started, held_up; /* held_up: it has said by whom */
+    bool held_up; /* held_up: it has said by whom */
 };
 
 /* Ranks o->size above 1, over `transport`; argument: for its join(). */
@@ -76,17 +76,15 @@ void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(voi
 
 /* exchange.c. A tag above those of callers is used, so that both may be under way. */
 enum { LVN_TAGS = 16384 };
-enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, const int64_t *leaf) LVN_CHECKED;
-enum lvn_status lvn_tree_flat(struct lvn_tree **out, int size, int rank) LVN_CHECKED;
-void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r);
-/* Push it on. Returns 0 or the transport's error; *moved: something happened; *finished: all done. */
-int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *finished);
-/* The rank whose message it waits for: for its parts before its sums; -1: for none. */
+/* leaf NULL: one leaf a rank, for plain sums. */
+enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hosts, const int64_t *leaf) LVN_CHECKED;
+/* Bytes of a shard that go in one message, for so many partial sums of all ranks together. */
+int64_t lvn_piece_bytes(int n_sources);
+/* Push it on. Returns 0 or the transport's error; *moved: something happened; *issued: all of it is under way or done;
+ * *finished: all done. */
+int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *issued, bool *finished);
+/* The rank whose message it waits for: for its parts before its totals; -1: for none. */
 int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r);
-
-/* sum.c: out = a + b. */
-void lvn_add_f32(float *out, const float *a, const float *b, int64_t n);
-void lvn_add_f64(double *out, const double *a, const double *b, int64_t n);
 
 /* tree.c: the largest power of two below n. */
 int64_t lvn_tree_half(int64_t n);

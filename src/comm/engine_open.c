@@ -31,7 +31,8 @@ static enum lvn_status start(struct lvn_engine *c)
     pthread_mutex_init(&c->lock, NULL);
     lvn_condition_init(&c->bell);
     lvn_condition_init(&c->news);
-    LVN_TRY(lvn_tree_flat(&c->flat, c->comm.size, c->comm.rank));
+    if (c->options.per_host > 0) c->comm.hosts = c->comm.size / c->options.per_host;
+    LVN_TRY(lvn_tree_make(&c->flat, c->comm.size, c->comm.rank, c->comm.hosts, NULL));
     int code = lvn_thread_start(&c->thread, lvn_engine_run, c);
     if (code) c->opened = -1;
     LVN_CHECK(!code, MEMORY, "no thread for communication: %s", strerror(code));
@@ -131,6 +132,16 @@ static void abort_all(struct lvn_comm *comm, int code, double seconds)
     (void)lvn_comm_wait_for(comm, &last->request, seconds);
 }
 
+static enum lvn_status set_hosts(struct lvn_comm *comm)
+{
+    struct lvn_engine *c = (struct lvn_engine *)comm;
+    struct lvn_tree *flat;
+    LVN_TRY(lvn_tree_make(&flat, comm->size, comm->rank, comm->hosts, NULL));
+    lvn_tree_free(c->flat);
+    c->flat = flat;
+    return LVN_OK;
+}
+
 static void close_engine(struct lvn_comm *comm)
 {
     struct lvn_engine *c = (struct lvn_engine *)comm;
@@ -143,7 +154,8 @@ static void close_engine(struct lvn_comm *comm)
 enum lvn_status lvn_engine_open(struct lvn_comm **out, const struct lvn_comm_options *o,
                                 const struct lvn_transport *transport, void *argument)
 {
-    static const struct lvn_comm_ops ops = {.submit = submit, .wait = await, .abort = abort_all, .close = close_engine};
+    static const struct lvn_comm_ops ops = {
+        .submit = submit, .wait = await, .set_hosts = set_hosts, .abort = abort_all, .close = close_engine};
     struct lvn_engine *c = lvn_calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return LVN_MEMORY;

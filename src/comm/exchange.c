@@ -1,447 +1,416 @@
 /* exchange.c - long vectors summed and gathered with messages alone, in pieces, the sum always in the same order.
  *
- * The vector is cut into one shard a rank. Everybody sends its parts of shard s to rank s, which adds them and, where
- * all are to have the result, sends the sum to everybody: each rank sends and receives about twice the vector, as in
- * the best known ways. All goes piece by piece, a few pieces of every peer under way, so that memory is bounded and the
- * ways there, the adding and the ways back overlap.
+ * The vector is cut into one shard a rank. Within a host, rank j gets everybody's parts of the shards that the ranks
+ * number j of all hosts have, and adds them; those ranks exchange and add what their hosts have made, each for its own
+ * shard; where all are to have the result, the totals go the same way back. With one host, or one rank on each, that is
+ * the direct exchange: each rank sends and receives about twice the vector, as in the best known ways. Between hosts
+ * every number then goes once each way, not once for each rank.
+ *
+ * All goes by chunks, which hold a piece of every shard. A few chunks are under way at a time, those of the next vector
+ * behind those of the last one, so that memory is bounded, and ways there, adding and ways back overlap. All ranks take
+ * chunks in the same order into the same slots, which their tags name.
  *
  * A rank's part is the sums of its subtrees (comm.h); they meet in the order of the tree, so that the bits depend on
  * the leaves alone. Plain sums are the case of one leaf a rank. bf16 is widened and added in fp32; plain sums are
- * rounded once, those of a tree at every node, for another split makes a node a part that some rank holds.
+ * rounded once on each host and once between hosts, those of a tree at every node, for another split makes a node a
+ * part that some rank holds.
  *
  * Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005 (reduce-
  * scatter by pairwise exchange, then all-gather). */
-#include <stdlib.h>
+#include "comm/exchange.h"
+
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/bf16.h"
-#include "comm/engine.h"
+/* --- where things lie --- */
 
-enum {
-    DEPTH = 3,       /* pieces of one peer that may be under way */
-    BLOCK = 2048,    /* elements that are added at once: they stay in the first cache */
-    MEMORY = 8 << 20 /* bytes that arriving pieces may take */
-};
-
-/* Pieces sent to a peer, and of them arrived there; of each kind of message. Kinds: parts of its shard to it, sums of
- * my shard to it, sums of its shard from it. */
-enum lane_kind { PARTS, SUMS_OUT, SUMS_IN, LANES };
-struct lane {
-    int64_t pieces, issued, done;
-    int busy[DEPTH]; /* messages under way for each piece */
-};
-struct peer {
-    struct lane lane[LANES];
-};
-struct addition {
-    int into, from; /* sources */
-};
-
-struct lvn_tree {
-    int rank, size;
-    bool plain;                  /* one leaf a rank */
-    int n_sources, n_mine, mine; /* parts that make up a sum: of all ranks, of mine, the first of mine */
-    int *owner;                  /* [n_sources] rank */
-    struct addition *add;        /* [n_sources - 1] in this order; the sum ends in source 0 */
-    int64_t piece;               /* bytes */
-    char *arriving;              /* [DEPTH][n_sources - n_mine][piece] */
-    float *wide;                 /* [n_sources][BLOCK] of bf16 */
-    void **source;               /* [n_sources] while adding */
-    /* [DEPTH][n_in] arriving parts, [DEPTH][size][n_mine] parts to others, [DEPTH][size] sums to, sums from others */
-    char *handles;
-    int *done;
-    int n_handles, at_parts, at_sums_out, at_sums_in;
-    struct peer *peers; /* [size] */
-    struct lane in;     /* pieces of my shard: issued: asked of the others, done: added */
-};
-
-/* --- who adds what --- */
-
-struct planner {
-    const struct lvn_subtree *tree; /* of every source */
-    int next, n_adds;
-    struct addition *add;
-};
-
-/* Plan the node over [from, to); returns the source in which its sum ends. */
-static int plan_node(struct planner *p, int64_t from, int64_t to)
-{
-    if (p->tree[p->next].first == from && p->tree[p->next].end == to) return p->next++;
-    int64_t middle = from + lvn_tree_half(to - from);
-    int a = plan_node(p, from, middle), b = plan_node(p, middle, to);
-    p->add[p->n_adds++] = (struct addition){.into = a, .from = b};
-    return a;
-}
-
-static int count_sources(int size, const int64_t *leaf, int rank, int *mine)
-{
-    struct lvn_subtree some[LVN_MAX_SUBTREES];
-    int n = 0;
-    *mine = 1;
-    if (!leaf) return size;
-    *mine = 0;
-    for (int r = 0; r < size; r++) {
-        int here = lvn_subtrees(leaf[size], leaf[r], leaf[r + 1], some);
-        if (r == rank) *mine = here;
-        n += here;
-    }
-    return n;
-}
-
-/* All ranks must come to the same. */
-static int64_t piece_bytes(int n_sources)
-{
-    int64_t most = MEMORY / (DEPTH * (n_sources > 1 ? n_sources - 1 : 1)), piece = 512 << 10;
-    while (piece > most && piece > 16 << 10) piece /= 2;
-    return piece;
-}
-
-static void free_parts(struct lvn_tree *t)
-{
-    free(t->owner);
-    free(t->add);
-    free(t->arriving);
-    free(t->wide);
-    free(t->source);
-    free(t->handles);
-    free(t->done);
-    free(t->peers);
-}
-
-void lvn_tree_free(struct lvn_tree *t)
-{
-    if (!t) return;
-    free_parts(t);
-    free(t);
-}
-
-int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf)
-{
-    int mine, n = count_sources(size, leaf, rank, &mine);
-    int64_t handles = DEPTH * ((int64_t)n - mine + (int64_t)size * (mine + 2));
-    return DEPTH * (n - mine) * piece_bytes(n) + (int64_t)n * (BLOCK * 4 + 20) + handles * 12 +
-           size * (int64_t)sizeof(struct peer) + (int64_t)sizeof(struct lvn_tree);
-}
-
-static enum lvn_status plan(struct lvn_tree *t, const int64_t *leaf)
-{
-    struct lvn_subtree *tree = lvn_malloc(sizeof *tree * (size_t)(t->n_sources + LVN_MAX_SUBTREES));
-    if (!tree) return LVN_MEMORY;
-    int n = 0;
-    for (int r = 0; r < t->size; r++) {
-        if (r == t->rank) t->mine = n;
-        int here = lvn_subtrees(leaf[t->size], leaf[r], leaf[r + 1], tree + n);
-        for (int k = 0; k < here; k++) t->owner[n++] = r;
-    }
-    struct planner p = {.tree = tree, .add = t->add};
-    plan_node(&p, 0, leaf[t->size]);
-    free(tree);
-    return LVN_OK;
-}
-
-static enum lvn_status make_parts(struct lvn_tree *t, const int64_t *leaf)
-{
-    size_t n = (size_t)t->n_sources, in = n - (size_t)t->n_mine, size = (size_t)t->size;
-    t->piece = piece_bytes(t->n_sources);
-    t->at_parts = DEPTH * (int)in;
-    t->at_sums_out = t->at_parts + DEPTH * t->size * t->n_mine;
-    t->at_sums_in = t->at_sums_out + DEPTH * t->size;
-    t->n_handles = t->at_sums_in + DEPTH * t->size;
-    t->owner = lvn_calloc(n, sizeof *t->owner);
-    t->add = lvn_calloc(n, sizeof *t->add);
-    t->arriving = lvn_malloc(DEPTH * in * (size_t)t->piece + 1);
-    t->wide = lvn_malloc(n * BLOCK * sizeof *t->wide);
-    t->source = lvn_calloc(n, sizeof *t->source);
-    t->handles = lvn_calloc((size_t)t->n_handles, sizeof(void *));
-    t->done = lvn_calloc((size_t)t->n_handles, sizeof *t->done);
-    t->peers = lvn_calloc(size, sizeof *t->peers);
-    if (!t->owner || !t->add || !t->arriving || !t->wide || !t->source || !t->handles || !t->done || !t->peers)
-        return LVN_MEMORY;
-    return plan(t, leaf);
-}
-
-enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, const int64_t *leaf)
-{
-    *out = NULL;
-    for (int i = 0; i < size; i++)
-        LVN_CHECK(leaf[i] <= leaf[i + 1], ARG, "rank %d holds leaves %lld to %lld", i, (long long)leaf[i],
-                  (long long)leaf[i + 1] - 1);
-    LVN_CHECK(leaf[0] == 0 && leaf[size] > 0, ARG, "the ranks hold leaves %lld to %lld; wanted 0 and up",
-              (long long)leaf[0], (long long)leaf[size] - 1);
-    struct lvn_tree *t = lvn_calloc(1, sizeof *t);
-    if (!t) return LVN_MEMORY;
-    t->size = size;
-    t->rank = rank;
-    t->n_sources = count_sources(size, leaf, rank, &t->n_mine);
-    enum lvn_status status = make_parts(t, leaf);
-    if (status == LVN_OK)
-        *out = t;
-    else
-        lvn_tree_free(t);
-    return status;
-}
-
-enum lvn_status lvn_tree_flat(struct lvn_tree **out, int size, int rank)
-{
-    int64_t *leaf = lvn_malloc((size_t)(size + 1) * sizeof *leaf);
-    if (!leaf) return LVN_MEMORY;
-    for (int i = 0; i <= size; i++) leaf[i] = i;
-    enum lvn_status status = lvn_tree_make(out, size, rank, leaf);
-    if (status == LVN_OK) (*out)->plain = true;
-    free(leaf);
-    return status;
-}
-
-/* --- adding --- */
-
-/* t->source: where the n elements of each source lie. */
-static void add_piece(const struct lvn_tree *t, void *out, int64_t n, enum lvn_dtype type)
-{
-    int n_adds = t->n_sources - 1;
-    int64_t bytes = lvn_dtype_bytes(type);
-    if (!n_adds && out != t->source[0]) memcpy(out, t->source[0], (size_t)(n * bytes));
-    for (int64_t at = 0; at < n && n_adds; at += BLOCK) {
-        int64_t m = n - at < BLOCK ? n - at : BLOCK;
-        for (int s = 0; type == LVN_BF16 && s < t->n_sources; s++)
-            lvn_widen(t->wide + (int64_t)s * BLOCK, (const uint16_t *)t->source[s] + at, m);
-        for (int k = 0; k < n_adds; k++) {
-            int a = t->add[k].into, b = t->add[k].from;
-            bool last = k == n_adds - 1;
-            if (type == LVN_F64) {
-                double *x = (double *)t->source[a] + at;
-                lvn_add_f64(last ? (double *)out + at : x, x, (const double *)t->source[b] + at, m);
-            } else if (type == LVN_F32) {
-                float *x = (float *)t->source[a] + at;
-                lvn_add_f32(last ? (float *)out + at : x, x, (const float *)t->source[b] + at, m);
-            } else {
-                float *x = t->wide + (int64_t)a * BLOCK;
-                lvn_add_f32(x, x, t->wide + (int64_t)b * BLOCK, m);
-                for (int64_t i = 0; !t->plain && i < m; i++) x[i] = lvn_bf16_get(lvn_bf16_make(x[i]));
-            }
-        }
-        if (type == LVN_BF16) lvn_narrow((uint16_t *)out + at, t->wide, m);
-    }
-}
-
-/* --- one exchange under way --- */
-
-/* Where rank i's part begins: r->first[i], or an even split. */
-static int64_t first_of(const struct lvn_request *r, int size, int i)
-{
-    if (r->first) return r->first[i];
-    int64_t line = 64, lines = (r->count + line - 1) / line, at = lines * i / size * line;
-    return at < r->count ? at : r->count;
-}
-
+/* A chunk under way, and what it belongs to. */
 struct view {
     struct lvn_engine *c;
     struct lvn_request *r;
     struct lvn_tree *t;
+    struct lvn_slot *slot;
     int64_t bytes; /* of an element */
-    bool *moved;
 };
 
-static char *handle(const struct view *v, int index)
+/* Shards need not be certain ranks' where all have the whole sum in the end: then those of a region are neighbours. */
+static bool is_free(const struct lvn_request *r)
 {
-    return v->t->handles + (int64_t)index * v->c->handle_bytes;
+    return r->kind != LVN_ASK_ALL_GATHER && r->gather;
 }
 
-/* Piece n of rank i's shard, in bytes from the start of the vector. */
-static int64_t piece_at(const struct view *v, int i, int64_t n, int64_t *bytes)
+static int64_t n_chunks(const struct lvn_request *r, int64_t bytes)
 {
-    int64_t begin = first_of(v->r, v->t->size, i) * v->bytes;
-    int64_t end = first_of(v->r, v->t->size, i + 1) * v->bytes, at = begin + n * v->t->piece;
-    *bytes = end - at < v->t->piece ? end - at : v->t->piece;
-    return at;
+    const struct lvn_tree *t = r->tree;
+    const int64_t piece = t->piece / bytes, chunk = piece * t->size;
+    int64_t most = 0;
+    if (is_free(r)) return (r->count + chunk - 1) / chunk;
+    for (int i = 0; i < t->size; i++) {
+        int64_t n = (r->first[i + 1] - r->first[i] + piece - 1) / piece;
+        most = n > most ? n : most;
+    }
+    return most;
 }
 
-static char *part(const struct view *v, int k)
+/* Elements of the vector. */
+struct range {
+    int64_t at, n;
+};
+
+/* Of shards [q, q + n) of a free chunk: an even split in whole lines. */
+static struct range free_range(const struct view *v, int q, int n)
+{
+    const struct lvn_tree *t = v->t;
+    const int64_t chunk = t->piece / v->bytes * t->size, from = v->slot->chunk * chunk, left = v->r->count - from,
+                  m = left < chunk ? left : chunk, lines = (m + LVN_LINE - 1) / LVN_LINE;
+    int64_t a = lines * q / t->size * LVN_LINE, b = lines * (q + n) / t->size * LVN_LINE;
+    if (a > m) a = m;
+    if (b > m) b = m;
+    return (struct range){from + a, b - a};
+}
+
+/* The piece of rank `local` of `host`. */
+static struct range piece_of(const struct view *v, int host, int local)
+{
+    const struct lvn_tree *t = v->t;
+    const int rank = host * t->per_host + local;
+    if (is_free(v->r)) return free_range(v, local * t->hosts + host, 1);
+    const int64_t piece = t->piece / v->bytes, at = v->r->first[rank] + v->slot->chunk * piece,
+                  left = v->r->first[rank + 1] - at;
+    return (struct range){at, left < 0 ? 0 : left < piece ? left : piece};
+}
+
+/* The region of rank `local` of every host goes as one message, or as one for each host. */
+static int n_parts(const struct view *v)
+{
+    return is_free(v->r) ? 1 : v->t->hosts;
+}
+
+static struct range region_part(const struct view *v, int part, int local)
+{
+    return is_free(v->r) ? free_range(v, local * v->t->hosts, v->t->hosts) : piece_of(v, part, local);
+}
+
+static char *in_vector(const struct view *v, const void *x, int64_t at)
+{
+    union {
+        const void *in;
+        char *out;
+    } p = {.in = x};
+    return p.out + at * v->bytes;
+}
+
+/* My k-th partial sum. */
+static void *partial(const struct view *v, int k)
 {
     return v->r->partial ? v->r->partial[k] : v->r->x;
 }
 
-static int tag(const struct view *v, bool sums)
+/* Which of the level's sources that are others' is this? */
+static int foreign(const struct lvn_level *l, int s)
 {
-    return LVN_TAGS + 2 * (int)(v->r->number % (LVN_TAGS / 2 - 1)) + sums;
+    return s < l->mine ? s : s - l->n_mine;
 }
 
-void lvn_exchange_start(struct lvn_engine *c, struct lvn_request *r)
+/* Where part `part` of what the host's source s has of my region arrives. */
+static char *arriving(const struct view *v, int s, int part)
 {
-    struct lvn_tree *t = r->tree;
-    int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), mine = 0;
-    const bool sum = r->kind != LVN_ASK_ALL_GATHER;
-    for (int h = 0; h < t->n_handles; h++) c->transport->clear(c->state, t->handles + (int64_t)h * c->handle_bytes);
-    for (int i = 0; i < t->size; i++) {
-        int64_t shard = (first_of(r, t->size, i + 1) - first_of(r, t->size, i)) * bytes;
-        int64_t pieces = (shard + t->piece - 1) / t->piece;
-        t->peers[i] = (struct peer){0};
-        if (i == t->rank)
-            mine = pieces;
-        else if (sum && t->n_mine)
-            t->peers[i].lane[PARTS].pieces = pieces;
-        if (i != t->rank && r->gather) t->peers[i].lane[SUMS_IN].pieces = pieces;
+    const struct lvn_tree *t = v->t;
+    return v->slot->arriving[0] + ((int64_t)foreign(&t->level[0], s) * t->hosts + part) * t->piece;
+}
+
+/* Source s of the host's level, as far as it is the piece of my number on `host`. */
+static char *host_source(const struct view *v, int s, int host)
+{
+    const struct lvn_tree *t = v->t;
+    const struct lvn_level *l = &t->level[0];
+    const struct range piece = piece_of(v, host, t->local);
+    if (l->owner[s] == l->me) return in_vector(v, partial(v, s - l->mine), piece.at);
+    if (!is_free(v->r)) return arriving(v, s, host);
+    return arriving(v, s, 0) + (piece.at - region_part(v, 0, t->local).at) * v->bytes;
+}
+
+/* The k-th sum that this host has made of that piece. */
+static char *host_sum(const struct view *v, int k, int host)
+{
+    return host_source(v, v->t->level[0].result[k], host);
+}
+
+static void add_host(const struct view *v)
+{
+    const struct lvn_tree *t = v->t;
+    const struct lvn_level *l = &t->level[0];
+    for (int h = 0; h < t->hosts; h++) {
+        const struct range piece = piece_of(v, h, t->local);
+        for (int s = 0; s < l->n_sources; s++) t->source[s] = host_source(v, s, h);
+        lvn_add_sources(t, l, t->hosts == 1 ? in_vector(v, v->r->x, piece.at) : NULL, piece.n,
+                        (enum lvn_dtype)v->r->type);
     }
-    for (int i = 0; i < t->size && r->gather; i++)
-        if (i != t->rank) t->peers[i].lane[SUMS_OUT].pieces = mine;
-    t->in = (struct lane){.pieces = mine, .issued = sum ? 0 : mine, .done = sum ? 0 : mine};
 }
 
-/* Which lane and piece a finished handle belongs to. */
-static void count_done(struct lvn_tree *t, int index)
+static void add_hosts(const struct view *v)
 {
-    if (index < t->at_parts)
-        t->in.busy[index / (t->n_sources - t->n_mine)]--;
-    else if (index < t->at_sums_out)
-        t->peers[(index - t->at_parts) / t->n_mine % t->size]
-            .lane[PARTS]
-            .busy[(index - t->at_parts) / t->n_mine / t->size]--;
-    else if (index < t->at_sums_in)
-        t->peers[(index - t->at_sums_out) % t->size].lane[SUMS_OUT].busy[(index - t->at_sums_out) / t->size]--;
-    else
-        t->peers[(index - t->at_sums_in) % t->size].lane[SUMS_IN].busy[(index - t->at_sums_in) / t->size]--;
+    const struct lvn_tree *t = v->t;
+    const struct lvn_level *l = &t->level[1];
+    const struct range piece = piece_of(v, t->host, t->local);
+    for (int s = 0; s < l->n_sources && t->hosts > 1; s++)
+        t->source[s] =
+            l->owner[s] == l->me ? host_sum(v, s - l->mine, t->host) : v->slot->arriving[1] + foreign(l, s) * t->piece;
+    if (t->hosts > 1) lvn_add_sources(t, l, in_vector(v, v->r->x, piece.at), piece.n, (enum lvn_dtype)v->r->type);
 }
 
-static int poll_all(const struct view *v)
+/* --- messages --- */
+
+static char *handle(const struct view *v, int index)
 {
-    struct lvn_tree *t = v->t;
-    int n = 0, code = v->c->transport->test(v->c->state, t->handles, t->n_handles, &n, t->done);
-    if (code) return code;
-    for (int k = 0; k < n; k++) count_done(t, t->done[k]);
-    *v->moved |= n > 0;
-    for (int i = 0; i < t->size; i++)
-        for (int l = 0; l < LANES; l++) {
-            struct lane *lane = &t->peers[i].lane[l];
-            while (lane->done < lane->issued && !lane->busy[lane->done % DEPTH]) lane->done++;
+    return v->slot->handles + (int64_t)index * v->c->handle_bytes;
+}
+
+/* Ranks know requests by number, slots by order. Below 32768, which every MPI allows. */
+static int tag(const struct view *v, enum lvn_lane_kind lane)
+{
+    enum { WINDOW = 1023, LEGS = LVN_LANES / 2 };
+    const int slot = (int)(v->slot - v->t->slot);
+    return LVN_TAGS + ((int)(v->r->number % WINDOW) * LVN_SLOTS + slot) * LEGS + (int)lane / 2;
+}
+
+/* One message of a lane, to or from a member of a level. */
+static int post(const struct view *v, enum lvn_lane_kind lane, int member, char *x, int64_t n)
+{
+    const struct lvn_level *l = &v->t->level[lane == LVN_A_OUT || lane == LVN_A_IN || lane >= LVN_D_OUT ? 0 : 1];
+    struct lvn_lane *q = &v->slot->lane[lane];
+    const int rank = l->first + member * l->stride, index = v->t->at[lane] + q->n;
+    if (!n) return 0;
+    v->slot->peer[index] = rank;
+    q->n++;
+    q->busy++;
+    return lane % 2 ? v->c->transport->receive(v->c->state, x, n * v->bytes, rank, tag(v, lane), handle(v, index))
+                    : v->c->transport->send(v->c->state, x, n * v->bytes, rank, tag(v, lane), handle(v, index));
+}
+
+/* My parts of the regions of the others of this host. */
+static int send_parts(const struct view *v)
+{
+    const struct lvn_level *l = &v->t->level[0];
+    int code = 0;
+    for (int i = 1; i < l->n; i++) {
+        const int to = (l->me + i) % l->n; /* everybody starts with another one */
+        for (int p = 0; p < n_parts(v); p++) {
+            const struct range x = region_part(v, p, to);
+            for (int k = 0; k < l->n_mine && !code; k++)
+                code = post(v, LVN_A_OUT, to, in_vector(v, partial(v, k), x.at), x.n);
         }
-    return 0;
-}
-
-/* Ask the others for their parts of the next pieces of my shard. */
-static int ask_parts(const struct view *v)
-{
-    struct lvn_tree *t = v->t;
-    int in = t->n_sources - t->n_mine;
-    for (; t->in.issued < t->in.pieces && t->in.issued - t->in.done < DEPTH; t->in.issued++) {
-        int64_t bytes, slot = t->in.issued % DEPTH;
-        (void)piece_at(v, t->rank, t->in.issued, &bytes);
-        t->in.busy[slot] = in;
-        for (int s = 0, j = 0; s < t->n_sources; s++) {
-            if (t->owner[s] == t->rank) continue;
-            int code = v->c->transport->receive(v->c->state, t->arriving + (slot * in + j) * t->piece, bytes,
-                                                t->owner[s], tag(v, false), handle(v, (int)slot * in + j));
-            if (code) return code;
-            j++;
-        }
-        *v->moved = true;
-    }
-    return 0;
-}
-
-/* Add the pieces of my shard that have come. */
-static void add_parts(const struct view *v)
-{
-    struct lvn_tree *t = v->t;
-    int in = t->n_sources - t->n_mine;
-    for (; t->in.done < t->in.issued && !t->in.busy[t->in.done % DEPTH]; t->in.done++) {
-        int64_t bytes, slot = t->in.done % DEPTH, at = piece_at(v, t->rank, t->in.done, &bytes);
-        for (int s = 0, j = 0; s < t->n_sources; s++)
-            t->source[s] =
-                t->owner[s] == t->rank ? part(v, s - t->mine) + at : t->arriving + (slot * in + j++) * t->piece;
-        add_piece(t, (char *)v->r->x + at, bytes / v->bytes, (enum lvn_dtype)v->r->type);
-        *v->moved = true;
-    }
-}
-
-static bool room(const struct lane *l)
-{
-    return l->issued < l->pieces && l->issued - l->done < DEPTH;
-}
-
-/* My parts of rank i's shard, to it. */
-static int send_parts(const struct view *v, int i)
-{
-    struct lvn_tree *t = v->t;
-    struct lane *l = &t->peers[i].lane[PARTS];
-    for (; room(l); l->issued++) {
-        int64_t bytes, at = piece_at(v, i, l->issued, &bytes);
-        int slot = (int)(l->issued % DEPTH);
-        l->busy[slot] = t->n_mine;
-        for (int k = 0; k < t->n_mine; k++) {
-            int code = v->c->transport->send(v->c->state, part(v, k) + at, bytes, i, tag(v, false),
-                                             handle(v, t->at_parts + (slot * t->size + i) * t->n_mine + k));
-            if (code) return code;
-        }
-        *v->moved = true;
-    }
-    return 0;
-}
-
-/* The sums of my shard to rank i, as far as they are made. */
-static int send_sums(const struct view *v, int i)
-{
-    struct lvn_tree *t = v->t;
-    struct lane *l = &t->peers[i].lane[SUMS_OUT];
-    for (; room(l) && l->issued < t->in.done; l->issued++) {
-        int64_t bytes, at = piece_at(v, t->rank, l->issued, &bytes);
-        int slot = (int)(l->issued % DEPTH);
-        l->busy[slot] = 1;
-        int code = v->c->transport->send(v->c->state, (char *)v->r->x + at, bytes, i, tag(v, true),
-                                         handle(v, t->at_sums_out + slot * t->size + i));
-        if (code) return code;
-        *v->moved = true;
-    }
-    return 0;
-}
-
-/* The sums of rank i's shard, into the place from which my part of them has gone. */
-static int ask_sums(const struct view *v, int i)
-{
-    struct lvn_tree *t = v->t;
-    struct lane *l = &t->peers[i].lane[SUMS_IN];
-    const struct lane *gone = &t->peers[i].lane[PARTS];
-    for (; room(l) && (!gone->pieces || l->issued < gone->done); l->issued++) {
-        int64_t bytes, at = piece_at(v, i, l->issued, &bytes);
-        int slot = (int)(l->issued % DEPTH);
-        l->busy[slot] = 1;
-        int code = v->c->transport->receive(v->c->state, (char *)v->r->x + at, bytes, i, tag(v, true),
-                                            handle(v, t->at_sums_in + slot * t->size + i));
-        if (code) return code;
-        *v->moved = true;
-    }
-    return 0;
-}
-
-int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *finished)
-{
-    struct lvn_tree *t = r->tree;
-    struct view v = {.c = c, .r = r, .t = t, .bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), .moved = moved};
-    int code = poll_all(&v);
-    if (!code) code = ask_parts(&v);
-    add_parts(&v);
-    *finished = t->in.done == t->in.pieces;
-    for (int k = 1; k < t->size && !code; k++) {
-        int to = (t->rank + k) % t->size; /* everybody starts with another one */
-        code = send_parts(&v, to);
-        if (!code) code = send_sums(&v, to);
-        if (!code) code = ask_sums(&v, to);
-        for (int l = 0; l < LANES; l++) *finished &= t->peers[to].lane[l].done == t->peers[to].lane[l].pieces;
     }
     return code;
 }
 
-int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r)
+static int ask_parts(const struct view *v)
+{
+    const struct lvn_level *l = &v->t->level[0];
+    int code = 0;
+    for (int p = 0; p < n_parts(v); p++) {
+        const struct range x = region_part(v, p, l->me);
+        for (int s = 0; s < l->n_sources && !code; s++)
+            if (l->owner[s] != l->me) code = post(v, LVN_A_IN, l->owner[s], arriving(v, s, p), x.n);
+    }
+    return code;
+}
+
+static int send_host_sums(const struct view *v)
+{
+    const struct lvn_level *l = &v->t->level[1];
+    int code = 0;
+    for (int i = 1; i < l->n; i++) {
+        const int to = (l->me + i) % l->n;
+        for (int k = 0; k < l->n_mine && !code; k++)
+            code = post(v, LVN_B_OUT, to, host_sum(v, k, to), piece_of(v, to, v->t->local).n);
+    }
+    return code;
+}
+
+static int ask_host_sums(const struct view *v)
+{
+    const struct lvn_level *l = &v->t->level[1];
+    const int64_t n = piece_of(v, l->me, v->t->local).n;
+    int code = 0;
+    for (int s = 0; s < l->n_sources && !code; s++)
+        if (l->owner[s] != l->me)
+            code = post(v, LVN_B_IN, l->owner[s], v->slot->arriving[1] + foreign(l, s) * v->t->piece, n);
+    return code;
+}
+
+/* The total of my piece to the other hosts, or theirs. */
+static int move_totals(const struct view *v, enum lvn_lane_kind lane)
+{
+    const struct lvn_level *l = &v->t->level[1];
+    int code = 0;
+    for (int i = 1; i < l->n && !code; i++) {
+        const int member = (l->me + i) % l->n;
+        const struct range x = piece_of(v, lane == LVN_C_OUT ? l->me : member, v->t->local);
+        code = post(v, lane, member, in_vector(v, v->r->x, x.at), x.n);
+    }
+    return code;
+}
+
+/* All totals of my region to the others of this host, or theirs. */
+static int move_regions(const struct view *v, enum lvn_lane_kind lane)
+{
+    const struct lvn_level *l = &v->t->level[0];
+    int code = 0;
+    for (int i = 1; i < l->n; i++) {
+        const int member = (l->me + i) % l->n;
+        for (int p = 0; p < n_parts(v) && !code; p++) {
+            const struct range x = region_part(v, p, lane == LVN_D_OUT ? l->me : member);
+            code = post(v, lane, member, in_vector(v, v->r->x, x.at), x.n);
+        }
+    }
+    return code;
+}
+
+static int start_lane(const struct view *v, enum lvn_lane_kind lane)
+{
+    v->slot->lane[lane].started = true;
+    switch (lane) {
+    case LVN_A_OUT:
+        return send_parts(v);
+    case LVN_A_IN:
+        return ask_parts(v);
+    case LVN_B_OUT:
+        return send_host_sums(v);
+    case LVN_B_IN:
+        return ask_host_sums(v);
+    case LVN_C_OUT:
+    case LVN_C_IN:
+        return move_totals(v, lane);
+    default:
+        return move_regions(v, lane);
+    }
+}
+
+/* --- a chunk's way --- */
+
+static bool over(const struct lvn_slot *s, enum lvn_lane_kind lane)
+{
+    return s->lane[lane].started && !s->lane[lane].busy;
+}
+
+/* Can it start? What comes back is written where parts lie that must have gone first. */
+static bool is_due(const struct lvn_slot *s, enum lvn_lane_kind lane)
+{
+    const bool gather = s->r->gather;
+    switch (lane) {
+    case LVN_B_OUT:
+    case LVN_B_IN:
+        return s->host_added;
+    case LVN_C_OUT:
+        return gather && s->added;
+    case LVN_C_IN:
+        return gather && over(s, LVN_B_OUT);
+    case LVN_D_OUT:
+        return gather && s->added && over(s, LVN_C_IN);
+    case LVN_D_IN:
+        return gather && over(s, LVN_A_OUT);
+    default:
+        return true;
+    }
+}
+
+/* As far as it goes now. */
+static int advance(const struct view *v, bool *moved)
+{
+    struct lvn_slot *s = v->slot;
+    int code = 0;
+    for (bool more = true; more && !code; *moved |= more) {
+        more = false;
+        if (!s->host_added && over(s, LVN_A_IN)) add_host(v), more = s->host_added = true;
+        if (s->host_added && !s->added && over(s, LVN_B_IN)) add_hosts(v), more = s->added = true;
+        for (int lane = 0; lane < LVN_LANES && !code; lane++) {
+            if (s->lane[lane].started || !is_due(s, (enum lvn_lane_kind)lane)) continue;
+            code = start_lane(v, (enum lvn_lane_kind)lane);
+            more = true;
+        }
+    }
+    return code;
+}
+
+static bool is_over(const struct lvn_slot *s)
+{
+    for (int lane = 0; lane < LVN_LANES; lane++)
+        if ((lane < LVN_C_OUT || s->r->gather) && !over(s, (enum lvn_lane_kind)lane)) return false;
+    return s->added;
+}
+
+/* Put the request's next chunk into its slot. */
+static void take_chunk(struct lvn_engine *c, struct lvn_request *r, struct lvn_slot *slot)
 {
     const struct lvn_tree *t = r->tree;
+    const bool sum = r->kind != LVN_ASK_ALL_GATHER;
+    slot->r = r;
+    slot->chunk = r->at++;
+    slot->host_added = slot->added = !sum;
+    for (int lane = 0; lane < LVN_LANES; lane++)
+        slot->lane[lane] = (struct lvn_lane){.started = !sum && lane < LVN_C_OUT};
+    for (int h = 0; h < t->n_handles; h++) c->transport->clear(c->state, slot->handles + (int64_t)h * c->handle_bytes);
+}
+
+/* Which of the messages of a slot are done? One question for all. */
+static int poll_slot(const struct view *v, bool *moved)
+{
+    struct lvn_slot *s = v->slot;
+    const int *at = v->t->at;
+    int first = LVN_LANES, end = 0, n = 0;
+    for (int lane = 0; lane < LVN_LANES; lane++)
+        if (s->lane[lane].busy) first = lane < first ? lane : first, end = lane + 1;
+    if (!end) return 0;
+    int code = v->c->transport->test(v->c->state, handle(v, at[first]), at[end] - at[first], &n, v->t->done);
+    for (int k = 0; k < n && !code; k++) {
+        int lane = first;
+        while (v->t->done[k] + at[first] >= at[lane + 1]) lane++;
+        s->lane[lane].busy--;
+    }
+    *moved |= n > 0;
+    return code;
+}
+
+int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, bool *issued, bool *finished)
+{
+    struct lvn_tree *t = r->tree;
+    struct view v = {.c = c, .r = r, .t = t, .bytes = lvn_dtype_bytes((enum lvn_dtype)r->type)};
+    const int64_t chunks = n_chunks(r, v.bytes);
+    *finished = false;
+    for (int k = 0; k < LVN_SLOTS; k++) {
+        v.slot = &t->slot[(t->taken + k) % LVN_SLOTS]; /* the oldest first */
+        if (v.slot->r == r) {
+            int code = poll_slot(&v, moved);
+            if (!code) code = advance(&v, moved);
+            if (code) return code;
+            if (is_over(v.slot)) v.slot->r = NULL, r->busy--;
+        }
+    }
+    while (r->at < chunks && !t->slot[t->taken % LVN_SLOTS].r) {
+        v.slot = &t->slot[t->taken++ % LVN_SLOTS];
+        take_chunk(c, r, v.slot);
+        r->busy++;
+        int code = advance(&v, moved);
+        if (code) return code;
+    }
+    *issued = r->at == chunks;
+    *finished = *issued && !r->busy;
+    return 0;
+}
+
+int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r)
+{
+    static const enum lvn_lane_kind order[] = {LVN_A_IN,  LVN_B_IN,  LVN_C_IN,  LVN_D_IN,
+                                               LVN_A_OUT, LVN_B_OUT, LVN_C_OUT, LVN_D_OUT};
+    struct lvn_tree *t = r->tree;
     char none[8];
     c->transport->clear(c->state, none);
-    int64_t in = t->n_sources - t->n_mine, slot = t->in.done % DEPTH;
-    for (int s = 0, j = 0; t->in.done < t->in.issued && s < t->n_sources; s++) {
-        if (t->owner[s] == t->rank) continue;
-        if (memcmp(t->handles + (slot * in + j++) * c->handle_bytes, none, (size_t)c->handle_bytes)) return t->owner[s];
+    for (int k = 0; k < LVN_SLOTS; k++) {
+        const struct lvn_slot *s = &t->slot[(t->taken + k) % LVN_SLOTS];
+        for (int o = 0; o < LVN_LANES && s->r == r; o++)
+            for (int i = 0, at = t->at[order[o]]; i < s->lane[order[o]].n; i++)
+                if (memcmp(s->handles + (int64_t)(at + i) * c->handle_bytes, none, (size_t)c->handle_bytes))
+                    return s->peer[at + i];
     }
-    for (int i = 0; i < t->size; i++)
-        for (int l = 0; l < LANES; l++)
-            if (t->peers[i].lane[l].done < t->peers[i].lane[l].issued) return i;
     return -1;
 }

@@ -25,6 +25,7 @@ struct lvn_comm_ops {
     void (*submit)(struct lvn_comm *c, struct lvn_request *r);
     /* Until it is done or `until` (NULL: for ever). */
     void (*wait)(struct lvn_comm *c, const struct lvn_request *r, const struct timespec *until);
+    enum lvn_status (*set_hosts)(struct lvn_comm *c); /* see lvn_comm_set_hosts(); NULL: they are nothing to it */
     void (*abort)(struct lvn_comm *c, int code, double seconds); /* see lvn_comm_abort(); NULL: it cannot */
     /* All ranks have come to the end; frees c. */
     void (*close)(struct lvn_comm *c);
@@ -32,7 +33,7 @@ struct lvn_comm_ops {
 
 struct lvn_comm {
     const struct lvn_comm_ops *ops;
-    int rank, size;
+    int rank, size, hosts;
     int64_t number;      /* of the next collective */
     char describe[1024]; /* for people */
     char text[600];      /* what failed */

@@ -2,25 +2,57 @@
  *
  * Element by element, so that the bits are those of the order in which vectors are added, whatever the width of the
  * machine's own vectors. `out` may be one of the inputs. */
+#include <string.h>
+
 #include "base/bf16.h"
-#include "comm/engine.h"
+#include "comm/exchange.h"
 
-void lvn_add_f32(float *out, const float *a, const float *b, int64_t n)
+static void add_f32(float *out, const float *a, const float *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
-void lvn_add_f64(double *out, const double *a, const double *b, int64_t n)
+static void add_f64(double *out, const double *a, const double *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
-void lvn_widen(float *out, const uint16_t *x, int64_t n)
+static void widen(float *out, const uint16_t *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = lvn_bf16_get(x[i]);
 }
 
-void lvn_narrow(uint16_t *out, const float *x, int64_t n)
+static void narrow(uint16_t *out, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) out[i] = lvn_bf16_make(x[i]);
+}
+
+void lvn_add_sources(const struct lvn_tree *t, const struct lvn_level *l, void *out, int64_t n, enum lvn_dtype type)
+{
+    const int64_t bytes = lvn_dtype_bytes(type);
+    if (!l->n_adds && out && out != t->source[0]) memcpy(out, t->source[0], (size_t)(n * bytes));
+    for (int64_t at = 0; at < n && l->n_adds; at += LVN_BLOCK) {
+        int64_t m = n - at < LVN_BLOCK ? n - at : LVN_BLOCK;
+        for (int s = 0; type == LVN_BF16 && s < l->n_sources; s++)
+            widen(t->wide + (int64_t)s * LVN_BLOCK, (const uint16_t *)t->source[s] + at, m);
+        for (int k = 0; k < l->n_adds; k++) {
+            const int a = l->add[k].into, b = l->add[k].from;
+            const bool last = out && k == l->n_adds - 1;
+            if (type == LVN_F64) {
+                double *x = (double *)t->source[a] + at;
+                add_f64(last ? (double *)out + at : x, x, (const double *)t->source[b] + at, m);
+            } else if (type == LVN_F32) {
+                float *x = (float *)t->source[a] + at;
+                add_f32(last ? (float *)out + at : x, x, (const float *)t->source[b] + at, m);
+            } else {
+                float *x = t->wide + (int64_t)a * LVN_BLOCK;
+                add_f32(x, x, t->wide + (int64_t)b * LVN_BLOCK, m);
+                for (int64_t i = 0; !t->plain && i < m; i++) x[i] = lvn_bf16_get(lvn_bf16_make(x[i]));
+            }
+        }
+        for (int k = 0; type == LVN_BF16 && k < l->n_results; k++) {
+            const int s = l->result[k];
+            narrow((uint16_t *)(out ? out : t->source[s]) + at, t->wide + (int64_t)s * LVN_BLOCK, m);
+        }
+    }
 }

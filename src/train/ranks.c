@@ -32,36 +32,61 @@ static uint64_t hash_of_cpus(void)
     return lvn_name_hash(text);
 }
 
+/* One gather: as a sum of numbers of which all but one are 0. */
 static enum lvn_status exchange_cards(struct lvn_ranks *r, struct card *cards)
 {
     struct card *mine = &cards[r->rank];
     snprintf(mine->host, sizeof mine->host, "%.*s", LVN_HOST_TEXT - 1, r->who.host);
     mine->cpus = hash_of_cpus();
-    for (int i = 0; i < r->size; i++) LVN_TRY(lvn_comm_broadcast_now(r->comm, &cards[i], (int64_t)sizeof cards[i], i));
+    return lvn_comm_all_reduce_now(r->comm, cards, r->size * (int64_t)(sizeof *cards / sizeof(int64_t)), LVN_I64,
+                                   LVN_SUM);
+}
+
+static int by_host(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* How many hosts there are. */
+static enum lvn_status count_hosts(struct lvn_ranks *r)
+{
+    const char **name = lvn_malloc(sizeof *name * (size_t)r->size);
+    if (!name) return LVN_MEMORY;
+    for (int i = 0; i < r->size; i++) name[i] = r->host[i];
+    qsort(name, (size_t)r->size, sizeof *name, by_host);
+    for (int i = 0; i < r->size; i++) r->hosts += i == 0 || strcmp(name[i], name[i - 1]) != 0;
+    free(name);
     return LVN_OK;
 }
 
-static bool same_host(const struct card *cards, int a, int b)
+/* Sums may go by hosts where these have as many ranks as each other, side by side. */
+static enum lvn_status tell_hosts(struct lvn_ranks *r)
 {
-    return strcmp(cards[a].host, cards[b].host) == 0;
+    const int each = r->size / r->hosts;
+    bool alike = r->size % r->hosts == 0;
+    for (int i = 0; i < r->size && alike; i++) alike = strcmp(r->host[i], r->host[i / each * each]) == 0;
+    return alike && r->hosts > 1 ? lvn_comm_set_hosts(r->comm, r->hosts) : LVN_OK;
+}
+
+static void find_neighbours(struct lvn_ranks *r, const struct card *cards)
+{
+    for (int i = 0; i < r->size; i++) {
+        memcpy(r->host[i], cards[i].host, sizeof r->host[i]);
+        if (strcmp(cards[i].host, cards[r->rank].host) != 0) continue;
+        r->of_host++;
+        r->on_host += i < r->rank;
+        r->together += cards[i].cpus == cards[r->rank].cpus;
+    }
 }
 
 static enum lvn_status meet(struct lvn_ranks *r)
 {
     struct card *cards = lvn_calloc((size_t)r->size, sizeof *cards);
     enum lvn_status status = cards ? exchange_cards(r, cards) : LVN_MEMORY;
-    for (int i = 0; status == LVN_OK && i < r->size; i++) {
-        int before = 0;
-        for (int j = 0; j < i; j++) before += same_host(cards, i, j);
-        memcpy(r->host[i], cards[i].host, sizeof r->host[i]);
-        r->hosts += before == 0;
-        if (!same_host(cards, i, r->rank)) continue;
-        r->of_host++;
-        r->on_host += i < r->rank;
-        r->together += cards[i].cpus == cards[r->rank].cpus;
-    }
+    if (status == LVN_OK) find_neighbours(r, cards);
     free(cards);
-    return status;
+    if (status == LVN_OK) status = count_hosts(r);
+    return status == LVN_OK ? tell_hosts(r) : status;
 }
 
 /* The same arithmetic everywhere: the bits of a step must not depend on who computes it. */

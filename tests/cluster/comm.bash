@@ -12,5 +12,7 @@ good() { # what, then a command: it must say that all is well
 every_call() { # MPI
     mpi_or_skip "$1"
     for n in 2 3 4 8; do good "$n ranks" ranks "$1" $n "$program"; done
+    good "8 ranks as of 4 hosts" ranks "$1" 8 "$program" --per-host 2
+    good "6 ranks as of 2 hosts" ranks "$1" 6 "$program" --per-host 3
     good "3 ranks, messages cut" ranks "$1" 3 "$program" --cut 4096
 }

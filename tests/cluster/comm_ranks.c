@@ -1,10 +1,11 @@
 /* comm_ranks.c - every call of src/comm between real ranks; started by an MPI's launcher (comm_*.sh).
  *
- *     comm_ranks [--library PATH] [--cut BYTES] [--huge] [--quiet]
+ *     comm_ranks [--library PATH] [--cut BYTES] [--per-host N] [--tcp] [--huge] [--quiet]
  *
  * Each rank knows what every other one puts in, so each checks all that it gets, sums of trees bit for bit. Ends with 1
  * when anything was wrong. --cut makes messages short, so that small vectors are cut as those beyond 2^31 are; --huge
- * moves more than 2^31 bytes. */
+ * moves more than 2^31 bytes; --per-host says that so many ranks, side by side, are each a host; --tcp joins them by
+ * connections of levin's own. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,6 +334,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--library") && i + 1 < argc) o.library = argv[++i];
         if (!strcmp(argv[i], "--cut") && i + 1 < argc) o.cut = strtol(argv[++i], NULL, 10);
+        if (!strcmp(argv[i], "--per-host") && i + 1 < argc) o.per_host = (int)strtol(argv[++i], NULL, 10);
         if (!strcmp(argv[i], "--huge")) huge = true;
         if (!strcmp(argv[i], "--tcp")) tcp = true;
         if (!strcmp(argv[i], "--quiet")) quiet = true;

@@ -6,6 +6,7 @@ hosts_begin
 hosts_up 3
 
 for n in 2 3 4 8; do good "$n ranks" apart $n "$program" --tcp; done
+good "6 ranks as of 3 hosts" apart 6 "$program" --tcp --per-host 2
 good "3 ranks, messages cut" apart 3 "$program" --tcp --cut 4096
 
 # strangers knock at every port of rank 0 that is open before the others come: junk, half a card, silence
