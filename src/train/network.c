@@ -73,10 +73,22 @@ static void runner_free(struct lvn_runner *t)
     free(t);
 }
 
+void lvn_network_forget(struct lvn_network *n)
+{
+    static const enum lvn_buffer theirs[] = {LVN_BUFFER_ARENA, LVN_BUFFER_GRAD};
+    for (int i = 0; i < n->n_runners; i++) runner_free(n->runners[i]);
+    n->n_runners = 0;
+    for (int i = 0; i < 2; i++) {
+        lvn_memory_free(n->memory[theirs[i]]);
+        n->memory[theirs[i]] = NULL;
+        n->bytes[theirs[i]] = 0;
+    }
+}
+
 void lvn_network_free(struct lvn_network *n)
 {
     if (!n) return;
-    for (int i = 0; i < n->n_runners; i++) runner_free(n->runners[i]);
+    lvn_network_forget(n);
     free(n->runners);
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) lvn_memory_free(n->memory[b]);
     if (n->device) n->device->backend->close(n->device);
@@ -109,6 +121,13 @@ static int64_t batch_bytes(const struct lvn_runner *t)
     int64_t bytes = 0;
     for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) bytes += input_bytes(t->graph->inputs[k]);
     return bytes * t->options.n_micro + 2 * result_bytes(t); /* results are copied before they are looked at */
+}
+
+int64_t lvn_network_held(const struct lvn_network *n)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->memory[b] ? n->bytes[b] : 0;
+    return bytes;
 }
 
 int64_t lvn_network_bytes(const struct lvn_network *n)
@@ -166,7 +185,7 @@ static enum lvn_status check_memory(const struct lvn_network *n)
     int64_t want = lvn_network_bytes(n), have = lvn_memory_available() / n->processes;
     const int64_t *b = n->bytes;
     char text[6][LVN_NUMBER_TEXT];
-    LVN_CHECK(have <= 0 || want <= have, MEMORY,
+    LVN_CHECK(have <= 0 || want - lvn_network_held(n) <= have, MEMORY,
               "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s) and %s are free%s: choose "
               "a smaller trainer.micro_batch_size, model.block_size or model",
               lvn_bytes_text(want, text[0]), lvn_bytes_text(b[LVN_BUFFER_PARAM], text[1]),
@@ -184,7 +203,7 @@ enum lvn_status lvn_network_allocate(struct lvn_network *n)
               backend->name, backend->what);
     LVN_TRY(check_memory(n));
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
-        if (n->bytes[b] <= 0) continue;
+        if (n->bytes[b] <= 0 || n->memory[b]) continue;
         LVN_TRY(lvn_memory_new(&n->memory[b], n->device, n->bytes[b]));
     }
     for (int i = 0; i < n->n_runners; i++) LVN_TRY(allocate_runner(n->runners[i]));
@@ -246,13 +265,15 @@ static int64_t state_bytes(const struct lvn_runner *t)
 /* Into how many parts of a step gradients are summed: micro-batches, and where these are long the chunks of rows in
  * which products are made. All ranks must find the same number, and with the tree, whose bits do not depend on the
  * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
-static int64_t pieces_of(const struct lvn_runner *t, int64_t n_micro)
+static int64_t pieces_of(const struct lvn_runner *t, int64_t leaves)
 {
     enum { CHUNK = 512 }; /* rows: the least of a chunk, see ops/linear_cross_entropy.cpu.c */
-    const struct lvn_sharding *s = t->options.sharding;
-    if (!t->options.train || !t->outputs.losses) return 1;
-    const int64_t ranks = s && !t->options.deterministic ? s->size : 1;
-    return (n_micro + ranks - 1) / ranks * ((lvn_desc_count(&t->outputs.losses->desc) + CHUNK - 1) / CHUNK);
+    const struct lvn_runner_options *o = &t->options;
+    if (!o->train || !t->outputs.losses) return 1;
+    int64_t labels = lvn_desc_count(&t->outputs.losses->desc);
+    int64_t n = o->deterministic ? leaves : o->most_micro ? o->most_micro : o->n_micro;
+    if (o->most_B && !o->deterministic) labels = labels / o->B * o->most_B;
+    return n * ((labels + CHUNK - 1) / CHUNK);
 }
 
 static enum lvn_status plan_runner(struct lvn_runner *t)

@@ -44,6 +44,10 @@ struct lvn_network_options {
 enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model_config *c,
                                 const struct lvn_network_options *o) LVN_CHECKED;
 void lvn_network_free(struct lvn_network *n); /* NULL: nothing; frees the runners too */
+/* Forget the runners, so that others can be planned and allocated for. Parameters and optimizer state stay. */
+void lvn_network_forget(struct lvn_network *n);
+/* Bytes of the shared buffers that are allocated. */
+int64_t lvn_network_held(const struct lvn_network *n);
 /* Bytes of the buffers of all runners made so far, inputs and kept states included: what lvn_network_allocate() takes.
  */
 int64_t lvn_network_bytes(const struct lvn_network *n);
@@ -55,8 +59,8 @@ struct lvn_runner_bytes {
 struct lvn_runner_bytes lvn_network_runner_bytes(const struct lvn_network *n);
 /* Floating-point operations a second that the device reaches in matrix products of this precision; 0: not measured. */
 enum lvn_status lvn_network_rate(const struct lvn_network *n, double *flops_per_s) LVN_CHECKED;
-/* Allocate what the runners need; once, after the last runner was made. MEMORY with a sentence when this machine's
- * memory does not hold it: said before anything is taken. */
+/* Allocate what the runners need and is not there yet; after the last runner was made. MEMORY with a sentence when this
+ * machine's memory does not hold it: said before anything is taken. */
 enum lvn_status lvn_network_allocate(struct lvn_network *n) LVN_CHECKED;
 /* A parameter's values, of n->weights, from the device and to it. */
 enum lvn_status lvn_network_read(const struct lvn_network *n, const struct lvn_param *p, void *to) LVN_CHECKED;
@@ -78,8 +82,9 @@ struct lvn_runner_options {
     const struct lvn_sharding *sharding;   /* NULL: one rank; outlives the runner */
     const struct lvn_collectives *collectives;
     int64_t first_leaf,
-        n_leaves;         /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
-    int64_t cache_length; /* > 0: decode with a key/value cache of so many positions */
+        n_leaves;               /* number of micro-batch 0 in the global batch, and how many that has; 0, 0: all here */
+    int64_t most_B, most_micro; /* of the rank that has most samples, where that may be another one; 0, 0: this one */
+    int64_t cache_length;       /* > 0: decode with a key/value cache of so many positions */
     const struct lvn_runner *caches; /* made before, whose caches this one works on; NULL: it has its own */
     const struct lvn_runner *longer; /* made before, the same for longer samples: whose inputs this one works on, and
                                         what it decided on types of gradients; NULL: none */

@@ -346,6 +346,7 @@ static void add_differences(const struct lvn_settings *then, const struct lvn_se
         char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
         const char *a = lvn_settings_value(then, id, was), *b = lvn_settings_value(now, id, is);
         if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue; /* a folder has many paths */
+        if (id == LVN_OPT_trainer_shares && now->origin[id].source <= LVN_SOURCE_RECIPE) continue; /* measured */
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
         *asked = *asked && now->origin[id].source >= LVN_SOURCE_COMMAND;
     }

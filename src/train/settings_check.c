@@ -187,6 +187,22 @@ static enum lvn_status divide_batch(struct lvn_settings *s)
     return LVN_OK;
 }
 
+/* trainer.shares of a run that goes on with trainer.share equal are what it once measured; else one of them is wrong.
+ */
+static enum lvn_status check_shares(struct lvn_settings *s)
+{
+    const struct lvn_origin *share = &s->origin[LVN_OPT_trainer_share], *shares = &s->origin[LVN_OPT_trainer_shares];
+    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED || !*s->trainer.shares) return LVN_OK;
+    LVN_CHECK(
+        share->source > shares->source, ARG,
+        "trainer.shares (%.60s) says who computes how much with trainer.share measured, and that is equal: set it "
+        "to measured, or leave trainer.shares out",
+        s->trainer.shares);
+    s->trainer.shares = "";
+    derived(s, LVN_OPT_trainer_shares, "trainer.share");
+    return LVN_OK;
+}
+
 static enum lvn_status finish_batch(struct lvn_settings *s)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
@@ -272,6 +288,7 @@ static enum lvn_status finish_trainer(struct lvn_settings *s)
         derived(s, LVN_OPT_trainer_max_epochs, "no limit being given");
     }
     LVN_TRY(check_limits(s));
+    LVN_TRY(check_shares(s));
     return finish_batch(s);
 }
 

@@ -35,6 +35,7 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
                   (json_int_t)s->pieces, "ranks", (json_int_t)s->ranks);
     json_t *callbacks = *s->callbacks ? json_loads(s->callbacks, 0, NULL) : NULL;
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
+    if (state && *s->shares) json_object_set_new(state, "shares", json_string(s->shares));
     if (!state || (*s->callbacks && !callbacks)) {
         json_decref(state);
         LVN_FAIL(MEMORY, "not enough memory for the state of the run");
@@ -209,7 +210,7 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
 static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 {
     json_t *state;
-    const char *data = "0";
+    const char *data = "0", *shares = "";
     LVN_TRY(lvn_json_read(path, &state));
     *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
     enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
@@ -220,6 +221,8 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_int(path, state, "micro_batch", true, 1, INT64_MAX, &s->micro_batch);
     if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);
     if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->pieces);
+    if (status == LVN_OK) status = lvn_json_string(path, state, "shares", false, &shares);
+    if (status == LVN_OK) status = lvn_take(s->shares, sizeof s->shares, "'shares'", shares, strlen(shares));
     if (status == LVN_OK) status = load_callbacks(path, state, s);
     s->data = strtoull(data, NULL, 16);
     json_decref(state);

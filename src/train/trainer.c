@@ -112,6 +112,7 @@ static enum lvn_status save(struct trainer *t)
                               .pieces = g->pieces,
                               .ranks = t->ranks->size};
     if (t->m.scored_at != t->step) at.score.value = NAN;
+    if (t->shared) memcpy(at.shares, t->at.shares, sizeof at.shares);
     LVN_TRY(lvn_callbacks_save(&t->callbacks, &t->m, at.callbacks));
     return lvn_saver_begin(&t->saver, &at);
 }
@@ -263,7 +264,7 @@ enum lvn_status lvn_trainer_step(struct trainer *t, const char **why)
     if (every(t->step, t->s->checkpoint.every_n_steps) || t->orders & LVN_WISH_SAVE) LVN_TRY(save(t));
     t->orders &= LVN_WISH_STOP;
     *why = reason_to_end(t);
-    return LVN_OK;
+    return *why ? LVN_OK : lvn_trainer_shares_step(t);
 }
 
 /* Rank 0 makes the files of the run. */
@@ -272,11 +273,6 @@ static enum lvn_status begin_run(struct trainer *t)
     if (!t->dir_open) return LVN_OK;
     LVN_TRY(lvn_run_dir_begin(&t->dir));
     return lvn_settings_write(t->s, t->dir.settings);
-}
-
-static void wait_for_saver(void *saver)
-{
-    lvn_saver_wait_read(saver);
 }
 
 static enum lvn_status start(struct trainer *t)
@@ -290,10 +286,6 @@ static enum lvn_status start(struct trainer *t)
     t->m.event.memory_bytes = lvn_memory_resident();
     t->m.event.peak_bytes = lvn_memory_peak();
     LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_START, t->goes_on ? t->from.path : NULL));
-    for (int i = 0; i < LVN_LENGTHS && t->training.steps[i]; i++) {
-        t->training.steps[i]->before_update = wait_for_saver;
-        t->training.steps[i]->context = &t->saver;
-    }
     if (t->step == 0 && !t->goes_on && t->s->trainer.num_sanity_val_steps && keeps(t))
         LVN_TRY(lvn_validation_try(&t->validation, &t->training, t->s->trainer.num_sanity_val_steps));
     /* Weights that were trained already: what the run must not make worse. Fresh ones need no such measure. */
@@ -341,9 +333,8 @@ enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status, str
     if (t->from_open) lvn_checkpoint_release(&t->from);
     if (t->dir_open) lvn_run_dir_close(&t->dir);
     lvn_training_release(&t->training);
-    lvn_tally_release(&t->tally);
-    lvn_validation_release(&t->validation);
-    lvn_prefetch_close(t->ahead);
+    lvn_trainer_release_rows(t);
+    lvn_trainer_shares_release(t);
     lvn_model_setup_close(&t->setup);
     return status;
 }

@@ -191,8 +191,6 @@ static void describe_run(struct trainer *t)
     for (int i = 0; i < params->n; i++) e->trained += params->list[i]->trainable ? params->list[i]->count : 0;
     e->max_steps = t->last_step == INT64_MAX ? 0 : t->last_step;
     e->batch_size = t->s->trainer.batch_size;
-    e->micro_batch_size = t->training.micro;
-    e->accumulation = t->training.n_micro;
     e->ranks = t->ranks->size;
     e->hosts = t->ranks->hosts;
     e->block_size = t->training.block_size;
@@ -200,8 +198,6 @@ static void describe_run(struct trainer *t)
     e->steps_per_epoch = t->train.steps_per_epoch;
     e->train_tokens = t->setup.data->split[LVN_SPLIT_TRAIN].n_tokens;
     e->val_tokens = t->validation.on ? t->setup.data->split[LVN_SPLIT_VAL].n_tokens : 0;
-    e->flops_per_token =
-        lvn_program_flops(t->training.step->program) / (double)(t->training.micro * t->training.block_size);
     e->threads = t->training.network->threads;
     e->isa = lvn_isa_name(lvn_isa_best());
     e->step = t->step;
@@ -229,8 +225,6 @@ static void declare_train_metrics(struct trainer *t)
 {
     const struct lvn_task_graph *task = &t->training.step->outputs;
     enum lvn_event_kind kind = t->validation.on ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
-    t->m.task = task;
-    t->m.counts = lvn_tally_sums(&t->tally);
     t->m.train_metrics = t->m.event.n_scalars;
     declare(t, (struct lvn_scalar){"train_loss", kind, LVN_BETTER_LOWER, .computed = true, .implied = true});
     for (int i = 0; i < task->n_metrics; i++)
@@ -276,12 +270,43 @@ static void meet_callbacks(struct trainer *t)
         .utilisation = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
 }
 
-static enum lvn_status allocate(struct trainer *t)
+static void wait_for_saver(void *saver)
 {
-    LVN_TRY(lvn_network_allocate(t->training.network));
-    LVN_TRY(lvn_tally_init(&t->tally, t->ranks, t->training.n_micro, lvn_task_counts(&t->training.step->outputs)));
-    LVN_TRY(lvn_prefetch_open(&t->ahead, &t->train, t->training.first_row, t->training.rows, t->last_step));
-    return lvn_validation_allocate(&t->validation, &t->training);
+    lvn_saver_wait_read(saver);
+}
+
+/* What others see of this rank's rows. */
+static void point_to_rows(struct trainer *t)
+{
+    struct lvn_training *g = &t->training;
+    struct lvn_event *e = &t->m.event;
+    e->micro_batch_size = g->micro;
+    e->accumulation = g->n_micro;
+    e->flops_per_token = lvn_program_flops(g->step->program) / (double)(g->micro * g->block_size);
+    t->m.task = &g->step->outputs;
+    t->m.counts = lvn_tally_sums(&t->tally);
+    for (int i = 0; i < LVN_LENGTHS && g->steps[i]; i++) {
+        g->steps[i]->before_update = wait_for_saver;
+        g->steps[i]->context = &t->saver;
+    }
+}
+
+enum lvn_status lvn_trainer_allocate(struct trainer *t)
+{
+    const struct lvn_training *g = &t->training;
+    LVN_TRY(lvn_network_allocate(g->network));
+    LVN_TRY(lvn_tally_init(&t->tally, t->ranks, g->n_micro, lvn_task_counts(&g->step->outputs)));
+    LVN_TRY(lvn_prefetch_open(&t->ahead, &t->train, g->first_row, g->rows, t->last_step));
+    point_to_rows(t);
+    return lvn_validation_allocate(&t->validation, g);
+}
+
+void lvn_trainer_release_rows(struct trainer *t)
+{
+    lvn_tally_release(&t->tally);
+    lvn_validation_release(&t->validation);
+    lvn_prefetch_close(t->ahead);
+    t->ahead = NULL;
 }
 
 enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels)
@@ -339,20 +364,14 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     LVN_TRY(lvn_consistency_data(t->ranks, t->fingerprint));
     LVN_TRY(at_work("opening the run's folder", share_run, t));
     explain_accumulation(t);
-    /* How much memory is free today must not decide on the bits of a run that goes on. */
-    bool same_ranks = t->goes_on && t->at.ranks == t->ranks->size;
-    struct lvn_training_options plan = {.ranks = t->ranks,
-                                        .fields = &t->setup.fields,
-                                        .task = t->setup.task,
-                                        .validate = t->validation.on,
-                                        .pieces = same_ranks ? t->at.pieces : 0,
-                                        .callbacks = &t->callbacks};
-    LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &plan));
+    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_shares_begin(t));
+    LVN_TRY(lvn_trainer_plan(t));
     explain_recompute(t);
-    LVN_TRY_TOGETHER(t->ranks, allocate(t));
+    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_allocate(t));
     LVN_TRY(at_work("loading the weights", load_weights, t));
     LVN_TRY(lvn_consistency_replicas(t->ranks, t->training.network, t->step));
     LVN_TRY(at_work("reading data", load_first, t));
+    LVN_TRY(at_work("measuring shares", lvn_trainer_shares_measure, t));
     describe_run(t);
     declare_scalars(t);
     t->m.network = t->training.network;

@@ -8,6 +8,7 @@
 #include "train/callbacks/callback.h"
 #include "train/model_setup.h"
 #include "train/saver.h"
+#include "train/shares.h"
 #include "train/snapshot.h"
 #include "train/tally.h"
 #include "train/trainer.h"
@@ -36,6 +37,11 @@ struct trainer {
     struct lvn_validation validation;
     char metric[2 * LVN_TASK_METRICS][48]; /* names of the metrics' scalars */
     struct lvn_training training;
+    struct lvn_training_options plan; /* that it was planned with */
+    bool shared;                      /* in the shares that follow, not equally */
+    int64_t *share, *better;          /* [ranks] units of each; others; NULL without trainer.share measured */
+    double *seconds;                  /* [ranks] of a step */
+    struct lvn_share_watch watch;
     struct lvn_prefetch *ahead; /* this rank's rows of the next batches */
     struct lvn_tally tally;
     struct lvn_run_dir dir; /* rank 0's alone, as are the files in it */
@@ -62,6 +68,16 @@ struct trainer {
 
 /* Open, plan, allocate and load, and describe the run in t->m; all ranks leave it with the same status. */
 enum lvn_status lvn_trainer_set_up(struct trainer *t) LVN_CHECKED;
+/* trainer_shares.c: which shares the run begins with, where these are known; the plan; where they are not known, as
+ * measured on the first batch, which is loaded; after each step, others, where speeds have changed. */
+enum lvn_status lvn_trainer_shares_begin(struct trainer *t) LVN_CHECKED;
+enum lvn_status lvn_trainer_plan(struct trainer *t) LVN_CHECKED;
+enum lvn_status lvn_trainer_shares_measure(struct trainer *t) LVN_CHECKED;
+enum lvn_status lvn_trainer_shares_step(struct trainer *t) LVN_CHECKED;
+void lvn_trainer_shares_release(struct trainer *t);
+/* What depends on which rows this rank computes: once the training is planned; before it is planned again. */
+enum lvn_status lvn_trainer_allocate(struct trainer *t) LVN_CHECKED;
+void lvn_trainer_release_rows(struct trainer *t);
 /* Load this rank's rows of step `step`, and count their labels. */
 enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels) LVN_CHECKED;
 

@@ -12,6 +12,7 @@
 #include "train/callbacks/callback.h"
 #include "train/memory.h"
 #include "train/settings.h"
+#include "train/shares.h"
 
 static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
 {
@@ -50,14 +51,14 @@ static enum lvn_status divide_micro_batches(struct lvn_training *t, int size, in
               ", trainer.micro_batch_size %" PRId64 "): start at most %" PRId64 ", or take a larger batch or a smaller "
               "micro-batch",
               size, n, batch, micro, n);
-    for (int i = 0; i <= size; i++) t->leaf[i] = n * i / size;
+    for (int i = 0; i <= size; i++) t->leaf[i] = t->begin[i];
     t->micro = micro;
     t->first_row = t->leaf[rank] * micro;
     t->rows = (t->leaf[rank + 1] - t->leaf[rank]) * micro;
     return LVN_OK;
 }
 
-/* By rows: shares that differ by one at most, each cut into equal parts. */
+/* By rows: each share is cut into equal parts. */
 static enum lvn_status divide_rows(struct lvn_training *t, int size, int rank)
 {
     int64_t batch = t->settings->trainer.batch_size;
@@ -67,19 +68,28 @@ static enum lvn_status divide_rows(struct lvn_training *t, int size, int rank)
               size, batch, batch);
     t->leaf[0] = 0;
     for (int i = 0; i < size; i++) {
-        int64_t first = batch * i / size, rows = batch * (i + 1) / size - first, parts = parts_of(rows, t->pieces);
+        int64_t rows = t->begin[i + 1] - t->begin[i], parts = parts_of(rows, t->pieces);
         t->leaf[i + 1] = t->leaf[i] + parts;
         if (i != rank) continue;
-        t->first_row = first;
+        t->first_row = t->begin[i];
         t->rows = rows;
         t->micro = rows / parts;
     }
     return LVN_OK;
 }
 
-static enum lvn_status divide(struct lvn_training *t)
+static void begin_shares(struct lvn_training *t, const int64_t *share)
+{
+    int64_t units = lvn_shares_units(t->settings);
+    int size = t->reduction.sharding.size;
+    t->begin[0] = 0;
+    for (int i = 0; i < size; i++) t->begin[i + 1] = share ? t->begin[i] + share[i] : units * (i + 1) / size;
+}
+
+static enum lvn_status divide(struct lvn_training *t, const int64_t *share)
 {
     int size = t->reduction.sharding.size, rank = t->reduction.sharding.rank;
+    begin_shares(t, share);
     LVN_TRY(t->settings->trainer.micro_batch_size ? divide_micro_batches(t, size, rank) : divide_rows(t, size, rank));
     t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
     t->n_micro = t->leaf[size];
@@ -114,6 +124,19 @@ static enum lvn_status new_runners(struct lvn_training *t, struct lvn_runner **o
     return LVN_OK;
 }
 
+/* What the rank with most samples computes, which all ranks must know alike. */
+static void most_of(const struct lvn_training *t, struct lvn_runner_options *o)
+{
+    int64_t most = 0, unit = t->settings->trainer.micro_batch_size ? t->micro : 1;
+    for (int i = 0; i < t->reduction.sharding.size; i++) {
+        int64_t rows = (t->begin[i + 1] - t->begin[i]) * unit;
+        if (rows <= most) continue;
+        most = rows;
+        o->most_micro = t->leaf[i + 1] - t->leaf[i];
+        o->most_B = rows / o->most_micro;
+    }
+}
+
 static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_config *c,
                                  const struct lvn_training_options *how)
 {
@@ -130,8 +153,8 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     struct lvn_model_config model = *c;
     model.lora = (struct lvn_lora){
         .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
-    LVN_TRY(divide(t));
-    LVN_TRY(lvn_network_new(&t->network, &model, &network));
+    LVN_TRY(divide(t, how->share));
+    if (!t->network) LVN_TRY(lvn_network_new(&t->network, &model, &network));
     struct lvn_runner_options o = {.B = t->micro, .n_micro = t->accumulation, .task = how->task};
     if (how->validate) LVN_TRY(new_runners(t, t->evals, &o));
     o.train = true;
@@ -142,6 +165,7 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     o.collectives = &t->reduction.calls;
     o.first_leaf = t->leaf[t->reduction.sharding.rank];
     o.n_leaves = t->n_micro;
+    most_of(t, &o);
     LVN_TRY(new_runners(t, t->steps, &o));
     t->next = t->step = t->steps[last_length(t)];
     t->eval = t->evals[last_length(t)];
@@ -152,8 +176,7 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
 static void forget_plan(struct lvn_training *t)
 {
     if (t->callbacks) lvn_callbacks_forget(t->callbacks);
-    lvn_network_free(t->network);
-    t->network = NULL;
+    if (t->network) lvn_network_forget(t->network);
     t->step = t->eval = t->next = NULL;
     memset(t->steps, 0, sizeof t->steps);
     memset(t->evals, 0, sizeof t->evals);
@@ -170,10 +193,14 @@ static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_
         bool here = t->network->device->backend->computes; /* on this machine */
         int64_t room = here ? lvn_memory_available() / (t->ranks ? t->ranks->of_host : 1) : 0;
         int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_training_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
+        wanted -= lvn_network_held(t->network);
         bool fits = room <= 0 || wanted <= room;
+        int64_t model = part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_network_held(t->network);
         /* Fewer activations do not help a model that is itself too large. */
         bool hopeless = wanted - part[LVN_MEMORY_ARENA] > room;
         bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro == 1;
+        t->wanted = wanted, t->room = room;
+        t->too_much = !fits && model <= room;
         if (fits || hopeless) return LVN_OK;
         if (whole && (t->recompute != LVN_RECOMPUTE_AUTO || t->step->graph->n_blocks < 2)) return LVN_OK;
         if (whole)
@@ -193,6 +220,18 @@ static enum lvn_status agree_on_memory(struct lvn_training *t, bool *again)
     t->pieces = most[0];
     if (most[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
     return LVN_OK;
+}
+
+static enum lvn_status plan_together(struct lvn_training *t, const struct lvn_model_config *c,
+                                     const struct lvn_training_options *o)
+{
+    struct lvn_ranks *r = t->ranks;
+    bool again;
+    LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o));
+    LVN_TRY(agree_on_memory(t, &again));
+    if (again) forget_plan(t);
+    LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o) : LVN_OK);
+    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
 }
 
 enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
@@ -216,22 +255,31 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
     t->callbacks = o->callbacks;
     t->n_lengths = lvn_fields_lengths(&t->fields, t->length);
     t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
-    if (!t->leaf) return LVN_MEMORY;
+    t->begin = lvn_calloc((size_t)sharding.size + 1, sizeof *t->begin);
+    if (!t->leaf || !t->begin) return LVN_MEMORY;
     lvn_reduction_init(&t->reduction, r, &sharding);
-    if (!r) return plan_for_memory(t, c, o);
-    LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o));
-    bool again;
-    LVN_TRY(agree_on_memory(t, &again));
-    if (again) forget_plan(t);
-    LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o) : LVN_OK);
-    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
+    return r ? plan_together(t, c, o) : plan_for_memory(t, c, o);
+}
+
+enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn_training_options *o)
+{
+    const struct lvn_model_config c = t->network->config;
+    const struct lvn_sharding sharding = t->reduction.sharding;
+    forget_plan(t);
+    lvn_reduction_release(&t->reduction);
+    lvn_reduction_init(&t->reduction, t->ranks, &sharding);
+    t->pieces = o->pieces;
+    t->recompute = (enum lvn_recompute)t->settings->trainer.recompute;
+    return plan_together(t, &c, o);
 }
 
 void lvn_training_release(struct lvn_training *t)
 {
     forget_plan(t);
+    lvn_network_free(t->network);
     lvn_reduction_release(&t->reduction);
     free(t->leaf);
+    free(t->begin);
     *t = (struct lvn_training){0};
 }
 

@@ -2,7 +2,8 @@
  *
  * The global batch is divided over ranks. Where the micro-batch is given (trainer.micro_batch_size, or by
  * trainer.deterministic), it is the unit: each rank takes a contiguous range of them, and ranges need not be equally
- * long. Otherwise each rank takes rows, as many as the others or one more, and cuts them only where memory wants it. */
+ * long. Otherwise the unit is a row, and a rank cuts its rows only where memory wants it. How many units a rank takes
+ * is its share: as many as the others or one more, or what is given (shares.h). */
 #ifndef LVN_TRAINING_H
 #define LVN_TRAINING_H
 
@@ -17,11 +18,14 @@ struct lvn_training {
     struct lvn_fields fields;     /* of a sample */
     int64_t block_size;           /* what a sample counts for in rates: its tokens, where it has some; else 1 */
     struct lvn_ranks *ranks;      /* NULL: planned only */
+    int64_t *begin;               /* [ranks + 1] units of the global batch at which the ranks' shares begin */
     int64_t first_row, rows;      /* of the global batch, that this rank computes */
     int64_t micro, accumulation;  /* sequences run at once; micro-batches of a step on this rank */
     int64_t *leaf;                /* [ranks + 1] number of each rank's first micro-batch among all */
     int64_t n_micro;              /* micro-batches of a step on all ranks */
     int64_t pieces;               /* how many parts memory wants a rank's rows in, at least */
+    int64_t wanted, room;         /* bytes of this rank's share, and how many are free; 0: not known */
+    bool too_much;                /* memory does not hold the share, and does hold the model */
     enum lvn_recompute recompute; /* AUTO became BLOCKS where memory wants that */
     struct lvn_reduction reduction;
     struct lvn_optimizer optimizer;
@@ -43,7 +47,8 @@ struct lvn_training_options {
     const struct lvn_task *task;
     bool validate;
     struct lvn_callbacks *callbacks; /* that go along, and may have runners of their own; NULL: none */
-    int64_t pieces; /* parts of a rank's rows, as in the run that is continued; 0: as memory wants it */
+    int64_t pieces;       /* parts of a rank's rows, as in the run that is continued; 0: as memory wants it */
+    const int64_t *share; /* [ranks] units of each; NULL: equal ones */
 };
 
 /* Plan for the whole share of a rank at once, or, where this machine's memory does not hold it and the micro-batch is
@@ -52,6 +57,9 @@ struct lvn_training_options {
  * always. */
 enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
                                   const struct lvn_model_config *c, const struct lvn_training_options *o) LVN_CHECKED;
+/* The same anew, with other shares, for a training whose network is allocated. What the ranks have of parameters and
+ * optimizer stays; runners are new, and want lvn_network_allocate(). */
+enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn_training_options *o) LVN_CHECKED;
 void lvn_training_release(struct lvn_training *t);
 /* The runner, of `runners` of t, for samples as long as these. */
 struct lvn_runner *lvn_training_runner(const struct lvn_training *t, struct lvn_runner *const *runners,

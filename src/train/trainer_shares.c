@@ -1,0 +1,205 @@
+/* trainer_shares.c - trainer.share: which shares a run begins with, and how they change while it runs.
+ *
+ * All ranks decide on numbers that they have exchanged. New shares mean new runners: the network keeps parameters and
+ * optimizer, and all that depends on a rank's rows is made anew, as for a run that goes on from a checkpoint. Where a
+ * rank's memory does not hold its new share, the old ones stay. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/machine.h"
+#include "train/trainer_state.h"
+
+static const double MEASURED_SECONDS =
+    1; /* each rank, all at the same time: also where a limit on its CPUs is in force */
+
+static bool is_measured(const struct trainer *t)
+{
+    return t->s->trainer.share == LVN_TRAINER_SHARE_MEASURED && t->ranks->size > 1;
+}
+
+/* Into the settings, so that they stand in settings.yaml and in checkpoints. */
+static enum lvn_status note_shares(struct trainer *t, const int64_t *share)
+{
+    LVN_TRY(lvn_shares_write(t->ranks->size, share, t->at.shares));
+    t->s->trainer.shares = lvn_arena_strdup(&t->s->arena, t->at.shares);
+    t->s->origin[LVN_OPT_trainer_shares] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "trainer.share"};
+    return t->s->trainer.shares ? LVN_OK : LVN_MEMORY;
+}
+
+static int count(const char *text)
+{
+    int n = 1;
+    for (; *text; text++) n += *text == ',';
+    return n;
+}
+
+/* Given, or of the run that goes on; "": still to be measured. What is said of another number of ranks does not hold
+ * where a run goes on, which fewer may do. */
+static const char *known_shares(struct trainer *t)
+{
+    const char *given = t->s->trainer.shares;
+    bool asked = *given && t->s->origin[LVN_OPT_trainer_shares].source >= LVN_SOURCE_ENVIRONMENT;
+    if (t->o->mode != LVN_RUN_RESUME) return given;
+    if (t->goes_on && !asked) given = t->at.shares;
+    if (!*given || count(given) == t->ranks->size) return given;
+    snprintf(t->text, sizeof t->text, "shares of %d ranks (%.60s) do not fit %d: they are measured anew", count(given),
+             given, t->ranks->size);
+    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+    return "";
+}
+
+enum lvn_status lvn_trainer_shares_begin(struct trainer *t)
+{
+    const int size = t->ranks->size;
+    const bool any = *t->s->trainer.shares && t->o->mode != LVN_RUN_RESUME;
+    if (!is_measured(t) && !(any && t->s->trainer.share == LVN_TRAINER_SHARE_MEASURED)) return LVN_OK;
+    const char *text = known_shares(t);
+    t->share = lvn_calloc((size_t)size, sizeof *t->share);
+    t->better = lvn_calloc((size_t)size, sizeof *t->better);
+    t->seconds = lvn_calloc((size_t)size, sizeof *t->seconds);
+    if (!t->share || !t->better || !t->seconds) return LVN_MEMORY;
+    LVN_TRY(lvn_share_watch_init(&t->watch, size));
+    if (!*text) return LVN_OK;
+    LVN_TRY(lvn_shares_read(text, lvn_shares_units(t->s), size, t->share));
+    t->shared = true;
+    return note_shares(t, t->share);
+}
+
+/* Said of a rank whose memory does not hold what it was given. */
+static enum lvn_status check_memory(const struct trainer *t)
+{
+    const struct lvn_training *g = &t->training;
+    char wanted[LVN_NUMBER_TEXT], room[LVN_NUMBER_TEXT];
+    LVN_CHECK(
+        !g->too_much, ARG,
+        "a share of %lld of the %lld %s of a step (trainer.shares %.60s) wants %s and %s are free: make it smaller, "
+        "or set trainer.share to equal",
+        (long long)t->share[t->ranks->rank], (long long)lvn_shares_units(t->s), lvn_shares_unit(t->s), t->at.shares,
+        lvn_bytes_text(g->wanted, wanted), lvn_bytes_text(g->room, room));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_trainer_plan(struct trainer *t)
+{
+    /* How much memory is free today must not decide on the bits of a run that goes on. */
+    bool same_ranks = t->goes_on && t->at.ranks == t->ranks->size;
+    t->plan = (struct lvn_training_options){.ranks = t->ranks,
+                                            .fields = &t->setup.fields,
+                                            .task = t->setup.task,
+                                            .validate = t->validation.on,
+                                            .pieces = same_ranks ? t->at.pieces : 0,
+                                            .callbacks = &t->callbacks,
+                                            .share = t->shared ? t->share : NULL};
+    LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &t->plan));
+    return t->shared ? lvn_ranks_agree(t->ranks, check_memory(t)) : LVN_OK;
+}
+
+static enum lvn_status any_too_much(struct trainer *t, bool *too_much)
+{
+    double n = t->training.too_much;
+    LVN_TRY(lvn_ranks_sum(t->ranks, &n, 1));
+    *too_much = n > 0;
+    return LVN_OK;
+}
+
+static const char *describe(struct trainer *t, const char *how)
+{
+    const int64_t *share = t->share;
+    char text[200];
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < t->ranks->size && used < sizeof text - 40; i++) {
+        snprintf(text + used, sizeof text - used, "%s%lld", i ? ", " : "", (long long)share[i]);
+        used = strlen(text);
+        if (used >= sizeof text - 40) snprintf(text + used, sizeof text - used, ", ...");
+    }
+    snprintf(t->text, sizeof t->text, "%s: ranks compute %s of the %lld %s of a step", how, text,
+             (long long)lvn_shares_units(t->s), lvn_shares_unit(t->s));
+    return t->text;
+}
+
+/* Plan with these shares (NULL: equal ones), or, where memory does not hold them, again as before. */
+static enum lvn_status plan_again(struct trainer *t, const int64_t *share, bool *kept)
+{
+    struct lvn_training_options plan = t->plan;
+    plan.share = share;
+    plan.pieces = 0;
+    LVN_TRY(lvn_training_plan_again(&t->training, &plan));
+    LVN_TRY(any_too_much(t, kept));
+    return *kept ? lvn_training_plan_again(&t->training, &t->plan) : LVN_OK;
+}
+
+/* From the next step on ranks compute t->better. *kept: they do not, for some rank's memory does not hold that. */
+static enum lvn_status change(struct trainer *t, bool *kept)
+{
+    int64_t labels;
+    LVN_TRY(lvn_saver_finish(&t->saver)); /* it reads what is about to go */
+    lvn_trainer_release_rows(t);
+    LVN_TRY(plan_again(t, t->better, kept));
+    if (!*kept) {
+        memcpy(t->share, t->better, sizeof *t->share * (size_t)t->ranks->size);
+        t->shared = true;
+        t->plan.share = t->share;
+        t->plan.pieces = 0;
+        LVN_TRY_TOGETHER(t->ranks, note_shares(t, t->share));
+    }
+    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_allocate(t));
+    LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels));
+    if (*kept)
+        lvn_moment_tell(&t->m, LVN_EVENT_NOTE,
+                        "the memory of some rank does not hold what its speed asks for: shares stay as they are");
+    return LVN_OK;
+}
+
+/* Units that this rank does in a second: forward and backward of its first micro-batch, for a second at least. */
+static enum lvn_status measure(struct trainer *t, double *speed)
+{
+    struct lvn_training *g = &t->training;
+    struct lvn_execution how = {.n_micro_batches = 1, .without_update = true};
+    double begin = 0, seconds = 0;
+    lvn_training_begin(g, t->step, 0.0, t->labels);
+    for (int64_t n = 0; n < 3 || seconds < MEASURED_SECONDS; n++) { /* the first touches the memory */
+        LVN_TRY(lvn_runner_run_as(g->step, &how));
+        if (n == 0) begin = lvn_seconds();
+        seconds = lvn_seconds() - begin;
+        if (seconds > 0) *speed = (double)n / seconds;
+    }
+    if (!t->s->trainer.micro_batch_size) *speed *= (double)g->micro;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_trainer_shares_measure(struct trainer *t)
+{
+    const int size = t->ranks->size;
+    bool kept;
+    if (!is_measured(t) || t->shared || t->step >= t->last_step) return LVN_OK;
+    memset(t->seconds, 0, sizeof *t->seconds * (size_t)size);
+    LVN_TRY_TOGETHER(t->ranks, measure(t, &t->seconds[t->ranks->rank]));
+    LVN_TRY(lvn_ranks_sum(t->ranks, t->seconds, size));
+    lvn_shares_divide(lvn_shares_units(t->s), size, t->seconds, t->better);
+    LVN_TRY(change(t, &kept));
+    if (!kept && !t->ranks->rank) lvn_log(LVN_LOG_INFO, "%s", describe(t, "shares as measured"));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_trainer_shares_step(struct trainer *t)
+{
+    bool kept;
+    if (!t->shared || !is_measured(t) || t->step >= t->last_step) return LVN_OK;
+    for (int i = 0; i < t->ranks->size; i++) t->seconds[i] = *lvn_tally_own(&t->tally, i, LVN_TALLY_SECONDS);
+    if (!lvn_share_watch_step(&t->watch, t->ranks->size, t->seconds, t->share, t->better)) return LVN_OK;
+    LVN_TRY(change(t, &kept));
+    if (kept) return LVN_OK;
+    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, describe(t, "speeds have changed"));
+    return lvn_ranks_agree(t->ranks, t->dir_open ? lvn_settings_write(t->s, t->dir.settings) : LVN_OK);
+}
+
+void lvn_trainer_shares_release(struct trainer *t)
+{
+    lvn_share_watch_release(&t->watch);
+    free(t->share);
+    free(t->better);
+    free(t->seconds);
+}
