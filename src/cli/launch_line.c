@@ -151,6 +151,12 @@ static enum lvn_status line_hydra(struct lvn_launch *l)
         lvn_words_add(&l->line, "%s", t.p ? t.p : "");
         lvn_text_release(&t);
     }
+    char address[64], network[64];
+    LVN_TRY(lvn_launch_address(l, NULL, address, network));
+    LVN_CHECK(!strchr(address, ':'), ARG,
+              "%s wants IPv4 between hosts, and only %s leads to them: --launcher=openmpi and --launcher=levin do with "
+              "IPv6",
+              l->title, address);
     if (on_one_machine(l)) {
         lvn_words_add(&l->line, "-iface");
         lvn_words_add(&l->line, "lo");
