@@ -39,8 +39,6 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
     LVN_TRY(lvn_cli_settings(one, one->n_operands ? one->operand[0] : NULL, LVN_USES_ALL));
     LVN_TRY(check_fewer(l, s));
     if (s->trainer.threads > 0) l->threads = (int)s->trainer.threads;
-    l->rank_timeout = s->trainer.rank_timeout;
-    l->stall_timeout = s->trainer.stall_timeout;
     const char *run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
     if (!run) return LVN_MEMORY;
     return lvn_stage_open(l->arena, run, &l->run_dir);
@@ -51,6 +49,8 @@ static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *one
 {
     const struct lvn_settings *s = &one->settings;
     if (!l->training) LVN_TRY(lvn_cli_settings(one, NULL, 0));
+    l->rank_timeout = s->trainer.rank_timeout;
+    l->stall_timeout = s->trainer.stall_timeout;
     l->mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
     l->tcp = s->trainer.transport == LVN_TRAINER_TRANSPORT_TCP;
     l->mpi = s->trainer.transport == LVN_TRAINER_TRANSPORT_MPI;

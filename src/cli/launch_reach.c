@@ -26,7 +26,7 @@ enum lvn_status lvn_launch_remote(struct lvn_words *w, const char *ssh, const ch
     lvn_words_add(w, "%s", program);
     if (!strcmp(lvn_path_name(program), "ssh")) {
         lvn_words_add(w, "-oBatchMode=yes");
-        lvn_words_add(w, "-oConnectTimeout=5");
+        lvn_words_add(w, "-oConnectTimeout=10");
     }
     while ((name = strtok_r(NULL, " ", &rest))) lvn_words_add(w, "%s", name);
     lvn_words_add(w, "%s", host);
@@ -48,7 +48,7 @@ static void *pay_visit(void *argument)
     static const char *const step[] = {"--nodes=1",     "--ntasks=1", "--overlap",     "--mpi=none",
                                        "--immediate=5", "--quiet",    "/usr/bin/test", "-x"};
     struct visit *v = argument;
-    const double LEAST = 5, MOST = 20;
+    const double LEAST = 5, MOST = 20, LOGIN = 60;
     struct lvn_arena arena;
     lvn_arena_init(&arena);
     struct lvn_words w = {.arena = &arena};
@@ -63,9 +63,10 @@ static void *pay_visit(void *argument)
         lvn_words_add(&w, "%s", v->script);
     }
     /* ssh knows when nobody answers, srun waits; who would be taken for lost in a run is taken for lost here */
-    double most = !v->l->allocation || v->l->rank_timeout > MOST ? MOST
-                  : v->l->rank_timeout < LEAST                   ? LEAST
-                                                                 : v->l->rank_timeout;
+    double most = !v->l->allocation            ? LOGIN
+                  : v->l->rank_timeout > MOST  ? MOST
+                  : v->l->rank_timeout < LEAST ? LEAST
+                                               : v->l->rank_timeout;
     v->code = w.failed ? -1 : lvn_process_run(w.word, most, &v->said);
     lvn_arena_release(&arena);
     return NULL;
