@@ -18,7 +18,7 @@ fi
 echo "launchers: ${launchers[*]}"
 RANDOM=${SOAK_SEED:=$SRANDOM}
 echo "SOAK_SEED=$SOAK_SEED"
-steps=${SOAK_STEPS:-1500} limit=150
+steps=${SOAK_STEPS:-1000} limit=300
 keys=("${exact[@]}" --trainer.max_steps=$steps --checkpoint.every_n_steps=50 --trainer.stall_timeout=8 --model.n_embd=48)
 arguments alone "${keys[@]}"
 code 0 "$LEVIN" "${all[@]}"
@@ -106,7 +106,7 @@ judge() {
 }
 none_left() { # no rank, no levin launch; what was stopped by hand is ended by hand, if it is no rank
     local tries
-    case "$what $how" in "launcher stop" | "daemon stop") pkill -KILL -f "^[^ ]*/levin ranks |^orted|/orted |hydra_|^mpirun|^mpiexec|^srun" || true ;; esac
+    case "$what $how" in "launcher stop" | "daemon stop") pkill -KILL -f "^[^ ]*/levin ranks |^orted|/orted |hydra_|^mpirun|^mpiexec|^srun|^slurmstepd: " || true ;; esac
     for tries in $(seq 400); do
         pgrep -x levin >/dev/null || return 0
         sleep 0.1
