@@ -42,6 +42,16 @@ code 2 "$LEVIN" launch --launcher=levin -n 2 -- "${all[@]}"
 one_error
 says "--launcher=levin joins ranks by TCP connections, and trainer.transport asks for an MPI" err
 
+# the same connections below another launcher
+for mpi in openmpi mpich; do
+    mpi_here $mpi || continue
+    arguments $mpi "${keys[@]}" --trainer.transport=tcp --trainer.strategy=zero1
+    code 0 timeout 60 "$LEVIN" launch --launcher=$mpi -n 3 -- "${all[@]}"
+    same_run one $mpi
+    code 0 timeout 60 "$LEVIN" launch --launcher=$mpi -n 2 -- doctor --measure=no --trainer.transport=tcp
+    says "none: TCP" out
+done
+
 # signals: all save
 launcher() { pgrep -P "$pid" -x levin || echo "$pid"; }
 for signal in INT TERM USR1; do
