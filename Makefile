@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 SETTINGS ?=
 
-.PHONY: all help demo test quick asan bench bench-peers format format-check tidy style docs sizes golden coverage install clean
+.PHONY: all help demo test quick soak asan bench bench-peers format format-check tidy style docs sizes golden coverage install clean
 
 all: ## build build/levin
 	@command -v cmake >/dev/null && command -v ninja >/dev/null || { echo "cmake or ninja is missing: run tools/setup.sh (without root: tools/setup.sh --prefix DIR)"; exit 1; }
@@ -16,8 +16,11 @@ help: ## this list
 demo: ## install what is missing, build, train a small GPT for a minute, sample from it
 	@bash tools/demo
 
-test: all ## everything that is tested
-	@ctest --test-dir build -j $(JOBS) --output-on-failure
+test: all ## everything that is tested, but the soak
+	@ctest --test-dir build -LE soak -j $(JOBS) --output-on-failure
+
+soak: all ## 100 faults at moments that chance picks, on hosts with real MPIs and Slurm: half an hour
+	@ctest --test-dir build -L soak --verbose
 
 quick: all ## the tests that take seconds
 	@ctest --test-dir build -L quick -j $(JOBS) --output-on-failure

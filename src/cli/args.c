@@ -18,6 +18,7 @@
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
 #define LVN_COMMAND(...)
 #define LVN_RUNNER(...)
+#define LVN_TOGETHER(...)
 #define LVN_FLAG(command_, field, kind_, initial_, low, high, help_)                                                   \
     {.command = #command_,                                                                                             \
      .option = {.key = #field,                                                                                         \
@@ -30,6 +31,7 @@ const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
 #include "cli/commands.def"
 #undef LVN_COMMAND
 #undef LVN_RUNNER
+#undef LVN_TOGETHER
 #undef LVN_FLAG
 };
 
@@ -341,9 +343,7 @@ static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 enum lvn_status lvn_cli_leave(struct lvn_cli *c, enum lvn_status status)
 {
     struct lvn_identity who;
-    enum lvn_status (*run)(struct lvn_cli *) = c->command->run;
-    bool together = run == lvn_command_train || run == lvn_command_bench || run == lvn_command_evaluate;
-    if (!together || lvn_identity_find(&who) != LVN_OK || who.size == 1) return status;
+    if (!c->command->together || lvn_identity_find(&who) != LVN_OK || who.size == 1) return status;
     return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
 }
 

@@ -26,10 +26,12 @@ enum { LVN_EXIT_MARK = 0x1e };
 enum lvn_flag_id {
 #define LVN_COMMAND(...)
 #define LVN_RUNNER(...)
+#define LVN_TOGETHER(...)
 #define LVN_FLAG(command, field, ...) LVN_FLAG_##command##_##field,
 #include "cli/commands.def"
 #undef LVN_COMMAND
 #undef LVN_RUNNER
+#undef LVN_TOGETHER
 #undef LVN_FLAG
     LVN_FLAG_COUNT
 };
@@ -41,6 +43,7 @@ struct lvn_command {
     const char *help;
     enum lvn_status (*run)(struct lvn_cli *c);
     bool runs_others; /* what follows `--` is another command's line */
+    bool together;    /* ranks run it as one */
 };
 extern const struct lvn_command lvn_commands[]; /* ended by a NULL name */
 const struct lvn_command *lvn_command_find(const char *name);
@@ -86,10 +89,12 @@ struct lvn_cli {
 /* One file each: print results, or add them to c->json; ARG, STOPPED and failures become exit codes. */
 #define LVN_COMMAND(name, ...) enum lvn_status lvn_command_##name(struct lvn_cli *c) LVN_CHECKED;
 #define LVN_RUNNER LVN_COMMAND
+#define LVN_TOGETHER LVN_COMMAND
 #define LVN_FLAG(...)
 #include "cli/commands.def"
 #undef LVN_COMMAND
 #undef LVN_RUNNER
+#undef LVN_TOGETHER
 #undef LVN_FLAG
 
 /* Split the arguments after the command's name, and check them. `c->command` is set by the caller. */

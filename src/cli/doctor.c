@@ -212,7 +212,8 @@ enum lvn_status lvn_command_doctor(struct lvn_cli *c)
     r.libraries = json_object();
     lvn_machine_read(&r.m);
     if (who.rank > 0) { /* one report, by rank 0 */
-        struct lvn_cli silent = {.json = json_object()};
+        struct lvn_cli silent = *c;
+        silent.json = json_object();
         r.c = &silent;
         status = lvn_doctor_ranks(&r, &who);
         json_decref(silent.json);

@@ -39,12 +39,25 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
     LVN_TRY(lvn_cli_settings(one, one->n_operands ? one->operand[0] : NULL, LVN_USES_ALL));
     LVN_TRY(check_fewer(l, s));
     if (s->trainer.threads > 0) l->threads = (int)s->trainer.threads;
+    const char *run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
+    if (!run) return LVN_MEMORY;
+    return lvn_stage_open(l->arena, run, &l->run_dir);
+}
+
+/* What joins the ranks. */
+static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *one)
+{
+    const struct lvn_settings *s = &one->settings;
+    if (!l->training) LVN_TRY(lvn_cli_settings(one, NULL, 0));
     l->rank_timeout = s->trainer.rank_timeout;
     l->stall_timeout = s->trainer.stall_timeout;
     l->mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
-    const char *run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
-    if (!l->mpi_library || !run) return LVN_MEMORY;
-    return lvn_stage_open(l->arena, run, &l->run_dir);
+    l->tcp = s->trainer.transport == LVN_TRAINER_TRANSPORT_TCP;
+    l->mpi = s->trainer.transport == LVN_TRAINER_TRANSPORT_MPI;
+    if (!l->mpi_library) return LVN_MEMORY;
+    if (l->tcp && *l->mpi_library)
+        lvn_log(LVN_LOG_WARN, "trainer.mpi_library is not used, because trainer.transport is tcp");
+    return LVN_OK;
 }
 
 /* The command behind `--`, checked as far as one process can: what is wrong with a recipe is said once, not by every
@@ -62,6 +75,7 @@ static enum lvn_status check_command(struct lvn_launch *l)
     LVN_CHECK(!one.command->runs_others, ARG, "launching a launch makes no sense");
     l->mpi_library = l->run_dir = "";
     l->training = !strcmp(name, "train");
+    l->together = one.command->together;
     l->max_restarts = (int)flag(l, LVN_FLAG_launch_max_restarts);
     l->min_ranks = (int)flag(l, LVN_FLAG_launch_min_ranks);
     LVN_CHECK(!l->max_restarts || l->training, ARG, "--max-restarts is for `train`: '%s' has nothing to go on from",
@@ -69,7 +83,9 @@ static enum lvn_status check_command(struct lvn_launch *l)
     LVN_CHECK(!l->min_ranks || l->max_restarts, ARG,
               "--min-ranks is about restarts, of which there are none: give --max-restarts, too");
     enum lvn_status status = lvn_cli_parse(&one, c->n_rest - 1, c->rest + 1);
-    if (!status && l->training && !lvn_cli_on(&one, LVN_FLAG_any_help)) status = check_recipe(l, &one);
+    const bool asked = lvn_cli_on(&one, LVN_FLAG_any_help);
+    if (!status && l->training && !asked) status = check_recipe(l, &one);
+    if (!status && l->together && !asked) status = check_transport(l, &one);
     lvn_cli_release(&one);
     return status;
 }
@@ -118,9 +134,9 @@ static enum lvn_status count_ranks(struct lvn_launch *l)
     if (!n && l->n_hosts) n = slots;
     if (!n && l->allocation) n = tasks ? strtol(tasks, NULL, 10) : hosts;
     LVN_CHECK(n > 0, ARG, "say how many ranks: levin launch -n 4 -- train RECIPE");
-    LVN_CHECK(!l->n_hosts || n <= slots, ARG,
-              "-n %lld ranks, and the hosts file has room for %lld; raise the ranks of its hosts, or -n %lld",
-              (long long)n, (long long)slots, (long long)slots);
+    LVN_CHECK(!l->n_hosts || n <= slots, ARG, "-n %lld ranks, and %s has room for %lld; %s-n %lld", (long long)n,
+              l->site ? l->hosts_path : "the hosts file", (long long)slots,
+              l->site ? "ask the queue for more, or " : "raise the ranks of its hosts, or ", (long long)slots);
     LVN_CHECK(l->min_ranks <= n, ARG, "--min-ranks %d is above the %lld rank%s of this launch; give %lld at most",
               l->min_ranks, (long long)n, n == 1 ? "" : "s", (long long)n);
     l->ranks = (int)n;
@@ -174,6 +190,18 @@ static void describe(struct lvn_launch *l, struct lvn_text *t)
     lvn_words_text(&l->line, t);
 }
 
+/* What is no work for ranks is not done by each of them. */
+static enum lvn_status once(struct lvn_launch *l)
+{
+    if (flag(l, LVN_FLAG_launch_n) > 1 || *l->c->flag[LVN_FLAG_launch_hostfile].t)
+        lvn_log(LVN_LOG_WARN, "'%s' is the work of one process: it runs once, on this machine", l->c->rest[0]);
+    l->allocation = false;
+    l->title = "no launcher";
+    l->ranks = l->per_node = 1;
+    share_cores(l);
+    return lvn_launch_line(l);
+}
+
 static enum lvn_status plan(struct lvn_launch *l)
 {
     const char *path = l->c->flag[LVN_FLAG_launch_hostfile].t;
@@ -187,7 +215,10 @@ static enum lvn_status plan(struct lvn_launch *l)
                   id.rank, id.size, id.title);
     }
     lvn_error_clear();
+    l->ssh = l->c->flag[LVN_FLAG_launch_ssh].t;
+    if (!l->together) return once(l);
     if (*path) LVN_TRY(lvn_launch_hosts(l, path));
+    if (!*path && !l->allocation) LVN_TRY(lvn_launch_site(l));
     LVN_CHECK(!*path || !l->allocation, ARG, "within Slurm job %s the hosts are Slurm's: leave --hostfile out",
               getenv("SLURM_JOB_ID"));
     LVN_TRY(count_ranks(l));

@@ -12,6 +12,7 @@ enum lvn_launcher {
     LVN_LAUNCHER_OPENMPI,
     LVN_LAUNCHER_MPICH,
     LVN_LAUNCHER_INTEL,
+    LVN_LAUNCHER_OWN, /* levin ranks (ranks.c) */
 };
 
 enum { LVN_HOST_FAULTS = 2 };
@@ -38,6 +39,8 @@ struct lvn_launch {
     bool crowded;                       /* more threads than cores */
     double rank_timeout, stall_timeout; /* seconds */
     bool bind, training;
+    bool together;                /* ranks run the command as one; else it runs once, here */
+    bool tcp, mpi;                /* trainer.transport asks for it */
     const char *run_dir;          /* of a training that keeps something; "" */
     int max_restarts, min_ranks;  /* min_ranks 0: as many ranks as at first */
     int restart;                  /* how many restarts there have been */
@@ -45,10 +48,14 @@ struct lvn_launch {
     struct lvn_launch_logs *logs; /* lines of ranks also go there */
     struct lvn_host *hosts;       /* none: this machine, or Slurm's */
     int n_hosts;
-    bool allocation; /* within a Slurm job that is running */
+    const char *hosts_path;      /* of the file that names them */
+    const struct lvn_site *site; /* the queue that wrote it; NULL: none */
+    const char *ssh;             /* reaches other hosts: a program and its options */
+    bool allocation;             /* within a Slurm job that is running */
 
     enum lvn_launcher launcher;
     const char *program;   /* of the launcher */
+    bool script;           /* it is one, and what starts ranks is below it */
     const char *title;     /* "Open MPI 4.1.4" */
     int major;             /* of its version */
     struct lvn_words line; /* the whole command */
@@ -56,12 +63,17 @@ struct lvn_launch {
     struct lvn_words drop; /* variables of other launchers, left over from an outer shell */
 };
 
-/* launch_hosts.c: read the file, and look at each host: it has an address, answers, stands there once, and has this
- * program. */
+/* launch_hosts.c: read the file; each host has an address and stands there once. */
 enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path) LVN_CHECKED;
+bool lvn_launch_here(const char *host); /* is it this machine? */
+/* launch_site.c: the hosts that a queue has given to this job, if there is one. */
+enum lvn_status lvn_launch_site(struct lvn_launch *l) LVN_CHECKED;
+/* launch_reach.c: look at each host: it answers, has what it takes, and reaches this machine. */
 enum lvn_status lvn_launch_reach(struct lvn_launch *l) LVN_CHECKED;
 /* The same in between, for restarts: sets `down`. */
 void lvn_launch_look(struct lvn_launch *l);
+/* The words that run something on a host, which is to be added. */
+enum lvn_status lvn_launch_remote(struct lvn_words *w, const char *ssh, const char *host) LVN_CHECKED;
 /* Give `ranks` places to the hosts in their order; how many have got one. */
 int lvn_launch_place(struct lvn_launch *l, int ranks);
 /* The nodes of a Slurm job as hosts, in the job's order. */
@@ -73,6 +85,9 @@ enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host,
 
 /* launch_find.c: which launcher there is; launch_line.c: its command line. */
 enum lvn_status lvn_launch_find(struct lvn_launch *l) LVN_CHECKED;
+/* The program that it starts on other hosts; NULL: none that is known. */
+const char *lvn_launch_daemon(const struct lvn_launch *l);
+bool lvn_launch_exported(const char *variable); /* goes to ranks on other hosts */
 enum lvn_status lvn_launch_line(struct lvn_launch *l) LVN_CHECKED;
 /* Its environment, NAME=VALUE: that of this process as l->drop and l->set change it. */
 enum lvn_status lvn_launch_environment(const struct lvn_launch *l, struct lvn_words *out) LVN_CHECKED;

@@ -2,7 +2,8 @@
  *
  * Within a running Slurm job it is srun, which knows the job's nodes and counts what ranks use. Elsewhere it is the
  * mpirun that PATH finds first, told by what it says of its version; where there are several, which one was taken and
- * why is said. A library named by trainer.mpi_library decides for its own family. */
+ * why is said. A library named by trainer.mpi_library decides for its own family. Where there is no mpirun, or
+ * trainer.transport asks for it, levin starts the ranks itself (ranks.c). */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -22,7 +23,7 @@ struct found {
     int major;
 };
 
-static const char *const family_names[] = {"", "srun", "openmpi", "mpich", "intel"};
+static const char *const family_names[] = {"", "srun", "openmpi", "mpich", "intel", "levin"};
 static const char *const family_titles[] = {"", "Slurm", "Open MPI", "MPICH", "Intel MPI"};
 
 /* What `program --version` says: the family and its version. */
@@ -80,6 +81,16 @@ static bool fits_library(const struct lvn_launch *l, enum lvn_launcher launcher)
     return open == (launcher == LVN_LAUNCHER_OPENMPI);
 }
 
+/* Sites have wrappers around their mpirun. */
+static bool is_script(const char *program)
+{
+    char begin[2] = "";
+    FILE *f = fopen(program, "re");
+    bool script = f && fread(begin, 1, 2, f) == 2 && begin[0] == '#' && begin[1] == '!';
+    if (f) fclose(f);
+    return script;
+}
+
 static void take(struct lvn_launch *l, const struct found *f)
 {
     /* Intel's mpirun is a script, which a signal would end; the program that it starts lies beside it. */
@@ -88,8 +99,30 @@ static void take(struct lvn_launch *l, const struct found *f)
     bool script = f->launcher == LVN_LAUNCHER_INTEL && real && !access(real, X_OK);
     l->launcher = f->launcher;
     l->program = script ? real : f->program;
+    l->script = is_script(l->program);
     l->title = f->title;
     l->major = f->major;
+}
+
+const char *lvn_launch_daemon(const struct lvn_launch *l)
+{
+    const char *name = l->launcher == LVN_LAUNCHER_OPENMPI ? l->major >= 5 ? "prted" : "orted"
+                       : l->launcher == LVN_LAUNCHER_MPICH ? "hydra_pmi_proxy"
+                                                           : NULL;
+    char *folder = name ? lvn_path_dir(l->arena, l->program) : NULL;
+    char *path = folder ? lvn_path_join(l->arena, folder, name) : NULL;
+    return path && !access(path, X_OK) ? path : NULL; /* where it is elsewhere here, nobody knows where it is there */
+}
+
+static enum lvn_status take_own(struct lvn_launch *l)
+{
+    LVN_CHECK(l->tcp || (!*l->mpi_library && !l->mpi), ARG,
+              "--launcher=levin joins ranks by TCP connections, and %s asks for an MPI: leave one of the two out",
+              l->mpi ? "trainer.transport" : "trainer.mpi_library");
+    l->launcher = LVN_LAUNCHER_OWN;
+    l->program = l->self;
+    l->title = "levin ranks";
+    return LVN_OK;
 }
 
 static enum lvn_status none_here(const struct lvn_launch *l)
@@ -104,7 +137,11 @@ static enum lvn_status find_mpirun(struct lvn_launch *l)
 {
     struct found found[8];
     int n = search(l, found, 8), taken = 0;
-    if (!n) return none_here(l);
+    if (!n && (*l->mpi_library || l->mpi)) return none_here(l);
+    if (!n) {
+        lvn_log(LVN_LOG_INFO, "there is no mpirun in PATH: the ranks are joined by TCP connections of levin's own");
+        return take_own(l);
+    }
     while (taken < n - 1 && !fits_library(l, found[taken].launcher)) taken++;
     if (!fits_library(l, found[taken].launcher)) {
         LVN_FAIL(
@@ -162,15 +199,16 @@ enum lvn_status lvn_launch_find(struct lvn_launch *l)
         if (l->allocation && !l->n_hosts) return find_srun(l);
         l->title = "no launcher";
         if (l->ranks == 1 && !others) return LVN_OK; /* DIRECT */
-        return find_mpirun(l);
+        return l->tcp ? take_own(l) : find_mpirun(l);
     }
+    if (!strcmp(word, "levin")) return take_own(l);
     if (!strcmp(word, "srun")) return find_srun(l);
     for (int i = LVN_LAUNCHER_OPENMPI; i <= LVN_LAUNCHER_INTEL; i++) {
         if (!strcmp(word, family_names[i])) return find_family(l, word);
     }
     struct found f = {.name = word, .program = lvn_process_find(l->arena, word)};
-    LVN_CHECK(f.program, ARG, "--launcher is auto, srun, openmpi, mpich, intel or the path of an mpirun, not '%s'",
-              word);
+    LVN_CHECK(f.program, ARG,
+              "--launcher is auto, srun, openmpi, mpich, intel, levin or the path of an mpirun, not '%s'", word);
     LVN_CHECK(identify(l, &f), ARG, "'%s' is not an mpirun of Open MPI, MPICH or Intel MPI", f.program);
     take(l, &f);
     return LVN_OK;

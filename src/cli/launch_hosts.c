@@ -1,14 +1,14 @@
-/* launch_hosts.c - the hosts file, and whether its hosts are there.
+/* launch_hosts.c - the hosts of a launch: those of a hosts file, of a site's queue, or of a Slurm job.
  *
  * A line is a name with the ranks that it may take: "node1", "node1:2", "node1 slots=2" (what the families of MPI
  * write); # begins a comment. Ranks are given out in the order of the lines; hosts for which none is left are spare
- * ones, which take the place of hosts that are lost. Every mistake is one sentence, before anything has started. The
- * nodes of a Slurm job, with which a restart has to do, are hosts as well; srun reaches them. */
+ * ones, which take the place of hosts that are lost. Every mistake is one sentence, before anything has started. Queues
+ * (site.h) write files of their own. The nodes of a Slurm job, with which a restart has to do, are hosts as well; srun
+ * reaches them. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "base/threads.h"
 #include "cli/launch.h"
+#include "cli/site.h"
 
-enum { FILE_BYTES = 16 << 20, AT_ONCE = 32 };
+enum { FILE_BYTES = 16 << 20 };
 
 /* Is the address one of this machine's? */
 static bool is_here(const struct sockaddr *address, socklen_t length)
@@ -38,6 +38,16 @@ static int resolve(const char *name, struct addrinfo **found)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     return getaddrinfo(name, NULL, &hints, found);
+}
+
+bool lvn_launch_here(const char *host)
+{
+    struct addrinfo *found = NULL;
+    bool here = false;
+    if (resolve(host, &found)) return false;
+    for (const struct addrinfo *a = found; a; a = a->ai_next) here |= is_here(a->ai_addr, a->ai_addrlen);
+    freeaddrinfo(found);
+    return here;
 }
 
 static enum lvn_status look_up(struct lvn_host *h, const char *path)
@@ -61,6 +71,33 @@ static enum lvn_status slots_of(struct lvn_host *h, const char *text, const char
     return LVN_OK;
 }
 
+static enum lvn_status check_name(const char *name, int number, const char *path)
+{
+    bool good = *name && *name != '-';
+    for (const char *p = name; *p; p++) good &= isalnum((unsigned char)*p) || strchr("-._:%", *p);
+    LVN_CHECK(good, ARG, "%s:%d: '%.200s' is not the name of a host", path, number, name);
+    return LVN_OK;
+}
+
+/* One line of a queue's file. A host that stands there again has one more, or so many more, ranks. */
+static enum lvn_status parse_slots(struct lvn_launch *l, char *text, int number, const char *path)
+{
+    struct lvn_host *h = l->hosts, one = {.line = number};
+    char *rest = NULL, *name = strtok_r(text, " \t\r", &rest), *slots = strtok_r(NULL, " \t\r", &rest);
+    if (!name) return LVN_OK;
+    one.name = name;
+    one.slots = 1;
+    LVN_TRY(check_name(name, number, path));
+    LVN_CHECK(slots || !l->site->counts, ARG, "%s:%d: the number of slots is missing behind '%s'", path, number, name);
+    if (l->site->counts) LVN_TRY(slots_of(&one, slots, path));
+    while (h < l->hosts + l->n_hosts && strcasecmp(h->name, name)) h++;
+    if (h == l->hosts + l->n_hosts)
+        l->hosts[l->n_hosts++] = one;
+    else
+        h->slots += one.slots;
+    return LVN_OK;
+}
+
 /* One line without its comment. */
 static enum lvn_status parse_line(struct lvn_launch *l, char *text, int number, const char *path)
 {
@@ -71,11 +108,7 @@ static enum lvn_status parse_line(struct lvn_launch *l, char *text, int number, 
     char *colon = strchr(name, ':');
     if (colon && !strchr(colon + 1, ':')) *colon = '\0'; /* more than one colon is an IPv6 address */
     h->name = name;
-    for (const char *p = name; *p; p++) {
-        LVN_CHECK(isalnum((unsigned char)*p) || strchr("-._:%", *p), ARG, "%s:%d: '%s' is not the name of a host", path,
-                  number, name);
-    }
-    LVN_CHECK(*name && *name != '-', ARG, "%s:%d: '%s' is not the name of a host", path, number, name);
+    LVN_TRY(check_name(name, number, path));
     if (colon && !*colon) LVN_TRY(slots_of(h, colon + 1, path));
     while ((word = strtok_r(NULL, " \t\r", &rest))) {
         const char *value = strchr(word, '=');
@@ -96,10 +129,12 @@ static enum lvn_status parse_line(struct lvn_launch *l, char *text, int number, 
 
 enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path)
 {
+    enum lvn_status (*parse)(struct lvn_launch *, char *, int, const char *) = l->site ? parse_slots : parse_line;
     char *text;
     int64_t bytes;
     int lines = 1, number = 0;
     LVN_CHECK(lvn_path_exists(path), ARG, "there is no hosts file '%s'", path);
+    l->hosts_path = path;
     LVN_TRY(lvn_file_read(path, FILE_BYTES, &text, &bytes));
     char *kept = lvn_arena_strdup(l->arena, text + lvn_utf8_mark(text, bytes));
     free(text);
@@ -111,7 +146,7 @@ enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path)
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
         line[strcspn(line, "#")] = '\0';
-        LVN_TRY(parse_line(l, line, ++number, path));
+        LVN_TRY(parse(l, line, ++number, path));
     }
     LVN_CHECK(l->n_hosts, ARG, "the hosts file '%s' names no host", path);
     for (int i = 0; i < l->n_hosts; i++) LVN_TRY(look_up(&l->hosts[i], path));
@@ -125,116 +160,7 @@ enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path)
     return LVN_OK;
 }
 
-/* --- does it answer? --- */
-
-struct visit {
-    const struct lvn_launch *l;
-    struct lvn_host *host;
-    const char *ssh;
-    pthread_t thread;
-    bool started;
-    int code;
-    struct lvn_text said;
-};
-
-static bool is_ssh(const struct visit *v)
-{
-    return !strcmp(lvn_path_name(v->ssh), "ssh");
-}
-
-static void *pay_visit(void *argument)
-{
-    static const char *const step[] = {"--nodes=1",     "--ntasks=1", "--overlap",     "--mpi=none",
-                                       "--immediate=5", "--quiet",    "/usr/bin/test", "-x"};
-    struct visit *v = argument;
-    const double LEAST = 5, MOST = 20;
-    struct lvn_arena arena;
-    lvn_arena_init(&arena);
-    struct lvn_words w = {.arena = &arena};
-    lvn_words_add(&w, "%s", v->ssh);
-    if (v->l->allocation) {
-        lvn_words_add(&w, "--nodelist=%s", v->host->name);
-        for (int i = 0; i < (int)(sizeof step / sizeof *step); i++) lvn_words_add(&w, "%s", step[i]);
-        lvn_words_add(&w, "%s", v->l->self);
-    } else {
-        if (is_ssh(v)) lvn_words_add(&w, "-oBatchMode=yes");
-        if (is_ssh(v)) lvn_words_add(&w, "-oConnectTimeout=5");
-        lvn_words_add(&w, "%s", v->host->name);
-        lvn_words_add(&w, "test -x '%s' || exit 3", v->l->self);
-    }
-    /* ssh knows when nobody answers, srun waits; who would be taken for lost in a run is taken for lost here */
-    double most = !v->l->allocation || v->l->rank_timeout > MOST ? MOST
-                  : v->l->rank_timeout < LEAST                   ? LEAST
-                                                                 : v->l->rank_timeout;
-    v->code = w.failed ? -1 : lvn_process_run(w.word, most, &v->said);
-    lvn_arena_release(&arena);
-    return NULL;
-}
-
-static enum lvn_status judge(struct visit *v, const char *path)
-{
-    const struct lvn_host *h = v->host;
-    const char *said = lvn_text_string(&v->said);
-    if (v->code == 0) return LVN_OK;
-    const char *what = h->ranks ? "host" : "spare host";
-    LVN_CHECK(v->code != 3, ARG,
-              "%s:%d: the %s '%s' has no '%s'; install levin there under the same path, or share the folder", path,
-              h->line, what, h->name, v->l->self);
-    LVN_CHECK(v->code != -2, ARG, "%s:%d: the %s '%s' does not answer; check that it is up, or take it out of the file",
-              path, h->line, what, h->name);
-    const char *end = said ? said + strlen(said) : "", *last = end;
-    while (end > said && (end[-1] == '\n' || end[-1] == '\r')) end--;
-    for (last = end; last > said && last[-1] != '\n';) last--;
-    LVN_FAIL(ARG, "%s:%d: the %s '%s' cannot be reached by %s without a password (%.*s); try `%s %s true`", path,
-             h->line, what, h->name, lvn_path_name(v->ssh), (int)(end - last), last, lvn_path_name(v->ssh), h->name);
-}
-
-/* Visit those that are not this machine, many at once; `met` is told what came of each. */
-static enum lvn_status visit_all(struct lvn_launch *l, void (*met)(struct visit *v, enum lvn_status *status))
-{
-    const char *name = l->allocation ? "srun" : l->c->flag[LVN_FLAG_launch_ssh].t;
-    const char *ssh = lvn_process_find(l->arena, name);
-    enum lvn_status status = LVN_OK;
-    struct visit *visits = lvn_arena_alloc(l->arena, sizeof *visits * (size_t)(l->n_hosts + 1));
-    if (!visits) return LVN_MEMORY;
-    for (int first = 0; first < l->n_hosts && !status; first += AT_ONCE) {
-        int end = first + AT_ONCE < l->n_hosts ? first + AT_ONCE : l->n_hosts;
-        for (int i = first; i < end; i++) {
-            if (l->hosts[i].here) continue;
-            LVN_CHECK(ssh, ARG, "'%s' is not installed, which reaches other hosts: apt install openssh-client", name);
-            visits[i] = (struct visit){.l = l, .host = &l->hosts[i], .ssh = ssh, .code = -1};
-            visits[i].started = !lvn_thread_start(&visits[i].thread, pay_visit, &visits[i]);
-        }
-        for (int i = first; i < end; i++) {
-            if (!visits[i].started) continue;
-            pthread_join(visits[i].thread, NULL);
-            met(&visits[i], &status);
-            lvn_text_release(&visits[i].said);
-        }
-    }
-    return status;
-}
-
-static void refuse(struct visit *v, enum lvn_status *status)
-{
-    if (!*status) *status = judge(v, v->l->c->flag[LVN_FLAG_launch_hostfile].t);
-}
-
-static void remember(struct visit *v, enum lvn_status *status)
-{
-    (void)status;
-    v->host->down = v->code != 0;
-}
-
-enum lvn_status lvn_launch_reach(struct lvn_launch *l)
-{
-    return visit_all(l, refuse);
-}
-
-void lvn_launch_look(struct lvn_launch *l)
-{
-    if (visit_all(l, remember)) lvn_error_clear(); /* those that were not visited are tried */
-}
+/* --- places for ranks --- */
 
 int lvn_launch_place(struct lvn_launch *l, int ranks)
 {
@@ -271,6 +197,7 @@ enum lvn_status lvn_launch_nodes(struct lvn_launch *l)
 
 /* --- which of this machine's addresses the others see --- */
 
+/* The network of an IPv4 address; MPIs want no IPv6 by that name. */
 static void network_of(const struct sockaddr_in *mine, char network[64])
 {
     struct ifaddrs *all = NULL;
@@ -287,6 +214,20 @@ static void network_of(const struct sockaddr_in *mine, char network[64])
     freeifaddrs(all);
 }
 
+/* Connecting sends nothing: it only asks for the route. */
+static bool way_to(const struct addrinfo *to, char address[64], char network[64])
+{
+    struct sockaddr_storage mine = {0};
+    socklen_t length = sizeof mine;
+    int s = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool known = s >= 0 && !connect(s, to->ai_addr, to->ai_addrlen) &&
+                 !getsockname(s, (struct sockaddr *)&mine, &length) &&
+                 !getnameinfo((struct sockaddr *)&mine, length, address, 64, NULL, 0, NI_NUMERICHOST);
+    if (s >= 0) close(s);
+    if (known && to->ai_family == AF_INET) network_of((const struct sockaddr_in *)&mine, network);
+    return known;
+}
+
 enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host, char address[64], char network[64])
 {
     snprintf(address, 64, "127.0.0.1");
@@ -295,18 +236,14 @@ enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host,
         if (l->hosts[i].ranks && !l->hosts[i].here) host = l->hosts[i].name;
     }
     if (!host) return LVN_OK;
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found = NULL;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *found = NULL;
     int failed = getaddrinfo(host, "9", &hints, &found);
     LVN_CHECK(!failed, ARG, "the host '%s' has no address (%s)", host, gai_strerror(failed));
-    struct sockaddr_in mine = {0};
-    socklen_t length = sizeof mine;
-    int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* connecting sends nothing: it only asks for the route */
-    bool known =
-        s >= 0 && !connect(s, found->ai_addr, found->ai_addrlen) && !getsockname(s, (struct sockaddr *)&mine, &length);
-    if (s >= 0) close(s);
+    bool known = false;
+    for (int six = 0; six < 2 && !known; six++) /* MPIs are surest of IPv4 */
+        for (const struct addrinfo *a = found; a && !known; a = a->ai_next)
+            known = (a->ai_family == AF_INET6) == six && way_to(a, address, network);
     freeaddrinfo(found);
     LVN_CHECK(known, IO, "this machine has no route to the host '%s'", host);
-    inet_ntop(AF_INET, &mine.sin_addr, address, 64);
-    network_of(&mine, network);
     return LVN_OK;
 }

@@ -47,7 +47,7 @@ static void mca(struct lvn_launch *l, const char *option, const char *name, cons
     lvn_words_add(&l->line, "%s", value);
 }
 
-static bool exported(const char *variable)
+bool lvn_launch_exported(const char *variable)
 {
     static const char *const begin[] = {"LEVIN_", "OMP_", "GOMP_", "DNNL_", "MALLOC_"};
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) {
@@ -72,7 +72,7 @@ static void export_names(struct lvn_launch *l)
             for (int k = 0; pass && k < l->set.n; k++) twice |= !strncmp(l->set.word[k], list[i], n + 1);
             for (int k = 0; k < 2 && l->training; k++)
                 twice |= n == strlen(meeting[k]) && !strncmp(meeting[k], list[i], n);
-            if (twice || !exported(list[i])) continue;
+            if (twice || !lvn_launch_exported(list[i])) continue;
             lvn_words_add(&l->line, "-x");
             lvn_words_add(&l->line, "%.*s", (int)n, list[i]);
         }
@@ -82,7 +82,7 @@ static void export_names(struct lvn_launch *l)
 static enum lvn_status line_openmpi(struct lvn_launch *l)
 {
     char address[64], network[64];
-    const char *ssh = l->c->flag[LVN_FLAG_launch_ssh].t, *where = "lo";
+    const char *where = "lo";
     lvn_words_add(&l->line, "-n");
     lvn_words_add(&l->line, "%d", l->ranks);
     lvn_words_add(&l->line, "--tag-output");
@@ -90,7 +90,8 @@ static enum lvn_status line_openmpi(struct lvn_launch *l)
     if (!on_one_machine(l)) {
         LVN_TRY(lvn_launch_address(l, NULL, address, network));
         where = network;
-        if (strcmp(ssh, "ssh")) mca(l, "--mca", l->major >= 5 ? "plm_ssh_agent" : "plm_rsh_agent", ssh);
+        if (l->c->given[LVN_FLAG_launch_ssh])
+            mca(l, "--mca", l->major >= 5 ? "plm_ssh_agent" : "plm_rsh_agent", l->ssh);
         export_names(l);
     } else if (l->crowded || !l->n_hosts) {
         lvn_words_add(&l->line, "--oversubscribe"); /* its own count of cores may differ: asked for is asked for */
@@ -110,6 +111,8 @@ static enum lvn_status line_openmpi(struct lvn_launch *l)
         if (l->major >= 5 && !loopback) mca(l, "--prtemca", "prte_if_include", where);
         mca(l, "--mca", "btl_tcp_if_include", where);
     }
+    /* Its hwloc would ask OpenCL for devices, and an LLVM in there takes the handler of USR1 away from it. */
+    if (!getenv("HWLOC_COMPONENTS")) lvn_words_add(&l->set, "HWLOC_COMPONENTS=-opencl");
     if (geteuid() == 0) { /* asked for by starting levin as root: containers know no other user */
         lvn_words_add(&l->set, "OMPI_ALLOW_RUN_AS_ROOT=1");
         lvn_words_add(&l->set, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
@@ -121,7 +124,6 @@ static enum lvn_status line_openmpi(struct lvn_launch *l)
 
 static enum lvn_status line_hydra(struct lvn_launch *l)
 {
-    const char *ssh = l->c->flag[LVN_FLAG_launch_ssh].t;
     bool even = true, intel = l->launcher == LVN_LAUNCHER_INTEL;
     lvn_words_add(&l->line, "-n");
     lvn_words_add(&l->line, "%d", l->ranks);
@@ -149,17 +151,25 @@ static enum lvn_status line_hydra(struct lvn_launch *l)
         lvn_words_add(&l->line, "%s", t.p ? t.p : "");
         lvn_text_release(&t);
     }
+    char address[64], network[64];
+    LVN_TRY(lvn_launch_address(l, NULL, address, network));
+    LVN_CHECK(!strchr(address, ':'), ARG,
+              "%s wants IPv4 between hosts, and only %s leads to them: --launcher=openmpi and --launcher=levin do with "
+              "IPv6",
+              l->title, address);
     if (on_one_machine(l)) {
         lvn_words_add(&l->line, "-iface");
         lvn_words_add(&l->line, "lo");
-    } else if (!l->allocation && strcmp(ssh, "ssh")) {
-        const char *program = lvn_process_find(l->arena, ssh);
+    } else if (!l->allocation && l->c->given[LVN_FLAG_launch_ssh]) { /* a queue's own is known to them */
+        const char *program = lvn_process_find(l->arena, l->ssh);
         lvn_words_add(&l->line, "-launcher");
         lvn_words_add(&l->line, "ssh");
         lvn_words_add(&l->line, "-launcher-exec");
-        lvn_words_add(&l->line, "%s", program ? program : ssh);
+        lvn_words_add(&l->line, "%s", program ? program : l->ssh);
     }
     if (intel) {
+        const char *folder = lvn_path_dir(l->arena, l->program), *root = folder ? lvn_path_dir(l->arena, folder) : NULL;
+        if (root && !getenv("I_MPI_ROOT")) lvn_words_add(&l->set, "I_MPI_ROOT=%s", root);
         lvn_words_add(&l->set, "I_MPI_PIN=%d", l->bind);
         if (l->bind) lvn_words_add(&l->set, "I_MPI_PIN_CELL=core");
         if (l->bind) lvn_words_add(&l->set, "I_MPI_PIN_DOMAIN=%d", l->threads);
@@ -167,6 +177,24 @@ static enum lvn_status line_hydra(struct lvn_launch *l)
         lvn_words_add(&l->line, "-bind-to");
         lvn_words_add(&l->line, "core:%d", l->threads);
     }
+    return LVN_OK;
+}
+
+/* --- levin ranks --- */
+
+static enum lvn_status line_own(struct lvn_launch *l)
+{
+    struct lvn_text t = {0};
+    lvn_words_add(&l->line, "ranks");
+    for (int i = 0; i < l->n_hosts; i++) {
+        const struct lvn_host *h = &l->hosts[i];
+        if (h->ranks) lvn_text_printf(&t, "%s%s:%d", t.n ? "," : "", h->name, h->ranks);
+    }
+    if (!l->n_hosts) lvn_text_printf(&t, "127.0.0.1:%d", l->ranks);
+    lvn_words_add(&l->line, "--hosts=%s", t.p ? t.p : "");
+    if (strcmp(l->ssh, "ssh")) lvn_words_add(&l->line, "--ssh=%s", l->ssh);
+    lvn_words_add(&l->line, "--");
+    lvn_text_release(&t);
     return LVN_OK;
 }
 
@@ -186,6 +214,7 @@ static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
     bool other = !open && (*library || lvn_library_exists("libmpi.so.12") || lvn_library_exists("libmpich.so.12"));
     lvn_text_release(&said);
     *plugin = "none";
+    if (l->tcp) return LVN_OK;
     if (l->ranks == 1 && !open && !other) return LVN_OK;
     *plugin = "pmix";
     if (open && pmix) return LVN_OK;
@@ -338,8 +367,11 @@ enum lvn_status lvn_launch_line(struct lvn_launch *l)
     case LVN_LAUNCHER_INTEL:
         LVN_TRY(line_hydra(l));
         break;
+    case LVN_LAUNCHER_OWN:
+        LVN_TRY(line_own(l));
+        break;
     }
-    lvn_words_add(&l->line, "%s", l->self);
+    if (l->launcher != LVN_LAUNCHER_OWN) lvn_words_add(&l->line, "%s", l->self);
     for (int i = 0; i < l->c->n_rest; i++) lvn_words_add(&l->line, "%s", l->c->rest[i]);
     LVN_TRY(lvn_words_status(&l->set));
     LVN_TRY(lvn_words_status(&l->drop));

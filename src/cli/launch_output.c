@@ -1,9 +1,9 @@
 /* launch_output.c - what ranks print, through a launcher, as it comes.
  *
- * Launchers mark lines with the rank in ways of their own: Open MPI "[1,0]<stdout>:text", the hydras "[0] text", srun
- * "0: text". Here each becomes "[0] text". A line of rank 0 that begins with a carriage return is its live line (see
- * progress.h): it is drawn over the last one, and comes back by itself after other lines. Banners of launchers about an
- * exit code are dropped: they name the wrong rank as often as not, and levin says what happened. */
+ * Launchers mark lines with the rank in ways of their own: Open MPI "[1,0]<stdout>:text", the hydras and levin ranks
+ * "[0] text", srun "0: text". Here each becomes "[0] text". A line of rank 0 that begins with a carriage return is its
+ * live line (see progress.h): it is drawn over the last one, and comes back by itself after other lines. Banners of
+ * launchers about an exit code are dropped: they name the wrong rank as often as not, and levin says what happened. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +110,7 @@ static int rank_of(const struct lvn_launch_output *o, const char *line, const ch
         break;
     case LVN_LAUNCHER_MPICH:
     case LVN_LAUNCHER_INTEL:
+    case LVN_LAUNCHER_OWN:
         if (*p++ != '[') return -1;
         break;
     }

@@ -25,6 +25,7 @@
 #include "base/machine.h"
 #include "cli/launch.h"
 #include "cli/stop.h"
+#include "cluster/family.h"
 #include "cluster/rendezvous.h"
 
 /* Seconds that a launcher has after a rank was lost, at least after all have finished, and after it was told to end. */
@@ -89,7 +90,8 @@ static enum lvn_status serve(struct run *r)
 {
     struct lvn_launch *l = r->l;
     char address[64], network[64];
-    if (!l->training || l->launcher == LVN_LAUNCHER_DIRECT) return LVN_OK;
+    bool meet = l->training || l->tcp || l->launcher == LVN_LAUNCHER_OWN;
+    if (!meet || l->launcher == LVN_LAUNCHER_DIRECT) return LVN_OK;
     r->peer = lvn_calloc((size_t)l->ranks, sizeof *r->peer);
     if (!r->peer) return LVN_MEMORY;
     LVN_TRY(lvn_launch_address(l, NULL, address, network));
@@ -150,9 +152,29 @@ static void say(struct run *r, const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
+/* Of a script it is what the script has started that hears signals: a shell would die of them, and leave it behind. */
+static pid_t listener(const struct run *r)
+{
+    static const char *const shells[] = {"sh", "bash", "dash", "ksh*", "zsh*", "busybox", "python*", "perl*", NULL};
+    char path[64], program[512];
+    int pid = r->pid, below = pid;
+    while (below > 0 && r->l->script) {
+        pid = below;
+        snprintf(path, sizeof path, "/proc/%d/exe", pid);
+        ssize_t n = readlink(path, program, sizeof program - 1);
+        program[n > 0 ? n : 0] = '\0';
+        if (!lvn_is_among(shells, lvn_path_name(program))) break;
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+        FILE *f = fopen(path, "re");
+        if (!f || fscanf(f, "%d", &below) != 1) below = 0;
+        if (f) fclose(f);
+    }
+    return pid;
+}
+
 static void end_launcher(struct run *r)
 {
-    kill(r->pid, SIGTERM);
+    kill(listener(r), SIGTERM);
     r->kill_at = lvn_seconds() + TERM_SECONDS;
 }
 
@@ -168,7 +190,7 @@ static void heed(struct run *r)
         if (!r->at_once) end_launcher(r);
         r->at_once = true;
     } else if (wanted > r->asked && can_hear) {
-        kill(r->pid, SIGUSR1);
+        kill(listener(r), SIGUSR1);
         r->asked = wanted;
     }
     if (r->kill_at > 0 && lvn_seconds() > r->kill_at) kill(-r->pid, SIGKILL);
@@ -258,6 +280,7 @@ static void watch(struct run *r)
         }
         if (r->over && ready == 0 && lvn_seconds() - over_at > 1.0) break;
     }
+    kill(-r->pid, SIGKILL); /* what a script has left behind */
     for (int i = 0; i < 2; i++) {
         if (r->pipe[i] < 0) continue;
         lvn_launch_output_add(r->output, i, NULL, 0);

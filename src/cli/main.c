@@ -13,14 +13,25 @@
 #include "formats/json.h"
 
 const struct lvn_command lvn_commands[] = {
-#define LVN_COMMAND(name, operands, least, most, help) {#name, operands, least, most, help, lvn_command_##name, false},
-#define LVN_RUNNER(name, operands, least, most, help) {#name, operands, least, most, help, lvn_command_##name, true},
+#define ROW(name_, operands_, least_, most_, help_, ...)                                                               \
+    {.name = #name_,                                                                                                   \
+     .operands = operands_,                                                                                            \
+     .least = least_,                                                                                                  \
+     .most = most_,                                                                                                    \
+     .help = help_,                                                                                                    \
+     .run = lvn_command_##name_,                                                                                       \
+     __VA_ARGS__},
+#define LVN_COMMAND(...) ROW(__VA_ARGS__, .together = false)
+#define LVN_RUNNER(...) ROW(__VA_ARGS__, .runs_others = true)
+#define LVN_TOGETHER(...) ROW(__VA_ARGS__, .together = true)
 #define LVN_FLAG(...)
 #include "cli/commands.def"
 #undef LVN_COMMAND
 #undef LVN_RUNNER
+#undef LVN_TOGETHER
 #undef LVN_FLAG
-    {NULL, NULL, 0, 0, NULL, NULL, false},
+#undef ROW
+    {.name = NULL},
 };
 
 const struct lvn_command *lvn_command_find(const char *name)

@@ -97,6 +97,7 @@ static enum lvn_status call(struct lvn_mesh *m, const struct lvn_heartbeat *h, i
 /* A caller of which the card is not complete. */
 struct caller {
     int fd, at;
+    double since;
     char card[CARD];
 };
 
@@ -119,25 +120,35 @@ static bool hear(struct lvn_mesh *m, struct caller *c, int *missing)
     return true;
 }
 
-/* From the ranks above, in any order, among strangers. */
+/* The others stay in the order in which they came. */
+static void forget(struct caller *caller, int *n, int i)
+{
+    memmove(&caller[i], &caller[i + 1], sizeof *caller * (size_t)(--*n - i));
+}
+
+/* From the ranks above, in any order, among strangers. Of those the one that has been silent for longest gives way; but
+ * what a rank says takes a moment to arrive, so until then who knocks waits at the door. */
 static enum lvn_status take_calls(struct lvn_mesh *m, double end)
 {
+    const double MOMENT = 1;
     struct caller caller[STRANGERS];
     struct pollfd p[STRANGERS + 1];
     int n = 0, missing = m->size - 1 - m->rank;
-    while (missing && lvn_seconds() < end) {
+    for (double now; missing && (now = lvn_seconds()) < end;) {
+        const bool open = n < STRANGERS || now - caller[0].since > MOMENT;
         for (int i = 0; i < n; i++) p[i] = (struct pollfd){.fd = caller[i].fd, .events = POLLIN};
-        p[n] = (struct pollfd){.fd = m->listening, .events = POLLIN};
+        p[n] = (struct pollfd){.fd = open ? m->listening : -1, .events = POLLIN};
         if (poll(p, (nfds_t)n + 1, 100) <= 0) continue;
         const bool knocks = p[n].revents;
         for (int i = n - 1; i >= 0; i--)
-            if (p[i].revents && hear(m, &caller[i], &missing)) caller[i] = caller[--n];
+            if (p[i].revents && hear(m, &caller[i], &missing)) forget(caller, &n, i);
         if (!knocks) continue;
-        if (n == STRANGERS) { /* the one that has been silent for longest gives way */
+        if (n == STRANGERS) {
             close_one(&caller[0].fd);
-            memmove(&caller[0], &caller[1], sizeof *caller * (size_t)--n);
+            forget(caller, &n, 0);
         }
-        caller[n] = (struct caller){.fd = accept4(m->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+        caller[n] =
+            (struct caller){.fd = accept4(m->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), .since = now};
         if (caller[n].fd >= 0) n++;
     }
     while (n) close_one(&caller[--n].fd);

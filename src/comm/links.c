@@ -40,6 +40,13 @@ int lvn_links_fail(struct lvn_links *t, int peer, const char *what)
     return 1;
 }
 
+static int broken(struct lvn_links *t, int peer)
+{
+    char what[200];
+    snprintf(what, sizeof what, "is broken (%s)", strerror(errno));
+    return lvn_links_fail(t, peer, what);
+}
+
 /* --- lists --- */
 
 static void append(struct list *l, struct lvn_link_message *m)
@@ -105,7 +112,7 @@ static int flush(struct lvn_links *t, int i)
         struct msghdr h = {.msg_iov = v, .msg_iovlen = 2};
         ssize_t n = p->fd < 0 ? (errno = EPIPE, -1) : sendmsg(p->fd, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-        if (n < 0) return lvn_links_fail(t, i, strerror(errno));
+        if (n < 0) return broken(t, i);
         int64_t head = (int64_t)v[0].iov_len < n ? (int64_t)v[0].iov_len : n;
         m->header_sent += head;
         m->at += n - head;
@@ -146,7 +153,7 @@ static int drain(struct lvn_links *t, int i)
         int64_t left = p->in ? (int64_t)p->in->header.bytes - p->in->at : (int64_t)sizeof p->header - p->header_read;
         ssize_t n = left ? recv(p->fd, to, (size_t)left, MSG_DONTWAIT) : 0;
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-        if (n < 0) return lvn_links_fail(t, i, strerror(errno));
+        if (n < 0) return broken(t, i);
         if (n == 0 && left) {
             close(p->fd);
             p->fd = -1;
@@ -204,15 +211,18 @@ int lvn_link_receive(struct lvn_links *t, void *x, int64_t bytes, int from, int 
         append(&p->asked, m);
         return p->fd < 0 ? lvn_links_fail(t, from, "was closed from there") : 0;
     }
-    int bad = came->header.bytes != m->header.bytes;
+    if (came->header.bytes != m->header.bytes) { /* it goes on arriving where there is room for it */
+        append(&p->aside, came);
+        return lvn_links_fail(t, from, "brings a message of another length");
+    }
     p->aside_bytes -= (int64_t)came->header.bytes;
-    if (!bad) memcpy(x, came->x, (size_t)came->at);
+    if (came->at) memcpy(x, came->x, (size_t)came->at);
     m->at = came->at;
     m->done = came->done;
     if (p->in == came) p->in = m;
     free(came->x);
     free(came);
-    return bad ? lvn_links_fail(t, from, "brings a message of another length") : 0;
+    return 0;
 }
 
 /* Done? Then it is forgotten. */

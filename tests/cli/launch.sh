@@ -55,11 +55,62 @@ refused "hosts:1: 'local;host' is not the name of a host" -n 2 --hostfile hosts 
 hosts 'localhost slots=2\n'
 refused "-n 3 ranks, and the hosts file has room for 2" -n 3 --hostfile hosts -- doctor
 
-# no MPI: the package is named; one rank needs none
+# no MPI: where one is asked for the package is named; else levin starts the ranks itself; one rank needs no launcher
 mkdir bin
-code 2 env PATH="$PWD/bin" "$LEVIN" launch -n 2 -- doctor
+code 2 env PATH="$PWD/bin" "$LEVIN" launch -n 2 -- doctor --trainer.transport=mpi
 one_error
 says "2 ranks need an MPI, and there is no mpirun in PATH" err
+code 0 env PATH="$PWD/bin" "$LEVIN" launch --dry-run -n 2 -- doctor
+says "ranks --hosts=127.0.0.1:2 -- doctor" out
+code 2 env PATH="$PWD/bin" "$LEVIN" launch -n 2 -- doctor --trainer.mpi_library=libmpi.so.40
+one_error
+says "2 ranks need an MPI" err
+code 2 "$LEVIN" launch --launcher=levin -n 2 -- doctor --trainer.mpi_library=libmpi.so.40
+one_error
+says "--launcher=levin joins ranks by TCP connections, and trainer.mpi_library asks for an MPI" err
+code 0 "$LEVIN" launch --dry-run -n 2 -- doctor --trainer.mpi_library=libmpi.so.40 --trainer.transport=tcp
+says "trainer.mpi_library is not used, because trainer.transport is tcp" err
+for wrong in "" "--hosts=localhost" "--hosts=a:0" "--hosts=a:1,,b:1" "--hosts=a:1x"; do
+    code 2 "$LEVIN" ranks $wrong -- doctor
+    one_error
+done
+code 2 "$LEVIN" ranks --part
+one_error
+printf '0 2 1 0 1 1\0/\0\0doctor\0' >part
+code 2 "$LEVIN" ranks --part <part
+says "which is no part of a run" err
+printf '0 1 1 0 1 1\0/none\0\0doctor\0' >part
+code 2 "$LEVIN" ranks --part <part
+says "there is no folder '/none' on this host" err
+
+# what is no work for ranks runs once
+code 0 "$LEVIN" launch -n 2 -- help
+says "'help' is the work of one process: it runs once, on this machine" err
+check [ "$(grep -c "levin help COMMAND explains one" out)" = 1 ]
+
+# hosts of a job: PBS and LSF name a host for each slot, Grid Engine says how many it has
+mkdir -p jobs
+printf 'localhost\nlocalhost\n' >jobs/lines
+printf 'localhost 3 all.q@localhost UNDEFINED\n' >jobs/counted
+for job in PBS_NODEFILE=lines:2 LSB_DJOB_HOSTFILE=lines:2 PE_HOSTFILE=counted:3; do
+    code 0 env PATH="$PWD/bin" "${job%%=*}=$PWD/jobs/$(sed 's/.*=//; s/:.*//' <<<"$job")" "$LEVIN" launch --dry-run -- doctor
+    says "ranks --hosts=localhost:${job##*:} -- doctor" out
+done
+refused_in() { # VARIABLE CONTENT TEXT ARGUMENTS...
+    local variable=$1 text=$3
+    printf "$2" >jobs/wrong
+    shift 3
+    code 2 env PATH="$PWD/bin" "$variable=$PWD/jobs/wrong" "$LEVIN" launch "$@"
+    one_error
+    says "$text" err
+}
+refused_in PE_HOSTFILE 'localhost\n' "wrong:1: the number of slots is missing behind 'localhost'" -- doctor
+refused_in PE_HOSTFILE 'localhost two\n' "the ranks of host 'localhost' are a whole number from 1, not 'two'" -- doctor
+refused_in PBS_NODEFILE 'local;host\n' "wrong:1: 'local;host' is not the name of a host" -- doctor
+refused_in PBS_NODEFILE '\n' "names no host" -- doctor
+refused_in LSB_DJOB_HOSTFILE 'localhost\n' "-n 2 ranks, and $PWD/jobs/wrong has room for 1; ask the queue for more, or -n 1" -n 2 -- doctor
+code 0 env PATH="$PWD/bin" PBS_NODEFILE=/none "$LEVIN" launch --dry-run -n 2 -- doctor
+says "PBS_NODEFILE=/none is left over: there is no such file; it is not used" err
 arguments one
 code 0 "$LEVIN" launch -n 1 -- "${all[@]}"
 arguments two
@@ -86,6 +137,8 @@ fake mpirun "Intel(R) MPI Library for Linux* OS, Version 2021.18.1"
 dry -n 4096 -- doctor
 says "I_MPI_PIN=0" out
 says "warning: 4096 ranks of" err
+dry -n 2 -- doctor
+says "I_MPI_ROOT=$PWD " out
 # what another launcher left in the environment does not reach the ranks
 RANK=3 OMPI_COMM_WORLD_RANK=7 PMI_RANK=1 dry -n 2 -- doctor
 says "-u RANK" out

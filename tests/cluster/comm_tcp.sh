@@ -23,7 +23,7 @@ while len(ports) < 2:  # the place to meet, and its own
                 ports.add(int(w[1].split(":")[1], 16))
 kept = []
 for port in ports:
-    for k in range(90):
+    for k in range(300):
         s = socket.create_connection(("127.0.0.1", port))
         s.sendall([b"", b"levin ", b"levin " + b"0" * 32 + b" rank 1 to 0" + b"\0" * 60, os.urandom(300)][k % 4])
         kept.append(s)

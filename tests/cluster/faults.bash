@@ -24,7 +24,7 @@ keys=(--data.path="$PWD/shared/text.txt" --trainer.threads=1)
 RANDOM=${FAULT_SEED:=$SRANDOM}
 echo "FAULT_SEED=$FAULT_SEED"
 read -ra moments <<<"${FAULT_MOMENTS:-start step save end}"
-rank_variables='OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID'
+rank_variables='OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID|LEVIN_RANK'
 cat >hit <<E2
 #!/bin/bash
 # hit SIGNAL [RANK]: one of this host's ranks, whichever; says which

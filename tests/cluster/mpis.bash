@@ -7,6 +7,7 @@
 #
 # Intel MPI is looked for in LEVIN_INTEL_MPI, parts/intel-mpi (tools/setup.sh --dev puts it there), /opt/intel.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export HWLOC_COMPONENTS=-opencl # an OpenCL on LLVM takes USR1 away from mpirun
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_btl_tcp_if_include=lo
 intel=
 for folder in "${LEVIN_INTEL_MPI:-}" "$LEVIN_SOURCE/parts/intel-mpi" /opt/intel/oneapi/mpi/latest; do

@@ -1,10 +1,24 @@
-# restart.bash - a run that loses a rank behind a checkpoint, beside one to which nothing happens. Source it behind
-# hosts.bash, whose namespaces hold this test's processes alone.
+# restart.bash - a run that loses a rank behind a checkpoint, beside one to which nothing happens. First line of a test: it
+# goes on inside namespaces (hosts.bash), which hold this test's processes alone, with HOSTS hosts (1).
 #
 #   lose_rank RANK RUN COMMAND...   COMMAND starts the ranks of the words behind it; RANK ("": the only one) is killed, or
 #                                   $lose is run, once there is a checkpoint, which makes for $restarts (1); waits for the
 #                                   end: out, err, $got. `alone` is the same run, undisturbed
+#   $launch                         levin launch, over the hosts file `hosts` where there are more than one
+#   cut_off                         for $lose: h2 is
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+hosts_begin
+. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cli/common.bash"
+hosts_up "${HOSTS:=1}"
+make_text
+launch=(timeout -k 3 120 "$LEVIN" launch)
+if [ "$HOSTS" -gt 1 ]; then
+    unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
+    sshd_up "$HOSTS"
+    launch=(on 1 "${launch[@]}" --ssh="$ssh" --hostfile hosts)
+fi
+cut_off() { unplug 2; }
 exact=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1 --trainer.val_check_interval=0
     --trainer.rank_timeout="${RANK_TIMEOUT:-5}")
 steps=0
@@ -18,7 +32,7 @@ undisturbed() { # STEPS
 rank() { # the process of rank $1
     local p
     for p in $(pgrep -x levin); do
-        if grep -zqxE "(OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID)=$1" "/proc/$p/environ" 2>/dev/null; then echo "$p" && return; fi
+        if grep -zqxE "(OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID|LEVIN_RANK)=$1" "/proc/$p/environ" 2>/dev/null; then echo "$p" && return; fi
     done
     return 1
 }

@@ -1,14 +1,10 @@
 # levin launch --max-restarts on one machine, with each MPI: a rank is killed, the job goes on from its last checkpoint, and
 # ends with the bits of a run that nothing happened to. And what each rank said is in a file of its own.
-. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
-hosts_begin
-. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
-hosts_up 1
-make_text
 mpis_here
+bare=("${launch[@]}")
 use() { # MPI
-    launch=(timeout -k 3 120 "$LEVIN" launch --launcher="$1")
+    launch=("${bare[@]}" --launcher="$1")
     [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
 }
 heads() { grep -c '^--- 20.* rank '"$2 of $3" "$1/logs/rank-$2.log"; } # heads RUN RANK RANKS

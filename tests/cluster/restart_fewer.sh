@@ -1,16 +1,7 @@
 # levin launch --min-ranks: where a host is cut off and there is no spare one, fewer ranks go on, with the same bits.
-. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
-hosts_begin
-. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
-unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
-RANK_TIMEOUT=2
+HOSTS=2 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
-hosts_up 2
-sshd_up 2
-make_text
 mpis_here
-launch=(on 1 timeout -k 3 120 "$LEVIN" launch --ssh="$ssh" --hostfile hosts)
-cut_off() { unplug 2; }
 for m in "${mpis[@]}"; do [ $m = intel ] || mpi=$m; done # the other one where there are two: restart_hosts has the first
 [ -n "${mpi:-}" ] || skip "no Open MPI or MPICH (apt install mpich)"
 

@@ -1,17 +1,8 @@
 # levin launch --max-restarts over a hosts file: a spare host comes in for one that is cut off, and the run ends
 # with the bits of one that nothing happened to.
-. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
-hosts_begin
-. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
-unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
-RANK_TIMEOUT=2
+HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
-hosts_up 3
-sshd_up 3
-make_text
 mpis_here
-launch=(on 1 timeout -k 3 120 "$LEVIN" launch --ssh="$ssh" --hostfile hosts)
-cut_off() { unplug 2; }
 
 # a spare host is looked at, too; what cannot be is said before anything starts
 printf 'h1:1\nh2:1\nh3:1\n' >hosts

@@ -2,12 +2,9 @@
 # a node is lost it goes back into the queue, and comes back without that node, or, with --min-ranks, goes on with the
 # nodes that are left. What comes of it has the bits of a run that nothing happened to.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
-hosts_begin
-RANK_TIMEOUT=2
+HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
-hosts_up 3
 slurm_up 3
-make_text
 [ -n "$(mpi_plugin)" ] || skip "no MPI library (apt install openmpi-bin)"
 lose() { # FAULT RUN, options of levin launch --slurm: the job, on two nodes, meets its fault behind a checkpoint
     local fault=$1 run=$2 many

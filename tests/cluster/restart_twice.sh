@@ -1,15 +1,7 @@
 # levin launch --max-restarts over a hosts file: a host that answers and loses its rank for the second time is left out.
-. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
-hosts_begin
-. "$LEVIN_SOURCE/tests/cluster/mpis.bash"
-unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
-RANK_TIMEOUT=2
+HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
-hosts_up 3
-sshd_up 3
-make_text
 mpis_here
-launch=(on 1 timeout -k 3 120 "$LEVIN" launch --ssh="$ssh" --hostfile hosts)
 
 printf 'h1:1\nh2:1\nh3:1\n' >hosts
 lose=twice restarts=2 lose_rank 1 twice "${launch[@]}" --launcher="${mpis[0]}" --max-restarts=1 -n 2 --

@@ -1,0 +1,114 @@
+# levin launch where there is no MPI: it starts the ranks itself, on this machine and over hosts, and all is as with one:
+# the bits, prefixes, exit codes, signals, logs, restarts, and nothing left behind whoever is killed, stopped or cut off.
+HOSTS=3 RANK_TIMEOUT=2
+. "$LEVIN_SOURCE/tests/cluster/restart.bash"
+mkdir bin
+ln -s "$(command -v ssh)" bin/
+bare=(env PATH="$PWD/bin" "$LEVIN" launch) # no MPI is found by that
+over=(on 1 timeout -k 3 100 "${bare[@]}" --ssh="$ssh" --hostfile hosts)
+keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
+arguments one "${keys[@]}"
+code 0 "$LEVIN" "${all[@]}"
+
+# this machine
+for n in 2 3; do
+    arguments tcp-$n "${keys[@]}"
+    code 0 timeout 60 "${bare[@]}" -n $n -- "${all[@]}"
+    says "there is no mpirun in PATH: the ranks are joined by TCP connections of levin's own" err
+    says "[0] tcp-$n: step 8" out
+    silent_about "[1]" out
+    same_run one tcp-$n
+    check grep -q "^--- .* rank $((n - 1)) of $n on " "tcp-$n/logs/rank-$((n - 1)).log"
+done
+arguments asked "${keys[@]}" --trainer.transport=tcp --trainer.strategy=zero1
+code 0 timeout 60 "$LEVIN" launch -n 2 -- "${all[@]}"
+same_run one asked
+code 0 "$LEVIN" launch --dry-run -n 2 -- "${all[@]}"
+says "levin ranks --hosts=127.0.0.1:2 -- train" out
+code 0 "${bare[@]}" -n 2 -- doctor --measure=no
+says "[0] ranks              2 on 1 host" out
+code 0 "${bare[@]}" -n 2 -- evaluate one --json
+json 'd["loss"] > 0'
+code 1 "${bare[@]}" -n 2 -- evaluate none
+check [ "$(grep -c 'error: ' err)" = 1 ]
+arguments asked "${keys[@]}"
+code 2 "${bare[@]}" -n 2 -- "${all[@]}"
+check [ "$(grep -c 'error: ' err)" = 1 ]
+arguments none "${keys[@]}" --trainer.transport=mpi
+code 2 "${bare[@]}" -n 2 -- "${all[@]}"
+one_error
+says "2 ranks need an MPI, and there is no mpirun in PATH" err
+code 2 "$LEVIN" launch --launcher=levin -n 2 -- "${all[@]}"
+one_error
+says "--launcher=levin joins ranks by TCP connections, and trainer.transport asks for an MPI" err
+
+# the same connections below another launcher
+for mpi in openmpi mpich; do
+    mpi_here $mpi || continue
+    arguments $mpi "${keys[@]}" --trainer.transport=tcp --trainer.strategy=zero1
+    code 0 timeout 60 "$LEVIN" launch --launcher=$mpi -n 3 -- "${all[@]}"
+    same_run one $mpi
+    code 0 timeout 60 "$LEVIN" launch --launcher=$mpi -n 2 -- doctor --measure=no --trainer.transport=tcp
+    says "none: TCP" out
+done
+
+# signals: all save
+launcher() { pgrep -P "$pid" -x levin || echo "$pid"; }
+for signal in INT TERM USR1; do
+    arguments $signal "${keys[@]}" --trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0
+    timeout -k 3 60 "${bare[@]}" -n 2 -- "${all[@]}" >out 2>err &
+    pid=$!
+    wait_rows $signal 10
+    kill -$signal "$(pgrep -x -o levin)"
+    ended
+    check [ "$got" = 75 ]
+    says "[0] stopped on request after step" err
+    check [ -e $signal/checkpoints/last ]
+    nobody_left 10
+done
+
+# over hosts; one of them is a spare one
+printf 'h1:1\nh2:2\nh3:1\n' >hosts
+arguments hosts-3 "${keys[@]}"
+code 0 "${over[@]}" -n 3 -- "${all[@]}"
+same_run one hosts-3
+check grep -q "^--- .* rank 2 of 3 on h2" hosts-3/logs/rank-2.log
+silent_about "[1]" out
+
+# a rank is killed, a host cut off: it goes on, with the spare host, and with the same bits
+lose_rank 2 killed "${over[@]}" --max-restarts=1 -n 3 --
+check [ $got = 0 ]
+grep -qE "^error: rank 2 on h2 has not been heard of since" err || { cat err && fail "nobody says who is lost"; }
+same_run alone killed
+printf 'h1:1\nh2:1\nh3:1\n' >hosts
+lose=cut_off lose_rank 1 spare "${over[@]}" --max-restarts=1 -n 2 --
+check [ $got = 0 ]
+grep -qE "^restart 1 of 1: going on from step [0-9]+ with 2 ranks on h1, h3; left out: h2 \(does not answer\)$" err || { cat err && fail "no h3"; }
+same_run alone spare
+plug 2
+nobody_left
+
+# whatever of it is killed or stopped: the run ends, and nothing is left
+part() { pgrep -x -f '.*/levin ranks --part'; }
+main() { pgrep -x -f '.*/levin ranks --hosts.*'; }
+launch_itself() { pgrep -x -o levin; }
+for what in part main launch_itself; do
+    for signal in KILL STOP; do
+        run=$what-$signal
+        arguments $run "${keys[@]}" --trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0 \
+            --trainer.rank_timeout=2
+        "${over[@]}" -n 2 -- "${all[@]}" >out 2>err &
+        pid=$!
+        wait_rows $run 20
+        if [ $what:$signal = part:STOP ]; then kill -STOP "$(rank 1)"; else kill -$signal "$($what)"; fi
+        case $what:$signal in
+        main:STOP | launch_itself:STOP) # the ranks do not miss it, or end; who is stopped is ended here
+            sleep 1
+            pkill -KILL -f '.*/levin (ranks|launch) .*' || true
+            ;;
+        esac
+        ended
+        check [ $got != 0 ]
+        nobody_left 30
+    done
+done

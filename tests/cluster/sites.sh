@@ -1,0 +1,105 @@
+# levin launch in the ways of sites: queues that name hosts, wrappers around an mpirun, hosts with IPv6 alone, hosts that
+# cannot connect back, hosts without the MPI.
+HOSTS=2 RANK_TIMEOUT=5
+. "$LEVIN_SOURCE/tests/cluster/restart.bash"
+mpis_here
+keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
+arguments one "${keys[@]}"
+code 0 "$LEVIN" "${all[@]}"
+site=(timeout -k 3 100 "$LEVIN" launch --ssh="$ssh")
+
+# the hosts of a job: PBS's, LSF's and Grid Engine's way
+printf 'h1\nh2\nh2\n' >slots
+printf 'h1 1 all.q@h1 UNDEFINED\nh2 2 all.q@h2 UNDEFINED\n' >pe
+for job in PBS_NODEFILE=slots LSB_DJOB_HOSTFILE=slots PE_HOSTFILE=pe; do
+    for launcher in levin "${mpis[0]}"; do
+        rm -rf job
+        arguments job "${keys[@]}"
+        code 0 on 1 env ${job%=*}="$PWD/${job#*=}" "${site[@]}" --launcher=$launcher -- "${all[@]}"
+        check grep -q "^--- .* rank 2 of 3 on h2" job/logs/rank-2.log
+        same_run one job
+    done
+done
+
+# a wrapper: it ends as what it wraps does, saves when asked to, and leaves nothing behind
+mpi=${mpis[0]}
+cat >wrapped <<END
+#!/bin/bash
+# the way of this site
+"$(mpi_program "$mpi")" "\$@"
+code=\$?
+[ "\$1" = --version ] || echo "the wrapper has ended" >&2
+exit \$code
+END
+chmod +x wrapped
+wrapper=(timeout -k 3 60 "$LEVIN" launch --launcher="$PWD/wrapped" -n 2)
+arguments saved "${keys[@]}"
+code 0 "${wrapper[@]}" -- "${all[@]}"
+same_run one saved
+for signal in USR1 INT; do
+    arguments at-$signal "${keys[@]}" --trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0
+    "${wrapper[@]}" -- "${all[@]}" >out 2>err &
+    pid=$!
+    wait_rows at-$signal 10
+    kill -$signal "$(pgrep -P $pid -x levin)"
+    [ $signal != INT ] || kill -INT "$(pgrep -P $pid -x levin)" || true
+    ended
+    check [ $got != 0 ]
+    if [ $signal = USR1 ]; then
+        check [ $got = 75 ]
+        says "the wrapper has ended" err
+    fi
+    nobody_left 10
+    check [ -z "$(pgrep -f "$PWD/wrapped -")" ]
+done
+
+# hosts that do not have what it takes: found before anything starts
+printf 'h1\nh2\n' >hosts
+arguments no "${keys[@]}"
+if [ "$mpi" = openmpi ] && [ -x /usr/bin/orted ]; then
+    on 2 mount --bind /dev/null "$(readlink -f /usr/bin/orted)"
+    code 2 "${launch[@]}" --launcher=openmpi -n 2 -- "${all[@]}"
+    one_error
+    says "hosts:2: the host 'h2' has no Open MPI" err
+    on 2 umount "$(readlink -f /usr/bin/orted)"
+fi
+# from outside of the hosts, which reach each other, but one not the place where it begins
+cat >reach <<END
+#!/bin/bash
+. "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+net=$net host=\${1#h}
+shift
+on \$host sh -c "\$*"
+END
+chmod +x reach
+on 2 ip route add blackhole 10.77.0.254/32
+code 2 timeout 60 "$LEVIN" launch --ssh="$PWD/reach" --hostfile hosts -n 2 -- "${all[@]}"
+one_error
+says "hosts:2: the host 'h2' cannot connect back to this one at 10.77.0.254" err
+check [ ! -e no ]
+on 2 ip route del blackhole 10.77.0.254/32
+
+# hosts with IPv6 alone
+printf 'h1:1\nh2:1\n' >hosts
+for i in 1 2; do
+    on $i ip addr flush dev eth0 scope global
+    on $i ip -6 addr add fd00::$i/64 dev eth0 nodad 2>/dev/null || skip "the rest: no IPv6 here"
+done
+printf '127.0.0.1 localhost\nfd00::1 h1\nfd00::2 h2\n' >"$net/hosts"
+for launcher in levin "${mpis[@]}"; do
+    with=()
+    [ $launcher != intel ] || with=(env PATH="$intel/bin:$PATH")
+    rm -rf six
+    arguments six "${keys[@]}"
+    case $launcher in
+    levin | openmpi)
+        code 0 on 1 "${with[@]}" "${site[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
+        same_run one six
+        ;;
+    *)
+        code 2 on 1 "${with[@]}" "${site[@]}" --hostfile hosts --launcher=$launcher -- "${all[@]}"
+        one_error
+        says "wants IPv4 between hosts" err
+        ;;
+    esac
+done
