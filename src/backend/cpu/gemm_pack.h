@@ -31,6 +31,23 @@ LVN_INLINE float half_number(const uint16_t *p)
     return vf_of_bf16(vload_bf16_n(p, 1))[0];
 }
 
+LVN_INLINE gv gload_bf16(const uint16_t *p)
+{
+    typedef uint16_t half __attribute__((vector_size(2 * GL)));
+    typedef uint32_t whole __attribute__((vector_size(4 * GL)));
+    half h;
+    memcpy(&h, p, sizeof h);
+    return (gv)(__builtin_convertvector(h, whole) << 16);
+}
+
+/* The first n, the others zero. */
+LVN_INLINE gv gload_bf16_n(const uint16_t *p, int64_t n)
+{
+    uint16_t x[GL] = {0};
+    memcpy(x, p, (size_t)n * sizeof *p);
+    return gload_bf16(x);
+}
+
 /* Rows of B lie together: n columns of k rows to out[k * width]. */
 static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t width, float *out)
 {
@@ -42,17 +59,23 @@ static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64
 }
 
 #if defined(__AVX512F__) || defined(__AVX2__)
-/* Four numbers of every fourth row, from row i: lane group l holds row i + 4 l. */
-LVN_INLINE gv quads(const float *b, int64_t ld, int i)
+LVN_INLINE __m128 quad(const void *b, int64_t i, const bool bf16)
 {
-    const float *p = b + i * ld;
+    if (!bf16) return _mm_loadu_ps((const float *)b + i);
+    const __m128i x = _mm_loadl_epi64((const void *)((const uint16_t *)b + i));
+    return _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(x), 16));
+}
+
+/* Four numbers of every fourth row, from row i: lane group l holds row i + 4 l. */
+LVN_INLINE gv quads(const void *b, int64_t ld, int i, const bool bf16)
+{
 #if defined(__AVX512F__)
-    __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(p));
-    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(p + 4 * ld));
-    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(p + 8 * ld));
-    return _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(p + 12 * ld));
+    __m512 x = _mm512_castps128_ps512(quad(b, i * ld, bf16));
+    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, quad(b, (i + 4) * ld, bf16));
+    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, quad(b, (i + 8) * ld, bf16));
+    return _mm512_mask_broadcast_f32x4(x, 0xf000, quad(b, (i + 12) * ld, bf16));
 #else
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * ld), 1);
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(quad(b, i * ld, bf16)), quad(b, (i + 4) * ld, bf16), 1);
 #endif
 }
 
@@ -63,9 +86,9 @@ LVN_INLINE gv quads(const float *b, int64_t ld, int i)
 #endif
 
 /* GL columns of B, each with its k together, by 4 steps of k: x[step]. */
-LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
+LVN_INLINE void transpose4(const void *b, int64_t ld, gv x[4], const bool bf16)
 {
-    gv x0 = quads(b, ld, 0), x1 = quads(b, ld, 1), x2 = quads(b, ld, 2), x3 = quads(b, ld, 3);
+    gv x0 = quads(b, ld, 0, bf16), x1 = quads(b, ld, 1, bf16), x2 = quads(b, ld, 2, bf16), x3 = quads(b, ld, 3, bf16);
     gv y0 = G(unpacklo_ps)(x0, x1), y1 = G(unpackhi_ps)(x0, x1), y2 = G(unpacklo_ps)(x2, x3),
        y3 = G(unpackhi_ps)(x2, x3);
     x[0] = G(shuffle_ps)(y0, y2, 0x44);
@@ -74,38 +97,38 @@ LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
     x[3] = G(shuffle_ps)(y1, y3, 0xee);
 }
 #else
-LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
+LVN_INLINE void transpose4(const void *b, int64_t ld, gv x[4], const bool bf16)
 {
     for (int i = 0; i < 4; i++) {
         float row[GL];
-        for (int j = 0; j < GL; j++) row[j] = b[j * ld + i];
+        for (int j = 0; j < GL; j++)
+            row[j] = bf16 ? half_number((const uint16_t *)b + j * ld + i) : ((const float *)b)[j * ld + i];
         x[i] = gload(row);
     }
 }
 #endif
 
 /* Any distances; n columns of k rows to out[k * width]. Whole vectors of columns whose k lie together go fast. */
-static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, int64_t width, float *out)
+LVN_INLINE void pack_columns(int64_t k, int64_t n, const void *b, const bool bf16, int64_t b_row, int64_t b_col,
+                             int64_t width, float *out)
 {
     for (int64_t j = 0; j < width; j += GL) {
         int64_t i = 0;
         if (b_row == 1 && n - j >= GL)
             for (; i + 4 <= k; i += 4) {
                 gv x[4];
-                transpose4(b + j * b_col + i, b_col, x);
+                transpose4(vat(b, j * b_col + i, bf16), b_col, x, bf16);
                 for (int step = 0; step < 4; step++) gstore(out + (i + step) * width + j, x[step]);
             }
         for (; i < k; i++)
-            for (int64_t l = 0; l < GL; l++) out[i * width + j + l] = j + l < n ? b[i * b_row + (j + l) * b_col] : 0;
+            for (int64_t l = 0; l < GL; l++) {
+                const int64_t from = i * b_row + (j + l) * b_col;
+                if (j + l >= n)
+                    out[i * width + j + l] = 0;
+                else
+                    out[i * width + j + l] = bf16 ? half_number((const uint16_t *)b + from) : ((const float *)b)[from];
+            }
     }
-}
-
-/* Any distances, bf16. */
-static void pack_bf16_columns(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t b_col, int64_t width,
-                              float *out)
-{
-    for (int64_t i = 0; i < k; i++)
-        for (int64_t j = 0; j < width; j++) out[i * width + j] = j < n ? half_number(b + i * b_row + j * b_col) : 0;
 }
 
 /* One panel: n columns of B, one block of k. */
@@ -115,11 +138,11 @@ static void pack_b(int64_t k, int64_t n, const void *b, bool bf16, int64_t b_row
     if (bf16 && b_col == 1)
         pack_bf16_rows(k, n, b, b_row, width, out);
     else if (bf16)
-        pack_bf16_columns(k, n, b, b_row, b_col, width, out);
+        pack_columns(k, n, b, true, b_row, b_col, width, out);
     else if (b_col == 1)
         pack_rows(k, n, b, b_row, width, out);
     else
-        pack_columns(k, n, b, b_row, b_col, width, out);
+        pack_columns(k, n, b, false, b_row, b_col, width, out);
 }
 
 /* A tile's rows of A, any distances, to out[k * rows]. */
