@@ -11,7 +11,7 @@
 
 #include "backend/cpu/gemm_pack.h"
 
-enum { FEW = 8, STEPS = 4, FEW_SUMS = 4096 };
+enum { FEW = 8, STEPS = 4, FEW_AHEAD = 16, FEW_SUMS = 4096 };
 
 /* Columns of a strip, whose sums stay in the first cache beside what is read. */
 static int64_t few_columns(int64_t rows)
@@ -51,33 +51,40 @@ LVN_INLINE void few_store(const struct few *f, int64_t r, int64_t j, gv sum, int
         gstore_n(c, f->start ? sum + gload_n(start, n) : sum + gset(0), n);
 }
 
-/* sums += `steps` steps of k, for the vector of columns at j. */
-LVN_INLINE void few_step(const struct few *f, int64_t k, gv x[FEW][STEPS], const int rows, const int steps, int64_t j,
-                         const bool bf16)
+/* sums += `steps` steps of k, for the n columns at j, at most a vector's. What comes FEW_AHEAD rows later is asked for:
+ * rows are short, and the processor finds out too late where the next one lies. */
+LVN_INLINE void few_step(const void *b, int64_t b_row, gv x[FEW][STEPS], const int rows, const int steps, float *sums,
+                         int64_t width, int64_t j, int64_t n, const bool bf16)
 {
     gv w[STEPS];
     UNROLLED
-    for (int s = 0; s < steps; s++) w[s] = few_load(f->b, (k + s) * f->b_row + j, f->n - j, bf16);
+    for (int s = 0; s < steps; s++) {
+        w[s] = few_load(b, s * b_row + j, n, bf16);
+        __builtin_prefetch(vat(b, (s + FEW_AHEAD) * b_row + j, bf16), 0, 2);
+    }
     UNROLLED
     for (int r = 0; r < rows; r++) {
-        gv sum = gload(f->sums + r * f->width + j);
+        gv sum = gload(sums + r * width + j);
         UNROLLED
         for (int s = 0; s < steps; s++) sum = gfma(x[r][s], w[s], sum);
-        gstore(f->sums + r * f->width + j, sum);
+        gstore(sums + r * width + j, sum);
     }
 }
 
 LVN_INLINE void few_steps(const struct few *f, int64_t k, const int rows, const int steps, const bool bf16)
 {
     gv x[FEW][STEPS];
+    const int64_t n = f->n, b_row = f->b_row, width = f->width;
+    const void *b = vat(f->b, k * b_row, bf16);
+    float *sums = f->sums;
     int64_t j = 0;
     UNROLLED
     for (int r = 0; r < rows; r++) {
         UNROLLED
         for (int s = 0; s < steps; s++) x[r][s] = gset(f->a[r * f->a_row + (k + s) * f->a_col]);
     }
-    for (; j + GL <= f->n; j += GL) few_step(f, k, x, rows, steps, j, bf16);
-    if (j < f->n) few_step(f, k, x, rows, steps, j, bf16);
+    for (; j + GL <= n; j += GL) few_step(b, b_row, x, rows, steps, sums, width, j, GL, bf16);
+    if (j < n) few_step(b, b_row, x, rows, steps, sums, width, j, n - j, bf16);
 }
 
 /* b_col == 1 */
@@ -106,19 +113,21 @@ LVN_INLINE gv few_gather(const struct few *f, int64_t k, int64_t j, int64_t n, c
 /* b_row == 1, or any distances. */
 LVN_INLINE void few_by_columns(const struct few *f, const int rows, const bool bf16)
 {
+    const int steps = STEPS_OF(bf16);
+    const bool together = f->b_row == 1 && (!bf16 || f->b_col % 2 == 0);
     for (int64_t j = 0; j < f->n; j += GL) {
         int64_t n = f->n - j < GL ? f->n - j : GL, k = 0;
         gv sum[FEW];
         UNROLLED
         for (int r = 0; r < rows; r++) sum[r] = gset(0);
-        for (; f->b_row == 1 && n == GL && k + STEPS <= f->k; k += STEPS) {
-            gv w[STEPS];
-            transpose4(vat(f->b, j * f->b_col + k, bf16), f->b_col, w, bf16);
+        for (; together && n == GL && k + steps <= f->k; k += steps) {
+            gv w[STEPS_OF(true)];
+            transpose_steps(vat(f->b, j * f->b_col + k, bf16), f->b_col, w, bf16);
             /* The next columns' numbers of this k: GL streams are more than the processor follows by itself. */
             if (k % (bf16 ? 32 : 16) == 0)
                 for (int l = 0; l < GL; l++) __builtin_prefetch(vat(f->b, (j + GL + l) * f->b_col + k, bf16), 0, 2);
             UNROLLED
-            for (int s = 0; s < STEPS; s++) {
+            for (int s = 0; s < steps; s++) {
                 UNROLLED
                 for (int r = 0; r < rows; r++)
                     sum[r] = gfma(gset(f->a[r * f->a_row + (k + s) * f->a_col]), w[s], sum[r]);

@@ -33,11 +33,16 @@ LVN_INLINE float half_number(const uint16_t *p)
 
 LVN_INLINE gv gload_bf16(const uint16_t *p)
 {
+#if defined(__AVX512F__)
+    const __m512i x = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+#else
     typedef uint16_t half __attribute__((vector_size(2 * GL)));
     typedef uint32_t whole __attribute__((vector_size(4 * GL)));
     half h;
     memcpy(&h, p, sizeof h);
     return (gv)(__builtin_convertvector(h, whole) << 16);
+#endif
 }
 
 /* The first n, the others zero. */
@@ -59,23 +64,17 @@ static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64
 }
 
 #if defined(__AVX512F__) || defined(__AVX2__)
-LVN_INLINE __m128 quad(const void *b, int64_t i, const bool bf16)
-{
-    if (!bf16) return _mm_loadu_ps((const float *)b + i);
-    const __m128i x = _mm_loadl_epi64((const void *)((const uint16_t *)b + i));
-    return _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(x), 16));
-}
-
 /* Four numbers of every fourth row, from row i: lane group l holds row i + 4 l. */
-LVN_INLINE gv quads(const void *b, int64_t ld, int i, const bool bf16)
+LVN_INLINE gv quads(const float *b, int64_t ld, int i)
 {
+    const float *p = b + i * ld;
 #if defined(__AVX512F__)
-    __m512 x = _mm512_castps128_ps512(quad(b, i * ld, bf16));
-    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, quad(b, (i + 4) * ld, bf16));
-    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, quad(b, (i + 8) * ld, bf16));
-    return _mm512_mask_broadcast_f32x4(x, 0xf000, quad(b, (i + 12) * ld, bf16));
+    __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(p + 4 * ld));
+    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(p + 8 * ld));
+    return _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(p + 12 * ld));
 #else
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(quad(b, i * ld, bf16)), quad(b, (i + 4) * ld, bf16), 1);
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * ld), 1);
 #endif
 }
 
@@ -86,9 +85,9 @@ LVN_INLINE gv quads(const void *b, int64_t ld, int i, const bool bf16)
 #endif
 
 /* GL columns of B, each with its k together, by 4 steps of k: x[step]. */
-LVN_INLINE void transpose4(const void *b, int64_t ld, gv x[4], const bool bf16)
+LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
 {
-    gv x0 = quads(b, ld, 0, bf16), x1 = quads(b, ld, 1, bf16), x2 = quads(b, ld, 2, bf16), x3 = quads(b, ld, 3, bf16);
+    gv x0 = quads(b, ld, 0), x1 = quads(b, ld, 1), x2 = quads(b, ld, 2), x3 = quads(b, ld, 3);
     gv y0 = G(unpacklo_ps)(x0, x1), y1 = G(unpackhi_ps)(x0, x1), y2 = G(unpacklo_ps)(x2, x3),
        y3 = G(unpackhi_ps)(x2, x3);
     x[0] = G(shuffle_ps)(y0, y2, 0x44);
@@ -97,16 +96,35 @@ LVN_INLINE void transpose4(const void *b, int64_t ld, gv x[4], const bool bf16)
     x[3] = G(shuffle_ps)(y1, y3, 0xee);
 }
 #else
-LVN_INLINE void transpose4(const void *b, int64_t ld, gv x[4], const bool bf16)
+LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
 {
     for (int i = 0; i < 4; i++) {
         float row[GL];
-        for (int j = 0; j < GL; j++)
-            row[j] = bf16 ? half_number((const uint16_t *)b + j * ld + i) : ((const float *)b)[j * ld + i];
+        for (int j = 0; j < GL; j++) row[j] = b[j * ld + i];
         x[i] = gload(row);
     }
 }
 #endif
+
+/* GL columns of B, each with its k together, by STEPS_OF(bf16) steps of k: x[step]. Two bf16 are turned as one number
+ * and then taken apart, so their columns are an even number apart. */
+#define STEPS_OF(bf16) ((bf16) ? 8 : 4)
+
+LVN_INLINE void transpose_steps(const void *b, int64_t ld, gv *x, const bool bf16)
+{
+    typedef uint32_t bits __attribute__((vector_size(4 * GL)));
+    gv pairs[4];
+    if (!bf16) {
+        transpose4(b, ld, x);
+        return;
+    }
+    transpose4(b, ld / 2, pairs);
+    UNROLLED
+    for (int i = 0; i < 4; i++) {
+        x[2 * i] = (gv)((bits)pairs[i] << 16);
+        x[2 * i + 1] = (gv)((bits)pairs[i] & 0xffff0000u);
+    }
+}
 
 /* Any distances; n columns of k rows to out[k * width]. Whole vectors of columns whose k lie together go fast. */
 LVN_INLINE void pack_columns(int64_t k, int64_t n, const void *b, const bool bf16, int64_t b_row, int64_t b_col,
@@ -114,11 +132,11 @@ LVN_INLINE void pack_columns(int64_t k, int64_t n, const void *b, const bool bf1
 {
     for (int64_t j = 0; j < width; j += GL) {
         int64_t i = 0;
-        if (b_row == 1 && n - j >= GL)
-            for (; i + 4 <= k; i += 4) {
-                gv x[4];
-                transpose4(vat(b, j * b_col + i, bf16), b_col, x, bf16);
-                for (int step = 0; step < 4; step++) gstore(out + (i + step) * width + j, x[step]);
+        if (b_row == 1 && n - j >= GL && (!bf16 || b_col % 2 == 0))
+            for (; i + STEPS_OF(bf16) <= k; i += STEPS_OF(bf16)) {
+                gv x[STEPS_OF(true)];
+                transpose_steps(vat(b, j * b_col + i, bf16), b_col, x, bf16);
+                for (int step = 0; step < STEPS_OF(bf16); step++) gstore(out + (i + step) * width + j, x[step]);
             }
         for (; i < k; i++)
             for (int64_t l = 0; l < GL; l++) {
