@@ -38,6 +38,7 @@ enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_set
     *g = (struct lvn_generator){.settings = s};
     LVN_CHECK(*s->model.init, ARG, "generating needs a model: give a run, a checkpoint or a model directory");
     enum lvn_status status = lvn_model_setup_loaded(&g->setup, s);
+    if (status == LVN_OK) status = lvn_sampling_possible(g->setup.config.model);
     if (status == LVN_OK && with_ends) status = find_ends(g, g->setup.pretrained.path);
     if (status != LVN_OK) lvn_generator_close(g);
     return status;

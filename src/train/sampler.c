@@ -66,14 +66,20 @@ static enum lvn_status make_runners(struct lvn_sampler *s, struct lvn_network *n
     return LVN_OK;
 }
 
+enum lvn_status lvn_sampling_possible(const struct lvn_model *m)
+{
+    LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
+              m->name);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n, int64_t block_size, int64_t rows,
                                 int64_t length)
 {
     enum { ROUND = 64 };
     const struct lvn_model *m = n->config.model;
     *out = NULL;
-    LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
-              m->name);
+    LVN_TRY(lvn_sampling_possible(m));
     struct lvn_sampler *s = lvn_calloc(1, sizeof *s);
     if (!s) return LVN_MEMORY;
     s->block_size = block_size;

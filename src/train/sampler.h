@@ -46,6 +46,8 @@ enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n,
                                 int64_t length) LVN_CHECKED;
 void lvn_sampler_free(struct lvn_sampler *s); /* NULL: nothing; the runners are the network's */
 
+/* UNSUPPORTED when such a model does not generate. */
+enum lvn_status lvn_sampling_possible(const struct lvn_model *m) LVN_CHECKED;
 /* How many tokens may follow a prompt of n: without end where the window slides. */
 int64_t lvn_sampling_room(const struct lvn_model *m, int64_t block_size, int64_t n);
 /* ARG when there is no room for x->most tokens. */
