@@ -3,12 +3,15 @@
 
 Each folder holds a model directory as transformers writes it (config.json, model.safetensors in fp32) and
 reference.safetensors: a batch (ids, types, length, and label or labels) in which texts are shorter than it is long, the
-prediction, the mean loss and the gradient of every parameter, by the model in double with eager attention.
+prediction, the mean loss and the gradient of every parameter, by the model in double with eager attention; what five
+AdamW steps on the batch add to each parameter (update.NAME) and their losses (steps.loss); and how far PyTorch's autocast
+to bf16 is off all these (bf16.off: losses, prediction, the worst gradient and the worst update, relative to their norms).
 
   classify, classify3   BertForSequenceClassification, of two classes and of three (wider MLP, no cached pooler)
   mlm                   BertForMaskedLM
   gpt2                  GPT2ForSequenceClassification: the last token of each text
 """
+import copy
 import os
 import sys
 
@@ -18,6 +21,8 @@ import transformers
 from safetensors.torch import save_file
 
 B, T, V, C = 5, 11, 37, 16
+STEPS, CLIP = 5, 1.0
+OPTIMIZER = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 LENGTHS = [11, 3, 7, 1, 10]
 
 
@@ -32,6 +37,48 @@ def batch(seed, classes):
     return ids, types, length, there, label, labels
 
 
+def train(model, loss_of):
+    """Five AdamW steps, matrices decaying: their losses, and what they add to each parameter."""
+    named = dict(model.named_parameters())
+    start = {k: p.detach().clone() for k, p in named.items()}
+    optimizer = torch.optim.AdamW([{"params": [p for p in named.values() if p.dim() >= 2]},
+                                   {"params": [p for p in named.values() if p.dim() < 2], "weight_decay": 0.0}],
+                                  **OPTIMIZER)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(model)[0]
+        loss.backward()
+        losses.append(loss.item())
+        torch.nn.utils.clip_grad_norm_(named.values(), CLIP)
+        optimizer.step()
+    return torch.tensor(losses, dtype=torch.float64), {k: p.detach() - start[k] for k, p in named.items()}
+
+
+def distance(x, y):
+    return ((x.double() - y).norm() / y.norm()).item()
+
+
+def in_theory(name):
+    """Biases of keys have no gradient in theory; in practice AdamW makes steps of what rounding leaves."""
+    return not name.endswith(("key.bias", "c_attn.bias"))
+
+
+def halved(model, loss_of, held):
+    """How far autocast is off."""
+    def rounded(m):
+        with torch.autocast("cpu", torch.bfloat16):
+            return loss_of(m)
+    loss, prediction = rounded(model)
+    loss.backward()
+    gradients = max(distance(p.grad, held["gradient." + k]) for k, p in model.named_parameters() if in_theory(k))
+    losses, updates = train(model, rounded)
+    return torch.tensor([max((losses - held["steps.loss"]).abs().max().item(), abs(loss.item() - held["loss"].item())),
+                         distance(prediction.detach(), held["prediction"]), gradients,
+                         max(distance(u, held["update." + k]) for k, u in updates.items() if in_theory(k))],
+                        dtype=torch.float64)
+
+
 def make(out, name, model, seed, call, classes=2):
     """Random weights that fp32 holds exactly; call(model, ids, types, there) -> prediction."""
     folder = os.path.join(out, name)
@@ -43,21 +90,26 @@ def make(out, name, model, seed, call, classes=2):
     for spare in ("generation_config.json",):
         if os.path.exists(os.path.join(folder, spare)):
             os.remove(os.path.join(folder, spare))
-    model = model.double().eval()
+    half, model = model.eval(), copy.deepcopy(model).double().eval()
     ids, types, length, there, label, labels = batch(seed, classes)
-    prediction = call(model, ids, types, there)
-    if prediction.dim() == 2:
-        loss, target = F.cross_entropy(prediction, label), {"label": label.int()}
-    else:
-        loss = F.cross_entropy(prediction.reshape(-1, V), labels.reshape(-1), ignore_index=-1)
-        target = {"labels": labels.int()}
+    shown = there[:, :, None]  # what fills up is nobody's business
+
+    def loss_of(m):
+        prediction = call(m, ids, types, there)
+        if prediction.dim() == 2:
+            return F.cross_entropy(prediction, label), prediction
+        return F.cross_entropy(prediction.reshape(-1, V), labels.reshape(-1), ignore_index=-1), prediction * shown
+
+    loss, prediction = loss_of(model)
+    target = {"label": label.int()} if prediction.dim() == 2 else {"labels": labels.int()}
     loss.backward()
     held = {"ids": ids.int(), "types": types.int(), "length": length.int(), "prediction": prediction.detach(),
             "loss": loss.detach().reshape(1), **target}
-    if prediction.dim() == 3:
-        held["prediction"] = prediction.detach() * there[:, :, None]  # what fills up is nobody's business
     for k, p in model.named_parameters():
-        held["gradient." + k] = p.grad
+        held["gradient." + k] = p.grad.clone()
+    held["steps.loss"], updates = train(model, loss_of)
+    held |= {"update." + k: u for k, u in updates.items()}
+    held["bf16.off"] = halved(half, loss_of, held)
     save_file({k: v.contiguous().clone() for k, v in held.items()}, os.path.join(folder, "reference.safetensors"))
     print(f"{folder}: loss {loss.item():.6f}")
 

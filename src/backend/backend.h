@@ -36,6 +36,7 @@ struct lvn_binding {
     struct lvn_memory *buffer[LVN_BUFFER_COUNT]; /* NULL: the program uses none; INPUT and CACHE: see below */
     struct lvn_memory *const *inputs; /* [graph->n_inputs], of micro-batch 0; micro-batch m lies m times its bytes on */
     struct lvn_memory *const *caches; /* [graph->n_caches] */
+    int64_t cache_batch;              /* the caches hold those of several programs: of which number the program's are */
     struct lvn_step *step;            /* the processor's: read when a run begins */
     int64_t micro_batch_rows;         /* samples in a micro-batch: first_row moves on by so many */
 };

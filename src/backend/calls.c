@@ -24,7 +24,9 @@ static char *resolve(const struct lvn_calls *c, const struct lvn_operand *o)
     const struct lvn_memory *m = v->buffer == LVN_BUFFER_INPUT   ? b->inputs[v->slot]
                                  : v->buffer == LVN_BUFFER_CACHE ? b->caches[v->slot]
                                                                  : b->buffer[v->buffer];
-    int64_t from = v->buffer == LVN_BUFFER_INPUT || v->buffer == LVN_BUFFER_CACHE ? 0 : v->offset;
+    int64_t from = v->buffer == LVN_BUFFER_INPUT   ? 0
+                   : v->buffer == LVN_BUFFER_CACHE ? b->cache_batch * v->bytes
+                                                   : v->offset;
     return c->address(m) + from + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
 }
 

@@ -12,26 +12,80 @@
 #include "cli/model.h"
 #include "train/continuation.h"
 
+/* A sample and its text. */
 struct stream {
-    struct lvn_cli *c;
+    struct job *job;
     struct lvn_continuation text;
     int64_t shown; /* bytes of it */
+    bool begun;    /* the prompt is there */
 };
 
-/* What is there to stay. */
-static bool flush(struct stream *s)
+struct job {
+    struct lvn_cli *c;
+    struct lvn_sample *samples; /* (n) */
+    struct stream *streams;     /* (n) */
+    int64_t n, at;              /* what is shown: samples come in their order, whichever ends first */
+    json_t *json;
+    bool listed; /* prompts are */
+    int64_t each;
+};
+
+static json_t *as_json(const struct job *j, int64_t i)
 {
+    json_t *sample = json_object(), *ids = json_array();
+    const struct lvn_continuation *t = &j->streams[i].text;
+    for (int64_t k = 0; k < j->samples[i].n_made; k++) json_array_append_new(ids, json_integer(j->samples[i].made[k]));
+    json_object_set_new(sample, "ids", ids);
+    if (lvn_codec_is_text(t->codec))
+        json_object_set_new(sample, "text",
+                            json_stringn(t->text.n ? t->text.p + t->begin : "", (size_t)(t->text.n - t->begin)));
+    if (j->listed) json_object_set_new(sample, "prompt", json_integer(i / j->each));
+    return sample;
+}
+
+static void begin_text(struct job *j, int64_t i)
+{
+    struct stream *s = &j->streams[i];
+    if (!s->begun) lvn_continuation_prompt(&s->text, j->samples[i].prompt, j->samples[i].n);
+    s->begun = true;
+}
+
+/* What there is of the sample that is shown. */
+static bool flush(struct job *j)
+{
+    struct stream *s = &j->streams[j->at];
     const struct lvn_continuation *t = &s->text;
-    if (!s->c->json && t->ready > s->shown) fwrite(t->text.p + s->shown, 1, (size_t)(t->ready - s->shown), stdout);
+    if (!j->c->json && t->ready > s->shown) fwrite(t->text.p + s->shown, 1, (size_t)(t->ready - s->shown), stdout);
     s->shown = t->ready;
-    return s->c->json || fflush(stdout) == 0;
+    return j->c->json || fflush(stdout) == 0;
+}
+
+/* Samples that are whole, and the beginning of the next one. */
+static enum lvn_status show_ready(struct job *j)
+{
+    for (; j->at < j->n && j->samples[j->at].done; j->at++) {
+        begin_text(j, j->at);
+        struct lvn_continuation *t = &j->streams[j->at].text;
+        lvn_continuation_end(t);
+        flush(j);
+        LVN_TRY(lvn_text_status(&t->text));
+        json_array_append_new(j->json, as_json(j, j->at));
+        if (!j->c->json) fputs(j->at + 1 < j->n ? "\n---\n" : "\n", stdout);
+        lvn_continuation_release(t);
+        lvn_sample_release(&j->samples[j->at]);
+    }
+    if (j->at < j->n) flush(j);
+    return LVN_OK;
 }
 
 static bool show(void *context, int32_t id)
 {
     struct stream *s = context;
+    struct job *j = s->job;
+    begin_text(j, s - j->streams);
     bool more = lvn_continuation_add(&s->text, id);
-    return flush(s) && more;
+    if (j->samples[j->at].done && show_ready(j) != LVN_OK) return false;
+    return s != &j->streams[j->at] ? more : flush(j) && more;
 }
 
 /* "5,6,7" */
@@ -119,49 +173,12 @@ static enum lvn_status read_prompts(struct lvn_cli *c, const struct lvn_generato
     p->listed = c->given[LVN_FLAG_generate_prompts];
     LVN_CHECK(text + list + p->listed <= 1, ARG,
               "--prompt, --prompt-ids and --prompts each say what to continue; leave one out");
-    if (p->listed) return read_lines(p, c->flag[LVN_FLAG_generate_prompts].t, &g->codec);
+    if (p->listed) return read_lines(p, c->flag[LVN_FLAG_generate_prompts].t, &g->setup.codec);
     LVN_TRY(make_room(p, 1));
     p->n = 1;
     if (list) return parse_ids(c->flag[LVN_FLAG_generate_prompt_ids].t, &p->ids[0], &p->length[0]);
-    if (!text && !lvn_codec_is_text(&g->codec)) return parse_ids("0", &p->ids[0], &p->length[0]);
-    return lvn_prompt_encode(c->flag[LVN_FLAG_generate_prompt].t, &g->codec, &p->ids[0], &p->length[0]);
-}
-
-static json_t *as_json(const struct stream *s, const int32_t *made, int64_t n)
-{
-    json_t *sample = json_object(), *ids = json_array();
-    const struct lvn_continuation *t = &s->text;
-    for (int64_t i = 0; i < n; i++) json_array_append_new(ids, json_integer(made[i]));
-    json_object_set_new(sample, "ids", ids);
-    if (lvn_codec_is_text(t->codec))
-        json_object_set_new(sample, "text",
-                            json_stringn(t->text.n ? t->text.p + t->begin : "", (size_t)(t->text.n - t->begin)));
-    return sample;
-}
-
-static enum lvn_status one_sample(struct lvn_cli *c, struct lvn_generator *g, const struct prompts *p, int64_t i,
-                                  const struct lvn_sampling_options *o, json_t *samples)
-{
-    const int32_t *prompt = p->ids[i];
-    int64_t n = p->length[i];
-    const struct lvn_texts *stops = &c->flag[LVN_FLAG_generate_stop].texts;
-    struct stream stream = {.c = c, .text = {.codec = &g->codec, .stops = stops->text, .n_stops = stops->n}};
-    int32_t *made = lvn_malloc(sizeof *made * (size_t)(o->max_new_tokens + 1));
-    int64_t n_made = 0;
-    if (!made) return LVN_MEMORY;
-    lvn_continuation_prompt(&stream.text, prompt, n);
-    flush(&stream);
-    enum lvn_status status = lvn_sampler_run(g->sampler, prompt, n, o, made, &n_made, show, &stream);
-    lvn_continuation_end(&stream.text);
-    flush(&stream);
-    if (!c->json) putchar('\n');
-    if (status == LVN_OK) status = lvn_text_status(&stream.text.text);
-    json_t *sample = status == LVN_OK ? as_json(&stream, made, n_made) : NULL;
-    if (sample && p->listed) json_object_set_new(sample, "prompt", json_integer(i));
-    if (sample) json_array_append_new(samples, sample);
-    lvn_continuation_release(&stream.text);
-    free(made);
-    return status;
+    if (!text && !lvn_codec_is_text(&g->setup.codec)) return parse_ids("0", &p->ids[0], &p->length[0]);
+    return lvn_prompt_encode(c->flag[LVN_FLAG_generate_prompt].t, &g->setup.codec, &p->ids[0], &p->length[0]);
 }
 
 /* A stop text must be one that this model can write. */
@@ -180,26 +197,59 @@ static enum lvn_status check_stops(const struct lvn_cli *c, const struct lvn_cod
     return LVN_OK;
 }
 
+static enum lvn_status begin(struct job *j, const struct lvn_generator *g, const struct prompts *p)
+{
+    const struct lvn_cli *c = j->c;
+    const struct lvn_texts *stops = &c->flag[LVN_FLAG_generate_stop].texts;
+    const int64_t wanted = c->flag[LVN_FLAG_generate_max_new_tokens].i;
+    j->samples = lvn_calloc((size_t)j->n + 1, sizeof *j->samples);
+    j->streams = lvn_calloc((size_t)j->n + 1, sizeof *j->streams);
+    if (!j->samples || !j->streams) return LVN_MEMORY;
+    for (int64_t k = 0; k < j->n; k++) {
+        const int64_t i = k / j->each, room = lvn_generator_room(g, p->length[i]);
+        const bool fit = !c->given[LVN_FLAG_generate_max_new_tokens] && room > 0 && wanted > room;
+        struct stream *s = &j->streams[k];
+        *s = (struct stream){.job = j, .text = {.codec = &g->setup.codec, .stops = stops->text, .n_stops = stops->n}};
+        j->samples[k] = (struct lvn_sample){.prompt = p->ids[i],
+                                            .n = p->length[i],
+                                            .number = k,
+                                            .most = fit ? room : wanted,
+                                            .on_token = show,
+                                            .context = s};
+    }
+    return LVN_OK;
+}
+
+static void end(struct job *j)
+{
+    for (int64_t k = j->at; j->samples && j->streams && k < j->n; k++) {
+        lvn_continuation_release(&j->streams[k].text);
+        lvn_sample_release(&j->samples[k]);
+    }
+    free(j->samples);
+    free(j->streams);
+}
+
 static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, json_t *samples)
 {
-    struct lvn_sampling_options o = {.max_new_tokens = c->flag[LVN_FLAG_generate_max_new_tokens].i,
-                                     .how = {.temperature = c->flag[LVN_FLAG_generate_temperature].r,
+    struct lvn_sampling_options o = {.how = {.temperature = c->flag[LVN_FLAG_generate_temperature].r,
                                              .top_k = c->flag[LVN_FLAG_generate_top_k].i,
                                              .top_p = c->flag[LVN_FLAG_generate_top_p].r},
-                                     .seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i,
-                                     .ends = g->ends,
-                                     .n_ends = g->n_ends};
+                                     .seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i};
+    struct job j = {.c = c, .json = samples, .each = c->flag[LVN_FLAG_generate_num_samples].i};
     struct prompts prompts = {0};
-    int64_t wanted = o.max_new_tokens, each = c->flag[LVN_FLAG_generate_num_samples].i;
-    LVN_TRY(check_stops(c, &g->codec));
+    LVN_TRY(check_stops(c, &g->setup.codec));
     enum lvn_status status = read_prompts(c, g, &prompts);
-    for (int64_t k = 0; status == LVN_OK && k < prompts.n * each; k++) {
-        const int64_t i = k / each, room = lvn_sampler_room(g->sampler, prompts.length[i]);
-        if (k && !c->json) printf("---\n");
-        o.sample = k;
-        if (!c->given[LVN_FLAG_generate_max_new_tokens] && room > 0) o.max_new_tokens = wanted < room ? wanted : room;
-        status = one_sample(c, g, &prompts, i, &o, samples);
+    j.listed = prompts.listed;
+    j.n = prompts.n * j.each;
+    if (status == LVN_OK) status = begin(&j, g, &prompts);
+    if (status == LVN_OK && j.n) {
+        begin_text(&j, 0);
+        flush(&j);
+        status = lvn_generator_run(g, j.samples, j.n, &o);
     }
+    if (status == LVN_OK) status = show_ready(&j);
+    end(&j);
     release_prompts(&prompts);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/threads.h"
 #include "cli/cli.h"
+#include "data/table.h"
 #include "formats/walk.h"
 #include "stores/stage.h"
 #include "stores/store.h"
@@ -15,11 +16,12 @@ enum { CHUNK_BYTES = 32 << 20, MOST_LINE = 1 << 30 };
 
 struct reader {
     struct lvn_vocabulary *v;
-    const char *field[4], *name; /* field: the first of these that there is, NULL at the end */
-    enum { LINES_TEXT, LINES_JSON, LINES_TABLE } kind;
-    int64_t column, line;      /* LINES_TABLE: where the field stands, -1 before the first line */
-    struct lvn_text raw, text; /* not cut into lines yet; to be counted */
+    const char *field, *name; /* field: of these columns the first that there is */
+    bool is_table, begun;
+    struct lvn_table table;
+    struct lvn_text raw, text; /* not cut into rows yet; to be counted */
     int64_t bytes, bad, passed_over;
+    struct lvn_text first_bad;
 };
 
 static enum lvn_status count(struct reader *r)
@@ -31,65 +33,23 @@ static enum lvn_status count(struct reader *r)
     return LVN_OK;
 }
 
-/* --- lines --- */
-
-static void json_line(struct reader *r, const char *p, int64_t n)
+/* Texts of the rows that are there; of a table's first ones, the columns, too. */
+static enum lvn_status rows(struct reader *r, const char *p, int64_t n)
 {
-    json_t *root = json_loadb(p, (size_t)n, 0, NULL), *text = NULL;
-    for (int k = 0; !text && r->field[k]; k++) text = json_object_get(root, r->field[k]);
-    if (json_is_string(text)) {
-        lvn_text_add_bytes(&r->text, json_string_value(text), (int64_t)json_string_length(text));
+    struct lvn_table_row row;
+    if (r->begun) {
+        lvn_table_more(&r->table, p, n);
+    } else {
+        LVN_TRY(lvn_table_over(&r->table, r->name, p, n));
+        r->begun = true;
+        r->table.ask = "--field";
+        LVN_TRY(lvn_table_column(&r->table, r->field, true));
+    }
+    while (lvn_table_next(&r->table, &row)) {
+        if (*row.bad && !r->bad++) lvn_text_printf(&r->first_bad, "%s", row.bad);
+        if (*row.bad) continue;
+        lvn_text_add_bytes(&r->text, row.cell[0].p, row.cell[0].n);
         lvn_text_add(&r->text, "\n");
-    } else if (n) {
-        r->bad++;
-    }
-    json_decref(root);
-}
-
-/* The field number `column` of a line of a table. */
-static bool field_of(const char *p, int64_t n, int64_t column, const char **field, int64_t *bytes)
-{
-    for (const char *end = p + n;; column--) {
-        const char *tab = memchr(p, '\t', (size_t)(end - p));
-        *field = p;
-        *bytes = (tab ? tab : end) - p;
-        if (!column || !tab) return !column;
-        p = tab + 1;
-    }
-}
-
-static enum lvn_status table_line(struct reader *r, const char *p, int64_t n)
-{
-    const char *field;
-    int64_t bytes;
-    if (r->column >= 0) {
-        if (!field_of(p, n, r->column, &field, &bytes)) {
-            r->bad++;
-            return LVN_OK;
-        }
-        lvn_text_add_bytes(&r->text, field, bytes);
-        lvn_text_add(&r->text, "\n");
-        return LVN_OK;
-    }
-    for (int k = 0; r->column < 0 && r->field[k]; k++)
-        for (int64_t i = 0; field_of(p, n, i, &field, &bytes); i++)
-            if (bytes == (int64_t)strlen(r->field[k]) && !memcmp(field, r->field[k], (size_t)bytes)) r->column = i;
-    LVN_CHECK(r->column >= 0, ARG,
-              "'%s' has no column '%s' in its first line, '%.*s': name the one that holds the text with "
-              "--field",
-              r->name, r->field[0], (int)(n < 80 ? n : 80), p);
-    return LVN_OK;
-}
-
-static enum lvn_status lines(struct reader *r, const char *p, const char *end)
-{
-    for (const char *next; p < end; p = next) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        next = stop ? stop + 1 : end;
-        int64_t n = (stop ? stop : end) - p;
-        if (n && p[n - 1] == '\r') n--;
-        if (r->kind == LINES_JSON) json_line(r, p, n);
-        if (r->kind == LINES_TABLE) LVN_TRY(table_line(r, p, n));
         if (r->text.n >= CHUNK_BYTES) LVN_TRY(count(r));
     }
     return LVN_OK;
@@ -106,26 +66,28 @@ static bool ends(const char *name, const char *tail)
 static enum lvn_status begin(void *context, const char *name, bool named, bool *want)
 {
     struct reader *r = context;
-    r->kind = ends(name, ".jsonl") ? LINES_JSON : ends(name, ".tsv") ? LINES_TABLE : LINES_TEXT;
+    r->is_table = lvn_table_is_named(name);
+    r->begun = false;
     r->name = name;
-    r->column = -1;
-    LVN_CHECK(!ends(name, ".parquet") && !ends(name, ".csv"), UNSUPPORTED,
-              "'%s' is no text, .jsonl or .tsv: write the column with the texts to a file, a text a line", name);
-    *want = named || ends(name, ".txt") || r->kind != LINES_TEXT;
+    LVN_CHECK(!ends(name, ".parquet"), UNSUPPORTED,
+              "'%s' is a Parquet file, which levin does not read; write it as .csv, .tsv or .jsonl", name);
+    *want = named || ends(name, ".txt") || r->is_table;
     r->passed_over += !*want;
     return LVN_OK;
 }
 
-/* Whole lines of what was read so far; at the end of a file all of it. */
+/* Whole lines of what was read so far; at the end of a file all of it. A row of a .csv may go over lines. */
 static enum lvn_status take(struct reader *r, bool all)
 {
-    const char *end = r->raw.n && !all ? memrchr(r->raw.p, '\n', (size_t)r->raw.n) : NULL;
+    const bool whole = r->is_table && ends(r->name, ".csv");
+    const char *end = r->raw.n && !all && !whole ? memrchr(r->raw.p, '\n', (size_t)r->raw.n) : NULL;
     int64_t n = all ? r->raw.n : end ? end + 1 - r->raw.p : 0;
     LVN_TRY(lvn_text_status(&r->raw));
-    LVN_CHECK(n || r->raw.n < MOST_LINE, FORMAT, "'%s': a line of more than %d MiB", r->name, MOST_LINE >> 20);
+    LVN_CHECK(n || r->raw.n < MOST_LINE, FORMAT, "'%s': a %s of more than %d MiB", r->name, whole ? "file" : "line",
+              MOST_LINE >> 20);
     if (!n) return LVN_OK;
-    if (r->kind != LINES_TEXT) {
-        LVN_TRY(lines(r, r->raw.p, r->raw.p + n));
+    if (r->is_table) {
+        LVN_TRY(rows(r, r->raw.p, n));
     } else {
         LVN_TRY(lvn_vocabulary_count(r->v, r->raw.p, n));
         r->bytes += n;
@@ -145,8 +107,10 @@ static enum lvn_status data(void *context, const void *p, int64_t n)
 static enum lvn_status end(void *context)
 {
     struct reader *r = context;
-    LVN_TRY(take(r, true));
-    return count(r);
+    enum lvn_status status = take(r, true);
+    lvn_table_close(&r->table);
+    r->table = (struct lvn_table){0};
+    return status == LVN_OK ? count(r) : status;
 }
 
 static enum lvn_status read_all(struct reader *r, struct lvn_arena *a, const char *input)
@@ -159,9 +123,10 @@ static enum lvn_status read_all(struct reader *r, struct lvn_arena *a, const cha
     for (int64_t i = 0; i < n; i++) LVN_TRY(lvn_walk_file(file[i], n == 1 && !lvn_path_is_dir(input), &v, &bytes));
     LVN_CHECK(
         r->bytes, FORMAT,
-        "there is no text in '%s' (%lld files passed over, %lld lines without \"%s\"); texts are files named .txt, "
-        "and .jsonl and .tsv with the text in \"%s\" (another one: --field)",
-        input, (long long)r->passed_over, (long long)r->bad, r->field[0], r->field[0]);
+        "there is no text in '%s' (%lld files passed over, %lld rows that cannot be used%s%s); texts are files named "
+        ".txt, and .jsonl, .tsv and .csv with the text in '%s' (another one: --field)",
+        input, (long long)r->passed_over, (long long)r->bad, r->bad ? ", the first: " : "",
+        r->bad ? r->first_bad.p : "", r->field);
     return LVN_OK;
 }
 
@@ -200,7 +165,9 @@ static enum lvn_status make(struct lvn_cli *c, struct reader *r, const char *nam
                   lvn_bytes_text(r->bytes, bytes));
     if (v->n < v->o.size)
         lvn_cli_print(c, "fewer than --vocab-size=%lld: no more pairs occur often enough\n", (long long)v->o.size);
-    if (r->bad) lvn_cli_print(c, "%lld lines without \"%s\" skipped\n", (long long)r->bad, r->field[0]);
+    if (r->bad)
+        lvn_cli_print(c, "%lld rows cannot be used and are passed over; the first: %s\n", (long long)r->bad,
+                      r->first_bad.p);
     lvn_cli_add(c, "out", json_string(named));
     lvn_cli_add(c, "vocab_size", json_integer(v->n));
     lvn_cli_add(c, "merges", json_integer(v->n_merges));
@@ -213,9 +180,9 @@ enum lvn_status lvn_command_tokenizer(struct lvn_cli *c)
 {
     struct lvn_vocabulary_options o;
     struct lvn_vocabulary v;
-    struct reader r = {.v = &v, .field = {"text", "document", "sentence"}};
+    struct reader r = {.v = &v, .field = "text|document|sentence"};
     const char *field = c->flag[LVN_FLAG_tokenizer_field].t;
-    if (*field) r.field[0] = field, r.field[1] = NULL;
+    if (*field) r.field = field;
     const char *named = c->flag[LVN_FLAG_tokenizer_out].t;
     LVN_TRY(lvn_cli_settings(c, NULL, 0));
     LVN_TRY(read_options(c, &o));
@@ -226,6 +193,8 @@ enum lvn_status lvn_command_tokenizer(struct lvn_cli *c)
     if (status == LVN_OK) status = make(c, &r, named);
     lvn_text_release(&r.raw);
     lvn_text_release(&r.text);
+    lvn_text_release(&r.first_bad);
+    lvn_table_close(&r.table);
     lvn_vocabulary_close(&v);
     return status;
 }

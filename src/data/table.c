@@ -94,10 +94,10 @@ static int next_cells(struct lvn_table *t, struct lvn_text *cells)
 
 /* --- opening --- */
 
-enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
+static enum lvn_status begin(struct lvn_table *t, const char *path)
 {
     const char *e = ending(path);
-    *t = (struct lvn_table){.path = path, .line = 1};
+    *t = (struct lvn_table){.path = path, .line = 1, .ask = "data.text_column, data.label_column"};
     t->form = !strcasecmp(e, ".tsv")     ? LVN_TABLE_TSV
               : !strcasecmp(e, ".csv")   ? LVN_TABLE_CSV
               : !strcasecmp(e, ".jsonl") ? LVN_TABLE_JSONL
@@ -106,52 +106,104 @@ enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
               "'%s' is a Parquet file, which levin does not read; convert it: python3 -c \"import pandas; "
               "pandas.read_parquet('%s').to_csv('%.*s.csv', index=False)\"",
               path, path, (int)(strlen(path) - strlen(e)), path);
-    LVN_TRY(lvn_file_read(path, 0, &t->text, &t->bytes));
-    if (t->bytes >= 3 && memcmp(t->text, "\xef\xbb\xbf", 3) == 0) t->at = 3; /* byte order mark */
-    LVN_CHECK(t->at < t->bytes, FORMAT, "'%s' is empty", path);
-    if (t->form == LVN_TABLE_TSV || t->form == LVN_TABLE_CSV) {
-        t->n_names = next_cells(t, &t->names);
-        LVN_CHECK(t->n_names > 0, FORMAT, "%s:1: a quote begins and never ends", path);
-    }
     return LVN_OK;
+}
+
+/* The first line names the columns. */
+static enum lvn_status read_header(struct lvn_table *t)
+{
+    const char *text = t->text + t->at;
+    t->n_names = next_cells(t, &t->names);
+    const int64_t n = (t->at < t->bytes ? t->at : t->bytes) - (text - t->text), wrong = lvn_utf8_check(text, n);
+    LVN_CHECK(t->n_names > 0, FORMAT, "%s:1: a quote begins and never ends", t->path);
+    LVN_CHECK(wrong < 0, FORMAT, "%s:1: byte %lld is not UTF-8; the first line names the columns", t->path,
+              (long long)wrong + 1);
+    LVN_CHECK(!memchr(text, 0, (size_t)n), FORMAT, "%s:1: a zero byte; the first line names the columns", t->path);
+    return lvn_text_status(&t->names);
+}
+
+static enum lvn_status begin_text(struct lvn_table *t, const char *text, int64_t bytes)
+{
+    t->text = text;
+    t->bytes = bytes;
+    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) t->at = 3; /* byte order mark */
+    LVN_CHECK(t->at < bytes, FORMAT, "'%s' is empty", t->path);
+    return t->form == LVN_TABLE_TSV || t->form == LVN_TABLE_CSV ? read_header(t) : LVN_OK;
+}
+
+enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
+{
+    int64_t bytes;
+    LVN_TRY(begin(t, path));
+    LVN_TRY(lvn_file_read(path, 0, &t->owned, &bytes));
+    return begin_text(t, t->owned, bytes);
+}
+
+enum lvn_status lvn_table_over(struct lvn_table *t, const char *path, const char *text, int64_t bytes)
+{
+    LVN_TRY(begin(t, path));
+    return begin_text(t, text, bytes);
+}
+
+void lvn_table_more(struct lvn_table *t, const char *text, int64_t bytes)
+{
+    t->text = text;
+    t->bytes = bytes;
+    t->at = 0;
 }
 
 void lvn_table_close(struct lvn_table *t)
 {
-    free(t->text);
+    free(t->owned);
     lvn_text_release(&t->names);
     lvn_text_release(&t->cells);
     json_decref(t->object);
 }
 
-/* Which column of the header has this name; -1: none. */
-static int find_name(const struct lvn_table *t, const char *name, size_t n)
+/* Which column of the header has this name; -1: none. *n_found: how many have it. */
+static int find_name(const struct lvn_table *t, const char *name, size_t n, int *n_found)
 {
     const char *p = t->names.p;
-    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1)
-        if (strlen(p) == n && memcmp(p, name, n) == 0) return i;
-    return -1;
+    int found = -1;
+    *n_found = 0;
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) {
+        if (strlen(p) != n || memcmp(p, name, n) != 0) continue;
+        if (!(*n_found)++) found = i;
+    }
+    return found;
 }
 
-/* The members of the first object stand for the header. */
+/* The members of the first object stand for the header; lines before it are no rows. */
 static bool first_has(const struct lvn_table *t, const char *name)
 {
-    const char *end = end_of_line(t);
-    json_error_t error;
-    json_t *root = NULL;
-    if (lvn_json_load(t->text + t->at, end - (t->text + t->at), 0, &root, &error) != LVN_OK) lvn_error_clear();
-    bool has = json_object_get(root, name) != NULL;
-    json_decref(root);
-    return has;
+    for (const char *p = t->text + t->at, *all = t->text + t->bytes, *end; p < all; p = end + 1) {
+        json_error_t error;
+        json_t *root = NULL;
+        end = memchr(p, '\n', (size_t)(all - p));
+        if (!end) end = all;
+        if (lvn_json_load(p, end - p, 0, &root, &error) != LVN_OK) lvn_error_clear();
+        const bool is_row = json_is_object(root), has = json_object_get(root, name) != NULL;
+        json_decref(root);
+        if (is_row) return has;
+    }
+    return false;
 }
 
-static bool take_name(struct lvn_table *t, int k, const char *name, size_t n)
+static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, size_t n, bool *found)
 {
+    int n_found;
+    LVN_CHECK(n < sizeof t->name[k], ARG, "a column's name has at most %d bytes, '%.40s...' has %d",
+              (int)sizeof t->name[k] - 1, name, (int)n);
     snprintf(t->name[k], sizeof t->name[k], "%.*s", (int)n, name);
-    if (t->form == LVN_TABLE_LINES) return !strcmp(t->name[k], "text");
-    if (t->form == LVN_TABLE_JSONL) return first_has(t, t->name[k]);
-    t->column[k] = find_name(t, name, n);
-    return t->column[k] >= 0;
+    if (t->form == LVN_TABLE_LINES || t->form == LVN_TABLE_JSONL) {
+        *found = t->form == LVN_TABLE_LINES ? !strcmp(t->name[k], "text") : first_has(t, t->name[k]);
+        return LVN_OK;
+    }
+    t->column[k] = find_name(t, name, n, &n_found);
+    *found = t->column[k] >= 0;
+    LVN_CHECK(n_found < 2, FORMAT, "%s:1: %d columns have the name '%s'; rename those that are not meant", t->path,
+              n_found, t->name[k]);
+    return LVN_OK;
 }
 
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required)
@@ -161,7 +213,9 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     t->required[k] = required;
     for (const char *p = names; *p; p += strspn(p, "|")) {
         size_t n = strcspn(p, "|");
-        if (take_name(t, k, p, n)) return LVN_OK;
+        bool found;
+        LVN_TRY(take_name(t, k, p, n, &found));
+        if (found) return LVN_OK;
         p += n;
     }
     t->column[k] = -1;
@@ -171,8 +225,8 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", p);
     }
-    LVN_CHECK(!required, FORMAT, "'%s' has no column '%s'%s%s: say which it is (data.text_column, data.label_column)",
-              t->path, names, *list ? "; its first line has " : "", list);
+    LVN_CHECK(!required, FORMAT, "'%s' has no column '%s'%s%s: say which it is (%s)", t->path, names,
+              *list ? "; its first line has " : "", list, t->ask);
     return LVN_OK;
 }
 
@@ -238,6 +292,10 @@ bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row)
     if (wrong >= 0) BAD(row, "%s:%lld: byte %lld is not UTF-8", t->path, (long long)row->line, (long long)wrong + 1);
     if (wrong < 0 && memchr(t->text + begin, 0, (size_t)(end - begin)))
         BAD(row, "%s:%lld: a zero byte", t->path, (long long)row->line);
+    if (lvn_text_status(&t->cells) != LVN_OK) {
+        lvn_error_clear();
+        BAD(row, "%s:%lld: not enough memory for this row", t->path, (long long)row->line);
+    }
     if (*row->bad) return true;
     if (t->form == LVN_TABLE_JSONL)
         members_of(t, row);

@@ -25,7 +25,9 @@ struct lvn_table_row {
 
 struct lvn_table {
     const char *path; /* the caller's */
-    char *text;       /* of the file */
+    const char *text; /* of the file */
+    char *owned;      /* the same; NULL: it is the caller's */
+    const char *ask;  /* how a user says which column is meant */
     int64_t bytes, at, line;
     enum { LVN_TABLE_LINES, LVN_TABLE_TSV, LVN_TABLE_CSV, LVN_TABLE_JSONL } form;
     struct lvn_text names, cells; /* of the header, of the row: each ended by a zero */
@@ -41,9 +43,14 @@ struct lvn_table {
 bool lvn_table_is_named(const char *path);
 /* Close it always. The path stays the caller's. */
 enum lvn_status lvn_table_open(struct lvn_table *t, const char *path) LVN_CHECKED;
+/* The same over text of the caller's; the path only says what it is. More of it, whole rows, may follow when all was
+ * read. */
+enum lvn_status lvn_table_over(struct lvn_table *t, const char *path, const char *text, int64_t bytes) LVN_CHECKED;
+void lvn_table_more(struct lvn_table *t, const char *text, int64_t bytes);
 void lvn_table_close(struct lvn_table *t);
-/* Ask for a column: the first of these names ("document|text") that there is. FORMAT, with those that there are, when a
- * required one is missing. Before the first row is read. */
+/* Ask for a column: the first of these names ("document|text") that there is; in .jsonl, the first object has them.
+ * FORMAT, with those that there are, when a required one is missing or two have the name. Before the first row is read.
+ */
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required) LVN_CHECKED;
 /* False: there are no more rows. Empty lines are passed over. */
 bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row);

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+enum { LVN_DECODE_ROWS = 8 }; /* most rows that decode together */
+
 struct lvn_step {
     uint64_t seed;
     int64_t step;      /* optimizer steps done before this one: 0, 1, ... */
@@ -14,9 +16,15 @@ struct lvn_step {
     double grad_scale; /* 1 / number of valid labels of the whole global batch: what the loss kernels seed with */
     int64_t first_row; /* position in the global batch of this micro-batch's first sample */
     int64_t end_row; /* samples of the global batch from here on only fill it up and count nothing; 0: there are none */
-    int64_t position; /* decoding: how many tokens the key/value cache holds already */
-    int32_t training; /* 0: dropout passes through */
+    int32_t position[LVN_DECODE_ROWS]; /* decoding: how many tokens of each row the key/value cache holds already */
+    int32_t training;                  /* 0: dropout passes through */
 };
+
+/* Where row b of a batch begins. Only what decodes begins elsewhere than at 0. */
+static inline int64_t lvn_step_position(const struct lvn_step *s, int64_t b)
+{
+    return s && b < LVN_DECODE_ROWS ? s->position[b] : 0;
+}
 
 /* What a step gives back: one small block of the device's memory, read once after the step. Behind it lie the sums of
  * each micro-batch: losses, metrics. */

@@ -43,7 +43,7 @@ static void forward_block(struct work *w, const struct lvn_call *c, int64_t b, i
     softmax_begin(w);
     if (!n_keys) memset(w->o, 0, (size_t)(rows * w->width) * sizeof(float));
     for (int64_t j0 = 0; j0 < n_keys; j0 += TILE_BLOCK) {
-        const struct block k = block_make(s, t0, rows, j0, n_keys);
+        const struct block k = block_make(s, b, t0, rows, j0, n_keys);
         scores(&k, s->D, w->kt + j0 * s->D, w->qt, w->s);
         softmax_block(w, &k, dropout_row);
         for (int64_t i = 0; j0 && i < rows; i++)
@@ -95,7 +95,7 @@ static void backward_block(struct work *w, const struct lvn_call *c, int64_t b, 
     load_queries(w, c, b, h, t0, rows);
     if (queries) memset(w->dq, 0, (size_t)(rows * w->width) * sizeof(float));
     for (int64_t j0 = first; j0 < n_keys; j0 += TILE_BLOCK) {
-        const struct block k = block_make(s, t0, rows, j0, seen);
+        const struct block k = block_make(s, b, t0, rows, j0, seen);
         scores(&k, s->D, w->kt + j0 * s->D, w->qt, w->s);
         scores(&k, s->D, w->vt + j0 * s->D, w->doutt, w->dp);
         gradient_block(w, &k, dropout_row);

@@ -10,8 +10,8 @@
 
 struct attention_sizes {
     int64_t B, Tq, Tk, Hq, Hkv, D;
-    int64_t group;    /* query heads that share one key head */
-    int64_t position; /* of query 0 among the keys of a cache; 0 without one */
+    int64_t group;             /* query heads that share one key head */
+    const struct lvn_step *at; /* where queries stand among the keys of a cache; NULL without one */
     bool cached, causal;
     const int32_t *lengths; /* (B) or NULL */
 };
@@ -25,9 +25,15 @@ static inline struct attention_sizes attention_sizes(const struct lvn_call *c)
     s.group = s.Hq / s.Hkv;
     s.cached = c->attr->attention.cached;
     s.causal = c->attr->attention.causal;
-    s.position = s.cached && c->step ? c->step->position : 0;
+    s.at = s.cached ? c->step : NULL;
     s.lengths = c->in[3].p;
     return s;
+}
+
+/* Keys before query 0 of sample b. */
+static inline int64_t attention_ahead(const struct attention_sizes *s, int64_t b)
+{
+    return s->cached ? lvn_step_position(s->at, b) : s->Tk - s->Tq;
 }
 
 /* Query t of sample b sees keys 0 .. result-1. Without a cache the last query is level with the last key; in a cache
@@ -35,8 +41,8 @@ static inline struct attention_sizes attention_sizes(const struct lvn_call *c)
 static inline int64_t attention_visible(const struct attention_sizes *s, int64_t b, int64_t t)
 {
     int64_t n = s->Tk;
-    if (s->cached && n > s->position + s->Tq) n = s->position + s->Tq;
-    int64_t ahead = s->cached ? s->position : s->Tk - s->Tq;
+    const int64_t ahead = attention_ahead(s, b);
+    if (s->cached && n > ahead + s->Tq) n = ahead + s->Tq;
     if (s->causal && n > t + ahead + 1) n = t + ahead + 1;
     if (s->lengths && n > s->lengths[b]) n = s->lengths[b];
     return n > 0 ? n : 0;
@@ -69,7 +75,8 @@ static inline uint64_t attention_dropout_row(const struct attention_sizes *s, co
                                              int64_t h, int64_t t)
 {
     int64_t first = step ? step->first_row : 0;
-    return ((uint64_t)((first + b) * s->Hq + h) << LVN_ATTENTION_QUERY_BITS) + (uint64_t)(s->position + t);
+    return ((uint64_t)((first + b) * s->Hq + h) << LVN_ATTENTION_QUERY_BITS) +
+           (uint64_t)(lvn_step_position(s->at, b) + t);
 }
 
 #endif

@@ -224,7 +224,7 @@ static void bf16_forward_block(struct work *w, const struct lvn_call *c, int64_t
     if (!n_keys) memset(w->ot, 0, (size_t)(TILE_BLOCK * w->width) * sizeof(float));
     pairs_begin();
     for (int64_t j0 = 0; j0 < n_keys; j0 += TILE_BLOCK) {
-        const struct block k = block_make(s, t0, rows, j0, n_keys);
+        const struct block k = block_make(s, b, t0, rows, j0, n_keys);
         bf16_scores(&k, w->width, w->krows + j0 * w->width, w->qpairs, w->s);
         softmax_block(w, &k, dropout_row);
         bf16_round(&k, w->s, NULL, w->pairs);
@@ -277,7 +277,7 @@ static void bf16_backward_block(struct work *w, const struct lvn_call *c, int64_
     if (n_keys <= first) memset(w->ot, 0, (size_t)(TILE_BLOCK * width) * sizeof(float));
     pairs_begin();
     for (int64_t j0 = first; j0 < n_keys; j0 += TILE_BLOCK) {
-        const struct block k = block_make(s, t0, rows, j0, seen);
+        const struct block k = block_make(s, b, t0, rows, j0, seen);
         bf16_scores(&k, width, w->krows + j0 * width, w->qpairs, w->s);
         bf16_scores(&k, width, w->vrows + j0 * width, w->dpairs, w->dp);
         gradient_block(w, &k, dropout_row);

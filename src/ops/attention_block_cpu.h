@@ -210,12 +210,13 @@ struct block {
     int64_t first_key, keys, queries, vectors, diagonal;
 };
 
-static struct block block_make(const struct attention_sizes *s, int64_t t0, int64_t rows, int64_t j0, int64_t n_keys)
+static struct block block_make(const struct attention_sizes *s, int64_t b, int64_t t0, int64_t rows, int64_t j0,
+                               int64_t n_keys)
 {
     struct block k = {.first_key = j0, .queries = rows, .diagonal = TILE_BLOCK};
     k.keys = n_keys - j0 < TILE_BLOCK ? n_keys - j0 : TILE_BLOCK;
     k.vectors = (rows + LVN_LANES - 1) / LVN_LANES;
-    if (s->causal) k.diagonal = t0 + (s->cached ? s->position : s->Tk - s->Tq) + 1 - j0;
+    if (s->causal) k.diagonal = t0 + attention_ahead(s, b) + 1 - j0;
     return k;
 }
 

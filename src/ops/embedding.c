@@ -1,9 +1,10 @@
 /* embedding.c - rows of a table, picked by token id, plus the rows of the positions.
  *
- *     y[b][t] = table[ids[b][t]] + positions[position + t]
+ *     y[b][t] = table[ids[b][t]] + positions[position[b] + t]
  *
- * ids (...,T) int32, table (V,C), positions (P,C) or absent, y (...,T,C). `position` is how many tokens the key/value
- * cache holds already: 0 except when decoding. Ids must lie in [0, V): whoever binds the input checks them.
+ * ids (...,T) int32, table (V,C), positions (P,C) or absent, y (...,T,C). `position` is how many tokens of a row
+ * the key/value cache holds already: 0 except when decoding. Ids must lie in [0, V): whoever binds the input checks
+ * them.
  *
  * Backward writes whole gradients: rows that no token picked become zero. Rows are added in the order of the tokens. */
 #include "ops/real.h"
@@ -44,7 +45,7 @@ static void forward(const struct lvn_call *call)
     int64_t C = call->in[1].desc->dim[1], rows = lvn_desc_rows(call->out[0].desc);
     int64_t T = call->in[0].desc->dim[call->in[0].desc->rank - 1];
     for (int64_t r = 0; r < rows; r++) {
-        int64_t position = call->step->position + r % T;
+        int64_t position = lvn_step_position(call->step, r / T) + r % T;
         for (int64_t c = 0; c < C; c++)
             y[r * C + c] = table[ids[r] * C + c] + (positions ? positions[position * C + c] : 0);
     }
@@ -60,7 +61,7 @@ static void backward(const struct lvn_call *call)
     lvn_start_sum(call, 1);
     lvn_start_sum(call, 2);
     for (int64_t r = 0; r < rows; r++) {
-        int64_t position = call->step->position + r % T;
+        int64_t position = lvn_step_position(call->step, r / T) + r % T;
         for (int64_t c = 0; c < C; c++) {
             if (dtable) dtable[ids[r] * C + c] += dy[r * C + c];
             if (dpositions) dpositions[position * C + c] += dy[r * C + c];

@@ -30,7 +30,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     int64_t C = call->in[1].desc->dim[1], T = call->in[0].desc->dim[call->in[0].desc->rank - 1], r, end;
     lvn_share(lvn_desc_rows(call->out[0].desc), 4, thread, n_threads, &r, &end);
     for (; r < end; r++) {
-        int64_t a = ids[r] * C, b = (call->step->position + r % T) * C;
+        int64_t a = ids[r] * C, b = (lvn_step_position(call->step, r / T) + r % T) * C;
         float *y = out + r * C;
         if (!positions)
             vconvert(vat(table, a, a_bf16), a_bf16, y, false, C);
@@ -63,7 +63,8 @@ static struct links links_in(const struct lvn_call *call, int k)
 static int64_t row_of(const struct lvn_call *call, int k, int64_t r)
 {
     const struct lvn_desc *dy = call->dout[0].desc;
-    return k == 1 ? ((const int32_t *)call->in[0].p)[r] : call->step->position + r % dy->dim[dy->rank - 2];
+    const int64_t T = dy->dim[dy->rank - 2];
+    return k == 1 ? ((const int32_t *)call->in[0].p)[r] : lvn_step_position(call->step, r / T) + r % T;
 }
 
 static void link_rows(const struct lvn_call *call, int k)

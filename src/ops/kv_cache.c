@@ -1,9 +1,9 @@
 /* kv_cache.c - keys or values of the positions seen so far, kept between runs of a decoding graph.
  *
  * Input: x (B,T,H,D), the keys (or values) of T new tokens, strided. Output: the cache (B,length,H,D), into which
- * they were written at step->position. In a graph without a cache the constructor returns x itself, so that a model is
- * written once for training and decoding. What does not fit behind the end is dropped: the caller starts anew before.
- * Left out: a gradient; a cache that wraps around. */
+ * they were written, each row at its step->position. In a graph without a cache the constructor returns x itself, so
+ * that a model is written once for training and decoding. What does not fit behind the end is dropped: the caller
+ * starts anew before. Left out: a gradient; a cache that wraps around. */
 #include <string.h>
 
 #include "ops/real.h"
@@ -29,9 +29,8 @@ static void forward(const struct lvn_call *c)
 {
     const struct lvn_desc *x = c->in[0].desc, *out = c->out[0].desc;
     const int64_t B = x->dim[0], T = x->dim[1], H = x->dim[2], D = x->dim[3];
-    const int64_t position = c->step ? c->step->position : 0;
     for (int64_t r = 0; r < B * T; r++) {
-        const int64_t b = r / T, t = r % T, to = position + t;
+        const int64_t b = r / T, t = r % T, to = lvn_step_position(c->step, b) + t;
         if (to >= out->dim[1]) continue;
         const real *from = (const real *)c->in[0].p + b * x->stride[0] + t * x->stride[1];
         real *kept = (real *)c->out[0].p + b * out->stride[0] + to * out->stride[1];

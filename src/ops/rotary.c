@@ -3,9 +3,10 @@
  *     y[i]     = x[i] cos - x[i+h] sin
  *     y[i+h]   = x[i+h] cos + x[i] sin         i < h = dims / 2; channels from dims on stay as they are
  *
- * x (B,T,H,D), with strides of its own but for the channels of a head, which lie side by side; table (T,dims), whose
- * rows are cosines and then sines (rotary_table.c), dims <= D; y (B,T,H,D) without gaps. The table has no gradient.
- * The gradient of x is that of y, turned back. Left out: pairs of neighbouring channels, as GPT-J has them. */
+ * x (B,T,H,D), with strides of its own but for the channels of a head, which lie side by side; table (T,dims), or
+ * (B,T,dims), whose rows are cosines and then sines (rotary_table.c), dims <= D; y (B,T,H,D) without gaps. The table
+ * has no gradient. The gradient of x is that of y, turned back. Left out: pairs of neighbouring channels, as GPT-J has
+ * them. */
 #include "ops/real.h"
 #include "ops/shape.h"
 
@@ -19,9 +20,12 @@ static enum lvn_status shape(struct lvn_shapes *s)
     LVN_CHECK(x->dtype == s->real && table->dtype == s->real, UNSUPPORTED,
               "rotary: input is %s and table %s, wanted %s", lvn_dtype_name(x->dtype), lvn_dtype_name(table->dtype),
               lvn_dtype_name(s->real));
-    LVN_CHECK(table->rank == 2 && table->dim[0] == x->dim[1] && table->dim[1] % 2 == 0 && table->dim[1] <= x->dim[3] &&
-                  lvn_desc_contiguous(table),
-              SHAPE, "rotary: the table %s does not fit %s: wanted (time, an even number of channels of a head)",
+    const int64_t *of = table->dim + table->rank - 2; /* time, channels */
+    LVN_CHECK((table->rank == 2 || (table->rank == 3 && table->dim[0] == x->dim[0])) && of[0] == x->dim[1] &&
+                  of[1] % 2 == 0 && of[1] <= x->dim[3] && lvn_desc_contiguous(table),
+              SHAPE,
+              "rotary: the table %s does not fit %s: wanted (time, an even number of channels of a head), or that for "
+              "each row of the batch",
               lvn_shape_text(table, b), lvn_shape_text(x, a));
     s->out[0] = lvn_desc_make(s->real, 4, x->dim);
     return LVN_OK;
@@ -36,10 +40,12 @@ static int64_t place(const struct lvn_desc *d, int64_t b, int64_t t, int64_t h)
 /* sign -1 turns back. */
 static void turn(const struct lvn_arg *from, const struct lvn_arg *to, const struct lvn_arg *table, real sign, bool add)
 {
-    const int64_t *dim = from->desc->dim, dims = table->desc->dim[1], half = dims / 2;
+    const int64_t *dim = from->desc->dim, rows = lvn_desc_rows(table->desc), dims = lvn_desc_count(table->desc) / rows;
+    const int64_t half = dims / 2;
     for (int64_t r = 0; r < dim[0] * dim[1] * dim[2]; r++) {
         int64_t h = r % dim[2], t = r / dim[2] % dim[1], b = r / dim[2] / dim[1];
-        const real *x = (const real *)from->p + place(from->desc, b, t, h), *c = (const real *)table->p + t * dims;
+        const real *x = (const real *)from->p + place(from->desc, b, t, h),
+                   *c = (const real *)table->p + (b * dim[1] + t) % rows * dims;
         real *y = (real *)to->p + place(to->desc, b, t, h);
         for (int64_t i = 0; i < half; i++) {
             real cosine = c[i], sine = sign * c[half + i], x0 = x[i], x1 = x[half + i];

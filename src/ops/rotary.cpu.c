@@ -30,12 +30,13 @@ static void turn(const struct lvn_arg *x, const struct lvn_arg *y, const struct 
                  int thread, int n_threads)
 {
     const struct lvn_desc *from = x->desc, *to = y->desc;
-    const int64_t T = from->dim[1], H = from->dim[2], D = from->dim[3], dims = table->desc->dim[1];
+    const int64_t T = from->dim[1], H = from->dim[2], D = from->dim[3], rows = lvn_desc_rows(table->desc);
+    const int64_t dims = lvn_desc_count(table->desc) / rows;
     const bool x_bf16 = from->dtype == LVN_BF16, y_bf16 = to->dtype == LVN_BF16;
     int64_t r, end;
     lvn_share(from->dim[0] * T, 1, thread, n_threads, &r, &end);
     for (; r < end; r++) {
-        const float *row = (const float *)table->p + r % T * dims;
+        const float *row = (const float *)table->p + r % rows * dims;
         for (int64_t h = 0; h < H; h++) {
             const int64_t i = r / T * from->stride[0] + r % T * from->stride[1] + h * from->stride[2];
             const int64_t o = r / T * to->stride[0] + r % T * to->stride[1] + h * to->stride[2];

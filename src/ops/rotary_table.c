@@ -1,9 +1,10 @@
 /* rotary_table.c - cosines and sines of rotary position embeddings, for the positions of a window.
  *
- *     angle(t, i) = (step->position + t) * frequency(i),  frequency(i) = theta^(-2 i / dims), i < dims / 2, scaled
+ *     angle(t, i) = t * frequency(i),  frequency(i) = theta^(-2 i / dims), i < dims / 2, scaled
  *
  * ids (B,T,...) only say how many positions there are. Output (T,dims): of row t the cosines of all angles, then their
- * sines, times `magnitude`. All are computed in double, once for all layers of a run; so the plain kernel is all
+ * sines, times `magnitude`; or (B,T,dims), by_row: in a decoding graph t counts from step->position of each row of ids
+ * on. All are computed in double, once for all layers of a run; so the plain kernel is all
  * there is. There is no gradient.
  *
  * Su et al.: "RoFormer" (2021); linear: Chen et al., "Extending context window of large language models via positional
@@ -24,7 +25,8 @@ static enum lvn_status shape(struct lvn_shapes *s)
               (long long)dims);
     LVN_CHECK(s->attr->rotary_table.theta > 0, ARG, "rotary_table: theta is %g; it must be above 0",
               s->attr->rotary_table.theta);
-    s->out[0] = LVN_DESC(s->real, s->in[0].dim[1], dims);
+    s->out[0] = s->attr->rotary_table.by_row ? LVN_DESC(s->real, s->in[0].dim[0], s->in[0].dim[1], dims)
+                                             : LVN_DESC(s->real, s->in[0].dim[1], dims);
     return LVN_OK;
 }
 
@@ -65,17 +67,17 @@ static double share_kept(const struct lvn_call *call, int64_t i, double frequenc
 static void forward(const struct lvn_call *call)
 {
     real *out = call->out[0].p;
-    const int64_t T = call->out[0].desc->dim[0], dims = call->out[0].desc->dim[1], half = dims / 2;
-    const int64_t position = call->step ? call->step->position : 0;
+    const int64_t T = call->in[0].desc->dim[1], rows = lvn_desc_rows(call->out[0].desc);
+    const int64_t dims = call->attr->rotary_table.dims, half = dims / 2;
     const double factor = call->attr->rotary_table.factor, magnitude = call->attr->rotary_table.magnitude;
     for (int64_t i = 0; i < half; i++) {
         double frequency = pow(call->attr->rotary_table.theta, -2.0 * (double)i / (double)dims);
         double kept = share_kept(call, i, frequency);
         if (kept < 1) frequency = frequency * kept + frequency / factor * (1 - kept);
-        for (int64_t t = 0; t < T; t++) {
-            double angle = (double)(position + t) * frequency;
-            out[t * dims + i] = (real)(cos(angle) * magnitude);
-            out[t * dims + half + i] = (real)(sin(angle) * magnitude);
+        for (int64_t r = 0; r < rows; r++) {
+            double angle = (double)(lvn_step_position(call->step, r / T) + r % T) * frequency;
+            out[r * dims + i] = (real)(cos(angle) * magnitude);
+            out[r * dims + half + i] = (real)(sin(angle) * magnitude);
         }
     }
 }
@@ -83,7 +85,9 @@ static void forward(const struct lvn_call *call)
 #ifndef LVN_REAL_DOUBLE
 struct lvn_tensor *lvn_rotary_table(struct lvn_graph *g, struct lvn_tensor *ids, const union lvn_attr *how)
 {
-    return lvn_node_append(g, LVN_OP_rotary_table, how, (struct lvn_tensor *[]){ids}, 1);
+    union lvn_attr attr = *how;
+    attr.rotary_table.by_row = g->cache_length > 0;
+    return lvn_node_append(g, LVN_OP_rotary_table, &attr, (struct lvn_tensor *[]){ids}, 1);
 }
 #endif
 

@@ -8,6 +8,7 @@ const struct lvn_task lvn_task_lm = {
     .label = {.name = "labels", .dtype = LVN_I32, .rank = 1, .label = true},
     .loss = lvn_cross_entropy,
     .counted = "tokens",
+    .peft = "CAUSAL_LM",
     .shown = "logits",
     .shown_most = 8,
 };

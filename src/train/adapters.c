@@ -37,6 +37,7 @@ static enum lvn_status layout_of(const struct lvn_network *n, const struct lvn_p
 static json_t *config_of(const struct lvn_network *n, const char *base)
 {
     json_t *modules = json_array();
+    const struct lvn_task *task = n->config.head ? lvn_task_find(n->config.head->task) : NULL;
     struct lvn_lora_pair pair;
     struct lvn_layout l = {0};
     bool in_out = false;
@@ -47,10 +48,11 @@ static json_t *config_of(const struct lvn_network *n, const char *base)
         in_out |= !(l.how & LVN_FILE_TRANSPOSED);
         json_array_append_new(modules, json_stringn(l.name, (size_t)stem_length(l.name)));
     }
-    return json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type",
-                     "CAUSAL_LM", "base_model_name_or_path", base, "r", (json_int_t)n->config.lora.rank, "lora_alpha",
-                     n->config.lora.alpha, "lora_dropout", 0.0, "bias", "none", "fan_in_fan_out", in_out,
-                     "inference_mode", 1, "use_rslora", 0, "use_dora", 0, "target_modules", modules);
+    return json_pack("{s:s, s:s?, s:s, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type",
+                     task ? task->peft : "CAUSAL_LM", "base_model_name_or_path", base, "r",
+                     (json_int_t)n->config.lora.rank, "lora_alpha", n->config.lora.alpha, "lora_dropout", 0.0, "bias",
+                     "none", "fan_in_fan_out", in_out, "inference_mode", 1, "use_rslora", 0, "use_dora", 0,
+                     "target_modules", modules);
 }
 
 /* Both adapters of each weight, moved. */

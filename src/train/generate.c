@@ -5,7 +5,6 @@
 
 #include "base/files.h"
 #include "formats/json.h"
-#include "train/model_setup.h"
 
 static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
 {
@@ -34,39 +33,58 @@ static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
     return status;
 }
 
-static enum lvn_status load(struct lvn_generator *g, struct lvn_model_setup *m, const struct lvn_settings *s,
-                            bool with_ends)
-{
-    struct lvn_network_options network = {
-        .backend = lvn_backend_find(s->trainer.accelerator), .real = LVN_F32, .threads = (int)s->trainer.threads};
-    LVN_TRY(lvn_model_setup_loaded(m, s));
-    if (with_ends) LVN_TRY(find_ends(g, m->pretrained.path));
-    LVN_TRY(lvn_network_new(&g->network, &m->config, &network));
-    LVN_TRY(lvn_sampler_new(&g->sampler, g->network, m->block_size));
-    LVN_TRY(lvn_network_allocate(g->network));
-    LVN_TRY(lvn_pretrained_load(&m->pretrained, g->network->params, g->network->memory[LVN_BUFFER_PARAM],
-                                g->network->weights));
-    g->codec = m->codec;
-    m->codec = (struct lvn_codec){0};
-    return LVN_OK;
-}
-
 enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_settings *s, bool with_ends)
 {
-    struct lvn_model_setup m = {0};
-    *g = (struct lvn_generator){0};
+    *g = (struct lvn_generator){.settings = s};
     LVN_CHECK(*s->model.init, ARG, "generating needs a model: give a run, a checkpoint or a model directory");
-    enum lvn_status status = load(g, &m, s, with_ends);
-    lvn_model_setup_close(&m);
+    enum lvn_status status = lvn_model_setup_loaded(&g->setup, s);
+    if (status == LVN_OK) status = lvn_sampling_possible(&g->setup.config);
+    if (status == LVN_OK && with_ends) status = find_ends(g, g->setup.pretrained.path);
     if (status != LVN_OK) lvn_generator_close(g);
     return status;
+}
+
+/* The model for these samples: as many rows as there are, caches as long as the longest. */
+static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *samples, int64_t n)
+{
+    struct lvn_model_setup *m = &g->setup;
+    const struct lvn_settings *s = g->settings;
+    const bool half = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
+    struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                          .real = LVN_F32,
+                                          .precision = half ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
+                                          .threads = (int)s->trainer.threads};
+    int64_t longest = 1;
+    for (int64_t i = 0; i < n; i++) {
+        LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
+        if (samples[i].n + samples[i].most - 1 > longest) longest = samples[i].n + samples[i].most - 1;
+    }
+    LVN_TRY(lvn_network_new(&g->network, &m->config, &network));
+    LVN_TRY(lvn_sampler_new(&g->sampler, g->network, m->block_size, n, longest));
+    LVN_TRY(lvn_network_allocate(g->network));
+    return lvn_pretrained_load(&m->pretrained, g->network->params, g->network->memory[LVN_BUFFER_PARAM],
+                               g->network->weights);
+}
+
+enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
+                                  struct lvn_sampling_options *o)
+{
+    o->ends = g->ends;
+    o->n_ends = g->n_ends;
+    LVN_TRY(load(g, samples, n));
+    return lvn_sampler_run(g->sampler, samples, n, o);
+}
+
+int64_t lvn_generator_room(const struct lvn_generator *g, int64_t n)
+{
+    return lvn_sampling_room(g->setup.config.model, g->setup.block_size, n);
 }
 
 void lvn_generator_close(struct lvn_generator *g)
 {
     lvn_sampler_free(g->sampler);
     lvn_network_free(g->network);
-    lvn_codec_release(&g->codec);
+    lvn_model_setup_close(&g->setup);
     free(g->ends);
     *g = (struct lvn_generator){0};
 }

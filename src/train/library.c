@@ -147,7 +147,7 @@ static enum lvn_status plan_speaker(void *own, struct lvn_network *n, int64_t bl
 {
     struct speaker *o = own;
     if (rank || !n->config.model->generates) return LVN_OK;
-    enum lvn_status status = lvn_sampler_new(&o->sampler, n, block_size);
+    enum lvn_status status = lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
     if (status != LVN_UNSUPPORTED) return status;
     lvn_error_clear(); /* said when somebody asks */
     return LVN_OK;

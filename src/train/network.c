@@ -169,6 +169,7 @@ static enum lvn_status allocate_runner(struct lvn_runner *t)
     }
     t->binding.inputs = t->inputs;
     t->binding.caches = t->options.caches ? t->options.caches->caches : t->caches;
+    t->binding.cache_batch = t->options.cache_batch;
     t->binding.step = &t->step;
     t->binding.micro_batch_rows = t->options.B;
     return n->device->backend->bind(&t->bound, t->program, &t->binding);

@@ -86,6 +86,7 @@ struct lvn_runner_options {
     int64_t most_B, most_micro; /* of the rank that has most samples, where that may be another one; 0, 0: this one */
     int64_t cache_length;       /* > 0: decode with a key/value cache of so many positions */
     const struct lvn_runner *caches; /* made before, whose caches this one works on; NULL: it has its own */
+    int64_t cache_batch;             /* with caches: which rows of them, counted in batches of B */
     const struct lvn_runner *longer; /* made before, the same for longer samples: whose inputs this one works on, and
                                         what it decided on types of gradients; NULL: none */
 };

@@ -5,7 +5,7 @@
 make_text
 near() { python3 -c 'import sys; a, b, most = map(float, sys.argv[1:]); assert abs(a - b) < most, (a, b)' "$@"; } # near A B MOST
 loss() { # loss MODEL [keys]: over the validation part
-    code 0 "$LEVIN" evaluate "$1" --data.path=text.txt --trainer.batch_size=16 --json "${@:2}"
+    code 0 "$LEVIN" evaluate "$1" "${data[@]}" --trainer.batch_size=16 --json "${@:2}"
     value loss
 }
 changed() { # changed MODEL MODEL: the last parts of the names of tensors that differ, once each
@@ -26,11 +26,11 @@ ranks=
 if OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$LEVIN" launch -n 2 -- doctor >out 2>err; then ranks=yes; fi
 [ "$ranks" ] || echo "no MPI starts two ranks here: zero1 is left out"
 
-peft() { # PEFT on transformers computes what the merged model does
+peft() { # peft CLASS: PEFT on transformers computes what the merged model does
     code 0 "$LEVIN" export trained peft-base
-    python3 - <<'P' || fail "PEFT reads other adapters"
-import torch, transformers, peft
-load = lambda path: transformers.AutoModelForCausalLM.from_pretrained(path).eval()
+    python3 - $1 <<'P' || fail "PEFT reads other adapters"
+import sys, torch, transformers, peft
+load = lambda path: getattr(transformers, sys.argv[1]).from_pretrained(path).eval()
 ids = torch.arange(16).view(1, 16) % 7
 with torch.no_grad():
     base, merged = load("peft-base")(ids).logits, load("merged")(ids).logits
@@ -43,8 +43,10 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     local kind=$1 adapted=$2 frozen=$3 part
     shift 3
     rm -rf base run other hf back # each family anew
+    data=(--data.path=text.txt)
+    [ $kind != bert ] || data=(--data.path=words --task.kind=mlm)
     local keys=(--model.kind=$kind --model.n_layer=2 --model.n_head=4 --model.n_embd=32 --model.dropout=0.1 --optimizer.lr=5e-3
-        --trainer.micro_batch_size=2 --trainer.deterministic=true --trainer.threads=1 "$@")
+        --trainer.micro_batch_size=2 --trainer.deterministic=true --trainer.threads=1 "${data[@]}" "$@")
     code 0 train base "${keys[@]}"
     cp -rL base/checkpoints/last trained
     # going on gives what was never stopped; threads and blocks that are computed again change no bit
@@ -58,33 +60,35 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
         same_weights base run
     fi
     # number types
-    code 0 "$LEVIN" train --run_dir=half --model.init=trained --data.path=text.txt --trainer.precision=bf16-mixed \
+    code 0 "$LEVIN" train --run_dir=half --model.init=trained "${data[@]}" --trainer.precision=bf16-mixed \
         --trainer.max_steps=2 --optimizer.lr=1e-9 --trainer.limit_val_batches=4 --json
     near "$(value val_loss)" "$(value start_val_loss)" 1e-4
     local half
     half=$(value val_loss)
     rm -r half
-    code 0 "$LEVIN" train --run_dir=half --model.init=trained --data.path=text.txt --trainer.max_steps=1 --optimizer.lr=1e-9 \
+    code 0 "$LEVIN" train --run_dir=half --model.init=trained "${data[@]}" --trainer.max_steps=1 --optimizer.lr=1e-9 \
         --trainer.limit_val_batches=4 --json
     near "$half" "$(value val_loss)" 2e-2
     rm -r half
-    code 0 "$LEVIN" train --run_dir=half --model.init=trained --data.path=text.txt --trainer.precision=bf16-true \
+    code 0 "$LEVIN" train --run_dir=half --model.init=trained "${data[@]}" --trainer.precision=bf16-true \
         --trainer.max_steps=2 --trainer.limit_val_batches=4 --optimizer.lr=1e-5 --json
     near "$half" "$(value val_loss)" 5e-2
     rm -r half
     # adapters, of the family's own choice; merged, they have changed what they stand beside, and nothing else
-    tune=(--model.init=trained --data.path=text.txt --trainer.max_steps=4 --optimizer.lr=1e-2 --trainer.limit_val_batches=2)
+    tune=(--model.init=trained "${data[@]}" --trainer.max_steps=4 --optimizer.lr=1e-2 --trainer.limit_val_batches=2)
     code 0 "$LEVIN" train --run_dir=run-lora "${tune[@]}" --lora.rank=2
     code 0 "$LEVIN" export run-lora merged
     check [ "$(changed trained merged)" = "$adapted" ]
     # as PEFT keeps them; from there on
-    code 0 "$LEVIN" train --run_dir=again --model.init=trained --data.path=text.txt --trainer.max_steps=1 --optimizer.kind=sgd \
+    code 0 "$LEVIN" train --run_dir=again --model.init=trained "${data[@]}" --trainer.max_steps=1 --optimizer.kind=sgd \
         --optimizer.lr=1e-30 --trainer.limit_val_batches=2 --lora.rank=2 --lora.init=run-lora/checkpoints/last/adapter
     same_file run-lora/checkpoints/last/adapter/adapter_config.json again/checkpoints/last/adapter/adapter_config.json
     same_file run-lora/checkpoints/last/adapter/adapter_model.safetensors again/checkpoints/last/adapter/adapter_model.safetensors
     code 2 "$LEVIN" train --run_dir=never "${tune[@]}" --lora.rank=3 --lora.init=run-lora/checkpoints/last/adapter
     says "its adapters have the rank 2, and lora.rank is 3; set lora.rank: 2" err
-    if python3 -c 'import torch, transformers, peft' 2>/dev/null; then peft; fi
+    if python3 -c 'import torch, transformers, peft' 2>/dev/null; then
+        if [ $kind = bert ]; then peft AutoModelForMaskedLM; else peft AutoModelForCausalLM; fi
+    fi
     rm -r again
     # frozen parts
     code 0 "$LEVIN" train --run_dir=run-frozen "${tune[@]}" "--model.freeze=$frozen"
@@ -96,8 +100,14 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     same_file trained/model.safetensors hf/model.safetensors
     near "$(loss trained)" "$(loss hf)" 1e-7
     # a text goes on with what whole windows make the likeliest
-    code 0 "$LEVIN" generate hf --prompt="the " --max-new-tokens=8 --temperature=0 --json
-    json 'len(d["samples"][0]["ids"]) == 8'
+    if [ $kind = bert ]; then
+        code 1 "$LEVIN" generate hf --prompt="the "
+        check [ ! -s out ]
+        says "a bert does not generate text" err
+    else
+        code 0 "$LEVIN" generate hf --prompt="the " --max-new-tokens=8 --temperature=0 --json
+        json 'len(d["samples"][0]["ids"]) == 8'
+    fi
     rm -rf trained merged run-lora run-frozen
 }
 walk gpt2 c_attn '[wte, h.0, "h.*.mlp"]'
@@ -106,3 +116,7 @@ walk llama 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_
 walk mistral 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=1
 walk qwen2 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2
 walk qwen3 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.tied=true
+# words with a mask among them, for a model that finds those that are hidden
+code 0 "$LEVIN" tokenizer train --kind=wordpiece --input=text.txt --vocab-size=200 --out=vocab
+code 0 "$LEVIN" prepare text.txt --tokenizer=vocab --out=words
+walk bert 'query value' '[embeddings, layer.0, "layer.*.output"]'

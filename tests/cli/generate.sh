@@ -161,6 +161,7 @@ wrong "--temperature" --prompt=a --temperature=-1
 wrong "model.block_size is 49" --prompt=a --model.block_size=49
 code 1 "$LEVIN" generate nowhere --prompt=a
 one_error
+cp run/checkpoints/last/tokenizer*.json wild
 # --- rotary positions: the cache gives what whole windows give, prompts in pieces too; a text ends with the positions ---
 cat >rotary.py <<'P'
 import json, os, struct, subprocess, sys
@@ -177,12 +178,43 @@ for n in (1, 20, 33, 40):
                 "--logits")["logits"][0]
         assert l[seen[length]] > max(l) - 1e-3, (length, seen, l)
 P
+# Prompts of many lengths are run together, and each gives what it gives alone or beside others.
+cat >together.py <<'P'
+import json, os, random, subprocess, sys
+model, sliding, flags = sys.argv[1], sys.argv[2] == "slides", sys.argv[3:]
+random.seed(5)
+texts = ["".join(random.choices("abcdefgh", k=n)) for n in (1, 33, 5, 40, 2, 32, 17, 31, 64 if sliding else 9, 12, 3, 36)]
+def run(texts, *more):
+    with open("some.txt", "w") as f:
+        f.write("\n".join(texts))
+    most = ("--max-new-tokens=30",) if sliding else ()
+    return [s["ids"] for s in json.loads(subprocess.check_output(
+        [os.environ["LEVIN"], "generate", model, "--prompts=some.txt", "--json", *most, *flags, *more]))["samples"]]
+together = run(texts, "--temperature=0")
+assert len({tuple(ids) for ids in together}) == len(texts), together
+assert [len(ids) for ids in together] == [30 if sliding else 49 - len(t) for t in texts]
+for text, ids in list(zip(texts, together))[:9]:
+    assert run([text], "--temperature=0") == [ids], text
+drawn = run(texts, "--seed=3")
+assert drawn != together
+for n in (1, 2, 7):
+    assert run(texts[:n], "--seed=3") == drawn[:n], n
+# an early end makes place for the next prompt
+stopped = run(texts, "--seed=3", "--stop=e")
+assert stopped == [ids[:ids.index(4) + 1] if 4 in ids else ids for ids in drawn], (stopped, drawn)
+P
+for precision in 32-true bf16-true; do
+    OMP_NUM_THREADS=1 python3 together.py wild slides --trainer.precision=$precision 2>err || fail "gpt2 in $precision: $(cat err)"
+done
 for kind in 'neox --model.rotary_pct=0.5' 'llama --model.n_kv_head=2 --model.tied=true' 'qwen3 --model.n_kv_head=1'; do
     rm -rf turned large
     code 0 train turned --model.kind=$kind --model.n_layer=2 --model.n_head=4 --model.n_embd=32 --model.block_size=48 \
         --trainer.max_steps=4 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0
     wild turned large
     python3 rotary.py large 2>err || fail "$kind: $(cat err)"
+    cp turned/checkpoints/last/tokenizer*.json large
+    [[ $kind = llama* ]] && precision=bf16-true || precision=32-true
+    OMP_NUM_THREADS=1 python3 together.py large ends --trainer.precision=$precision 2>err || fail "$kind, together: $(cat err)"
     code 2 "$LEVIN" generate large --prompt-ids=1,2,3 --max-new-tokens=47
     one_error
     says "a prompt of 3 tokens and 47 new ones do not fit into the model's 48 positions; at most 46 can follow it" err

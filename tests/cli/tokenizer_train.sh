@@ -43,7 +43,7 @@ for input in plain.txt rows.tsv rows.jsonl; do
     code 0 "$LEVIN" tokenizer train --kind=bpe --input=$input --field=document --vocab-size=400 --out="from-$input"
     same_file from-plain.txt/merges.txt "from-$input/merges.txt"
 done
-says '1 lines without "document" skipped' out
+says "1 rows cannot be used and are passed over; the first: rows.jsonl:" out
 
 refuse() { # refuse SENTENCE FLAGS
     local sentence=$1
@@ -52,12 +52,18 @@ refuse() { # refuse SENTENCE FLAGS
     one_error
     says "$sentence" err
 }
+refuse_file() { # refuse_file SENTENCE FILE [FLAGS]
+    code 1 "$LEVIN" tokenizer train --out=new --input="${@:2}"
+    one_error
+    says "$1" err
+}
 refuse "wants wordpiece or bpe" --kind=unigram
 refuse "give a larger --vocab-size" --kind=bpe --vocab-size=100
 refuse "with --limit-alphabet" --kind=wordpiece --vocab-size=20
 refuse "are for --kind=wordpiece" --kind=bpe --lowercase
 refuse "holds a tokenizer already" --kind=bpe --out=bpe
-refuse "has no column 'words'" --input=rows.tsv --field=words
+refuse_file "has no column 'words'; its first line has" rows.tsv --field=words
+says "say which it is (--field)" err
 refuse "wants --out" --out=
 refuse "wants --input" --input=
 code 2 "$LEVIN" tokenizer learn --input="$text" --out=new
@@ -65,7 +71,18 @@ says "levin tokenizer wants train" err
 : >empty.txt
 code 1 "$LEVIN" tokenizer train --input=empty.txt --out=new
 says "there is no text" err
-printf 'a,b\n' >rows.csv
-code 1 "$LEVIN" tokenizer train --input=rows.csv --out=new
-says "is no text, .jsonl or .tsv" err
+# tables as everywhere: quotes, lines within them, a mark of byte order, lines of other systems; what is no row is counted
+printf '\xef\xbb\xbfid,document\r\n1,"one, ""two""\nthree"\r\n2,four\r\n3\r\n4,\xff\r\n5,five\r\n' >rows.csv
+code 0 "$LEVIN" tokenizer train --input=rows.csv --out=commas --vocab-size=300 --json
+json 'd["text_bytes"] == 27 and d["bad_lines"] == 2'
+printf 'id\tdocument\n1\t"one\n2\ttwo\t3\n\n4\tfour\n' >rows.tsv
+code 0 "$LEVIN" tokenizer train --input=rows.tsv --out=tabs --vocab-size=300
+says "1 rows cannot be used and are passed over; the first: rows.tsv:3: 3 columns; the first line has 2" out
+printf 'document,document\na,b\n' >twice.csv
+refuse_file "twice.csv:1: 2 columns have the name 'document'" twice.csv
+printf 'document\n"a\nb\n' >open.csv
+code 0 "$LEVIN" tokenizer train --input=open.csv --out=open --vocab-size=300
+says "the first: open.csv:2: a quote begins and never ends" out
+printf 'PAR1' >rows.parquet
+refuse_file "is a Parquet file" rows.parquet
 check [ ! -e new ]

@@ -22,10 +22,17 @@
 struct problem {
     int64_t B, Tq, Tk, Hq, Hkv, D;
     bool causal, lengths, cached;
-    int64_t position;
+    int64_t position; /* see position_of() */
     double p;
     bool add;
 };
+
+/* Where the queries of sample b stand in the cache: each elsewhere. */
+static inline int64_t position_of(const struct problem *p, int64_t b)
+{
+    return b % 2 ? p->position / 2 : p->position;
+}
+
 #define PROBLEM_TEXT "(B %d, Tq %d, Tk %d, Hq %d, Hkv %d, D %d)"
 #define PROBLEM_NUMBERS(p) (int)(p).B, (int)(p).Tq, (int)(p).Tk, (int)(p).Hq, (int)(p).Hkv, (int)(p).D
 
@@ -144,7 +151,8 @@ static inline struct world *world_new(struct problem p, enum lvn_dtype dtype)
     w->attr.attention.cached = p.cached;
     w->attr.attention.scale = 1.0 / sqrt((double)p.D);
     w->attr.attention.p = p.p;
-    w->step = (struct lvn_step){.seed = 11, .step = 3, .first_row = 5, .position = p.position, .training = 1};
+    w->step = (struct lvn_step){.seed = 11, .step = 3, .first_row = 5, .training = 1};
+    for (int64_t b = 0; b < LVN_DECODE_ROWS; b++) w->step.position[b] = (int32_t)position_of(&p, b);
     return w;
 }
 

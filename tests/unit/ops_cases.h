@@ -209,6 +209,8 @@ static const struct op_case op_cases[] = {
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 2, .theta = 10000, .magnitude = 1}, .in = {IDS(9, 1, 1)}},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 18, .theta = 500, .magnitude = 1.5},
         .in = {IDS(9, 2, 7)}, .position = 100},
+    {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 6, .theta = 500, .magnitude = 1.5, .by_row = true},
+        .in = {IDS(9, 3, 4)}, .position = 30},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 16, .theta = 1e4, .scaling = LVN_ROTARY_LINEAR, .factor = 4,
         .magnitude = 1},
         .in = {IDS(9, 2, 7)}, .position = 5},
@@ -219,6 +221,8 @@ static const struct op_case op_cases[] = {
 
     {LVN_OP_rotary, .in = {REAL(1, 1, 1, 2), CONSTANT(1, 2)}},
     {LVN_OP_rotary, .in = {REAL(2, 5, 3, 7), CONSTANT(5, 6)}},
+    {LVN_OP_rotary, .in = {REAL(3, 5, 2, 7), CONSTANT(3, 5, 6)}},
+    {LVN_OP_rotary, .in = {HEADS(2, 3, 2, 64, 384, 128), CONSTANT(2, 3, 34)}},
     {LVN_OP_rotary, .in = {HEADS(2, 7, 3, 16, 144, 48), CONSTANT(7, 4)}},
     {LVN_OP_rotary, .in = {HEADS(2, 3, 2, 64, 384, 128), CONSTANT(3, 64)}},
     {LVN_OP_rotary, .in = {HEADS(3, 17, 2, 80, 480, 160), CONSTANT(17, 34)}, .large = true},

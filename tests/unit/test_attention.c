@@ -36,7 +36,7 @@ static double at(const struct world *w, int t, int64_t b, int64_t i, int64_t h, 
 static bool sees(const struct problem *p, const int32_t *lengths, int64_t b, int64_t i, int64_t j)
 {
     if (p->lengths && j >= lengths[b]) return false;
-    if (p->cached) return j < p->position + p->Tq && (!p->causal || j <= p->position + i);
+    if (p->cached) return j < position_of(p, b) + p->Tq && (!p->causal || j <= position_of(p, b) + i);
     return !p->causal || j - p->Tk <= i - p->Tq;
 }
 
@@ -60,7 +60,8 @@ static void check_formula(struct world *w)
                     double want = 0;
                     for (int64_t j = 0; j < p->Tk; j++) {
                         struct lvn_dropout_key key = {11, 3, 77};
-                        const uint64_t row = ((uint64_t)((5 + b) * p->Hq + h) << 20) + (uint64_t)(p->position + i);
+                        const uint64_t row =
+                            ((uint64_t)((5 + b) * p->Hq + h) << 20) + (uint64_t)(position_of(p, b) + i);
                         const uint32_t t = lvn_dropout_threshold(p->p);
                         const bool kept = lvn_dropout_bits(&key, row, (uint32_t)j) >= t;
                         if (sum > 0 && kept) want += e[j] / sum / (1 - t / 65536.0) * at(w, V, b, j, g, x);
@@ -322,7 +323,7 @@ static void test_cache(void **state)
     union lvn_attr attr = {.kv_cache = {.length = LENGTH}};
     for (int64_t t = 0, n; t < T; t += n) {
         n = t == 0 ? 12 : 1; /* a prompt, then token by token */
-        struct lvn_step step = {.position = t};
+        struct lvn_step step = {.position = {(int32_t)t, (int32_t)t}};
         for (int i = 0; i < 2; i++) {
             struct lvn_desc x = w->desc[K];
             x.dim[1] = n;

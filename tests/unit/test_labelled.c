@@ -54,6 +54,41 @@ static void tables(void **state)
     ASSERT_FAILS(FORMAT, "has no column 'document|text'; its first line has words, class",
                  lvn_table_column(&t, "document|text", true));
     lvn_table_close(&t);
+    /* what the header may hold */
+    ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
+    lvn_table_close(&t);
+    ASSERT_FAILS(FORMAT, "zero.tsv:1: a zero byte", lvn_table_over(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("twice.csv", "text,text,label\na,b,1\n")));
+    ASSERT_FAILS(FORMAT, "2 columns have the name 'text'", lvn_table_column(&t, "document|text", true));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("long.jsonl", "{\"text\": 1}\n")));
+    ASSERT_FAILS(ARG, "a column's name has at most 63 bytes",
+                 lvn_table_column(&t, "a2345678901234567890123456789012345678901234567890123456789012345", true));
+    lvn_table_close(&t);
+    /* lines before the first object are bad rows, and do not hide its columns */
+    struct lvn_table_row row;
+    ASSERT_OK(lvn_table_open(&t, put("late.jsonl", "\n{\"text\n[1]\n{\"text\": \"a\"}\n")));
+    ASSERT_OK(lvn_table_column(&t, "document|text", true));
+    for (int line = 2; line <= 3; line++) {
+        assert_true(lvn_table_next(&t, &row));
+        assert_int_equal(row.line, line);
+        assert_non_null(strstr(row.bad, "no JSON object"));
+    }
+    assert_true(lvn_table_next(&t, &row));
+    assert_string_equal(row.bad, "");
+    assert_memory_equal(row.cell[0].p, "a", 2);
+    lvn_table_close(&t);
+    /* more of the same file: lines go on being counted */
+    ASSERT_OK(lvn_table_over(&t, "part.tsv", "text\na\n", 7));
+    ASSERT_OK(lvn_table_column(&t, "text", true));
+    assert_true(lvn_table_next(&t, &row));
+    assert_false(lvn_table_next(&t, &row));
+    lvn_table_more(&t, "b\nc\td\n", 6);
+    assert_true(lvn_table_next(&t, &row) && row.line == 3 && !*row.bad && *row.cell[0].p == 'b');
+    assert_true(lvn_table_next(&t, &row));
+    assert_string_equal(row.bad, "part.tsv:4: 2 columns; the first line has 1");
+    lvn_table_close(&t);
     ASSERT_FAILS(UNSUPPORTED, "to_csv", lvn_table_open(&t, put("f.parquet", "PAR1")));
     lvn_table_close(&t);
 }

@@ -210,33 +210,31 @@ static void run_strip(struct part *p, int64_t block)
     }
 }
 
-/* All rows, when they are few, of a strip. */
+/* All rows, at most FEW, of a strip. */
 static void run_few(struct part *p, int64_t block)
 {
     const struct lvn_gemm *g = p->g;
     for (p->k0 = 0; p->k0 < g->k; p->k0 += block) {
         bool first = p->k0 == 0 && !g->add;
         p->k = min(block, g->k - p->k0);
-        for (int64_t i = p->i0, rows; i < p->i1; i += rows) {
-            rows = min(FEW, p->i1 - i);
-            float *c = g->c + i * g->c_row + p->j;
-            few_run(&(struct few){.k = p->k,
-                                  .n = p->n,
-                                  .a = (const float *)g->a + i * g->a_row + p->k0 * g->a_col,
-                                  .a_row = g->a_row,
-                                  .a_col = g->a_col,
-                                  .b = (const float *)g->b + p->k0 * g->b_row + p->j * g->b_col,
-                                  .b_row = g->b_row,
-                                  .b_col = g->b_col,
-                                  .c = c,
-                                  .c_row = g->c_row,
-                                  .start = !first    ? c
-                                           : g->bias ? g->bias + p->j
-                                                     : NULL,
-                                  .start_row = first ? 0 : g->c_row,
-                                  .sums = p->b},
-                    rows);
-        }
+        float *c = g->c + p->i0 * g->c_row + p->j;
+        few_run(&(struct few){.k = p->k,
+                              .n = p->n,
+                              .a = (const float *)g->a + p->i0 * g->a_row + p->k0 * g->a_col,
+                              .a_row = g->a_row,
+                              .a_col = g->a_col,
+                              .b = vat(g->b, p->k0 * g->b_row + p->j * g->b_col, g->b_bf16),
+                              .b_row = g->b_row,
+                              .b_col = g->b_col,
+                              .c = c,
+                              .c_row = g->c_row,
+                              .start = !first    ? c
+                                       : g->bias ? g->bias + p->j
+                                                 : NULL,
+                              .start_row = first ? 0 : g->c_row,
+                              .sums = p->b,
+                              .width = few_columns(p->i1 - p->i0)},
+                p->i1 - p->i0, g->b_bf16);
     }
     if (g->finish) g->finish(g, p->i0, p->i1 - p->i0, p->j, p->n);
 }
@@ -249,7 +247,7 @@ static int64_t scratch_k(const struct lvn_gemm *g)
 
 static int64_t scratch_b(const struct lvn_gemm *g)
 {
-    int64_t few = FEW * FEW_COLUMNS, packed = ceil_div(min(ceil_div(g->n, NR) * NR, NC) * scratch_k(g), 1024) * 1024;
+    int64_t few = FEW_SUMS, packed = ceil_div(min(ceil_div(g->n, NR) * NR, NC) * scratch_k(g), 1024) * 1024;
     return packed > few ? packed : few;
 }
 
@@ -284,8 +282,8 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
     lvn_share(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
-    bool few = g->m < MR && !g->a_bf16 && !g->b_bf16;
-    int64_t strip = few ? FEW_COLUMNS : strip_n(j1 - j0), block = block_k(g->k);
+    bool few = g->m <= FEW && !g->a_bf16;
+    int64_t strip = few ? few_columns(p.i1 - p.i0) : strip_n(j1 - j0), block = block_k(g->k);
     for (p.j = j0; p.j < j1; p.j += strip) {
         p.n = min(strip, j1 - p.j);
         if (few)

@@ -1,8 +1,8 @@
 /* gemm_few.h - products with few rows: generating text, a token at a time.
  *
- * Each number of B is then used once or a few times, and reading it from memory is all the work. So nothing is packed:
- * B is read from where it is, in the order in which it lies there. The sums are those of the tiles, in the same order:
- * the bits are the same.
+ * Each number of B (fp32 or bf16) is then used once or a few times, and reading it from memory is all the work. So
+ * nothing is packed: B is read from where it is, in the order in which it lies there. The sums are those of the tiles,
+ * in the same order: the bits are the same.
  *
  * Where the rows of B lie together, a few of them at a time are added to sums that stay in the first cache. Where its
  * columns do (a weight stored (out,in)), GL of them are walked down together. */
@@ -11,21 +11,35 @@
 
 #include "backend/cpu/gemm_pack.h"
 
-enum { FEW = 4, FEW_COLUMNS = 2048, STEPS = 4 };
+enum { FEW = 8, STEPS = 4, FEW_AHEAD = 16, FEW_SUMS = 4096 };
+
+/* Columns of a strip, whose sums stay in the first cache beside what is read. */
+static int64_t few_columns(int64_t rows)
+{
+    return rows <= 2 ? FEW_SUMS / 2 : FEW_SUMS / FEW;
+}
 
 /* One block of k, of a strip of columns. */
 struct few {
     int64_t k, n;
     const float *a;
     int64_t a_row, a_col;
-    const float *b;
+    const void *b;
     int64_t b_row, b_col;
     float *c;
     int64_t c_row;
     const float *start; /* added at the end; NULL: nothing */
     int64_t start_row;
-    float *sums; /* (rows, FEW_COLUMNS) */
+    float *sums; /* (rows, width) */
+    int64_t width;
 };
+
+/* A vector of B from element i on, of which n are there. */
+LVN_INLINE gv few_load(const void *b, int64_t i, int64_t n, const bool bf16)
+{
+    if (bf16) return n >= GL ? gload_bf16((const uint16_t *)b + i) : gload_bf16_n((const uint16_t *)b + i, n);
+    return n >= GL ? gload((const float *)b + i) : gload_n((const float *)b + i, n);
+}
 
 LVN_INLINE void few_store(const struct few *f, int64_t r, int64_t j, gv sum, int64_t n)
 {
@@ -37,81 +51,90 @@ LVN_INLINE void few_store(const struct few *f, int64_t r, int64_t j, gv sum, int
         gstore_n(c, f->start ? sum + gload_n(start, n) : sum + gset(0), n);
 }
 
-/* sums += `steps` steps of k, for the vector of columns at j. */
-LVN_INLINE void few_step(const struct few *f, const float *b, gv x[FEW][STEPS], const int rows, const int steps,
-                         int64_t j)
+/* sums += `steps` steps of k, for the n columns at j, at most a vector's. What comes FEW_AHEAD rows later is asked for:
+ * rows are short, and the processor finds out too late where the next one lies. */
+LVN_INLINE void few_step(const void *b, int64_t b_row, gv x[FEW][STEPS], const int rows, const int steps, float *sums,
+                         int64_t width, int64_t j, int64_t n, const bool bf16)
 {
     gv w[STEPS];
     UNROLLED
-    for (int s = 0; s < steps; s++)
-        w[s] = f->n - j >= GL ? gload(b + s * f->b_row + j) : gload_n(b + s * f->b_row + j, f->n - j);
+    for (int s = 0; s < steps; s++) {
+        w[s] = few_load(b, s * b_row + j, n, bf16);
+        __builtin_prefetch(vat(b, (s + FEW_AHEAD) * b_row + j, bf16), 0, 2);
+    }
     UNROLLED
     for (int r = 0; r < rows; r++) {
-        gv sum = gload(f->sums + r * FEW_COLUMNS + j);
+        gv sum = gload(sums + r * width + j);
         UNROLLED
         for (int s = 0; s < steps; s++) sum = gfma(x[r][s], w[s], sum);
-        gstore(f->sums + r * FEW_COLUMNS + j, sum);
+        gstore(sums + r * width + j, sum);
     }
 }
 
-LVN_INLINE void few_steps(const struct few *f, int64_t k, const int rows, const int steps)
+LVN_INLINE void few_steps(const struct few *f, int64_t k, const int rows, const int steps, const bool bf16)
 {
     gv x[FEW][STEPS];
-    const float *b = f->b + k * f->b_row;
+    const int64_t n = f->n, b_row = f->b_row, width = f->width;
+    const void *b = vat(f->b, k * b_row, bf16);
+    float *sums = f->sums;
     int64_t j = 0;
     UNROLLED
     for (int r = 0; r < rows; r++) {
         UNROLLED
         for (int s = 0; s < steps; s++) x[r][s] = gset(f->a[r * f->a_row + (k + s) * f->a_col]);
     }
-    for (; j + GL <= f->n; j += GL) few_step(f, b, x, rows, steps, j);
-    if (j < f->n) few_step(f, b, x, rows, steps, j);
+    for (; j + GL <= n; j += GL) few_step(b, b_row, x, rows, steps, sums, width, j, GL, bf16);
+    if (j < n) few_step(b, b_row, x, rows, steps, sums, width, j, n - j, bf16);
 }
 
 /* b_col == 1 */
-LVN_INLINE void few_by_rows(const struct few *f, const int rows)
+LVN_INLINE void few_by_rows(const struct few *f, const int rows, const bool bf16)
 {
     int64_t k = 0;
     for (int r = 0; r < rows; r++)
-        for (int64_t j = 0; j < f->n; j += GL) gstore(f->sums + r * FEW_COLUMNS + j, gset(0));
-    for (; k + STEPS <= f->k; k += STEPS) few_steps(f, k, rows, STEPS);
-    for (; k < f->k; k++) few_steps(f, k, rows, 1);
+        for (int64_t j = 0; j < f->n; j += GL) gstore(f->sums + r * f->width + j, gset(0));
+    for (; k + STEPS <= f->k; k += STEPS) few_steps(f, k, rows, STEPS, bf16);
+    for (; k < f->k; k++) few_steps(f, k, rows, 1, bf16);
     for (int r = 0; r < rows; r++)
-        for (int64_t j = 0; j < f->n; j += GL) few_store(f, r, j, gload(f->sums + r * FEW_COLUMNS + j), f->n - j);
+        for (int64_t j = 0; j < f->n; j += GL) few_store(f, r, j, gload(f->sums + r * f->width + j), f->n - j);
 }
 
 /* One step of k of GL columns, of which n are there. */
-LVN_INLINE gv few_gather(const struct few *f, int64_t k, int64_t j, int64_t n)
+LVN_INLINE gv few_gather(const struct few *f, int64_t k, int64_t j, int64_t n, const bool bf16)
 {
     float x[GL] = {0};
-    for (int64_t l = 0; l < n; l++) x[l] = f->b[k * f->b_row + (j + l) * f->b_col];
+    for (int64_t l = 0; l < n; l++) {
+        const int64_t i = k * f->b_row + (j + l) * f->b_col;
+        x[l] = bf16 ? half_number((const uint16_t *)f->b + i) : ((const float *)f->b)[i];
+    }
     return gload(x);
 }
 
 /* b_row == 1, or any distances. */
-LVN_INLINE void few_by_columns(const struct few *f, const int rows)
+LVN_INLINE void few_by_columns(const struct few *f, const int rows, const bool bf16)
 {
+    const int steps = STEPS_OF(bf16);
+    const bool together = f->b_row == 1 && (!bf16 || f->b_col % 2 == 0);
     for (int64_t j = 0; j < f->n; j += GL) {
         int64_t n = f->n - j < GL ? f->n - j : GL, k = 0;
-        const float *b = f->b + j * f->b_col;
         gv sum[FEW];
         UNROLLED
         for (int r = 0; r < rows; r++) sum[r] = gset(0);
-        for (; f->b_row == 1 && n == GL && k + STEPS <= f->k; k += STEPS) {
-            gv w[STEPS];
-            transpose4(b + k, f->b_col, w);
+        for (; together && n == GL && k + steps <= f->k; k += steps) {
+            gv w[STEPS_OF(true)];
+            transpose_steps(vat(f->b, j * f->b_col + k, bf16), f->b_col, w, bf16);
             /* The next columns' numbers of this k: GL streams are more than the processor follows by itself. */
-            if (k % 16 == 0)
-                for (int l = 0; l < GL; l++) __builtin_prefetch(b + (GL + l) * f->b_col + k, 0, 2);
+            if (k % (bf16 ? 32 : 16) == 0)
+                for (int l = 0; l < GL; l++) __builtin_prefetch(vat(f->b, (j + GL + l) * f->b_col + k, bf16), 0, 2);
             UNROLLED
-            for (int s = 0; s < STEPS; s++) {
+            for (int s = 0; s < steps; s++) {
                 UNROLLED
                 for (int r = 0; r < rows; r++)
                     sum[r] = gfma(gset(f->a[r * f->a_row + (k + s) * f->a_col]), w[s], sum[r]);
             }
         }
         for (; k < f->k; k++) {
-            gv w = few_gather(f, k, j, n);
+            gv w = few_gather(f, k, j, n, bf16);
             UNROLLED
             for (int r = 0; r < rows; r++) sum[r] = gfma(gset(f->a[r * f->a_row + k * f->a_col]), w, sum[r]);
         }
@@ -120,19 +143,32 @@ LVN_INLINE void few_by_columns(const struct few *f, const int rows)
     }
 }
 
-static void few_run(const struct few *f, int64_t rows)
-{
-    bool by_rows = f->b_col == 1;
-    switch (rows) {
-    case 1:
-        return by_rows ? few_by_rows(f, 1) : few_by_columns(f, 1);
-    case 2:
-        return by_rows ? few_by_rows(f, 2) : few_by_columns(f, 2);
-    case 3:
-        return by_rows ? few_by_rows(f, 3) : few_by_columns(f, 3);
-    default:
-        return by_rows ? few_by_rows(f, 4) : few_by_columns(f, 4);
+typedef void few_product(const struct few *f);
+#define FEW_PRODUCT(rows)                                                                                              \
+    static void few_rows_##rows(const struct few *f)                                                                   \
+    {                                                                                                                  \
+        few_by_rows(f, rows, false);                                                                                   \
+    }                                                                                                                  \
+    static void few_columns_##rows(const struct few *f)                                                                \
+    {                                                                                                                  \
+        few_by_columns(f, rows, false);                                                                                \
+    }                                                                                                                  \
+    static void few_rows_bf16_##rows(const struct few *f)                                                              \
+    {                                                                                                                  \
+        few_by_rows(f, rows, true);                                                                                    \
+    }                                                                                                                  \
+    static void few_columns_bf16_##rows(const struct few *f)                                                           \
+    {                                                                                                                  \
+        few_by_columns(f, rows, true);                                                                                 \
     }
+#define FEW_ENTRY(rows) {{few_columns_##rows, few_columns_bf16_##rows}, {few_rows_##rows, few_rows_bf16_##rows}},
+#define FEW_EACH(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+FEW_EACH(FEW_PRODUCT)
+static few_product *const few_products[FEW][2][2] = {FEW_EACH(FEW_ENTRY)};
+
+static void few_run(const struct few *f, int64_t rows, bool bf16)
+{
+    few_products[rows - 1][f->b_col == 1][bf16](f);
 }
 
 #endif

@@ -31,6 +31,28 @@ LVN_INLINE float half_number(const uint16_t *p)
     return vf_of_bf16(vload_bf16_n(p, 1))[0];
 }
 
+LVN_INLINE gv gload_bf16(const uint16_t *p)
+{
+#if defined(__AVX512F__)
+    const __m512i x = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+#else
+    typedef uint16_t half __attribute__((vector_size(2 * GL)));
+    typedef uint32_t whole __attribute__((vector_size(4 * GL)));
+    half h;
+    memcpy(&h, p, sizeof h);
+    return (gv)(__builtin_convertvector(h, whole) << 16);
+#endif
+}
+
+/* The first n, the others zero. */
+LVN_INLINE gv gload_bf16_n(const uint16_t *p, int64_t n)
+{
+    uint16_t x[GL] = {0};
+    memcpy(x, p, (size_t)n * sizeof *p);
+    return gload_bf16(x);
+}
+
 /* Rows of B lie together: n columns of k rows to out[k * width]. */
 static void pack_rows(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t width, float *out)
 {
@@ -84,28 +106,47 @@ LVN_INLINE void transpose4(const float *b, int64_t ld, gv x[4])
 }
 #endif
 
-/* Any distances; n columns of k rows to out[k * width]. Whole vectors of columns whose k lie together go fast. */
-static void pack_columns(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col, int64_t width, float *out)
+/* GL columns of B, each with its k together, by STEPS_OF(bf16) steps of k: x[step]. Two bf16 are turned as one number
+ * and then taken apart, so their columns are an even number apart. */
+#define STEPS_OF(bf16) ((bf16) ? 8 : 4)
+
+LVN_INLINE void transpose_steps(const void *b, int64_t ld, gv *x, const bool bf16)
 {
-    for (int64_t j = 0; j < width; j += GL) {
-        int64_t i = 0;
-        if (b_row == 1 && n - j >= GL)
-            for (; i + 4 <= k; i += 4) {
-                gv x[4];
-                transpose4(b + j * b_col + i, b_col, x);
-                for (int step = 0; step < 4; step++) gstore(out + (i + step) * width + j, x[step]);
-            }
-        for (; i < k; i++)
-            for (int64_t l = 0; l < GL; l++) out[i * width + j + l] = j + l < n ? b[i * b_row + (j + l) * b_col] : 0;
+    typedef uint32_t bits __attribute__((vector_size(4 * GL)));
+    gv pairs[4];
+    if (!bf16) {
+        transpose4(b, ld, x);
+        return;
+    }
+    transpose4(b, ld / 2, pairs);
+    UNROLLED
+    for (int i = 0; i < 4; i++) {
+        x[2 * i] = (gv)((bits)pairs[i] << 16);
+        x[2 * i + 1] = (gv)((bits)pairs[i] & 0xffff0000u);
     }
 }
 
-/* Any distances, bf16. */
-static void pack_bf16_columns(int64_t k, int64_t n, const uint16_t *b, int64_t b_row, int64_t b_col, int64_t width,
-                              float *out)
+/* Any distances; n columns of k rows to out[k * width]. Whole vectors of columns whose k lie together go fast. */
+LVN_INLINE void pack_columns(int64_t k, int64_t n, const void *b, const bool bf16, int64_t b_row, int64_t b_col,
+                             int64_t width, float *out)
 {
-    for (int64_t i = 0; i < k; i++)
-        for (int64_t j = 0; j < width; j++) out[i * width + j] = j < n ? half_number(b + i * b_row + j * b_col) : 0;
+    for (int64_t j = 0; j < width; j += GL) {
+        int64_t i = 0;
+        if (b_row == 1 && n - j >= GL && (!bf16 || b_col % 2 == 0))
+            for (; i + STEPS_OF(bf16) <= k; i += STEPS_OF(bf16)) {
+                gv x[STEPS_OF(true)];
+                transpose_steps(vat(b, j * b_col + i, bf16), b_col, x, bf16);
+                for (int step = 0; step < STEPS_OF(bf16); step++) gstore(out + (i + step) * width + j, x[step]);
+            }
+        for (; i < k; i++)
+            for (int64_t l = 0; l < GL; l++) {
+                const int64_t from = i * b_row + (j + l) * b_col;
+                if (j + l >= n)
+                    out[i * width + j + l] = 0;
+                else
+                    out[i * width + j + l] = bf16 ? half_number((const uint16_t *)b + from) : ((const float *)b)[from];
+            }
+    }
 }
 
 /* One panel: n columns of B, one block of k. */
@@ -115,11 +156,11 @@ static void pack_b(int64_t k, int64_t n, const void *b, bool bf16, int64_t b_row
     if (bf16 && b_col == 1)
         pack_bf16_rows(k, n, b, b_row, width, out);
     else if (bf16)
-        pack_bf16_columns(k, n, b, b_row, b_col, width, out);
+        pack_columns(k, n, b, true, b_row, b_col, width, out);
     else if (b_col == 1)
         pack_rows(k, n, b, b_row, width, out);
     else
-        pack_columns(k, n, b, b_row, b_col, width, out);
+        pack_columns(k, n, b, false, b_row, b_col, width, out);
 }
 
 /* A tile's rows of A, any distances, to out[k * rows]. */

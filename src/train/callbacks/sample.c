@@ -23,7 +23,7 @@ static bool wanted(const struct lvn_settings *s)
 static enum lvn_status plan(void *own, struct lvn_network *n, int64_t block_size, int rank)
 {
     struct own *o = own;
-    return rank ? LVN_OK : lvn_sampler_new(&o->sampler, n, block_size);
+    return rank ? LVN_OK : lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
 }
 
 static void forget(void *own)

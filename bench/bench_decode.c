@@ -1,0 +1,108 @@
+/* bench_decode.c - generating tokens, beside the speed at which memory is read.
+ *
+ *     build/bench_decode [MODEL [THREADS [TOKENS]]]      MODEL: llama-124m, pythia-160m
+ *
+ * With weights in fp32 and in bf16, for one sample and for eight together: the best step, tokens a second, and for one
+ * sample the share of the measured rate of reading that its weights take. The rate is measured before each. Weights are
+ * made up. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "models/keys.h"
+#include "train/sampler.h"
+
+static const struct workload {
+    const char *size, *model, *only_rows; /* a parameter of which a token reads a row; or NULL */
+} workloads[] = {{"llama-124m", "llama", NULL}, {"pythia-160m", "neox", "gpt_neox.embed_in.weight"}};
+
+enum { FIRST = 8 }; /* tokens that are not timed */
+
+struct watch {
+    double last, best;
+    int64_t tokens;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The first sample's: once a step. */
+static bool timed(void *context, int32_t id)
+{
+    struct watch *w = context;
+    const double t = now();
+    if (w->tokens++ > FIRST && t - w->last < w->best) w->best = t - w->last;
+    w->last = t;
+    return id >= 0;
+}
+
+static double weight_bytes(const struct lvn_network *n, const struct workload *w)
+{
+    int64_t count = 0;
+    for (int i = 0; i < n->params->n; i++)
+        if (!w->only_rows || strcmp(n->params->list[i]->name, w->only_rows)) count += n->params->list[i]->count;
+    return (double)(count * lvn_dtype_bytes(n->weights));
+}
+
+static enum lvn_status run(const struct workload *w, int threads, int64_t tokens, enum lvn_precision precision,
+                           int64_t rows, double *per_s)
+{
+    static const int32_t prompt[] = {5, 6, 7};
+    struct lvn_model_config c;
+    struct lvn_network *n;
+    struct lvn_sampler *s;
+    struct lvn_sample samples[LVN_DECODE_ROWS] = {0};
+    struct watch watch = {.best = 1e9};
+    double rate;
+    lvn_model_config_init(&c, lvn_model_find(w->model));
+    LVN_TRY(lvn_model_put_size(&c, lvn_size_find(c.model, w->size)));
+    LVN_TRY(lvn_network_new(
+        &n, &c, &(struct lvn_network_options){.real = LVN_F32, .precision = precision, .threads = threads}));
+    LVN_TRY(lvn_sampler_new(&s, n, lvn_model_value(&c, LVN_MEANS_POSITIONS), rows, tokens + 3));
+    LVN_TRY(lvn_network_allocate(n));
+    LVN_TRY(lvn_network_init_values(n, 1, false));
+    LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &rate));
+    for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .most = tokens};
+    samples[0].on_token = timed;
+    samples[0].context = &watch;
+    LVN_TRY(lvn_sampler_run(s, samples, rows, &(struct lvn_sampling_options){0}));
+    *per_s = (double)rows / watch.best;
+    printf("%-12s %-5s %6lld %9.2f %10.1f %9.1f %7.0f%%\n", w->size, lvn_dtype_name(n->weights), (long long)rows,
+           1e3 * watch.best, *per_s, rate / 1e9, 100 * weight_bytes(n, w) / watch.best / rate);
+    fflush(stdout);
+    for (int64_t i = 0; i < rows; i++) lvn_sample_release(&samples[i]);
+    lvn_sampler_free(s);
+    lvn_network_free(n);
+    return LVN_OK;
+}
+
+static enum lvn_status run_all(const struct workload *w, int threads, int64_t tokens)
+{
+    const enum lvn_precision precisions[] = {LVN_PRECISION_TRUE, LVN_PRECISION_BF16_TRUE};
+    for (int i = 0; i < 2; i++) {
+        double one, eight;
+        LVN_TRY(run(w, threads, tokens, precisions[i], 1, &one));
+        LVN_TRY(run(w, threads, tokens, precisions[i], LVN_DECODE_ROWS, &eight));
+        printf("%-12s %-5s %6s %20.1f x\n", w->size, "", "gain", eight / one);
+    }
+    return LVN_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
+    const int64_t tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 100;
+    printf("%-12s %-5s %6s %9s %10s %9s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "reached");
+    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
+        if (argc > 1 && strcmp(argv[1], workloads[i].size) != 0) continue;
+        if (run_all(&workloads[i], threads, tokens < 2 * FIRST ? 2 * FIRST : tokens) == LVN_OK) continue;
+        fprintf(stderr, "bench_decode: %s\n%s", lvn_error_text(), lvn_error_trace());
+        return 1;
+    }
+    return 0;
+}
