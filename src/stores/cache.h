@@ -1,6 +1,4 @@
-/* cache.h - the folder on this machine where files of stores are kept: LEVIN_CACHE, or levin in XDG_CACHE_HOME, or
- * ~/.cache/levin, or, without a home, /tmp/levin-UID. The folders below it belong to this user and are closed to all
- * others (0700); what another user could have altered is refused. No secret of an address stands in a name.
+/* cache.h - what is kept of stores in this machine's cache (base/cache.h). No secret of an address stands in a name.
  *
  *     files/SCHEME/BUCKET/KEY    the file
  *     facts/SCHEME/BUCKET/KEY    what came: size, time, checksum, the store's version; touched at each use
@@ -9,17 +7,17 @@
  *     uploads/HASH               unfinished uploads (put.c)
  *     rates/HASH                 what this machine does in a second (cli/plan_time.c)
  *     copies/HASH                copies from store to store under way (copy.c)
+ *     kernels/HASH               of devices, compiled (backend/gpu/kernels.h)
  *
  * At another address than the store's usual one, BUCKET is BUCKET@HASH. A file is taken from here when the store still
  * has the same version of it and nobody changed it here. LEVIN_CACHE_SIZE (as 50G) limits `files`: what has not been
  * used for the longest time goes first, but nothing that this process has used. */
-#ifndef LVN_CACHE_H
-#define LVN_CACHE_H
+#ifndef LVN_STORES_CACHE_H
+#define LVN_STORES_CACHE_H
 
+#include "base/cache.h"
 #include "stores/kind.h"
 
-/* The path of a folder in it, made; in the arena. */
-LVN_CHECKED enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out);
 /* Where a key of the place is kept ("" for the folder of them all), in the arena. */
 LVN_CHECKED enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key,
                                                  const char **file, const char **facts);

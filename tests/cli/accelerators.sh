@@ -44,4 +44,4 @@ says "leave one of them out" err
 
 code 2 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda
 one_error
-says "trainer.accelerator must be auto, cpu, reference or trace, got 'cuda'" err
+says "trainer.accelerator must be auto, cpu, opencl, reference or trace, got 'cuda'" err

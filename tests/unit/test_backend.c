@@ -139,7 +139,12 @@ static void all_agree_with_the_reference(void **state)
         for (int i = 0; lvn_backend_at(i); i++) {
             const char *name = lvn_backend_at(i)->name;
             if (!lvn_backend_at(i)->computes || !strcmp(name, "reference")) continue;
-            must(set_up(&one, name, LVN_PRECISION_TRUE, tree));
+            if (set_up(&one, name, LVN_PRECISION_TRUE, tree) == LVN_UNSUPPORTED) {
+                print_message("%s left out: %s\n", name, lvn_error_text());
+                lvn_error_clear();
+                lvn_network_free(one.network);
+                continue;
+            }
             train(&one, &got);
             for (int s = 0; s < STEPS; s++)
                 if (!(fabs(got.loss[s] - want.loss[s]) < 1e-5) || !(fabs(got.norm[s] / want.norm[s] - 1) < 1e-4))

@@ -137,7 +137,9 @@ static const struct {
      {"trainer.precision=16-mixed"},
      "trainer.precision 16-mixed is not there yet: this version computes in 32-true, bf16-mixed and bf16-true; set one "
      "of them"},
-    {NULL, {"trainer.accelerator=cuda"}, "trainer.accelerator must be auto, cpu, reference or trace, got 'cuda'"},
+    {NULL,
+     {"trainer.accelerator=cuda"},
+     "trainer.accelerator must be auto, cpu, opencl, reference or trace, got 'cuda'"},
     {NULL,
      {"trainer.accelerator=trace"},
      "trainer.accelerator trace computes nothing (a device that is not there, for levin plan: what would be launched "

@@ -1,0 +1,85 @@
+/* launch.c - describing what an instruction launches; see launch.h. */
+#include "backend/gpu/launch.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+enum { SCRATCH_ALIGN = 64 };
+
+/* The description of an operand; NULL: it is none, or absent. */
+static const struct lvn_desc *desc_of(const struct lvn_call *c, const struct lvn_gpu_arg *a)
+{
+    switch ((int)a->kind) {
+    case LVN_GPU_OPERAND_IN:
+        return c->in[a->index].desc;
+    case LVN_GPU_OPERAND_OUT:
+        return c->out[a->index].desc;
+    case LVN_GPU_OPERAND_DIN:
+        return c->din[a->index].desc;
+    case LVN_GPU_OPERAND_DOUT:
+        return c->dout[a->index].desc;
+    default:
+        return NULL;
+    }
+}
+
+/* fp32 is what is not said. */
+static const char *types_of(struct lvn_gpu *g, const struct lvn_gpu_arg *args)
+{
+    const char *text = g->constants ? g->constants : "";
+    for (const struct lvn_gpu_arg *a = args; text && a->kind != LVN_GPU_END; a++) {
+        const struct lvn_desc *d = desc_of(g->call, a);
+        if (d && d->dtype == LVN_BF16) text = lvn_arena_printf(g->arena, "%s#define TYPE_%s bf16\n", text, a->name);
+    }
+    return text;
+}
+
+void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y, int64_t z,
+                    const struct lvn_gpu_arg *args)
+{
+    int n = 0;
+    if (g->status != LVN_OK || x <= 0 || y <= 0 || z <= 0) return;
+    while (args[n].kind != LVN_GPU_END) n++;
+    struct lvn_gpu_launch *all =
+        lvn_arena_alloc(g->arena, sizeof *all * (size_t)(g->n_launches + 1)); /* a handful in all */
+    struct lvn_gpu_arg *own = lvn_arena_alloc(g->arena, sizeof *own * (size_t)(n + 1));
+    const char *defines = types_of(g, args);
+    if (!all || !own || !defines) {
+        g->status = LVN_MEMORY;
+        return;
+    }
+    memcpy(own, args, sizeof *own * (size_t)n);
+    if (g->n_launches) memcpy(all, g->launches, sizeof *all * (size_t)g->n_launches);
+    g->launches = all;
+    all[g->n_launches++] = (struct lvn_gpu_launch){
+        .source = g->source, .kernel = kernel, .defines = defines, .grid = {x, y, z}, .args = own, .n_args = n};
+}
+
+void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value)
+{
+    if (g->status != LVN_OK) return;
+    g->constants =
+        lvn_arena_printf(g->arena, "%s#define %s %lld\n", g->constants ? g->constants : "", name, (long long)value);
+    if (!g->constants) g->status = LVN_MEMORY;
+}
+
+int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes)
+{
+    int64_t at = g->scratch_bytes;
+    g->scratch_bytes += (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    return at;
+}
+
+void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...)
+{
+    char text[200];
+    va_list list;
+    if (g->status != LVN_OK) return;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    g->status = lvn_fail_at(__FILE__, __LINE__, LVN_UNSUPPORTED, "%s", text);
+}

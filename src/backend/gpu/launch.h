@@ -1,0 +1,157 @@
+/* launch.h - what an operation launches on a device: the host's half of src/ops/NAME.k.
+ *
+ * For each phase a function describes the launches of one instruction: kernel, grid, arguments. It sees descriptions
+ * and attributes alone (g->call), no memory and no device, for it is called when the program is planned (what does it
+ * want of scratch, is there a kernel at all) and once more when program and memory are bound. So nothing of it is done
+ * in a step. The first failure sticks: later calls do nothing.
+ *
+ *     static void forward(struct lvn_gpu *g)
+ *     {
+ *         int64_t n = lvn_desc_count(g->call->out[0].desc);
+ *         LVN_LAUNCH(g, "gelu_forward", lvn_gpu_groups(n), 1, 1, LVN_IN(0, x), LVN_OUT(0, y), LVN_LONG(n));
+ *     }
+ *
+ * Arguments stand in the order of the kernel's parameters. An operand that is absent is a pointer to nothing. */
+#ifndef LVN_GPU_LAUNCH_H
+#define LVN_GPU_LAUNCH_H
+
+#include "graph/op.h"
+
+struct lvn_memory;
+struct lvn_arena;
+
+enum { LVN_ITEMS = 256 }; /* of a group; words.h */
+
+/* What lies on the device of struct lvn_step, as struct lvn_now of words.h has it. */
+struct lvn_gpu_step {
+    uint64_t seed;
+    int64_t step, first_row, end_row, position;
+    float lr, grad_scale, lr_rest; /* lr = lr + lr_rest, to twice the digits */
+    int32_t training;
+};
+
+enum lvn_gpu_kind {
+    LVN_GPU_END,
+    LVN_GPU_OPERAND_IN, /* these four: number `index` of the call's */
+    LVN_GPU_OPERAND_OUT,
+    LVN_GPU_OPERAND_DIN,
+    LVN_GPU_OPERAND_DOUT,
+    LVN_GPU_OPERAND_SCRATCH, /* `number` bytes behind the start of the instruction's */
+    LVN_GPU_OPERAND_NONE,    /* a pointer to nothing */
+    LVN_GPU_OPERAND_STEP,    /* struct lvn_gpu_step */
+    LVN_GPU_OPERAND_RESULT,  /* struct lvn_result */
+    LVN_GPU_VALUE_ADD,       /* int: does din[index] add */
+    LVN_GPU_VALUE_LONG,
+    LVN_GPU_VALUE_INT,
+    LVN_GPU_VALUE_FLOAT,
+};
+
+struct lvn_gpu_arg {
+    enum lvn_gpu_kind kind;
+    int index;
+    const char *name; /* of an operand, in the kernel */
+    int64_t number;   /* the value of ADD, LONG, INT */
+    float real;       /* of FLOAT */
+    /* Operands, once they are bound: */
+    struct lvn_memory *memory; /* NULL: absent */
+    int64_t offset;            /* bytes */
+};
+
+struct lvn_gpu_launch {
+    const char *source;  /* NAME of NAME.k */
+    const char *kernel;  /* of the text */
+    const char *defines; /* "#define A 1\n...": of constants, and of the types of operands that are not fp32 */
+    int64_t grid[3];     /* groups, of LVN_ITEMS items each */
+    struct lvn_gpu_arg *args;
+    int n_args;
+    int module; /* number of the text that it is in, once it is bound */
+    void *own;  /* the backend's */
+};
+
+/* The launches of one instruction, while they are described. */
+struct lvn_gpu {
+    const struct lvn_call *call;
+    struct lvn_arena *arena;
+    const char *source, *constants;
+    struct lvn_gpu_launch *launches;
+    int n_launches;
+    int64_t scratch_bytes;
+    enum lvn_status status;
+};
+
+void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y, int64_t z,
+                    const struct lvn_gpu_arg *args);
+/* `name` is `value` in the launches from here on: "#define name value". */
+void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value);
+/* Room within the instruction's scratch: an argument's `number`. */
+int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes);
+/* There is no kernel for this: the sentence says what is not there. */
+void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...) LVN_PRINTF(2, 3);
+
+/* Groups for so many items. */
+static inline int64_t lvn_gpu_groups(int64_t n)
+{
+    return (n + LVN_ITEMS - 1) / LVN_ITEMS;
+}
+
+#define LVN_LAUNCH(g, kernel, x, y, z, ...)                                                                            \
+    lvn_gpu_launch(g, kernel, x, y, z, (const struct lvn_gpu_arg[]){__VA_ARGS__, {.kind = LVN_GPU_END}})
+#define LVN_IN(i, n)                                                                                                   \
+    {                                                                                                                  \
+        .kind = LVN_GPU_OPERAND_IN, .index = (i), .name = #n                                                           \
+    }
+#define LVN_OUT(i, n)                                                                                                  \
+    {                                                                                                                  \
+        .kind = LVN_GPU_OPERAND_OUT, .index = (i), .name = #n                                                          \
+    }
+#define LVN_DIN(i, n)                                                                                                  \
+    {                                                                                                                  \
+        .kind = LVN_GPU_OPERAND_DIN, .index = (i), .name = #n                                                          \
+    }
+#define LVN_DOUT(i, n)                                                                                                 \
+    {                                                                                                                  \
+        .kind = LVN_GPU_OPERAND_DOUT, .index = (i), .name = #n                                                         \
+    }
+#define LVN_SCRATCH(at, n)                                                                                             \
+    {                                                                                                                  \
+        .kind = LVN_GPU_OPERAND_SCRATCH, .number = (at), .name = #n                                                    \
+    }
+#define LVN_ABSENT(n)                                                                                                  \
+    {                                                                                                                  \
+        .kind = LVN_GPU_OPERAND_NONE, .name = #n                                                                       \
+    }
+#define LVN_STEP                                                                                                       \
+    {                                                                                                                  \
+        .kind = LVN_GPU_OPERAND_STEP, .name = "step"                                                                   \
+    }
+#define LVN_RESULT                                                                                                     \
+    {                                                                                                                  \
+        .kind = LVN_GPU_OPERAND_RESULT, .name = "result"                                                               \
+    }
+#define LVN_ADDS(i)                                                                                                    \
+    {                                                                                                                  \
+        .kind = LVN_GPU_VALUE_ADD, .index = (i)                                                                        \
+    }
+#define LVN_LONG(n)                                                                                                    \
+    {                                                                                                                  \
+        .kind = LVN_GPU_VALUE_LONG, .number = (n)                                                                      \
+    }
+#define LVN_INT(n)                                                                                                     \
+    {                                                                                                                  \
+        .kind = LVN_GPU_VALUE_INT, .number = (n)                                                                       \
+    }
+#define LVN_FLOAT(x)                                                                                                   \
+    {                                                                                                                  \
+        .kind = LVN_GPU_VALUE_FLOAT, .real = (float)(x)                                                                \
+    }
+
+/* Ends an operation's NAME.k. A phase that is left out has no kernel. */
+struct lvn_gpu_operation {
+    const char *name;
+    void (*forward)(struct lvn_gpu *g);
+    void (*backward)(struct lvn_gpu *g);
+    void (*restore)(struct lvn_gpu *g);
+};
+#define LVN_GPU_OPERATION(id, ...) const struct lvn_gpu_operation lvn_gpu_##id = {.name = #id, __VA_ARGS__}
+
+#endif

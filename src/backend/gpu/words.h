@@ -1,0 +1,247 @@
+/* words.h - the words that kernels for devices are written in: CUDA C++ and OpenCL C from one source.
+ *
+ * src/ops/NAME.k is compiled twice. By the host's compiler it is the host's half: which kernels the operation launches
+ * (backend/gpu/launch.h). By the device's compiler, behind the text of this file, it is the kernels; LVN_DEVICE is
+ * defined there, and LVN_CUDA where that compiler is NVRTC. Whatever the host says besides (LVN_DOUBLE: the device has
+ * fp64; TYPE_x) comes as definitions in front of both.
+ *
+ * Every group has LVN_ITEMS items in one dimension, the grid has up to three. An operand is LVN_OPERAND(x) among a
+ * kernel's parameters, a buffer and a byte offset in OpenCL, which knows no pointers of the host, and one pointer in
+ * CUDA. LVN_HAS(x): is it there; LVN_AT(type, x): the pointer; LVN_GET(x, i) and LVN_PUT(x, i, value): element i of
+ * real numbers, fp32 or bf16 as TYPE_x says, which the launch defines for each operand.
+ *
+ * Nothing is contracted: multiply-add is one rounding where fma() is written, on every device. Sums of a group are
+ * trees of a fixed shape, and there are no atomics: a device gives the same bits in every run. Each word has a form for
+ * devices without sub-groups, fp16, fp64 and shared virtual memory.
+ *
+ * Philox is that of base/random.h, number for number. */
+#ifndef LVN_WORDS_H
+#define LVN_WORDS_H
+
+#ifndef LVN_DEVICE
+#include "backend/gpu/launch.h"
+#else
+
+#define LVN_ITEMS 256
+
+#ifdef LVN_CUDA
+typedef long long lvn_long;
+typedef unsigned long long lvn_ulong;
+typedef unsigned int lvn_uint;
+typedef unsigned short lvn_ushort;
+typedef unsigned char lvn_uchar;
+#define LVN_KERNEL(name) extern "C" __global__ void __launch_bounds__(LVN_ITEMS) name
+#define LVN_FUNCTION inline __device__
+#define LVN_GLOBAL
+#define LVN_LOCAL
+#define LVN_SHARED __shared__
+#define LVN_BARRIER() __syncthreads()
+#define LVN_ITEM ((int)threadIdx.x)
+#define LVN_GROUP_X ((lvn_long)blockIdx.x)
+#define LVN_GROUP_Y ((lvn_long)blockIdx.y)
+#define LVN_GROUP_Z ((lvn_long)blockIdx.z)
+#define LVN_OPERAND(x) char *x##_base
+#define LVN_AT(type, x) ((type *)x##_base)
+#define LVN_BITS_OF(x) __float_as_uint(x)
+#define LVN_FLOAT_OF(bits) __uint_as_float(bits)
+#define LVN_MUL_HI(a, b) __umulhi(a, b)
+#define LVN_ULONG_DOUBLE(bits) __longlong_as_double((lvn_long)(bits))
+#define LVN_NAN __int_as_float(0x7fc00000)
+#define LVN_INFINITY __int_as_float(0x7f800000)
+#define lvn_exp expf
+#define lvn_log logf
+#define lvn_tanh tanhf
+#define lvn_erf erff
+#define lvn_fma fmaf
+#define lvn_sqrt sqrtf
+#define lvn_rsqrt(x) (1.0f / sqrtf(x))
+#define lvn_max fmaxf
+#define lvn_abs fabsf
+#define LVN_DOUBLE
+#else
+#pragma OPENCL FP_CONTRACT OFF
+#ifdef LVN_DOUBLE
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+typedef long lvn_long;
+typedef ulong lvn_ulong;
+typedef uint lvn_uint;
+typedef ushort lvn_ushort;
+typedef uchar lvn_uchar;
+#define LVN_KERNEL(name) __kernel __attribute__((reqd_work_group_size(LVN_ITEMS, 1, 1))) void name
+#define LVN_FUNCTION static inline
+#define LVN_GLOBAL __global
+#define LVN_LOCAL __local
+#define LVN_SHARED __local
+#define LVN_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define LVN_ITEM ((int)get_local_id(0))
+#define LVN_GROUP_X ((lvn_long)get_group_id(0))
+#define LVN_GROUP_Y ((lvn_long)get_group_id(1))
+#define LVN_GROUP_Z ((lvn_long)get_group_id(2))
+#define LVN_OPERAND(x) __global char *x##_base, lvn_ulong x##_offset
+#define LVN_AT(type, x) ((__global type *)(x##_base + x##_offset))
+#define LVN_BITS_OF(x) as_uint(x)
+#define LVN_FLOAT_OF(bits) as_float(bits)
+#define LVN_MUL_HI(a, b) mul_hi(a, b)
+#define LVN_ULONG_DOUBLE(bits) as_double(bits)
+#define LVN_NAN as_float(0x7fc00000u)
+#define LVN_INFINITY INFINITY
+#define lvn_exp exp
+#define lvn_log log
+#define lvn_tanh tanh
+#define lvn_erf erf
+#define lvn_fma fma
+#define lvn_sqrt sqrt
+#define lvn_rsqrt(x) (1.0f / sqrt(x))
+#define lvn_max fmax
+#define lvn_abs fabs
+#endif
+
+#define LVN_HAS(x) (x##_base != 0)
+/* The number of this item among all items of a grid of one dimension. */
+#define LVN_INDEX (LVN_GROUP_X * LVN_ITEMS + LVN_ITEM)
+
+/* --- real numbers in memory --- */
+
+typedef LVN_GLOBAL float *lvn_f32;
+typedef LVN_GLOBAL lvn_ushort *lvn_bf16;
+
+LVN_FUNCTION float lvn_get_f32(LVN_GLOBAL const float *p, lvn_long i)
+{
+    return p[i];
+}
+
+LVN_FUNCTION void lvn_put_f32(LVN_GLOBAL float *p, lvn_long i, float x)
+{
+    p[i] = x;
+}
+
+LVN_FUNCTION float lvn_get_bf16(LVN_GLOBAL const lvn_ushort *p, lvn_long i)
+{
+    return LVN_FLOAT_OF((lvn_uint)p[i] << 16);
+}
+
+/* To the nearest, ties to even; what is no number stays none. */
+LVN_FUNCTION void lvn_put_bf16(LVN_GLOBAL lvn_ushort *p, lvn_long i, float x)
+{
+    lvn_uint bits = LVN_BITS_OF(x);
+    bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    p[i] = nan ? (lvn_ushort)(bits >> 16 | 0x40u) : (lvn_ushort)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+#define LVN_JOIN_(a, b) a##b
+#define LVN_JOIN(a, b) LVN_JOIN_(a, b)
+#define LVN_POINTER(x) ((LVN_JOIN(lvn_, TYPE_##x))LVN_AT(char, x))
+#define LVN_GET(x, i) LVN_JOIN(lvn_get_, TYPE_##x)(LVN_POINTER(x), i)
+#define LVN_PUT(x, i, value) LVN_JOIN(lvn_put_, TYPE_##x)(LVN_POINTER(x), i, value)
+/* A gradient: the first contribution overwrites, later ones add. */
+#define LVN_GIVE(x, i, add, value) LVN_PUT(x, i, (add) ? LVN_GET(x, i) + (value) : (value))
+
+/* --- what needs more than fp32, where the device has it: long sums, results --- */
+
+#ifdef LVN_DOUBLE
+typedef double lvn_wide;
+#else
+typedef float lvn_wide;
+#endif
+
+/* Element i of fp64 numbers, with whole-number arithmetic where the device has no others. */
+LVN_FUNCTION void lvn_put_wide(LVN_GLOBAL char *p, lvn_long i, lvn_wide x)
+{
+#ifdef LVN_DOUBLE
+    ((LVN_GLOBAL double *)p)[i] = x;
+#else
+    lvn_uint bits = LVN_BITS_OF(x), exponent = bits >> 23 & 0xffu;
+    lvn_ulong wide = (lvn_ulong)(bits & 0x7fffffu) << 29;
+    if (exponent == 0xffu)
+        wide |= (lvn_ulong)0x7ff << 52;
+    else if (exponent)
+        wide |= (lvn_ulong)(exponent + 896) << 52;
+    else
+        wide = 0;
+    ((LVN_GLOBAL lvn_ulong *)p)[i] = wide | (lvn_ulong)(bits >> 31) << 63;
+#endif
+}
+
+LVN_FUNCTION lvn_wide lvn_get_wide(LVN_GLOBAL const char *p, lvn_long i)
+{
+#ifdef LVN_DOUBLE
+    return ((LVN_GLOBAL const double *)p)[i];
+#else
+    lvn_ulong wide = ((LVN_GLOBAL const lvn_ulong *)p)[i];
+    int exponent = (int)(wide >> 52 & 0x7ff);
+    lvn_uint sign = (lvn_uint)(wide >> 63) << 31, fraction = (lvn_uint)(wide >> 29) & 0x7fffffu;
+    if (exponent == 0x7ff) return LVN_FLOAT_OF(sign | 0x7f800000u | fraction);
+    if (exponent <= 896) return LVN_FLOAT_OF(sign);
+    if (exponent >= 896 + 255) return LVN_FLOAT_OF(sign | 0x7f800000u);
+    return LVN_FLOAT_OF(sign | (lvn_uint)(exponent - 896) << 23 | fraction);
+#endif
+}
+
+/* --- sums and maxima over the items of a group: all items call, all get it --- */
+
+#define LVN_ROOM(type, name) LVN_SHARED type name[LVN_ITEMS]
+
+#define LVN_REDUCTION(name, type, of_two)                                                                              \
+    LVN_FUNCTION type name(type x, LVN_LOCAL type *room)                                                               \
+    {                                                                                                                  \
+        LVN_BARRIER();                                                                                                 \
+        room[LVN_ITEM] = x;                                                                                            \
+        LVN_BARRIER();                                                                                                 \
+        for (int width = LVN_ITEMS / 2; width >= 1; width /= 2) {                                                      \
+            if (LVN_ITEM < width) {                                                                                    \
+                type a = room[LVN_ITEM], b = room[LVN_ITEM + width];                                                   \
+                room[LVN_ITEM] = of_two;                                                                               \
+            }                                                                                                          \
+            LVN_BARRIER();                                                                                             \
+        }                                                                                                              \
+        return room[0];                                                                                                \
+    }
+LVN_REDUCTION(lvn_group_sum, float, a + b)
+LVN_REDUCTION(lvn_group_wide_sum, lvn_wide, a + b)
+LVN_REDUCTION(lvn_group_max, float, lvn_max(a, b))
+
+/* --- random numbers: base/random.h --- */
+
+struct lvn_four {
+    lvn_uint v[4];
+};
+
+LVN_FUNCTION struct lvn_four lvn_philox(lvn_ulong key, lvn_uint c0, lvn_uint c1, lvn_uint c2, lvn_uint c3)
+{
+    lvn_uint k0 = (lvn_uint)key, k1 = (lvn_uint)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        lvn_uint hi0 = LVN_MUL_HI(0xD2511F53u, c0), lo0 = 0xD2511F53u * c0;
+        lvn_uint hi1 = LVN_MUL_HI(0xCD9E8D57u, c2), lo1 = 0xCD9E8D57u * c2;
+        c0 = hi1 ^ c1 ^ k0;
+        c2 = hi0 ^ c3 ^ k1;
+        c1 = lo1;
+        c3 = lo0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    struct lvn_four r;
+    r.v[0] = c0, r.v[1] = c1, r.v[2] = c2, r.v[3] = c3;
+    return r;
+}
+
+/* What changes at every step: struct lvn_gpu_step of launch.h. */
+struct lvn_now {
+    lvn_ulong seed;
+    lvn_long step, first_row, end_row, position;
+    float lr, grad_scale, lr_rest;
+    int training;
+};
+#define LVN_NOW(step) ((LVN_GLOBAL const struct lvn_now *)LVN_AT(char, step))
+
+/* The 16 bits of dropout's element (row, column). */
+LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint op, lvn_ulong row, lvn_uint column)
+{
+    struct lvn_four r = lvn_philox(seed, column / 8, (lvn_uint)row, op ^ (lvn_uint)(row >> 32) * 0x9E3779B9u,
+                                   (lvn_uint)step); /* the stream of dropout is number 0 */
+    lvn_uint pair = column % 8 / 2, word = pair == 0 ? r.v[0] : pair == 1 ? r.v[1] : pair == 2 ? r.v[2] : r.v[3];
+    return column % 2 ? word >> 16 : word & 0xffffu;
+}
+
+#endif
+#endif

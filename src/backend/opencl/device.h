@@ -1,0 +1,38 @@
+/* device.h - an open device of OpenCL, and its memory: private to backend/opencl. */
+#ifndef LVN_OPENCL_DEVICE_H
+#define LVN_OPENCL_DEVICE_H
+
+#include "backend/gpu/program.h"
+#include "backend/opencl/cl.h"
+
+enum {
+    LVN_OPENCL_SMALL = 256, /* bytes of a write that is copied, so that nothing waits for it */
+    LVN_OPENCL_WRITES = 64, /* that may be under way */
+};
+
+struct lvn_opencl_device {
+    struct lvn_device base;
+    void *id, *context, *queue;
+    char name[128], driver[64], platform[64], version[64];
+    int64_t memory, largest; /* bytes: in all, in one buffer */
+    bool cpu, has_double, divides_exactly;
+    char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];
+    int n_small;
+    struct lvn_opencl_text *texts; /* what was compiled on it */
+};
+
+struct lvn_opencl_memory {
+    struct lvn_memory base;
+    void *buffer;
+};
+
+static inline void *lvn_opencl_buffer(const struct lvn_memory *m)
+{
+    return ((const struct lvn_opencl_memory *)m)->buffer;
+}
+
+/* The program of a module's text, from this device's, from the cache, or compiled. By any thread. */
+extern const struct lvn_gpu_driver lvn_opencl_driver;
+void lvn_opencl_texts_free(struct lvn_opencl_device *d);
+
+#endif

@@ -1,0 +1,106 @@
+/* product_gpu.h - matrix products on devices, whose kernels are those of linear.k: what linear, its fused forms, the
+ * head and convolutions launch.
+ *
+ *     c (M,N) = a (M,K) b (K,N) + bias (N)
+ *
+ * a and b lie with any two strides, which makes all four transposes; c is row-major. */
+#ifndef LVN_PRODUCT_GPU_H
+#define LVN_PRODUCT_GPU_H
+
+#include "backend/gpu/words.h"
+#ifndef LVN_DEVICE
+
+enum { PRODUCT_TILE = 64 };
+
+struct product {
+    struct lvn_gpu_arg a, b, bias, c, y; /* named a, b, bias, c, y; bias and y: may be absent; y = gelu(c) */
+    struct lvn_gpu_arg add;              /* an int: c += */
+    int64_t M, N, K;
+    int64_t a_row, a_col, b_row, b_col; /* elements from one to the next */
+    int tangent;                        /* which gelu */
+};
+
+static inline void product_launch(struct lvn_gpu *g, const struct product *p)
+{
+    const char *own = g->source;
+    g->source = "linear";
+    LVN_LAUNCH(g, "product", (p->N + PRODUCT_TILE - 1) / PRODUCT_TILE, (p->M + PRODUCT_TILE - 1) / PRODUCT_TILE, 1,
+               p->a, p->b, p->bias, p->c, p->y, p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K),
+               LVN_LONG(p->a_row), LVN_LONG(p->a_col), LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_INT(p->tangent));
+    g->source = own;
+}
+
+/* sums (N) of the rows of x (R,N), named x and sums. */
+static inline void column_sums_launch(struct lvn_gpu *g, struct lvn_gpu_arg x, struct lvn_gpu_arg sums,
+                                      struct lvn_gpu_arg add, int64_t R, int64_t N)
+{
+    const char *own = g->source;
+    g->source = "linear";
+    LVN_LAUNCH(g, "column_sums", (N + 31) / 32, 1, 1, x, sums, add, LVN_LONG(R), LVN_LONG(N));
+    g->source = own;
+}
+
+/* y = x w + b. w (K,N) when in_out, else (N,K). c: the product, y: absent, or where its gelu goes. */
+static inline void linear_forward(struct lvn_gpu *g, struct lvn_gpu_arg c, struct lvn_gpu_arg y, bool in_out,
+                                  int tangent)
+{
+    const struct lvn_desc *w = g->call->in[1].desc, *x = g->call->in[0].desc;
+    int64_t K = w->dim[in_out ? 0 : 1], N = w->dim[in_out ? 1 : 0];
+    struct product p = {.a = LVN_IN(0, a),
+                        .b = LVN_IN(1, b),
+                        .bias = LVN_IN(2, bias),
+                        .c = c,
+                        .y = y,
+                        .add = LVN_INT(0),
+                        .M = lvn_desc_rows(x),
+                        .N = N,
+                        .K = K,
+                        .a_row = K,
+                        .a_col = 1,
+                        .b_row = in_out ? N : 1,
+                        .b_col = in_out ? 1 : K,
+                        .tangent = tangent};
+    product_launch(g, &p);
+}
+
+/* Whatever gradients of x, w, b are wanted, given dy (R,N), an argument without a name. */
+static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, bool in_out, int64_t R, int64_t K,
+                                   int64_t N)
+{
+    const struct lvn_call *call = g->call;
+    struct lvn_gpu_arg a = dy, b = dy, x = dy;
+    a.name = "a", b.name = "b", x.name = "x";
+    if (call->din[0].desc) {
+        struct product p = {.a = a,
+                            .b = LVN_IN(1, b),
+                            .bias = LVN_ABSENT(bias),
+                            .c = LVN_DIN(0, c),
+                            .y = LVN_ABSENT(y),
+                            .add = LVN_ADDS(0),
+                            .M = R,
+                            .N = K,
+                            .K = N,
+                            .a_row = N,
+                            .a_col = 1,
+                            .b_row = in_out ? 1 : K,
+                            .b_col = in_out ? N : 1};
+        product_launch(g, &p);
+    }
+    if (call->din[1].desc) {
+        struct product p = {
+            .bias = LVN_ABSENT(bias), .c = LVN_DIN(1, c), .y = LVN_ABSENT(y), .add = LVN_ADDS(1), .K = R};
+        if (in_out) { /* (K,N) = x^T dy */
+            p.a = (struct lvn_gpu_arg)LVN_IN(0, a), p.b = b;
+            p.M = K, p.N = N, p.a_row = 1, p.a_col = K, p.b_row = N, p.b_col = 1;
+        } else { /* (N,K) = dy^T x */
+            p.a = a, p.b = (struct lvn_gpu_arg)LVN_IN(0, b);
+            p.M = N, p.N = K, p.a_row = 1, p.a_col = N, p.b_row = K, p.b_col = 1;
+        }
+        product_launch(g, &p);
+    }
+    if (call->din[2].desc)
+        column_sums_launch(g, x, (struct lvn_gpu_arg)LVN_DIN(2, sums), (struct lvn_gpu_arg)LVN_ADDS(2), R, N);
+}
+
+#endif
+#endif
