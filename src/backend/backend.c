@@ -21,9 +21,25 @@ const struct lvn_backend *lvn_backend_at(int i)
     return i >= 0 && i < (int)(sizeof backends / sizeof *backends) ? backends[i] : NULL;
 }
 
+/* The first with a device of its own. */
+static const struct lvn_backend *find_gpu(void)
+{
+    const struct lvn_backend *could = NULL;
+    struct lvn_device_facts f;
+    for (int i = 0; lvn_backend_at(i); i++) {
+        const struct lvn_backend *b = lvn_backend_at(i);
+        if (!b->look) continue;
+        if (!could) could = b;
+        if (b->look(&f, 0) == LVN_OK) return b;
+        lvn_error_clear(); /* what opens it will say so again */
+    }
+    return could;
+}
+
 const struct lvn_backend *lvn_backend_find(const char *name)
 {
     if (!strcmp(name, "auto")) return lvn_backend_at(0);
+    if (!strcmp(name, "gpu")) return find_gpu();
     for (int i = 0; lvn_backend_at(i); i++)
         if (!strcmp(lvn_backend_at(i)->name, name)) return lvn_backend_at(i);
     return NULL;

@@ -153,6 +153,25 @@ static void libraries(struct lvn_doctor *r)
     }
 }
 
+/* What trainer.accelerator could take besides the processor. */
+static void devices(struct lvn_doctor *r)
+{
+    json_t *list = json_array();
+    const struct lvn_backend *b;
+    struct lvn_device_facts f;
+    for (int i = 0; (b = lvn_backend_at(i)); i++)
+        for (int number = 0; b->look && b->look(&f, number) == LVN_OK; number++) {
+            char text[300], label[40], memory[LVN_NUMBER_TEXT];
+            snprintf(label, sizeof label, "%s %d", b->name, number);
+            snprintf(text, sizeof text, "%s, %s, %s", f.name, lvn_bytes_text(f.memory_bytes, memory), f.driver);
+            lvn_doctor_line(r, label, text);
+            json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s}", "backend", b->name, "name", f.name,
+                                                  "memory_bytes", (json_int_t)f.memory_bytes, "driver", f.driver));
+        }
+    lvn_error_clear(); /* where a list ends a sentence says so; libraries that are missing stand among libraries */
+    lvn_cli_add(r->c, "devices", list);
+}
+
 /* What trainer.precision bf16-mixed would compute with. */
 static void bf16_line(struct lvn_doctor *r, double flops, double rounded)
 {
@@ -226,6 +245,7 @@ enum lvn_status lvn_command_doctor(struct lvn_cli *c)
     cpu(&r);
     memory(&r);
     libraries(&r);
+    devices(&r);
     threads(&r, who.size);
     if (unknown) {
         lvn_doctor_finding(&r, why, "until then, levin train refuses to start");
