@@ -21,17 +21,23 @@ const struct lvn_backend *lvn_backend_at(int i)
     return i >= 0 && i < (int)(sizeof backends / sizeof *backends) ? backends[i] : NULL;
 }
 
+int lvn_backend_devices(const struct lvn_backend *b)
+{
+    struct lvn_device_facts f;
+    int n = 0;
+    while (b->look && b->look(&f, n) == LVN_OK) n++;
+    if (b->look) lvn_error_clear(); /* of the one behind the last */
+    return n;
+}
+
 /* The first with a device of its own. */
 static const struct lvn_backend *find_gpu(void)
 {
     const struct lvn_backend *could = NULL;
-    struct lvn_device_facts f;
     for (int i = 0; lvn_backend_at(i); i++) {
         const struct lvn_backend *b = lvn_backend_at(i);
-        if (!b->look) continue;
-        if (!could) could = b;
-        if (b->look(&f, 0) == LVN_OK) return b;
-        lvn_error_clear(); /* what opens it will say so again */
+        if (!could && b->look) could = b;
+        if (lvn_backend_devices(b) > 0) return b;
     }
     return could;
 }

@@ -14,8 +14,9 @@
 /* An open device, some memory of it, a program bound to memory. Backends put more behind these. */
 struct lvn_device {
     const struct lvn_backend *backend;
-    enum lvn_dtype real; /* what real numbers are: fp32 or fp64 */
-    int threads;         /* of the processor, that compute */
+    enum lvn_dtype real;  /* what real numbers are: fp32 or fp64 */
+    int threads;          /* of the processor, that compute */
+    int64_t memory_bytes; /* of its own, that were free when it was opened; 0: it is the processor's */
 };
 struct lvn_memory {
     struct lvn_device *device;
@@ -29,6 +30,7 @@ struct lvn_bound {
 struct lvn_device_options {
     enum lvn_dtype real;
     int threads; /* at least 1 */
+    int number;  /* which device, where the backend has several */
 };
 
 /* Where the buffers lie. */
@@ -99,6 +101,8 @@ struct lvn_backend {
  * has, the first that could. NULL: there is none. Number i of the table; NULL: there are no more. */
 const struct lvn_backend *lvn_backend_find(const char *name);
 const struct lvn_backend *lvn_backend_at(int i);
+/* How many devices the backend could open; 0 where it is the processor. */
+int lvn_backend_devices(const struct lvn_backend *b);
 
 /* 0: the backend does not measure it. */
 enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate what, double *per_s) LVN_CHECKED;

@@ -62,7 +62,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     struct lvn_cuda_device *d = lvn_calloc(1, sizeof *d);
     if (!d) return LVN_MEMORY;
     d->base = (struct lvn_device){.backend = &lvn_backend_cuda, .real = o->real, .threads = o->threads};
-    enum lvn_status status = lvn_cuda_open(d, 0);
+    enum lvn_status status = lvn_cuda_open(d, o->number);
     if (status == LVN_OK) status = check_versions(d);
     if (status == LVN_OK)
         *out = &d->base;

@@ -42,6 +42,9 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
               number, d->facts.name);
     LVN_CUDA_DO(d, lvn_cuda.context_retain(&d->context, d->facts.handle), "taking the device");
     LVN_TRY(lvn_cuda_use(d));
+    size_t available = 0, total = 0;
+    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "asking for free memory");
+    d->base.memory_bytes = (int64_t)available;
     return make_parts(d);
 }
 
