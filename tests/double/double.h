@@ -40,6 +40,14 @@ static inline long double_number(const char *variable, long otherwise)
     return text && *text ? strtol(text, NULL, 10) : otherwise;
 }
 
+/* How often it was called. */
+static inline long double_calls(const char *name)
+{
+    for (int k = 0; k < MOST_NAMES && counted[k].name; k++)
+        if (!strcmp(counted[k].name, name)) return counted[k].calls;
+    return 0;
+}
+
 /* Counting begins anew. */
 static inline void double_begin(void)
 {
