@@ -9,11 +9,9 @@
  * Su et al.: "RoFormer" (2021); linear: Chen et al., "Extending context window of large language models via positional
  * interpolation" (2023); yarn: Peng et al., "YaRN" (2023); llama3: Meta's Llama 3.1. Left out: frequencies that depend
  * on the length of the text (dynamic), and lists of them (longrope). */
-#include "graph/rotary.h"
+#include "ops/rotary_table.h"
 #include "ops/real.h"
 #include "ops/shape.h"
-
-#define LVN_TWO_PI 6.28318530717958647693
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
@@ -28,50 +26,14 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-/* Which pair of channels turns `turns` times within the original positions. */
-static double pair_of(const struct lvn_call *call, double turns)
-{
-    double pair = (double)call->attr->rotary_table.dims * log(call->attr->rotary_table.original / (turns * LVN_TWO_PI));
-    return pair / (2 * log(call->attr->rotary_table.theta));
-}
-
-static double between_0_and_1(double x)
-{
-    return x < 0 ? 0 : x > 1 ? 1 : x;
-}
-
-/* The share of frequency i that stays as it is; the rest is divided by factor. */
-static double share_kept(const struct lvn_call *call, int64_t i, double frequency)
-{
-    const double low = call->attr->rotary_table.low, high = call->attr->rotary_table.high;
-    const double dims = (double)call->attr->rotary_table.dims;
-    double turns = frequency * call->attr->rotary_table.original / LVN_TWO_PI, first, last;
-    switch (call->attr->rotary_table.scaling) {
-    case LVN_ROTARY_LINEAR:
-        return 0;
-    case LVN_ROTARY_YARN:
-        first = pair_of(call, low), last = pair_of(call, high);
-        if (call->attr->rotary_table.whole) first = floor(first), last = ceil(last);
-        first = first < 0 ? 0 : first;
-        last = last > dims - 1 ? dims - 1 : last;
-        return 1 - between_0_and_1(((double)i - first) / (first == last ? 0.001 : last - first));
-    case LVN_ROTARY_LLAMA3:
-        return between_0_and_1((turns - low) / (high - low));
-    default:
-        return 1;
-    }
-}
-
 static void forward(const struct lvn_call *call)
 {
     real *out = call->out[0].p;
     const int64_t T = call->out[0].desc->dim[0], dims = call->out[0].desc->dim[1], half = dims / 2;
     const int64_t position = call->step ? call->step->position : 0;
-    const double factor = call->attr->rotary_table.factor, magnitude = call->attr->rotary_table.magnitude;
+    const double magnitude = call->attr->rotary_table.magnitude;
     for (int64_t i = 0; i < half; i++) {
-        double frequency = pow(call->attr->rotary_table.theta, -2.0 * (double)i / (double)dims);
-        double kept = share_kept(call, i, frequency);
-        if (kept < 1) frequency = frequency * kept + frequency / factor * (1 - kept);
+        double frequency = lvn_rotary_frequency(call->attr, i);
         for (int64_t t = 0; t < T; t++) {
             double angle = (double)(position + t) * frequency;
             out[t * dims + i] = (real)(cos(angle) * magnitude);

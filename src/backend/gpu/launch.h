@@ -15,6 +15,7 @@
 #ifndef LVN_GPU_LAUNCH_H
 #define LVN_GPU_LAUNCH_H
 
+#include "base/random.h"
 #include "graph/op.h"
 
 struct lvn_memory;
@@ -32,12 +33,13 @@ struct lvn_gpu_step {
 
 enum lvn_gpu_kind {
     LVN_GPU_END,
-    LVN_GPU_OPERAND_IN, /* these four: number `index` of the call's */
+    LVN_GPU_OPERAND_IN, /* these four: number `index` of the call's, from its `number`-th byte on */
     LVN_GPU_OPERAND_OUT,
     LVN_GPU_OPERAND_DIN,
     LVN_GPU_OPERAND_DOUT,
     LVN_GPU_OPERAND_SCRATCH, /* `number` bytes behind the start of the instruction's */
     LVN_GPU_OPERAND_NONE,    /* a pointer to nothing */
+    LVN_GPU_OPERAND_DATA,    /* `index` bytes at `data`, the same in every run */
     LVN_GPU_OPERAND_STEP,    /* struct lvn_gpu_step */
     LVN_GPU_OPERAND_RESULT,  /* struct lvn_result */
     LVN_GPU_VALUE_ADD,       /* int: does din[index] add */
@@ -50,6 +52,7 @@ struct lvn_gpu_arg {
     enum lvn_gpu_kind kind;
     int index;
     const char *name; /* of an operand, in the kernel */
+    const void *data; /* of DATA: in g->arena */
     int64_t number;   /* the value of ADD, LONG, INT */
     float real;       /* of FLOAT */
     /* Operands, once they are bound: */
@@ -88,6 +91,17 @@ int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes);
 /* There is no kernel for this: the sentence says what is not there. */
 void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...) LVN_PRINTF(2, 3);
 
+/* Dropout of a tensor (samples,...,C): the last four parameters of lvn_dropout_factor() of words.h, in its order. */
+#define LVN_DROPOUT(g, p, desc)                                                                                        \
+    LVN_INT(lvn_dropout_threshold(p)), LVN_FLOAT(lvn_gpu_kept(p)), LVN_INT((int32_t)(g)->call->op_hash),               \
+        LVN_LONG(lvn_desc_rows(desc) / (desc)->dim[0])
+/* What dropout multiplies with what it keeps. */
+static inline double lvn_gpu_kept(double p)
+{
+    uint32_t threshold = lvn_dropout_threshold(p);
+    return threshold < 65536 ? 1 / (1 - threshold / 65536.0) : 0;
+}
+
 /* Groups for so many items. */
 static inline int64_t lvn_gpu_groups(int64_t n)
 {
@@ -96,54 +110,23 @@ static inline int64_t lvn_gpu_groups(int64_t n)
 
 #define LVN_LAUNCH(g, kernel, x, y, z, ...)                                                                            \
     lvn_gpu_launch(g, kernel, x, y, z, (const struct lvn_gpu_arg[]){__VA_ARGS__, {.kind = LVN_GPU_END}})
-#define LVN_IN(i, n)                                                                                                   \
-    {                                                                                                                  \
-        .kind = LVN_GPU_OPERAND_IN, .index = (i), .name = #n                                                           \
-    }
-#define LVN_OUT(i, n)                                                                                                  \
-    {                                                                                                                  \
-        .kind = LVN_GPU_OPERAND_OUT, .index = (i), .name = #n                                                          \
-    }
-#define LVN_DIN(i, n)                                                                                                  \
-    {                                                                                                                  \
-        .kind = LVN_GPU_OPERAND_DIN, .index = (i), .name = #n                                                          \
-    }
-#define LVN_DOUT(i, n)                                                                                                 \
-    {                                                                                                                  \
-        .kind = LVN_GPU_OPERAND_DOUT, .index = (i), .name = #n                                                         \
-    }
-#define LVN_SCRATCH(at, n)                                                                                             \
-    {                                                                                                                  \
-        .kind = LVN_GPU_OPERAND_SCRATCH, .number = (at), .name = #n                                                    \
-    }
-#define LVN_ABSENT(n)                                                                                                  \
-    {                                                                                                                  \
-        .kind = LVN_GPU_OPERAND_NONE, .name = #n                                                                       \
-    }
-#define LVN_STEP                                                                                                       \
-    {                                                                                                                  \
-        .kind = LVN_GPU_OPERAND_STEP, .name = "step"                                                                   \
-    }
-#define LVN_RESULT                                                                                                     \
-    {                                                                                                                  \
-        .kind = LVN_GPU_OPERAND_RESULT, .name = "result"                                                               \
-    }
-#define LVN_ADDS(i)                                                                                                    \
-    {                                                                                                                  \
-        .kind = LVN_GPU_VALUE_ADD, .index = (i)                                                                        \
-    }
-#define LVN_LONG(n)                                                                                                    \
-    {                                                                                                                  \
-        .kind = LVN_GPU_VALUE_LONG, .number = (n)                                                                      \
-    }
-#define LVN_INT(n)                                                                                                     \
-    {                                                                                                                  \
-        .kind = LVN_GPU_VALUE_INT, .number = (n)                                                                       \
-    }
-#define LVN_FLOAT(x)                                                                                                   \
-    {                                                                                                                  \
-        .kind = LVN_GPU_VALUE_FLOAT, .real = (float)(x)                                                                \
-    }
+/* An item for each of n elements; n is the kernel's last parameter. */
+#define LVN_LAUNCH_EACH(g, kernel, n, ...) LVN_LAUNCH(g, kernel, lvn_gpu_groups(n), 1, 1, __VA_ARGS__, LVN_LONG(n))
+/* clang-format off */
+#define LVN_IN(i, n) {.kind = LVN_GPU_OPERAND_IN, .index = (i), .name = #n}
+#define LVN_OUT(i, n) {.kind = LVN_GPU_OPERAND_OUT, .index = (i), .name = #n}
+#define LVN_DIN(i, n) {.kind = LVN_GPU_OPERAND_DIN, .index = (i), .name = #n}
+#define LVN_DOUT(i, n) {.kind = LVN_GPU_OPERAND_DOUT, .index = (i), .name = #n}
+#define LVN_SCRATCH(at, n) {.kind = LVN_GPU_OPERAND_SCRATCH, .number = (at), .name = #n}
+#define LVN_ABSENT(n) {.kind = LVN_GPU_OPERAND_NONE, .name = #n}
+#define LVN_DATA(p, bytes, n) {.kind = LVN_GPU_OPERAND_DATA, .data = (p), .index = (bytes), .name = #n}
+#define LVN_STEP {.kind = LVN_GPU_OPERAND_STEP, .name = "now"}
+#define LVN_RESULT {.kind = LVN_GPU_OPERAND_RESULT, .name = "result"}
+#define LVN_ADDS(i) {.kind = LVN_GPU_VALUE_ADD, .index = (i)}
+#define LVN_LONG(n) {.kind = LVN_GPU_VALUE_LONG, .number = (n)}
+#define LVN_INT(n) {.kind = LVN_GPU_VALUE_INT, .number = (n)}
+#define LVN_FLOAT(x) {.kind = LVN_GPU_VALUE_FLOAT, .real = (float)(x)}
+/* clang-format on */
 
 /* Ends an operation's NAME.k. A phase that is left out has no kernel. */
 struct lvn_gpu_operation {

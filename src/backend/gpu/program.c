@@ -94,20 +94,30 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
     if (o->value < 0) return;
     const struct lvn_value *v = &program->values[o->value];
     a->memory = resolve(p, o, &a->offset);
-    if (a->kind == LVN_GPU_OPERAND_SCRATCH) a->offset += a->number;
+    a->offset += a->number;
     if (v->buffer == LVN_BUFFER_INPUT) move_with(p, l, arg, v->bytes, false);
     if (v->buffer == LVN_BUFFER_RESULT) move_with(p, l, arg, program->sum_bytes, false);
     if (v->buffer == LVN_BUFFER_GRAD && program->slot_of && i->when == LVN_EVERY_MICRO_BATCH)
         move_with(p, l, arg, program->slot_bytes, true);
 }
 
-static void bind_launch(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l)
+static enum lvn_status bind_data(struct lvn_gpu_program *p, struct lvn_gpu_arg *a)
+{
+    LVN_TRY(lvn_memory_new(&a->memory, p->base.device, a->index));
+    p->data[p->n_data++] = a->memory;
+    return lvn_memory_write(a->memory, 0, a->data, a->index);
+}
+
+static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l)
 {
     for (int k = 0; k < l->n_args; k++) {
         struct lvn_gpu_arg *a = &l->args[k];
         switch (a->kind) {
         case LVN_GPU_OPERAND_STEP:
             a->memory = p->step;
+            break;
+        case LVN_GPU_OPERAND_DATA:
+            LVN_TRY(bind_data(p, a));
             break;
         case LVN_GPU_OPERAND_RESULT:
             a->memory = p->binding.buffer[LVN_BUFFER_RESULT];
@@ -126,6 +136,7 @@ static void bind_launch(struct lvn_gpu_program *p, const struct lvn_instr *i, st
             bind_operand(p, i, l, k);
         }
     }
+    return LVN_OK;
 }
 
 /* --- texts --- */
@@ -166,7 +177,8 @@ static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described 
     p->launches = lvn_arena_alloc(&p->arena, sizeof *p->launches * (size_t)(n + 1));
     p->modules = lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(n + 1));
     p->moving = lvn_arena_alloc(&p->arena, sizeof *p->moving * (size_t)(args + 1));
-    if (!p->launches || !p->modules || !p->moving) return LVN_MEMORY;
+    p->data = lvn_arena_alloc(&p->arena, sizeof(void *) * (size_t)(n + 1)); /* one a launch at most */
+    if (!p->launches || !p->modules || !p->moving || !p->data) return LVN_MEMORY;
     for (int k = 0; k < program->n_instrs; k++) {
         p->first[k] = p->n_launches;
         if (each[k].n) memcpy(p->launches + p->n_launches, each[k].launches, sizeof *p->launches * (size_t)each[k].n);
@@ -187,7 +199,7 @@ static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *what)
     LVN_TRY(lvn_memory_new(&p->step, program->device, sizeof(struct lvn_gpu_step)));
     for (int k = 0; k < program->n_instrs; k++)
         for (int l = p->first[k]; l < p->first[k + 1]; l++) {
-            bind_launch(p, &program->instrs[k], &p->launches[l]);
+            LVN_TRY(bind_launch(p, &program->instrs[k], &p->launches[l]));
             LVN_TRY(find_module(p, &p->launches[l]));
         }
     return p->driver->prepare(p);
@@ -217,6 +229,7 @@ void lvn_gpu_unbind(struct lvn_bound *b)
     p->driver->release(p);
     lvn_gpu_stages_free(p);
     lvn_memory_free(p->step);
+    for (int k = 0; k < p->n_data; k++) lvn_memory_free(p->data[k]);
     lvn_arena_release(&p->arena);
     free(p);
 }

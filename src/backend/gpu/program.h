@@ -53,6 +53,8 @@ struct lvn_gpu_program {
     struct lvn_gpu_moving *moving;
     int n_moving;
     struct lvn_memory *step;     /* struct lvn_gpu_step */
+    struct lvn_memory **data;    /* of arguments, */
+    int n_data;                  /* so many */
     struct lvn_gpu_stage *stage; /* [n_tokens] of collectives */
     int64_t micro_batch;         /* that the launches point at */
     void *own;                   /* the backend's */

@@ -9,11 +9,16 @@
  * kernel's parameters, a buffer and a byte offset in OpenCL, which knows no pointers of the host, and one pointer in
  * CUDA, and in OpenCL too where LVN_POINTERS is defined (a device that takes the host's). LVN_HAS(x): is it there;
  * LVN_AT(type, x): the pointer; LVN_GET(x, i) and LVN_PUT(x, i, value): element i of real numbers, fp32 or bf16 as
- * TYPE_x says, which the launch defines for each operand.
+ * TYPE_x says, which the launch defines for each operand. An operand is not called like a function of OpenCL (step,
+ * length): compilers may have macros of those names.
  *
  * Nothing is contracted: multiply-add is one rounding where fma() is written, on every device. Sums of a group are
  * trees of a fixed shape, and there are no atomics: a device gives the same bits in every run. Each word has a form for
  * devices without sub-groups, fp16, fp64 and shared virtual memory.
+ *
+ * All items of a group come to every barrier. No item returns before the last one, a loop with a barrier in it runs at
+ * least once, and no `if` asks for what a group's sum or maximum was: PoCL 3.1 computes item 0 of such kernels wrongly
+ * now and then, even where all items of the group do the same.
  *
  * Philox is that of base/random.h, number for number. */
 #ifndef LVN_WORDS_H
@@ -58,6 +63,9 @@ typedef unsigned char lvn_uchar;
 #define lvn_rsqrt(x) (1.0f / sqrtf(x))
 #define lvn_max fmaxf
 #define lvn_abs fabsf
+#define lvn_rint rintf
+#define lvn_sinpi sinpif
+#define lvn_cospi cospif
 #define LVN_DOUBLE
 #else
 #pragma OPENCL FP_CONTRACT OFF
@@ -101,6 +109,9 @@ typedef uchar lvn_uchar;
 #define lvn_rsqrt(x) (1.0f / sqrt(x))
 #define lvn_max fmax
 #define lvn_abs fabs
+#define lvn_rint rint
+#define lvn_sinpi sinpi
+#define lvn_cospi cospi
 #endif
 
 #define LVN_HAS(x) (x##_base != 0)
@@ -238,7 +249,7 @@ struct lvn_now {
     float lr, grad_scale, lr_rest;
     int training;
 };
-#define LVN_NOW(step) ((LVN_GLOBAL const struct lvn_now *)LVN_AT(char, step))
+#define LVN_NOW(x) ((LVN_GLOBAL const struct lvn_now *)LVN_AT(char, x))
 
 /* The 16 bits of dropout's element (row, column). */
 LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint op, lvn_ulong row, lvn_uint column)
@@ -247,6 +258,23 @@ LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint o
                                    (lvn_uint)step); /* the stream of dropout is number 0 */
     lvn_uint pair = column % 8 / 2, word = pair == 0 ? r.v[0] : pair == 1 ? r.v[1] : pair == 2 ? r.v[2] : r.v[3];
     return column % 2 ? word >> 16 : word & 0xffffu;
+}
+
+/* What dropout multiplies element (row, column) of a tensor with. */
+LVN_FUNCTION float lvn_dropout_factor(LVN_GLOBAL const struct lvn_now *now, lvn_long row, lvn_uint column,
+                                      int threshold, float kept, int op, lvn_long rows_per_sample)
+{
+    if (threshold == 0 || !now->training) return 1;
+    lvn_ulong at = (lvn_ulong)(now->first_row * rows_per_sample + row);
+    lvn_uint bits = lvn_dropout_bits(now->seed, now->step, (lvn_uint)op, at, column);
+    return bits >= (lvn_uint)threshold ? kept : 0;
+}
+
+/* How many of a micro-batch's rows are samples; those behind them fill it up. */
+LVN_FUNCTION lvn_long lvn_now_rows(LVN_GLOBAL const struct lvn_now *now, lvn_long rows)
+{
+    lvn_long there = now->end_row - now->first_row;
+    return !now->end_row || there > rows ? rows : there < 0 ? 0 : there;
 }
 
 #endif
