@@ -82,7 +82,7 @@ EXPORT int nvrtcCompileProgram(struct program *p, int n, const char *const *opti
     size_t bytes = strlen(p->source) + 128;
     for (int i = 0; i < n; i++) bytes += strlen(options[i]) + 16;
     p->image = calloc(1, bytes);
-    strcpy(p->image, "/* image of a double */\n#define LVN_POINTERS\n");
+    strcpy(p->image, "/* image of a double */\n#define LVN_POINTERS\n#define LVN_DOUBLE\n");
     for (int i = 0; i < n; i++) {
         if (strncmp(options[i], "-D", 2) || !strcmp(options[i], "-DLVN_CUDA")) continue;
         char *at = p->image + strlen(p->image), *equals;
