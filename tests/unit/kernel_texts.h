@@ -97,6 +97,7 @@ static inline int set_up(void **state)
     lvn_arena_init(&arena);
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16);
+    gather(&(struct op_case){LVN_OP_narrow, .count = 100}, false); /* test_bf16.c has its cases */
     qsort(modules, (size_t)n_modules, sizeof *modules, by_name);
     return 0;
 }
