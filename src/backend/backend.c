@@ -25,19 +25,25 @@ int lvn_backend_devices(const struct lvn_backend *b)
 {
     struct lvn_device_facts f;
     int n = 0;
-    while (b->look && b->look(&f, n) == LVN_OK) n++;
-    if (b->look) lvn_error_clear(); /* of the one behind the last */
+    while (b->describe && b->describe(n, &f)) n++;
     return n;
 }
 
-/* The first with a device of its own. */
+static bool has_gpu(const struct lvn_backend *b)
+{
+    struct lvn_device_facts f = {0};
+    for (int i = 0; b->describe && b->describe(i, &f); i++)
+        if (f.gpu) return true;
+    return false;
+}
+
+/* The first that finds one; else the first that could, which says why not when it is opened. */
 static const struct lvn_backend *find_gpu(void)
 {
     const struct lvn_backend *could = NULL;
     for (int i = 0; lvn_backend_at(i); i++) {
-        const struct lvn_backend *b = lvn_backend_at(i);
-        if (!could && b->look) could = b;
-        if (lvn_backend_devices(b) > 0) return b;
+        if (has_gpu(lvn_backend_at(i))) return lvn_backend_at(i);
+        if (!could && lvn_backend_at(i)->describe) could = lvn_backend_at(i);
     }
     return could;
 }

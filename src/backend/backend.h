@@ -27,6 +27,13 @@ struct lvn_bound {
     struct lvn_device *device;
 };
 
+/* What a backend finds on this machine. */
+struct lvn_device_facts {
+    char name[128], driver[64];
+    int64_t memory; /* bytes */
+    bool gpu;       /* what trainer.accelerator gpu may take */
+};
+
 struct lvn_device_options {
     enum lvn_dtype real;
     int threads; /* at least 1 */
@@ -61,19 +68,12 @@ enum lvn_rate {
     LVN_RATE_READING,       /* bytes read from memory */
 };
 
-/* A device as it is told before it is opened. */
-struct lvn_device_facts {
-    char name[128], driver[160];
-    int64_t memory_bytes;
-};
-
 struct lvn_backend {
     const char *name, *what; /* for trainer.accelerator, and in one sentence */
     bool computes;           /* else it only plans: it has no memory, and a run tells its launches alone */
+    /* Its device number i; false: there are no more. NULL: it computes on the processor, or nowhere. */
+    bool (*describe)(int i, struct lvn_device_facts *f);
 
-    /* Device `number`, from 0 on, without opening it. UNSUPPORTED, and why: there is none. NULL: it is the processor.
-     */
-    enum lvn_status (*look)(struct lvn_device_facts *f, int number);
     enum lvn_status (*open)(struct lvn_device **out, const struct lvn_device_options *o);
     void (*close)(struct lvn_device *d);
 
@@ -97,8 +97,8 @@ struct lvn_backend {
     enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate what, double *per_s); /* NULL: not measured */
 };
 
-/* The backend of this name; auto: the first of the table; gpu: the first that has a device of its own, or, where none
- * has, the first that could. NULL: there is none. Number i of the table; NULL: there are no more. */
+/* The backend of this name; auto: the first of the table; gpu: the first that finds a GPU, or, where none does, the
+ * first that could. NULL: there is none. Number i of the table; NULL: there are no more. */
 const struct lvn_backend *lvn_backend_find(const char *name);
 const struct lvn_backend *lvn_backend_at(int i);
 /* How many devices the backend could open; 0 where it is the processor. */

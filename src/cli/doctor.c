@@ -153,23 +153,22 @@ static void libraries(struct lvn_doctor *r)
     }
 }
 
-/* What trainer.accelerator could take besides the processor. */
+/* What trainer.accelerator finds besides the processor. */
 static void devices(struct lvn_doctor *r)
 {
-    json_t *list = json_array();
+    json_t *all = json_array();
     const struct lvn_backend *b;
-    struct lvn_device_facts f;
-    for (int i = 0; (b = lvn_backend_at(i)); i++)
-        for (int number = 0; b->look && b->look(&f, number) == LVN_OK; number++) {
-            char text[300], label[40], memory[LVN_NUMBER_TEXT];
-            snprintf(label, sizeof label, "%s %d", b->name, number);
-            snprintf(text, sizeof text, "%s, %s, %s", f.name, lvn_bytes_text(f.memory_bytes, memory), f.driver);
-            lvn_doctor_line(r, label, text);
-            json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s}", "backend", b->name, "name", f.name,
-                                                  "memory_bytes", (json_int_t)f.memory_bytes, "driver", f.driver));
+    for (int k = 0; (b = lvn_backend_at(k)); k++) {
+        struct lvn_device_facts f;
+        for (int i = 0; b->describe && b->describe(i, &f); i++) {
+            char text[300], bytes[LVN_NUMBER_TEXT];
+            snprintf(text, sizeof text, "%s, %s, driver %s", f.name, lvn_bytes_text(f.memory, bytes), f.driver);
+            lvn_doctor_line(r, b->name, text);
+            json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:I}", "backend", b->name, "name", f.name, "driver",
+                                                 f.driver, "memory_bytes", (json_int_t)f.memory));
         }
-    lvn_error_clear(); /* where a list ends a sentence says so; libraries that are missing stand among libraries */
-    lvn_cli_add(r->c, "devices", list);
+    }
+    lvn_cli_add(r->c, "devices", all);
 }
 
 /* What trainer.precision bf16-mixed would compute with. */

@@ -269,7 +269,7 @@ static enum lvn_status check(const struct lvn_ranks *r, const struct lvn_setting
 enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_settings *s, int *number)
 {
     const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
-    int n = r && b->look ? lvn_backend_devices(b) : 0;
+    int n = r && b->describe ? lvn_backend_devices(b) : 0;
     *number = 0;
     if (n == 0) return LVN_OK; /* where it should have one, opening says why not */
     LVN_CHECK(

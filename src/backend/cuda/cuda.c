@@ -15,19 +15,19 @@ extern const struct lvn_backend lvn_backend_cuda;
 
 /* --- the device --- */
 
-static enum lvn_status look(struct lvn_device_facts *out, int number)
+static bool describe(int i, struct lvn_device_facts *out)
 {
     struct lvn_cuda_facts f;
     int n;
-    LVN_TRY(lvn_cuda_devices(&n));
-    LVN_CHECK(number < n, UNSUPPORTED, "CUDA sees %d device%s, and number %d is none of them", n, n == 1 ? "" : "s",
-              number);
-    LVN_TRY(lvn_cuda_device_facts(&f, number));
-    *out = (struct lvn_device_facts){.memory_bytes = f.bytes};
+    if (lvn_cuda_devices(&n) != LVN_OK || i >= n || lvn_cuda_device_facts(&f, i) != LVN_OK) {
+        lvn_error_clear(); /* whoever opens it is told */
+        return false;
+    }
+    *out = (struct lvn_device_facts){.memory = f.bytes, .gpu = true};
     snprintf(out->name, sizeof out->name, "%s", f.name);
     snprintf(out->driver, sizeof out->driver, "CUDA %d.%d, compute capability %d.%d", f.driver / 1000,
              f.driver % 1000 / 10, f.capability / 10, f.capability % 10);
-    return LVN_OK;
+    return true;
 }
 
 /* An image of NVRTC loads into a driver of the same major version or of a later one. */
@@ -177,7 +177,7 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .what = "an NVIDIA GPU",
                                              .computes = true,
-                                             .look = look,
+                                             .describe = describe,
                                              .open = open_device,
                                              .close = close_device,
                                              .alloc = lvn_cuda_alloc,
