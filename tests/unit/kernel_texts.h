@@ -1,5 +1,6 @@
 /* kernel_texts.h - the texts of all kernels for devices: what the cases of ops_cases.h launch, in fp32 and with bf16
- * where the operation may have it. */
+ * where the operation may have it. Of each source two texts are taken, for each has all of its kernels: the first in
+ * fp32, and the one with the most of bf16. */
 #ifndef LVN_KERNEL_TEXTS_H
 #define LVN_KERNEL_TEXTS_H
 
@@ -20,7 +21,7 @@ enum { MOST_TEXTS = 1000 };
 static struct lvn_arena arena;
 static struct lvn_gpu_module modules[MOST_TEXTS];
 static int n_modules;
-static bool launches[LVN_OP_COUNT];
+static bool launches[LVN_OP_COUNT]; /* in some case */
 
 static inline void must(enum lvn_status status)
 {
@@ -91,14 +92,41 @@ static inline int by_name(const void *a, const void *b)
     return order ? order : strcmp(x->definition, y->definition);
 }
 
+static inline int count(const char *text, const char *word)
+{
+    int n = 0;
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) n++;
+    return n;
+}
+
+/* Of each source, which lie together: the least and the most of bf16. */
+static inline void thin_out(void)
+{
+    int kept = 0;
+    for (int k = 0, end; k < n_modules; k = end) {
+        int least = k, most = k;
+        for (end = k; end < n_modules && !strcmp(modules[end].source, modules[k].source); end++) {
+            if (count(modules[end].definition, " bf16") < count(modules[least].definition, " bf16")) least = end;
+            if (count(modules[end].definition, " bf16") > count(modules[most].definition, " bf16")) most = end;
+        }
+        const struct lvn_gpu_module a = modules[least], b = modules[most];
+        modules[kept++] = a;
+        if (most != least) modules[kept++] = b;
+    }
+    n_modules = kept;
+}
+
 static inline int set_up(void **state)
 {
     (void)state;
     lvn_arena_init(&arena);
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16);
-    gather(&(struct op_case){LVN_OP_narrow, .count = 100}, false); /* test_bf16.c has its cases */
+    for (int id = 0; id < LVN_OP_COUNT; id++) /* those that have no cases: as they are */
+        if (lvn_gpu_operation_of(id) && !launches[id])
+            add(&(struct lvn_gpu_launch){.source = lvn_gpu_operation_of(id)->name, .defines = ""});
     qsort(modules, (size_t)n_modules, sizeof *modules, by_name);
+    thin_out();
     return 0;
 }
 
