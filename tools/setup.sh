@@ -88,6 +88,8 @@ if [ $dev = 1 ]; then
     [ "$(uname -m)" != x86_64 ] || needs intel-mpi test -x "$root_folder/parts/intel-mpi/bin/mpiexec.hydra"
     needs stores test -x "$root_folder/parts/stores/bin/versitygw" -a -x "$root_folder/parts/stores/bin/fake-gcs-server" \
         -a -x "$root_folder/parts/stores/bin/gcp-storage-emulator"
+    needs opencl bash -c 'ls /etc/OpenCL/vendors/pocl.icd'
+    needs oclgrind have oclgrind
     needs tensorboard env PYTHONPATH="$root_folder/parts/tensorboard" python3 -c 'import tensorboard'
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
@@ -111,6 +113,7 @@ apt_names() {
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         openmpi) echo openmpi-bin ;; mpich) echo mpich ;; slurm) echo slurmctld slurmd slurm-client munge ;;
         pmix) echo libpmix-dev ;; sshd) echo openssh-server openssh-client ;; ip) echo iproute2 ;;
+        opencl) echo pocl-opencl-icd ocl-icd-libopencl1 ;; oclgrind) echo oclgrind ;;
         esac
     done
 }
@@ -291,7 +294,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | oclgrind) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

@@ -158,8 +158,10 @@ LVN_FUNCTION void lvn_put_bf16(LVN_GLOBAL lvn_ushort *p, lvn_long i, float x)
 
 #ifdef LVN_DOUBLE
 typedef double lvn_wide;
+#define LVN_WIDE(x) x
 #else
 typedef float lvn_wide;
+#define LVN_WIDE(x) x##f
 #endif
 
 /* Element i of fp64 numbers, with whole-number arithmetic where the device has no others. */
