@@ -21,9 +21,37 @@ const struct lvn_backend *lvn_backend_at(int i)
     return i >= 0 && i < (int)(sizeof backends / sizeof *backends) ? backends[i] : NULL;
 }
 
+int lvn_backend_devices(const struct lvn_backend *b)
+{
+    struct lvn_device_facts f;
+    int n = 0;
+    while (b->describe && b->describe(n, &f)) n++;
+    return n;
+}
+
+static bool has_gpu(const struct lvn_backend *b)
+{
+    struct lvn_device_facts f = {0};
+    for (int i = 0; b->describe && b->describe(i, &f); i++)
+        if (f.gpu) return true;
+    return false;
+}
+
+/* The first that finds one; else the first that could, which says why not when it is opened. */
+static const struct lvn_backend *find_gpu(void)
+{
+    const struct lvn_backend *could = NULL;
+    for (int i = 0; lvn_backend_at(i); i++) {
+        if (has_gpu(lvn_backend_at(i))) return lvn_backend_at(i);
+        if (!could && lvn_backend_at(i)->describe) could = lvn_backend_at(i);
+    }
+    return could;
+}
+
 const struct lvn_backend *lvn_backend_find(const char *name)
 {
     if (!strcmp(name, "auto")) return lvn_backend_at(0);
+    if (!strcmp(name, "gpu")) return find_gpu();
     for (int i = 0; lvn_backend_at(i); i++)
         if (!strcmp(lvn_backend_at(i)->name, name)) return lvn_backend_at(i);
     return NULL;

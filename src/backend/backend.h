@@ -14,8 +14,9 @@
 /* An open device, some memory of it, a program bound to memory. Backends put more behind these. */
 struct lvn_device {
     const struct lvn_backend *backend;
-    enum lvn_dtype real; /* what real numbers are: fp32 or fp64 */
-    int threads;         /* of the processor, that compute */
+    enum lvn_dtype real;  /* what real numbers are: fp32 or fp64 */
+    int threads;          /* of the processor, that compute */
+    int64_t memory_bytes; /* of its own, that were free when it was opened; 0: it is the processor's */
 };
 struct lvn_memory {
     struct lvn_device *device;
@@ -26,9 +27,17 @@ struct lvn_bound {
     struct lvn_device *device;
 };
 
+/* What a backend finds on this machine. */
+struct lvn_device_facts {
+    char name[128], driver[64];
+    int64_t memory; /* bytes */
+    bool gpu;       /* what trainer.accelerator gpu may take */
+};
+
 struct lvn_device_options {
     enum lvn_dtype real;
     int threads; /* at least 1 */
+    int number;  /* which device, where the backend has several */
 };
 
 /* Where the buffers lie. */
@@ -63,6 +72,8 @@ enum lvn_rate {
 struct lvn_backend {
     const char *name, *what; /* for trainer.accelerator, and in one sentence */
     bool computes;           /* else it only plans: it has no memory, and a run tells its launches alone */
+    /* Its device number i; false: there are no more. NULL: it computes on the processor, or nowhere. */
+    bool (*describe)(int i, struct lvn_device_facts *f);
 
     enum lvn_status (*open)(struct lvn_device **out, const struct lvn_device_options *o);
     void (*close)(struct lvn_device *d);
@@ -87,10 +98,12 @@ struct lvn_backend {
     enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate what, double *per_s); /* NULL: not measured */
 };
 
-/* The backend of this name, auto being the first of the table; NULL: there is none. Number i of the table; NULL: there
- * are no more. */
+/* The backend of this name; auto: the first of the table; gpu: the first that finds a GPU, or, where none does, the
+ * first that could. NULL: there is none. Number i of the table; NULL: there are no more. */
 const struct lvn_backend *lvn_backend_find(const char *name);
 const struct lvn_backend *lvn_backend_at(int i);
+/* How many devices the backend could open; 0 where it is the processor. */
+int lvn_backend_devices(const struct lvn_backend *b);
 
 /* 0: the backend does not measure it. */
 enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate what, double *per_s) LVN_CHECKED;

@@ -2,15 +2,41 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* In the places that match a folder's pattern; "$NAME/..." begins with a variable, and counts where that is set. */
+static void *load_from(const char *folder, const char *file)
+{
+    void *library = NULL;
+    char name[64], pattern[4096];
+    glob_t found;
+    const char *rest = folder, *start = "";
+    if (*folder == '$') {
+        size_t length = strcspn(folder, "/");
+        snprintf(name, sizeof name, "%.*s", (int)length - 1, folder + 1);
+        rest = folder + length;
+        start = getenv(name);
+        if (!start || !*start) return NULL;
+    }
+    if (snprintf(pattern, sizeof pattern, "%s%s/%s", start, rest, file) >= (int)sizeof pattern) return NULL;
+    if (glob(pattern, 0, NULL, &found)) return NULL;
+    for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+    globfree(&found);
+    return library;
+}
 
 static bool load(struct lvn_library *l)
 {
     void *library = NULL, **to = l->functions;
     for (const char *const *file = l->files; *file && !library; file++) library = dlopen(*file, RTLD_NOW | RTLD_LOCAL);
+    for (const char *const *folder = l->folders; folder && *folder && !library; folder++)
+        for (const char *const *file = l->files; *file && !library; file++) library = load_from(*folder, *file);
     if (!library) return false;
     for (const char *const *symbol = l->symbols; *symbol; symbol++, to++) {
         *to = dlsym(library, *symbol); /* POSIX: a function pointer is a pointer */

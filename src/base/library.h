@@ -15,6 +15,7 @@
 struct lvn_library {
     const char *name;           /* "libcurl" */
     const char *files[5];       /* what it is called, first choice first; NULL ends them */
+    const char *const *folders; /* to look into behind those of the loader, patterns: "$HOME/lib"; NULL ends them */
     const char *use, *cure;     /* "use takes libcurl (libcurl.so.4), which is not here: cure" */
     const char *const *symbols; /* NULL ends them */
     void *functions;            /* the struct of pointers, in the order of symbols */

@@ -153,6 +153,24 @@ static void libraries(struct lvn_doctor *r)
     }
 }
 
+/* What trainer.accelerator finds besides the processor. */
+static void devices(struct lvn_doctor *r)
+{
+    json_t *all = json_array();
+    const struct lvn_backend *b;
+    for (int k = 0; (b = lvn_backend_at(k)); k++) {
+        struct lvn_device_facts f;
+        for (int i = 0; b->describe && b->describe(i, &f); i++) {
+            char text[300], bytes[LVN_NUMBER_TEXT];
+            snprintf(text, sizeof text, "%s, %s, driver %s", f.name, lvn_bytes_text(f.memory, bytes), f.driver);
+            lvn_doctor_line(r, b->name, text);
+            json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:I}", "backend", b->name, "name", f.name, "driver",
+                                                 f.driver, "memory_bytes", (json_int_t)f.memory));
+        }
+    }
+    lvn_cli_add(r->c, "devices", all);
+}
+
 /* What trainer.precision bf16-mixed would compute with. */
 static void bf16_line(struct lvn_doctor *r, double flops, double rounded)
 {
@@ -227,6 +245,7 @@ enum lvn_status lvn_command_doctor(struct lvn_cli *c)
     cpu(&r);
     memory(&r);
     libraries(&r);
+    devices(&r);
     threads(&r, who.size);
     if (unknown) {
         lvn_doctor_finding(&r, why, "until then, levin train refuses to start");

@@ -61,7 +61,10 @@ static enum lvn_status new_runners(struct evaluation *e)
 
 static enum lvn_status plan(struct evaluation *e)
 {
+    int device;
+    LVN_TRY(lvn_ranks_device(e->o->ranks, e->s, &device));
     struct lvn_network_options network = {.backend = lvn_backend_find(e->s->trainer.accelerator),
+                                          .device = device,
                                           .real = LVN_F32,
                                           .precision = (enum lvn_precision)e->s->trainer.precision,
                                           .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),

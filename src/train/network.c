@@ -42,7 +42,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
     const struct lvn_backend *backend = o->backend ? o->backend : lvn_backend_at(0);
-    struct lvn_device_options device = {.real = o->real, .threads = n->threads};
+    struct lvn_device_options device = {.real = o->real, .threads = n->threads, .number = o->device};
     enum lvn_status status = backend->open(&n->device, &device);
     n->params = lvn_params_new();
     if (status == LVN_OK) status = n->params ? declare_params(n, o) : LVN_MEMORY;
@@ -183,7 +183,8 @@ enum lvn_status lvn_network_rate(const struct lvn_network *n, double *flops_per_
 
 static enum lvn_status check_memory(const struct lvn_network *n)
 {
-    int64_t want = lvn_network_bytes(n), have = lvn_memory_available() / n->processes;
+    int64_t want = lvn_network_bytes(n), own = n->device->memory_bytes;
+    int64_t have = own ? own : lvn_memory_available() / n->processes;
     const int64_t *b = n->bytes;
     char text[6][LVN_NUMBER_TEXT];
     LVN_CHECK(have <= 0 || want - lvn_network_held(n) <= have, MEMORY,
@@ -193,7 +194,9 @@ static enum lvn_status check_memory(const struct lvn_network *n)
               lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
               lvn_bytes_text(b[LVN_BUFFER_STATE0] + b[LVN_BUFFER_STATE1], text[3]),
               lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(have, text[5]),
-              n->processes > 1 ? " for each rank of this host" : "");
+              own                ? " on the device"
+              : n->processes > 1 ? " for each rank of this host"
+                                 : "");
     return LVN_OK;
 }
 

@@ -33,6 +33,7 @@ struct lvn_network {
 
 struct lvn_network_options {
     const struct lvn_backend *backend; /* NULL: cpu */
+    int device;                        /* number of one of its devices */
     enum lvn_dtype real;               /* fp32, or fp64 where the backend has it */
     enum lvn_precision precision;
     int threads;          /* 0: lvn_threads_default() */

@@ -19,7 +19,7 @@ static const char *const words_data_kind[] = {
 #define LVN_DATASET(name) #name,
 #include "data/datasets.def"
     NULL};
-static const char *const words_trainer_accelerator[] = {"auto",
+static const char *const words_trainer_accelerator[] = {"auto", "gpu",
 #define LVN_BACKEND(name) #name,
 #include "backend/backends.def"
 #undef LVN_BACKEND

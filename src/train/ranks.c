@@ -279,6 +279,21 @@ static enum lvn_status check(const struct lvn_ranks *r, const struct lvn_setting
     return LVN_OK;
 }
 
+enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_settings *s, int *number)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    int n = r && b->describe ? lvn_backend_devices(b) : 0;
+    *number = 0;
+    if (n == 0) return LVN_OK; /* where it should have one, opening says why not */
+    LVN_CHECK(
+        r->of_host <= n || s->trainer.share_devices, ARG,
+        "%d ranks run on %s, and %s has %d device%s there: start at most %d on each node (trainer.devices), or set "
+        "trainer.share_devices to true, so that several use one",
+        r->of_host, r->host[r->rank], b->name, n, n == 1 ? "" : "s", n);
+    *number = r->on_host % n;
+    return LVN_OK;
+}
+
 enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s)
 {
     return lvn_ranks_agree(r, check(r, s));

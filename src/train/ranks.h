@@ -63,6 +63,10 @@ const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RA
  * as many as there are. r may be NULL. */
 int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given);
 
+/* Which device of s's accelerator this rank computes on: the one of its number among the ranks of its host. ARG where
+ * there are more ranks than devices, and s does not say that they share. */
+enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_settings *s, int *number) LVN_CHECKED;
+
 /* All ranks call it at the same place with their own status. The same status comes back on all: OK, or that of the
  * lowest rank that failed, with its sentence (and its name, where not all failed) in everybody's record. */
 enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine) LVN_CHECKED;

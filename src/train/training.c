@@ -143,7 +143,10 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     const struct lvn_settings *s = t->settings;
     int on_host = t->ranks ? t->ranks->of_host : 1;
     int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
+    int device;
+    LVN_TRY(lvn_ranks_device(t->ranks, s, &device));
     struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                          .device = device,
                                           .real = LVN_F32,
                                           .precision = (enum lvn_precision)s->trainer.precision,
                                           .threads = threads,

@@ -42,6 +42,11 @@ done
 code 2 "$LEVIN" plan "${sizes[@]}" --trainer.accelerator=trace --ranks=2
 says "leave one of them out" err
 
-code 2 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda
+code 2 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=abacus
 one_error
-says "trainer.accelerator must be auto, cpu, opencl, reference or trace, got 'cuda'" err
+says "trainer.accelerator must be auto, gpu, cpu, cuda, opencl, reference or trace, got 'abacus'" err
+
+# --- a GPU that is not there ---
+code 1 env CUDA_VISIBLE_DEVICES= "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda
+one_error
+says "trainer.accelerator cuda" err

@@ -45,3 +45,12 @@ code 0 "$LEVIN" plan --data.kind=mnist --trainer.batch_size=8
 says "batch of 8 samples" out
 says " samples/s" out
 silent_about "token" out
+
+# the memory of a device that is not here
+code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g
+says "are taken: it fits." out
+code 0 "$LEVIN" plan "${small[@]}" --device=arc770 --json --model.n_layer=60 --model.n_head=32 --model.n_embd=4096 --trainer.accelerator=trace
+json 'd["device"]["name"] == "arc770" and not d["device"]["fits"] and d["device"]["needed_bytes"] > 4 * 4 * 60 * 12 * 4096 ** 2'
+code 2 "$LEVIN" plan "${small[@]}" --device=abacus
+one_error
+says "levin help plan" err

@@ -110,6 +110,7 @@ static void kernels_agree_with_the_specification(void **state)
     struct lvn_device *d;
     int without = 0;
     bool missing[LVN_OP_COUNT] = {false};
+    memset(worst, 0, sizeof worst);
     if (backend->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) != LVN_OK) {
         print_message("skipped: %s\n", lvn_error_text());
         lvn_error_clear();
@@ -132,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(kernels_agree_with_the_specification, (void *)(uintptr_t)lvn_backend_find("opencl")),
+        cmocka_unit_test_prestate(kernels_agree_with_the_specification, (void *)(uintptr_t)lvn_backend_find("cuda")),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,8 +138,8 @@ static const struct {
      "trainer.precision 16-mixed is not there yet: this version computes in 32-true, bf16-mixed and bf16-true; set one "
      "of them"},
     {NULL,
-     {"trainer.accelerator=cuda"},
-     "trainer.accelerator must be auto, cpu, opencl, reference or trace, got 'cuda'"},
+     {"trainer.accelerator=abacus"},
+     "trainer.accelerator must be auto, gpu, cpu, cuda, opencl, reference or trace, got 'abacus'"},
     {NULL,
      {"trainer.accelerator=trace"},
      "trainer.accelerator trace computes nothing (a device that is not there, for levin plan: what would be launched "

@@ -236,7 +236,7 @@ void lvn_gpu_unbind(struct lvn_bound *b)
 
 /* --- running --- */
 
-static enum lvn_status write_step(struct lvn_gpu_program *p, int64_t micro_batch)
+struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t micro_batch)
 {
     const struct lvn_step *s = p->binding.step;
     struct lvn_gpu_step now = {.seed = s->seed,
@@ -248,15 +248,13 @@ static enum lvn_status write_step(struct lvn_gpu_program *p, int64_t micro_batch
                                .training = s->training};
     memcpy(now.position, s->position, sizeof now.position);
     now.lr_rest = (float)(s->lr - (double)now.lr);
-    return lvn_memory_write(p->step, 0, &now, sizeof now);
+    return now;
 }
 
-enum lvn_status lvn_gpu_point(struct lvn_gpu_program *p, int64_t micro_batch)
+void lvn_gpu_move(struct lvn_gpu_program *p, int64_t micro_batch)
 {
     const int *slot_of = p->program->slot_of;
-    lvn_work_done(1);
-    LVN_TRY(write_step(p, micro_batch));
-    if (micro_batch == p->micro_batch) return LVN_OK;
+    if (micro_batch == p->micro_batch) return;
     p->micro_batch = micro_batch;
     for (int k = 0; k < p->n_moving; k++) {
         const struct lvn_gpu_moving *m = &p->moving[k];
@@ -267,6 +265,14 @@ enum lvn_status lvn_gpu_point(struct lvn_gpu_program *p, int64_t micro_batch)
             a->offset = m->base + (m->by_slot ? slot_of[micro_batch] : micro_batch) * m->stride;
         p->driver->changed(p, m->launch, m->arg);
     }
+}
+
+static enum lvn_status point(struct lvn_gpu_program *p, int64_t micro_batch)
+{
+    const struct lvn_gpu_step now = lvn_gpu_step_at(p, micro_batch);
+    lvn_work_done(1);
+    LVN_TRY(lvn_memory_write(p->step, 0, &now, sizeof now));
+    lvn_gpu_move(p, micro_batch);
     return LVN_OK;
 }
 
@@ -296,7 +302,7 @@ enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *how
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
     struct lvn_walk w = lvn_walk_begin(p->program, how->n_micro_batches);
     while (lvn_walk_next(&w)) {
-        if (w.at == LVN_WALK_MICRO_BATCH) LVN_TRY(lvn_gpu_point(p, w.micro_batch));
+        if (w.at == LVN_WALK_MICRO_BATCH) LVN_TRY(point(p, w.micro_batch));
         if (w.at == LVN_WALK_LAUNCH) LVN_TRY(launch(p, &w, how));
         if (w.at != LVN_WALK_BACKWARD_DONE) continue;
         if (how->without_update) break;

@@ -69,8 +69,10 @@ void lvn_gpu_unbind(struct lvn_bound *b);
 enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *how) LVN_CHECKED;
 
 /* --- for backends that walk themselves --- */
-/* Write the step's struct for a micro-batch, and tell the driver which arguments changed. */
-enum lvn_status lvn_gpu_point(struct lvn_gpu_program *p, int64_t micro_batch) LVN_CHECKED;
+/* What the step's struct must hold while a micro-batch runs. */
+struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t micro_batch);
+/* Tell the driver which arguments are others for a micro-batch. */
+void lvn_gpu_move(struct lvn_gpu_program *p, int64_t micro_batch);
 enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i) LVN_CHECKED;
 /* A collective, on staged copies. */
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,

@@ -7,9 +7,10 @@
  *
  * Every group has LVN_ITEMS items in one dimension, the grid has up to three. An operand is LVN_OPERAND(x) among a
  * kernel's parameters, a buffer and a byte offset in OpenCL, which knows no pointers of the host, and one pointer in
- * CUDA. LVN_HAS(x): is it there; LVN_AT(type, x): the pointer; LVN_GET(x, i) and LVN_PUT(x, i, value): element i of
- * real numbers, fp32 or bf16 as TYPE_x says, which the launch defines for each operand. An operand is not called like a
- * function of OpenCL (step, length): compilers may have macros of those names.
+ * CUDA, and in OpenCL too where LVN_POINTERS is defined (a device that takes the host's). LVN_HAS(x): is it there;
+ * LVN_AT(type, x): the pointer; LVN_GET(x, i) and LVN_PUT(x, i, value): element i of real numbers, fp32 or bf16 as
+ * TYPE_x says, which the launch defines for each operand. An operand is not called like a function of OpenCL (step,
+ * length): compilers may have macros of those names.
  *
  * Nothing is contracted: multiply-add is one rounding where fma() is written, on every device. Sums of a group are
  * trees of a fixed shape, and there are no atomics: a device gives the same bits in every run. Each word has a form for
@@ -86,8 +87,13 @@ typedef uchar lvn_uchar;
 #define LVN_GROUP_X ((lvn_long)get_group_id(0))
 #define LVN_GROUP_Y ((lvn_long)get_group_id(1))
 #define LVN_GROUP_Z ((lvn_long)get_group_id(2))
+#ifdef LVN_POINTERS
+#define LVN_OPERAND(x) __global char *x##_base
+#define LVN_AT(type, x) ((__global type *)x##_base)
+#else
 #define LVN_OPERAND(x) __global char *x##_base, lvn_ulong x##_offset
 #define LVN_AT(type, x) ((__global type *)(x##_base + x##_offset))
+#endif
 #define LVN_BITS_OF(x) as_uint(x)
 #define LVN_FLOAT_OF(bits) as_float(bits)
 #define LVN_MUL_HI(a, b) mul_hi(a, b)

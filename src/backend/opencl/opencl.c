@@ -117,6 +117,19 @@ static enum lvn_status connect(struct lvn_opencl_device *d)
     return LVN_OK;
 }
 
+static bool describe(int i, struct lvn_device_facts *f)
+{
+    const char *wanted = getenv("LEVIN_OPENCL_PLATFORM");
+    struct lvn_opencl_device d = {0};
+    int taken;
+    if (i > 0 || lvn_library_open(&lvn_library_opencl) != LVN_OK) return lvn_error_clear(), false;
+    find_device(&d, wanted && *wanted ? wanted : NULL, &taken);
+    *f = (struct lvn_device_facts){.memory = d.memory, .gpu = !d.cpu};
+    memcpy(f->name, d.name, sizeof f->name);
+    memcpy(f->driver, d.driver, sizeof f->driver);
+    return d.id;
+}
+
 static enum lvn_status open_device(struct lvn_device **out, const struct lvn_device_options *o)
 {
     const char *wanted = getenv("LEVIN_OPENCL_PLATFORM");
@@ -234,6 +247,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
 const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
                                                .what = "devices with OpenCL 1.2 or later: Intel's GPUs, and CPUs",
                                                .computes = true,
+                                               .describe = describe,
                                                .open = open_device,
                                                .close = close_device,
                                                .alloc = alloc_memory,

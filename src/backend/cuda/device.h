@@ -1,0 +1,65 @@
+/* device.h - an open device: its context, two streams, pinned memory to copy through, and memory.
+ *
+ * Work is asked of one stream, in order; what is read goes through another, beside it, once all that was asked for
+ * before has been done. Uploads go through two pinned pieces in turns, so that the caller's memory is free at once and
+ * the device's copy of one overlaps the processor's of the next. */
+#ifndef LVN_CUDA_DEVICE_H
+#define LVN_CUDA_DEVICE_H
+
+#include <pthread.h>
+
+#include "backend/backend.h"
+#include "backend/cuda/driver.h"
+
+enum { LVN_CUDA_PIECES = 2, LVN_CUDA_PIECE = 4 << 20 /* bytes */ };
+
+struct lvn_cuda_module_kept; /* kernels.h */
+
+struct lvn_cuda_device {
+    struct lvn_device base;
+    struct lvn_cuda_facts facts;
+    void *context;
+    struct lvn_cuda_stream *work, *reading;
+    struct lvn_cuda_event *asked, *read; /* all that was asked of `work`; what was read last */
+    struct piece {
+        char *p;
+        struct lvn_cuda_event *copied;
+    } piece[LVN_CUDA_PIECES];
+    int next_piece;
+    char *room; /* pinned, LVN_CUDA_PIECE bytes, for what is read */
+    struct lvn_cuda_module_kept *modules;
+    pthread_mutex_t lock; /* of pieces, room and events: a thread may read beside the one that trains */
+};
+
+struct lvn_cuda_memory {
+    struct lvn_memory base;
+    lvn_cuda_address at;
+};
+
+static inline struct lvn_cuda_device *lvn_cuda_of(const struct lvn_device *d)
+{
+    return (struct lvn_cuda_device *)(uintptr_t)d;
+}
+
+/* The address of an operand; 0: it is absent. */
+static inline lvn_cuda_address lvn_cuda_address_of(const struct lvn_memory *m, int64_t offset)
+{
+    return m ? ((const struct lvn_cuda_memory *)m)->at + (lvn_cuda_address)offset : 0;
+}
+
+/* The calling thread's calls are for this device. */
+enum lvn_status lvn_cuda_use(const struct lvn_cuda_device *d) LVN_CHECKED;
+/* What the driver answered to `what` on this device. */
+#define LVN_CUDA_DO(d, answer, what) LVN_CUDA_TRY(answer, what, (d)->facts.number)
+
+enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number) LVN_CHECKED;
+void lvn_cuda_close(struct lvn_cuda_device *d); /* of one that failed to open, too */
+
+/* Functions of the backend. */
+enum lvn_status lvn_cuda_alloc(struct lvn_memory **out, struct lvn_device *d, int64_t bytes);
+void lvn_cuda_free(struct lvn_memory *m);
+enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes);
+enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
+enum lvn_status lvn_cuda_wait(struct lvn_device *d);
+
+#endif

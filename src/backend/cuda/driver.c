@@ -1,0 +1,102 @@
+/* driver.c - see driver.h. */
+#include "backend/cuda/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct lvn_cuda_driver lvn_cuda;
+
+static const char *version(void)
+{
+    static char text[32];
+    int v = 0;
+    lvn_cuda.driver_version(&v); /* cannot fail with a pointer */
+    snprintf(text, sizeof text, "CUDA %d.%d", v / 1000, v % 1000 / 10);
+    return text;
+}
+
+struct lvn_library lvn_library_cuda = {
+    .name = "libcuda",
+    .files = {"libcuda.so.1"},
+    .use = "trainer.accelerator cuda",
+    .cure =
+        "it comes with the driver of an NVIDIA GPU; a container sees it when it is started with --gpus all (docker) "
+        "or --nv (apptainer)",
+    .symbols = (const char *const[]){LVN_CUDA_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+    .functions = &lvn_cuda,
+    .version = version};
+
+/* Sticky ones: after these nothing runs on the device until the process ends, and another try may go well. */
+static bool is_lost(int answer)
+{
+    static const int lost[] = {LVN_CUDA_ECC,
+                               46 /* unavailable */,
+                               220 /* NVLink */,
+                               226 /* contained error */,
+                               700 /* address */,
+                               702 /* timeout */,
+                               710 /* assertion */,
+                               714 /* stack */,
+                               715 /* instruction */,
+                               716 /* alignment */,
+                               717,
+                               718,
+                               719 /* launch failed */,
+                               721,
+                               999 /* not known */};
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+        if (answer == lost[i]) return true;
+    return false;
+}
+
+enum lvn_status lvn_cuda_answer(int answer, const char *what, int number)
+{
+    const char *name = NULL, *text = NULL;
+    char where[32] = "";
+    if (answer == 0) return LVN_OK;
+    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error that it has no name for";
+    if (lvn_cuda.error_text(answer, &text) || !text) text = "not explained";
+    if (number >= 0) snprintf(where, sizeof where, " on device %d", number);
+    LVN_CHECK(answer != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
+              "%s%s: the device's memory does not hold it (%s); choose a smaller trainer.micro_batch_size, "
+              "model.block_size or model, or end what else runs there (nvidia-smi)",
+              what, where, name);
+    LVN_CHECK(!is_lost(answer), COMM,
+              "%s%s: the device is lost: %s (%d, %s); the last checkpoint stands. If a restart does not cure it, look "
+              "for 'Xid' in the kernel's log",
+              what, where, name, answer, text);
+    LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver answered %s (%d, %s)", what, where, name, answer, text);
+}
+
+enum lvn_status lvn_cuda_devices(int *n)
+{
+    *n = 0;
+    LVN_TRY(lvn_library_open(&lvn_library_cuda));
+    int answer = lvn_cuda.init(0);
+    if (answer != LVN_CUDA_NO_DEVICE) {
+        LVN_CUDA_TRY(answer, "starting the CUDA driver", -1);
+        LVN_CUDA_TRY(lvn_cuda.device_count(n), "counting devices", -1);
+    }
+    LVN_CHECK(*n > 0, UNSUPPORTED,
+              "trainer.accelerator cuda: the driver is here and sees no device: look at nvidia-smi and "
+              "CUDA_VISIBLE_DEVICES");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number)
+{
+    size_t bytes = 0;
+    int major = 0, minor = 0;
+    *f = (struct lvn_cuda_facts){.number = number};
+    LVN_CUDA_TRY(lvn_cuda.driver_version(&f->driver), "asking for the driver's version", number);
+    LVN_CUDA_TRY(lvn_cuda.device_get(&f->handle, number), "asking for a device", number);
+    LVN_CUDA_TRY(lvn_cuda.device_name(f->name, sizeof f->name, f->handle), "asking for a name", number);
+    LVN_CUDA_TRY(lvn_cuda.device_memory(&bytes, f->handle), "asking for the size of memory", number);
+    LVN_CUDA_TRY(lvn_cuda.device_attribute(&major, LVN_CUDA_CAPABILITY_MAJOR, f->handle), "asking for a capability",
+                 number);
+    LVN_CUDA_TRY(lvn_cuda.device_attribute(&minor, LVN_CUDA_CAPABILITY_MINOR, f->handle), "asking for a capability",
+                 number);
+    f->capability = major * 10 + minor;
+    f->bytes = (int64_t)bytes;
+    return LVN_OK;
+}

@@ -1,0 +1,194 @@
+/* script.c - see script.h. */
+#include "backend/cuda/script.h"
+
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/work.h"
+
+struct act {
+    enum { GRAPH, COMMUNICATE, BEFORE_UPDATE } kind;
+    struct lvn_cuda_graph_run *run;
+    const struct lvn_instr *instr;
+};
+
+struct script {
+    int64_t n_micro_batches;
+    bool without_update, together, hook; /* as in struct lvn_execution */
+    struct act *acts;
+    int n, room;
+    struct lvn_gpu_step *steps;    /* pinned, one a micro-batch, and one at the least */
+    struct lvn_cuda_event *copied; /* what lies in `steps` may be another step's */
+    bool recording;                /* a graph is being captured */
+    struct script *next;
+};
+
+static struct lvn_cuda_device *device_of(const struct lvn_gpu_program *p)
+{
+    return lvn_cuda_of(p->base.device);
+}
+
+static int64_t steps_of(const struct script *s)
+{
+    return s->n_micro_batches > 0 ? s->n_micro_batches : 1;
+}
+
+static void script_free(struct script *s)
+{
+    for (int k = 0; k < s->n; k++)
+        if (s->acts[k].run) (void)lvn_cuda.graph_run_free(s->acts[k].run);
+    if (s->copied) (void)lvn_cuda.event_finish(s->copied);
+    if (s->copied) (void)lvn_cuda.event_free(s->copied);
+    if (s->steps) (void)lvn_cuda.pinned_free(s->steps);
+    free(s->acts);
+    free(s);
+}
+
+void lvn_cuda_scripts_free(struct lvn_gpu_program *p)
+{
+    for (struct script *s = p->own, *next; s; s = next) {
+        next = s->next;
+        script_free(s);
+    }
+    p->own = NULL;
+}
+
+/* --- recording --- */
+
+static struct act *act_new(struct script *s, int kind)
+{
+    if (s->n == s->room) {
+        int room = s->room ? 2 * s->room : 8;
+        struct act *more = lvn_realloc(s->acts, sizeof *more * (size_t)room);
+        if (!more) return NULL;
+        s->acts = more;
+        s->room = room;
+    }
+    s->acts[s->n] = (struct act){.kind = kind};
+    return &s->acts[s->n++];
+}
+
+static enum lvn_status begin_graph(struct lvn_gpu_program *p, struct script *s)
+{
+    struct lvn_cuda_device *d = device_of(p);
+    if (s->recording) return LVN_OK;
+    LVN_CUDA_DO(d, lvn_cuda.capture_begin(d->work, LVN_CUDA_CAPTURE_RELAXED), "capturing a step");
+    s->recording = true;
+    return LVN_OK;
+}
+
+static enum lvn_status end_graph(struct lvn_gpu_program *p, struct script *s)
+{
+    struct lvn_cuda_device *d = device_of(p);
+    struct lvn_cuda_graph *g = NULL;
+    if (!s->recording) return LVN_OK;
+    s->recording = false;
+    LVN_CUDA_DO(d, lvn_cuda.capture_end(d->work, &g), "capturing a step");
+    struct act *a = act_new(s, GRAPH);
+    int answer = a ? lvn_cuda.graph_prepare(&a->run, g, 0) : 0;
+    if (a && answer) a->run = NULL;
+    (void)lvn_cuda.graph_free(g);
+    if (!a) return LVN_MEMORY;
+    LVN_CUDA_DO(d, answer, "making a step's graph");
+    return LVN_OK;
+}
+
+static enum lvn_status begin_micro_batch(struct lvn_gpu_program *p, struct script *s, int64_t m)
+{
+    struct lvn_cuda_device *d = device_of(p);
+    if (m < s->n_micro_batches) lvn_gpu_move(p, m);
+    LVN_TRY(begin_graph(p, s));
+    LVN_CUDA_DO(d, lvn_cuda.upload(lvn_cuda_address_of(p->step, 0), &s->steps[m], sizeof *s->steps, d->work),
+                "capturing a copy to the device");
+    return LVN_OK;
+}
+
+static enum lvn_status cut(struct lvn_gpu_program *p, struct script *s, int kind, const struct lvn_instr *i)
+{
+    LVN_TRY(end_graph(p, s));
+    struct act *a = act_new(s, kind);
+    if (!a) return LVN_MEMORY;
+    a->instr = i;
+    return LVN_OK;
+}
+
+static enum lvn_status record_all(struct lvn_gpu_program *p, struct script *s)
+{
+    struct lvn_walk w = lvn_walk_begin(p->program, s->n_micro_batches);
+    if (s->n_micro_batches == 0) LVN_TRY(begin_micro_batch(p, s, 0)); /* an update alone reads them too */
+    while (lvn_walk_next(&w)) {
+        if (w.at == LVN_WALK_BACKWARD_DONE && s->without_update) break;
+        if (w.at == LVN_WALK_BACKWARD_DONE && s->hook) LVN_TRY(cut(p, s, BEFORE_UPDATE, NULL));
+        if (w.at == LVN_WALK_MICRO_BATCH) LVN_TRY(begin_micro_batch(p, s, w.micro_batch));
+        if (w.at != LVN_WALK_LAUNCH) continue;
+        if (w.instr->op->collective && s->together) LVN_TRY(cut(p, s, COMMUNICATE, w.instr));
+        if (w.instr->op->collective) continue;
+        LVN_TRY(begin_graph(p, s));
+        LVN_TRY(lvn_gpu_launch_all(p, w.instr));
+    }
+    return end_graph(p, s);
+}
+
+static enum lvn_status record(struct lvn_gpu_program *p, struct script *s)
+{
+    struct lvn_cuda_device *d = device_of(p);
+    struct lvn_cuda_graph *half = NULL;
+    LVN_CUDA_DO(d, lvn_cuda.event_new(&s->copied, LVN_CUDA_NO_TIMING), "making an event");
+    LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&s->steps, sizeof *s->steps * (size_t)steps_of(s), 0),
+                "pinning memory");
+    enum lvn_status status = record_all(p, s);
+    if (s->recording && lvn_cuda.capture_end(d->work, &half) == 0 && half) (void)lvn_cuda.graph_free(half);
+    s->recording = false;
+    return status;
+}
+
+static enum lvn_status script_for(struct lvn_gpu_program *p, const struct lvn_execution *how, struct script **out)
+{
+    const struct script want = {.n_micro_batches = how->n_micro_batches,
+                                .without_update = how->without_update,
+                                .together = how->collectives != NULL,
+                                .hook = how->before_update != NULL};
+    for (struct script *s = *out = p->own; s; s = *out = s->next)
+        if (s->n_micro_batches == want.n_micro_batches && s->without_update == want.without_update &&
+            s->together == want.together && s->hook == want.hook)
+            return LVN_OK;
+    struct script *s = lvn_calloc(1, sizeof *s);
+    if (!s) return LVN_MEMORY;
+    *s = want;
+    enum lvn_status status = record(p, s);
+    if (status != LVN_OK) {
+        script_free(s);
+        return lvn_while_at(status, "capturing a step of %lld micro-batches", (long long)how->n_micro_batches);
+    }
+    s->next = p->own;
+    p->own = *out = s;
+    return LVN_OK;
+}
+
+/* --- replaying --- */
+
+static enum lvn_status act_out(struct lvn_gpu_program *p, const struct act *a, const struct lvn_execution *how)
+{
+    struct lvn_cuda_device *d = device_of(p);
+    if (a->kind == COMMUNICATE) return lvn_gpu_communicate(p, a->instr, how->collectives);
+    if (a->kind == BEFORE_UPDATE)
+        how->before_update(how->context);
+    else
+        LVN_CUDA_DO(d, lvn_cuda.graph_launch(a->run, d->work), "launching a step");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cuda_script_run(struct lvn_gpu_program *p, const struct lvn_execution *how)
+{
+    struct lvn_cuda_device *d = device_of(p);
+    struct script *s;
+    LVN_TRY(script_for(p, how, &s));
+    LVN_CUDA_DO(d, lvn_cuda.event_finish(s->copied), "waiting for the step before");
+    for (int64_t m = 0; m < steps_of(s); m++) s->steps[m] = lvn_gpu_step_at(p, m);
+    for (int k = 0; k < s->n; k++) {
+        LVN_TRY(act_out(p, &s->acts[k], how));
+        if (k == 0) lvn_work_done(how->n_micro_batches);
+    }
+    LVN_CUDA_DO(d, lvn_cuda.event_record(s->copied, d->work), "noting the end of a step");
+    return LVN_OK;
+}

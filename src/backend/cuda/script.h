@@ -1,0 +1,16 @@
+/* script.h - a run that was captured: what is launched, as graphs, and what the processor does between them.
+ *
+ * A bound program has one script for each way that it is run (how many micro-batches, with or without the update,
+ * hooks, other ranks). It is recorded at the first run of that kind, which takes the place of running it, and replayed
+ * at every run. What changes every step lies in pinned memory, one struct a micro-batch, from which the graph copies.
+ */
+#ifndef LVN_CUDA_SCRIPT_H
+#define LVN_CUDA_SCRIPT_H
+
+#include "backend/cuda/device.h"
+#include "backend/gpu/program.h"
+
+enum lvn_status lvn_cuda_script_run(struct lvn_gpu_program *p, const struct lvn_execution *how) LVN_CHECKED;
+void lvn_cuda_scripts_free(struct lvn_gpu_program *p);
+
+#endif

@@ -1,0 +1,81 @@
+# trainer.accelerator cuda, over the doubles of the driver and of NVRTC: a tiny GPT-2 trains as on the processor, stops and
+# goes on, generates; nothing is left over; what a machine lacks, or loses, is said.
+# label: long
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+doubles=$(dirname "$LEVIN")/tests/double
+double() { "$LEVIN_SOURCE/tests/run_double" "$doubles" "$@"; }
+make_text
+sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=2 --model.n_head=3 --model.n_embd=24
+    --model.block_size=16 --model.dropout=0.1 --trainer.batch_size=6 --trainer.micro_batch_size=2
+    --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2 --trainer.val_check_interval=2)
+double "$LEVIN" doctor --json >doctor.json 2>doctor.err
+if ! grep -q '"cuda"' doctor.json; then
+    echo "skipped: the double of CUDA has nothing to compute with (pip install intel-opencl-rt into an active environment)"
+    exit 77
+fi
+python3 - <<'P'
+import json
+d = json.load(open("doctor.json"))
+one = next(x for x in d["devices"] if x["backend"] == "cuda")
+assert one["name"] == "Double 0" and one["memory_bytes"] == 8 << 30 and "CUDA 13.2" in one["driver"], one
+assert "13.0" in d["libraries"]["libnvrtc"]["version"] and "double" in d["libraries"]["libcuda"]["file"], d["libraries"]
+P
+
+# --- the same numbers, in both orders that the double works in ---
+code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cpu --trainer.max_steps=4 --run_dir=cpu
+for order in late early; do
+    LEVIN_DOUBLE_ORDER=$order LEVIN_DOUBLE_REPORT=$PWD/report code 0 double "$LEVIN" train "${sizes[@]}" \
+        --trainer.accelerator=gpu --trainer.max_steps=4 --run_dir=$order
+    python3 - $order <<'P'
+import json, sys
+a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in ("cpu", sys.argv[1]))
+assert len(a) == len(b)
+worst = max(abs(x[k] - y[k]) / abs(x[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_loss") if k in x)
+print("cuda is", worst, "off")
+assert worst < 1e-5, worst
+P
+done
+same_weights late early
+check [ "$(grep -c '^left .* 0$' report)" = "$(grep -c '^left' report)" ]
+says "broken 0" report
+# captured once for training (cut before the update) and once for validation, and replayed
+check [ "$(sed -n 's/^calls cuStreamBeginCapture_v2 //p' report | head -1)" = 3 ]
+check [ "$(sed -n 's/^calls cuGraphLaunch //p' report | head -1)" -ge 12 ]
+
+# --- stop, go on, generate; from a processor's run and back ---
+code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=2 --run_dir=parts
+code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 --run_dir=parts --resume
+same_weights late parts
+code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cpu --trainer.max_steps=6 --run_dir=parts --resume
+code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=8 --run_dir=parts --resume
+code 0 double "$LEVIN" generate late --trainer.accelerator=cuda --prompt="the" --max-new-tokens=12 --temperature=0
+cp out cuda.text
+code 0 "$LEVIN" generate late --trainer.accelerator=cpu --prompt="the" --max-new-tokens=12 --temperature=0
+check cmp out cuda.text
+code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.precision=bf16-mixed --trainer.max_steps=2 \
+    --run_dir=bf16
+
+# --- what is lost, or not there ---
+LEVIN_DOUBLE_FAIL=kernel:300 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 \
+    --run_dir=lost
+says "the device is lost" err
+LEVIN_DOUBLE_FAIL=nvrtcCompileProgram:4 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
+one_error
+says "the kernel does not compile for sm_90a" err
+LEVIN_DOUBLE_DRIVER=12040 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
+one_error
+says "for CUDA 12.4, and takes no kernels of NVRTC 13.0" err
+LEVIN_DOUBLE_MEMORY=100000 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
+one_error
+says "on the device: choose a smaller trainer.micro_batch_size" err
+
+# --- ranks: one a device, or sharing one when they are told to ---
+code 2 double "$LEVIN" launch -n 2 -- train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no --trainer.threads=1
+says "2 ranks run on " err
+says "trainer.share_devices" err
+ranks=("${sizes[@]}" --trainer.deterministic=true --trainer.accelerator=cuda --trainer.max_steps=4 --trainer.threads=1)
+code 0 double "$LEVIN" train "${ranks[@]}" --run_dir=one
+code 0 double "$LEVIN" launch -n 2 -- train "${ranks[@]}" --run_dir=shared --trainer.share_devices=true
+same_weights one shared
+LEVIN_DOUBLE_DEVICES=2 code 0 double "$LEVIN" launch -n 2 -- train "${ranks[@]}" --run_dir=two
+same_weights one two

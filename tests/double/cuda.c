@@ -1,0 +1,512 @@
+/* cuda.c - a double of NVIDIA's driver, for tests: the calls that levin makes, over an OpenCL device of the processor
+ * that takes plain pointers. It is never installed.
+ *
+ * Nothing runs when it is asked for. What is asked of a stream waits in a lane, and runs when somebody waits for it, in
+ * the worst order that the events allow: with LEVIN_DOUBLE_ORDER=late (or nothing) a lane runs as late as it may, only
+ * when its own work or an event of it is waited for; with early all other lanes run first, as far as they come. So an
+ * event that is missing gives wrong numbers in one order or the other. Uploads from pinned memory read it when they
+ * run, as those of a GPU do; those from other memory take a copy at once, as the driver does. Memory begins as garbage,
+ * ends as garbage, and is watched on both sides. A captured graph keeps its lanes, and is run as often as it is
+ * launched.
+ *
+ *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it says about itself (1, 90, 13020, 8 GiB)
+ *   LEVIN_DOUBLE_FAIL, _REPORT                            see double.h
+ *
+ * Not here: more than one context a device, copies from device to device, streams' priorities. */
+#include "lanes.h"
+
+/* --- what it says about itself --- */
+
+__attribute__((destructor)) static void report(void)
+{
+    FILE *f = double_report();
+    if (!f) return;
+    for (struct block *b = blocks; b; b = b->next) broken += !intact(b);
+    fprintf(f, "kernels %ld\nbroken %ld\nmost %zu\n", kernels, broken, most_in_use);
+    fprintf(f, "left memory %ld\nleft pinned %ld\nleft streams %ld\nleft events %ld\n", left.memory, left.pinned,
+            left.streams, left.events);
+    fprintf(f, "left modules %ld\nleft graphs %ld\nleft runs %ld\nleft contexts %d\n", left.modules, left.graphs,
+            left.runs, retained);
+    fclose(f);
+}
+
+/* For tests in the same process: calls are counted anew, and the device is well again. */
+EXPORT void doubleBegin(void)
+{
+    double_begin();
+    sticky = 0;
+}
+
+/* How many things are there that nobody released yet, and were written beside. */
+EXPORT long doubleLeft(void)
+{
+    return left.memory + left.pinned + left.streams + left.events + left.modules + left.graphs + left.runs + retained +
+           broken;
+}
+
+EXPORT long doubleCalls(const char *name)
+{
+    return double_calls(name);
+}
+
+EXPORT int cuInit(unsigned flags)
+{
+    const char *why;
+    (void)flags;
+    CALL("cuInit", UNKNOWN);
+    if (device) return 0;
+    device = ocl_open(&why);
+    if (!device) fprintf(stderr, "double: %s\n", why);
+    return device ? 0 : NO_DEVICE;
+}
+
+EXPORT int cuDriverGetVersion(int *version)
+{
+    CALL("cuDriverGetVersion", UNKNOWN);
+    *version = (int)double_number("LEVIN_DOUBLE_DRIVER", 13020);
+    return 0;
+}
+
+EXPORT int cuGetErrorName(int error, const char **text)
+{
+    static char name[64];
+    snprintf(name, sizeof name, "CUDA_ERROR_NUMBER_%d", error);
+    *text = error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : name;
+    return 0;
+}
+
+EXPORT int cuGetErrorString(int error, const char **text)
+{
+    (void)error;
+    *text = "said by a double";
+    return 0;
+}
+
+EXPORT int cuDeviceGetCount(int *n)
+{
+    CALL("cuDeviceGetCount", UNKNOWN);
+    *n = (int)double_number("LEVIN_DOUBLE_DEVICES", 1);
+    return 0;
+}
+
+EXPORT int cuDeviceGet(int *handle, int number)
+{
+    CALL("cuDeviceGet", INVALID_DEVICE);
+    if (number < 0 || number >= double_number("LEVIN_DOUBLE_DEVICES", 1)) return INVALID_DEVICE;
+    *handle = number + 1000;
+    return 0;
+}
+
+EXPORT int cuDeviceGetName(char *name, int bytes, int handle)
+{
+    CALL("cuDeviceGetName", INVALID_DEVICE);
+    snprintf(name, (size_t)bytes, "Double %d", handle - 1000);
+    return 0;
+}
+
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int handle)
+{
+    (void)handle;
+    CALL("cuDeviceTotalMem_v2", INVALID_DEVICE);
+    *bytes = (size_t)double_number("LEVIN_DOUBLE_MEMORY", 8l << 30);
+    return 0;
+}
+
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int handle)
+{
+    long capability = double_number("LEVIN_DOUBLE_CAPABILITY", 90);
+    (void)handle;
+    CALL("cuDeviceGetAttribute", INVALID);
+    *value = attribute == 75 ? (int)(capability / 10) : attribute == 76 ? (int)(capability % 10) : 1;
+    return 0;
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(void **out, int handle)
+{
+    int error = 0;
+    (void)handle;
+    CALL("cuDevicePrimaryCtxRetain", OUT_OF_MEMORY);
+    if (!context) {
+        context = ocl.CreateContext(NULL, 1, &device, NULL, NULL, &error);
+        if (context) queue = ocl.CreateCommandQueueWithProperties(context, device, NULL, &error);
+    }
+    if (!queue) return UNKNOWN;
+    retained++;
+    *out = context;
+    return 0;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int handle)
+{
+    (void)handle;
+    (void)double_call("cuDevicePrimaryCtxRelease_v2", 0);
+    if (retained == 0) return INVALID;
+    retained--;
+    return 0;
+}
+
+EXPORT int cuCtxSetCurrent(void *c)
+{
+    CALL("cuCtxSetCurrent", INVALID);
+    return c && c != context ? INVALID : 0;
+}
+
+/* --- memory --- */
+
+EXPORT int cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    CALL("cuMemGetInfo_v2", INVALID);
+    *total = (size_t)double_number("LEVIN_DOUBLE_MEMORY", 8l << 30);
+    *available = *total - in_use;
+    return 0;
+}
+
+EXPORT int cuMemAllocAsync(uint64_t *p, size_t bytes, struct stream *s)
+{
+    CALL("cuMemAllocAsync", OUT_OF_MEMORY);
+    if (s->capture) return CAPTURE_UNSUPPORTED;
+    pthread_mutex_lock(&lock);
+    bool fits = in_use + bytes <= (size_t)double_number("LEVIN_DOUBLE_MEMORY", 8l << 30);
+    if (fits) {
+        *p = (uint64_t)(uintptr_t)block_new(bytes, false)->p;
+        in_use += bytes;
+        if (in_use > most_in_use) most_in_use = in_use;
+        left.memory++;
+    }
+    pthread_mutex_unlock(&lock);
+    return fits ? 0 : OUT_OF_MEMORY;
+}
+
+EXPORT int cuMemFreeAsync(uint64_t p, struct stream *s)
+{
+    int failed = double_call("cuMemFreeAsync", INVALID);
+    if (failed) return failed;
+    pthread_mutex_lock(&lock);
+    left.memory--;
+    int answer =
+        sticky ? block_free((void *)(uintptr_t)p) : put(s, (struct op){.kind = FREE, .to = (void *)(uintptr_t)p});
+    pthread_mutex_unlock(&lock);
+    return answer;
+}
+
+EXPORT int cuMemsetD8Async(uint64_t p, unsigned char value, size_t bytes, struct stream *s)
+{
+    CALL("cuMemsetD8Async", INVALID);
+    if (!find((void *)(uintptr_t)p, bytes)) return INVALID;
+    return put(s, (struct op){.kind = ZERO, .to = (void *)(uintptr_t)p, .bytes = bytes, .value = value});
+}
+
+EXPORT int cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    CALL("cuMemHostAlloc", OUT_OF_MEMORY);
+    pthread_mutex_lock(&lock);
+    *p = block_new(bytes, true)->p;
+    left.pinned++;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+EXPORT int cuMemFreeHost(void *p)
+{
+    int failed = double_call("cuMemFreeHost", INVALID);
+    if (failed) return failed;
+    pthread_mutex_lock(&lock);
+    for (struct stream *s = streams; s && !sticky; s = s->next) (void)run_until(&s->lane, NULL); /* as the driver */
+    int answer = block_free(p);
+    left.pinned -= answer == 0;
+    pthread_mutex_unlock(&lock);
+    return answer;
+}
+
+static bool is_pinned(const void *p, size_t bytes)
+{
+    const struct block *b = find(p, bytes);
+    return b && b->pinned;
+}
+
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct stream *s)
+{
+    CALL("cuMemcpyHtoDAsync_v2", INVALID);
+    if (!find((void *)(uintptr_t)to, bytes)) return INVALID;
+    struct op o = {.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .bytes = bytes};
+    if (!is_pinned(from, bytes)) {
+        if (s->capture) return CAPTURE_UNSUPPORTED;
+        o.own = o.from = memcpy(malloc(bytes), from, bytes);
+    }
+    return put(s, o);
+}
+
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct stream *s)
+{
+    CALL("cuMemcpyDtoHAsync_v2", INVALID);
+    if (!find((void *)(uintptr_t)from, bytes)) return INVALID;
+    bool pinned = is_pinned(to, bytes);
+    if (s->capture && !pinned) return CAPTURE_UNSUPPORTED;
+    put(s, (struct op){.kind = COPY, .to = to, .from = (void *)(uintptr_t)from, .bytes = bytes});
+    return pinned ? 0 : finish(s);
+}
+
+/* --- streams and events --- */
+
+EXPORT int cuStreamCreate(struct stream **s, unsigned flags)
+{
+    (void)flags;
+    CALL("cuStreamCreate", OUT_OF_MEMORY);
+    *s = calloc(1, sizeof **s);
+    (*s)->next = streams;
+    streams = *s;
+    left.streams++;
+    return 0;
+}
+
+EXPORT int cuStreamDestroy_v2(struct stream *s)
+{
+    int failed = double_call("cuStreamDestroy_v2", INVALID);
+    if (failed) return failed;
+    struct stream **at = &streams;
+    while (*at && *at != s) at = &(*at)->next;
+    if (!*at) return INVALID;
+    if (!sticky) (void)run_until(&s->lane, NULL);
+    *at = s->next;
+    free(s->lane.ops);
+    free(s);
+    left.streams--;
+    return 0;
+}
+
+EXPORT int cuStreamSynchronize(struct stream *s)
+{
+    CALL("cuStreamSynchronize", UNKNOWN);
+    return s->capture ? CAPTURE_UNSUPPORTED : finish(s);
+}
+
+EXPORT int cuEventCreate(struct event **e, unsigned flags)
+{
+    (void)flags;
+    CALL("cuEventCreate", OUT_OF_MEMORY);
+    *e = calloc(1, sizeof **e);
+    left.events++;
+    return 0;
+}
+
+EXPORT int cuEventDestroy_v2(struct event *e)
+{
+    int failed = double_call("cuEventDestroy_v2", INVALID);
+    if (failed) return failed;
+    free(e);
+    left.events--;
+    return 0;
+}
+
+EXPORT int cuEventRecord(struct event *e, struct stream *s)
+{
+    CALL("cuEventRecord", INVALID);
+    struct mark *m = calloc(1, sizeof *m);
+    m->next = marks;
+    marks = m;
+    e->mark = m;
+    e->capture = s->capture;
+    put(s, (struct op){.kind = RECORD, .mark = m});
+    m->lane = lane_of(s);
+    return 0;
+}
+
+EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
+{
+    (void)flags;
+    CALL("cuStreamWaitEvent", INVALID);
+    if (!e->mark) return 0;
+    if (e->capture && !s->capture) s->capture = e->capture; /* it joins in */
+    if (s->capture && e->capture != s->capture) return CAPTURE_UNSUPPORTED;
+    return put(s, (struct op){.kind = WAIT, .mark = e->mark});
+}
+
+EXPORT int cuEventSynchronize(struct event *e)
+{
+    CALL("cuEventSynchronize", UNKNOWN);
+    if (!e->mark || e->mark->done) return 0;
+    if (e->capture) return CAPTURE_UNSUPPORTED;
+    run_all_but(e->mark->lane);
+    return e->mark->done ? 0 : run_until(e->mark->lane, e->mark);
+}
+
+/* --- kernels --- */
+
+static int compile(const char *text, cl *out)
+{
+    int error;
+    for (struct compiled *c = compiled; c; c = c->next)
+        if (!strcmp(c->text, text)) return *out = c->program, 0;
+    cl program = ocl.CreateProgramWithSource(context, 1, &text, NULL, &error);
+    if (error) return UNKNOWN;
+    if (ocl.BuildProgram(program, 1, &device, "-cl-std=CL3.0 -cl-kernel-arg-info", NULL, NULL)) {
+        static char log[4000];
+        ocl.GetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
+        fprintf(stderr, "double: a kernel does not compile\n%s\n", log);
+        ocl.ReleaseProgram(program);
+        return NO_BINARY;
+    }
+    struct compiled *c = calloc(1, sizeof *c);
+    *c = (struct compiled){.text = strdup(text), .program = *out = program, .next = compiled};
+    compiled = c;
+    return 0;
+}
+
+EXPORT int cuModuleLoadData(struct module **out, const void *image)
+{
+    int error;
+    const char *text = image;
+    CALL("cuModuleLoadData", NO_BINARY);
+    if (strncmp(text, "/* image of a double */", 23)) return NO_BINARY;
+    cl program = NULL;
+    error = compile(text, &program);
+    if (error) return error;
+    *out = calloc(1, sizeof **out);
+    (*out)->program = program;
+    left.modules++;
+    return 0;
+}
+
+EXPORT int cuModuleUnload(struct module *m)
+{
+    int failed = double_call("cuModuleUnload", INVALID);
+    if (failed) return failed;
+    for (struct function *f = m->functions, *next; f; f = next) {
+        next = f->next;
+        ocl.ReleaseKernel(f->kernel);
+        free(f->name);
+        free(f);
+    }
+    free(m);
+    left.modules--;
+    return 0;
+}
+
+static bool look_at_argument(struct function *f, unsigned k)
+{
+    unsigned where = 0;
+    char type[80] = "";
+    if (ocl.GetKernelArgInfo(f->kernel, k, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof where, &where, NULL) ||
+        ocl.GetKernelArgInfo(f->kernel, k, CL_KERNEL_ARG_TYPE_NAME, sizeof type, type, NULL))
+        return false;
+    f->arg[k].local = where == CL_ADDRESS_LOCAL;
+    f->arg[k].pointer = where == CL_ADDRESS_GLOBAL || where == CL_ADDRESS_CONSTANT;
+    bool eight = f->arg[k].pointer || strstr(type, "long") || strstr(type, "double");
+    bool four = strstr(type, "int") || strstr(type, "float");
+    f->arg[k].bytes = eight ? 8 : four ? 4 : 0;
+    if (!f->arg[k].bytes) fprintf(stderr, "double: argument %u of %s is of type %s\n", k, f->name, type);
+    return f->arg[k].bytes > 0;
+}
+
+EXPORT int cuModuleGetFunction(struct function **out, struct module *m, const char *name)
+{
+    int error;
+    unsigned n = 0;
+    CALL("cuModuleGetFunction", NOT_FOUND);
+    struct function *f = calloc(1, sizeof *f);
+    f->kernel = ocl.CreateKernel(m->program, name, &error);
+    f->name = strdup(name);
+    f->next = m->functions;
+    m->functions = f;
+    if (error) m->functions = f->next, free(f->name), free(f);
+    if (error) return NOT_FOUND;
+    ocl.GetKernelInfo(f->kernel, CL_KERNEL_NUM_ARGS, sizeof n, &n, NULL);
+    f->n = (int)n;
+    for (unsigned k = 0; k < n; k++)
+        if (n > MOST_ARGS || !look_at_argument(f, k)) return INVALID;
+    *out = f;
+    return 0;
+}
+
+EXPORT int cuFuncGetAttribute(int *value, int attribute, struct function *f)
+{
+    (void)attribute, (void)f;
+    CALL("cuFuncGetAttribute", INVALID);
+    *value = 0;
+    return 0;
+}
+
+EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                          unsigned bz, unsigned shared, struct stream *s, void **args, void **extra)
+{
+    CALL("cuLaunchKernel", INVALID);
+    if (extra || !gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024) return INVALID;
+    struct op o = {.kind = KERNEL, .f = f, .grid = {gx, gy, gz}, .group = {bx, by, bz}, .shared = shared};
+    o.args = calloc((size_t)f->n + 1, sizeof *o.args);
+    for (int k = 0, given = 0; k < f->n; k++)
+        if (!f->arg[k].local) memcpy(o.args[k], args[given++], f->arg[k].bytes);
+    return put(s, o);
+}
+
+/* --- graphs --- */
+
+EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode)
+{
+    (void)mode;
+    CALL("cuStreamBeginCapture_v2", INVALID);
+    if (s->capture) return INVALID;
+    s->capture = calloc(1, sizeof *s->capture);
+    s->capture->owners = 1;
+    s->began = true;
+    (void)lane_of(s);
+    return 0;
+}
+
+EXPORT int cuStreamEndCapture(struct stream *s, struct graph **out)
+{
+    struct graph *g = s->capture;
+    *out = NULL;
+    if (!g || !s->began) return INVALID;
+    for (struct stream *t = streams; t; t = t->next)
+        if (t->capture == g) t->capture = NULL, t->began = false;
+    int failed = double_call("cuStreamEndCapture", INVALID);
+    for (int l = 1; l < g->n_lanes && !failed; l++) { /* what others did must have been waited for */
+        const struct op *last = &g->lanes[l].ops[g->lanes[l].n - 1];
+        if (last->kind != RECORD) failed = CAPTURE_UNJOINED;
+    }
+    if (failed) graph_release(g);
+    if (failed) return failed;
+    for (struct mark *m = marks; m; m = m->next) /* lanes stay where they are from now on */
+        for (int l = 0; l < g->n_lanes; l++)
+            for (int k = 0; k < g->lanes[l].n; k++)
+                if (g->lanes[l].ops[k].kind == RECORD && g->lanes[l].ops[k].mark == m) m->lane = &g->lanes[l];
+    *out = g;
+    left.graphs++;
+    return 0;
+}
+
+EXPORT int cuGraphInstantiateWithFlags(struct graph **run, struct graph *g, uint64_t flags)
+{
+    (void)flags;
+    CALL("cuGraphInstantiateWithFlags", OUT_OF_MEMORY);
+    g->owners++;
+    *run = g;
+    left.runs++;
+    return 0;
+}
+
+EXPORT int cuGraphDestroy(struct graph *g)
+{
+    int failed = double_call("cuGraphDestroy", INVALID);
+    if (failed) return failed;
+    graph_release(g);
+    left.graphs--;
+    return 0;
+}
+
+EXPORT int cuGraphLaunch(struct graph *g, struct stream *s)
+{
+    CALL("cuGraphLaunch", INVALID);
+    g->owners++;
+    return put(s, (struct op){.kind = GRAPH, .graph = g});
+}
+
+EXPORT int cuGraphExecDestroy(struct graph *g)
+{
+    int failed = double_call("cuGraphExecDestroy", INVALID);
+    if (failed) return failed;
+    graph_release(g);
+    left.runs--;
+    return 0;
+}

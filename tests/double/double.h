@@ -1,0 +1,67 @@
+/* double.h - what doubles of libraries share: counting calls, and failing one of them.
+ *
+ *   LEVIN_DOUBLE_FAIL=NAME:COUNT[:CODE]   the COUNT-th call of NAME answers CODE, once; NAME "kernel" is a kernel that
+ *                                         fails while it runs, which the next call that waits is told
+ *   LEVIN_DOUBLE_REPORT=FILE              at the end of the process: a line for each function that was called, with how
+ *                                         often, and what was not released */
+#ifndef LVN_DOUBLE_H
+#define LVN_DOUBLE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct counted {
+    const char *name;
+    long calls;
+};
+enum { MOST_NAMES = 80 };
+static struct counted counted[MOST_NAMES];
+
+/* Notes a call; the code that it must answer, 0: it may go on. */
+static inline int double_call(const char *name, int code)
+{
+    const char *fail = getenv("LEVIN_DOUBLE_FAIL");
+    int k = 0;
+    while (k < MOST_NAMES - 1 && counted[k].name && strcmp(counted[k].name, name)) k++;
+    counted[k].name = name;
+    counted[k].calls++;
+    size_t n = strlen(name);
+    if (!fail || strncmp(fail, name, n) || fail[n] != ':') return 0;
+    char *rest;
+    if (strtol(fail + n + 1, &rest, 10) != counted[k].calls) return 0;
+    return *rest == ':' ? atoi(rest + 1) : code;
+}
+
+static inline long double_number(const char *variable, long otherwise)
+{
+    const char *text = getenv(variable);
+    return text && *text ? strtol(text, NULL, 10) : otherwise;
+}
+
+/* How often it was called. */
+static inline long double_calls(const char *name)
+{
+    for (int k = 0; k < MOST_NAMES && counted[k].name; k++)
+        if (!strcmp(counted[k].name, name)) return counted[k].calls;
+    return 0;
+}
+
+/* Counting begins anew. */
+static inline void double_begin(void)
+{
+    memset(counted, 0, sizeof counted);
+}
+
+/* Appends to the report; NULL: none is wanted. Close it. */
+static inline FILE *double_report(void)
+{
+    const char *path = getenv("LEVIN_DOUBLE_REPORT");
+    FILE *f = path && *path ? fopen(path, "ae") : NULL;
+    for (int k = 0; f && k < MOST_NAMES && counted[k].name; k++)
+        fprintf(f, "calls %s %ld\n", counted[k].name, counted[k].calls);
+    return f;
+}
+
+#endif

@@ -1,0 +1,301 @@
+/* lanes.h - how the double of NVIDIA's driver works through what it is asked for; see cuda.c. */
+#ifndef LVN_DOUBLE_LANES_H
+#define LVN_DOUBLE_LANES_H
+
+#include <pthread.h>
+
+#include "double.h"
+#include "opencl.h"
+
+enum {
+    INVALID = 1,
+    OUT_OF_MEMORY = 2,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    NO_BINARY = 209,
+    NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_UNJOINED = 904,
+    UNKNOWN = 999
+};
+enum { MOST_ARGS = 64, BEFORE = 256, WATCH = 64, MOST_LANES = 16 };
+
+struct module {
+    cl program;
+    struct function *functions;
+};
+
+/* What was compiled before in this process: tests open many devices. */
+struct compiled {
+    char *text;
+    cl program;
+    struct compiled *next;
+};
+
+struct function {
+    cl kernel;
+    char *name;
+    int n;
+    struct {
+        size_t bytes;
+        bool pointer, local;
+    } arg[MOST_ARGS];
+    struct function *next;
+};
+
+/* An event as it was recorded once: done when the lane has come to it. */
+struct mark {
+    struct lane *lane;
+    bool done;
+    struct mark *next; /* all of them, to free at the end */
+};
+
+struct op {
+    enum { KERNEL, COPY, ZERO, FREE, RECORD, WAIT, GRAPH } kind;
+    struct function *f;
+    size_t grid[3], group[3], shared;
+    unsigned char (*args)[16];
+    void *to, *from, *own; /* own: what is freed with the op */
+    size_t bytes;
+    unsigned char value;
+    struct mark *mark;
+    struct graph *graph;
+};
+
+struct lane {
+    struct op *ops;
+    int n, next, room;
+    struct stream *stream; /* of a graph's lane: whose work was captured */
+    bool busy;             /* its work is running: others that wait for it in a circle are a mistake */
+};
+
+struct stream {
+    struct lane lane;
+    struct graph *capture; /* NULL: none is going on */
+    bool began;            /* it is the one whose capture was asked for */
+    struct stream *next;
+};
+
+struct event {
+    struct mark *mark;     /* of the last record; NULL: none */
+    struct graph *capture; /* in which that was */
+};
+
+struct graph {
+    struct lane lanes[MOST_LANES];
+    int n_lanes, owners; /* graph, executable, launches on their way */
+};
+
+struct block {
+    char *p; /* what the caller has; WATCH bytes before and behind */
+    size_t bytes;
+    bool pinned;
+    struct block *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static cl device, context, queue;
+static int sticky, retained;
+static struct stream *streams;
+static struct block *blocks;
+static struct mark *marks;
+static struct compiled *compiled;
+static struct {
+    long memory, pinned, streams, events, modules, graphs, runs;
+} left;
+static size_t in_use, most_in_use;
+static long kernels, broken;
+
+/* Every call: counted, failed where that is asked for, refused where the device is lost. */
+#define EXPORT __attribute__((visibility("default"), noinline))
+#define CALL(name, code)                                                                                               \
+    int failed_ = double_call(name, code);                                                                             \
+    if (failed_ >= ILLEGAL_ADDRESS && failed_ != CAPTURE_UNSUPPORTED) sticky = failed_;                                \
+    if (failed_ || sticky) return failed_ ? failed_ : sticky
+
+/* --- running --- */
+
+static int run_until(struct lane *lane, const struct mark *mark);
+static void run_all_but(const struct lane *mine);
+
+static bool is_late(void)
+{
+    const char *order = getenv("LEVIN_DOUBLE_ORDER");
+    return !order || strcmp(order, "early") != 0;
+}
+
+static void fill(void *p, size_t bytes, unsigned char value)
+{
+    memset(p, value, bytes);
+}
+
+static struct block *find(const void *p, size_t bytes)
+{
+    for (struct block *b = blocks; b; b = b->next)
+        if ((const char *)p >= b->p && (const char *)p + bytes <= b->p + b->bytes) return b;
+    return NULL;
+}
+
+static struct block *block_new(size_t bytes, bool pinned)
+{
+    struct block *b = calloc(1, sizeof *b);
+    char *p = aligned_alloc(BEFORE, (BEFORE + bytes + WATCH + BEFORE - 1) / BEFORE * BEFORE);
+    *b = (struct block){.p = p + BEFORE, .bytes = bytes, .pinned = pinned, .next = blocks};
+    fill(p, BEFORE, 0xa5);
+    fill(b->p, bytes, 0xff); /* as numbers: none */
+    fill(b->p + bytes, WATCH, 0xa5);
+    blocks = b;
+    return b;
+}
+
+static bool intact(const struct block *b)
+{
+    for (int i = 0; i < WATCH; i++)
+        if ((unsigned char)b->p[-1 - i] != 0xa5 || (unsigned char)b->p[b->bytes + (size_t)i] != 0xa5) return false;
+    return true;
+}
+
+static int block_free(void *p)
+{
+    for (struct block **at = &blocks; *at; at = &(*at)->next) {
+        struct block *b = *at;
+        if (b->p != p) continue;
+        *at = b->next;
+        broken += !intact(b);
+        fill(b->p, b->bytes, 0xff);
+        free(b->p - BEFORE);
+        if (!b->pinned) in_use -= b->bytes;
+        free(b);
+        return 0;
+    }
+    return INVALID;
+}
+
+static int run_kernel(const struct op *o)
+{
+    struct function *f = o->f;
+    size_t global[3];
+    for (int k = 0; k < 3; k++) global[k] = o->grid[k] * o->group[k];
+    kernels++;
+    int failed = double_call("kernel", ILLEGAL_ADDRESS);
+    if (failed) return failed;
+    for (int k = 0; k < f->n; k++) {
+        void *p;
+        memcpy(&p, o->args[k], sizeof p);
+        int error = f->arg[k].local     ? ocl.SetKernelArg(f->kernel, (unsigned)k, o->shared, NULL)
+                    : f->arg[k].pointer ? ocl.SetKernelArgSVMPointer(f->kernel, (unsigned)k, p)
+                                        : ocl.SetKernelArg(f->kernel, (unsigned)k, f->arg[k].bytes, o->args[k]);
+        if (error) fprintf(stderr, "double: argument %d of %s: OpenCL %d\n", k, f->name, error);
+        if (error) return UNKNOWN;
+    }
+    int error = ocl.EnqueueNDRangeKernel(queue, f->kernel, 3, NULL, global, o->group, 0, NULL, NULL);
+    if (!error) error = ocl.Finish(queue);
+    if (error) fprintf(stderr, "double: %s: OpenCL %d\n", f->name, error);
+    return error ? UNKNOWN : 0;
+}
+
+static void graph_release(struct graph *g)
+{
+    if (--g->owners > 0) return;
+    for (int l = 0; l < g->n_lanes; l++) {
+        for (int k = 0; k < g->lanes[l].n; k++) {
+            free(g->lanes[l].ops[k].args);
+            free(g->lanes[l].ops[k].own);
+        }
+        free(g->lanes[l].ops);
+    }
+    free(g);
+}
+
+static int run_graph(struct graph *g)
+{
+    for (int l = 0; l < g->n_lanes; l++) {
+        g->lanes[l].next = 0;
+        for (int k = 0; k < g->lanes[l].n; k++)
+            if (g->lanes[l].ops[k].kind == RECORD) g->lanes[l].ops[k].mark->done = false;
+    }
+    int failed = 0; /* the other lanes first, or as late as can be */
+    for (int l = g->n_lanes - 1; l > 0 && !failed && !is_late(); l--) failed = run_until(&g->lanes[l], NULL);
+    for (int l = 0; l < g->n_lanes && !failed; l++) failed = run_until(&g->lanes[l], NULL);
+    return failed;
+}
+
+static int run_op(struct op *o)
+{
+    switch (o->kind) {
+    case KERNEL:
+        return run_kernel(o);
+    case COPY:
+        memcpy(o->to, o->from, o->bytes);
+        return 0;
+    case ZERO:
+        fill(o->to, o->bytes, o->value);
+        return 0;
+    case FREE:
+        return block_free(o->to);
+    case RECORD:
+        o->mark->done = true;
+        return 0;
+    case WAIT:
+        return o->mark->done ? 0 : run_until(o->mark->lane, o->mark);
+    case GRAPH:
+        return run_graph(o->graph);
+    }
+    return UNKNOWN;
+}
+
+/* NULL: to its end. */
+static int run_until(struct lane *lane, const struct mark *mark)
+{
+    int failed = 0;
+    if (lane->busy) return UNKNOWN;
+    lane->busy = true;
+    while (!failed && lane->next < lane->n && !(mark && mark->done)) failed = run_op(&lane->ops[lane->next++]);
+    lane->busy = false;
+    if (failed) sticky = failed;
+    if (lane->stream || lane->next < lane->n) return failed;
+    for (int k = 0; k < lane->n; k++) { /* a stream's lane begins anew */
+        free(lane->ops[k].args);
+        free(lane->ops[k].own);
+        if (lane->ops[k].kind == GRAPH) graph_release(lane->ops[k].graph);
+    }
+    lane->n = lane->next = 0;
+    return failed;
+}
+
+static void run_all_but(const struct lane *mine)
+{
+    for (struct stream *s = streams; s && !is_late(); s = s->next)
+        if (&s->lane != mine && !s->capture) (void)run_until(&s->lane, NULL);
+}
+
+static int finish(struct stream *s)
+{
+    run_all_but(&s->lane);
+    return run_until(&s->lane, NULL);
+}
+
+static struct lane *lane_of(struct stream *s)
+{
+    struct graph *g = s->capture;
+    if (!g) return &s->lane;
+    for (int l = 0; l < g->n_lanes; l++)
+        if (g->lanes[l].stream == s) return &g->lanes[l];
+    if (g->n_lanes == MOST_LANES) abort();
+    g->lanes[g->n_lanes] = (struct lane){.stream = s};
+    return &g->lanes[g->n_lanes++];
+}
+
+static int put(struct stream *s, struct op o)
+{
+    struct lane *lane = lane_of(s);
+    if (lane->n == lane->room) {
+        lane->room = lane->room ? 2 * lane->room : 64;
+        lane->ops = realloc(lane->ops, sizeof *lane->ops * (size_t)lane->room);
+    }
+    lane->ops[lane->n++] = o;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,149 @@
+/* kernel_texts.h - the texts of all kernels for devices: what the cases of ops_cases.h launch, in fp32 and with bf16
+ * where the operation may have it. Of each source two texts are taken, for each has all of its kernels: the first in
+ * fp32, and the one with the most of bf16. */
+#ifndef LVN_KERNEL_TEXTS_H
+#define LVN_KERNEL_TEXTS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/cuda/modules.h"
+#include "unit/ops_cases.h"
+
+enum { MOST_TEXTS = 1000 };
+
+static struct lvn_arena arena;
+static struct lvn_gpu_module modules[MOST_TEXTS];
+static int n_modules;
+static bool launches[LVN_OP_COUNT]; /* in some case */
+
+static inline void must(enum lvn_status status)
+{
+    if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+}
+
+/* --- which texts there are --- */
+
+static inline void add(const struct lvn_gpu_launch *l)
+{
+    const char *definition = lvn_gpu_definitions(&arena, l->source, l->defines);
+    assert_non_null(definition);
+    for (int k = 0; k < n_modules; k++)
+        if (!strcmp(modules[k].source, l->source) && !strcmp(modules[k].definition, definition)) return;
+    assert_true(n_modules < MOST_TEXTS);
+    modules[n_modules++] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
+}
+
+/* The operands of a case, all that may be bf16 so where that is wanted. */
+static inline void describe(const struct op_case *c, bool bf16, struct lvn_shapes *s, struct lvn_call *call)
+{
+    const struct lvn_op *op = lvn_op(c->op, LVN_F32);
+    *s = (struct lvn_shapes){.attr = &c->attr, .real = LVN_F32};
+    for (int i = 0; i < op->n_in; i++) {
+        struct op_input in = c->in[i];
+        if (op_is_update(c->op)) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};
+        s->has[i] = in.filling != ABSENT;
+        if (s->has[i]) s->in[i] = input_desc(&in, LVN_F32);
+    }
+    must(op->shape(s));
+    *call = (struct lvn_call){.attr = &c->attr, .bf16 = bf16};
+    for (int i = 0; i < op->n_in; i++) {
+        if (!s->has[i]) continue;
+        if (bf16 && op->narrow & LVN_READS_IN(i) && s->in[i].dtype == LVN_F32) s->in[i].dtype = LVN_BF16;
+        call->in[i].desc = &s->in[i];
+        if (c->in[i].filling == REALS && !c->in[i].constant) call->din[i].desc = &s->in[i];
+    }
+    for (int k = 0; k < op->n_out + op->n_saved; k++) {
+        if (bf16 && op->narrow & LVN_READS_OUT(k) && s->out[k].dtype == LVN_F32) s->out[k].dtype = LVN_BF16;
+        call->out[k].desc = &s->out[k];
+        if (k < op->n_out) call->dout[k].desc = &s->out[k];
+    }
+}
+
+static inline void gather(const struct op_case *c, bool bf16)
+{
+    const struct lvn_gpu_operation *o = lvn_gpu_operation_of(c->op);
+    if (!o) return;
+    void (*const phase[])(struct lvn_gpu *) = {o->forward, o->backward, o->restore};
+    for (int k = 0; k < LVN_PHASE_COUNT; k++) {
+        struct lvn_shapes *s = lvn_arena_alloc(&arena, sizeof *s);
+        struct lvn_call *call = lvn_arena_alloc(&arena, sizeof *call);
+        assert_true(s && call);
+        describe(c, bf16, s, call);
+        call->phase = (enum lvn_phase)k;
+        struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name};
+        if (phase[k]) phase[k](&g);
+        lvn_error_clear(); /* what it refuses it has not */
+        launches[c->op] |= g.n_launches > 0 && g.status == LVN_OK;
+        for (int l = 0; l < g.n_launches && g.status == LVN_OK; l++) add(&g.launches[l]);
+    }
+}
+
+static inline int by_name(const void *a, const void *b)
+{
+    const struct lvn_gpu_module *x = a, *y = b;
+    int order = strcmp(x->source, y->source);
+    return order ? order : strcmp(x->definition, y->definition);
+}
+
+static inline int count(const char *text, const char *word)
+{
+    int n = 0;
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) n++;
+    return n;
+}
+
+/* Of each source, which lie together: the least and the most of bf16. */
+static inline void thin_out(void)
+{
+    int kept = 0;
+    for (int k = 0, end; k < n_modules; k = end) {
+        int least = k, most = k;
+        for (end = k; end < n_modules && !strcmp(modules[end].source, modules[k].source); end++) {
+            if (count(modules[end].definition, " bf16") < count(modules[least].definition, " bf16")) least = end;
+            if (count(modules[end].definition, " bf16") > count(modules[most].definition, " bf16")) most = end;
+        }
+        const struct lvn_gpu_module a = modules[least], b = modules[most];
+        modules[kept++] = a;
+        if (most != least) modules[kept++] = b;
+    }
+    n_modules = kept;
+}
+
+static inline int set_up(void **state)
+{
+    (void)state;
+    lvn_arena_init(&arena);
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16);
+    for (int id = 0; id < LVN_OP_COUNT; id++) /* those that have no cases: as they are */
+        if (lvn_gpu_operation_of(id) && !launches[id])
+            add(&(struct lvn_gpu_launch){.source = lvn_gpu_operation_of(id)->name, .defines = ""});
+    qsort(modules, (size_t)n_modules, sizeof *modules, by_name);
+    thin_out();
+    return 0;
+}
+
+static inline int tear_down(void **state)
+{
+    (void)state;
+    lvn_arena_release(&arena);
+    return 0;
+}
+
+static inline char *read_all(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = calloc(1, 1 << 20);
+    if (f && text) text[fread(text, 1, (1 << 20) - 1, f)] = '\0';
+    if (f) fclose(f);
+    return text;
+}
+
+#endif

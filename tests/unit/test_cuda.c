@@ -1,0 +1,303 @@
+/* test_cuda.c - the backend cuda over the doubles of its driver and of NVRTC: every call fails once, everything is
+ * released, what does not go together is refused, a captured run is replayed.
+ *
+ * Skipped where the doubles are not in front (tests/run_double), or have nothing to compute with. */
+#include <dlfcn.h>
+
+#include "backend/cuda/driver.h"
+#include "device_run.h"
+#include "ops_cases.h"
+
+static struct library {
+    void (*begin)(void);
+    long (*left)(void);
+    long (*calls)(const char *name);
+} cuda, nvrtc;
+
+static bool find(struct library *l, const char *file)
+{
+    void *library = dlopen(file, RTLD_NOW), *p[3];
+    static const char *const names[] = {"doubleBegin", "doubleLeft", "doubleCalls"};
+    for (int k = 0; k < 3; k++)
+        if (!library || !(p[k] = dlsym(library, names[k]))) return false;
+    memcpy(l, p, sizeof p);
+    return true;
+}
+
+static void here_or_skip(void)
+{
+    struct lvn_device_facts f;
+    const char *why = NULL;
+    if (!find(&cuda, "libcuda.so.1") || !find(&nvrtc, "libnvrtc.so.13"))
+        why = "the doubles are not in front";
+    else if (!lvn_backend_find("cuda")->describe(0, &f))
+        why = "the doubles have nothing to compute with (intel-opencl-rt)";
+    if (!why) return;
+    print_message("skipped: %s\n", why);
+    skip();
+}
+
+/* As after the start of a process, with a cache of kernels that is empty. */
+static void begin(const char *fail)
+{
+    static char folder[64];
+    snprintf(folder, sizeof folder, "/tmp/levin-test-cuda.XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    setenv("LEVIN_CACHE", folder, 1);
+    setenv("LEVIN_DOUBLE_FAIL", fail, 1);
+    cuda.begin();
+    nvrtc.begin();
+}
+
+static void end(void)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", getenv("LEVIN_CACHE"));
+    assert_int_equal(system(command), 0); /* a folder that begin() made */
+}
+
+/* --- a short life of a device: one instruction, run three times --- */
+
+static const struct op_case *case_of(enum lvn_op_id id)
+{
+    for (int k = 0; k < N_OP_CASES; k++)
+        if (op_cases[k].op == id) return &op_cases[k];
+    return NULL;
+}
+
+struct life {
+    struct lvn_device *device;
+    struct lvn_memory *memory[LVN_BUFFER_COUNT];
+    struct lvn_bound *bound;
+    struct device_run run;
+    struct run of;
+    char *arena;
+};
+
+static enum lvn_status live(struct life *l)
+{
+    const struct lvn_backend *b = lvn_backend_find("cuda");
+    struct lvn_binding binding = {.step = &l->of.step, .micro_batch_rows = 1};
+    int64_t scratch;
+    LVN_TRY(b->open(&l->device, &(struct lvn_device_options){.real = LVN_F32, .threads = 2}));
+    l->run.program.device = l->device;
+    LVN_TRY(b->choose(l->device, &l->run.instr, &scratch));
+    LVN_TRY(lvn_memory_new(&l->memory[LVN_BUFFER_ARENA], l->device, l->run.arena));
+    LVN_TRY(lvn_memory_write(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena));
+    binding.buffer[LVN_BUFFER_ARENA] = l->memory[LVN_BUFFER_ARENA];
+    LVN_TRY(b->bind(&l->bound, &l->run.program, &binding));
+    for (int k = 0; k < 3; k++) {
+        LVN_TRY(b->run(l->bound, &(struct lvn_execution){.n_micro_batches = 2}));
+        LVN_TRY(b->wait(l->device));
+    }
+    return lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
+}
+
+/* How often a function was called before anything was released. */
+static const struct library *watched;
+static const char *watched_name;
+static long calls_of_life;
+
+/* The result must be right where it says that all went well. */
+static enum lvn_status live_and_die(void)
+{
+    static struct life l;
+    struct run want;
+    const struct op_case *c = case_of(LVN_OP_gelu);
+    const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(LVN_F32)[c->op];
+    memset(&l, 0, sizeof l);
+    run_init(&l.of, c, LVN_F32, plain);
+    run_init(&want, c, LVN_F32, plain);
+    run_forward(&want, 1);
+    device_describe(&l.run, &l.of, LVN_FORWARD, 0, 0);
+    l.arena = calloc((size_t)l.run.arena, 1);
+    for (int v = 0; v < DEVICE_VALUES; v++)
+        if (l.run.buffer[v]) memcpy(l.arena + l.run.values[v].offset, l.run.buffer[v]->p, l.run.buffer[v]->bytes);
+    enum lvn_status status = live(&l);
+    if (watched) calls_of_life = watched->calls(watched_name);
+    for (int v = 0; v < DEVICE_VALUES && status == LVN_OK; v++) {
+        if (l.run.buffer[v] != &l.of.out[0]) continue;
+        memcpy(l.of.out[0].p, l.arena + l.run.values[v].offset, l.of.out[0].bytes);
+        for (int64_t i = 0; i < lvn_desc_count(&want.out[0].desc); i++)
+            assert_true(fabs(buffer_get(&l.of.out[0], i) - buffer_get(&want.out[0], i)) < 1e-5);
+    }
+    if (l.bound) l.device->backend->unbind(l.bound);
+    for (int k = 0; k < LVN_BUFFER_COUNT; k++) lvn_memory_free(l.memory[k]);
+    if (l.device) l.device->backend->close(l.device);
+    free(l.arena);
+    run_release(&l.of);
+    run_release(&want);
+    return status;
+}
+
+/* --- tests --- */
+
+static void a_run_is_captured_once_and_replayed(void **state)
+{
+    (void)state;
+    here_or_skip();
+    begin("");
+    if (live_and_die() != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
+    assert_int_equal(cuda.left(), 0);
+    assert_int_equal(nvrtc.left(), 0);
+    assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), 1);
+    assert_int_equal(cuda.calls("cuGraphLaunch"), 3);
+    assert_int_equal(cuda.calls("cuLaunchKernel"), 2); /* one a micro-batch, into the graph */
+    assert_int_equal(cuda.calls("kernel"), 6);
+    assert_int_equal(nvrtc.calls("nvrtcCompileProgram"), 1);
+    assert_int_equal(live_and_die(), LVN_OK);
+    assert_int_equal(nvrtc.calls("nvrtcCompileProgram"), 1); /* the cache has it */
+    end();
+}
+
+/* More pieces than there are pinned ones, long and short, written over while the copies before are on their way. */
+static void what_is_written_comes_back(void **state)
+{
+    (void)state;
+    here_or_skip();
+    enum { BYTES = 11 << 20, SHORT = 1000, N = 9 };
+    const struct lvn_backend *b = lvn_backend_find("cuda");
+    struct lvn_device *d;
+    struct lvn_memory *m;
+    unsigned char *want = malloc(BYTES), *found = malloc(BYTES), piece[SHORT];
+    assert_true(want && found);
+    begin("");
+    device_must(b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    device_must(lvn_memory_new(&m, d, BYTES));
+    for (int k = 0; k < BYTES; k++) want[k] = (unsigned char)(k * 7 + k / 4096);
+    device_must(lvn_memory_write(m, 0, want, BYTES));
+    for (int k = 0; k < N; k++) {
+        memset(piece, 10 + k, SHORT);
+        device_must(lvn_memory_write(m, k * 1000000, piece, SHORT));
+        memcpy(want + k * 1000000, piece, SHORT);
+        memset(piece, 0, SHORT); /* the caller's own again */
+    }
+    device_must(lvn_memory_read(m, 0, found, BYTES));
+    assert_memory_equal(found, want, BYTES);
+    lvn_memory_free(m);
+    b->close(d);
+    assert_int_equal(cuda.left(), 0);
+    free(want);
+    free(found);
+    end();
+}
+
+/* What releases something may fail: nobody can do anything about it, and what it was stays. */
+static bool releases(const char *name)
+{
+    return strstr(name, "Free") || strstr(name, "Destroy") || strstr(name, "Release") || strstr(name, "Unload");
+}
+
+static void fail_each(const struct library *l, const char *name)
+{
+    begin("");
+    watched = l;
+    watched_name = name;
+    assert_int_equal(live_and_die(), LVN_OK);
+    const long n = l->calls(name), must_be_told = calls_of_life;
+    watched = NULL;
+    end();
+    for (long k = 1; k <= n; k++) {
+        char fail[80];
+        snprintf(fail, sizeof fail, "%s:%ld", name, k);
+        begin(fail);
+        enum lvn_status status = live_and_die();
+        bool told = releases(name) || !strncmp(name, "cuGetError", 10) || k > must_be_told;
+        if (status == LVN_OK && !told) fail_msg("%s failed, and nobody said so", fail);
+        if (status != LVN_OK && (!*lvn_error_text() || strlen(lvn_error_text()) < 20))
+            fail_msg("%s: '%s'", fail, lvn_error_text());
+        lvn_error_clear();
+        if (cuda.left() + nvrtc.left() != 0 && !releases(name))
+            fail_msg("%s: %ld things are left", fail, cuda.left() + nvrtc.left());
+        end();
+        if (releases(name)) break; /* what it left counts from now on */
+    }
+}
+
+static void every_call_may_fail(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const char *const of_cuda[] = {LVN_CUDA_FUNCTIONS(LVN_LIBRARY_SYMBOL) "kernel"};
+    for (int pass = 0; pass < 2; pass++) /* what releases comes last, for it leaves something behind */
+        for (size_t k = 0; k < sizeof of_cuda / sizeof *of_cuda; k++)
+            if (releases(of_cuda[k]) == (pass == 1)) fail_each(&cuda, of_cuda[k]);
+}
+
+static void every_call_of_the_compiler_may_fail(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const char *const names[] = {"nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs", "nvrtcCreateProgram",
+                                        "nvrtcCompileProgram",       "nvrtcGetCUBINSize",      "nvrtcGetCUBIN"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&nvrtc, names[k]);
+    begin("nvrtcCompileProgram:1");
+    assert_int_equal(live_and_die(), LVN_UNSUPPORTED);
+    assert_non_null(strstr(lvn_error_text(), "gelu: the kernel does not compile for sm_90a"));
+    assert_non_null(strstr(lvn_error_text(), "double.k(7): error: as the test wants it"));
+    assert_null(strchr(lvn_error_text(), '\n'));
+    lvn_error_clear();
+    end();
+}
+
+static void a_lost_device_is_as_a_lost_rank(void **state)
+{
+    (void)state;
+    here_or_skip();
+    begin("kernel:3");
+    assert_int_equal(live_and_die(), LVN_COMM);
+    if (!strstr(lvn_error_text(), "the device is lost") || !strstr(lvn_error_text(), "the last checkpoint stands"))
+        fail_msg("%s", lvn_error_text());
+    lvn_error_clear();
+    end();
+    begin("cuLaunchKernel:1:214"); /* ECC */
+    assert_int_equal(live_and_die(), LVN_COMM);
+    lvn_error_clear();
+    end();
+}
+
+static void refused(const char *variable, const char *value, enum lvn_status wanted, const char *says, const char *too)
+{
+    begin("");
+    setenv(variable, value, 1);
+    enum lvn_status status = live_and_die();
+    unsetenv(variable);
+    if (status != wanted || !strstr(lvn_error_text(), says) || !strstr(lvn_error_text(), too))
+        fail_msg("%s=%s: %d, %s", variable, value, status, lvn_error_text());
+    assert_int_equal(cuda.left(), 0);
+    lvn_error_clear();
+    end();
+}
+
+static void what_does_not_go_together_is_refused(void **state)
+{
+    (void)state;
+    here_or_skip();
+    refused("LEVIN_DOUBLE_DRIVER", "12080", LVN_UNSUPPORTED, "CUDA 12.8", "NVRTC 13.0");
+    refused("LEVIN_DOUBLE_CAPABILITY", "70", LVN_UNSUPPORTED, "7.0", "NVRTC 13.0");
+    refused("LEVIN_DOUBLE_MEMORY", "20", LVN_MEMORY, "Double 0", "of 20 bytes left");
+    refused("LEVIN_DOUBLE_DEVICES", "0", LVN_UNSUPPORTED, "sees no device", "nvidia-smi");
+    struct lvn_device *d;
+    begin("");
+    assert_int_equal(
+        lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1, .number = 3}),
+        LVN_ARG);
+    assert_non_null(strstr(lvn_error_text(), "device 3 is asked for, and this machine has 1"));
+    lvn_error_clear();
+    setenv("LEVIN_DOUBLE_CAPABILITY", "120", 1); /* newer than NVRTC: PTX */
+    assert_int_equal(live_and_die(), LVN_OK);
+    unsetenv("LEVIN_DOUBLE_CAPABILITY");
+    assert_int_equal(nvrtc.calls("nvrtcGetPTX"), 1);
+    assert_int_equal(nvrtc.calls("nvrtcGetCUBIN"), 0);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_captured_once_and_replayed), cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(a_lost_device_is_as_a_lost_rank),     cmocka_unit_test(what_does_not_go_together_is_refused),
+        cmocka_unit_test(every_call_of_the_compiler_may_fail), cmocka_unit_test(every_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
