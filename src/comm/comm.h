@@ -68,7 +68,7 @@ struct lvn_request {
 enum lvn_reduce { LVN_SUM, LVN_MIN, LVN_MAX };
 
 /* Element types: F32, F64, I32, I64 and, for LVN_SUM, BF16 (summed in fp32, rounded once
- * on a host, once between hosts). Buffers are host memory.
+ * on a host, once between hosts, or groups of many ranks). Buffers are host memory.
  * Counts may pass 2^31: the engine cuts. In place throughout. The same call on the same ranks gives the same bits on
  * all of them. */
 void lvn_comm_all_reduce(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t count, enum lvn_dtype type,
@@ -98,10 +98,10 @@ enum lvn_status lvn_comm_broadcast_now(struct lvn_comm *c, void *x, int64_t byte
 
 /* --- ways of sums ---
  * LIBRARY: the transport's own reduction. DIRECT: every rank adds a shard of the vector, which all others send it, and
- * sends the sum back to all. HOSTS: the same within each host, where a rank's shard is one in `per host`; then between
- * those of all hosts that have the same shard, each of which adds its part; and back. So between hosts every number
- * goes once each way, and not once for each rank of a host. Hosts must have as many ranks as each other, side by side;
- * else all is DIRECT, as if there were one host. */
+ * sends the sum back to all; many ranks of one host do so within groups, and then between these. HOSTS: the same within
+ * each host, where a rank's shard is one in `per host`; then between those of all hosts that have the same shard, each
+ * of which adds its part; and back. So between hosts every number goes once each way, and not once for each rank of a
+ * host. Hosts must have as many ranks as each other, side by side; else all is DIRECT, as if there were one host. */
 enum lvn_sum_way { LVN_WAY_LIBRARY, LVN_WAY_DIRECT, LVN_WAY_HOSTS };
 /* Of a sum of `bytes` in the plain order. Sums in a fixed order are never LIBRARY. */
 enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes);

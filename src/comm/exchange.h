@@ -50,10 +50,11 @@ struct lvn_slot {
 };
 
 struct lvn_tree {
-    int rank, size, hosts, per_host, host, local; /* host, local: this rank is number `local` of that host */
-    bool plain;                                   /* one leaf a rank */
-    struct lvn_level level[2];                    /* within the host; between hosts */
-    int64_t piece;                                /* bytes of a shard in a chunk */
+    int rank, size, hosts, per_host, host,
+        local;                 /* this rank is number `local` of host `host`; or groups of one host */
+    bool plain;                /* one leaf a rank */
+    struct lvn_level level[2]; /* within the host; between hosts */
+    int64_t piece;             /* bytes of a shard in a chunk */
     int most_sources;
     float *wide;                      /* [most_sources][LVN_BLOCK] of bf16 */
     void **source;                    /* [most_sources] while adding */

@@ -162,8 +162,8 @@ enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hos
     if (!t) return LVN_MEMORY;
     t->size = size;
     t->rank = rank;
-    t->hosts = hosts;
-    t->per_host = size / hosts;
+    t->hosts = lvn_sum_groups(size, hosts);
+    t->per_host = size / t->hosts;
     t->host = rank / t->per_host;
     t->local = rank % t->per_host;
     t->plain = !leaf;
