@@ -27,7 +27,8 @@ struct plan {
     struct lvn_training training;
     int64_t steps, steps_per_epoch; /* 0: not known */
     bool validates;
-    int64_t *live; /* bytes of the arena at each instruction of a step */
+    struct lvn_crowd crowd; /* --ranks */
+    int64_t *live;          /* bytes of the arena at each instruction of a step */
 };
 
 /* --- what is planned --- */
@@ -258,9 +259,12 @@ static enum lvn_status show(struct plan *p)
               "--ranks measures a step on this machine, and trainer.accelerator %s computes nothing: leave one of them "
               "out",
               p->s->trainer.accelerator);
-    LVN_TRY(open_data(p));
     int ranks = (int)p->c->flag[LVN_FLAG_plan_ranks].i;
-    if (ranks) lvn_plan_threads(p->c);
+    if (ranks) {
+        lvn_plan_threads(p->c);
+        LVN_TRY(lvn_crowd_begin(&p->crowd, lvn_plan_crowd(p->c)));
+    }
+    LVN_TRY(open_data(p));
     LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s, NULL));
     struct lvn_training_options plan = {.fields = &p->setup.fields,
                                         .task = p->setup.task,
@@ -268,6 +272,8 @@ static enum lvn_status show(struct plan *p)
                                         .size = ranks,
                                         .callbacks = &p->callbacks};
     LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, &plan));
+    lvn_crowd_go(&p->crowd);
+    if (p->crowd.rank) return lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd);
     show_model(p);
     const struct lvn_program *step = p->training.step->program;
     p->live = lvn_arena_alloc(&p->c->settings.arena, sizeof *p->live * (size_t)(step->n_instrs + 1));
@@ -279,7 +285,7 @@ static enum lvn_status show(struct plan *p)
     LVN_TRY(lvn_plan_device(p->c, p->training.network));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) show_program(p->c, step, p->live);
     if (!p->training.network->device->backend->computes) LVN_TRY(lvn_plan_launches(p->c, &p->training));
-    return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config) : LVN_OK;
+    return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd) : LVN_OK;
 }
 
 enum lvn_status lvn_command_plan(struct lvn_cli *c)
@@ -293,6 +299,7 @@ enum lvn_status lvn_command_plan(struct lvn_cli *c)
         return LVN_OK;
     }
     enum lvn_status status = show(&p);
+    lvn_crowd_end(&p.crowd);
     lvn_training_release(&p.training);
     lvn_callbacks_release(&p.callbacks);
     lvn_model_setup_close(&p.setup);

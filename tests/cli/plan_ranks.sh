@@ -24,3 +24,13 @@ json 'not d["predicted"]["beside"]'
 code 2 "$LEVIN" plan "${keys[@]}" --ranks=25
 one_error
 says "25 ranks cannot share the 24 sequences of a step" err
+# its parts are the step; hosts of other sizes; messages
+predict --ranks=4 --nproc-per-node=2 --cores=2 --bandwidth=1e6
+json 'abs(sum(d["predicted"][k] for k in ("compute_s", "exposed_s", "saving_s")) / d["predicted"]["step_s"] - 1) < 1e-6'
+json 'd["predicted"]["cores"] == 2 and d["predicted"]["messages_between"] > 0 and d["predicted"]["messages_within"] > 0'
+json 'd["predicted"]["bytes_between"] < 4.1 * d["parameters"] and d["predicted"]["exposed_s"] > 0.5 * d["predicted"]["reduce_s"]'
+predict --ranks=2 --nproc-per-node=2
+json 'd["predicted"]["messages_between"] == 0 and d["predicted"]["reduce_s"] > 0'
+# nobody of those who measured is left
+sleep 0.1
+[ -z "$(pgrep -P $$ levin || true)" ] || fail "processes are left"
