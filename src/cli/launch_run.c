@@ -333,6 +333,8 @@ static int judge(const struct run *r)
     if (r->fault) return lvn_server_fault_lasts(r->server) ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
     if (r->held) return told ? told : LVN_EXIT_FAULT; /* told: what was saved may be queued again */
     if (!told && code == LVN_EXIT_DONE) return LVN_EXIT_DONE;
+    if (told == LVN_EXIT_STOPPED && code > 128 && !interrupts && !stops && !timeups)
+        told = 0; /* the launcher's TERM, for a rank was killed */
     explain(r, code, told);
     if (told) return told;
     if (code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) return code;

@@ -10,6 +10,10 @@
 # Nothing in /etc is touched; passwords are munge's, with a key of its own.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 
+slurm_passwords() { # of host I
+    on "$1" munged --force --key-file="$PWD/slurm/key" --socket=/run/munge.sock --pid-file=/run/munged.pid \
+        --log-file=/run/munged.log --seed-file=/run/munged.seed --num-threads=2
+}
 slurm_up() {
     local n=$1 at=$PWD/slurm user tries
     shift
@@ -58,8 +62,7 @@ END
     export SLURM_CONF=$at/slurm.conf
     for i in $(seq "$n"); do
         mkdir -p "$at/spool-h$i" "$at/tmp-h$i"
-        on "$i" munged --force --key-file="$at/key" --socket=/run/munge.sock --pid-file=/run/munged.pid \
-            --log-file=/run/munged.log --seed-file=/run/munged.seed --num-threads=2
+        slurm_passwords "$i"
     done
     on 1 slurmctld -c
     for i in $(seq "$n"); do on "$i" slurmd; done

@@ -74,6 +74,7 @@ mend() { # whatever it was
     ip link set v3 mtu 1500
     for i in 2 3; do
         on $i pgrep -x sshd >/dev/null || on $i "$(command -v sshd || echo /usr/sbin/sshd)" -f "$net/ssh/server" -E /run/sshd.log
+        [[ " ${launchers[*]} " != *" srun "* ]] || on $i pgrep -x slurmd >/dev/null || { slurm_passwords $i && on $i slurmd; }
     done
 }
 wait_end() { # of $pid, with what the case needs meanwhile
@@ -95,7 +96,8 @@ judge() {
         [ $got != 0 ] || [ $launcher = srun ] || wrong "levin launch was ended, and the code is 0" ;; # salloc says 0
     *)
         [ $got = 0 ] || wrong "exit code $got"
-        [ "$what" != rank ] || ! grep -q "^restart " err || grep -E "^error: " err | head -1 | grep -qE "ranks? ([0-9,-]*,)?$which(,[0-9,-]*)? on h$((which + 1))|ranks? [0-9,-]* (on h[1-3]|and)" ||
+        # who dies before it has met the others is known to the launcher alone
+        [ "$what" != rank ] || [ $moment = start ] || ! grep -q "^restart " err || grep -E "^error: " err | head -1 | grep -qE "ranks? ([0-9,-]*,)?$which(,[0-9,-]*)? on h$((which + 1))|ranks? [0-9,-]* (on h[1-3]|and)" ||
             wrong "rank $which on h$((which + 1)) is not named"
         [ "$what" != host ] || ! grep -q "^restart " err || grep -E "^error: " err | head -1 | grep -qE " on h$((which + 1))|rank $which " ||
             wrong "h$((which + 1)) is not named"

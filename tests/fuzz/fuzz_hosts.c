@@ -1,4 +1,5 @@
-/* fuzz_hosts.c - hosts files of levin launch. No name is looked up: all are found, and are other machines. */
+/* fuzz_hosts.c - hosts files of levin launch, and those of queues. No name is looked up: all are found, and are other
+ * machines. */
 #include <netdb.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,19 +26,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[40];
-    struct lvn_arena arena;
-    struct lvn_launch l = {.arena = &arena};
+    static const struct lvn_site queue = {.title = "lines"}, counting = {.title = "counts", .counts = true};
+    static const struct lvn_site *const ways[] = {NULL, &queue, &counting};
     int fd = memfd_create("hosts", MFD_CLOEXEC);
     if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    lvn_arena_init(&arena);
-    if (lvn_launch_hosts(&l, path) != LVN_OK) {
-        if (!*lvn_error_text()) abort();
-    } else {
-        for (int i = 0; i < l.n_hosts; i++) /* these become words of a command line */
-            if (l.hosts[i].slots < 0 || !*l.hosts[i].name || *l.hosts[i].name == '-') abort();
+    for (int way = 0; way < 3; way++) {
+        struct lvn_arena arena;
+        struct lvn_launch l = {.arena = &arena, .site = ways[way]};
+        lvn_arena_init(&arena);
+        if (lvn_launch_hosts(&l, path) != LVN_OK) {
+            if (!*lvn_error_text()) abort();
+        } else {
+            for (int i = 0; i < l.n_hosts; i++) /* these become words of a command line */
+                if (l.hosts[i].slots < (way > 0) || !*l.hosts[i].name || *l.hosts[i].name == '-') abort();
+        }
+        lvn_arena_release(&arena);
     }
-    lvn_arena_release(&arena);
     close(fd);
     return 0;
 }
