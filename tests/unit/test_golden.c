@@ -319,13 +319,26 @@ static void bf16(void **state)
                                  .precision = (enum lvn_precision)precision});
 }
 
+/* On a device, where there is one. */
+static void opencl(void **state)
+{
+    (void)state;
+    struct lvn_device *d;
+    const struct lvn_backend *b = lvn_backend_find("opencl");
+    if (b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) != LVN_OK) {
+        print_message("skipped: %s\n", lvn_error_text());
+        lvn_error_clear();
+        skip();
+    }
+    b->close(d);
+    compare((struct way){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_double),
-        cmocka_unit_test(plain_float),
-        cmocka_unit_test(fast),
-        cmocka_unit_test(bf16),
+        cmocka_unit_test(plain_double), cmocka_unit_test(plain_float), cmocka_unit_test(fast),
+        cmocka_unit_test(bf16),         cmocka_unit_test(opencl),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
