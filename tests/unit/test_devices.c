@@ -23,8 +23,6 @@ static void compare(const struct op_case *c, bool backward, const char *what, in
     double scale = 1, most = tolerance_of(backward ? tolerances[c->op].backward : tolerances[c->op].forward);
     int64_t n = wanted->p ? lvn_desc_count(&wanted->desc) : 0;
     if (c->slack > 0) most *= c->slack;
-    for (int64_t i = 0; i < n && i < 3; i++)
-        printf("%s %d %.9g %.9g\n", what, index, buffer_get(found, i), buffer_get(wanted, i));
     for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
     for (int64_t i = 0; i < n; i++) {
         double x = buffer_get(found, i), y = buffer_get(wanted, i), apart = fabs(x - y) / scale;
