@@ -89,7 +89,8 @@ if [ $dev = 1 ]; then
     needs stores test -x "$root_folder/parts/stores/bin/versitygw" -a -x "$root_folder/parts/stores/bin/fake-gcs-server" \
         -a -x "$root_folder/parts/stores/bin/gcp-storage-emulator"
     needs opencl bash -c 'ls /etc/OpenCL/vendors/pocl.icd'
-    needs oclgrind have oclgrind
+    needs ocloc have ocloc
+    needs devices bash -c "ls '$root_folder'/parts/devices/lib/libintelocl.so '$root_folder'/parts/devices/lib/python3*/site-packages/nvidia/cu13/lib"
     needs tensorboard env PYTHONPATH="$root_folder/parts/tensorboard" python3 -c 'import tensorboard'
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
@@ -113,7 +114,7 @@ apt_names() {
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         openmpi) echo openmpi-bin ;; mpich) echo mpich ;; slurm) echo slurmctld slurmd slurm-client munge ;;
         pmix) echo libpmix-dev ;; sshd) echo openssh-server openssh-client ;; ip) echo iproute2 ;;
-        opencl) echo pocl-opencl-icd ocl-icd-libopencl1 ;; oclgrind) echo oclgrind ;;
+        opencl) echo pocl-opencl-icd ocl-icd-libopencl1 ;; ocloc) echo intel-opencl-icd ;;
         esac
     done
 }
@@ -158,6 +159,14 @@ install_tensorboard() {
     local into=$root_folder/parts/tensorboard
     python3 -m pip install -q --no-warn-conflicts --target "$into" tensorboard==2.21.0 >"$folder/pip.log" 2>&1 ||
         { rm -rf "$into" && echo "setup: no tensorboard: the test that needs it is left out"; }
+}
+
+# Intel's OpenCL for processors, on which the doubles of CUDA compute, and NVIDIA's compiler of kernels. Only tests want them.
+install_devices() {
+    local into=$root_folder/parts/devices
+    python3 -m pip install -q --no-warn-conflicts --no-deps --ignore-installed --prefix "$into" intel-opencl-rt==2026.2.0 \
+        intel-cmplr-lib-rt==2026.2.0 tbb nvidia-cuda-nvrtc==13.5.37 >"$folder/pip.log" 2>&1 ||
+        { rm -rf "$into" && echo "setup: no OpenCL of Intel's for processors, and no NVRTC: the tests that need them are left out"; }
 }
 
 # --- with the system's packages ---
@@ -275,6 +284,7 @@ END
 case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
 case " ${missing[*]} " in *" stores "*) install_stores ;; esac
 case " ${missing[*]} " in *" tensorboard "*) install_tensorboard ;; esac
+case " ${missing[*]} " in *" devices "*) install_devices ;; esac
 if [ -z "$prefix" ]; then
     install_packages
     exit 0
@@ -294,7 +304,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | oclgrind) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | ocloc | devices) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

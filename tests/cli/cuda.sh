@@ -10,7 +10,7 @@ sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_lay
     --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2 --trainer.val_check_interval=2)
 double "$LEVIN" doctor --json >doctor.json 2>doctor.err
 if ! grep -q '"cuda"' doctor.json; then
-    echo "skipped: the double of CUDA has nothing to compute with (pip install intel-opencl-rt into an active environment)"
+    echo "skipped: the double of CUDA has nothing to compute with (tools/setup.sh --dev installs it)"
     exit 77
 fi
 python3 - <<'P'

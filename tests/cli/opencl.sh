@@ -37,7 +37,7 @@ same_weights opencl parts
 
 # --- two ranks on the device ---
 code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=4 \
-    --run_dir=two
+    --trainer.share_devices=true --run_dir=two
 same_file two/checkpoints/step-4/model.safetensors opencl/checkpoints/step-4/model.safetensors
 
 # --- what is trained ---

@@ -30,9 +30,8 @@ struct lvn_gpu_step {
     int64_t step, first_row, end_row;
     float lr, grad_scale, lr_rest; /* lr = lr + lr_rest, to twice the digits */
     int32_t training;
-    int32_t position[LVN_DECODE_ROWS];
+    int32_t position[LVN_DECODE_ROWS]; /* words.h says 8 */
 };
-_Static_assert(LVN_DECODE_ROWS == 8, "words.h has as many");
 
 enum lvn_gpu_kind {
     LVN_GPU_END,

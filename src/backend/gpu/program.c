@@ -236,6 +236,8 @@ void lvn_gpu_unbind(struct lvn_bound *b)
 
 /* --- running --- */
 
+_Static_assert(LVN_DECODE_ROWS == 8, "struct lvn_now of words.h has as many");
+
 struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t micro_batch)
 {
     const struct lvn_step *s = p->binding.step;
