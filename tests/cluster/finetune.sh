@@ -46,7 +46,7 @@ python3 -c 'import sys; before, after = map(float, sys.argv[1:]); sys.exit(not a
     fail "fine-tuning did not help"
 code 0 "$LEVIN" generate three --prompt "The recipe" --max-new-tokens=40 --temperature=0.6 --top-k=50
 says "The recipe" out
-check [ "$(wc -c <out)" -gt 40 ]
+check [ "$(wc -c <out)" -gt 20 ]
 
 # the test would see a difference
 code 0 "$LEVIN" train tuned.yaml --quiet --run_dir=other --trainer.seed=7
