@@ -105,8 +105,8 @@ static struct lvn_cuda_module *kept(const struct lvn_cuda_device *d, const char 
 
 static enum lvn_status load(struct lvn_cuda_device *d, const struct job *j)
 {
-    struct lvn_cuda_module_kept *k = lvn_calloc(1, sizeof *k);
     LVN_CHECK(!j->failed, UNSUPPORTED, "%s", j->sentence);
+    struct lvn_cuda_module_kept *k = lvn_calloc(1, sizeof *k);
     if (k) k->key = lvn_malloc(strlen(j->key) + 1);
     if (!k || !k->key || !j->image) {
         free(k ? k->key : NULL);
