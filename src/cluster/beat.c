@@ -322,6 +322,7 @@ static const char *listen_once(struct lvn_heartbeat *h, double now)
 static void warn(void *text)
 {
     lvn_log(LVN_LOG_WARN, "%s", (const char *)text);
+    free(text);
 }
 
 /* What the server has for people. A terminal that stands still is no reason to fall silent. */
@@ -331,7 +332,7 @@ static void hand_on(struct lvn_heartbeat *h)
     h->warning[0] = '\0';
     if (!text) return;
     pthread_mutex_unlock(&h->lock);
-    if (lvn_thread_within(FILE_SECONDS, warn, text)) free(text);
+    (void)lvn_thread_within(FILE_SECONDS, warn, text);
     pthread_mutex_lock(&h->lock);
 }
 

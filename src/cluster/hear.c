@@ -287,10 +287,11 @@ struct status {
     struct lvn_peer peer[];
 };
 
-static void write_it(void *argument)
+static void write_it(void *argument) /* its own to free: whoever started it may have gone on */
 {
-    const struct status *x = argument;
+    struct status *x = argument;
     lvn_status_write(x->path, x->peer, x->n, "fault", x->fault);
+    free(x);
 }
 
 /* The file system may be what stands still. */
@@ -303,7 +304,7 @@ static void write_status(const struct lvn_server *s)
     memcpy(x->path, s->status_path, sizeof x->path);
     memcpy(x->fault, s->fault, sizeof x->fault);
     memcpy(x->peer, s->peer, bytes);
-    if (lvn_thread_within(FILE_SECONDS, write_it, x)) free(x);
+    (void)lvn_thread_within(FILE_SECONDS, write_it, x);
 }
 
 void lvn_server_declare(struct lvn_server *s)
