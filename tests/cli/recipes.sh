@@ -9,7 +9,8 @@ for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do
     says "$recipe:" out
     short=--model.block_size=16
     case $name in mnist-*) short= ;; esac
-    code 0 "$LEVIN" plan "$recipe" --json --trainer.batch_size_per_device=0 --trainer.micro_batch_size=0 $short
+    code 0 "$LEVIN" plan "$recipe" --json --trainer.batch_size_per_device=0 --trainer.micro_batch_size=0 \
+        --device=h100-80g $short # whatever is free here
     json 'd["parameters"] > 1000 and d["memory"]["total"] > d["arena_bytes"] > 0 and d["time"]["step_s"] > 0'
     case $name in pythia-*b) ;; *) json 'd["fits"]' ;; esac # larger ones want larger machines, and more of them
 done
