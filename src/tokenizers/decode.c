@@ -11,7 +11,7 @@ enum { SLACK = 16, MOST = 16 };
 
 struct decoder {
     enum { REPLACE, BYTES, STRIP, WORDPIECE } kind;
-    const char *from, *to; /* REPLACE; from: STRIP's character, WORDPIECE's prefix */
+    const char *from, *to; /* REPLACE; from: STRIP's character, WORDPIECE's prefix, NULL: none */
     int64_t start, stop;   /* STRIP */
     bool clean;            /* WORDPIECE */
 };
@@ -156,8 +156,8 @@ static void word(struct lvn_text *t, struct lvn_text *other, const struct decode
     static const char *const cleaned[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
                                              {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
                                              {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-    size_t n = strlen(s->from);
-    bool inner = n && t->n >= (int64_t)n && !memcmp(t->p, s->from, n);
+    size_t n = s->from ? strlen(s->from) : 0;
+    bool inner = s->from && t->n >= (int64_t)n && !memcmp(t->p, s->from, n);
     lvn_text_clear(other);
     if (!inner) lvn_text_add(other, " ");
     lvn_text_add_bytes(other, t->p + (inner ? n : 0), t->n - (int64_t)(inner ? n : 0));
@@ -213,7 +213,7 @@ enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, cons
     if (t->model == LVN_MODEL_BYTES) return LVN_OK; /* its tokens are their bytes */
     if (none) {                                     /* tokens with spaces between them */
         t->first_as_written = true;
-        LVN_TRY(add(&d, name, (struct decoder){.kind = WORDPIECE, .from = ""}));
+        LVN_TRY(add(&d, name, (struct decoder){.kind = WORDPIECE}));
     } else {
         LVN_TRY(read_one(t, &d, name, object));
     }

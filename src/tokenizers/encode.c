@@ -126,8 +126,8 @@ static const struct lvn_added_token *next_added(const struct lvn_added_set *s, c
 static bool is_word(const uint8_t *p, const uint8_t *end)
 {
     int bytes;
-    enum lvn_char_class class = lvn_char_class(p, end, &bytes);
-    return *p == '_' || class == LVN_CHAR_LETTER || class == LVN_CHAR_NUMBER;
+    int32_t code = lvn_utf8_decode(p, end - p, &bytes);
+    return code >= 0 && lvn_is_wordly((uint32_t)code);
 }
 
 static int64_t before(const uint8_t *p, int64_t at)
@@ -148,13 +148,14 @@ static bool fits(const struct lvn_added_token *token, const uint8_t *p, int64_t 
            lvn_char_class(p + before(p, *begin), p + *begin, &bytes) == LVN_CHAR_SPACE)
         *begin = before(p, *begin);
     while (token->rstrip && *end < n && lvn_char_class(p + *end, p + n, &bytes) == LVN_CHAR_SPACE) *end += bytes;
-    if (*begin < floor) *begin = floor;
-    return true;
+    if (token->lstrip && *begin < floor) *begin = floor;
+    return *begin < *end;
 }
 
 typedef enum lvn_status between(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins, struct lvn_ids *ids);
 
-/* Cut the tokens of a set out; what lies between them goes on. */
+/* Cut the tokens of a set out; what lies between them goes on. A token within the white space that the one before took
+ * in counts as well, unless it takes white space in on its left, and text goes on behind it: the reference's way. */
 static enum lvn_status cut(struct lvn_encoder *e, const struct lvn_added_set *s, const uint8_t *p, int64_t n,
                            bool begins, struct lvn_ids *ids, between *rest)
 {
@@ -164,7 +165,7 @@ static enum lvn_status cut(struct lvn_encoder *e, const struct lvn_added_set *s,
         if (!token) break;
         int64_t begin = at, end = at + token->n_sought;
         at = end;
-        if (begin < done || (token->special && e->how == LVN_ENCODE_ORDINARY)) continue;
+        if (token->special && e->how == LVN_ENCODE_ORDINARY) continue;
         if (!fits(token, p, n, done, &begin, &end)) continue;
         if (begin > done) LVN_TRY(rest(e, p + done, begin - done, begins && !done, ids));
         LVN_TRY(lvn_ids_reserve(ids, 1));

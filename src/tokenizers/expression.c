@@ -230,6 +230,7 @@ static enum lvn_status atom(struct parser *r, int *number)
         return add_set(r, &g, true, number);
     case '\\':
         LVN_TRY(escape(r, &item, &single));
+        if (item.kind == ITEM_WORDLY) item.kind = ITEM_WORDLY_ALONE;
         LVN_TRY(single ? gather_range(r, &g, item.first, item.last) : gather(r, &g, item));
         return add_set(r, &g, false, number);
     case '*':

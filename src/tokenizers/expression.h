@@ -23,7 +23,8 @@ struct lvn_expression_scratch {
     int64_t n, room;
 };
 void lvn_expression_scratch_release(struct lvn_expression_scratch *s);
-/* The first match at or after `from`. Bytes that are not UTF-8 are characters that only negated classes and . match.
+/* The first match at or after `from`, where the last one ended (-1: there was none, search all): it may be empty, but
+ * not where the last one ended. Bytes that are not UTF-8 are characters that only negated classes and . match.
  * LVN_MEMORY, or LVN_FORMAT where the expression tries for too long. */
 enum lvn_status lvn_expression_find(const struct lvn_expression *e, struct lvn_expression_scratch *s, const uint8_t *p,
                                     int64_t n, int64_t from, bool *found, int64_t *begin, int64_t *end) LVN_CHECKED;

@@ -27,11 +27,12 @@ void lvn_expression_scratch_release(struct lvn_expression_scratch *s)
     *s = (struct lvn_expression_scratch){0};
 }
 
-/* \w as Oniguruma has it: the numbers of Latin 1 that are no digits too, without the joiners of width zero. */
-static bool is_wordly(uint32_t c)
+/* \w as Oniguruma has it: without the joiners of width zero; outside of a class with those numbers of Latin 1 that are
+ * no digits. */
+static bool is_wordly(uint32_t c, bool alone)
 {
     bool number = c == 0xb2 || c == 0xb3 || c == 0xb9 || (c >= 0xbc && c <= 0xbe);
-    return number || (lvn_is_wordly(c) && c != 0x200c && c != 0x200d);
+    return (number && alone) || (lvn_is_wordly(c) && c != 0x200c && c != 0x200d);
 }
 
 static bool item_has(const struct set *sets, const struct item *items, const struct item *i, int32_t code)
@@ -43,7 +44,7 @@ static bool item_has(const struct set *sets, const struct item *items, const str
     if (i->kind == ITEM_RANGE) in = c >= i->first && c <= i->last;
     if (i->kind == ITEM_CATEGORIES) in = i->first >> lvn_category(c) & 1;
     if (i->kind == ITEM_SPACE) in = lvn_char_classes[c] == LVN_CHAR_SPACE;
-    if (i->kind == ITEM_WORDLY) in = is_wordly(c);
+    if (i->kind == ITEM_WORDLY || i->kind == ITEM_WORDLY_ALONE) in = is_wordly(c, i->kind == ITEM_WORDLY_ALONE);
     return in != i->negated;
 }
 
@@ -192,12 +193,12 @@ enum lvn_status lvn_expression_find(const struct lvn_expression *e, struct lvn_e
 {
     struct match m = {.e = e, .s = s, .p = p, .n = n};
     *found = false;
-    for (int64_t at = from; at < n && m.status == LVN_OK && !*found;) {
-        int bytes;
+    for (int64_t at = from < 0 ? 0 : from; at <= n && m.status == LVN_OK && !*found;) {
+        int bytes = 1;
         s->n = 0;
         *begin = *end = at;
-        *found = walk(&m, 0, end) && *end > at;
-        (void)lvn_utf8_decode(p + at, n - at, &bytes);
+        *found = walk(&m, 0, end) && (*end > at || at != from);
+        if (at < n) (void)lvn_utf8_decode(p + at, n - at, &bytes);
         at += bytes;
     }
     return m.status;

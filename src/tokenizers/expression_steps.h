@@ -4,7 +4,7 @@
 
 #include "tokenizers/expression.h"
 
-enum item_kind { ITEM_RANGE, ITEM_CATEGORIES, ITEM_SPACE, ITEM_WORDLY, ITEM_SET };
+enum item_kind { ITEM_RANGE, ITEM_CATEGORIES, ITEM_SPACE, ITEM_WORDLY, ITEM_WORDLY_ALONE, ITEM_SET };
 
 struct item {
     enum item_kind kind;

@@ -58,7 +58,8 @@ static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *fil
         LVN_CHECK(!list[a->id].text || !strcmp(list[a->id].text, a->text), FORMAT,
                   "'%s': the added token '%.60s' has the id %d, which is that of '%.60s'", file, a->text, a->id,
                   list[a->id].text);
-        list[a->id] = (struct lvn_written){.text = a->text, .bytes = a->bytes, .literal = true};
+        bool own = list[a->id].text; /* of the vocabulary: written in its alphabet */
+        list[a->id] = (struct lvn_written){.text = a->text, .bytes = a->bytes, .literal = !own};
     }
     return LVN_OK;
 }
@@ -104,7 +105,7 @@ static enum lvn_status find_bytes(struct lvn_tokenizer *t, const char *file)
 {
     for (int b = 0; b < 256; b++) t->bpe.byte_id[b] = -1;
     for (int64_t id = 0; id < t->n; id++)
-        if (t->start[id + 1] - t->start[id] == 1 && t->bpe.byte_id[t->byte[t->start[id]]] < 0)
+        if (t->own[id] && t->start[id + 1] - t->start[id] == 1 && t->bpe.byte_id[t->byte[t->start[id]]] < 0)
             t->bpe.byte_id[t->byte[t->start[id]]] = (int32_t)id;
     for (int b = 0; b < 256; b++)
         LVN_CHECK(t->bpe.byte_id[b] >= 0, FORMAT,

@@ -268,19 +268,18 @@ static enum lvn_status read_replace(struct lvn_normal_step *s, struct lvn_arena 
               name);
     LVN_TRY(lvn_json_string(name, pattern, "String", false, &text));
     LVN_TRY(lvn_json_string(name, pattern, "Regex", !text, &expression));
-    if (!text) return lvn_expression_new(&s->expression, a, name, expression);
-    return keep(a, text, &s->from, &s->n_from);
+    if (text && *text) return keep(a, text, &s->from, &s->n_from);
+    return lvn_expression_new(&s->expression, a, name, text ? text : expression); /* "" stands everywhere */
 }
 
 static enum lvn_status run_replace(const struct lvn_normal_step *s, struct work *w)
 {
-    int64_t at = 0, begin, end;
+    int64_t at = 0, begin, end = -1;
     for (bool found = true; found;) {
         if (s->expression) {
-            LVN_TRY(lvn_expression_find(s->expression, w->places, w->p, w->n, at, &found, &begin, &end));
+            LVN_TRY(lvn_expression_find(s->expression, w->places, w->p, w->n, end, &found, &begin, &end));
         } else {
-            const uint8_t *there =
-                s->n_from ? memmem(w->p + at, (size_t)(w->n - at), s->from, (size_t)s->n_from) : NULL;
+            const uint8_t *there = memmem(w->p + at, (size_t)(w->n - at), s->from, (size_t)s->n_from);
             found = there;
             begin = there ? there - w->p : 0;
             end = begin + s->n_from;

@@ -80,10 +80,11 @@ static enum lvn_status read_split(struct lvn_pre_step *s, struct lvn_arena *a, c
     LVN_TRY(lvn_json_string(name, pattern, "Regex", !text, &expression));
     LVN_TRY(lvn_json_bool(name, object, "invert", false, &s->invert));
     LVN_TRY(read_way(s, name, object, true));
-    if (text) {
+    if (text && *text) {
         s->kind = LVN_PRE_LITERAL;
         return keep(a, text, &s->literal, &s->n_literal);
     }
+    if (text) expression = text; /* "" stands everywhere */
     int known = lvn_split_find(expression);
     if (known >= 0 && s->way == (s->invert ? LVN_PRE_REMOVED : LVN_PRE_ISOLATED)) {
         *s = lvn_pre_tiles((enum lvn_split_kind)known);
@@ -228,15 +229,17 @@ static const uint8_t *find_character(enum lvn_pre_kind kind, const uint8_t *p, c
     return NULL;
 }
 
+/* The first place at or behind the end of the last one; *end < 0: there was none. */
 static enum lvn_status find(const struct lvn_pre_step *step, struct lvn_pre_scratch *s, const uint8_t *p, int64_t n,
-                            int64_t from, int64_t *begin, int64_t *end)
+                            int64_t *begin, int64_t *end)
 {
+    int64_t from = *end < 0 ? 0 : *end;
     const uint8_t *at = NULL, *stop = p + n;
     int64_t bytes = 0;
     bool found = false;
     switch (step->kind) {
     case LVN_PRE_EXPRESSION:
-        LVN_TRY(lvn_expression_find(step->expression, &s->places, p, n, from, &found, begin, end));
+        LVN_TRY(lvn_expression_find(step->expression, &s->places, p, n, *end, &found, begin, end));
         if (!found) *begin = *end = n;
         return LVN_OK;
     case LVN_PRE_NOTHING:
@@ -247,7 +250,7 @@ static enum lvn_status find(const struct lvn_pre_step *step, struct lvn_pre_scra
         break;
     case LVN_PRE_LITERAL:
         bytes = step->n_literal;
-        if (bytes) at = memmem(p + from, (size_t)(n - from), step->literal, (size_t)bytes);
+        at = memmem(p + from, (size_t)(n - from), step->literal, (size_t)bytes);
         break;
     case LVN_PRE_WORDS:
         at = find_word(p + from, stop, &bytes);
@@ -282,10 +285,9 @@ static enum lvn_status close_piece(struct run *r)
                                    : LVN_OK;
 }
 
-/* A part of the text: a place, or what lies between two. */
+/* A part of the text: a place (an empty one, too), or what lies between two. */
 static enum lvn_status part(struct run *r, int64_t from, int64_t to, bool place)
 {
-    if (from == to) return LVN_OK;
     bool joins = r->open && ((r->way == LVN_PRE_CONTIGUOUS && place == r->place) ||
                              (r->way == LVN_PRE_WITH_PREVIOUS && place && !r->place) ||
                              (r->way == LVN_PRE_WITH_NEXT && !place && r->place));
@@ -301,10 +303,10 @@ static enum lvn_status part(struct run *r, int64_t from, int64_t to, bool place)
 
 static enum lvn_status cut(const struct lvn_pre_step *step, struct lvn_pre_scratch *s, struct run *r, int64_t n)
 {
-    for (int64_t at = 0, begin, end; at < n; at = end) {
-        LVN_TRY(find(step, s, r->p, n, at, &begin, &end));
-        LVN_TRY(part(r, at, begin, step->invert));
-        LVN_TRY(part(r, begin, end, !step->invert));
+    for (int64_t at = 0, begin, end = -1; at < n; at = end) {
+        LVN_TRY(find(step, s, r->p, n, &begin, &end));
+        if (begin > at) LVN_TRY(part(r, at, begin, step->invert));
+        if (begin < n) LVN_TRY(part(r, begin, end, !step->invert));
     }
     return close_piece(r);
 }

@@ -75,12 +75,13 @@ enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, con
 static int64_t longest(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, bool inner, int32_t *id)
 {
     uint64_t hash[WORD_BYTES + 1];
+    inner = inner && t->wordpiece->n_inner;
     if (n > WORD_BYTES) n = WORD_BYTES;
     hash[0] = first_step(inner);
     for (int64_t i = 0; i < n; i++) hash[i + 1] = step(hash[i], p[i]);
     for (int64_t end = n; end > 0; end--) {
         if (end < n && (p[end] & 0xc0) == 0x80) continue;
-        *id = find(t, p, end, inner && t->wordpiece->n_inner, hash[end]);
+        *id = find(t, p, end, inner, hash[end]);
         if (*id >= 0) return end;
     }
     return 0;

@@ -351,6 +351,65 @@ static void special_tokens_as_the_files_say(void **state)
     lvn_tokenizer_close(t);
 }
 
+/* --- parts of tokenizer files that few have --- */
+
+/* Small ones, whose ids are those of Hugging Face's tokenizers 0.23. */
+static void follows_the_reference_in_rare_parts(void **state)
+{
+    (void)state;
+#define SPLIT(pattern) "{\"type\":\"Split\",\"pattern\":{" pattern "},\"behavior\":\"Isolated\",\"invert\":false}"
+#define REPLACE(pattern, text) "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"" pattern "\"},\"content\":\"" text "\"}"
+#define SPACES "{\"type\":\"WhitespaceSplit\"}"
+    static const struct {
+        const char *added, *normalizer, *splits, *prefix, *text;
+        int n, ids[8];
+    } rows[] = {
+        /* what stands beside a single word: marks are letters, superscript numbers are none */
+        {"{\"id\":6,\"content\":\"x\",\"single_word\":true}",
+         "null",
+         SPACES,
+         "##",
+         "\u00b2x b\u0301x _x x",
+         5,
+         {0, 6, 0, 0, 6}},
+        /* an added token within the white space that another one takes in */
+        {"{\"id\":6,\"content\":\"<m>\",\"rstrip\":true},{\"id\":7,\"content\":\"\\n\"}",
+         "null",
+         SPACES,
+         "##",
+         "<m>\n\na <m> b",
+         6,
+         {6, 7, 7, 1, 6, 2}},
+        {"", "null", SPACES, "", "abc abab", 4, {4, 3, 4, 4}},               /* pieces without a prefix */
+        {"", "null", SPLIT("\"Regex\":\"(?=a)\""), "##", "abab", 2, {4, 4}}, /* places without a letter */
+        {"", "null", SPLIT("\"String\":\"\""), "##", "abc", 3, {1, 2, 3}},
+        {"", REPLACE("$", "c"), SPACES, "##", "a", 2, {1, 5}},
+        {"", REPLACE("[^\\\\w]", "a"), SPACES, "##", "\u00b2", 1, {1}}, /* \w within a class */
+        {"", REPLACE("\\\\W", "a"), SPACES, "##", "\u00b2", 1, {0}},    /* and alone */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char path[400], json[1000];
+        struct lvn_ids ids = {0};
+        int n =
+            snprintf(json, sizeof json,
+                     "{\"added_tokens\":[%s],\"normalizer\":%s,\"pre_tokenizer\":%s,\"model\":{\"type\":\"WordPiece\","
+                     "\"vocab\":{\"[UNK]\":0,\"a\":1,\"b\":2,\"c\":3,\"ab\":4,\"##c\":5},"
+                     "\"continuing_subword_prefix\":\"%s\"}}",
+                     rows[i].added, rows[i].normalizer, rows[i].splits, rows[i].prefix);
+        snprintf(path, sizeof path, "%s/rare.json", test_dir);
+        assert_int_equal(lvn_file_write(path, json, n), LVN_OK);
+        struct lvn_tokenizer *t = open_tokenizer(path);
+        struct lvn_encoder *e = lvn_encoder_new(t);
+        encode(e, rows[i].text, (int64_t)strlen(rows[i].text), LVN_ENCODE_SPECIAL, &ids);
+        bool same = ids.n == rows[i].n;
+        for (int k = 0; same && k < rows[i].n; k++) same = ids.p[k] == rows[i].ids[k];
+        if (!same) fail_msg("row %d: other ids, %d of them", (int)i, (int)ids.n);
+        lvn_ids_release(&ids);
+        lvn_encoder_free(e);
+        lvn_tokenizer_close(t);
+    }
+}
+
 /* --- copies and damage --- */
 
 static void a_copy_is_the_same(void **state)
@@ -491,6 +550,7 @@ int main(void)
         cmocka_unit_test(takes_a_word_of_a_million_letters),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(special_tokens_as_the_files_say),
+        cmocka_unit_test_setup_teardown(follows_the_reference_in_rare_parts, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(a_copy_is_the_same, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(refuses_damaged_files, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(refuses_parts_by_name, test_dir_make, test_dir_drop),
