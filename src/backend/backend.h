@@ -17,6 +17,8 @@ struct lvn_device {
     enum lvn_dtype real;  /* what real numbers are: fp32 or fp64 */
     int threads;          /* of the processor, that compute */
     int64_t memory_bytes; /* of its own, that were free when it was opened; 0: it is the processor's */
+    bool tf32;            /* products of fp32 round their operands to TF32 */
+    char note[320];       /* what a run should say of it at its start; "": nothing */
 };
 struct lvn_memory {
     struct lvn_device *device;
@@ -38,6 +40,7 @@ struct lvn_device_options {
     enum lvn_dtype real;
     int threads; /* at least 1 */
     int number;  /* which device, where the backend has several */
+    bool tf32;   /* products of fp32 may round their operands to TF32, where the device has that */
 };
 
 /* Where the buffers lie. */

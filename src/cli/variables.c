@@ -26,7 +26,7 @@ static const char *const known[] = {
     "LEVIN_BUILD",       "LEVIN_INSIDE",
     "LEVIN_INTEL_MPI",   "LEVIN_PEERS",
     "LEVIN_NO_APT",      "LEVIN_BENCH",
-    "LEVIN_BENCH_MPI",
+    "LEVIN_BENCH_MPI",   "LEVIN_CUBLASLT",
 };
 enum { N_KNOWN = sizeof known / sizeof *known };
 

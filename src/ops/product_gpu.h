@@ -1,9 +1,6 @@
-/* product_gpu.h - matrix products on devices, whose kernels are those of linear.k: what linear, its fused forms, the
- * head and convolutions launch.
- *
- *     c (M,N) = a (M,K) b (K,N) + bias (N)
- *
- * a and b lie with any two strides, which makes all four transposes; c is row-major. */
+/* product_gpu.h - matrix products on devices (struct lvn_gpu_product of launch.h): what linear, its fused forms, the
+ * head and convolutions launch. They are the device's library's, where there is one that takes them, else the kernels
+ * of linear.k. */
 #ifndef LVN_PRODUCT_GPU_H
 #define LVN_PRODUCT_GPU_H
 
@@ -12,17 +9,10 @@
 
 enum { PRODUCT_TILE = 64 };
 
-struct product {
-    struct lvn_gpu_arg a, b, bias, c, y; /* named a, b, bias, c, y; bias and y: may be absent; y = gelu(c) */
-    struct lvn_gpu_arg add;              /* an int: c += */
-    int64_t M, N, K;
-    int64_t a_row, a_col, b_row, b_col; /* elements from one to the next */
-    int tangent;                        /* which gelu */
-};
-
-static inline void product_launch(struct lvn_gpu *g, const struct product *p)
+static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
 {
     const char *own = g->source;
+    if (lvn_gpu_product(g, p)) return;
     g->source = "linear";
     LVN_LAUNCH(g, "product", (p->N + PRODUCT_TILE - 1) / PRODUCT_TILE, (p->M + PRODUCT_TILE - 1) / PRODUCT_TILE, 1,
                p->a, p->b, p->bias, p->c, p->y, p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K),
@@ -46,20 +36,20 @@ static inline void linear_forward(struct lvn_gpu *g, struct lvn_gpu_arg c, struc
 {
     const struct lvn_desc *w = g->call->in[1].desc, *x = g->call->in[0].desc;
     int64_t K = w->dim[in_out ? 0 : 1], N = w->dim[in_out ? 1 : 0];
-    struct product p = {.a = LVN_IN(0, a),
-                        .b = LVN_IN(1, b),
-                        .bias = LVN_IN(2, bias),
-                        .c = c,
-                        .y = y,
-                        .add = LVN_INT(0),
-                        .M = lvn_desc_rows(x),
-                        .N = N,
-                        .K = K,
-                        .a_row = K,
-                        .a_col = 1,
-                        .b_row = in_out ? N : 1,
-                        .b_col = in_out ? 1 : K,
-                        .tangent = tangent};
+    struct lvn_gpu_product p = {.a = LVN_IN(0, a),
+                                .b = LVN_IN(1, b),
+                                .bias = LVN_IN(2, bias),
+                                .c = c,
+                                .y = y,
+                                .add = LVN_INT(0),
+                                .M = lvn_desc_rows(x),
+                                .N = N,
+                                .K = K,
+                                .a_row = K,
+                                .a_col = 1,
+                                .b_row = in_out ? N : 1,
+                                .b_col = in_out ? 1 : K,
+                                .tangent = tangent};
     product_launch(g, &p);
 }
 
@@ -71,23 +61,23 @@ static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, boo
     struct lvn_gpu_arg a = dy, b = dy, x = dy;
     a.name = "a", b.name = "b", x.name = "x";
     if (call->din[0].desc) {
-        struct product p = {.a = a,
-                            .b = LVN_IN(1, b),
-                            .bias = LVN_ABSENT(bias),
-                            .c = LVN_DIN(0, c),
-                            .y = LVN_ABSENT(y),
-                            .add = LVN_ADDS(0),
-                            .M = R,
-                            .N = K,
-                            .K = N,
-                            .a_row = N,
-                            .a_col = 1,
-                            .b_row = in_out ? 1 : K,
-                            .b_col = in_out ? N : 1};
+        struct lvn_gpu_product p = {.a = a,
+                                    .b = LVN_IN(1, b),
+                                    .bias = LVN_ABSENT(bias),
+                                    .c = LVN_DIN(0, c),
+                                    .y = LVN_ABSENT(y),
+                                    .add = LVN_ADDS(0),
+                                    .M = R,
+                                    .N = K,
+                                    .K = N,
+                                    .a_row = N,
+                                    .a_col = 1,
+                                    .b_row = in_out ? 1 : K,
+                                    .b_col = in_out ? N : 1};
         product_launch(g, &p);
     }
     if (call->din[1].desc) {
-        struct product p = {
+        struct lvn_gpu_product p = {
             .bias = LVN_ABSENT(bias), .c = LVN_DIN(1, c), .y = LVN_ABSENT(y), .add = LVN_ADDS(1), .K = R};
         if (in_out) { /* (K,N) = x^T dy */
             p.a = (struct lvn_gpu_arg)LVN_IN(0, a), p.b = b;

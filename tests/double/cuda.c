@@ -439,6 +439,12 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
     return put(s, o);
 }
 
+EXPORT int cuLaunchHostFunc(struct stream *s, void (*f)(void *), void *argument)
+{
+    CALL("cuLaunchHostFunc", INVALID);
+    return put(s, (struct op){.kind = HOST, .host = f, .to = argument});
+}
+
 /* --- graphs --- */
 
 EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode)

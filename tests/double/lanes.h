@@ -52,11 +52,12 @@ struct mark {
 };
 
 struct op {
-    enum { KERNEL, COPY, ZERO, FREE, RECORD, WAIT, GRAPH } kind;
+    enum { KERNEL, HOST, COPY, ZERO, FREE, RECORD, WAIT, GRAPH } kind;
     struct function *f;
     size_t grid[3], group[3], shared;
     unsigned char (*args)[16];
-    void *to, *from, *own; /* own: what is freed with the op */
+    void (*host)(void *argument);
+    void *to, *from, *own; /* of HOST: `to` is the argument; own: what is freed with the op */
     size_t bytes;
     unsigned char value;
     struct mark *mark;
@@ -226,6 +227,9 @@ static int run_op(struct op *o)
     switch (o->kind) {
     case KERNEL:
         return run_kernel(o);
+    case HOST:
+        o->host(o->to);
+        return 0;
     case COPY:
         memcpy(o->to, o->from, o->bytes);
         return 0;

@@ -25,6 +25,7 @@ static inline struct lvn_operand device_operand(struct device_run *d, struct buf
     d->values[v] = (struct lvn_value){.buffer = LVN_BUFFER_ARENA, .dtype = b->desc.dtype, .offset = d->arena};
     d->values[v].bytes = (int64_t)b->bytes;
     d->buffer[v] = b;
+    if (b->desc.dtype == LVN_BF16) d->instr.bf16 = true;
     d->arena += ((int64_t)b->bytes + 127) / 64 * 64;
     return (struct lvn_operand){.value = v, .desc = b->desc};
 }
@@ -59,6 +60,16 @@ static inline void device_describe(struct device_run *d, struct run *r, enum lvn
     d->program.first_sum = d->program.first_update = op_is_update(r->c->op) ? 0 : 1;
 }
 
+/* A place for what the instruction wants of scratch. */
+static inline void device_scratch(struct device_run *d, int64_t bytes)
+{
+    if (bytes <= 0) return;
+    int v = d->program.n_values++;
+    d->values[v] = (struct lvn_value){.buffer = LVN_BUFFER_ARENA, .dtype = LVN_U8, .bytes = bytes, .offset = d->arena};
+    d->instr.scratch = (struct lvn_operand){.value = v};
+    d->arena += (bytes + 63) / 64 * 64;
+}
+
 static inline void device_must(enum lvn_status status)
 {
     if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
@@ -75,13 +86,7 @@ static inline enum lvn_status device_phase(struct lvn_device *device, struct run
     device_describe(&d, r, phase, wanted, add);
     d.program.device = device;
     LVN_TRY(device->backend->choose(device, &d.instr, &scratch));
-    if (scratch > 0) {
-        int v = d.program.n_values++;
-        d.values[v] =
-            (struct lvn_value){.buffer = LVN_BUFFER_ARENA, .dtype = LVN_U8, .bytes = scratch, .offset = d.arena};
-        d.instr.scratch = (struct lvn_operand){.value = v};
-        d.arena += scratch;
-    }
+    device_scratch(&d, scratch);
     char *arena = malloc((size_t)d.arena + 1);
     memset(arena, 0xff, (size_t)d.arena);
     for (int v = 0; v < DEVICE_VALUES; v++)

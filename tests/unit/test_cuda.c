@@ -1,10 +1,11 @@
-/* test_cuda.c - the backend cuda over the doubles of its driver and of NVRTC: every call fails once, everything is
- * released, what does not go together is refused, a captured run is replayed.
+/* test_cuda.c - the backend cuda over the doubles of its driver, of NVRTC and of cuBLASLt: every call fails once,
+ * everything is released, what does not go together is refused, a captured run is replayed.
  *
  * Skipped where the doubles are not in front (tests/run_double), or have nothing to compute with. */
 #include <dlfcn.h>
 
 #include "backend/cuda/driver.h"
+#include "base/bf16.h"
 #include "device_run.h"
 #include "ops_cases.h"
 
@@ -12,7 +13,7 @@ static struct library {
     void (*begin)(void);
     long (*left)(void);
     long (*calls)(const char *name);
-} cuda, nvrtc;
+} cuda, nvrtc, blas;
 
 static bool find(struct library *l, const char *file)
 {
@@ -28,7 +29,7 @@ static void here_or_skip(void)
 {
     struct lvn_device_facts f;
     const char *why = NULL;
-    if (!find(&cuda, "libcuda.so.1") || !find(&nvrtc, "libnvrtc.so.13"))
+    if (!find(&cuda, "libcuda.so.1") || !find(&nvrtc, "libnvrtc.so.13") || !find(&blas, "libcublasLt.so.13"))
         why = "the doubles are not in front";
     else if (!lvn_backend_find("cuda")->describe(0, &f))
         why = "the doubles have nothing to compute with (intel-opencl-rt)";
@@ -47,6 +48,12 @@ static void begin(const char *fail)
     setenv("LEVIN_DOUBLE_FAIL", fail, 1);
     cuda.begin();
     nvrtc.begin();
+    blas.begin();
+}
+
+static long left(void)
+{
+    return cuda.left() + nvrtc.left() + blas.left();
 }
 
 static void end(void)
@@ -58,12 +65,10 @@ static void end(void)
 
 /* --- a short life of a device: one instruction, run three times --- */
 
-static const struct op_case *case_of(enum lvn_op_id id)
-{
-    for (int k = 0; k < N_OP_CASES; k++)
-        if (op_cases[k].op == id) return &op_cases[k];
-    return NULL;
-}
+static const struct op_case gelu_case = {LVN_OP_gelu, .in = {REAL(3, 43)}};
+static const struct op_case product_case = {LVN_OP_linear, .attr.linear = {true},
+                                            .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}};
+static const struct op_case *lived = &gelu_case;
 
 struct life {
     struct lvn_device *device;
@@ -82,6 +87,7 @@ static enum lvn_status live(struct life *l)
     LVN_TRY(b->open(&l->device, &(struct lvn_device_options){.real = LVN_F32, .threads = 2}));
     l->run.program.device = l->device;
     LVN_TRY(b->choose(l->device, &l->run.instr, &scratch));
+    device_scratch(&l->run, scratch);
     LVN_TRY(lvn_memory_new(&l->memory[LVN_BUFFER_ARENA], l->device, l->run.arena));
     LVN_TRY(lvn_memory_write(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena));
     binding.buffer[LVN_BUFFER_ARENA] = l->memory[LVN_BUFFER_ARENA];
@@ -103,14 +109,14 @@ static enum lvn_status live_and_die(void)
 {
     static struct life l;
     struct run want;
-    const struct op_case *c = case_of(LVN_OP_gelu);
+    const struct op_case *c = lived;
     const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(LVN_F32)[c->op];
     memset(&l, 0, sizeof l);
     run_init(&l.of, c, LVN_F32, plain);
     run_init(&want, c, LVN_F32, plain);
     run_forward(&want, 1);
     device_describe(&l.run, &l.of, LVN_FORWARD, 0, 0);
-    l.arena = calloc((size_t)l.run.arena, 1);
+    l.arena = calloc((size_t)l.run.arena + (1 << 20), 1); /* and scratch */
     for (int v = 0; v < DEVICE_VALUES; v++)
         if (l.run.buffer[v]) memcpy(l.arena + l.run.values[v].offset, l.run.buffer[v]->p, l.run.buffer[v]->bytes);
     enum lvn_status status = live(&l);
@@ -201,14 +207,14 @@ static void fail_each(const struct library *l, const char *name)
         char fail[80];
         snprintf(fail, sizeof fail, "%s:%ld", name, k);
         begin(fail);
+        const long before = left(); /* by a call that releases and was made to fail */
         enum lvn_status status = live_and_die();
         bool told = releases(name) || !strncmp(name, "cuGetError", 10) || k > must_be_told;
         if (status == LVN_OK && !told) fail_msg("%s failed, and nobody said so", fail);
         if (status != LVN_OK && (!*lvn_error_text() || strlen(lvn_error_text()) < 20))
             fail_msg("%s: '%s'", fail, lvn_error_text());
         lvn_error_clear();
-        if (cuda.left() + nvrtc.left() != 0 && !releases(name))
-            fail_msg("%s: %ld things are left", fail, cuda.left() + nvrtc.left());
+        if (left() != before && !releases(name)) fail_msg("%s: %ld things are left", fail, left() - before);
         end();
         if (releases(name)) break; /* what it left counts from now on */
     }
@@ -237,6 +243,254 @@ static void every_call_of_the_compiler_may_fail(void **state)
     assert_non_null(strstr(lvn_error_text(), "double.k(7): error: as the test wants it"));
     assert_null(strchr(lvn_error_text(), '\n'));
     lvn_error_clear();
+    end();
+}
+
+/* --- products --- */
+
+static void every_call_of_the_library_may_fail(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const char *const names[] = {"cublasLtCreate",
+                                        "cublasLtMatmulPreferenceCreate",
+                                        "cublasLtMatmulPreferenceSetAttribute",
+                                        "cublasLtMatmulDescCreate",
+                                        "cublasLtMatmulDescSetAttribute",
+                                        "cublasLtMatrixLayoutCreate",
+                                        "cublasLtMatmulAlgoGetHeuristic",
+                                        "cublasLtMatmul",
+                                        "cublasLtMatrixLayoutDestroy",
+                                        "cublasLtMatmulDescDestroy",
+                                        "cublasLtMatmulPreferenceDestroy",
+                                        "cublasLtDestroy"};
+    lived = &product_case;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&blas, names[k]);
+    begin("cublasLtMatmul:1");
+    assert_int_equal(live_and_die(), LVN_COMM);
+    assert_non_null(strstr(lvn_error_text(), "the device is lost: cuBLASLt 13.0.0 answers execution failed (13)"));
+    lvn_error_clear();
+    end();
+    begin("cublasLtMatmulDescCreate:1"); /* 3: no memory */
+    assert_int_equal(live_and_die(), LVN_MEMORY);
+    lvn_error_clear();
+    end();
+    lived = &gelu_case;
+}
+
+/* The library's where it is, the right one, and takes it; else the kernel, which gives what it should, too. */
+static void products_fall_back_to_the_kernel(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const struct {
+        const char *fail, *variable, *value, *note;
+        long products;
+    } ways[] = {{"", "LEVIN_NONE", "", "Double 0: matrix products by cuBLASLt 13.0.0", 2},
+                {"cublasLtMatmulAlgoGetHeuristic:1:15", "LEVIN_NONE", "", "by cuBLASLt", 0},
+                {"", "LEVIN_CUBLASLT", "off", "by levin's own kernels; LEVIN_CUBLASLT is off", 0},
+                {"", "LEVIN_DOUBLE_CUBLASLT", "14", "cuBLASLt 14.0.0 is none of 11 to 13", 0},
+                {"", "LEVIN_DOUBLE_CUBLASLT", "12", "by cuBLASLt 12.0.0", 2}};
+    lived = &product_case;
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+        struct lvn_device *d;
+        begin("");
+        setenv(ways[k].variable, ways[k].value, 1);
+        device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+        if (!strstr(d->note, ways[k].note)) fail_msg("'%s', wanted '%s'", d->note, ways[k].note);
+        d->backend->close(d);
+        end();
+        begin(ways[k].fail);
+        device_must(live_and_die());
+        assert_int_equal(blas.calls("cublasLtMatmul"), ways[k].products);
+        assert_int_equal(cuda.calls("kernel"), ways[k].products ? 0 : 6);
+        assert_int_equal(nvrtc.calls("nvrtcCompileProgram"), !ways[k].products);
+        assert_int_equal(left(), 0);
+        end();
+        unsetenv(ways[k].variable);
+    }
+    lived = &gelu_case;
+}
+
+/* A library for a newer driver than there is. NVRTC is as old as the driver. */
+static void a_library_that_is_too_new_is_left_out(void **state)
+{
+    (void)state;
+    here_or_skip();
+    struct lvn_device *d;
+    begin("");
+    setenv("LEVIN_DOUBLE_DRIVER", "12080", 1);
+    setenv("LEVIN_DOUBLE_NVRTC", "12", 1);
+    device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    if (!strstr(d->note, "cuBLASLt 13.0.0 wants a driver of CUDA 13, and this one is for 12.8"))
+        fail_msg("%s", d->note);
+    d->backend->close(d);
+    unsetenv("LEVIN_DOUBLE_DRIVER");
+    unsetenv("LEVIN_DOUBLE_NVRTC");
+    end();
+}
+
+/* As the precision pass has it in bf16-mixed: the operand is bf16 now, what it holds rounded. */
+static void make_bf16(struct buffer *b)
+{
+    struct buffer old = *b;
+    struct lvn_desc d = old.desc;
+    d.dtype = LVN_BF16;
+    buffer_init(b, &d);
+    for (int64_t i = 0; i < lvn_desc_count(&d); i++) {
+        uint16_t x = lvn_bf16_make((float)buffer_get(&old, i));
+        memcpy(buffer_at(b, i), &x, sizeof x);
+    }
+    free(old.p);
+}
+
+static double worst_of(const struct buffer *found, const struct buffer *wanted)
+{
+    double scale = 1e-30, worst = 0;
+    for (int64_t i = 0; i < lvn_desc_count(&wanted->desc); i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
+    for (int64_t i = 0; i < lvn_desc_count(&wanted->desc); i++) {
+        uint16_t half = 0;
+        if (found->desc.dtype == LVN_BF16) memcpy(&half, buffer_at(found, i), sizeof half);
+        double x = found->desc.dtype == LVN_BF16 ? (double)lvn_bf16_get(half) : buffer_get(found, i);
+        worst = fmax(worst, isnan(x) ? 1 : fabs(x - buffer_get(wanted, i)) / scale);
+    }
+    return worst;
+}
+
+/* Forward and backward of a case in bf16-mixed, within what bf16 leaves. */
+static void compare_bf16(struct lvn_device *d, const struct op_case *c, long forward_kernels, long backward_kernels)
+{
+    const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(LVN_F32)[c->op];
+    const unsigned all = 7;
+    struct run found, wanted;
+    run_init(&found, c, LVN_F32, plain);
+    run_init(&wanted, c, LVN_F32, plain);
+    run_forward(&wanted, 1);
+    run_backward(&wanted, all, 0, 1);
+    make_bf16(&found.in[0]); /* x; w and b are parameters, in fp32 */
+    make_bf16(&found.din[0]);
+    for (int k = 0; k < LVN_MAX_OUT; k++) {
+        if (found.out[k].p) make_bf16(&found.out[k]);
+        if (found.dout[k].p) make_bf16(&found.dout[k]);
+    }
+    cuda.begin();
+    blas.begin();
+    device_must(device_phase(d, &found, LVN_FORWARD, 0, 0));
+    assert_int_equal(blas.calls("cublasLtMatmul"), 1);
+    assert_int_equal(cuda.calls("kernel"), forward_kernels);
+    for (int k = 0; k < LVN_MAX_OUT; k++)
+        if (found.out[k].p && !(worst_of(&found.out[k], &wanted.out[k]) < 0.02))
+            fail_msg("output %d is %g off", k, worst_of(&found.out[k], &wanted.out[k]));
+    cuda.begin();
+    blas.begin();
+    device_must(device_phase(d, &found, LVN_BACKWARD, all, 0));
+    assert_int_equal(blas.calls("cublasLtMatmul"), 2);
+    assert_int_equal(cuda.calls("kernel"), backward_kernels);
+    for (int k = 0; k < 3; k++)
+        if (!(worst_of(&found.din[k], &wanted.din[k]) < 0.03))
+            fail_msg("gradient %d is %g off", k, worst_of(&found.din[k], &wanted.din[k]));
+    run_release(&found);
+    run_release(&wanted);
+}
+
+static void products_in_bf16(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const struct op_case plain = {LVN_OP_linear, .attr.linear = {false},
+                                         .in = {REAL(6, 32), REAL(24, 32), REAL(24)}};
+    static const struct op_case tangent = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = true, .tanh = true},
+                                           .in = {REAL(6, 32), REAL(32, 24), REAL(24)}};
+    static const struct op_case erf = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = true, .tanh = false},
+                                       .in = {REAL(6, 32), REAL(32, 24), REAL(24)}};
+    static const struct op_case odd = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = false, .tanh = true},
+                                       .in = {REAL(6, 32), REAL(27, 32), REAL(27)}};
+    struct lvn_device *d;
+    begin("");
+    device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    compare_bf16(d, &plain, 2, 2);   /* w and b are rounded; w is, and the sum for b */
+    compare_bf16(d, &tangent, 2, 4); /* GELU in the product; its gradient, which is rounded once for both */
+    compare_bf16(d, &erf, 3, 4);     /* GELU by a kernel */
+    compare_bf16(d, &odd, 3, 4);     /* the library keeps no rows of 27 */
+    d->backend->close(d);
+    assert_int_equal(left(), 0);
+    end();
+}
+
+/* high rounds operands to eleven bits; highest does not. */
+static void tf32_is_where_it_was_asked_for(void **state)
+{
+    (void)state;
+    here_or_skip();
+    for (int high = 0; high < 2; high++) {
+        struct lvn_device *d;
+        struct run found, wanted;
+        const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(LVN_F32)[LVN_OP_linear];
+        begin("");
+        run_init(&found, &product_case, LVN_F32, plain);
+        run_init(&wanted, &product_case, LVN_F32, plain);
+        run_forward(&wanted, 1);
+        device_must(lvn_backend_find("cuda")->open(
+            &d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1, .tf32 = high}));
+        assert_int_equal(d->tf32, high);
+        assert_int_equal(strstr(d->note, "TF32") != NULL, high);
+        device_must(device_phase(d, &found, LVN_FORWARD, 0, 0));
+        double worst = worst_of(&found.out[0], &wanted.out[0]);
+        if (high ? worst < 1e-5 || worst > 2e-3 : worst > 1e-6) fail_msg("%d: %g off", high, worst);
+        d->backend->close(d);
+        run_release(&found);
+        run_release(&wanted);
+        end();
+    }
+}
+
+/* Micro-batches of an input follow one another, whatever their length: the second one lies at no multiple of 16. */
+static void operands_may_lie_badly(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const struct op_case c = {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(3, 5), REAL(5, 8), REAL(8)}};
+    static struct device_run r;
+    struct lvn_binding b = {.micro_batch_rows = 1};
+    struct lvn_memory *m, *input;
+    struct lvn_device *d;
+    struct lvn_bound *bound;
+    struct run run;
+    int64_t scratch = 0;
+    begin("");
+    run_init(&run, &c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c.op]);
+    run_forward(&run, 1);
+    device_describe(&r, &run, LVN_FORWARD, 0, 0);
+    device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    r.program.device = d;
+    b.step = &run.step;
+    device_must(d->backend->choose(d, &r.instr, &scratch));
+    device_scratch(&r, scratch);
+    device_must(lvn_memory_new(&m, d, r.arena));
+    device_must(lvn_memory_new(&input, d, 2 * (int64_t)run.in[0].bytes));
+    for (int v = 0; v < DEVICE_VALUES; v++)
+        if (r.buffer[v])
+            device_must(lvn_memory_write(m, r.values[v].offset, r.buffer[v]->p, (int64_t)r.buffer[v]->bytes));
+    device_must(lvn_memory_write(input, (int64_t)run.in[0].bytes, run.in[0].p, (int64_t)run.in[0].bytes));
+    r.values[r.instr.in[0].value].buffer = LVN_BUFFER_INPUT;
+    b.buffer[LVN_BUFFER_ARENA] = m;
+    b.inputs = &input;
+    device_must(d->backend->bind(&bound, &r.program, &b));
+    device_must(d->backend->run(bound, &(struct lvn_execution){.n_micro_batches = 2}));
+    device_must(d->backend->wait(d));
+    struct run found;
+    run_init(&found, &c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c.op]);
+    device_must(lvn_memory_read(m, r.values[r.instr.out[0].value].offset, found.out[0].p, (int64_t)found.out[0].bytes));
+    assert_true(worst_of(&found.out[0], &run.out[0]) < 1e-6);
+    assert_int_equal(blas.calls("cublasLtMatmul"), 2);
+    assert_int_equal(blas.calls("cublasLtMatmulAlgoGetHeuristic"), 2);
+    d->backend->unbind(bound);
+    lvn_memory_free(m);
+    lvn_memory_free(input);
+    d->backend->close(d);
+    run_release(&found);
+    run_release(&run);
+    assert_int_equal(left(), 0);
     end();
 }
 
@@ -295,9 +549,18 @@ static void what_does_not_go_together_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_is_captured_once_and_replayed), cmocka_unit_test(what_is_written_comes_back),
-        cmocka_unit_test(a_lost_device_is_as_a_lost_rank),     cmocka_unit_test(what_does_not_go_together_is_refused),
-        cmocka_unit_test(every_call_of_the_compiler_may_fail), cmocka_unit_test(every_call_may_fail),
+        cmocka_unit_test(a_run_is_captured_once_and_replayed),
+        cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(a_lost_device_is_as_a_lost_rank),
+        cmocka_unit_test(what_does_not_go_together_is_refused),
+        cmocka_unit_test(products_fall_back_to_the_kernel),
+        cmocka_unit_test(a_library_that_is_too_new_is_left_out),
+        cmocka_unit_test(products_in_bf16),
+        cmocka_unit_test(tf32_is_where_it_was_asked_for),
+        cmocka_unit_test(operands_may_lie_badly),
+        cmocka_unit_test(every_call_of_the_library_may_fail),
+        cmocka_unit_test(every_call_of_the_compiler_may_fail),
+        cmocka_unit_test(every_call_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

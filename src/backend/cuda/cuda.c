@@ -8,6 +8,7 @@
 
 #include "backend/cuda/modules.h"
 #include "backend/cuda/nvrtc.h"
+#include "backend/cuda/products.h"
 #include "backend/cuda/script.h"
 #include "base/arena.h"
 
@@ -49,6 +50,7 @@ static void close_device(struct lvn_device *base)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(base);
     if (d->context) (void)lvn_cuda.context_use(d->context);
+    lvn_cuda_products_close(d);
     lvn_cuda_modules_free(d);
     lvn_cuda_close(d);
     free(d);
@@ -64,6 +66,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     d->base = (struct lvn_device){.backend = &lvn_backend_cuda, .real = o->real, .threads = o->threads};
     enum lvn_status status = lvn_cuda_open(d, o->number);
     if (status == LVN_OK) status = check_versions(d);
+    if (status == LVN_OK) status = lvn_cuda_products_open(d, o->tf32);
     if (status == LVN_OK)
         *out = &d->base;
     else
@@ -73,8 +76,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
 
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
-    (void)d;
-    return lvn_gpu_choose("cuda", i, scratch);
+    return lvn_gpu_choose("cuda", i, scratch, lvn_cuda_products_library(d));
 }
 
 /* --- launches --- */
@@ -94,8 +96,9 @@ struct ready {
 static void changed(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg)
 {
     const struct lvn_gpu_arg *a = &l->args[arg];
-    union value *v = &((struct ready *)l->own)->value[arg];
     (void)p;
+    if (l->product) return; /* it looks when it is launched */
+    union value *v = &((struct ready *)l->own)->value[arg];
     switch (a->kind) {
     case LVN_GPU_VALUE_ADD:
     case LVN_GPU_VALUE_INT:
@@ -115,6 +118,7 @@ static void changed(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg
 static enum lvn_status make_ready(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
     const struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
+    if (l->product) return lvn_cuda_product_prepare(p, l);
     struct ready *r = l->own = lvn_arena_alloc(&p->arena, sizeof *r);
     if (!r) return LVN_MEMORY;
     r->value = lvn_arena_alloc(&p->arena, sizeof *r->value * (size_t)(l->n_args + 1));
@@ -137,13 +141,14 @@ static enum lvn_status prepare(struct lvn_gpu_program *p)
     LVN_TRY(lvn_cuda_use(d));
     LVN_TRY(lvn_cuda_modules(d, p->modules, p->n_modules));
     for (int k = 0; k < p->n_launches; k++)
-        LVN_TRY_WHILE(make_ready(p, &p->launches[k]), "preparing the kernel %s", p->launches[k].kernel);
+        LVN_TRY_WHILE(make_ready(p, &p->launches[k]), "preparing %s", p->launches[k].kernel);
     return LVN_OK;
 }
 
 static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
     const struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
+    if (l->product) return lvn_cuda_product_launch(d, l);
     struct ready *r = l->own;
     LVN_CUDA_DO(d,
                 lvn_cuda.launch(r->f, (unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2], LVN_ITEMS, 1, 1,
@@ -165,7 +170,7 @@ static const struct lvn_gpu_driver driver = {
 
 static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
 {
-    return lvn_gpu_bind(out, p, b, &driver);
+    return lvn_gpu_bind(out, p, b, &driver, lvn_cuda_products_library(p->device));
 }
 
 static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)

@@ -9,8 +9,7 @@
 
 enum { SCRATCH_ALIGN = 64 };
 
-/* The description of an operand; NULL: it is none, or absent. */
-static const struct lvn_desc *desc_of(const struct lvn_call *c, const struct lvn_gpu_arg *a)
+const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_gpu_arg *a)
 {
     switch ((int)a->kind) {
     case LVN_GPU_OPERAND_IN:
@@ -27,35 +26,47 @@ static const struct lvn_desc *desc_of(const struct lvn_call *c, const struct lvn
 }
 
 /* fp32 is what is not said. */
-static const char *types_of(struct lvn_gpu *g, const struct lvn_gpu_arg *args)
+static const char *types_of(struct lvn_gpu *g, const struct lvn_gpu_arg *args, int n)
 {
     const char *text = g->constants ? g->constants : "";
-    for (const struct lvn_gpu_arg *a = args; text && a->kind != LVN_GPU_END; a++) {
-        const struct lvn_desc *d = desc_of(g->call, a);
-        if (d && d->dtype == LVN_BF16) text = lvn_arena_printf(g->arena, "%s#define TYPE_%s bf16\n", text, a->name);
+    for (const struct lvn_gpu_arg *a = args; text && a < args + n; a++) {
+        const struct lvn_desc *d = lvn_gpu_desc(g->call, a);
+        if (a->bf16 || (d && d->dtype == LVN_BF16))
+            text = lvn_arena_printf(g->arena, "%s#define TYPE_%s bf16\n", text, a->name);
     }
     return text;
+}
+
+struct lvn_gpu_launch *lvn_gpu_append(struct lvn_gpu *g, const struct lvn_gpu_launch *l, const struct lvn_gpu_arg *args,
+                                      int n)
+{
+    struct lvn_gpu_launch *all =
+        lvn_arena_alloc(g->arena, sizeof *all * (size_t)(g->n_launches + 1)); /* a handful in all */
+    struct lvn_gpu_arg *own = lvn_arena_alloc(g->arena, sizeof *own * (size_t)(n + 1));
+    const char *defines = types_of(g, args, n);
+    if (!all || !own || !defines) {
+        g->status = LVN_MEMORY;
+        return NULL;
+    }
+    memcpy(own, args, sizeof *own * (size_t)n);
+    if (g->n_launches) memcpy(all, g->launches, sizeof *all * (size_t)g->n_launches);
+    g->launches = all;
+    all[g->n_launches] = *l;
+    all[g->n_launches].defines = defines;
+    all[g->n_launches].args = own;
+    all[g->n_launches].n_args = n;
+    return &all[g->n_launches++];
 }
 
 void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y, int64_t z,
                     const struct lvn_gpu_arg *args)
 {
+    const struct lvn_gpu_launch l = {.source = g->source, .kernel = kernel, .grid = {x, y, z}};
     int n = 0;
     if (g->status != LVN_OK || x <= 0 || y <= 0 || z <= 0) return;
     while (args[n].kind != LVN_GPU_END) n++;
-    struct lvn_gpu_launch *all =
-        lvn_arena_alloc(g->arena, sizeof *all * (size_t)(g->n_launches + 1)); /* a handful in all */
-    struct lvn_gpu_arg *own = lvn_arena_alloc(g->arena, sizeof *own * (size_t)(n + 1));
-    const char *defines = types_of(g, args);
-    if (!all || !own || !defines) {
-        g->status = LVN_MEMORY;
-        return;
-    }
-    memcpy(own, args, sizeof *own * (size_t)n);
-    if (g->n_launches) memcpy(all, g->launches, sizeof *all * (size_t)g->n_launches);
-    g->launches = all;
-    all[g->n_launches++] = (struct lvn_gpu_launch){
-        .source = g->source, .kernel = kernel, .defines = defines, .grid = {x, y, z}, .args = own, .n_args = n};
+    lvn_gpu_products_forget(g);
+    (void)lvn_gpu_append(g, &l, args, n);
 }
 
 void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value)

@@ -57,9 +57,42 @@ struct lvn_gpu_arg {
     const void *data; /* of DATA: in g->arena */
     int64_t number;   /* the value of ADD, LONG, INT */
     float real;       /* of FLOAT */
+    bool bf16;        /* SCRATCH: of such numbers; fp32 else */
     /* Operands, once they are bound: */
     struct lvn_memory *memory; /* NULL: absent */
     int64_t offset;            /* bytes */
+};
+
+/* A matrix product, as kernels and libraries are asked for it:
+ *
+ *     c (M,N) = a (M,K) b (K,N) + bias (N); y (M,N) = gelu(c)
+ *
+ * a and b lie with any two strides, which makes all four transposes; c and y are row-major. */
+struct lvn_gpu_product {
+    struct lvn_gpu_arg a, b, bias, c, y; /* named a, b, bias, c, y; bias and y: may be absent */
+    struct lvn_gpu_arg add;              /* an int: c += */
+    int64_t M, N, K;
+    int64_t a_row, a_col, b_row, b_col; /* elements from one to the next */
+    int tangent;                        /* which gelu: by tanh */
+};
+
+/* What a library is asked about one: no memory yet. Without gaps, so that two are compared as bytes. */
+struct lvn_gpu_matmul {
+    int64_t M, N, K;
+    int64_t a_ld, b_ld; /* elements from row to row of what lies there: (M,K) or, transposed, (K,M); (K,N) or (N,K) */
+    int64_t most;       /* bytes of scratch that it may want */
+    int a_transposed, b_transposed;
+    int in, out;          /* enum lvn_dtype: of a and b, which are of one; of c, y and bias */
+    int bias, gelu;       /* there is one; y = gelu(c), by tanh, and c is kept */
+    int a_at, b_at, c_at; /* bytes that the addresses of a, of b, and of c and y are multiples of */
+    int none;
+};
+
+/* What makes products in place of kernels: the library of a device's maker. */
+struct lvn_gpu_library {
+    enum lvn_status (*takes)(const struct lvn_gpu_library *l, const struct lvn_gpu_matmul *m, bool *taken,
+                             int64_t *scratch);
+    int64_t most; /* bytes of scratch that each product may want */
 };
 
 struct lvn_gpu_launch {
@@ -69,8 +102,20 @@ struct lvn_gpu_launch {
     int64_t grid[3];     /* groups, of LVN_ITEMS items each */
     struct lvn_gpu_arg *args;
     int n_args;
-    int module; /* number of the text that it is in, once it is bound */
-    void *own;  /* the backend's */
+    int module;                           /* number of the text that it is in, once it is bound */
+    void *own;                            /* the backend's */
+    const struct lvn_gpu_matmul *product; /* of the library, with the arguments LVN_GPU_PRODUCT_...; NULL: a kernel */
+    int64_t product_scratch;              /* bytes */
+};
+enum {
+    LVN_GPU_PRODUCT_A,
+    LVN_GPU_PRODUCT_B,
+    LVN_GPU_PRODUCT_BIAS,
+    LVN_GPU_PRODUCT_C,
+    LVN_GPU_PRODUCT_Y,
+    LVN_GPU_PRODUCT_ADD,
+    LVN_GPU_PRODUCT_SCRATCH,
+    LVN_GPU_PRODUCT_ARGS
 };
 
 /* The launches of one instruction, while they are described. */
@@ -82,6 +127,8 @@ struct lvn_gpu {
     int n_launches;
     int64_t scratch_bytes;
     enum lvn_status status;
+    const struct lvn_gpu_library *library; /* NULL: there is none */
+    struct lvn_gpu_rounded *rounded;       /* product.c */
 };
 
 void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y, int64_t z,
@@ -90,6 +137,19 @@ void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y,
 void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value);
 /* Room within the instruction's scratch: an argument's `number`. */
 int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes);
+/* --- products by a library: product.c --- */
+/* False: there is none, or it does not take this one, and nothing is launched. */
+bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p);
+/* Behind an instruction's last launch: where the scratch of its products lies, one's after the other's. */
+void lvn_gpu_products_end(struct lvn_gpu *g);
+/* What was rounded in scratch for a product may be written over: it is rounded again when it is wanted. */
+void lvn_gpu_products_forget(struct lvn_gpu *g);
+/* A launch of l's kernel, or product, with n arguments; NULL: it failed. */
+struct lvn_gpu_launch *lvn_gpu_append(struct lvn_gpu *g, const struct lvn_gpu_launch *l, const struct lvn_gpu_arg *args,
+                                      int n);
+/* The description of an operand of the call; NULL: it is none, or absent. */
+const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_gpu_arg *a);
+
 /* There is no kernel for this: the sentence says what is not there. */
 void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...) LVN_PRINTF(2, 3);
 

@@ -9,7 +9,7 @@
 /* --- what an instruction launches --- */
 
 static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, struct lvn_call *call,
-                                struct lvn_arena *arena, const char *what)
+                                struct lvn_arena *arena, const char *what, const struct lvn_gpu_library *library)
 {
     const struct lvn_gpu_operation *o = lvn_gpu_operation_of(i->id);
     void (*phase)(struct lvn_gpu * g) = !o                         ? NULL
@@ -22,8 +22,9 @@ static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, st
               : i->phase == LVN_RESTORE ? ", restored"
                                         : "");
     lvn_instr_describe(i, call);
-    *g = (struct lvn_gpu){.call = call, .arena = arena, .source = o->name};
+    *g = (struct lvn_gpu){.call = call, .arena = arena, .source = o->name, .library = library};
     phase(g);
+    lvn_gpu_products_end(g);
     if (g->status != LVN_OK) return lvn_while_at(g->status, "describing '%s' for %s", i->name, what);
     return LVN_OK;
 }
@@ -34,7 +35,8 @@ static void find_fp16(struct lvn_operand *o, bool written, void *argument)
     if (o->desc.dtype == LVN_F16) *(bool *)argument = true;
 }
 
-enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch)
+enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch,
+                               const struct lvn_gpu_library *library)
 {
     struct lvn_arena arena;
     struct lvn_call call;
@@ -44,7 +46,7 @@ enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *s
     LVN_CHECK(!fp16, UNSUPPORTED, "%s: %s has no kernels in fp16: set trainer.precision to 32-true or bf16-mixed",
               i->name, what);
     lvn_arena_init(&arena);
-    enum lvn_status status = describe(&g, i, &call, &arena, what);
+    enum lvn_status status = describe(&g, i, &call, &arena, what, library);
     if (status == LVN_OK) *scratch = g.scratch_bytes;
     lvn_arena_release(&arena);
     return status;
@@ -143,6 +145,7 @@ static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_i
 
 static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
+    if (l->product) return LVN_OK;
     const char *definition = lvn_gpu_definitions(&p->arena, l->source, l->defines);
     if (!definition) return LVN_MEMORY;
     for (int k = 0; k < p->n_modules; k++) {
@@ -169,7 +172,8 @@ static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described 
     for (int k = 0; k < program->n_instrs; k++) {
         struct lvn_call call;
         struct lvn_gpu g = {0};
-        if (!program->instrs[k].op->collective) LVN_TRY(describe(&g, &program->instrs[k], &call, &p->arena, what));
+        if (!program->instrs[k].op->collective)
+            LVN_TRY(describe(&g, &program->instrs[k], &call, &p->arena, what, p->library));
         each[k] = (struct described){.launches = g.launches, .n = g.n_launches};
         for (int l = 0; l < g.n_launches; l++) args += g.launches[l].n_args;
         n += g.n_launches;
@@ -206,13 +210,17 @@ static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *what)
 }
 
 enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *program, const struct lvn_binding *b,
-                             const struct lvn_gpu_driver *driver)
+                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library)
 {
     struct lvn_gpu_program *p = lvn_calloc(1, sizeof *p);
     *out = NULL;
     if (!p) return LVN_MEMORY;
-    *p = (struct lvn_gpu_program){
-        .base.device = program->device, .driver = driver, .program = program, .binding = *b, .micro_batch = 0};
+    *p = (struct lvn_gpu_program){.base.device = program->device,
+                                  .driver = driver,
+                                  .library = library,
+                                  .program = program,
+                                  .binding = *b,
+                                  .micro_batch = 0};
     lvn_arena_init(&p->arena);
     enum lvn_status status = bind_all(p, program->device->backend->name);
     if (status == LVN_OK)

@@ -236,12 +236,12 @@ static enum lvn_status wait(struct lvn_device *base)
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
     (void)d;
-    return lvn_gpu_choose("opencl", i, scratch);
+    return lvn_gpu_choose("opencl", i, scratch, NULL);
 }
 
 static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
 {
-    return lvn_gpu_bind(out, p, b, &lvn_opencl_driver);
+    return lvn_gpu_bind(out, p, b, &lvn_opencl_driver, NULL);
 }
 
 const struct lvn_backend lvn_backend_opencl = {.name = "opencl",

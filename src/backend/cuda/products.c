@@ -1,0 +1,370 @@
+/* products.c - see products.h.
+ *
+ * cuBLASLt's matrices are stored column by column: what is row-major here is transposed there, so c^T = b^T a^T is
+ * asked for, and `a` of the library is our b. The declarations are our own, of what is used.
+ *
+ * Sources: NVIDIA's cuBLAS documentation ("Using the cuBLASLt API", "Results reproducibility"); GELU is the one by
+ * tanh. Numbers of attributes and sizes are those of versions 11 to 13. */
+#include "backend/cuda/products.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+/* A choice of the library's. */
+struct algorithm {
+    uint64_t own[8];
+};
+struct answer {
+    struct algorithm algorithm;
+    size_t scratch;
+    int status; /* the rest counts where this is 0 */
+    float waves;
+    int none[4];
+};
+_Static_assert(sizeof(struct answer) == 96, "as cublasLtMatmulHeuristicResult_t");
+
+typedef void *handle, *operation, *layout, *preference;
+
+#define FUNCTIONS(F)                                                                                                   \
+    F(int, property, (int which, int *value), "cublasLtGetProperty")                                                   \
+    F(int, create, (handle * h), "cublasLtCreate")                                                                     \
+    F(int, destroy, (handle h), "cublasLtDestroy")                                                                     \
+    F(int, operation_new, (operation * o, int compute, int scale), "cublasLtMatmulDescCreate")                         \
+    F(int, operation_set, (operation o, int what, const void *value, size_t bytes), "cublasLtMatmulDescSetAttribute")  \
+    F(int, operation_free, (operation o), "cublasLtMatmulDescDestroy")                                                 \
+    F(int, layout_new, (layout * l, int type, uint64_t rows, uint64_t columns, int64_t ld),                            \
+      "cublasLtMatrixLayoutCreate")                                                                                    \
+    F(int, layout_free, (layout l), "cublasLtMatrixLayoutDestroy")                                                     \
+    F(int, preference_new, (preference * p), "cublasLtMatmulPreferenceCreate")                                         \
+    F(int, preference_set, (preference p, int what, const void *value, size_t bytes),                                  \
+      "cublasLtMatmulPreferenceSetAttribute")                                                                          \
+    F(int, preference_free, (preference p), "cublasLtMatmulPreferenceDestroy")                                         \
+    F(int, choose,                                                                                                     \
+      (handle h, operation o, layout a, layout b, layout c, layout d, preference p, int wanted, struct answer *to,     \
+       int *n),                                                                                                        \
+      "cublasLtMatmulAlgoGetHeuristic")                                                                                \
+    F(int, multiply,                                                                                                   \
+      (handle h, operation o, const void *alpha, lvn_cuda_address a, layout la, lvn_cuda_address b, layout lb,         \
+       const void *beta, lvn_cuda_address c, layout lc, lvn_cuda_address d, layout ld, const struct algorithm *how,    \
+       lvn_cuda_address scratch, size_t scratch_bytes, struct lvn_cuda_stream *s),                                     \
+      "cublasLtMatmul")
+
+static struct {
+    FUNCTIONS(LVN_LIBRARY_POINTER)
+} blas;
+
+enum { NOT_SUPPORTED = 15 };
+enum { REAL_32 = 0, REAL_BF16 = 14 };        /* cudaDataType_t */
+enum { COMPUTE_32 = 68, COMPUTE_TF32 = 77 }; /* cublasComputeType_t: in fp32; operands rounded to TF32 */
+enum { TRANSPOSE_A = 3, TRANSPOSE_B, EPILOGUE = 7, BIAS_AT, KEPT_AT = 11, KEPT_LD }; /* of an operation */
+enum { MOST_SCRATCH = 1, REDUCTIONS = 3, A_AT = 5, B_AT, C_AT, D_AT };               /* of a preference */
+enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32, EPILOGUE_KEEP = 128 };
+/* How pieces along K may be added, besides not being cut: stored apart in fp32, then added in one order. Not: added to
+ * the result, or stored in its type. */
+enum { REDUCTION_APART = 2 };
+enum { OLDEST = 11, NEWEST = 13, SCRATCH_ALIGN = 256, PLACED = 64 };
+
+static int version_of(int number[3])
+{
+    int answer = 0;
+    for (int k = 0; k < 3 && !answer; k++) answer = blas.property(k, &number[k]);
+    return answer;
+}
+
+static const char *version(void)
+{
+    static char text[40];
+    int n[3] = {0};
+    (void)version_of(n);
+    snprintf(text, sizeof text, "cuBLASLt %d.%d.%d", n[0], n[1], n[2]);
+    return text;
+}
+
+struct lvn_library lvn_library_cublaslt = {
+    .name = "libcublasLt",
+    .files = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
+    .folders = (const char *const[]){"$CUDA_HOME/lib64", "$CUDA_PATH/lib64",
+                                     "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cu13/lib",
+                                     "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cublas/lib", "$CONDA_PREFIX/lib",
+                                     "/usr/local/cuda/lib64", NULL},
+    .use = "fast matrix products on NVIDIA GPUs",
+    .cure = "pip install nvidia-cublas into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
+            "toolkit",
+    .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+    .functions = &blas,
+    .version = version};
+
+/* --- answers --- */
+
+static enum lvn_status check(const struct lvn_cuda_device *d, int answer, const char *what)
+{
+    static const char *const names[] = {
+        [1] = "not initialised",    [3] = "allocation failed", [7] = "invalid value",
+        [8] = "not for this GPU",   [11] = "mapping failed",   [13] = "execution failed",
+        [14] = "an internal error", [15] = "not supported",    [16] = "licence"};
+    const int n = (int)(sizeof names / sizeof *names);
+    const char *name = answer > 0 && answer < n && names[answer] ? names[answer] : "an error without a name";
+    if (answer == 0) return LVN_OK;
+    LVN_CHECK(answer != 3, MEMORY,
+              "%s on device %d: %s answers that it finds no memory (3): choose a smaller "
+              "trainer.micro_batch_size",
+              what, d->facts.number, version());
+    LVN_CHECK(answer != 13, COMM,
+              "%s on device %d: the device is lost: %s answers %s (%d); the last checkpoint stands. If a restart does "
+              "not cure it, look for 'Xid' in the kernel's log",
+              what, d->facts.number, version(), name, answer);
+    LVN_FAIL(UNSUPPORTED, "%s on device %d: %s answers %s (%d); with LEVIN_CUBLASLT=off levin's own products run", what,
+             d->facts.number, version(), name, answer);
+}
+#define DO(d, answer, what) LVN_TRY(check(d, answer, what))
+
+/* --- what was chosen --- */
+
+struct chosen {
+    struct lvn_gpu_matmul of;
+    operation o;
+    layout a, b, c; /* ours; c: y has the same */
+    struct algorithm algorithm;
+    int64_t scratch;
+    bool found; /* else the library has none */
+    struct chosen *next;
+};
+
+struct lvn_cuda_products {
+    struct lvn_gpu_library library;
+    struct lvn_cuda_device *device;
+    handle h;
+    preference p;
+    bool tf32;
+    struct chosen *list;
+};
+
+static void chosen_free(struct chosen *c)
+{
+    if (c->c) (void)blas.layout_free(c->c);
+    if (c->b) (void)blas.layout_free(c->b);
+    if (c->a) (void)blas.layout_free(c->a);
+    if (c->o) (void)blas.operation_free(c->o);
+    free(c);
+}
+
+static enum lvn_status describe(const struct lvn_cuda_products *l, struct chosen *c)
+{
+    const struct lvn_gpu_matmul *m = &c->of;
+    const struct lvn_cuda_device *d = l->device;
+    const int in = m->in == LVN_BF16 ? REAL_BF16 : REAL_32, out = m->out == LVN_BF16 ? REAL_BF16 : REAL_32;
+    const int compute = l->tf32 && in == REAL_32 ? COMPUTE_TF32 : COMPUTE_32, ta = m->a_transposed,
+              tb = m->b_transposed;
+    const int epilogue = (m->bias ? EPILOGUE_BIAS : 0) | (m->gelu ? EPILOGUE_GELU | EPILOGUE_KEEP : 0);
+    const int last = epilogue ? epilogue : EPILOGUE_NONE;
+    /* Its algorithms depend on the alignment of what these will be. */
+    const lvn_cuda_address like = (lvn_cuda_address)m->c_at;
+    DO(d, blas.operation_new(&c->o, compute, REAL_32), "describing a product");
+    DO(d, blas.operation_set(c->o, TRANSPOSE_A, &tb, sizeof tb), "describing a product");
+    DO(d, blas.operation_set(c->o, TRANSPOSE_B, &ta, sizeof ta), "describing a product");
+    DO(d, blas.operation_set(c->o, EPILOGUE, &last, sizeof last), "describing a product");
+    if (m->bias) DO(d, blas.operation_set(c->o, BIAS_AT, &like, sizeof like), "describing a product");
+    if (m->gelu) DO(d, blas.operation_set(c->o, KEPT_AT, &like, sizeof like), "describing a product");
+    if (m->gelu) DO(d, blas.operation_set(c->o, KEPT_LD, &m->N, sizeof m->N), "describing a product");
+    const uint64_t M = (uint64_t)m->M, N = (uint64_t)m->N, K = (uint64_t)m->K;
+    DO(d, blas.layout_new(&c->a, in, ta ? M : K, ta ? K : M, m->a_ld), "describing a matrix");
+    DO(d, blas.layout_new(&c->b, in, tb ? K : N, tb ? N : K, m->b_ld), "describing a matrix");
+    DO(d, blas.layout_new(&c->c, out, N, M, m->N), "describing a matrix");
+    return LVN_OK;
+}
+
+static enum lvn_status prefer(const struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m)
+{
+    const uint64_t most = (uint64_t)m->most;
+    const uint32_t at[4] = {(uint32_t)m->b_at, (uint32_t)m->a_at, (uint32_t)m->c_at, (uint32_t)m->c_at};
+    DO(l->device, blas.preference_set(l->p, MOST_SCRATCH, &most, sizeof most), "asking for an algorithm");
+    for (int k = 0; k < 4; k++)
+        DO(l->device, blas.preference_set(l->p, A_AT + k, &at[k], sizeof at[k]), "asking for an algorithm");
+    return LVN_OK;
+}
+
+static enum lvn_status ask(const struct lvn_cuda_products *l, struct chosen *c)
+{
+    struct answer a = {.status = NOT_SUPPORTED};
+    int n = 0;
+    if (c->of.gelu && c->of.N % 8) return LVN_OK; /* what is kept wants rows of a multiple of 8 */
+    LVN_TRY(describe(l, c));
+    LVN_TRY(prefer(l, &c->of));
+    int answer = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);
+    if (answer == NOT_SUPPORTED || (answer == 0 && n == 0)) return LVN_OK;
+    DO(l->device, answer, "asking for an algorithm");
+    c->found = a.status == 0;
+    c->algorithm = a.algorithm;
+    c->scratch = (int64_t)a.scratch;
+    return LVN_OK;
+}
+
+static enum lvn_status find(struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m, struct chosen **out)
+{
+    for (*out = l->list; *out; *out = (*out)->next)
+        if (!memcmp(&(*out)->of, m, sizeof *m)) return LVN_OK;
+    struct chosen *c = lvn_calloc(1, sizeof *c);
+    if (!c) return LVN_MEMORY;
+    c->of = *m;
+    enum lvn_status status = lvn_cuda_use(l->device);
+    if (status == LVN_OK) status = ask(l, c);
+    if (status != LVN_OK) {
+        chosen_free(c);
+        return status;
+    }
+    c->next = l->list;
+    l->list = *out = c;
+    return LVN_OK;
+}
+
+static enum lvn_status takes(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
+                             int64_t *scratch)
+{
+    struct chosen *c;
+    LVN_TRY(find((struct lvn_cuda_products *)(uintptr_t)library, m, &c));
+    *taken = c->found;
+    *scratch = c->found && c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch lies at multiples of 64 */
+    return LVN_OK;
+}
+
+/* --- opening --- */
+
+/* Why the library is of no use here; "": it is. */
+static const char *useless(const struct lvn_cuda_device *d, char text[200])
+{
+    const char *off = getenv("LEVIN_CUBLASLT");
+    int n[3] = {0}, driver = d->facts.driver / 1000;
+    *text = '\0';
+    if (off && !strcmp(off, "off")) return "LEVIN_CUBLASLT is off";
+    if (lvn_library_open(&lvn_library_cublaslt) != LVN_OK) {
+        snprintf(text, 200, "libcublasLt is not here: %s", lvn_library_cublaslt.cure);
+        lvn_error_clear();
+        return text;
+    }
+    if (version_of(n) || n[0] < OLDEST || n[0] > NEWEST)
+        snprintf(text, 200, "%s is none of %d to %d: install nvidia-cublas of one of these", version(), OLDEST, NEWEST);
+    else if (n[0] > driver)
+        snprintf(text, 200, "%s wants a driver of CUDA %d, and this one is for %d.%d: install a newer driver, or %s%d",
+                 version(), n[0], driver, d->facts.driver % 1000 / 10, "nvidia-cublas-cu", driver);
+    return text;
+}
+
+static enum lvn_status begin(struct lvn_cuda_products *l)
+{
+    const uint32_t reductions = REDUCTION_APART;
+    int answer = blas.create(&l->h);
+    if (answer) l->h = NULL;
+    DO(l->device, answer, "opening cuBLASLt");
+    answer = blas.preference_new(&l->p);
+    if (answer) l->p = NULL;
+    DO(l->device, answer, "opening cuBLASLt");
+    DO(l->device, blas.preference_set(l->p, REDUCTIONS, &reductions, sizeof reductions), "opening cuBLASLt");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
+{
+    char text[200];
+    const char *why = useless(d, text);
+    if (*why) {
+        snprintf(d->base.note, sizeof d->base.note, "%s: matrix products by levin's own kernels; %s", d->facts.name,
+                 why);
+        return LVN_OK;
+    }
+    struct lvn_cuda_products *l = d->products = lvn_calloc(1, sizeof *l);
+    if (!l) return LVN_MEMORY;
+    d->base.tf32 = tf32 && d->facts.capability >= 80;
+    /* What NVIDIA recommends: 32 MiB from Hopper on, 4 MiB for GPUs before. */
+    l->library = (struct lvn_gpu_library){.takes = takes, .most = d->facts.capability >= 90 ? 32 << 20 : 4 << 20};
+    l->device = d;
+    l->tf32 = d->base.tf32;
+    snprintf(d->base.note, sizeof d->base.note, "%s: matrix products by %s%s", d->facts.name, version(),
+             l->tf32 ? ", of fp32 in TF32" : "");
+    return begin(l);
+}
+
+void lvn_cuda_products_close(struct lvn_cuda_device *d)
+{
+    struct lvn_cuda_products *l = d->products;
+    if (!l) return;
+    for (struct chosen *c = l->list, *next; c; c = next) {
+        next = c->next;
+        chosen_free(c);
+    }
+    if (l->p) (void)blas.preference_free(l->p);
+    if (l->h) (void)blas.destroy(l->h);
+    free(l);
+    d->products = NULL;
+}
+
+const struct lvn_gpu_library *lvn_cuda_products_library(const struct lvn_device *d)
+{
+    const struct lvn_cuda_products *l = lvn_cuda_of(d)->products;
+    return l ? &l->library : NULL;
+}
+
+/* --- launches --- */
+
+static void lower(int *at, int64_t offset)
+{
+    while (offset % *at) *at /= 2;
+}
+
+/* Operands may lie less well than what they are says: where micro-batches of some odd length follow one another. */
+static void look_where(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l, struct lvn_gpu_matmul *m)
+{
+    int *const at[LVN_GPU_PRODUCT_ARGS] = {[LVN_GPU_PRODUCT_A] = &m->a_at,
+                                           [LVN_GPU_PRODUCT_B] = &m->b_at,
+                                           [LVN_GPU_PRODUCT_C] = &m->c_at,
+                                           [LVN_GPU_PRODUCT_Y] = &m->c_at};
+    for (int k = 0; k < LVN_GPU_PRODUCT_ARGS; k++)
+        if (at[k] && l->args[k].memory) lower(at[k], l->args[k].offset);
+    for (int k = 0; k < p->n_moving; k++)
+        if (p->moving[k].launch == l && at[p->moving[k].arg]) lower(at[p->moving[k].arg], p->moving[k].stride);
+}
+
+enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    const struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
+    struct lvn_gpu_matmul m = *l->product;
+    struct chosen *c;
+    LVN_TRY(find(d->products, &m, &c));
+    const int64_t planned = c->scratch;
+    look_where(p, l, &m);
+    if (memcmp(&m, l->product, sizeof m) != 0) {
+        m.most = planned;
+        LVN_TRY(find(d->products, &m, &c));
+    }
+    LVN_CHECK(
+        c->found, UNSUPPORTED,
+        "%s has no algorithm for a product of %lld x %lld x %lld whose operands lie at multiples of %d, %d and %d "
+        "bytes: set LEVIN_CUBLASLT=off",
+        version(), (long long)m.M, (long long)m.N, (long long)m.K, m.a_at, m.b_at, m.c_at);
+    l->own = c;
+    return LVN_OK;
+}
+
+static lvn_cuda_address address(const struct lvn_gpu_launch *l, int arg)
+{
+    return lvn_cuda_address_of(l->args[arg].memory, l->args[arg].offset);
+}
+
+enum lvn_status lvn_cuda_product_launch(const struct lvn_cuda_device *d, const struct lvn_gpu_launch *l)
+{
+    const struct chosen *c = l->own;
+    const float one = 1, sum = l->args[LVN_GPU_PRODUCT_ADD].number ? 1 : 0;
+    const lvn_cuda_address bias = address(l, LVN_GPU_PRODUCT_BIAS), kept = address(l, LVN_GPU_PRODUCT_C);
+    const lvn_cuda_address to = c->of.gelu ? address(l, LVN_GPU_PRODUCT_Y) : kept;
+    const lvn_cuda_address scratch =
+        c->scratch ? (address(l, LVN_GPU_PRODUCT_SCRATCH) + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN : 0;
+    if (c->of.bias) DO(d, blas.operation_set(c->o, BIAS_AT, &bias, sizeof bias), "launching a product");
+    if (c->of.gelu) DO(d, blas.operation_set(c->o, KEPT_AT, &kept, sizeof kept), "launching a product");
+    DO(d,
+       blas.multiply(d->products->h, c->o, &one, address(l, LVN_GPU_PRODUCT_B), c->b, address(l, LVN_GPU_PRODUCT_A),
+                     c->a, &sum, to, c->c, to, c->c, &c->algorithm, scratch, (size_t)c->scratch, d->work),
+       "launching a product");
+    return LVN_OK;
+}
