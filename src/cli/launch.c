@@ -25,6 +25,7 @@ static enum lvn_status check_fewer(const struct lvn_launch *l, const struct lvn_
     const char *key = s->trainer.num_nodes               ? "trainer.num_nodes"
                       : s->trainer.devices               ? "trainer.devices"
                       : s->trainer.batch_size_per_device ? "trainer.batch_size_per_device"
+                      : *s->trainer.shares               ? "trainer.shares"
                                                          : NULL;
     LVN_CHECK(!key || !l->min_ranks, ARG,
               "--min-ranks goes on with fewer ranks, and %s holds for one number of them: leave one of the two out",
@@ -139,6 +140,9 @@ static enum lvn_status count_ranks(struct lvn_launch *l)
               l->site ? "ask the queue for more, or " : "raise the ranks of its hosts, or ", (long long)slots);
     LVN_CHECK(l->min_ranks <= n, ARG, "--min-ranks %d is above the %lld rank%s of this launch; give %lld at most",
               l->min_ranks, (long long)n, n == 1 ? "" : "s", (long long)n);
+    if (l->min_ranks && !l->n_hosts && !l->allocation)
+        lvn_log(LVN_LOG_WARN,
+                "--min-ranks is not used: it is about hosts that are lost, and all ranks are on this one");
     l->ranks = (int)n;
     l->per_node = (int)(each ? each : (n + hosts - 1) / hosts);
     for (int i = 0; i < l->n_hosts; i++) {

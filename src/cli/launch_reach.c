@@ -16,7 +16,7 @@
 #include "cli/launch.h"
 #include "cluster/places.h"
 
-enum { AT_ONCE = 32, NO_PROGRAM = 3, NO_CALL = 4, NO_DAEMON = 5 };
+enum { AT_ONCE = 32, NO_PROGRAM = 3, NO_CALL = 4, NO_DAEMON = 5, NO_START = 6 };
 
 enum lvn_status lvn_launch_remote(struct lvn_words *w, const char *ssh, const char *host)
 {
@@ -77,14 +77,20 @@ static enum lvn_status judge(struct visit *v)
     const struct lvn_launch *l = v->l;
     const struct lvn_host *h = v->host;
     const char *said = lvn_text_string(&v->said), *path = l->hosts_path, *what = h->ranks ? "host" : "spare host";
+    const char *end = said ? said + strlen(said) : "", *last = end;
     char address[64], network[64];
     if (v->code == 0) return LVN_OK;
+    while (end > said && (end[-1] == '\n' || end[-1] == '\r')) end--;
+    for (last = end; last > said && last[-1] != '\n';) last--;
     LVN_CHECK(v->code != NO_PROGRAM, ARG,
               "%s:%d: the %s '%s' has no '%s'; install levin there under the same path, or share the folder", path,
               h->line, what, h->name, l->self);
     LVN_CHECK(v->code != NO_DAEMON, ARG,
               "%s:%d: the %s '%s' has no %s (no '%s'); install it there as here, or --trainer.transport=tcp", path,
               h->line, what, h->name, l->title, lvn_launch_daemon(l));
+    LVN_CHECK(v->code != NO_START, ARG,
+              "%s:%d: '%s' does not run on the %s '%s' (%.*s); install there what runs here, or share the folder", path,
+              h->line, l->self, what, h->name, (int)(end - last), last);
     if (v->code == NO_CALL) {
         LVN_TRY(lvn_launch_address(l, NULL, address, network));
         LVN_FAIL(
@@ -95,9 +101,6 @@ static enum lvn_status judge(struct visit *v)
     }
     LVN_CHECK(v->code != -2, ARG, "%s:%d: the %s '%s' does not answer; check that it is up, or take it out of the file",
               path, h->line, what, h->name);
-    const char *end = said ? said + strlen(said) : "", *last = end;
-    while (end > said && (end[-1] == '\n' || end[-1] == '\r')) end--;
-    for (last = end; last > said && last[-1] != '\n';) last--;
     LVN_FAIL(ARG, "%s:%d: the %s '%s' cannot be reached by %s without a password (%.*s); try `%s %s true`", path,
              h->line, what, h->name, lvn_path_name(l->ssh), (int)(end - last), last, lvn_path_name(l->ssh), h->name);
 }
@@ -164,13 +167,14 @@ enum lvn_status lvn_launch_reach(struct lvn_launch *l)
     if (!others) return LVN_OK;
     enum lvn_status status = open_door(l, &door, place);
     if (!status)
-        status =
-            visit_all(l,
-                      lvn_arena_printf(l->arena, "test -x '%s' || exit %d; %s%s%s '%s' ranks --call='%s' || exit %d",
-                                       l->self, NO_PROGRAM, daemon ? "test -x '" : "", daemon ? daemon : "",
-                                       daemon ? lvn_arena_printf(l->arena, "' || exit %d;", NO_DAEMON) : "", l->self,
-                                       place, NO_CALL),
-                      refuse);
+        status = visit_all(l,
+                           lvn_arena_printf(l->arena,
+                                            "test -x '%s' || exit %d; %s%s%s '%s' ranks --call='%s'; case $? in 0) ;; "
+                                            "%d) exit %d ;; *) exit %d ;; esac",
+                                            l->self, NO_PROGRAM, daemon ? "test -x '" : "", daemon ? daemon : "",
+                                            daemon ? lvn_arena_printf(l->arena, "' || exit %d;", NO_DAEMON) : "",
+                                            l->self, place, LVN_EXIT_FAULT, NO_CALL, NO_START),
+                           refuse);
     if (door >= 0) close(door);
     return status;
 }

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,7 +26,7 @@ extern char **environ;
 
 /* Seconds for the others after the first has failed, after TERM, and for output that is still on its way. */
 static const double FAIL_SECONDS = 5, TERM_SECONDS = 2, LAST_SECONDS = 1;
-enum { LINE = 1 << 16, ORDER_BYTES = 16 << 20 };
+enum { LINE = 1 << 16, ORDER_BYTES = 16 << 20, PIPES = 3 /* of a child */ };
 
 static volatile sig_atomic_t came[NSIG];
 static sigset_t during;
@@ -332,32 +331,39 @@ static enum lvn_status start_there(struct ranks *r, const struct order *o, const
 
 /* --- the command --- */
 
+struct part {
+    const char *host;
+    int n;
+    bool here;
+};
+
 static enum lvn_status start_all(struct ranks *r, struct order *o, const char *hosts, const char *ssh)
 {
     char *rest = NULL, *list = lvn_arena_strdup(r->arena, hosts);
-    int *n;
+    struct part *part;
+    int children = 0;
     for (const char *p = hosts; *p; p++) o->nodes += *p == ',';
-    n = lvn_arena_alloc(r->arena, sizeof *n * (size_t)++o->nodes);
-    char **host = lvn_arena_alloc(r->arena, sizeof *host * (size_t)o->nodes);
-    if (!list || !n || !host) return LVN_MEMORY;
+    part = lvn_arena_alloc(r->arena, sizeof *part * (size_t)++o->nodes);
+    if (!list || !part) return LVN_MEMORY;
     for (int i = 0; i < o->nodes; i++) {
-        host[i] = strtok_r(i ? NULL : list, ",", &rest);
-        char *colon = host[i] ? strrchr(host[i], ':') : NULL, *end = NULL;
+        char *host = strtok_r(i ? NULL : list, ",", &rest), *colon = host ? strrchr(host, ':') : NULL, *end = NULL;
         long ranks = colon ? strtol(colon + 1, &end, 10) : 0;
         LVN_CHECK(colon && !*end && ranks > 0 && ranks <= 65536 && o->size + ranks <= 1 << 20, ARG,
                   "--hosts wants a name with a number of ranks for each host, as in node1:2,node2:2, not '%s'", hosts);
         *colon = '\0';
-        n[i] = (int)ranks;
-        o->size += n[i];
+        part[i] = (struct part){.host = host, .n = (int)ranks, .here = lvn_launch_here(host)};
+        o->size += part[i].n;
+        children += part[i].here ? part[i].n : 1;
     }
+    LVN_TRY(lvn_allow_files(o->size, PIPES * children));
     r->child = lvn_arena_alloc(r->arena, sizeof *r->child * (size_t)o->size);
     if (!r->child) return LVN_MEMORY;
     for (o->node = 0; o->node < o->nodes; o->first += o->n, o->node++) {
-        o->n = n[o->node];
-        if (lvn_launch_here(host[o->node]))
+        o->n = part[o->node].n;
+        if (part[o->node].here)
             LVN_TRY(start_here(r, o));
         else
-            LVN_TRY(start_there(r, o, ssh, host[o->node]));
+            LVN_TRY(start_there(r, o, ssh, part[o->node].host));
     }
     return LVN_OK;
 }
@@ -366,6 +372,7 @@ static enum lvn_status start_part(struct ranks *r, struct order *o)
 {
     LVN_TRY(read_order(r, o));
     r->obeys = true;
+    LVN_TRY(lvn_allow_files(o->n, PIPES * o->n));
     r->child = lvn_arena_alloc(r->arena, sizeof *r->child * (size_t)o->n);
     return r->child ? start_here(r, o) : LVN_MEMORY;
 }
@@ -378,14 +385,6 @@ static enum lvn_status call(const char *place)
     LVN_TRY(lvn_places_connect(place, patience, 0, &at, &fd));
     close(fd);
     return LVN_OK;
-}
-
-static void allow_files(void)
-{
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r)) return;
-    r.rlim_cur = r.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &r); /* where that is too little, there is no pipe, which is said */
 }
 
 enum lvn_status lvn_command_ranks(struct lvn_cli *c)
@@ -407,7 +406,6 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
     unsetenv("LEVIN_LAUNCH"); /* this is no rank, and tells its code in no other way */
     LVN_TRY(lvn_words_status(&o.command));
     LVN_TRY(lvn_words_status(&o.variables));
-    allow_files();
     catch_signals();
     enum lvn_status status = part ? start_part(&r, &o) : start_all(&r, &o, hosts, c->flag[LVN_FLAG_ranks_ssh].t);
     if (status) r.urgency = 1;

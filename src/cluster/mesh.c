@@ -50,7 +50,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size)
     m->sockets = lvn_malloc(sizeof *m->sockets * (size_t)size);
     if (!m->sockets) return LVN_MEMORY;
     for (int i = 0; i < size; i++) m->sockets[i] = -1;
-    LVN_TRY(lvn_allow_files(size));
+    LVN_TRY(lvn_allow_files(size, size));
     LVN_TRY(lvn_listen(NULL, 0, &m->listening));
     lvn_places_name(m->listening, m->place, sizeof m->place);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp", m->place};

@@ -157,11 +157,11 @@ enum lvn_status lvn_listen(const char *host, int at, int *out)
     return LVN_OK;
 }
 
-enum lvn_status lvn_allow_files(int ranks)
+enum lvn_status lvn_allow_files(int ranks, int files)
 {
     enum { OTHERS = 200 };
     struct rlimit r;
-    const rlim_t wanted = (rlim_t)ranks + OTHERS;
+    const rlim_t wanted = (rlim_t)files + OTHERS;
     if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= wanted) return LVN_OK;
     r.rlim_cur = r.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &r);

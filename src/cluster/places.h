@@ -14,9 +14,9 @@ enum { LVN_PLACES_TEXT = 1200 };
 /* Listen on an address or host name (NULL: on all) and a port (0: any). *out does not block. IO with a sentence when
  * the port is in use or the address is not this host's. */
 enum lvn_status lvn_listen(const char *host, int port, int *out) LVN_CHECKED;
-/* See that this process may have a connection to each of so many ranks beside what else it opens: the limit of open
- * files is raised as far as it may be. IO where that is too few. */
-enum lvn_status lvn_allow_files(int ranks) LVN_CHECKED;
+/* See that this process may open so many files for so many ranks, beside what else it opens: the limit is raised as far
+ * as it may be. IO where that is too few. */
+enum lvn_status lvn_allow_files(int ranks, int files) LVN_CHECKED;
 /* Where this process can be found that listens there: the long form. */
 void lvn_places_name(int listening, char *out, size_t room);
 /* Connect to one of the places in `address`, trying again for `patience` seconds while nobody listens. *fd does not

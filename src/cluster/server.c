@@ -227,7 +227,7 @@ static enum lvn_status begin(struct lvn_server *s)
               s->o.size);
     for (int i = 0; i < s->o.size; i++) s->peer[i].rank = i;
     LVN_TRY(make_token(s));
-    LVN_TRY(lvn_allow_files(s->o.size + LVN_STRANGERS));
+    LVN_TRY(lvn_allow_files(s->o.size, s->o.size + LVN_STRANGERS));
     LVN_TRY(lvn_listen(s->o.listen, s->o.port, &s->listening));
     lvn_places_name(s->listening, s->address, sizeof s->address);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -24,6 +24,12 @@ arguments run
 refused "--min-ranks is about restarts, of which there are none" -n 2 --min-ranks=1 -- "${all[@]}"
 refused "--min-ranks 3 is above the 2 ranks of this launch; give 2 at most" -n 2 --max-restarts=1 --min-ranks=3 -- "${all[@]}"
 refused "and trainer.num_nodes holds for one number of them" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.num_nodes=1
+refused "and trainer.shares holds for one number of them" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.share=measured --trainer.shares=2,2
+code 0 "$LEVIN" launch --dry-run -n 1 --max-restarts=1 --min-ranks=1 -- "${all[@]}"
+says "warning: --min-ranks is not used: it is about hosts that are lost, and all ranks are on this one" err
+code 1 bash -c 'ulimit -n 250; exec "$@"' x "$LEVIN" ranks --hosts=127.0.0.1:20 -- "${all[@]}"
+one_error
+says "250 open files are fewer than the 260 that 20 ranks need" err
 code 1 "$LEVIN" launch -n 1 --log-dir=text.txt -- "${all[@]}"
 one_error
 [ ! -e run ]

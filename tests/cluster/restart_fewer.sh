@@ -1,22 +1,24 @@
-# levin launch --min-ranks: where a host is cut off and there is no spare one, fewer ranks go on, with the same bits.
+# levin launch --min-ranks: where a host is cut off and there is no spare one, fewer ranks go on, with the same bits; with an
+# MPI, and by levin's own connections.
 HOSTS=2 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
-mpis_here
-for m in "${mpis[@]}"; do [ $m = intel ] || mpi=$m; done # the other one where there are two: restart_hosts has the first
-[ -n "${mpi:-}" ] || skip "no Open MPI or MPICH (apt install mpich)"
+launchers=(levin)
+for m in openmpi mpich; do ! mpi_here $m || launchers[1]=$m; done # the last of them: restart_hosts has the first
 
-# without a spare one there are too few, ...
 printf 'h1:1\nh2:1\n' >hosts
-lose=cut_off lose_rank 1 few "${launch[@]}" --launcher="$mpi" --max-restarts=1 -n 2 --
-check [ $got = 76 ]
-says "no restart: there is room for 1 of 2 ranks; left out: h2 (does not answer); --min-ranks would go on with fewer" err
-plug 2
-nobody_left
+for launcher in "${launchers[@]}"; do
+    # without a spare one there are too few, ...
+    lose=cut_off lose_rank 1 few "${launch[@]}" --launcher="$launcher" --max-restarts=1 -n 2 --
+    check [ $got = 76 ]
+    says "no restart: there is room for 1 of 2 ranks; left out: h2 (does not answer); --min-ranks would go on with fewer" err
+    plug 2
+    nobody_left
 
-# ... or fewer ranks go on
-lose=cut_off lose_rank 1 fewer "${launch[@]}" --launcher="$mpi" --max-restarts=1 --min-ranks=1 -n 2 --
-check [ $got = 0 ]
-grep -qE "^restart 1 of 1: going on from step [0-9]+ with 1 rank on h1; left out: h2" err || { cat err && fail "not on h1 alone"; }
-same_run alone fewer
-plug 2
-nobody_left
+    # ... or fewer ranks go on
+    lose=cut_off lose_rank 1 fewer "${launch[@]}" --launcher="$launcher" --max-restarts=1 --min-ranks=1 -n 2 --
+    check [ $got = 0 ]
+    grep -qE "^restart 1 of 1: going on from step [0-9]+ with 1 rank on h1; left out: h2" err || { cat err && fail "not on h1 alone"; }
+    same_run alone fewer
+    plug 2
+    nobody_left
+done

@@ -63,6 +63,13 @@ if [ "$mpi" = openmpi ] && [ -x /usr/bin/orted ]; then
     says "hosts:2: the host 'h2' has no Open MPI" err
     on 2 umount "$(readlink -f /usr/bin/orted)"
 fi
+printf '#!/bin/sh\necho "levin: error while loading shared libraries: libm.so.6" >&2\nexit 127\n' >broken
+chmod +x broken
+on 2 mount --bind broken "$LEVIN"
+code 2 "${launch[@]}" --launcher=levin -n 2 -- "${all[@]}"
+one_error
+says "hosts:2: '$LEVIN' does not run on the host 'h2' (levin: error while loading shared libraries: libm.so.6); install there" err
+on 2 umount "$LEVIN"
 # from outside of the hosts, which reach each other, but one not the place where it begins
 cat >reach <<END
 #!/bin/bash

@@ -268,9 +268,9 @@ static void test_files(void **state)
     if (!pid) {
         struct rlimit r = {.rlim_cur = 64, .rlim_max = 1024};
         if (setrlimit(RLIMIT_NOFILE, &r)) _exit(2);
-        if (lvn_allow_files(800)) _exit(3);
+        if (lvn_allow_files(800, 800)) _exit(3);
         if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur < 1000) _exit(4);
-        if (lvn_allow_files(900) != LVN_IO) _exit(5);
+        if (lvn_allow_files(900, 900) != LVN_IO) _exit(5);
         _exit(strstr(lvn_error_text(), "1024 open files are fewer than the 1100 that 900 ranks need") ? 0 : 6);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
