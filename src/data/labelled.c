@@ -64,7 +64,12 @@ static enum lvn_status encode(struct labelled *l, const struct lvn_data_options 
 static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
 {
     struct lvn_ids *a = &l->one, *b = &l->other;
-    const int64_t extra = lvn_frame_extra(l->tokenizer, pair), room = l->longest > extra ? l->longest - extra : 0;
+    const int64_t extra = lvn_frame_extra(l->tokenizer, pair), room = l->longest - extra, least = pair ? 2 : 1;
+    LVN_CHECK(room >= least, ARG,
+              "a sample may have %" PRId64
+              " tokens (data.max_length, else the model's positions), and the tokenizer puts %" PRId64
+              " of its own around %s: take at least %" PRId64,
+              l->longest, extra, pair ? "a pair" : "a text", extra + least);
     if (!pair) b->n = 0;
     while (a->n + b->n > room) --*(a->n > b->n ? &a->n : &b->n);
     l->types.n = 0;
@@ -142,6 +147,12 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
     LVN_TRY(lvn_table_column(t, text, true));
     LVN_TRY(lvn_table_column(t, pair ? o->pair_column : "", pair));
     LVN_TRY(lvn_table_column(t, label, !o->unlabelled && !o->masks));
+    for (int k = TEXT; k <= LABEL; k++) /* the model would read its answer */
+        LVN_CHECK(
+            !*t->name[k] || strcmp(t->name[k], t->name[(k + 1) % 3]) != 0, ARG,
+            "'%s': the column '%s' is named twice by data.text_column, data.pair_column and data.label_column: they "
+            "must be different ones",
+            t->path, t->name[k]);
     while (lvn_table_next(t, &row)) {
         int64_t of = check_row(o, t, &row);
         if (!*row.bad) {
@@ -220,13 +231,32 @@ static void hold_back(struct lvn_dataset *d, const struct lvn_data_options *o)
     d->split[LVN_SPLIT_VAL].n_samples = cut;
 }
 
+/* A new head has a class for each number up to the largest: those without a row are a mistake, mostly. */
+static void tell_gaps(const struct lvn_data_options *o, const struct file *f, int64_t classes, const bool *seen)
+{
+    int64_t missing = 0, first = 0;
+    for (int64_t k = classes - 1; k >= 0; k--)
+        if (!seen[k]) missing++, first = k;
+    if (missing && f->n && !o->classes && !o->unlabelled && !o->masks && !o->evaluates)
+        lvn_log(LVN_LOG_WARN,
+                "'%s': no row has the label %" PRId64 "%s of the classes 0 to %" PRId64
+                ": classes count from 0, look at the labels",
+                o->path, first, missing > 1 ? " (and others)" : "", classes - 1);
+}
+
 static void count_classes(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     struct labelled *l = d->own;
+    static _Thread_local bool seen[MOST_CLASSES];
     int64_t classes = 2;
+    memset(seen, 0, sizeof seen);
     for (int i = 0; i < LVN_SPLIT_ALL; i++)
-        for (int64_t k = 0; k < l->file[i].n; k++)
-            if (l->file[i].row[k].label >= classes) classes = l->file[i].row[k].label + 1;
+        for (int64_t k = 0; k < l->file[i].n; k++) {
+            const int64_t label = l->file[i].row[k].label;
+            if (label >= classes) classes = label + 1;
+            if (label >= 0) seen[label] = true;
+        }
+    tell_gaps(o, &l->file[LVN_SPLIT_TRAIN], classes, seen);
     int k = lvn_fields_find(&d->fields, "label");
     if (k >= 0) d->fields.field[k].below = o->unlabelled && o->classes ? o->classes : classes;
 }
@@ -238,6 +268,9 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
               "data.kind=labelled needs data.path: a .tsv, .csv or .jsonl file with a text and a label a row");
     struct labelled *l = d->own = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
+    LVN_CHECK(!o->block_size || o->max_length <= o->block_size, ARG,
+              "data.max_length is %" PRId64 ", and the model has %" PRId64 " positions: take no more, or leave it out",
+              o->max_length, o->block_size);
     l->seed = o->seed ^ lvn_name_hash("data.labelled");
     l->longest = d->fields.field[0].dim[0];
     LVN_TRY(open_tokenizer(d, o));

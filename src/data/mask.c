@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "tokenizers/wordpiece.h"
 
 enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t, double fraction, bool words,
                               uint64_t seed)
@@ -16,10 +17,11 @@ enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t,
     LVN_CHECK(m->mask >= 0, ARG,
               "the tokenizer '%s' has no token [MASK], which task.kind=mlm hides words behind: take one that has it",
               t->path);
-    LVN_CHECK(!words || t->wordpiece, ARG,
-              "task.whole_words wants the pieces of WordPiece (##...), and '%s' is another kind of tokenizer: leave it "
-              "out",
-              t->path);
+    LVN_CHECK(
+        !words || (t->wordpiece && t->wordpiece->n_inner), ARG,
+        "task.whole_words wants pieces of WordPiece with a mark (##...), and the tokenizer '%s' has none: leave it "
+        "out",
+        t->path);
     return LVN_OK;
 }
 
@@ -34,8 +36,10 @@ static bool is_special(const struct lvn_mask *m, int32_t id)
 static bool goes_on(const struct lvn_mask *m, int32_t id)
 {
     const struct lvn_tokenizer *t = m->tokenizer;
-    const unsigned char *p = m->words && id >= 0 && id < t->n ? t->byte + t->start[id] : NULL; /* as it is written */
-    return p && t->start[id + 1] - t->start[id] > 2 && p[0] == '#' && p[1] == '#';
+    if (!m->words || id < 0 || id >= t->n) return false;
+    const struct lvn_wordpiece *w = t->wordpiece;
+    return t->start[id + 1] - t->start[id] > w->n_inner && /* as it is written */
+           !memcmp(t->byte + t->start[id], w->inner, (size_t)w->n_inner);
 }
 
 void lvn_mask_sample(const struct lvn_mask *m, uint64_t order, int64_t at, int64_t n, int32_t *ids, int32_t *labels)

@@ -285,6 +285,14 @@ enum lvn_status lvn_json_ints(const char *name, const json_t *object, const char
     return LVN_OK;
 }
 
+enum lvn_status lvn_json_list(const char *name, const json_t *object, const char *key, bool required,
+                              const json_t **out)
+{
+    LVN_TRY(member(name, object, key, required, out));
+    LVN_CHECK(!*out || json_is_array(*out), FORMAT, "%s: '%s' wants a list, found %s", name, key, type_text(*out));
+    return LVN_OK;
+}
+
 enum lvn_status lvn_json_real(const char *name, const json_t *object, const char *key, bool required, double *out)
 {
     const json_t *v;

@@ -45,6 +45,9 @@ LVN_CHECKED enum lvn_status lvn_json_real(const char *name, const json_t *object
                                           double *out);
 LVN_CHECKED enum lvn_status lvn_json_bool(const char *name, const json_t *object, const char *key, bool required,
                                           bool *out);
+/* A list, which belongs to the object; *out is NULL when there is none. */
+LVN_CHECKED enum lvn_status lvn_json_list(const char *name, const json_t *object, const char *key, bool required,
+                                          const json_t **out);
 /* *out belongs to the object. */
 LVN_CHECKED enum lvn_status lvn_json_string(const char *name, const json_t *object, const char *key, bool required,
                                             const char **out);

@@ -85,7 +85,9 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, struct decoders *d, con
     json_t *part;
     if (!type) type = "(none)";
     if (!strcmp(type, "Sequence")) {
-        json_array_foreach(json_object_get(object, "decoders"), i, part) LVN_TRY(read_one(t, d, name, part));
+        const json_t *list = NULL;
+        LVN_TRY(lvn_json_list(name, object, "decoders", true, &list));
+        json_array_foreach(list, i, part) LVN_TRY(read_one(t, d, name, part));
         return LVN_OK;
     }
     if (!strcmp(type, "Fuse")) {

@@ -109,7 +109,9 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, const char *name, const
     if (!type) type = "(none)";
     if (!strcmp(type, "ByteLevel")) return LVN_OK;
     if (!strcmp(type, "Sequence")) {
-        json_array_foreach(json_object_get(object, "processors"), i, part) LVN_TRY(read_one(t, name, part));
+        const json_t *list = NULL;
+        LVN_TRY(lvn_json_list(name, object, "processors", true, &list));
+        json_array_foreach(list, i, part) LVN_TRY(read_one(t, name, part));
         return LVN_OK;
     }
     LVN_CHECK(!lvn_frame_extra(t, false) && !lvn_frame_extra(t, true), UNSUPPORTED,

@@ -33,10 +33,12 @@ static enum lvn_status added_token(struct lvn_tokenizer *t, const char *name, co
     return LVN_OK;
 }
 
-static enum lvn_status added_tokens(struct lvn_tokenizer *t, const char *name, const json_t *list)
+static enum lvn_status added_tokens(struct lvn_tokenizer *t, const char *name, const json_t *root)
 {
     size_t i;
+    const json_t *list;
     json_t *object;
+    LVN_TRY(lvn_json_list(name, root, "added_tokens", false, &list));
     size_t room = json_array_size(list) + 1;
     t->added = lvn_arena_alloc(&t->arena, sizeof *t->added * room);
     if (!t->added) return LVN_MEMORY;
@@ -221,7 +223,7 @@ static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, cons
     t->unknown = -1;
     LVN_TRY(lvn_normal_read(&t->normal, &t->arena, name, json_object_get(root, "normalizer")));
     LVN_TRY(lvn_pre_read(&t->pre, &t->arena, name, json_object_get(root, "pre_tokenizer")));
-    LVN_TRY(added_tokens(t, name, json_object_get(root, "added_tokens")));
+    LVN_TRY(added_tokens(t, name, root));
     LVN_TRY(read_model(t, name, model));
     LVN_TRY(lvn_frame_read(t, name, json_object_get(root, "post_processor")));
     LVN_TRY(lvn_decoder_read(t, name, json_object_get(root, "decoder")));

@@ -13,9 +13,11 @@ static enum lvn_status read_lines(struct lvn_tokenizer *t, const char *name, con
 {
     const char *end = text + bytes;
     int64_t lines = 0, wrong = lvn_utf8_check(text, bytes);
-    LVN_CHECK(wrong < 0 && !memchr(text, 0, (size_t)bytes), FORMAT,
+    text += lvn_utf8_mark(text, bytes);
+    const char *zero = memchr(text, 0, (size_t)(end - text));
+    LVN_CHECK(wrong < 0 && !zero, FORMAT,
               "'%s' is no vocabulary of WordPiece: a token a line is wanted, and at byte %lld it is no text", name,
-              (long long)(wrong < 0 ? 0 : wrong));
+              (long long)(wrong < 0 ? bytes - (end - zero) : wrong));
     for (const char *p = text; p < end; lines++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         p = stop ? stop + 1 : end;

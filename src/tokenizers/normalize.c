@@ -330,11 +330,17 @@ struct lvn_normal_step lvn_normal_bert(bool lower, bool accents, bool chinese)
         .kind = &kinds[0], .clean = true, .lower = lower, .accents = accents, .chinese = chinese};
 }
 
+static const char *type_of(const json_t *object)
+{
+    const char *type = json_string_value(json_object_get(object, "type"));
+    return type ? type : "(none)";
+}
+
 static enum lvn_status read_step(struct lvn_normal_steps *out, struct lvn_arena *a, const char *name,
                                  const json_t *object)
 {
-    const char *type = json_string_value(json_object_get(object, "type"));
-    for (size_t i = 0; type && i < sizeof kinds / sizeof kinds[0]; i++) {
+    const char *type = type_of(object);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].name, type) != 0) continue;
         LVN_CHECK(out->n < LVN_NORMAL_MOST, UNSUPPORTED, "'%s' has more than %d normalizers", name, LVN_NORMAL_MOST);
         struct lvn_normal_step *s = &out->step[out->n++];
@@ -347,7 +353,7 @@ static enum lvn_status read_step(struct lvn_normal_steps *out, struct lvn_arena 
         UNSUPPORTED,
         "'%s': the normalizer '%.40s' is not there; there are NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "
         "Prepend, Replace, Nmt, BertNormalizer, Precompiled and Sequence",
-        name, type ? type : "(none)");
+        name, type);
 }
 
 enum lvn_status lvn_normal_read(struct lvn_normal_steps *out, struct lvn_arena *a, const char *name,
@@ -355,9 +361,10 @@ enum lvn_status lvn_normal_read(struct lvn_normal_steps *out, struct lvn_arena *
 {
     size_t i;
     json_t *part;
-    const json_t *list = json_object_get(object, "normalizers");
+    const json_t *list = NULL;
     if (!object || json_is_null(object)) return LVN_OK;
-    if (!json_is_array(list)) return read_step(out, a, name, object);
+    if (strcmp(type_of(object), "Sequence") != 0) return read_step(out, a, name, object);
+    LVN_TRY(lvn_json_list(name, object, "normalizers", true, &list));
     json_array_foreach(list, i, part) LVN_TRY(lvn_normal_read(out, a, name, part));
     return LVN_OK;
 }

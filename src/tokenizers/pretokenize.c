@@ -149,10 +149,16 @@ static const struct {
              {"Whitespace", read_words}, {"WhitespaceSplit", read_space}, {"Punctuation", read_punctuation},
              {"Digits", read_digits},    {"BertPreTokenizer", read_bert}};
 
-static enum lvn_status read_step(struct lvn_pre_steps *out, struct lvn_arena *a, const char *name, const json_t *object)
+static const char *type_of(const json_t *object)
 {
     const char *type = json_string_value(json_object_get(object, "type"));
-    for (size_t i = 0; type && i < sizeof kinds / sizeof kinds[0]; i++) {
+    return type ? type : "(none)";
+}
+
+static enum lvn_status read_step(struct lvn_pre_steps *out, struct lvn_arena *a, const char *name, const json_t *object)
+{
+    const char *type = type_of(object);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].name, type) != 0) continue;
         LVN_CHECK(!out->n || !out->step[out->n - 1].bytes, UNSUPPORTED,
                   "'%s': the pre-tokenizer '%.40s' behind ByteLevel is not there", name, type);
@@ -163,16 +169,17 @@ static enum lvn_status read_step(struct lvn_pre_steps *out, struct lvn_arena *a,
     LVN_FAIL(UNSUPPORTED,
              "'%s': the pre-tokenizer '%.40s' is not there; there are ByteLevel, Metaspace, Split, Whitespace, "
              "WhitespaceSplit, Punctuation, Digits, BertPreTokenizer and Sequence",
-             name, type ? type : "(none)");
+             name, type);
 }
 
 enum lvn_status lvn_pre_read(struct lvn_pre_steps *out, struct lvn_arena *a, const char *name, const json_t *object)
 {
     size_t i;
     json_t *part;
-    const json_t *list = json_object_get(object, "pretokenizers");
+    const json_t *list = NULL;
     if (!object || json_is_null(object)) return LVN_OK;
-    if (!json_is_array(list)) return read_step(out, a, name, object);
+    if (strcmp(type_of(object), "Sequence") != 0) return read_step(out, a, name, object);
+    LVN_TRY(lvn_json_list(name, object, "pretokenizers", true, &list));
     json_array_foreach(list, i, part) LVN_TRY(lvn_pre_read(out, a, name, part));
     return LVN_OK;
 }

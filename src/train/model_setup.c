@@ -133,10 +133,15 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
 }
 
 /* Do model, task and data go together? By their fields alone: nothing is opened yet. */
-static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_settings *s)
+static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
 {
     char has[80];
     LVN_TRY(lvn_task_choose(&m->task, s->task.kind, &m->config));
+    LVN_CHECK(evaluates || m->task->masks || s->task.mask_fraction == 0.15, ARG,
+              "task.mask_fraction (%g) is a key of task.kind=mlm, and the task is %s: leave it out",
+              s->task.mask_fraction, m->task->name);
+    LVN_CHECK(evaluates || m->task->masks || !s->task.whole_words, ARG,
+              "task.whole_words is a key of task.kind=mlm, and the task is %s: leave it out", m->task->name);
     struct lvn_data_options data = data_options(m, s, false);
     LVN_TRY(lvn_dataset_fields(&data, &m->fields));
     snprintf(has, sizeof has, "data.kind=%.40s has", s->data.kind);
@@ -210,7 +215,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
     enum lvn_status status = size ? sizes_of_name(m, s, known, size) : open_sizes(m, s, model);
     lvn_arena_release(&a);
     LVN_TRY(status);
-    LVN_TRY(choose_task(m, s));
+    LVN_TRY(choose_task(m, s, false));
     status = lvn_model_setup_data_is_there(s) ? open_data(m, s, false) : LVN_OK;
     if (status == LVN_MEMORY) return status;
     if (status != LVN_OK) {
@@ -229,7 +234,7 @@ static enum lvn_status open_all(struct lvn_model_setup *m, const struct lvn_sett
 {
     LVN_TRY(open_sizes(m, s, model));
     if (texts) m->new_texts = *texts;
-    LVN_TRY(choose_task(m, s));
+    LVN_TRY(choose_task(m, s, evaluates));
     LVN_TRY(fetch_data(s));
     LVN_TRY(open_data(m, s, evaluates));
     return lvn_model_check(&m->config, false);

@@ -17,6 +17,8 @@ _Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one or
 _Static_assert((int)LVN_OPTIMIZER_DECAY_MATRICES == (int)LVN_DECAY_MATRICES, "one order for the rules of decay");
 _Static_assert((int)LVN_OPTIMIZER_DECAY_ALL == (int)LVN_DECAY_ALL, "one order for the rules of decay");
 
+#define LABELLED "labelled"
+
 /* Values that follow are marked as such; finish() may run again, so a derived value may be derived anew. */
 static bool open(const struct lvn_settings *s, enum lvn_option_id id)
 {
@@ -72,6 +74,27 @@ static enum lvn_status find_model(struct lvn_settings *s)
         derived(s, LVN_OPT_model_kind, "data.kind");
         return LVN_OK;
     }
+    return LVN_OK;
+}
+
+/* Keys whose help begins with a kind of data ("labelled: ...") say nothing to another one. */
+static enum lvn_status check_owners(const struct lvn_settings *s)
+{
+    char text[LVN_VALUE_TEXT];
+    for (int id = LVN_OPT_data_kind; id <= LVN_OPT_data_split; id++) {
+        const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
+        const char *value = lvn_settings_value(s, o->id, text);
+        const size_t n = strlen(LABELLED);
+        if (strncmp(o->help, LABELLED ": ", n + 2) != 0 || !strcmp(s->data.kind, LABELLED)) continue;
+        LVN_CHECK(open(s, o->id) || !strcmp(value, o->initial), ARG,
+                  "%s (%.60s) is a key of data.kind=" LABELLED ", and the data are of the kind %s: leave it out",
+                  o->key, value, s->data.kind);
+    }
+    LVN_CHECK(
+        !*s->data.val_path || open(s, LVN_OPT_data_val_fraction) || s->data.val_fraction == 0.1, ARG,
+        "data.val_fraction (%g) holds back rows of data.path, and data.val_path ('%s') validates already: leave one "
+        "of them out",
+        s->data.val_fraction, s->data.val_path);
     return LVN_OK;
 }
 
@@ -333,6 +356,7 @@ enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
     if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_model(s));
     if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s));
     if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_owners(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));
     if (parts & LVN_USES_SCHEDULE && s->schedule.kind != LVN_SCHEDULE_KIND_CONSTANT)
         LVN_TRY(finish_fall(s, s->trainer.max_epochs > 0));

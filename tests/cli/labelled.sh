@@ -133,3 +133,15 @@ code 2 "$LEVIN" train --data.path=train.tsv --run_dir=no --quiet
 says "there is no tokenizer: give data.tokenizer" err
 code 2 "$LEVIN" train --model.kind=bert --data.kind=adder --run_dir=no --quiet
 says "they do not go together" err
+# what cannot be meant: texts without room, more tokens than positions, a text that is the answer, keys of something else
+refused() { code 2 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --run_dir=no "${@:2}"; one_error; says "$1" err; }
+refused "the tokenizer puts 2 of its own around a text: take at least 3" --data.max_length=1
+refused "data.max_length is 49, and the model has 48 positions" --data.max_length=49
+refused "the column 'label' is named twice" --data.text_column=label
+refused "task.mask_fraction (0.5) is a key of task.kind=mlm" --task.mask_fraction=0.5
+refused "task.whole_words is a key of task.kind=mlm" --task.whole_words=true
+refused "data.val_fraction (0.3) holds back rows" --data.val_path=test.tsv --data.val_fraction=0.3
+refused "data.max_length (9) is a key of data.kind=labelled" --data.kind=tokens --data.tokenizer= --data.max_length=9
+# labels with gaps are told
+code 0 "$LEVIN" train "${bert[@]}" --data.path=three.tsv --trainer.max_steps=1 --run_dir=gaps
+says "three.tsv': no row has the label 1 of the classes 0 to 2" err

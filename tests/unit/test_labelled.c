@@ -266,13 +266,29 @@ static void masks(void **state)
     lvn_mask_sample(&m, 4, 7, N, again, other); /* another epoch, another choice */
     for (int i = 0; i < N; i++) alike += labels[i] >= 0 && other[i] >= 0;
     assert_true(alike < chosen / 3);
-    ASSERT_OK(lvn_mask_init(&m, t, 0.15, true, 5));
-    memcpy(ids, before, sizeof ids);
-    lvn_mask_sample(&m, 3, 7, N, ids, labels);
-    for (int i = 1; i + 1 < N; i += 2)
-        if (before[i + 1] == XC) halves += (labels[i] < 0) != (labels[i + 1] < 0);
-    assert_int_equal(halves, 0);
     lvn_tokenizer_close(t);
+    static const char *const marked[] = {"vocab.txt", "marked.json",
+                                         "bare.json"}; /* whole words: pieces begin with ##, with @, with nothing */
+    static const char json[] =
+        "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"[SEP]\":3,"
+        "\"[MASK]\":4,\"a\":5,\"b\":6,\"@c\":7,\"d\":8},\"continuing_subword_prefix\":\"%s\"}}";
+    char text[sizeof json];
+    for (int k = 0; k < 3; k++) {
+        snprintf(text, sizeof text, json, k == 1 ? "@" : "");
+        if (k) put(marked[k], text);
+        ASSERT_OK(lvn_tokenizer_open(&t, test_path(marked[k])));
+        if (k == 2)
+            ASSERT_FAILS(ARG, "task.whole_words wants pieces of WordPiece with a mark",
+                         lvn_mask_init(&m, t, 0.15, true, 5));
+        else
+            ASSERT_OK(lvn_mask_init(&m, t, 0.15, true, 5));
+        memcpy(ids, before, sizeof ids);
+        if (k < 2) lvn_mask_sample(&m, 3, 7, N, ids, labels);
+        for (int i = 1; i + 1 < N && k < 2; i += 2)
+            if (before[i + 1] == XC) halves += (labels[i] < 0) != (labels[i + 1] < 0);
+        assert_int_equal(halves, 0);
+        lvn_tokenizer_close(t);
+    }
 }
 
 int main(void)

@@ -475,6 +475,7 @@ static void refuses_damaged_files(void **state)
     refuses(dir, "vocab.txt", "[PAD]\nword\n", "has no token [UNK]");
     refuses(dir, "vocab.txt", "", "has 0 tokens");
     refuses(dir, "vocab.txt", "[UNK]\n\xff\n", "it is no text");
+    refuses(dir, "vocab.txt", "\xef\xbb\xbf[UNK]\n[CLS]\n", "has no token [SEP]"); /* the mark of UTF-8 is no letter */
     refuses(dir, "tokenizer.json", "{}", "no 'model'");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", "the kind 'WordLevel'");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\"}}", "model.vocab and model.merges are missing");
@@ -515,6 +516,10 @@ static void refuses_parts_by_name(void **state)
     snprintf(text, sizeof text, "%sb\na\n", words);
     refuses(test_dir, "vocab.txt", text, "'a' stands in line 5 and again in line 7");
     const char *a = "tiny-llama2", *u = "tiny-unigram", *w = "tiny-words";
+    refuses_changed(a, "\"normalizers\":", "\"steps\":", "'normalizers' is missing");
+    refuses_changed(a, "\"decoders\":", "\"steps\":", "'decoders' is missing");
+    refuses_changed(w, "\"added_tokens\": [", "\"added_tokens\": {}, \"others\": [",
+                    "'added_tokens' wants a list, found an object");
     refuses_changed(a, "\"Prepend\"", "\"Append\"", "the normalizer 'Append' is not there");
     refuses_changed(a, "\"prepend\":", "\"text\":", "prepend");
     refuses_changed(a, "\"ByteFallback\"", "\"CTC\"", "the decoder 'CTC' is not there");
