@@ -88,7 +88,7 @@ struct lvn_backend {
     enum lvn_status (*read)(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
 
     /* The kernel of a planned instruction, into i->kernel, and the bytes of scratch that it wants. UNSUPPORTED with a
-     * sentence where there is none. */
+     * sentence where there is none. d: backends of GPUs take NULL, too, for one that is not here. */
     enum lvn_status (*choose)(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch);
     /* The program and the memory must outlive what is bound. */
     enum lvn_status (*bind)(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);

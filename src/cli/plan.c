@@ -282,7 +282,7 @@ static enum lvn_status show(struct plan *p)
     show_flops(p);
     if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with many it is predicted below */
     show_memory(p);
-    LVN_TRY(lvn_plan_device(p->c, p->training.network));
+    LVN_TRY(lvn_plan_device(p->c, &p->training));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) show_program(p->c, step, p->live);
     if (!p->training.network->device->backend->computes) LVN_TRY(lvn_plan_launches(p->c, &p->training));
     return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd) : LVN_OK;

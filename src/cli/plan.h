@@ -35,7 +35,7 @@ enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_training *t, i
 const char *lvn_plan_phase(const struct lvn_instr *i);
 /* What a step would launch, on a backend that computes nothing. */
 enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_training *t) LVN_CHECKED;
-/* With --device: does it fit there? ARG: nothing is known of such a device. */
-enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_network *n) LVN_CHECKED;
+/* With --device: does it fit there, and are there kernels for it? ARG: nothing is known of such a device. */
+enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t) LVN_CHECKED;
 
 #endif

@@ -1,22 +1,38 @@
-/* plan_device.c - whether a planned run fits into the memory of a device that is not here (devices.def).
+/* plan_device.c - whether a planned run fits into the memory of a device that is not here (devices.def), and whether
+ * there are kernels for all that a step computes.
  *
  * What a run allocates there is exact; to it comes what a driver takes for itself, a part of the memory by rule of
- * thumb. Whether there is a kernel for all of it is asked of the backend, with trainer.accelerator. */
+ * thumb. */
 #include <string.h>
 
 #include "base/text.h"
 #include "cli/plan.h"
 
 static const struct known {
-    const char *name, *what;
+    const char *name, *backend, *what;
     double bytes;
 } known[] = {
-#define LVN_PLAN_DEVICE(name, what, bytes) {name, what, bytes},
+#define LVN_PLAN_DEVICE(name, backend, what, bytes) {name, backend, what, bytes},
 #include "cli/devices.def"
 #undef LVN_PLAN_DEVICE
 };
 
-enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_network *n)
+/* Tells the first instruction that it has no kernel for. */
+static bool has_kernels(struct lvn_cli *c, const struct known *k, const struct lvn_program *p)
+{
+    const struct lvn_backend *b = lvn_backend_find(k->backend);
+    for (int n = 0; n < p->n_instrs; n++) {
+        struct lvn_instr i = p->instrs[n];
+        int64_t scratch;
+        if (i.op->collective || b->choose(NULL, &i, &scratch) == LVN_OK) continue;
+        lvn_cli_print(c, "It cannot run there: %s.\n", lvn_error_text());
+        lvn_error_clear();
+        return false;
+    }
+    return true;
+}
+
+enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
 {
     const double share = 0.97; /* of the memory that a driver leaves */
     const char *wanted = c->flag[LVN_FLAG_plan_device].t;
@@ -26,17 +42,19 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_network *n)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, wanted)) k = &known[i];
     LVN_CHECK(k, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
-    int64_t takes = lvn_network_bytes(n);
+    int64_t takes = lvn_network_bytes(t->network);
     bool fits = (double)takes <= share * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->what, lvn_bytes_text(takes, a),
                   lvn_bytes_text((int64_t)k->bytes, b),
                   fits ? "it fits." : "it does NOT fit: take a smaller model or trainer.micro_batch_size.");
+    bool kernels = has_kernels(c, k, t->step->program);
     json_t *one = c->json ? json_object() : NULL;
     if (!one) return LVN_OK;
     json_object_set_new(one, "name", json_string(k->name));
     json_object_set_new(one, "memory_bytes", json_integer((json_int_t)k->bytes));
     json_object_set_new(one, "needed_bytes", json_integer(takes));
     json_object_set_new(one, "fits", json_boolean(fits));
+    json_object_set_new(one, "has_kernels", json_boolean(kernels));
     lvn_cli_add(c, "device", one);
     return LVN_OK;
 }

@@ -51,6 +51,12 @@ code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g
 says "are taken: it fits." out
 code 0 "$LEVIN" plan "${small[@]}" --device=arc770 --json --model.n_layer=60 --model.n_head=32 --model.n_embd=4096 --trainer.accelerator=trace
 json 'd["device"]["name"] == "arc770" and not d["device"]["fits"] and d["device"]["needed_bytes"] > 4 * 4 * 60 * 12 * 4096 ** 2'
+for device in max1100 h200; do
+    code 0 "$LEVIN" plan "${small[@]}" --device=$device --json
+    json 'd["device"]["has_kernels"]'
+    code 0 "$LEVIN" plan "${small[@]}" --device=$device --model.n_head=1 --model.n_embd=256
+    says "It cannot run there: attention has heads of 256 channels" out
+done
 code 2 "$LEVIN" plan "${small[@]}" --device=abacus
 one_error
 says "levin help plan" err
