@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include "backend/cuda/driver.h"
+#include "backend/gpu/program.h"
 #include "base/bf16.h"
 #include "device_run.h"
 #include "ops_cases.h"
@@ -417,6 +418,52 @@ static void products_in_bf16(void **state)
     end();
 }
 
+static enum lvn_status take_all(const struct lvn_gpu_library *l, const struct lvn_gpu_matmul *m, bool *taken,
+                                int64_t *scratch)
+{
+    *scratch = l->most;
+    *taken = m->in == LVN_BF16 && m->out != LVN_F16;
+    return LVN_OK;
+}
+
+/* A head whose rows are two pieces, with logits in scratch: w is rounded once, what the logits become once a piece, for
+ * both products that read it; all in one place. */
+static void operands_are_rounded_once(void **state)
+{
+    (void)state;
+    enum { R = 200, C = 8, V = 1 << 18, PIECE = 128, MOST = 4096 };
+    const struct lvn_gpu_library library = {.takes = take_all, .most = MOST};
+    struct lvn_desc x = lvn_desc_make(LVN_BF16, 2, (const int64_t[]){R, C}), labels, loss, total;
+    struct lvn_desc w = lvn_desc_make(LVN_F32, 2, (const int64_t[]){V, C});
+    labels = lvn_desc_make(LVN_I32, 1, (const int64_t[]){R});
+    loss = lvn_desc_make(LVN_F32, 1, (const int64_t[]){R});
+    total = lvn_desc_make(LVN_F64, 0, NULL);
+    union lvn_attr attr = {.linear_cross_entropy = {.ignore = -1}};
+    struct lvn_call call = {.attr = &attr, .phase = LVN_BACKWARD, .bf16 = true};
+    call.in[0].desc = call.din[0].desc = &x;
+    call.in[1].desc = call.din[1].desc = &w;
+    call.in[3].desc = &labels;
+    call.out[0].desc = &total;
+    call.out[1].desc = &loss;
+    struct lvn_arena arena;
+    lvn_arena_init(&arena);
+    struct lvn_gpu g = {.call = &call, .arena = &arena, .source = "linear_cross_entropy", .library = &library};
+    lvn_gpu_operation_of(LVN_OP_linear_cross_entropy)->backward(&g);
+    lvn_gpu_products_end(&g);
+    device_must(g.status);
+    int products = 0, rounded = 0;
+    for (int l = 0; l < g.n_launches; l++) {
+        products += g.launches[l].product != NULL;
+        rounded += !strcmp(g.launches[l].kernel, "widen");
+        if (g.launches[l].product)
+            assert_int_equal(g.launches[l].args[LVN_GPU_PRODUCT_SCRATCH].number, g.scratch_bytes - MOST);
+    }
+    assert_int_equal(products, 6);
+    assert_int_equal(rounded, 3);
+    assert_int_equal(g.scratch_bytes, (int64_t)PIECE * V * 6 + (int64_t)V * C * 2 + MOST);
+    lvn_arena_release(&arena);
+}
+
 /* high rounds operands to eleven bits; highest does not. */
 static void tf32_is_where_it_was_asked_for(void **state)
 {
@@ -555,6 +602,7 @@ int main(void)
         cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(products_fall_back_to_the_kernel),
         cmocka_unit_test(a_library_that_is_too_new_is_left_out),
+        cmocka_unit_test(operands_are_rounded_once),
         cmocka_unit_test(products_in_bf16),
         cmocka_unit_test(tf32_is_where_it_was_asked_for),
         cmocka_unit_test(operands_may_lie_badly),
