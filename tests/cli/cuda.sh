@@ -1,5 +1,5 @@
-# trainer.accelerator cuda, over the doubles of the driver, of NVRTC and of cuBLASLt: a tiny GPT-2 trains as on the processor, stops and
-# goes on, generates; nothing is left over; what a machine lacks, or loses, is said.
+# trainer.accelerator cuda, over the doubles of the driver, of NVRTC and of cuBLASLt: a tiny GPT-2 trains as on the
+# processor, stops and goes on, generates; nothing is left over; what a machine lacks, or loses, is said.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 doubles=$(dirname "$LEVIN")/tests/double
@@ -82,7 +82,7 @@ done
 LEVIN_DOUBLE_FAIL=kernel:300 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 \
     --run_dir=lost
 says "the device is lost" err
-LEVIN_DOUBLE_FAIL=cublasLtMatmul:7 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
+LEVIN_DOUBLE_FAIL=cublasLtMatmul:7 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=lost-product
 says "the device is lost: cuBLASLt 13.0.0 answers execution failed (13)" err
 LEVIN_DOUBLE_FAIL=nvrtcCompileProgram:4 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
 one_error
