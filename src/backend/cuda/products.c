@@ -329,6 +329,7 @@ static void look_where(const struct lvn_gpu_program *p, const struct lvn_gpu_lau
 {
     int *const at[LVN_GPU_PRODUCT_ARGS] = {[LVN_GPU_PRODUCT_A] = &m->a_at,
                                            [LVN_GPU_PRODUCT_B] = &m->b_at,
+                                           [LVN_GPU_PRODUCT_BIAS] = &m->c_at,
                                            [LVN_GPU_PRODUCT_C] = &m->c_at,
                                            [LVN_GPU_PRODUCT_Y] = &m->c_at};
     for (int k = 0; k < LVN_GPU_PRODUCT_ARGS; k++)
