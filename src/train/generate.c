@@ -51,6 +51,7 @@ static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *sa
     const struct lvn_settings *s = g->settings;
     const bool half = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
     struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                          .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                           .real = LVN_F32,
                                           .precision = half ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
                                           .threads = (int)s->trainer.threads};

@@ -42,7 +42,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
     const struct lvn_backend *backend = o->backend ? o->backend : lvn_backend_at(0);
-    struct lvn_device_options device = {.real = o->real, .threads = n->threads, .number = o->device};
+    struct lvn_device_options device = {.real = o->real, .threads = n->threads, .number = o->device, .tf32 = o->tf32};
     enum lvn_status status = backend->open(&n->device, &device);
     n->params = lvn_params_new();
     if (status == LVN_OK) status = n->params ? declare_params(n, o) : LVN_MEMORY;
@@ -389,7 +389,7 @@ double lvn_runner_run(struct lvn_runner *t, int64_t n_micro)
                                 .collectives = t->options.collectives,
                                 .context = t->context,
                                 .before_update = t->before_update};
-    t->failed = lvn_runner_run_as(t, &how) != LVN_OK;
+    t->status = lvn_runner_run_as(t, &how);
     return t->options.task ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
 }
 

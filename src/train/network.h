@@ -34,6 +34,7 @@ struct lvn_network {
 struct lvn_network_options {
     const struct lvn_backend *backend; /* NULL: cpu */
     int device;                        /* number of one of its devices */
+    bool tf32;                         /* products of fp32 may be in TF32, where it has that */
     enum lvn_dtype real;               /* fp32, or fp64 where the backend has it */
     enum lvn_precision precision;
     int threads;          /* 0: lvn_threads_default() */
@@ -112,7 +113,7 @@ struct lvn_runner {
     void (*before_update)(
         void *context); /* called once a run, when parameters and state are about to change; or NULL */
     void *context;
-    bool failed; /* the last run did, and recorded why; nothing was updated */
+    enum lvn_status status; /* of the last run; where it failed nothing was updated */
 };
 
 enum lvn_status lvn_runner_new(struct lvn_runner **out, struct lvn_network *n,

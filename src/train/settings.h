@@ -60,6 +60,9 @@
     X(TRAINER_PRECISION_16_MIXED, "16-mixed")                                                                          \
     X(TRAINER_PRECISION_16_TRUE, "16-true")                                                                            \
     X(TRAINER_PRECISION_64_TRUE, "64-true")
+#define LVN_CHOICES_trainer_float32_matmul_precision(X)                                                                \
+    X(TRAINER_FLOAT32_HIGHEST, "highest")                                                                              \
+    X(TRAINER_FLOAT32_HIGH, "high")
 #define LVN_CHOICES_trainer_strategy(X)                                                                                \
     X(TRAINER_STRATEGY_AUTO, "auto")                                                                                   \
     X(TRAINER_STRATEGY_SINGLE_DEVICE, "single_device")                                                                 \

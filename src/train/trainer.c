@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "base/machine.h"
 #include "base/work.h"
 #include "train/schedule.h"
@@ -275,9 +276,22 @@ static enum lvn_status begin_run(struct trainer *t)
     return lvn_settings_write(t->s, t->dir.settings);
 }
 
+/* Rank 0 says what all compute with. */
+static void tell_device(const struct trainer *t)
+{
+    const struct lvn_device *d = t->training.network->device;
+    const bool high = t->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH;
+    if (t->ranks->rank) return;
+    if (*d->note) lvn_log(LVN_LOG_INFO, "%s", d->note);
+    if (high && !d->tf32)
+        lvn_log(LVN_LOG_INFO, "trainer.float32_matmul_precision high changes nothing here: %s has no products in TF32",
+                d->backend->name);
+}
+
 static enum lvn_status start(struct trainer *t)
 {
     t->started = true;
+    tell_device(t);
     LVN_TRY_TOGETHER(t->ranks, begin_run(t));
     snprintf(t->text, sizeof t->text, "%s/status.json", t->dir_open ? t->dir.path : t->s->run_dir);
     if (keeps(t)) lvn_heartbeat_publish(t->ranks->heart, t->text);

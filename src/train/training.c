@@ -147,6 +147,7 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     LVN_TRY(lvn_ranks_device(t->ranks, s, &device));
     struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
                                           .device = device,
+                                          .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                           .real = LVN_F32,
                                           .precision = (enum lvn_precision)s->trainer.precision,
                                           .threads = threads,
@@ -315,7 +316,7 @@ enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double l
 {
     lvn_training_begin(t, step, lr, labels);
     lvn_runner_run(t->step, t->accumulation);
-    return t->step->failed ? t->reduction.status : LVN_OK;
+    return t->step->status;
 }
 
 enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss, const char *kept)

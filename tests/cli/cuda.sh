@@ -1,5 +1,5 @@
-# trainer.accelerator cuda, over the doubles of the driver and of NVRTC: a tiny GPT-2 trains as on the processor, stops and
-# goes on, generates; nothing is left over; what a machine lacks, or loses, is said.
+# trainer.accelerator cuda, over the doubles of the driver, of NVRTC and of cuBLASLt: a tiny GPT-2 trains as on the
+# processor, stops and goes on, generates; nothing is left over; what a machine lacks, or loses, is said.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 doubles=$(dirname "$LEVIN")/tests/double
@@ -18,23 +18,42 @@ import json
 d = json.load(open("doctor.json"))
 one = next(x for x in d["devices"] if x["backend"] == "cuda")
 assert one["name"] == "Double 0" and one["memory_bytes"] == 8 << 30 and "CUDA 13.2" in one["driver"], one
+assert d["libraries"]["libcublasLt"]["version"] == "cuBLASLt 13.0.0", d["libraries"]
+assert "double" in d["libraries"]["libcublasLt"]["file"], d["libraries"]
 assert "13.0" in d["libraries"]["libnvrtc"]["version"] and "double" in d["libraries"]["libcuda"]["file"], d["libraries"]
 P
 
-# --- the same numbers, in both orders that the double works in ---
+# --- the same numbers, in both orders that the double works in, and with levin's own products ---
+compare() { # compare RUN WITHIN [RUN]: losses and norms beside those of another run, of the processor
+    python3 - "$@" <<'P'
+import json, sys
+other = sys.argv[3] if len(sys.argv) > 3 else "cpu"
+a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in (other, sys.argv[1]))
+assert len(a) == len(b)
+worst = max(abs(x[k] - y[k]) / abs(x[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_loss") if k in x)
+print(sys.argv[1], "is", worst, "off")
+assert worst < float(sys.argv[2]), worst
+P
+}
 code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cpu --trainer.max_steps=4 --run_dir=cpu
 for order in late early; do
     LEVIN_DOUBLE_ORDER=$order LEVIN_DOUBLE_REPORT=$PWD/report code 0 double "$LEVIN" train "${sizes[@]}" \
         --trainer.accelerator=gpu --trainer.max_steps=4 --run_dir=$order
-    python3 - $order <<'P'
-import json, sys
-a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in ("cpu", sys.argv[1]))
-assert len(a) == len(b)
-worst = max(abs(x[k] - y[k]) / abs(x[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_loss") if k in x)
-print("cuda is", worst, "off")
-assert worst < 1e-5, worst
-P
+    says "Double 0: matrix products by cuBLASLt 13.0.0" err
+    compare $order 1e-5
 done
+check grep -q '^calls cublasLtMatmul ' report
+LEVIN_CUBLASLT=off code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 --run_dir=own
+says "matrix products by levin's own kernels; LEVIN_CUBLASLT is off" err
+compare own 1e-5
+code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 --run_dir=high \
+    --trainer.float32_matmul_precision=high
+says "of fp32 in TF32" err
+compare high 1e-3
+check [ "$(metrics high)" != "$(metrics late)" ]
+code 0 "$LEVIN" train "${sizes[@]}" --trainer.max_steps=4 --run_dir=cpu-high --trainer.float32_matmul_precision=high
+says "trainer.float32_matmul_precision high changes nothing here: cpu has no products in TF32" err
+same_weights cpu cpu-high
 same_weights late early
 check [ "$(grep -c '^left .* 0$' report)" = "$(grep -c '^left' report)" ]
 says "broken 0" report
@@ -52,13 +71,19 @@ code 0 double "$LEVIN" generate late --trainer.accelerator=cuda --prompt="the" -
 cp out cuda.text
 code 0 "$LEVIN" generate late --trainer.accelerator=cpu --prompt="the" --max-new-tokens=12 --temperature=0
 check cmp out cuda.text
-code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.precision=bf16-mixed --trainer.max_steps=2 \
-    --run_dir=bf16
+for precision in bf16-mixed bf16-true; do
+    code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.precision=$precision --trainer.max_steps=2 \
+        --run_dir=$precision
+    code 0 "$LEVIN" train "${sizes[@]}" --trainer.precision=$precision --trainer.max_steps=2 --run_dir=cpu-$precision
+    compare $precision 1e-2 cpu-$precision
+done
 
 # --- what is lost, or not there ---
 LEVIN_DOUBLE_FAIL=kernel:300 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 \
     --run_dir=lost
 says "the device is lost" err
+LEVIN_DOUBLE_FAIL=cublasLtMatmul:7 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=lost-product
+says "the device is lost: cuBLASLt 13.0.0 answers execution failed (13)" err
 LEVIN_DOUBLE_FAIL=nvrtcCompileProgram:4 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
 one_error
 says "the kernel does not compile for sm_90a" err

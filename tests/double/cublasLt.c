@@ -349,6 +349,9 @@ EXPORT int cublasLtMatmul(void *handle, struct operation *o, const float *alpha,
     if (!fits(o, la, lb, ld) || !supported(o, la, lb, ld) || how->what != number_of(o, la, lb, ld)) return INVALID;
     for (int k = 0; k < 4; k++)
         if (!at[k] || (uintptr_t)at[k] % how->at[k]) return INVALID;
+    if ((o->epilogue & BIAS && (uintptr_t)o->bias % how->at[2]) ||
+        (o->epilogue & GELU && (uintptr_t)o->kept % how->at[2]))
+        return INVALID;
     if (scratch_bytes < how->scratch || (uintptr_t)scratch % 256 || (scratch_bytes && !scratch)) return INVALID;
     struct job *j = calloc(1, sizeof *j);
     *j = (struct job){.o = *o,

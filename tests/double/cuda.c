@@ -281,6 +281,12 @@ EXPORT int cuStreamSynchronize(struct stream *s)
     return s->capture ? CAPTURE_UNSUPPORTED : finish(s);
 }
 
+EXPORT int cuLaunchHostFunc(struct stream *s, void (*call)(void *data), void *data)
+{
+    CALL("cuLaunchHostFunc", INVALID);
+    return put(s, (struct op){.kind = HOST, .call = call, .to = data});
+}
+
 EXPORT int cuEventCreate(struct event **e, unsigned flags)
 {
     (void)flags;
@@ -437,12 +443,6 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
     for (int k = 0, given = 0; k < f->n; k++)
         if (!f->arg[k].local) memcpy(o.args[k], args[given++], f->arg[k].bytes);
     return put(s, o);
-}
-
-EXPORT int cuLaunchHostFunc(struct stream *s, void (*f)(void *), void *argument)
-{
-    CALL("cuLaunchHostFunc", INVALID);
-    return put(s, (struct op){.kind = HOST, .host = f, .to = argument});
 }
 
 /* --- graphs --- */

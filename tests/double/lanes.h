@@ -52,16 +52,16 @@ struct mark {
 };
 
 struct op {
-    enum { KERNEL, HOST, COPY, ZERO, FREE, RECORD, WAIT, GRAPH } kind;
+    enum { KERNEL, COPY, ZERO, FREE, RECORD, WAIT, GRAPH, HOST } kind;
     struct function *f;
     size_t grid[3], group[3], shared;
     unsigned char (*args)[16];
-    void (*host)(void *argument);
-    void *to, *from, *own; /* of HOST: `to` is the argument; own: what is freed with the op */
+    void *to, *from, *own; /* own: what is freed with the op */
     size_t bytes;
     unsigned char value;
     struct mark *mark;
     struct graph *graph;
+    void (*call)(void *data); /* of the host, with `to` */
 };
 
 struct lane {
@@ -227,9 +227,6 @@ static int run_op(struct op *o)
     switch (o->kind) {
     case KERNEL:
         return run_kernel(o);
-    case HOST:
-        o->host(o->to);
-        return 0;
     case COPY:
         memcpy(o->to, o->from, o->bytes);
         return 0;
@@ -245,6 +242,9 @@ static int run_op(struct op *o)
         return o->mark->done ? 0 : run_until(o->mark->lane, o->mark);
     case GRAPH:
         return run_graph(o->graph);
+    case HOST:
+        o->call(o->to);
+        return 0;
     }
     return UNKNOWN;
 }

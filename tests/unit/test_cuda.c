@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include "backend/cuda/driver.h"
+#include "backend/gpu/program.h"
 #include "base/bf16.h"
 #include "device_run.h"
 #include "ops_cases.h"
@@ -103,6 +104,7 @@ static enum lvn_status live(struct life *l)
 static const struct library *watched;
 static const char *watched_name;
 static long calls_of_life;
+static char note_of_life[sizeof((struct lvn_device *)0)->note];
 
 /* The result must be right where it says that all went well. */
 static enum lvn_status live_and_die(void)
@@ -129,6 +131,7 @@ static enum lvn_status live_and_die(void)
     }
     if (l.bound) l.device->backend->unbind(l.bound);
     for (int k = 0; k < LVN_BUFFER_COUNT; k++) lvn_memory_free(l.memory[k]);
+    snprintf(note_of_life, sizeof note_of_life, "%s", l.device ? l.device->note : "");
     if (l.device) l.device->backend->close(l.device);
     free(l.arena);
     run_release(&l.of);
@@ -287,21 +290,17 @@ static void products_fall_back_to_the_kernel(void **state)
         const char *fail, *variable, *value, *note;
         long products;
     } ways[] = {{"", "LEVIN_NONE", "", "Double 0: matrix products by cuBLASLt 13.0.0", 2},
-                {"cublasLtMatmulAlgoGetHeuristic:1:15", "LEVIN_NONE", "", "by cuBLASLt", 0},
+                {"cublasLtMatmulAlgoGetHeuristic:1:15", "LEVIN_NONE", "",
+                 "by cuBLASLt 13.0.0, which has none of 6 x 33 x 17: levin's own", 0},
                 {"", "LEVIN_CUBLASLT", "off", "by levin's own kernels; LEVIN_CUBLASLT is off", 0},
                 {"", "LEVIN_DOUBLE_CUBLASLT", "14", "cuBLASLt 14.0.0 is none of 11 to 13", 0},
                 {"", "LEVIN_DOUBLE_CUBLASLT", "12", "by cuBLASLt 12.0.0", 2}};
     lived = &product_case;
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
-        struct lvn_device *d;
-        begin("");
-        setenv(ways[k].variable, ways[k].value, 1);
-        device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
-        if (!strstr(d->note, ways[k].note)) fail_msg("'%s', wanted '%s'", d->note, ways[k].note);
-        d->backend->close(d);
-        end();
         begin(ways[k].fail);
+        setenv(ways[k].variable, ways[k].value, 1);
         device_must(live_and_die());
+        if (!strstr(note_of_life, ways[k].note)) fail_msg("'%s', wanted '%s'", note_of_life, ways[k].note);
         assert_int_equal(blas.calls("cublasLtMatmul"), ways[k].products);
         assert_int_equal(cuda.calls("kernel"), ways[k].products ? 0 : 6);
         assert_int_equal(nvrtc.calls("nvrtcCompileProgram"), !ways[k].products);
@@ -415,6 +414,52 @@ static void products_in_bf16(void **state)
     d->backend->close(d);
     assert_int_equal(left(), 0);
     end();
+}
+
+static enum lvn_status take_all(const struct lvn_gpu_library *l, const struct lvn_gpu_matmul *m, bool *taken,
+                                int64_t *scratch)
+{
+    *scratch = l->most;
+    *taken = m->in == LVN_BF16 && m->out != LVN_F16;
+    return LVN_OK;
+}
+
+/* A head whose rows are two pieces, with logits in scratch: w is rounded once, what the logits become once a piece, for
+ * both products that read it; all in one place. */
+static void operands_are_rounded_once(void **state)
+{
+    (void)state;
+    enum { R = 200, C = 8, V = 1 << 18, PIECE = 128, MOST = 4096 };
+    const struct lvn_gpu_library library = {.takes = take_all, .most = MOST};
+    struct lvn_desc x = lvn_desc_make(LVN_BF16, 2, (const int64_t[]){R, C}), labels, loss, total;
+    struct lvn_desc w = lvn_desc_make(LVN_F32, 2, (const int64_t[]){V, C});
+    labels = lvn_desc_make(LVN_I32, 1, (const int64_t[]){R});
+    loss = lvn_desc_make(LVN_F32, 1, (const int64_t[]){R});
+    total = lvn_desc_make(LVN_F64, 0, NULL);
+    union lvn_attr attr = {.linear_cross_entropy = {.ignore = -1}};
+    struct lvn_call call = {.attr = &attr, .phase = LVN_BACKWARD, .bf16 = true};
+    call.in[0].desc = call.din[0].desc = &x;
+    call.in[1].desc = call.din[1].desc = &w;
+    call.in[3].desc = &labels;
+    call.out[0].desc = &total;
+    call.out[1].desc = &loss;
+    struct lvn_arena arena;
+    lvn_arena_init(&arena);
+    struct lvn_gpu g = {.call = &call, .arena = &arena, .source = "linear_cross_entropy", .library = &library};
+    lvn_gpu_operation_of(LVN_OP_linear_cross_entropy)->backward(&g);
+    lvn_gpu_products_end(&g);
+    device_must(g.status);
+    int products = 0, rounded = 0;
+    for (int l = 0; l < g.n_launches; l++) {
+        products += g.launches[l].product != NULL;
+        rounded += !strcmp(g.launches[l].kernel, "widen");
+        if (g.launches[l].product)
+            assert_int_equal(g.launches[l].args[LVN_GPU_PRODUCT_SCRATCH].number, g.scratch_bytes - MOST);
+    }
+    assert_int_equal(products, 6);
+    assert_int_equal(rounded, 3);
+    assert_int_equal(g.scratch_bytes, (int64_t)PIECE * V * 6 + (int64_t)V * C * 2 + MOST);
+    lvn_arena_release(&arena);
 }
 
 /* high rounds operands to eleven bits; highest does not. */
@@ -555,6 +600,7 @@ int main(void)
         cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(products_fall_back_to_the_kernel),
         cmocka_unit_test(a_library_that_is_too_new_is_left_out),
+        cmocka_unit_test(operands_are_rounded_once),
         cmocka_unit_test(products_in_bf16),
         cmocka_unit_test(tf32_is_where_it_was_asked_for),
         cmocka_unit_test(operands_may_lie_badly),

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 
 /* A choice of the library's. */
 struct algorithm {
@@ -138,7 +139,7 @@ struct lvn_cuda_products {
     struct lvn_cuda_device *device;
     handle h;
     preference p;
-    bool tf32;
+    bool tf32, refused; /* refused: a product was not taken */
     struct chosen *list;
 };
 
@@ -223,8 +224,16 @@ static enum lvn_status find(struct lvn_cuda_products *l, const struct lvn_gpu_ma
 static enum lvn_status takes(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
                              int64_t *scratch)
 {
+    struct lvn_cuda_products *l = (struct lvn_cuda_products *)(uintptr_t)library;
     struct chosen *c;
-    LVN_TRY(find((struct lvn_cuda_products *)(uintptr_t)library, m, &c));
+    LVN_TRY(find(l, m, &c));
+    if (!c->found && !m->gelu && !l->refused) { /* said at the start of a run, like the rest */
+        const size_t n = strlen(l->device->base.note);
+        snprintf(l->device->base.note + n, sizeof l->device->base.note - n,
+                 ", which has none of %lld x %lld x %lld: levin's own kernels make what it does not take",
+                 (long long)m->M, (long long)m->N, (long long)m->K);
+        l->refused = true;
+    }
     *taken = c->found;
     *scratch = c->found && c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch lies at multiples of 64 */
     return LVN_OK;
@@ -239,6 +248,8 @@ static const char *useless(const struct lvn_cuda_device *d, char text[200])
     int n[3] = {0}, driver = d->facts.driver / 1000;
     *text = '\0';
     if (off && !strcmp(off, "off")) return "LEVIN_CUBLASLT is off";
+    if (off && *off && strcmp(off, "on") != 0)
+        lvn_log(LVN_LOG_WARN, "LEVIN_CUBLASLT is '%.40s', neither on nor off: on is taken", off);
     if (lvn_library_open(&lvn_library_cublaslt) != LVN_OK) {
         snprintf(text, 200, "libcublasLt is not here: %s", lvn_library_cublaslt.cure);
         lvn_error_clear();
@@ -318,6 +329,7 @@ static void look_where(const struct lvn_gpu_program *p, const struct lvn_gpu_lau
 {
     int *const at[LVN_GPU_PRODUCT_ARGS] = {[LVN_GPU_PRODUCT_A] = &m->a_at,
                                            [LVN_GPU_PRODUCT_B] = &m->b_at,
+                                           [LVN_GPU_PRODUCT_BIAS] = &m->c_at,
                                            [LVN_GPU_PRODUCT_C] = &m->c_at,
                                            [LVN_GPU_PRODUCT_Y] = &m->c_at};
     for (int k = 0; k < LVN_GPU_PRODUCT_ARGS; k++)

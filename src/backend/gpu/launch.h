@@ -84,7 +84,7 @@ struct lvn_gpu_matmul {
     int a_transposed, b_transposed;
     int in, out;          /* enum lvn_dtype: of a and b, which are of one; of c, y and bias */
     int bias, gelu;       /* there is one; y = gelu(c), by tanh, and c is kept */
-    int a_at, b_at, c_at; /* bytes that the addresses of a, of b, and of c and y are multiples of */
+    int a_at, b_at, c_at; /* bytes that the addresses of a, of b, and of c, y and bias are multiples of */
     int none;
 };
 

@@ -61,6 +61,7 @@ static bool choose_type(const struct lvn_gpu *g, const struct lvn_gpu_product *p
     const enum lvn_dtype a = type_of(g, &p->a), b = type_of(g, &p->b);
     m->in = g->call->bf16 || (a == LVN_BF16 && b == LVN_BF16) ? LVN_BF16 : LVN_F32;
     m->out = (int)type_of(g, &p->c);
+    if (m->out != LVN_F32 && m->out != LVN_BF16) return false;
     return m->in == LVN_BF16 || (a == LVN_F32 && b == LVN_F32 && m->out == LVN_F32);
 }
 
@@ -151,6 +152,7 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
     m.b_at = (int)type_of(g, &p->b) == m.in ? alignment(g, &p->b) : ALIGNED;
     m.c_at = alignment(g, &p->c);
     if (gelu && alignment(g, &p->y) < m.c_at) m.c_at = alignment(g, &p->y);
+    if (m.bias && alignment(g, &p->bias) < m.c_at) m.c_at = alignment(g, &p->bias);
     m.gelu = gelu && p->tangent && m.out == LVN_BF16;
     bool taken = ask(g, &m, &scratch);
     if (!taken && m.gelu) {
