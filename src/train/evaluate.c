@@ -7,6 +7,7 @@
 
 #include "data/loader.h"
 #include "formats/safetensors.h"
+#include "train/devices.h"
 #include "train/model_setup.h"
 #include "train/network.h"
 #include "train/ranks.h"
@@ -181,6 +182,7 @@ static enum lvn_status pass(struct evaluation *e)
         struct lvn_runner *t = e->runner;
         t->step = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.there};
         e->sums[i] = lvn_runner_run(t, 1);
+        LVN_TRY(t->status);
         add_counts(e);
         report(e);
     }
@@ -214,6 +216,7 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
     t->step = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
                                 .end_row = (e->batches - 1) * e->B + e->batch.there};
     lvn_runner_run(t, e->batches);
+    LVN_TRY(t->status);
     LVN_TRY(write_gradients(e));
     if (!e->o->batch) {
         memcpy(e->sums, t->micro_losses, sizeof *e->sums * (size_t)e->batches);

@@ -112,7 +112,7 @@ struct lvn_runner {
     void (*before_update)(
         void *context); /* called once a run, when parameters and state are about to change; or NULL */
     void *context;
-    bool failed; /* the last run did, and recorded why; nothing was updated */
+    enum lvn_status status; /* of the last run; where it failed nothing was updated */
 };
 
 enum lvn_status lvn_runner_new(struct lvn_runner **out, struct lvn_network *n,

@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "models/lora.h"
 #include "train/callbacks/callback.h"
+#include "train/devices.h"
 #include "train/memory.h"
 #include "train/settings.h"
 #include "train/shares.h"
@@ -261,7 +262,9 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
     t->begin = lvn_calloc((size_t)sharding.size + 1, sizeof *t->begin);
     if (!t->leaf || !t->begin) return LVN_MEMORY;
     lvn_reduction_init(&t->reduction, r, &sharding);
-    return r ? plan_together(t, c, o) : plan_for_memory(t, c, o);
+    if (!r) return plan_for_memory(t, c, o);
+    LVN_TRY(plan_together(t, c, o));
+    return lvn_ranks_group(r, t->network->device, s);
 }
 
 enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn_training_options *o)
@@ -279,6 +282,7 @@ enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn
 void lvn_training_release(struct lvn_training *t)
 {
     forget_plan(t);
+    lvn_ranks_ungroup(t->ranks);
     lvn_network_free(t->network);
     lvn_reduction_release(&t->reduction);
     free(t->leaf);
@@ -315,7 +319,7 @@ enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double l
 {
     lvn_training_begin(t, step, lr, labels);
     lvn_runner_run(t->step, t->accumulation);
-    return t->step->failed ? t->reduction.status : LVN_OK;
+    return t->step->status;
 }
 
 enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss, const char *kept)

@@ -73,6 +73,7 @@ static enum lvn_status compute(struct lvn_validation *v, struct lvn_training *g,
         eval->step =
             (struct lvn_step){.grad_scale = 1.0, .first_row = g->first_row, .end_row = g->first_row + v->samples.there};
         lvn_runner_run(eval, g->accumulation);
+        LVN_TRY(eval->status);
         memcpy(losses, eval->micro_losses, sizeof *losses * (size_t)g->accumulation);
         count[LABELS] += (double)lvn_task_count(&eval->outputs, &v->samples);
         for (int64_t k = 0; k < n_counts; k++) count[COUNTS + k] += eval->counts[k];

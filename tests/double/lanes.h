@@ -17,6 +17,7 @@ enum {
     ILLEGAL_ADDRESS = 700,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_UNJOINED = 904,
+    NOT_READY = 600,
     UNKNOWN = 999
 };
 enum { MOST_ARGS = 64, BEFORE = 256, WATCH = 64, MOST_LANES = 16 };
@@ -52,7 +53,7 @@ struct mark {
 };
 
 struct op {
-    enum { KERNEL, COPY, ZERO, FREE, RECORD, WAIT, GRAPH } kind;
+    enum { KERNEL, COPY, ZERO, FREE, RECORD, WAIT, GRAPH, HOST } kind;
     struct function *f;
     size_t grid[3], group[3], shared;
     unsigned char (*args)[16];
@@ -61,6 +62,7 @@ struct op {
     unsigned char value;
     struct mark *mark;
     struct graph *graph;
+    void (*call)(void *data); /* of the host, with `to` */
 };
 
 struct lane {
@@ -94,7 +96,8 @@ struct block {
     struct block *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* One thread works through lanes at a time; another that asks for something waits. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static cl device, context, queue;
 static int sticky, retained;
 static struct stream *streams;
@@ -241,12 +244,15 @@ static int run_op(struct op *o)
         return o->mark->done ? 0 : run_until(o->mark->lane, o->mark);
     case GRAPH:
         return run_graph(o->graph);
+    case HOST:
+        o->call(o->to);
+        return 0;
     }
     return UNKNOWN;
 }
 
 /* NULL: to its end. */
-static int run_until(struct lane *lane, const struct mark *mark)
+static int run_on(struct lane *lane, const struct mark *mark)
 {
     int failed = 0;
     if (lane->busy) return UNKNOWN;
@@ -261,6 +267,14 @@ static int run_until(struct lane *lane, const struct mark *mark)
         if (lane->ops[k].kind == GRAPH) graph_release(lane->ops[k].graph);
     }
     lane->n = lane->next = 0;
+    return failed;
+}
+
+static int run_until(struct lane *lane, const struct mark *mark)
+{
+    pthread_mutex_lock(&lock);
+    int failed = run_on(lane, mark);
+    pthread_mutex_unlock(&lock);
     return failed;
 }
 
@@ -289,12 +303,14 @@ static struct lane *lane_of(struct stream *s)
 
 static int put(struct stream *s, struct op o)
 {
+    pthread_mutex_lock(&lock);
     struct lane *lane = lane_of(s);
     if (lane->n == lane->room) {
         lane->room = lane->room ? 2 * lane->room : 64;
         lane->ops = realloc(lane->ops, sizeof *lane->ops * (size_t)lane->room);
     }
     lane->ops[lane->n++] = o;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
