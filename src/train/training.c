@@ -317,8 +317,11 @@ void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t
 
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
 {
+    struct lvn_ranks *r = t->ranks && t->ranks->grouped ? t->ranks : NULL; /* it waits for others out of our sight */
     lvn_training_begin(t, step, lr, labels);
+    if (r) lvn_stamp_place(r->heart, "a step with sums on the devices");
     lvn_runner_run(t->step, t->accumulation);
+    if (r) lvn_stamp_place(r->heart, NULL);
     return t->step->status;
 }
 
