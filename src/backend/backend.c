@@ -1,6 +1,7 @@
 /* backend.c - the table of backends, and memory of any device. */
 #include "backend/backend.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,15 +38,39 @@ static bool has_gpu(const struct lvn_backend *b)
     return false;
 }
 
-/* The first that finds one; else the first that could, which says why not when it is opened. */
+/* Why this one has none. */
+static void explain(const struct lvn_backend *b, char *text, size_t room)
+{
+    struct lvn_device_facts f;
+    struct lvn_device *d = NULL;
+    const size_t n = strlen(text);
+    text += n;
+    room -= n;
+    if (b->describe(0, &f))
+        snprintf(text, room, "; %s: it sees %s, which is none", b->name, f.name);
+    else if (b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) != LVN_OK)
+        snprintf(text, room, "; %s: %s", b->name, lvn_error_text());
+    if (d) b->close(d);
+    lvn_error_clear();
+}
+
+static enum lvn_status open_none(struct lvn_device **out, const struct lvn_device_options *o)
+{
+    char why[1200] = "";
+    (void)o;
+    *out = NULL;
+    for (int i = 0; lvn_backend_at(i); i++)
+        if (lvn_backend_at(i)->describe) explain(lvn_backend_at(i), why, sizeof why);
+    LVN_FAIL(UNSUPPORTED, "trainer.accelerator gpu finds no GPU: set cpu or auto to do without%s", why);
+}
+
 static const struct lvn_backend *find_gpu(void)
 {
-    const struct lvn_backend *could = NULL;
-    for (int i = 0; lvn_backend_at(i); i++) {
+    static const struct lvn_backend none = {
+        .name = "gpu", .what = "a GPU, and none is here", .computes = true, .open = open_none};
+    for (int i = 0; lvn_backend_at(i); i++)
         if (has_gpu(lvn_backend_at(i))) return lvn_backend_at(i);
-        if (!could && lvn_backend_at(i)->describe) could = lvn_backend_at(i);
-    }
-    return could;
+    return &none;
 }
 
 const struct lvn_backend *lvn_backend_find(const char *name)

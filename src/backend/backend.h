@@ -32,6 +32,7 @@ struct lvn_bound {
 /* What a backend finds on this machine. */
 struct lvn_device_facts {
     char name[128], driver[64];
+    char id[128];   /* of this device and no other of the host, whoever asks; "": it has none */
     int64_t memory; /* bytes */
     bool gpu;       /* what trainer.accelerator gpu may take */
 };
@@ -72,6 +73,26 @@ enum lvn_rate {
     LVN_RATE_READING,       /* bytes read from memory */
 };
 
+/* Devices of several ranks that exchange numbers by themselves, over a library of theirs and a queue of their own
+ * beside what they compute. From join() on the collectives of programs go that way, but of those that run one
+ * instruction after the other for a hook (struct lvn_execution). Sums in a fixed order are not among what it can do. */
+enum { LVN_GROUP_ID = 128 };
+struct lvn_group_options {
+    int rank, size;
+    const char *host;      /* of this rank, for sentences */
+    char id[LVN_GROUP_ID]; /* that rank 0 has made */
+};
+struct lvn_group_ops {
+    const char *name;
+    /* Open the library, "" or NULL: the loader's own; what it is, for people. */
+    enum lvn_status (*open)(const char *library, char describe[400]);
+    enum lvn_status (*make_id)(char id[LVN_GROUP_ID]);
+    /* All ranks, each with a device of its own. The device leaves when it is closed. */
+    enum lvn_status (*join)(struct lvn_device *d, const struct lvn_group_options *o);
+    /* What is under way ends, and run() or wait() fails with COMM. Any thread; may take long. */
+    void (*abort)(struct lvn_device *d);
+};
+
 struct lvn_backend {
     const char *name, *what; /* for trainer.accelerator, and in one sentence */
     bool computes;           /* else it only plans: it has no memory, and a run tells its launches alone */
@@ -99,10 +120,11 @@ struct lvn_backend {
     enum lvn_status (*wait)(struct lvn_device *d);
 
     enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate what, double *per_s); /* NULL: not measured */
+    const struct lvn_group_ops *group; /* NULL: its collectives are staged in the processor's memory */
 };
 
-/* The backend of this name; auto: the first of the table; gpu: the first that finds a GPU, or, where none does, the
- * first that could. NULL: there is none. Number i of the table; NULL: there are no more. */
+/* The backend of this name; auto: the first of the table; gpu: the first that finds a GPU, or, where none does, one
+ * that cannot be opened and says why. NULL: there is none. Number i of the table; NULL: there are no more. */
 const struct lvn_backend *lvn_backend_find(const char *name);
 const struct lvn_backend *lvn_backend_at(int i);
 /* How many devices the backend could open; 0 where it is the processor. */

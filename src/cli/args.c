@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "data/file_form.h"
 #include "stores/store.h"
+#include "train/devices.h"
 #include "train/run_dir.h"
 
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
@@ -335,6 +336,7 @@ static void end_at_fault(void *ranks, const struct lvn_fault *fault)
     const int code = fault->lasting ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;
     char *text = fault->speak ? strdup(fault->text) : NULL;
     if (text) (void)lvn_thread_within(1, say, text); /* a terminal may stand still */
+    lvn_ranks_give_up(ranks);
     if (fault->speak && fault->mute) lvn_ranks_abort(ranks, code);
     _exit(code);
 }

@@ -5,6 +5,7 @@
 #include "base/machine.h"
 #include "cli/cli.h"
 #include "models/keys.h"
+#include "train/devices.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
 #include "train/trial.h"
@@ -86,6 +87,7 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const st
     bool with_parts = lvn_cli_on(c, LVN_FLAG_bench_parts);
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, labels;
     struct lvn_training_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
+    LVN_TRY(lvn_ranks_check(c->ranks, &c->settings));
     LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, &plan));
     LVN_TRY_TOGETHER(c->ranks, lvn_network_allocate(t->network));
     LVN_TRY_TOGETHER(c->ranks, lvn_network_init_values(t->network, (uint64_t)c->settings.trainer.seed, false));

@@ -13,6 +13,7 @@
 #include "cli/launch.h"
 #include "cluster/identity.h"
 #include "stores/stage.h"
+#include "train/devices.h"
 
 static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
 {
@@ -23,7 +24,7 @@ static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
 static enum lvn_status check_fewer(const struct lvn_launch *l, const struct lvn_settings *s)
 {
     const char *key = s->trainer.num_nodes               ? "trainer.num_nodes"
-                      : s->trainer.devices               ? "trainer.devices"
+                      : lvn_devices_count(s)             ? "trainer.devices"
                       : s->trainer.batch_size_per_device ? "trainer.batch_size_per_device"
                       : *s->trainer.shares               ? "trainer.shares"
                                                          : NULL;

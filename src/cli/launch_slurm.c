@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "cli/launch.h"
+#include "train/devices.h"
 
 enum { RESTARTS = 3 }; /* unless --max-restarts says otherwise */
 
@@ -122,7 +123,7 @@ static enum lvn_status read_command(struct script *s)
         s->run_dir = lvn_arena_strdup(s->arena, r->run_dir);
         if (!s->nodes && lvn_settings_given(r, LVN_OPT_trainer_num_nodes)) s->nodes = (long)r->trainer.num_nodes;
         if (!s->per_node && !s->tasks && lvn_settings_given(r, LVN_OPT_trainer_devices))
-            s->per_node = (long)r->trainer.devices;
+            s->per_node = (long)lvn_devices_count(r);
     }
     lvn_cli_release(&one);
     if (status) return status;

@@ -14,19 +14,15 @@ extern char **environ;
 
 /* Beside the keys (LEVIN_OPTIMIZER_LR): what levin itself reads, and what its scripts and tests set. */
 static const char *const known[] = {
-    "LEVIN_ISA",         "LEVIN_OPENCL_PLATFORM",
-    "LEVIN_CACHE",       "LEVIN_CACHE_SIZE",
-    "LEVIN_STORE_TRIES", "LEVIN_STORE_THREADS",
-    "LEVIN_RENDEZVOUS",  "LEVIN_RENDEZVOUS_TOKEN",
-    "LEVIN_RANK",        "LEVIN_SIZE",
-    "LEVIN_LOCAL_RANK",  "LEVIN_LOCAL_SIZE",
-    "LEVIN_NODE",        "LEVIN_NODES",
-    "LEVIN_LAUNCH",      "LEVIN_TERMINAL",
-    "LEVIN_RESTART",     "LEVIN_SOURCE",
-    "LEVIN_BUILD",       "LEVIN_INSIDE",
-    "LEVIN_INTEL_MPI",   "LEVIN_PEERS",
-    "LEVIN_NO_APT",      "LEVIN_BENCH",
-    "LEVIN_BENCH_MPI",   "LEVIN_CUBLASLT",
+    "LEVIN_ISA",           "LEVIN_OPENCL_PARTS", "LEVIN_OPENCL_PLATFORM",
+    "LEVIN_CACHE",         "LEVIN_CACHE_SIZE",   "LEVIN_STORE_TRIES",
+    "LEVIN_STORE_THREADS", "LEVIN_RENDEZVOUS",   "LEVIN_RENDEZVOUS_TOKEN",
+    "LEVIN_RANK",          "LEVIN_SIZE",         "LEVIN_LOCAL_RANK",
+    "LEVIN_LOCAL_SIZE",    "LEVIN_NODE",         "LEVIN_NODES",
+    "LEVIN_LAUNCH",        "LEVIN_TERMINAL",     "LEVIN_RESTART",
+    "LEVIN_SOURCE",        "LEVIN_BUILD",        "LEVIN_INSIDE",
+    "LEVIN_INTEL_MPI",     "LEVIN_PEERS",        "LEVIN_NO_APT",
+    "LEVIN_BENCH",         "LEVIN_BENCH_MPI",    "LEVIN_CUBLASLT",
 };
 enum { N_KNOWN = sizeof known / sizeof *known };
 

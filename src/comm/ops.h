@@ -1,5 +1,5 @@
-/* ops.h - what a kind of communicator must supply: `self` (one rank), the engine over messages (engine.h), and one for
- * each library that moves a device's own memory.
+/* ops.h - what a kind of communicator must supply: `self` (one rank) and the engine over messages (engine.h). Both work
+ * on the processor's memory; what devices exchange by themselves is theirs (backend/backend.h, struct lvn_group_ops).
  *
  * A request says what is asked for and on which buffers; comm.c fills it, and hands it to the communicator. */
 #ifndef LVN_COMM_OPS_H

@@ -245,6 +245,9 @@ struct lvn_collectives {
     /* What the instruction's token stands for is done. False: it failed, and recorded why: the run ends there, and
      * nothing is updated. */
     bool (*wait)(void *context, const struct lvn_instr *i);
+    /* For devices that do it themselves: the elements of out[0] at which the ranks' parts begin, [ranks + 1]; NULL: all
+     * ranks have all. */
+    const int64_t *(*parts)(void *context, const struct lvn_instr *i);
 };
 
 #endif

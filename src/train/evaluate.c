@@ -7,6 +7,7 @@
 
 #include "data/loader.h"
 #include "formats/safetensors.h"
+#include "train/devices.h"
 #include "train/model_setup.h"
 #include "train/network.h"
 #include "train/ranks.h"

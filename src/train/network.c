@@ -363,8 +363,8 @@ static enum lvn_status collect(struct lvn_runner *t, int64_t n_micro)
 {
     const struct lvn_memory *m = t->binding.buffer[LVN_BUFFER_RESULT];
     const int n_counts = lvn_task_counts(&t->outputs);
-    const char *result = lvn_memory_view(m, 0, lvn_program_sums_at(t->program, n_micro), t->room[ROOM_RESULT]);
-    if (!result) return LVN_INTERNAL;
+    const char *result = m->host ? m->host : t->room[ROOM_RESULT];
+    if (!m->host) LVN_TRY(lvn_memory_read(m, 0, t->room[ROOM_RESULT], lvn_program_sums_at(t->program, n_micro)));
     t->result = *(const struct lvn_result *)result;
     memset(t->counts, 0, sizeof *t->counts * (size_t)n_counts);
     for (int64_t i = 0; t->options.task && i < n_micro; i++) {

@@ -262,43 +262,6 @@ void lvn_ranks_abort(struct lvn_ranks *r, int code)
     pthread_mutex_unlock(&r->ending);
 }
 
-static enum lvn_status check(const struct lvn_ranks *r, const struct lvn_settings *s)
-{
-    int64_t nodes = s->trainer.num_nodes, devices = s->trainer.devices;
-    LVN_CHECK(!nodes || nodes == r->hosts, ARG,
-              "trainer.num_nodes is %lld, but the %d rank%s of this run (%s) %s on %d: start it on as many nodes, set "
-              "%d, or leave it out",
-              (long long)nodes, r->size, r->size == 1 ? "" : "s", r->who.title, r->size == 1 ? "is" : "are", r->hosts,
-              r->hosts);
-    LVN_CHECK(
-        !devices || devices == r->of_host, ARG,
-        "trainer.devices is %lld, but %d rank%s run%s on %s (%s): start as many on each node, as `levin launch -n "
-        "%lld` does, set %d, or leave it out",
-        (long long)devices, r->of_host, r->of_host == 1 ? "" : "s", r->of_host == 1 ? "s" : "", r->host[r->rank],
-        r->who.title, (long long)(devices * (nodes ? nodes : 1)), r->of_host);
-    return LVN_OK;
-}
-
-enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_settings *s, int *number)
-{
-    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
-    int n = r && b->describe ? lvn_backend_devices(b) : 0;
-    *number = 0;
-    if (n == 0) return LVN_OK; /* where it should have one, opening says why not */
-    LVN_CHECK(
-        r->of_host <= n || s->trainer.share_devices, ARG,
-        "%d ranks run on %s, and %s has %d device%s there: start at most %d on each node (trainer.devices), or set "
-        "trainer.share_devices to true, so that several use one",
-        r->of_host, r->host[r->rank], b->name, n, n == 1 ? "" : "s", n);
-    *number = r->on_host % n;
-    return LVN_OK;
-}
-
-enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s)
-{
-    return lvn_ranks_agree(r, check(r, s));
-}
-
 static void hold_on(double seconds)
 {
     const struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};

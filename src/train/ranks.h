@@ -23,13 +23,15 @@ struct lvn_ranks {
     int together; /* ranks of this host that may use the same CPUs as this one, itself among them */
     struct lvn_identity who;
     struct lvn_comm *comm;
-    pthread_mutex_t ending; /* over `comm`, while it is closed or given up */
+    pthread_mutex_t ending; /* over `comm` and `grouped`, while they are closed or given up */
     struct lvn_heartbeat *heart;
     char (*host)[LVN_HOST_TEXT]; /* [size] */
     double patience;             /* seconds that others may take to join */
     struct lvn_stopped stopped;  /* where they did not: those of this host that stand still */
     bool lost;                   /* this process leaves while others may not know */
     bool borrowed;               /* comm and heart are somebody else's to close */
+    bool apart;                  /* each rank has a device of its own */
+    struct lvn_device *grouped;  /* that exchanges with those of other ranks by itself; NULL: none */
     bool agreed;                 /* the error record holds what all ranks hold: rank 0 speaks for them */
 };
 
@@ -47,8 +49,6 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct
 /* The same over a communicator and a heartbeat (NULL: none) that stay the caller's. */
 enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *who, struct lvn_comm *comm,
                                struct lvn_heartbeat *heart) LVN_CHECKED;
-/* Are as many nodes and ranks there as the settings say? The same answer on all ranks. */
-enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s) LVN_CHECKED;
 /* This process ends with `status`: should it print what it has recorded? Tells the others, where they do not know. May
  * take some seconds. */
 bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status);
@@ -62,10 +62,6 @@ const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RA
 /* Threads of this rank: as many as given, or else (0) its part of those that the ranks which share its CPUs may use; 0:
  * as many as there are. r may be NULL. */
 int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given);
-
-/* Which device of s's accelerator this rank computes on: the one of its number among the ranks of its host. ARG where
- * there are more ranks than devices, and s does not say that they share. */
-enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_settings *s, int *number) LVN_CHECKED;
 
 /* All ranks call it at the same place with their own status. The same status comes back on all: OK, or that of the
  * lowest rank that failed, with its sentence (and its name, where not all failed) in everybody's record. */

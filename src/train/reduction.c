@@ -72,6 +72,12 @@ static bool wait(void *context, const struct lvn_instr *i)
     return false;
 }
 
+static const int64_t *parts(void *context, const struct lvn_instr *i)
+{
+    const struct lvn_reduction *d = context;
+    return d->work[i->token].first;
+}
+
 enum lvn_status lvn_reduction_repeat(struct lvn_reduction *d, int first)
 {
     const int n = lvn_reduction_buckets(d->program);
@@ -94,7 +100,7 @@ int lvn_reduction_buckets(const struct lvn_program *p)
 void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const struct lvn_sharding *sharding)
 {
     *d = (struct lvn_reduction){.ranks = ranks, .sharding = *sharding};
-    d->calls = (struct lvn_collectives){.context = d, .start = start, .wait = wait};
+    d->calls = (struct lvn_collectives){.context = d, .start = start, .wait = wait, .parts = parts};
 }
 
 /* The parts of `count` elements, of which element k is number first + k * unit of the flat parameters. */

@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "graph/graph.h"
 #include "train/callbacks/callback.h"
+#include "train/devices.h"
 #include "train/settings_model.h"
 
 _Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one order for the rules of decay");
@@ -229,7 +230,7 @@ static enum lvn_status check_shares(struct lvn_settings *s)
 static enum lvn_status finish_batch(struct lvn_settings *s)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
-    int64_t each = s->trainer.batch_size_per_device, devices = s->trainer.devices, nodes = s->trainer.num_nodes;
+    int64_t each = s->trainer.batch_size_per_device, devices = lvn_devices_count(s), nodes = s->trainer.num_nodes;
     int64_t world = s->ranks ? s->ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
     bool batch_given = !open(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size;
     LVN_CHECK(!each || !batch_given, ARG,
@@ -299,6 +300,8 @@ static enum lvn_status check_limits(const struct lvn_settings *s)
 
 static enum lvn_status finish_trainer(struct lvn_settings *s)
 {
+    struct lvn_devices devices;
+    LVN_TRY(lvn_devices_read(&devices, s));
     LVN_TRY(check_device(s));
     LVN_CHECK(
         !s->trainer.deterministic || s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,

@@ -14,6 +14,7 @@
 #include "base/work.h"
 #include "train/adapters.h"
 #include "train/consistency.h"
+#include "train/devices.h"
 #include "train/limits.h"
 #include "train/trainer_state.h"
 
@@ -357,9 +358,9 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
 {
     meet_callbacks(t);
     LVN_TRY(lvn_callbacks_init(&t->callbacks, t->s, t->o->callback));
-    LVN_TRY(lvn_ranks_check(t->ranks, t->s));
     LVN_TRY(lvn_consistency_start(t->ranks, t->s, t->text, sizeof t->text));
     if (*t->text) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+    LVN_TRY(lvn_ranks_check(t->ranks, t->s));
     LVN_TRY_TOGETHER(t->ranks, at_work("opening the data", open_data, t));
     LVN_TRY(lvn_consistency_data(t->ranks, t->fingerprint));
     LVN_TRY(at_work("opening the run's folder", share_run, t));

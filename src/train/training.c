@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "models/lora.h"
 #include "train/callbacks/callback.h"
+#include "train/devices.h"
 #include "train/memory.h"
 #include "train/settings.h"
 #include "train/shares.h"
@@ -262,7 +263,9 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
     t->begin = lvn_calloc((size_t)sharding.size + 1, sizeof *t->begin);
     if (!t->leaf || !t->begin) return LVN_MEMORY;
     lvn_reduction_init(&t->reduction, r, &sharding);
-    return r ? plan_together(t, c, o) : plan_for_memory(t, c, o);
+    if (!r) return plan_for_memory(t, c, o);
+    LVN_TRY(plan_together(t, c, o));
+    return lvn_ranks_group(r, t->network->device, s);
 }
 
 enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn_training_options *o)
@@ -280,6 +283,7 @@ enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn
 void lvn_training_release(struct lvn_training *t)
 {
     forget_plan(t);
+    lvn_ranks_ungroup(t->ranks);
     lvn_network_free(t->network);
     lvn_reduction_release(&t->reduction);
     free(t->leaf);
@@ -314,8 +318,11 @@ void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t
 
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
 {
+    struct lvn_ranks *r = t->ranks && t->ranks->grouped ? t->ranks : NULL; /* it waits for others out of our sight */
     lvn_training_begin(t, step, lr, labels);
+    if (r) lvn_stamp_place(r->heart, "a step with sums on the devices");
     lvn_runner_run(t->step, t->accumulation);
+    if (r) lvn_stamp_place(r->heart, NULL);
     return t->step->status;
 }
 

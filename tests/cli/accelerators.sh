@@ -47,6 +47,17 @@ one_error
 says "trainer.accelerator must be auto, gpu, cpu, cuda, opencl, reference or trace, got 'abacus'" err
 
 # --- a GPU that is not there ---
+code 2 "$LEVIN" train "${sizes[@]}" --trainer.devices=0,1 --run_dir=no
+one_error
+says "trainer.devices lists devices (0,1), and trainer.accelerator cpu is the processor" err
+code 2 "$LEVIN" train "${sizes[@]}" --trainer.devices=2 --run_dir=no
+one_error
+says "as \`levin launch -n 2 -- train ...\` does" err
 code 1 env CUDA_VISIBLE_DEVICES= "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda
 one_error
 says "trainer.accelerator cuda" err
+# nor one of any other kind: each says why
+code 1 env CUDA_VISIBLE_DEVICES= OCL_ICD_VENDORS=/nowhere "$LEVIN" train "${sizes[@]}" --trainer.accelerator=gpu --run_dir=no
+one_error
+says "trainer.accelerator gpu finds no GPU: set cpu or auto to do without; cuda: " err
+says "; opencl: " err

@@ -96,7 +96,7 @@ says "on the device: choose a smaller trainer.micro_batch_size" err
 
 # --- ranks: one a device, or sharing one when they are told to ---
 code 2 double "$LEVIN" launch -n 2 -- train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no --trainer.threads=1
-says "2 ranks run on " err
+says "ranks 0 and 1 run on " err
 says "trainer.share_devices" err
 ranks=("${sizes[@]}" --trainer.deterministic=true --trainer.accelerator=cuda --trainer.max_steps=4 --trainer.threads=1)
 code 0 double "$LEVIN" train "${ranks[@]}" --run_dir=one

@@ -40,6 +40,18 @@ code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${sizes[@]}" --trainer.accel
     --trainer.share_devices=true --run_dir=two
 same_file two/checkpoints/step-4/model.safetensors opencl/checkpoints/step-4/model.safetensors
 
+# --- a rank on each half of the device ---
+export LEVIN_OPENCL_PARTS=2
+"$LEVIN" doctor --json >doctor.json 2>doctor.err
+if [ "$(grep -o '"backend": *"opencl"' doctor.json | wc -l)" = 2 ]; then
+    code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=4 \
+        --trainer.devices=1,0 --run_dir=halves
+    same_file halves/checkpoints/step-4/model.safetensors opencl/checkpoints/step-4/model.safetensors
+    code 2 "$LEVIN" launch --nproc-per-node 3 -- train "${sizes[@]}" --trainer.accelerator=opencl --run_dir=no
+    says "and opencl has one device for both" err
+fi
+unset LEVIN_OPENCL_PARTS
+
 # --- what is trained ---
 for a in cpu opencl; do
     code 0 "$LEVIN" generate opencl --prompt="the" --max-new-tokens=12 --temperature=0 --trainer.accelerator=$a

@@ -17,6 +17,7 @@ enum {
     ILLEGAL_ADDRESS = 700,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_UNJOINED = 904,
+    NOT_READY = 600,
     UNKNOWN = 999
 };
 enum { MOST_ARGS = 64, BEFORE = 256, WATCH = 64, MOST_LANES = 16 };
@@ -95,7 +96,8 @@ struct block {
     struct block *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* One thread works through lanes at a time; another that asks for something waits. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static cl device, context, queue;
 static int sticky, retained;
 static struct stream *streams;
@@ -250,7 +252,7 @@ static int run_op(struct op *o)
 }
 
 /* NULL: to its end. */
-static int run_until(struct lane *lane, const struct mark *mark)
+static int run_on(struct lane *lane, const struct mark *mark)
 {
     int failed = 0;
     if (lane->busy) return UNKNOWN;
@@ -265,6 +267,14 @@ static int run_until(struct lane *lane, const struct mark *mark)
         if (lane->ops[k].kind == GRAPH) graph_release(lane->ops[k].graph);
     }
     lane->n = lane->next = 0;
+    return failed;
+}
+
+static int run_until(struct lane *lane, const struct mark *mark)
+{
+    pthread_mutex_lock(&lock);
+    int failed = run_on(lane, mark);
+    pthread_mutex_unlock(&lock);
     return failed;
 }
 
@@ -293,12 +303,14 @@ static struct lane *lane_of(struct stream *s)
 
 static int put(struct stream *s, struct op o)
 {
+    pthread_mutex_lock(&lock);
     struct lane *lane = lane_of(s);
     if (lane->n == lane->room) {
         lane->room = lane->room ? 2 * lane->room : 64;
         lane->ops = realloc(lane->ops, sizeof *lane->ops * (size_t)lane->room);
     }
     lane->ops[lane->n++] = o;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "train/devices.h"
 #include "train/settings.h"
 
 /* Settings from a recipe and a row of "key=value" of the command line; finished. */
@@ -159,6 +160,15 @@ static const struct {
      {"optimizer.kind=sgd", "optimizer.state=bf16", "schedule.kind=linear", "trainer.max_steps=8"},
      "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out"},
     {NULL,
+     {"trainer.devices=0,,1"},
+     "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '0,,1'"},
+    {NULL,
+     {"trainer.devices=-1"},
+     "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '-1'"},
+    {NULL,
+     {"trainer.devices=[1"},
+     "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '[1'"},
+    {NULL,
      {"name=../x"},
      "name '../x' names a folder in runs/: without slashes, not starting with a dot, below 200 characters"},
 };
@@ -196,6 +206,10 @@ static const char *const accepted[] = {
     "trainer.strategy=single_device",
     "trainer.devices=auto",
     "trainer.devices=1",
+    "trainer.devices=none",
+    "trainer.devices=0,3",
+    "trainer.devices=[0, 3]",
+    "trainer.devices=3,",
     "trainer.num_nodes=1",
     "trainer.devices=4",
     "trainer.num_nodes=2",
@@ -279,6 +293,24 @@ static void values_arrive(void **state)
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_eps, text), "default");
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_run_dir, text), "from name");
     lvn_settings_release(&s);
+}
+
+static void devices_are_counted_or_listed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int n, last; /* last: its number; -1: they are not listed */
+    } cases[] = {{"auto", 0, -1}, {"2", 2, -1}, {"0,3", 2, 3}, {"[5, 1, 4]", 3, 4}, {"3,", 1, 3}, {"[3]", 1, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lvn_settings s = {.trainer.devices = cases[i].text};
+        struct lvn_devices d;
+        assert_int_equal(lvn_devices_read(&d, &s), LVN_OK);
+        assert_int_equal(d.n, cases[i].n);
+        assert_int_equal(d.listed, cases[i].last >= 0);
+        if (d.listed) assert_int_equal(d.number[d.n - 1], cases[i].last);
+        assert_int_equal(lvn_devices_count(&s), cases[i].n);
+    }
 }
 
 /* Of a recipe all at once, each with its line. */
@@ -660,6 +692,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_with_a_sentence),
         cmocka_unit_test(neutral_values_pass),
+        cmocka_unit_test(devices_are_counted_or_listed),
         cmocka_unit_test(values_arrive),
         cmocka_unit_test(all_mistakes_are_told),
         cmocka_unit_test(the_last_key_wins),

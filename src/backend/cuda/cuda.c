@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "backend/cuda/modules.h"
+#include "backend/cuda/nccl.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/products.h"
 #include "backend/cuda/script.h"
@@ -26,6 +27,7 @@ static bool describe(int i, struct lvn_device_facts *out)
     }
     *out = (struct lvn_device_facts){.memory = f.bytes, .gpu = true};
     snprintf(out->name, sizeof out->name, "%s", f.name);
+    for (size_t k = 0; k < sizeof f.id; k++) snprintf(out->id + 2 * k, 3, "%02x", f.id[k]);
     snprintf(out->driver, sizeof out->driver, "CUDA %d.%d, compute capability %d.%d", f.driver / 1000,
              f.driver % 1000 / 10, f.capability / 10, f.capability % 10);
     return true;
@@ -193,4 +195,5 @@ const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .bind = bind,
                                              .unbind = lvn_gpu_unbind,
                                              .run = run,
-                                             .wait = lvn_cuda_wait};
+                                             .wait = lvn_cuda_wait,
+                                             .group = &lvn_cuda_group_ops};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/nccl.h"
 #include "base/arena.h"
 #include "base/text.h"
 
@@ -58,6 +59,7 @@ void lvn_cuda_close(struct lvn_cuda_device *d)
 {
     if (d->context) {
         leave(lvn_cuda.context_use(d->context));
+        lvn_cuda_group_free(d);
         if (d->work) leave(lvn_cuda.stream_finish(d->work));
         if (d->reading) leave(lvn_cuda.stream_finish(d->reading));
         for (int k = 0; k < LVN_CUDA_PIECES; k++) {
@@ -178,6 +180,7 @@ enum lvn_status lvn_cuda_wait(struct lvn_device *base)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(base);
     LVN_TRY(lvn_cuda_use(d));
+    if (d->group) return lvn_cuda_group_wait(d);
     LVN_CUDA_DO(d, lvn_cuda.stream_finish(d->work), "computing");
     return LVN_OK;
 }

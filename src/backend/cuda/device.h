@@ -15,6 +15,7 @@ enum { LVN_CUDA_PIECES = 2, LVN_CUDA_PIECE = 4 << 20 /* bytes */ };
 
 struct lvn_cuda_module_kept; /* modules.h */
 struct lvn_cuda_products;    /* products.h */
+struct lvn_cuda_group;       /* nccl.h */
 
 struct lvn_cuda_device {
     struct lvn_device base;
@@ -30,6 +31,7 @@ struct lvn_cuda_device {
     char *room; /* pinned, LVN_CUDA_PIECE bytes, for what is read */
     struct lvn_cuda_module_kept *modules;
     struct lvn_cuda_products *products; /* NULL: kernels make them */
+    struct lvn_cuda_group *group;       /* with those of other ranks; NULL: none */
     pthread_mutex_t lock;               /* of pieces, room and events: a thread may read beside the one that trains */
 };
 

@@ -91,6 +91,7 @@ enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number)
     LVN_CUDA_TRY(lvn_cuda.driver_version(&f->driver), "asking for the driver's version", number);
     LVN_CUDA_TRY(lvn_cuda.device_get(&f->handle, number), "asking for a device", number);
     LVN_CUDA_TRY(lvn_cuda.device_name(f->name, sizeof f->name, f->handle), "asking for a name", number);
+    LVN_CUDA_TRY(lvn_cuda.device_id(f->id, f->handle), "asking for a UUID", number);
     LVN_CUDA_TRY(lvn_cuda.device_memory(&bytes, f->handle), "asking for the size of memory", number);
     LVN_CUDA_TRY(lvn_cuda.device_attribute(&major, LVN_CUDA_CAPABILITY_MAJOR, f->handle), "asking for a capability",
                  number);

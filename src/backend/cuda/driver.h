@@ -28,6 +28,7 @@ enum {
     LVN_CUDA_NO_BINARY_FOR_GPU = 209,
     LVN_CUDA_ECC = 214,
     LVN_CUDA_UNSUPPORTED_PTX = 222,
+    LVN_CUDA_NOT_READY = 600,
     LVN_CUDA_SYSTEM_DRIVER_MISMATCH = 803,
 };
 enum lvn_cuda_attribute {
@@ -47,6 +48,7 @@ enum { LVN_CUDA_NON_BLOCKING = 1, LVN_CUDA_NO_TIMING = 2, LVN_CUDA_CAPTURE_RELAX
     F(int, device_get, (int *device, int number), "cuDeviceGet")                                                       \
     F(int, device_name, (char *name, int bytes, int device), "cuDeviceGetName")                                        \
     F(int, device_memory, (size_t * bytes, int device), "cuDeviceTotalMem_v2")                                         \
+    F(int, device_id, (unsigned char id[16], int device), "cuDeviceGetUuid_v2")                                        \
     F(int, device_attribute, (int *value, int attribute, int device), "cuDeviceGetAttribute")                          \
     F(int, context_retain, (void **context, int device), "cuDevicePrimaryCtxRetain")                                   \
     F(int, context_release, (int device), "cuDevicePrimaryCtxRelease_v2")                                              \
@@ -65,6 +67,7 @@ enum { LVN_CUDA_NON_BLOCKING = 1, LVN_CUDA_NO_TIMING = 2, LVN_CUDA_CAPTURE_RELAX
     F(int, stream_new, (struct lvn_cuda_stream * *s, unsigned flags), "cuStreamCreate")                                \
     F(int, stream_free, (struct lvn_cuda_stream * s), "cuStreamDestroy_v2")                                            \
     F(int, stream_finish, (struct lvn_cuda_stream * s), "cuStreamSynchronize")                                         \
+    F(int, stream_query, (struct lvn_cuda_stream * s), "cuStreamQuery")                                                \
     F(int, stream_wait, (struct lvn_cuda_stream * s, struct lvn_cuda_event * e, unsigned flags), "cuStreamWaitEvent")  \
     F(int, event_new, (struct lvn_cuda_event * *e, unsigned flags), "cuEventCreate")                                   \
     F(int, event_free, (struct lvn_cuda_event * e), "cuEventDestroy_v2")                                               \
@@ -96,7 +99,8 @@ struct lvn_cuda_facts {
     int number, handle, capability; /* capability: 90 for 9.0 */
     char name[100];
     int64_t bytes;
-    int driver; /* 13020 for 13.2 */
+    unsigned char id[16]; /* its UUID, or that of the part of it that is one (MIG) */
+    int driver;           /* 13020 for 13.2 */
 };
 
 /* How many devices there are; UNSUPPORTED with a sentence: no driver, or none of them. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "backend/cuda/nccl.h"
 #include "base/arena.h"
 #include "base/work.h"
 
@@ -82,6 +83,7 @@ static enum lvn_status end_graph(struct lvn_gpu_program *p, struct script *s)
     struct lvn_cuda_device *d = device_of(p);
     struct lvn_cuda_graph *g = NULL;
     if (!s->recording) return LVN_OK;
+    LVN_TRY(lvn_cuda_group_meet(d));
     s->recording = false;
     LVN_CUDA_DO(d, lvn_cuda.capture_end(d->work, &g), "capturing a step");
     struct act *a = act_new(s, GRAPH);
@@ -112,7 +114,16 @@ static enum lvn_status cut(struct lvn_gpu_program *p, struct script *s, int kind
     return LVN_OK;
 }
 
-static enum lvn_status record_all(struct lvn_gpu_program *p, struct script *s)
+/* Those of devices are captured; those of the processor cut the graph. */
+static enum lvn_status record_collective(struct lvn_gpu_program *p, struct script *s, const struct lvn_instr *i,
+                                         const struct lvn_collectives *with)
+{
+    if (!device_of(p)->group) return cut(p, s, COMMUNICATE, i);
+    LVN_TRY(begin_graph(p, s));
+    return lvn_cuda_group_do(p, i, with);
+}
+
+static enum lvn_status record_all(struct lvn_gpu_program *p, struct script *s, const struct lvn_collectives *with)
 {
     struct lvn_walk w = lvn_walk_begin(p->program, s->n_micro_batches);
     if (s->n_micro_batches == 0) LVN_TRY(begin_micro_batch(p, s, 0)); /* an update alone reads them too */
@@ -121,7 +132,7 @@ static enum lvn_status record_all(struct lvn_gpu_program *p, struct script *s)
         if (w.at == LVN_WALK_BACKWARD_DONE && s->hook) LVN_TRY(cut(p, s, BEFORE_UPDATE, NULL));
         if (w.at == LVN_WALK_MICRO_BATCH) LVN_TRY(begin_micro_batch(p, s, w.micro_batch));
         if (w.at != LVN_WALK_LAUNCH) continue;
-        if (w.instr->op->collective && s->together) LVN_TRY(cut(p, s, COMMUNICATE, w.instr));
+        if (w.instr->op->collective && with) LVN_TRY(record_collective(p, s, w.instr, with));
         if (w.instr->op->collective) continue;
         LVN_TRY(begin_graph(p, s));
         LVN_TRY(lvn_gpu_launch_all(p, w.instr));
@@ -129,14 +140,14 @@ static enum lvn_status record_all(struct lvn_gpu_program *p, struct script *s)
     return end_graph(p, s);
 }
 
-static enum lvn_status record(struct lvn_gpu_program *p, struct script *s)
+static enum lvn_status record(struct lvn_gpu_program *p, struct script *s, const struct lvn_collectives *with)
 {
     struct lvn_cuda_device *d = device_of(p);
     struct lvn_cuda_graph *half = NULL;
     LVN_CUDA_DO(d, lvn_cuda.event_new(&s->copied, LVN_CUDA_NO_TIMING), "making an event");
     LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&s->steps, sizeof *s->steps * (size_t)steps_of(s), 0),
                 "pinning memory");
-    enum lvn_status status = record_all(p, s);
+    enum lvn_status status = record_all(p, s, with);
     if (s->recording && lvn_cuda.capture_end(d->work, &half) == 0 && half) (void)lvn_cuda.graph_free(half);
     s->recording = false;
     return status;
@@ -155,7 +166,7 @@ static enum lvn_status script_for(struct lvn_gpu_program *p, const struct lvn_ex
     struct script *s = lvn_calloc(1, sizeof *s);
     if (!s) return LVN_MEMORY;
     *s = want;
-    enum lvn_status status = record(p, s);
+    enum lvn_status status = record(p, s, how->collectives);
     if (status != LVN_OK) {
         script_free(s);
         return lvn_while_at(status, "capturing a step of %lld micro-batches", (long long)how->n_micro_batches);

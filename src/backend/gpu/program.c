@@ -54,8 +54,7 @@ enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *s
 
 /* --- operands --- */
 
-/* Memory, and bytes from its start, of what `o` is for micro-batch 0. */
-static struct lvn_memory *resolve(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset)
+struct lvn_memory *lvn_gpu_place(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset)
 {
     const struct lvn_value *v = &p->program->values[o->value];
     const struct lvn_binding *b = &p->binding;
@@ -95,7 +94,7 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
     const struct lvn_program *program = p->program;
     if (o->value < 0) return;
     const struct lvn_value *v = &program->values[o->value];
-    a->memory = resolve(p, o, &a->offset);
+    a->memory = lvn_gpu_place(p, o, &a->offset);
     a->offset += a->number;
     if (v->buffer == LVN_BUFFER_INPUT) move_with(p, l, arg, v->bytes, false);
     if (v->buffer == LVN_BUFFER_RESULT) move_with(p, l, arg, program->sum_bytes, false);

@@ -77,6 +77,8 @@ struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t mic
 /* Tell the driver which arguments are others for a micro-batch. */
 void lvn_gpu_move(struct lvn_gpu_program *p, int64_t micro_batch);
 enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i) LVN_CHECKED;
+/* Memory, and bytes from its start, of what `o` is for micro-batch 0. */
+struct lvn_memory *lvn_gpu_place(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset);
 /* A collective, on staged copies. */
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
                                     const struct lvn_collectives *with) LVN_CHECKED;

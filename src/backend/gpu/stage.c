@@ -14,22 +14,12 @@ struct lvn_gpu_stage {
     char *out, *in;        /* copies; in: NULL where it is the same */
 };
 
-static struct lvn_memory *memory_of(const struct lvn_gpu_program *p, const struct lvn_operand *o)
-{
-    return p->binding.buffer[p->program->values[o->value].buffer];
-}
-
-static int64_t offset_of(const struct lvn_gpu_program *p, const struct lvn_operand *o)
-{
-    return p->program->values[o->value].offset + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
-}
-
 static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_stage *s)
 {
     const struct lvn_operand *out = &i->out[0], *in = &i->in[0];
+    int64_t from;
     lvn_instr_describe(i, &s->call);
-    s->memory = memory_of(p, out);
-    s->offset = offset_of(p, out);
+    s->memory = lvn_gpu_place(p, out, &s->offset);
     s->bytes = lvn_desc_count(&out->desc) * lvn_dtype_bytes(out->desc.dtype);
     s->out = lvn_malloc((size_t)s->bytes + 1);
     if (!s->out) return LVN_MEMORY;
@@ -38,8 +28,9 @@ static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr
     int64_t all = p->program->slot_bytes * p->program->grad_slots;
     s->in = lvn_malloc((size_t)all + 1);
     if (!s->in) return LVN_MEMORY;
-    s->call.in[0].p = s->in + offset_of(p, in);
-    if (s->memory == memory_of(p, in)) s->call.out[0].p = s->in + s->offset;
+    const struct lvn_memory *slots = lvn_gpu_place(p, in, &from);
+    s->call.in[0].p = s->in + from;
+    if (s->memory == slots) s->call.out[0].p = s->in + s->offset;
     return LVN_OK;
 }
 
@@ -48,7 +39,8 @@ static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *
 {
     if (!s->out) LVN_TRY(prepare(p, i, s));
     if (s->in) {
-        struct lvn_memory *grads = memory_of(p, &i->in[0]);
+        int64_t from;
+        const struct lvn_memory *grads = lvn_gpu_place(p, &i->in[0], &from);
         LVN_TRY(lvn_memory_read(grads, 0, s->in, p->program->slot_bytes * p->program->grad_slots));
     }
     if (s->call.out[0].p == s->out) LVN_TRY(lvn_memory_read(s->memory, s->offset, s->out, s->bytes));

@@ -19,6 +19,7 @@ enum {
     CL_OUT_OF_HOST_MEMORY = -6,
     CL_PLATFORM_NAME = 0x0902,
     CL_DEVICE_TYPE = 0x1000,
+    CL_DEVICE_MAX_COMPUTE_UNITS = 0x1002,
     CL_DEVICE_MAX_WORK_GROUP_SIZE = 0x1004,
     CL_DEVICE_MAX_MEM_ALLOC_SIZE = 0x1010,
     CL_DEVICE_SINGLE_FP_CONFIG = 0x101B,
@@ -28,12 +29,17 @@ enum {
     CL_DRIVER_VERSION = 0x102D,
     CL_DEVICE_VERSION = 0x102F,
     CL_DEVICE_EXTENSIONS = 0x1030,
+    CL_DEVICE_PARTITION_MAX_SUB_DEVICES = 0x1043,
+    CL_DEVICE_UUID = 0x106A, /* cl_khr_device_uuid */
     CL_CONTEXT_PLATFORM = 0x1084,
+    CL_DEVICE_PARTITION_EQUALLY = 0x1086,
+    CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN = 0x1088,
     CL_PROGRAM_BINARY_SIZES = 0x1165,
     CL_PROGRAM_BINARIES = 0x1166,
     CL_PROGRAM_BUILD_LOG = 0x1183,
     CL_MEM_READ_WRITE = 1,
     CL_DEVICE_TYPE_CPU = 2,
+    CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE = 1 << 5,
     CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT = 1 << 7,
 };
 
@@ -42,6 +48,8 @@ enum {
     F(int, platform_info, (void *, uint32_t, size_t, void *, size_t *), "clGetPlatformInfo")                           \
     F(int, devices, (void *, uint64_t, uint32_t, void **, uint32_t *), "clGetDeviceIDs")                               \
     F(int, device_info, (void *, uint32_t, size_t, void *, size_t *), "clGetDeviceInfo")                               \
+    F(int, sub_devices, (void *, const intptr_t *, uint32_t, void **, uint32_t *), "clCreateSubDevices")               \
+    F(int, release_device, (void *), "clReleaseDevice")                                                                \
     F(void *, context, (const intptr_t *, uint32_t, void *const *, void *, void *, int *), "clCreateContext")          \
     F(int, release_context, (void *), "clReleaseContext")                                                              \
     F(void *, queue, (void *, void *, uint64_t, int *), "clCreateCommandQueue")                                        \

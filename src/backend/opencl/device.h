@@ -13,6 +13,8 @@ enum {
 struct lvn_opencl_device {
     struct lvn_device base;
     void *id, *context, *queue;
+    bool part;     /* id is ours to release */
+    char own[128]; /* for struct lvn_device_facts */
     char name[128], driver[64], platform[64], version[64];
     int64_t memory, largest; /* bytes: in all, in one buffer */
     bool cpu, has_double, divides_exactly;
@@ -30,6 +32,12 @@ static inline void *lvn_opencl_buffer(const struct lvn_memory *m)
 {
     return ((const struct lvn_opencl_memory *)m)->buffer;
 }
+
+/* Number `number` of all devices, or d->id is NULL; returns how many platforms count. Leave it always. */
+int lvn_opencl_find(struct lvn_opencl_device *d, int number);
+void lvn_opencl_leave(struct lvn_opencl_device *d);
+/* Is it there, and large enough for kernels? */
+enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int platforms) LVN_CHECKED;
 
 /* The program of a module's text, from this device's, from the cache, or compiled. By any thread. */
 extern const struct lvn_gpu_driver lvn_opencl_driver;

@@ -1,10 +1,10 @@
 /* opencl.c - any device with OpenCL 1.2 or later as a backend: Intel's GPUs, and CPUs, on which kernels are tested.
  *
- * A device is the first GPU, or else the first device at all; LEVIN_OPENCL_PLATFORM picks a platform by a part of its
- * name. One queue works in order. Memory is one buffer each: where that is more than the device allows in one piece,
- * it is refused. Kernels and launches: programs.c; what they share with CUDA: backend/gpu.
+ * One queue works in order. Memory is one buffer each: where that is more than the device allows in one piece, it is
+ * refused. Which devices there are: devices.c; kernels and launches: programs.c; what they share with CUDA:
+ * backend/gpu.
  *
- * Left out: buffers in several pieces, sub-devices. */
+ * Left out: buffers in several pieces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,88 +14,7 @@
 
 extern const struct lvn_backend lvn_backend_opencl;
 
-/* --- choosing a device --- */
-
-static const char *device_text(void *id, uint32_t what, char *text, size_t room)
-{
-    if (lvn_cl.device_info(id, what, room, text, NULL) != CL_SUCCESS) *text = 0;
-    text[room - 1] = 0;
-    return text;
-}
-
-static int64_t device_number(void *id, uint32_t what, size_t bytes)
-{
-    uint64_t x = 0;
-    return lvn_cl.device_info(id, what, bytes, &x, NULL) == CL_SUCCESS ? (int64_t)x : 0;
-}
-
-static bool has_extension(void *id, const char *name)
-{
-    size_t n = 0;
-    if (lvn_cl.device_info(id, CL_DEVICE_EXTENSIONS, 0, NULL, &n) != CL_SUCCESS || !n) return false;
-    char *all = lvn_calloc(n + 1, 1);
-    bool has = all && lvn_cl.device_info(id, CL_DEVICE_EXTENSIONS, n, all, NULL) == CL_SUCCESS && strstr(all, name);
-    free(all);
-    return has;
-}
-
-static void ask(struct lvn_opencl_device *d, void *platform, void *id)
-{
-    *d = (struct lvn_opencl_device){.id = id, .base.backend = &lvn_backend_opencl, .base.threads = 1};
-    device_text(id, CL_DEVICE_NAME, d->name, sizeof d->name);
-    device_text(id, CL_DRIVER_VERSION, d->driver, sizeof d->driver);
-    device_text(id, CL_DEVICE_VERSION, d->version, sizeof d->version);
-    if (lvn_cl.platform_info(platform, CL_PLATFORM_NAME, sizeof d->platform - 1, d->platform, NULL) != CL_SUCCESS)
-        *d->platform = 0;
-    d->memory = device_number(id, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
-    d->largest = device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
-    d->cpu = device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU;
-    d->has_double = has_extension(id, "cl_khr_fp64");
-    d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-}
-
-/* The first GPU of all platforms, or the first of all devices; d->id is NULL where there is none. `taken` counts
- * platforms, `wanted` is a part of the name of those that count. */
-static void find_device(struct lvn_opencl_device *d, const char *wanted, int *taken)
-{
-    enum { MOST = 32 };
-    void *platforms[MOST], *ids[MOST];
-    uint32_t n = 0;
-    *taken = 0;
-    if (lvn_cl.platforms(MOST, platforms, &n) != CL_SUCCESS) n = 0;
-    for (uint32_t p = 0; p < n && p < MOST; p++) {
-        uint32_t devices = 0;
-        char name[128] = "";
-        if (lvn_cl.platform_info(platforms[p], CL_PLATFORM_NAME, sizeof name - 1, name, NULL) != CL_SUCCESS) continue;
-        if (wanted && !strstr(name, wanted)) continue;
-        ++*taken;
-        if (lvn_cl.devices(platforms[p], ~0u, MOST, ids, &devices) != CL_SUCCESS) continue;
-        for (uint32_t k = 0; k < devices && k < MOST; k++) {
-            struct lvn_opencl_device one;
-            ask(&one, platforms[p], ids[k]);
-            if (!d->id || (d->cpu && !one.cpu)) *d = one;
-        }
-    }
-}
-
-static enum lvn_status check_device(const struct lvn_opencl_device *d, const char *wanted, int taken)
-{
-    LVN_CHECK(
-        taken || !wanted, UNSUPPORTED,
-        "LEVIN_OPENCL_PLATFORM is '%s', and no platform of OpenCL has that in its name: `levin doctor` lists them",
-        wanted);
-    LVN_CHECK(d->id, UNSUPPORTED,
-              "trainer.accelerator opencl found no device (%d platform%s): install the driver of the device (Intel: "
-              "intel-opencl-icd), or set trainer.accelerator to cpu",
-              taken, taken == 1 ? "" : "s");
-    int64_t items = device_number(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
-    int64_t local = device_number(d->id, CL_DEVICE_LOCAL_MEM_SIZE, 8);
-    LVN_CHECK(items >= LVN_ITEMS && local >= 32 << 10, UNSUPPORTED,
-              "%s has groups of %lld items and %lld bytes of local memory, and kernels need %d and %d: set "
-              "trainer.accelerator to cpu",
-              d->name, (long long)items, (long long)local, LVN_ITEMS, 32 << 10);
-    return LVN_OK;
-}
+/* --- the device --- */
 
 static void close_device(struct lvn_device *base)
 {
@@ -104,6 +23,7 @@ static void close_device(struct lvn_device *base)
     lvn_opencl_texts_free(d);
     if (d->queue) lvn_cl.release_queue(d->queue);
     if (d->context) lvn_cl.release_context(d->context);
+    lvn_opencl_leave(d);
     free(d);
 }
 
@@ -119,30 +39,28 @@ static enum lvn_status connect(struct lvn_opencl_device *d)
 
 static bool describe(int i, struct lvn_device_facts *f)
 {
-    const char *wanted = getenv("LEVIN_OPENCL_PLATFORM");
-    struct lvn_opencl_device d = {0};
-    int taken;
-    if (i > 0 || lvn_library_open(&lvn_library_opencl) != LVN_OK) return lvn_error_clear(), false;
-    find_device(&d, wanted && *wanted ? wanted : NULL, &taken);
+    struct lvn_opencl_device d;
+    if (lvn_library_open(&lvn_library_opencl) != LVN_OK) return lvn_error_clear(), false;
+    lvn_opencl_find(&d, i);
     *f = (struct lvn_device_facts){.memory = d.memory, .gpu = !d.cpu};
     memcpy(f->name, d.name, sizeof f->name);
     memcpy(f->driver, d.driver, sizeof f->driver);
+    memcpy(f->id, d.own, sizeof f->id);
+    lvn_opencl_leave(&d);
     return d.id;
 }
 
 static enum lvn_status open_device(struct lvn_device **out, const struct lvn_device_options *o)
 {
-    const char *wanted = getenv("LEVIN_OPENCL_PLATFORM");
-    int taken;
     *out = NULL;
     LVN_CHECK(o->real == LVN_F32, UNSUPPORTED,
               "opencl computes in fp32, not in %s: set trainer.accelerator to reference", lvn_dtype_name(o->real));
     LVN_TRY(lvn_library_open(&lvn_library_opencl));
     struct lvn_opencl_device *d = lvn_calloc(1, sizeof *d);
     if (!d) return LVN_MEMORY;
-    find_device(d, wanted && *wanted ? wanted : NULL, &taken);
-    d->base.real = LVN_F32;
-    enum lvn_status status = check_device(d, wanted && *wanted ? wanted : NULL, taken);
+    int platforms = lvn_opencl_find(d, o->number);
+    d->base = (struct lvn_device){.backend = &lvn_backend_opencl, .real = LVN_F32, .threads = 1};
+    enum lvn_status status = lvn_opencl_check(d, platforms);
     if (status == LVN_OK) status = connect(d);
     if (status != LVN_OK)
         close_device(&d->base);

@@ -1,0 +1,135 @@
+# Ranks with a CUDA device each, over the doubles of the driver, of NVRTC and of NCCL: 2 and 3 ranks learn as one does, sums
+# captured and in a stream of their own, in both orders; zero1, bf16, stopping and going on; without NCCL, or where sums
+# must have an order, as ever; an error, a lost rank, a wrong library end in a sentence, and nothing hangs.
+# label: long
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+doubles=$(dirname "$LEVIN")/tests/double
+double() { timeout 120 "$LEVIN_SOURCE/tests/run_double" "$doubles" "$@"; }
+make_text
+export LEVIN_DOUBLE_DEVICES=4 TMPDIR=$PWD
+sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=2 --model.n_head=2 --model.n_embd=96
+    --model.block_size=8 --model.dropout=0.1 --trainer.batch_size=6 --trainer.limit_val_batches=2
+    --checkpoint.every_n_steps=2 --trainer.val_check_interval=2 --trainer.accelerator=cuda --trainer.max_steps=4
+    --trainer.threads=1)
+double "$LEVIN" doctor --json >doctor.json 2>doctor.err
+if ! grep -q '"cuda"' doctor.json; then
+    echo "skipped: the double of CUDA has nothing to compute with (tools/setup.sh --dev installs it)"
+    exit 77
+fi
+one_error() { [ "$(grep -cE '^(\[[0-9]+\] )?error: ' err)" = 1 ] || { echo "not one error:"; cat err; exit 1; }; }
+ranks() { double "$LEVIN" launch -n "$1" -- train "${sizes[@]}" "${@:2}"; }
+close_to() { # close_to RUN RUN MOST: their losses and norms
+    python3 - "$@" <<'P'
+import json, sys
+a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in sys.argv[1:3])
+assert len(a) == len(b)
+worst = max(abs(x[k] - y[k]) / abs(x[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_loss") if k in x)
+print(sys.argv[2], "is", worst, "off")
+assert worst < float(sys.argv[3]), worst
+P
+}
+calls() { sed -n "s/^calls $1 //p" report | sort -n | head -1; } # of the process that called least
+by_nccl="gradients go from device to device by NCCL 2.27.3"
+staged="gradients go from rank to rank through the processor's memory"
+
+# --- as one rank; captured, in either order ---
+code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=one
+silent_about "gradients go" err
+for order in late early; do
+    rm -f report
+    LEVIN_DOUBLE_ORDER=$order LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=$order
+    says "$by_nccl" err
+    close_to one $order 1e-5
+    check [ "$(grep -c '^left .* 0$' report)" = "$(grep -c '^left' report)" ]
+    check [ "$(calls ncclAllReduce)" -ge 3 ]       # a try, and the buckets, captured once
+    check [ "$(calls cuStreamBeginCapture_v2)" = 3 ] # no sum cuts a step
+done
+same_weights late early
+code 0 ranks 3 --run_dir=three --trainer.devices=1,3,0
+says "$by_nccl" err
+close_to one three 1e-5
+
+# --- parts of the update; halves on their way; stopping and going on ---
+rm -f report
+LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=zero1 --trainer.strategy=zero1
+close_to one zero1 1e-5
+check [ "$(calls ncclReduce)" -ge 2 ]
+check [ "$(calls ncclBroadcast)" -ge 2 ]
+code 0 ranks 2 --run_dir=half --trainer.reduce_dtype=bf16
+says "$by_nccl" err
+close_to one half 1e-2
+code 0 ranks 2 --run_dir=parts --trainer.max_steps=2
+code 0 ranks 2 --run_dir=parts --resume
+same_weights late parts
+
+# --- where NCCL cannot, or may not ---
+code 0 ranks 2 --run_dir=tcp --trainer.transport=tcp
+says "$staged: trainer.transport" err
+close_to one tcp 1e-5
+code 0 ranks 2 --run_dir=shared --trainer.devices=1,1 --trainer.share_devices=true
+says "$staged: several ranks compute on one device" err
+code 0 ranks 2 --run_dir=fixed --trainer.deterministic=true
+says "$staged: trainer.deterministic" err
+mkdir without
+ln -s "$doubles"/libcuda* "$doubles"/libnvrtc* without
+(doubles=$PWD/without && code 0 ranks 2 --run_dir=without)
+says "$staged: exchanging gradients from GPU to GPU takes libnccl" err
+says "trainer.nccl_library" err
+close_to one without 1e-5
+code 0 ranks 2 --run_dir=named --trainer.nccl_library="$doubles/libnccl.so.2"
+says "$by_nccl" err
+
+# --- what goes wrong is told once, by whom and where ---
+code 1 ranks 2 --run_dir=no --trainer.nccl_library=/nowhere/libnccl.so.2
+one_error
+says "/nowhere/libnccl.so.2" err
+LEVIN_DOUBLE_NCCL=30001 code 1 ranks 2 --run_dir=no --trainer.nccl_library="$doubles/libnccl.so.2"
+one_error
+says "is NCCL 3, and levin knows NCCL 2" err
+LEVIN_DOUBLE_FAIL=ncclCommInitRank:1 code 76 ranks 2 --run_dir=no1
+one_error
+says "joining the other ranks on device" err
+rm -f report
+LEVIN_DOUBLE_REPORT=$PWD/report LEVIN_DOUBLE_FAIL=ncclCommGetAsyncError:8 code 76 ranks 2 --run_dir=no2
+one_error
+says "exchanging numbers on device" err
+says "(Double " err
+says "NCCL answered remote process exited or there was a network error (6): said by a double" err
+check grep -q "^aborted rank" report
+LEVIN_DOUBLE_DIE=1:6 code 76 ranks 2 --run_dir=lost
+one_error
+says "rank 1 on " err
+rm -f report # 19: it stands still, and the other one is told
+LEVIN_DOUBLE_REPORT=$PWD/report LEVIN_DOUBLE_DIE=1:6:19 code 76 ranks 2 --run_dir=silent --trainer.rank_timeout=5
+one_error
+says "rank 1 on " err
+says "aborted rank 0" report
+
+# --- which device ---
+code 2 ranks 2 --run_dir=no --trainer.devices=0,4
+one_error
+says "trainer.devices (0,4) names device 4, and cuda has 4 here, numbered from 0" err
+code 2 ranks 2 --run_dir=no --trainer.devices=1,1
+one_error
+says "ranks 0 and 1 run on " err
+code 2 ranks 2 --run_dir=no --trainer.devices=0,1,2
+one_error
+says "trainer.devices is 0,1,2, but 2 ranks run on " err
+code 2 double "$LEVIN" train "${sizes[@]}" --run_dir=no --trainer.devices=2
+one_error
+says "\`levin launch -n 2 -- train ...\`" err
+code 2 "$LEVIN" train "${sizes[@]}" --run_dir=no --trainer.devices=0,x
+one_error
+says "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '0,x'" err
+# Launchers may show each rank a device of its own, as number 0.
+cat >one_each <<'X'
+#!/usr/bin/env bash
+LEVIN_DOUBLE_FIRST=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${RANK:-$SLURM_PROCID}}} LEVIN_DOUBLE_DEVICES=1 exec "$@"
+X
+chmod +x one_each
+if command -v mpirun >/dev/null; then
+    root=()
+    [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+    code 0 double mpirun "${root[@]}" --oversubscribe -n 2 "$PWD/one_each" "$LEVIN" train "${sizes[@]}" --run_dir=each
+    says "$by_nccl" err
+fi

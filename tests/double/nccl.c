@@ -1,0 +1,322 @@
+/* nccl.c - a double of NVIDIA's NCCL, for tests: the calls that levin makes, between processes of one host. It is never
+ * installed.
+ *
+ * The ranks share a file in memory, which the id names. What is asked of a stream becomes a function of the host there
+ * (cuLaunchHostFunc of the double of the driver), so it runs in a stream's order, late, within graphs, as often as
+ * these are launched. Ranks meet at every piece of every collective, compare what they were asked for, and add in the
+ * order of their numbers. Who waits for a rank that is gone waits until its communicator is given up.
+ *
+ *   LEVIN_DOUBLE_NCCL                      the version it says (22703)
+ *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective
+ *   LEVIN_DOUBLE_FAIL, _REPORT             see double.h; ncclCommGetAsyncError then tells of the error, and answers
+ * well
+ *
+ * Not here: several communicators that work at once, other operations than sums. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "double.h"
+
+enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+enum { INT32 = 2, INT64 = 4, FLOAT32 = 7, FLOAT64 = 8, BFLOAT16 = 9 };
+enum { ALL_REDUCE, REDUCE, BROADCAST };
+enum { MOST_RANKS = 8, PIECE = 1 << 16 /* bytes */ };
+#define EXPORT __attribute__((visibility("default"), noinline))
+#define CALL(name, code)                                                                                               \
+    int failed_ = double_call(name, code);                                                                             \
+    if (failed_) return failed_
+
+struct id {
+    char path[128];
+};
+
+/* What a rank is about to do; all must be about to do the same. */
+struct task {
+    int kind, type, root;
+    size_t count;
+};
+
+struct room {
+    atomic_int joined, arrived, round;
+    struct task task[MOST_RANKS];
+    char piece[MOST_RANKS][PIECE];
+};
+
+struct comm {
+    struct room *room;
+    int rank, size;
+    long done;
+    atomic_int aborted, wrong;
+    struct work *works;
+};
+
+struct work {
+    struct comm *comm;
+    struct task task;
+    char *x;
+    struct work *next; /* of the communicator's: a graph may run it again */
+};
+
+static int (*launch)(void *stream, void (*f)(void *), void *data);
+static int depth;
+static long comms;
+
+__attribute__((destructor)) static void report(void)
+{
+    FILE *f = double_report();
+    if (!f) return;
+    fprintf(f, "left comms %ld\n", comms);
+    fclose(f);
+}
+
+/* --- meeting --- */
+
+/* False: it was given up. */
+static bool meet(struct comm *c)
+{
+    struct room *r = c->room;
+    int round = atomic_load(&r->round);
+    if (atomic_fetch_add(&r->arrived, 1) + 1 == c->size) {
+        atomic_store(&r->arrived, 0);
+        atomic_fetch_add(&r->round, 1);
+        return true;
+    }
+    while (atomic_load(&r->round) == round) {
+        if (atomic_load(&c->aborted)) return false;
+        usleep(50);
+    }
+    return true;
+}
+
+static size_t bytes_of(int type)
+{
+    return type == BFLOAT16 ? 2 : type == INT32 || type == FLOAT32 ? 4 : 8;
+}
+
+static float widen(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static uint16_t narrow(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static void add(char *x, const char *y, size_t n, int type)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (type == FLOAT32) ((float *)x)[i] += ((const float *)y)[i];
+        if (type == FLOAT64) ((double *)x)[i] += ((const double *)y)[i];
+        if (type == INT32) ((int32_t *)x)[i] += ((const int32_t *)y)[i];
+        if (type == INT64) ((int64_t *)x)[i] += ((const int64_t *)y)[i];
+        if (type == BFLOAT16) ((uint16_t *)x)[i] = narrow(widen(((uint16_t *)x)[i]) + widen(((const uint16_t *)y)[i]));
+    }
+}
+
+static bool all_alike(const struct comm *c)
+{
+    for (int i = 1; i < c->size; i++)
+        if (memcmp(&c->room->task[i], &c->room->task[0], sizeof c->room->task[0])) return false;
+    return true;
+}
+
+static bool do_piece(struct comm *c, const struct task *t, char *x, size_t n)
+{
+    struct room *r = c->room;
+    const size_t bytes = n * bytes_of(t->type);
+    if (t->kind != BROADCAST || c->rank == t->root) memcpy(r->piece[c->rank], x, bytes);
+    if (!meet(c)) return false;
+    if (t->kind == BROADCAST) {
+        memcpy(x, r->piece[t->root], bytes);
+    } else if (t->kind == ALL_REDUCE || c->rank == t->root) {
+        memcpy(x, r->piece[0], bytes);
+        for (int i = 1; i < c->size; i++) add(x, r->piece[i], n, t->type);
+    }
+    return meet(c);
+}
+
+static void die_if_asked(struct comm *c)
+{
+    const char *text = getenv("LEVIN_DOUBLE_DIE");
+    char *rest;
+    c->done++;
+    if (!text || strtol(text, &rest, 10) != c->rank || *rest != ':' || strtol(rest + 1, &rest, 10) != c->done) return;
+    kill(getpid(), *rest == ':' ? (int)strtol(rest + 1, NULL, 10) : SIGKILL);
+}
+
+static void run(void *data)
+{
+    struct work *w = data;
+    struct comm *c = w->comm;
+    const size_t most = PIECE / bytes_of(w->task.type);
+    die_if_asked(c);
+    c->room->task[c->rank] = w->task;
+    if (!meet(c)) return;
+    if (!all_alike(c)) {
+        fprintf(stderr, "double: rank %d does what the others do not\n", c->rank);
+        atomic_store(&c->wrong, INVALID_USAGE);
+    }
+    if (!meet(c) || atomic_load(&c->wrong)) return;
+    for (size_t at = 0; at < w->task.count; at += most) {
+        size_t n = w->task.count - at < most ? w->task.count - at : most;
+        if (!do_piece(c, &w->task, w->x + at * bytes_of(w->task.type), n)) return;
+    }
+}
+
+static int ask(struct comm *c, struct task t, const void *from, void *to, int op, void *stream)
+{
+    bool known = t.type == INT32 || t.type == INT64 || (t.type >= FLOAT32 && t.type <= BFLOAT16);
+    if (!c || !known || op != 0 || from != to || t.root >= c->size) return INVALID_ARGUMENT;
+    struct work *w = calloc(1, sizeof *w);
+    *w = (struct work){.comm = c, .task = t, .x = to, .next = c->works};
+    c->works = w;
+    return launch(stream, run, w) ? 1 : 0;
+}
+
+/* --- the calls --- */
+
+EXPORT int ncclGetVersion(int *version)
+{
+    *version = (int)double_number("LEVIN_DOUBLE_NCCL", 22703);
+    return 0;
+}
+
+EXPORT const char *ncclGetErrorString(int error)
+{
+    return error == 6 ? "remote process exited or there was a network error" : "an error of a double";
+}
+
+EXPORT const char *ncclGetLastError(struct comm *c)
+{
+    (void)c;
+    return "said by a double";
+}
+
+EXPORT int ncclGetUniqueId(struct id *id)
+{
+    static int made;
+    CALL("ncclGetUniqueId", SYSTEM_ERROR);
+    memset(id, 0, sizeof *id);
+    snprintf(id->path, sizeof id->path, "/dev/shm/levin-double-nccl.%d.%d", (int)getpid(), made++);
+    int file = open(id->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 || ftruncate(file, sizeof(struct room))) return SYSTEM_ERROR;
+    close(file);
+    return 0;
+}
+
+EXPORT int ncclCommInitRank(struct comm **out, int size, struct id id, int rank)
+{
+    int failed = double_call("ncclCommInitRank", INVALID_USAGE);
+    if (failed) (void)unlink(id.path);
+    if (failed) return failed;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *function;
+    if (!driver || !(function = dlsym(driver, "cuLaunchHostFunc"))) return 1;
+    memcpy(&launch, &function, sizeof function);
+    int file = open(id.path, O_RDWR | O_CLOEXEC);
+    if (file < 0 || size > MOST_RANKS || rank >= size) return SYSTEM_ERROR;
+    struct comm *c = *out = calloc(1, sizeof *c);
+    *c = (struct comm){.rank = rank, .size = size};
+    c->room = mmap(NULL, sizeof *c->room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    atomic_fetch_add(&c->room->joined, 1);
+    while (atomic_load(&c->room->joined) < size) usleep(50);
+    (void)unlink(id.path);
+    comms++;
+    return 0;
+}
+
+static void release(struct comm *c)
+{
+    for (struct work *w = c->works, *next; w; w = next) {
+        next = w->next;
+        free(w);
+    }
+    munmap(c->room, sizeof *c->room);
+    free(c);
+    comms--;
+}
+
+EXPORT int ncclCommDestroy(struct comm *c)
+{
+    CALL("ncclCommDestroy", INTERNAL_ERROR);
+    release(c);
+    return 0;
+}
+
+/* What runs sees that it is over; it and what it needs stay until the process ends, which is soon. */
+EXPORT int ncclCommAbort(struct comm *c)
+{
+    CALL("ncclCommAbort", INTERNAL_ERROR);
+    atomic_store(&c->aborted, 1);
+    comms--;
+    const char *path = getenv("LEVIN_DOUBLE_REPORT");
+    FILE *f = path && *path ? fopen(path, "ae") : NULL; /* the process may end without another word */
+    if (f) fprintf(f, "aborted rank %d\n", c->rank);
+    if (f) fclose(f);
+    return 0;
+}
+
+EXPORT int ncclCommGetAsyncError(struct comm *c, int *error)
+{
+    *error = double_call("ncclCommGetAsyncError", 6);
+    if (!*error) *error = atomic_load(&c->wrong);
+    return 0;
+}
+
+EXPORT int ncclGroupStart(void)
+{
+    CALL("ncclGroupStart", INTERNAL_ERROR);
+    depth++;
+    return 0;
+}
+
+EXPORT int ncclGroupEnd(void)
+{
+    CALL("ncclGroupEnd", INTERNAL_ERROR);
+    return --depth < 0 ? INVALID_USAGE : 0;
+}
+
+EXPORT int ncclAllReduce(const void *from, void *to, size_t n, int type, int op, struct comm *c, void *stream)
+{
+    CALL("ncclAllReduce", INTERNAL_ERROR);
+    return ask(c, (struct task){.kind = ALL_REDUCE, .type = type, .count = n}, from, to, op, stream);
+}
+
+EXPORT int ncclReduce(const void *from, void *to, size_t n, int type, int op, int root, struct comm *c, void *stream)
+{
+    CALL("ncclReduce", INTERNAL_ERROR);
+    return ask(c, (struct task){.kind = REDUCE, .type = type, .root = root, .count = n}, from, to, op, stream);
+}
+
+EXPORT int ncclBroadcast(const void *from, void *to, size_t n, int type, int root, struct comm *c, void *stream)
+{
+    CALL("ncclBroadcast", INTERNAL_ERROR);
+    return ask(c, (struct task){.kind = BROADCAST, .type = type, .root = root, .count = n}, from, to, 0, stream);
+}
+
+/* For tests in the same process: calls are counted anew. */
+EXPORT void doubleBegin(void)
+{
+    double_begin();
+}
+
+EXPORT long doubleLeft(void)
+{
+    return comms;
+}
+
+EXPORT long doubleCalls(const char *name)
+{
+    return double_calls(name);
+}
