@@ -1,7 +1,7 @@
 /* bench_step.c - where the time of a training step goes: each instruction of the program timed on its own.
  *
  *     build/bench_step WORKLOAD [THREADS [STEPS [bf16 | bf16-true]]]      WORKLOAD: nanogpt, gpt-mini, dawn, gpt2,
- * gpt2-b4, pythia-70m, llama-124m
+ * gpt2-b4, pythia-70m, llama-124m, mnist-mlp, mnist-cnn, mnist-autoencoder
  *
  * Takes the best time of each instruction over the steps, adds them up by operation and phase, and prints milliseconds,
  * share, and, where an operation counts them, GFLOP/s. Data are made up. */
@@ -30,7 +30,12 @@ static const struct workload {
     {"gpt2-b4", "nanogpt", 12, 12, 768, 1024, 50304, 4, 0, true, NULL},
     {"pythia-70m", "neox", 0, 0, 0, 1024, 50304, 2, 0, false, "pythia-70m"},
     {"llama-124m", "llama", 0, 0, 0, 1024, 50304, 1, 0, false, "llama-124m"},
+    {"mnist-mlp", "mnist-mlp", .B = 128},
+    {"mnist-cnn", "mnist-cnn", .B = 64},
+    {"mnist-autoencoder", "mnist-autoencoder", .B = 1},
 };
+
+extern const struct lvn_dataset_kind lvn_dataset_mnist;
 
 struct bench {
     const struct lvn_program *p;
@@ -60,11 +65,24 @@ static double flops_of(const struct lvn_instr *i)
     return i->op->flops ? i->op->flops(&call) : 0;
 }
 
+static const char *const phases[LVN_PHASE_COUNT] = {"", "backward", "restore"};
+
+/* Each instruction, of a program that has few. */
+static void report_each(const struct bench *b)
+{
+    enum { FEW = 32 };
+    for (int n = 0; n < b->p->n_instrs && b->p->n_instrs <= FEW; n++) {
+        const struct lvn_instr *i = &b->p->instrs[n];
+        printf("%-24s %-11s %9.1f us %9.1f GFLOP/s\n", i->name, phases[i->phase], 1e6 * b->best[n],
+               1e-9 * flops_of(i) / b->best[n]);
+    }
+}
+
 static void report(const struct bench *b, double step, double best_step, int64_t tokens)
 {
-    static const char *const phases[LVN_PHASE_COUNT] = {"", "backward", "restore"};
     double all = 0;
     for (int n = 0; n < b->p->n_instrs; n++) all += b->best[n];
+    report_each(b);
     printf("%-36s %9s %7s %9s %6s\n", "", "ms", "share", "GFLOP/s", "calls");
     for (int id = 0; id < LVN_OP_COUNT; id++) {
         for (int phase = 0; phase < LVN_PHASE_COUNT; phase++) {
@@ -84,7 +102,35 @@ static void report(const struct bench *b, double step, double best_step, int64_t
            1e3 * step, (double)tokens / best_step);
 }
 
-static enum lvn_status run(const struct workload *w, int threads, int steps, enum lvn_precision precision)
+/* Of text, or of digits. */
+static struct lvn_fields fields_of(const struct workload *w)
+{
+    struct lvn_fields digits;
+    if (w->block) return lvn_stream_fields(w->block, w->vocabulary);
+    lvn_dataset_mnist.fields(NULL, &digits);
+    return digits;
+}
+
+static enum lvn_status feed(struct lvn_runner *t, const struct lvn_fields *fields, int64_t B)
+{
+    struct lvn_samples batch;
+    LVN_TRY(lvn_samples_init(&batch, fields, B));
+    for (int k = 0; k < fields->n; k++) {
+        const struct lvn_field *f = &fields->field[k];
+        for (int64_t i = 0; i < B * lvn_field_count(f); i++) {
+            int64_t x = (int64_t)lvn_random_below(1, (uint64_t)i, (uint64_t)k, f->below);
+            if (f->dtype == LVN_I32)
+                ((int32_t *)batch.p[k])[i] = (int32_t)x;
+            else
+                ((uint8_t *)batch.p[k])[i] = (uint8_t)x;
+        }
+    }
+    enum lvn_status status = lvn_runner_feed(t, 0, &batch);
+    lvn_samples_release(&batch);
+    return status;
+}
+
+static enum lvn_status put_sizes(struct lvn_model_config *c, const struct workload *w)
 {
     const struct lvn_key_value sizes[] = {{"n_layer", (double)w->n_layer},
                                           {"n_head", (double)w->n_head},
@@ -94,35 +140,43 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
                                           {"bias", w->bias},
                                           {"dropout", w->dropout},
                                           {NULL, 0}};
+    lvn_model_config_init(c, lvn_model_find(w->model));
+    if (!w->block) return LVN_OK;
+    if (w->size)
+        LVN_TRY(lvn_model_put_size(c, lvn_size_find(c->model, w->size)));
+    else
+        LVN_TRY(lvn_model_put_all(c, sizes));
+    return lvn_model_put(c, "block_size", (double)w->block);
+}
+
+static enum lvn_status run(const struct workload *w, int threads, int steps, enum lvn_precision precision)
+{
     struct lvn_model_config c;
     struct lvn_network *n;
-    lvn_model_config_init(&c, lvn_model_find(w->model));
-    if (w->size)
-        LVN_TRY(lvn_model_put_size(&c, lvn_size_find(c.model, w->size)));
-    else
-        LVN_TRY(lvn_model_put_all(&c, sizes));
-    LVN_TRY(lvn_model_put(&c, "block_size", (double)w->block));
+    LVN_TRY(put_sizes(&c, w));
     LVN_TRY(
         lvn_network_new(&n, &c,
                         &(struct lvn_network_options){
                             .real = LVN_F32, .precision = precision, .threads = threads, .decay = LVN_DECAY_MATRICES}));
-    const struct lvn_optimizer optimizer = {
-        .kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
-    const struct lvn_fields fields = lvn_stream_fields(w->block, w->vocabulary);
-    const struct lvn_runner_options o = {
-        .fields = &fields, .B = w->B, .task = lvn_task_find("lm"), .train = true, .optimizer = &optimizer};
+    const struct lvn_optimizer text = {.kind = LVN_ADAMW,
+                                       .beta1 = 0.9,
+                                       .beta2 = 0.95,
+                                       .eps = 1e-8,
+                                       .weight_decay = 0.1,
+                                       .clip_norm = 1},
+                               digits = {.kind = LVN_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    const struct lvn_fields fields = fields_of(w);
+    const struct lvn_runner_options o = {.fields = &fields,
+                                         .B = w->B,
+                                         .task = lvn_task_find(c.model->tasks[0]),
+                                         .train = true,
+                                         .optimizer = w->block ? &text : &digits};
     struct lvn_runner *t;
     LVN_TRY(lvn_runner_new(&t, n, &o));
     LVN_TRY(lvn_network_allocate(n));
     LVN_TRY(lvn_network_init_values(n, 1, false));
-    int64_t tokens = w->B * w->block;
-    struct lvn_samples batch;
-    LVN_TRY(lvn_samples_init(&batch, &fields, w->B));
-    for (int k = 0; k < fields.n; k++)
-        for (int64_t i = 0; i < tokens; i++)
-            ((int32_t *)batch.p[k])[i] = (int32_t)lvn_random_below(1, (uint64_t)i, (uint64_t)k, w->vocabulary);
-    LVN_TRY(lvn_runner_feed(t, 0, &batch));
-    lvn_samples_release(&batch);
+    LVN_TRY(feed(t, &fields, w->B));
+    int64_t tokens = w->B * (w->block ? w->block : 1);
     t->step = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};
     struct bench b = {t->program, 0, calloc((size_t)t->program->n_instrs, sizeof *b.best)};
     for (int i = 0; i < t->program->n_instrs; i++) b.best[i] = 1e9;

@@ -13,10 +13,12 @@
  *     p = p * keep
  *     m = fma(1 - beta1, g - m, m)
  *     v = fma((1 - beta2) * g, g, beta2 * v)
+ *     m = 0 where |m| is subnormal, and so v
  *     p = fma(-step_size, m / fma(sqrt(v), root, eps), p)
  *
  * root = 1 / sqrt(1 - beta2^t), step_size = lr / (1 - beta1^t), keep = 1 - lr * weight_decay, all rounded to the type
- * of the parameters first. */
+ * of the parameters first. Moments of what gets no gradient any more (behind a ReLU that is off for good) would decay
+ * into the subnormal numbers and stay there, where processors divide and multiply many times slower. */
 #include "ops/adamw.h"
 
 #include "ops/real.h"
@@ -50,6 +52,8 @@ static void forward(const struct lvn_call *call)
         p = p * keep;
         m = fma(one_minus_beta1, g - m, m);
         v = fma(one_minus_beta2 * g, g, beta2 * v);
+        m = fabs(m) < LVN_REAL_MIN ? 0 : m;
+        v = v < LVN_REAL_MIN ? 0 : v;
         p = fma(-step_size, m / fma(sqrt(v), root, eps), p);
         param[i] = p;
         first[i] = m;

@@ -26,8 +26,8 @@ LVN_INLINE void update(const struct constants *k, bool clip, bool l2, vf g, vf *
     g = g * k->scale;
     if (clip) g = vmax(vset(-k->clip), vmin(vset(k->clip), g)); /* in this order NaN stays */
     if (l2) g = vfma(vset(k->l2), *p, g);
-    *m = vfma(vset(k->one_minus_beta1), g - *m, *m);
-    *v = vfma(k->one_minus_beta2 * g, g, k->beta2 * *v);
+    *m = vnormal(vfma(vset(k->one_minus_beta1), g - *m, *m));
+    *v = vnormal(vfma(k->one_minus_beta2 * g, g, k->beta2 * *v));
     vf denominator = vfma(vsqrt(*v), vset(k->root), vset(k->eps));
     *p = vfma(vset(-k->step_size), *m / denominator, *p * k->keep);
 }

@@ -21,13 +21,23 @@ struct sums {
     vd p[PARTS];
 };
 
+/* As doubles. GCC widens sixteen lanes of AVX-512 by halves, in more than twice the time. */
+LVN_INLINE vd widened(vslice x)
+{
+#if defined(__AVX512F__)
+    return (vd)_mm512_cvtps_pd((__m256)x);
+#else
+    return __builtin_convertvector(x, vd);
+#endif
+}
+
 /* The square of a float is exact in double, so it makes no difference to the bits whether it is fused into the sum. */
 LVN_INLINE struct sums add_squares(struct sums s, const float *g)
 {
     for (int i = 0; i < PARTS; i++) {
         vslice x;
         memcpy(&x, g + PART * i, sizeof x);
-        vd y = __builtin_convertvector(x, vd);
+        vd y = widened(x);
         s.p[i] += y * y;
     }
     return s;

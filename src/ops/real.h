@@ -6,6 +6,7 @@
 #ifndef LVN_REAL_H
 #define LVN_REAL_H
 
+#include <float.h>
 #include <math.h>
 #include <tgmath.h>
 
@@ -14,9 +15,11 @@
 
 #ifdef LVN_REAL_DOUBLE
 typedef double real;
+#define LVN_REAL_MIN DBL_MIN
 #define LVN_REAL_NAME(name) name##_f64
 #else
 typedef float real;
+#define LVN_REAL_MIN FLT_MIN
 #define LVN_REAL_NAME(name) name##_f32
 #endif
 

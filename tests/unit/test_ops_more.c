@@ -3,6 +3,8 @@
  *   - dropout: its rate; the same mask in forward, backward and fused; a mask that does not know how a batch is split;
  *   - the optimizers against their textbook formulas, several steps long; clipping; what is not finite changes nothing;
  *   - shape rules refuse what does not fit, with a sentence that names it. */
+#include <float.h>
+
 #include "backend/cpu/kernels.h"
 #include "base/bf16.h"
 #include "ops_cases.h"
@@ -231,6 +233,40 @@ static void test_optimizers_follow_their_formulas(void **state)
         check_updates(c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
         for (int set = 0; set < N_SETS; set++)
             if (set_runs(set)) check_updates(c, LVN_F32, kernels_of(set, c->op));
+    }
+}
+
+/* Moments that nothing feeds any more end at zero, not among the subnormal numbers, which are slow. */
+static void check_decayed(const struct op_case *c, const struct lvn_cpu_op *kernels)
+{
+    struct run r;
+    struct op_case still = *c;
+    still.attr.adamw.weight_decay = 0;
+    run_init(&r, &still, LVN_F32, kernels);
+    r.result.clip_scale = 1;
+    for (int64_t i = 0; i < c->count; i++) {
+        buffer_set(&r.in[0], i, 0);
+        buffer_set(&r.out[0], i, 1);
+        buffer_set(&r.out[1], i, i % 2 ? FLT_MIN : -FLT_MIN);
+        buffer_set(&r.out[2], i, FLT_MIN);
+    }
+    run_forward(&r, 2);
+    for (int64_t i = 0; i < c->count; i++) {
+        assert_true(buffer_get(&r.out[0], i) == 1);
+        assert_true(buffer_get(&r.out[1], i) == 0);
+        assert_true(buffer_get(&r.out[2], i) == 0);
+    }
+    run_release(&r);
+}
+
+static void test_decayed_moments_are_zero(void **state)
+{
+    (void)state;
+    for (int n = 0; n < N_OP_CASES; n++) {
+        if (op_cases[n].op != LVN_OP_adamw) continue;
+        check_decayed(&op_cases[n], &lvn_cpu_plain_ops(LVN_F32)[LVN_OP_adamw]);
+        for (int set = 0; set < N_SETS; set++)
+            if (set_runs(set)) check_decayed(&op_cases[n], kernels_of(set, LVN_OP_adamw));
     }
 }
 
@@ -470,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_dropout_does_not_know_the_split),
         cmocka_unit_test(test_fused_dropout_draws_the_same_mask),
         cmocka_unit_test(test_optimizers_follow_their_formulas),
+        cmocka_unit_test(test_decayed_moments_are_zero),
         cmocka_unit_test(test_optimizers_stand_still_when_told),
         cmocka_unit_test(test_moments_in_bf16_are_rounded_at_random),
         cmocka_unit_test(test_grad_norm),

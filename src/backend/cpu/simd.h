@@ -153,6 +153,13 @@ LVN_INLINE vf vselect(vi condition, vf a, vf b)
     return (vf)(((vi)a & condition) | ((vi)b & ~condition));
 }
 
+/* 0 where a is subnormal. */
+LVN_INLINE vf vnormal(vf a)
+{
+    const vf magnitude = (vf)((vi)a & 0x7fffffff);
+    return (vf)((vi)a & ~vgreater(vset(0x1p-126f), magnitude));
+}
+
 /* a > b ? a : b; so b where either is NaN. */
 LVN_INLINE vf vmax(vf a, vf b)
 {
