@@ -29,6 +29,23 @@ wait "${pods[0]}"
 wait "${pods[1]}"
 same_run one pods
 
+# torchrun itself listens at MASTER_PORT; the real one, too, where it is
+python3 -c 'import socket, time
+s = socket.socket(); s.bind(("", 29474)); s.listen(); open("listens", "w"); time.sleep(600)' &
+store=$!
+soon test -e listens
+export TORCHELASTIC_RUN_ID=none TORCHELASTIC_USE_AGENT_STORE=True
+arguments agent "${sizes[@]}" "${mode[@]}"
+port=29474 code 0 apart 2 "$LEVIN" "${all[@]}"
+same_run one agent
+unset TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE
+kill $store
+if command -v torchrun >/dev/null; then
+    arguments torchrun "${sizes[@]}" "${mode[@]}"
+    code 0 timeout 100 torchrun --no-python --nproc-per-node 3 --master-addr=127.0.0.1 --master-port=29476 "$LEVIN" "${all[@]}"
+    same_run one torchrun
+fi
+
 # doctor sees them all, measures their links, and trains
 code 0 apart 3 "$LEVIN" doctor --train
 says "3 ranks" out
