@@ -61,6 +61,16 @@ on $((i % 2 + 1)) "$@"
 E2
 chmod +x there
 export NET=$net
+# a host's first address leads nowhere, and nobody says so: that is found out once, not for each rank
+for i in 1 2; do
+    on $i ip addr flush dev eth0 scope global
+    for n in 99 77; do on $i ip addr add "10.$n.0.$i/24" dev eth0; done
+    on $i ip neigh replace "10.99.0.$((3 - i))" lladdr 02:00:00:00:00:09 dev eth0 nud permanent
+done
+arguments far "${sizes[@]}" "${mode[@]}" --trainer.rank_timeout=3
+master=10.77.0.1 place=./there code 0 apart 6 "$LEVIN" "${all[@]}"
+same_run one far
+
 forever=("${sizes[@]/max_steps=5/max_steps=1000000000}" --trainer.rank_timeout=3 --trainer.log_every_n_steps=1 --checkpoint.every_n_steps=100)
 fault() { # NAME: what happens
     rm -rf lost
