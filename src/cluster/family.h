@@ -63,6 +63,8 @@ const struct lvn_family *lvn_family_find(const char *name); /* NULL: there is no
 int lvn_family_depth(const struct lvn_family *f, const struct lvn_surroundings *s);
 /* A whole number of at least `least`; false otherwise. */
 bool lvn_whole_number(const char *text, int least, int *out);
+/* A port that follows from a number and is another: none that the system gives out by itself. */
+int lvn_family_port(unsigned long number);
 /* lvn_identity_find() for these surroundings. */
 enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_surroundings *s) LVN_CHECKED;
 

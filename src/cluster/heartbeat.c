@@ -76,7 +76,7 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
         LVN_CHECK(to->text[0] != '!', IO, "rank 0 cannot make a place for the ranks to meet: %.1000s", to->text + 1);
         return LVN_OK;
     }
-    if (!(master && *master) && colon) {
+    if (colon) {
         snprintf(host, sizeof host, "%.*s", (int)(colon - o->id->place), o->id->place);
         master = host;
         port = colon + 1;
@@ -91,7 +91,9 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
     LVN_CHECK(end != port && !*end && n > 0 && n < 65536, ARG, "MASTER_PORT is '%.40s'; wanted a port, 1 to 65535",
               port);
     number = (int)n;
-    if (h->rank == 0) LVN_TRY_WHILE(serve(h, o, join, number, to->token), "opening MASTER_PORT");
+    if (h->rank == 0)
+        LVN_TRY_WHILE(serve(h, o, join, number, to->token), "making a place for the ranks to meet at %s:%d", master,
+                      number);
     LVN_CHECK(lvn_fit(to->text, sizeof to->text, "%s:%d", h->rank ? master : "127.0.0.1", number), ARG,
               "MASTER_ADDR has %zu bytes; no host has such a name", strlen(master));
     return LVN_OK;

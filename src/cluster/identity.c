@@ -49,6 +49,12 @@ bool lvn_is_among(const char *const *names, const char *name)
     return false;
 }
 
+int lvn_family_port(unsigned long number)
+{
+    enum { FIRST_PORT = 20000, PORTS = 12000 };
+    return FIRST_PORT + (int)(number % PORTS);
+}
+
 int lvn_family_depth(const struct lvn_family *f, const struct lvn_surroundings *s)
 {
     for (int i = 0; i < s->n_above; i++)

@@ -79,16 +79,26 @@ static bool exchange(int fd, char card[CARD], bool out, double end)
     return true;
 }
 
+/* Of a host's addresses some may lead nowhere, which takes seconds to find out. Hosts of a run are alike: what has led
+ * to one is tried first for the next. */
+static enum lvn_status connect_to(struct lvn_mesh *m, const char *to, double patience, int *fd)
+{
+    int place;
+    if (m->leads && lvn_places_connect(to, 0, m->leads, &place, fd) == LVN_OK) return LVN_OK;
+    if (m->leads) lvn_error_clear();
+    LVN_TRY(lvn_places_connect(to, patience, 0, &place, fd));
+    if (place) m->leads = place;
+    return LVN_OK;
+}
+
 /* To a rank below; it answers when it has time. */
 static enum lvn_status call(struct lvn_mesh *m, const struct lvn_heartbeat *h, int rank, double end)
 {
     char card[CARD];
-    int place;
     double left = end - lvn_seconds();
     const char *to = lvn_heartbeat_fact(h, rank, "tcp");
     LVN_CHECK(*to, COMM, "rank %d does not say where it listens; have all ranks the same trainer.transport?", rank);
-    LVN_TRY_WHILE(lvn_places_connect(to, left > 1 ? left : 1, 0, &place, &m->sockets[rank]), "connecting to rank %d",
-                  rank);
+    LVN_TRY_WHILE(connect_to(m, to, left > 1 ? left : 1, &m->sockets[rank]), "connecting to rank %d", rank);
     write_card(card, m->key, m->rank, rank);
     LVN_CHECK(exchange(m->sockets[rank], card, true, end), COMM, "rank %d took no greeting", rank);
     return LVN_OK;

@@ -18,6 +18,7 @@ struct lvn_mesh {
     struct lvn_fact fact[LVN_MESH_FACTS]; /* for the heartbeat's options */
     int n_facts;
     int *sockets; /* [size]; -1: this rank itself */
+    int leads;    /* which of a host's addresses has led to it; 0: any */
 };
 
 /* Listen. IO where that fails, or where this process may not have a connection to each of `size` ranks. Release it

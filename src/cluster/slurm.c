@@ -65,7 +65,7 @@ static void first_node(const char *list, char *out, size_t room)
 /* Without srun's PMI or PMIx there is no MPI, and the ranks meet where task 0 runs, at a port that is this step's. */
 static void meet(const struct lvn_surroundings *s, struct lvn_identity *id)
 {
-    enum { FIRST_PORT = 20000, PORTS = 12000, STEPS = 16 };
+    enum { STEPS = 16 };
     static const char *const speaks[] = {"PMI_RANK",    "PMI_FD",    "PMI_CONTROL_PORT",
                                          "PALS_RANKID", "PMIX_RANK", "PMIX_NAMESPACE"};
     const char *nodes = lvn_variable(s, "SLURM_STEP_NODELIST"), *job = lvn_variable(s, "SLURM_JOB_ID");
@@ -75,11 +75,11 @@ static void meet(const struct lvn_surroundings *s, struct lvn_identity *id)
     id->without_mpi = "srun started these ranks without MPI: use srun --mpi=pmix (for Open MPI) or srun --mpi=pmi2 "
                       "(for MPICH, Intel MPI, MVAPICH), of which `srun --mpi=list` shows what is here, or leave "
                       "trainer.transport at auto";
-    if (!nodes || !job || !step) return;
+    if (!nodes || !job || !step || lvn_variable(s, "MASTER_ADDR")) return;
     char host[256];
     first_node(nodes, host, sizeof host);
     unsigned long number = strtoul(job, NULL, 10) * STEPS + strtoul(step, NULL, 10) % STEPS;
-    snprintf(id->place, sizeof id->place, "%s:%lu", host, FIRST_PORT + number % PORTS);
+    snprintf(id->place, sizeof id->place, "%s:%d", host, lvn_family_port(number));
 }
 
 static void more(const struct lvn_surroundings *s, struct lvn_identity *id)

@@ -67,6 +67,13 @@ for signal in INT TERM USR1; do
     nobody_left 10
 done
 
+# a rank is killed: both start again, for the machine is not lost
+lose_rank 1 here timeout -k 3 100 "${bare[@]}" --max-restarts=1 --min-ranks=1 -n 2 --
+check [ $got = 0 ]
+says "warning: --min-ranks is not used" err
+grep -qE "^restart 1 of 1: going on from step [0-9]+ with 2 ranks$" err || { cat err && fail "not with both"; }
+same_run alone here
+
 # over hosts; one of them is a spare one
 printf 'h1:1\nh2:2\nh3:1\n' >hosts
 arguments hosts-3 "${keys[@]}"

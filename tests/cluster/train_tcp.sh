@@ -29,6 +29,23 @@ wait "${pods[0]}"
 wait "${pods[1]}"
 same_run one pods
 
+# torchrun itself listens at MASTER_PORT; the real one, too, where it is
+python3 -c 'import socket, time
+s = socket.socket(); s.bind(("", 29474)); s.listen(); open("listens", "w"); time.sleep(600)' &
+store=$!
+soon test -e listens
+export TORCHELASTIC_RUN_ID=none TORCHELASTIC_USE_AGENT_STORE=True
+arguments agent "${sizes[@]}" "${mode[@]}"
+port=29474 code 0 apart 2 "$LEVIN" "${all[@]}"
+same_run one agent
+unset TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE
+kill $store
+if command -v torchrun >/dev/null; then
+    arguments torchrun "${sizes[@]}" "${mode[@]}"
+    code 0 timeout 100 torchrun --no-python --nproc-per-node 3 --master-addr=127.0.0.1 --master-port=29476 "$LEVIN" "${all[@]}"
+    same_run one torchrun
+fi
+
 # doctor sees them all, measures their links, and trains
 code 0 apart 3 "$LEVIN" doctor --train
 says "3 ranks" out
@@ -44,6 +61,16 @@ on $((i % 2 + 1)) "$@"
 E2
 chmod +x there
 export NET=$net
+# a host's first address leads nowhere, and nobody says so: that is found out once, not for each rank
+for i in 1 2; do
+    on $i ip addr flush dev eth0 scope global
+    for n in 99 77; do on $i ip addr add "10.$n.0.$i/24" dev eth0; done
+    on $i ip neigh replace "10.99.0.$((3 - i))" lladdr 02:00:00:00:00:09 dev eth0 nud permanent
+done
+arguments far "${sizes[@]}" "${mode[@]}" --trainer.rank_timeout=3
+master=10.77.0.1 place=./there code 0 apart 6 "$LEVIN" "${all[@]}"
+same_run one far
+
 forever=("${sizes[@]/max_steps=5/max_steps=1000000000}" --trainer.rank_timeout=3 --trainer.log_every_n_steps=1 --checkpoint.every_n_steps=100)
 fault() { # NAME: what happens
     rm -rf lost
