@@ -1,8 +1,11 @@
 # Families of language models x what can be done with a model: adapters, frozen parts, bf16, recomputing, fixed order of
-# sums, ranks that share the optimizer's state, going on, exporting, generating.
+# sums, ranks that share the optimizer's state, going on, exporting, generating, telling classes.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
+code 0 "$LEVIN" tokenizer train --kind=wordpiece --input=text.txt --vocab-size=200 --out=vocab
+# lines with their class: which of two words ends them, the last token but [SEP]
+awk 'BEGIN { print "text\tlabel" } { if (NR > 96) exit; print $1, (NR % 2 ? "loss" : "step") "\t" NR % 2 }' text.txt >rows.tsv
 near() { python3 -c 'import sys; a, b, most = map(float, sys.argv[1:]); assert abs(a - b) < most, (a, b)' "$@"; } # near A B MOST
 loss() { # loss MODEL [keys]: over the validation part
     code 0 "$LEVIN" evaluate "$1" "${data[@]}" --trainer.batch_size=16 --json "${@:2}"
@@ -39,6 +42,35 @@ assert (merged - base).abs().max() > 1e-3 and (adapted - merged).abs().max() < 1
 P
     rm -r peft-base
 }
+classes() { # classes KIND [keys]: a head for classes learns, is written and read back, also beside adapters; it writes no text
+    local kind=$1
+    shift
+    code 0 "$LEVIN" train --run_dir=classes --model.kind=$kind --model.n_layer=1 --model.n_head=2 --model.n_embd=32 \
+        --model.block_size=16 --task.kind=classify --data.path=rows.tsv --data.tokenizer=vocab --trainer.batch_size=16 \
+        --trainer.max_steps=80 --trainer.limit_val_batches=0 --optimizer.lr=5e-3 --quiet "$@"
+    code 0 "$LEVIN" predict classes --input=rows.tsv --json
+    cp out told
+    python3 - <<'P' || fail "$kind: it has not learnt the classes"
+import json
+label = [int(row.split("\t")[1]) for row in open("rows.tsv").read().splitlines()[1:]]
+found = [p["label"] for p in json.load(open("out"))["predictions"]]
+assert len(found) == len(label) and sum(a == b for a, b in zip(found, label)) > 0.9 * len(label)
+P
+    code 1 "$LEVIN" generate classes --prompt="the "
+    one_error
+    says "does not generate text" err
+    code 0 "$LEVIN" export classes heads
+    code 0 "$LEVIN" predict heads --input=rows.tsv --json
+    same_file told out
+    code 0 "$LEVIN" train --run_dir=tuned --model.init=heads --data.path=rows.tsv --lora.rank=2 --optimizer.lr=1e-9 \
+        --trainer.batch_size=16 --trainer.max_steps=2 --trainer.limit_val_batches=0 --quiet
+    check [ -f tuned/checkpoints/last/adapter/adapter_model.safetensors ]
+    code 0 "$LEVIN" predict tuned --input=rows.tsv --json
+    python3 -c 'import json, sys
+a, b = (json.load(open(x))["predictions"] for x in sys.argv[1:])
+assert [p["label"] for p in a] == [p["label"] for p in b]' told out || fail "$kind: adapters that learn nothing change classes"
+    rm -r classes heads tuned
+}
 walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters change; what may stay as it is
     local kind=$1 adapted=$2 frozen=$3 part
     shift 3
@@ -73,6 +105,15 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     code 0 "$LEVIN" train --run_dir=half --model.init=trained "${data[@]}" --trainer.precision=bf16-true \
         --trainer.max_steps=2 --trainer.limit_val_batches=4 --optimizer.lr=1e-5 --json
     near "$half" "$(value val_loss)" 5e-2
+    rm -r half
+    local type
+    for type in bf16-mixed bf16-true; do # and what goes on in them is what was never stopped
+        rm -rf run half
+        code 0 train half "${keys[@]}" --trainer.precision=$type
+        code 0 train run "${keys[@]}" --trainer.precision=$type --trainer.max_steps=4
+        code 0 train run "${keys[@]}" --trainer.precision=$type --resume
+        same_weights half run
+    done
     rm -r half
     # adapters, of the family's own choice; merged, they have changed what they stand beside, and nothing else
     tune=(--model.init=trained "${data[@]}" --trainer.max_steps=4 --optimizer.lr=1e-2 --trainer.limit_val_batches=2)
@@ -109,6 +150,7 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
         json 'len(d["samples"][0]["ids"]) == 8'
     fi
     rm -rf trained merged run-lora run-frozen
+    classes $kind "$@"
 }
 walk gpt2 c_attn '[wte, h.0, "h.*.mlp"]'
 walk neox query_key_value '[embed_in, layers.0, "layers.*.mlp"]' --model.rotary_pct=0.5
@@ -117,6 +159,5 @@ walk mistral 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.
 walk qwen2 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.n_kv_head=2
 walk qwen3 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --model.tied=true
 # words with a mask among them, for a model that finds those that are hidden
-code 0 "$LEVIN" tokenizer train --kind=wordpiece --input=text.txt --vocab-size=200 --out=vocab
 code 0 "$LEVIN" prepare text.txt --tokenizer=vocab --out=words
 walk bert 'query value' '[embeddings, layer.0, "layer.*.output"]'
