@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "data/table.h"
@@ -125,6 +126,11 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
 {
     LVN_TRY(read_texts(x, c));
     LVN_CHECK(x->n, FORMAT, "'%s' holds no text", c->flag[LVN_FLAG_predict_input].t);
+    if (*c->settings.data.pair_column && !x->pair[0])
+        lvn_log(LVN_LOG_WARN,
+                "the model learnt from pairs (data.pair_column is '%s'), and these are single texts: give a table with "
+                "both columns",
+                c->settings.data.pair_column);
     struct found found = {.n = x->n};
     const struct lvn_new_texts texts = {.text = x->text, .pair = x->pair, .n = x->n};
     struct lvn_settings *s = &c->settings;

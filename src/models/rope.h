@@ -32,6 +32,8 @@ extern const struct lvn_word lvn_rope_words[];
     {LVN_KEY_WORD_OF(type, rope.scaling), .json = "rope_scaling.type", .words = lvn_rope_words, .read_only = true},    \
         {LVN_KEY_WORD_OF(type, rope.scaling), .json = "rope_scaling.rope_type", .words = lvn_rope_words,               \
          .only_told = true},                                                                                           \
+        {LVN_KEY_WORD_OF(type, rope.scaling), .json = "rope_parameters.type", .words = lvn_rope_words,                 \
+         .read_only = true},                                                                                           \
         {LVN_KEY_WORD_OF(type, rope.scaling), .json = "rope_parameters.rope_type", .words = lvn_rope_words,            \
          .read_only = true},                                                                                           \
         {LVN_KEY_REAL_OF(type, rope.theta),                                                                            \

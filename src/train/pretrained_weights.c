@@ -107,6 +107,40 @@ static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct 
     return LVN_OK;
 }
 
+static bool same_values(const struct lvn_weight *a, const struct lvn_weight *b)
+{
+    enum { STEP = 4096 };
+    float x[STEP], y[STEP];
+    const int64_t count = lvn_desc_count(&a->desc);
+    for (int64_t i = 0; i < count; i += STEP) {
+        const int64_t n = count - i < STEP ? count - i : STEP;
+        lvn_weight_read(a, i, n, x);
+        lvn_weight_read(b, i, n, y);
+        if (memcmp(x, y, (size_t)n * sizeof *x) != 0) return false;
+    }
+    return true;
+}
+
+/* A head that the config ties to the embedding, stored a second time: its values must be the embedding's, else the
+ * model was another one. */
+static enum lvn_status compare_again(const struct lvn_pretrained *p, const struct lvn_params *params,
+                                     const struct lvn_weight *t, struct findings *f)
+{
+    struct lvn_layout l;
+    bool alike = false, same = false;
+    if (t->desc.rank != 2 || !is_real(t->desc.dtype)) return LVN_OK;
+    for (int i = 0; i < params->n && !same; i++) {
+        LVN_TRY(lvn_file_layout(p->form, &p->config, params->list[i], &l));
+        const struct lvn_weight *e = l.how & LVN_FILE_ROWS ? find(p, l.name) : NULL;
+        if (!e || !is_real(e->desc.dtype) || !lvn_desc_same_shape(&e->desc, &t->desc)) continue;
+        alike = true;
+        same = same_values(e, t);
+    }
+    if (alike && !same)
+        found(f, "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)", t->name);
+    return LVN_OK;
+}
+
 static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params *params, struct findings *f)
 {
     int64_t wanted = params->n, seen = 0;
@@ -114,9 +148,9 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params->list[i], f, &seen));
     for (int i = 0; i < p->weights.n; i++) {
         const char *name = p->weights.tensor[i].name;
-        if (lvn_file_role(p->form, params, bare_name(name), &q) == LVN_FILE_UNKNOWN &&
-            !is_of_other_head(p, bare_name(name)))
-            found(f, "'%.120s' is not wanted", name);
+        const enum lvn_file_role role = lvn_file_role(p->form, params, bare_name(name), &q);
+        if (role == LVN_FILE_SPARE) LVN_TRY(compare_again(p, params, &p->weights.tensor[i], f));
+        if (role == LVN_FILE_UNKNOWN && !is_of_other_head(p, bare_name(name))) found(f, "'%.120s' is not wanted", name);
     }
     if (!f->n) return LVN_OK;
     const char *list = lvn_text_string(&f->list);

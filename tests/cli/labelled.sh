@@ -145,3 +145,10 @@ refused "data.max_length (9) is a key of data.kind=labelled" --data.kind=tokens 
 # labels with gaps are told
 code 0 "$LEVIN" train "${bert[@]}" --data.path=three.tsv --trainer.max_steps=1 --run_dir=gaps
 says "three.tsv': no row has the label 1 of the classes 0 to 2" err
+# a model of pairs is told when it sees single texts
+awk -F'\t' -v OFS='\t' 'NR == 1 { $4 = "other" } NR > 1 { $4 = "you" } 1' train.tsv >pairs.tsv
+code 0 "$LEVIN" train "${bert[@]}" --data.path=pairs.tsv --data.pair_column=other --trainer.max_steps=1 --run_dir=pairs
+code 0 "$LEVIN" predict pairs --text="this was good"
+says "the model learnt from pairs (data.pair_column is 'other'), and these are single texts" err
+code 0 "$LEVIN" predict pairs --input=pairs.tsv
+[ ! -s err ]

@@ -64,3 +64,13 @@ echo "one two" | code 0 "$LEVIN" tokenize --tokenizer=worded
 check [ "$(cat out)" = "$want" ]
 code 2 "$LEVIN" tokenize --tokenizer=nowhere </dev/null
 says "there is no tokenizer 'nowhere': no such path, no run 'runs/nowhere', and no published model of this name" err
+# a head of its own is not left out where config.json ties it to the embedding; one that is the embedding's may be there
+for family in neox mistral qwen3 llama; do
+    cp -r "$golden/$family" tied
+    chmod -R u+w tied
+    sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' tied/config.json
+    [ $family = llama ] && want=0 || want=1
+    code $want "$LEVIN" evaluate tied --data.kind=tokens --data.path=tied/tokens.bin
+    [ $family = llama ] || says "differs from the embedding that the config ties it to (tie_word_embeddings)" err
+    rm -r tied
+done

@@ -71,7 +71,7 @@ static void stream(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n
     lvn_ids_release(&ids);
 }
 
-/* A match lies behind the one before it, and is not empty. */
+/* A match lies behind the one before it, and is not empty where that one ended. */
 static void match(const char *input, int64_t n)
 {
     struct lvn_arena a;
@@ -81,9 +81,9 @@ static void match(const char *input, int64_t n)
     const char *text = n ? memchr(input, 0, (size_t)n) : NULL;
     bool found = text && lvn_expression_new(&e, &a, "the input", input) == LVN_OK;
     int64_t bytes = found ? input + n - text - 1 : 0, begin, end;
-    for (int64_t at = 0; found; at = end) {
+    for (int64_t at = -1; found; at = end) {
         if (lvn_expression_find(e, &s, (const uint8_t *)text + 1, bytes, at, &found, &begin, &end) != LVN_OK) break;
-        if (found && (begin < at || end <= begin || end > bytes)) abort();
+        if (found && (begin < at || end < begin || end > bytes || end == at)) abort();
     }
     lvn_expression_scratch_release(&s);
     lvn_arena_release(&a);

@@ -443,6 +443,8 @@ static void dialects_of_config(void **state)
          "\"rope_parameters\": {\"rope_theta\": 7, \"rope_type\": \"default\"}"},
         {"llama", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
          "\"rope_parameters\": {\"rope_theta\": 10000, \"rope_type\": \"linear\", \"factor\": 2.0}"},
+        {"llama", "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}",
+         "\"rope_parameters\": {\"type\": \"linear\", \"factor\": 2.0}"},
         {"qwen2",
          "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 16}",
          "\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 16}"},
