@@ -4,9 +4,9 @@
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 doubles=$(dirname "$LEVIN")/tests/double
-double() { timeout 120 "$LEVIN_SOURCE/tests/run_double" "$doubles" "$@"; }
+double() { timeout 300 "$LEVIN_SOURCE/tests/run_double" "$doubles" "$@"; }
 make_text
-export LEVIN_DOUBLE_DEVICES=4 TMPDIR=$PWD
+export LEVIN_DOUBLE_DEVICES=4
 sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=2 --model.n_head=2 --model.n_embd=96
     --model.block_size=8 --model.dropout=0.1 --trainer.batch_size=6 --trainer.limit_val_batches=2
     --checkpoint.every_n_steps=2 --trainer.val_check_interval=2 --trainer.accelerator=cuda --trainer.max_steps=4
