@@ -382,7 +382,7 @@ static enum lvn_status call(const char *place)
 {
     const double patience = 3;
     int at, fd = -1;
-    LVN_TRY(lvn_places_connect(place, patience, 0, &at, &fd));
+    LVN_TRY(lvn_places_connect(place, LVN_MEETING, patience, 0, &at, &fd));
     close(fd);
     return LVN_OK;
 }

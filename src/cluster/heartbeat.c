@@ -132,7 +132,7 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
     bool crowd = false;
     for (int place = -1;;) {
         double left = place < 0 ? end - lvn_seconds() : 0;
-        enum lvn_status status = lvn_places_connect(to->text, left, place + 1, &place, &h->wire.fd);
+        enum lvn_status status = lvn_places_connect(to->text, LVN_MEETING, left, place + 1, &place, &h->wire.fd);
         if (status && crowd && lvn_seconds() < end) {
             crowd = false;
             place = -1;

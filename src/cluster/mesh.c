@@ -81,12 +81,14 @@ static bool exchange(int fd, char card[CARD], bool out, double end)
 
 /* Of a host's addresses some may lead nowhere, which takes seconds to find out. Hosts of a run are alike: what has led
  * to one is tried first for the next. */
-static enum lvn_status connect_to(struct lvn_mesh *m, const char *to, double patience, int *fd)
+static enum lvn_status connect_to(struct lvn_mesh *m, const char *to, int rank, double patience)
 {
-    int place;
-    if (m->leads && lvn_places_connect(to, 0, m->leads, &place, fd) == LVN_OK) return LVN_OK;
+    int place, *fd = &m->sockets[rank];
+    char who[32];
+    snprintf(who, sizeof who, "rank %d", rank);
+    if (m->leads && lvn_places_connect(to, who, 0, m->leads, &place, fd) == LVN_OK) return LVN_OK;
     if (m->leads) lvn_error_clear();
-    LVN_TRY(lvn_places_connect(to, patience, 0, &place, fd));
+    LVN_TRY(lvn_places_connect(to, who, patience, 0, &place, fd));
     if (place) m->leads = place;
     return LVN_OK;
 }
@@ -98,7 +100,7 @@ static enum lvn_status call(struct lvn_mesh *m, const struct lvn_heartbeat *h, i
     double left = end - lvn_seconds();
     const char *to = lvn_heartbeat_fact(h, rank, "tcp");
     LVN_CHECK(*to, COMM, "rank %d does not say where it listens; have all ranks the same trainer.transport?", rank);
-    LVN_TRY_WHILE(connect_to(m, to, left > 1 ? left : 1, &m->sockets[rank]), "connecting to rank %d", rank);
+    LVN_TRY(connect_to(m, to, rank, left > 1 ? left : 1));
     write_card(card, m->key, m->rank, rank);
     LVN_CHECK(exchange(m->sockets[rank], card, true, end), COMM, "rank %d took no greeting", rank);
     return LVN_OK;
@@ -228,6 +230,7 @@ enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_heartbeat **hea
 {
     struct lvn_mesh m = {.listening = -1};
     enum lvn_status status = open_over(&m, comm, heart, o, h, seconds);
+    if (status) lvn_heartbeat_fail(*heart, status == LVN_COMM); /* first, or others hear of connections that break */
     lvn_mesh_release(&m);
     return status;
 }

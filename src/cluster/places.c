@@ -89,7 +89,7 @@ static int try_one(const struct addrinfo *a, double seconds, int *out)
     return error;
 }
 
-enum lvn_status lvn_places_connect(const char *address, double patience, int skip, int *place, int *fd)
+enum lvn_status lvn_places_connect(const char *address, const char *who, double patience, int skip, int *place, int *fd)
 {
     struct places p;
     double end = lvn_seconds() + patience, pause = 0.02;
@@ -120,9 +120,9 @@ enum lvn_status lvn_places_connect(const char *address, double patience, int ski
     }
     LVN_FAIL(
         COMM,
-        "cannot reach the place where the ranks meet (%s): see that rank 0 or levin launch is running, and that no "
-        "firewall stands between the hosts",
-        reason);
+        "cannot reach %s (%s): see that it is running, and that no firewall stands between the hosts: ranks connect in "
+        "both directions and at any port",
+        who, reason);
 }
 
 enum lvn_status lvn_listen(const char *host, int at, int *out)

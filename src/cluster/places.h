@@ -19,8 +19,11 @@ enum lvn_status lvn_listen(const char *host, int port, int *out) LVN_CHECKED;
 enum lvn_status lvn_allow_files(int ranks, int files) LVN_CHECKED;
 /* Where this process can be found that listens there: the long form. */
 void lvn_places_name(int listening, char *out, size_t room);
-/* Connect to one of the places in `address`, trying again for `patience` seconds while nobody listens. *fd does not
- * block. COMM with the reason otherwise. `skip`: how many of the places to pass over; *place: which one was taken. */
-enum lvn_status lvn_places_connect(const char *address, double patience, int skip, int *place, int *fd) LVN_CHECKED;
+#define LVN_MEETING "rank 0 or levin launch, where the ranks meet,"
+/* Connect to one of the places in `address`, which are `who`'s, trying again for `patience` seconds while nobody
+ * listens. *fd does not block. COMM with the reason otherwise. `skip`: how many of the places to pass over; *place:
+ * which one was taken. */
+enum lvn_status lvn_places_connect(const char *address, const char *who, double patience, int skip, int *place,
+                                   int *fd) LVN_CHECKED;
 
 #endif

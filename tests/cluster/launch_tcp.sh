@@ -95,6 +95,15 @@ same_run alone spare
 plug 2
 nobody_left
 
+# two hosts that do not see each other: said before anything is trained, by the one that calls
+apart() { for pair in "2 3" "3 2"; do on "${pair% *}" ip neigh "$1" "10.77.0.${pair#* }" lladdr 02:00:00:00:00:09 dev eth0 nud permanent; done; }
+apart replace
+arguments cut "${keys[@]}" --trainer.rank_timeout=2
+code 76 "${over[@]}" -n 3 -- "${all[@]}"
+one_error
+says "error: rank 2 on h3: cannot reach rank 1 (h2 port " err
+apart del
+
 # whatever of it is killed or stopped: the run ends, and nothing is left
 part() { pgrep -x -f '.*/levin ranks --part'; }
 main() { pgrep -x -f '.*/levin ranks --hosts.*'; }
