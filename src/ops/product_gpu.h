@@ -7,17 +7,29 @@
 #include "backend/gpu/words.h"
 #ifndef LVN_DEVICE
 
-enum { PRODUCT_TILE = 64 };
+/* The side of the tile that a group makes. Large ones are for matrix units, and read less; there must be enough of them
+ * to keep a device busy. */
+static inline int64_t product_tile(const struct lvn_gpu *g, int64_t M, int64_t N)
+{
+    enum { SMALL = 64, LARGE = 128, ENOUGH = 128 };
+    const int64_t large = (M + LARGE - 1) / LARGE * ((N + LARGE - 1) / LARGE);
+    return g->call->bf16 && large >= ENOUGH ? LARGE : SMALL;
+}
 
 static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
 {
-    const char *own = g->source;
+    const char *own = g->source, *constants = g->constants;
+    const int64_t tile = product_tile(g, p->M, p->N);
     if (lvn_gpu_product(g, p)) return;
     g->source = "linear";
-    LVN_LAUNCH(g, "product", (p->N + PRODUCT_TILE - 1) / PRODUCT_TILE, (p->M + PRODUCT_TILE - 1) / PRODUCT_TILE, 1,
-               p->a, p->b, p->bias, p->c, p->y, p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K),
-               LVN_LONG(p->a_row), LVN_LONG(p->a_col), LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_INT(p->tangent));
-    g->source = own;
+    if (g->call->bf16) {
+        lvn_gpu_define(g, "ROUNDED", 1);
+        lvn_gpu_define(g, "TILE", tile);
+    }
+    LVN_LAUNCH(g, "product", (p->N + tile - 1) / tile, (p->M + tile - 1) / tile, 1, p->a, p->b, p->bias, p->c, p->y,
+               p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K), LVN_LONG(p->a_row), LVN_LONG(p->a_col),
+               LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_INT(p->tangent));
+    g->source = own, g->constants = constants;
 }
 
 /* sums (N) of the rows of x (R,N), named x and sums. */

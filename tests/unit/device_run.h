@@ -43,6 +43,7 @@ static inline void device_describe(struct device_run *d, struct run *r, enum lvn
                                        .attr = r->c->attr,
                                        .name = op->name,
                                        .hash = 12345,
+                                       .bf16 = r->bf16,
                                        .scratch = LVN_NO_OPERAND}};
     for (int k = 0; k < LVN_MAX_IN; k++) {
         i->in[k] = device_operand(d, &r->in[k], k < op->n_in && reads & LVN_READS_IN(k));

@@ -122,6 +122,7 @@ static inline int set_up(void **state)
     lvn_arena_init(&arena);
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16);
+    gather(&op_case_wide, true);
     for (int id = 0; id < LVN_OP_COUNT; id++) /* those that have no cases: as they are */
         if (lvn_gpu_operation_of(id) && !launches[id])
             add(&(struct lvn_gpu_launch){.source = lvn_gpu_operation_of(id)->name, .defines = ""});

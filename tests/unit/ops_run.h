@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/kernels.h"
+#include "base/bf16.h"
 #include "base/random.h"
 #include "base/threads.h"
 #include "graph/op.h"
@@ -61,6 +62,7 @@ struct run {
     struct buffer in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     struct lvn_step step;
     struct lvn_result result;
+    bool bf16;    /* products may round their operands: set by tests */
     bool aliased; /* set by tests that lay one operand over another */
 };
 
@@ -122,6 +124,7 @@ static inline double buffer_get(const struct buffer *b, int64_t i)
     const void *p = buffer_at(b, i);
     if (b->desc.dtype == LVN_I32) return *(const int32_t *)p;
     if (b->desc.dtype == LVN_U8) return *(const uint8_t *)p;
+    if (b->desc.dtype == LVN_BF16) return lvn_bf16_get(*(const uint16_t *)p);
     return b->desc.dtype == LVN_F64 ? *(const double *)p : (double)*(const float *)p;
 }
 
@@ -134,6 +137,8 @@ static inline void buffer_set(struct buffer *b, int64_t i, double x)
         *(uint8_t *)p = (uint8_t)x;
     else if (b->desc.dtype == LVN_F64)
         *(double *)p = x;
+    else if (b->desc.dtype == LVN_BF16)
+        *(uint16_t *)p = lvn_bf16_make((float)x);
     else
         *(float *)p = (float)x;
 }
@@ -216,6 +221,33 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
             buffer_fill(&r->dout[k], 2000 + (uint64_t)k, 0, 1);
         }
     }
+}
+
+static inline void buffer_narrow(struct buffer *b)
+{
+    struct buffer wide = *b;
+    if (!wide.p || wide.desc.dtype != LVN_F32) return;
+    wide.desc.dtype = LVN_BF16;
+    buffer_init(b, &wide.desc);
+    wide.desc.dtype = LVN_F32;
+    buffer_poison(b);
+    for (int64_t i = 0; i < lvn_desc_count(&b->desc); i++) buffer_set(b, i, buffer_get(&wide, i));
+    free(wide.p);
+}
+
+/* Whatever may be bf16 is so from here on, rounded. */
+static inline void run_narrow(struct run *r)
+{
+    r->bf16 = true;
+    for (int i = 0; i < r->op->n_in; i++)
+        if (r->op->narrow & LVN_READS_IN(i)) buffer_narrow(&r->in[i]), buffer_narrow(&r->din[i]);
+    for (int k = 0; k < r->op->n_out + r->op->n_saved; k++)
+        if (r->op->narrow & LVN_READS_OUT(k)) buffer_narrow(&r->out[k]), buffer_narrow(&r->dout[k]);
+}
+
+static inline void buffer_copy(struct buffer *to, const struct buffer *from)
+{
+    for (int64_t i = 0; to->p && i < lvn_desc_count(&to->desc); i++) buffer_set(to, i, buffer_get(from, i));
 }
 
 static inline void run_release(struct run *r)

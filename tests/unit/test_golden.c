@@ -27,6 +27,7 @@
 
 #include "base/bf16.h"
 #include "bound_program.h"
+#include "device_skip.h"
 #include "passes/program.h"
 
 /* One way of computing. */
@@ -323,14 +324,7 @@ static void bf16(void **state)
 static void opencl(void **state)
 {
     (void)state;
-    struct lvn_device *d;
-    const struct lvn_backend *b = lvn_backend_find("opencl");
-    if (b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) != LVN_OK) {
-        print_message("skipped: %s\n", lvn_error_text());
-        lvn_error_clear();
-        skip();
-    }
-    b->close(d);
+    need_device(lvn_backend_find("opencl"));
     compare((struct way){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
 }
 

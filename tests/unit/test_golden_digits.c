@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "bound_program.h"
+#include "device_skip.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "models/keys.h"
@@ -384,12 +385,21 @@ static void fast(void **state)
                 .name = lvn_isa_name(isa), .real = LVN_F32, .backend = "cpu", .isa = isa, .threads = threads});
 }
 
+/* On a device, where there is one. */
+static void opencl(void **state)
+{
+    (void)state;
+    need_device(lvn_backend_find("opencl"));
+    compare_as((struct way){.name = "opencl", .real = LVN_F32, .backend = "opencl", .threads = 1});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_double),
         cmocka_unit_test(plain_float),
         cmocka_unit_test(fast),
+        cmocka_unit_test(opencl),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,8 @@ enum {
     CL_DEVICE_VERSION = 0x102F,
     CL_DEVICE_EXTENSIONS = 0x1030,
     CL_DEVICE_PARTITION_MAX_SUB_DEVICES = 0x1043,
-    CL_DEVICE_UUID = 0x106A, /* cl_khr_device_uuid */
+    CL_DEVICE_UUID = 0x106A,                  /* cl_khr_device_uuid */
+    CL_DEVICE_SUB_GROUP_SIZES_INTEL = 0x4108, /* cl_intel_required_subgroup_size */
     CL_CONTEXT_PLATFORM = 0x1084,
     CL_DEVICE_PARTITION_EQUALLY = 0x1086,
     CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN = 0x1088,

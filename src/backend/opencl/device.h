@@ -18,6 +18,7 @@ struct lvn_opencl_device {
     char name[128], driver[64], platform[64], version[64];
     int64_t memory, largest; /* bytes: in all, in one buffer */
     bool cpu, has_double, divides_exactly;
+    int matrix; /* items of a sub-group that multiplies matrices of bf16, 16 or 8; 0: there is no unit for it */
     char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];
     int n_small;
     struct lvn_opencl_text *texts; /* what was compiled on it */
@@ -38,6 +39,9 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number);
 void lvn_opencl_leave(struct lvn_opencl_device *d);
 /* Is it there, and large enough for kernels? */
 enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int platforms) LVN_CHECKED;
+
+/* In front of every text, where tests put doubles of what this machine's compilers lack; NULL: nothing. */
+extern const char *lvn_opencl_prelude;
 
 /* The program of a module's text, from this device's, from the cache, or compiled. By any thread. */
 extern const struct lvn_gpu_driver lvn_opencl_driver;

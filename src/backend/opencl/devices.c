@@ -46,6 +46,19 @@ static bool has_extension(void *id, const char *name)
     return has;
 }
 
+/* The smallest of its sub-groups multiplies. */
+static int matrix_of(void *id)
+{
+    enum { MOST = 16 };
+    size_t sizes[MOST], bytes = 0;
+    if (!has_extension(id, "cl_intel_subgroup_matrix_multiply_accumulate")) return 0;
+    if (lvn_cl.device_info(id, CL_DEVICE_SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, &bytes) != CL_SUCCESS) return 0;
+    size_t least = 0;
+    for (size_t k = 0; k < bytes / sizeof *sizes; k++)
+        if (!least || sizes[k] < least) least = sizes[k];
+    return least == 8 || least == 16 ? (int)least : 0;
+}
+
 static void ask(struct lvn_opencl_device *d, void *platform, void *id)
 {
     *d = (struct lvn_opencl_device){.id = id};
@@ -58,6 +71,7 @@ static void ask(struct lvn_opencl_device *d, void *platform, void *id)
     d->largest = device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
     d->cpu = device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU;
     d->has_double = has_extension(id, "cl_khr_fp64");
+    d->matrix = matrix_of(id);
     d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
 }
 

@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "base/threads.h"
 
+const char *lvn_opencl_prelude;
+
 /* What was compiled on a device: programs of another shape have many texts in common. */
 struct lvn_opencl_text {
     struct lvn_opencl_text *next;
@@ -97,8 +99,10 @@ static enum lvn_status compile(const struct lvn_opencl_device *d, const char *so
 static char *text_of(const struct lvn_opencl_device *d, const struct lvn_gpu_module *m)
 {
     struct lvn_text t = {0};
-    lvn_text_printf(&t, "#define LVN_DEVICE\n%s%s%s%s", d->has_double ? "#define LVN_DOUBLE\n" : "", m->definition,
-                    lvn_gpu_words(), lvn_gpu_text(m->source));
+    if (d->matrix) lvn_text_printf(&t, "#define LVN_MATRIX_INTEL %d\n", d->matrix);
+    lvn_text_printf(&t, "%s#define LVN_DEVICE\n%s%s%s%s", lvn_opencl_prelude ? lvn_opencl_prelude : "",
+                    d->has_double ? "#define LVN_DOUBLE\n" : "", m->definition, lvn_gpu_words(),
+                    lvn_gpu_text(m->source));
     char *text = lvn_text_string(&t) ? lvn_strdup(t.p) : NULL;
     lvn_text_release(&t);
     return text;

@@ -1,0 +1,161 @@
+/* device_compare.h - what an operation computes on a device, against its specification in double. LEVIN_DEVICE_TEST
+ * names one operation, to look at alone, or says `small`: no large cases. The deviations that were found are printed.
+ */
+#ifndef LVN_DEVICE_COMPARE_H
+#define LVN_DEVICE_COMPARE_H
+
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+#include "device_run.h"
+#include "device_skip.h"
+#include "ops_cases.h"
+#include "ops_tolerances.h"
+
+/* A device's exponentials and their like err by some units more than ours, and so do what is made of them. Optimizers
+ * have no order of operations to keep to. */
+static double tolerance_of(double of_processor)
+{
+    return of_processor > 0 ? 4 * of_processor : 3e-7;
+}
+
+static double worst[LVN_OP_COUNT][2];
+
+static enum numbers {
+    FP32,
+    BF16,    /* what may be is */
+    ROUNDED, /* nothing is, but products may round their operands */
+} numbers;
+static bool units; /* products are made by matrix units: what is fp32 is rounded, too, and so are sums' factors */
+
+static double tolerance(const struct op_case *c, bool backward, const struct buffer *found)
+{
+    double most = tolerance_of(backward ? tolerances[c->op].backward : tolerances[c->op].forward);
+    if (c->slack > 0) most *= c->slack;
+    if (found->desc.dtype == LVN_BF16) most += ldexp(1, -7); /* rounded, so is what is added to; updates: at random */
+    return units ? most + ldexp(1, -6) : most;
+}
+
+static void compare(const struct op_case *c, bool backward, const char *what, int index, const struct buffer *found,
+                    const struct buffer *wanted)
+{
+    double scale = 1, most = tolerance(c, backward, found);
+    int64_t n = wanted->p ? lvn_desc_count(&wanted->desc) : 0;
+    for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
+    for (int64_t i = 0; i < n; i++) {
+        double x = buffer_get(found, i), y = buffer_get(wanted, i), apart = fabs(x - y) / scale;
+        if (isnan(x) && isnan(y)) continue;
+        if (!(apart <= most))
+            fail_msg("%s: %s %d, element %lld is %.9g, wanted %.9g within %.1e", case_text(c), what, index,
+                     (long long)i, x, y, most * scale);
+        worst[c->op][backward] = fmax(worst[c->op][backward], apart / (c->slack > 0 ? c->slack : 1));
+    }
+}
+
+static void compare_outputs(const struct op_case *c, bool backward, const struct run *found, const struct run *wanted)
+{
+    for (int k = 0; k < wanted->op->n_out + wanted->op->n_saved; k++)
+        compare(c, backward, "output", k, &found->out[k], &wanted->out[k]);
+    compare(c, false, "nothing", 0, &(struct buffer){0}, &(struct buffer){0});
+    double norm = wanted->result.grad_norm;
+    if (!(fabs(found->result.grad_norm - norm) <= 1e-6 * norm) ||
+        !(fabs(found->result.clip_scale - wanted->result.clip_scale) <= 1e-6))
+        fail_msg("%s: norm %g, clip %g; wanted %g, %g", case_text(c), found->result.grad_norm, found->result.clip_scale,
+                 norm, wanted->result.clip_scale);
+}
+
+static void poison_gradients(struct run *r, unsigned add)
+{
+    for (int i = 0; i < r->op->n_in; i++) {
+        buffer_poison(&r->din[i]);
+        if (r->din[i].p && add >> i & 1) buffer_fill(&r->din[i], 3000 + (uint64_t)i, 0, 1);
+    }
+}
+
+static void compare_backward(struct lvn_device *d, const struct op_case *c, struct run *found, struct run *wanted,
+                             unsigned which, unsigned add)
+{
+    run_backward(wanted, which, add, 1);
+    poison_gradients(found, add);
+    if (device_phase(d, found, LVN_BACKWARD, which, add) != LVN_OK) fail_msg("%s", lvn_error_text());
+    for (int i = 0; i < found->op->n_in; i++)
+        if (found->din[i].p && which >> i & 1)
+            compare(c, true, add ? "added gradient" : "gradient", i, &found->din[i], &wanted->din[i]);
+    if (found->op->gradient_in_forward) compare_outputs(c, true, found, wanted);
+}
+
+static void compare_restore(struct lvn_device *d, const struct op_case *c, struct run *found, const struct run *wanted)
+{
+    for (int k = 0; k < found->op->n_out; k++)
+        if (!(found->op->restores & LVN_READS_OUT(k))) buffer_poison(&found->out[k]);
+    if (device_phase(d, found, LVN_RESTORE, 0, 0) != LVN_OK) fail_msg("%s", lvn_error_text());
+    compare_outputs(c, false, found, wanted);
+}
+
+/* The same numbers: those that were rounded. */
+static void take_inputs(struct run *to, const struct run *from)
+{
+    for (int i = 0; i < to->op->n_in; i++) buffer_copy(&to->in[i], &from->in[i]);
+    for (int k = 0; k < to->op->n_out; k++) {
+        buffer_copy(&to->dout[k], &from->dout[k]);
+        if (op_is_update(to->c->op)) buffer_copy(&to->out[k], &from->out[k]);
+    }
+}
+
+/* False: the device has no kernel for it. */
+static bool compare_case(struct lvn_device *d, const struct op_case *c)
+{
+    enum lvn_dtype exact = op_is_update(c->op) ? LVN_F32 : LVN_F64;
+    const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(exact)[c->op];
+    struct run found, wanted;
+    run_init(&wanted, c, exact, plain);
+    run_init(&found, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
+    if (numbers == BF16) run_narrow(&found);
+    if (numbers != FP32) found.bf16 = true, take_inputs(&wanted, &found);
+    bool has = device_phase(d, &found, LVN_FORWARD, 0, 0) == LVN_OK;
+    if (has) {
+        const unsigned all = (1u << wanted.op->n_in) - 1;
+        bool backward = wanted.op->spec.backward;
+        run_forward(&wanted, 1);
+        compare_outputs(c, false, &found, &wanted);
+        if (wanted.op->restores) compare_restore(d, c, &found, &wanted);
+        for (int k = 0; numbers != FP32 && backward && k < wanted.op->n_out + wanted.op->n_saved; k++)
+            buffer_copy(&wanted.out[k], &found.out[k]); /* its backward reads what was rounded */
+        for (int one = 0; backward && one < wanted.op->n_in; one++)
+            if (wanted.din[one].p) compare_backward(d, c, &found, &wanted, 1u << one, one % 2 ? all : 0);
+        if (backward) compare_backward(d, c, &found, &wanted, all, 0);
+        if (backward) compare_backward(d, c, &found, &wanted, all, 2);
+    } else {
+        lvn_error_clear();
+    }
+    run_release(&found);
+    run_release(&wanted);
+    return has;
+}
+
+/* The cases of LEVIN_DEVICE_TEST, and of `only` where that is not LVN_OP_COUNT. */
+static bool is_wanted(const struct op_case *c, enum lvn_op_id only)
+{
+    const char *wanted = getenv("LEVIN_DEVICE_TEST");
+    if (only != LVN_OP_COUNT && c->op != only) return false;
+    if (wanted && !strcmp(wanted, "small")) return !c->large;
+    return !wanted || !strcmp(wanted, lvn_op(c->op, LVN_F32)->name);
+}
+
+static inline void compare_all(struct lvn_device *d, enum numbers in)
+{
+    bool missing[LVN_OP_COUNT] = {false};
+    int without = 0;
+    numbers = in;
+    memset(worst, 0, sizeof worst);
+    for (int n = 0; n < N_OP_CASES; n++)
+        if (is_wanted(&op_cases[n], LVN_OP_COUNT) && !compare_case(d, &op_cases[n])) missing[op_cases[n].op] = true;
+    for (int id = 0; id < LVN_OP_COUNT; id++) {
+        const char *name = lvn_op((enum lvn_op_id)id, LVN_F32)->name;
+        if (worst[id][0] > 0 || worst[id][1] > 0)
+            print_message("%-22s forward %.1e  backward %.1e\n", name, worst[id][0], worst[id][1]);
+        if (missing[id]) print_message("%-22s has no kernel\n", name), without++;
+    }
+    if (without) print_message("%d operations without a kernel\n", without);
+}
+
+#endif

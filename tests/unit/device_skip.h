@@ -1,0 +1,31 @@
+/* device_skip.h - a device for a test, or an end of it with a reason. */
+#ifndef LVN_DEVICE_SKIP_H
+#define LVN_DEVICE_SKIP_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "backend/backend.h"
+
+/* The backend's first device, in fp32; where it has none, the test is skipped. */
+static inline struct lvn_device *device_or_skip(const struct lvn_backend *backend)
+{
+    struct lvn_device *d;
+    if (backend->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) == LVN_OK) return d;
+    print_message("skipped: %s\n", lvn_error_text());
+    lvn_error_clear();
+    skip();
+    return NULL;
+}
+
+/* For tests that open one themselves. */
+static inline void need_device(const struct lvn_backend *backend)
+{
+    backend->close(device_or_skip(backend));
+}
+
+#endif
