@@ -11,6 +11,7 @@
 #ifndef LVN_GEMM_FEW_H
 #define LVN_GEMM_FEW_H
 
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_pack.h"
 
 enum { FEW = 8, STEPS = 4, FEW_AHEAD = 16, FEW_SUMS = 4096 };
