@@ -282,6 +282,11 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
     lvn_share(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
+    if (g->k == 1 && g->b_col == 1 && !g->a_bf16 && !g->b_bf16) {
+        outer_run(g, p.i0, p.i1, j0, j1 - j0);
+        if (g->finish) g->finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
+        return;
+    }
     bool few = g->m <= FEW && !g->a_bf16;
     int64_t strip = few ? few_columns(p.i1 - p.i0) : strip_n(j1 - j0), block = block_k(g->k);
     for (p.j = j0; p.j < j1; p.j += strip) {

@@ -1,14 +1,17 @@
-/* gemm_few.h - products with few rows: generating text, a token at a time.
+/* gemm_few.h - products with few rows: generating text, a token at a time; and those with K = 1.
  *
  * Each number of B (fp32 or bf16) is then used once or a few times, and reading it from memory is all the work. So
  * nothing is packed: B is read from where it is, in the order in which it lies there. The sums are those of the tiles,
  * in the same order: the bits are the same.
  *
  * Where the rows of B lie together, a few of them at a time are added to sums that stay in the first cache. Where its
- * columns do (a weight stored (out,in)), GL of them are walked down together. */
+ * columns do (a weight stored (out,in)), GL of them are walked down together.
+ *
+ * K = 1 is the gradient of a weight where a batch has one row: writing C is all the work. */
 #ifndef LVN_GEMM_FEW_H
 #define LVN_GEMM_FEW_H
 
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_pack.h"
 
 enum { FEW = 8, STEPS = 4, FEW_AHEAD = 16, FEW_SUMS = 4096 };
@@ -165,6 +168,25 @@ typedef void few_product(const struct few *f);
 #define FEW_EACH(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 FEW_EACH(FEW_PRODUCT)
 static few_product *const few_products[FEW][2][2] = {FEW_EACH(FEW_ENTRY)};
+
+/* A column times a row: rows [i, i1) and n columns from j on. */
+static void outer_run(const struct lvn_gemm *g, int64_t i, int64_t i1, int64_t j, int64_t n)
+{
+    const float *a = g->a, *b = (const float *)g->b + j, *bias = g->bias ? g->bias + j : NULL;
+    for (; i < i1; i++) {
+        const gv x = gset(a[i * g->a_row]);
+        float *c = g->c + i * g->c_row + j;
+        const float *start = g->add ? c : bias;
+        int64_t k = 0;
+        for (; k + GL <= n; k += GL) {
+            const gv y = gfma(x, gload(b + k), gset(0));
+            gstore(c + k, start ? y + gload(start + k) : y + gset(0));
+        }
+        if (k == n) continue;
+        const gv y = gfma(x, gload_n(b + k, n - k), gset(0));
+        gstore_n(c + k, start ? y + gload_n(start + k, n - k) : y + gset(0), n - k);
+    }
+}
 
 static void few_run(const struct few *f, int64_t rows, bool bf16)
 {
