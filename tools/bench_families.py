@@ -166,6 +166,13 @@ def bert(name, folder, options):
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def transformers_python():
+    python = peers_python()
+    if subprocess.run([python, "-c", "import transformers"], capture_output=True).returncode:
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "transformers"], check=True)
+    return python
+
+
 def head(*cells):
     print("| " + " | ".join(cells) + " |\n|" + " --- |" * len(cells), flush=True)
 
@@ -184,9 +191,7 @@ def main():
     rows = options.rows.split(",")
     if unknown := [r for r in rows if r not in {**DECODERS, **BERTS}]:
         parser.error(f"no row {unknown[0]}; there are {', '.join([*DECODERS, *BERTS])}")
-    options.python = peers_python()
-    if subprocess.run([options.python, "-c", "import transformers"], capture_output=True).returncode:
-        subprocess.run([options.python, "-m", "pip", "install", "--quiet", "transformers"], check=True)
+    options.python = transformers_python()
     if decoders := [r for r in rows if r in DECODERS]:
         head("model", "levin tok/s", "eager tok/s", "levin : eager", "memory",
              *(["levin bf16-mixed", "autocast", "levin : autocast"] if options.bf16 else []))
