@@ -49,8 +49,8 @@ static bool has_extension(void *id, const char *name)
 /* The smallest of its sub-groups multiplies. */
 static int matrix_of(void *id)
 {
-    enum { MOST = 16 };
-    size_t sizes[MOST], bytes = 0;
+    enum { SIZES = 16 };
+    size_t sizes[SIZES], bytes = 0;
     if (!has_extension(id, "cl_intel_subgroup_matrix_multiply_accumulate")) return 0;
     if (lvn_cl.device_info(id, CL_DEVICE_SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, &bytes) != CL_SUCCESS) return 0;
     size_t least = 0;
