@@ -175,6 +175,7 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     enum lvn_status status =
         o->stream ? lvn_data_stream(&a, o->path, &here.path, &remote) : lvn_data_fetch(&a, o->path, &here.path);
     if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &here.val_path);
+    if (status == LVN_OK && o->evaluates) status = lvn_data_fetch(&a, o->test_path, &here.test_path);
     d->split[LVN_SPLIT_TRAIN].remote = remote;
     d->path = lvn_strdup(o->path && *o->path ? o->path : o->kind);
     if (status == LVN_OK && !d->path) status = LVN_MEMORY;

@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "data/clean.h"
 #include "data/dataset.h"
 #include "data/table.h"
 #include "formats/json.h"
+#include "stores/store.h"
 
 enum { MOST_CLASSES = 1 << 16, USUAL_LENGTH = 512 };
 
@@ -280,6 +282,9 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
         LVN_TRY(read_file(d, o, LVN_SPLIT_TRAIN, o->path));
         if (val) LVN_TRY(read_file(d, o, LVN_SPLIT_VAL, o->val_path));
         if (test && o->evaluates) LVN_TRY(read_file(d, o, LVN_SPLIT_TEST, o->test_path));
+        LVN_CHECK(!test || o->evaluates || lvn_store_is_url(o->test_path) || lvn_path_exists(o->test_path), IO,
+                  "data.test_path: there is no '%s'; training does not read it, but it would be missed after it",
+                  o->test_path);
         if (!val) hold_back(d, o);
     }
     count_classes(d, o);

@@ -142,6 +142,8 @@ refused "task.mask_fraction (0.5) is a key of task.kind=mlm" --task.mask_fractio
 refused "task.whole_words is a key of task.kind=mlm" --task.whole_words=true
 refused "data.val_fraction (0.3) holds back rows" --data.val_path=test.tsv --data.val_fraction=0.3
 refused "data.max_length (9) is a key of data.kind=labelled" --data.kind=tokens --data.tokenizer= --data.max_length=9
+code 1 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --run_dir=no --data.test_path=nothing.tsv
+says "data.test_path: there is no 'nothing.tsv'" err
 # labels with gaps are told
 code 0 "$LEVIN" train "${bert[@]}" --data.path=three.tsv --trainer.max_steps=1 --run_dir=gaps
 says "three.tsv': no row has the label 1 of the classes 0 to 2" err
