@@ -48,7 +48,7 @@ static int device_info(void *id, uint32_t what, size_t room, void *out, size_t *
 {
     const bool card = (uintptr_t)id % 10 == 0;
     if (n) *n = 0;
-    memset(out, 0, out ? room : 0);
+    if (out) memset(out, 0, room);
     if (what == CL_DEVICE_TYPE) *(uint64_t *)out = id == device(1) ? CL_DEVICE_TYPE_CPU : 4;
     if (what == CL_DEVICE_MAX_COMPUTE_UNITS) *(uint32_t *)out = 6;
     if (what == CL_DEVICE_PARTITION_MAX_SUB_DEVICES) *(uint32_t *)out = id == device(1) ? 6 : card && cuttable ? 2 : 0;
