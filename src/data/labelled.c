@@ -246,12 +246,12 @@ static void tell_gaps(const struct lvn_data_options *o, const struct file *f, in
                 o->path, first, missing > 1 ? " (and others)" : "", classes - 1);
 }
 
-static void count_classes(struct lvn_dataset *d, const struct lvn_data_options *o)
+static enum lvn_status count_classes(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     struct labelled *l = d->own;
-    static _Thread_local bool seen[MOST_CLASSES];
+    bool *seen = lvn_calloc(MOST_CLASSES, sizeof *seen);
     int64_t classes = 2;
-    memset(seen, 0, sizeof seen);
+    if (!seen) return LVN_MEMORY;
     for (int i = 0; i < LVN_SPLIT_ALL; i++)
         for (int64_t k = 0; k < l->file[i].n; k++) {
             const int64_t label = l->file[i].row[k].label;
@@ -259,8 +259,10 @@ static void count_classes(struct lvn_dataset *d, const struct lvn_data_options *
             if (label >= 0) seen[label] = true;
         }
     tell_gaps(o, &l->file[LVN_SPLIT_TRAIN], classes, seen);
+    free(seen);
     int k = lvn_fields_find(&d->fields, "label");
     if (k >= 0) d->fields.field[k].below = o->unlabelled && o->classes ? o->classes : classes;
+    return LVN_OK;
 }
 
 static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_data_options *o)
@@ -287,7 +289,7 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
                   o->test_path);
         if (!val) hold_back(d, o);
     }
-    count_classes(d, o);
+    LVN_TRY(count_classes(d, o));
     if (d->skipped && !o->evaluates)
         lvn_log(LVN_LOG_INFO, "%" PRId64 " rows cannot be used and are passed over; the first: %s", d->skipped,
                 l->first_bad.p);

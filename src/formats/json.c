@@ -293,6 +293,12 @@ enum lvn_status lvn_json_list(const char *name, const json_t *object, const char
     return LVN_OK;
 }
 
+const char *lvn_json_type(const json_t *object)
+{
+    const char *type = json_string_value(json_object_get(object, "type"));
+    return type ? type : "(none)";
+}
+
 enum lvn_status lvn_json_real(const char *name, const json_t *object, const char *key, bool required, double *out)
 {
     const json_t *v;

@@ -48,6 +48,8 @@ LVN_CHECKED enum lvn_status lvn_json_bool(const char *name, const json_t *object
 /* A list, which belongs to the object; *out is NULL when there is none. */
 LVN_CHECKED enum lvn_status lvn_json_list(const char *name, const json_t *object, const char *key, bool required,
                                           const json_t **out);
+/* Its member "type", of a part that says by it what it is; "(none)" where it does not. */
+const char *lvn_json_type(const json_t *object);
 /* *out belongs to the object. */
 LVN_CHECKED enum lvn_status lvn_json_string(const char *name, const json_t *object, const char *key, bool required,
                                             const char **out);

@@ -80,10 +80,9 @@ static enum lvn_status read_words(struct lvn_tokenizer *t, struct decoders *d, c
 
 static enum lvn_status read_one(struct lvn_tokenizer *t, struct decoders *d, const char *name, const json_t *object)
 {
-    const char *type = json_string_value(json_object_get(object, "type"));
+    const char *type = lvn_json_type(object);
     size_t i;
     json_t *part;
-    if (!type) type = "(none)";
     if (!strcmp(type, "Sequence")) {
         const json_t *list = NULL;
         LVN_TRY(lvn_json_list(name, object, "decoders", true, &list));

@@ -45,7 +45,7 @@ static enum lvn_status named(const struct lvn_tokenizer *t, const char *name, co
 static enum lvn_status read_bert(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
     int32_t first = 0, last = 0;
-    bool roberta = !strcmp(json_string_value(json_object_get(object, "type")), "RobertaProcessing");
+    bool roberta = !strcmp(lvn_json_type(object), "RobertaProcessing");
     LVN_TRY(named(t, name, object, "cls", &first));
     LVN_TRY(named(t, name, object, "sep", &last));
     lvn_frame_bert(t, first, last, roberta, !roberta);
@@ -103,10 +103,9 @@ static enum lvn_status read_template(struct lvn_tokenizer *t, const char *name, 
 
 static enum lvn_status read_one(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
-    const char *type = json_string_value(json_object_get(object, "type"));
+    const char *type = lvn_json_type(object);
     size_t i;
     json_t *part;
-    if (!type) type = "(none)";
     if (!strcmp(type, "ByteLevel")) return LVN_OK;
     if (!strcmp(type, "Sequence")) {
         const json_t *list = NULL;

@@ -330,16 +330,10 @@ struct lvn_normal_step lvn_normal_bert(bool lower, bool accents, bool chinese)
         .kind = &kinds[0], .clean = true, .lower = lower, .accents = accents, .chinese = chinese};
 }
 
-static const char *type_of(const json_t *object)
-{
-    const char *type = json_string_value(json_object_get(object, "type"));
-    return type ? type : "(none)";
-}
-
 static enum lvn_status read_step(struct lvn_normal_steps *out, struct lvn_arena *a, const char *name,
                                  const json_t *object)
 {
-    const char *type = type_of(object);
+    const char *type = lvn_json_type(object);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].name, type) != 0) continue;
         LVN_CHECK(out->n < LVN_NORMAL_MOST, UNSUPPORTED, "'%s' has more than %d normalizers", name, LVN_NORMAL_MOST);
@@ -363,7 +357,7 @@ enum lvn_status lvn_normal_read(struct lvn_normal_steps *out, struct lvn_arena *
     json_t *part;
     const json_t *list = NULL;
     if (!object || json_is_null(object)) return LVN_OK;
-    if (strcmp(type_of(object), "Sequence") != 0) return read_step(out, a, name, object);
+    if (strcmp(lvn_json_type(object), "Sequence") != 0) return read_step(out, a, name, object);
     LVN_TRY(lvn_json_list(name, object, "normalizers", true, &list));
     json_array_foreach(list, i, part) LVN_TRY(lvn_normal_read(out, a, name, part));
     return LVN_OK;

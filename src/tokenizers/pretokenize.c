@@ -149,15 +149,9 @@ static const struct {
              {"Whitespace", read_words}, {"WhitespaceSplit", read_space}, {"Punctuation", read_punctuation},
              {"Digits", read_digits},    {"BertPreTokenizer", read_bert}};
 
-static const char *type_of(const json_t *object)
-{
-    const char *type = json_string_value(json_object_get(object, "type"));
-    return type ? type : "(none)";
-}
-
 static enum lvn_status read_step(struct lvn_pre_steps *out, struct lvn_arena *a, const char *name, const json_t *object)
 {
-    const char *type = type_of(object);
+    const char *type = lvn_json_type(object);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].name, type) != 0) continue;
         LVN_CHECK(!out->n || !out->step[out->n - 1].bytes, UNSUPPORTED,
@@ -178,7 +172,7 @@ enum lvn_status lvn_pre_read(struct lvn_pre_steps *out, struct lvn_arena *a, con
     json_t *part;
     const json_t *list = NULL;
     if (!object || json_is_null(object)) return LVN_OK;
-    if (strcmp(type_of(object), "Sequence") != 0) return read_step(out, a, name, object);
+    if (strcmp(lvn_json_type(object), "Sequence") != 0) return read_step(out, a, name, object);
     LVN_TRY(lvn_json_list(name, object, "pretokenizers", true, &list));
     json_array_foreach(list, i, part) LVN_TRY(lvn_pre_read(out, a, name, part));
     return LVN_OK;

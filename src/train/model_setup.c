@@ -137,7 +137,7 @@ static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_s
 {
     char has[80];
     LVN_TRY(lvn_task_choose(&m->task, s->task.kind, &m->config));
-    LVN_CHECK(evaluates || m->task->masks || s->task.mask_fraction == 0.15, ARG,
+    LVN_CHECK(evaluates || m->task->masks || !lvn_settings_differs(s, LVN_OPT_task_mask_fraction), ARG,
               "task.mask_fraction (%g) is a key of task.kind=mlm, and the task is %s: leave it out",
               s->task.mask_fraction, m->task->name);
     LVN_CHECK(evaluates || m->task->masks || !s->task.whole_words, ARG,

@@ -88,6 +88,12 @@ const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id 
     return lvn_option_text(lvn_option_of(id), field_of(s, lvn_option_of(id)), text);
 }
 
+bool lvn_settings_differs(const struct lvn_settings *s, enum lvn_option_id id)
+{
+    char text[LVN_VALUE_TEXT];
+    return strcmp(lvn_settings_value(s, id, text), lvn_option_of(id)->initial) != 0;
+}
+
 static enum lvn_status unknown_key(const char *key)
 {
     if (lvn_part_help(key)) {

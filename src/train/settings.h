@@ -272,6 +272,8 @@ enum lvn_status lvn_settings_differences(const char *path, const struct lvn_sett
 /* Whether somebody gave this key (recipe, environment, command line or program). */
 bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id);
 /* The value as a user would write it. */
+/* Is it another value than the one it has without being given? */
+bool lvn_settings_differs(const struct lvn_settings *s, enum lvn_option_id id);
 const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);
 /* "default", "recipes/x.yaml:7", "LEVIN_OPTIMIZER_LR", "command line", ... */
 const char *lvn_settings_origin(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);

@@ -84,15 +84,15 @@ static enum lvn_status check_owners(const struct lvn_settings *s)
     char text[LVN_VALUE_TEXT];
     for (int id = LVN_OPT_data_kind; id <= LVN_OPT_data_split; id++) {
         const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
-        const char *value = lvn_settings_value(s, o->id, text);
         const size_t n = strlen(LABELLED);
         if (strncmp(o->help, LABELLED ": ", n + 2) != 0 || !strcmp(s->data.kind, LABELLED)) continue;
-        LVN_CHECK(open(s, o->id) || !strcmp(value, o->initial), ARG,
+        LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
                   "%s (%.60s) is a key of data.kind=" LABELLED ", and the data are of the kind %s: leave it out",
-                  o->key, value, s->data.kind);
+                  o->key, lvn_settings_value(s, o->id, text), s->data.kind);
     }
     LVN_CHECK(
-        !*s->data.val_path || open(s, LVN_OPT_data_val_fraction) || s->data.val_fraction == 0.1, ARG,
+        !*s->data.val_path || open(s, LVN_OPT_data_val_fraction) || !lvn_settings_differs(s, LVN_OPT_data_val_fraction),
+        ARG,
         "data.val_fraction (%g) holds back rows of data.path, and data.val_path ('%s') validates already: leave one "
         "of them out",
         s->data.val_fraction, s->data.val_path);

@@ -258,8 +258,10 @@ static const char *useless(const struct lvn_cuda_device *d, char text[200])
     if (version_of(n) || n[0] < OLDEST || n[0] > NEWEST)
         snprintf(text, 200, "%s is none of %d to %d: install nvidia-cublas of one of these", version(), OLDEST, NEWEST);
     else if (n[0] > driver)
-        snprintf(text, 200, "%s wants a driver of CUDA %d, and this one is for %d.%d: install a newer driver, or %s%d",
-                 version(), n[0], driver, d->facts.driver % 1000 / 10, "nvidia-cublas-cu", driver);
+        snprintf(
+            text, 200,
+            "%s wants a driver of CUDA %d, and this one is for %d.%d: install a newer driver, or nvidia-cublas-cu%d",
+            version(), n[0], driver, d->facts.driver % 1000 / 10, driver);
     return text;
 }
 
