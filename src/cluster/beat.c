@@ -2,14 +2,17 @@
  *
  * The server's silence is a fault too. Whether its process or the network is dead shows in what was sent to it: the
  * system of a stopped process still confirms what arrives, a cut line does not. When the server was a rank, each rank
- * knows from the last table who is next to speak; the others give it a moment, and look into status.json whether it
- * did, or, before there is one, leave it to the lowest that lives on their host. */
+ * knows from the last table who is next to speak; the others give it a moment. One speaks: who first takes the lock of
+ * the run's folder, and no other finds its fault in status.json; before there is one, the lowest that lives on a host.
+ */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,7 +173,9 @@ static bool unconfirmed(int fd)
 
 struct look {
     char path[1024];
-    bool told;
+    bool told; /* the file has a fault */
+    bool late; /* another process has the lock of the folder */
+    int lock;  /* this one has, where it is asked for; else -1 */
 };
 
 static void look(void *argument)
@@ -195,6 +200,33 @@ static bool told_already(const char *path)
     return told;
 }
 
+/* Where a file system has no locks, only the file says who was first. */
+static void look_and_lock(void *argument)
+{
+    struct look *l = argument;
+    char folder[sizeof l->path];
+    snprintf(folder, sizeof folder, "%s", l->path);
+    char *name = strrchr(folder, '/');
+    if (name) *name = '\0';
+    l->lock = open(name ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    l->late = l->lock >= 0 && flock(l->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    look(l);
+}
+
+/* Is this rank the one that speaks? The lock stays as long as its process. The first in turn does not ask the file,
+ * which may be a former run's yet. */
+static bool first_to_speak(const char *path, bool first_in_turn)
+{
+    struct look *l = calloc(1, sizeof *l);
+    if (!l) return true;
+    snprintf(l->path, sizeof l->path, "%s", path);
+    if (!lvn_thread_within(FILE_SECONDS, look_and_lock, l)) return true;
+    bool speak = !l->late && (first_in_turn || !l->told);
+    if (l->lock >= 0 && !speak) close(l->lock);
+    free(l);
+    return speak;
+}
+
 static bool lower_lives_here(const struct lvn_heartbeat *h)
 {
     for (int i = 0; i < h->rank; i++) {
@@ -205,7 +237,7 @@ static bool lower_lives_here(const struct lvn_heartbeat *h)
 }
 
 /* `silent`: nobody ended; ranks find it out at moments that differ by a beat, and who speaks first is still there when
- * the others look. */
+ * the others look. The turns spare a file system the questions of a thousand ranks. */
 static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent)
 {
     struct lvn_text t = {0};
@@ -224,7 +256,7 @@ static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent
     snprintf(path, sizeof path, "%s", h->path);
     pthread_mutex_unlock(&h->lock);
     usleep((useconds_t)(1e6 * (TURN_SECONDS * (turn < 5 ? turn : 5) + (silent ? NOTICE_SECONDS : 0))));
-    bool speak = !turn || (*path ? !told_already(path) : !below);
+    bool speak = *path ? first_to_speak(path, !turn) : !turn || !below;
     pthread_mutex_lock(&h->lock);
     lvn_fault_set(h, h->server_rank, speak, silent, t.p ? t.p : reason);
     lvn_text_release(&t);

@@ -82,7 +82,7 @@ static void stopped_server(void **state)
 {
     (void)state;
     strike(3, hasty, 0, SIGSTOP);
-    assert_told(3, 0, 1, "rank 0 on node0 has not been heard of since step 412 (its process does not answer)");
+    assert_told(3, 0, ANY, "rank 0 on node0 has not been heard of since step 412 (its process does not answer)");
     bury(0);
 }
 

@@ -59,7 +59,7 @@ static void outside_lost(void **state)
     assert_int_equal(table[0].state, LVN_PEER_LOST);
     assert_true(table[1].step == 412 && table[1].collective == 7);
     assert_int_equal(end_of(0), -SIGKILL);
-    assert_told(3, 0, -1, "rank 0 on node0");
+    assert_told(3, 0, NONE, "rank 0 on node0");
     lvn_server_stop(outside, 5);
 }
 
