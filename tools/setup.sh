@@ -2,7 +2,7 @@
 # setup.sh - install what levin needs.
 #
 #   tools/setup.sh                what building and testing need, with the system's packages (as root, or through sudo)
-#   tools/setup.sh --dev          and what checks the code: clang, clang-format, clang-tidy, a cross compiler, two MPIs,
+#   tools/setup.sh --dev          and what checks the code: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
 #                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard
 #   tools/setup.sh --prefix DIR   for an ordinary user, say on a cluster: what is missing goes into DIR, and
 #                                 `. DIR/env.sh` makes it seen; nothing else is touched
@@ -76,6 +76,7 @@ if [ $dev = 1 ]; then
     needs c++ have c++
     needs python have python3
     needs clang bash -c 'echo "int main(void){return 0;}" | clang -xc - -o /dev/null -fopenmp -fsanitize=address,undefined'
+    needs ccache have ccache
     needs clang-format have clang-format
     needs clang-tidy have clang-tidy
     needs openmpi have mpirun.openmpi
@@ -110,7 +111,7 @@ apt_names() {
         jansson) echo libjansson-dev ;; yaml) echo libyaml-dev ;; cmocka) echo libcmocka-dev ;;
         archive) apt-cache show libarchive13t64 >/dev/null 2>&1 && echo libarchive13t64 || echo libarchive13 ;;
         c++) echo g++ ;; python) echo python3 ;; clang) echo clang libomp-dev libclang-rt-14-dev ;;
-        clang-format) echo clang-format-14 clang-format ;; clang-tidy) echo clang-tidy ;;
+        ccache) echo ccache ;; clang-format) echo clang-format-14 clang-format ;; clang-tidy) echo clang-tidy ;;
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         openmpi) echo openmpi-bin ;; mpich) echo mpich ;; slurm) echo slurmctld slurmd slurm-client munge ;;
         pmix) echo libpmix-dev ;; sshd) echo openssh-server openssh-client ;; ip) echo iproute2 ;;
