@@ -146,9 +146,9 @@ static void remark(const struct lvn_config *cf, int id, struct lvn_text *t)
 static void key_line(const struct lvn_config *cf, int id, struct lvn_text *t)
 {
     const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
-    char text[LVN_VALUE_TEXT];
+    char text[LVN_VALUE_TEXT], help[LVN_HELP_TEXT];
     const char *dot = strchr(o->key, '.');
-    comment(t, *o->part ? "  # " : "# ", o->help);
+    comment(t, *o->part ? "  # " : "# ", lvn_option_help(o, help));
     if (*o->part) remark(cf, id, t);
     lvn_text_printf(t, "%s%s: ", *o->part ? "  " : "", dot ? dot + 1 : o->key);
     lvn_option_yaml(t, o, lvn_settings_value(cf->s, (enum lvn_option_id)id, text));

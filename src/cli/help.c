@@ -76,11 +76,11 @@ static void flag_row(struct lvn_text *t, const struct lvn_option *o)
 
 static void key_row(struct lvn_text *t, const struct lvn_option *o)
 {
-    char left[96], help[700];
+    char left[96], help[700], text[LVN_HELP_TEXT];
     const char *usual = o->usual ? o->usual : o->initial;
     bool plain = !*usual || !strcmp(usual, "\n");
     snprintf(left, sizeof left, "%s", o->key);
-    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, usual);
+    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", lvn_option_help(o, text), usual);
     row(t, left, help);
 }
 
@@ -182,7 +182,8 @@ static void command_text(struct lvn_text *t, const struct lvn_command *k)
 
 static void key_text(struct lvn_text *t, const struct lvn_option *o)
 {
-    lvn_text_printf(t, "%s: %s\n", o->key, o->help);
+    char text[LVN_HELP_TEXT];
+    lvn_text_printf(t, "%s: %s\n", o->key, lvn_option_help(o, text));
     if (*o->initial && strcmp(o->initial, "\n")) lvn_text_printf(t, "  default  %s\n", o->initial);
     if (o->choices) {
         lvn_text_add(t, "  one of   ");

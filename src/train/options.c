@@ -219,6 +219,13 @@ const struct lvn_option *lvn_option_of_family(int i)
     return lvn_option_of((enum lvn_option_id)(LVN_OPT_COUNT + i));
 }
 
+const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT])
+{
+    if (!o->of) return o->help;
+    snprintf(text, LVN_HELP_TEXT, "%s: %s", o->of, o->help);
+    return text;
+}
+
 /* --- finding one --- */
 
 const struct lvn_option *lvn_option_find(const char *key)
