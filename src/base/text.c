@@ -116,6 +116,12 @@ enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status)
     return status;
 }
 
+bool lvn_ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), k = strlen(tail);
+    return n >= k && strcmp(text + n - k, tail) == 0;
+}
+
 int32_t lvn_utf8_decode(const void *p, int64_t n, int *used)
 {
     static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -41,6 +41,9 @@ LVN_CHECKED enum lvn_status lvn_take(char *to, size_t room, const char *what, co
 LVN_CHECKED enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status);
 LVN_CHECKED enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status);
 
+/* Does a name end in `tail`, as ".bin"? */
+bool lvn_ends_with(const char *text, const char *tail);
+
 /* The code point at p[0..n), n >= 1, and the bytes it takes (1 to 4) into *used; -1 for a malformed, cut, overlong or
  * surrogate sequence (*used is then 1). */
 int32_t lvn_utf8_decode(const void *p, int64_t n, int *used);

@@ -241,9 +241,7 @@ static enum lvn_status find_recipe(struct lvn_cli *c, const char *path)
 static bool is_data(const char *path)
 {
     const struct lvn_dataset_kind *kind = NULL;
-    size_t n = strlen(path);
-    bool yaml = n > 4 && (!strcmp(path + n - 4, ".yml") || !strcmp(path + n - 4, "yaml"));
-    if (yaml || lvn_file_form(path, (int64_t)n) == LVN_FORM_UNKNOWN) {
+    if (lvn_file_form(path, (int64_t)strlen(path)) == LVN_FORM_UNKNOWN) {
         if (!lvn_path_is_dir(path)) return false;
         if (lvn_dataset_guess(path, &kind) != LVN_OK) lvn_error_clear();
         return kind != NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "data/codec.h"
 #include "data/file_form.h"
@@ -83,12 +84,6 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
     LVN_TRY(lvn_store_stat(config, &kind, &bytes));
     LVN_CHECK(kind == LVN_STORE_NOTHING, ARG, "'%s' holds a model already; choose another folder or remove it", out);
     return strncmp(out, "file:", 5) == 0 ? LVN_OK : lvn_tree_remove(*folder);
-}
-
-static bool is_torch(const char *out)
-{
-    size_t n = strlen(out);
-    return n > 3 && strcmp(out + n - 3, ".pt") == 0;
 }
 
 /* --- a checkpoint of torch.save() --- */
@@ -224,7 +219,7 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     lvn_arena_init(&a);
     const char *folder;
     enum lvn_status status;
-    if (is_torch(c->operand[1])) {
+    if (lvn_ends_with(c->operand[1], ".pt")) {
         struct training training = {0};
         status = read_training(&training, &a, p, n, form);
         if (status == LVN_OK) status = write_torch(&a, &files, form, &p->config, &training, c->operand[1]);
@@ -245,7 +240,7 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
 static enum lvn_status refuse_file(const char *out, const struct lvn_model *model)
 {
     char list[256] = "";
-    if (is_torch(out) || lvn_file_form(out, (int64_t)strlen(out)) == LVN_FORM_UNKNOWN) return LVN_OK;
+    if (lvn_ends_with(out, ".pt") || lvn_file_form(out, (int64_t)strlen(out)) == LVN_FORM_UNKNOWN) return LVN_OK;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         size_t n = strlen(list);
         if (lvn_model_form(*m) == lvn_model_form(model) && *m != lvn_model_form(model))
@@ -262,7 +257,7 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
 static enum lvn_status find_form(const struct lvn_cli *c, const struct lvn_model *model, const struct lvn_model **form)
 {
     const struct lvn_model *const *m = lvn_models();
-    bool torch = is_torch(c->operand[1]);
+    bool torch = lvn_ends_with(c->operand[1], ".pt");
     if (!torch || c->given[LVN_FLAG_export_format])
         LVN_TRY(lvn_model_variant(model, c->flag[LVN_FLAG_export_format].t, form));
     if (!torch) return LVN_OK;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/work.h"
 #include "formats/json.h"
 #include "formats/torch.h"
@@ -161,16 +162,10 @@ static const struct {
     {"pytorch_model.bin.index.json", open_index, true},
 };
 
-static bool ends_with(const char *path, const char *tail)
-{
-    size_t n = strlen(path), k = strlen(tail);
-    return n >= k && strcmp(path + n - k, tail) == 0;
-}
-
 static enum lvn_status open_any(struct lvn_weights *w, const char *path)
 {
-    if (!lvn_path_is_dir(path) && ends_with(path, ".json"))
-        return open_index(w, path, ends_with(path, ".bin.index.json"));
+    if (!lvn_path_is_dir(path) && lvn_ends_with(path, ".json"))
+        return open_index(w, path, lvn_ends_with(path, ".bin.index.json"));
     if (!lvn_path_is_dir(path)) return open_one(w, path, lvn_torch_is_file(path));
     for (size_t i = 0; i < sizeof in_directory / sizeof in_directory[0]; i++) {
         char *file = lvn_path_join(&w->arena, path, in_directory[i].name);

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/work.h"
 #include "stores/cache.h"
 
@@ -17,12 +18,6 @@ bool lvn_store_name_is_safe(const char *name)
         if (*part == '/' && !*++part) return false;
     }
     return *name != '\0';
-}
-
-static bool ends_with(const char *name, const char *tail)
-{
-    size_t n = strlen(name), k = strlen(tail);
-    return n >= k && strcmp(name + n - k, tail) == 0;
 }
 
 static bool is_one_of(const char *name, const char *const *names)
@@ -46,18 +41,19 @@ static bool is_wanted(enum lvn_store_want want, const char *name, bool safetenso
     if (is_one_of(name, tokenizer_files)) return true;
     if (want == LVN_WANT_TOKENIZER) return false;
     if (want == LVN_WANT_TOKENS)
-        return !strchr(name, '/') && (ends_with(name, ".bin") || ends_with(name, ".json") || ends_with(name, ".txt"));
+        return !strchr(name, '/') &&
+               (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".json") || lvn_ends_with(name, ".txt"));
     if (is_one_of(name, model_files)) return true;
     if (strchr(name, '/')) return false;
-    if (ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json")) return true;
+    if (lvn_ends_with(name, ".safetensors") || lvn_ends_with(name, ".safetensors.index.json")) return true;
     return !safetensors && strncmp(name, "pytorch_model", 13) == 0 &&
-           (ends_with(name, ".bin") || ends_with(name, ".bin.index.json"));
+           (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".bin.index.json"));
 }
 
 static bool has_safetensors(const struct lvn_store_entries *all)
 {
     for (int i = 0; i < all->n; i++)
-        if (!strchr(all->entry[i].name, '/') && ends_with(all->entry[i].name, ".safetensors")) return true;
+        if (!strchr(all->entry[i].name, '/') && lvn_ends_with(all->entry[i].name, ".safetensors")) return true;
     return false;
 }
 
