@@ -324,11 +324,21 @@ int64_t lvn_memory_available(void)
     return m.memory_available;
 }
 
-double lvn_seconds(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double lvn_seconds(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+double lvn_wall_seconds(void)
+{
+    return seconds_of(CLOCK_REALTIME);
 }
 
 /* The 22nd field of /proc/self/stat, in ticks since the machine was started; the second may hold spaces. */

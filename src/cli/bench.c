@@ -3,18 +3,13 @@
 #include <stdlib.h>
 
 #include "base/machine.h"
+#include "base/sort.h"
 #include "cli/cli.h"
 #include "models/keys.h"
 #include "train/devices.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
 #include "train/trial.h"
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* With parts: each step is followed by one whose parts are timed, so that both see the same machine. */
 static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, int64_t labels, double *seconds,
@@ -29,7 +24,7 @@ static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int
         if (i >= 0) seconds[i] = lvn_seconds() - begin;
         if (parts) LVN_TRY(lvn_parts_try(t, i + 1, lr, labels, parts));
     }
-    qsort(seconds, (size_t)n, sizeof *seconds, by_value);
+    qsort(seconds, (size_t)n, sizeof *seconds, lvn_by_number);
     return LVN_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/shown.h"
+#include "base/sort.h"
 #include "stores/kind.h"
 
 static const struct {
@@ -134,11 +135,6 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
     return LVN_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct lvn_store_entry *)a)->name, ((const struct lvn_store_entry *)b)->name);
-}
-
 /* A key that is no file may be a folder: there is something below it. */
 static enum lvn_status stat_both(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
 {
@@ -173,7 +169,7 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
     LVN_CHECK(p->store->list, UNSUPPORTED, "'%s' cannot be listed: web servers have no way to do that; name a file",
               p->url);
     LVN_TRY(p->store->list(p, h, deep, a, out));
-    if (out->n) qsort(out->entry, (size_t)out->n, sizeof *out->entry, by_name);
+    if (out->n) qsort(out->entry, (size_t)out->n, sizeof *out->entry, lvn_by_text);
     if (out->n > 0) return LVN_OK;
     struct lvn_object o = {0};
     int room = 0;

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/isa.h"
 #include "base/random.h"
+#include "base/sort.h"
 #include "base/threads.h"
 #include "cluster/launcher.h"
 #include "cluster/mesh.h"
@@ -42,18 +43,13 @@ static enum lvn_status exchange_cards(struct lvn_ranks *r, struct card *cards)
                                    LVN_SUM);
 }
 
-static int by_host(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* How many hosts there are. */
 static enum lvn_status count_hosts(struct lvn_ranks *r)
 {
     const char **name = lvn_malloc(sizeof *name * (size_t)r->size);
     if (!name) return LVN_MEMORY;
     for (int i = 0; i < r->size; i++) name[i] = r->host[i];
-    qsort(name, (size_t)r->size, sizeof *name, by_host);
+    qsort(name, (size_t)r->size, sizeof *name, lvn_by_text);
     for (int i = 0; i < r->size; i++) r->hosts += i == 0 || strcmp(name[i], name[i - 1]) != 0;
     free(name);
     return LVN_OK;

@@ -241,10 +241,9 @@ enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, c
     char *name = lvn_arena_strdup(&s->arena, path);
     if (!name) return LVN_MEMORY;
     for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--) name[n - 1] = '\0';
-    char *slash = strrchr(name, '/'), *dot;
+    char *slash = strrchr(name, '/');
     name = slash ? slash + 1 : name;
-    dot = strrchr(name, '.');
-    if (dot && dot > name) *dot = '\0';
+    name[lvn_path_stem(name)] = '\0';
     s->name = *name == '.' ? "" : name;
     s->origin[LVN_OPT_name] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
     return LVN_OK;

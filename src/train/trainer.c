@@ -146,14 +146,6 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 
 /* --- steps, validations, epochs --- */
 
-/* Seconds since 1970: a run may go on in another process, on another day. */
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
 {
     const struct lvn_runner *r = t->training.step;
@@ -170,7 +162,7 @@ static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
     }
     e->scalar[SCALAR_TOKENS_PER_S].value = (double)(t->s->trainer.batch_size * length) / seconds;
     e->scalar[SCALAR_EPOCH].value = (double)t->step / (double)t->train.steps_per_epoch;
-    e->scalar[SCALAR_TIME].value = now();
+    e->scalar[SCALAR_TIME].value = lvn_wall_seconds();
     e->scalar[SCALAR_MEMORY].value = (double)e->memory_bytes;
     double mean = (lvn_seconds() - t->m.started) / (double)(t->step - t->first_step); /* with all that lies between */
     e->eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * mean;
