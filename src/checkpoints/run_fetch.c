@@ -1,5 +1,4 @@
 /* run_fetch.c - a run that lies in a store, back into its folder here, so that it can go on. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 
 #include "base/files.h"
 #include "cli/config.h"
-#include "formats/yaml.h"
 
 enum { WIDTH = 110 };
 

@@ -4,8 +4,6 @@
  * do, whatever else the machines are doing. All pairs of up to six ranks, else each with the next one. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "base/machine.h"
 #include "cli/doctor.h"

@@ -8,10 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "cli/doctor.h"
 #include "cluster/mesh.h"
 #include "train/consistency.h"

@@ -12,9 +12,9 @@
 #include "models/keys.h"
 #include "stores/stage.h"
 #include "train/model_config.h"
-#include "train/model_setup.h"
 #include "train/moments.h"
 #include "train/network.h"
+#include "train/pretrained.h"
 
 /* What turns text into the model's ids. */
 static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const char *out)

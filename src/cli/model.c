@@ -1,8 +1,6 @@
 /* model.c - see model.h. */
 #include "cli/model.h"
 
-#include <string.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "tokenizers/tokenizer.h"

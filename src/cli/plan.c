@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "base/machine.h"
 #include "cli/plan.h"
 #include "data/loader.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/model.h"

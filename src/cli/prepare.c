@@ -1,6 +1,4 @@
 /* prepare.c - levin prepare: a text as token files, a character a token; prepare_text.c has the other kinds. */
-#include <string.h>
-
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/model.h"

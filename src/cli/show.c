@@ -1,6 +1,4 @@
 /* show.c - --show-settings: every key, its value, and where that came from. */
-#include <string.h>
-
 #include "cli/cli.h"
 
 /* A text on one line, whole. */

@@ -1,5 +1,4 @@
 /* tokenizer.c - levin tokenizer train: a vocabulary from text. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"

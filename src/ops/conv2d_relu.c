@@ -1,6 +1,5 @@
 /* conv2d_relu.c - max(conv2d, 0): one pass over memory less each way; see conv2d.h. */
 #include "ops/conv2d_plain.h"
-#include "ops/shape.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/variable.h"

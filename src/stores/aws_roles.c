@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/arena.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/variable.h"

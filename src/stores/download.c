@@ -1,7 +1,5 @@
 /* download.c - the path on this machine of what lies in a store: files and folders, by way of the cache. */
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "base/log.h"

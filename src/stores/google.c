@@ -3,11 +3,9 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/arena.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/variable.h"

@@ -1,8 +1,6 @@
 /* stage.c - see stage.h. */
 #include "stores/stage.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -10,7 +10,6 @@
 
 #include "levin.h"
 
-#include "models/keys.h"
 #include "train/ranks.h"
 #include "train/sampler.h"
 #include "train/trainer_state.h"

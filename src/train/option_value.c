@@ -335,7 +335,6 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
     LVN_FAIL(INTERNAL, "%s has no kind", o->key);
 }
 
-/* The shortest form that reads back as the same number. */
 /* 30, 0.001, 1e-30: the shortest that reads back as the same; exponents only where they are usual. */
 static void write_real(double x, bool point, char *text, size_t room)
 {

@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "backend/backend.h"
-#include "base/text.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
 #include "train/callbacks/callback.h"

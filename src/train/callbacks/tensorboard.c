@@ -1,9 +1,6 @@
 /* tensorboard.c - the folder tensorboard: a file of events for TensorBoard from each time that the run was started. */
 #include "formats/tensorboard.h"
 
-#include <stdio.h>
-#include <time.h>
-
 #include "base/machine.h"
 #include "train/callbacks/callback.h"
 
