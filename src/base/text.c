@@ -92,6 +92,15 @@ bool lvn_fit(char *to, size_t room, const char *format, ...)
     return whole;
 }
 
+void lvn_print_more(char *text, size_t room, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, room - used, format, args);
+    va_end(args);
+}
+
 enum lvn_status lvn_take(char *to, size_t room, const char *what, const char *from, size_t n)
 {
     to[0] = '\0';
@@ -230,4 +239,9 @@ char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
     }
     text[used] = '\0';
     return text;
+}
+
+void lvn_hex_text(const void *bytes, size_t n, char *text)
+{
+    for (size_t i = 0; i < n; i++) snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
 }

@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/text.h"
 
 const char *const lvn_job_words[] = {"finetune", "scratch", "chars", NULL};
 const char *const lvn_place_words[] = {"here", "hosts", "slurm", NULL};
@@ -134,8 +135,7 @@ static enum lvn_status word_of(const struct lvn_cli *c, enum lvn_flag_id id, con
             *out = i;
             return LVN_OK;
         }
-        size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+        lvn_print_more(list, sizeof list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
     }
     LVN_FAIL(ARG, "%s must be %s, got '%.40s'", lvn_flag_text(&lvn_flags[id].option, name), list, c->flag[id].t);
 }

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "base/library.h"
+#include "base/text.h"
 #include "cli/doctor.h"
 
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *value)
@@ -93,10 +94,7 @@ static void memory(struct lvn_doctor *r)
     char text[300], a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
     snprintf(text, sizeof text, "%s, %s available", lvn_bytes_text(m->memory, a),
              lvn_bytes_text(m->memory_available, b));
-    if (m->memory_limit) {
-        size_t n = strlen(text);
-        snprintf(text + n, sizeof text - n, ", cgroup limit %s", lvn_bytes_text(m->memory_limit, c));
-    }
+    if (m->memory_limit) lvn_print_more(text, sizeof text, ", cgroup limit %s", lvn_bytes_text(m->memory_limit, c));
     lvn_doctor_line(r, "memory", text);
     snprintf(text, sizeof text, "L1 %s, L2 %s, L3 %s", lvn_bytes_text(m->cache[0], a), lvn_bytes_text(m->cache[1], b),
              lvn_bytes_text(m->cache[2], c));

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/doctor.h"
 #include "cluster/mesh.h"
 #include "train/consistency.h"
@@ -21,8 +22,7 @@ void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who)
     char text[700];
     snprintf(text, sizeof text, "%s%s%s%s%s%s", who->title, *who->rank_from ? " (rank from " : "", who->rank_from,
              *who->size_from ? ", size from " : "", who->size_from, *who->rank_from ? ")" : "");
-    size_t n = strlen(text);
-    if (*who->rank_from) snprintf(text + n, sizeof text - n, ", %s", who->evidence);
+    if (*who->rank_from) lvn_print_more(text, sizeof text, ", %s", who->evidence);
     lvn_doctor_line(r, "launched by", text);
     lvn_cli_add(r->c, "launcher", json_string(who->family));
     lvn_cli_add(r->c, "rank_from", *who->rank_from ? json_string(who->rank_from) : json_null());
@@ -212,12 +212,10 @@ static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const 
     if (!slow) return;
     time_text(first, a);
     time_text(late->seconds, b);
-    int length = snprintf(text, sizeof text, "%s%s%s there, %.3g", a, late->seconds > first ? " to " : "",
-                          late->seconds > first ? b : "", slow->rate / 1e9);
-    if (slow->rate < fastest) {
-        length += snprintf(text + length, sizeof text - (size_t)length, " to %.3g", fastest / 1e9);
-    }
-    snprintf(text + length, sizeof text - (size_t)length, " GB/s");
+    snprintf(text, sizeof text, "%s%s%s there, %.3g", a, late->seconds > first ? " to " : "",
+             late->seconds > first ? b : "", slow->rate / 1e9);
+    if (slow->rate < fastest) lvn_print_more(text, sizeof text, " to %.3g", fastest / 1e9);
+    lvn_print_more(text, sizeof text, " GB/s");
     lvn_doctor_line(r, where, text);
     if (slow->rate < fastest / 3) {
         snprintf(text, sizeof text,

@@ -241,11 +241,9 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
 {
     char list[256] = "";
     if (lvn_ends_with(out, ".pt") || lvn_file_form(out, (int64_t)strlen(out)) == LVN_FORM_UNKNOWN) return LVN_OK;
-    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        size_t n = strlen(list);
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++)
         if (lvn_model_form(*m) == lvn_model_form(model) && *m != lvn_model_form(model))
-            snprintf(list + n, sizeof list - n, ", %s", (*m)->name);
-    }
+            lvn_print_more(list, sizeof list, ", %s", (*m)->name);
     LVN_FAIL(
         ARG,
         "'%s': levin writes no %s; it writes a folder, in one of the formats huggingface%s (--format), or OUT.pt, a "

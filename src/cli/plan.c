@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/machine.h"
+#include "base/text.h"
 #include "cli/plan.h"
 #include "data/loader.h"
 #include "models/keys.h"
@@ -180,10 +181,8 @@ static bool is_size(const struct lvn_key *k)
 static void sizes_text(const struct lvn_model_config *m, char *text, size_t room)
 {
     text[0] = '\0';
-    for (const struct lvn_key *k = m->model->keys; k->kind; k++) {
-        size_t used = strlen(text);
-        if (is_size(k)) snprintf(text + used, room - used, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
-    }
+    for (const struct lvn_key *k = m->model->keys; k->kind; k++)
+        if (is_size(k)) lvn_print_more(text, room, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
 }
 
 static void add_sizes(struct lvn_cli *c, const struct lvn_model_config *m)

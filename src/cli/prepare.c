@@ -1,10 +1,10 @@
 /* prepare.c - levin prepare: a text as token files, a character a token; prepare_text.c has the other kinds. */
+#include "data/prepare.h"
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/prepare_text.h"
 #include "data/file_form.h"
-#include "data/prepare.h"
 #include "stores/fetch.h"
 #include "stores/stage.h"
 

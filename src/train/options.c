@@ -92,8 +92,7 @@ static char kinds[1600];
 /* Adds to a list what its parts make up. */
 static void add(char *list, size_t room, const char *between, const char *text, const char *more)
 {
-    size_t used = strlen(list);
-    snprintf(list + used, room - used, "%s%s%s", used ? between : "", text, more);
+    lvn_print_more(list, room, "%s%s%s", *list ? between : "", text, more);
 }
 
 /* Adds `text` and, in brackets, which families that is of; nothing in brackets where it is all. */

@@ -11,6 +11,7 @@
 #include "base/isa.h"
 #include "base/random.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "cluster/launcher.h"
 #include "cluster/mesh.h"
@@ -29,7 +30,7 @@ static uint64_t hash_of_cpus(void)
     char text[2 * sizeof set + 1];
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
-    for (size_t i = 0; i < sizeof set; i++) snprintf(text + 2 * i, 3, "%02x", ((unsigned char *)&set)[i]);
+    lvn_hex_text(&set, sizeof set, text);
     return lvn_name_hash(text);
 }
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "backend/backend.h"
+#include "base/text.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
 #include "train/callbacks/callback.h"
@@ -178,10 +179,8 @@ static void divisors(int64_t n, char *text, size_t room)
         if (n % d == 0) list[count++] = d;
     }
     text[0] = '\0';
-    for (int i = count - 1; i >= 0; i--) {
-        size_t used = strlen(text);
-        snprintf(text + used, room - used, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
-    }
+    for (int i = count - 1; i >= 0; i--)
+        lvn_print_more(text, room, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
 }
 
 /* trainer.accumulate_grad_batches is the micro-batch, said by how many there are. */

@@ -84,7 +84,7 @@ static void name_own(struct lvn_opencl_device *d, uint32_t root, uint32_t part)
     char hex[33] = "";
     if (has_extension(d->id, "cl_khr_device_uuid") &&
         lvn_cl.device_info(d->id, CL_DEVICE_UUID, sizeof uuid, uuid, NULL) == CL_SUCCESS)
-        for (size_t i = 0; i < sizeof uuid; i++) snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
+        lvn_hex_text(uuid, sizeof uuid, hex);
     if (*hex)
         snprintf(d->own, sizeof d->own, "%s.%u %.40s", hex, part, mask ? mask : "");
     else
