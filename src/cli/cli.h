@@ -146,8 +146,8 @@ enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *co
 /* docs.c */
 void lvn_help_markdown(struct lvn_text *t);
 enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell) LVN_CHECKED;
-/* show.c: --show-settings */
-void lvn_cli_show_settings(struct lvn_cli *c);
+/* show.c: does --show-settings ask for the settings and nothing else? They are printed then. */
+bool lvn_cli_shows_settings(struct lvn_cli *c);
 
 /* "1 h 02 min", as lvn_count_text(): for people. Returns text. */
 char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT]);

@@ -258,10 +258,7 @@ enum lvn_status lvn_command_generate(struct lvn_cli *c)
 {
     struct lvn_generator g;
     LVN_TRY(lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DEVICE));
-    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
-        lvn_cli_show_settings(c);
-        return LVN_OK;
-    }
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
     LVN_TRY(lvn_generator_open(&g, &c->settings, !lvn_cli_on(c, LVN_FLAG_generate_ignore_eos)));
     json_t *samples = json_array();
     enum lvn_status status = all_samples(c, &g, samples);

@@ -292,10 +292,7 @@ enum lvn_status lvn_command_plan(struct lvn_cli *c)
     unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_SCHEDULE;
     c->settings.ranks = c->flag[LVN_FLAG_plan_ranks].i;
     LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
-    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
-        lvn_cli_show_settings(c);
-        return LVN_OK;
-    }
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
     enum lvn_status status = show(&p);
     lvn_crowd_end(&p.crowd);
     lvn_training_release(&p.training);
