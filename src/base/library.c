@@ -73,7 +73,6 @@ struct lvn_library *lvn_library_at(int i)
     static struct lvn_library *const all[] = {
 #define LVN_LIBRARY(name) &lvn_library_##name,
 #include "base/libraries.def"
-#undef LVN_LIBRARY
     };
     return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
 }

@@ -17,9 +17,6 @@
 #include "train/run_dir.h"
 
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
-#define LVN_COMMAND(...)
-#define LVN_RUNNER(...)
-#define LVN_TOGETHER(...)
 #define LVN_FLAG(command_, field, kind_, initial_, low, high, help_)                                                   \
     {.command = #command_,                                                                                             \
      .option = {.key = #field,                                                                                         \
@@ -30,10 +27,6 @@ const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
                 .most = (double)(high),                                                                                \
                 .help = help_}},
 #include "cli/commands.def"
-#undef LVN_COMMAND
-#undef LVN_RUNNER
-#undef LVN_TOGETHER
-#undef LVN_FLAG
 };
 
 bool lvn_flag_fits(const struct lvn_flag *f, const struct lvn_command *command)

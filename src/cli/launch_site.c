@@ -9,7 +9,6 @@
 static const struct lvn_site *const sites[] = {
 #define LVN_SITE(name) &lvn_site_##name,
 #include "cli/sites.def"
-#undef LVN_SITE
 };
 
 enum lvn_status lvn_launch_site(struct lvn_launch *l)

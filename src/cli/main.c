@@ -24,12 +24,7 @@ const struct lvn_command lvn_commands[] = {
 #define LVN_COMMAND(...) ROW(__VA_ARGS__, .together = false)
 #define LVN_RUNNER(...) ROW(__VA_ARGS__, .runs_others = true)
 #define LVN_TOGETHER(...) ROW(__VA_ARGS__, .together = true)
-#define LVN_FLAG(...)
 #include "cli/commands.def"
-#undef LVN_COMMAND
-#undef LVN_RUNNER
-#undef LVN_TOGETHER
-#undef LVN_FLAG
 #undef ROW
     {.name = NULL},
 };

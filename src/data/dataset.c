@@ -14,12 +14,10 @@
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
 #include "data/datasets.def"
-#undef LVN_DATASET
 
 static const struct lvn_dataset_kind *const kinds[] = {
 #define LVN_DATASET(name) &lvn_dataset_##name,
 #include "data/datasets.def"
-#undef LVN_DATASET
     NULL};
 
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)

@@ -14,7 +14,6 @@ struct form {
 static const struct form forms[] = {
 #define LVN_FORM(ending, form, what, reader) {ending, LVN_FORM_##form, what, reader},
 #include "data/file_form.def"
-#undef LVN_FORM
 };
 enum { N_FORMS = sizeof forms / sizeof forms[0] };
 

@@ -185,9 +185,5 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id op, const
 #define LVN_OP_UPDATE(name, attr)
 #define LVN_OP_COLLECTIVE(name, attr)
 #include "ops/ops.def"
-#undef LVN_OP
-#undef LVN_OP_FUSED
-#undef LVN_OP_UPDATE
-#undef LVN_OP_COLLECTIVE
 
 #endif

@@ -10,12 +10,10 @@
 
 #define LVN_MODEL(name) extern const struct lvn_model lvn_model_##name;
 #include "models/models.def"
-#undef LVN_MODEL
 
 static const struct lvn_model *const models[] = {
 #define LVN_MODEL(name) &lvn_model_##name,
 #include "models/models.def"
-#undef LVN_MODEL
     NULL,
 };
 

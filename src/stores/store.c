@@ -16,7 +16,6 @@ static const struct {
 } stores[] = {
 #define LVN_STORE(name, scheme) {scheme, &lvn_store_##name},
 #include "stores/stores.def"
-#undef LVN_STORE
 };
 enum { N_STORES = sizeof stores / sizeof stores[0] };
 

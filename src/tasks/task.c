@@ -8,12 +8,10 @@
 
 #define LVN_TASK(name) extern const struct lvn_task lvn_task_##name;
 #include "tasks/tasks.def"
-#undef LVN_TASK
 
 static const struct lvn_task *const tasks[] = {
 #define LVN_TASK(name) &lvn_task_##name,
 #include "tasks/tasks.def"
-#undef LVN_TASK
     NULL};
 
 const struct lvn_task *lvn_task_find(const char *name)

@@ -22,7 +22,6 @@ static const char *const words_data_kind[] = {
 static const char *const words_trainer_accelerator[] = {"auto", "gpu",
 #define LVN_BACKEND(name) #name,
 #include "backend/backends.def"
-#undef LVN_BACKEND
                                                         NULL};
 static const char *const words_task_kind[] = {"auto",
 #define LVN_TASK(name) #name,

@@ -75,10 +75,6 @@ static inline bool op_is_update(enum lvn_op_id id)
 #define LVN_OP_UPDATE(name, attr) true,
 #define LVN_OP_COLLECTIVE(name, attr) true,
 #include "ops/ops.def"
-#undef LVN_OP
-#undef LVN_OP_FUSED
-#undef LVN_OP_UPDATE
-#undef LVN_OP_COLLECTIVE
     };
     return update[id];
 }
