@@ -245,7 +245,7 @@ struct lvn_tensor *lvn_reshape(struct lvn_graph *g, struct lvn_tensor *x, int ra
 static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, const struct lvn_node *node,
                                  struct lvn_shapes *s)
 {
-    *s = (struct lvn_shapes){.attr = &node->attr, .real = g->real};
+    *s = (struct lvn_shapes){.op = op->name, .attr = &node->attr, .real = g->real};
     for (int i = 0; i < op->n_in; i++) {
         s->has[i] = node->in[i] != NULL;
         if (!s->has[i]) continue;

@@ -68,6 +68,7 @@ struct lvn_plain_kernels {
 
 /* What a shape rule works on: in[] is given, it checks them and fills out[] (outputs, then saved values). */
 struct lvn_shapes {
+    const char *op; /* the operation's name, for messages */
     const union lvn_attr *attr;
     struct lvn_desc in[LVN_MAX_IN];
     bool has[LVN_MAX_IN];

@@ -3,7 +3,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    return lvn_conv2d_shape(s, "conv2d_relu", s->attr->conv2d_relu.stride, s->attr->conv2d_relu.padding);
+    return lvn_conv2d_shape(s, s->attr->conv2d_relu.stride, s->attr->conv2d_relu.padding);
 }
 
 static struct lvn_conv2d make(const struct lvn_call *call)
