@@ -120,7 +120,7 @@ enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status)
 
 enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status)
 {
-    if (status == LVN_OK && all->n) status = lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "%s", all->p);
+    if (status == LVN_OK && all->n) status = lvn_fail(LVN_ARG, "%s", all->p);
     lvn_text_release(all);
     return status;
 }

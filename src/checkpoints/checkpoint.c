@@ -117,8 +117,7 @@ static enum lvn_status locate_in(struct lvn_arena *a, const char *dir, const cha
     LVN_TRY(lvn_checkpoint_open_newest(&c, dir));
     if (c.path) *out = lvn_arena_strdup(a, c.path);
     enum lvn_status status = c.path && !*out ? LVN_MEMORY : LVN_OK;
-    if (!c.path && c.n_skipped)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' has no good checkpoint: %s", dir, c.skipped[0]);
+    if (!c.path && c.n_skipped) status = lvn_fail(LVN_FORMAT, "'%s' has no good checkpoint: %s", dir, c.skipped[0]);
     lvn_checkpoint_release(&c);
     return status;
 }

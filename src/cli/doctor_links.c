@@ -154,7 +154,7 @@ enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_link **links,
         *reduce_bytes = REDUCE;
         status = measure(comm, *links, *n_links, clock, reduce_s, block);
     } else {
-        (void)lvn_fail_at(__FILE__, __LINE__, LVN_MEMORY, "no memory for measurements");
+        (void)lvn_fail(LVN_MEMORY, "no memory for measurements");
     }
     free(block);
     return status;

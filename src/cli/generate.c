@@ -160,8 +160,7 @@ static enum lvn_status read_lines(struct prompts *p, const char *path, const str
               "one; --prompt-ids takes ids");
     LVN_TRY(lvn_file_read(path, 64 << 20, &text, &bytes));
     enum lvn_status status = LVN_OK;
-    if ((int64_t)strlen(text) < bytes)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);
+    if ((int64_t)strlen(text) < bytes) status = lvn_fail(LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);
     if (status == LVN_OK) status = encode_lines(p, path, text, codec);
     free(text);
     return status;

@@ -391,6 +391,6 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
     char text[sizeof h->fault];
     snprintf(text, sizeof text, "%s", h->fault);
     pthread_mutex_unlock(&h->lock);
-    if (other) lvn_fail_at(__FILE__, __LINE__, LVN_COMM, "%s", text); /* the better explanation */
+    if (other) lvn_fail(LVN_COMM, "%s", text); /* the better explanation */
     if (h->rank == 0 && h->path[0]) lvn_status_last(h);
 }

@@ -27,7 +27,7 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
         if (name && strcmp(kinds[i]->name, name) == 0) return kinds[i];
         lvn_print_more(names, sizeof names, "%s%s", i ? ", " : "", kinds[i]->name);
     }
-    lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
+    lvn_fail(LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
     return NULL;
 }
 

@@ -341,7 +341,7 @@ enum lvn_status lvn_walk_file(const char *path, bool named, const struct lvn_wal
     s.fd = open(path, O_RDONLY | O_CLOEXEC);
     enum lvn_status status = LVN_OK;
     if (s.fd < 0)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot open '%s': %s", path, strerror(errno));
+        status = lvn_fail(LVN_IO, "cannot open '%s': %s", path, strerror(errno));
     else
         status = start(&s, 0, named);
     if (s.fd >= 0) close(s.fd);

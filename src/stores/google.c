@@ -137,8 +137,8 @@ static enum lvn_status token_of_key(struct lvn_google_token *t, const char *path
         status = ask(&r, &a);
     }
     if (status == LVN_OK && (a.end != LVN_HTTP_WHOLE || a.code != 200))
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "no token for the key '%s': '%s' %s %d: %.200s", path, uri,
-                             a.end == LVN_HTTP_WHOLE ? "answered" : a.why, a.code, a.body.p ? a.body.p : "");
+        status = lvn_fail(LVN_IO, "no token for the key '%s': '%s' %s %d: %.200s", path, uri,
+                          a.end == LVN_HTTP_WHOLE ? "answered" : a.why, a.code, a.body.p ? a.body.p : "");
     if (status == LVN_OK) status = take_token(t, &a, path);
     lvn_http_answer_release(&a);
     lvn_text_release(&form);

@@ -199,8 +199,7 @@ enum lvn_status lvn_store_remove(const char *path)
     if (p.store->remove)
         status = p.store->remove(&p, h);
     else
-        lvn_fail_at(__FILE__, __LINE__, status, "'%s' cannot be removed: levin only reads there (%s)", path,
-                    p.store->form);
+        lvn_fail(status, "'%s' cannot be removed: levin only reads there (%s)", path, p.store->form);
     close_both(&p, h);
     return status;
 }

@@ -21,7 +21,7 @@ const struct lvn_task *lvn_task_find(const char *name)
         if (strcmp(tasks[i]->name, name) == 0) return tasks[i];
         lvn_print_more(names, sizeof names, "%s%s", i ? ", " : "", tasks[i]->name);
     }
-    lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "task.kind is '%s'; levin knows %s", name, names);
+    lvn_fail(LVN_ARG, "task.kind is '%s'; levin knows %s", name, names);
     return NULL;
 }
 

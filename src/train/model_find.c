@@ -71,8 +71,8 @@ static enum lvn_status find_place(struct lvn_arena *a, const char *name,
 /* Neither here nor published: `what` is "model" or "tokenizer". */
 static enum lvn_status refuse_place(const struct place *p, enum lvn_status status, const char *what, const char *name)
 {
-    return lvn_fail_at(
-        __FILE__, __LINE__, status,
+    return lvn_fail(
+        status,
         "there is no %s '%s': no such path, no run '%s', and no published model of this name (`levin help model` "
         "lists them; others are ORG/NAME of the Hugging Face hub)",
         what, name, p->run);

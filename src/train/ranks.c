@@ -339,7 +339,7 @@ static void sign_record(struct record *m, const struct lvn_ranks *r)
 
 static enum lvn_status read_record(struct record *m)
 {
-    enum lvn_status status = lvn_fail_at(__FILE__, __LINE__, (enum lvn_status)m->status, "%s", m->text);
+    enum lvn_status status = lvn_fail((enum lvn_status)m->status, "%s", m->text);
     for (char *line = m->trace, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
         status = lvn_while_at(status, "%s", strncmp(line, "while ", 6) ? line : line + 6);

@@ -223,9 +223,8 @@ enum lvn_status lvn_trainer_end(struct trainer *t, const char *why)
     LVN_TRY(lvn_trainer_save(t, &saved));
     snprintf(t->why, sizeof t->why, "%s%s", why, t->stop && !saved ? ", not saved" : "");
     LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_END, t->why));
-    if (!saved) status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, t->stop ? lost : over, (long long)t->step);
-    if (saved && t->stop)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_STOPPED, keeps(t) ? kept : gone, (long long)t->step);
+    if (!saved) status = lvn_fail(LVN_IO, t->stop ? lost : over, (long long)t->step);
+    if (saved && t->stop) status = lvn_fail(LVN_STOPPED, keeps(t) ? kept : gone, (long long)t->step);
     return lvn_ranks_agree(t->ranks, status);
 }
 
