@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/getenv.h"
 #include "base/output.h"
 #include "base/sort.h"
 #include "base/work.h"
@@ -328,8 +329,8 @@ bool lvn_path_exists(const char *path)
 
 const char *lvn_path_home(struct lvn_arena *a, const char *path)
 {
-    const char *home = getenv("HOME");
-    if (path[0] != '~' || (path[1] && path[1] != '/') || !home || !*home) return path;
+    const char *home = lvn_getenv("HOME");
+    if (path[0] != '~' || (path[1] && path[1] != '/') || !home) return path;
     return path[1] ? lvn_path_join(a, home, path + 2) : home;
 }
 
@@ -344,6 +345,13 @@ const char *lvn_path_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+char *lvn_path_plain(struct lvn_arena *a, const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    return lvn_arena_printf(a, "%.*s", (int)n, path);
 }
 
 int64_t lvn_path_stem(const char *path)

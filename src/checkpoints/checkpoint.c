@@ -160,9 +160,7 @@ enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, con
     *out = NULL;
     const char *found = NULL;
     LVN_TRY(lvn_checkpoint_fetch(a, path, prefer, &path));
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') n--; /* as the shell completes it */
-    char *plain = lvn_arena_printf(a, "%.*s", (int)n, path);
+    char *plain = lvn_path_plain(a, path);
     if (!plain) return LVN_MEMORY;
     LVN_TRY(locate(a, plain, prefer, &found));
     struct lvn_manifest m;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/threads.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
@@ -287,8 +288,8 @@ void lvn_cli_unheeded(const struct lvn_cli *c)
 {
     char name[LVN_VALUE_TEXT];
     for (int i = 0; i < lvn_option_count() && c->goes_on; i++) {
-        const char *key = lvn_option_at(i)->key, *value = getenv(lvn_settings_variable(key, name));
-        if (!value || !*value) continue;
+        const char *key = lvn_option_at(i)->key, *value = lvn_getenv(lvn_settings_variable(key, name));
+        if (!value) continue;
         lvn_log(LVN_LOG_WARN, "%s is set and not heeded: a run goes on with its own settings; give --%s instead", name,
                 key);
     }

@@ -83,7 +83,7 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
     if (!config) return LVN_MEMORY;
     LVN_TRY(lvn_store_stat(config, &kind, &bytes));
     LVN_CHECK(kind == LVN_STORE_NOTHING, ARG, "'%s' holds a model already; choose another folder or remove it", out);
-    return strncmp(out, "file:", 5) == 0 ? LVN_OK : lvn_tree_remove(*folder);
+    return lvn_store_is_remote(out) ? lvn_tree_remove(*folder) : LVN_OK;
 }
 
 /* --- a checkpoint of torch.save() --- */
@@ -125,9 +125,7 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
     t->torch.best_val_loss = json_is_number(best) ? json_number_value(best) : 1e9; /* as nanoGPT begins */
     json_decref(state);
     const struct lvn_settings *s = &t->settings;
-    size_t n = strlen(s->data.path);
-    while (n > 1 && s->data.path[n - 1] == '/') n--;
-    const char *plain = lvn_arena_printf(a, "%.*s", (int)n, s->data.path);
+    const char *plain = lvn_path_plain(a, s->data.path);
     if (!plain) return LVN_MEMORY;
     t->torch.dataset = lvn_arena_printf(a, "%.*s", (int)lvn_file_stem(lvn_path_name(plain)), lvn_path_name(plain));
     t->torch.lr = s->optimizer.lr;

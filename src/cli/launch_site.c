@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "cli/launch.h"
 #include "cli/site.h"
 
@@ -14,8 +15,8 @@ static const struct lvn_site *const sites[] = {
 enum lvn_status lvn_launch_site(struct lvn_launch *l)
 {
     for (size_t i = 0; i < sizeof sites / sizeof *sites && !l->site; i++) {
-        const char *path = getenv(sites[i]->file);
-        if (!path || !*path) continue;
+        const char *path = lvn_getenv(sites[i]->file);
+        if (!path) continue;
         if (lvn_path_exists(path))
             l->site = sites[i], l->hosts_path = path;
         else

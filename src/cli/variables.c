@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/getenv.h"
 #include "base/isa.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -51,8 +52,8 @@ static bool speaks(void)
 /* The best instruction set is taken where LEVIN_ISA asks for none, or for more than there is. */
 static void check_isa(void)
 {
-    const char *wanted = getenv("LEVIN_ISA");
-    if (!wanted || !*wanted || !strcmp(wanted, lvn_isa_name(lvn_isa_best())) || !speaks()) return;
+    const char *wanted = lvn_getenv("LEVIN_ISA");
+    if (!wanted || !strcmp(wanted, lvn_isa_name(lvn_isa_best())) || !speaks()) return;
     char list[200] = "";
     bool named = false;
     for (int i = 0; i < LVN_ISA_COUNT; i++) {

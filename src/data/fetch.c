@@ -38,7 +38,7 @@ enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char
     if (!path || !lvn_store_is_url(path)) return LVN_OK;
     LVN_TRY(lvn_store_download(a, path, LVN_WANT_TOKENS, local));
     bool tokens = lvn_ends_with(path, ".bin") && lvn_path_is_file(*local);
-    return tokens && strncmp(path, "file:", 5) != 0 ? download_beside(a, path) : LVN_OK;
+    return tokens && lvn_store_is_remote(path) ? download_beside(a, path) : LVN_OK;
 }
 
 enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const char **local, struct lvn_remote **stream)
@@ -47,7 +47,7 @@ enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const cha
     int64_t bytes;
     const char *folder;
     *stream = NULL;
-    if (!lvn_store_is_url(path) || strncmp(path, "file:", 5) == 0) return lvn_data_fetch(a, path, local);
+    if (!lvn_store_is_remote(path)) return lvn_data_fetch(a, path, local);
     LVN_TRY(lvn_store_stat(path, &kind, &bytes));
     bool whole = kind == LVN_STORE_FOLDER, one = lvn_ends_with(path, ".bin");
     const char *url = whole ? lvn_store_join(a, path, "train.bin") : path;

@@ -7,8 +7,8 @@
 #include <strings.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/text.h"
-#include "base/variable.h"
 #include "formats/json.h"
 #include "stores/http.h"
 #include "stores/xml.h"
@@ -96,9 +96,9 @@ static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http
 
 enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
 {
-    const char *file = lvn_variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = lvn_variable("AWS_ROLE_ARN");
-    const char *session = lvn_variable("AWS_ROLE_SESSION_NAME"), *endpoint = lvn_variable("AWS_ENDPOINT_URL_STS");
-    const char *region = lvn_variable("AWS_REGION");
+    const char *file = lvn_getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = lvn_getenv("AWS_ROLE_ARN");
+    const char *session = lvn_getenv("AWS_ROLE_SESSION_NAME"), *endpoint = lvn_getenv("AWS_ENDPOINT_URL_STS");
+    const char *region = lvn_getenv("AWS_REGION");
     char *token;
     int64_t bytes;
     if (!file || !role) return LVN_OK;
@@ -129,10 +129,10 @@ enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
 
 enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
 {
-    const char *relative = lvn_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    const char *full = lvn_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-    const char *token = lvn_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-    const char *file = lvn_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *relative = lvn_getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = lvn_getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const char *token = lvn_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    const char *file = lvn_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     char *read_token = NULL;
     int64_t bytes;
     if (!relative && !full) return LVN_OK;
@@ -194,8 +194,8 @@ static enum lvn_status keys_of_role(struct lvn_aws_keys *k, const char *endpoint
 
 enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k)
 {
-    const char *endpoint = lvn_variable("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
-               *off = lvn_variable("AWS_EC2_METADATA_DISABLED");
+    const char *endpoint = lvn_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+               *off = lvn_getenv("AWS_EC2_METADATA_DISABLED");
     struct lvn_http_answer a = {0};
     struct lvn_text headers = {0};
     bool there = false;

@@ -7,8 +7,8 @@
 #include <strings.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/text.h"
-#include "base/variable.h"
 #include "formats/json.h"
 #include "stores/crypto.h"
 #include "stores/http.h"
@@ -150,7 +150,7 @@ static enum lvn_status token_of_key(struct lvn_google_token *t, const char *path
 
 static enum lvn_status token_of_machine(struct lvn_google_token *t)
 {
-    const char *host = lvn_variable("GCE_METADATA_HOST"), *off = lvn_variable("NO_GCE_CHECK");
+    const char *host = lvn_getenv("GCE_METADATA_HOST"), *off = lvn_getenv("NO_GCE_CHECK");
     char url[512];
     struct lvn_http_answer a = {0};
     if (off && strcasecmp(off, "true") == 0) return LVN_OK;
@@ -173,12 +173,12 @@ static enum lvn_status token_of_machine(struct lvn_google_token *t)
 enum lvn_status lvn_google_find_token(struct lvn_google_token *t)
 {
     const char *const names[] = {"GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"};
-    const char *key = lvn_variable("GOOGLE_APPLICATION_CREDENTIALS"), *home = lvn_variable("HOME");
-    const char *folder = lvn_variable("CLOUDSDK_CONFIG");
+    const char *key = lvn_getenv("GOOGLE_APPLICATION_CREDENTIALS"), *home = lvn_getenv("HOME");
+    const char *folder = lvn_getenv("CLOUDSDK_CONFIG");
     char path[PATH_MAX];
     *t = (struct lvn_google_token){0};
     for (int i = 0; i < 2; i++) {
-        const char *given = lvn_variable(names[i]);
+        const char *given = lvn_getenv(names[i]);
         if (!given) continue;
         LVN_TRY(lvn_take(t->text, sizeof t->text, names[i], given, strlen(given)));
         snprintf(t->from, sizeof t->from, "%s", names[i]);

@@ -31,6 +31,11 @@ bool lvn_store_is_url(const char *path)
     return scheme_length(path) > 0;
 }
 
+bool lvn_store_is_remote(const char *path)
+{
+    return lvn_store_is_url(path) && strncmp(path, "file:", 5) != 0;
+}
+
 static enum lvn_status find_store(const char *path, const struct lvn_store **out)
 {
     const char *names[N_STORES];

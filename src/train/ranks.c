@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/getenv.h"
 #include "base/isa.h"
 #include "base/random.h"
 #include "base/sort.h"
@@ -178,12 +179,12 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct
  * MPIs may take their time. Elsewhere MPI tells where to meet. */
 static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
 {
-    const char *place = getenv("LEVIN_RENDEZVOUS");
+    const char *place = lvn_getenv("LEVIN_RENDEZVOUS");
     bool tcp;
     LVN_TRY(lvn_ranks_transport(&r->who, s, &tcp));
     r->patience = s->trainer.rank_timeout;
     if (tcp) return lvn_mesh_open(&r->comm, &r->heart, comm_options(r, s), heart_options(r, s, fault), soon(r));
-    if (place && *place && r->size > 1) {
+    if (place && r->size > 1) {
         r->patience = 2 * r->patience > 60 ? 2 * r->patience : 60;
         LVN_TRY(open_heart(r, s, fault));
         return open_comm(r, s);
@@ -249,9 +250,8 @@ void lvn_ranks_close(struct lvn_ranks *r)
 void lvn_ranks_abort(struct lvn_ranks *r, int code)
 {
     const double patience = 1;
-    const char *place = getenv("LEVIN_RENDEZVOUS");
     struct lvn_surroundings s;
-    if (!r || (place && *place)) return;
+    if (!r || lvn_getenv("LEVIN_RENDEZVOUS")) return;
     lvn_surroundings_read(&s);
     lvn_launcher_end_soon(lvn_launcher_pid(&s, r->who.family));
     pthread_mutex_lock(&r->ending);
@@ -308,8 +308,7 @@ const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RA
 
 int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given)
 {
-    const char *variable = getenv("OMP_NUM_THREADS");
-    if (given || !r || r->together <= 1 || (variable && *variable)) return (int)given;
+    if (given || !r || r->together <= 1 || lvn_getenv("OMP_NUM_THREADS")) return (int)given;
     int all = lvn_threads_default();
     return all > r->together ? all / r->together : 1;
 }
