@@ -60,7 +60,7 @@ enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *c, const char 
     init(c);
     if (!lvn_path_exists(dir)) return LVN_OK;
     enum lvn_status status = open_newest(c, dir);
-    if (status != LVN_OK) lvn_checkpoint_release(c);
+    if (status != LVN_OK) lvn_checkpoint_close(c);
     return status;
 }
 
@@ -95,11 +95,11 @@ enum lvn_status lvn_checkpoint_open(struct lvn_checkpoint *c, const char *path)
 {
     init(c);
     enum lvn_status status = open_one(c, path);
-    if (status != LVN_OK) lvn_checkpoint_release(c);
+    if (status != LVN_OK) lvn_checkpoint_close(c);
     return status;
 }
 
-void lvn_checkpoint_release(struct lvn_checkpoint *c)
+void lvn_checkpoint_close(struct lvn_checkpoint *c)
 {
     lvn_arena_release(&c->arena);
     init(c);
@@ -118,7 +118,7 @@ static enum lvn_status locate_in(struct lvn_arena *a, const char *dir, const cha
     if (c.path) *out = lvn_arena_strdup(a, c.path);
     enum lvn_status status = c.path && !*out ? LVN_MEMORY : LVN_OK;
     if (!c.path && c.n_skipped) status = lvn_fail(LVN_FORMAT, "'%s' has no good checkpoint: %s", dir, c.skipped[0]);
-    lvn_checkpoint_release(&c);
+    lvn_checkpoint_close(&c);
     return status;
 }
 

@@ -333,7 +333,7 @@ enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status, str
         lvn_work_end(before);
         if (sent != LVN_OK) status = sent;
     }
-    if (t->from_open) lvn_checkpoint_release(&t->from);
+    if (t->from_open) lvn_checkpoint_close(&t->from);
     if (t->dir_open) lvn_run_dir_close(&t->dir);
     lvn_training_release(&t->training);
     lvn_trainer_release_rows(t);
