@@ -9,12 +9,10 @@
 
 #define LVN_BACKEND(name) extern const struct lvn_backend lvn_backend_##name;
 #include "backend/backends.def"
-#undef LVN_BACKEND
 
 static const struct lvn_backend *const backends[] = {
 #define LVN_BACKEND(name) &lvn_backend_##name,
 #include "backend/backends.def"
-#undef LVN_BACKEND
 };
 
 const struct lvn_backend *lvn_backend_at(int i)

@@ -26,13 +26,13 @@ void lvn_alloc_fail_at(long k)
 static bool refuse(size_t bytes)
 {
     bool refused = atomic_load(&fail_countdown) > 0 && atomic_fetch_sub(&fail_countdown, 1) == 1;
-    if (refused) (void)lvn_fail_at(__FILE__, __LINE__, LVN_MEMORY, "not enough memory for %zu bytes (injected)", bytes);
+    if (refused) (void)lvn_fail(LVN_MEMORY, "not enough memory for %zu bytes (injected)", bytes);
     return refused;
 }
 
 static void *checked(void *p, size_t bytes)
 {
-    if (!p) (void)lvn_fail_at(__FILE__, __LINE__, LVN_MEMORY, "not enough memory for %zu bytes", bytes);
+    if (!p) (void)lvn_fail(LVN_MEMORY, "not enough memory for %zu bytes", bytes);
     return p;
 }
 

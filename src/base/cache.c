@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 
 /* What lies in the cache is believed: nobody else may have put it there. */
 static enum lvn_status check_owner(const char *path, bool below)
@@ -42,12 +43,12 @@ static enum lvn_status make_private(struct lvn_arena *a, const char *path, bool 
 
 enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out)
 {
-    const char *own = getenv("LEVIN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *top;
-    if (own && *own)
+    const char *own = lvn_getenv("LEVIN_CACHE"), *xdg = lvn_getenv("XDG_CACHE_HOME"), *home = lvn_getenv("HOME"), *top;
+    if (own)
         top = lvn_arena_printf(a, "%s", own);
-    else if (xdg && *xdg)
+    else if (xdg)
         top = lvn_arena_printf(a, "%s/levin", xdg);
-    else if (home && *home)
+    else if (home)
         top = lvn_arena_printf(a, "%s/.cache/levin", home);
     else
         top = lvn_arena_printf(a, "/tmp/levin-%u", (unsigned)geteuid());

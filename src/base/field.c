@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 
 int64_t lvn_field_count(const struct lvn_field *f)
 {
@@ -79,15 +80,15 @@ int lvn_fields_find(const struct lvn_fields *f, const char *name)
 enum { FIELD_TEXT = 128 };
 static const char *text_of(const struct lvn_field *f, char text[FIELD_TEXT])
 {
-    int used = snprintf(text, FIELD_TEXT, "'%.40s'", f->name);
+    snprintf(text, FIELD_TEXT, "'%.40s'", f->name);
     for (int i = 0; i < f->rank; i++) {
         const char *before = i ? ", " : " (";
         if (f->dim[i])
-            used += snprintf(text + used, FIELD_TEXT - (size_t)used, "%s%lld", before, (long long)f->dim[i]);
+            lvn_print_more(text, FIELD_TEXT, "%s%lld", before, (long long)f->dim[i]);
         else
-            used += snprintf(text + used, FIELD_TEXT - (size_t)used, "%sany", before);
+            lvn_print_more(text, FIELD_TEXT, "%sany", before);
     }
-    snprintf(text + used, FIELD_TEXT - (size_t)used, "%s of %s", f->rank ? ")" : "", lvn_dtype_name(f->dtype));
+    lvn_print_more(text, FIELD_TEXT, "%s of %s", f->rank ? ")" : "", lvn_dtype_name(f->dtype));
     return text;
 }
 
@@ -104,10 +105,8 @@ enum lvn_status lvn_fields_check(const struct lvn_fields *f, const char *has, co
 {
     char want[FIELD_TEXT], have[FIELD_TEXT], list[LVN_MAX_FIELDS * FIELD_TEXT] = "";
     int k = lvn_fields_find(f, wanted->name);
-    for (int i = 0; i < f->n; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", text_of(&f->field[i], have));
-    }
+    for (int i = 0; i < f->n; i++)
+        lvn_print_more(list, sizeof list, "%s%s", i ? ", " : "", text_of(&f->field[i], have));
     LVN_CHECK(k >= 0, ARG, "%s the field %s, and %s no such field but %s: they do not go together", wants,
               text_of(wanted, want), has, list);
     LVN_CHECK(fits(&f->field[k], wanted), ARG, "%s the field %s, and %s %s: they do not go together", wants,

@@ -15,7 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/getenv.h"
 #include "base/output.h"
+#include "base/sort.h"
 #include "base/work.h"
 
 enum { READ_BYTES = 256 * 1024 };
@@ -269,11 +271,6 @@ void lvn_tree_drop(const char *path)
     (void)!nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS);
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static enum lvn_status list(struct lvn_arena *a, DIR *dir, const char *path, const char *const **names, int *n)
 {
     int room = 0;
@@ -294,7 +291,7 @@ static enum lvn_status list(struct lvn_arena *a, DIR *dir, const char *path, con
         found[*n] = lvn_arena_strdup(a, e->d_name);
         if (!found[(*n)++]) return LVN_MEMORY;
     }
-    if (*n) qsort(found, (size_t)*n, sizeof *found, by_bytes);
+    if (*n) qsort(found, (size_t)*n, sizeof *found, lvn_by_text);
     *names = found;
     return LVN_OK;
 }
@@ -332,8 +329,8 @@ bool lvn_path_exists(const char *path)
 
 const char *lvn_path_home(struct lvn_arena *a, const char *path)
 {
-    const char *home = getenv("HOME");
-    if (path[0] != '~' || (path[1] && path[1] != '/') || !home || !*home) return path;
+    const char *home = lvn_getenv("HOME");
+    if (path[0] != '~' || (path[1] && path[1] != '/') || !home) return path;
     return path[1] ? lvn_path_join(a, home, path + 2) : home;
 }
 
@@ -348,6 +345,19 @@ const char *lvn_path_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+char *lvn_path_plain(struct lvn_arena *a, const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    return lvn_arena_printf(a, "%.*s", (int)n, path);
+}
+
+int64_t lvn_path_stem(const char *path)
+{
+    const char *name = lvn_path_name(path), *dot = strrchr(name, '.');
+    return dot && dot > name ? dot - path : (int64_t)strlen(path);
 }
 
 char *lvn_path_dir(struct lvn_arena *a, const char *path)

@@ -64,6 +64,10 @@ const char *lvn_path_home(struct lvn_arena *a, const char *path);
 char *lvn_path_join(struct lvn_arena *a, const char *dir, const char *name);
 /* The part after the last slash; points into path. */
 const char *lvn_path_name(const char *path);
+/* A path without slashes at its end, as shells complete it, in the arena; "/" stays. NULL when memory ran out. */
+char *lvn_path_plain(struct lvn_arena *a, const char *path);
+/* Bytes of a path without its last ending (".yaml"); all of them where there is none, as in "v1.2/.hidden". */
+int64_t lvn_path_stem(const char *path);
 /* All before the last slash, "." when there is none, "/" for "/x", in the arena. NULL when memory ran out. */
 char *lvn_path_dir(struct lvn_arena *a, const char *path);
 

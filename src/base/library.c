@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/getenv.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* In the places that match a folder's pattern; "$NAME/..." begins with a variable, and counts where that is set. */
@@ -21,8 +23,8 @@ static void *load_from(const char *folder, const char *file)
         size_t length = strcspn(folder, "/");
         snprintf(name, sizeof name, "%.*s", (int)length - 1, folder + 1);
         rest = folder + length;
-        start = getenv(name);
-        if (!start || !*start) return NULL;
+        start = lvn_getenv(name);
+        if (!start) return NULL;
     }
     if (snprintf(pattern, sizeof pattern, "%s%s/%s", start, rest, file) >= (int)sizeof pattern) return NULL;
     if (glob(pattern, 0, NULL, &found)) return NULL;
@@ -73,7 +75,6 @@ struct lvn_library *lvn_library_at(int i)
     static struct lvn_library *const all[] = {
 #define LVN_LIBRARY(name) &lvn_library_##name,
 #include "base/libraries.def"
-#undef LVN_LIBRARY
     };
     return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
 }

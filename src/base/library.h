@@ -26,7 +26,6 @@ struct lvn_library {
 
 #define LVN_LIBRARY(name) extern struct lvn_library lvn_library_##name;
 #include "base/libraries.def"
-#undef LVN_LIBRARY
 
 /* What a list of functions becomes: the members of the struct of pointers, and the names. */
 #define LVN_LIBRARY_POINTER(type, name, arguments, symbol) type(*name) arguments;

@@ -5,6 +5,7 @@
  * folder that cannot be seen from inside; then the root is the container's own group.
  * https://docs.kernel.org/admin-guide/cgroup-v2.html */
 #include "base/machine.h"
+#include "base/text.h"
 
 #include <omp.h>
 #include <sched.h>
@@ -188,9 +189,8 @@ static void read_cpu(struct lvn_machine *m, const char *root)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         char word[32];
         snprintf(word, sizeof word, " %s ", known[i]);
-        size_t used = strlen(m->features);
         if (strstr(flags, word))
-            snprintf(m->features + used, sizeof m->features - used, "%s%s", used ? " " : "", known[i]);
+            lvn_print_more(m->features, sizeof m->features, "%s%s", *m->features ? " " : "", known[i]);
     }
 }
 
@@ -324,11 +324,21 @@ int64_t lvn_memory_available(void)
     return m.memory_available;
 }
 
-double lvn_seconds(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double lvn_seconds(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+double lvn_wall_seconds(void)
+{
+    return seconds_of(CLOCK_REALTIME);
 }
 
 /* The 22nd field of /proc/self/stat, in ticks since the machine was started; the second may hold spaces. */

@@ -42,6 +42,8 @@ int64_t lvn_memory_available(void);
 
 /* Seconds of a clock that never jumps. */
 double lvn_seconds(void);
+/* Seconds since 1970, which processes and machines share as well as their clocks are set. */
+double lvn_wall_seconds(void);
 /* Since this process was started, to a hundredth; 0: not known. */
 double lvn_seconds_since_start(void);
 

@@ -20,7 +20,7 @@ static const double DIRECT_LEAST = 400e6; /* bytes a second */
 
 static enum lvn_status output_failed(struct lvn_output *o, const char *what)
 {
-    (void)lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot %s '%s': %s", what, o->path, strerror(errno));
+    (void)lvn_fail(LVN_IO, "cannot %s '%s': %s", what, o->path, strerror(errno));
     return o->status = LVN_IO;
 }
 

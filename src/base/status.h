@@ -31,13 +31,14 @@ enum lvn_status {
 #define LVN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /* Start a new record with this sentence; returns `status`, so that `return lvn_fail(...)` reads well. */
+#define lvn_fail(status, ...) lvn_fail_at(__FILE__, __LINE__, status, __VA_ARGS__)
 enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
     LVN_PRINTF(4, 5);
 /* Add one "while ..." line to the record; returns `status`. */
 enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...) LVN_PRINTF(2, 3);
 
 /* The status is a constant here, so that compilers and analyzers see that what follows a failure is not reached. */
-#define LVN_FAIL(status, ...) return (void)lvn_fail_at(__FILE__, __LINE__, LVN_##status, __VA_ARGS__), LVN_##status
+#define LVN_FAIL(status, ...) return (void)lvn_fail(LVN_##status, __VA_ARGS__), LVN_##status
 /* A mistake of the caller or the user: record the sentence and return when `condition` does not hold. */
 #define LVN_CHECK(condition, status, ...)                                                                              \
     do {                                                                                                               \

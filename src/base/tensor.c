@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
+
 int64_t lvn_dtype_bytes(enum lvn_dtype dtype)
 {
     static const int64_t bytes[] = {
@@ -70,9 +72,9 @@ bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b)
 
 char *lvn_shape_text(const struct lvn_desc *d, char text[LVN_SHAPE_TEXT])
 {
-    int used = snprintf(text, LVN_SHAPE_TEXT, "(");
-    for (int i = 0; i < d->rank && used < LVN_SHAPE_TEXT; i++)
-        used += snprintf(text + used, (size_t)(LVN_SHAPE_TEXT - used), "%s%lld", i ? ", " : "", (long long)d->dim[i]);
-    if (used < LVN_SHAPE_TEXT) snprintf(text + used, (size_t)(LVN_SHAPE_TEXT - used), ")");
+    snprintf(text, LVN_SHAPE_TEXT, "(");
+    for (int i = 0; i < d->rank; i++)
+        lvn_print_more(text, LVN_SHAPE_TEXT, "%s%lld", i ? ", " : "", (long long)d->dim[i]);
+    lvn_print_more(text, LVN_SHAPE_TEXT, ")");
     return text;
 }

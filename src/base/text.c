@@ -92,6 +92,15 @@ bool lvn_fit(char *to, size_t room, const char *format, ...)
     return whole;
 }
 
+void lvn_print_more(char *text, size_t room, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, room - used, format, args);
+    va_end(args);
+}
+
 enum lvn_status lvn_take(char *to, size_t room, const char *what, const char *from, size_t n)
 {
     to[0] = '\0';
@@ -111,9 +120,15 @@ enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status)
 
 enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status)
 {
-    if (status == LVN_OK && all->n) status = lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "%s", all->p);
+    if (status == LVN_OK && all->n) status = lvn_fail(LVN_ARG, "%s", all->p);
     lvn_text_release(all);
     return status;
+}
+
+bool lvn_ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), k = strlen(tail);
+    return n >= k && strcmp(text + n - k, tail) == 0;
 }
 
 int32_t lvn_utf8_decode(const void *p, int64_t n, int *used)
@@ -224,4 +239,9 @@ char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
     }
     text[used] = '\0';
     return text;
+}
+
+void lvn_hex_text(const void *bytes, size_t n, char *text)
+{
+    for (size_t i = 0; i < n; i++) snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
 }

@@ -31,6 +31,8 @@ const char *lvn_text_string(struct lvn_text *t);
 /* Print into a buffer of fixed size; false, and "" there, when not all of it fits. For texts that mean something: what
  * is only shown may be cut, and takes snprintf(). */
 LVN_CHECKED bool lvn_fit(char *to, size_t room, const char *format, ...) LVN_PRINTF(3, 4);
+/* Print behind what such a buffer holds, for lists that are shown: cut where it is full. */
+void lvn_print_more(char *text, size_t room, const char *format, ...) LVN_PRINTF(3, 4);
 /* The n bytes at `from`; ARG when they do not fit: `what` has so many, at most so many are taken. They are not shown:
  * they may be a secret. */
 LVN_CHECKED enum lvn_status lvn_take(char *to, size_t room, const char *what, const char *from, size_t n);
@@ -40,6 +42,9 @@ LVN_CHECKED enum lvn_status lvn_take(char *to, size_t room, const char *what, co
  */
 LVN_CHECKED enum lvn_status lvn_gather(struct lvn_text *all, enum lvn_status status);
 LVN_CHECKED enum lvn_status lvn_gathered(struct lvn_text *all, enum lvn_status status);
+
+/* Does a name end in `tail`, as ".bin"? */
+bool lvn_ends_with(const char *text, const char *tail);
 
 /* The code point at p[0..n), n >= 1, and the bytes it takes (1 to 4) into *used; -1 for a malformed, cut, overlong or
  * surrogate sequence (*used is then 1). */
@@ -62,5 +67,7 @@ const char *lvn_nearest(const char *word, const char *const *words, int n);
 enum { LVN_NUMBER_TEXT = 40 };
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT]);
 char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
+/* Two hexadecimal digits a byte, and the NUL: 2 n + 1 characters. */
+void lvn_hex_text(const void *bytes, size_t n, char *text);
 
 #endif

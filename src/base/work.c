@@ -2,7 +2,6 @@
 #include "base/work.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 
 static _Atomic int64_t count;
 static _Atomic(const char *) name;

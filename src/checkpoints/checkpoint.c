@@ -60,7 +60,7 @@ enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *c, const char 
     init(c);
     if (!lvn_path_exists(dir)) return LVN_OK;
     enum lvn_status status = open_newest(c, dir);
-    if (status != LVN_OK) lvn_checkpoint_release(c);
+    if (status != LVN_OK) lvn_checkpoint_close(c);
     return status;
 }
 
@@ -95,11 +95,11 @@ enum lvn_status lvn_checkpoint_open(struct lvn_checkpoint *c, const char *path)
 {
     init(c);
     enum lvn_status status = open_one(c, path);
-    if (status != LVN_OK) lvn_checkpoint_release(c);
+    if (status != LVN_OK) lvn_checkpoint_close(c);
     return status;
 }
 
-void lvn_checkpoint_release(struct lvn_checkpoint *c)
+void lvn_checkpoint_close(struct lvn_checkpoint *c)
 {
     lvn_arena_release(&c->arena);
     init(c);
@@ -117,9 +117,8 @@ static enum lvn_status locate_in(struct lvn_arena *a, const char *dir, const cha
     LVN_TRY(lvn_checkpoint_open_newest(&c, dir));
     if (c.path) *out = lvn_arena_strdup(a, c.path);
     enum lvn_status status = c.path && !*out ? LVN_MEMORY : LVN_OK;
-    if (!c.path && c.n_skipped)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' has no good checkpoint: %s", dir, c.skipped[0]);
-    lvn_checkpoint_release(&c);
+    if (!c.path && c.n_skipped) status = lvn_fail(LVN_FORMAT, "'%s' has no good checkpoint: %s", dir, c.skipped[0]);
+    lvn_checkpoint_close(&c);
     return status;
 }
 
@@ -161,9 +160,7 @@ enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, con
     *out = NULL;
     const char *found = NULL;
     LVN_TRY(lvn_checkpoint_fetch(a, path, prefer, &path));
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') n--; /* as the shell completes it */
-    char *plain = lvn_arena_printf(a, "%.*s", (int)n, path);
+    char *plain = lvn_path_plain(a, path);
     if (!plain) return LVN_MEMORY;
     LVN_TRY(locate(a, plain, prefer, &found));
     struct lvn_manifest m;

@@ -83,13 +83,13 @@ struct lvn_checkpoint {
     int n_skipped;
 };
 /* The newest good checkpoint of `dir`, every checksum verified; the newer ones that are not good are named in
- * `skipped`. When there is none (dir missing included): LVN_OK, and path is NULL. Release it always after LVN_OK. */
+ * `skipped`. When there is none (dir missing included): LVN_OK, and path is NULL. Close it always after LVN_OK. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *c, const char *dir);
 /* Of the newest step-N of `dir` that has a good manifest; nothing else of it is looked at. -1: there is none. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_newest_step(const char *dir, int64_t *step);
 /* One certain checkpoint, verified; LVN_FORMAT with a sentence when it is not good. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_open(struct lvn_checkpoint *c, const char *path);
-void lvn_checkpoint_release(struct lvn_checkpoint *c);
+void lvn_checkpoint_close(struct lvn_checkpoint *c);
 
 /* What people give as MODEL to the directory with config.json and model.safetensors: a run or a folder of checkpoints
  * (its `best` or `last`, as `prefer` says, or, without that, the newest good one), a checkpoint, `last` or `best`

@@ -94,10 +94,8 @@ enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, con
         return lvn_store_download(a, model, LVN_WANT_MODEL, local);
     LVN_TRY(lvn_store_stat(model, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is no model '%s'", model);
-    size_t n = strlen(model);
-    while (n > 1 && model[n - 1] == '/') n--;
     if (kind == LVN_STORE_FOLDER) {
-        url = lvn_arena_printf(a, "%.*s", (int)n, model);
+        url = lvn_path_plain(a, model);
         if (!url) return LVN_MEMORY;
         LVN_TRY(find(a, url, prefer, &url));
     } else {

@@ -270,8 +270,8 @@ static enum lvn_status verify_file(const char *path, const struct lvn_manifest_f
     struct stat s;
     enum lvn_status status = LVN_OK;
     if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size != f->bytes)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' is damaged: it has %lld bytes, %lld were written",
-                             path, (long long)s.st_size, (long long)f->bytes);
+        status = lvn_fail(LVN_FORMAT, "'%s' is damaged: it has %lld bytes, %lld were written", path,
+                          (long long)s.st_size, (long long)f->bytes);
     else if (sums)
         status = verify_sums(fd, path, f, buffer);
     close(fd);

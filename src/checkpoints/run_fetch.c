@@ -1,5 +1,4 @@
 /* run_fetch.c - a run that lies in a store, back into its folder here, so that it can go on. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -97,9 +96,7 @@ enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, 
 {
     struct lvn_arena a;
     lvn_arena_init(&a);
-    size_t n = strlen(path);
-    while (n > 0 && path[n - 1] == '/') n--;
-    char *plain = lvn_arena_printf(&a, "%.*s", (int)n, path);
+    char *plain = lvn_path_plain(&a, path);
     enum lvn_status status = plain ? fetch(&a, folder, plain, files, n_files) : LVN_MEMORY;
     lvn_arena_release(&a);
     LVN_TRY_WHILE(status, "bringing the run '%s' back", path);

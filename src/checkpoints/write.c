@@ -1,10 +1,7 @@
 /* write.c - writing a checkpoint: all into a hidden directory, manifest last, one rename. */
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/syscall.h>

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/threads.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
@@ -17,9 +18,6 @@
 #include "train/run_dir.h"
 
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
-#define LVN_COMMAND(...)
-#define LVN_RUNNER(...)
-#define LVN_TOGETHER(...)
 #define LVN_FLAG(command_, field, kind_, initial_, low, high, help_)                                                   \
     {.command = #command_,                                                                                             \
      .option = {.key = #field,                                                                                         \
@@ -30,10 +28,6 @@ const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
                 .most = (double)(high),                                                                                \
                 .help = help_}},
 #include "cli/commands.def"
-#undef LVN_COMMAND
-#undef LVN_RUNNER
-#undef LVN_TOGETHER
-#undef LVN_FLAG
 };
 
 bool lvn_flag_fits(const struct lvn_flag *f, const struct lvn_command *command)
@@ -241,9 +235,7 @@ static enum lvn_status find_recipe(struct lvn_cli *c, const char *path)
 static bool is_data(const char *path)
 {
     const struct lvn_dataset_kind *kind = NULL;
-    size_t n = strlen(path);
-    bool yaml = n > 4 && (!strcmp(path + n - 4, ".yml") || !strcmp(path + n - 4, "yaml"));
-    if (yaml || lvn_file_form(path, (int64_t)n) == LVN_FORM_UNKNOWN) {
+    if (lvn_file_form(path, (int64_t)strlen(path)) == LVN_FORM_UNKNOWN) {
         if (!lvn_path_is_dir(path)) return false;
         if (lvn_dataset_guess(path, &kind) != LVN_OK) lvn_error_clear();
         return kind != NULL;
@@ -296,8 +288,8 @@ void lvn_cli_unheeded(const struct lvn_cli *c)
 {
     char name[LVN_VALUE_TEXT];
     for (int i = 0; i < lvn_option_count() && c->goes_on; i++) {
-        const char *key = lvn_option_at(i)->key, *value = getenv(lvn_settings_variable(key, name));
-        if (!value || !*value) continue;
+        const char *key = lvn_option_at(i)->key, *value = lvn_getenv(lvn_settings_variable(key, name));
+        if (!value) continue;
         lvn_log(LVN_LOG_WARN, "%s is set and not heeded: a run goes on with its own settings; give --%s instead", name,
                 key);
     }

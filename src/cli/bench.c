@@ -3,18 +3,13 @@
 #include <stdlib.h>
 
 #include "base/machine.h"
+#include "base/sort.h"
 #include "cli/cli.h"
 #include "models/keys.h"
 #include "train/devices.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
 #include "train/trial.h"
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* With parts: each step is followed by one whose parts are timed, so that both see the same machine. */
 static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, int64_t labels, double *seconds,
@@ -29,7 +24,7 @@ static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int
         if (i >= 0) seconds[i] = lvn_seconds() - begin;
         if (parts) LVN_TRY(lvn_parts_try(t, i + 1, lr, labels, parts));
     }
-    qsort(seconds, (size_t)n, sizeof *seconds, by_value);
+    qsort(seconds, (size_t)n, sizeof *seconds, lvn_by_number);
     return LVN_OK;
 }
 
@@ -104,10 +99,7 @@ enum lvn_status lvn_command_bench(struct lvn_cli *c)
     struct lvn_training t = {0};
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL,
                          LVN_USES_MODEL | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_DEVICE));
-    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
-        lvn_cli_show_settings(c);
-        return LVN_OK;
-    }
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
     c->settings.sample.every_n_steps = 0;
     double *seconds = lvn_calloc((size_t)c->flag[LVN_FLAG_bench_steps].i, sizeof *seconds);
     enum lvn_status status = seconds ? lvn_model_setup_sizes(&m, &c->settings, NULL) : LVN_MEMORY;

@@ -24,15 +24,8 @@ enum { LVN_EXIT_MARK = 0x1e };
 #define LVN_EXIT_SAID "said"
 
 enum lvn_flag_id {
-#define LVN_COMMAND(...)
-#define LVN_RUNNER(...)
-#define LVN_TOGETHER(...)
 #define LVN_FLAG(command, field, ...) LVN_FLAG_##command##_##field,
 #include "cli/commands.def"
-#undef LVN_COMMAND
-#undef LVN_RUNNER
-#undef LVN_TOGETHER
-#undef LVN_FLAG
     LVN_FLAG_COUNT
 };
 
@@ -88,14 +81,7 @@ struct lvn_cli {
 
 /* One file each: print results, or add them to c->json; ARG, STOPPED and failures become exit codes. */
 #define LVN_COMMAND(name, ...) enum lvn_status lvn_command_##name(struct lvn_cli *c) LVN_CHECKED;
-#define LVN_RUNNER LVN_COMMAND
-#define LVN_TOGETHER LVN_COMMAND
-#define LVN_FLAG(...)
 #include "cli/commands.def"
-#undef LVN_COMMAND
-#undef LVN_RUNNER
-#undef LVN_TOGETHER
-#undef LVN_FLAG
 
 /* Split the arguments after the command's name, and check them. `c->command` is set by the caller. */
 enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv) LVN_CHECKED;
@@ -146,8 +132,8 @@ enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *co
 /* docs.c */
 void lvn_help_markdown(struct lvn_text *t);
 enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell) LVN_CHECKED;
-/* show.c: --show-settings */
-void lvn_cli_show_settings(struct lvn_cli *c);
+/* show.c: does --show-settings ask for the settings and nothing else? They are printed then. */
+bool lvn_cli_shows_settings(struct lvn_cli *c);
 
 /* "1 h 02 min", as lvn_count_text(): for people. Returns text. */
 char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT]);

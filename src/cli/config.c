@@ -12,8 +12,11 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/text.h"
 
 const char *const lvn_job_words[] = {"finetune", "scratch", "chars", NULL};
+enum { ASK_AUTO, ASK_ALWAYS };
+static const char *const ask_words[] = {"auto", "always", "never", NULL};
 const char *const lvn_place_words[] = {"here", "hosts", "slurm", NULL};
 
 /* --- what a job begins with --- */
@@ -134,8 +137,7 @@ static enum lvn_status word_of(const struct lvn_cli *c, enum lvn_flag_id id, con
             *out = i;
             return LVN_OK;
         }
-        size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+        lvn_print_more(list, sizeof list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
     }
     LVN_FAIL(ARG, "%s must be %s, got '%.40s'", lvn_flag_text(&lvn_flags[id].option, name), list, c->flag[id].t);
 }
@@ -155,19 +157,12 @@ static enum lvn_status memory_of(const struct lvn_cli *c, int64_t *out)
     return LVN_OK;
 }
 
-static bool is_auto(const struct lvn_cli *c)
-{
-    return !strcmp(c->flag[LVN_FLAG_config_ask].t, "auto");
-}
-
 static enum lvn_status flags(struct lvn_config *cf)
 {
     const struct lvn_cli *c = cf->c;
     int n = 0;
-    const char *ask = c->flag[LVN_FLAG_config_ask].t;
-    LVN_CHECK(is_auto(c) || !strcmp(ask, "always") || !strcmp(ask, "never"), ARG,
-              "--ask must be auto, always or never, got '%.40s'", ask);
-    cf->ask = is_auto(c) ? isatty(STDIN_FILENO) && isatty(STDERR_FILENO) : !strcmp(ask, "always");
+    LVN_TRY(word_of(c, LVN_FLAG_config_ask, ask_words, &n));
+    cf->ask = n == ASK_AUTO ? isatty(STDIN_FILENO) && isatty(STDERR_FILENO) : n == ASK_ALWAYS;
     if (c->given[LVN_FLAG_config_where]) {
         LVN_TRY(word_of(c, LVN_FLAG_config_where, lvn_place_words, &n));
         cf->place = (enum lvn_place)n;

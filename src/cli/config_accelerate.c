@@ -3,7 +3,6 @@
  * accelerate says how a program is started, not what it trains; those keys come from elsewhere. Many of its keys exist
  * for GPUs and TPUs; each that the file holds and that is not off is told. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -7,7 +7,6 @@
 
 #include "base/files.h"
 #include "cli/config.h"
-#include "models/keys.h"
 #include "train/callbacks/callback.h"
 #include "train/model_setup.h"
 #include "train/training.h"

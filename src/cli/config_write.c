@@ -5,7 +5,6 @@
 
 #include "base/files.h"
 #include "cli/config.h"
-#include "formats/yaml.h"
 
 enum { WIDTH = 110 };
 
@@ -29,28 +28,25 @@ static void comment(struct lvn_text *t, const char *mark, const char *text)
 /* x.yaml -> x.hosts */
 static const char *beside(struct lvn_config *cf, const char *recipe, const char *ending)
 {
-    const char *dot = strrchr(lvn_path_name(recipe), '.');
-    int64_t n = dot && dot > lvn_path_name(recipe) ? dot - recipe : (int64_t)strlen(recipe);
-    return lvn_arena_printf(&cf->s->arena, "%.*s.%s", (int)n, recipe, ending);
+    return lvn_arena_printf(&cf->s->arena, "%.*s.%s", (int)lvn_path_stem(recipe), recipe, ending);
 }
 
 /* RECIPE as given, or by the run's name, nanoGPT's file, or the job. */
 static enum lvn_status name_recipe(struct lvn_config *cf, struct lvn_config_paths *p)
 {
     struct lvn_arena *a = &cf->s->arena;
-    const char *nanogpt = lvn_path_name(cf->c->flag[LVN_FLAG_config_from_nanogpt].t), *dot = strrchr(nanogpt, '.');
+    const char *nanogpt = lvn_path_name(cf->c->flag[LVN_FLAG_config_from_nanogpt].t);
     bool named = lvn_settings_given(cf->s, LVN_OPT_name);
-    int64_t n = dot && dot > nanogpt ? dot - nanogpt : (int64_t)strlen(nanogpt);
     const char *name = named      ? cf->s->name
-                       : *nanogpt ? lvn_arena_printf(a, "%.*s", (int)n, nanogpt)
+                       : *nanogpt ? lvn_arena_printf(a, "%.*s", (int)lvn_path_stem(nanogpt), nanogpt)
                                   : lvn_job_words[cf->job];
     if (!name) return LVN_MEMORY;
     p->recipe = cf->c->n_operands ? cf->c->operand[0] : lvn_arena_printf(a, "%s.yaml", name);
     if (!p->recipe) return LVN_MEMORY;
     LVN_CHECK(!lvn_path_is_dir(p->recipe), ARG, "'%s' is a folder: give the name of the recipe's file", p->recipe);
     if (named) return LVN_OK;
-    const char *file = lvn_path_name(p->recipe), *ending = strrchr(file, '.');
-    cf->s->name = lvn_arena_printf(a, "%.*s", ending && ending > file ? (int)(ending - file) : (int)strlen(file), file);
+    const char *file = lvn_path_name(p->recipe);
+    cf->s->name = lvn_arena_printf(a, "%.*s", (int)lvn_path_stem(file), file);
     return cf->s->name ? LVN_OK : LVN_MEMORY;
 }
 
@@ -146,9 +142,9 @@ static void remark(const struct lvn_config *cf, int id, struct lvn_text *t)
 static void key_line(const struct lvn_config *cf, int id, struct lvn_text *t)
 {
     const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
-    char text[LVN_VALUE_TEXT];
+    char text[LVN_VALUE_TEXT], help[LVN_HELP_TEXT];
     const char *dot = strchr(o->key, '.');
-    comment(t, *o->part ? "  # " : "# ", o->help);
+    comment(t, *o->part ? "  # " : "# ", lvn_option_help(o, help));
     if (*o->part) remark(cf, id, t);
     lvn_text_printf(t, "%s%s: ", *o->part ? "  " : "", dot ? dot + 1 : o->key);
     lvn_option_yaml(t, o, lvn_settings_value(cf->s, (enum lvn_option_id)id, text));

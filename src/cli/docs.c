@@ -48,13 +48,14 @@ static void table_head(struct lvn_text *t)
 
 static void table_row(struct lvn_text *t, const struct lvn_option *o)
 {
+    char help[LVN_HELP_TEXT];
     lvn_text_printf(t, "| `%s` | ", o->key);
     values(t, o);
     const char *usual = o->usual ? o->usual : o->initial;
     lvn_text_add(t, *usual ? " | `" : " | ");
     cell(t, usual);
     lvn_text_add(t, *usual ? "` | " : " | ");
-    cell(t, o->help);
+    cell(t, lvn_option_help(o, help));
     lvn_text_add(t, " |\n");
 }
 
@@ -200,8 +201,9 @@ static void fish(struct lvn_text *t)
     }
     for (int i = 0; i < lvn_option_count(); i++) {
         const struct lvn_option *o = lvn_option_at(i);
+        char help[LVN_HELP_TEXT];
         lvn_text_printf(t, "complete -c levin -l %s -r -d '", o->key);
-        fish_text(t, o->help);
+        fish_text(t, lvn_option_help(o, help));
         lvn_text_add(t, "'");
         if (o->choices) {
             lvn_text_add(t, " -f -a '");

@@ -7,15 +7,26 @@
 
 #include "backend/backend.h"
 #include "base/library.h"
+#include "base/text.h"
 #include "cli/doctor.h"
 
-void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *value)
+void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *format, ...)
 {
+    char value[1000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
     lvn_cli_print(r->c, "%-18s %s\n", name, value);
 }
 
-void lvn_doctor_finding(struct lvn_doctor *r, const char *sentence, const char *cure)
+void lvn_doctor_finding(struct lvn_doctor *r, const char *cure, const char *format, ...)
 {
+    char sentence[1000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
     json_t *one = json_object();
     json_object_set_new(one, "finding", json_string(sentence));
     json_object_set_new(one, "cure", json_string(cure));
@@ -27,21 +38,16 @@ void lvn_doctor_finding(struct lvn_doctor *r, const char *sentence, const char *
 static void cpu(struct lvn_doctor *r)
 {
     const struct lvn_machine *m = &r->m;
-    char text[400];
-    lvn_doctor_line(r, "CPU", *m->cpu ? m->cpu : "not known");
-    lvn_doctor_line(r, "features", *m->features ? m->features : "not known");
+    lvn_doctor_line(r, "CPU", "%s", *m->cpu ? m->cpu : "not known");
+    lvn_doctor_line(r, "features", "%s", *m->features ? m->features : "not known");
     bool held = r->isa < lvn_isa_of_processor();
-    snprintf(text, sizeof text, "%s%s", lvn_isa_name(r->isa), held ? " (held down by LEVIN_ISA)" : "");
-    lvn_doctor_line(r, "instructions", text);
-    snprintf(text, sizeof text, "%d hardware threads, %d allowed, on %d physical cores", m->online, m->allowed,
-             m->cores);
-    lvn_doctor_line(r, "cores", text);
+    lvn_doctor_line(r, "instructions", "%s%s", lvn_isa_name(r->isa), held ? " (held down by LEVIN_ISA)" : "");
+    lvn_doctor_line(r, "cores", "%d hardware threads, %d allowed, on %d physical cores", m->online, m->allowed,
+                    m->cores);
     if (m->quota > 0) {
-        snprintf(text, sizeof text, "%.2f CPUs granted by the cgroup", m->quota);
-        lvn_doctor_line(r, "quota", text);
+        lvn_doctor_line(r, "quota", "%.2f CPUs granted by the cgroup", m->quota);
     }
-    snprintf(text, sizeof text, "%d (%s)", m->threads, m->threads_from);
-    lvn_doctor_line(r, "threads", text);
+    lvn_doctor_line(r, "threads", "%d (%s)", m->threads, m->threads_from);
     lvn_cli_add(r->c, "cpu", json_string(m->cpu));
     lvn_cli_add(r->c, "features", json_string(m->features));
     lvn_cli_add(r->c, "instructions", json_string(lvn_isa_name(r->isa)));
@@ -52,38 +58,37 @@ static void cpu(struct lvn_doctor *r)
     lvn_cli_add(r->c, "threads", json_integer(m->threads));
     lvn_cli_add(r->c, "threads_from", json_string(m->threads_from));
     if (held) {
-        lvn_doctor_finding(r, "LEVIN_ISA holds the instruction set down", "unset LEVIN_ISA unless you compare results");
+        lvn_doctor_finding(r, "unset LEVIN_ISA unless you compare results", "LEVIN_ISA holds the instruction set down");
     } else if (r->isa == LVN_ISA_GENERIC) {
-        lvn_doctor_finding(r, "this CPU has no AVX2, so plain C kernels run",
-                           "take a newer machine for anything but tests");
+        lvn_doctor_finding(r, "take a newer machine for anything but tests",
+                           "this CPU has no AVX2, so plain C kernels run");
     }
 }
 
 static void threads(struct lvn_doctor *r, int ranks)
 {
     const struct lvn_machine *m = &r->m;
-    char text[300];
     int room = m->quota > 0 && m->quota < m->cores ? (m->quota < 1 ? 1 : (int)m->quota) : m->cores;
     if (m->threads > room) {
-        snprintf(text, sizeof text, "%s asks for %d threads, but %d physical cores may be used", m->threads_from,
-                 m->threads, room);
-        lvn_doctor_finding(r, text, "unset it, or set it to the number of cores");
+        lvn_doctor_finding(r, "unset it, or set it to the number of cores",
+                           "%s asks for %d threads, but %d physical cores may be used", m->threads_from, m->threads,
+                           room);
     } else if (m->threads < room && ranks == 1) {
-        snprintf(text, sizeof text, "%s leaves %d of %d physical cores idle", m->threads_from, room - m->threads, room);
-        lvn_doctor_finding(r, text, "unset it to use them all");
+        lvn_doctor_finding(r, "unset it to use them all", "%s leaves %d of %d physical cores idle", m->threads_from,
+                           room - m->threads, room);
     }
     FILE *f = fopen("/proc/loadavg", "re");
     double load = 0;
     if (f && fscanf(f, "%lf", &load) == 1 && load > 0.5 + (m->allowed == m->online ? 0.25 * m->cores : m->online)) {
-        snprintf(text, sizeof text, "the load is %.1f: other programs are using the cores", load);
-        lvn_doctor_finding(r, text, "measure and train when they are done, or set trainer.threads lower");
+        lvn_doctor_finding(r, "measure and train when they are done, or set trainer.threads lower",
+                           "the load is %.1f: other programs are using the cores", load);
     }
     if (f) fclose(f);
     if (m->nodes > 1 && m->cores == m->threads) {
-        snprintf(text, sizeof text, "memory is in %d parts (NUMA)", m->nodes);
-        lvn_doctor_finding(r, text,
+        lvn_doctor_finding(r,
                            "start as `numactl --interleave=all levin ...`, or keep to one part with --cpunodebind=0 "
-                           "--membind=0");
+                           "--membind=0",
+                           "memory is in %d parts (NUMA)", m->nodes);
     }
 }
 
@@ -93,37 +98,30 @@ static void memory(struct lvn_doctor *r)
     char text[300], a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
     snprintf(text, sizeof text, "%s, %s available", lvn_bytes_text(m->memory, a),
              lvn_bytes_text(m->memory_available, b));
-    if (m->memory_limit) {
-        size_t n = strlen(text);
-        snprintf(text + n, sizeof text - n, ", cgroup limit %s", lvn_bytes_text(m->memory_limit, c));
-    }
-    lvn_doctor_line(r, "memory", text);
-    snprintf(text, sizeof text, "L1 %s, L2 %s, L3 %s", lvn_bytes_text(m->cache[0], a), lvn_bytes_text(m->cache[1], b),
-             lvn_bytes_text(m->cache[2], c));
-    lvn_doctor_line(r, "caches", text);
-    lvn_doctor_line(r, "huge pages", *m->huge_pages ? m->huge_pages : "not known");
+    if (m->memory_limit) lvn_print_more(text, sizeof text, ", cgroup limit %s", lvn_bytes_text(m->memory_limit, c));
+    lvn_doctor_line(r, "memory", "%s", text);
+    lvn_doctor_line(r, "caches", "L1 %s, L2 %s, L3 %s", lvn_bytes_text(m->cache[0], a), lvn_bytes_text(m->cache[1], b),
+                    lvn_bytes_text(m->cache[2], c));
+    lvn_doctor_line(r, "huge pages", "%s", *m->huge_pages ? m->huge_pages : "not known");
     lvn_cli_add(r->c, "memory_bytes", json_integer(m->memory));
     lvn_cli_add(r->c, "memory_available_bytes", json_integer(m->memory_available));
     lvn_cli_add(r->c, "memory_limit_bytes", m->memory_limit ? json_integer(m->memory_limit) : json_null());
     lvn_cli_add(r->c, "huge_pages", json_string(m->huge_pages));
     if (!strcmp(m->huge_pages, "never")) {
-        lvn_doctor_finding(r, "transparent huge pages are off, which slows large models",
-                           "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
+        lvn_doctor_finding(r, "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+                           "transparent huge pages are off, which slows large models");
     }
     if (m->memory_available > 0 && m->memory_available < (int64_t)1 << 30) {
-        lvn_doctor_finding(r, "less than 1 GiB of memory is free",
-                           "end other programs, or raise the limit of the container");
+        lvn_doctor_finding(r, "end other programs, or raise the limit of the container",
+                           "less than 1 GiB of memory is free");
     }
     if (m->swap > (int64_t)1 << 28)
-        lvn_doctor_finding(r, "memory is being swapped", "end other programs that hold memory");
+        lvn_doctor_finding(r, "end other programs that hold memory", "memory is being swapped");
 }
 
 static void library(struct lvn_doctor *r, const char *name, const char *version, const char *file)
 {
-    char label[40], text[300];
-    snprintf(label, sizeof label, "%s", name);
-    snprintf(text, sizeof text, "%s%s%s", version, file && *file ? ", " : "", file ? file : "");
-    lvn_doctor_line(r, label, text);
+    lvn_doctor_line(r, name, "%s%s%s", version, file && *file ? ", " : "", file ? file : "");
     json_t *one = json_object();
     json_object_set_new(one, "version", json_string(version));
     json_object_set_new(one, "file", file && *file ? json_string(file) : json_null());
@@ -161,9 +159,8 @@ static void devices(struct lvn_doctor *r)
     for (int k = 0; (b = lvn_backend_at(k)); k++) {
         struct lvn_device_facts f;
         for (int i = 0; b->describe && b->describe(i, &f); i++) {
-            char text[300], bytes[LVN_NUMBER_TEXT];
-            snprintf(text, sizeof text, "%s, %s, driver %s", f.name, lvn_bytes_text(f.memory, bytes), f.driver);
-            lvn_doctor_line(r, b->name, text);
+            char bytes[LVN_NUMBER_TEXT];
+            lvn_doctor_line(r, b->name, "%s, %s, driver %s", f.name, lvn_bytes_text(f.memory, bytes), f.driver);
             json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:I}", "backend", b->name, "name", f.name, "driver",
                                                  f.driver, "memory_bytes", (json_int_t)f.memory));
         }
@@ -182,7 +179,7 @@ static void bf16_line(struct lvn_doctor *r, double flops, double rounded)
         snprintf(text, sizeof text, "%.0f GFLOP/s of matrix products, by %s: trainer.precision bf16-mixed %s",
                  rounded / 1e9, isa == LVN_ISA_AMX ? "AMX" : "AVX512-BF16",
                  rounded > 1.1 * flops ? "is faster" : "saves memory, and is hardly faster here");
-    lvn_doctor_line(r, "bf16", text);
+    lvn_doctor_line(r, "bf16", "%s", text);
 }
 
 static enum lvn_status rates(const struct lvn_doctor *r, double *flops, double *rounded, double *bytes)
@@ -200,13 +197,10 @@ static enum lvn_status rates(const struct lvn_doctor *r, double *flops, double *
 static enum lvn_status measure(struct lvn_doctor *r)
 {
     double flops, rounded, bytes;
-    char text[120];
     LVN_TRY_WHILE(rates(r, &flops, &rounded, &bytes), "measuring matrix products and the memory");
-    snprintf(text, sizeof text, "%.0f GFLOP/s in fp32 on %d threads", flops / 1e9, r->m.threads);
-    lvn_doctor_line(r, "matrix products", text);
+    lvn_doctor_line(r, "matrix products", "%.0f GFLOP/s in fp32 on %d threads", flops / 1e9, r->m.threads);
     bf16_line(r, flops, rounded);
-    snprintf(text, sizeof text, "%.1f GB/s read", bytes / 1e9);
-    lvn_doctor_line(r, "memory speed", text);
+    lvn_doctor_line(r, "memory speed", "%.1f GB/s read", bytes / 1e9);
     lvn_cli_add(r->c, "matmul_gflops", json_real(flops / 1e9));
     lvn_cli_add(r->c, "matmul_bf16_gflops", json_real(rounded / 1e9));
     lvn_cli_add(r->c, "memory_gb_per_s", json_real(bytes / 1e9));
@@ -248,7 +242,7 @@ enum lvn_status lvn_command_doctor(struct lvn_cli *c)
     devices(&r);
     threads(&r, who.size);
     if (unknown) {
-        lvn_doctor_finding(&r, why, "until then, levin train refuses to start");
+        lvn_doctor_finding(&r, "until then, levin train refuses to start", "%s", why);
     } else {
         lvn_doctor_launch(&r, &who);
     }

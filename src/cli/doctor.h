@@ -22,9 +22,9 @@ struct lvn_doctor {
 };
 
 /* "name     value", on stdout. */
-void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *value);
-/* One thing that is wrong: a sentence, and what to do. */
-void lvn_doctor_finding(struct lvn_doctor *r, const char *sentence, const char *cure);
+void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *format, ...) LVN_PRINTF(3, 4);
+/* One thing that is wrong: what to do, and the sentence that says what it is. */
+void lvn_doctor_finding(struct lvn_doctor *r, const char *cure, const char *format, ...) LVN_PRINTF(3, 4);
 
 /* doctor_ranks.c: who started this process; which of its variables count and which do not. */
 void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who);

@@ -4,9 +4,8 @@
  * do, whatever else the machines are doing. All pairs of up to six ranks, else each with the next one. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
+#include "base/machine.h"
 #include "cli/doctor.h"
 
 enum { ALL_PAIRS = 6, PAIRS = 64, PINGS = 200, BLOCKS = 6, BLOCK = 4 << 20, REDUCE = 16 << 20 };
@@ -26,19 +25,12 @@ static enum lvn_status receive_now(struct lvn_comm *c, void *x, int64_t bytes, i
     return lvn_comm_wait(c, &r);
 }
 
-static double wall_clock(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
 /* The first rank of the pair: pings until there were enough, then says so by a 0. */
 static enum lvn_status ping(struct lvn_comm *c, int other, int pings, double *seconds, double *ahead)
 {
     double begin = lvn_seconds(), best = INFINITY, reply = 0;
     for (int i = 0; i <= pings; i++) {
-        double more = i < pings && lvn_seconds() - begin < PAIR_SECONDS, t = lvn_seconds(), wall = wall_clock();
+        double more = i < pings && lvn_seconds() - begin < PAIR_SECONDS, t = lvn_seconds(), wall = lvn_wall_seconds();
         LVN_TRY(send_now(c, &more, sizeof more, other));
         if (more == 0) break;
         LVN_TRY(receive_now(c, &reply, sizeof reply, other));
@@ -57,7 +49,7 @@ static enum lvn_status pong(struct lvn_comm *c, int other)
         double more;
         LVN_TRY(receive_now(c, &more, sizeof more, other));
         if (more == 0) return LVN_OK;
-        double now = wall_clock();
+        double now = lvn_wall_seconds();
         LVN_TRY(send_now(c, &now, sizeof now, other));
     }
 }
@@ -162,7 +154,7 @@ enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_link **links,
         *reduce_bytes = REDUCE;
         status = measure(comm, *links, *n_links, clock, reduce_s, block);
     } else {
-        (void)lvn_fail_at(__FILE__, __LINE__, LVN_MEMORY, "no memory for measurements");
+        (void)lvn_fail(LVN_MEMORY, "no memory for measurements");
     }
     free(block);
     return status;

@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/text.h"
 #include "cli/doctor.h"
 #include "cluster/mesh.h"
 #include "train/consistency.h"
@@ -23,15 +22,14 @@ void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who)
     char text[700];
     snprintf(text, sizeof text, "%s%s%s%s%s%s", who->title, *who->rank_from ? " (rank from " : "", who->rank_from,
              *who->size_from ? ", size from " : "", who->size_from, *who->rank_from ? ")" : "");
-    size_t n = strlen(text);
-    if (*who->rank_from) snprintf(text + n, sizeof text - n, ", %s", who->evidence);
-    lvn_doctor_line(r, "launched by", text);
+    if (*who->rank_from) lvn_print_more(text, sizeof text, ", %s", who->evidence);
+    lvn_doctor_line(r, "launched by", "%s", text);
     lvn_cli_add(r->c, "launcher", json_string(who->family));
     lvn_cli_add(r->c, "rank_from", *who->rank_from ? json_string(who->rank_from) : json_null());
     lvn_cli_add(r->c, "size_from", *who->size_from ? json_string(who->size_from) : json_null());
     if (*who->ignored) {
-        snprintf(text, sizeof text, "variables of a launcher that did not start this process: %s", who->ignored);
-        lvn_doctor_finding(r, text, "unset them if other programs than levin are to run here");
+        lvn_doctor_finding(r, "unset them if other programs than levin are to run here",
+                           "variables of a launcher that did not start this process: %s", who->ignored);
     }
 }
 
@@ -108,7 +106,7 @@ static int count_cpus(const struct lvn_heartbeat *h, const struct lvn_peer *p, i
 static void look_at_host(struct lvn_doctor *r, const struct lvn_heartbeat *h, const struct lvn_peer *p, int n, int host)
 {
     static unsigned short times[CPUS];
-    char text[700], cure[300];
+    char cure[300];
     int ranks = 0, threads = 0, given = 0, most = 0, any = count_cpus(h, p, n, host, times);
     const char *mine = lvn_heartbeat_fact(h, host, keys[F_CPUS]);
     bool alike = true;
@@ -122,36 +120,31 @@ static void look_at_host(struct lvn_doctor *r, const struct lvn_heartbeat *h, co
     for (int k = 0; k < CPUS; k++) most = times[k] > most ? times[k] : most;
     int online = (int)fact_number(h, host, F_ONLINE);
     if (ranks > any) {
-        snprintf(text, sizeof text, "%d ranks run on the %d CPU%s of %s that they may use", ranks, any,
-                 any == 1 ? "" : "s", p[host].host);
         snprintf(cure, sizeof cure,
                  "start %d there, or give the job more CPUs (srun --cpus-per-task, mpirun --bind-to none)", any);
-        lvn_doctor_finding(r, text, cure);
+        lvn_doctor_finding(r, cure, "%d ranks run on the %d CPU%s of %s that they may use", ranks, any,
+                           any == 1 ? "" : "s", p[host].host);
     } else if (given && threads > any) {
-        snprintf(text, sizeof text, "OMP_NUM_THREADS makes %d threads of the %d ranks on %s, which have %d CPUs",
-                 threads, ranks, p[host].host, any);
         snprintf(cure, sizeof cure, "unset it, or set it to %d", any / ranks);
-        lvn_doctor_finding(r, text, cure);
+        lvn_doctor_finding(r, cure, "OMP_NUM_THREADS makes %d threads of the %d ranks on %s, which have %d CPUs",
+                           threads, ranks, p[host].host, any);
     }
     if (most > 1 && !alike) {
-        snprintf(text, sizeof text, "ranks on %s are pinned to CPUs that overlap (%d of them on one CPU)", p[host].host,
-                 most);
-        lvn_doctor_finding(r, text,
+        lvn_doctor_finding(r,
                            "let one launcher pin: mpirun --map-by slot:PE=N, mpiexec -bind-to core:N, srun "
-                           "--cpu-bind=cores; levin launch does it by itself");
+                           "--cpu-bind=cores; levin launch does it by itself",
+                           "ranks on %s are pinned to CPUs that overlap (%d of them on one CPU)", p[host].host, most);
     }
     if (ranks > 1 && most == ranks && alike && any < online) {
-        snprintf(text, sizeof text, "all %d ranks on %s are held to the same CPUs (%.200s), though the host has %d",
-                 ranks, p[host].host, mine, online);
-        lvn_doctor_finding(r, text,
-                           "give each its own: srun --cpus-per-task=N, mpirun --map-by slot:PE=N, or levin "
-                           "launch");
+        lvn_doctor_finding(r, "give each its own: srun --cpus-per-task=N, mpirun --map-by slot:PE=N, or levin launch",
+                           "all %d ranks on %s are held to the same CPUs (%.200s), though the host has %d", ranks,
+                           p[host].host, mine, online);
     } else if (any < online && any == ranks && ranks < online) {
-        snprintf(text, sizeof text, "each rank on %s is pinned to one CPU, and %d of the host's %d stay idle",
-                 p[host].host, online - any, online);
-        lvn_doctor_finding(r, text,
+        lvn_doctor_finding(r,
                            "mpirun --map-by slot:PE=N --bind-to core, mpiexec -bind-to core:N, srun "
-                           "--cpus-per-task=N, or levin launch, which does it by itself");
+                           "--cpus-per-task=N, or levin launch, which does it by itself",
+                           "each rank on %s is pinned to one CPU, and %d of the host's %d stay idle", p[host].host,
+                           online - any, online);
     }
 }
 
@@ -170,22 +163,21 @@ static void look_at_differences(struct lvn_doctor *r, const struct lvn_heartbeat
     };
     char text[700];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (lvn_heartbeat_difference(h, keys[all[i].key], text, sizeof text)) lvn_doctor_finding(r, text, all[i].cure);
+        if (lvn_heartbeat_difference(h, keys[all[i].key], text, sizeof text))
+            lvn_doctor_finding(r, all[i].cure, "%s", text);
     }
 }
 
 static void look_at_clocks(struct lvn_doctor *r, const struct lvn_peer *p, int n, const double *clock)
 {
     int worst = 0;
-    char text[400];
     for (int i = 1; i < n; i++) worst = fabs(clock[i]) > fabs(clock[worst]) ? i : worst;
-    snprintf(text, sizeof text, "at most %.3g ms apart", 1e3 * fabs(clock[worst]));
-    lvn_doctor_line(r, "clocks", text);
+    lvn_doctor_line(r, "clocks", "at most %.3g ms apart", 1e3 * fabs(clock[worst]));
     lvn_cli_add(r->c, "clocks_apart_s", lvn_cli_number(fabs(clock[worst])));
     if (fabs(clock[worst]) < 1) return;
-    snprintf(text, sizeof text, "the clock of %.200s is %.1f s %s that of %.100s", p[worst].host, fabs(clock[worst]),
-             clock[worst] > 0 ? "ahead of" : "behind", p[0].host);
-    lvn_doctor_finding(r, text, "set the clocks by NTP (chronyc makestep), or logs and file times will mislead");
+    lvn_doctor_finding(r, "set the clocks by NTP (chronyc makestep), or logs and file times will mislead",
+                       "the clock of %.200s is %.1f s %s that of %.100s", p[worst].host, fabs(clock[worst]),
+                       clock[worst] > 0 ? "ahead of" : "behind", p[0].host);
 }
 
 /* --- links --- */
@@ -214,30 +206,27 @@ static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const 
     if (!slow) return;
     time_text(first, a);
     time_text(late->seconds, b);
-    int length = snprintf(text, sizeof text, "%s%s%s there, %.3g", a, late->seconds > first ? " to " : "",
-                          late->seconds > first ? b : "", slow->rate / 1e9);
-    if (slow->rate < fastest) {
-        length += snprintf(text + length, sizeof text - (size_t)length, " to %.3g", fastest / 1e9);
-    }
-    snprintf(text + length, sizeof text - (size_t)length, " GB/s");
-    lvn_doctor_line(r, where, text);
+    snprintf(text, sizeof text, "%s%s%s there, %.3g", a, late->seconds > first ? " to " : "",
+             late->seconds > first ? b : "", slow->rate / 1e9);
+    if (slow->rate < fastest) lvn_print_more(text, sizeof text, " to %.3g", fastest / 1e9);
+    lvn_print_more(text, sizeof text, " GB/s");
+    lvn_doctor_line(r, where, "%s", text);
     if (slow->rate < fastest / 3) {
-        snprintf(text, sizeof text,
-                 "the link of ranks %d and %d (%.100s, %.100s) is slow: %.3g GB/s, others reach %.3g", slow->a, slow->b,
-                 p[slow->a].host, p[slow->b].host, slow->rate / 1e9, fastest / 1e9);
-        lvn_doctor_finding(r, text, "look at that host's cable, port and interface, or leave it out");
+        lvn_doctor_finding(r, "look at that host's cable, port and interface, or leave it out",
+                           "the link of ranks %d and %d (%.100s, %.100s) is slow: %.3g GB/s, others reach %.3g",
+                           slow->a, slow->b, p[slow->a].host, p[slow->b].host, slow->rate / 1e9, fastest / 1e9);
     }
     if (between && fastest < 0.3e9) {
-        snprintf(text, sizeof text, "hosts reach each other at %.3g GB/s only, as over 1 or 2 Gbit/s", fastest / 1e9);
-        lvn_doctor_finding(r, text,
+        lvn_doctor_finding(r,
                            "let MPI use the fast network: OMPI_MCA_btl_tcp_if_include, UCX_NET_DEVICES, FI_PROVIDER; "
-                           "or use larger batches");
+                           "or use larger batches",
+                           "hosts reach each other at %.3g GB/s only, as over 1 or 2 Gbit/s", fastest / 1e9);
     }
     if (!between && !crowded && first > 100e-6) {
-        snprintf(text, sizeof text, "a message between ranks of one host takes %s", a);
-        lvn_doctor_finding(r, text,
+        lvn_doctor_finding(r,
                            "let MPI use shared memory: unset OMPI_MCA_btl, UCX_TLS, I_MPI_FABRICS; in a container "
-                           "give it /dev/shm");
+                           "give it /dev/shm",
+                           "a message between ranks of one host takes %s", a);
     }
 }
 
@@ -275,7 +264,7 @@ static void list_ranks(struct lvn_doctor *r, const struct lvn_heartbeat *h, cons
 static void report(struct lvn_doctor *r, const struct lvn_heartbeat *h, const struct lvn_peer *p, int n,
                    const struct lvn_link *links, int n_links, const double *clock, double reduce_s, int64_t bytes)
 {
-    char text[300], a[LVN_NUMBER_TEXT];
+    char a[LVN_NUMBER_TEXT];
     int hosts = 0;
     bool crowded = false;
     static unsigned short times[CPUS];
@@ -289,14 +278,12 @@ static void report(struct lvn_doctor *r, const struct lvn_heartbeat *h, const st
         for (int k = 0; k < n; k++) ranks += !strcmp(p[k].host, p[i].host);
         crowded = crowded || ranks >= count_cpus(h, p, n, i, times);
     }
-    snprintf(text, sizeof text, "%d on %d host%s", n, hosts, hosts == 1 ? "" : "s");
-    lvn_doctor_line(r, "ranks", text);
-    lvn_doctor_line(r, "MPI", lvn_heartbeat_fact(h, 0, keys[F_MPI]));
+    lvn_doctor_line(r, "ranks", "%d on %d host%s", n, hosts, hosts == 1 ? "" : "s");
+    lvn_doctor_line(r, "MPI", "%s", lvn_heartbeat_fact(h, 0, keys[F_MPI]));
     look_at_links(r, p, links, n_links, false, crowded);
     look_at_links(r, p, links, n_links, true, crowded);
-    snprintf(text, sizeof text, "%s in %.3g ms (%.3g GB/s)", lvn_bytes_text(bytes, a), 1e3 * reduce_s,
-             (double)bytes / reduce_s / 1e9);
-    lvn_doctor_line(r, "all-reduce", text);
+    lvn_doctor_line(r, "all-reduce", "%s in %.3g ms (%.3g GB/s)", lvn_bytes_text(bytes, a), 1e3 * reduce_s,
+                    (double)bytes / reduce_s / 1e9);
     look_at_clocks(r, p, n, clock);
     look_at_differences(r, h);
     json_t *list = json_array();

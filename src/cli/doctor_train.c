@@ -49,7 +49,7 @@ static void judge(struct lvn_doctor *r, const struct lvn_ranks *ranks, const str
                   const struct pair *plain)
 {
     const double rounding = 1e-4;
-    char text[300], who[64];
+    char who[64];
     bool equal =
         !memcmp(exact->one.loss, exact->all.loss, sizeof exact->one.loss) && exact->one.weights == exact->all.weights;
     bool close = furthest(plain) <= rounding;
@@ -57,20 +57,18 @@ static void judge(struct lvn_doctor *r, const struct lvn_ranks *ranks, const str
         snprintf(who, sizeof who, "1 rank and on %d", ranks->size);
     else
         snprintf(who, sizeof who, "1 thread and on %d", r->m.threads);
-    snprintf(text, sizeof text,
-             "%d steps of a tiny model: %s on %s in fixed order, %.1g apart without it (loss %.4f to %.4f)",
-             LVN_TRIAL_STEPS, equal ? "the same bits" : "OTHER numbers", who, furthest(plain), exact->all.loss[0],
-             exact->all.loss[LVN_TRIAL_STEPS - 1]);
-    lvn_doctor_line(r, "training", text);
+    lvn_doctor_line(r, "training",
+                    "%d steps of a tiny model: %s on %s in fixed order, %.1g apart without it (loss %.4f to %.4f)",
+                    LVN_TRIAL_STEPS, equal ? "the same bits" : "OTHER numbers", who, furthest(plain),
+                    exact->all.loss[0], exact->all.loss[LVN_TRIAL_STEPS - 1]);
     lvn_cli_add(r->c, "training_equal", json_boolean(equal));
     lvn_cli_add(r->c, "training_apart", lvn_cli_number(furthest(plain)));
     if (equal && close) return;
-    snprintf(text, sizeof text, "a tiny training gives other numbers on %s: losses are %.2g apart", who,
-             furthest(equal ? plain : exact));
     lvn_doctor_finding(
-        r, text,
+        r,
         "install the same levin on all hosts; if they are the same, a host or its MPI computes wrongly: leave "
-        "hosts out one by one until the numbers are equal");
+        "hosts out one by one until the numbers are equal",
+        "a tiny training gives other numbers on %s: losses are %.2g apart", who, furthest(equal ? plain : exact));
 }
 
 enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "data/codec.h"
 #include "data/file_form.h"
@@ -11,9 +12,9 @@
 #include "models/keys.h"
 #include "stores/stage.h"
 #include "train/model_config.h"
-#include "train/model_setup.h"
 #include "train/moments.h"
 #include "train/network.h"
+#include "train/pretrained.h"
 
 /* What turns text into the model's ids. */
 static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const char *out)
@@ -82,13 +83,7 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
     if (!config) return LVN_MEMORY;
     LVN_TRY(lvn_store_stat(config, &kind, &bytes));
     LVN_CHECK(kind == LVN_STORE_NOTHING, ARG, "'%s' holds a model already; choose another folder or remove it", out);
-    return strncmp(out, "file:", 5) == 0 ? LVN_OK : lvn_tree_remove(*folder);
-}
-
-static bool is_torch(const char *out)
-{
-    size_t n = strlen(out);
-    return n > 3 && strcmp(out + n - 3, ".pt") == 0;
+    return lvn_store_is_remote(out) ? lvn_tree_remove(*folder) : LVN_OK;
 }
 
 /* --- a checkpoint of torch.save() --- */
@@ -130,9 +125,7 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
     t->torch.best_val_loss = json_is_number(best) ? json_number_value(best) : 1e9; /* as nanoGPT begins */
     json_decref(state);
     const struct lvn_settings *s = &t->settings;
-    size_t n = strlen(s->data.path);
-    while (n > 1 && s->data.path[n - 1] == '/') n--;
-    const char *plain = lvn_arena_printf(a, "%.*s", (int)n, s->data.path);
+    const char *plain = lvn_path_plain(a, s->data.path);
     if (!plain) return LVN_MEMORY;
     t->torch.dataset = lvn_arena_printf(a, "%.*s", (int)lvn_file_stem(lvn_path_name(plain)), lvn_path_name(plain));
     t->torch.lr = s->optimizer.lr;
@@ -224,7 +217,7 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     lvn_arena_init(&a);
     const char *folder;
     enum lvn_status status;
-    if (is_torch(c->operand[1])) {
+    if (lvn_ends_with(c->operand[1], ".pt")) {
         struct training training = {0};
         status = read_training(&training, &a, p, n, form);
         if (status == LVN_OK) status = write_torch(&a, &files, form, &p->config, &training, c->operand[1]);
@@ -245,12 +238,10 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
 static enum lvn_status refuse_file(const char *out, const struct lvn_model *model)
 {
     char list[256] = "";
-    if (is_torch(out) || lvn_file_form(out, (int64_t)strlen(out)) == LVN_FORM_UNKNOWN) return LVN_OK;
-    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        size_t n = strlen(list);
+    if (lvn_ends_with(out, ".pt") || lvn_file_form(out, (int64_t)strlen(out)) == LVN_FORM_UNKNOWN) return LVN_OK;
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++)
         if (lvn_model_form(*m) == lvn_model_form(model) && *m != lvn_model_form(model))
-            snprintf(list + n, sizeof list - n, ", %s", (*m)->name);
-    }
+            lvn_print_more(list, sizeof list, ", %s", (*m)->name);
     LVN_FAIL(
         ARG,
         "'%s': levin writes no %s; it writes a folder, in one of the formats huggingface%s (--format), or OUT.pt, a "
@@ -262,7 +253,7 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
 static enum lvn_status find_form(const struct lvn_cli *c, const struct lvn_model *model, const struct lvn_model **form)
 {
     const struct lvn_model *const *m = lvn_models();
-    bool torch = is_torch(c->operand[1]);
+    bool torch = lvn_ends_with(c->operand[1], ".pt");
     if (!torch || c->given[LVN_FLAG_export_format])
         LVN_TRY(lvn_model_variant(model, c->flag[LVN_FLAG_export_format].t, form));
     if (!torch) return LVN_OK;

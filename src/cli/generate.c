@@ -160,8 +160,7 @@ static enum lvn_status read_lines(struct prompts *p, const char *path, const str
               "one; --prompt-ids takes ids");
     LVN_TRY(lvn_file_read(path, 64 << 20, &text, &bytes));
     enum lvn_status status = LVN_OK;
-    if ((int64_t)strlen(text) < bytes)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);
+    if ((int64_t)strlen(text) < bytes) status = lvn_fail(LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);
     if (status == LVN_OK) status = encode_lines(p, path, text, codec);
     free(text);
     return status;
@@ -258,10 +257,7 @@ enum lvn_status lvn_command_generate(struct lvn_cli *c)
 {
     struct lvn_generator g;
     LVN_TRY(lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DEVICE));
-    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
-        lvn_cli_show_settings(c);
-        return LVN_OK;
-    }
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
     LVN_TRY(lvn_generator_open(&g, &c->settings, !lvn_cli_on(c, LVN_FLAG_generate_ignore_eos)));
     json_t *samples = json_array();
     enum lvn_status status = all_samples(c, &g, samples);

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "models/model.h"
 
@@ -67,8 +68,7 @@ static void flag_row(struct lvn_text *t, const struct lvn_option *o)
 {
     char left[96], help[400];
     lvn_flag_text(o, left);
-    size_t n = strlen(left);
-    if (o->kind != LVN_KIND_BOOL) snprintf(left + n, sizeof left - n, "%c%s", o->key[1] ? '=' : ' ', value_word(o));
+    if (o->kind != LVN_KIND_BOOL) lvn_print_more(left, sizeof left, "%c%s", o->key[1] ? '=' : ' ', value_word(o));
     bool plain = !*o->initial || !strcmp(o->initial, "0") || !strcmp(o->initial, "false") || !strcmp(o->initial, "\n");
     snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->initial);
     row(t, left, help);
@@ -76,11 +76,11 @@ static void flag_row(struct lvn_text *t, const struct lvn_option *o)
 
 static void key_row(struct lvn_text *t, const struct lvn_option *o)
 {
-    char left[96], help[700];
+    char left[96], help[700], text[LVN_HELP_TEXT];
     const char *usual = o->usual ? o->usual : o->initial;
     bool plain = !*usual || !strcmp(usual, "\n");
     snprintf(left, sizeof left, "%s", o->key);
-    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, usual);
+    snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", lvn_option_help(o, text), usual);
     row(t, left, help);
 }
 
@@ -182,7 +182,8 @@ static void command_text(struct lvn_text *t, const struct lvn_command *k)
 
 static void key_text(struct lvn_text *t, const struct lvn_option *o)
 {
-    lvn_text_printf(t, "%s: %s\n", o->key, o->help);
+    char text[LVN_HELP_TEXT];
+    lvn_text_printf(t, "%s: %s\n", o->key, lvn_option_help(o, text));
     if (*o->initial && strcmp(o->initial, "\n")) lvn_text_printf(t, "  default  %s\n", o->initial);
     if (o->choices) {
         lvn_text_add(t, "  one of   ");

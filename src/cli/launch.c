@@ -3,7 +3,6 @@
  * Everything that can be refused is refused before anything starts: the command, the recipe, the hosts, the launcher.
  * Then the launcher's command line is made (launch_line.c) and run (launch_run.c). */
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
  * why is said. A library named by trainer.mpi_library decides for its own family. Where there is no mpirun, or
  * trainer.transport asks for it, levin starts the ranks itself (ranks.c). */
 #include <ctype.h>
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

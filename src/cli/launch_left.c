@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "base/machine.h"
 #include "cli/launch.h"
 #include "cluster/siblings.h"

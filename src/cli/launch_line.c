@@ -3,7 +3,6 @@
  * Every family is told: how many ranks and where, to mark each line with its rank, to keep ranks on cores of their own
  * (their own hwloc knows the machine), and, on one machine, to listen on the loopback only. Variables that another
  * launcher left in the environment are taken away: they would tell ranks, or the launcher itself, lies. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

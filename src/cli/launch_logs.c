@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "cli/launch.h"
 
 enum { EARLY_BYTES = 1 << 20 };
@@ -76,10 +77,10 @@ static void head(struct lvn_launch_logs *g, const struct lvn_peer *peer)
     struct tm t;
     if (localtime_r(&now, &t)) strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &t);
     for (int i = 0; i < g->l->ranks && !g->failed; i++) {
-        int n = snprintf(line, sizeof line, "--- %s rank %d of %d", when, i, g->l->ranks);
+        snprintf(line, sizeof line, "--- %s rank %d of %d", when, i, g->l->ranks);
         if (peer && *peer[i].host)
-            n += snprintf(line + n, sizeof line - (size_t)n, " on %s, pid %lld", peer[i].host, (long long)peer[i].pid);
-        append(g, i, line, (size_t)n);
+            lvn_print_more(line, sizeof line, " on %s, pid %lld", peer[i].host, (long long)peer[i].pid);
+        append(g, i, line, strlen(line));
     }
 }
 

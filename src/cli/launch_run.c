@@ -138,7 +138,7 @@ static enum lvn_status start(struct run *r)
     r->pipe[1] = err[0];
     enum lvn_status status = LVN_OK;
     if (r->pid < 0)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "the launcher cannot be started: %s", strerror(errno));
+        status = lvn_fail(LVN_IO, "the launcher cannot be started: %s", strerror(errno));
     else
         status = started(r, failed[0]);
     close(failed[0]);

@@ -3,20 +3,20 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "cli/launch.h"
 #include "cli/site.h"
 
 static const struct lvn_site *const sites[] = {
 #define LVN_SITE(name) &lvn_site_##name,
 #include "cli/sites.def"
-#undef LVN_SITE
 };
 
 enum lvn_status lvn_launch_site(struct lvn_launch *l)
 {
     for (size_t i = 0; i < sizeof sites / sizeof *sites && !l->site; i++) {
-        const char *path = getenv(sites[i]->file);
-        if (!path || !*path) continue;
+        const char *path = lvn_getenv(sites[i]->file);
+        if (!path) continue;
         if (lvn_path_exists(path))
             l->site = sites[i], l->hosts_path = path;
         else

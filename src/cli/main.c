@@ -24,12 +24,7 @@ const struct lvn_command lvn_commands[] = {
 #define LVN_COMMAND(...) ROW(__VA_ARGS__, .together = false)
 #define LVN_RUNNER(...) ROW(__VA_ARGS__, .runs_others = true)
 #define LVN_TOGETHER(...) ROW(__VA_ARGS__, .together = true)
-#define LVN_FLAG(...)
 #include "cli/commands.def"
-#undef LVN_COMMAND
-#undef LVN_RUNNER
-#undef LVN_TOGETHER
-#undef LVN_FLAG
 #undef ROW
     {.name = NULL},
 };
@@ -187,8 +182,8 @@ static int run(const char *name, int argc, char **argv)
         for (; lvn_commands[n].name && n < 64; n++) names[n] = lvn_commands[n].name;
         const char *near = lvn_nearest(name, names, n);
         enum lvn_status status =
-            lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "unknown command '%.60s'%s%s%s", name,
-                        near ? "; did you mean '" : "; `levin help` lists them", near ? near : "", near ? "'?" : "");
+            lvn_fail(LVN_ARG, "unknown command '%.60s'%s%s%s", name,
+                     near ? "; did you mean '" : "; `levin help` lists them", near ? near : "", near ? "'?" : "");
         return finish(&c, status);
     }
     enum lvn_status status = lvn_cli_parse(&c, argc, argv);

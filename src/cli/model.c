@@ -1,16 +1,19 @@
 /* model.c - see model.h. */
 #include "cli/model.h"
 
-#include <string.h>
-
 #include "base/files.h"
+#include "base/text.h"
 #include "tokenizers/tokenizer.h"
 #include "train/model_find.h"
 
+bool lvn_cli_is_recipe(const char *path)
+{
+    return lvn_ends_with(path, ".yaml") || lvn_ends_with(path, ".yml");
+}
+
 bool lvn_cli_model_is_recipe(const char *model)
 {
-    const char *dot = strrchr(lvn_path_name(model), '.');
-    return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")) && lvn_path_is_file(model);
+    return lvn_cli_is_recipe(model) && lvn_path_is_file(model);
 }
 
 enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lvn_tokenizer **t)

@@ -12,6 +12,8 @@ enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, uns
 struct lvn_tokenizer;
 enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lvn_tokenizer **t) LVN_CHECKED;
 
+/* Is this the name of a recipe? */
+bool lvn_cli_is_recipe(const char *path);
 /* Is MODEL a recipe's file? */
 bool lvn_cli_model_is_recipe(const char *model);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "base/machine.h"
+#include "base/text.h"
 #include "cli/plan.h"
 #include "data/loader.h"
 #include "models/keys.h"
@@ -181,10 +181,8 @@ static bool is_size(const struct lvn_key *k)
 static void sizes_text(const struct lvn_model_config *m, char *text, size_t room)
 {
     text[0] = '\0';
-    for (const struct lvn_key *k = m->model->keys; k->kind; k++) {
-        size_t used = strlen(text);
-        if (is_size(k)) snprintf(text + used, room - used, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
-    }
+    for (const struct lvn_key *k = m->model->keys; k->kind; k++)
+        if (is_size(k)) lvn_print_more(text, room, ", %s %" PRId64, k->recipe, (int64_t)lvn_key_get(k, m));
 }
 
 static void add_sizes(struct lvn_cli *c, const struct lvn_model_config *m)
@@ -294,10 +292,7 @@ enum lvn_status lvn_command_plan(struct lvn_cli *c)
     unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_SCHEDULE;
     c->settings.ranks = c->flag[LVN_FLAG_plan_ranks].i;
     LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
-    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
-        lvn_cli_show_settings(c);
-        return LVN_OK;
-    }
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
     enum lvn_status status = show(&p);
     lvn_crowd_end(&p.crowd);
     lvn_training_release(&p.training);

@@ -14,7 +14,6 @@ static const struct known {
 } known[] = {
 #define LVN_PLAN_DEVICE(name, backend, what, bytes) {name, backend, what, bytes},
 #include "cli/devices.def"
-#undef LVN_PLAN_DEVICE
 };
 
 /* Tells the first instruction that it has no kernel for. */

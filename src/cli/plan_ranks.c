@@ -11,7 +11,6 @@
  * takes from computing what it took in the measurement. Saving takes what a file here takes to be written. Slower hosts
  * and the network's other users are left out. */
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

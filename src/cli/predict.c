@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -153,10 +152,7 @@ enum lvn_status lvn_command_predict(struct lvn_cli *c)
 {
     unsigned parts = LVN_USES_MODEL | LVN_USES_TRAINER | LVN_USES_DEVICE;
     LVN_TRY(lvn_cli_meet(c, lvn_cli_model_settings(c, c->operand[0], parts)));
-    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
-        lvn_cli_show_settings(c);
-        return LVN_OK;
-    }
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
     struct texts x = {0};
     lvn_arena_init(&x.arena);
     enum lvn_status status = predict(c, &x);

@@ -1,19 +1,12 @@
 /* prepare.c - levin prepare: a text as token files, a character a token; prepare_text.c has the other kinds. */
-#include <string.h>
-
+#include "data/prepare.h"
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/model.h"
 #include "cli/prepare_text.h"
 #include "data/file_form.h"
-#include "data/prepare.h"
 #include "stores/fetch.h"
 #include "stores/stage.h"
-
-static bool is_recipe(const char *path)
-{
-    const char *dot = strrchr(lvn_path_name(path), '.');
-    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
-}
 
 /* --out, or the text's path without its ending. */
 static const char *folder_of(struct lvn_cli *c)
@@ -52,7 +45,7 @@ static enum lvn_status find_kind(const struct lvn_settings *s, const char **kind
 enum lvn_status lvn_command_prepare(struct lvn_cli *c)
 {
     const char *operand = c->n_operands ? c->operand[0] : NULL;
-    bool recipe = operand && is_recipe(operand);
+    bool recipe = operand && lvn_cli_is_recipe(operand);
     if (operand && lvn_cli_is_corpus(operand)) return lvn_cli_prepare_corpus(c, operand);
     LVN_CHECK(!*c->flag[LVN_FLAG_prepare_input].t, ARG,
               "--input belongs to `levin prepare openwebtext`, `text` or `jsonl`: say which");

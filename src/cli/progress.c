@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 
 void lvn_progress_init(struct lvn_progress *p, FILE *out, bool quiet, int64_t log_every_n_steps)
@@ -202,10 +203,8 @@ static void at_validation(struct lvn_progress *p, const struct lvn_event *e)
         snprintf(worse, sizeof worse, ", worse than %.4f before the first step", e->start_val_loss);
     for (int i = 0; i < e->n_scalars; i++) {
         const struct lvn_scalar *s = &e->scalar[i];
-        size_t used = strlen(metrics);
         if (lvn_event_brings(e, i) && strcmp(s->name, "val_loss") != 0)
-            snprintf(metrics + used, sizeof metrics - used, ", %s %.4g", s->name + 4 * !strncmp(s->name, "val_", 4),
-                     s->value);
+            lvn_print_more(metrics, sizeof metrics, ", %s %.4g", s->name + 4 * !strncmp(s->name, "val_", 4), s->value);
     }
     say(p, "step %" PRId64 ": validation loss %.4f%s%s%s", e->step, loss, metrics, e->best ? ", the best so far" : "",
         worse);

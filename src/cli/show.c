@@ -1,6 +1,4 @@
 /* show.c - --show-settings: every key, its value, and where that came from. */
-#include <string.h>
-
 #include "cli/cli.h"
 
 /* A text on one line, whole. */
@@ -26,8 +24,9 @@ static json_t *as_json(const struct lvn_option *o, const char *value)
     return parsed ? parsed : json_string(value);
 }
 
-void lvn_cli_show_settings(struct lvn_cli *c)
+bool lvn_cli_shows_settings(struct lvn_cli *c)
 {
+    if (!lvn_cli_on(c, LVN_FLAG_any_show_settings)) return false;
     json_t *all = c->json ? json_object() : NULL;
     struct lvn_text line = {0};
     for (int i = 0; i < lvn_option_count(); i++) {
@@ -46,4 +45,5 @@ void lvn_cli_show_settings(struct lvn_cli *c)
     }
     lvn_text_release(&line);
     lvn_cli_add(c, "settings", all);
+    return true;
 }

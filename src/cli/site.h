@@ -15,6 +15,5 @@ struct lvn_site {
 
 #define LVN_SITE(name) extern const struct lvn_site lvn_site_##name;
 #include "cli/sites.def"
-#undef LVN_SITE
 
 #endif

@@ -104,7 +104,7 @@ static enum lvn_status encode_input(struct lvn_encoders *e, char separator, bool
             ssize_t got = read(STDIN_FILENO, text + n, (size_t)(room - n));
             if (got < 0 && errno == EINTR) continue;
             if (got < 0) {
-                status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot read standard input: %s", strerror(errno));
+                status = lvn_fail(LVN_IO, "cannot read standard input: %s", strerror(errno));
                 break;
             }
             n += got;

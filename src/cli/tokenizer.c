@@ -1,8 +1,8 @@
 /* tokenizer.c - levin tokenizer train: a vocabulary from text. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "cli/cli.h"
 #include "data/table.h"
@@ -57,21 +57,15 @@ static enum lvn_status rows(struct reader *r, const char *p, int64_t n)
 
 /* --- files --- */
 
-static bool ends(const char *name, const char *tail)
-{
-    size_t n = strlen(name), m = strlen(tail);
-    return n >= m && !strcmp(name + n - m, tail);
-}
-
 static enum lvn_status begin(void *context, const char *name, bool named, bool *want)
 {
     struct reader *r = context;
     r->is_table = lvn_table_is_named(name);
     r->begun = false;
     r->name = name;
-    LVN_CHECK(!ends(name, ".parquet"), UNSUPPORTED,
+    LVN_CHECK(!lvn_ends_with(name, ".parquet"), UNSUPPORTED,
               "'%s' is a Parquet file, which levin does not read; write it as .csv, .tsv or .jsonl", name);
-    *want = named || ends(name, ".txt") || r->is_table;
+    *want = named || lvn_ends_with(name, ".txt") || r->is_table;
     r->passed_over += !*want;
     return LVN_OK;
 }
@@ -79,7 +73,7 @@ static enum lvn_status begin(void *context, const char *name, bool named, bool *
 /* Whole lines of what was read so far; at the end of a file all of it. A row of a .csv may go over lines. */
 static enum lvn_status take(struct reader *r, bool all)
 {
-    const bool whole = r->is_table && ends(r->name, ".csv");
+    const bool whole = r->is_table && lvn_ends_with(r->name, ".csv");
     const char *end = r->raw.n && !all && !whole ? memrchr(r->raw.p, '\n', (size_t)r->raw.n) : NULL;
     int64_t n = all ? r->raw.n : end ? end + 1 - r->raw.p : 0;
     LVN_TRY(lvn_text_status(&r->raw));

@@ -151,10 +151,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     LVN_CHECK(!resume || !overwrite, ARG, "--resume goes on with a run and --overwrite replaces it; give one of them");
     catch_signals(c); /* meeting the other ranks takes a moment, too */
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
-    if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) {
-        lvn_cli_show_settings(c);
-        return LVN_OK;
-    }
+    if (lvn_cli_shows_settings(c)) return LVN_OK;
     catch_signals(c); /* again: an MPI may have taken them */
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_unheeded(c);

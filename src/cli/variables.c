@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/getenv.h"
 #include "base/isa.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cluster/identity.h"
 
@@ -50,13 +52,13 @@ static bool speaks(void)
 /* The best instruction set is taken where LEVIN_ISA asks for none, or for more than there is. */
 static void check_isa(void)
 {
-    const char *wanted = getenv("LEVIN_ISA");
-    if (!wanted || !*wanted || !strcmp(wanted, lvn_isa_name(lvn_isa_best())) || !speaks()) return;
+    const char *wanted = lvn_getenv("LEVIN_ISA");
+    if (!wanted || !strcmp(wanted, lvn_isa_name(lvn_isa_best())) || !speaks()) return;
     char list[200] = "";
     bool named = false;
     for (int i = 0; i < LVN_ISA_COUNT; i++) {
         const char *name = lvn_isa_name((enum lvn_isa)i);
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", name);
+        lvn_print_more(list, sizeof list, "%s%s", i ? ", " : "", name);
         named = named || !strcmp(wanted, name);
     }
     lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is taken", wanted,

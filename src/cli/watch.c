@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -148,7 +146,6 @@ static enum lvn_status read_status(struct watch *w)
 {
     char host[256] = "";
     json_t *fresh = NULL;
-    struct timespec ts;
     if (lvn_path_is_file(w->status_path)) LVN_TRY(lvn_json_read(w->status_path, &fresh));
     if (!fresh) return LVN_OK;
     json_t *ranks = json_object_get(fresh, "ranks"), *first = json_array_get(ranks, 0);
@@ -161,8 +158,7 @@ static enum lvn_status read_status(struct watch *w)
     if (number_of(fresh, "time") != w->written || !w->changed) w->changed = lvn_seconds();
     w->written = number_of(fresh, "time");
     w->step = (int64_t)number_of(fresh, "step");
-    clock_gettime(CLOCK_REALTIME, &ts);
-    w->age = (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec - w->written;
+    w->age = lvn_wall_seconds() - w->written;
     pid_t pid = (pid_t)number_of(first, "pid");
     gethostname(host, sizeof host - 1);
     w->gone = !strcmp(host, text_of(first, "host")) && pid > 0 && kill(pid, 0) && errno == ESRCH;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/getenv.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "base/threads.h"
@@ -182,10 +183,9 @@ static enum lvn_status start_thread(pthread_t *thread, bool *has, void *(*run)(v
 
 static enum lvn_status begin(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o)
 {
-    const char *given = getenv("LEVIN_RENDEZVOUS");
     h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     LVN_CHECK(h->wake >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
-    h->online = h->size > 1 || (given && *given);
+    h->online = h->size > 1 || lvn_getenv("LEVIN_RENDEZVOUS");
     if (h->online) LVN_TRY(meet(h, o));
     h->heard = lvn_seconds();
     struct lvn_peer *own = &h->peer[h->rank];
@@ -391,6 +391,6 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
     char text[sizeof h->fault];
     snprintf(text, sizeof text, "%s", h->fault);
     pthread_mutex_unlock(&h->lock);
-    if (other) lvn_fail_at(__FILE__, __LINE__, LVN_COMM, "%s", text); /* the better explanation */
+    if (other) lvn_fail(LVN_COMM, "%s", text); /* the better explanation */
     if (h->rank == 0 && h->path[0]) lvn_status_last(h);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cluster/family.h"
 
 static const struct lvn_family *const families[] = {
@@ -146,10 +147,9 @@ static void weigh(struct claim *c, const struct lvn_family *f, const struct lvn_
 static void say_ignored(struct lvn_identity *out, const struct lvn_family *f, const struct lvn_surroundings *s,
                         const char *why)
 {
-    size_t n = strlen(out->ignored);
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
-    snprintf(out->ignored + n, sizeof out->ignored - n, "%s%s%s%s passed over: %s", n ? "; " : "", rank ? rank : "",
-             rank && size ? " and " : "", size ? size : "", why);
+    lvn_print_more(out->ignored, sizeof out->ignored, "%s%s%s%s passed over: %s", *out->ignored ? "; " : "",
+                   rank ? rank : "", rank && size ? " and " : "", size ? size : "", why);
 }
 
 static void alone(struct lvn_identity *out)

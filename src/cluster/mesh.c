@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/machine.h"
+#include "base/text.h"
 
 /* What both sides say first, filled up with zeros: "levin KEY rank 12 to 3". */
 enum { CARD = 96, STRANGERS = 64 };
@@ -56,7 +57,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size)
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp", m->place};
     if (rank) return LVN_OK;
     LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a key: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof bytes; i++) snprintf(m->key + 2 * i, 3, "%02x", bytes[i]);
+    lvn_hex_text(bytes, sizeof bytes, m->key);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp_key", m->key};
     return LVN_OK;
 }

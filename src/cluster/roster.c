@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/sort.h"
 
 void lvn_ranks_text(const bool *flag, int n, int from, struct lvn_text *t)
 {
@@ -97,12 +98,6 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
 
 /* --- slow ranks --- */
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The lower one of two in the middle: of two ranks one can be slow. 0: fewer than two are known. */
 static double median_of(const struct lvn_peer *p, int n)
 {
@@ -111,7 +106,7 @@ static double median_of(const struct lvn_peer *p, int n)
     if (!all) return 0;
     for (int i = 0; i < n; i++)
         if (p[i].compute_s > 0 && isfinite(p[i].compute_s)) all[known++] = p[i].compute_s;
-    qsort(all, (size_t)known, sizeof *all, by_size);
+    qsort(all, (size_t)known, sizeof *all, lvn_by_number);
     double middle = known > 1 ? all[(known - 1) / 2] : 0;
     free(all);
     return middle;
@@ -184,10 +179,8 @@ void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
 {
     static const char *const states[] = {"absent", "running", "done", "lost"};
     struct lvn_text t = {0};
-    struct timespec ts;
     int64_t step = 0;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    double wall = (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec, now = lvn_seconds(), median = median_of(p, n);
+    double wall = lvn_wall_seconds(), now = lvn_seconds(), median = median_of(p, n);
     for (int i = 0; i < n; i++) step = p[i].step > step ? p[i].step : step;
     lvn_text_printf(&t, "{\n  \"step\": %lld,\n  \"state\": ", (long long)step);
     add_string(&t, state);

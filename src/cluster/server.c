@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/machine.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "cluster/places.h"
 #include "cluster/server.h"
@@ -217,7 +218,7 @@ static enum lvn_status make_token(struct lvn_server *s)
     }
     LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a token: %s",
               strerror(errno));
-    for (size_t i = 0; i < sizeof bytes; i++) snprintf(s->token + 2 * i, 3, "%02x", bytes[i]);
+    lvn_hex_text(bytes, sizeof bytes, s->token);
     return LVN_OK;
 }
 

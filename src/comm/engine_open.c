@@ -44,7 +44,7 @@ static enum lvn_status start(struct lvn_engine *c)
                  "whether these hosts reach each other",
                  c->comm.rank, c->comm.size, c->options.timeout);
     }
-    if (c->opened < 0) return lvn_fail_at(__FILE__, __LINE__, c->trouble, "%s", c->comm.text);
+    if (c->opened < 0) return lvn_fail(c->trouble, "%s", c->comm.text);
     return LVN_OK;
 }
 

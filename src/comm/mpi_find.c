@@ -8,6 +8,7 @@
  *
  * Sources: the MPICH ABI compatibility initiative (libmpi.so.12), MPI standard 5.0, chapter on the ABI. */
 #include "comm/mpi_find.h"
+#include "base/getenv.h"
 #include "base/text.h"
 
 #include <dlfcn.h>
@@ -59,18 +60,13 @@ static const struct folder {
                {NULL, "/lib64"}};
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
-static bool is_set(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value;
-}
-
 /* --- what the launcher speaks --- */
 
 static enum lvn_status launcher_speech(const char *family, enum speech *out, const char **why)
 {
-    bool pmix = is_set("PMIX_RANK") || is_set("PMIX_NAMESPACE");
-    bool pmi = is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_CONTROL_PORT") || is_set("PALS_RANKID");
+    bool pmix = lvn_getenv("PMIX_RANK") || lvn_getenv("PMIX_NAMESPACE");
+    bool pmi =
+        lvn_getenv("PMI_RANK") || lvn_getenv("PMI_FD") || lvn_getenv("PMI_CONTROL_PORT") || lvn_getenv("PALS_RANKID");
     *why = "as nothing says which MPI the launcher belongs to";
     *out = ANY;
     if (!strcmp(family, "openmpi") || !strcmp(family, "lsf")) {
@@ -90,7 +86,7 @@ static enum lvn_status launcher_speech(const char *family, enum speech *out, con
                  "srun started these ranks without MPI, so that it cannot join them: use srun --mpi=pmix (for "
                  "Open MPI) or srun --mpi=pmi2 (for MPICH, Intel MPI, MVAPICH); `srun --mpi=list` shows what is "
                  "here");
-    } else if (is_set("OMPI_COMM_WORLD_SIZE") || (pmix && !pmi)) {
+    } else if (lvn_getenv("OMPI_COMM_WORLD_SIZE") || (pmix && !pmi)) {
         *out = OPENMPI;
         *why = "as the variables of Open MPI are set";
     } else if (pmi) {

@@ -7,18 +7,17 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "data/fetch.h"
 #include "data/file_form.h"
 #include "stores/remote.h"
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
 #include "data/datasets.def"
-#undef LVN_DATASET
 
 static const struct lvn_dataset_kind *const kinds[] = {
 #define LVN_DATASET(name) &lvn_dataset_##name,
 #include "data/datasets.def"
-#undef LVN_DATASET
     NULL};
 
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
@@ -26,10 +25,9 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
     char names[256] = "";
     for (int i = 0; kinds[i]; i++) {
         if (name && strcmp(kinds[i]->name, name) == 0) return kinds[i];
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", kinds[i]->name);
+        lvn_print_more(names, sizeof names, "%s%s", i ? ", " : "", kinds[i]->name);
     }
-    lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
+    lvn_fail(LVN_ARG, "data.kind is '%s'; levin knows %s", name ? name : "", names);
     return NULL;
 }
 
@@ -222,8 +220,7 @@ enum lvn_status lvn_dataset_parts(const struct lvn_dataset *d, enum lvn_split_id
     }
     for (int i = 0; i < LVN_SPLIT_ALL; i++) {
         if (!lvn_dataset_has(d, (enum lvn_split_id)i)) continue;
-        size_t used = strlen(there);
-        snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "", lvn_split_names[i]);
+        lvn_print_more(there, sizeof there, "%s%s", *there ? ", " : "", lvn_split_names[i]);
         if (split == LVN_SPLIT_ALL) out->id[out->n++] = (enum lvn_split_id)i;
     }
     LVN_CHECK(*there, FORMAT, "'%s' holds a single token: there is nothing to score", d->path);

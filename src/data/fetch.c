@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "stores/remote.h"
 
 enum { LEAST_STREAM = 16 << 20 };
@@ -36,9 +37,8 @@ enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char
     *local = path;
     if (!path || !lvn_store_is_url(path)) return LVN_OK;
     LVN_TRY(lvn_store_download(a, path, LVN_WANT_TOKENS, local));
-    size_t n = strlen(path);
-    bool tokens = n > 4 && strcmp(path + n - 4, ".bin") == 0 && lvn_path_is_file(*local);
-    return tokens && strncmp(path, "file:", 5) != 0 ? download_beside(a, path) : LVN_OK;
+    bool tokens = lvn_ends_with(path, ".bin") && lvn_path_is_file(*local);
+    return tokens && lvn_store_is_remote(path) ? download_beside(a, path) : LVN_OK;
 }
 
 enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const char **local, struct lvn_remote **stream)
@@ -46,11 +46,10 @@ enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const cha
     enum lvn_store_kind kind;
     int64_t bytes;
     const char *folder;
-    size_t n = strlen(path);
     *stream = NULL;
-    if (!lvn_store_is_url(path) || strncmp(path, "file:", 5) == 0) return lvn_data_fetch(a, path, local);
+    if (!lvn_store_is_remote(path)) return lvn_data_fetch(a, path, local);
     LVN_TRY(lvn_store_stat(path, &kind, &bytes));
-    bool whole = kind == LVN_STORE_FOLDER, one = n > 4 && strcmp(path + n - 4, ".bin") == 0;
+    bool whole = kind == LVN_STORE_FOLDER, one = lvn_ends_with(path, ".bin");
     const char *url = whole ? lvn_store_join(a, path, "train.bin") : path;
     if (!url) return LVN_MEMORY;
     if (whole) LVN_TRY(lvn_store_stat(url, &kind, &bytes));

@@ -14,7 +14,6 @@ struct form {
 static const struct form forms[] = {
 #define LVN_FORM(ending, form, what, reader) {ending, LVN_FORM_##form, what, reader},
 #include "data/file_form.def"
-#undef LVN_FORM
 };
 enum { N_FORMS = sizeof forms / sizeof forms[0] };
 
@@ -43,12 +42,10 @@ int64_t lvn_file_packed(const char *name)
 
 int64_t lvn_file_stem(const char *name)
 {
-    int64_t all = (int64_t)strlen(name), n = lvn_file_packed(name), first = lvn_path_name(name) - name;
+    int64_t all = (int64_t)strlen(name), n = lvn_file_packed(name);
     const struct form *f = find(name, n);
     if (n < all) return f ? n - (int64_t)strlen(f->ending) : n; /* v1.2.tar.gz */
-    for (int64_t i = n - 1; i > first; i--)
-        if (name[i] == '.') return i;
-    return all;
+    return lvn_path_stem(name);
 }
 
 enum lvn_status lvn_file_refuse_name(const char *name)

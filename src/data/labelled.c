@@ -177,8 +177,7 @@ static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_op
     struct lvn_table t;
     enum lvn_status status = lvn_table_open(&t, path);
     if (status == LVN_OK && t.form == LVN_TABLE_LINES && !o->unlabelled && !o->masks)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT,
-                             "'%s' is no table: data.kind=labelled wants a .tsv, .csv or .jsonl file", path);
+        status = lvn_fail(LVN_FORMAT, "'%s' is no table: data.kind=labelled wants a .tsv, .csv or .jsonl file", path);
     if (status == LVN_OK) status = read_rows(d, o, &t, &l->file[split]);
     lvn_table_close(&t);
     LVN_TRY(status);

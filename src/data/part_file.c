@@ -48,7 +48,7 @@ enum lvn_status lvn_part_open(struct lvn_part_file *f, const char *path, int64_t
         if (f->fd < 0) status = failed(f);
     }
     if (status == LVN_OK && flock(f->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "'%s' is being written by another process", path);
+        status = lvn_fail(LVN_IO, "'%s' is being written by another process", path);
     if (status == LVN_OK) status = read_kept(f, bytes, sum);
     if (status != LVN_OK) lvn_part_close(f);
     return status;

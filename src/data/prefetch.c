@@ -128,5 +128,5 @@ enum lvn_status lvn_prefetch_take(struct lvn_prefetch *p, int64_t step, const st
     if (!p->quick) pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     *out = &b->samples;
-    return b->status == LVN_OK ? LVN_OK : lvn_fail_at(__FILE__, __LINE__, b->status, "%s", b->text);
+    return b->status == LVN_OK ? LVN_OK : lvn_fail(b->status, "%s", b->text);
 }

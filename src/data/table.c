@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "formats/json.h"
 
 static const char *ending(const char *path)
@@ -221,10 +222,8 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     t->column[k] = -1;
     t->name[k][0] = '\0';
     const char *p = t->names.n ? t->names.p : "";
-    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", p);
-    }
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1)
+        lvn_print_more(list, sizeof list, "%s%s", i ? ", " : "", p);
     LVN_CHECK(!required, FORMAT, "'%s' has no column '%s'%s%s: say which it is (%s)", t->path, names,
               *list ? "; its first line has " : "", list, t->ask);
     return LVN_OK;

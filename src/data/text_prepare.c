@@ -123,7 +123,7 @@ static enum lvn_status report(struct line *l, const struct lvn_batch *b)
 
 static enum lvn_status write_batch(struct line *l, const struct lvn_batch *b)
 {
-    if (b->status != LVN_OK) return lvn_fail_at(__FILE__, __LINE__, b->status, "%s", b->error);
+    if (b->status != LVN_OK) return lvn_fail(b->status, "%s", b->error);
     LVN_TRY_WHILE(lvn_text_writer_batch(&l->writer, b), "writing to '%s'", l->o->out);
     if (lvn_seconds() - l->writer.saved > l->o->save_every) {
         LVN_TRY_WHILE(lvn_text_writer_save(&l->writer), "writing to '%s'", l->o->out);
@@ -430,8 +430,8 @@ enum lvn_status lvn_text_prepare_one(const struct lvn_tokenizer *t, const char *
     LVN_TRY(lvn_file_map(&m, path));
     enum lvn_status status = LVN_OK;
     if (m.bytes < 2)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' is %s: there is nothing to train on", path,
-                             m.bytes ? "a single byte long" : "empty");
+        status = lvn_fail(LVN_FORMAT, "'%s' is %s: there is nothing to train on", path,
+                          m.bytes ? "a single byte long" : "empty");
     if (status == LVN_OK) status = lvn_file_refuse_bytes(path, m.data, m.bytes, 0);
     if (status == LVN_OK) status = lvn_encoders_open(&e, t, threads);
     if (status == LVN_OK) {

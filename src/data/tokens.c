@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "data/dataset.h"
 #include "formats/json.h"
 #include "stores/remote.h"
@@ -186,12 +187,11 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
 static bool takes(const char *path)
 {
     struct lvn_arena a;
-    size_t n = strlen(path);
     lvn_arena_init(&a);
     const char *train = lvn_path_join(&a, path, "train.bin");
     bool folder = train && lvn_path_is_file(train);
     lvn_arena_release(&a);
-    return folder || (n > 4 && !strcmp(path + n - 4, ".bin") && !lvn_path_is_dir(path));
+    return folder || (lvn_ends_with(path, ".bin") && !lvn_path_is_dir(path));
 }
 
 static void close_tokens(struct lvn_dataset *d)

@@ -158,8 +158,8 @@ enum lvn_status lvn_vocab_from_text(struct lvn_vocab **out, const char *what, co
         for (int length; same && p < end; i++, p += length)
             same = v->points[i] == (uint32_t)lvn_utf8_decode(p, end - p, &length);
         if (!same)
-            status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT,
-                                 "the vocabulary of %s must be distinct characters sorted by code point", what);
+            status =
+                lvn_fail(LVN_FORMAT, "the vocabulary of %s must be distinct characters sorted by code point", what);
     }
     if (status == LVN_OK)
         *out = v;
@@ -180,7 +180,7 @@ enum lvn_status lvn_vocab_from_json(struct lvn_vocab **out, const char *what, co
     if (json_is_string(text))
         status = lvn_vocab_from_text(out, what, json_string_value(text), (int64_t)json_string_length(text));
     else
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "%s has no text \"vocabulary\"", what);
+        status = lvn_fail(LVN_FORMAT, "%s has no text \"vocabulary\"", what);
     json_decref(root);
     return status;
 }

@@ -2,7 +2,6 @@
  *
  * Half and bfloat16 by integer arithmetic, so that results do not depend on the processor or its rounding mode for
  * denormals. IEEE 754-2008 binary16; bfloat16: base/bf16.h. */
-#include <math.h>
 #include <string.h>
 
 #include "base/bf16.h"

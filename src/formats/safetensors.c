@@ -8,14 +8,10 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/sort.h"
 #include "formats/json.h"
 
 enum { LARGEST_HEADER = 100 * 1000 * 1000 }; /* the reference implementation's bound */
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct lvn_safetensor *)a)->name, ((const struct lvn_safetensor *)b)->name);
-}
 
 static int by_place(const void *a, const void *b)
 {
@@ -101,7 +97,7 @@ static enum lvn_status check_places(struct lvn_safetensors *s, const char *data,
     }
     LVN_CHECK(at == data + data_bytes, FORMAT, "'%s' is %lld bytes longer than its header says", s->path,
               (long long)(data + data_bytes - at));
-    if (s->n) qsort(s->tensor, (size_t)s->n, sizeof *s->tensor, by_name);
+    if (s->n) qsort(s->tensor, (size_t)s->n, sizeof *s->tensor, lvn_by_text);
     return LVN_OK;
 }
 
@@ -193,5 +189,5 @@ void lvn_safetensors_close(struct lvn_safetensors *s)
 const struct lvn_safetensor *lvn_safetensors_find(const struct lvn_safetensors *s, const char *name)
 {
     struct lvn_safetensor key = {.name = name};
-    return s->n ? bsearch(&key, s->tensor, (size_t)s->n, sizeof key, by_name) : NULL;
+    return s->n ? bsearch(&key, s->tensor, (size_t)s->n, sizeof key, lvn_by_text) : NULL;
 }

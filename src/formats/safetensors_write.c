@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "base/output.h"
 #include "base/text.h"
 #include "base/threads.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "base/output.h"
 #include "base/text.h"
 #include "formats/crc.h"

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/library.h"
+#include "base/sort.h"
 #include "base/text.h"
 
 enum { CHUNK = 1 << 18, GROWTH_FROM = 64 << 20, NAME_BYTES = 4096 };
@@ -341,7 +341,7 @@ enum lvn_status lvn_walk_file(const char *path, bool named, const struct lvn_wal
     s.fd = open(path, O_RDONLY | O_CLOEXEC);
     enum lvn_status status = LVN_OK;
     if (s.fd < 0)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot open '%s': %s", path, strerror(errno));
+        status = lvn_fail(LVN_IO, "cannot open '%s': %s", path, strerror(errno));
     else
         status = start(&s, 0, named);
     if (s.fd >= 0) close(s.fd);
@@ -398,17 +398,12 @@ static enum lvn_status list_dir(struct list *l, const char *dir, int depth)
     return LVN_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 enum lvn_status lvn_walk_list(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)
 {
     struct list l = {.a = a};
     LVN_CHECK(lvn_path_exists(path), IO, "there is no '%s'", path);
     enum lvn_status status = lvn_path_is_dir(path) ? list_dir(&l, path, 0) : add(&l, path);
-    if (l.n) qsort(l.name, (size_t)l.n, sizeof *l.name, by_name);
+    if (l.n) qsort(l.name, (size_t)l.n, sizeof *l.name, lvn_by_text);
     const char **kept = status == LVN_OK ? lvn_arena_alloc(a, sizeof *kept * (size_t)(l.n + 1)) : NULL;
     if (status == LVN_OK && !kept) status = LVN_MEMORY;
     if (kept && l.n) memcpy(kept, l.name, sizeof *kept * (size_t)l.n);

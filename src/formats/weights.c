@@ -4,14 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+#include "base/text.h"
 #include "base/work.h"
 #include "formats/json.h"
 #include "formats/torch.h"
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct lvn_weight *)a)->name, ((const struct lvn_weight *)b)->name);
-}
 
 struct lvn_weights_file {
     const char *name; /* as an index calls it */
@@ -61,7 +58,7 @@ static enum lvn_status list_torch(struct lvn_arena *a, struct lvn_weights_file *
         f->tensor[f->n++] = (struct lvn_weight){key->text, t->path, tensor.desc, tensor.data};
     }
     LVN_CHECK(f->n, FORMAT, "'%s' holds no tensors where those of a model should be", t->path);
-    qsort(f->tensor, (size_t)f->n, sizeof *f->tensor, by_name);
+    qsort(f->tensor, (size_t)f->n, sizeof *f->tensor, lvn_by_text);
     for (int i = 1; i < f->n; i++)
         LVN_CHECK(strcmp(f->tensor[i].name, f->tensor[i - 1].name) != 0, FORMAT, "'%s' holds '%.100s' twice", t->path,
                   f->tensor[i].name);
@@ -131,11 +128,12 @@ static enum lvn_status read_index(struct lvn_weights *w, const char *path, bool 
         LVN_CHECK(json_is_string(value), FORMAT, "'%s', tensor '%.100s': its file is not a string", path, key);
         LVN_TRY_WHILE(file_of(w, path, json_string_value(value), is_torch, &f), "opening what '%s' names", path);
         struct lvn_weight wanted = {.name = key};
-        const struct lvn_weight *t = f->n ? bsearch(&wanted, f->tensor, (size_t)f->n, sizeof wanted, by_name) : NULL;
+        const struct lvn_weight *t =
+            f->n ? bsearch(&wanted, f->tensor, (size_t)f->n, sizeof wanted, lvn_by_text) : NULL;
         LVN_CHECK(t, FORMAT, "'%s' says that tensor '%.100s' lies in '%s', but it does not", path, key, f->name);
         w->tensor[w->n++] = *t;
     }
-    if (w->n) qsort(w->tensor, (size_t)w->n, sizeof *w->tensor, by_name);
+    if (w->n) qsort(w->tensor, (size_t)w->n, sizeof *w->tensor, lvn_by_text);
     return LVN_OK;
 }
 
@@ -161,16 +159,10 @@ static const struct {
     {"pytorch_model.bin.index.json", open_index, true},
 };
 
-static bool ends_with(const char *path, const char *tail)
-{
-    size_t n = strlen(path), k = strlen(tail);
-    return n >= k && strcmp(path + n - k, tail) == 0;
-}
-
 static enum lvn_status open_any(struct lvn_weights *w, const char *path)
 {
-    if (!lvn_path_is_dir(path) && ends_with(path, ".json"))
-        return open_index(w, path, ends_with(path, ".bin.index.json"));
+    if (!lvn_path_is_dir(path) && lvn_ends_with(path, ".json"))
+        return open_index(w, path, lvn_ends_with(path, ".bin.index.json"));
     if (!lvn_path_is_dir(path)) return open_one(w, path, lvn_torch_is_file(path));
     for (size_t i = 0; i < sizeof in_directory / sizeof in_directory[0]; i++) {
         char *file = lvn_path_join(&w->arena, path, in_directory[i].name);
@@ -204,7 +196,7 @@ void lvn_weights_close(struct lvn_weights *w)
 const struct lvn_weight *lvn_weights_find(const struct lvn_weights *w, const char *name)
 {
     struct lvn_weight key = {.name = name};
-    return w->n ? bsearch(&key, w->tensor, (size_t)w->n, sizeof key, by_name) : NULL;
+    return w->n ? bsearch(&key, w->tensor, (size_t)w->n, sizeof key, lvn_by_text) : NULL;
 }
 
 void lvn_weight_read(const struct lvn_weight *t, int64_t first, int64_t n, float *to)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 enum {
     END_BYTES = 22,           /* of the end record, without its comment */
     LONGEST_COMMENT = 0xffff, /* behind it */
@@ -119,11 +121,6 @@ static enum lvn_status read_entry(const struct archive *z, struct lvn_arena *a, 
     return LVN_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct lvn_zip_member *)a)->name, ((const struct lvn_zip_member *)b)->name);
-}
-
 enum lvn_status lvn_zip_open(struct lvn_zip *out, struct lvn_arena *a, const char *name, const unsigned char *data,
                              int64_t bytes)
 {
@@ -135,12 +132,12 @@ enum lvn_status lvn_zip_open(struct lvn_zip *out, struct lvn_arena *a, const cha
     if (!out->member) return LVN_MEMORY;
     int64_t at = z.directory;
     for (; out->n < z.n; out->n++) LVN_TRY(read_entry(&z, a, &at, &out->member[out->n]));
-    if (out->n) qsort(out->member, (size_t)out->n, sizeof *out->member, by_name);
+    if (out->n) qsort(out->member, (size_t)out->n, sizeof *out->member, lvn_by_text);
     return LVN_OK;
 }
 
 const struct lvn_zip_member *lvn_zip_find(const struct lvn_zip *z, const char *name)
 {
     struct lvn_zip_member key = {.name = name};
-    return z->n ? bsearch(&key, z->member, (size_t)z->n, sizeof key, by_name) : NULL;
+    return z->n ? bsearch(&key, z->member, (size_t)z->n, sizeof key, lvn_by_text) : NULL;
 }

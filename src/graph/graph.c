@@ -45,7 +45,7 @@ static void *failed(struct lvn_graph *g, enum lvn_status status)
 enum lvn_status lvn_graph_status(const struct lvn_graph *g)
 {
     if (g->status == LVN_OK) return LVN_OK;
-    return lvn_fail_at(__FILE__, __LINE__, g->status, "%s", g->error);
+    return lvn_fail(g->status, "%s", g->error);
 }
 
 /* Room for one more element in a list that doubles; the lists of a graph only grow. */
@@ -69,8 +69,8 @@ void lvn_scope(struct lvn_graph *g, const char *format, ...)
     int n = vsnprintf(g->scope, sizeof g->scope, format, args);
     va_end(args);
     if (n >= (int)sizeof g->scope) /* cut, two scopes could become one, and share parameters */
-        failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "the scope '%.60s...' has %d bytes; at most %d are taken",
-                              g->scope, n, (int)sizeof g->scope - 1));
+        failed(g, lvn_fail(LVN_ARG, "the scope '%.60s...' has %d bytes; at most %d are taken", g->scope, n,
+                           (int)sizeof g->scope - 1));
 }
 
 void lvn_block(struct lvn_graph *g)
@@ -200,10 +200,10 @@ struct lvn_tensor *lvn_heads(struct lvn_graph *g, struct lvn_tensor *x, int64_t 
     if (d->rank != 3 || n_head < 1 || head_size < 1 || first_channel < 0 ||
         first_channel + n_head * head_size > d->dim[2]) {
         char text[LVN_SHAPE_TEXT];
-        return failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_SHAPE,
-                                     "heads of '%s': %lld heads of %lld channels from channel %lld do not lie in %s",
-                                     x->name, (long long)n_head, (long long)head_size, (long long)first_channel,
-                                     lvn_shape_text(d, text)));
+        return failed(g, lvn_fail(LVN_SHAPE,
+                                  "heads of '%s': %lld heads of %lld channels from channel %lld do not lie in %s",
+                                  x->name, (long long)n_head, (long long)head_size, (long long)first_channel,
+                                  lvn_shape_text(d, text)));
     }
     struct lvn_desc view = {.dtype = d->dtype,
                             .rank = 4,
@@ -219,9 +219,9 @@ struct lvn_tensor *lvn_slice(struct lvn_graph *g, struct lvn_tensor *x, int dim,
     struct lvn_desc view = x->desc;
     if (dim < 0 || dim >= view.rank || first < 0 || count < 1 || first + count > view.dim[dim]) {
         char text[LVN_SHAPE_TEXT];
-        return failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_SHAPE,
-                                     "slice of '%s': %lld elements from %lld along dimension %d do not lie in %s",
-                                     x->name, (long long)count, (long long)first, dim, lvn_shape_text(&x->desc, text)));
+        return failed(g,
+                      lvn_fail(LVN_SHAPE, "slice of '%s': %lld elements from %lld along dimension %d do not lie in %s",
+                               x->name, (long long)count, (long long)first, dim, lvn_shape_text(&x->desc, text)));
     }
     view.offset += first * view.stride[dim];
     view.dim[dim] = count;
@@ -235,8 +235,8 @@ struct lvn_tensor *lvn_reshape(struct lvn_graph *g, struct lvn_tensor *x, int ra
     view.offset = x->desc.offset;
     if (!lvn_desc_contiguous(&x->desc) || lvn_desc_count(&view) != lvn_desc_count(&x->desc)) {
         char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
-        return failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_SHAPE, "reshape of '%s': %s cannot be seen as %s", x->name,
-                                     lvn_shape_text(&x->desc, have), lvn_shape_text(&view, want)));
+        return failed(g, lvn_fail(LVN_SHAPE, "reshape of '%s': %s cannot be seen as %s", x->name,
+                                  lvn_shape_text(&x->desc, have), lvn_shape_text(&view, want)));
     }
     return add_view(g, x, view);
 }
@@ -245,7 +245,7 @@ struct lvn_tensor *lvn_reshape(struct lvn_graph *g, struct lvn_tensor *x, int ra
 static enum lvn_status shapes_of(struct lvn_graph *g, const struct lvn_op *op, const struct lvn_node *node,
                                  struct lvn_shapes *s)
 {
-    *s = (struct lvn_shapes){.attr = &node->attr, .real = g->real};
+    *s = (struct lvn_shapes){.op = op->name, .attr = &node->attr, .real = g->real};
     for (int i = 0; i < op->n_in; i++) {
         s->has[i] = node->in[i] != NULL;
         if (!s->has[i]) continue;
@@ -273,8 +273,7 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id id, const
     for (int i = 0; i < op->n_in_min; i++)
         if (!in[i]) {
             if (g->status == LVN_OK)
-                failed(g, lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "%s: input %d of '%s' is missing", op->name, i,
-                                      g->scope));
+                failed(g, lvn_fail(LVN_ARG, "%s: input %d of '%s' is missing", op->name, i, g->scope));
             return NULL; /* otherwise an earlier call failed, and its record stands */
         }
     struct lvn_node *node = lvn_arena_alloc(&g->arena, sizeof *node);

@@ -75,6 +75,8 @@ void lvn_params_free(struct lvn_params *p);
 struct lvn_param *lvn_params_find(const struct lvn_params *p, const char *name); /* NULL: none */
 /* Number of values in all parameters, padding left out. */
 int64_t lvn_params_total(const struct lvn_params *p);
+/* Values of the largest parameter, or of the largest that is trained. */
+int64_t lvn_params_largest(const struct lvn_params *p, bool trained);
 /* Decide which parameters decay, and lay them out: trainable before frozen, then block by block, those outside of all
  * first, and within a block those that decay first. */
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
@@ -185,9 +187,5 @@ struct lvn_tensor *lvn_node_append(struct lvn_graph *g, enum lvn_op_id op, const
 #define LVN_OP_UPDATE(name, attr)
 #define LVN_OP_COLLECTIVE(name, attr)
 #include "ops/ops.def"
-#undef LVN_OP
-#undef LVN_OP_FUSED
-#undef LVN_OP_UPDATE
-#undef LVN_OP_COLLECTIVE
 
 #endif

@@ -16,28 +16,14 @@ struct lvn_tensor;
 /* LVN_OP_embedding, LVN_OP_linear, ... */
 enum lvn_op_id {
 #define LVN_OP(name, attr, args) LVN_OP_##name,
-#define LVN_OP_FUSED(name, attr) LVN_OP_##name,
-#define LVN_OP_UPDATE(name, attr) LVN_OP_##name,
-#define LVN_OP_COLLECTIVE(name, attr) LVN_OP_##name,
 #include "ops/ops.def"
-#undef LVN_OP
-#undef LVN_OP_FUSED
-#undef LVN_OP_UPDATE
-#undef LVN_OP_COLLECTIVE
     LVN_OP_COUNT
 };
 
 /* The typed constants of an operation: attr->layernorm.eps. */
 union lvn_attr {
 #define LVN_OP(name, attr, args) struct attr name;
-#define LVN_OP_FUSED(name, attr) struct attr name;
-#define LVN_OP_UPDATE(name, attr) struct attr name;
-#define LVN_OP_COLLECTIVE(name, attr) struct attr name;
 #include "ops/ops.def"
-#undef LVN_OP
-#undef LVN_OP_FUSED
-#undef LVN_OP_UPDATE
-#undef LVN_OP_COLLECTIVE
 };
 
 enum { LVN_MAX_IN = 6, LVN_MAX_OUT = 4 };
@@ -82,6 +68,7 @@ struct lvn_plain_kernels {
 
 /* What a shape rule works on: in[] is given, it checks them and fills out[] (outputs, then saved values). */
 struct lvn_shapes {
+    const char *op; /* the operation's name, for messages */
     const union lvn_attr *attr;
     struct lvn_desc in[LVN_MAX_IN];
     bool has[LVN_MAX_IN];

@@ -6,12 +6,10 @@
 
 #define LVN_METRIC(name) extern const struct lvn_metric lvn_metric_##name;
 #include "metrics/metrics.def"
-#undef LVN_METRIC
 
 static const struct lvn_metric *const metrics[] = {
 #define LVN_METRIC(name) &lvn_metric_##name,
 #include "metrics/metrics.def"
-#undef LVN_METRIC
     NULL};
 
 const struct lvn_metric *const *lvn_metrics(void)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static bool has_field(const struct lvn_key *k)
 {
     return k->kind >= LVN_KEY_INT && k->kind <= LVN_KEY_WORD;
@@ -105,10 +107,9 @@ const char *lvn_model_keys_text(const struct lvn_model *m, char *text, size_t ro
     for (const struct lvn_key *k = m->keys; k->kind; k++) left += is_first(m, k);
     snprintf(text, room, "%s", left ? "" : "none");
     for (const struct lvn_key *k = m->keys; k->kind; k++) {
-        size_t used = strlen(text);
         if (!is_first(m, k)) continue;
         left--;
-        snprintf(text + used, room - used, "%s%s", k->recipe, left > 1 ? ", " : left ? " and " : "");
+        lvn_print_more(text, room, "%s%s", k->recipe, left > 1 ? ", " : left ? " and " : "");
     }
     return text;
 }
@@ -210,9 +211,8 @@ enum lvn_status lvn_model_check_form(const struct lvn_model *form, const struct 
               c->head->architecture);
     if (!k) return LVN_OK;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        size_t used = strlen(others);
         bool other = lvn_model_form(*m) == lvn_model_form(form) && *m != lvn_model_form(form);
-        if (other && !untold(*m, c)) snprintf(others + used, sizeof others - used, " or %s", (*m)->name);
+        if (other && !untold(*m, c)) lvn_print_more(others, sizeof others, " or %s", (*m)->name);
     }
     LVN_FAIL(UNSUPPORTED, "files of %s are of models with %s, and this one has %s; write it as %s", form->name,
              call(k, k->initial, must), call(k, lvn_key_get(k, c), is), others);

@@ -4,17 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "models/keys.h"
 #include "models/lora.h"
 
 #define LVN_MODEL(name) extern const struct lvn_model lvn_model_##name;
 #include "models/models.def"
-#undef LVN_MODEL
 
 static const struct lvn_model *const models[] = {
 #define LVN_MODEL(name) &lvn_model_##name,
 #include "models/models.def"
-#undef LVN_MODEL
     NULL,
 };
 
@@ -48,9 +47,8 @@ enum lvn_status lvn_model_variant(const struct lvn_model *m, const char *format,
     const struct lvn_model *form = lvn_model_form(m);
     *out = strcmp(format, "huggingface") == 0 ? form : NULL;
     for (int i = 0; models[i] && !*out; i++) {
-        size_t used = strlen(list);
         if (lvn_model_form(models[i]) != form || models[i] == form) continue;
-        snprintf(list + used, sizeof list - used, ", %s", models[i]->name);
+        lvn_print_more(list, sizeof list, ", %s", models[i]->name);
         if (strcmp(models[i]->name, format) == 0) *out = models[i];
     }
     LVN_CHECK(*out, ARG, "the format '%.40s' is not one of a %s; choose from %s", format, m->name, list);

@@ -10,7 +10,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "accumulate", "gradient", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
     s->out[0] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));
     return LVN_OK;
 }

@@ -27,7 +27,7 @@
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     double beta1 = s->attr->adamw.beta1, beta2 = s->attr->adamw.beta2;
-    LVN_TRY(lvn_shape_reals(s, "adamw", "gradient", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
     LVN_CHECK(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, ARG,
               "adamw: betas are %g and %g; both must be at least 0 and below 1", beta1, beta2);
     s->out[0] = s->out[1] = s->out[2] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));

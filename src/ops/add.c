@@ -5,13 +5,6 @@
 #include "ops/real.h"
 #include "ops/shape.h"
 
-static enum lvn_status shape(struct lvn_shapes *s)
-{
-    LVN_TRY(lvn_shape_pair(s, "add"));
-    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    return LVN_OK;
-}
-
 static void forward(const struct lvn_call *call)
 {
     const real *a = call->in[0].p, *b = call->in[1].p;
@@ -48,5 +41,5 @@ struct lvn_tensor *lvn_add(struct lvn_graph *g, struct lvn_tensor *a, struct lvn
 }
 #endif
 
-LVN_OPERATION(add, shape, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1, .in_place = 1u << 0 | 1u << 1,
-              .passes_gradient = true);
+LVN_OPERATION(add, lvn_shape_each_pair, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1,
+              .in_place = 1u << 0 | 1u << 1, .passes_gradient = true);

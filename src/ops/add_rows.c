@@ -10,8 +10,8 @@ static enum lvn_status shape(struct lvn_shapes *s)
 {
     const struct lvn_desc *a = &s->in[0], *b = &s->in[1];
     char name_a[LVN_INPUT_TEXT], name_b[LVN_INPUT_TEXT], have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
-    LVN_TRY(lvn_shape_reals(s, "add_rows", "first input", 0, 1));
-    LVN_TRY(lvn_shape_reals(s, "add_rows", "second input", 1, 1));
+    LVN_TRY(lvn_shape_reals(s, "first input", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "second input", 1, 1));
     bool fits = b->rank <= a->rank;
     for (int i = 1; fits && i <= b->rank; i++) fits = b->dim[b->rank - i] == a->dim[a->rank - i];
     LVN_CHECK(fits, SHAPE, "add: %s has shape %s, %s has %s; one must have the last dimensions of the other",

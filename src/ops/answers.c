@@ -8,8 +8,8 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "answers", "prediction", 0, 2));
-    LVN_TRY(lvn_shape_integers(s, "answers", "labels", 1, lvn_desc_rows(&s->in[0])));
+    LVN_TRY(lvn_shape_reals(s, "prediction", 0, 2));
+    LVN_TRY(lvn_shape_integers(s, "labels", 1, lvn_desc_rows(&s->in[0])));
     s->out[0] = LVN_DESC(LVN_F64, 2);
     return LVN_OK;
 }

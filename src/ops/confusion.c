@@ -8,8 +8,8 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "confusion", "prediction", 0, 1));
-    LVN_TRY(lvn_shape_integers(s, "confusion", "labels", 1, lvn_desc_rows(&s->in[0])));
+    LVN_TRY(lvn_shape_reals(s, "prediction", 0, 1));
+    LVN_TRY(lvn_shape_integers(s, "labels", 1, lvn_desc_rows(&s->in[0])));
     int64_t K = s->in[0].dim[s->in[0].rank - 1];
     s->out[0] = LVN_DESC(LVN_F64, K, K);
     return LVN_OK;

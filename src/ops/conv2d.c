@@ -4,7 +4,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    return lvn_conv2d_shape(s, "conv2d", s->attr->conv2d.stride, s->attr->conv2d.padding);
+    return lvn_conv2d_shape(s, s->attr->conv2d.stride, s->attr->conv2d.padding);
 }
 
 static struct lvn_conv2d make(const struct lvn_call *call)
@@ -31,26 +31,26 @@ static double flops(const struct lvn_call *call)
 }
 
 #ifndef LVN_REAL_DOUBLE
-enum lvn_status lvn_conv2d_shape(struct lvn_shapes *s, const char *op, int64_t stride, int64_t padding)
+enum lvn_status lvn_conv2d_shape(struct lvn_shapes *s, int64_t stride, int64_t padding)
 {
     char name[LVN_INPUT_TEXT], input[LVN_INPUT_TEXT], x_text[LVN_SHAPE_TEXT], w_text[LVN_SHAPE_TEXT];
     const struct lvn_desc *x = &s->in[0], *w = &s->in[1];
-    LVN_TRY(lvn_shape_reals(s, op, "input", 0, 1));
-    LVN_TRY(lvn_shape_reals(s, op, "weight", 1, 1));
-    LVN_CHECK(stride >= 1 && padding >= 0, ARG, "%s: stride %lld and padding %lld; at least 1 and 0 are wanted", op,
+    LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "weight", 1, 1));
+    LVN_CHECK(stride >= 1 && padding >= 0, ARG, "%s: stride %lld and padding %lld; at least 1 and 0 are wanted", s->op,
               (long long)stride, (long long)padding);
     LVN_CHECK(x->rank == 4 && w->rank == 4 && x->dim[1] == w->dim[1], SHAPE,
-              "%s: %s has shape %s and %s has %s; (N,C,H,W) and (O,C,KH,KW) are wanted", op,
+              "%s: %s has shape %s and %s has %s; (N,C,H,W) and (O,C,KH,KW) are wanted", s->op,
               lvn_input_text(s, 0, "input", input), lvn_shape_text(x, x_text), lvn_input_text(s, 1, "weight", name),
               lvn_shape_text(w, w_text));
     LVN_CHECK(padding < w->dim[2] && padding < w->dim[3], ARG,
-              "%s: the padding of %lld is not smaller than the kernel of %s %s", op, (long long)padding,
+              "%s: the padding of %lld is not smaller than the kernel of %s %s", s->op, (long long)padding,
               lvn_input_text(s, 1, "weight", name), lvn_shape_text(w, w_text));
     LVN_CHECK(x->dim[2] + 2 * padding >= w->dim[2] && x->dim[3] + 2 * padding >= w->dim[3], SHAPE,
-              "%s: %s of shape %s, with %lld around it, is smaller than the kernel of %s %s", op,
+              "%s: %s of shape %s, with %lld around it, is smaller than the kernel of %s %s", s->op,
               lvn_input_text(s, 0, "input", input), lvn_shape_text(x, x_text), (long long)padding,
               lvn_input_text(s, 1, "weight", name), lvn_shape_text(w, w_text));
-    if (s->has[2]) LVN_TRY(lvn_shape_vector(s, op, "bias", 2, w->dim[0]));
+    if (s->has[2]) LVN_TRY(lvn_shape_vector(s, "bias", 2, w->dim[0]));
     struct lvn_conv2d c = lvn_conv2d_make(x, w, stride, padding);
     s->out[0] = LVN_DESC(s->real, c.N, c.O, c.OH, c.OW);
     return LVN_OK;

@@ -33,7 +33,7 @@ static inline struct lvn_conv2d lvn_conv2d_make(const struct lvn_desc *x, const 
 }
 
 /* Inputs x, weight, bias; fills in out[0]. */
-enum lvn_status lvn_conv2d_shape(struct lvn_shapes *s, const char *op, int64_t stride, int64_t padding) LVN_CHECKED;
+enum lvn_status lvn_conv2d_shape(struct lvn_shapes *s, int64_t stride, int64_t padding) LVN_CHECKED;
 
 static inline double lvn_conv2d_flops(const struct lvn_call *call, const struct lvn_conv2d *c)
 {

@@ -1,10 +1,9 @@
 /* conv2d_relu.c - max(conv2d, 0): one pass over memory less each way; see conv2d.h. */
 #include "ops/conv2d_plain.h"
-#include "ops/shape.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    return lvn_conv2d_shape(s, "conv2d_relu", s->attr->conv2d_relu.stride, s->attr->conv2d_relu.padding);
+    return lvn_conv2d_shape(s, s->attr->conv2d_relu.stride, s->attr->conv2d_relu.padding);
 }
 
 static struct lvn_conv2d make(const struct lvn_call *call)

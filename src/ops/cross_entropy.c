@@ -10,9 +10,9 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "cross_entropy", "logits", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "logits", 0, 1));
     int64_t rows = lvn_desc_rows(&s->in[0]);
-    LVN_TRY(lvn_shape_integers(s, "cross_entropy", "labels", 1, rows));
+    LVN_TRY(lvn_shape_integers(s, "labels", 1, rows));
     s->out[0] = LVN_DESC(LVN_F64, 1);
     s->out[1] = s->out[2] = LVN_DESC(s->real, rows);
     return LVN_OK;

@@ -6,8 +6,8 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "dropout", "input", 0, 1));
-    LVN_TRY(lvn_shape_dropout(s, "dropout", s->attr->dropout.p));
+    LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
+    LVN_TRY(lvn_shape_dropout(s, s->attr->dropout.p));
     s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
     return LVN_OK;
 }

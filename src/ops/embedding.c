@@ -14,14 +14,14 @@ static enum lvn_status shape(struct lvn_shapes *s)
 {
     const struct lvn_desc *ids = &s->in[0], *table = &s->in[1], *positions = &s->in[2];
     char name[LVN_INPUT_TEXT], text[LVN_SHAPE_TEXT];
-    LVN_TRY(lvn_shape_integers(s, "embedding", "ids", 0, -1));
-    LVN_TRY(lvn_shape_reals(s, "embedding", "table", 1, 2));
+    LVN_TRY(lvn_shape_integers(s, "ids", 0, -1));
+    LVN_TRY(lvn_shape_reals(s, "table", 1, 2));
     LVN_CHECK(table->rank == 2, SHAPE, "embedding: %s has shape %s, (vocabulary, channels) is wanted",
               lvn_input_text(s, 1, "table", name), lvn_shape_text(table, text));
     LVN_CHECK(ids->rank < LVN_MAX_RANK, SHAPE, "embedding: %s has shape %s, at most %d dimensions are wanted",
               lvn_input_text(s, 0, "ids", name), lvn_shape_text(ids, text), LVN_MAX_RANK - 1);
     if (s->has[2]) {
-        LVN_TRY(lvn_shape_reals(s, "embedding", "positions", 2, 2));
+        LVN_TRY(lvn_shape_reals(s, "positions", 2, 2));
         LVN_CHECK(positions->rank == 2 && positions->dim[1] == table->dim[1], SHAPE,
                   "embedding: %s has shape %s, (positions, %lld) is wanted", lvn_input_text(s, 2, "positions", name),
                   lvn_shape_text(positions, text), (long long)table->dim[1]);

@@ -28,13 +28,6 @@ static inline double lvn_gelu_slope(double x, bool tangent)
 
 /* --- the operation: gelu and gelu_tanh differ in one argument --- */
 
-static inline enum lvn_status lvn_gelu_shape(struct lvn_shapes *s, const char *name)
-{
-    LVN_TRY(lvn_shape_reals(s, name, "input", 0, 1));
-    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    return LVN_OK;
-}
-
 static inline void lvn_gelu_forward(const struct lvn_call *call, bool tangent)
 {
     const real *x = call->in[0].p;

@@ -1,11 +1,6 @@
 /* gelu_tanh.c - the GELU's approximation by tanh; see gelu.h. x, y of any shape. */
 #include "ops/gelu.h"
 
-static enum lvn_status shape(struct lvn_shapes *s)
-{
-    return lvn_gelu_shape(s, "gelu_tanh");
-}
-
 static void forward(const struct lvn_call *call)
 {
     lvn_gelu_forward(call, true);
@@ -23,5 +18,5 @@ struct lvn_tensor *lvn_gelu_tanh(struct lvn_graph *g, struct lvn_tensor *x)
 }
 #endif
 
-LVN_OPERATION(gelu_tanh, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .reads = LVN_READS_IN(0),
-              .in_place = 1u << 0);
+LVN_OPERATION(gelu_tanh, lvn_shape_each, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1,
+              .reads = LVN_READS_IN(0), .in_place = 1u << 0);

@@ -5,7 +5,6 @@
  */
 #include "ops/grad_norm.h"
 #include "ops/real.h"
-#include "ops/shape.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {

@@ -18,7 +18,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "grad_norm", "gradient", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
     LVN_CHECK(s->attr->grad_norm.clip_norm >= 0, ARG, "grad_norm: the norm to clip at is %g; it must be at least 0",
               s->attr->grad_norm.clip_norm);
     return LVN_OK;

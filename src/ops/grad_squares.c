@@ -8,7 +8,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "grad_squares", "gradient", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
     s->out[0] = LVN_DESC(LVN_F64, lvn_norm_blocks(lvn_desc_count(&s->in[0])));
     return LVN_OK;
 }

@@ -8,10 +8,10 @@
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     char name[LVN_INPUT_TEXT], text[LVN_SHAPE_TEXT];
-    LVN_TRY(lvn_shape_reals(s, "last_token", "input", 0, 3));
+    LVN_TRY(lvn_shape_reals(s, "input", 0, 3));
     LVN_CHECK(s->in[0].rank == 3, SHAPE, "last_token: %s has shape %s, (samples, tokens, channels) is wanted",
               lvn_input_text(s, 0, "input", name), lvn_shape_text(&s->in[0], text));
-    LVN_TRY(lvn_shape_integers(s, "last_token", "lengths", 1, s->in[0].dim[0]));
+    LVN_TRY(lvn_shape_integers(s, "lengths", 1, s->in[0].dim[0]));
     s->out[0] = LVN_DESC(s->real, s->in[0].dim[0], s->in[0].dim[2]);
     return LVN_OK;
 }

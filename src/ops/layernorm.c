@@ -8,10 +8,10 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "layernorm", "input", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
     int64_t C = s->in[0].dim[s->in[0].rank - 1];
-    LVN_TRY(lvn_shape_vector(s, "layernorm", "gamma", 1, C));
-    if (s->has[2]) LVN_TRY(lvn_shape_vector(s, "layernorm", "beta", 2, C));
+    LVN_TRY(lvn_shape_vector(s, "gamma", 1, C));
+    if (s->has[2]) LVN_TRY(lvn_shape_vector(s, "beta", 2, C));
     LVN_CHECK(s->attr->layernorm.eps > 0, ARG, "layernorm: eps is %g; it must be above 0", s->attr->layernorm.eps);
     s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
     s->out[1] = s->out[2] = LVN_DESC(s->real, lvn_desc_rows(&s->in[0]));

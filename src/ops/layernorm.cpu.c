@@ -43,16 +43,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .C = call->in[1].desc->dim[0],
         .sums = call->din[1].p || call->din[2].p ? call->scratch : NULL,
     };
-    const bool bf16 = call->dout[0].desc->dtype == LVN_BF16;
-    if (o.da && !o.add_a && o.sums && bf16) {
-        const struct layernorm_kind usual = {.da = true, .vectors = true, .dy_bf16 = true};
-        layernorm_backward_chunks(&o, usual, thread, n_threads);
-    } else if (o.da && !o.add_a && o.sums) {
-        layernorm_backward_chunks(&o, (struct layernorm_kind){.da = true, .vectors = true}, thread, n_threads);
-    } else {
-        struct layernorm_kind kind = {.da = o.da, .add = true, .vectors = o.sums, .dy_bf16 = bf16};
-        layernorm_backward_chunks(&o, kind, thread, n_threads);
-    }
+    layernorm_backward_alone(&o, call->dout[0].desc->dtype == LVN_BF16, thread, n_threads);
     if (o.sums)
         layernorm_backward_vectors(o.sums, o.R, o.C, call->din[1].p, call->add[1], call->din[2].p, call->add[2], thread,
                                    n_threads);

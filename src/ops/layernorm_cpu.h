@@ -288,6 +288,20 @@ LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, st
     }
 }
 
+/* The same of an operation that is nothing but the normalisation; `bf16`: dy is. */
+LVN_INLINE void layernorm_backward_alone(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
+{
+    if (o->da && !o->add_a && o->sums && bf16) {
+        const struct layernorm_kind usual = {.da = true, .vectors = true, .dy_bf16 = true};
+        layernorm_backward_chunks(o, usual, thread, n_threads);
+    } else if (o->da && !o->add_a && o->sums) {
+        layernorm_backward_chunks(o, (struct layernorm_kind){.da = true, .vectors = true}, thread, n_threads);
+    } else {
+        struct layernorm_kind kind = {.da = o->da, .add = true, .vectors = o->sums, .dy_bf16 = bf16};
+        layernorm_backward_chunks(o, kind, thread, n_threads);
+    }
+}
+
 /* Waits for all threads, then adds the chunks up: this thread's columns. Without `sums` the gradients are zero. */
 static inline void layernorm_backward_vectors(const float *sums, int64_t R, int64_t C, float *dgamma, bool add_gamma,
                                               float *dbeta, bool add_beta, int thread, int n_threads)

@@ -11,9 +11,9 @@
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     int64_t V = 0;
-    LVN_TRY(lvn_shape_linear(s, "linear_cross_entropy", s->attr->linear_cross_entropy.in_out, &V));
+    LVN_TRY(lvn_shape_linear(s, s->attr->linear_cross_entropy.in_out, &V));
     int64_t rows = lvn_desc_rows(&s->in[0]);
-    LVN_TRY(lvn_shape_integers(s, "linear_cross_entropy", "labels", 3, rows));
+    LVN_TRY(lvn_shape_integers(s, "labels", 3, rows));
     s->out[0] = LVN_DESC(LVN_F64, 1);
     s->out[1] = LVN_DESC(s->real, rows);
     return LVN_OK;

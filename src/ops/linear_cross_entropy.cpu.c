@@ -4,13 +4,14 @@
  * from which the chunk's dx and its share of dw and db follow. All logits together are never stored. How rows are cut
  * into chunks depends on shapes alone. */
 #include "backend/cpu/kernels.h"
+#include "graph/loss_chunk.h"
 #include "ops/cross_entropy_cpu.h"
 #include "ops/linear_cpu.h"
 #include "ops/shape.h"
 
-/* Rows of a chunk come by the block, as many as stay below so many logits. More rows cost memory, fewer more passes
- * over the weight and its gradient. */
-enum { CHUNK_NUMBERS = 2 << 20, CHUNK_BLOCK = 512 };
+/* Rows of a chunk come by LVN_LOSS_CHUNK, as many as stay below so many logits. More rows cost memory, fewer more
+ * passes over the weight and its gradient. */
+enum { CHUNK_NUMBERS = 2 << 20 };
 
 /* The head over R rows; logits are fp32. */
 static struct linear head(const struct lvn_call *call, int64_t R)
@@ -21,7 +22,7 @@ static struct linear head(const struct lvn_call *call, int64_t R)
 
 static int64_t chunk_rows(const struct lvn_matmul *m)
 {
-    int64_t blocks = CHUNK_NUMBERS / (m->N * CHUNK_BLOCK), rows = (blocks < 1 ? 1 : blocks) * CHUNK_BLOCK;
+    int64_t blocks = CHUNK_NUMBERS / (m->N * LVN_LOSS_CHUNK), rows = (blocks < 1 ? 1 : blocks) * LVN_LOSS_CHUNK;
     return rows < m->R ? rows : m->R;
 }
 

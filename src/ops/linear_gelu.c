@@ -9,7 +9,7 @@
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     int64_t N = 0;
-    LVN_TRY(lvn_shape_linear(s, "linear_gelu", s->attr->linear_gelu.in_out, &N));
+    LVN_TRY(lvn_shape_linear(s, s->attr->linear_gelu.in_out, &N));
     s->out[0] = s->in[0];
     s->out[0].dim[s->out[0].rank - 1] = N;
     s->out[0] = s->out[1] = lvn_desc_make(s->real, s->out[0].rank, s->out[0].dim);

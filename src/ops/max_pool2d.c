@@ -11,7 +11,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
     char name[LVN_INPUT_TEXT], text[LVN_SHAPE_TEXT];
     const struct lvn_desc *x = &s->in[0];
     int64_t size = s->attr->max_pool2d.size, stride = s->attr->max_pool2d.stride;
-    LVN_TRY(lvn_shape_reals(s, "max_pool2d", "input", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
     LVN_CHECK(size >= 1 && stride >= 1, ARG, "max_pool2d: size %lld and stride %lld; at least 1 is wanted",
               (long long)size, (long long)stride);
     LVN_CHECK(size <= 64, UNSUPPORTED, "max_pool2d: size %lld; at most 64 is there", (long long)size);

@@ -6,7 +6,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "narrow", "input", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
     s->out[0] = lvn_desc_make(LVN_BF16, s->in[0].rank, s->in[0].dim);
     return LVN_OK;
 }

@@ -4,16 +4,11 @@
 #ifndef LVN_REAL_DOUBLE
 
 #define LVN_OP(name, attr, args) extern const struct lvn_op lvn_op_##name##_f32, lvn_op_##name##_f64;
-#define LVN_OP_FUSED(name, attr) LVN_OP(name, attr, )
-#define LVN_OP_UPDATE(name, attr) LVN_OP(name, attr, )
-#define LVN_OP_COLLECTIVE(name, attr) LVN_OP(name, attr, )
 #include "ops/ops.def"
-#undef LVN_OP
 
 static const struct lvn_op *const ops[LVN_OP_COUNT][2] = {
 #define LVN_OP(name, attr, args) [LVN_OP_##name] = {&lvn_op_##name##_f32, &lvn_op_##name##_f64},
 #include "ops/ops.def"
-#undef LVN_OP
 };
 
 const struct lvn_op *lvn_op(enum lvn_op_id id, enum lvn_dtype real_type)

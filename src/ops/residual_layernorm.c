@@ -16,11 +16,11 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_pair(s, "residual_layernorm"));
-    LVN_TRY(lvn_shape_dropout(s, "residual_layernorm", s->attr->residual_layernorm.p));
+    LVN_TRY(lvn_shape_pair(s));
+    LVN_TRY(lvn_shape_dropout(s, s->attr->residual_layernorm.p));
     int64_t C = s->in[0].dim[s->in[0].rank - 1];
-    LVN_TRY(lvn_shape_vector(s, "residual_layernorm", "gamma", 2, C));
-    if (s->has[3]) LVN_TRY(lvn_shape_vector(s, "residual_layernorm", "beta", 3, C));
+    LVN_TRY(lvn_shape_vector(s, "gamma", 2, C));
+    if (s->has[3]) LVN_TRY(lvn_shape_vector(s, "beta", 3, C));
     double eps = s->attr->residual_layernorm.eps;
     LVN_CHECK(eps > 0, ARG, "residual_layernorm: eps is %g; it must be above 0", eps);
     s->out[0] = s->out[1] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);

@@ -8,8 +8,8 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "rmsnorm", "input", 0, 1));
-    LVN_TRY(lvn_shape_vector(s, "rmsnorm", "gamma", 1, s->in[0].dim[s->in[0].rank - 1]));
+    LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
+    LVN_TRY(lvn_shape_vector(s, "gamma", 1, s->in[0].dim[s->in[0].rank - 1]));
     LVN_CHECK(s->attr->rmsnorm.eps > 0, ARG, "rmsnorm: eps is %g; it must be above 0", s->attr->rmsnorm.eps);
     s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
     s->out[1] = LVN_DESC(s->real, lvn_desc_rows(&s->in[0]));

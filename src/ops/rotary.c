@@ -8,7 +8,6 @@
  * has no gradient. The gradient of x is that of y, turned back. Left out: pairs of neighbouring channels, as GPT-J has
  * them. */
 #include "ops/real.h"
-#include "ops/shape.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {

@@ -2,13 +2,6 @@
 #include "ops/real.h"
 #include "ops/shape.h"
 
-static enum lvn_status shape(struct lvn_shapes *s)
-{
-    LVN_TRY(lvn_shape_reals(s, "scale", "input", 0, 1));
-    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    return LVN_OK;
-}
-
 static void forward(const struct lvn_call *call)
 {
     const real *x = call->in[0].p;
@@ -33,4 +26,4 @@ struct lvn_tensor *lvn_scale(struct lvn_graph *g, struct lvn_tensor *x, double f
 }
 #endif
 
-LVN_OPERATION(scale, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .in_place = 1u << 0);
+LVN_OPERATION(scale, lvn_shape_each, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .in_place = 1u << 0);

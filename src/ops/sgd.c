@@ -17,7 +17,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_reals(s, "sgd", "gradient", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "gradient", 0, 1));
     LVN_CHECK(s->attr->sgd.momentum >= 0 && s->attr->sgd.momentum < 1, ARG,
               "sgd: momentum is %g; it must be at least 0 and below 1", s->attr->sgd.momentum);
     s->out[0] = s->out[1] = LVN_DESC(s->real, lvn_desc_count(&s->in[0]));

@@ -40,7 +40,7 @@ LVN_INLINE void range(const struct constants *k, bool clip, bool decay, bool has
 }
 
 /* Parameters in bf16, and perhaps the gradient. */
-LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, const void *grad, const bool half,
+LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, const void *grad, const bool grad_bf16,
                            uint16_t *param, float *momentum, int64_t n)
 {
     const bool clip = k->clip != 0, decay = k->decay != 0, has_momentum = k->momentum != 0;
@@ -51,7 +51,7 @@ LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, 
             const int64_t left = n - j < LVN_LANES ? n - j : LVN_LANES;
             vf p = vread_n(param, j, left, true), b = vset(0);
             if (has_momentum) b = vload_n(momentum + j, left);
-            update(k, clip, decay, has_momentum, vread_n(grad, j, left, half), &p, &b);
+            update(k, clip, decay, has_momentum, vread_n(grad, j, left, grad_bf16), &p, &b);
             vstore_bf16_n(param + j, bf16_at_random(p, bits[(j - i) / LVN_LANES]), left);
             if (has_momentum) vstore_n(momentum + j, b, left);
         }
@@ -74,11 +74,11 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     int64_t n = end - begin;
     if (call->out[0].desc->dtype == LVN_BF16) {
         const struct rounding r = rounding_make(call->step, call->attr->sgd.first + begin);
-        uint16_t *half = (uint16_t *)call->out[0].p + begin;
+        uint16_t *param = (uint16_t *)call->out[0].p + begin;
         if (call->in[0].desc->dtype == LVN_BF16)
-            bf16_range(&k, &r, vat(call->in[0].p, begin, true), true, half, m, n);
+            bf16_range(&k, &r, vat(call->in[0].p, begin, true), true, param, m, n);
         else
-            bf16_range(&k, &r, vat(call->in[0].p, begin, false), false, half, m, n);
+            bf16_range(&k, &r, vat(call->in[0].p, begin, false), false, param, m, n);
         return;
     }
     const float *g = (const float *)call->in[0].p + begin;

@@ -8,7 +8,7 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_TRY(lvn_shape_pair(s, "squared_error"));
+    LVN_TRY(lvn_shape_pair(s));
     s->out[0] = LVN_DESC(LVN_F64, 1);
     s->out[1] = LVN_DESC(s->real, s->in[0].dim[0]);
     return LVN_OK;

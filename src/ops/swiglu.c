@@ -5,13 +5,6 @@
 #include "ops/real.h"
 #include "ops/shape.h"
 
-static enum lvn_status shape(struct lvn_shapes *s)
-{
-    LVN_TRY(lvn_shape_pair(s, "swiglu"));
-    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    return LVN_OK;
-}
-
 static void forward(const struct lvn_call *call)
 {
     const real *gate = call->in[0].p, *up = call->in[1].p;
@@ -39,7 +32,7 @@ struct lvn_tensor *lvn_swiglu(struct lvn_graph *g, struct lvn_tensor *gate, stru
 }
 #endif
 
-LVN_OPERATION(swiglu, shape, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1,
+LVN_OPERATION(swiglu, lvn_shape_each_pair, forward, backward, .n_in = 2, .n_in_min = 2, .n_out = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1), .restores = LVN_READS_IN(0) | LVN_READS_IN(1),
               .narrow = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(0), .in_place = 1u << 0 | 1u << 1,
               .spec.restore = forward);

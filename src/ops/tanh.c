@@ -4,13 +4,6 @@
 #include "ops/real.h"
 #include "ops/shape.h"
 
-static enum lvn_status shape(struct lvn_shapes *s)
-{
-    LVN_TRY(lvn_shape_reals(s, "tanh", "input", 0, 1));
-    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    return LVN_OK;
-}
-
 static void forward(const struct lvn_call *call)
 {
     const real *x = call->in[0].p;
@@ -34,5 +27,5 @@ struct lvn_tensor *lvn_tanh(struct lvn_graph *g, struct lvn_tensor *x)
 }
 #endif
 
-LVN_OPERATION(tanh, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .reads = LVN_READS_OUT(0),
+LVN_OPERATION(tanh, lvn_shape_each, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .reads = LVN_READS_OUT(0),
               .in_place = 1u << 0);

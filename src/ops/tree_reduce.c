@@ -8,7 +8,7 @@
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     int64_t slots = lvn_desc_count(&s->in[0]), n = lvn_desc_count(&s->out[0]);
-    LVN_TRY(lvn_shape_reals(s, "tree_reduce", "gradients", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "gradients", 0, 1));
     LVN_CHECK(n > 0 && slots % n == 0, SHAPE, "tree_reduce: %lld elements are no whole number of gradients of %lld",
               (long long)slots, (long long)n);
     s->out[0] = LVN_DESC(s->real, n);

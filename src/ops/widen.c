@@ -9,13 +9,6 @@
 #include "ops/real.h"
 #include "ops/shape.h"
 
-static enum lvn_status shape(struct lvn_shapes *s)
-{
-    LVN_TRY(lvn_shape_reals(s, "widen", "input", 0, 1));
-    s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    return LVN_OK;
-}
-
 static void forward(const struct lvn_call *call)
 {
     const uint16_t *bf16 = call->in[0].p;
@@ -41,4 +34,5 @@ static void backward(const struct lvn_call *call)
             bf16[i] = lvn_bf16_make((float)(call->add[0] ? lvn_bf16_get(bf16[i]) + dy[i] : dy[i]));
 }
 
-LVN_OPERATION(widen, shape, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1, .narrow = LVN_READS_IN(0));
+LVN_OPERATION(widen, lvn_shape_each, forward, backward, .n_in = 1, .n_in_min = 1, .n_out = 1,
+              .narrow = LVN_READS_IN(0));

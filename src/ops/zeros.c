@@ -10,7 +10,7 @@
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     if (!s->has[0]) return LVN_OK; /* as large as what it is put before */
-    LVN_TRY(lvn_shape_reals(s, "zeros", "input", 0, 1));
+    LVN_TRY(lvn_shape_reals(s, "input", 0, 1));
     s->out[0] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
     return LVN_OK;
 }

@@ -1,6 +1,5 @@
 /* build.c - from a graph to the list of its forward instructions, and the lists that a program is made of. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/program.h"
 

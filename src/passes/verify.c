@@ -48,7 +48,7 @@ static void look(struct lvn_operand *o, bool written, void *argument)
 
 static enum lvn_status ask_rule(const struct lvn_program *p, const struct lvn_instr *i)
 {
-    struct lvn_shapes s = {.attr = &i->attr, .real = p->real};
+    struct lvn_shapes s = {.op = i->op->name, .attr = &i->attr, .real = p->real};
     for (int k = 0; k < i->op->n_in; k++) {
         s.has[k] = i->in[k].value >= 0;
         if (!s.has[k]) continue;

@@ -88,7 +88,7 @@ enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *
         lvn_text_printf(&t, ", at '%.200s', where signed requests are not sent on to", to);
     if (a->end == LVN_HTTP_WHOLE && p->store->explain) p->store->explain(p, a, &t);
     const char *text = lvn_text_string(&t);
-    lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot %s '%s': %s", ask->doing, p->url, text ? text : "");
+    lvn_fail(LVN_IO, "cannot %s '%s': %s", ask->doing, p->url, text ? text : "");
     lvn_text_release(&t);
     return LVN_IO;
 }
@@ -268,18 +268,16 @@ enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const stru
         ask.headers = o->ranges ? range : NULL;
         status = lvn_ask(p, h, &ask, &a);
         if (status != LVN_OK || piece.left == 0) break;
-        if (piece.wrong) status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot read '%s': %s", p->url, piece.wrong);
-        if (piece.refused)
-            status = lvn_fail_at(__FILE__, __LINE__, LVN_STOPPED, "the reading of '%s' was stopped", p->url);
+        if (piece.wrong) status = lvn_fail(LVN_IO, "cannot read '%s': %s", p->url, piece.wrong);
+        if (piece.refused) status = lvn_fail(LVN_STOPPED, "the reading of '%s' was stopped", p->url);
         if (a.end == LVN_HTTP_WHOLE && n < 0) break;
         if (status != LVN_OK) break;
         tries = piece.from > before ? 1 : tries + 1;
         if (lvn_ask_pause(h, tries, &a)) continue;
         status = lvn_http_stopped(h)
                      ? stopped(p)
-                     : lvn_fail_at(__FILE__, __LINE__, LVN_IO,
-                                   "cannot read '%s': the server ended at byte %lld of %lld, again and again", p->url,
-                                   (long long)piece.from, (long long)o->bytes);
+                     : lvn_fail(LVN_IO, "cannot read '%s': the server ended at byte %lld of %lld, again and again",
+                                p->url, (long long)piece.from, (long long)o->bytes);
     }
     lvn_http_answer_release(&a);
     return status;

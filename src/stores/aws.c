@@ -7,28 +7,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/text.h"
 #include "stores/aws_roles.h"
 
 enum { MOST_FILE = 1 << 20 };
 
-static const char *variable(const char *name)
-{
-    const char *text = getenv(name);
-    return text && *text ? text : NULL;
-}
-
 static const char *profile_name(void)
 {
-    const char *name = variable("AWS_PROFILE");
+    const char *name = lvn_getenv("AWS_PROFILE");
     return name ? name : "default";
 }
 
 static enum lvn_status file_path(const char *name, const char *fallback, char *path, size_t room)
 {
-    const char *given = variable(name), *home = variable("HOME");
+    const char *given = lvn_getenv(name), *home = lvn_getenv("HOME");
     if (given) return lvn_take(path, room, name, given, strlen(given));
     LVN_CHECK(lvn_fit(path, room, "%s/.aws/%s", home ? home : "", fallback), ARG,
               "HOME has %zu bytes; too many for the path of .aws/%s", strlen(home), fallback);
@@ -134,8 +128,8 @@ static enum lvn_status keys_of_files(struct lvn_aws_keys *k)
 
 static enum lvn_status keys_of_environment(struct lvn_aws_keys *k)
 {
-    const char *id = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
-    const char *token = variable("AWS_SESSION_TOKEN");
+    const char *id = lvn_getenv("AWS_ACCESS_KEY_ID"), *secret = lvn_getenv("AWS_SECRET_ACCESS_KEY");
+    const char *token = lvn_getenv("AWS_SESSION_TOKEN");
     if (!id) return LVN_OK;
     LVN_CHECK(secret, ARG, "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not: set both or neither");
     LVN_TRY(lvn_take(k->id, sizeof k->id, "AWS_ACCESS_KEY_ID", id, strlen(id)));
@@ -168,7 +162,7 @@ static enum lvn_status read_place(struct lvn_aws_place *p, struct lines *l)
 /* The first of two variables that is set, if any is. */
 static enum lvn_status take_variable(const char *first, const char *second, char *to, size_t room)
 {
-    const char *name = variable(first) ? first : second, *value = variable(name);
+    const char *name = lvn_getenv(first) ? first : second, *value = lvn_getenv(name);
     return value ? lvn_take(to, room, name, value, strlen(value)) : LVN_OK;
 }
 

@@ -6,20 +6,14 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/arena.h"
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/text.h"
 #include "formats/json.h"
 #include "stores/http.h"
 #include "stores/xml.h"
 
 enum { NEAR_SECONDS = 2, FAR_SECONDS = 30, MOST_TOKEN = 1 << 16 };
-
-static const char *variable(const char *name)
-{
-    const char *text = getenv(name);
-    return text && *text ? text : NULL;
-}
 
 /* One request to something near; the answer's body stays in `a`. */
 static enum lvn_status ask(const char *method, const char *url, const char *headers, int seconds,
@@ -102,9 +96,9 @@ static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http
 
 enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
 {
-    const char *file = variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = variable("AWS_ROLE_ARN");
-    const char *session = variable("AWS_ROLE_SESSION_NAME"), *endpoint = variable("AWS_ENDPOINT_URL_STS");
-    const char *region = variable("AWS_REGION");
+    const char *file = lvn_getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = lvn_getenv("AWS_ROLE_ARN");
+    const char *session = lvn_getenv("AWS_ROLE_SESSION_NAME"), *endpoint = lvn_getenv("AWS_ENDPOINT_URL_STS");
+    const char *region = lvn_getenv("AWS_REGION");
     char *token;
     int64_t bytes;
     if (!file || !role) return LVN_OK;
@@ -135,10 +129,10 @@ enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
 
 enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
 {
-    const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-    const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-    const char *file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *relative = lvn_getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = lvn_getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const char *token = lvn_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    const char *file = lvn_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     char *read_token = NULL;
     int64_t bytes;
     if (!relative && !full) return LVN_OK;
@@ -200,7 +194,8 @@ static enum lvn_status keys_of_role(struct lvn_aws_keys *k, const char *endpoint
 
 enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k)
 {
-    const char *endpoint = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT"), *off = variable("AWS_EC2_METADATA_DISABLED");
+    const char *endpoint = lvn_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+               *off = lvn_getenv("AWS_EC2_METADATA_DISABLED");
     struct lvn_http_answer a = {0};
     struct lvn_text headers = {0};
     bool there = false;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/log.h"
 #include "base/shown.h"
 #include "formats/checksum.h"
@@ -147,8 +148,8 @@ static int oldest_first(const void *a, const void *b)
 static int64_t limit(void)
 {
     static const char units[] = "kMGTP";
-    const char *text = getenv("LEVIN_CACHE_SIZE");
-    if (!text || !*text) return INT64_MAX;
+    const char *text = lvn_getenv("LEVIN_CACHE_SIZE");
+    if (!text) return INT64_MAX;
     char *end = NULL;
     double n = strtod(text, &end);
     const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;

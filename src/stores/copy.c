@@ -1,6 +1,4 @@
 /* copy.c - a file from anywhere to anywhere: between two stores it goes through the cache folder. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

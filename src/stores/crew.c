@@ -65,7 +65,7 @@ static void record(struct lvn_crew *c)
 {
     const char *line = c->text.p ? c->text.p : "";
     int n = (int)strcspn(line, "\n");
-    lvn_fail_at(__FILE__, __LINE__, c->status, "%.*s", n, line);
+    lvn_fail(c->status, "%.*s", n, line);
     for (line += n; *line && *++line; line += n) {
         n = (int)strcspn(line, "\n");
         int skip = strncmp(line, "while ", 6) == 0 ? 6 : 0;
@@ -98,9 +98,9 @@ enum lvn_status lvn_crew_run(struct lvn_crew *c, int n)
     pthread_mutex_destroy(&c->lock);
     enum lvn_status status = c->status;
     if (!started)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "no thread could be started for a transfer");
+        status = lvn_fail(LVN_IO, "no thread could be started for a transfer");
     else if (stopped)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_STOPPED, "the transfer was stopped");
+        status = lvn_fail(LVN_STOPPED, "the transfer was stopped");
     else if (status != LVN_OK)
         record(c);
     lvn_text_release(&c->text);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "base/work.h"
 #include "formats/crc.h"
 #include "stores/crypto.h"
@@ -84,9 +85,9 @@ void lvn_digest_release(struct lvn_digest *d)
 static void finish_crypto(const struct lvn_digest *d, char *text)
 {
     unsigned char out[LVN_CRYPTO_BYTES];
-    const int bytes = d->kind == LVN_DIGEST_MD5 ? 16 : 32;
+    const size_t bytes = d->kind == LVN_DIGEST_MD5 ? 16 : 32;
     lvn_crypto_digest_end(d->crypto, out);
-    for (int i = 0; i < bytes; i++) snprintf(text + 2 * i, 3, "%02x", out[i]);
+    lvn_hex_text(out, bytes, text);
 }
 
 void lvn_digest_finish(struct lvn_digest *d, char text[LVN_DIGEST_TEXT])

@@ -1,10 +1,9 @@
 /* download.c - the path on this machine of what lies in a store: files and folders, by way of the cache. */
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/work.h"
 #include "stores/cache.h"
 
@@ -17,12 +16,6 @@ bool lvn_store_name_is_safe(const char *name)
         if (*part == '/' && !*++part) return false;
     }
     return *name != '\0';
-}
-
-static bool ends_with(const char *name, const char *tail)
-{
-    size_t n = strlen(name), k = strlen(tail);
-    return n >= k && strcmp(name + n - k, tail) == 0;
 }
 
 static bool is_one_of(const char *name, const char *const *names)
@@ -46,18 +39,19 @@ static bool is_wanted(enum lvn_store_want want, const char *name, bool safetenso
     if (is_one_of(name, tokenizer_files)) return true;
     if (want == LVN_WANT_TOKENIZER) return false;
     if (want == LVN_WANT_TOKENS)
-        return !strchr(name, '/') && (ends_with(name, ".bin") || ends_with(name, ".json") || ends_with(name, ".txt"));
+        return !strchr(name, '/') &&
+               (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".json") || lvn_ends_with(name, ".txt"));
     if (is_one_of(name, model_files)) return true;
     if (strchr(name, '/')) return false;
-    if (ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json")) return true;
+    if (lvn_ends_with(name, ".safetensors") || lvn_ends_with(name, ".safetensors.index.json")) return true;
     return !safetensors && strncmp(name, "pytorch_model", 13) == 0 &&
-           (ends_with(name, ".bin") || ends_with(name, ".bin.index.json"));
+           (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".bin.index.json"));
 }
 
 static bool has_safetensors(const struct lvn_store_entries *all)
 {
     for (int i = 0; i < all->n; i++)
-        if (!strchr(all->entry[i].name, '/') && ends_with(all->entry[i].name, ".safetensors")) return true;
+        if (!strchr(all->entry[i].name, '/') && lvn_ends_with(all->entry[i].name, ".safetensors")) return true;
     return false;
 }
 
@@ -164,7 +158,7 @@ enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, con
     LVN_TRY(lvn_place_open(&p, path));
     enum lvn_status status = LVN_UNSUPPORTED;
     if (!p.store->network || p.store->bring)
-        lvn_fail_at(__FILE__, __LINE__, status, "'%s' is kept in a cache of its own", path);
+        lvn_fail(status, "'%s' is kept in a cache of its own", path);
     else
         status = lvn_store_cache_path(a, &p, p.key, local, &facts);
     lvn_place_close(&p);

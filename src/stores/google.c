@@ -3,24 +3,17 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/arena.h"
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/text.h"
 #include "formats/json.h"
 #include "stores/crypto.h"
 #include "stores/http.h"
 
 enum { MOST_KEY = 1 << 20, NEAR_SECONDS = 2, FAR_SECONDS = 30, HOUR = 3600 };
-
-static const char *variable(const char *name)
-{
-    const char *text = getenv(name);
-    return text && *text ? text : NULL;
-}
 
 /* {"access_token", "expires_in"} */
 static enum lvn_status take_token(struct lvn_google_token *t, const struct lvn_http_answer *a, const char *from)
@@ -144,8 +137,8 @@ static enum lvn_status token_of_key(struct lvn_google_token *t, const char *path
         status = ask(&r, &a);
     }
     if (status == LVN_OK && (a.end != LVN_HTTP_WHOLE || a.code != 200))
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "no token for the key '%s': '%s' %s %d: %.200s", path, uri,
-                             a.end == LVN_HTTP_WHOLE ? "answered" : a.why, a.code, a.body.p ? a.body.p : "");
+        status = lvn_fail(LVN_IO, "no token for the key '%s': '%s' %s %d: %.200s", path, uri,
+                          a.end == LVN_HTTP_WHOLE ? "answered" : a.why, a.code, a.body.p ? a.body.p : "");
     if (status == LVN_OK) status = take_token(t, &a, path);
     lvn_http_answer_release(&a);
     lvn_text_release(&form);
@@ -157,7 +150,7 @@ static enum lvn_status token_of_key(struct lvn_google_token *t, const char *path
 
 static enum lvn_status token_of_machine(struct lvn_google_token *t)
 {
-    const char *host = variable("GCE_METADATA_HOST"), *off = variable("NO_GCE_CHECK");
+    const char *host = lvn_getenv("GCE_METADATA_HOST"), *off = lvn_getenv("NO_GCE_CHECK");
     char url[512];
     struct lvn_http_answer a = {0};
     if (off && strcasecmp(off, "true") == 0) return LVN_OK;
@@ -180,12 +173,12 @@ static enum lvn_status token_of_machine(struct lvn_google_token *t)
 enum lvn_status lvn_google_find_token(struct lvn_google_token *t)
 {
     const char *const names[] = {"GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"};
-    const char *key = variable("GOOGLE_APPLICATION_CREDENTIALS"), *home = variable("HOME");
-    const char *folder = variable("CLOUDSDK_CONFIG");
+    const char *key = lvn_getenv("GOOGLE_APPLICATION_CREDENTIALS"), *home = lvn_getenv("HOME");
+    const char *folder = lvn_getenv("CLOUDSDK_CONFIG");
     char path[PATH_MAX];
     *t = (struct lvn_google_token){0};
     for (int i = 0; i < 2; i++) {
-        const char *given = variable(names[i]);
+        const char *given = lvn_getenv(names[i]);
         if (!given) continue;
         LVN_TRY(lvn_take(t->text, sizeof t->text, names[i], given, strlen(given)));
         snprintf(t->from, sizeof t->from, "%s", names[i]);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/getenv.h"
 #include "formats/json.h"
 #include "stores/digest.h"
 #include "stores/google.h"
@@ -23,12 +24,12 @@ static const char usual_endpoint[] = "https://storage.googleapis.com";
 static enum lvn_status open_place(struct lvn_place *p)
 {
     struct gs *s = p->own = lvn_arena_alloc(&p->arena, sizeof *s);
-    const char *host = getenv("STORAGE_EMULATOR_HOST");
+    const char *host = lvn_getenv("STORAGE_EMULATOR_HOST");
     if (!s) return LVN_MEMORY;
     LVN_TRY(lvn_place_split(p));
     pthread_mutex_init(&s->lock, NULL);
     s->endpoint = usual_endpoint;
-    if (host && *host) {
+    if (host) {
         size_t n = strlen(host);
         while (n > 0 && host[n - 1] == '/') n--;
         s->endpoint = lvn_arena_printf(&p->arena, "%s%.*s", strstr(host, "://") ? "" : "http://", (int)n, host);

@@ -56,8 +56,7 @@ static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
     enum lvn_status status = post(u->place, h, "resumable", headers, "{}", 2, &a);
     u->sent = 0;
     if (status == LVN_OK && !lvn_http_header(&a, "Location", u->id, sizeof u->id))
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO,
-                             "cannot write '%s': the server began an upload and did not name it", u->place->url);
+        status = lvn_fail(LVN_IO, "cannot write '%s': the server began an upload and did not name it", u->place->url);
     lvn_http_answer_release(&a);
     return status;
 }

@@ -12,20 +12,15 @@
 #include <strings.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "formats/json.h"
 
 enum { MOST_TOKEN = 4096 };
 
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
-}
-
 bool lvn_hf_offline(void)
 {
     static const char *const yes[] = {"1", "true", "yes", "on"};
-    const char *value = variable("HF_HUB_OFFLINE");
+    const char *value = lvn_getenv("HF_HUB_OFFLINE");
     for (size_t i = 0; value && i < sizeof yes / sizeof *yes; i++)
         if (strcasecmp(value, yes[i]) == 0) return true;
     return false;
@@ -34,10 +29,10 @@ bool lvn_hf_offline(void)
 /* HF_TOKEN, or the file HF_TOKEN_PATH, or HF_HOME/token. */
 static enum lvn_status find_token(struct lvn_arena *a, const char **out)
 {
-    const char *path = variable("HF_TOKEN_PATH"), *home = variable("HF_HOME"), *user = variable("HOME");
+    const char *path = lvn_getenv("HF_TOKEN_PATH"), *home = lvn_getenv("HF_HOME"), *user = lvn_getenv("HOME");
     char *text;
     int64_t bytes;
-    *out = variable("HF_TOKEN");
+    *out = lvn_getenv("HF_TOKEN");
     if (*out) return LVN_OK;
     *out = "";
     if (!path)
@@ -73,7 +68,7 @@ static enum lvn_status open_place(struct lvn_place *p)
     }
     p->bucket = f->repo;
     p->key = rest + (*rest == '/');
-    f->endpoint = variable("HF_ENDPOINT");
+    f->endpoint = lvn_getenv("HF_ENDPOINT");
     if (!f->endpoint) f->endpoint = "https://huggingface.co";
     return f->repo && f->revision ? find_token(a, &f->token) : LVN_MEMORY;
 }

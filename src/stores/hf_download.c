@@ -7,7 +7,6 @@
  *
  * With HF_HUB_OFFLINE, and where the hub cannot be reached, what is there is taken. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

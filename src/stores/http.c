@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/getenv.h"
 #include "base/library.h"
 #include "base/work.h"
 
@@ -241,9 +242,8 @@ static void set_method(struct lvn_http *h, const struct lvn_http_request *r)
 /* The file of those who may vouch for a host, by curl's own variables, which its library does not read. */
 static const char *authorities(void)
 {
-    const char *file = getenv("CURL_CA_BUNDLE");
-    if (!file || !*file) file = getenv("SSL_CERT_FILE");
-    return file && *file ? file : NULL;
+    const char *file = lvn_getenv("CURL_CA_BUNDLE");
+    return file ? file : lvn_getenv("SSL_CERT_FILE");
 }
 
 static void set_options(struct lvn_http *h, const struct lvn_http_request *r, void *headers, char *error)

@@ -5,21 +5,15 @@
 #include <string.h>
 
 #include "base/files.h"
-
-/* An environment variable that is set to something. */
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
-}
+#include "base/getenv.h"
 
 const char *lvn_hub_cache(struct lvn_arena *a)
 {
-    const char *hub = variable("HF_HUB_CACHE"), *home = variable("HF_HOME");
-    if (!hub) hub = variable("HUGGINGFACE_HUB_CACHE");
+    const char *hub = lvn_getenv("HF_HUB_CACHE"), *home = lvn_getenv("HF_HOME");
+    if (!hub) hub = lvn_getenv("HUGGINGFACE_HUB_CACHE");
     if (hub) return hub;
     if (home) return lvn_path_join(a, home, "hub");
-    const char *cache = variable("XDG_CACHE_HOME"), *user = variable("HOME");
+    const char *cache = lvn_getenv("XDG_CACHE_HOME"), *user = lvn_getenv("HOME");
     if (cache) return lvn_path_join(a, cache, "huggingface/hub");
     return lvn_path_join(a, user ? user : "", ".cache/huggingface/hub");
 }

@@ -99,7 +99,6 @@ struct lvn_store {
 };
 #define LVN_STORE(name, scheme) extern const struct lvn_store lvn_store_##name;
 #include "stores/stores.def"
-#undef LVN_STORE
 
 /* A path, taken apart. Shared by the threads of a transfer. */
 struct lvn_place {

@@ -22,8 +22,7 @@ static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
     struct lvn_text id = {0};
     enum lvn_status status = lvn_ask(u->place, h, &ask, &a);
     if (status == LVN_OK && (!lvn_xml_text(a.body.p, NULL, "UploadId", &id) || id.n >= (int64_t)sizeof u->id))
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO,
-                             "cannot write '%s': the server began an upload and did not name it", u->place->url);
+        status = lvn_fail(LVN_IO, "cannot write '%s': the server began an upload and did not name it", u->place->url);
     if (status == LVN_OK) snprintf(u->id, sizeof u->id, "%s", id.p);
     lvn_text_release(&id);
     lvn_http_answer_release(&a);
@@ -98,8 +97,7 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
     struct lvn_ask ask = {.method = "PUT", .query = query.p, .body = data, .bytes = bytes, .doing = "write"};
     if (status == LVN_OK) status = lvn_ask(u->place, h, &ask, &a);
     if (status == LVN_OK && !lvn_http_header(&a, "ETag", u->tags[number - 1], sizeof *u->tags))
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot write '%s': the server did not name part %d",
-                             u->place->url, number);
+        status = lvn_fail(LVN_IO, "cannot write '%s': the server did not name part %d", u->place->url, number);
     lvn_text_release(&query);
     lvn_http_answer_release(&a);
     return status;
@@ -114,9 +112,8 @@ static enum lvn_status check_finish(const struct lvn_upload *u, const struct lvn
     if (lvn_xml_find(a->body.p, NULL, "Error", &end)) {
         lvn_xml_text(a->body.p, NULL, "Code", &code);
         lvn_xml_text(a->body.p, NULL, "Message", &message);
-        status =
-            lvn_fail_at(__FILE__, __LINE__, LVN_IO, "cannot write '%s': the server could not join the parts, %s: %s",
-                        u->place->url, code.p ? code.p : "", message.p ? message.p : "");
+        status = lvn_fail(LVN_IO, "cannot write '%s': the server could not join the parts, %s: %s", u->place->url,
+                          code.p ? code.p : "", message.p ? message.p : "");
     }
     lvn_text_release(&code);
     lvn_text_release(&message);

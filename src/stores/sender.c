@@ -1,6 +1,5 @@
 /* sender.c - the thread of stage.h that sends a folder while it is still being written. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/threads.h"
 #include "stores/stage.h"

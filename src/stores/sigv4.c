@@ -5,14 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "formats/sha256.h"
 
 enum { MOST_HEADERS = 24 };
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 static size_t name_length(const char *line)
 {
@@ -38,7 +34,7 @@ static enum lvn_status collect(const struct lvn_sigv4 *s, const char *date, stru
         rest += strcspn(rest, "\n");
         *rest++ = '\0';
     }
-    qsort(line, (size_t)*n, sizeof *line, by_name);
+    qsort(line, (size_t)*n, sizeof *line, lvn_by_text);
     return LVN_OK;
 }
 

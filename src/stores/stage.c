@@ -1,8 +1,6 @@
 /* stage.c - see stage.h. */
 #include "stores/stage.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,7 +18,7 @@ enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char
     char hash[LVN_CHECKSUM_TEXT];
     *folder = path;
     if (!lvn_store_is_url(path)) return LVN_OK;
-    if (strncmp(path, "file:", 5) == 0) return lvn_store_download(a, path, LVN_WANT_ALL, folder);
+    if (!lvn_store_is_remote(path)) return lvn_store_download(a, path, LVN_WANT_ALL, folder);
     struct lvn_place p;
     LVN_TRY(lvn_place_open(&p, path));
     bool writes = p.store->upload != NULL;
@@ -28,11 +26,10 @@ enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char
     lvn_place_close(&p);
     LVN_CHECK(writes, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", path, form);
     LVN_TRY(lvn_cache_folder(a, "stage", &top));
-    size_t n = strlen(path);
-    while (n > 0 && path[n - 1] == '/') n--;
-    lvn_checksum_text(lvn_checksum(path, (int64_t)n), hash);
-    char *plain = lvn_arena_printf(a, "%.*s", (int)n, path);
-    *folder = plain ? lvn_arena_printf(a, "%s/%s-%.8s", top, lvn_path_name(plain), hash) : NULL;
+    char *plain = lvn_path_plain(a, path);
+    if (!plain) return LVN_MEMORY;
+    lvn_checksum_text(lvn_checksum(plain, (int64_t)strlen(plain)), hash);
+    *folder = lvn_arena_printf(a, "%s/%s-%.8s", top, lvn_path_name(plain), hash);
     return *folder ? lvn_dir_make(*folder) : LVN_MEMORY;
 }
 
@@ -221,7 +218,7 @@ bool lvn_stage_was_sent(const char *folder)
 enum lvn_status lvn_stage_send(const char *folder, const char *path)
 {
     struct lvn_arena a;
-    if (!lvn_store_is_url(path) || strncmp(path, "file:", 5) == 0) return LVN_OK;
+    if (!lvn_store_is_remote(path)) return LVN_OK;
     lvn_arena_init(&a);
     enum lvn_status status = send(&a, folder, path);
     lvn_arena_release(&a);

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/shown.h"
+#include "base/sort.h"
 #include "stores/kind.h"
 
 static const struct {
@@ -15,7 +16,6 @@ static const struct {
 } stores[] = {
 #define LVN_STORE(name, scheme) {scheme, &lvn_store_##name},
 #include "stores/stores.def"
-#undef LVN_STORE
 };
 enum { N_STORES = sizeof stores / sizeof stores[0] };
 
@@ -29,6 +29,11 @@ static size_t scheme_length(const char *path)
 bool lvn_store_is_url(const char *path)
 {
     return scheme_length(path) > 0;
+}
+
+bool lvn_store_is_remote(const char *path)
+{
+    return lvn_store_is_url(path) && strncmp(path, "file:", 5) != 0;
 }
 
 static enum lvn_status find_store(const char *path, const struct lvn_store **out)
@@ -134,11 +139,6 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
     return LVN_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct lvn_store_entry *)a)->name, ((const struct lvn_store_entry *)b)->name);
-}
-
 /* A key that is no file may be a folder: there is something below it. */
 static enum lvn_status stat_both(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
 {
@@ -173,7 +173,7 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
     LVN_CHECK(p->store->list, UNSUPPORTED, "'%s' cannot be listed: web servers have no way to do that; name a file",
               p->url);
     LVN_TRY(p->store->list(p, h, deep, a, out));
-    if (out->n) qsort(out->entry, (size_t)out->n, sizeof *out->entry, by_name);
+    if (out->n) qsort(out->entry, (size_t)out->n, sizeof *out->entry, lvn_by_text);
     if (out->n > 0) return LVN_OK;
     struct lvn_object o = {0};
     int room = 0;
@@ -204,8 +204,7 @@ enum lvn_status lvn_store_remove(const char *path)
     if (p.store->remove)
         status = p.store->remove(&p, h);
     else
-        lvn_fail_at(__FILE__, __LINE__, status, "'%s' cannot be removed: levin only reads there (%s)", path,
-                    p.store->form);
+        lvn_fail(status, "'%s' cannot be removed: levin only reads there (%s)", path, p.store->form);
     close_both(&p, h);
     return status;
 }

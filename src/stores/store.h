@@ -21,6 +21,8 @@
 
 /* Has it a scheme, as s3://? file:// counts. */
 bool lvn_store_is_url(const char *path);
+/* The same of another place than this machine: file:// does not count. */
+bool lvn_store_is_remote(const char *path);
 
 /* Called now and then from the thread that asked; total is 0 while unknown. Non-zero stops: LVN_STOPPED. */
 typedef int lvn_store_progress(void *context, int64_t done, int64_t total);

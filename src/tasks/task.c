@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define LVN_TASK(name) extern const struct lvn_task lvn_task_##name;
 #include "tasks/tasks.def"
-#undef LVN_TASK
 
 static const struct lvn_task *const tasks[] = {
 #define LVN_TASK(name) &lvn_task_##name,
 #include "tasks/tasks.def"
-#undef LVN_TASK
     NULL};
 
 const struct lvn_task *lvn_task_find(const char *name)
@@ -19,10 +19,9 @@ const struct lvn_task *lvn_task_find(const char *name)
     char names[256] = "";
     for (int i = 0; tasks[i]; i++) {
         if (strcmp(tasks[i]->name, name) == 0) return tasks[i];
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", tasks[i]->name);
+        lvn_print_more(names, sizeof names, "%s%s", i ? ", " : "", tasks[i]->name);
     }
-    lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "task.kind is '%s'; levin knows %s", name, names);
+    lvn_fail(LVN_ARG, "task.kind is '%s'; levin knows %s", name, names);
     return NULL;
 }
 
@@ -32,9 +31,8 @@ static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_mo
 {
     char names[256] = "";
     for (int i = 0; m->tasks[i]; i++) {
-        size_t used = strlen(names);
         if (strcmp(m->tasks[i], t->name) == 0) return LVN_OK;
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", m->tasks[i]);
+        lvn_print_more(names, sizeof names, "%s%s", i ? ", " : "", m->tasks[i]);
     }
     LVN_FAIL(ARG, "task.kind is '%s', and the model '%s' learns %s: leave task.kind out or take another model", t->name,
              m->name, names);

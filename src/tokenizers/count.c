@@ -161,7 +161,7 @@ enum lvn_status lvn_word_counts_count(const struct lvn_word_rules *rules, const 
     enum lvn_status status = j.status && j.error ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) lvn_team_run(n_threads, work, &j);
     for (int t = 0; t < n_threads && status == LVN_OK; t++)
-        if (j.status[t] != LVN_OK) status = lvn_fail_at(__FILE__, __LINE__, j.status[t], "%s", j.error[t]);
+        if (j.status[t] != LVN_OK) status = lvn_fail(j.status[t], "%s", j.error[t]);
     free(j.status);
     free(j.error);
     return status;

@@ -32,7 +32,7 @@ struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t)
     e->entry = aligned_alloc(sizeof *e->entry, bytes);
     if (!e->entry) {
         free(e);
-        (void)lvn_fail_at(__FILE__, __LINE__, LVN_MEMORY, "not enough memory for an encoder");
+        (void)lvn_fail(LVN_MEMORY, "not enough memory for an encoder");
         return NULL;
     }
     memset(e->entry, 0, bytes);

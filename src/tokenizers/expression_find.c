@@ -83,12 +83,11 @@ static bool push(struct match *m, int step, int64_t at, int64_t least)
         struct lvn_expression_place *more =
             room <= MOST_PLACES ? lvn_realloc(s->place, (size_t)room * sizeof *more) : NULL;
         if (!more) {
-            m->status = room <= MOST_PLACES
-                            ? LVN_MEMORY
-                            : lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT,
-                                          "an expression of the tokenizer has more than %d ways to go on "
-                                          "in one text",
-                                          MOST_PLACES);
+            m->status = room <= MOST_PLACES ? LVN_MEMORY
+                                            : lvn_fail(LVN_FORMAT,
+                                                       "an expression of the tokenizer has more than %d ways to go on "
+                                                       "in one text",
+                                                       MOST_PLACES);
             return false;
         }
         s->place = more;
@@ -120,9 +119,8 @@ static bool come_back(struct match *m, int64_t floor, int *step, int64_t *at)
     struct lvn_expression_scratch *s = m->s;
     if (s->n == floor) return false;
     if (++m->returns > MOST_RETURNS) {
-        m->status =
-            lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT,
-                        "an expression of the tokenizer takes more than %d tries to match one text", MOST_RETURNS);
+        m->status = lvn_fail(LVN_FORMAT, "an expression of the tokenizer takes more than %d tries to match one text",
+                             MOST_RETURNS);
         return false;
     }
     struct lvn_expression_place *top = &s->place[s->n - 1];

@@ -59,8 +59,7 @@ static enum lvn_status read_config(struct lvn_tokenizer *t, const char *name, co
     enum lvn_status status = LVN_OK;
     json_t *root = NULL;
     if (text) LVN_TRY(lvn_json_parse(name, text, bytes, &root));
-    if (root && !json_is_object(root))
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s' must be an object", name);
+    if (root && !json_is_object(root)) status = lvn_fail(LVN_FORMAT, "'%s' must be an object", name);
     if (root && status == LVN_OK) status = lvn_json_bool(name, root, "do_lower_case", false, &lower);
     accents = lower;
     if (root && status == LVN_OK) status = lvn_json_bool(name, root, "strip_accents", false, &accents);

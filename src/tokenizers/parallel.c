@@ -91,7 +91,7 @@ enum lvn_status lvn_encoders_run(struct lvn_encoders *e, const void *text, int64
             work(&j, 0, 1);
         else
             lvn_team_run(threads, work, &j);
-        if (j.failed) status = lvn_fail_at(__FILE__, __LINE__, j.status, "%s", j.error);
+        if (j.failed) status = lvn_fail(j.status, "%s", j.error);
     }
     free(j.cut);
     return status;

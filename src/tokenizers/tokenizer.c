@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "stores/store.h"
 #include "tokenizers/load.h"
 #include "tokenizers/unicode.h"
@@ -18,12 +19,6 @@ static const struct {
     const char *vocab, *merges;
 } pairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
-
-static bool ends_with(const char *text, const char *tail)
-{
-    size_t n = strlen(text), m = strlen(tail);
-    return n >= m && !strcmp(text + n - m, tail);
-}
 
 static enum lvn_status read_pair(struct lvn_tokenizer *t, const char *vocab, const char *merges)
 {
@@ -72,7 +67,7 @@ static char *partner(struct lvn_tokenizer *t, const char *path, const char *endi
 static enum lvn_status read_file(struct lvn_tokenizer *t, const char *path)
 {
     for (int i = 0; i < N_PAIRS; i++) {
-        bool vocab = ends_with(path, pairs[i].vocab), merges = ends_with(path, pairs[i].merges);
+        bool vocab = lvn_ends_with(path, pairs[i].vocab), merges = lvn_ends_with(path, pairs[i].merges);
         if (!vocab && !merges) continue;
         char *other =
             partner(t, path, vocab ? pairs[i].vocab : pairs[i].merges, vocab ? pairs[i].merges : pairs[i].vocab);
@@ -80,7 +75,7 @@ static enum lvn_status read_file(struct lvn_tokenizer *t, const char *path)
         LVN_CHECK(lvn_path_is_file(other), ARG, "'%s' is half of a tokenizer: '%s' must be beside it", path, other);
         return vocab ? read_pair(t, path, other) : read_pair(t, other, path);
     }
-    return ends_with(path, "vocab.txt") ? read_words(t, path) : read_json(t, path);
+    return lvn_ends_with(path, "vocab.txt") ? read_words(t, path) : read_json(t, path);
 }
 
 static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)

@@ -8,12 +8,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/sort.h"
 #include "base/text.h"
 
 /* The sheet, and the plot on it. */
@@ -106,12 +106,6 @@ static double nice_step(double span, int most)
     return (x <= 1 ? 1 : x <= 2 ? 2 : x <= 5 ? 5 : 10) * power;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The loss below which all but one in 500 lie, so that one spike does not flatten the picture; the first steps, where
  * the loss comes from, count as they are. */
 static double upper(const struct plot *p)
@@ -121,7 +115,7 @@ static double upper(const struct plot *p)
     for (int64_t i = 0; i < s->n && (!sorted || i < 3); i++) top = fmax(top, s->p[i].y);
     if (sorted) {
         for (int64_t i = 0; i < s->n; i++) sorted[i] = s->p[i].y;
-        qsort(sorted, (size_t)s->n, sizeof *sorted, by_value);
+        qsort(sorted, (size_t)s->n, sizeof *sorted, lvn_by_number);
         top = fmax(top, sorted[s->n - 1 - s->n / 500]);
         free(sorted);
     }

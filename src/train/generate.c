@@ -50,14 +50,14 @@ static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *sa
 {
     struct lvn_model_setup *m = &g->setup;
     const struct lvn_settings *s = g->settings;
-    const bool half = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
+    const bool bf16 = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
     int device;
     LVN_TRY(lvn_ranks_device(NULL, s, &device));
     struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
                                           .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                           .device = device,
                                           .real = LVN_F32,
-                                          .precision = half ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
+                                          .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
                                           .threads = (int)s->trainer.threads};
     int64_t longest = 1;
     for (int64_t i = 0; i < n; i++) {

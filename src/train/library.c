@@ -10,7 +10,6 @@
 
 #include "levin.h"
 
-#include "models/keys.h"
 #include "train/ranks.h"
 #include "train/sampler.h"
 #include "train/trainer_state.h"
@@ -212,7 +211,7 @@ int lvn_run_step(struct lvn_run *r, bool *over)
     locale_t before = enter();
     enum lvn_status status = is_whole(r);
     *over = true;
-    if (status == LVN_OK && r->why) status = lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "the run is over: %s", r->why);
+    if (status == LVN_OK && r->why) status = lvn_fail(LVN_ARG, "the run is over: %s", r->why);
     if (status != LVN_OK) return leave(before, status);
     *r->part = '\0'; /* what was evaluated is of other weights */
     status = lvn_trainer_step(&r->trainer, &r->why);
@@ -305,10 +304,10 @@ int lvn_run_save(struct lvn_run *r)
     if (status != LVN_OK) return leave(before, status);
     status = lvn_trainer_save(&r->trainer, &saved);
     if (status == LVN_OK && !saved)
-        return leave(before, lvn_fail_at(__FILE__, __LINE__, LVN_IO,
-                                         "step %lld could not be saved in '%s'; the "
-                                         "checkpoints before it are whole",
-                                         (long long)r->trainer.step, r->trainer.s->run_dir));
+        return leave(before, lvn_fail(LVN_IO,
+                                      "step %lld could not be saved in '%s'; the "
+                                      "checkpoints before it are whole",
+                                      (long long)r->trainer.step, r->trainer.s->run_dir));
     return give(r, before, status);
 }
 

@@ -22,9 +22,7 @@ static int64_t sample_bytes(const struct lvn_training *t)
 static int64_t merged_bytes(const struct lvn_training *t)
 {
     const struct lvn_network *n = t->network;
-    int64_t most = 0;
-    for (int i = 0; n->config.lora.rank > 0 && i < n->params->n; i++)
-        if (n->params->list[i]->count > most) most = n->params->list[i]->count;
+    int64_t most = n->config.lora.rank > 0 ? lvn_params_largest(n->params, false) : 0;
     return most * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static const char own_object[] = "levin";
 
 /* Of "levin.bias" the object, "levin", into text, and the key in it, "bias"; of other keys "" and the key itself. */
@@ -25,12 +27,11 @@ static enum lvn_status read_word(const char *name, const json_t *object, const s
     LVN_TRY(lvn_json_string(name, object, key, k->required, &text));
     if (!text) return LVN_OK;
     for (const struct lvn_word *w = k->words; w->called; w++) {
-        size_t used = strlen(list);
         if (strcmp(w->name, text) == 0) {
             *value = (double)w->value;
             return LVN_OK;
         }
-        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", w->name);
+        lvn_print_more(list, sizeof list, "%s%s", *list ? ", " : "", w->name);
     }
     LVN_FAIL(UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
 }
@@ -112,9 +113,8 @@ static enum lvn_status find_form(const char *type, const char *name, const struc
     char list[512] = "";
     *form = NULL;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        size_t used = strlen(list);
         if (strcmp(lvn_model_type(*m), type) == 0) *form = *m;
-        snprintf(list + used, sizeof list - used, "%s%s", !used ? "" : m[1] ? ", " : " and ", lvn_model_type(*m));
+        lvn_print_more(list, sizeof list, "%s%s", !*list ? "" : m[1] ? ", " : " and ", lvn_model_type(*m));
     }
     LVN_CHECK(*form, UNSUPPORTED, "%s: model_type is '%.40s'; this version loads %s", name, type, list);
     return LVN_OK;
@@ -169,10 +169,8 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
     const struct lvn_head *h = c->model->heads;
     char known[256] = "";
     if (!h) return LVN_OK;
-    for (; first && h->architecture && strcmp(h->architecture, first) != 0; h++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", h->architecture);
-    }
+    for (; first && h->architecture && strcmp(h->architecture, first) != 0; h++)
+        lvn_print_more(known, sizeof known, "%s%s", *known ? ", " : "", h->architecture);
     if (!h->architecture && strcmp(c->model->heads->task, "lm") == 0 && !strstr(first, "Classification"))
         h = c->model->heads;
     LVN_CHECK(h->architecture, UNSUPPORTED, "%s: architectures is '%.60s'; this version has %s", name, first, known);

@@ -3,9 +3,6 @@
  * Most tensors lie in the flat values as the file wants them. What lies in another order or is zeros is made when the
  * writer asks for it, in one buffer as large as the largest of them: the model is never copied whole. Adapters are
  * merged into the weights that they stand beside. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "models/files.h"
 #include "models/lora.h"
 #include "train/model_config.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/fetch.h"
 #include "formats/torch.h"
@@ -70,8 +71,8 @@ static enum lvn_status find_place(struct lvn_arena *a, const char *name,
 /* Neither here nor published: `what` is "model" or "tokenizer". */
 static enum lvn_status refuse_place(const struct place *p, enum lvn_status status, const char *what, const char *name)
 {
-    return lvn_fail_at(
-        __FILE__, __LINE__, status,
+    return lvn_fail(
+        status,
         "there is no %s '%s': no such path, no run '%s', and no published model of this name (`levin help model` "
         "lists them; others are ORG/NAME of the Hugging Face hub)",
         what, name, p->run);
@@ -129,20 +130,14 @@ enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, 
     return model ? lvn_model_find_files(a, p.path, "best", out) : LVN_OK;
 }
 
-static bool ends_with(const char *text, const char *tail)
-{
-    size_t n = strlen(text), k = strlen(tail);
-    return n > k && strcmp(text + n - k, tail) == 0;
-}
-
 /* A file: a checkpoint of torch.save(), or weights whose config.json lies beside them. False: neither. */
 static enum lvn_status find_file(struct lvn_arena *a, const char *path, const char **out)
 {
     if (!lvn_path_is_file(path)) return LVN_OK;
     char *dir = lvn_path_dir(a, path), *config = dir ? lvn_path_join(a, dir, "config.json") : NULL;
     if (!config) return LVN_MEMORY;
-    bool torch = lvn_torch_is_file(path), weights = torch || ends_with(path, ".safetensors");
-    if (torch && ends_with(path, ".pt"))
+    bool torch = lvn_torch_is_file(path), weights = torch || lvn_ends_with(path, ".safetensors");
+    if (torch && lvn_ends_with(path, ".pt"))
         *out = lvn_arena_strdup(a, path);
     else if (weights && lvn_path_is_file(config))
         *out = dir;

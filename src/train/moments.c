@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 
@@ -135,7 +134,6 @@ enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a, s
     const struct lvn_network *n = m->network;
     struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n * N_MOMENTS + 1));
     const struct lvn_param *p;
-    int64_t longest = 0;
     int k;
     if (!items) return LVN_MEMORY;
     *source = (struct lvn_safetensors_source){.item = items};
@@ -147,20 +145,17 @@ enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a, s
         item->desc.dtype = n->state;
         const void *host = memory_of(m, k)->host;
         if (host && !in_shards(m)) item->data = element(m, host, p->offset);
-        if (p->count > longest) longest = p->count;
     }
     source->fetch = fetch;
     source->context = m;
-    m->buffer = lvn_calloc((size_t)longest + 1, (size_t)lvn_dtype_bytes(n->state));
+    m->buffer = lvn_calloc((size_t)lvn_params_largest(n->params, true) + 1, (size_t)lvn_dtype_bytes(n->state));
     return m->buffer ? LVN_OK : LVN_MEMORY;
 }
 
 int64_t lvn_moments_bytes(const struct lvn_network *n, const struct lvn_sharding *s)
 {
-    int64_t longest = 0;
-    for (int i = 0; i < n->params->n; i++)
-        if (n->params->list[i]->trainable && n->params->list[i]->count > longest) longest = n->params->list[i]->count;
-    return s->zero1 && s->size > 1 && s->rank == 0 ? longest * lvn_dtype_bytes(n->state) : 0;
+    return s->zero1 && s->size > 1 && s->rank == 0 ? lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->state)
+                                                   : 0;
 }
 
 enum lvn_status lvn_moments_finish(struct lvn_moments *m)

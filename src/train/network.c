@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "formats/safetensors.h"
+#include "graph/loss_chunk.h"
 #include "graph/names.h"
 #include "models/keys.h"
 #include "models/lora.h"
@@ -229,11 +230,8 @@ enum lvn_status lvn_network_write(const struct lvn_network *n, const struct lvn_
 enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t seed, bool adapters_only)
 {
     bool direct = n->weights == LVN_F32;
-    int64_t most = 1;
     struct lvn_window w;
-    for (int i = 0; i < n->params->n && !direct; i++)
-        if (n->params->list[i]->count > most) most = n->params->list[i]->count;
-    float *room = lvn_malloc(sizeof *room * (size_t)most);
+    float *room = lvn_malloc(sizeof *room * (size_t)(direct ? 1 : lvn_params_largest(n->params, false) + 1));
     if (!room) return LVN_MEMORY;
     enum lvn_status status =
         lvn_window_open(&w, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM], adapters_only);
@@ -271,13 +269,12 @@ static int64_t state_bytes(const struct lvn_runner *t)
  * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
 static int64_t pieces_of(const struct lvn_runner *t, int64_t leaves)
 {
-    enum { CHUNK = 512 }; /* rows: the least of a chunk, see ops/linear_cross_entropy.cpu.c */
     const struct lvn_runner_options *o = &t->options;
     if (!o->train || !t->outputs.losses) return 1;
     int64_t labels = lvn_desc_count(&t->outputs.losses->desc);
     int64_t n = o->deterministic ? leaves : o->most_micro ? o->most_micro : o->n_micro;
     if (o->most_B && !o->deterministic) labels = labels / o->B * o->most_B;
-    return n * ((labels + CHUNK - 1) / CHUNK);
+    return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
 }
 
 static enum lvn_status plan_runner(struct lvn_runner *t)

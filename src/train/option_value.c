@@ -156,12 +156,7 @@ static enum lvn_status parse_choice(const struct lvn_option *o, const char *text
             }
             return LVN_OK;
         }
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s",
-                 i == 0              ? ""
-                 : o->choices[i + 1] ? ", "
-                                     : " or ",
-                 o->choices[i]);
+        lvn_print_more(list, sizeof list, "%s%s", !i ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
     }
     LVN_FAIL(ARG, "%s must be %s, got '%.60s'", o->key, list, text);
 }
@@ -335,7 +330,6 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
     LVN_FAIL(INTERNAL, "%s has no kind", o->key);
 }
 
-/* The shortest form that reads back as the same number. */
 /* 30, 0.001, 1e-30: the shortest that reads back as the same; exponents only where they are usual. */
 static void write_real(double x, bool point, char *text, size_t room)
 {

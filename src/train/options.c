@@ -22,7 +22,6 @@ static const char *const words_data_kind[] = {
 static const char *const words_trainer_accelerator[] = {"auto", "gpu",
 #define LVN_BACKEND(name) #name,
 #include "backend/backends.def"
-#undef LVN_BACKEND
                                                         NULL};
 static const char *const words_task_kind[] = {"auto",
 #define LVN_TASK(name) #name,
@@ -92,8 +91,7 @@ static char kinds[1600];
 /* Adds to a list what its parts make up. */
 static void add(char *list, size_t room, const char *between, const char *text, const char *more)
 {
-    size_t used = strlen(list);
-    snprintf(list + used, room - used, "%s%s%s", used ? between : "", text, more);
+    lvn_print_more(list, room, "%s%s%s", *list ? between : "", text, more);
 }
 
 /* Adds `text` and, in brackets, which families that is of; nothing in brackets where it is all. */
@@ -217,6 +215,13 @@ const struct lvn_option *lvn_option_of(enum lvn_option_id id)
 const struct lvn_option *lvn_option_of_family(int i)
 {
     return lvn_option_of((enum lvn_option_id)(LVN_OPT_COUNT + i));
+}
+
+const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT])
+{
+    if (!o->of) return o->help;
+    snprintf(text, LVN_HELP_TEXT, "%s: %s", o->of, o->help);
+    return text;
 }
 
 /* --- finding one --- */

@@ -2,7 +2,6 @@
 #include "train/pretrained.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "formats/json.h"

@@ -8,8 +8,11 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/getenv.h"
 #include "base/isa.h"
 #include "base/random.h"
+#include "base/sort.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "cluster/launcher.h"
 #include "cluster/mesh.h"
@@ -28,7 +31,7 @@ static uint64_t hash_of_cpus(void)
     char text[2 * sizeof set + 1];
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
-    for (size_t i = 0; i < sizeof set; i++) snprintf(text + 2 * i, 3, "%02x", ((unsigned char *)&set)[i]);
+    lvn_hex_text(&set, sizeof set, text);
     return lvn_name_hash(text);
 }
 
@@ -42,18 +45,13 @@ static enum lvn_status exchange_cards(struct lvn_ranks *r, struct card *cards)
                                    LVN_SUM);
 }
 
-static int by_host(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* How many hosts there are. */
 static enum lvn_status count_hosts(struct lvn_ranks *r)
 {
     const char **name = lvn_malloc(sizeof *name * (size_t)r->size);
     if (!name) return LVN_MEMORY;
     for (int i = 0; i < r->size; i++) name[i] = r->host[i];
-    qsort(name, (size_t)r->size, sizeof *name, by_host);
+    qsort(name, (size_t)r->size, sizeof *name, lvn_by_text);
     for (int i = 0; i < r->size; i++) r->hosts += i == 0 || strcmp(name[i], name[i - 1]) != 0;
     free(name);
     return LVN_OK;
@@ -181,12 +179,12 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct
  * MPIs may take their time. Elsewhere MPI tells where to meet. */
 static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
 {
-    const char *place = getenv("LEVIN_RENDEZVOUS");
+    const char *place = lvn_getenv("LEVIN_RENDEZVOUS");
     bool tcp;
     LVN_TRY(lvn_ranks_transport(&r->who, s, &tcp));
     r->patience = s->trainer.rank_timeout;
     if (tcp) return lvn_mesh_open(&r->comm, &r->heart, comm_options(r, s), heart_options(r, s, fault), soon(r));
-    if (place && *place && r->size > 1) {
+    if (place && r->size > 1) {
         r->patience = 2 * r->patience > 60 ? 2 * r->patience : 60;
         LVN_TRY(open_heart(r, s, fault));
         return open_comm(r, s);
@@ -252,9 +250,8 @@ void lvn_ranks_close(struct lvn_ranks *r)
 void lvn_ranks_abort(struct lvn_ranks *r, int code)
 {
     const double patience = 1;
-    const char *place = getenv("LEVIN_RENDEZVOUS");
     struct lvn_surroundings s;
-    if (!r || (place && *place)) return;
+    if (!r || lvn_getenv("LEVIN_RENDEZVOUS")) return;
     lvn_surroundings_read(&s);
     lvn_launcher_end_soon(lvn_launcher_pid(&s, r->who.family));
     pthread_mutex_lock(&r->ending);
@@ -311,8 +308,7 @@ const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RA
 
 int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given)
 {
-    const char *variable = getenv("OMP_NUM_THREADS");
-    if (given || !r || r->together <= 1 || (variable && *variable)) return (int)given;
+    if (given || !r || r->together <= 1 || lvn_getenv("OMP_NUM_THREADS")) return (int)given;
     int all = lvn_threads_default();
     return all > r->together ? all / r->together : 1;
 }
@@ -342,7 +338,7 @@ static void sign_record(struct record *m, const struct lvn_ranks *r)
 
 static enum lvn_status read_record(struct record *m)
 {
-    enum lvn_status status = lvn_fail_at(__FILE__, __LINE__, (enum lvn_status)m->status, "%s", m->text);
+    enum lvn_status status = lvn_fail((enum lvn_status)m->status, "%s", m->text);
     for (char *line = m->trace, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
         status = lvn_while_at(status, "%s", strncmp(line, "while ", 6) ? line : line + 6);

@@ -37,10 +37,8 @@ static enum lvn_status name_parts(struct lvn_run_dir *d)
 
 const char *lvn_run_dir_find(struct lvn_arena *a, const char *name)
 {
-    size_t n = strlen(name);
-    while (n > 1 && name[n - 1] == '/') n--;
-    char *path = lvn_arena_printf(a, "%.*s", (int)n, name);
-    if (path && !lvn_path_is_dir(path)) path = lvn_arena_printf(a, "runs/%.*s", (int)n, name);
+    char *path = lvn_path_plain(a, name);
+    if (path && !lvn_path_is_dir(path)) path = lvn_arena_printf(a, "runs/%s", path);
     return path && lvn_path_is_dir(path) ? path : NULL;
 }
 
@@ -187,7 +185,7 @@ static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode,
     int64_t bytes;
     bool holds_run;
     LVN_TRY(lvn_stage_open(&d->arena, d->url, folder));
-    if (strcmp(*folder, d->url) == 0 || strncmp(d->url, "file:", 5) == 0) return LVN_OK;
+    if (!lvn_store_is_remote(d->url)) return LVN_OK;
     LVN_TRY(lvn_store_stat(d->url, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_FILE, IO, "the run folder '%s' is a file; choose another run_dir", d->url);
     /* What could not be sent yet is here alone. */
@@ -250,7 +248,7 @@ static enum lvn_status clear(struct lvn_run_dir *d)
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
 {
     d->made = false;
-    bool stage = lvn_store_is_url(d->url) && strncmp(d->url, "file:", 5) != 0;
+    bool stage = lvn_store_is_remote(d->url);
     if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
     LVN_TRY(clear_halves(d));
     if (stage && d->overwrites)

@@ -2,7 +2,6 @@
 #include "train/saver.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/threads.h"
 #include "base/work.h"

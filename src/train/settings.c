@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/getenv.h"
 #include "base/shown.h"
 #include "base/text.h"
 #include "formats/yaml.h"
@@ -238,13 +239,10 @@ static enum lvn_status read_map(struct lvn_settings *s, const struct lvn_yaml *m
 enum lvn_status lvn_settings_name_by(struct lvn_settings *s, const char *path, const char *from)
 {
     if (s->origin[LVN_OPT_name].source > LVN_SOURCE_DERIVED) return LVN_OK;
-    char *name = lvn_arena_strdup(&s->arena, path);
-    if (!name) return LVN_MEMORY;
-    for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--) name[n - 1] = '\0';
-    char *slash = strrchr(name, '/'), *dot;
-    name = slash ? slash + 1 : name;
-    dot = strrchr(name, '.');
-    if (dot && dot > name) *dot = '\0';
+    char *plain = lvn_path_plain(&s->arena, path);
+    if (!plain) return LVN_MEMORY;
+    plain[lvn_path_stem(plain)] = '\0';
+    const char *name = lvn_path_name(plain);
     s->name = *name == '.' ? "" : name;
     s->origin[LVN_OPT_name] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
     return LVN_OK;
@@ -280,8 +278,8 @@ enum lvn_status lvn_settings_environment(struct lvn_settings *s)
 {
     for (int i = 0; i < lvn_option_count(); i++) {
         char name[LVN_VALUE_TEXT];
-        const char *key = lvn_option_at(i)->key, *value = getenv(lvn_settings_variable(key, name));
-        if (value && *value) LVN_TRY(lvn_settings_set(s, key, value, LVN_SOURCE_ENVIRONMENT));
+        const char *key = lvn_option_at(i)->key, *value = lvn_getenv(lvn_settings_variable(key, name));
+        if (value) LVN_TRY(lvn_settings_set(s, key, value, LVN_SOURCE_ENVIRONMENT));
     }
     return LVN_OK;
 }

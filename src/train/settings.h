@@ -201,6 +201,7 @@ struct lvn_option {
     const char *also;           /* other words that people know for them, "off=constant none=constant"; NULL: none */
     bool fixed;                 /* decides on the model or the order of the data: as it was, when a run goes on */
     bool own;                   /* each rank's own business: may differ */
+    const char *of;             /* the one value of the part's `kind` that heeds it, "labelled"; NULL: all do */
     const char *help;
     size_t offset; /* of the field */
     enum lvn_option_id id;
@@ -215,6 +216,9 @@ const struct lvn_option *lvn_option_of_family(int i);
 const struct lvn_option *lvn_option_of(enum lvn_option_id id);
 /* NULL: there is none of this name. */
 const struct lvn_option *lvn_option_find(const char *key);
+/* What it does, as help shows it: "labelled: column of the text". In text, or where the row has it. */
+enum { LVN_HELP_TEXT = 400 };
+const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT]);
 /* The known key that is most like this one; NULL when none is like it. */
 const char *lvn_option_nearest(const char *key);
 /* Read a value by its row into the field (TEXTS: behind those that it has); texts are copied to the arena. ARG with a
@@ -271,9 +275,9 @@ enum lvn_status lvn_settings_differences(const char *path, const struct lvn_sett
                                          bool *asked) LVN_CHECKED;
 /* Whether somebody gave this key (recipe, environment, command line or program). */
 bool lvn_settings_given(const struct lvn_settings *s, enum lvn_option_id id);
-/* The value as a user would write it. */
 /* Is it another value than the one it has without being given? */
 bool lvn_settings_differs(const struct lvn_settings *s, enum lvn_option_id id);
+/* The value as a user would write it. */
 const char *lvn_settings_value(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);
 /* "default", "recipes/x.yaml:7", "LEVIN_OPTIMIZER_LR", "command line", ... */
 const char *lvn_settings_origin(const struct lvn_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT]);

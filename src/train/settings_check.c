@@ -18,8 +18,6 @@ _Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one or
 _Static_assert((int)LVN_OPTIMIZER_DECAY_MATRICES == (int)LVN_DECAY_MATRICES, "one order for the rules of decay");
 _Static_assert((int)LVN_OPTIMIZER_DECAY_ALL == (int)LVN_DECAY_ALL, "one order for the rules of decay");
 
-#define LABELLED "labelled"
-
 /* Values that follow are marked as such; finish() may run again, so a derived value may be derived anew. */
 static bool open(const struct lvn_settings *s, enum lvn_option_id id)
 {
@@ -78,17 +76,16 @@ static enum lvn_status find_model(struct lvn_settings *s)
     return LVN_OK;
 }
 
-/* Keys whose help begins with a kind of data ("labelled: ...") say nothing to another one. */
+/* Keys of one kind of data say nothing to another one. */
 static enum lvn_status check_owners(const struct lvn_settings *s)
 {
     char text[LVN_VALUE_TEXT];
     for (int id = LVN_OPT_data_kind; id <= LVN_OPT_data_split; id++) {
         const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
-        const size_t n = strlen(LABELLED);
-        if (strncmp(o->help, LABELLED ": ", n + 2) != 0 || !strcmp(s->data.kind, LABELLED)) continue;
+        if (!o->of || !strcmp(o->of, s->data.kind)) continue;
         LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
-                  "%s (%.60s) is a key of data.kind=" LABELLED ", and the data are of the kind %s: leave it out",
-                  o->key, lvn_settings_value(s, o->id, text), s->data.kind);
+                  "%s (%.60s) is a key of data.kind=%s, and the data are of the kind %s: leave it out", o->key,
+                  lvn_settings_value(s, o->id, text), o->of, s->data.kind);
     }
     LVN_CHECK(
         !*s->data.val_path || open(s, LVN_OPT_data_val_fraction) || !lvn_settings_differs(s, LVN_OPT_data_val_fraction),
@@ -182,10 +179,8 @@ static void divisors(int64_t n, char *text, size_t room)
         if (n % d == 0) list[count++] = d;
     }
     text[0] = '\0';
-    for (int i = count - 1; i >= 0; i--) {
-        size_t used = strlen(text);
-        snprintf(text + used, room - used, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
-    }
+    for (int i = count - 1; i >= 0; i--)
+        lvn_print_more(text, room, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
 }
 
 /* trainer.accumulate_grad_batches is the micro-batch, said by how many there are. */

@@ -46,8 +46,7 @@ static enum lvn_status refuse_fixed(const struct lvn_model *m, const struct lvn_
         if (w->value == (int64_t)k->initial) has = w->called;
     for (const struct lvn_model *const *o = lvn_models(); *o; o++) {
         const struct lvn_key *other = lvn_model_form(*o) == lvn_model_form(m) ? lvn_key_find(*o, k->recipe) : NULL;
-        size_t used = strlen(others);
-        if (other && !other->fixed) snprintf(others + used, sizeof others - used, " or take %s", (*o)->name);
+        if (other && !other->fixed) lvn_print_more(others, sizeof others, " or take %s", (*o)->name);
     }
     LVN_FAIL(ARG, "%s: %s contradicts model.kind: %s, which has %s; leave it out%s", key, lvn_key_text(k, value, text),
              m->name, has ? has : "another value", others);

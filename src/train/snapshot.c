@@ -199,9 +199,8 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
     lvn_json_add(&t, callbacks, 0);
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
-        status =
-            lvn_fail_at(__FILE__, __LINE__, LVN_FORMAT, "'%s': the callbacks have %lld bytes to remember, at most %d",
-                        path, (long long)t.n, LVN_SNAPSHOT_CALLBACKS - 1);
+        status = lvn_fail(LVN_FORMAT, "'%s': the callbacks have %lld bytes to remember, at most %d", path,
+                          (long long)t.n, LVN_SNAPSHOT_CALLBACKS - 1);
     if (status == LVN_OK) memcpy(s->callbacks, t.p, (size_t)t.n + 1);
     lvn_text_release(&t);
     return status;

@@ -7,9 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "base/machine.h"
@@ -146,14 +144,6 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 
 /* --- steps, validations, epochs --- */
 
-/* Seconds since 1970: a run may go on in another process, on another day. */
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
 {
     const struct lvn_runner *r = t->training.step;
@@ -170,7 +160,7 @@ static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
     }
     e->scalar[SCALAR_TOKENS_PER_S].value = (double)(t->s->trainer.batch_size * length) / seconds;
     e->scalar[SCALAR_EPOCH].value = (double)t->step / (double)t->train.steps_per_epoch;
-    e->scalar[SCALAR_TIME].value = now();
+    e->scalar[SCALAR_TIME].value = lvn_wall_seconds();
     e->scalar[SCALAR_MEMORY].value = (double)e->memory_bytes;
     double mean = (lvn_seconds() - t->m.started) / (double)(t->step - t->first_step); /* with all that lies between */
     e->eta_s = t->last_step == INT64_MAX ? NAN : (double)(t->last_step - t->step) * mean;
@@ -233,9 +223,8 @@ enum lvn_status lvn_trainer_end(struct trainer *t, const char *why)
     LVN_TRY(lvn_trainer_save(t, &saved));
     snprintf(t->why, sizeof t->why, "%s%s", why, t->stop && !saved ? ", not saved" : "");
     LVN_TRY(lvn_callbacks_call(&t->callbacks, &t->m, LVN_EVENT_END, t->why));
-    if (!saved) status = lvn_fail_at(__FILE__, __LINE__, LVN_IO, t->stop ? lost : over, (long long)t->step);
-    if (saved && t->stop)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_STOPPED, keeps(t) ? kept : gone, (long long)t->step);
+    if (!saved) status = lvn_fail(LVN_IO, t->stop ? lost : over, (long long)t->step);
+    if (saved && t->stop) status = lvn_fail(LVN_STOPPED, keeps(t) ? kept : gone, (long long)t->step);
     return lvn_ranks_agree(t->ranks, status);
 }
 
@@ -344,7 +333,7 @@ enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status, str
         lvn_work_end(before);
         if (sent != LVN_OK) status = sent;
     }
-    if (t->from_open) lvn_checkpoint_release(&t->from);
+    if (t->from_open) lvn_checkpoint_close(&t->from);
     if (t->dir_open) lvn_run_dir_close(&t->dir);
     lvn_training_release(&t->training);
     lvn_trainer_release_rows(t);

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/isa.h"
@@ -124,11 +123,11 @@ static enum lvn_status compare_hosts(struct trainer *t)
     free(step);
     LVN_TRY(status);
     if (most)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_ARG,
-                             "the last checkpoint of '%s' is %s on %s, where rank %d runs, and %s on %s, where rank 0 "
-                             "would go on from it: start with rank 0 on %s, or copy the folder; with run_dir in a "
-                             "folder that all hosts share or in a store (run_dir=s3://...) a run goes on from any host",
-                             dir, theirs, r->host[most], most, ours, r->host[0], r->host[most]);
+        status = lvn_fail(LVN_ARG,
+                          "the last checkpoint of '%s' is %s on %s, where rank %d runs, and %s on %s, where rank 0 "
+                          "would go on from it: start with rank 0 on %s, or copy the folder; with run_dir in a "
+                          "folder that all hosts share or in a store (run_dir=s3://...) a run goes on from any host",
+                          dir, theirs, r->host[most], most, ours, r->host[0], r->host[most]);
     return lvn_ranks_agree(t->ranks, status);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/text.h"
 #include "train/trainer_state.h"
 
 static const double MEASURED_SECONDS =
@@ -107,14 +108,10 @@ static enum lvn_status any_too_much(struct trainer *t, bool *too_much)
 static const char *describe(struct trainer *t, const char *how)
 {
     const int64_t *share = t->share;
-    char text[200];
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < t->ranks->size && used < sizeof text - 40; i++) {
-        snprintf(text + used, sizeof text - used, "%s%lld", i ? ", " : "", (long long)share[i]);
-        used = strlen(text);
-        if (used >= sizeof text - 40) snprintf(text + used, sizeof text - used, ", ...");
-    }
+    char text[200] = "";
+    for (int i = 0; i < t->ranks->size && strlen(text) < sizeof text - 40; i++)
+        lvn_print_more(text, sizeof text, "%s%lld", i ? ", " : "", (long long)share[i]);
+    if (strlen(text) >= sizeof text - 40) lvn_print_more(text, sizeof text, ", ...");
     snprintf(t->text, sizeof t->text, "%s: ranks compute %s of the %lld %s of a step", how, text,
              (long long)lvn_shares_units(t->s), lvn_shares_unit(t->s));
     return t->text;

@@ -334,10 +334,8 @@ enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t s
     double norm = t->step->result.grad_norm;
     enum lvn_status found = LVN_OK;
     const char *first = lvn_runner_find_nonfinite(t->step, t->accumulation);
-    if (first)
-        found = lvn_fail_at(__FILE__, __LINE__, LVN_NONFINITE, format, (long long)step + 1, loss, norm, first, kept);
+    if (first) found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, first, kept);
     LVN_TRY(lvn_ranks_agree(t->ranks, found));
-    found = lvn_fail_at(__FILE__, __LINE__, LVN_NONFINITE, format, (long long)step + 1, loss, norm,
-                        "the sum of the gradient", kept);
+    found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, "the sum of the gradient", kept);
     return lvn_ranks_agree(t->ranks, found);
 }

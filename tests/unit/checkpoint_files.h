@@ -46,7 +46,7 @@ static inline int64_t newest(const char *dir, int *skipped, char text[1024])
     if (c.path) check_values(c.path, step);
     if (skipped) *skipped = c.n_skipped;
     if (text) snprintf(text, 1024, "%s", c.n_skipped ? c.skipped[c.n_skipped - 1] : "");
-    lvn_checkpoint_release(&c);
+    lvn_checkpoint_close(&c);
     return step;
 }
 

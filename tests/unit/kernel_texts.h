@@ -44,7 +44,7 @@ static inline void add(const struct lvn_gpu_launch *l)
 static inline void describe(const struct op_case *c, bool bf16, struct lvn_shapes *s, struct lvn_call *call)
 {
     const struct lvn_op *op = lvn_op(c->op, LVN_F32);
-    *s = (struct lvn_shapes){.attr = &c->attr, .real = LVN_F32};
+    *s = (struct lvn_shapes){.op = op->name, .attr = &c->attr, .real = LVN_F32};
     for (int i = 0; i < op->n_in; i++) {
         struct op_input in = c->in[i];
         if (op_is_update(c->op)) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};

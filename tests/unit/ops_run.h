@@ -75,10 +75,6 @@ static inline bool op_is_update(enum lvn_op_id id)
 #define LVN_OP_UPDATE(name, attr) true,
 #define LVN_OP_COLLECTIVE(name, attr) true,
 #include "ops/ops.def"
-#undef LVN_OP
-#undef LVN_OP_FUSED
-#undef LVN_OP_UPDATE
-#undef LVN_OP_COLLECTIVE
     };
     return update[id];
 }
@@ -194,7 +190,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
         .seed = 42, .step = 3, .lr = 0.01, .grad_scale = 0.25, .first_row = 5, .training = !c->evaluation};
     for (int b = 0; b < LVN_DECODE_ROWS; b++) r->step.position[b] = (int32_t)(b % 2 ? c->position / 2 : c->position);
     r->result.clip_scale = 0.5;
-    struct lvn_shapes s = {.attr = &c->attr, .real = real};
+    struct lvn_shapes s = {.op = r->op->name, .attr = &c->attr, .real = real};
     for (int i = 0; i < r->op->n_in; i++) {
         struct op_input in = c->in[i];
         if (op_is_update(c->op)) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};

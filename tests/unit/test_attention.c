@@ -281,7 +281,7 @@ static void test_shapes(void **state)
     (void)state;
     const struct lvn_op *op = lvn_op(LVN_OP_attention, LVN_F32);
     union lvn_attr attr = {.attention = {.causal = true, .scale = 1, .p = 0}};
-    struct lvn_shapes good = {.attr = &attr, .real = LVN_F32, .has = {true, true, true}};
+    struct lvn_shapes good = {.op = "attention", .attr = &attr, .real = LVN_F32, .has = {true, true, true}};
     good.in[0] = view(LVN_F32, 2, 5, 4, 8);
     good.in[1] = good.in[2] = view(LVN_F32, 2, 7, 2, 8);
     assert_int_equal(op->shape(&good), LVN_OK);

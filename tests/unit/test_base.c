@@ -361,7 +361,7 @@ static void test_control_characters_are_shown(void **state)
                         "a\\x1b[31mb\\x7f\\x9b1m  ä\\xff\\xc3");
     assert_string_equal(lvn_shown(small, sizeof small, "abcd\x01zz"), "abcd");
     assert_string_equal(lvn_shown(small, sizeof small, "abcdefä"), "abcdef");
-    lvn_fail_at(__FILE__, __LINE__, LVN_IO, "the server said \x1b]0;%s of http://u:p@h", "title\x07");
+    lvn_fail(LVN_IO, "the server said \x1b]0;%s of http://u:p@h", "title\x07");
     lvn_while_at(LVN_IO, "asking \x1b");
     assert_string_equal(lvn_error_text(), "the server said \\x1b]0;title\\x07 of http://***@h");
     assert_string_equal(lvn_error_trace(), "while asking \\x1b\n");

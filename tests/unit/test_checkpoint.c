@@ -42,7 +42,7 @@ static void written_and_read(void **state)
     ASSERT_OK(lvn_checkpoint_open(&c, path));
     assert_int_equal(c.step, 20);
     assert_true(c.val_loss == 2.5);
-    lvn_checkpoint_release(&c);
+    lvn_checkpoint_close(&c);
     /* The same step again, over the old one. */
     ASSERT_OK(save(dir, 30, 1.5));
     assert_int_equal(linked(dir, "best"), 30);
@@ -198,7 +198,7 @@ static void memory_runs_out(void **state)
         lvn_alloc_fail_at(0);
         if (status == LVN_OK) {
             assert_int_equal(c.step, 20);
-            lvn_checkpoint_release(&c);
+            lvn_checkpoint_close(&c);
             break;
         }
         assert_int_equal(status, LVN_MEMORY);

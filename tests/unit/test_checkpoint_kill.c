@@ -19,7 +19,7 @@ static void check_all(const char *dir)
         struct lvn_checkpoint c;
         ASSERT_OK(lvn_checkpoint_open(&c, lvn_path_join(&a, dir, names[i])));
         check_values(c.path, c.step);
-        lvn_checkpoint_release(&c);
+        lvn_checkpoint_close(&c);
     }
     lvn_arena_release(&a);
 }

@@ -462,8 +462,8 @@ static void test_bf16_and_back(void **state)
 
 static void check_refused(const struct op_case *c, const char *name, const char *sentence)
 {
-    struct lvn_shapes s = {.attr = &c->attr, .real = LVN_F32};
     const struct lvn_op *op = lvn_op(c->op, LVN_F32);
+    struct lvn_shapes s = {.op = op->name, .attr = &c->attr, .real = LVN_F32};
     for (int i = 0; i < op->n_in; i++) {
         s.has[i] = c->in[i].filling != ABSENT;
         if (s.has[i]) s.in[i] = input_desc(&c->in[i], LVN_F32);

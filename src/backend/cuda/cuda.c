@@ -12,6 +12,7 @@
 #include "backend/cuda/products.h"
 #include "backend/cuda/script.h"
 #include "base/arena.h"
+#include "base/text.h"
 
 extern const struct lvn_backend lvn_backend_cuda;
 
@@ -27,7 +28,7 @@ static bool describe(int i, struct lvn_device_facts *out)
     }
     *out = (struct lvn_device_facts){.memory = f.bytes, .gpu = true};
     snprintf(out->name, sizeof out->name, "%s", f.name);
-    for (size_t k = 0; k < sizeof f.id; k++) snprintf(out->id + 2 * k, 3, "%02x", f.id[k]);
+    lvn_hex_text(f.id, sizeof f.id, out->id);
     snprintf(out->driver, sizeof out->driver, "CUDA %d.%d, compute capability %d.%d", f.driver / 1000,
              f.driver % 1000 / 10, f.capability / 10, f.capability % 10);
     return true;

@@ -92,5 +92,5 @@ void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    g->status = lvn_fail_at(__FILE__, __LINE__, LVN_UNSUPPORTED, "%s", text);
+    g->status = lvn_fail(LVN_UNSUPPORTED, "%s", text);
 }

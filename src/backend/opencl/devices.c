@@ -11,15 +11,10 @@
 #include <string.h>
 
 #include "backend/opencl/device.h"
+#include "base/getenv.h"
 #include "base/text.h"
 
 enum { MOST = 64 };
-
-static const char *wanted_platform(void)
-{
-    const char *wanted = getenv("LEVIN_OPENCL_PLATFORM");
-    return wanted && *wanted ? wanted : NULL;
-}
 
 /* --- one --- */
 
@@ -84,7 +79,7 @@ static void name_own(struct lvn_opencl_device *d, uint32_t root, uint32_t part)
     char hex[33] = "";
     if (has_extension(d->id, "cl_khr_device_uuid") &&
         lvn_cl.device_info(d->id, CL_DEVICE_UUID, sizeof uuid, uuid, NULL) == CL_SUCCESS)
-        for (size_t i = 0; i < sizeof uuid; i++) snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
+        lvn_hex_text(uuid, sizeof uuid, hex);
     if (*hex)
         snprintf(d->own, sizeof d->own, "%s.%u %.40s", hex, part, mask ? mask : "");
     else
@@ -95,8 +90,8 @@ static void name_own(struct lvn_opencl_device *d, uint32_t root, uint32_t part)
 
 static int64_t parts_wanted(void)
 {
-    const char *text = getenv("LEVIN_OPENCL_PARTS");
-    return text && *text ? strtoll(text, NULL, 10) : 0;
+    const char *text = lvn_getenv("LEVIN_OPENCL_PARTS");
+    return text ? strtoll(text, NULL, 10) : 0;
 }
 
 /* Into its tiles, or as LEVIN_OPENCL_PARTS says. Returns how many; 1: it stays whole, and parts[0] is itself. */
@@ -160,7 +155,7 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number)
     void *platforms[MOST], *ids[MOST], *best[MOST], *from = NULL;
     uint32_t n = 0, devices = 0, most_gpus = 0, gpus;
     int taken = 0;
-    const char *wanted = wanted_platform();
+    const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
     *d = (struct lvn_opencl_device){0};
     if (lvn_cl.platforms(MOST, platforms, &n) != CL_SUCCESS) n = 0;
     for (uint32_t p = 0; p < n && p < MOST; p++) {
@@ -182,7 +177,7 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number)
 
 enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int taken)
 {
-    const char *wanted = wanted_platform();
+    const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
     LVN_CHECK(
         taken || !wanted, UNSUPPORTED,
         "LEVIN_OPENCL_PLATFORM is '%s', and no platform of OpenCL has that in its name: `levin doctor` lists them",

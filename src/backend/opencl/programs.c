@@ -189,7 +189,7 @@ static enum lvn_status compile_all(struct lvn_gpu_program *p)
     struct job j = {.d = (struct lvn_opencl_device *)p->base.device, .p = p, .lock = PTHREAD_MUTEX_INITIALIZER};
     int threads = lvn_threads_default();
     lvn_team_run(threads < p->n_modules ? threads : p->n_modules > 0 ? p->n_modules : 1, work, &j);
-    if (j.status != LVN_OK) return lvn_fail_at(__FILE__, __LINE__, j.status, "%s", j.why);
+    if (j.status != LVN_OK) return lvn_fail(j.status, "%s", j.why);
     return LVN_OK;
 }
 

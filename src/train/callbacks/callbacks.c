@@ -125,8 +125,8 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_mom
     json_decref(all);
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
-        status = lvn_fail_at(__FILE__, __LINE__, LVN_INTERNAL, "the callbacks have %lld bytes to remember, at most %d",
-                             (long long)t.n, LVN_SNAPSHOT_CALLBACKS - 1);
+        status = lvn_fail(LVN_INTERNAL, "the callbacks have %lld bytes to remember, at most %d", (long long)t.n,
+                          LVN_SNAPSHOT_CALLBACKS - 1);
     if (status == LVN_OK && t.n) memcpy(text, t.p, (size_t)t.n + 1);
     lvn_text_release(&t);
     return status;

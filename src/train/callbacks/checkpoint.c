@@ -1,7 +1,6 @@
 /* checkpoint.c - the best checkpoint by a monitor: when it is saved, and which of all are kept. */
 #include "checkpoints/checkpoint.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,13 +2,11 @@
  *
  * A file that a run goes on with keeps its columns, whatever was computed then; what it has no column for gets one
  * behind them, and is empty in earlier rows. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "train/callbacks/rows.h"
 
 static const char name[] = "metrics.csv";

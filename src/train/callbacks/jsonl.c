@@ -1,7 +1,6 @@
 /* jsonl.c - metrics.jsonl: an object for every step and every validation, of the step and the event's scalars. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "train/callbacks/rows.h"
 

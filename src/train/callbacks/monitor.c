@@ -22,9 +22,8 @@ static enum lvn_status refuse(const char *part, const char *name, bool exists, c
     list_names(e, &names);
     enum lvn_status status = lvn_text_status(&names);
     if (status == LVN_OK)
-        status =
-            lvn_fail_at(__FILE__, __LINE__, LVN_ARG, "%s.monitor is %.60s, which %s; it computes %s", part, name,
-                        exists ? "comes of validation, and this run has none" : "this run does not compute", names.p);
+        status = lvn_fail(LVN_ARG, "%s.monitor is %.60s, which %s; it computes %s", part, name,
+                          exists ? "comes of validation, and this run has none" : "this run does not compute", names.p);
     lvn_text_release(&names);
     return status;
 }

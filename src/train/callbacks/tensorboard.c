@@ -1,9 +1,7 @@
 /* tensorboard.c - the folder tensorboard: a file of events for TensorBoard from each time that the run was started. */
 #include "formats/tensorboard.h"
 
-#include <stdio.h>
-#include <time.h>
-
+#include "base/machine.h"
 #include "train/callbacks/callback.h"
 
 static const char name[] = "tensorboard";
@@ -13,18 +11,11 @@ struct own {
     bool told;
 };
 
-static double wall_time(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static enum lvn_status start(struct own *o, const struct lvn_moment *m)
 {
     char path[LVN_MOMENT_PATH];
     int64_t from = m->resumed_at < 0 ? 0 : m->resumed_at + 1;
-    return lvn_tensorboard_open(&o->file, lvn_moment_path(m, name, path), wall_time(), from);
+    return lvn_tensorboard_open(&o->file, lvn_moment_path(m, name, path), lvn_wall_seconds(), from);
 }
 
 static void tell(struct own *o, struct lvn_moment *m, enum lvn_status status)
@@ -50,7 +41,7 @@ static void put(struct own *o, struct lvn_moment *m)
         if (lvn_event_brings(e, i) && e->scalar[i].computed) /* events have a time of their own */
             lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
-    tell(o, m, lvn_tensorboard_event(&o->file, wall_time(), e->step));
+    tell(o, m, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));
     if (e->kind != LVN_EVENT_STEP) flush(o, m);
 }
 
