@@ -32,14 +32,39 @@ static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_produc
     g->source = own, g->constants = constants;
 }
 
+/* A sum over R rows is made in parts, so that there is work for a whole device: of this many rows each. */
+enum { COLUMN_ROWS = 512 };
+static inline int64_t column_parts(int64_t R)
+{
+    return (R + COLUMN_ROWS - 1) / COLUMN_ROWS;
+}
+
+/* Room for the parts of N such sums, in the instruction's scratch. */
+static inline int64_t column_scratch(struct lvn_gpu *g, int64_t R, int64_t N)
+{
+    return lvn_gpu_scratch(g, column_parts(R) * N * (int64_t)sizeof(double));
+}
+
+/* sums (N), so named, from their parts. */
+static inline void column_parts_launch(struct lvn_gpu *g, int64_t parts, struct lvn_gpu_arg sums,
+                                       struct lvn_gpu_arg add, int64_t R, int64_t N)
+{
+    const char *own = g->source;
+    g->source = "linear";
+    LVN_LAUNCH_EACH(g, "column_parts", N, LVN_SCRATCH(parts, parts), sums, add, LVN_LONG(column_parts(R)));
+    g->source = own;
+}
+
 /* sums (N) of the rows of x (R,N), named x and sums. */
-static inline void column_sums_launch(struct lvn_gpu *g, struct lvn_gpu_arg x, struct lvn_gpu_arg sums,
+static inline void column_sums_launch(struct lvn_gpu *g, int64_t parts, struct lvn_gpu_arg x, struct lvn_gpu_arg sums,
                                       struct lvn_gpu_arg add, int64_t R, int64_t N)
 {
     const char *own = g->source;
     g->source = "linear";
-    LVN_LAUNCH(g, "column_sums", (N + 31) / 32, 1, 1, x, sums, add, LVN_LONG(R), LVN_LONG(N));
+    LVN_LAUNCH(g, "column_sums", (N + 31) / 32, column_parts(R), 1, x, LVN_SCRATCH(parts, parts), LVN_LONG(COLUMN_ROWS),
+               LVN_LONG(R), LVN_LONG(N));
     g->source = own;
+    column_parts_launch(g, parts, sums, add, R, N);
 }
 
 /* y = x w + b. w (K,N) when in_out, else (N,K). c: the product, y: absent, or where its gelu goes. */
@@ -101,7 +126,8 @@ static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, boo
         product_launch(g, &p);
     }
     if (call->din[2].desc)
-        column_sums_launch(g, x, (struct lvn_gpu_arg)LVN_DIN(2, sums), (struct lvn_gpu_arg)LVN_ADDS(2), R, N);
+        column_sums_launch(g, column_scratch(g, R, N), x, (struct lvn_gpu_arg)LVN_DIN(2, sums),
+                           (struct lvn_gpu_arg)LVN_ADDS(2), R, N);
 }
 
 #endif

@@ -55,6 +55,7 @@ EXPORT int cuInit(unsigned flags)
     (void)flags;
     CALL("cuInit", UNKNOWN);
     if (device) return 0;
+    process = getpid();
     device = ocl_open(&why);
     if (!device) fprintf(stderr, "double: %s\n", why);
     return device ? 0 : NO_DEVICE;
@@ -157,7 +158,9 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int handle)
 EXPORT int cuCtxSetCurrent(void *c)
 {
     CALL("cuCtxSetCurrent", INVALID);
-    return c && c != context ? INVALID : 0;
+    if (c && c != context) return INVALID;
+    current = c;
+    return 0;
 }
 
 /* --- memory --- */
@@ -304,6 +307,19 @@ EXPORT int cuLaunchHostFunc(struct stream *s, void (*call)(void *data), void *da
 {
     CALL("cuLaunchHostFunc", INVALID);
     return put(s, (struct op){.kind = HOST, .call = call, .to = data});
+}
+
+/* For doubles of libraries: as their user objects, *graphs counts the graphs that this stream's capture becomes. */
+EXPORT bool doubleHeld(struct stream *s, atomic_int *graphs)
+{
+    struct graph *g = s->capture;
+    if (!g) return true;
+    for (int k = 0; k < g->n_held; k++)
+        if (g->held[k] == graphs) return true;
+    if (g->n_held == MOST_HELD) return false;
+    g->held[g->n_held++] = graphs;
+    atomic_fetch_add(graphs, 1);
+    return true;
 }
 
 EXPORT int cuEventCreate(struct event **e, unsigned flags)

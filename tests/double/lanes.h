@@ -3,6 +3,8 @@
 #define LVN_DOUBLE_LANES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 #include "double.h"
 #include "opencl.h"
@@ -10,8 +12,10 @@
 enum {
     INVALID = 1,
     OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
     NO_DEVICE = 100,
     INVALID_DEVICE = 101,
+    INVALID_CONTEXT = 201,
     NO_BINARY = 209,
     NOT_FOUND = 500,
     ILLEGAL_ADDRESS = 700,
@@ -20,7 +24,7 @@ enum {
     NOT_READY = 600,
     UNKNOWN = 999
 };
-enum { MOST_ARGS = 64, BEFORE = 256, WATCH = 64, MOST_LANES = 16 };
+enum { MOST_ARGS = 64, BEFORE = 256, WATCH = 64, MOST_LANES = 16, MOST_HELD = 256 };
 
 struct module {
     cl program;
@@ -86,7 +90,9 @@ struct event {
 
 struct graph {
     struct lane lanes[MOST_LANES];
-    int n_lanes, owners; /* graph, executable, launches on their way */
+    int n_lanes, owners;         /* graph, executable, launches on their way */
+    atomic_int *held[MOST_HELD]; /* what a library counts graphs with that it was captured in */
+    int n_held;
 };
 
 struct block {
@@ -100,6 +106,8 @@ struct block {
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static cl device, context, queue;
 static int sticky, retained;
+static pid_t process;              /* that called cuInit */
+static _Thread_local bool current; /* this thread has a context */
 static struct stream *streams;
 static struct block *blocks;
 static struct mark *marks;
@@ -110,11 +118,23 @@ static struct {
 static size_t in_use, most_in_use;
 static long kernels, broken;
 
+/* A driver that was started before a fork is of no use behind it; and all but a few calls want a context, which is a
+ * thread's own. */
+static inline int usable(const char *name)
+{
+    static const char *const free_of_it[] = {"cuInit", "cuDriver", "cuDevice", "cuCtx"};
+    if (process && process != getpid()) return NOT_INITIALIZED;
+    for (int k = 0; k < 4; k++)
+        if (!strncmp(name, free_of_it[k], strlen(free_of_it[k]))) return 0;
+    return current && retained ? 0 : INVALID_CONTEXT;
+}
+
 /* Every call: counted, failed where that is asked for, refused where the device is lost. */
 #define EXPORT __attribute__((visibility("default"), noinline))
 #define CALL(name, code)                                                                                               \
     int failed_ = double_call(name, code);                                                                             \
     if (failed_ >= ILLEGAL_ADDRESS && failed_ != CAPTURE_UNSUPPORTED) sticky = failed_;                                \
+    if (!failed_ && !sticky) failed_ = usable(name);                                                                   \
     if (failed_ || sticky) return failed_ ? failed_ : sticky
 
 /* --- running --- */
@@ -201,6 +221,7 @@ static int run_kernel(const struct op *o)
 static void graph_release(struct graph *g)
 {
     if (--g->owners > 0) return;
+    for (int k = 0; k < g->n_held; k++) atomic_fetch_sub(g->held[k], 1);
     for (int l = 0; l < g->n_lanes; l++) {
         for (int k = 0; k < g->lanes[l].n; k++) {
             free(g->lanes[l].ops[k].args);

@@ -4,7 +4,9 @@
  * The ranks share a file in memory, which the id names. What is asked of a stream becomes a function of the host there
  * (cuLaunchHostFunc of the double of the driver), so it runs in a stream's order, late, within graphs, as often as
  * these are launched. Ranks meet at every piece of every collective, compare what they were asked for, and add in the
- * order of their numbers. Who waits for a rank that is gone waits until its communicator is given up.
+ * order of their numbers. Who waits for a rank that is gone waits until its communicator is given up. To leave or give
+ * up a communicator takes until the last graph is gone that was captured with it, as with NCCL (commDestroySync() in
+ * its init.cc).
  *
  *   LEVIN_DOUBLE_NCCL                      the version it says (22703)
  *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective
@@ -51,7 +53,7 @@ struct comm {
     struct room *room;
     int rank, size;
     long done;
-    atomic_int aborted, wrong;
+    atomic_int aborted, wrong, graphs; /* graphs: captured with it */
     struct work *works;
 };
 
@@ -63,6 +65,7 @@ struct work {
 };
 
 static int (*launch)(void *stream, void (*f)(void *), void *data);
+static bool (*held)(void *stream, atomic_int *graphs);
 static int depth;
 static long comms;
 
@@ -181,7 +184,7 @@ static int ask(struct comm *c, struct task t, const void *from, void *to, int op
     struct work *w = calloc(1, sizeof *w);
     *w = (struct work){.comm = c, .task = t, .x = to, .next = c->works};
     c->works = w;
-    return launch(stream, run, w) ? 1 : 0;
+    return !held(stream, &c->graphs) || launch(stream, run, w) ? 1 : 0;
 }
 
 /* --- the calls --- */
@@ -223,6 +226,8 @@ EXPORT int ncclCommInitRank(struct comm **out, int size, struct id id, int rank)
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *function;
     if (!driver || !(function = dlsym(driver, "cuLaunchHostFunc"))) return 1;
     memcpy(&launch, &function, sizeof function);
+    if (!(function = dlsym(driver, "doubleHeld"))) return 1;
+    memcpy(&held, &function, sizeof function);
     int file = open(id.path, O_RDWR | O_CLOEXEC);
     if (file < 0 || size > MOST_RANKS || rank >= size) return SYSTEM_ERROR;
     struct comm *c = *out = calloc(1, sizeof *c);
@@ -234,6 +239,11 @@ EXPORT int ncclCommInitRank(struct comm **out, int size, struct id id, int rank)
     (void)unlink(id.path);
     comms++;
     return 0;
+}
+
+static void wait_for_graphs(const struct comm *c)
+{
+    while (atomic_load(&c->graphs) > 0) usleep(1000);
 }
 
 static void release(struct comm *c)
@@ -250,6 +260,7 @@ static void release(struct comm *c)
 EXPORT int ncclCommDestroy(struct comm *c)
 {
     CALL("ncclCommDestroy", INTERNAL_ERROR);
+    wait_for_graphs(c);
     release(c);
     return 0;
 }
@@ -264,6 +275,7 @@ EXPORT int ncclCommAbort(struct comm *c)
     FILE *f = path && *path ? fopen(path, "ae") : NULL; /* the process may end without another word */
     if (f) fprintf(f, "aborted rank %d\n", c->rank);
     if (f) fclose(f);
+    wait_for_graphs(c);
     return 0;
 }
 

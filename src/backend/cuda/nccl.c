@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/threads.h"
 
 struct lvn_nccl_comm;
 struct lvn_nccl_id { /* passed by value */
@@ -88,12 +89,19 @@ static enum lvn_status answer_of(const struct lvn_cuda_device *d, int answer, co
 }
 #define TRY(d, answer, what) LVN_TRY(answer_of(d, answer, what))
 
-/* With the lock. */
+static void abort_comm(void *comm)
+{
+    (void)nccl.abort(comm);
+}
+
+/* With the lock. What is under way ends at once, but NCCL returns only when the last graph is gone that was captured
+ * with the communicator, which is later: it is waited for in a thread of its own. */
 static void give_up(struct lvn_cuda_group *g)
 {
+    const double patience = 0.5;
     struct lvn_nccl_comm *c = g->comm;
     g->comm = NULL;
-    if (c) (void)nccl.abort(c);
+    if (c) (void)lvn_thread_within(patience, abort_comm, c);
 }
 
 static void abort_group(struct lvn_device *base)
@@ -229,7 +237,7 @@ void lvn_cuda_group_free(struct lvn_cuda_device *d)
 {
     struct lvn_cuda_group *g = d->group;
     if (!g) return;
-    if (g->comm) (void)lvn_cuda.stream_finish(g->stream);
+    if (g->comm && lvn_cuda.stream_finish(g->stream)) give_up(g); /* the device is lost: nobody waits for the others */
     if (g->comm) (void)nccl.leave(g->comm);
     if (g->computed) (void)lvn_cuda.event_free(g->computed);
     if (g->exchanged) (void)lvn_cuda.event_free(g->exchanged);
