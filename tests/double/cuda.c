@@ -328,12 +328,14 @@ EXPORT int cuEventRecord(struct event *e, struct stream *s)
 {
     CALL("cuEventRecord", INVALID);
     struct mark *m = calloc(1, sizeof *m);
+    pthread_mutex_lock(&lock);
     m->next = marks;
     marks = m;
     e->mark = m;
     e->capture = s->capture;
     put(s, (struct op){.kind = RECORD, .mark = m});
     m->lane = lane_of(s);
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 

@@ -14,19 +14,28 @@ enum lvn_status lvn_cuda_use(const struct lvn_cuda_device *d)
     return LVN_OK;
 }
 
+static enum lvn_status make_pieces(const struct lvn_cuda_device *d, struct lvn_cuda_piece *piece)
+{
+    for (struct lvn_cuda_piece *p = piece; p < piece + LVN_CUDA_PIECES; p++) {
+        if (!p->p) LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&p->p, LVN_CUDA_PIECE, 0), "pinning memory");
+        if (!p->copied) LVN_CUDA_DO(d, lvn_cuda.event_new(&p->copied, LVN_CUDA_NO_TIMING), "making an event");
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status make_reader(const struct lvn_cuda_device *d, struct lvn_cuda_reader *r, const char *what)
+{
+    r->what = what;
+    if (!r->stream) LVN_CUDA_DO(d, lvn_cuda.stream_new(&r->stream, LVN_CUDA_NON_BLOCKING), "making a stream");
+    if (!r->asked) LVN_CUDA_DO(d, lvn_cuda.event_new(&r->asked, LVN_CUDA_NO_TIMING), "making an event");
+    return make_pieces(d, r->piece);
+}
+
 static enum lvn_status make_parts(struct lvn_cuda_device *d)
 {
     LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->work, LVN_CUDA_NON_BLOCKING), "making a stream");
-    LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->reading, LVN_CUDA_NON_BLOCKING), "making a stream");
-    LVN_CUDA_DO(d, lvn_cuda.event_new(&d->asked, LVN_CUDA_NO_TIMING), "making an event");
-    LVN_CUDA_DO(d, lvn_cuda.event_new(&d->read, LVN_CUDA_NO_TIMING), "making an event");
-    LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&d->room, LVN_CUDA_PIECE, 0), "pinning memory");
-    for (int k = 0; k < LVN_CUDA_PIECES; k++) {
-        struct piece *p = &d->piece[k];
-        LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&p->p, LVN_CUDA_PIECE, 0), "pinning memory");
-        LVN_CUDA_DO(d, lvn_cuda.event_new(&p->copied, LVN_CUDA_NO_TIMING), "making an event");
-    }
-    return LVN_OK;
+    LVN_TRY(make_pieces(d, d->piece));
+    return make_reader(d, &d->reading, "copying from the device");
 }
 
 enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
@@ -55,22 +64,32 @@ static void leave(int answer)
     (void)answer;
 }
 
+static void leave_pieces(struct lvn_cuda_piece *piece)
+{
+    for (struct lvn_cuda_piece *p = piece; p < piece + LVN_CUDA_PIECES; p++) {
+        if (p->copied) leave(lvn_cuda.event_free(p->copied));
+        if (p->p) leave(lvn_cuda.pinned_free(p->p));
+    }
+}
+
+static void leave_reader(struct lvn_cuda_reader *r)
+{
+    if (r->stream) leave(lvn_cuda.stream_finish(r->stream));
+    leave_pieces(r->piece);
+    if (r->asked) leave(lvn_cuda.event_free(r->asked));
+    if (r->stream) leave(lvn_cuda.stream_free(r->stream));
+}
+
 void lvn_cuda_close(struct lvn_cuda_device *d)
 {
     if (d->context) {
         leave(lvn_cuda.context_use(d->context));
         lvn_cuda_group_free(d);
         if (d->work) leave(lvn_cuda.stream_finish(d->work));
-        if (d->reading) leave(lvn_cuda.stream_finish(d->reading));
-        for (int k = 0; k < LVN_CUDA_PIECES; k++) {
-            if (d->piece[k].copied) leave(lvn_cuda.event_free(d->piece[k].copied));
-            if (d->piece[k].p) leave(lvn_cuda.pinned_free(d->piece[k].p));
-        }
-        if (d->room) leave(lvn_cuda.pinned_free(d->room));
-        if (d->asked) leave(lvn_cuda.event_free(d->asked));
-        if (d->read) leave(lvn_cuda.event_free(d->read));
+        leave_reader(&d->marked);
+        leave_reader(&d->reading);
+        leave_pieces(d->piece);
         if (d->work) leave(lvn_cuda.stream_free(d->work));
-        if (d->reading) leave(lvn_cuda.stream_free(d->reading));
         leave(lvn_cuda.context_release(d->facts.handle));
     }
     pthread_mutex_destroy(&d->lock);
@@ -122,7 +141,7 @@ void lvn_cuda_free(struct lvn_memory *base)
 /* One piece of an upload, through pinned memory. */
 static enum lvn_status upload(struct lvn_cuda_device *d, lvn_cuda_address to, const void *from, int64_t bytes)
 {
-    struct piece *p = &d->piece[d->next_piece];
+    struct lvn_cuda_piece *p = &d->piece[d->next_piece];
     d->next_piece = (d->next_piece + 1) % LVN_CUDA_PIECES;
     LVN_CUDA_DO(d, lvn_cuda.event_finish(p->copied), "waiting for a copy to the device");
     memcpy(p->p, from, (size_t)bytes);
@@ -147,33 +166,75 @@ enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void
     return status;
 }
 
-static enum lvn_status download(struct lvn_cuda_device *d, void *to, lvn_cuda_address from, int64_t bytes)
+/* --- reading --- */
+
+/* What `work` was asked for until now comes before what is read from now on. */
+static enum lvn_status order(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r)
 {
-    LVN_CUDA_DO(d, lvn_cuda.download(d->room, from, (size_t)bytes, d->reading), "copying from the device");
-    LVN_CUDA_DO(d, lvn_cuda.event_record(d->read, d->reading), "noting a copy from the device");
-    LVN_CUDA_DO(d, lvn_cuda.event_finish(d->read), "waiting for a copy from the device");
-    memcpy(to, d->room, (size_t)bytes);
+    LVN_CUDA_DO(d, lvn_cuda.event_record(r->asked, d->work), "noting what was asked for");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(r->stream, r->asked, 0), "ordering a copy from the device");
     return LVN_OK;
 }
 
-static enum lvn_status download_all(const struct lvn_memory *from, int64_t offset, char *to, int64_t bytes)
+static const struct lvn_cuda_piece *piece_at(const struct lvn_cuda_reader *r, int64_t at)
 {
-    struct lvn_cuda_device *d = lvn_cuda_of(from->device);
-    LVN_TRY(lvn_cuda_use(d));
-    LVN_CUDA_DO(d, lvn_cuda.event_record(d->asked, d->work), "noting what was asked for");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->reading, d->asked, 0), "ordering a copy from the device");
-    for (int64_t at = 0; at < bytes; at += LVN_CUDA_PIECE)
-        LVN_TRY(download(d, to + at, lvn_cuda_address_of(from, offset + at), piece_of(bytes - at)));
+    return &r->piece[at / LVN_CUDA_PIECE % LVN_CUDA_PIECES];
+}
+
+static enum lvn_status ask(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r, int64_t at,
+                           lvn_cuda_address from, int64_t bytes)
+{
+    const struct lvn_cuda_piece *p = piece_at(r, at);
+    LVN_CUDA_DO(d, lvn_cuda.download(p->p, from, (size_t)bytes, r->stream), r->what);
+    LVN_CUDA_DO(d, lvn_cuda.event_record(p->copied, r->stream), r->what);
     return LVN_OK;
+}
+
+static enum lvn_status copy(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r, char *to,
+                            lvn_cuda_address from, int64_t bytes)
+{
+    int64_t asked = 0;
+    for (int64_t at = 0; at < bytes; at += LVN_CUDA_PIECE) {
+        for (; asked < bytes && asked < at + LVN_CUDA_PIECES * LVN_CUDA_PIECE; asked += LVN_CUDA_PIECE)
+            LVN_TRY(ask(d, r, asked, from + (lvn_cuda_address)asked, piece_of(bytes - asked)));
+        LVN_CUDA_DO(d, lvn_cuda.event_finish(piece_at(r, at)->copied), r->what);
+        memcpy(to + at, piece_at(r, at)->p, (size_t)piece_of(bytes - at));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status download(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r, char *to,
+                                lvn_cuda_address from, int64_t bytes)
+{
+    enum lvn_status status = copy(d, r, to, from, bytes);
+    if (status != LVN_OK) leave(lvn_cuda.stream_finish(r->stream)); /* the memory may go now */
+    return status;
 }
 
 enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(from->device);
+    LVN_TRY(lvn_cuda_use(d));
     pthread_mutex_lock(&d->lock);
-    enum lvn_status status = download_all(from, offset, to, bytes);
+    enum lvn_status status = order(d, &d->reading);
+    if (status == LVN_OK) status = download(d, &d->reading, to, lvn_cuda_address_of(from, offset), bytes);
     pthread_mutex_unlock(&d->lock);
     return status;
+}
+
+enum lvn_status lvn_cuda_mark(struct lvn_device *base)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(base);
+    LVN_TRY(lvn_cuda_use(d));
+    LVN_TRY(make_reader(d, &d->marked, "copying from the device for a checkpoint"));
+    return order(d, &d->marked);
+}
+
+enum lvn_status lvn_cuda_read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(from->device);
+    LVN_TRY(lvn_cuda_use(d));
+    return download(d, &d->marked, to, lvn_cuda_address_of(from, offset), bytes);
 }
 
 enum lvn_status lvn_cuda_wait(struct lvn_device *base)

@@ -1,8 +1,9 @@
-/* device.h - an open device: its context, two streams, pinned memory to copy through, and memory.
+/* device.h - an open device: its context, its streams, pinned memory to copy through, and memory.
  *
- * Work is asked of one stream, in order; what is read goes through another, beside it, once all that was asked for
- * before has been done. Uploads go through two pinned pieces in turns, so that the caller's memory is free at once and
- * the device's copy of one overlaps the processor's of the next. */
+ * Work is asked of one stream, in order. What is read goes through another, once all that was asked for before has been
+ * done; what a thread reads beside the work (a checkpoint), through a third, once all has been done that was asked for
+ * before the mark. Copies in either direction go through two pinned pieces in turns: the device copies one while the
+ * processor is at the other. */
 #ifndef LVN_CUDA_DEVICE_H
 #define LVN_CUDA_DEVICE_H
 
@@ -17,22 +18,31 @@ struct lvn_cuda_module_kept; /* modules.h */
 struct lvn_cuda_products;    /* products.h */
 struct lvn_cuda_group;       /* nccl.h */
 
+struct lvn_cuda_piece {
+    char *p; /* pinned */
+    struct lvn_cuda_event *copied;
+};
+
+/* How memory gets to the processor. */
+struct lvn_cuda_reader {
+    const char *what; /* is done, for sentences */
+    struct lvn_cuda_stream *stream;
+    struct lvn_cuda_event *asked; /* of `work`, before what is read */
+    struct lvn_cuda_piece piece[LVN_CUDA_PIECES];
+};
+
 struct lvn_cuda_device {
     struct lvn_device base;
     struct lvn_cuda_facts facts;
     void *context;
-    struct lvn_cuda_stream *work, *reading;
-    struct lvn_cuda_event *asked, *read; /* all that was asked of `work`; what was read last */
-    struct piece {
-        char *p;
-        struct lvn_cuda_event *copied;
-    } piece[LVN_CUDA_PIECES];
+    struct lvn_cuda_stream *work;
+    struct lvn_cuda_reader reading, marked; /* marked: made at the first mark; of one thread at a time */
+    struct lvn_cuda_piece piece[LVN_CUDA_PIECES];
     int next_piece;
-    char *room; /* pinned, LVN_CUDA_PIECE bytes, for what is read */
     struct lvn_cuda_module_kept *modules;
     struct lvn_cuda_products *products; /* NULL: kernels make them */
     struct lvn_cuda_group *group;       /* with those of other ranks; NULL: none */
-    pthread_mutex_t lock;               /* of pieces, room and events: a thread may read beside the one that trains */
+    pthread_mutex_t lock;               /* of pieces and of `reading` */
 };
 
 struct lvn_cuda_memory {
@@ -64,6 +74,8 @@ enum lvn_status lvn_cuda_alloc(struct lvn_memory **out, struct lvn_device *d, in
 void lvn_cuda_free(struct lvn_memory *m);
 enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes);
 enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
+enum lvn_status lvn_cuda_mark(struct lvn_device *d);
+enum lvn_status lvn_cuda_read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
 enum lvn_status lvn_cuda_wait(struct lvn_device *d);
 
 #endif

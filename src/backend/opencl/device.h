@@ -13,6 +13,7 @@ enum {
 struct lvn_opencl_device {
     struct lvn_device base;
     void *id, *context, *queue;
+    void *marked;  /* a queue for what is read beside the work; NULL before the first mark */
     bool part;     /* id is ours to release */
     char own[128]; /* for struct lvn_device_facts */
     char name[128], driver[64], platform[64], version[64];

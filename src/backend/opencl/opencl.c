@@ -1,8 +1,8 @@
 /* opencl.c - any device with OpenCL 1.2 or later as a backend: Intel's GPUs, and CPUs, on which kernels are tested.
  *
- * One queue works in order. Memory is one buffer each: where that is more than the device allows in one piece, it is
- * refused. Which devices there are: devices.c; kernels and launches: programs.c; what they share with CUDA:
- * backend/gpu.
+ * One queue works in order; what a thread reads beside the work (a checkpoint) goes through a second one. Memory is one
+ * buffer each: where that is more than the device allows in one piece, it is refused. Which devices there are:
+ * devices.c; kernels and launches: programs.c; what they share with CUDA: backend/gpu.
  *
  * Left out: buffers in several pieces. */
 #include <stdio.h>
@@ -21,10 +21,19 @@ static void close_device(struct lvn_device *base)
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
     if (d->queue) lvn_cl.finish(d->queue);
     lvn_opencl_texts_free(d);
+    if (d->marked) lvn_cl.release_queue(d->marked);
     if (d->queue) lvn_cl.release_queue(d->queue);
     if (d->context) lvn_cl.release_context(d->context);
     lvn_opencl_leave(d);
     free(d);
+}
+
+static enum lvn_status make_queue(const struct lvn_opencl_device *d, void **queue)
+{
+    int error = CL_SUCCESS;
+    if (!*queue) *queue = lvn_cl.queue(d->context, d->id, 0, &error);
+    LVN_CHECK(*queue, UNSUPPORTED, "%s (%s) gives no queue: %s", d->name, d->platform, lvn_cl_error(error));
+    return LVN_OK;
 }
 
 static enum lvn_status connect(struct lvn_opencl_device *d)
@@ -32,9 +41,7 @@ static enum lvn_status connect(struct lvn_opencl_device *d)
     int error;
     d->context = lvn_cl.context(NULL, 1, &d->id, NULL, NULL, &error);
     LVN_CHECK(d->context, UNSUPPORTED, "%s (%s) cannot be opened: %s", d->name, d->platform, lvn_cl_error(error));
-    d->queue = lvn_cl.queue(d->context, d->id, 0, &error);
-    LVN_CHECK(d->queue, UNSUPPORTED, "%s (%s) gives no queue: %s", d->name, d->platform, lvn_cl_error(error));
-    return LVN_OK;
+    return make_queue(d, &d->queue);
 }
 
 static bool describe(int i, struct lvn_device_facts *f)
@@ -149,6 +156,23 @@ static enum lvn_status wait(struct lvn_device *base)
     return LVN_OK;
 }
 
+/* A step has ended when something is marked, so waiting for it costs nothing, and orders the queues. */
+static enum lvn_status mark(struct lvn_device *base)
+{
+    struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
+    LVN_TRY(make_queue(d, &d->marked));
+    return wait(base);
+}
+
+static enum lvn_status read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    struct lvn_opencl_device *d = device_of(from);
+    int error = lvn_cl.read(d->marked, lvn_opencl_buffer(from), 1, (size_t)offset, (size_t)bytes, to, 0, NULL, NULL);
+    LVN_CHECK(error == CL_SUCCESS, IO, "copying %lld bytes from %s for a checkpoint failed: %s", (long long)bytes,
+              d->name, lvn_cl_error(error));
+    return LVN_OK;
+}
+
 /* --- programs --- */
 
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
@@ -172,6 +196,8 @@ const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
                                                .free = free_memory,
                                                .write = write_memory,
                                                .read = read_memory,
+                                               .mark = mark,
+                                               .read_marked = read_marked,
                                                .choose = choose,
                                                .bind = bind,
                                                .unbind = lvn_gpu_unbind,
