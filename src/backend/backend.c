@@ -104,6 +104,11 @@ enum lvn_status lvn_memory_write(struct lvn_memory *to, int64_t offset, const vo
     return bytes > 0 ? to->device->backend->write(to, offset, from, bytes) : LVN_OK;
 }
 
+enum lvn_status lvn_memory_beside(struct lvn_memory *m)
+{
+    return m && m->device->backend->beside ? m->device->backend->beside(m) : LVN_OK;
+}
+
 static _Thread_local bool marked;
 
 void lvn_reads_are_marked(bool they_are)

@@ -42,7 +42,7 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, wanted)) k = &known[i];
     LVN_CHECK(k, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
-    int64_t takes = lvn_network_bytes(t->network);
+    int64_t takes = lvn_network_bytes(t->network) + lvn_network_beside_bytes(t->network, lvn_backend_find(k->backend));
     bool fits = (double)takes <= share * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->what, lvn_bytes_text(takes, a),
                   lvn_bytes_text((int64_t)k->bytes, b),

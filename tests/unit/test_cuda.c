@@ -90,6 +90,7 @@ static enum lvn_status live(struct life *l)
     LVN_TRY(b->choose(l->device, &l->run.instr, &scratch));
     device_scratch(&l->run, scratch);
     LVN_TRY(lvn_memory_new(&l->memory[LVN_BUFFER_ARENA], l->device, l->run.arena));
+    LVN_TRY(lvn_memory_beside(l->memory[LVN_BUFFER_ARENA]));
     LVN_TRY(lvn_memory_write(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena));
     binding.buffer[LVN_BUFFER_ARENA] = l->memory[LVN_BUFFER_ARENA];
     LVN_TRY(b->bind(&l->bound, &l->run.program, &binding));

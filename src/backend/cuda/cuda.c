@@ -178,6 +178,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
 static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 {
     LVN_TRY(lvn_cuda_use(lvn_cuda_of(b->device)));
+    LVN_TRY(lvn_cuda_arrive(lvn_cuda_of(b->device)));
     return how->launched ? lvn_gpu_run(b, how) : lvn_cuda_script_run((struct lvn_gpu_program *)b, how);
 }
 
@@ -190,6 +191,7 @@ const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .alloc = lvn_cuda_alloc,
                                              .free = lvn_cuda_free,
                                              .write = lvn_cuda_write,
+                                             .beside = lvn_cuda_beside,
                                              .read = lvn_cuda_read,
                                              .mark = lvn_cuda_mark,
                                              .read_marked = lvn_cuda_read_marked,
