@@ -78,7 +78,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
 
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
-    return lvn_gpu_choose("cuda", i, scratch, d ? lvn_cuda_products_library(d) : NULL);
+    return lvn_gpu_choose("cuda", i, scratch, d ? lvn_cuda_products_library(d) : &lvn_cuda_products_planned);
 }
 
 /* --- launches --- */
