@@ -102,11 +102,30 @@ enum lvn_status lvn_memory_write(struct lvn_memory *to, int64_t offset, const vo
     return bytes > 0 ? to->device->backend->write(to, offset, from, bytes) : LVN_OK;
 }
 
+enum lvn_status lvn_memory_beside(struct lvn_memory *m)
+{
+    return m && m->device->backend->beside ? m->device->backend->beside(m) : LVN_OK;
+}
+
+static _Thread_local bool marked;
+
+void lvn_reads_are_marked(bool they_are)
+{
+    marked = they_are;
+}
+
+enum lvn_status lvn_device_mark(struct lvn_device *d)
+{
+    return d->backend->mark ? d->backend->mark(d) : LVN_OK;
+}
+
 enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
 {
+    const struct lvn_backend *b = from->device->backend;
     if (bytes <= 0) return LVN_OK;
-    LVN_TRY(from->device->backend->read(from, offset, to, bytes));
-    return from->device->backend->wait(from->device);
+    if (marked && b->read_marked) return b->read_marked(from, offset, to, bytes);
+    LVN_TRY(b->read(from, offset, to, bytes));
+    return b->wait(from->device);
 }
 
 const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *room)

@@ -26,6 +26,16 @@ static int64_t merged_bytes(const struct lvn_training *t)
     return most * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
+/* What the processor does not see is copied, parameter by parameter, through what the backend stages it in. */
+static int64_t copied_bytes(const struct lvn_network *n)
+{
+    int64_t most = 0;
+    if (!n->device->backend->mark) return 0;
+    for (int i = 0; i < n->params->n; i++)
+        if (n->params->list[i]->count > most) most = n->params->list[i]->count;
+    return most * (lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(n->state)) + n->device->backend->staging;
+}
+
 int64_t lvn_training_memory(const struct lvn_training *t, int64_t part[LVN_MEMORY_PART_COUNT])
 {
     const struct lvn_network *n = t->network;
@@ -39,7 +49,7 @@ int64_t lvn_training_memory(const struct lvn_training *t, int64_t part[LVN_MEMOR
     part[LVN_MEMORY_BATCHES] = own.batches + sample_bytes(t);
     part[LVN_MEMORY_CACHES] = own.caches;
     part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step->program, t->leaf);
-    part[LVN_MEMORY_CHECKPOINTS] = lvn_moments_bytes(n, s) + merged_bytes(t);
+    part[LVN_MEMORY_CHECKPOINTS] = lvn_moments_bytes(n, s) + merged_bytes(t) + copied_bytes(n);
     part[LVN_MEMORY_PROGRAMS] = own.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];
     return sum;

@@ -117,11 +117,25 @@ static int64_t result_bytes(const struct lvn_runner *t)
     return lvn_program_sums_at(t->program, t->options.n_micro);
 }
 
-static int64_t batch_bytes(const struct lvn_runner *t)
+/* Of all micro-batches; those of several lengths share the longest ones'. */
+static int64_t inputs_bytes(const struct lvn_runner *t)
 {
     int64_t bytes = 0;
     for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) bytes += input_bytes(t->graph->inputs[k]);
-    return bytes * t->options.n_micro + 2 * result_bytes(t); /* results are copied before they are looked at */
+    return bytes * t->options.n_micro;
+}
+
+int64_t lvn_network_beside_bytes(const struct lvn_network *n, const struct lvn_backend *on)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < n->n_runners && on->beside; i++)
+        if (n->runners[i]->options.train) bytes += inputs_bytes(n->runners[i]);
+    return bytes;
+}
+
+static int64_t batch_bytes(const struct lvn_runner *t)
+{
+    return inputs_bytes(t) + 2 * result_bytes(t); /* results are copied before they are looked at */
 }
 
 int64_t lvn_network_held(const struct lvn_network *n)
@@ -133,7 +147,7 @@ int64_t lvn_network_held(const struct lvn_network *n)
 
 int64_t lvn_network_bytes(const struct lvn_network *n)
 {
-    int64_t bytes = 0;
+    int64_t bytes = lvn_network_beside_bytes(n, n->device->backend);
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->bytes[b];
     for (int i = 0; i < n->n_runners; i++) bytes += cache_bytes(n->runners[i]) + batch_bytes(n->runners[i]);
     return bytes;
@@ -141,7 +155,7 @@ int64_t lvn_network_bytes(const struct lvn_network *n)
 
 struct lvn_runner_bytes lvn_network_runner_bytes(const struct lvn_network *n)
 {
-    struct lvn_runner_bytes b = {0};
+    struct lvn_runner_bytes b = {.batches = lvn_network_beside_bytes(n, n->device->backend)};
     for (int i = 0; i < n->n_runners; i++) {
         b.batches += batch_bytes(n->runners[i]);
         b.caches += cache_bytes(n->runners[i]);
@@ -160,8 +174,10 @@ static enum lvn_status allocate_runner(struct lvn_runner *t)
     t->room[ROOM_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
     if (!t->micro_losses || !t->counts || !t->room[ROOM_RESULT]) return LVN_MEMORY;
     if (t->options.longer) memcpy(t->inputs, t->options.longer->inputs, sizeof t->inputs);
-    for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++)
+    for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) {
         LVN_TRY(lvn_memory_new(&t->inputs[k], n->device, t->options.n_micro * input_bytes(t->graph->inputs[k])));
+        if (t->options.train) LVN_TRY(lvn_memory_beside(t->inputs[k]));
+    }
     t->caches = lvn_calloc((size_t)t->graph->n_caches + 1, sizeof *t->caches);
     if (!t->caches) return LVN_MEMORY;
     for (int k = 0; k < t->graph->n_caches && !t->options.caches; k++) {
@@ -380,14 +396,26 @@ enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_executi
     return collect(t, how->n_micro_batches);
 }
 
+void lvn_runner_start(struct lvn_runner *t, int64_t n_micro)
+{
+    const struct lvn_execution how = {.n_micro_batches = n_micro,
+                                      .collectives = t->options.collectives,
+                                      .context = t->context,
+                                      .before_update = t->before_update};
+    t->status = t->network->device->backend->run(t->bound, &how);
+}
+
+double lvn_runner_finish(struct lvn_runner *t, int64_t n_micro)
+{
+    if (t->status == LVN_OK) t->status = t->network->device->backend->wait(t->network->device);
+    if (t->status == LVN_OK) t->status = collect(t, n_micro);
+    return t->options.task ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
+}
+
 double lvn_runner_run(struct lvn_runner *t, int64_t n_micro)
 {
-    struct lvn_execution how = {.n_micro_batches = n_micro,
-                                .collectives = t->options.collectives,
-                                .context = t->context,
-                                .before_update = t->before_update};
-    t->status = lvn_runner_run_as(t, &how);
-    return t->options.task ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
+    lvn_runner_start(t, n_micro);
+    return lvn_runner_finish(t, n_micro);
 }
 
 /* An output of the last run. */

@@ -53,6 +53,8 @@ int64_t lvn_network_held(const struct lvn_network *n);
 /* Bytes of the buffers of all runners made so far, inputs and kept states included: what lvn_network_allocate() takes.
  */
 int64_t lvn_network_bytes(const struct lvn_network *n);
+/* What of that is for batches that are written beside a step, on a device of this backend. */
+int64_t lvn_network_beside_bytes(const struct lvn_network *n, const struct lvn_backend *on);
 /* What runners have besides the shared buffers: batches and what comes of them; caches; their programs, with the calls
  * that these are bound to. */
 struct lvn_runner_bytes {
@@ -123,6 +125,9 @@ enum lvn_status lvn_runner_feed(struct lvn_runner *t, int64_t row, const struct 
 /* Run micro-batches 0..n-1 and the update, if the runner has one. Returns the sum of the losses of all labels that are
  * not ignored (0 without a loss), summed over micro-batches as a tree. step.grad_scale etc. are the caller's to set. */
 double lvn_runner_run(struct lvn_runner *t, int64_t n_micro);
+/* The same in two parts: a device works meanwhile, and the next batch may be fed. */
+void lvn_runner_start(struct lvn_runner *t, int64_t n_micro);
+double lvn_runner_finish(struct lvn_runner *t, int64_t n_micro);
 /* The same, with hooks and collectives of one's own. */
 enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_execution *how) LVN_CHECKED;
 /* Run again with a look at every value that an instruction writes: the name of the first that holds a number that is

@@ -18,10 +18,8 @@ static void all_read(void *context)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void *write_it(void *context)
+static void ended(struct lvn_saver *s, enum lvn_status status)
 {
-    struct lvn_saver *s = context;
-    enum lvn_status status = lvn_snapshot_save(&s->aim.to, &s->snapshot, s->aim.network, s->aim.sharding, s->aim.ranks);
     if (status != LVN_OK) snprintf(s->text, sizeof s->text, "%s", lvn_error_text());
     lvn_error_clear();
     pthread_mutex_lock(&s->lock);
@@ -30,6 +28,17 @@ static void *write_it(void *context)
     s->done = true;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
+}
+
+static void write_it(struct lvn_saver *s)
+{
+    ended(s, lvn_snapshot_save(&s->aim.to, &s->snapshot, s->aim.network, s->aim.sharding, s->aim.ranks));
+}
+
+static void *write_beside(void *saver)
+{
+    lvn_reads_are_marked(true);
+    write_it(saver);
     return NULL;
 }
 
@@ -67,7 +76,7 @@ void lvn_saver_release(struct lvn_saver *s)
 /* False where the system gives no thread. */
 static bool start_thread(struct lvn_saver *s)
 {
-    return s->running = lvn_thread_start(&s->thread, write_it, s) == 0;
+    return s->running = lvn_thread_start(&s->thread, write_beside, s) == 0;
 }
 
 /* --- all ranks --- */
@@ -86,6 +95,11 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
     s->reading = true;
     s->done = false;
     s->text[0] = '\0';
+    enum lvn_status status = together ? LVN_OK : lvn_device_mark(aim->network->device);
+    if (status != LVN_OK) {
+        ended(s, status);
+        return LVN_OK;
+    }
     if (!together && start_thread(s)) return LVN_OK;
     const char *before = lvn_work_begin(at_save);
     write_it(s);

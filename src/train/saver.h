@@ -4,6 +4,8 @@
  * where they are and hands them to the system; the update waits for what has not been read by then, and for nothing
  * else: that files reach the disk, get their checksums' manifest and their names is the thread's business. So there is
  * no second copy of anything, and the step after a save is as long as any other unless it is shorter than the reading.
+ * What a device holds is copied through a small room of the processor's, on a queue beside the step's (backend.h,
+ * lvn_device_mark()).
  *
  * Only rank 0 has a thread, so it knows first how a save ended, and all ranks a little later: it tells them with the
  * next step's tally, or when they wait for it. Left out: state in shards (zero1), which needs the other ranks while it

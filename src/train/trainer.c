@@ -56,13 +56,27 @@ static void look_at_memory(struct trainer *t)
     t->peak = lvn_memory_peak();
 }
 
-/* The end of a step on all ranks: losses and wishes, and the next batch. */
-static enum lvn_status exchange(struct trainer *t, double seconds)
+/* The batch of the step after this one. */
+struct next {
+    enum lvn_status status;
+    int64_t labels;
+};
+
+static struct next load_next(struct trainer *t)
+{
+    const char *before = lvn_work_begin("reading data");
+    struct next next = {0};
+    if (t->step + 1 < t->last_step) next.status = lvn_trainer_load_batch(t, t->step + 1, &next.labels);
+    lvn_work_end(before);
+    return next;
+}
+
+/* The end of a step on all ranks: losses and wishes, and what came of the next batch. */
+static enum lvn_status exchange(struct trainer *t, double seconds, const struct next *next)
 {
     struct lvn_tally *y = &t->tally;
     const struct lvn_training *n = &t->training;
     int rank = t->ranks->rank;
-    int64_t labels = 0;
     lvn_tally_clear(y);
     memcpy(lvn_tally_loss(y, n->leaf[rank]), n->step->micro_losses, sizeof(double) * (size_t)n->accumulation);
     memcpy(lvn_tally_sums(y), n->step->counts, sizeof(double) * (size_t)y->n_sums);
@@ -70,16 +84,13 @@ static enum lvn_status exchange(struct trainer *t, double seconds)
     *lvn_tally_own(y, rank, LVN_TALLY_SECONDS) = seconds;
     *lvn_tally_own(y, rank, LVN_TALLY_MEMORY) = (double)t->memory;
     *lvn_tally_own(y, rank, LVN_TALLY_PEAK) = (double)t->peak;
-    const char *before = lvn_work_begin("reading data");
-    enum lvn_status loaded = t->step + 1 < t->last_step ? lvn_trainer_load_batch(t, t->step + 1, &labels) : LVN_OK;
-    lvn_work_end(before);
     double *count = lvn_tally_count(y, 0);
     count_wishes(t, count);
     count[LVN_TALLY_SAVED] = rank ? 0.0 : (double)lvn_saver_look(&t->saver);
-    count[LVN_TALLY_FAILED] = loaded != LVN_OK;
-    count[LVN_TALLY_LABELS] = (double)labels;
+    count[LVN_TALLY_FAILED] = next->status != LVN_OK;
+    count[LVN_TALLY_LABELS] = (double)next->labels;
     LVN_TRY(lvn_tally_exchange(y));
-    if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, loaded);
+    if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, next->status);
     read_wishes(t, count);
     t->labels = (int64_t)count[LVN_TALLY_LABELS];
     t->m.event.memory_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_MEMORY) / t->ranks->size);
@@ -171,10 +182,15 @@ static enum lvn_status one_step(struct trainer *t)
 {
     struct lvn_training *g = &t->training;
     double begin = lvn_seconds();
-    LVN_TRY(lvn_training_step(g, t->step, lvn_schedule_lr(t->s, t->step, t->schedule_steps), t->labels));
-    double computed = lvn_seconds() - begin - g->reduction.waited;
+    lvn_training_start(g, t->step, lvn_schedule_lr(t->s, t->step, t->schedule_steps), t->labels);
+    LVN_TRY(g->step->status);
+    double loading = lvn_seconds();
+    const struct next next = load_next(t); /* a device works meanwhile */
+    loading = lvn_seconds() - loading;
+    LVN_TRY(lvn_training_finish(g));
+    double computed = lvn_seconds() - begin - loading - g->reduction.waited;
     t->m.labels = t->labels;
-    LVN_TRY(exchange(t, computed));
+    LVN_TRY(exchange(t, computed, &next));
     t->m.loss_sum = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro);
     double loss = t->m.loss_sum * g->step->step.grad_scale;
     if (!isfinite(loss) || !isfinite(g->step->result.grad_norm)) return explain_nonfinite(t, loss);

@@ -316,14 +316,34 @@ void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t
     t->reduction.waited = t->reduction.summed = 0.0;
 }
 
+/* Where it waits for others out of our sight, others may know. */
+static void stamp(const struct lvn_training *t, const char *place)
+{
+    if (t->ranks && t->ranks->grouped) lvn_stamp_place(t->ranks->heart, place);
+}
+
+static const char on_devices[] = "a step with sums on the devices";
+
+void lvn_training_start(struct lvn_training *t, int64_t step, double lr, int64_t labels)
+{
+    lvn_training_begin(t, step, lr, labels);
+    stamp(t, on_devices);
+    lvn_runner_start(t->step, t->accumulation);
+    stamp(t, NULL);
+}
+
+enum lvn_status lvn_training_finish(struct lvn_training *t)
+{
+    stamp(t, on_devices);
+    lvn_runner_finish(t->step, t->accumulation);
+    stamp(t, NULL);
+    return t->step->status;
+}
+
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
 {
-    struct lvn_ranks *r = t->ranks && t->ranks->grouped ? t->ranks : NULL; /* it waits for others out of our sight */
-    lvn_training_begin(t, step, lr, labels);
-    if (r) lvn_stamp_place(r->heart, "a step with sums on the devices");
-    lvn_runner_run(t->step, t->accumulation);
-    if (r) lvn_stamp_place(r->heart, NULL);
-    return t->step->status;
+    lvn_training_start(t, step, lr, labels);
+    return lvn_training_finish(t);
 }
 
 enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss, const char *kept)

@@ -70,6 +70,9 @@ enum lvn_status lvn_training_feed(struct lvn_training *t, const struct lvn_sampl
  * global batch. Losses of this rank's micro-batches are in t->step->micro_losses, the norm of the whole gradient
  * in t->step->result.grad_norm; where that is not finite no parameter has changed. Fails when communication does. */
 enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels) LVN_CHECKED;
+/* The same in two parts: between them a device works, and the next batch may be fed. The second tells how it went. */
+void lvn_training_start(struct lvn_training *t, int64_t step, double lr, int64_t labels);
+enum lvn_status lvn_training_finish(struct lvn_training *t) LVN_CHECKED;
 /* The first part of that, for callers that run the program by themselves: what changes with the step. */
 void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t labels);
 

@@ -7,7 +7,7 @@ double() { "$LEVIN_SOURCE/tests/run_double" "$doubles" "$@"; }
 make_text
 sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=2 --model.n_head=3 --model.n_embd=24
     --model.block_size=16 --model.dropout=0.1 --trainer.batch_size=6 --trainer.micro_batch_size=2
-    --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2 --trainer.val_check_interval=2)
+    --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2 --checkpoint.top_k=9 --trainer.val_check_interval=2)
 double "$LEVIN" doctor --json >doctor.json 2>doctor.err
 if ! grep -q '"cuda"' doctor.json; then
     echo "skipped: the double of CUDA has nothing to compute with (tools/setup.sh --dev installs it)"
@@ -63,6 +63,9 @@ check [ "$(sed -n 's/^calls cuGraphLaunch //p' report | head -1)" -ge 12 ]
 
 # --- stop, go on, generate; from a processor's run and back ---
 code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=2 --run_dir=parts
+for f in model state/optimizer; do # saved beside the next step, and with nothing beside it
+    for order in late early; do same_file $order/checkpoints/step-2/$f.safetensors parts/checkpoints/step-2/$f.safetensors; done
+done
 code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 --run_dir=parts --resume
 same_weights late parts
 code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cpu --trainer.max_steps=6 --run_dir=parts --resume

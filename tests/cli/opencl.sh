@@ -6,7 +6,7 @@ export XDG_CACHE_HOME=$PWD/cache
 make_text
 sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=1 --model.n_head=2 --model.n_embd=16
     --model.block_size=16 --model.dropout=0.1 --trainer.batch_size=4 --trainer.micro_batch_size=2
-    --trainer.deterministic=true --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2)
+    --trainer.deterministic=true --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2 --checkpoint.top_k=9)
 if ! "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=1 --run_dir=first >out 2>err; then
     grep -qE "found no device|which is not here" err || fail "$(cat err)"
     echo "skipped: no device with OpenCL is here (tools/setup.sh --dev installs PoCL)"
@@ -32,6 +32,9 @@ printf 'damaged' | dd of="${kernels[0]}" bs=1 seek=$(($(stat -c %s "${kernels[0]
 damaged=$(cksum <"${kernels[0]}")
 code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=2 --run_dir=parts
 check test "$(cksum <"${kernels[0]}")" != "$damaged"
+for f in model state/optimizer; do # saved beside the next step, and with nothing beside it
+    same_file opencl/checkpoints/step-2/$f.safetensors parts/checkpoints/step-2/$f.safetensors
+done
 code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=4 --run_dir=parts --resume
 same_weights opencl parts
 

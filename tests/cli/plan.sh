@@ -54,6 +54,11 @@ json 'd["device"]["name"] == "arc770" and not d["device"]["fits"] and d["device"
 for device in max1100 h200; do
     code 0 "$LEVIN" plan "${small[@]}" --device=$device --json
     json 'd["device"]["has_kernels"]'
+    if [ $device = h200 ]; then # cuBLASLt's is counted
+        json 'd["device"]["needed_bytes"] > d["device"]["scratch_bytes"] > 32 << 20'
+    else
+        json 'd["device"]["scratch_bytes"] < 1 << 20'
+    fi
     code 0 "$LEVIN" plan "${small[@]}" --device=$device --model.n_head=1 --model.n_embd=256
     says "It cannot run there: attention has heads of 256 channels" out
 done

@@ -12,7 +12,7 @@
  *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it says about itself (1, 90, 13020, 8 GiB)
  *   LEVIN_DOUBLE_FAIL, _REPORT                            see double.h
  *
- * Not here: more than one context a device, copies from device to device, streams' priorities. */
+ * Not here: more than one context a device, streams' priorities. */
 #include "lanes.h"
 
 /* --- what it says about itself --- */
@@ -259,6 +259,14 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct st
     return pinned ? 0 : finish(s);
 }
 
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct stream *s)
+{
+    CALL("cuMemcpyDtoDAsync_v2", INVALID);
+    if (!find((void *)(uintptr_t)to, bytes) || !find((void *)(uintptr_t)from, bytes)) return INVALID;
+    return put(s,
+               (struct op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .bytes = bytes});
+}
+
 /* --- streams and events --- */
 
 EXPORT int cuStreamCreate(struct stream **s, unsigned flags)
@@ -344,12 +352,14 @@ EXPORT int cuEventRecord(struct event *e, struct stream *s)
 {
     CALL("cuEventRecord", INVALID);
     struct mark *m = calloc(1, sizeof *m);
+    pthread_mutex_lock(&lock);
     m->next = marks;
     marks = m;
     e->mark = m;
     e->capture = s->capture;
     put(s, (struct op){.kind = RECORD, .mark = m});
     m->lane = lane_of(s);
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #ifndef LVN_DOUBLE_H
 #define LVN_DOUBLE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,19 +19,22 @@ struct counted {
 };
 enum { MOST_NAMES = 80 };
 static struct counted counted[MOST_NAMES];
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 
 /* Notes a call; the code that it must answer, 0: it may go on. */
 static inline int double_call(const char *name, int code)
 {
     const char *fail = getenv("LEVIN_DOUBLE_FAIL");
     int k = 0;
+    pthread_mutex_lock(&counting);
     while (k < MOST_NAMES - 1 && counted[k].name && strcmp(counted[k].name, name)) k++;
     counted[k].name = name;
-    counted[k].calls++;
+    const long calls = ++counted[k].calls;
+    pthread_mutex_unlock(&counting);
     size_t n = strlen(name);
     if (!fail || strncmp(fail, name, n) || fail[n] != ':') return 0;
     char *rest;
-    if (strtol(fail + n + 1, &rest, 10) != counted[k].calls) return 0;
+    if (strtol(fail + n + 1, &rest, 10) != calls) return 0;
     return *rest == ':' ? atoi(rest + 1) : code;
 }
 

@@ -155,9 +155,11 @@ static void fill(void *p, size_t bytes, unsigned char value)
 
 static struct block *find(const void *p, size_t bytes)
 {
-    for (struct block *b = blocks; b; b = b->next)
-        if ((const char *)p >= b->p && (const char *)p + bytes <= b->p + b->bytes) return b;
-    return NULL;
+    pthread_mutex_lock(&lock);
+    struct block *b = blocks;
+    while (b && ((const char *)p < b->p || (const char *)p + bytes > b->p + b->bytes)) b = b->next;
+    pthread_mutex_unlock(&lock);
+    return b;
 }
 
 static struct block *block_new(size_t bytes, bool pinned)

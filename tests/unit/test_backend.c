@@ -1,5 +1,6 @@
 /* test_backend.c - one small training program on every backend: those that compute agree with the reference, the trace
- * tells the launches that the others make, and what a backend lacks is refused when the program is planned. */
+ * tells the launches that the others make, what goes beside a step changes nothing, and what a backend lacks is refused
+ * when the program is planned. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,18 +69,29 @@ static void note(void *context, const struct lvn_walk *at)
 }
 
 /* Values and batches that depend on nothing but their numbers, whoever computes with them. */
-static void fill(struct fixture *f, float *values)
+static void feed(struct fixture *f, int batch)
 {
     struct lvn_fields fields = lvn_stream_fields(T, V);
     struct lvn_samples b;
-    lvn_params_init_values(f->network->params, 1, values);
-    must(lvn_memory_write(f->network->memory[LVN_BUFFER_PARAM], 0, values, f->network->bytes[LVN_BUFFER_PARAM]));
     must(lvn_samples_init(&b, &fields, B * MICRO));
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < B * MICRO * T; i++)
-            ((int32_t *)b.p[k])[i] = (int32_t)lvn_random_below(1, (uint64_t)k, (uint64_t)i, V);
+            ((int32_t *)b.p[k])[i] = (int32_t)lvn_random_below(1 + (uint64_t)batch, (uint64_t)k, (uint64_t)i, V);
     must(lvn_runner_feed(f->runner, 0, &b));
-    lvn_samples_release(&b);
+    lvn_samples_release(&b); /* its memory is the caller's again */
+}
+
+static void fill(struct fixture *f, float *values)
+{
+    lvn_params_init_values(f->network->params, 1, values);
+    must(lvn_memory_write(f->network->memory[LVN_BUFFER_PARAM], 0, values, f->network->bytes[LVN_BUFFER_PARAM]));
+    feed(f, 0);
+}
+
+static struct lvn_step step_at(int s)
+{
+    return (struct lvn_step){
+        .seed = 1, .step = s, .lr = 0.1, .grad_scale = 1.0 / (B * MICRO * T), .first_row = 5, .training = 1};
 }
 
 struct outcome {
@@ -98,8 +110,7 @@ static void train(struct fixture *f, struct outcome *o)
     fill(f, o->start);
     for (int s = 0; s < STEPS; s++) {
         f->n = 0;
-        f->runner->step = (struct lvn_step){
-            .seed = 1, .step = s, .lr = 0.1, .grad_scale = 1.0 / (B * MICRO * T), .first_row = 5, .training = 1};
+        f->runner->step = step_at(s);
         must(lvn_runner_run_as(f->runner, &how));
         assert_int_equal(f->runner->step.first_row, 5);
         o->loss[s] = lvn_tree_sum(f->runner->micro_losses, MICRO) * f->runner->step.grad_scale;
@@ -211,11 +222,90 @@ static void what_a_backend_lacks_is_said_by_the_plan(void **state)
     lvn_error_clear();
 }
 
+/* --- beside a step --- */
+
+struct beside {
+    struct fixture *f;
+    float *kept; /* [STEPS] of all parameters: as they were before each step */
+    int step;
+};
+
+/* Before the update of a step: a checkpoint of the step before is read. */
+static void read_marked(void *context)
+{
+    struct beside *b = context;
+    const struct lvn_memory *m = b->f->network->memory[LVN_BUFFER_PARAM];
+    lvn_reads_are_marked(true);
+    must(lvn_memory_read(m, 0, (char *)b->kept + b->step * m->bytes, m->bytes));
+    lvn_reads_are_marked(false);
+}
+
+/* Nobody waits for a step: the next batch is fed while it runs, and what it began with is read then. */
+static void train_beside(struct fixture *f, struct beside *b)
+{
+    const struct lvn_backend *backend = f->network->device->backend;
+    const struct lvn_execution how = {.n_micro_batches = MICRO, .context = b, .before_update = read_marked};
+    float *values = malloc((size_t)f->network->bytes[LVN_BUFFER_PARAM]);
+    must(lvn_network_allocate(f->network));
+    *b = (struct beside){.f = f, .kept = calloc(STEPS, (size_t)f->network->bytes[LVN_BUFFER_PARAM])};
+    fill(f, values);
+    free(values);
+    for (b->step = 0; b->step < STEPS; b->step++) {
+        f->runner->step = step_at(b->step);
+        must(lvn_device_mark(f->network->device));
+        must(backend->run(f->runner->bound, &how));
+        feed(f, b->step + 1);
+    }
+    must(backend->wait(f->network->device));
+}
+
+/* The same, one after the other. */
+static void train_apart(struct fixture *f, const struct beside *got, const char *name)
+{
+    const int64_t bytes = f->network->bytes[LVN_BUFFER_PARAM];
+    float *values = malloc((size_t)bytes);
+    must(lvn_network_allocate(f->network));
+    fill(f, values);
+    for (int s = 0; s < STEPS; s++) {
+        feed(f, s);
+        must(f->network->device->backend->wait(f->network->device));
+        must(lvn_memory_read(f->network->memory[LVN_BUFFER_PARAM], 0, values, bytes));
+        if (memcmp(values, (char *)got->kept + s * bytes, (size_t)bytes) != 0)
+            fail_msg("%s: what was read beside step %d is not what it began with", name, s);
+        f->runner->step = step_at(s);
+        must(lvn_runner_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
+    }
+    free(values);
+}
+
+static void what_goes_beside_a_step_changes_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; lvn_backend_at(i); i++) {
+        static struct fixture f;
+        struct beside b;
+        const char *name = lvn_backend_at(i)->name;
+        if (!lvn_backend_at(i)->computes) continue;
+        if (set_up(&f, name, LVN_PRECISION_TRUE, false) == LVN_UNSUPPORTED) {
+            lvn_error_clear(); /* all_agree_with_the_reference() says why */
+            lvn_network_free(f.network);
+            continue;
+        }
+        train_beside(&f, &b);
+        lvn_network_free(f.network);
+        must(set_up(&f, name, LVN_PRECISION_TRUE, false));
+        train_apart(&f, &b, name);
+        lvn_network_free(f.network);
+        free(b.kept);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_agree_with_the_reference),
         cmocka_unit_test(the_trace_tells_the_launches),
+        cmocka_unit_test(what_goes_beside_a_step_changes_nothing),
         cmocka_unit_test(what_a_backend_lacks_is_said_by_the_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

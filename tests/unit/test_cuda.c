@@ -90,6 +90,7 @@ static enum lvn_status live(struct life *l)
     LVN_TRY(b->choose(l->device, &l->run.instr, &scratch));
     device_scratch(&l->run, scratch);
     LVN_TRY(lvn_memory_new(&l->memory[LVN_BUFFER_ARENA], l->device, l->run.arena));
+    LVN_TRY(lvn_memory_beside(l->memory[LVN_BUFFER_ARENA]));
     LVN_TRY(lvn_memory_write(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena));
     binding.buffer[LVN_BUFFER_ARENA] = l->memory[LVN_BUFFER_ARENA];
     LVN_TRY(b->bind(&l->bound, &l->run.program, &binding));
@@ -97,6 +98,11 @@ static enum lvn_status live(struct life *l)
         LVN_TRY(b->run(l->bound, &(struct lvn_execution){.n_micro_batches = 2}));
         LVN_TRY(b->wait(l->device));
     }
+    LVN_TRY(lvn_device_mark(l->device));
+    lvn_reads_are_marked(true);
+    enum lvn_status status = lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
+    lvn_reads_are_marked(false);
+    LVN_TRY(status);
     return lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
 }
 
@@ -185,6 +191,45 @@ static void what_is_written_comes_back(void **state)
     assert_memory_equal(found, want, BYTES);
     lvn_memory_free(m);
     b->close(d);
+    assert_int_equal(cuda.left(), 0);
+    free(want);
+    free(found);
+    end();
+}
+
+/* More pieces than there are pinned ones, while other work is asked for that nobody waits for. A copy that fails says
+ * what it was for. */
+static void what_was_marked_is_read_beside_the_work(void **state)
+{
+    (void)state;
+    here_or_skip();
+    enum { BYTES = 19 << 20 };
+    struct lvn_device *d;
+    struct lvn_memory *m;
+    unsigned char *want = malloc(BYTES), *found = malloc(BYTES), piece[1000] = {0};
+    const char *order = getenv("LEVIN_DOUBLE_ORDER");
+    assert_true(want && found);
+    begin("");
+    device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+    device_must(lvn_memory_new(&m, d, BYTES));
+    for (int k = 0; k < BYTES; k++) want[k] = (unsigned char)(k * 11 + k / 4096);
+    device_must(lvn_memory_write(m, 0, want, BYTES));
+    device_must(lvn_device_mark(d));
+    const bool late = !order || strcmp(order, "early") != 0;
+    if (late) device_must(lvn_memory_write(m, 0, piece, sizeof piece)); /* what comes later is not waited for */
+    lvn_reads_are_marked(true);
+    device_must(lvn_memory_read(m, 0, found, BYTES));
+    assert_memory_equal(found, want, BYTES);
+    char failing[60];
+    snprintf(failing, sizeof failing, "cuMemcpyDtoHAsync_v2:%ld", cuda.calls("cuMemcpyDtoHAsync_v2") + 2);
+    setenv("LEVIN_DOUBLE_FAIL", failing, 1);
+    assert_int_not_equal(lvn_memory_read(m, 0, found, BYTES), LVN_OK);
+    lvn_reads_are_marked(false);
+    if (!strstr(lvn_error_text(), "copying from the device for a checkpoint on device 0"))
+        fail_msg("%s", lvn_error_text());
+    lvn_error_clear();
+    lvn_memory_free(m);
+    d->backend->close(d);
     assert_int_equal(cuda.left(), 0);
     free(want);
     free(found);
@@ -596,6 +641,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_captured_once_and_replayed),
         cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(what_was_marked_is_read_beside_the_work),
         cmocka_unit_test(a_lost_device_is_as_a_lost_rank),
         cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(products_fall_back_to_the_kernel),

@@ -79,7 +79,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
 
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
-    return lvn_gpu_choose("cuda", i, scratch, d ? lvn_cuda_products_library(d) : NULL);
+    return lvn_gpu_choose("cuda", i, scratch, d ? lvn_cuda_products_library(d) : &lvn_cuda_products_planned);
 }
 
 /* --- launches --- */
@@ -179,6 +179,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
 static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 {
     LVN_TRY(lvn_cuda_use(lvn_cuda_of(b->device)));
+    LVN_TRY(lvn_cuda_arrive(lvn_cuda_of(b->device)));
     return how->launched ? lvn_gpu_run(b, how) : lvn_cuda_script_run((struct lvn_gpu_program *)b, how);
 }
 
@@ -191,7 +192,11 @@ const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .alloc = lvn_cuda_alloc,
                                              .free = lvn_cuda_free,
                                              .write = lvn_cuda_write,
+                                             .beside = lvn_cuda_beside,
                                              .read = lvn_cuda_read,
+                                             .mark = lvn_cuda_mark,
+                                             .read_marked = lvn_cuda_read_marked,
+                                             .staging = LVN_CUDA_PIECES * LVN_CUDA_PIECE,
                                              .choose = choose,
                                              .bind = bind,
                                              .unbind = lvn_gpu_unbind,

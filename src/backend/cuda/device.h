@@ -1,8 +1,10 @@
-/* device.h - an open device: its context, two streams, pinned memory to copy through, and memory.
+/* device.h - an open device: its context, its streams, pinned memory to copy through, and memory.
  *
- * Work is asked of one stream, in order; what is read goes through another, beside it, once all that was asked for
- * before has been done. Uploads go through two pinned pieces in turns, so that the caller's memory is free at once and
- * the device's copy of one overlaps the processor's of the next. */
+ * Work is asked of one stream, in order. Batches are written beside it (beside()): a fourth stream fills a waiting room
+ * on the device, and `work` moves what came there to its place before the next run. What is read goes through another,
+ * once all that was asked for before has been done; what a thread reads beside the work (a checkpoint), through a
+ * third, once all has been done that was asked for before the mark. Copies in either direction go through two pinned
+ * pieces in turns: the device copies one while the processor is at the other. */
 #ifndef LVN_CUDA_DEVICE_H
 #define LVN_CUDA_DEVICE_H
 
@@ -17,27 +19,47 @@ struct lvn_cuda_module_kept; /* modules.h */
 struct lvn_cuda_products;    /* products.h */
 struct lvn_cuda_group;       /* nccl.h */
 
+struct lvn_cuda_piece {
+    char *p; /* pinned */
+    struct lvn_cuda_event *copied;
+};
+
+/* How memory gets to the device. */
+struct lvn_cuda_writer {
+    struct lvn_cuda_stream *stream;
+    struct lvn_cuda_piece piece[LVN_CUDA_PIECES];
+    int next;
+};
+
+/* How memory gets to the processor. */
+struct lvn_cuda_reader {
+    const char *what; /* is done, for sentences */
+    struct lvn_cuda_stream *stream;
+    struct lvn_cuda_event *asked; /* of `work`, before what is read */
+    struct lvn_cuda_piece piece[LVN_CUDA_PIECES];
+};
+
 struct lvn_cuda_device {
     struct lvn_device base;
     struct lvn_cuda_facts facts;
     void *context;
-    struct lvn_cuda_stream *work, *reading;
-    struct lvn_cuda_event *asked, *read; /* all that was asked of `work`; what was read last */
-    struct piece {
-        char *p;
-        struct lvn_cuda_event *copied;
-    } piece[LVN_CUDA_PIECES];
-    int next_piece;
-    char *room; /* pinned, LVN_CUDA_PIECE bytes, for what is read */
+    struct lvn_cuda_stream *work;
+    struct lvn_cuda_reader reading, marked;  /* marked: made at the first mark; of one thread at a time */
+    struct lvn_cuda_writer writing, sending; /* writing: in `work`; sending: made with the first waiting room */
+    struct lvn_cuda_event *sent, *moved;     /* all that was sent has come; what had come has left the waiting rooms */
+    struct lvn_cuda_memory *rooms;           /* all memory that has one */
     struct lvn_cuda_module_kept *modules;
     struct lvn_cuda_products *products; /* NULL: kernels make them */
     struct lvn_cuda_group *group;       /* with those of other ranks; NULL: none */
-    pthread_mutex_t lock;               /* of pieces, room and events: a thread may read beside the one that trains */
+    pthread_mutex_t lock;               /* of pieces and of `reading` */
 };
 
 struct lvn_cuda_memory {
     struct lvn_memory base;
     lvn_cuda_address at;
+    lvn_cuda_address room; /* where what is written waits; 0: there is none */
+    int64_t from, to;      /* bytes that wait */
+    struct lvn_cuda_memory *next;
 };
 
 static inline struct lvn_cuda_device *lvn_cuda_of(const struct lvn_device *d)
@@ -63,7 +85,12 @@ void lvn_cuda_close(struct lvn_cuda_device *d); /* of one that failed to open, t
 enum lvn_status lvn_cuda_alloc(struct lvn_memory **out, struct lvn_device *d, int64_t bytes);
 void lvn_cuda_free(struct lvn_memory *m);
 enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes);
+enum lvn_status lvn_cuda_beside(struct lvn_memory *m);
+/* What was sent to waiting rooms is there for what `work` is asked for from now on. */
+enum lvn_status lvn_cuda_arrive(struct lvn_cuda_device *d) LVN_CHECKED;
 enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
+enum lvn_status lvn_cuda_mark(struct lvn_device *d);
+enum lvn_status lvn_cuda_read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
 enum lvn_status lvn_cuda_wait(struct lvn_device *d);
 
 #endif

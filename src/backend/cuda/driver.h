@@ -64,6 +64,8 @@ enum { LVN_CUDA_NON_BLOCKING = 1, LVN_CUDA_NO_TIMING = 2, LVN_CUDA_CAPTURE_RELAX
       "cuMemcpyHtoDAsync_v2")                                                                                          \
     F(int, download, (void *to, lvn_cuda_address from, size_t bytes, struct lvn_cuda_stream *s),                       \
       "cuMemcpyDtoHAsync_v2")                                                                                          \
+    F(int, copy, (lvn_cuda_address to, lvn_cuda_address from, size_t bytes, struct lvn_cuda_stream * s),               \
+      "cuMemcpyDtoDAsync_v2")                                                                                          \
     F(int, stream_new, (struct lvn_cuda_stream * *s, unsigned flags), "cuStreamCreate")                                \
     F(int, stream_free, (struct lvn_cuda_stream * s), "cuStreamDestroy_v2")                                            \
     F(int, stream_finish, (struct lvn_cuda_stream * s), "cuStreamSynchronize")                                         \

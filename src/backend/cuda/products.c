@@ -67,6 +67,8 @@ enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32, EPILOGUE_KEEP =
  * the result, or stored in its type. */
 enum { REDUCTION_APART = 2 };
 enum { OLDEST = 11, NEWEST = 13, SCRATCH_ALIGN = 256, PLACED = 64 };
+/* What NVIDIA recommends: 32 MiB from Hopper on, 4 MiB for GPUs before. */
+enum { SCRATCH = 4 << 20, SCRATCH_HOPPER = 32 << 20 };
 
 static int version_of(int number[3])
 {
@@ -239,6 +241,17 @@ static enum lvn_status takes(const struct lvn_gpu_library *library, const struct
     return LVN_OK;
 }
 
+static enum lvn_status takes_all(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
+                                 int64_t *scratch)
+{
+    (void)m;
+    *taken = true;
+    *scratch = library->most + SCRATCH_ALIGN - PLACED;
+    return LVN_OK;
+}
+
+const struct lvn_gpu_library lvn_cuda_products_planned = {.takes = takes_all, .most = SCRATCH_HOPPER};
+
 /* --- opening --- */
 
 /* Why the library is of no use here; "": it is. */
@@ -290,8 +303,7 @@ enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
     struct lvn_cuda_products *l = d->products = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
     d->base.tf32 = tf32 && d->facts.capability >= 80;
-    /* What NVIDIA recommends: 32 MiB from Hopper on, 4 MiB for GPUs before. */
-    l->library = (struct lvn_gpu_library){.takes = takes, .most = d->facts.capability >= 90 ? 32 << 20 : 4 << 20};
+    l->library = (struct lvn_gpu_library){.takes = takes, .most = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
     l->device = d;
     l->tf32 = d->base.tf32;
     snprintf(d->base.note, sizeof d->base.note, "%s: matrix products by %s%s", d->facts.name, version(),

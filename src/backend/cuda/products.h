@@ -15,6 +15,8 @@ enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32) LVN
 void lvn_cuda_products_close(struct lvn_cuda_device *d);
 /* NULL: there is none. */
 const struct lvn_gpu_library *lvn_cuda_products_library(const struct lvn_device *d);
+/* As if it were here, took every product, and wanted as much scratch as it ever may: for plans without a device. */
+extern const struct lvn_gpu_library lvn_cuda_products_planned;
 /* Makes l->own of a launch that is a product and has its memory. */
 enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct lvn_gpu_launch *l) LVN_CHECKED;
 enum lvn_status lvn_cuda_product_launch(const struct lvn_cuda_device *d, const struct lvn_gpu_launch *l) LVN_CHECKED;

@@ -60,6 +60,9 @@ enum {
     F(int, write, (void *, void *, uint32_t, size_t, size_t, const void *, uint32_t, void *, void *),                  \
       "clEnqueueWriteBuffer")                                                                                          \
     F(int, read, (void *, void *, uint32_t, size_t, size_t, void *, uint32_t, void *, void *), "clEnqueueReadBuffer")  \
+    F(int, copy, (void *, void *, void *, size_t, size_t, size_t, uint32_t, void *, void *), "clEnqueueCopyBuffer")    \
+    F(int, marker, (void *, uint32_t, void *, void *), "clEnqueueMarkerWithWaitList")                                  \
+    F(int, release_event, (void *), "clReleaseEvent")                                                                  \
     F(int, fill, (void *, void *, const void *, size_t, size_t, size_t, uint32_t, void *, void *),                     \
       "clEnqueueFillBuffer")                                                                                           \
     F(void *, program, (void *, uint32_t, const char **, const size_t *, int *), "clCreateProgramWithSource")          \

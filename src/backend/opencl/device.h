@@ -13,8 +13,11 @@ enum {
 struct lvn_opencl_device {
     struct lvn_device base;
     void *id, *context, *queue;
-    bool part;     /* id is ours to release */
-    char own[128]; /* for struct lvn_device_facts */
+    void *marked, *sending;           /* queues beside the work: what is read there, what is written; NULL: not yet */
+    void *at_mark;                    /* the event of all that was asked for before the mark */
+    struct lvn_opencl_memory *beside; /* all memory that is written there */
+    bool part;                        /* id is ours to release */
+    char own[128];                    /* for struct lvn_device_facts */
     char name[128], driver[64], platform[64], version[64];
     int64_t memory, largest; /* bytes: in all, in one buffer */
     bool cpu, has_double, divides_exactly;
@@ -27,6 +30,10 @@ struct lvn_opencl_device {
 struct lvn_opencl_memory {
     struct lvn_memory base;
     void *buffer;
+    void *room;         /* where what is written beside the work waits; NULL: there is none */
+    void *sent, *moved; /* events of the last copy to there, and from there */
+    int64_t from, to;   /* bytes that wait */
+    struct lvn_opencl_memory *next;
 };
 
 static inline void *lvn_opencl_buffer(const struct lvn_memory *m)

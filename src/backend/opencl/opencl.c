@@ -1,8 +1,9 @@
 /* opencl.c - any device with OpenCL 1.2 or later as a backend: Intel's GPUs, and CPUs, on which kernels are tested.
  *
- * One queue works in order. Memory is one buffer each: where that is more than the device allows in one piece, it is
- * refused. Which devices there are: devices.c; kernels and launches: programs.c; what they share with CUDA:
- * backend/gpu.
+ * One queue works in order. What a thread reads beside the work (a checkpoint) goes through a second one; what is
+ * written beside it (a batch), through a third, into a waiting room, from which it is copied before the next run.
+ * Memory is one buffer each: where that is more than the device allows in one piece, it is refused. Which devices there
+ * are: devices.c; kernels and launches: programs.c; what they share with CUDA: backend/gpu.
  *
  * Left out: buffers in several pieces. */
 #include <stdio.h>
@@ -21,10 +22,21 @@ static void close_device(struct lvn_device *base)
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
     if (d->queue) lvn_cl.finish(d->queue);
     lvn_opencl_texts_free(d);
+    if (d->at_mark) lvn_cl.release_event(d->at_mark);
+    if (d->sending) lvn_cl.release_queue(d->sending);
+    if (d->marked) lvn_cl.release_queue(d->marked);
     if (d->queue) lvn_cl.release_queue(d->queue);
     if (d->context) lvn_cl.release_context(d->context);
     lvn_opencl_leave(d);
     free(d);
+}
+
+static enum lvn_status make_queue(const struct lvn_opencl_device *d, void **queue)
+{
+    int error = CL_SUCCESS;
+    if (!*queue) *queue = lvn_cl.queue(d->context, d->id, 0, &error);
+    LVN_CHECK(*queue, UNSUPPORTED, "%s (%s) gives no queue: %s", d->name, d->platform, lvn_cl_error(error));
+    return LVN_OK;
 }
 
 static enum lvn_status connect(struct lvn_opencl_device *d)
@@ -32,9 +44,7 @@ static enum lvn_status connect(struct lvn_opencl_device *d)
     int error;
     d->context = lvn_cl.context(NULL, 1, &d->id, NULL, NULL, &error);
     LVN_CHECK(d->context, UNSUPPORTED, "%s (%s) cannot be opened: %s", d->name, d->platform, lvn_cl_error(error));
-    d->queue = lvn_cl.queue(d->context, d->id, 0, &error);
-    LVN_CHECK(d->queue, UNSUPPORTED, "%s (%s) gives no queue: %s", d->name, d->platform, lvn_cl_error(error));
-    return LVN_OK;
+    return make_queue(d, &d->queue);
 }
 
 static bool describe(int i, struct lvn_device_facts *f)
@@ -69,6 +79,25 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     return status;
 }
 
+static enum lvn_status wait(struct lvn_device *base)
+{
+    struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
+    int error = lvn_cl.finish(d->queue);
+    LVN_CHECK(error == CL_SUCCESS, IO, "%s failed in what it was computing: %s", d->name, lvn_cl_error(error));
+    return LVN_OK;
+}
+
+/* An event of all that the queue was asked for until now: other queues know no other order, whoever waited. */
+static enum lvn_status note_asked(const struct lvn_opencl_device *d, void **event)
+{
+    if (*event) lvn_cl.release_event(*event);
+    *event = NULL;
+    int error = lvn_cl.marker(d->queue, 0, NULL, event);
+    if (error == CL_SUCCESS) error = lvn_cl.flush(d->queue);
+    LVN_CHECK(error == CL_SUCCESS, IO, "%s gives no event: %s", d->name, lvn_cl_error(error));
+    return LVN_OK;
+}
+
 /* --- memory --- */
 
 static struct lvn_opencl_device *device_of(const struct lvn_memory *m)
@@ -76,9 +105,16 @@ static struct lvn_opencl_device *device_of(const struct lvn_memory *m)
     return (struct lvn_opencl_device *)m->device;
 }
 
-static void free_memory(struct lvn_memory *m)
+static void free_memory(struct lvn_memory *base)
 {
-    if (lvn_opencl_buffer(m)) lvn_cl.release_buffer(lvn_opencl_buffer(m));
+    struct lvn_opencl_memory *m = (struct lvn_opencl_memory *)base;
+    struct lvn_opencl_memory **at = &device_of(base)->beside;
+    while (*at && *at != m) at = &(*at)->next;
+    if (*at) *at = m->next;
+    if (m->moved) lvn_cl.release_event(m->moved);
+    if (m->sent) lvn_cl.release_event(m->sent);
+    if (m->room) lvn_cl.release_buffer(m->room);
+    if (m->buffer) lvn_cl.release_buffer(m->buffer);
     free(m);
 }
 
@@ -89,42 +125,100 @@ static enum lvn_status no_room(const struct lvn_opencl_device *d, int64_t bytes,
              d->name, lvn_bytes_text(bytes, a), lvn_bytes_text(d->memory, b), lvn_cl_error(error));
 }
 
-static enum lvn_status alloc_memory(struct lvn_memory **out, struct lvn_device *base, int64_t bytes)
+/* Zeroed. NULL: it recorded why. */
+static void *new_buffer(struct lvn_opencl_device *d, int64_t bytes)
 {
-    struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     const uint32_t zero = 0;
+    const size_t whole = ((size_t)bytes + 63) / 64 * 64;
     int error;
-    *out = NULL;
-    LVN_CHECK(bytes <= d->largest, MEMORY,
-              "%s gives out at most %s in one piece, and %s are wanted: a smaller trainer.micro_batch_size or "
-              "model takes less",
-              d->name, lvn_bytes_text(d->largest, a), lvn_bytes_text(bytes, b));
-    struct lvn_opencl_memory *m = lvn_calloc(1, sizeof *m);
-    if (!m) return LVN_MEMORY;
-    size_t whole = ((size_t)bytes + 63) / 64 * 64;
-    m->base = (struct lvn_memory){.device = base, .bytes = bytes};
-    m->buffer = lvn_cl.buffer(d->context, CL_MEM_READ_WRITE, whole, NULL, &error);
-    if (m->buffer) error = lvn_cl.fill(d->queue, m->buffer, &zero, sizeof zero, 0, whole, 0, NULL, NULL);
-    if (m->buffer && error == CL_SUCCESS) {
-        *out = &m->base;
-        return LVN_OK;
+    if (bytes > d->largest) {
+        (void)lvn_fail_at(__FILE__, __LINE__, LVN_MEMORY,
+                          "%s gives out at most %s in one piece, and %s are wanted: a smaller trainer.micro_batch_size "
+                          "or model takes less",
+                          d->name, lvn_bytes_text(d->largest, a), lvn_bytes_text(bytes, b));
+        return NULL;
     }
-    free_memory(&m->base);
-    return no_room(d, bytes, error);
+    void *buffer = lvn_cl.buffer(d->context, CL_MEM_READ_WRITE, whole, NULL, &error);
+    if (buffer) error = lvn_cl.fill(d->queue, buffer, &zero, sizeof zero, 0, whole, 0, NULL, NULL);
+    if (buffer && error == CL_SUCCESS) return buffer;
+    if (buffer) lvn_cl.release_buffer(buffer);
+    (void)no_room(d, bytes, error);
+    return NULL;
+}
+
+static enum lvn_status alloc_memory(struct lvn_memory **out, struct lvn_device *base, int64_t bytes)
+{
+    struct lvn_opencl_memory *m = lvn_calloc(1, sizeof *m);
+    *out = NULL;
+    if (!m) return LVN_MEMORY;
+    m->base = (struct lvn_memory){.device = base, .bytes = bytes};
+    m->buffer = new_buffer((struct lvn_opencl_device *)base, bytes);
+    if (m->buffer) *out = &m->base;
+    if (!m->buffer) free_memory(&m->base);
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+/* --- writing and reading --- */
+
+static enum lvn_status beside(struct lvn_memory *base)
+{
+    struct lvn_opencl_memory *m = (struct lvn_opencl_memory *)base;
+    struct lvn_opencl_device *d = device_of(base);
+    if (m->room) return LVN_OK;
+    LVN_TRY(make_queue(d, &d->sending));
+    m->room = new_buffer(d, base->bytes);
+    if (!m->room) return LVN_MEMORY;
+    m->next = d->beside;
+    d->beside = m;
+    return note_asked(d, &m->moved); /* it is zeroed */
+}
+
+/* To the waiting room, once what came there before has left it; the caller's memory is free then. */
+static int send(const struct lvn_opencl_device *d, struct lvn_opencl_memory *m, int64_t offset, const void *from,
+                int64_t bytes)
+{
+    const bool more = m->to > m->from;
+    m->from = more && m->from < offset ? m->from : offset;
+    m->to = more && m->to > offset + bytes ? m->to : offset + bytes;
+    if (m->sent) lvn_cl.release_event(m->sent);
+    m->sent = NULL;
+    return lvn_cl.write(d->sending, m->room, 1, (size_t)offset, (size_t)bytes, from, m->moved != NULL,
+                        m->moved ? &m->moved : NULL, &m->sent);
+}
+
+/* What waits is copied to its place, before what is asked for from now on. */
+static enum lvn_status arrive(const struct lvn_opencl_device *d)
+{
+    int error = CL_SUCCESS;
+    bool any = false;
+    for (struct lvn_opencl_memory *m = d->beside; m && error == CL_SUCCESS; m = m->next) {
+        if (m->to == m->from) continue;
+        if (m->moved) lvn_cl.release_event(m->moved);
+        m->moved = NULL;
+        error = lvn_cl.copy(d->queue, m->room, m->buffer, (size_t)m->from, (size_t)m->from, (size_t)(m->to - m->from),
+                            1, &m->sent, &m->moved);
+        m->from = m->to = 0;
+        any = true;
+    }
+    if (any && error == CL_SUCCESS) error = lvn_cl.flush(d->queue); /* the other queue waits for the event */
+    LVN_CHECK(error == CL_SUCCESS, IO, "copying a batch on %s failed: %s", d->name, lvn_cl_error(error));
+    return LVN_OK;
 }
 
 /* Small ones are copied: the step's numbers go out while the device is at work. */
 static enum lvn_status write_memory(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes)
 {
     struct lvn_opencl_device *d = device_of(to);
-    bool small = bytes <= LVN_OPENCL_SMALL;
+    struct lvn_opencl_memory *m = (struct lvn_opencl_memory *)to;
+    bool small = bytes <= LVN_OPENCL_SMALL && !m->room;
     int error = CL_SUCCESS;
+    if (m->room) error = send(d, m, offset, from, bytes);
     if (small) {
         if (d->n_small == LVN_OPENCL_WRITES) error = lvn_cl.finish(d->queue), d->n_small = 0;
         from = memcpy(d->small[d->n_small++], from, (size_t)bytes);
     }
-    if (error == CL_SUCCESS)
+    if (error == CL_SUCCESS && !m->room)
         error =
             lvn_cl.write(d->queue, lvn_opencl_buffer(to), !small, (size_t)offset, (size_t)bytes, from, 0, NULL, NULL);
     LVN_CHECK(error == CL_SUCCESS, IO, "writing %lld bytes to %s failed: %s", (long long)bytes, d->name,
@@ -135,17 +229,27 @@ static enum lvn_status write_memory(struct lvn_memory *to, int64_t offset, const
 static enum lvn_status read_memory(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
 {
     struct lvn_opencl_device *d = device_of(from);
+    LVN_TRY(arrive(d));
     int error = lvn_cl.read(d->queue, lvn_opencl_buffer(from), 1, (size_t)offset, (size_t)bytes, to, 0, NULL, NULL);
     LVN_CHECK(error == CL_SUCCESS, IO, "reading %lld bytes from %s failed: %s", (long long)bytes, d->name,
               lvn_cl_error(error));
     return LVN_OK;
 }
 
-static enum lvn_status wait(struct lvn_device *base)
+static enum lvn_status mark(struct lvn_device *base)
 {
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
-    int error = lvn_cl.finish(d->queue);
-    LVN_CHECK(error == CL_SUCCESS, IO, "%s failed in what it was computing: %s", d->name, lvn_cl_error(error));
+    LVN_TRY(make_queue(d, &d->marked));
+    return note_asked(d, &d->at_mark);
+}
+
+static enum lvn_status read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    struct lvn_opencl_device *d = device_of(from);
+    int error =
+        lvn_cl.read(d->marked, lvn_opencl_buffer(from), 1, (size_t)offset, (size_t)bytes, to, 1, &d->at_mark, NULL);
+    LVN_CHECK(error == CL_SUCCESS, IO, "copying %lld bytes from %s for a checkpoint failed: %s", (long long)bytes,
+              d->name, lvn_cl_error(error));
     return LVN_OK;
 }
 
@@ -162,6 +266,12 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
     return lvn_gpu_bind(out, p, b, &lvn_opencl_driver, NULL);
 }
 
+static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
+{
+    LVN_TRY(arrive((const struct lvn_opencl_device *)b->device));
+    return lvn_gpu_run(b, how);
+}
+
 const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
                                                .what = "devices with OpenCL 1.2 or later: Intel's GPUs, and CPUs",
                                                .computes = true,
@@ -171,9 +281,12 @@ const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
                                                .alloc = alloc_memory,
                                                .free = free_memory,
                                                .write = write_memory,
+                                               .beside = beside,
                                                .read = read_memory,
+                                               .mark = mark,
+                                               .read_marked = read_marked,
                                                .choose = choose,
                                                .bind = bind,
                                                .unbind = lvn_gpu_unbind,
-                                               .run = lvn_gpu_run,
+                                               .run = run,
                                                .wait = wait};
