@@ -64,10 +64,10 @@ struct lvn_instr {
     union lvn_attr attr;
     const char *name;
     uint32_t hash;
-    int block;  /* of the model; -1: outside of all */
-    bool again; /* runs a second time in a micro-batch, for backward */
-    bool bf16;  /* see struct lvn_call; set by precision */
-    int token;  /* of a collective and of its wait: the number of what is started, below program->n_tokens */
+    int block;           /* of the model; -1: outside of all */
+    bool again;          /* runs a second time in a micro-batch, for backward */
+    enum lvn_dtype half; /* see struct lvn_call; set by precision */
+    int token;           /* of a collective and of its wait: the number of what is started, below program->n_tokens */
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too from the second micro-batch on */
@@ -135,8 +135,9 @@ struct lvn_program {
 
 /* Which numbers there are, as trainer.precision says. BF16_MIXED: parameters, their gradients and the optimizer's state
  * in fp32; values between operations in bf16 where all that touch them can, and products in bf16 where the processor is
- * faster at it. BF16_TRUE: the same, and parameters and their gradients in bf16. */
-enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED, LVN_PRECISION_BF16_TRUE };
+ * faster at it. BF16_TRUE: the same, and parameters and their gradients in bf16. 16_MIXED: as BF16_MIXED, in fp16, with
+ * a scale of the loss (scale.c). */
+enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED, LVN_PRECISION_BF16_TRUE, LVN_PRECISION_16_MIXED };
 
 struct lvn_optimizer {
     enum { LVN_ADAMW, LVN_ADAM, LVN_SGD } kind;

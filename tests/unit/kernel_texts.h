@@ -52,7 +52,7 @@ static inline void describe(const struct op_case *c, bool bf16, struct lvn_shape
         if (s->has[i]) s->in[i] = input_desc(&in, LVN_F32);
     }
     must(op->shape(s));
-    *call = (struct lvn_call){.attr = &c->attr, .bf16 = bf16};
+    *call = (struct lvn_call){.attr = &c->attr, .half = bf16 ? LVN_BF16 : LVN_F32};
     for (int i = 0; i < op->n_in; i++) {
         if (!s->has[i]) continue;
         if (bf16 && op->narrow & LVN_READS_IN(i) && s->in[i].dtype == LVN_F32) s->in[i].dtype = LVN_BF16;
