@@ -1,7 +1,7 @@
 /* program.h - a training step as a flat list of instructions, and the passes that make it.
  *
  *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks -> accumulate -> update -> shard ->
- * verify
+ * scale -> verify
  *         -> place
  *
  * A program starts as the forward instructions of a graph. Each pass is one function in one file and turns the program
@@ -22,6 +22,7 @@ enum lvn_buffer {
     LVN_BUFFER_GRAD,   /* flat gradients of the trainable parameters, grad_slots of them */
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* second moment */
+    LVN_BUFFER_SCALE,  /* struct lvn_scaling, where the loss is scaled */
     LVN_BUFFER_INPUT,  /* bound by the caller for each micro-batch; slot = number of the input */
     LVN_BUFFER_CACHE,  /* lives between runs (key/value cache); slot = number of the cache */
     LVN_BUFFER_RESULT, /* what a run gives back: struct lvn_result, then the sums of each micro-batch */
@@ -172,6 +173,7 @@ enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_leaves *tree) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
+enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_device *device) LVN_CHECKED;
 
