@@ -95,6 +95,7 @@ struct lvn_group_ops {
 
 struct lvn_backend {
     const char *name, *what; /* for trainer.accelerator, and in one sentence */
+    bool fp16;               /* has kernels for values in fp16 */
     bool computes;           /* else it only plans: it has no memory, and a run tells its launches alone */
     /* Its device number i; false: there are no more. NULL: it computes on the processor, or nowhere. */
     bool (*describe)(int i, struct lvn_device_facts *f);

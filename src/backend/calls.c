@@ -98,6 +98,7 @@ void lvn_calls_release(struct lvn_calls *c)
 void lvn_calls_begin(struct lvn_calls *c)
 {
     c->first_row = c->step->first_row;
+    c->grad_scale = c->step->grad_scale;
 }
 
 void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
@@ -105,6 +106,7 @@ void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
     const int *slot_of = c->program->slot_of;
     lvn_work_done(1);
     c->step->first_row = c->first_row + micro_batch * c->rows;
+    c->step->grad_scale = c->grad_scale;
     if (micro_batch == c->micro_batch) return;
     c->micro_batch = micro_batch;
     for (int k = 0; k < c->n_moving; k++) {
@@ -119,4 +121,5 @@ void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch)
 void lvn_calls_end(struct lvn_calls *c)
 {
     c->step->first_row = c->first_row;
+    c->step->grad_scale = c->grad_scale;
 }

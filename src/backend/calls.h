@@ -12,6 +12,7 @@ struct lvn_calls {
     struct lvn_call *call; /* [n_instrs] */
     struct lvn_step *step;
     int64_t rows, first_row; /* samples of a micro-batch; the first one's number in this run */
+    double grad_scale;       /* at the beginning of this run */
     int64_t micro_batch;     /* that the calls point at */
     struct lvn_moving *moving;
     int n_moving;
@@ -24,7 +25,8 @@ enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p,
                                char *(*address)(const struct lvn_memory *m)) LVN_CHECKED;
 void lvn_calls_release(struct lvn_calls *c);
 
-/* A run begins: note the first row. Point everything at a micro-batch. A run is over: leave step as it was. */
+/* A run begins: note what micro-batches change. Point everything at a micro-batch. A run is over: leave step as it was.
+ */
 void lvn_calls_begin(struct lvn_calls *c);
 void lvn_calls_point(struct lvn_calls *c, int64_t micro_batch);
 void lvn_calls_end(struct lvn_calls *c);

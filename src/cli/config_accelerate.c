@@ -153,8 +153,8 @@ static enum lvn_status precision(struct lvn_config *cf, const struct lvn_yaml *t
     bool bf16 = !strcasecmp(y->text, "bf16"), off = is_off(y), fp16 = !strcasecmp(y->text, "fp16");
     if (fp16)
         LVN_TRY(lvn_config_note(cf, "mixed_precision",
-                                "fp16 is for GPUs; bf16-mixed is taken, which needs no loss "
-                                "scale"));
+                                "fp16 is for GPUs (trainer.precision 16-mixed); bf16-mixed is taken, which needs no "
+                                "loss scale"));
     if (!off && !bf16 && !fp16) {
         return lvn_config_note(cf, "mixed_precision", "'%.20s' is not there; trainer.precision stays as it is",
                                y->text);

@@ -201,7 +201,9 @@ static enum lvn_status precision(const struct reading *r)
     const char *means = !strcmp(dtype, "bfloat16") || !strcmp(dtype, "float16") ? "bf16-mixed" : "32-true";
     if (*dtype) LVN_TRY(lvn_config_set(r->cf, "trainer.precision", means, line_of(r, "dtype")));
     if (!strcmp(dtype, "float16"))
-        LVN_TRY(lvn_config_note(r->cf, "dtype", "fp16 is for GPUs; bf16-mixed is taken, which needs no loss scale"));
+        LVN_TRY(lvn_config_note(
+            r->cf, "dtype",
+            "fp16 is for GPUs (trainer.precision 16-mixed); bf16-mixed is taken, which needs no loss scale"));
     if (*device && strcmp(device, "cpu") != 0)
         LVN_TRY(lvn_config_note(r->cf, "device", "'%.40s' is not there: this version runs on CPUs", device));
     return LVN_OK;

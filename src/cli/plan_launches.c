@@ -27,8 +27,8 @@ const char *lvn_plan_phase(const struct lvn_instr *i)
 /* "arena+4096 (12, 64) bf16": what an argument of the launch would be. */
 static void operand(struct lvn_operand *o, bool written, void *argument)
 {
-    static const char *const buffers[LVN_BUFFER_COUNT] = {"arena",    "parameters", "gradients", "moment 1",
-                                                          "moment 2", "input",      "cache",     "result"};
+    static const char *const buffers[LVN_BUFFER_COUNT] = {"arena", "parameters", "gradients", "moment 1", "moment 2",
+                                                          "scale", "input",      "cache",     "result"};
     struct listing *l = argument;
     struct lvn_text *text = written ? &l->writes : &l->reads;
     const struct lvn_value *v = &l->program->values[o->value];

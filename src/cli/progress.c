@@ -88,6 +88,8 @@ static int parts_of(const struct lvn_progress *p, const struct lvn_event *e, str
     if (!isnan(loss)) n = add(parts, n, 9, "loss %.4f", loss);
     if (!isnan(val_loss)) n = add(parts, n, 8, "val %.4f", val_loss);
     if (!isnan(lr)) n = add(parts, n, 3, "lr %.2e", lr);
+    double scale = lvn_event_value(e, "loss_scale");
+    if (!isnan(scale)) n = add(parts, n, 1, "scale %g", scale);
     double rate = isnan(p->rate) ? lvn_event_value(e, "tokens_per_s") : p->rate;
     if (!isnan(rate)) n = add(parts, n, 7, "%s %s/s", lvn_count_text((int64_t)(rate + 0.5), text), e->unit);
     if (!isnan(e->utilisation)) n = add(parts, n, 2, "%.0f%% of peak", 100 * e->utilisation);

@@ -50,9 +50,9 @@ struct lvn_call {
     struct lvn_arg dout[LVN_MAX_OUT]; /* backward: gradients of the outputs; p == NULL when nothing depends on one */
     struct lvn_arg din[LVN_MAX_IN];   /* backward: gradients to write; p == NULL when not wanted */
     bool add[LVN_MAX_IN];             /* backward: din[i] += instead of = */
-    bool bf16;                        /* products may round their operands to bf16, if that is faster */
-    void *scratch;                    /* as many bytes as scratch() asked for, 64-byte aligned */
-    const struct lvn_step *step;
+    enum lvn_dtype half;   /* what products may round their operands to, if that is faster: BF16, F16; F32: nothing */
+    void *scratch;         /* as many bytes as scratch() asked for, 64-byte aligned */
+    struct lvn_step *step; /* scale_loss alone changes it */
     struct lvn_result *result; /* of operations that run after backward */
     uint32_t op_hash;          /* hash of the node's scoped name, for random numbers */
 };

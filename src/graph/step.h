@@ -26,12 +26,25 @@ static inline int64_t lvn_step_position(const struct lvn_step *s, int64_t b)
     return s && b < LVN_DECODE_ROWS ? s->position[b] : 0;
 }
 
+/* The scale of the loss in 16-mixed (passes/scale.c), and how it came to it: numbers of the device's memory that live
+ * between steps, which the processor only reads and keeps in checkpoints. As torch.amp.GradScaler has it by default
+ * (https://docs.pytorch.org/docs/stable/amp.html): 65536 at the start, half of it after a gradient that is not finite,
+ * whose step is skipped, twice as much after 2,000 steps without one. */
+struct lvn_scaling {
+    double scale;   /* what the next step multiplies its loss with: a power of two */
+    double good;    /* steps with a finite gradient since it last changed */
+    double skipped; /* steps of the run that changed nothing */
+};
+enum { LVN_SCALING_NUMBERS = 3, LVN_SCALING_START = 65536, LVN_SCALING_EVERY = 2000 };
+#define LVN_SCALING_LEAST 0x1p-10 /* where even less would be wanted, it is not the scale that is wrong */
+
 /* What a step gives back: one small block of the device's memory, read once after the step. Behind it lie the sums of
  * each micro-batch: losses, metrics. */
 struct lvn_result {
     double grad_norm; /* global 2-norm of the gradient before clipping */
     double
         clip_scale; /* what the optimizer multiplies the gradient with; 0 and no update when the norm is not finite */
+    struct lvn_scaling scaling; /* as the step left it; all zero where the loss is not scaled */
 };
 
 /* The gradient's norm sums over blocks of so many elements, from the start of the flat buffer (ops/grad_norm.c); shards

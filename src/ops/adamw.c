@@ -5,7 +5,7 @@
  *
  * Loshchilov, Hutter: "Decoupled weight decay regularization" (2019), arranged as torch.optim.AdamW. The order of
  * operations is part of the definition: every kernel must give these bits. Each line is one rounding an operation,
- * fma() one in all; t = step + 1, constants as in adamw.h:
+ * fma() one in all; t = step + 1, less the skipped ones, constants as in adamw.h:
  *
  *     g = g * scale
  *     g = min(max(g, -clip_value), clip_value)      where clip_value is not 0

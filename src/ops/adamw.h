@@ -35,7 +35,7 @@ static inline struct lvn_adamw_constants lvn_adamw_constants_make(const struct l
     double beta1 = call->attr->adamw.beta1, beta2 = call->attr->adamw.beta2, decay = call->attr->adamw.weight_decay;
     double lr = step->lr * call->attr->adamw.lr_scale;
     bool coupled = call->attr->adamw.coupled;
-    int64_t t = step->step + 1;
+    int64_t t = step->step + 1 - (int64_t)call->result->scaling.skipped;
     return (struct lvn_adamw_constants){
         .scale = call->result->clip_scale,
         .clip_value = call->attr->adamw.clip_value,

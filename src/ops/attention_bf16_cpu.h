@@ -26,8 +26,8 @@ enum { BF16_BLOCK = TILE_BLOCK * (int)sizeof(uint16_t) }; /* bytes of a row of 6
 /* Whether products may round, and all that they read is bf16. */
 static bool bf16_fits(const struct lvn_call *c)
 {
-    return c->bf16 && c->attr->attention.scale > 0 && is_bf16(&c->in[0]) && is_bf16(&c->in[1]) && is_bf16(&c->in[2]) &&
-           is_bf16(&c->out[0]) && (c->phase == LVN_FORWARD || is_bf16(&c->dout[0]));
+    return c->half == LVN_BF16 && c->attr->attention.scale > 0 && is_bf16(&c->in[0]) && is_bf16(&c->in[1]) &&
+           is_bf16(&c->in[2]) && is_bf16(&c->out[0]) && (c->phase == LVN_FORWARD || is_bf16(&c->dout[0]));
 }
 
 static int64_t half_ceil(int64_t n, int64_t to)

@@ -23,6 +23,12 @@ static inline double lvn_norm_fold(double lane[LVN_NORM_LANES])
     return lane[0];
 }
 
+/* The factor that clips a gradient of this norm; 0: it is not finite. */
+static inline double lvn_norm_clip(double norm, double clip)
+{
+    return !isfinite(norm) ? 0 : clip > 0 && clip < norm + 1e-6 ? clip / (norm + 1e-6) : 1;
+}
+
 /* From the blocks' sums, which it overwrites, to the norm and the factor that clips it. */
 static inline void lvn_norm_finish(double *sums, int64_t blocks, double clip, struct lvn_result *result)
 {
@@ -30,7 +36,7 @@ static inline void lvn_norm_finish(double *sums, int64_t blocks, double clip, st
         for (int64_t b = 0; b + half < blocks; b += 2 * half) sums[b] += sums[b + half];
     double norm = sqrt(sums[0]);
     result->grad_norm = norm;
-    result->clip_scale = !isfinite(norm) ? 0 : clip > 0 && clip < norm + 1e-6 ? clip / (norm + 1e-6) : 1;
+    result->clip_scale = lvn_norm_clip(norm, clip);
 }
 
 #endif

@@ -13,7 +13,7 @@ static inline int64_t product_tile(const struct lvn_gpu *g, int64_t M, int64_t N
 {
     enum { SMALL = 64, LARGE = 128, ENOUGH = 128 };
     const int64_t large = (M + LARGE - 1) / LARGE * ((N + LARGE - 1) / LARGE);
-    return g->call->bf16 && large >= ENOUGH ? LARGE : SMALL;
+    return g->call->half != LVN_F32 && large >= ENOUGH ? LARGE : SMALL;
 }
 
 static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
@@ -22,8 +22,8 @@ static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_produc
     const int64_t tile = product_tile(g, p->M, p->N);
     if (lvn_gpu_product(g, p)) return;
     g->source = "linear";
-    if (g->call->bf16) {
-        lvn_gpu_define(g, "ROUNDED", 1);
+    if (g->call->half != LVN_F32) {
+        lvn_gpu_define_type(g, "ROUNDED", g->call->half);
         lvn_gpu_define(g, "TILE", tile);
     }
     LVN_LAUNCH(g, "product", (p->N + tile - 1) / tile, (p->M + tile - 1) / tile, 1, p->a, p->b, p->bias, p->c, p->y,

@@ -29,7 +29,7 @@ LVN_FUNCTION void rounded_put_bf16(LVN_GLOBAL lvn_ushort *p, lvn_long i, float x
 }
 
 #define ROUNDED_PUT(x, i, value, bits) LVN_JOIN(rounded_put_, TYPE_##x)(LVN_POINTER(x), i, value, bits)
-/* Is it bf16? */
+/* Is it bf16? (Neither parameters nor moments are fp16.) */
 #define IS_f32 0
 #define IS_bf16 1
 #define ROUNDS(x) LVN_JOIN(IS_, TYPE_##x)

@@ -10,7 +10,7 @@ static void describe(struct lvn_arg *arg, const struct lvn_operand *o)
 
 void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call)
 {
-    *call = (struct lvn_call){.phase = i->phase, .attr = &i->attr, .op_hash = i->hash, .bf16 = i->bf16};
+    *call = (struct lvn_call){.phase = i->phase, .attr = &i->attr, .op_hash = i->hash, .half = i->half};
     for (int k = 0; k < LVN_MAX_IN; k++) {
         describe(&call->in[k], &i->in[k]);
         describe(&call->din[k], &i->din[k]);

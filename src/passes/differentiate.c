@@ -269,7 +269,7 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
     b->attr = f->attr;
     b->name = f->name;
     b->hash = f->hash;
-    b->bf16 = f->bf16;
+    b->half = f->half;
     b->block = f->block;
     for (int k = 0; k < f->op->n_in; k++)
         if (f->op->reads & LVN_READS_IN(k)) b->in[k] = f->in[k];

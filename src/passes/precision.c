@@ -1,12 +1,13 @@
 /* precision.c - which number type each value has.
  *
  * A graph is built in one real type (fp32; fp64 for reference runs), which is also that of all parameters and of all
- * values of a program in that precision. In bf16-mixed precision a value between operations becomes bf16 where every
- * operation that touches it can take it so (lvn_op.narrow): what linear maps and attention read and write, not the
- * residual stream, nor logits, losses and moments. Its gradient gets the same type from the differentiate pass. So half
- * the memory is read and written; sums, softmax and normalisation stay in fp32, in registers. Products of fp32 operands
- * (parameters) may round them to bf16, where the processor multiplies those faster; elsewhere they are taken as they
- * are. Which values PyTorch's autocast keeps in bf16 is nearly the same choice; its users find the same losses.
+ * values of a program in that precision. In mixed precision a value between operations becomes bf16 (bf16-mixed) or
+ * fp16 (16-mixed) where every operation that touches it can take it so (lvn_op.narrow): what linear maps and attention
+ * read and write, not the residual stream, nor logits, losses and moments. Its gradient gets the same type from the
+ * differentiate pass. So half the memory is read and written; sums, softmax and normalisation stay in fp32, in
+ * registers. Products of fp32 operands (parameters) may round them to that type, where the processor multiplies those
+ * faster; elsewhere they are taken as they are. Which values PyTorch's autocast keeps so is nearly the same choice; its
+ * users find the same losses.
  *
  * bf16-true: parameters and their gradients are bf16 too, all of them, so that the flat buffers have one type. An
  * operation that does not take a parameter so (biases, gains: short ones) reads a widened copy, which one more
@@ -15,12 +16,20 @@
  * more than LVN_BF16_PIECES pieces the flat gradient is fp32 instead (lvn_program.gradients). The optimizer computes in
  * fp32 and rounds parameters at random: to the nearest, what is less than 2^-9 of a weight would never move it.
  *
- * Decoding keeps its few values in fp32: it reads weights, and little else.
- *
- * Left out: fp16 with scaling of the loss. */
+ * Decoding keeps its few values in fp32: it reads weights, and little else. */
 #include <string.h>
 
 #include "passes/program.h"
+
+/* The type of values between operations, where they may be of 16 bits. */
+static enum lvn_dtype values_in(enum lvn_precision precision)
+{
+    static const enum lvn_dtype values[] = {[LVN_PRECISION_TRUE] = LVN_F32,
+                                            [LVN_PRECISION_BF16_MIXED] = LVN_BF16,
+                                            [LVN_PRECISION_BF16_TRUE] = LVN_BF16,
+                                            [LVN_PRECISION_16_MIXED] = LVN_F16};
+    return values[precision];
+}
 
 /* --- parameters --- */
 
@@ -85,7 +94,8 @@ static enum lvn_status narrow_params(struct lvn_program *p)
 
 struct search {
     struct lvn_program *p;
-    bool *narrow; /* by value: all operations so far take it as bf16 */
+    enum lvn_dtype half;
+    bool *narrow; /* by value: all operations so far take it so */
 };
 
 static void look(struct search *s, const struct lvn_instr *i, const struct lvn_operand *o, uint32_t bit)
@@ -93,7 +103,7 @@ static void look(struct search *s, const struct lvn_instr *i, const struct lvn_o
     if (o->value >= 0 && !(i->op->narrow & bit)) s->narrow[o->value] = false;
 }
 
-/* An instruction's outputs that may be bf16 are so all together, or none is. True: something changed. */
+/* An instruction's outputs that may be of 16 bits are so all together, or none is. True: something changed. */
 static bool settle(struct search *s)
 {
     bool changed = false;
@@ -113,12 +123,12 @@ static bool settle(struct search *s)
 
 static void change(struct search *s, struct lvn_operand *o)
 {
-    if (o->value >= 0 && s->narrow[o->value]) o->desc.dtype = LVN_BF16;
+    if (o->value >= 0 && s->narrow[o->value]) o->desc.dtype = s->half;
 }
 
-static enum lvn_status narrow(struct lvn_program *p)
+static enum lvn_status narrow(struct lvn_program *p, enum lvn_dtype half)
 {
-    struct search s = {p, lvn_arena_alloc(&p->arena, sizeof *s.narrow * (size_t)(p->n_values + 1))};
+    struct search s = {p, half, lvn_arena_alloc(&p->arena, sizeof *s.narrow * (size_t)(p->n_values + 1))};
     if (!s.narrow) return LVN_MEMORY;
     for (int v = 0; v < p->n_values; v++) {
         const struct lvn_value *value = &p->values[v];
@@ -126,7 +136,7 @@ static enum lvn_status narrow(struct lvn_program *p)
     }
     for (int n = 0; n < p->n_instrs; n++) {
         struct lvn_instr *i = &p->instrs[n];
-        i->bf16 = true;
+        i->half = half;
         for (int k = 0; k < LVN_MAX_IN; k++) look(&s, i, &i->in[k], LVN_READS_IN(k));
         for (int k = 0; k < LVN_MAX_OUT; k++) look(&s, i, &i->out[k], LVN_READS_OUT(k));
     }
@@ -138,8 +148,8 @@ static enum lvn_status narrow(struct lvn_program *p)
     }
     for (int v = 0; v < p->n_values; v++) {
         if (!s.narrow[v]) continue;
-        p->values[v].bytes = p->values[v].bytes / lvn_dtype_bytes(LVN_F32) * lvn_dtype_bytes(LVN_BF16);
-        p->values[v].dtype = LVN_BF16;
+        p->values[v].bytes = p->values[v].bytes / lvn_dtype_bytes(LVN_F32) * lvn_dtype_bytes(half);
+        p->values[v].dtype = half;
     }
     return LVN_OK;
 }
@@ -160,8 +170,8 @@ enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision pre
         }
     }
     if (precision == LVN_PRECISION_TRUE) return LVN_OK;
-    LVN_CHECK(p->real == LVN_F32, UNSUPPORTED, "bf16 starts from a program of fp32, not of %s",
+    LVN_CHECK(p->real == LVN_F32, UNSUPPORTED, "mixed precision starts from a program of fp32, not of %s",
               lvn_dtype_name(p->real));
     if (precision == LVN_PRECISION_BF16_TRUE) LVN_TRY(narrow_params(p));
-    return p->graph->cache_length ? LVN_OK : narrow(p);
+    return p->graph->cache_length ? LVN_OK : narrow(p, values_in(precision));
 }

@@ -1,7 +1,7 @@
 /* program.h - a training step as a flat list of instructions, and the passes that make it.
  *
  *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks -> accumulate -> update -> shard ->
- * verify
+ * scale -> verify
  *         -> place
  *
  * A program starts as the forward instructions of a graph. Each pass is one function in one file and turns the program
@@ -22,6 +22,7 @@ enum lvn_buffer {
     LVN_BUFFER_GRAD,   /* flat gradients of the trainable parameters, grad_slots of them */
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* second moment */
+    LVN_BUFFER_SCALE,  /* struct lvn_scaling, where the loss is scaled */
     LVN_BUFFER_INPUT,  /* bound by the caller for each micro-batch; slot = number of the input */
     LVN_BUFFER_CACHE,  /* lives between runs (key/value cache); slot = number of the cache */
     LVN_BUFFER_RESULT, /* what a run gives back: struct lvn_result, then the sums of each micro-batch */
@@ -64,10 +65,10 @@ struct lvn_instr {
     union lvn_attr attr;
     const char *name;
     uint32_t hash;
-    int block;  /* of the model; -1: outside of all */
-    bool again; /* runs a second time in a micro-batch, for backward */
-    bool bf16;  /* see struct lvn_call; set by precision */
-    int token;  /* of a collective and of its wait: the number of what is started, below program->n_tokens */
+    int block;           /* of the model; -1: outside of all */
+    bool again;          /* runs a second time in a micro-batch, for backward */
+    enum lvn_dtype half; /* see struct lvn_call; set by precision */
+    int token;           /* of a collective and of its wait: the number of what is started, below program->n_tokens */
     struct lvn_operand in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     bool add[LVN_MAX_IN];            /* din[i] is not the first contribution */
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's: adds too from the second micro-batch on */
@@ -135,8 +136,9 @@ struct lvn_program {
 
 /* Which numbers there are, as trainer.precision says. BF16_MIXED: parameters, their gradients and the optimizer's state
  * in fp32; values between operations in bf16 where all that touch them can, and products in bf16 where the processor is
- * faster at it. BF16_TRUE: the same, and parameters and their gradients in bf16. */
-enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED, LVN_PRECISION_BF16_TRUE };
+ * faster at it. BF16_TRUE: the same, and parameters and their gradients in bf16. 16_MIXED: as BF16_MIXED, in fp16, with
+ * a scale of the loss (scale.c). */
+enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED, LVN_PRECISION_BF16_TRUE, LVN_PRECISION_16_MIXED };
 
 struct lvn_optimizer {
     enum { LVN_ADAMW, LVN_ADAM, LVN_SGD } kind;
@@ -171,6 +173,7 @@ enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_leaves *tree) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
+enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_device *device) LVN_CHECKED;
 

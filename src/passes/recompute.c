@@ -33,7 +33,7 @@ static enum lvn_status insert_restore(struct lvn_program *p, int n, int at, int 
     restore.attr = f.attr;
     restore.name = f.name;
     restore.hash = f.hash;
-    restore.bf16 = f.bf16;
+    restore.half = f.half;
     restore.block = f.block;
     restore.again = true;
     for (int j = 0; j < LVN_MAX_IN; j++)

@@ -62,13 +62,16 @@ static enum lvn_status new_runners(struct evaluation *e)
 
 static enum lvn_status plan(struct evaluation *e)
 {
+    /* What was trained in fp16 is looked at in fp32: it can be so anywhere, and no gradient vanishes. */
+    const bool fp16 = e->s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
     int device;
     LVN_TRY(lvn_ranks_device(e->o->ranks, e->s, &device));
     struct lvn_network_options network = {.backend = lvn_backend_find(e->s->trainer.accelerator),
                                           .device = device,
                                           .tf32 = e->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                           .real = LVN_F32,
-                                          .precision = (enum lvn_precision)e->s->trainer.precision,
+                                          .precision =
+                                              fp16 ? LVN_PRECISION_TRUE : (enum lvn_precision)e->s->trainer.precision,
                                           .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
                                           .processes = e->o->ranks->of_host};
     LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));

@@ -30,8 +30,13 @@ static enum lvn_status declare_params(struct lvn_network *n, const struct lvn_ne
 enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model_config *c,
                                 const struct lvn_network_options *o)
 {
+    const struct lvn_backend *backend = o->backend ? o->backend : lvn_backend_at(0);
     *out = NULL;
     LVN_TRY(lvn_model_check(c, false));
+    LVN_CHECK(backend->fp16 || o->precision != LVN_PRECISION_16_MIXED, ARG,
+              "trainer.precision 16-mixed is for GPUs, and trainer.accelerator %s has no kernels in fp16: set "
+              "trainer.precision to bf16-mixed, which is as small and needs no scale of the loss, or to 32-true",
+              backend->name);
     struct lvn_network *n = lvn_calloc(1, sizeof *n);
     if (!n) return LVN_MEMORY;
     n->config = *c;
@@ -42,7 +47,6 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->state = o->real;
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
-    const struct lvn_backend *backend = o->backend ? o->backend : lvn_backend_at(0);
     struct lvn_device_options device = {.real = o->real, .threads = n->threads, .number = o->device, .tf32 = o->tf32};
     enum lvn_status status = backend->open(&n->device, &device);
     n->params = lvn_params_new();
@@ -226,6 +230,8 @@ enum lvn_status lvn_network_allocate(struct lvn_network *n)
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
         if (n->bytes[b] <= 0 || n->memory[b]) continue;
         LVN_TRY(lvn_memory_new(&n->memory[b], n->device, n->bytes[b]));
+        if (b == LVN_BUFFER_SCALE)
+            LVN_TRY(lvn_network_set_scaling(n, &(struct lvn_scaling){.scale = LVN_SCALING_START}));
     }
     for (int i = 0; i < n->n_runners; i++) LVN_TRY(allocate_runner(n->runners[i]));
     return LVN_OK;
@@ -262,6 +268,19 @@ enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t se
     enum lvn_status closed = lvn_window_close(&w, status == LVN_OK);
     free(room);
     return status == LVN_OK ? closed : status;
+}
+
+enum lvn_status lvn_network_scaling(const struct lvn_network *n, struct lvn_scaling *to)
+{
+    const struct lvn_memory *m = n->memory[LVN_BUFFER_SCALE];
+    *to = (struct lvn_scaling){0};
+    return m ? lvn_memory_read(m, 0, to, sizeof *to) : LVN_OK;
+}
+
+enum lvn_status lvn_network_set_scaling(const struct lvn_network *n, const struct lvn_scaling *from)
+{
+    struct lvn_memory *m = n->memory[LVN_BUFFER_SCALE];
+    return m && from->scale > 0 ? lvn_memory_write(m, 0, from, sizeof *from) : LVN_OK;
 }
 
 static void at_least(int64_t *bytes, int64_t want)
@@ -328,6 +347,7 @@ static enum lvn_status plan_runner(struct lvn_runner *t)
     if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
     int64_t state = state_bytes(t);
     if (!o->optimizer) return LVN_OK;
+    if (n->precision == LVN_PRECISION_16_MIXED) n->bytes[LVN_BUFFER_SCALE] = sizeof(struct lvn_scaling);
     n->moments = o->optimizer->kind == LVN_SGD ? 1 : 2;
     at_least(&n->bytes[LVN_BUFFER_STATE0], state);
     if (n->moments > 1) at_least(&n->bytes[LVN_BUFFER_STATE1], state);

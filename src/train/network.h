@@ -24,7 +24,7 @@ struct lvn_network {
     enum lvn_dtype gradients; /* of theirs, once a runner that trains was made */
     enum lvn_dtype state;     /* of the optimizer's moments */
     int threads, processes;
-    int64_t bytes[LVN_BUFFER_COUNT];             /* planned sizes of PARAM, GRAD (all slots), STATE0, STATE1, ARENA */
+    int64_t bytes[LVN_BUFFER_COUNT]; /* planned sizes of PARAM, GRAD (all slots), STATE0, STATE1, SCALE, ARENA */
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL until allocated, or of 0 bytes */
     int moments;                                 /* that the optimizer keeps, on this rank or on others: 0, 1 or 2 */
     struct lvn_runner **runners;
@@ -69,6 +69,9 @@ enum lvn_status lvn_network_allocate(struct lvn_network *n) LVN_CHECKED;
 /* A parameter's values, of n->weights, from the device and to it. */
 enum lvn_status lvn_network_read(const struct lvn_network *n, const struct lvn_param *p, void *to) LVN_CHECKED;
 enum lvn_status lvn_network_write(const struct lvn_network *n, const struct lvn_param *p, const void *from) LVN_CHECKED;
+/* The scale of the loss, once allocated; all zero where the loss is not scaled. A scale of 0 is not set. */
+enum lvn_status lvn_network_scaling(const struct lvn_network *n, struct lvn_scaling *to) LVN_CHECKED;
+enum lvn_status lvn_network_set_scaling(const struct lvn_network *n, const struct lvn_scaling *from) LVN_CHECKED;
 /* Initial values, a function of (seed, name) alone, rounded to n->weights: of all parameters, or of adapters alone. */
 enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t seed, bool adapters_only) LVN_CHECKED;
 

@@ -21,8 +21,9 @@ static bool finite_values(const struct search *s, const struct lvn_operand *o)
     if (!p) return true;
     for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
         if (!isfinite(((const float *)p)[i])) return false;
-    const uint16_t exponent = 0x7f80; /* of bf16: all ones in infinity and what is not a number */
-    for (int64_t i = 0; o->desc.dtype == LVN_BF16 && i < v->bytes / 2; i++)
+    const bool half = o->desc.dtype == LVN_BF16 || o->desc.dtype == LVN_F16;
+    const uint16_t exponent = o->desc.dtype == LVN_F16 ? 0x7c00 : 0x7f80; /* all ones: infinity, or no number */
+    for (int64_t i = 0; half && i < v->bytes / 2; i++)
         if ((((const uint16_t *)p)[i] & exponent) == exponent) return false;
     return true;
 }

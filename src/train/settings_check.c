@@ -154,9 +154,9 @@ static enum lvn_status finish_fall(struct lvn_settings *s, bool steps_known)
 static enum lvn_status check_device(const struct lvn_settings *s)
 {
     char word[LVN_VALUE_TEXT];
-    LVN_CHECK(s->trainer.precision <= LVN_TRAINER_PRECISION_BF16_TRUE, ARG,
-              "trainer.precision %s is not there yet: this version computes in 32-true, bf16-mixed and bf16-true; set "
-              "one of them",
+    LVN_CHECK(s->trainer.precision <= LVN_TRAINER_PRECISION_16_MIXED, ARG,
+              "trainer.precision %s is not there yet: this version computes in 32-true, bf16-mixed, bf16-true and, on "
+              "GPUs, 16-mixed; set one of them",
               lvn_settings_value(s, LVN_OPT_trainer_precision, word));
     LVN_CHECK(s->trainer.strategy <= LVN_TRAINER_STRATEGY_ZERO1, ARG,
               "trainer.strategy %s is not there yet: this version has single_device, ddp and zero1; set one of them or "

@@ -36,6 +36,10 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     json_t *callbacks = *s->callbacks ? json_loads(s->callbacks, 0, NULL) : NULL;
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
     if (state && *s->shares) json_object_set_new(state, "shares", json_string(s->shares));
+    if (state && s->scaling.scale > 0)
+        json_object_set_new(state, "loss_scale",
+                            json_pack("{s:f, s:I, s:I}", "scale", s->scaling.scale, "good_steps",
+                                      (json_int_t)s->scaling.good, "skipped_steps", (json_int_t)s->scaling.skipped));
     if (!state || (*s->callbacks && !callbacks)) {
         json_decref(state);
         LVN_FAIL(MEMORY, "not enough memory for the state of the run");
@@ -206,6 +210,21 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
     return status;
 }
 
+static enum lvn_status load_scaling(const char *path, const json_t *state, struct lvn_scaling *s)
+{
+    const json_t *from = json_object_get(state, "loss_scale");
+    int64_t good = 0, skipped = 0;
+    if (!from) return LVN_OK;
+    LVN_TRY(lvn_json_real(path, from, "scale", true, &s->scale));
+    LVN_TRY(lvn_json_int(path, from, "good_steps", true, 0, LVN_SCALING_EVERY, &good));
+    LVN_TRY(lvn_json_int(path, from, "skipped_steps", true, 0, INT64_MAX, &skipped));
+    LVN_CHECK(s->scale > 0 && isfinite(s->scale), FORMAT, "'%s': the scale of the loss is %g, which is none", path,
+              s->scale);
+    s->good = (double)good;
+    s->skipped = (double)skipped;
+    return LVN_OK;
+}
+
 static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 {
     json_t *state;
@@ -222,6 +241,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->pieces);
     if (status == LVN_OK) status = lvn_json_string(path, state, "shares", false, &shares);
     if (status == LVN_OK) status = lvn_take(s->shares, sizeof s->shares, "'shares'", shares, strlen(shares));
+    if (status == LVN_OK) status = load_scaling(path, state, &s->scaling);
     if (status == LVN_OK) status = load_callbacks(path, state, s);
     s->data = strtoull(data, NULL, 16);
     json_decref(state);

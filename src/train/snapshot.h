@@ -33,6 +33,7 @@ struct lvn_snapshot {
     int64_t micro_batch;                    /* sequences of a micro-batch, of rank 0 */
     int64_t pieces;                         /* into which memory had each rank's rows cut; 0: not kept */
     int64_t ranks;                          /* how many took part; 0: not kept */
+    struct lvn_scaling scaling;             /* of the loss; all zero: it was not scaled */
     char shares[LVN_SHARES_TEXT];           /* what each of them computed, see shares.h; "": equal shares */
     char callbacks[LVN_SNAPSHOT_CALLBACKS]; /* what those remember, as JSON; "": nothing */
 };

@@ -123,6 +123,7 @@ static enum lvn_status save(struct trainer *t)
                               .ranks = t->ranks->size};
     if (t->m.scored_at != t->step) at.score.value = NAN;
     if (t->shared) memcpy(at.shares, t->at.shares, sizeof at.shares);
+    LVN_TRY(lvn_network_scaling(g->network, &at.scaling));
     LVN_TRY(lvn_callbacks_save(&t->callbacks, &t->m, at.callbacks));
     return lvn_saver_begin(&t->saver, &at);
 }
@@ -155,6 +156,22 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 
 /* --- steps, validations, epochs --- */
 
+/* Step t->step + 1 changed nothing but the scale of the loss, which is ordinary in 16-mixed, as long as it helps. */
+static bool skipped(const struct trainer *t)
+{
+    const struct lvn_result *r = &t->training.step->result;
+    return r->clip_scale == 0 && r->scaling.scale >= LVN_SCALING_LEAST;
+}
+
+static void tell_skipped(struct trainer *t)
+{
+    snprintf(t->text, sizeof t->text,
+             "step %lld changed nothing, for its gradient is not finite in fp16: the loss is multiplied with %g from "
+             "here on",
+             (long long)t->step, t->training.step->result.scaling.scale);
+    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+}
+
 static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
 {
     const struct lvn_runner *r = t->training.step;
@@ -163,6 +180,7 @@ static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
     e->epoch = t->step / t->train.steps_per_epoch;
     e->scalar[SCALAR_LOSS].value = loss;
     e->scalar[SCALAR_GRAD_NORM].value = r->result.grad_norm;
+    if (t->scaling) t->scaling->value = r->result.scaling.scale;
     e->scalar[SCALAR_LR].value = r->step.lr;
     int64_t length = t->training.block_size;
     if (t->training.n_lengths) { /* of this step */
@@ -193,8 +211,10 @@ static enum lvn_status one_step(struct trainer *t)
     LVN_TRY(exchange(t, computed, &next));
     t->m.loss_sum = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro);
     double loss = t->m.loss_sum * g->step->step.grad_scale;
-    if (!isfinite(loss) || !isfinite(g->step->result.grad_norm)) return explain_nonfinite(t, loss);
+    const bool finite = isfinite(loss) && isfinite(g->step->result.grad_norm), skips = !finite && skipped(t);
+    if (!finite && !skips) return explain_nonfinite(t, loss);
     t->step++;
+    if (skips) tell_skipped(t);
     lvn_stamp_step(t->ranks->heart, t->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin), computed);
     LVN_TRY(tell_step(t, loss, lvn_seconds() - begin));
     return lvn_saver_settle(&t->saver, (enum lvn_saved) * lvn_tally_count(&t->tally, LVN_TALLY_SAVED));

@@ -160,7 +160,10 @@ static enum lvn_status load_weights(struct trainer *t)
 {
     struct lvn_network *n = t->training.network;
     uint64_t seed = (uint64_t)t->s->trainer.seed;
-    if (t->goes_on) return lvn_snapshot_load(&t->from, n, &t->training.reduction.sharding, t->ranks);
+    if (t->goes_on) {
+        LVN_TRY_TOGETHER(t->ranks, lvn_network_set_scaling(n, &t->at.scaling));
+        return lvn_snapshot_load(&t->from, n, &t->training.reduction.sharding, t->ranks);
+    }
     LVN_TRY_TOGETHER(t->ranks, lvn_network_init_values(n, seed, t->setup.has_pretrained));
     if (!t->setup.has_pretrained) return LVN_OK;
     LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK : load_pretrained(t));
@@ -247,6 +250,9 @@ static void declare_scalars(struct trainer *t)
     for (int i = 0; task && i < task->n_metrics; i++)
         declare_metric(t, t->metric[i], "val_", task->metrics[i], validation, false);
     declare_train_metrics(t);
+    if (t->training.network->precision != LVN_PRECISION_16_MIXED) return;
+    t->scaling = &t->m.event.scalar[t->m.event.n_scalars];
+    declare(t, (struct lvn_scalar){"loss_scale", step, LVN_BETTER_UNKNOWN, .computed = true});
 }
 
 /* All that may take long before the first step. */

@@ -55,6 +55,7 @@ struct trainer {
     int64_t schedule_steps;  /* over which the learning rate goes its way */
     int64_t first_step;      /* finished when this process began */
     int64_t validated_step;
+    struct lvn_scalar *scaling; /* of t->m.event: the scale of the loss; NULL: it has none */
     struct lvn_saver saver;
     int64_t labels;         /* that count in the batch which is loaded, over all ranks */
     bool started, done;     /* there were events; nothing is left to do in the run that goes on */

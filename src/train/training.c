@@ -348,14 +348,18 @@ enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double l
 
 enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss, const char *kept)
 {
-    static const char format[] = "step %lld: the loss is %g and the gradient's norm %g; the first number that is not "
-                                 "finite lies in '%s'; %s; try "
+    static const char format[] = "step %lld: the loss is %g and the gradient's norm %g%s; the first number that is not "
+                                 "finite lies in '%s'; %s; try %s"
                                  "a smaller optimizer.lr, a longer schedule.warmup_steps or clipping";
-    double norm = t->step->result.grad_norm;
+    double norm = t->step->result.grad_norm, scale = t->step->result.scaling.scale;
+    const char *other = scale > 0 ? "trainer.precision bf16-mixed or 32-true, " : "";
+    char although[80] = "";
+    if (scale > 0) snprintf(although, sizeof although, ", although the loss was multiplied with only %g", 2 * scale);
     enum lvn_status found = LVN_OK;
     const char *first = lvn_runner_find_nonfinite(t->step, t->accumulation);
-    if (first) found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, first, kept);
+    if (first) found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, first, kept, other);
     LVN_TRY(lvn_ranks_agree(t->ranks, found));
-    found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, "the sum of the gradient", kept);
+    found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, "the sum of the gradient", kept,
+                     other);
     return lvn_ranks_agree(t->ranks, found);
 }

@@ -80,6 +80,9 @@ for precision in bf16-mixed bf16-true; do
     code 0 "$LEVIN" train "${sizes[@]}" --trainer.precision=$precision --trainer.max_steps=2 --run_dir=cpu-$precision
     compare $precision 1e-2 cpu-$precision
 done
+code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.precision=16-mixed --trainer.max_steps=4 \
+    --run_dir=half
+compare half 1e-2
 
 # --- what is lost, or not there ---
 LEVIN_DOUBLE_FAIL=kernel:300 code 76 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 \

@@ -74,8 +74,8 @@ rm tiny.yaml
 code 2 "$LEVIN" train tiny
 says "did you mean 'recipes/tiny.yaml'?" err
 cp recipes/tiny.yaml .
-code 2 "$LEVIN" train tiny.yaml --run_dir=runs/other --trainer.precision=16-mixed --json
-json '"16-mixed is not there yet" in d["error"]'
+code 2 "$LEVIN" train tiny.yaml --run_dir=runs/other --trainer.precision=16-true --json
+json '"16-true is not there yet" in d["error"]'
 [ ! -e runs/other ]
 
 # SIGTERM: the step is finished, the run saved, exit 75; then it goes on.

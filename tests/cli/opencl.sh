@@ -1,5 +1,5 @@
 # trainer.accelerator opencl, on a CPU with OpenCL where there is no GPU: training agrees with the cpu, generates, scores,
-# goes on with the same bits, adapts; two ranks on the device give the bits of one; kernels come from the cache, and a
+# goes on with the same bits, adapts; two ranks on the device give the bits of one, in fp16, too; kernels come from the cache, and a
 # damaged one is compiled again.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export XDG_CACHE_HOME=$PWD/cache
@@ -42,6 +42,36 @@ same_weights opencl parts
 code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=4 \
     --trainer.share_devices=true --run_dir=two
 same_file two/checkpoints/step-4/model.safetensors opencl/checkpoints/step-4/model.safetensors
+
+# --- fp16: near to fp32, the same bits and the same scale after going on and on two ranks ---
+half=("${sizes[@]}" --trainer.accelerator=opencl --trainer.precision=16-mixed)
+code 0 "$LEVIN" train "${half[@]}" --trainer.max_steps=4 --run_dir=half
+code 0 "$LEVIN" train "${half[@]}" --trainer.max_steps=2 --run_dir=half-parts
+code 0 "$LEVIN" train "${half[@]}" --trainer.max_steps=4 --run_dir=half-parts --resume
+same_weights half half-parts
+code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${half[@]}" --trainer.max_steps=4 --trainer.share_devices=true \
+    --run_dir=half-two
+same_file half-two/checkpoints/step-4/model.safetensors half/checkpoints/step-4/model.safetensors
+python3 - <<'P'
+import json
+a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in ("opencl", "half"))
+pairs = [(x[k], y[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_loss") if k in x]
+worst = max(abs(x - y) / abs(x) for x, y in pairs)
+assert len(a) == len(b) and 0 < worst < 1e-2, worst
+assert all(x["loss_scale"] == 65536 for x in b if "loss" in x), b
+for run in "half", "half-parts", "half-two":
+    kept = json.load(open(run + "/checkpoints/last/state/state.json"))["loss_scale"]
+    assert kept == {"scale": 65536, "good_steps": 4, "skipped_steps": 0}, kept
+P
+code 2 "$LEVIN" train "${half[@]}" --trainer.accelerator=cpu --run_dir=no
+one_error
+says "trainer.precision 16-mixed is for GPUs" err
+code 0 "$LEVIN" evaluate half --trainer.accelerator=cpu
+# what no scale cures ends the run, after it was said that steps are skipped
+code 1 "$LEVIN" train "${half[@]}" --trainer.max_steps=60 --optimizer.lr=1e6 --run_dir=half-wild
+says "step 2 changed nothing, for its gradient is not finite in fp16: the loss is multiplied with 32768 from here on" err
+says "although the loss was multiplied with only" err
+says "try trainer.precision bf16-mixed or 32-true" err
 
 # --- a rank on each half of the device ---
 export LEVIN_OPENCL_PARTS=2

@@ -21,7 +21,7 @@
     } while (0)
 
 enum { NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
-enum { REAL_32 = 0, REAL_BF16 = 14, COMPUTE_32 = 68, COMPUTE_TF32 = 77 };
+enum { REAL_32 = 0, REAL_16 = 2, REAL_BF16 = 14, COMPUTE_32 = 68, COMPUTE_TF32 = 77 };
 enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4, EPILOGUE = 7, BIAS_AT = 8, KEPT_AT = 11, KEPT_LD = 12 };
 enum { BIAS = 4, GELU = 32, KEEP = 128 };
 enum { MAGIC = 0x4c74, SCRATCH = 1000 };
@@ -228,7 +228,8 @@ static bool supported(const struct operation *o, const struct layout *a, const s
     if (!known || (o->epilogue & GELU && !(o->epilogue & KEEP)) || a->type != b->type) return false;
     if (gelu && (o->kept_ld % 8 || o->kept_ld < (int64_t)d->rows || !o->kept)) return false;
     if (o->epilogue & BIAS && !o->bias) return false;
-    if (a->type == REAL_BF16) return o->compute == COMPUTE_32 && (d->type == REAL_BF16 || d->type == REAL_32);
+    if (a->type == REAL_BF16 || a->type == REAL_16)
+        return o->compute == COMPUTE_32 && (d->type == a->type || d->type == REAL_32);
     return a->type == REAL_32 && d->type == REAL_32 && (o->compute == COMPUTE_32 || o->compute == COMPUTE_TF32);
 }
 
@@ -259,10 +260,31 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, struct operation *o, str
     return 0;
 }
 
+/* fp16 has steps of 2^(e - 11) where a number is in [2^(e - 1), 2^e), and none finer than 2^-24. */
+static float get16(uint16_t x)
+{
+    const int e = x >> 10 & 31, m = x & 1023;
+    const float y = e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf((float)(1024 + m), e - 25) : ldexpf((float)m, -24);
+    return x >> 15 ? -y : y;
+}
+
+static uint16_t put16(float x)
+{
+    const uint16_t sign = signbit(x) ? 0x8000 : 0;
+    int e;
+    if (x != x) return 0x7e00;
+    if (x == 0) return sign;
+    if (fabsf(x) >= 65520) return sign | 0x7c00;
+    (void)frexpf(fabsf(x), &e);
+    if (e < -13) e = -13; /* the same steps below 2^-14 as above it; what is rounded up goes on counting */
+    return (uint16_t)(sign | (uint16_t)((e + 13) * 1024 + (int)nearbyintf(ldexpf(fabsf(x), 11 - e))));
+}
+
 static float get(const void *p, int type, int64_t i)
 {
     uint32_t bits;
     if (type == REAL_32) return ((const float *)p)[i];
+    if (type == REAL_16) return get16(((const uint16_t *)p)[i]);
     bits = (uint32_t)((const uint16_t *)p)[i] << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -275,6 +297,8 @@ static void put(void *p, int type, int64_t i, float x)
     memcpy(&bits, &x, sizeof bits);
     if (type == REAL_32)
         ((float *)p)[i] = x;
+    else if (type == REAL_16)
+        ((uint16_t *)p)[i] = put16(x);
     else
         ((uint16_t *)p)[i] = (uint16_t)(x != x ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }

@@ -22,9 +22,10 @@ static double worst[LVN_OP_COUNT][2];
 
 static enum numbers {
     FP32,
-    BF16,    /* what may be is */
+    HALF,    /* what may be is of 16 bits */
     ROUNDED, /* nothing is, but products may round their operands */
 } numbers;
+static enum lvn_dtype half; /* to BF16 or F16 */
 static bool units; /* products are made by matrix units: what is fp32 is rounded, too, and so are sums' factors */
 
 static double tolerance(const struct op_case *c, bool backward, const struct buffer *found)
@@ -32,7 +33,8 @@ static double tolerance(const struct op_case *c, bool backward, const struct buf
     double most = tolerance_of(backward ? tolerances[c->op].backward : tolerances[c->op].forward);
     if (c->slack > 0) most *= c->slack;
     if (found->desc.dtype == LVN_BF16) most += ldexp(1, -7); /* rounded, so is what is added to; updates: at random */
-    return units ? most + ldexp(1, -6) : most;
+    if (found->desc.dtype == LVN_F16) most += ldexp(1, -10);
+    return units ? most + (half == LVN_F16 ? ldexp(1, -9) : ldexp(1, -6)) : most;
 }
 
 static void compare(const struct op_case *c, bool backward, const char *what, int index, const struct buffer *found,
@@ -109,8 +111,8 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
     struct run found, wanted;
     run_init(&wanted, c, exact, plain);
     run_init(&found, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
-    if (numbers == BF16) run_narrow(&found);
-    if (numbers != FP32) found.bf16 = true, take_inputs(&wanted, &found);
+    if (numbers == HALF) run_narrow(&found, half);
+    if (numbers != FP32) found.half = half, take_inputs(&wanted, &found);
     bool has = device_phase(d, &found, LVN_FORWARD, 0, 0) == LVN_OK;
     if (has) {
         const unsigned all = (1u << wanted.op->n_in) - 1;
@@ -132,20 +134,32 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
     return has;
 }
 
+/* Of those operations that take fp16, the last small case: compiling is what takes long. */
+static bool is_taken_in_fp16(const struct op_case *c)
+{
+    if (op_is_update(c->op) || !lvn_op(c->op, LVN_F32)->narrow || c->large) return false;
+    for (const struct op_case *next = c + 1; next < op_cases + N_OP_CASES; next++)
+        if (next->op == c->op && !next->large) return false;
+    return true;
+}
+
 /* The cases of LEVIN_DEVICE_TEST, and of `only` where that is not LVN_OP_COUNT. */
 static bool is_wanted(const struct op_case *c, enum lvn_op_id only)
 {
     const char *wanted = getenv("LEVIN_DEVICE_TEST");
+    if (numbers == HALF && half == LVN_F16 && !is_taken_in_fp16(c)) return false;
     if (only != LVN_OP_COUNT && c->op != only) return false;
     if (wanted && !strcmp(wanted, "small")) return !c->large;
     return !wanted || !strcmp(wanted, lvn_op(c->op, LVN_F32)->name);
 }
 
-static inline void compare_all(struct lvn_device *d, enum numbers in)
+/* as: BF16 or F16, where `in` is HALF. */
+static inline void compare_all(struct lvn_device *d, enum numbers in, enum lvn_dtype as)
 {
     bool missing[LVN_OP_COUNT] = {false};
     int without = 0;
     numbers = in;
+    half = as;
     memset(worst, 0, sizeof worst);
     for (int n = 0; n < N_OP_CASES; n++)
         if (is_wanted(&op_cases[n], LVN_OP_COUNT) && !compare_case(d, &op_cases[n])) missing[op_cases[n].op] = true;

@@ -1,6 +1,6 @@
 /* kernel_texts.h - the texts of all kernels for devices: what the cases of ops_cases.h launch, in fp32 and with bf16
  * where the operation may have it. Of each source two texts are taken, for each has all of its kernels: the first in
- * fp32, and the one with the most of bf16. */
+ * fp32, and the one with the most of bf16. fp16 differs from bf16 by a few words, so products have it alone. */
 #ifndef LVN_KERNEL_TEXTS_H
 #define LVN_KERNEL_TEXTS_H
 
@@ -40,8 +40,8 @@ static inline void add(const struct lvn_gpu_launch *l)
     modules[n_modules++] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
 }
 
-/* The operands of a case, all that may be bf16 so where that is wanted. */
-static inline void describe(const struct op_case *c, bool bf16, struct lvn_shapes *s, struct lvn_call *call)
+/* The operands of a case, all that may be of 16 bits so: BF16, F16; F32: none. */
+static inline void describe(const struct op_case *c, enum lvn_dtype half, struct lvn_shapes *s, struct lvn_call *call)
 {
     const struct lvn_op *op = lvn_op(c->op, LVN_F32);
     *s = (struct lvn_shapes){.op = op->name, .attr = &c->attr, .real = LVN_F32};
@@ -52,21 +52,21 @@ static inline void describe(const struct op_case *c, bool bf16, struct lvn_shape
         if (s->has[i]) s->in[i] = input_desc(&in, LVN_F32);
     }
     must(op->shape(s));
-    *call = (struct lvn_call){.attr = &c->attr, .bf16 = bf16};
+    *call = (struct lvn_call){.attr = &c->attr, .half = half};
     for (int i = 0; i < op->n_in; i++) {
         if (!s->has[i]) continue;
-        if (bf16 && op->narrow & LVN_READS_IN(i) && s->in[i].dtype == LVN_F32) s->in[i].dtype = LVN_BF16;
+        if (op->narrow & LVN_READS_IN(i) && s->in[i].dtype == LVN_F32) s->in[i].dtype = half;
         call->in[i].desc = &s->in[i];
         if (c->in[i].filling == REALS && !c->in[i].constant) call->din[i].desc = &s->in[i];
     }
     for (int k = 0; k < op->n_out + op->n_saved; k++) {
-        if (bf16 && op->narrow & LVN_READS_OUT(k) && s->out[k].dtype == LVN_F32) s->out[k].dtype = LVN_BF16;
+        if (op->narrow & LVN_READS_OUT(k) && s->out[k].dtype == LVN_F32) s->out[k].dtype = half;
         call->out[k].desc = &s->out[k];
         if (k < op->n_out) call->dout[k].desc = &s->out[k];
     }
 }
 
-static inline void gather(const struct op_case *c, bool bf16)
+static inline void gather(const struct op_case *c, enum lvn_dtype half)
 {
     const struct lvn_gpu_operation *o = lvn_gpu_operation_of(c->op);
     if (!o) return;
@@ -75,7 +75,7 @@ static inline void gather(const struct op_case *c, bool bf16)
         struct lvn_shapes *s = lvn_arena_alloc(&arena, sizeof *s);
         struct lvn_call *call = lvn_arena_alloc(&arena, sizeof *call);
         assert_true(s && call);
-        describe(c, bf16, s, call);
+        describe(c, half, s, call);
         call->phase = (enum lvn_phase)k;
         struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name};
         if (phase[k]) phase[k](&g);
@@ -116,18 +116,25 @@ static inline void thin_out(void)
     n_modules = kept;
 }
 
+/* Has it numbers of 16 bits? */
+static inline bool is_narrow(const struct lvn_gpu_module *m)
+{
+    return strstr(m->definition, " bf16") || strstr(m->definition, " f16");
+}
+
 static inline int set_up(void **state)
 {
     (void)state;
     lvn_arena_init(&arena);
     for (int bf16 = 0; bf16 < 2; bf16++)
-        for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16);
-    gather(&op_case_wide, true);
+        for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16 ? LVN_BF16 : LVN_F32);
+    gather(&op_case_wide, LVN_BF16);
     for (int id = 0; id < LVN_OP_COUNT; id++) /* those that have no cases: as they are */
         if (lvn_gpu_operation_of(id) && !launches[id])
             add(&(struct lvn_gpu_launch){.source = lvn_gpu_operation_of(id)->name, .defines = ""});
     qsort(modules, (size_t)n_modules, sizeof *modules, by_name);
     thin_out();
+    gather(&op_case_wide, LVN_F16);
     return 0;
 }
 

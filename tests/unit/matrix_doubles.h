@@ -1,5 +1,5 @@
 /* matrix_doubles.h - doubles of instructions of matrix units, which stand in front of kernels' texts in tests: what
- * words.h calls there, with the operands spread over the items of a sub-group as the manuals have them. An OpenCL
+ * matrix_gpu.h calls there, with the operands spread over the items of a sub-group as the manuals have them. An OpenCL
  * device with Intel's sub-groups runs them: Intel's runtime for processors. */
 #ifndef LVN_MATRIX_DOUBLES_H
 #define LVN_MATRIX_DOUBLES_H

@@ -301,6 +301,8 @@ static const struct op_case op_cases[] = {
     {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 4097},
     {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 7 * 4096 + 33},
 
+    {LVN_OP_unscale, .attr.unscale = {1}, .count = 1},
+
     {LVN_OP_accumulate, .count = 1},
     {LVN_OP_accumulate, .count = 1031},
     {LVN_OP_grad_squares, .count = 1},

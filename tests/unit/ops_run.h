@@ -20,6 +20,7 @@
 #include "base/bf16.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "formats/safetensors.h"
 #include "graph/op.h"
 
 enum filling { ABSENT, REALS, INTEGERS, SMALL_INTEGERS, LABELS };
@@ -62,8 +63,8 @@ struct run {
     struct buffer in[LVN_MAX_IN], out[LVN_MAX_OUT], dout[LVN_MAX_OUT], din[LVN_MAX_IN];
     struct lvn_step step;
     struct lvn_result result;
-    bool bf16;    /* products may round their operands: set by tests */
-    bool aliased; /* set by tests that lay one operand over another */
+    enum lvn_dtype half; /* what products may round their operands to: set by tests; F32: nothing */
+    bool aliased;        /* set by tests that lay one operand over another */
 };
 
 /* Made for the trainer: it changes its outputs in place, and has no gradient. */
@@ -115,12 +116,24 @@ static inline void *buffer_at(const struct buffer *b, int64_t i)
     return b->p + at * lvn_dtype_bytes(b->desc.dtype);
 }
 
+static inline bool dtype_is_half(enum lvn_dtype t)
+{
+    return t == LVN_BF16 || t == LVN_F16;
+}
+
+static inline double half_get(enum lvn_dtype type, const void *p)
+{
+    float x;
+    lvn_tensor_to_f32(type, p, &x, 1);
+    return x;
+}
+
 static inline double buffer_get(const struct buffer *b, int64_t i)
 {
     const void *p = buffer_at(b, i);
     if (b->desc.dtype == LVN_I32) return *(const int32_t *)p;
     if (b->desc.dtype == LVN_U8) return *(const uint8_t *)p;
-    if (b->desc.dtype == LVN_BF16) return lvn_bf16_get(*(const uint16_t *)p);
+    if (dtype_is_half(b->desc.dtype)) return half_get(b->desc.dtype, p);
     return b->desc.dtype == LVN_F64 ? *(const double *)p : (double)*(const float *)p;
 }
 
@@ -133,8 +146,8 @@ static inline void buffer_set(struct buffer *b, int64_t i, double x)
         *(uint8_t *)p = (uint8_t)x;
     else if (b->desc.dtype == LVN_F64)
         *(double *)p = x;
-    else if (b->desc.dtype == LVN_BF16)
-        *(uint16_t *)p = lvn_bf16_make((float)x);
+    else if (dtype_is_half(b->desc.dtype))
+        lvn_tensor_from_f32(b->desc.dtype, &(float){(float)x}, p, 1);
     else
         *(float *)p = (float)x;
 }
@@ -219,11 +232,11 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
     }
 }
 
-static inline void buffer_narrow(struct buffer *b)
+static inline void buffer_narrow(struct buffer *b, enum lvn_dtype half)
 {
     struct buffer wide = *b;
     if (!wide.p || wide.desc.dtype != LVN_F32) return;
-    wide.desc.dtype = LVN_BF16;
+    wide.desc.dtype = half;
     buffer_init(b, &wide.desc);
     wide.desc.dtype = LVN_F32;
     buffer_poison(b);
@@ -231,14 +244,14 @@ static inline void buffer_narrow(struct buffer *b)
     free(wide.p);
 }
 
-/* Whatever may be bf16 is so from here on, rounded. */
-static inline void run_narrow(struct run *r)
+/* Whatever may be of 16 bits is so from here on, rounded: BF16 or F16. */
+static inline void run_narrow(struct run *r, enum lvn_dtype half)
 {
-    r->bf16 = true;
+    r->half = half;
     for (int i = 0; i < r->op->n_in; i++)
-        if (r->op->narrow & LVN_READS_IN(i)) buffer_narrow(&r->in[i]), buffer_narrow(&r->din[i]);
+        if (r->op->narrow & LVN_READS_IN(i)) buffer_narrow(&r->in[i], half), buffer_narrow(&r->din[i], half);
     for (int k = 0; k < r->op->n_out + r->op->n_saved; k++)
-        if (r->op->narrow & LVN_READS_OUT(k)) buffer_narrow(&r->out[k]), buffer_narrow(&r->dout[k]);
+        if (r->op->narrow & LVN_READS_OUT(k)) buffer_narrow(&r->out[k], half), buffer_narrow(&r->dout[k], half);
 }
 
 static inline void buffer_copy(struct buffer *to, const struct buffer *from)

@@ -300,6 +300,98 @@ static void what_goes_beside_a_step_changes_nothing(void **state)
     }
 }
 
+/* --- 16-mixed --- */
+
+static void run_once(struct fixture *f, int64_t step)
+{
+    f->runner->step = (struct lvn_step){
+        .seed = 1, .step = step, .lr = 0.1, .grad_scale = 1.0 / (B * MICRO * T), .first_row = 5, .training = 1};
+    must(lvn_runner_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
+}
+
+static void expect_scaling(const struct fixture *f, double scale, double good, double skipped)
+{
+    struct lvn_scaling there;
+    const struct lvn_scaling told = f->runner->result.scaling;
+    must(lvn_network_scaling(f->network, &there));
+    assert_memory_equal(&there, &told, sizeof there);
+    if (there.scale != scale || there.good != good || there.skipped != skipped)
+        fail_msg("scale %g, %g good steps, %g skipped; wanted %g, %g, %g", there.scale, there.good, there.skipped,
+                 scale, good, skipped);
+}
+
+/* Parameters and moments, in memory that the caller frees. */
+static char *all_of(const struct fixture *f, int64_t *bytes)
+{
+    struct lvn_memory *const *m = f->network->memory;
+    const int64_t params = m[LVN_BUFFER_PARAM]->bytes, moments = m[LVN_BUFFER_STATE0]->bytes;
+    char *all = malloc((size_t)(*bytes = params + moments));
+    must(lvn_memory_read(m[LVN_BUFFER_PARAM], 0, all, params));
+    must(lvn_memory_read(m[LVN_BUFFER_STATE0], 0, all + params, moments));
+    return all;
+}
+
+/* A gradient that overflows changes nothing but the scale; good ones let it grow. */
+static void scales_as_it_should(struct fixture *f)
+{
+    int64_t bytes;
+    expect_scaling(f, LVN_SCALING_START, STEPS, 0);
+    char *before = all_of(f, &bytes);
+    must(lvn_network_set_scaling(f->network, &(struct lvn_scaling){.scale = 0x1p60, .good = 7}));
+    run_once(f, STEPS);
+    assert_false(isfinite(f->runner->result.grad_norm));
+    assert_true(f->runner->result.clip_scale == 0);
+    assert_true(isfinite(f->runner->micro_losses[0]));
+    expect_scaling(f, 0x1p59, 0, 1);
+    char *after = all_of(f, &bytes);
+    assert_memory_equal(before, after, (size_t)bytes);
+    must(lvn_network_set_scaling(f->network, &(struct lvn_scaling){.scale = 1024, .good = 1998, .skipped = 1}));
+    run_once(f, STEPS + 1);
+    expect_scaling(f, 1024, 1999, 1);
+    run_once(f, STEPS + 2);
+    expect_scaling(f, 2048, 0, 1);
+    char *last = all_of(f, &bytes);
+    assert_memory_not_equal(after, last, (size_t)bytes);
+    free(before);
+    free(after);
+    free(last);
+}
+
+static void fp16_trains_with_a_scaled_loss(void **state)
+{
+    (void)state;
+    static struct fixture f, one;
+    struct outcome want, got;
+    must(set_up(&f, "reference", LVN_PRECISION_TRUE, false));
+    train(&f, &want);
+    for (int i = 0; lvn_backend_at(i); i++) {
+        const struct lvn_backend *b = lvn_backend_at(i);
+        if (!b->computes) continue;
+        enum lvn_status status = set_up(&one, b->name, LVN_PRECISION_16_MIXED, i % 2);
+        if (!b->fp16) {
+            assert_int_equal(status, LVN_ARG);
+            assert_non_null(strstr(lvn_error_text(), "bf16-mixed"));
+            assert_non_null(strstr(lvn_error_text(), "32-true"));
+        } else if (status != LVN_OK) {
+            print_message("%s left out: %s\n", b->name, lvn_error_text());
+        }
+        lvn_error_clear();
+        if (status == LVN_OK) {
+            train(&one, &got);
+            for (int s = 0; s < STEPS; s++)
+                if (!(fabs(got.loss[s] - want.loss[s]) < 2e-3) || !(fabs(got.norm[s] / want.norm[s] - 1) < 1e-2))
+                    fail_msg("%s, step %d: loss %.9g, norm %.9g; reference: %.9g, %.9g", b->name, s, got.loss[s],
+                             got.norm[s], want.loss[s], want.norm[s]);
+            if (!(distance(&got, &want) < 2e-2)) fail_msg("%s is %g of the way off", b->name, distance(&got, &want));
+            scales_as_it_should(&one);
+            outcome_free(&got);
+        }
+        lvn_network_free(one.network);
+    }
+    lvn_network_free(f.network);
+    outcome_free(&want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +399,7 @@ int main(void)
         cmocka_unit_test(the_trace_tells_the_launches),
         cmocka_unit_test(what_goes_beside_a_step_changes_nothing),
         cmocka_unit_test(what_a_backend_lacks_is_said_by_the_plan),
+        cmocka_unit_test(fp16_trains_with_a_scaled_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

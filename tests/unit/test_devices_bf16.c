@@ -1,6 +1,6 @@
 /* test_devices_bf16.c - as test_devices.c, with all in bf16 that may be; and what matrix units compute, with each form
- * of the words for them (words.h): loops, NVIDIA's and Intel's, the last two with doubles of the instructions, since no
- * such device is here. Skipped where there is no device.
+ * of the words for them (matrix_gpu.h): loops, NVIDIA's and Intel's, the last two with doubles of the instructions,
+ * since no such device is here. Skipped where there is no device.
  *
  * label: long */
 #include "backend/opencl/device.h"
@@ -10,7 +10,7 @@
 static void kernels_agree_in_bf16(void **state)
 {
     struct lvn_device *d = device_or_skip(*state);
-    compare_all(d, BF16);
+    compare_all(d, HALF, LVN_BF16);
     d->backend->close(d);
 }
 
@@ -22,12 +22,13 @@ static void matrix_units_agree(void **state)
     struct lvn_device *d = device_or_skip(lvn_backend_find("opencl"));
     bool can = !m->wants || strstr(((struct lvn_opencl_device *)d)->platform, m->wants);
     units = true;
-    numbers = BF16;
+    numbers = HALF;
+    half = LVN_BF16;
     if (can) assert_true(compare_case(d, &op_case_wide));
     for (int k = 0; can && k < 3; k++) {
         memset(worst, 0, sizeof worst);
         for (int n = 0; n < N_OP_CASES; n++)
-            for (numbers = BF16; is_wanted(&op_cases[n], ops[k]) && numbers <= ROUNDED; numbers++)
+            for (numbers = HALF; is_wanted(&op_cases[n], ops[k]) && numbers <= ROUNDED; numbers++)
                 assert_true(compare_case(d, &op_cases[n]));
         const double *w = worst[ops[k]];
         if (w[0] > 0) print_message("%s: forward %.1e  backward %.1e\n", m->name, w[0], w[1]);

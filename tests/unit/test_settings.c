@@ -135,8 +135,10 @@ static const struct {
      "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
      "optimizer.lr"},
     {NULL,
-     {"trainer.precision=16-mixed"},
-     "trainer.precision 16-mixed is not there yet: this version computes in 32-true, bf16-mixed and bf16-true; set one "
+     {"trainer.precision=16-true"},
+     "trainer.precision 16-true is not there yet: this version computes in 32-true, bf16-mixed, bf16-true and, on "
+     "GPUs, "
+     "16-mixed; set one "
      "of them"},
     {NULL,
      {"trainer.accelerator=abacus"},

@@ -58,8 +58,8 @@ static struct {
 } blas;
 
 enum { NOT_SUPPORTED = 15 };
-enum { REAL_32 = 0, REAL_BF16 = 14 };        /* cudaDataType_t */
-enum { COMPUTE_32 = 68, COMPUTE_TF32 = 77 }; /* cublasComputeType_t: in fp32; operands rounded to TF32 */
+enum { REAL_32 = 0, REAL_16 = 2, REAL_BF16 = 14 }; /* cudaDataType_t */
+enum { COMPUTE_32 = 68, COMPUTE_TF32 = 77 };       /* cublasComputeType_t: in fp32; operands rounded to TF32 */
 enum { TRANSPOSE_A = 3, TRANSPOSE_B, EPILOGUE = 7, BIAS_AT, KEPT_AT = 11, KEPT_LD }; /* of an operation */
 enum { MOST_SCRATCH = 1, REDUCTIONS = 3, A_AT = 5, B_AT, C_AT, D_AT };               /* of a preference */
 enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32, EPILOGUE_KEEP = 128 };
@@ -158,7 +158,8 @@ static enum lvn_status describe(const struct lvn_cuda_products *l, struct chosen
 {
     const struct lvn_gpu_matmul *m = &c->of;
     const struct lvn_cuda_device *d = l->device;
-    const int in = m->in == LVN_BF16 ? REAL_BF16 : REAL_32, out = m->out == LVN_BF16 ? REAL_BF16 : REAL_32;
+    static const int real[LVN_DTYPE_COUNT] = {[LVN_F32] = REAL_32, [LVN_F16] = REAL_16, [LVN_BF16] = REAL_BF16};
+    const int in = real[m->in], out = real[m->out];
     const int compute = l->tf32 && in == REAL_32 ? COMPUTE_TF32 : COMPUTE_32, ta = m->a_transposed,
               tb = m->b_transposed;
     const int epilogue = (m->bias ? EPILOGUE_BIAS : 0) | (m->gelu ? EPILOGUE_GELU | EPILOGUE_KEEP : 0);

@@ -25,14 +25,18 @@ const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_g
     }
 }
 
+/* How kernels call a type of real numbers. */
+static const char *const word_of[LVN_DTYPE_COUNT] = {[LVN_F32] = "f32", [LVN_BF16] = "bf16", [LVN_F16] = "f16"};
+
 /* fp32 is what is not said. */
 static const char *types_of(struct lvn_gpu *g, const struct lvn_gpu_arg *args, int n)
 {
     const char *text = g->constants ? g->constants : "";
     for (const struct lvn_gpu_arg *a = args; text && a < args + n; a++) {
         const struct lvn_desc *d = lvn_gpu_desc(g->call, a);
-        if (a->bf16 || (d && d->dtype == LVN_BF16))
-            text = lvn_arena_printf(g->arena, "%s#define TYPE_%s bf16\n", text, a->name);
+        const enum lvn_dtype type = d ? d->dtype : a->type;
+        if (type != LVN_F32 && word_of[type])
+            text = lvn_arena_printf(g->arena, "%s#define TYPE_%s %s\n", text, a->name, word_of[type]);
     }
     return text;
 }
@@ -69,12 +73,23 @@ void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y,
     (void)lvn_gpu_append(g, &l, args, n);
 }
 
-void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value)
+static void define(struct lvn_gpu *g, const char *name, const char *value)
 {
     if (g->status != LVN_OK) return;
-    g->constants =
-        lvn_arena_printf(g->arena, "%s#define %s %lld\n", g->constants ? g->constants : "", name, (long long)value);
+    g->constants = lvn_arena_printf(g->arena, "%s#define %s %s\n", g->constants ? g->constants : "", name, value);
     if (!g->constants) g->status = LVN_MEMORY;
+}
+
+void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    define(g, name, text);
+}
+
+void lvn_gpu_define_type(struct lvn_gpu *g, const char *name, enum lvn_dtype type)
+{
+    define(g, name, word_of[type]);
 }
 
 int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes)

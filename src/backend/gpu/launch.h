@@ -53,11 +53,11 @@ enum lvn_gpu_kind {
 struct lvn_gpu_arg {
     enum lvn_gpu_kind kind;
     int index;
-    const char *name; /* of an operand, in the kernel */
-    const void *data; /* of DATA: in g->arena */
-    int64_t number;   /* the value of ADD, LONG, INT */
-    float real;       /* of FLOAT */
-    bool bf16;        /* SCRATCH: of such numbers; fp32 else */
+    const char *name;    /* of an operand, in the kernel */
+    const void *data;    /* of DATA: in g->arena */
+    int64_t number;      /* the value of ADD, LONG, INT */
+    float real;          /* of FLOAT */
+    enum lvn_dtype type; /* SCRATCH: of its numbers, fp32 where nothing is said */
     /* Operands, once they are bound: */
     struct lvn_memory *memory; /* NULL: absent */
     int64_t offset;            /* bytes */
@@ -135,6 +135,8 @@ void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y,
                     const struct lvn_gpu_arg *args);
 /* `name` is `value` in the launches from here on: "#define name value". */
 void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value);
+/* A type of real numbers, as kernels call it. */
+void lvn_gpu_define_type(struct lvn_gpu *g, const char *name, enum lvn_dtype type);
 /* Room within the instruction's scratch: an argument's `number`. */
 int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes);
 /* --- products by a library: product.c --- */

@@ -1,10 +1,11 @@
 /* product.c - matrix products by the library of a device's maker, where the device has one: which products it is asked
  * for, and what is launched around them.
  *
- * A library wants both operands in one type. Where products may be of bf16 (struct lvn_call), an operand in fp32, as
- * the parameters are in bf16-mixed, is rounded into scratch first, once for all products of an instruction that read it
- * as it is; so is a bias, which must be of the result's type. GELU goes into the product where it is the one by tanh
- * and the result is bf16, which hides that a library's tanh is a short one; else the kernel of gelu.k follows. */
+ * A library wants both operands in one type. Where products may be of 16 bits (struct lvn_call), an operand in fp32, as
+ * the parameters are in mixed precision, is rounded into scratch first, once for all products of an instruction that
+ * read it as it is; so is a bias, which must be of the result's type. GELU goes into the product where it is the one by
+ * tanh and the result has 16 bits, which hides that a library's tanh is a short one; else the kernel of gelu.k follows.
+ */
 #include <string.h>
 
 #include "backend/gpu/launch.h"
@@ -29,7 +30,7 @@ static bool absent(const struct lvn_gpu *g, const struct lvn_gpu_arg *a)
 static enum lvn_dtype type_of(const struct lvn_gpu *g, const struct lvn_gpu_arg *a)
 {
     const struct lvn_desc *d = lvn_gpu_desc(g->call, a);
-    return d ? d->dtype : a->bf16 ? LVN_BF16 : LVN_F32;
+    return d ? d->dtype : a->type;
 }
 
 /* What an address is a multiple of, as far as it is known before anything has its place. */
@@ -59,10 +60,11 @@ static int64_t extent(int64_t rows, int64_t columns, int64_t ld, int transposed)
 static bool choose_type(const struct lvn_gpu *g, const struct lvn_gpu_product *p, struct lvn_gpu_matmul *m)
 {
     const enum lvn_dtype a = type_of(g, &p->a), b = type_of(g, &p->b);
-    m->in = g->call->bf16 || (a == LVN_BF16 && b == LVN_BF16) ? LVN_BF16 : LVN_F32;
+    const enum lvn_dtype half = g->call->half != LVN_F32 ? g->call->half : a == b ? a : LVN_F32;
+    m->in = (int)half;
     m->out = (int)type_of(g, &p->c);
-    if (m->out != LVN_F32 && m->out != LVN_BF16) return false;
-    return m->in == LVN_BF16 || (a == LVN_F32 && b == LVN_F32 && m->out == LVN_F32);
+    if (m->out != LVN_F32 && m->out != (int)half) return false;
+    return (a == LVN_F32 || a == half) && (b == LVN_F32 || b == half);
 }
 
 static bool ask(struct lvn_gpu *g, const struct lvn_gpu_matmul *m, int64_t *scratch)
@@ -79,14 +81,14 @@ static bool same(const struct lvn_gpu_arg *a, const struct lvn_gpu_arg *b)
     return a->kind == b->kind && a->index == b->index && a->number == b->number;
 }
 
-static struct lvn_gpu_rounded *place_for(struct lvn_gpu *g, const struct lvn_gpu_arg *a, int64_t n)
+static struct lvn_gpu_rounded *place_for(struct lvn_gpu *g, const struct lvn_gpu_arg *a, int type, int64_t n)
 {
     for (struct lvn_gpu_rounded *r = g->rounded; r; r = r->next)
         if (same(&r->from, a) && r->room >= n) return r;
     struct lvn_gpu_rounded *r = lvn_arena_alloc(g->arena, sizeof *r);
     if (!r) return NULL;
     *r = (struct lvn_gpu_rounded){.from = *a, .room = n, .next = g->rounded};
-    r->at = lvn_gpu_scratch(g, n * lvn_dtype_bytes(LVN_BF16));
+    r->at = lvn_gpu_scratch(g, n * lvn_dtype_bytes((enum lvn_dtype)type));
     g->rounded = r;
     return r;
 }
@@ -95,10 +97,12 @@ static struct lvn_gpu_rounded *place_for(struct lvn_gpu *g, const struct lvn_gpu
 static struct lvn_gpu_arg rounded(struct lvn_gpu *g, const struct lvn_gpu_arg *a, int type, int64_t n)
 {
     if ((int)type_of(g, a) == type) return *a;
-    struct lvn_gpu_rounded *r = place_for(g, a, n);
+    struct lvn_gpu_rounded *r = place_for(g, a, type, n);
     if (!r) g->status = LVN_MEMORY;
     if (g->status != LVN_OK) return *a;
-    struct lvn_gpu_arg x = *a, y = {.kind = LVN_GPU_OPERAND_SCRATCH, .number = r->at, .bf16 = true, .name = "y"};
+    struct lvn_gpu_arg x = *a,
+                       y = {
+                           .kind = LVN_GPU_OPERAND_SCRATCH, .number = r->at, .type = (enum lvn_dtype)type, .name = "y"};
     if (!r->holds || r->n < n) {
         const struct lvn_gpu_launch l = {.source = "widen", .kernel = "widen", .grid = {lvn_gpu_groups(n), 1, 1}};
         x.name = "x";
@@ -153,7 +157,7 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
     m.c_at = alignment(g, &p->c);
     if (gelu && alignment(g, &p->y) < m.c_at) m.c_at = alignment(g, &p->y);
     if (m.bias && alignment(g, &p->bias) < m.c_at) m.c_at = alignment(g, &p->bias);
-    m.gelu = gelu && p->tangent && m.out == LVN_BF16;
+    m.gelu = gelu && p->tangent && m.out != LVN_F32;
     bool taken = ask(g, &m, &scratch);
     if (!taken && m.gelu) {
         m.gelu = 0;

@@ -65,6 +65,7 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 const struct lvn_backend lvn_backend_trace = {
     .name = "trace",
     .what = "a device that is not there, for levin plan: what would be launched on it",
+    .fp16 = true,
     .open = open_device,
     .close = close_device,
     .choose = choose,

@@ -1,0 +1,42 @@
+/* unscale.c - what a gradient that was made of a scaled loss was, and the next step's scale.
+ *
+ * Behind the gradient's norm, whose clipping is done here: out[0] is the scaling, F64 (3), which changes. With the norm
+ * in result->grad_norm:
+ *
+ *     grad_norm = grad_norm / scale
+ *     clip_scale = min(1, clip_norm / (grad_norm + 1e-6)) / scale     0 where the norm is not finite
+ *     scale = scale / 2 where it is not; twice as large after LVN_SCALING_EVERY good steps in a row
+ *
+ * and result->scaling is a copy for the processor. Start, factors and interval are those of torch.amp.GradScaler; the
+ * scale stays a power of two, so that neither multiplying nor dividing rounds, and below 2^127, which fp32 holds. */
+#include "ops/grad_norm.h"
+#include "ops/real.h"
+#include "ops/shape.h"
+
+static enum lvn_status shape(struct lvn_shapes *s)
+{
+    s->out[0] = LVN_DESC(LVN_F64, 3);
+    LVN_CHECK(s->attr->unscale.clip_norm >= 0, ARG, "unscale: the norm to clip at is %g; it must be at least 0",
+              s->attr->unscale.clip_norm);
+    return LVN_OK;
+}
+
+static void forward(const struct lvn_call *call)
+{
+    struct lvn_scaling *s = call->out[0].p;
+    struct lvn_result *r = call->result;
+    const bool finite = isfinite(r->grad_norm);
+    r->grad_norm /= s->scale;
+    r->clip_scale = lvn_norm_clip(r->grad_norm, call->attr->unscale.clip_norm) / s->scale;
+    s->good = finite ? s->good + 1 : 0;
+    if (!finite) {
+        s->scale /= 2;
+        s->skipped += 1;
+    } else if (s->good >= LVN_SCALING_EVERY) {
+        if (s->scale < 0x1p126) s->scale *= 2;
+        s->good = 0;
+    }
+    r->scaling = *s;
+}
+
+LVN_OPERATION(unscale, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_out = 1);
