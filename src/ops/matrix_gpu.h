@@ -1,9 +1,16 @@
 /* matrix_gpu.h - matrix units of devices: c (16,16) += a (16,16) b (16,16), LVN_ROUNDED to fp32.
  *
  * A product is a team's: LVN_TEAM items, all of which call; this item's is number LVN_TILE_TEAM. Each holds eight sums
- * of a tile; number e is that of row LVN_TILE_ROW(e), column LVN_TILE_COLUMN(e). a and b lie in local memory, both with
- * k running fastest: a[m * pitch + k], b[n * pitch + k]; a pitch is even, and one of 8 more than a multiple of 16 lets
- * all items read at once. A left or right operand that was taken up serves many products.
+ * of a tile; number e is that of row LVN_TILE_ROW(e), column LVN_TILE_COLUMN(e). a and b lie in local memory, in rooms
+ * that LVN_TILES declares, both with k running fastest: a[m * pitch + k], b[n * pitch + k]; of lvn_tile_right_turned()
+ * n runs fastest: b[k * pitch + n]. Tiles begin at multiples of 8, a pitch is one, and one of 8 more than a multiple of
+ * 16 lets all items read at once. A left or right operand that was taken up serves many products; where LVN_TILE_HELD
+ * is defined it lies in registers, and its memory may be written over.
+ *
+ * Where LVN_TILE_ROWS is defined, the items of a team hand on what they have of a row of sums: this item has sums of so
+ * many rows, number e is one of row LVN_TILE_ROW_OF(e) among them, and lvn_tile_row_max() and lvn_tile_row_sum() are
+ * over all items that have the row. lvn_tile_left_of() makes sums, rounded, a left operand. These have barriers: all
+ * items of the group call them, with LVN_TILE_ROOM floats of local memory.
  *
  * LVN_MATRIX is defined where there are units: NVIDIA's from compute capability 8.0 on (mma.m16n8k16 of PTX), and where
  * LVN_MATRIX_INTEL is the size of the sub-groups of cl_intel_subgroup_matrix_multiply_accumulate, 16 or 8. With
@@ -26,6 +33,8 @@
 
 /* Its bits as LVN_ROUNDED, rounded if it is another type. */
 #define LVN_GET_ROUNDED(x, i) LVN_JOIN(LVN_JOIN(lvn_, LVN_ROUNDED), LVN_JOIN(_from_, TYPE_##x))(LVN_POINTER(x), i)
+#define LVN_ROUND(x) LVN_JOIN(LVN_JOIN(lvn_, LVN_ROUNDED), _of)(x)
+#define LVN_UNROUND(bits) LVN_JOIN(lvn_float_of_, LVN_ROUNDED)(bits)
 
 #define LVN_TEAM 32
 
@@ -33,8 +42,10 @@
 #define LVN_MATRIX_NVIDIA
 #if LVN_JOIN(LVN_IS_FP16_, LVN_ROUNDED)
 #define LVN_MMA_TYPES "f32.f16.f16.f32"
+#define LVN_PAIR_TYPE "f16x2"
 #else
 #define LVN_MMA_TYPES "f32.bf16.bf16.f32"
+#define LVN_PAIR_TYPE "bf16x2"
 #endif
 /* d (16,8) += a (16,16) b (16,8) */
 #define LVN_MMA(d, a, b0, b1)                                                                                          \
@@ -42,18 +53,43 @@
                  "{%0,%1,%2,%3};"                                                                                      \
                  : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                              \
                  : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"(b0), "r"(b1))
+/* Four matrices of 8 x 8 into v[0..3], the rows of number m where lanes 8 m to 8 m + 7 say; turned: transposed. */
+#define LVN_LDMATRIX(v, row) LVN_LDMATRIX_(v, row, "")
+#define LVN_LDMATRIX_TURNED(v, row) LVN_LDMATRIX_(v, row, ".trans")
+#define LVN_LDMATRIX_(v, row, turned)                                                                                  \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" turned ".shared.b16 {%0,%1,%2,%3}, [%4];"                             \
+                 : "=r"((v)[0]), "=r"((v)[1]), "=r"((v)[2]), "=r"((v)[3])                                              \
+                 : "r"((lvn_uint)__cvta_generic_to_shared(row))                                                        \
+                 : "memory")
+#define LVN_SHUFFLE_XOR(x, mask) __shfl_xor_sync(0xffffffffu, x, mask)
 #endif
 #if defined(LVN_MATRIX_NVIDIA) || defined(LVN_MATRIX_INTEL) || defined(LVN_MATRIX_PLAIN)
 #define LVN_MATRIX
 #endif
 
 typedef LVN_LOCAL const lvn_ushort *lvn_tile_rows;
-#define LVN_TILE_PAIR(p) (*(LVN_LOCAL const lvn_uint *)(p)) /* two that follow one another */
+#ifdef LVN_CUDA
+#define LVN_TILES(name, count) LVN_SHARED __align__(16) lvn_ushort name[count]
+#else
+#define LVN_TILES(name, count) LVN_SHARED lvn_ushort name[count] __attribute__((aligned(16)))
+#endif
+
+/* Two numbers, rounded; the first one is the lower half. */
+LVN_FUNCTION lvn_uint lvn_rounded_pair(float first, float second)
+{
+#if defined(LVN_CUDA) && __CUDA_ARCH__ >= 800
+    lvn_uint r;
+    asm("cvt.rn." LVN_PAIR_TYPE ".f32 %0, %1, %2;" : "=r"(r) : "f"(second), "f"(first));
+    return r;
+#else
+    return (lvn_uint)LVN_ROUND(first) | (lvn_uint)LVN_ROUND(second) << 16;
+#endif
+}
 
 #if defined(LVN_MATRIX_NVIDIA)
-/* Lane 4 g + t of a warp has of a left operand the pairs (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8); of a right
- * one columns g and g + 8; of sums two neighbours in row g and two in row g + 8, for either half of the columns (PTX
- * ISA, "Matrix Fragments for mma.m16n8k16"). */
+/* Lane 4 g + t of a warp has of a left operand the pairs (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), which are
+ * four matrices as ldmatrix spreads them; of a right one columns g and g + 8; of sums two neighbours in row g and two
+ * in row g + 8, for either half of the columns (PTX ISA, "Matrix Fragments for mma.m16n8k16"). */
 #ifdef LVN_CUDA
 #define LVN_TILE_KERNEL LVN_KERNEL
 #else /* a double */
@@ -64,27 +100,66 @@ typedef LVN_LOCAL const lvn_ushort *lvn_tile_rows;
 #define LVN_TILE_T (LVN_ITEM % 4)
 #define LVN_TILE_ROW(e) (LVN_TILE_G + (e) % 4 / 2 * 8)
 #define LVN_TILE_COLUMN(e) ((e) / 4 * 8 + 2 * LVN_TILE_T + (e) % 2)
+#define LVN_TILE_HELD
+#define LVN_TILE_ROWS 2
+#define LVN_TILE_ROW_OF(e) ((e) % 4 / 2)
+#define LVN_TILE_ROOM 1
 struct lvn_tile {
     lvn_uint v[4];
 };
 #define LVN_LEFT struct lvn_tile
 #define LVN_RIGHT struct lvn_tile
 
+/* Where this lane's row begins: of matrices 0 and 1 below one another, or side by side. */
+LVN_FUNCTION lvn_tile_rows lvn_tile_below(lvn_tile_rows p, int pitch)
+{
+    return p + (LVN_ITEM % 8 + LVN_ITEM % 16 / 8 * 8) * pitch + LVN_ITEM % 32 / 16 * 8;
+}
+
+LVN_FUNCTION lvn_tile_rows lvn_tile_beside(lvn_tile_rows p, int pitch)
+{
+    return p + (LVN_ITEM % 8 + LVN_ITEM % 32 / 16 * 8) * pitch + LVN_ITEM % 16 / 8 * 8;
+}
+
 LVN_FUNCTION LVN_LEFT lvn_tile_left(lvn_tile_rows a, int pitch)
 {
-    lvn_tile_rows top = a + LVN_TILE_G * pitch + 2 * LVN_TILE_T, low = top + 8 * pitch;
     LVN_LEFT r;
-    r.v[0] = LVN_TILE_PAIR(top), r.v[1] = LVN_TILE_PAIR(low);
-    r.v[2] = LVN_TILE_PAIR(top + 8), r.v[3] = LVN_TILE_PAIR(low + 8);
+    LVN_LDMATRIX(r.v, lvn_tile_below(a, pitch));
     return r;
 }
 
 LVN_FUNCTION LVN_RIGHT lvn_tile_right(lvn_tile_rows b, int pitch)
 {
-    lvn_tile_rows first = b + LVN_TILE_G * pitch + 2 * LVN_TILE_T, second = first + 8 * pitch;
     LVN_RIGHT r;
-    r.v[0] = LVN_TILE_PAIR(first), r.v[1] = LVN_TILE_PAIR(first + 8);
-    r.v[2] = LVN_TILE_PAIR(second), r.v[3] = LVN_TILE_PAIR(second + 8);
+    LVN_LDMATRIX(r.v, lvn_tile_beside(b, pitch));
+    return r;
+}
+
+LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows b, int pitch)
+{
+    LVN_RIGHT r;
+    LVN_LDMATRIX_TURNED(r.v, lvn_tile_below(b, pitch));
+    return r;
+}
+
+/* Four lanes have a row. */
+LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *room)
+{
+    x = lvn_max(x, LVN_SHUFFLE_XOR(x, 1));
+    return lvn_max(x, LVN_SHUFFLE_XOR(x, 2));
+}
+
+LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *room)
+{
+    x += LVN_SHUFFLE_XOR(x, 1);
+    return x + LVN_SHUFFLE_XOR(x, 2);
+}
+
+/* Sums lie as a left operand does. */
+LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
+{
+    LVN_LEFT r;
+    for (int k = 0; k < 4; k++) r.v[k] = lvn_rounded_pair(sum[2 * k], sum[2 * k + 1]);
     return r;
 }
 
@@ -112,6 +187,7 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 #define LVN_TILE_OF(row) ((LVN_LOCAL const int *)(row))[LVN_TILE_LANE]
 #endif
 #define LVN_RIGHT int8
+#define LVN_TILE_HELD
 #define LVN_TILE_ROW(e) (LVN_TILE_TOP + (e))
 #define LVN_TILE_COLUMN(e) (LVN_TILE_ASIDE + LVN_TILE_LANE)
 
@@ -127,6 +203,36 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right(lvn_tile_rows b, int pitch)
 {
     return vload8(0, (LVN_LOCAL const int *)(b + LVN_TILE_COLUMN(0) * pitch));
 }
+
+LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows b, int pitch)
+{
+    lvn_tile_rows p = b + LVN_TILE_COLUMN(0);
+    int pair[8];
+    for (int j = 0; j < 8; j++) pair[j] = (int)((lvn_uint)p[2 * j * pitch] | (lvn_uint)p[(2 * j + 1) * pitch] << 16);
+    return vload8(0, pair);
+}
+
+#if LVN_MATRIX_INTEL == 16 /* a row is a sub-group's */
+#define LVN_TILE_ROWS 8
+#define LVN_TILE_ROW_OF(e) (e)
+#define LVN_TILE_ROOM 1
+LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *room)
+{
+    return sub_group_reduce_max(x);
+}
+
+LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *room)
+{
+    return sub_group_reduce_add(x);
+}
+
+LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
+{
+    short r[8];
+    for (int e = 0; e < 8; e++) r[e] = (short)LVN_ROUND(sum[e]);
+    return vload8(0, r);
+}
+#endif
 
 #if LVN_JOIN(LVN_IS_FP16_, LVN_ROUNDED)
 #define LVN_TILE_MAD intel_sub_group_f16_f16_matrix_mad_k16
@@ -144,9 +250,12 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 #define LVN_TILE_TEAM (LVN_ITEM / LVN_TEAM)
 #define LVN_TILE_ROW(e) (LVN_ITEM % 32 / 2)
 #define LVN_TILE_COLUMN(e) (LVN_ITEM % 2 * 8 + (e))
+#define LVN_TILE_ROWS 1
+#define LVN_TILE_ROW_OF(e) 0
+#define LVN_TILE_ROOM (LVN_ITEMS * 4)
 struct lvn_tile {
     lvn_tile_rows p;
-    int pitch;
+    int pitch, step; /* from row to row, or column to column; along k */
 };
 #define LVN_LEFT struct lvn_tile
 #define LVN_RIGHT struct lvn_tile
@@ -154,18 +263,50 @@ struct lvn_tile {
 LVN_FUNCTION LVN_LEFT lvn_tile_left(lvn_tile_rows p, int pitch)
 {
     LVN_LEFT r;
-    r.p = p, r.pitch = pitch;
+    r.p = p, r.pitch = pitch, r.step = 1;
     return r;
 }
 #define lvn_tile_right lvn_tile_left
+
+LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows p, int pitch)
+{
+    LVN_RIGHT r;
+    r.p = p, r.pitch = 1, r.step = pitch;
+    return r;
+}
+
+LVN_FUNCTION float lvn_tile_other(float x, LVN_LOCAL float *room)
+{
+    LVN_BARRIER();
+    room[LVN_ITEM] = x;
+    LVN_BARRIER();
+    return room[LVN_ITEM ^ 1];
+}
+
+LVN_FUNCTION float lvn_tile_row_max(float x, LVN_LOCAL float *room)
+{
+    return lvn_max(x, lvn_tile_other(x, room));
+}
+
+LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *room)
+{
+    return x + lvn_tile_other(x, room);
+}
+
+LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
+{
+    LVN_LOCAL lvn_ushort *tile = (LVN_LOCAL lvn_ushort *)(room + LVN_TILE_TEAM * 16 * 8);
+    LVN_BARRIER();
+    for (int e = 0; e < 8; e++) tile[LVN_TILE_ROW(e) * 16 + LVN_TILE_COLUMN(e)] = LVN_ROUND(sum[e]);
+    LVN_BARRIER();
+    return lvn_tile_left(tile, 16);
+}
 
 LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 {
     for (int e = 0; e < 8; e++) {
         lvn_tile_rows x = a.p + LVN_TILE_ROW(e) * a.pitch, y = b.p + LVN_TILE_COLUMN(e) * b.pitch;
-        for (int k = 0; k < 16; k++)
-            sum[e] =
-                lvn_fma(LVN_JOIN(lvn_float_of_, LVN_ROUNDED)(x[k]), LVN_JOIN(lvn_float_of_, LVN_ROUNDED)(y[k]), sum[e]);
+        for (int k = 0; k < 16; k++) sum[e] = lvn_fma(LVN_UNROUND(x[k]), LVN_UNROUND(y[k * b.step]), sum[e]);
     }
 }
 #endif

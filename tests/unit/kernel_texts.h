@@ -1,6 +1,7 @@
 /* kernel_texts.h - the texts of all kernels for devices: what the cases of ops_cases.h launch, in fp32 and with bf16
- * where the operation may have it. Of each source two texts are taken, for each has all of its kernels: the first in
- * fp32, and the one with the most of bf16. fp16 differs from bf16 by a few words, so products have it alone. */
+ * where the operation may have it. Of each source, and of each kernel that has a text of its own (attention's), two
+ * texts are taken: the first in fp32, and the one with the most of bf16, of these the one that is for matrix units.
+ * fp16 differs from bf16 by a few words, so products have it alone. */
 #ifndef LVN_KERNEL_TEXTS_H
 #define LVN_KERNEL_TEXTS_H
 
@@ -99,15 +100,31 @@ static inline int count(const char *text, const char *word)
     return n;
 }
 
-/* Of each source, which lie together: the least and the most of bf16. */
+/* Of one source; and of one kernel, where the first definition says which one (attention's). */
+static inline bool same_kernels(const struct lvn_gpu_module *a, const struct lvn_gpu_module *b)
+{
+    const size_t n = strncmp(a->definition, "#define ATTENTION_", 18) ? 0 : strcspn(a->definition, "\n");
+    return !strcmp(a->source, b->source) && !strncmp(a->definition, b->definition, n);
+}
+
+/* The more of bf16; of those for matrix units the larger heads. */
+static inline int weight(const struct lvn_gpu_module *m)
+{
+    const char *size = strstr(m->definition, "#define D ");
+    int D = 0;
+    if (size && strstr(m->definition, "#define ROWS")) sscanf(size, "#define D %d", &D);
+    return count(m->definition, " bf16") + 100 * D;
+}
+
+/* Of texts of the same kernels, which lie together: the least and the most of bf16. */
 static inline void thin_out(void)
 {
     int kept = 0;
     for (int k = 0, end; k < n_modules; k = end) {
         int least = k, most = k;
-        for (end = k; end < n_modules && !strcmp(modules[end].source, modules[k].source); end++) {
-            if (count(modules[end].definition, " bf16") < count(modules[least].definition, " bf16")) least = end;
-            if (count(modules[end].definition, " bf16") > count(modules[most].definition, " bf16")) most = end;
+        for (end = k; end < n_modules && same_kernels(&modules[end], &modules[k]); end++) {
+            if (weight(&modules[end]) < weight(&modules[least])) least = end;
+            if (weight(&modules[end]) > weight(&modules[most])) most = end;
         }
         const struct lvn_gpu_module a = modules[least], b = modules[most];
         modules[kept++] = a;

@@ -38,7 +38,22 @@ static const struct matrix_double matrix_doubles[] = {
      * j * 4 + k % 8 / 2, in number k / 8; of pairs the first is the low one. */
     {"NVIDIA's", "Intel",
      "#define LVN_MATRIX_NVIDIA\n"
-     "#define LVN_MMA(d, a, b0, b1) mma(d, a, b0, b1)\n" OF_BF16
+     "#define LVN_MMA(d, a, b0, b1) mma(d, a, b0, b1)\n"
+     "#define LVN_LDMATRIX(v, row) ldmatrix(v, row, 0)\n"
+     "#define LVN_LDMATRIX_TURNED(v, row) ldmatrix(v, row, 1)\n"
+     "#define LVN_SHUFFLE_XOR(x, mask) intel_sub_group_shuffle_xor(x, (uint)(mask))\n" OF_BF16
+     /* ldmatrix.m8n8.x4: rows at addresses of 16 bytes; turned, a lane has two rows of a column. */
+     "static inline void ldmatrix(uint *v, __local const ushort *row, int turned)\n"
+     "{\n"
+     "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"
+     "    for (int m = 0; m < 4; m++) {\n"
+     "        ulong first = intel_sub_group_shuffle((ulong)row, 8 * m + (turned ? 2 * t : g));\n"
+     "        ulong second = intel_sub_group_shuffle((ulong)row, 8 * m + (turned ? 2 * t + 1 : g));\n"
+     "        uint low = ((__local const ushort *)first)[turned ? g : 2 * t];\n"
+     "        uint high = ((__local const ushort *)second)[turned ? g : 2 * t + 1];\n"
+     "        v[m] = first % 16 || second % 16 ? 0xffffffffu : low | high << 16;\n"
+     "    }\n"
+     "}\n"
      "static inline void mma(float *d, const uint *a, uint b0, uint b1)\n"
      "{\n"
      "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"

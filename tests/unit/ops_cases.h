@@ -180,6 +180,10 @@ static const struct op_case op_cases[] = {
         .large = true},
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.25, .cached = true}, /* one token, after 12 */
         .in = {HEADS(2, 1, 2, 16, 96, 0), REAL(2, 31, 2, 16), REAL(2, 31, 2, 16)}, .position = 12, .evaluation = true},
+    {LVN_OP_attention, .attr.attention = {.scale = 0.2}, /* tiles of 128 and 64 are cut; a length is 0 */
+        .in = {REAL(3, 140, 4, 24), REAL(3, 75, 2, 24), REAL(3, 75, 2, 24), IDS(76, 3)}, .large = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.2, .cached = true}, .position = 70, /* a prompt */
+        .in = {HEADS(1, 20, 2, 40, 240, 0), REAL(1, 100, 1, 40), REAL(1, 100, 1, 40)}, .large = true},
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 1}, /* scores of 100, rounded, then exp */
         .in = {AROUND(0, 5, 1, 33, 1, 16), AROUND(0, 5, 1, 33, 1, 16), REAL(1, 33, 1, 16)}, .large = true, .slack = 30},
 

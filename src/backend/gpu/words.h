@@ -55,6 +55,7 @@ typedef unsigned char lvn_uchar;
 #define LVN_NAN __int_as_float(0x7fc00000)
 #define LVN_INFINITY __int_as_float(0x7f800000)
 #define lvn_exp expf
+#define lvn_exp2 exp2f
 #define lvn_log logf
 #define lvn_tanh tanhf
 #define lvn_erf erff
@@ -101,6 +102,7 @@ typedef uchar lvn_uchar;
 #define LVN_NAN as_float(0x7fc00000u)
 #define LVN_INFINITY INFINITY
 #define lvn_exp exp
+#define lvn_exp2 exp2
 #define lvn_log log
 #define lvn_tanh tanh
 #define lvn_erf erf
@@ -245,6 +247,25 @@ LVN_FUNCTION lvn_wide lvn_get_wide(LVN_GLOBAL const char *p, lvn_long i)
     if (exponent >= 896 + 255) return LVN_FLOAT_OF(sign | 0x7f800000u);
     return LVN_FLOAT_OF(sign | (lvn_uint)(exponent - 896) << 23 | fraction);
 #endif
+}
+
+/* Eight numbers of 16 bits that follow one another, from element i on, a multiple of eight in memory that is aligned.
+ */
+struct lvn_eight {
+    lvn_uint v[4];
+};
+
+LVN_FUNCTION struct lvn_eight lvn_get_eight(LVN_GLOBAL const lvn_ushort *p, lvn_long i)
+{
+    struct lvn_eight r;
+#ifdef LVN_CUDA
+    uint4 x = *(const uint4 *)(p + i);
+    r.v[0] = x.x, r.v[1] = x.y, r.v[2] = x.z, r.v[3] = x.w;
+#else
+    LVN_GLOBAL const lvn_uint *pair = (LVN_GLOBAL const lvn_uint *)(p + i);
+    for (int k = 0; k < 4; k++) r.v[k] = pair[k];
+#endif
+    return r;
 }
 
 /* --- sums and maxima over the items of a group: all items call, all get it --- */

@@ -133,10 +133,10 @@ static void *new_buffer(struct lvn_opencl_device *d, int64_t bytes)
     const size_t whole = ((size_t)bytes + 63) / 64 * 64;
     int error;
     if (bytes > d->largest) {
-        (void)lvn_fail_at(__FILE__, __LINE__, LVN_MEMORY,
-                          "%s gives out at most %s in one piece, and %s are wanted: a smaller trainer.micro_batch_size "
-                          "or model takes less",
-                          d->name, lvn_bytes_text(d->largest, a), lvn_bytes_text(bytes, b));
+        (void)lvn_fail(LVN_MEMORY,
+                       "%s gives out at most %s in one piece, and %s are wanted: a smaller trainer.micro_batch_size "
+                       "or model takes less",
+                       d->name, lvn_bytes_text(d->largest, a), lvn_bytes_text(bytes, b));
         return NULL;
     }
     void *buffer = lvn_cl.buffer(d->context, CL_MEM_READ_WRITE, whole, NULL, &error);
