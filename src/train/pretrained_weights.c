@@ -128,7 +128,7 @@ static enum lvn_status compare_again(const struct lvn_pretrained *p, const struc
 {
     struct lvn_layout l;
     bool alike = false, same = false;
-    if (t->desc.rank != 2 || !is_real(t->desc.dtype)) return LVN_OK;
+    if (t->desc.rank < 1 || t->desc.rank > 2 || !is_real(t->desc.dtype)) return LVN_OK;
     for (int i = 0; i < params->n && !same; i++) {
         LVN_TRY(lvn_file_layout(p->form, &p->config, params->list[i], &l));
         const struct lvn_weight *e = l.how & LVN_FILE_ROWS ? find(p, l.name) : NULL;
@@ -196,6 +196,7 @@ enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct l
     p->config.head = head;
     p->config.classes = classes;
     p->config.class_names[0] = '\0';
+    p->config.problem = LVN_ONE_CLASS;
     p->fresh = true;
     p->seed = seed;
     return lvn_pretrained_check(p);

@@ -79,6 +79,22 @@ cp -r "$LEVIN_SOURCE/tests/golden/bert/classify3" named
 head -37 "$vocab/vocab.txt" >named/vocab.txt
 code 0 "$LEVIN" predict named --text "a b c" --json
 json 'd["predictions"][0]["name"] in ("sad", "so so", "glad") and len(d["predictions"][0]["probabilities"]) == 3'
+# heads that did not learn to choose one class: told, and only a new head goes on from them
+for problem in regression multi_label_classification; do
+    cp -r named other
+    chmod -R u+w other
+    sed -i 's/"problem_type": "[a-z_]*",//; s/^{/{"problem_type": "'$problem'",/' other/config.json
+    code 1 "$LEVIN" predict other --text "a b c"
+    says "is the choice of one class" err
+    code 1 "$LEVIN" train --model.init=other --data.path=train.tsv --trainer.max_steps=1 --run_dir=no --quiet
+    says "give task.fresh_head=true" err
+    code 0 "$LEVIN" export other kept
+    says '"problem_type": "'$problem'"' kept/config.json
+    rm -r kept
+    code 0 "$LEVIN" train --model.init=other --data.path=train.tsv --trainer.max_steps=1 --run_dir=kept --quiet --task.fresh_head=true
+    says '"problem_type": "single_label_classification"' kept/checkpoints/last/config.json
+    rm -r other kept
+done
 # a decoder reads classes off the last token
 code 0 "$LEVIN" train --model.kind=gpt2 --task.kind=classify "${bert[@]:1}" --data.path=train.tsv --trainer.max_steps=20 --run_dir=gpt2
 says GPT2ForSequenceClassification gpt2/checkpoints/last/config.json
