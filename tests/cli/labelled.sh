@@ -48,6 +48,10 @@ for form in csv jsonl; do
 done
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv --data.val_path=test.csv --trainer.max_epochs=12 --run_dir=csv
 same_weights tsv csv
+# class 1 neither there nor found
+grep "0$" test.tsv | grep -v good | head -3 | sed '1i id\tdocument\tlabel' >zeros.tsv
+code 0 "$LEVIN" evaluate tsv --data.kind=labelled --data.path=zeros.tsv --json
+json 'd["confusion"][0][0] < d["samples"] or [d["f1"], d["precision"], d["recall"]] == [0, 0, 0]'
 # new texts: from the command line, a pipe and a table; a text alone is what it is among others
 texts() { cut -f2 test.tsv | tail -n +2; }
 code 0 "$LEVIN" predict tsv --text "this was good" --text "$(texts | sed -n 2p)" --json
