@@ -149,8 +149,9 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     for (int i = 0; i < p->weights.n; i++) {
         const char *name = p->weights.tensor[i].name;
         const enum lvn_file_role role = lvn_file_role(p->form, params, bare_name(name), &q);
+        if (is_of_other_head(p, bare_name(name))) continue;
         if (role == LVN_FILE_SPARE) LVN_TRY(compare_again(p, params, &p->weights.tensor[i], f));
-        if (role == LVN_FILE_UNKNOWN && !is_of_other_head(p, bare_name(name))) found(f, "'%.120s' is not wanted", name);
+        if (role == LVN_FILE_UNKNOWN) found(f, "'%.120s' is not wanted", name);
     }
     if (!f->n) return LVN_OK;
     const char *list = lvn_text_string(&f->list);

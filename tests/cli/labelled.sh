@@ -107,6 +107,25 @@ json 'd["samples"] == 40'
 code 1 "$LEVIN" generate gpt2 --prompt-ids=1,2
 says "this gpt2 tells classes and does not generate text" err
 
+# the head of text that a decoder comes with, untied, is left alone
+mkdir few
+head -30 "$vocab/vocab.txt" >few/vocab.txt
+for family in neox mistral; do
+    code 0 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
+        --trainer.batch_size=16 --trainer.max_steps=2 --run_dir=decoder-$family --quiet --lora.rank=2
+    says ForSequenceClassification decoder-$family/checkpoints/last/config.json
+    # what learnt beside the adapters lies with them, as PEFT keeps it, and is read from there
+    says '"modules_to_save": ["score"]' decoder-$family/checkpoints/last/adapter/adapter_config.json
+    code 0 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
+        --trainer.batch_size=16 --trainer.max_steps=1 --optimizer.lr=1e-30 --run_dir=again --quiet --lora.rank=2 \
+        --lora.init=decoder-$family/checkpoints/last/adapter
+    same_file decoder-$family/checkpoints/last/adapter/adapter_model.safetensors again/checkpoints/last/adapter/adapter_model.safetensors
+    sed -i 's/"use_dora": false/"alpha_pattern": {"q_proj": 4}/' decoder-$family/checkpoints/last/adapter/adapter_config.json
+    code 1 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
+        --run_dir=no --quiet --lora.rank=2 --lora.init=decoder-$family/checkpoints/last/adapter
+    says "it has alpha_pattern, which levin's adapters have not" err
+    rm -r again
+done
 # words that are hidden, then classes: the head begins anew, and says so
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --task.kind=mlm --task.whole_words=true --trainer.max_steps=30 --run_dir=mlm
 says BertForMaskedLM mlm/checkpoints/last/config.json
