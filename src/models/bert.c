@@ -201,8 +201,8 @@ static const struct lvn_field inputs[] = {{.name = "ids", .dtype = LVN_I32, .ran
                                           {.name = NULL}};
 static const struct lvn_head heads[] = {
     {"classify", "BertForSequenceClassification", inputs, "bert.pooler, classifier"},
-    {"mlm", "BertForMaskedLM", inputs, "cls"},
-    {"mlm", "BertForPreTraining", inputs, NULL}, /* whose other head is left alone */
+    {"mlm", "BertForMaskedLM", inputs, "cls.predictions"},
+    {"mlm", "BertForPreTraining", inputs, "cls.seq_relationship"}, /* which is left alone: the first is the task's */
     {"", "BertModel", inputs, NULL},
     {NULL, NULL, NULL, NULL},
 };

@@ -137,7 +137,10 @@ static enum lvn_status compare_again(const struct lvn_pretrained *p, const struc
         same = same_values(e, t);
     }
     if (alike && !same)
-        found(f, "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)", t->name);
+        found(f,
+              t->desc.rank == 2 ? "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)"
+                                : "'%.120s' differs from the bias that it should be a second time",
+              t->name);
     return LVN_OK;
 }
 
