@@ -174,8 +174,8 @@ static int find_name(const struct lvn_table *t, const char *name, size_t n, int 
     return found;
 }
 
-/* The members of the first object stand for the header; lines before it are no rows. */
-static bool first_has(const struct lvn_table *t, const char *name)
+/* The members of the first object stand for the header; lines before it are no rows. NULL: there is none. */
+static json_t *first_object(const struct lvn_table *t)
 {
     for (const char *p = t->text + t->at, *all = t->text + t->bytes, *end; p < all; p = end + 1) {
         json_error_t error;
@@ -183,11 +183,39 @@ static bool first_has(const struct lvn_table *t, const char *name)
         end = memchr(p, '\n', (size_t)(all - p));
         if (!end) end = all;
         if (lvn_json_load(p, end - p, 0, &root, &error) != LVN_OK) lvn_error_clear();
-        const bool is_row = json_is_object(root), has = json_object_get(root, name) != NULL;
+        if (json_is_object(root)) return root;
         json_decref(root);
-        if (is_row) return has;
     }
-    return false;
+    return NULL;
+}
+
+static bool first_has(const struct lvn_table *t, const char *name)
+{
+    json_t *first = first_object(t);
+    const bool has = json_object_get(first, name) != NULL;
+    json_decref(first);
+    return has;
+}
+
+/* The names of the columns, for sentences. FORMAT when no line is a row. */
+static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t room)
+{
+    const char *p = t->names.n ? t->names.p : "", *key;
+    json_t *first = t->form == LVN_TABLE_JSONL ? first_object(t) : NULL, *value;
+    LVN_CHECK(t->form != LVN_TABLE_JSONL || first, FORMAT,
+              "'%s': no line is a JSON object; each is a row, as {\"text\": \"..\", \"label\": 0}", t->path);
+    *list = '\0';
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) {
+        size_t used = strlen(list);
+        snprintf(list + used, room - used, "%s%s", i ? ", " : "", p);
+    }
+    json_object_foreach(first, key, value)
+    {
+        size_t used = strlen(list);
+        snprintf(list + used, room - used, "%s%s", used ? ", " : "", key);
+    }
+    json_decref(first);
+    return LVN_OK;
 }
 
 static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, size_t n, bool *found)
@@ -209,7 +237,7 @@ static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, s
 
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required)
 {
-    char list[300] = "";
+    char list[300];
     int k = t->n_columns++;
     t->required[k] = required;
     for (const char *p = names; *p; p += strspn(p, "|")) {
@@ -221,12 +249,10 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     }
     t->column[k] = -1;
     t->name[k][0] = '\0';
-    const char *p = t->names.n ? t->names.p : "";
-    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1)
-        lvn_print_more(list, sizeof list, "%s%s", i ? ", " : "", p);
-    LVN_CHECK(!required, FORMAT, "'%s' has no column '%s'%s%s: say which it is (%s)", t->path, names,
-              *list ? "; its first line has " : "", list, t->ask);
-    return LVN_OK;
+    if (!required) return LVN_OK;
+    LVN_TRY(list_names(t, list, sizeof list));
+    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s: say which it is (%s)", t->path, names,
+             *list ? "; its first line has " : "", list, t->ask);
 }
 
 /* --- rows --- */

@@ -38,5 +38,6 @@ double lvn_metric_of_classes(const struct lvn_metric_sums *s, double (*score)(do
         sum += score(s->counts[k * K + k], taken, there);
         classes++;
     }
-    return classes > 0.0 ? sum / classes : NAN;
+    const double none = K == 2 ? 0.0 : NAN; /* class 1 neither there nor found: 0, as scikit-learn has it */
+    return classes > 0.0 ? sum / classes : none;
 }

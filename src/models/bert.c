@@ -19,7 +19,7 @@ struct bert {
     int64_t n_positions, vocab_size, types;
     int64_t activation, positions; /* words of the keys */
     bool bias;
-    double dropout, dropout_attention;
+    double dropout, dropout_attention, dropout_head; /* dropout_head -1: dropout */
     double eps;
 };
 _Static_assert(sizeof(struct bert) <= LVN_OWN_BYTES, "a configuration is a plain value");
@@ -107,7 +107,8 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     x = pooler(g, c, x);
     if (!lvn_model_is_for(config, "classify")) return x;
     lvn_scope(g, "%s", "");
-    return LINEAR(g, "classifier", lvn_dropout(g, x, c->dropout), config->classes);
+    return LINEAR(g, "classifier", lvn_dropout(g, x, c->dropout_head < 0 ? c->dropout : c->dropout_head),
+                  config->classes);
 }
 
 static enum lvn_status check(const void *fields)
@@ -145,6 +146,8 @@ static const struct lvn_key keys[] = {
     {LVN_KEY_WORD_OF(struct bert, activation), .json = "hidden_act", .initial = LVN_GELU_ERF, .words = lvn_gelu_words},
     DROPOUT(dropout, "hidden_dropout_prob"),
     DROPOUT(dropout_attention, "attention_probs_dropout_prob"),
+    {X(dropout_head), .json = "classifier_dropout", .recipe = "dropout", .initial = -1, .least = -1,
+     .most = 0.999, .null = true, .any_time = true, .help = "share of values dropped while training"},
     {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,
      .least = 1, .most = 16777216, .means = LVN_MEANS_POSITIONS,
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},
@@ -198,8 +201,8 @@ static const struct lvn_field inputs[] = {{.name = "ids", .dtype = LVN_I32, .ran
                                           {.name = NULL}};
 static const struct lvn_head heads[] = {
     {"classify", "BertForSequenceClassification", inputs, "bert.pooler, classifier"},
-    {"mlm", "BertForMaskedLM", inputs, "cls"},
-    {"mlm", "BertForPreTraining", inputs, NULL}, /* whose other head is left alone */
+    {"mlm", "BertForMaskedLM", inputs, "cls.predictions"},
+    {"mlm", "BertForPreTraining", inputs, "cls.seq_relationship"}, /* which is left alone: the first is the task's */
     {"", "BertModel", inputs, NULL},
     {NULL, NULL, NULL, NULL},
 };

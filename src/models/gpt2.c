@@ -151,7 +151,7 @@ static const struct lvn_key gpt2_keys[] = {
 
 static const struct lvn_key nanogpt_keys[] = {
     SIZES("block_size"),
-    {IS(bias), .json = "bias", .true_when_absent = true, BIAS},
+    {IS(bias), .json = "bias", .absent = true, BIAS},
     DROPOUT(dropout_residual, "dropout", 0),
     DROPOUT(dropout_embedding, "dropout", 0),
     DROPOUT(dropout_attention, "dropout", 0),

@@ -30,6 +30,7 @@ struct llama {
     int64_t bos;            /* token that begins a text, for others; -1: none */
     int64_t window;         /* attention's; 0: all positions */
     bool windowed;          /* does `window` count? */
+    int64_t layers;         /* a word of layer_types: do some have the window? */
     bool bias_in, bias_out; /* of q, k and v; of their projection back */
     bool bias_mlp;
     bool head_norms; /* of q and k */
@@ -107,6 +108,8 @@ static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_conf
     return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "lm_head", V);
 }
 
+enum { ALL_FULL, SOME_SLIDE };
+
 static void settle(void *own)
 {
     struct llama *c = own;
@@ -130,12 +133,19 @@ static enum lvn_status check(const void *own)
               " positions of the model; only attention over all positions is there: set max_position_embeddings to "
               "the window where no text is longer",
               c->window, c->n_positions);
+    LVN_CHECK(
+        c->layers == ALL_FULL || (c->windowed && c->window), ARG,
+        "layer_types has sliding_attention, and the model has no window (sliding_window): give it one, or make them "
+        "full_attention");
     return lvn_rope_check(&c->rope, c->head_size);
 }
 
 /* --- the keys --- */
 
 static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "biases"}, {NULL, 0, NULL}};
+static const struct lvn_word layers[] = {{"full_attention", ALL_FULL, "attention over all positions"},
+                                         {"sliding_attention", SOME_SLIDE, "attention over a window"},
+                                         {NULL, 0, NULL}};
 static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, "SiLU"}, {NULL, 0, NULL}};
 
 // clang-format off
@@ -172,11 +182,16 @@ static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, 
      .most = 1, .help = "added to the variance where rows are normalised"},                                            \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \
+    {LVN_KEY_MUST, .json = "partial_rotary_factor", .initial = 1},                                                     \
+    {LVN_KEY_MUST, .json = "rope_scaling.partial_rotary_factor", .initial = 1},                                        \
+    {LVN_KEY_MUST, .json = "rope_parameters.partial_rotary_factor", .initial = 1},                                     \
+    {LVN_KEY_WORD_OF(struct llama, layers), .json = "layer_types", .words = layers, .read_only = true},                \
     {LVN_KEY_DTYPE, .json = "dtype"}
 #define BIAS .initial = false, .recipe = "bias", .words = biases, .help = "biases of linear maps"
 /* What a variant has and its files have no word for. */
 #define ALWAYS(field, yes) {IS(field), .initial = yes, .fixed = true}
-#define WINDOW {N(window), .json = "sliding_window", .initial = 0, .least = 0, .most = INT32_MAX, .null = true}
+#define WINDOW                                                                                                         \
+    {N(window), .json = "sliding_window", .initial = 0, .absent = 4096, .least = 0, .most = INT32_MAX, .null = true}
 
 static const struct lvn_key llama_keys[] = {
     SHARED_KEYS("LlamaForCausalLM"),

@@ -34,11 +34,14 @@ struct lvn_head {
 /* A model's configuration: a plain value, copied and thrown away. `own` holds the family's struct, which its file alone
  * knows; others reach the fields by the family's keys (models/keys.h). */
 enum { LVN_OWN_BYTES = 256, LVN_CLASS_NAMES = 256 };
+/* What a head for classes learnt: to choose one of them, a number each, or yes or no for each. */
+enum lvn_problem { LVN_ONE_CLASS, LVN_REGRESSION, LVN_SEVERAL_CLASSES };
 struct lvn_model_config {
     const struct lvn_model *model;
     struct lvn_lora lora;
     const struct lvn_head *head;       /* of the model's; NULL: it has no list of them */
     int64_t classes;                   /* that a head for classification tells apart */
+    enum lvn_problem problem;          /* that it learnt; only LVN_ONE_CLASS can be used */
     char class_names[LVN_CLASS_NAMES]; /* of config.json, each ended by a line's end; "": they have none */
     bool end_known;
     int64_t end_id;                 /* end_known: the token that ends a text; -1: there is none */
@@ -52,9 +55,9 @@ enum lvn_key_kind {
     LVN_KEY_INT,  /* int64_t */
     LVN_KEY_REAL, /* double */
     LVN_KEY_BOOL, /* bool */
-    LVN_KEY_WORD, /* int64_t: one of `words` */
+    LVN_KEY_WORD, /* int64_t: one of `words`; of a list of them the last in their order */
     /* without a field, in config.json alone: */
-    LVN_KEY_MUST,  /* read: true or false, which must be `initial` */
+    LVN_KEY_MUST,  /* read: true or false, or a number, which must be `initial` */
     LVN_KEY_NAME,  /* written: a list of one name, the head's, or `text` */
     LVN_KEY_TOKEN, /* written: the end token, `initial` where nobody says; null where the vocabulary has none such */
     LVN_KEY_DTYPE, /* written: the number type of the weights */
@@ -84,20 +87,20 @@ struct lvn_key {
     const char *recipe; /* `model.` before it makes the key of recipes; keys of one name are set together; or NULL */
     double initial;     /* without a word */
     double least, most; /* INT, REAL */
+    double absent;      /* if not 0: what config.json without the key means, whatever `initial` is; null is `initial` */
     size_t else_of;     /* else_times > 0, and the INT is 0: it is so many times the INT that lies here */
     int64_t else_times;
     const char *help; /* of the recipe's key */
     const struct lvn_word *words;
     const char *text;
     enum lvn_meaning means;
-    bool required;         /* config.json must have it */
-    bool true_when_absent; /* in config.json, whatever `initial` is */
-    bool read_only;        /* config.json is read, and not written, with it */
-    bool only_told;        /* config.json is written with it only where it is not `initial` */
-    bool null;             /* `initial` is written as null */
-    bool by_data;          /* 0 in a recipe: as the data want it */
-    bool any_time;         /* a recipe may set it for a model that is loaded, too */
-    bool fixed;            /* always `initial`, which tells the variant from others of the family */
+    bool required;  /* config.json must have it */
+    bool read_only; /* config.json is read, and not written, with it */
+    bool only_told; /* config.json is written with it only where it is not `initial` */
+    bool null;      /* `initial` is written as null */
+    bool by_data;   /* 0 in a recipe: as the data want it */
+    bool any_time;  /* a recipe may set it for a model that is loaded, too */
+    bool fixed;     /* always `initial`, which tells the variant from others of the family */
 };
 /* {LVN_KEY_INT_OF(struct gpt2, n_layer), .json = ...}: the field must have the kind's type. */
 #define LVN_KEY_OF(kind_, type, field, c_type)                                                                         \

@@ -147,6 +147,7 @@ static const struct lvn_key keys[] = {
     {X(rotary_share), .json = "rotary_pct", .recipe = "rotary_pct", ROTARY_SHARE,
      .help = "share of each head's channels that rotary positions turn"},
     {X(rotary_share), .json = "rope_parameters.partial_rotary_factor", .read_only = true, ROTARY_SHARE},
+    {X(rotary_share), .json = "rope_scaling.partial_rotary_factor", .read_only = true, ROTARY_SHARE},
     LVN_ROPE_THETA(struct neox, "rotary_emb_base"),
     LVN_ROPE_KEYS(struct neox),
     {LVN_KEY_DTYPE, .json = "dtype"},

@@ -42,11 +42,19 @@ extern const struct lvn_word lvn_rope_words[];
          .least = 1,                                                                                                   \
          .most = 1e12,                                                                                                 \
          .read_only = true},                                                                                           \
+        {LVN_KEY_REAL_OF(type, rope.theta),                                                                            \
+         .json = "rope_scaling.rope_theta",                                                                            \
+         .initial = 10000,                                                                                             \
+         .least = 1,                                                                                                   \
+         .most = 1e12,                                                                                                 \
+         .read_only = true},                                                                                           \
         {LVN_KEY_BOOL_OF(type, rope.truncate), .json = "rope_scaling.truncate", .initial = true, .only_told = true},   \
         {LVN_KEY_BOOL_OF(type, rope.truncate), .json = "rope_parameters.truncate", .initial = true,                    \
          .read_only = true},                                                                                           \
         LVN_ROPE_REAL(type, factor, "factor", 0, .initial = 0),                                                        \
         LVN_ROPE_REAL(type, original, "original_max_position_embeddings", 0, .initial = 0),                            \
+        {LVN_KEY_REAL_OF(type, rope.original), .json = "original_max_position_embeddings", .most = 1e9,                \
+         .read_only = true},                                                                                           \
         LVN_ROPE_REAL(type, attention, "attention_factor", 0, .initial = 0),                                           \
         LVN_ROPE_REAL(type, beta_fast, "beta_fast", 0, .initial = 0),                                                  \
         LVN_ROPE_REAL(type, beta_slow, "beta_slow", 0, .initial = 0),                                                  \

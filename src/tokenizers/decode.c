@@ -3,6 +3,7 @@
  *
  * ByteLevel, ByteFallback, Fuse, Strip, Metaspace, Replace (of a text), WordPiece, and Sequence of these. Bytes that
  * fallback wrote come back as they were, whether they are UTF-8 or not. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tokenizers/load.h"
@@ -37,8 +38,8 @@ static enum lvn_status read_strip(struct lvn_tokenizer *t, struct decoders *d, c
     LVN_TRY(lvn_json_int(name, object, "stop", false, 0, INT32_MAX, &s.stop));
     if (!d->fused) return add(d, name, s);
     LVN_CHECK(
-        !s.stop && (!s.start || !strcmp(s.from, " ")), UNSUPPORTED,
-        "'%s': the decoder Strip takes something else off a whole text than spaces of its beginning, which is not "
+        !s.stop && t->first_stripped + s.start <= 1 && (!s.start || !strcmp(s.from, " ")), UNSUPPORTED,
+        "'%s': the decoder Strip takes something else off a whole text than one space of its beginning, which is not "
         "there",
         name);
     t->first_stripped += s.start;
@@ -54,7 +55,8 @@ static enum lvn_status read_metaspace(struct lvn_tokenizer *t, struct decoders *
     LVN_TRY(lvn_json_string(name, object, "replacement", false, &s.from));
     LVN_TRY(lvn_json_string(name, object, "prepend_scheme", false, &scheme));
     LVN_TRY(lvn_json_bool(name, object, "add_prefix_space", false, &front));
-    if (scheme ? strcmp(scheme, "never") != 0 : front) t->first_stripped = INT32_MAX;
+    const bool stripped = scheme ? strcmp(scheme, "never") != 0 : front;
+    if (stripped && !(t->mark = lvn_arena_strdup(&t->arena, s.from))) return LVN_MEMORY;
     return add(d, name, s);
 }
 
@@ -180,21 +182,31 @@ static void run(const struct decoders *d, struct lvn_text *text, struct lvn_text
     }
 }
 
-/* All tokens, one behind the other. */
+/* All tokens, one behind the other. Added tokens that are sought in normalized text are what they are there. */
 static enum lvn_status make(struct lvn_tokenizer *t, const struct decoders *d)
 {
     struct lvn_text all = {0}, text = {0}, other = {0};
     t->shown_start = lvn_arena_alloc(&t->arena, sizeof *t->shown_start * (size_t)(t->n + 1));
-    if (!t->shown_start) return LVN_MEMORY;
+    const struct lvn_added_token **added = lvn_calloc((size_t)t->n, sizeof *added);
+    if (!t->shown_start || !added) {
+        free(added);
+        return LVN_MEMORY;
+    }
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].normalized) added[t->added[i].id] = &t->added[i];
     for (int64_t id = 0; id < t->n; id++) {
         int64_t bytes = t->start[id + 1] - t->start[id];
         t->shown_start[id] = (uint32_t)all.n;
         if (!bytes) continue;
         lvn_text_clear(&text);
-        lvn_text_add_bytes(&text, t->byte + t->start[id], bytes);
+        if (added[id])
+            lvn_text_add_bytes(&text, added[id]->sought, added[id]->n_sought);
+        else
+            lvn_text_add_bytes(&text, t->byte + t->start[id], bytes);
         run(d, &text, &other);
         if (text.n) lvn_text_add_bytes(&all, text.p, text.n);
     }
+    free(added);
     t->shown_start[t->n] = (uint32_t)all.n;
     enum lvn_status status = lvn_text_status(&all);
     if (status == LVN_OK) status = lvn_text_status(&text);
@@ -237,14 +249,32 @@ const void *lvn_token_bytes(const struct lvn_tokenizer *t, int64_t id, int64_t *
     return t->shown + t->shown_start[id];
 }
 
+/* A token as the decoders get it. */
+static int64_t text_of(const struct lvn_tokenizer *t, int64_t id, const unsigned char **text)
+{
+    for (int i = 0; i < t->n_added; i++) {
+        if (t->added[i].id != id || !t->added[i].normalized) continue;
+        *text = (const unsigned char *)t->added[i].sought;
+        return t->added[i].n_sought;
+    }
+    *text = t->byte + t->start[id];
+    return t->start[id + 1] - t->start[id];
+}
+
 const void *lvn_token_bytes_first(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes)
 {
-    const unsigned char *p = lvn_token_bytes(t, id, bytes);
-    if (p && t->first_as_written) {
-        *bytes = t->start[id + 1] - t->start[id];
-        return t->byte + t->start[id];
+    const unsigned char *p = lvn_token_bytes(t, id, bytes), *written;
+    if (!p) return NULL;
+    int64_t n = text_of(t, id, &written), most = t->first_stripped;
+    if (t->first_as_written) {
+        *bytes = n;
+        return written;
     }
-    for (int64_t i = 0; p && i < t->first_stripped && *bytes && *p == ' '; i++) p++, --*bytes;
+    if (t->mark) { /* spaces that were marks, no others */
+        const int64_t mark = (int64_t)strlen(t->mark);
+        for (most = 0; mark && n >= mark && !memcmp(written, t->mark, (size_t)mark); written += mark, n -= mark) most++;
+    }
+    for (int64_t i = 0; i < most && *bytes && *p == ' '; i++) p++, --*bytes;
     return p;
 }
 

@@ -226,8 +226,8 @@ static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, cons
     LVN_TRY(added_tokens(t, name, root));
     LVN_TRY(read_model(t, name, model));
     LVN_TRY(lvn_frame_read(t, name, json_object_get(root, "post_processor")));
-    LVN_TRY(lvn_decoder_read(t, name, json_object_get(root, "decoder")));
-    return lvn_added_sets(t);
+    LVN_TRY(lvn_added_sets(t));
+    return lvn_decoder_read(t, name, json_object_get(root, "decoder"));
 }
 
 enum lvn_status lvn_load_json(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)

@@ -90,6 +90,7 @@ struct lvn_tokenizer {
     unsigned char *shown;          /* what tokens become in text: the same memory, or other */
     uint32_t *shown_start;         /* [n + 1] */
     int64_t first_stripped;        /* of the first token of a text: so many spaces of its beginning are not written */
+    const char *mark;              /* not NULL: of these, as many as that token begins with; they are spaces in text */
     bool first_as_written;         /* it is written as the vocabulary has it */
     struct lvn_frame single, pair; /* what the post-processor makes of one text and of two */
     int32_t end_id;                /* of the token that ends a document; -1: the files name none */

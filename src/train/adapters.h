@@ -1,7 +1,8 @@
 /* adapters.h - low-rank adapters as PEFT keeps them: a folder with adapter_config.json and adapter_model.safetensors.
  *
- * There A is (rank, in), B (out, rank), and names are those of the base model's files behind "base_model.model.". What
- * levin's adapters cannot be (a scale by the root of the rank, magnitudes, biases) is refused when it is read. */
+ * There A is (rank, in), B (out, rank), and names are those of the base model's files behind "base_model.model."; a
+ * head that learns beside them lies there whole. What levin's adapters cannot be (a scale by the root of the rank or of
+ * their own, magnitudes, biases, a base that they change) is refused when it is read. */
 #ifndef LVN_ADAPTERS_H
 #define LVN_ADAPTERS_H
 

@@ -19,31 +19,36 @@ static const char *split(const char *json, char object[LVN_KEY_TEXT])
 
 /* --- reading --- */
 
-static enum lvn_status read_word(const char *name, const json_t *object, const struct lvn_key *k, const char *key,
-                                 double *value)
+/* One word, or a list of them, of which the last in the order of `words` counts. */
+static enum lvn_status read_word(const char *name, const struct lvn_key *k, const json_t *told, double *value)
 {
-    const char *text = NULL;
-    char list[256] = "";
-    LVN_TRY(lvn_json_string(name, object, key, k->required, &text));
-    if (!text) return LVN_OK;
-    for (const struct lvn_word *w = k->words; w->called; w++) {
-        if (strcmp(w->name, text) == 0) {
-            *value = (double)w->value;
-            return LVN_OK;
-        }
-        lvn_print_more(list, sizeof list, "%s%s", *list ? ", " : "", w->name);
+    const size_t n = json_is_array(told) ? json_array_size(told) : 1;
+    int64_t last = -1;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_is_array(told) ? json_array_get(told, i) : told;
+        const char *text = json_string_value(one);
+        char list[256] = "";
+        const struct lvn_word *w = k->words;
+        LVN_CHECK(text, FORMAT, "%s: '%s' wants a string", name, k->json);
+        for (; w->called && strcmp(w->name, text) != 0; w++)
+            lvn_print_more(list, sizeof list, "%s%s", *list ? ", " : "", w->name);
+        LVN_CHECK(w->called, UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
+        if (w->value > last) last = w->value;
     }
-    LVN_FAIL(UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
+    if (n) *value = (double)last;
+    return LVN_OK;
 }
 
-static enum lvn_status read_bool(const char *name, const json_t *object, const struct lvn_key *k, const char *key,
-                                 double *value)
+static enum lvn_status read_must(const char *name, const struct lvn_key *k, const json_t *told)
 {
-    bool yes = k->true_when_absent || *value != 0.0;
-    LVN_TRY(lvn_json_bool(name, object, key, k->required, &yes));
-    LVN_CHECK(k->kind != LVN_KEY_MUST || yes == (k->initial != 0.0), UNSUPPORTED, "%s: %s is %s; this version has %s",
-              name, k->json, yes ? "true" : "false", yes ? "false" : "true");
-    *value = yes;
+    const bool number = json_is_number(told);
+    const double value = number ? json_number_value(told) : json_is_true(told);
+    char is[LVN_KEY_TEXT], must[LVN_KEY_TEXT];
+    LVN_CHECK(number || json_is_boolean(told), FORMAT, "%s: '%s' wants true, false or a number", name, k->json);
+    snprintf(is, sizeof is, "%g", value);
+    snprintf(must, sizeof must, "%g", k->initial);
+    LVN_CHECK(value == k->initial, UNSUPPORTED, "%s: %s is %s; this version has %s", name, k->json,
+              number ? is : lvn_key_text(k, value, is), number ? must : lvn_key_text(k, k->initial, must));
     return LVN_OK;
 }
 
@@ -62,32 +67,66 @@ static enum lvn_status read_number(const char *name, const json_t *object, const
     return LVN_OK;
 }
 
+/* `but`: an object that is passed over, or NULL. */
 static enum lvn_status read_key(struct lvn_model_config *c, const char *name, const json_t *root,
-                                const struct lvn_key *k)
+                                const struct lvn_key *k, const char *but)
 {
     char part[LVN_KEY_TEXT];
     if (!k->json) return LVN_OK;
     const char *key = split(k->json, part);
     const json_t *object = *part ? json_object_get(root, part) : root;
-    double value = lvn_key_get(k, c);
-    if (!object || json_is_null(object)) return LVN_OK;
+    if (!object || json_is_null(object) || (but && strcmp(but, part) == 0)) return LVN_OK;
     LVN_CHECK(json_is_object(object), FORMAT, "%s: '%s' wants an object", name, part);
+    const json_t *told = json_object_get(object, key);
+    double value = !told && k->absent != 0.0 ? k->absent : lvn_key_get(k, c);
+    bool yes = value != 0.0, there = told && !json_is_null(told);
     switch (k->kind) {
     case LVN_KEY_INT:
     case LVN_KEY_REAL:
         LVN_TRY(read_number(name, object, k, key, &value));
         break;
     case LVN_KEY_BOOL:
-    case LVN_KEY_MUST:
-        LVN_TRY(read_bool(name, object, k, key, &value));
+        LVN_TRY(lvn_json_bool(name, object, key, k->required, &yes));
+        value = yes;
         break;
+    case LVN_KEY_MUST:
+        return there ? read_must(name, k, told) : LVN_OK;
     case LVN_KEY_WORD:
-        LVN_TRY(read_word(name, object, k, key, &value));
+        if (there) LVN_TRY(read_word(name, k, told, &value));
         break;
     default:
         return LVN_OK;
     }
     lvn_key_set(k, c, value);
+    return LVN_OK;
+}
+
+static enum lvn_status read_keys(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+                                 const json_t *root, const char *but)
+{
+    for (const struct lvn_key *k = form->keys; k->kind; k++) LVN_TRY(read_key(c, name, root, k, but));
+    return LVN_OK;
+}
+
+/* Where a thing is told in an object of each of two dialects (`k` is of the one that is only read), each must tell all
+ * of it: programs take either for the whole. */
+static enum lvn_status agree(const struct lvn_model_config *c, const struct lvn_model *form, const char *name,
+                             const json_t *root, const struct lvn_key *k)
+{
+    char newer[LVN_KEY_TEXT], older[LVN_KEY_TEXT];
+    if (!k->json || !k->read_only || !*split(k->json, newer) || !json_object_size(json_object_get(root, newer)))
+        return LVN_OK;
+    for (const struct lvn_key *o = form->keys; o->kind; o++) {
+        if (!o->json || o->offset != k->offset || o->kind != k->kind || strcmp(split(o->json, older), "") == 0 ||
+            strcmp(older, newer) == 0 || !json_object_size(json_object_get(root, older)))
+            continue;
+        struct lvn_model_config one = *c, two = *c;
+        LVN_TRY(read_keys(&one, form, name, root, newer));
+        LVN_TRY(read_keys(&two, form, name, root, older));
+        LVN_CHECK(lvn_key_get(k, &one) == lvn_key_get(k, &two), FORMAT,
+                  "%s: %s and %s contradict each other in '%s': leave one of them out", name, older, newer,
+                  split(k->json, newer));
+    }
     return LVN_OK;
 }
 
@@ -161,6 +200,24 @@ static void read_names(struct lvn_model_config *c, const json_t *names)
     if (!own) c->class_names[0] = '\0';
 }
 
+static const char *const problems[] = {[LVN_ONE_CLASS] = "single_label_classification",
+                                       [LVN_REGRESSION] = "regression",
+                                       [LVN_SEVERAL_CLASSES] = "multi_label_classification"};
+enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
+
+/* A head with one class that says no more is one of regression, for transformers as well. */
+static enum lvn_status read_problem(struct lvn_model_config *c, const char *name, const json_t *root)
+{
+    const char *told = NULL;
+    int i = 0;
+    LVN_TRY(lvn_json_string(name, root, "problem_type", false, &told));
+    while (told && i < N_PROBLEMS && strcmp(told, problems[i]) != 0) i++;
+    LVN_CHECK(i < N_PROBLEMS, UNSUPPORTED, "%s: problem_type is '%.40s'; this version knows %s, %s and %s", name, told,
+              problems[0], problems[1], problems[2]);
+    c->problem = !told && c->classes == 1 ? LVN_REGRESSION : (enum lvn_problem)i;
+    return LVN_OK;
+}
+
 /* What stands on the network, and how many classes it tells apart. A decoder's usual head may be called anything. */
 static enum lvn_status read_head(struct lvn_model_config *c, const char *name, const json_t *root)
 {
@@ -178,7 +235,7 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
     if (json_is_object(names) && json_object_size(names)) c->classes = (int64_t)json_object_size(names);
     LVN_TRY(lvn_json_int(name, root, "num_labels", false, 1, 1 << 20, &c->classes));
     if (json_is_object(names)) read_names(c, names);
-    return LVN_OK;
+    return read_problem(c, name, root);
 }
 
 enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_model *form, const char *name,
@@ -188,9 +245,10 @@ enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_
     LVN_TRY(read_kind(c, form, name, root));
     LVN_TRY(read_head(c, name, root));
     for (const struct lvn_key *k = form->keys; k->kind; k++) {
-        LVN_TRY(read_key(c, name, root, k));
         if (k->kind == LVN_KEY_TOKEN) LVN_TRY(read_end(c, name, root));
+        LVN_TRY(agree(c, form, name, root, k));
     }
+    LVN_TRY(read_keys(c, form, name, root, NULL));
     enum lvn_status status = lvn_model_check(c, false);
     if (status != LVN_OK) LVN_FAIL(FORMAT, "%s: %s", name, lvn_error_text());
     return LVN_OK;
@@ -262,7 +320,7 @@ static void write_classes(json_t *root, const struct lvn_model_config *c)
     }
     json_object_set_new(root, "id2label", names);
     json_object_set_new(root, "label2id", numbers);
-    json_object_set_new(root, "problem_type", json_string("single_label_classification"));
+    json_object_set_new(root, "problem_type", json_string(problems[c->problem]));
     json_t *end = json_object_get(root, "eos_token_id");
     if (end) json_object_set(root, "pad_token_id", end);
 }

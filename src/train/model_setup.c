@@ -132,6 +132,20 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .mask_fraction = s->task.mask_fraction};
 }
 
+/* A head that is loaded and stays must have learnt what the task does. */
+static enum lvn_status check_problem(const struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
+{
+    const struct lvn_model_config *c = &m->config;
+    if (!m->has_pretrained || !lvn_model_is_for(c, m->task->name) || (s->task.fresh_head && !evaluates)) return LVN_OK;
+    LVN_CHECK(c->problem == LVN_ONE_CLASS || strcmp(m->task->name, "classify") != 0, UNSUPPORTED,
+              "the head of the model '%s' %s, and task.kind=classify is the choice of one class%s", m->pretrained.path,
+              c->problem == LVN_REGRESSION
+                  ? "gives numbers (regression: problem_type, or a single class, in config.json)"
+                  : "says yes or no to each class (problem_type in config.json)",
+              evaluates ? "" : "; give task.fresh_head=true to begin with a new head");
+    return LVN_OK;
+}
+
 /* Do model, task and data go together? By their fields alone: nothing is opened yet. */
 static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
 {
@@ -142,6 +156,7 @@ static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_s
               s->task.mask_fraction, m->task->name);
     LVN_CHECK(evaluates || m->task->masks || !s->task.whole_words, ARG,
               "task.whole_words is a key of task.kind=mlm, and the task is %s: leave it out", m->task->name);
+    LVN_TRY(check_problem(m, s, evaluates));
     struct lvn_data_options data = data_options(m, s, false);
     LVN_TRY(lvn_dataset_fields(&data, &m->fields));
     snprintf(has, sizeof has, "data.kind=%.40s has", s->data.kind);
@@ -172,6 +187,7 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_s
               (long long)classes, m->task->label.name, m->pretrained.path, (long long)c->classes,
               evaluates ? ": they do not go together" : "; give task.fresh_head=true to begin with a new head");
     if (!other && !(s->task.fresh_head && !evaluates)) return LVN_OK;
+    c->problem = LVN_ONE_CLASS;
     lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) begins anew, as %s", m->pretrained.path, c->head->architecture,
             head->architecture);
     LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->trainer.seed));

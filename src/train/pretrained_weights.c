@@ -128,7 +128,7 @@ static enum lvn_status compare_again(const struct lvn_pretrained *p, const struc
 {
     struct lvn_layout l;
     bool alike = false, same = false;
-    if (t->desc.rank != 2 || !is_real(t->desc.dtype)) return LVN_OK;
+    if (t->desc.rank < 1 || t->desc.rank > 2 || !is_real(t->desc.dtype)) return LVN_OK;
     for (int i = 0; i < params->n && !same; i++) {
         LVN_TRY(lvn_file_layout(p->form, &p->config, params->list[i], &l));
         const struct lvn_weight *e = l.how & LVN_FILE_ROWS ? find(p, l.name) : NULL;
@@ -137,7 +137,10 @@ static enum lvn_status compare_again(const struct lvn_pretrained *p, const struc
         same = same_values(e, t);
     }
     if (alike && !same)
-        found(f, "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)", t->name);
+        found(f,
+              t->desc.rank == 2 ? "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)"
+                                : "'%.120s' differs from the bias that it should be a second time",
+              t->name);
     return LVN_OK;
 }
 
@@ -149,8 +152,9 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     for (int i = 0; i < p->weights.n; i++) {
         const char *name = p->weights.tensor[i].name;
         const enum lvn_file_role role = lvn_file_role(p->form, params, bare_name(name), &q);
+        if (is_of_other_head(p, bare_name(name))) continue;
         if (role == LVN_FILE_SPARE) LVN_TRY(compare_again(p, params, &p->weights.tensor[i], f));
-        if (role == LVN_FILE_UNKNOWN && !is_of_other_head(p, bare_name(name))) found(f, "'%.120s' is not wanted", name);
+        if (role == LVN_FILE_UNKNOWN) found(f, "'%.120s' is not wanted", name);
     }
     if (!f->n) return LVN_OK;
     const char *list = lvn_text_string(&f->list);
@@ -196,6 +200,7 @@ enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct l
     p->config.head = head;
     p->config.classes = classes;
     p->config.class_names[0] = '\0';
+    p->config.problem = LVN_ONE_CLASS;
     p->fresh = true;
     p->seed = seed;
     return lvn_pretrained_check(p);

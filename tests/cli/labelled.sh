@@ -48,6 +48,10 @@ for form in csv jsonl; do
 done
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv --data.val_path=test.csv --trainer.max_epochs=12 --run_dir=csv
 same_weights tsv csv
+# class 1 neither there nor found
+grep "0$" test.tsv | grep -v good | head -3 | sed '1i id\tdocument\tlabel' >zeros.tsv
+code 0 "$LEVIN" evaluate tsv --data.kind=labelled --data.path=zeros.tsv --json
+json 'd["confusion"][0][0] < d["samples"] or [d["f1"], d["precision"], d["recall"]] == [0, 0, 0]'
 # new texts: from the command line, a pipe and a table; a text alone is what it is among others
 texts() { cut -f2 test.tsv | tail -n +2; }
 code 0 "$LEVIN" predict tsv --text "this was good" --text "$(texts | sed -n 2p)" --json
@@ -79,6 +83,22 @@ cp -r "$LEVIN_SOURCE/tests/golden/bert/classify3" named
 head -37 "$vocab/vocab.txt" >named/vocab.txt
 code 0 "$LEVIN" predict named --text "a b c" --json
 json 'd["predictions"][0]["name"] in ("sad", "so so", "glad") and len(d["predictions"][0]["probabilities"]) == 3'
+# heads that did not learn to choose one class: told, and only a new head goes on from them
+for problem in regression multi_label_classification; do
+    cp -r named other
+    chmod -R u+w other
+    sed -i 's/"problem_type": "[a-z_]*",//; s/^{/{"problem_type": "'$problem'",/' other/config.json
+    code 1 "$LEVIN" predict other --text "a b c"
+    says "is the choice of one class" err
+    code 1 "$LEVIN" train --model.init=other --data.path=train.tsv --trainer.max_steps=1 --run_dir=no --quiet
+    says "give task.fresh_head=true" err
+    code 0 "$LEVIN" export other kept
+    says '"problem_type": "'$problem'"' kept/config.json
+    rm -r kept
+    code 0 "$LEVIN" train --model.init=other --data.path=train.tsv --trainer.max_steps=1 --run_dir=kept --quiet --task.fresh_head=true
+    says '"problem_type": "single_label_classification"' kept/checkpoints/last/config.json
+    rm -r other kept
+done
 # a decoder reads classes off the last token
 code 0 "$LEVIN" train --model.kind=gpt2 --task.kind=classify "${bert[@]:1}" --data.path=train.tsv --trainer.max_steps=20 --run_dir=gpt2
 says GPT2ForSequenceClassification gpt2/checkpoints/last/config.json
@@ -87,6 +107,25 @@ json 'd["samples"] == 40'
 code 1 "$LEVIN" generate gpt2 --prompt-ids=1,2
 says "this gpt2 tells classes and does not generate text" err
 
+# the head of text that a decoder comes with, untied, is left alone
+mkdir few
+head -30 "$vocab/vocab.txt" >few/vocab.txt
+for family in neox mistral; do
+    code 0 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
+        --trainer.batch_size=16 --trainer.max_steps=2 --run_dir=decoder-$family --quiet --lora.rank=2
+    says ForSequenceClassification decoder-$family/checkpoints/last/config.json
+    # what learnt beside the adapters lies with them, as PEFT keeps it, and is read from there
+    says '"modules_to_save": ["score"]' decoder-$family/checkpoints/last/adapter/adapter_config.json
+    code 0 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
+        --trainer.batch_size=16 --trainer.max_steps=1 --optimizer.lr=1e-30 --run_dir=again --quiet --lora.rank=2 \
+        --lora.init=decoder-$family/checkpoints/last/adapter
+    same_file decoder-$family/checkpoints/last/adapter/adapter_model.safetensors again/checkpoints/last/adapter/adapter_model.safetensors
+    sed -i 's/"use_dora": false/"alpha_pattern": {"q_proj": 4}/' decoder-$family/checkpoints/last/adapter/adapter_config.json
+    code 1 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
+        --run_dir=no --quiet --lora.rank=2 --lora.init=decoder-$family/checkpoints/last/adapter
+    says "it has alpha_pattern, which levin's adapters have not" err
+    rm -r again
+done
 # words that are hidden, then classes: the head begins anew, and says so
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --task.kind=mlm --task.whole_words=true --trainer.max_steps=30 --run_dir=mlm
 says BertForMaskedLM mlm/checkpoints/last/config.json

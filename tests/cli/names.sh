@@ -74,3 +74,25 @@ for family in neox mistral qwen3 llama; do
     [ $family = llama ] || says "differs from the embedding that the config ties it to (tie_word_embeddings)" err
     rm -r tied
 done
+# BERT as it was published: with the other head of its first training, which is left alone
+cp -r "$golden/bert/mlm" published
+chmod -R u+w published
+python3 - <<'P'
+import json, struct
+path = "published/model.safetensors"
+b = open(path, "rb").read()
+n = struct.unpack("<Q", b[:8])[0]
+header, data = json.loads(b[8:8 + n]), b[8 + n:]
+C = header["bert.embeddings.LayerNorm.weight"]["shape"][0]
+for name, shape in ("weight", [2, C]), ("bias", [2]):
+    size = 4 * shape[0] * (shape + [1])[1]
+    header["cls.seq_relationship." + name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
+    data += bytes(size)
+h = json.dumps(header).encode()
+open(path, "wb").write(struct.pack("<Q", len(h)) + h + data)
+P
+for head in BertForMaskedLM BertForPreTraining; do
+    sed -i 's/BertFor[A-Za-z]*/'$head'/' published/config.json
+    code 0 "$LEVIN" export published "again-$head"
+    says BertForMaskedLM "again-$head/config.json"
+done

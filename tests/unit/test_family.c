@@ -430,7 +430,7 @@ static enum lvn_status read_family(struct lvn_model_config *c, const char *type,
     return LVN_OK;
 }
 
-/* Both dialects of rotary positions say the same, and so does what is written; what is not there is refused by name. */
+/* Both dialects of rotary positions say the same, and so does what is written. */
 static void dialects_of_config(void **state)
 {
     (void)state;
@@ -454,10 +454,21 @@ static void dialects_of_config(void **state)
          "\"original_max_position_embeddings\": 8192}",
          "\"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
          "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}"},
-        {"mistral", "\"sliding_window\": null, \"num_key_value_heads\": null, \"head_dim\": null", ""},
+        {"mistral", "\"sliding_window\": null, \"num_key_value_heads\": null, \"head_dim\": null",
+         "\"sliding_window\": null"},
+        {"llama",
+         "\"original_max_position_embeddings\": 16, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, "
+         "\"original_max_position_embeddings\": 8}",
+         "\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 16}"},
+        {"mistral", "", "\"sliding_window\": 4096"}, /* transformers' own default */
         {"mistral", "\"sliding_window\": 64", "\"sliding_window\": 64, \"rope_theta\": 10000.0"},
         {"qwen2", "\"use_sliding_window\": false, \"sliding_window\": 16", "\"sliding_window\": 16"},
         {"qwen3", "\"head_dim\": 6, \"num_key_value_heads\": 2", "\"num_key_value_heads\": 2, \"head_dim\": 6"},
+        {"qwen3", "\"layer_types\": [\"full_attention\", \"full_attention\"], \"partial_rotary_factor\": 1.0", ""},
+        {"llama", "\"rope_theta\": 7, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
+         "\"rope_theta\": 7, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, "
+         "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 7}"},
+        {"llama", "\"rope_theta\": 7", "\"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 7}"},
     };
     struct lvn_model_config one, two;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -465,6 +476,13 @@ static void dialects_of_config(void **state)
         ASSERT_OK(read_family(&two, rows[i].type, rows[i].newer));
         assert_memory_equal(one.own, two.own, sizeof one.own);
     }
+}
+
+/* What is not there is refused by name, and so is what contradicts itself. */
+static void other_dialects(void **state)
+{
+    (void)state;
+    struct lvn_model_config one;
     ASSERT_FAILS(UNSUPPORTED,
                  "c.json: rope_scaling.rope_type is 'dynamic'; this version has default, linear, yarn, llama3",
                  read_family(&one, "llama", "\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2}"));
@@ -485,6 +503,30 @@ static void dialects_of_config(void **state)
                  read_family(&one, "llama", "\"hidden_act\": \"relu\""));
     ASSERT_FAILS(FORMAT, "model.n_head (4) is not a multiple of model.n_kv_head (3)",
                  read_family(&one, "llama", "\"num_key_value_heads\": 3"));
+    ASSERT_FAILS(FORMAT, "rope_scaling and rope_parameters contradict each other in 'factor'",
+                 read_family(&one, "llama",
+                             "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}, "
+                             "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 4}"));
+    ASSERT_FAILS(FORMAT, "rope_scaling and rope_parameters contradict each other in 'rope_theta'",
+                 read_family(&one, "qwen3",
+                             "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}, "
+                             "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 5}"));
+    ASSERT_FAILS(FORMAT, "rope_scaling and rope_parameters contradict each other in 'partial_rotary_factor'",
+                 read_family(&one, "gpt_neox",
+                             "\"rotary_pct\": 1, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}, "
+                             "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, "
+                             "\"partial_rotary_factor\": 0.5}"));
+    ASSERT_FAILS(UNSUPPORTED, "c.json: partial_rotary_factor is 0.5; this version has 1",
+                 read_family(&one, "mistral", "\"sliding_window\": null, \"partial_rotary_factor\": 0.5"));
+    ASSERT_FAILS(UNSUPPORTED, "rope_parameters.partial_rotary_factor is 0.25",
+                 read_family(&one, "llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.25}"));
+    ASSERT_FAILS(FORMAT, "layer_types has sliding_attention, and the model has no window (sliding_window)",
+                 read_family(&one, "qwen2",
+                             "\"sliding_window\": 64, \"layer_types\": [\"sliding_attention\", \"full_attention\"]"));
+    ASSERT_FAILS(UNSUPPORTED, "layer_types is 'chunked_attention'; this version has full_attention, sliding_attention",
+                 read_family(&one, "llama", "\"layer_types\": [\"full_attention\", \"chunked_attention\"]"));
+    ASSERT_FAILS(FORMAT, "'layer_types' wants a string", read_family(&one, "llama", "\"layer_types\": [1]"));
+    ASSERT_FAILS(UNSUPPORTED, "problem_type is 'ranking'", read_family(&one, "llama", "\"problem_type\": \"ranking\""));
     ASSERT_FAILS(FORMAT, "rotary positions turn 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
     ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));
 }
@@ -531,6 +573,7 @@ int main(void)
         cmocka_unit_test(configs_are_refused_by_key),
         cmocka_unit_test(every_family_there_and_back),
         cmocka_unit_test(dialects_of_config),
+        cmocka_unit_test(other_dialects),
         cmocka_unit_test(tables_are_sound),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);

@@ -54,6 +54,12 @@ static void tables(void **state)
     ASSERT_FAILS(FORMAT, "has no column 'document|text'; its first line has words, class",
                  lvn_table_column(&t, "document|text", true));
     lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("f.jsonl", "{\"words\": 1, \"class\": 2}\n")));
+    ASSERT_FAILS(FORMAT, "has no column 'text'; its first line has words, class", lvn_table_column(&t, "text", true));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("g.jsonl", "[{\"text\": \"a\"},\n{\"text\": \"b\"}]\n")));
+    ASSERT_FAILS(FORMAT, "no line is a JSON object; each is a row", lvn_table_column(&t, "text", true));
+    lvn_table_close(&t);
     /* what the header may hold */
     ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
     lvn_table_close(&t);

@@ -410,6 +410,43 @@ static void follows_the_reference_in_rare_parts(void **state)
     }
 }
 
+/* Ids to text, where the first token or an added one is another text than the vocabulary has. */
+static void decodes_as_the_reference(void **state)
+{
+    (void)state;
+    static const char llama[] = "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"\u2581\"},"
+                                "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}]}";
+    static const char bytes_first[] = "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":"
+                                      "\"Metaspace\",\"prepend_scheme\":\"first\"}]}";
+    static const char metaspace[] = "{\"type\":\"Metaspace\",\"prepend_scheme\":\"always\"}";
+    static const struct {
+        const char *normalizer, *decoder, *text;
+        int n;
+        int32_t ids[4];
+    } rows[] = {
+        {llama, metaspace, "a new a", 3, {1, 4, 1}}, /* the added token is \u2581new */
+        {llama, metaspace, "new a", 2, {4, 1}},      {"null", metaspace, "anew a", 3, {1, 4, 1}},
+        {"null", bytes_first, " a a", 3, {2, 3, 1}}, /* a space that was no mark stays */
+        {"null", bytes_first, "a a", 2, {1, 1}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char json[1200], path[300];
+        struct lvn_text back = {0};
+        int n = snprintf(json, sizeof json,
+                         "{\"added_tokens\":[{\"id\":4,\"content\":\"new\",\"normalized\":true}],\"normalizer\":%s,"
+                         "\"decoder\":%s,\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"merges\":[],\"vocab\":{"
+                         "\"<unk>\":0,\"\u2581a\":1,\"<0x20>\":2,\"a\":3}}}",
+                         rows[i].normalizer, rows[i].decoder);
+        snprintf(path, sizeof path, "%s/first.json", test_dir);
+        assert_int_equal(lvn_file_write(path, json, n), LVN_OK);
+        struct lvn_tokenizer *t = open_tokenizer(path);
+        assert_int_equal(lvn_decode(t, rows[i].ids, rows[i].n, &back), LVN_OK);
+        assert_string_equal(back.p, rows[i].text);
+        lvn_text_release(&back);
+        lvn_tokenizer_close(t);
+    }
+}
+
 /* --- copies and damage --- */
 
 static void a_copy_is_the_same(void **state)
@@ -556,6 +593,7 @@ int main(void)
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(special_tokens_as_the_files_say),
         cmocka_unit_test_setup_teardown(follows_the_reference_in_rare_parts, test_dir_make, test_dir_drop),
+        cmocka_unit_test_setup_teardown(decodes_as_the_reference, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(a_copy_is_the_same, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(refuses_damaged_files, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(refuses_parts_by_name, test_dir_make, test_dir_drop),
