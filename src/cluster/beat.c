@@ -151,8 +151,8 @@ bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
         lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
         return true;
     case LVN_SAY_REFUSE:
-        lvn_fault_set(h, -1, true, false, m->t[0]);
-        return true;
+        snprintf(h->refusal, sizeof h->refusal, "%s", m->t[0]);
+        return !h->welcomed;
     case LVN_SAY_END:
         h->ended = true;
         break;

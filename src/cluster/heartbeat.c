@@ -140,7 +140,9 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
             continue;
         }
         if (status && reason[0]) {
-            LVN_FAIL(IO, "the place where the ranks meet (%.300s) does not take this rank in: %s", to->text, reason);
+            static const char text[] = "the place where the ranks meet (%.300s) does not take this rank in: %s";
+            if (h->refusal[0]) LVN_FAIL(COMM, text, to->text, h->refusal); /* it may be the place of a run before */
+            LVN_FAIL(IO, text, to->text, reason);
         }
         LVN_TRY(status);
         lvn_message_add(&h->wire.out, LVN_SAY_HELLO, to->token, (int64_t)h->rank, (int64_t)h->size, (int64_t)getpid(),
