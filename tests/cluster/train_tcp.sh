@@ -91,6 +91,19 @@ cut_off() { unplug 2; }
 fault cut_off
 plug 2
 
+# where rank 0 dies all find that out at once, in each process by a broken connection and by the heartbeat: one says it, once
+for try in 1 2 3; do
+    rm -rf first out.*
+    arguments first "${forever[@]}"
+    port=2948$try apart 3 "$LEVIN" "${all[@]}" >said 2>&1 &
+    pid=$!
+    wait_rows first 2
+    for p in $(pgrep -x levin); do ! grep -zqx RANK=0 "/proc/$p/environ" || kill -KILL "$p"; done
+    wait $pid || true
+    check [ "$(cat out.[0-9] | grep -c "^error: rank 0 on ")" = 1 ]
+    check [ "$(jq -r .state first/status.json)" = fault ]
+done
+
 # --- bad input: one sentence each ---
 arguments alone "${sizes[@]}" --trainer.transport=mpi
 code 2 env TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2 "$LEVIN" "${all[@]}"
