@@ -8,8 +8,8 @@
  *
  * What goes between hosts is a formula: the bytes and rounds that lvn_sum_traffic() counts, with latency and bandwidth.
  * Sums run beside the last backward as far as they can, but for the last bucket; where no core is free, moving the data
- * takes from computing what it took in the measurement. Saving takes what a file here takes to be written. Slower hosts
- * and the network's other users are left out. */
+ * of all ranks of a host takes from computing: within it what was measured, between hosts by the byte. Saving takes
+ * what a file here takes to be written. Slower hosts and the network's other users are left out. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +25,9 @@
 enum { TRIES = 3 };
 static const double WHOLE_SECONDS = 4, ASSUMED_USE = 0.5; /* of the rate of matrix products */
 static const double ASSUMED_MOVING = 1e9; /* bytes a second within a host, where no two ranks could be measured */
+/* Bytes that a core sends to another host, takes from there and adds, a second, while it does nothing else: measured
+ * over TCP; 0.8e9 where a link has no limit, 0.4e9 where it has 1 Gbit/s, so that data come in small parts. */
+static const double ASSUMED_SENDING = 0.6e9;
 
 struct forecast {
     struct lvn_cli *c;
@@ -252,7 +255,9 @@ static void communicate(struct forecast *f)
     const double each_byte = moving(f, all);
     double within = (double)f->traffic.within.bytes * each_byte;
     if (f->n_local == f->each && f->hosts == 1) within = f->each > 1 ? f->parts.reduce : 0;
-    f->steal = (double)f->traffic.between.bytes * each_byte;
+    if (f->each * f->threads >= f->cores) /* no core is free: within a host it is work, and so is sending */
+        f->steal =
+            within * (1 - last_bytes / all) + (double)f->traffic.between.bytes * f->each / f->cores / ASSUMED_SENDING;
     f->reduce += within;
     if (!s->tree) f->last += within * last_bytes / all;
     if (!s->zero1) return;
@@ -323,9 +328,8 @@ static double computing(const struct forecast *f)
 static double exposed(const struct forecast *f)
 {
     double last = f->parts.backward * f->crowd, hidden = f->reduce - f->last;
-    double steal = f->each * f->threads >= f->cores ? f->steal / f->threads : 0;
     if (!f->beside) return f->reduce + f->share;
-    return (hidden > last + steal ? hidden - last : steal) + f->last + f->share;
+    return (hidden > last + f->steal ? hidden - last : f->steal) + f->last + f->share;
 }
 
 static void print(const struct forecast *f, double alone)

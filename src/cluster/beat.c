@@ -151,8 +151,8 @@ bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
         lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
         return true;
     case LVN_SAY_REFUSE:
-        lvn_fault_set(h, -1, true, false, m->t[0]);
-        return true;
+        snprintf(h->refusal, sizeof h->refusal, "%s", m->t[0]);
+        return !h->welcomed;
     case LVN_SAY_END:
         h->ended = true;
         break;
@@ -368,20 +368,27 @@ static void hand_on(struct lvn_heartbeat *h)
     pthread_mutex_lock(&h->lock);
 }
 
-/* Say it to the program: at once if this rank is to speak, else a moment later. */
+/* Say it to the program: at once if this rank is to speak, else a moment later. The main thread may find out by itself
+ * meanwhile; who comes first of the two ends the process, the main one not before the file is written. */
 static void deliver(struct lvn_heartbeat *h)
 {
-    bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, own = h->own, speak = h->speak;
+    bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, speak = h->speak;
     struct lvn_fault fault = {
         .rank = h->fault_rank, .speak = speak, .mute = h->mute, .lasting = h->lasting, .text = h->fault};
+    h->delivering = true;
     pthread_mutex_unlock(&h->lock);
     if (lowest) lvn_status_last(h);
-    if (!speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));
     pthread_mutex_lock(&h->lock);
-    bool call = h->callback && !own && !h->stopping;
+    const bool call = h->callback && !h->own;
     pthread_mutex_unlock(&h->lock);
-    if (call) h->callback(h->context, &fault);
+    if (call && !speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));
     pthread_mutex_lock(&h->lock);
+    const bool stopping = h->stopping;
+    pthread_mutex_unlock(&h->lock);
+    if (call && !stopping) h->callback(h->context, &fault);
+    pthread_mutex_lock(&h->lock);
+    h->delivering = false;
+    pthread_cond_broadcast(&h->change);
 }
 
 void *lvn_beat(void *heartbeat)

@@ -40,7 +40,8 @@ struct lvn_heartbeat {
     double heard, beaten;
     bool welcomed, started, ended, said_bye;
     char refusal[300];
-    bool own; /* lvn_heartbeat_fail() was called: no callback */
+    bool own;        /* lvn_heartbeat_fail() was called: no callback */
+    bool delivering; /* the thread writes status.json, and calls the callback */
     bool faulty, speak, mute, lasting;
     int fault_rank;
     char fault[1200];

@@ -141,7 +141,9 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
             continue;
         }
         if (status && reason[0]) {
-            LVN_FAIL(IO, "the place where the ranks meet (%.300s) does not take this rank in: %s", to->text, reason);
+            static const char text[] = "the place where the ranks meet (%.300s) does not take this rank in: %s";
+            if (h->refusal[0]) LVN_FAIL(COMM, text, to->text, h->refusal); /* it may be the place of a run before */
+            LVN_FAIL(IO, text, to->text, reason);
         }
         LVN_TRY(status);
         lvn_message_add(&h->wire.out, LVN_SAY_HELLO, to->token, (int64_t)h->rank, (int64_t)h->size, (int64_t)getpid(),
@@ -372,12 +374,20 @@ void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n)
 
 /* --- in trouble --- */
 
+/* Until the thread has written the fault it knows, or has ended the process. Lock held. */
+static void let_deliver(struct lvn_heartbeat *h)
+{
+    struct timespec at = lvn_deadline(6);
+    for (bool in_time = true; h->delivering && in_time;) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
+}
+
 void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
 {
     const bool never = false;
     const double patience = 3;
     if (!h) return;
     pthread_mutex_lock(&h->lock);
+    let_deliver(h);
     if (!h->own) {
         h->own = true;
         if (!h->faulty && h->has_thread) {
@@ -387,6 +397,7 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
         }
         if (!h->faulty) lvn_fault_set(h, h->rank, true, false, lvn_error_text());
     }
+    let_deliver(h);
     bool other = h->faulty && h->fault_rank != h->rank && h->speak;
     char text[sizeof h->fault];
     snprintf(text, sizeof text, "%s", h->fault);

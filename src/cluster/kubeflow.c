@@ -7,9 +7,11 @@
 
 static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
 {
-    if (lvn_variable(s, "TORCHELASTIC_RUN_ID") || !lvn_variable(s, "RANK")) return LVN_ABSENT;
+    const char *rank = lvn_variable(s, "RANK"), *size = lvn_variable(s, "WORLD_SIZE");
+    if (lvn_variable(s, "TORCHELASTIC_RUN_ID")) return LVN_ABSENT;
+    if (!rank && (!size || lvn_variable(s, "JOB_COMPLETION_INDEX"))) return LVN_ABSENT;
     if (lvn_variable(s, "MASTER_ADDR")) return LVN_UNKNOWN;
-    if (!lvn_variable(s, "WORLD_SIZE")) return LVN_ABSENT; /* RANK alone may mean anything */
+    if (!rank || !size) return LVN_ABSENT; /* one alone may mean anything */
     snprintf(why, 160, "MASTER_ADDR is not set beside them");
     return LVN_DEAD;
 }

@@ -1,8 +1,12 @@
 /* mesh.h - TCP connections between every two ranks of a run, for levin's own transport (comm/tcp.c).
  *
  * A rank listens and tells the others where, by the facts of the heartbeat; rank 0 adds a key. When all have met, each
- * connects to the ranks below it, and those above connect to it. Both sides show the key and say who they are, so no
- * stranger gets in, and no rank talks to another one than it believes. What is sent is not encrypted. */
+ * connects to the ranks below it, and those above connect to it, all at the same time. Both sides show the key and say
+ * who they are, so no stranger gets in, and no rank talks to another one than it believes. Who does not answer is
+ * called again, at its other addresses, too. What is sent is not encrypted.
+ *
+ * All connections are made before the first step, and not when they are first used: then what stands between two hosts
+ * is told before anything is trained. */
 #ifndef LVN_MESH_H
 #define LVN_MESH_H
 
@@ -17,8 +21,9 @@ struct lvn_mesh {
     char place[LVN_PLACES_TEXT], key[LVN_MESH_KEY];
     struct lvn_fact fact[LVN_MESH_FACTS]; /* for the heartbeat's options */
     int n_facts;
-    int *sockets; /* [size]; -1: this rank itself */
-    int leads;    /* which of a host's addresses has led to it; 0: any */
+    double patience; /* seconds for an answer to the first call; for the second one twice as many, ... */
+    int *sockets;    /* [size]; -1: this rank itself */
+    int calls;       /* connections that it began */
 };
 
 /* Listen. IO where that fails, or where this process may not have a connection to each of `size` ranks. Release it

@@ -61,69 +61,140 @@ static enum lvn_status read_places(const char *address, struct places *p)
     return LVN_OK;
 }
 
-/* 0, or errno of what went wrong. */
-static int try_one(const struct addrinfo *a, double seconds, int *out)
+/* --- going there --- */
+
+void lvn_way_begin(struct lvn_way *w, const char *address, double patience, int skip)
 {
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
-    socklen_t size = sizeof error;
-    if (fd < 0) return errno;
-    if (connect(fd, a->ai_addr, a->ai_addrlen)) {
-        error = errno;
-        if (error == EINPROGRESS) {
-            struct pollfd p = {.fd = fd, .events = POLLOUT};
-            double end = lvn_seconds() + seconds;
-            int n;
-            do {
-                double left = end - lvn_seconds();
-                n = poll(&p, 1, left > 0 ? (int)(left * 1000) + 1 : 0);
-            } while (n < 0 && errno == EINTR);
-            error = ETIMEDOUT;
-            if (n > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+    *w = (struct lvn_way){.address = address,
+                          .fd = -1,
+                          .at = skip - 1,
+                          .skip = skip,
+                          .end = lvn_seconds() + patience,
+                          .pause = 0.02,
+                          .reason = "no address is left to try"};
+}
+
+void lvn_way_end(struct lvn_way *w)
+{
+    if (w->fd >= 0) close(w->fd);
+    if (w->list) freeaddrinfo(w->list);
+    w->fd = -1;
+    w->list = w->next = NULL;
+}
+
+static void note(struct lvn_way *w, const char *what)
+{
+    struct places p;
+    if (read_places(w->address, &p) == LVN_OK)
+        snprintf(w->reason, sizeof w->reason, "%s port %s: %s", p.host[w->at], p.port, what);
+}
+
+void lvn_way_refuse(struct lvn_way *w, const char *what)
+{
+    note(w, what);
+    close(w->fd);
+    w->fd = -1;
+    w->again = true;
+    w->until = 0;
+}
+
+/* Nothing comes of it by this error; is it worth another try? */
+static void refuse(struct lvn_way *w, int error)
+{
+    const bool again =
+        w->again || error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+    lvn_way_refuse(w, strerror(error));
+    w->again = again;
+}
+
+/* The next address of the place, looked up; false: all have had their turn. */
+static bool next_address(struct lvn_way *w)
+{
+    struct places p;
+    if (w->next) w->next = w->next->ai_next;
+    while (!w->next) {
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+        if (w->list) freeaddrinfo(w->list);
+        w->list = NULL;
+        if (read_places(w->address, &p) || ++w->at >= p.n) return false;
+        int bad = getaddrinfo(p.host[w->at], p.port, &hints, &w->list);
+        if (bad) snprintf(w->reason, sizeof w->reason, "%s: %s", p.host[w->at], gai_strerror(bad));
+        if (bad) w->list = NULL;
+        if (bad == EAI_AGAIN) w->again = true;
+        w->next = w->list;
+    }
+    return true;
+}
+
+/* A connection under way, if nothing stands against it at once. */
+static void knock(struct lvn_way *w, double now)
+{
+    const double left = w->end - now;
+    w->fd = socket(w->next->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    w->tries++;
+    w->until = now + (left < 0.5 ? 0.5 : left < CONNECT_SECONDS ? left : CONNECT_SECONDS);
+    if (w->fd < 0 || (connect(w->fd, w->next->ai_addr, w->next->ai_addrlen) && errno != EINPROGRESS)) refuse(w, errno);
+}
+
+static bool writable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+enum lvn_way_state lvn_way_step(struct lvn_way *w, bool ready, double now)
+{
+    for (;; ready = writable(w->fd)) { /* on this host that is so at once */
+        int error = ETIMEDOUT;
+        socklen_t size = sizeof error;
+        if (w->fd >= 0 && ready && getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+        if (w->fd >= 0 && ready && !error) return LVN_WAY_THERE;
+        if (!ready && now < w->until) return LVN_WAY_GOING; /* or in a pause */
+        if (w->fd >= 0) refuse(w, error);
+        if (next_address(w)) {
+            knock(w, now);
+            continue;
         }
+        if (!w->again || now >= w->end) return LVN_WAY_LOST;
+        w->until = now + (w->pause < w->end - now ? w->pause : w->end - now);
+        w->pause = w->pause < 0.5 ? 2 * w->pause : 0.5;
+        w->at = w->skip - 1;
+        w->again = false;
+        return LVN_WAY_GOING;
     }
-    if (error) {
-        close(fd);
-    } else {
-        *out = fd;
-    }
-    return error;
+}
+
+enum lvn_status lvn_way_fail(const struct lvn_way *w, const char *who)
+{
+    LVN_FAIL(
+        COMM,
+        "cannot reach %s (%s): see that it is running, and that no firewall stands between the hosts: ranks connect in "
+        "both directions and at any port",
+        who, w->reason);
 }
 
 enum lvn_status lvn_places_connect(const char *address, const char *who, double patience, int skip, int *place, int *fd)
 {
     struct places p;
-    double end = lvn_seconds() + patience, pause = 0.02;
+    struct lvn_way w;
+    enum lvn_way_state state;
+    bool ready = false;
     LVN_TRY(read_places(address, &p));
-    char reason[300] = "no address is left to try";
-    for (;;) {
-        bool again = false;
-        for (int i = skip; i < p.n; i++) {
-            struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM};
-            int bad = getaddrinfo(p.host[i], p.port, &hints, &list);
-            if (bad) snprintf(reason, sizeof reason, "%s: %s", p.host[i], gai_strerror(bad));
-            if (bad == EAI_AGAIN) again = true;
-            for (struct addrinfo *a = list; a; a = a->ai_next) {
-                double left = end - lvn_seconds();
-                bad = try_one(a, left < 0.5 ? 0.5 : left < CONNECT_SECONDS ? left : CONNECT_SECONDS, fd);
-                if (!bad) break;
-                snprintf(reason, sizeof reason, "%s port %s: %s", p.host[i], p.port, strerror(bad));
-                again = again || bad == ECONNREFUSED || bad == ETIMEDOUT || bad == EHOSTUNREACH || bad == ENETUNREACH;
-            }
-            bool connected = list && !bad;
-            if (list) freeaddrinfo(list);
-            if (connected) return *place = i, LVN_OK;
-        }
-        double left = end - lvn_seconds();
-        if (!again || left <= 0) break;
-        usleep((useconds_t)(1e6 * (pause < left ? pause : left)));
-        pause = pause < 0.5 ? 2 * pause : 0.5;
+    lvn_way_begin(&w, address, patience, skip);
+    for (double now; (state = lvn_way_step(&w, ready, now = lvn_seconds())) == LVN_WAY_GOING;) {
+        struct pollfd one = {.fd = w.fd, .events = POLLOUT};
+        ready = poll(&one, 1, w.until > now ? (int)(1000 * (w.until - now)) + 1 : 0) > 0;
     }
-    LVN_FAIL(
-        COMM,
-        "cannot reach %s (%s): see that it is running, and that no firewall stands between the hosts: ranks connect in "
-        "both directions and at any port",
-        who, reason);
+    if (state == LVN_WAY_THERE) {
+        *place = w.at;
+        *fd = w.fd;
+        w.fd = -1;
+    }
+    lvn_way_end(&w);
+    return state == LVN_WAY_THERE ? LVN_OK : lvn_way_fail(&w, who);
 }
+
+/* --- being there --- */
 
 enum lvn_status lvn_listen(const char *host, int at, int *out)
 {

@@ -5,9 +5,12 @@
 #ifndef LVN_PLACES_H
 #define LVN_PLACES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
+
+struct addrinfo;
 
 enum { LVN_PLACES_TEXT = 1200 };
 
@@ -19,6 +22,30 @@ enum lvn_status lvn_listen(const char *host, int port, int *out) LVN_CHECKED;
 enum lvn_status lvn_allow_files(int ranks, int files) LVN_CHECKED;
 /* Where this process can be found that listens there: the long form. */
 void lvn_places_name(int listening, char *out, size_t room);
+
+/* On the way to one of the places in `address`, without blocking: one address after the other, each for 5 s, and all
+ * again, after pauses, while it may be that nobody listens yet. */
+struct lvn_way {
+    const char *address; /* the caller's */
+    int fd;              /* -1: nothing is under way */
+    bool again;
+    int at, skip;             /* which place is tried; how many of them to pass over */
+    int tries;                /* connections begun */
+    double until, end, pause; /* of this try, or pause; of all tries */
+    struct addrinfo *list, *next;
+    char reason[300]; /* what was wrong with the last one */
+};
+enum lvn_way_state { LVN_WAY_GOING, LVN_WAY_THERE, LVN_WAY_LOST };
+/* End it always; a connection that shall live is taken out of `fd`
+ * before. */
+void lvn_way_begin(struct lvn_way *w, const char *address, double patience, int skip);
+void lvn_way_end(struct lvn_way *w);
+/* Go on: `ready`, `fd` can be written to. Then wait for that, or until `until`. */
+enum lvn_way_state lvn_way_step(struct lvn_way *w, bool ready, double now);
+/* Who was reached is not who was meant, for this reason: the next step tries another one. */
+void lvn_way_refuse(struct lvn_way *w, const char *what);
+enum lvn_status lvn_way_fail(const struct lvn_way *w, const char *who) LVN_CHECKED; /* COMM, with the last reason */
+
 #define LVN_MEETING "rank 0 or levin launch, where the ranks meet,"
 /* Connect to one of the places in `address`, which are `who`'s, trying again for `patience` seconds while nobody
  * listens. *fd does not block. COMM with the reason otherwise. `skip`: how many of the places to pass over; *place:

@@ -205,15 +205,8 @@ static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t 
     LVN_CHECK(t->form != LVN_TABLE_JSONL || first, FORMAT,
               "'%s': no line is a JSON object; each is a row, as {\"text\": \"..\", \"label\": 0}", t->path);
     *list = '\0';
-    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) {
-        size_t used = strlen(list);
-        snprintf(list + used, room - used, "%s%s", i ? ", " : "", p);
-    }
-    json_object_foreach(first, key, value)
-    {
-        size_t used = strlen(list);
-        snprintf(list + used, room - used, "%s%s", used ? ", " : "", key);
-    }
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) lvn_print_more(list, room, "%s%s", i ? ", " : "", p);
+    json_object_foreach(first, key, value) lvn_print_more(list, room, "%s%s", *list ? ", " : "", key);
     json_decref(first);
     return LVN_OK;
 }

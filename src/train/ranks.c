@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/getenv.h"
 #include "base/isa.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/sort.h"
 #include "base/text.h"
@@ -205,6 +206,8 @@ static enum lvn_status explain(const struct lvn_ranks *r, enum lvn_status status
 static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
 {
     LVN_TRY(lvn_identity_find(&r->who));
+    if (r->who.size == 1 && r->who.ignored[0])
+        lvn_log(LVN_LOG_WARN, "one process, and no ranks beside it: %s", r->who.ignored);
     r->rank = r->who.rank;
     r->size = r->who.size;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);

@@ -29,6 +29,13 @@ predict --ranks=4 --nproc-per-node=2 --cores=2 --bandwidth=1e6
 json 'abs(sum(d["predicted"][k] for k in ("compute_s", "exposed_s", "saving_s")) / d["predicted"]["step_s"] - 1) < 1e-6'
 json 'd["predicted"]["cores"] == 2 and d["predicted"]["messages_between"] > 0 and d["predicted"]["messages_within"] > 0'
 json 'd["predicted"]["bytes_between"] < 4.1 * d["parameters"] and d["predicted"]["exposed_s"] > 0.5 * d["predicted"]["reduce_s"]'
+# where no core is free, sending takes from computing, for each of a host's ranks, however fast the network is
+for each in 1 4; do
+    predict --ranks=8 --nproc-per-node=$each --cores=1 --bandwidth=1e15 --latency=0
+    json "d['predicted']['beside'] and d['predicted']['exposed_s'] > $each * d['predicted']['bytes_between'] / 0.6e9"
+done
+predict --ranks=8 --cores=64 --bandwidth=1e15 --latency=0
+json 'd["predicted"]["exposed_s"] < d["predicted"]["bytes_between"] / 0.6e9'
 predict --ranks=2 --nproc-per-node=2
 json 'd["predicted"]["messages_between"] == 0 and d["predicted"]["reduce_s"] > 0'
 # nobody of those who measured is left

@@ -20,7 +20,7 @@ for mpi in openmpi mpich; do
 done
 arguments by-tcp "${few[@]}"
 start=$SECONDS
-ulimit -n "$(ulimit -Hn)"
+ulimit -Sn 256 # each rank raises it
 pids=()
 for ((i = 0; i < n; i++)); do
     env RANK=$i WORLD_SIZE="$n" MASTER_ADDR=127.0.0.1 MASTER_PORT=29477 timeout -k 3 "$LIMIT" "$LEVIN" "${all[@]}" >"out.$i" 2>&1 &

@@ -91,6 +91,19 @@ cut_off() { unplug 2; }
 fault cut_off
 plug 2
 
+# where rank 0 dies all find that out at once, in each process by a broken connection and by the heartbeat: one says it, once
+for try in 1 2 3; do
+    rm -rf first out.*
+    arguments first "${forever[@]}"
+    port=2948$try apart 3 "$LEVIN" "${all[@]}" >said 2>&1 &
+    pid=$!
+    wait_rows first 2
+    for p in $(pgrep -x levin); do ! grep -zqx RANK=0 "/proc/$p/environ" || kill -KILL "$p"; done
+    wait $pid || true
+    check [ "$(cat out.[0-9] | grep -c "^error: rank 0 on ")" = 1 ]
+    check [ "$(jq -r .state first/status.json)" = fault ]
+done
+
 # --- bad input: one sentence each ---
 arguments alone "${sizes[@]}" --trainer.transport=mpi
 code 2 env TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2 "$LEVIN" "${all[@]}"
@@ -100,4 +113,20 @@ arguments alone "${sizes[@]}"
 code 2 env TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2 "$LEVIN" "${all[@]}"
 one_error
 says "MASTER_ADDR is not set: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there" err
+code 2 env WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29479 "$LEVIN" "${all[@]}"
+one_error
+says "WORLD_SIZE is set, but RANK is not" err
 check [ ! -e alone ]
+code 0 env RANK=0 WORLD_SIZE=2 MASTER_ADDR= "$LEVIN" "${all[@]}"
+says "warning: one process, and no ranks beside it: RANK and WORLD_SIZE passed over: MASTER_ADDR is not set beside them" err
+# who comes a second time, when the others have begun
+arguments late "${forever[@]}"
+port=29479 apart_limit=60 apart 2 "$LEVIN" "${all[@]}" >said 2>&1 &
+pid=$!
+wait_rows late 3
+code 76 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29479 "$LEVIN" "${all[@]}"
+one_error
+says "the place where the ranks meet (127.0.0.1:29479) does not take this rank in: the run has begun without it, or has ended" err
+pkill -TERM -x levin
+wait $pid || [ $? = 75 ]
+check grep -q "stopped on request after step" out.0

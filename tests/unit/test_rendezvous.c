@@ -147,7 +147,7 @@ static void wrong_token(void **state)
     serve(2, 60, 60);
     invite();
     assert_int_equal(end_of(0), 3);
-    assert_says(shared->rank[0].text, "its token is not this run's");
+    assert_says(shared->rank[0].text, "does not take this rank in: its token is not this run's");
     assert_true(shared->rank[0].speaks);
     assert_int_equal(lvn_server_phase(outside), LVN_SERVER_GATHERING);
     lvn_server_stop(outside, 0);
