@@ -36,20 +36,25 @@ static bool has_gpu(const struct lvn_backend *b)
     return false;
 }
 
-/* Why this one has none. */
-static void explain(const struct lvn_backend *b, char *text, size_t room)
+void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t room)
 {
     struct lvn_device_facts f;
     struct lvn_device *d = NULL;
-    const size_t n = strlen(text);
-    text += n;
-    room -= n;
+    *text = '\0';
     if (b->describe(0, &f))
-        snprintf(text, room, "; %s: it sees %s, which is none", b->name, f.name);
+        snprintf(text, room, "it sees %s, which is none", f.name);
     else if (b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) != LVN_OK)
-        snprintf(text, room, "; %s: %s", b->name, lvn_error_text());
+        snprintf(text, room, "%s", lvn_error_text());
     if (d) b->close(d);
     lvn_error_clear();
+}
+
+static void explain(const struct lvn_backend *b, char *text, size_t room)
+{
+    char why[600];
+    const size_t n = strlen(text);
+    lvn_backend_why_none(b, why, sizeof why);
+    if (*why) snprintf(text + n, room - n, "; %s: %s", b->name, why);
 }
 
 static enum lvn_status open_none(struct lvn_device **out, const struct lvn_device_options *o)

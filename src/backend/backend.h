@@ -97,6 +97,9 @@ struct lvn_backend {
     const char *name, *what; /* for trainer.accelerator, and in one sentence */
     bool fp16;               /* has kernels for values in fp16 */
     bool computes;           /* else it only plans: it has no memory, and a run tells its launches alone */
+    const char *name, *what;     /* for trainer.accelerator, and in one sentence */
+    bool computes;               /* else it only plans: it has no memory, and a run tells its launches alone */
+    struct lvn_library *library; /* that finds its devices; NULL: none */
     /* Its device number i; false: there are no more. NULL: it computes on the processor, or nowhere. */
     bool (*describe)(int i, struct lvn_device_facts *f);
 
@@ -138,6 +141,8 @@ const struct lvn_backend *lvn_backend_find(const char *name);
 const struct lvn_backend *lvn_backend_at(int i);
 /* How many devices the backend could open; 0 where it is the processor. */
 int lvn_backend_devices(const struct lvn_backend *b);
+/* Why it has no GPU, as a sentence. Only for one that describes devices. */
+void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t room);
 
 /* 0: the backend does not measure it. */
 enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate what, double *per_s) LVN_CHECKED;

@@ -33,22 +33,40 @@ static void *load_from(const char *folder, const char *file)
     return library;
 }
 
-static bool load(struct lvn_library *l)
+static bool find_symbols(const struct lvn_library *l, void *library)
 {
-    void *library = NULL, **to = l->functions;
-    for (const char *const *file = l->files; *file && !library; file++) library = dlopen(*file, RTLD_NOW | RTLD_LOCAL);
-    for (const char *const *folder = l->folders; folder && *folder && !library; folder++)
-        for (const char *const *file = l->files; *file && !library; file++) library = load_from(*folder, *file);
-    if (!library) return false;
+    void **to = l->functions;
     for (const char *const *symbol = l->symbols; *symbol; symbol++, to++) {
         *to = dlsym(library, *symbol); /* POSIX: a function pointer is a pointer */
         if (!*to) return false;
     }
-    return !l->start || l->start();
+    return true;
+}
+
+/* True: the search is over. *best: the first one that has all functions, or the one that fits. */
+static bool consider(const struct lvn_library *l, void *library, void **best)
+{
+    if (!library || !find_symbols(l, library)) return false;
+    const bool fits = !l->fits || l->fits();
+    if (fits || !*best) *best = library;
+    return fits;
+}
+
+static bool load(struct lvn_library *l)
+{
+    void *best = NULL;
+    bool over = false;
+    for (const char *const *file = l->files; *file && !over; file++)
+        over = consider(l, dlopen(*file, RTLD_NOW | RTLD_LOCAL), &best);
+    for (const char *const *folder = l->folders; folder && *folder && !over; folder++)
+        for (const char *const *file = l->files; *file && !over; file++)
+            over = consider(l, load_from(*folder, *file), &best);
+    return best && find_symbols(l, best) && (!l->start || l->start());
 }
 
 enum lvn_status lvn_library_open(struct lvn_library *l)
 {
+    if (l->under && lvn_library_open(l->under) != LVN_OK) lvn_error_clear(); /* it may do without */
     pthread_mutex_lock(&lock);
     if (l->state == LVN_LIBRARY_NEW) l->state = load(l) ? LVN_LIBRARY_HERE : LVN_LIBRARY_MISSING;
     bool here = l->state == LVN_LIBRARY_HERE;

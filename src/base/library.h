@@ -20,6 +20,8 @@ struct lvn_library {
     const char *const *symbols; /* NULL ends them */
     void *functions;            /* the struct of pointers, in the order of symbols */
     bool (*start)(void);        /* called once when it was opened; NULL: nothing to do */
+    struct lvn_library *under;  /* opened before it; NULL: it stands alone */
+    bool (*fits)(void);         /* does this file go with what is under it: else a later one that does is taken */
     const char *(*version)(void);
     enum { LVN_LIBRARY_NEW, LVN_LIBRARY_HERE, LVN_LIBRARY_MISSING } state;
 };

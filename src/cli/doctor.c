@@ -158,6 +158,11 @@ static void devices(struct lvn_doctor *r)
     const struct lvn_backend *b;
     for (int k = 0; (b = lvn_backend_at(k)); k++) {
         struct lvn_device_facts f;
+        char why[300];
+        if (b->library && b->library->state == LVN_LIBRARY_HERE && !b->describe(0, &f)) {
+            lvn_backend_why_none(b, why, sizeof why);
+            lvn_doctor_line(r, b->name, why);
+        }
         for (int i = 0; b->describe && b->describe(i, &f); i++) {
             char bytes[LVN_NUMBER_TEXT];
             lvn_doctor_line(r, b->name, "%s, %s, driver %s", f.name, lvn_bytes_text(f.memory, bytes), f.driver);

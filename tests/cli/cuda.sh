@@ -23,6 +23,14 @@ assert "double" in d["libraries"]["libcublasLt"]["file"], d["libraries"]
 assert "13.0" in d["libraries"]["libnvrtc"]["version"] and "double" in d["libraries"]["libcuda"]["file"], d["libraries"]
 P
 
+# A library that is too new for the driver makes room for another one that is not.
+mkdir -p toolkit/lib64
+cp "$doubles/libnvrtc.so.13" toolkit/lib64/libnvrtc.so.12
+CUDA_HOME=$PWD/toolkit LEVIN_DOUBLE_DRIVER=12080 double "$LEVIN" doctor --json 2>/dev/null | grep -q 'libnvrtc\.so\.12'
+CUDA_HOME=$PWD/toolkit double "$LEVIN" doctor --json 2>/dev/null | grep -q 'libnvrtc\.so\.13'
+# A driver that does not start says why.
+LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor 2>&1 | grep -q 'does not start: .*nvidia-fabricmanager'
+
 # --- the same numbers, in both orders that the double works in, and with levin's own products ---
 compare() { # compare RUN WITHIN [RUN]: losses and norms beside those of another run, of the processor
     python3 - "$@" <<'P'

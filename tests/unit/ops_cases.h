@@ -34,6 +34,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_embedding, .in = {IDS(65, 2, 33), REAL(65, 31), NONE}},
     {LVN_OP_embedding, .in = {IDS(13, 4, 1), REAL(13, 64), REAL(9, 64)}, .position = 6},
     {LVN_OP_embedding, .in = {IDS(300, 9), REAL(300, 16), REAL(9, 16)}},
+    {LVN_OP_embedding, .in = {IDS(20, 5, 130), REAL(20, 300), REAL(130, 300)}, .large = true},
 
     {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
     {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(1, 1), REAL(1, 1), NONE}},
@@ -47,6 +48,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(3, 43, 67), REAL(131, 67), REAL(131)}, .large = true},
     {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(257, 130), REAL(130, 97), REAL(97)}, .large = true},
     {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(257, 130), REAL(97, 130), REAL(97)}, .large = true},
+    {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(1030, 3), REAL(3, 37), REAL(37)}, .large = true},
 
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 1), GAMMA(1), REAL(1)}},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(2, 5, 15), GAMMA(15), REAL(15)}},
@@ -56,6 +58,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(67, 33), GAMMA(33), REAL(33)}},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(5, 65), GAMMA(65), REAL(65)}},
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(3, 150, 129), GAMMA(129), REAL(129)}, .large = true},
+    {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {REAL(1030, 33), GAMMA(33), REAL(33)}, .large = true},
 
     /* a mean far from zero costs the digits of its rounding: 1000 * 6e-8 */
     {LVN_OP_layernorm, .attr.layernorm = {1e-5}, .in = {AROUND(1000, 1, 4, 67), GAMMA(67), REAL(67)}, .large = true,
@@ -213,6 +216,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6}, .in = {REAL(67, 33), GAMMA(33)}},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6}, .in = {REAL(3, 5, 4, 17), GAMMA(17)}},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {AROUND(100, 1, 3, 150, 129), GAMMA(129)}, .large = true},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5}, .in = {REAL(1030, 33), GAMMA(33)}, .large = true},
 
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 2, .theta = 10000, .magnitude = 1}, .in = {IDS(9, 1, 1)}},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 18, .theta = 500, .magnitude = 1.5},

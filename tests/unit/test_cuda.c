@@ -621,6 +621,10 @@ static void what_does_not_go_together_is_refused(void **state)
     refused("LEVIN_DOUBLE_CAPABILITY", "70", LVN_UNSUPPORTED, "7.0", "NVRTC 13.0");
     refused("LEVIN_DOUBLE_MEMORY", "20", LVN_MEMORY, "Double 0", "of 20 bytes left");
     refused("LEVIN_DOUBLE_DEVICES", "0", LVN_UNSUPPORTED, "sees no device", "nvidia-smi");
+    refused("LEVIN_DOUBLE_FAIL", "cuInit:1:802", LVN_UNSUPPORTED, "does not start", "nvidia-fabricmanager");
+    refused("LEVIN_DOUBLE_FAIL", "cuInit:1:803", LVN_UNSUPPORTED, "does not start", "of different drivers");
+    refused("LEVIN_DOUBLE_FAIL", "cuInit:1:999", LVN_UNSUPPORTED, "does not start", "nvidia-uvm");
+    refused("LEVIN_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1:46", LVN_COMM, "another process has", "compute mode");
     struct lvn_device *d;
     begin("");
     assert_int_equal(

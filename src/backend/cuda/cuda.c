@@ -186,6 +186,7 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .what = "an NVIDIA GPU",
                                              .computes = true,
+                                             .library = &lvn_library_cuda,
                                              .describe = describe,
                                              .fp16 = true,
                                              .open = open_device,

@@ -18,6 +18,7 @@ static const char *version(void)
 struct lvn_library lvn_library_cuda = {
     .name = "libcuda",
     .files = {"libcuda.so.1"},
+    .folders = (const char *const[]){"/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", NULL}, /* of containers and WSL */
     .use = "trainer.accelerator cuda",
     .cure =
         "it comes with the driver of an NVIDIA GPU; a container sees it when it is started with --gpus all (docker) "
@@ -30,7 +31,7 @@ struct lvn_library lvn_library_cuda = {
 static bool is_lost(int answer)
 {
     static const int lost[] = {LVN_CUDA_ECC,
-                               46 /* unavailable */,
+                               LVN_CUDA_UNAVAILABLE,
                                220 /* NVLink */,
                                226 /* contained error */,
                                700 /* address */,
@@ -61,6 +62,10 @@ enum lvn_status lvn_cuda_answer(int answer, const char *what, int number)
               "%s%s: the device's memory does not hold it (%s); choose a smaller trainer.micro_batch_size, "
               "model.block_size or model, or end what else runs there (nvidia-smi)",
               what, where, name);
+    LVN_CHECK(answer != LVN_CUDA_UNAVAILABLE, COMM,
+              "%s%s: another process has the device, or its compute mode lets none have it (%s): end what runs there "
+              "(nvidia-smi), or have it set to the default mode (nvidia-smi -c 0)",
+              what, where, name);
     LVN_CHECK(!is_lost(answer), COMM,
               "%s%s: the device is lost: %s (%d, %s); the last checkpoint stands. If a restart does not cure it, look "
               "for 'Xid' in the kernel's log",
@@ -68,15 +73,47 @@ enum lvn_status lvn_cuda_answer(int answer, const char *what, int number)
     LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver answered %s (%d, %s)", what, where, name, answer, text);
 }
 
+bool lvn_cuda_takes(int major)
+{
+    int v = 0;
+    return lvn_library_cuda.state != LVN_LIBRARY_HERE || lvn_cuda.driver_version(&v) || major <= v / 1000;
+}
+
+/* What mostly is the matter with a driver that does not start. */
+static const char *cure_of(int answer)
+{
+    switch (answer) {
+    case LVN_CUDA_STUB:
+        return "this file is a toolkit's stub: take its folder out of LD_LIBRARY_PATH";
+    case LVN_CUDA_SYSTEM_NOT_READY:
+        return "where GPUs are joined by NVSwitch, nvidia-fabricmanager must run, of the driver's version";
+    case LVN_CUDA_SYSTEM_DRIVER_MISMATCH:
+    case LVN_CUDA_COMPAT_NOT_SUPPORTED:
+        return "this file and the kernel's module are of different drivers: restart the machine after an update, or "
+               "take "
+               "a folder with another libcuda.so.1 (compat) out of LD_LIBRARY_PATH";
+    default:
+        return "look at nvidia-smi and for /dev/nvidia-uvm (nvidia-modprobe -u -c 0 makes it)";
+    }
+}
+
+static enum lvn_status start(void)
+{
+    const char *name = NULL;
+    LVN_TRY(lvn_library_open(&lvn_library_cuda));
+    int answer = lvn_cuda.init(0);
+    if (answer == 0 || answer == LVN_CUDA_NO_DEVICE) return LVN_OK;
+    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error that it has no name for";
+    LVN_FAIL(UNSUPPORTED, "the CUDA driver (%s) does not start: %s (%d): %s",
+             lvn_library_of(*(void **)lvn_library_cuda.functions), name, answer, cure_of(answer));
+}
+
 enum lvn_status lvn_cuda_devices(int *n)
 {
     *n = 0;
-    LVN_TRY(lvn_library_open(&lvn_library_cuda));
-    int answer = lvn_cuda.init(0);
-    if (answer != LVN_CUDA_NO_DEVICE) {
-        LVN_CUDA_TRY(answer, "starting the CUDA driver", -1);
-        LVN_CUDA_TRY(lvn_cuda.device_count(n), "counting devices", -1);
-    }
+    LVN_TRY(start());
+    int answer = lvn_cuda.device_count(n);
+    if (answer != LVN_CUDA_NO_DEVICE) LVN_CUDA_TRY(answer, "counting devices", -1);
     LVN_CHECK(*n > 0, UNSUPPORTED,
               "trainer.accelerator cuda: the driver is here and sees no device: look at nvidia-smi and "
               "CUDA_VISIBLE_DEVICES");

@@ -24,12 +24,16 @@ typedef uint64_t lvn_cuda_address;
 /* Answers of the driver that mean something to us. */
 enum {
     LVN_CUDA_OUT_OF_MEMORY = 2,
+    LVN_CUDA_STUB = 34,
+    LVN_CUDA_UNAVAILABLE = 46,
     LVN_CUDA_NO_DEVICE = 100,
     LVN_CUDA_NO_BINARY_FOR_GPU = 209,
     LVN_CUDA_ECC = 214,
     LVN_CUDA_UNSUPPORTED_PTX = 222,
     LVN_CUDA_NOT_READY = 600,
+    LVN_CUDA_SYSTEM_NOT_READY = 802,
     LVN_CUDA_SYSTEM_DRIVER_MISMATCH = 803,
+    LVN_CUDA_COMPAT_NOT_SUPPORTED = 804,
 };
 enum lvn_cuda_attribute {
     LVN_CUDA_CAPABILITY_MAJOR = 75,
@@ -105,6 +109,8 @@ struct lvn_cuda_facts {
     int driver;           /* 13020 for 13.2 */
 };
 
+/* Does a library of CUDA's version `major` go with the driver: it does where there is none. */
+bool lvn_cuda_takes(int major);
 /* How many devices there are; UNSUPPORTED with a sentence: no driver, or none of them. */
 enum lvn_status lvn_cuda_devices(int *n) LVN_CHECKED;
 enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number) LVN_CHECKED;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/driver.h"
 #include "base/arena.h"
 
 typedef void *program;
@@ -40,18 +41,30 @@ static const char *version(void)
     return text;
 }
 
+static bool fits(void)
+{
+    int major = 0, minor = 0;
+    return nvrtc.version(&major, &minor) || lvn_cuda_takes(major);
+}
+
 struct lvn_library lvn_library_nvrtc = {
     .name = "libnvrtc",
     .files = {"libnvrtc.so.13", "libnvrtc.so.12"},
-    .folders = (const char *const[]){"$CUDA_HOME/lib64", "$CUDA_PATH/lib64",
-                                     "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cu13/lib",
-                                     "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
-                                     "$CONDA_PREFIX/lib", "/usr/local/cuda/lib64", NULL},
+    .folders =
+        (const char *const[]){"$CUDA_HOME/lib64", "$CUDA_PATH/lib64",
+                              "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cu13/lib",
+                              "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cuda_nvrtc/lib", "$CONDA_PREFIX/lib",
+                              "/usr/local/cuda/lib64", "$HOME/.local/lib/python3*/site-packages/nvidia/cu13/lib",
+                              "$HOME/.local/lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
+                              "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
+                              "/usr/local/lib/python3*/*-packages/nvidia/cuda_nvrtc/lib", NULL},
     .use = "compiling kernels for NVIDIA GPUs",
     .cure = "pip install nvidia-cuda-nvrtc into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
             "toolkit of version 12 or 13",
     .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
     .functions = &nvrtc,
+    .under = &lvn_library_cuda,
+    .fits = fits,
     .version = version};
 
 enum lvn_status lvn_nvrtc_version(char *text, size_t bytes, int *major)

@@ -86,18 +86,29 @@ static const char *version(void)
     return text;
 }
 
+static bool fits(void)
+{
+    int n[3] = {0};
+    return version_of(n) || lvn_cuda_takes(n[0]);
+}
+
 struct lvn_library lvn_library_cublaslt = {
     .name = "libcublasLt",
     .files = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
     .folders = (const char *const[]){"$CUDA_HOME/lib64", "$CUDA_PATH/lib64",
                                      "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cu13/lib",
                                      "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cublas/lib", "$CONDA_PREFIX/lib",
-                                     "/usr/local/cuda/lib64", NULL},
+                                     "/usr/local/cuda/lib64", "$HOME/.local/lib/python3*/site-packages/nvidia/cu13/lib",
+                                     "$HOME/.local/lib/python3*/site-packages/nvidia/cublas/lib",
+                                     "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
+                                     "/usr/local/lib/python3*/*-packages/nvidia/cublas/lib", NULL},
     .use = "fast matrix products on NVIDIA GPUs",
     .cure = "pip install nvidia-cublas into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
             "toolkit",
     .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
     .functions = &blas,
+    .under = &lvn_library_cuda,
+    .fits = fits,
     .version = version};
 
 /* --- answers --- */

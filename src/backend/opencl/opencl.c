@@ -275,6 +275,7 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
                                                .what = "devices with OpenCL 1.2 or later: Intel's GPUs, and CPUs",
                                                .computes = true,
+                                               .library = &lvn_library_opencl,
                                                .describe = describe,
                                                .fp16 = true,
                                                .open = open_device,
