@@ -1,4 +1,5 @@
-/* matrix_gpu.h - matrix units of devices: c (16,16) += a (16,16) b (16,16), LVN_ROUNDED to fp32.
+/* matrix_gpu.h - matrix units of devices: c (16,16) += a (16,16) b (16,16), ROUNDED to fp32: where products may round
+ * their factors, it says to what, bf16 or f16.
  *
  * A product is a team's: LVN_TEAM items, all of which call; this item's is number LVN_TILE_TEAM. Each holds eight sums
  * of a tile; number e is that of row LVN_TILE_ROW(e), column LVN_TILE_COLUMN(e). a and b lie in local memory, both with
@@ -13,25 +14,19 @@
 #define LVN_MATRIX_GPU_H
 
 #include "backend/gpu/words.h"
-#ifdef LVN_DEVICE
+#if defined(LVN_DEVICE) && defined(ROUNDED)
 
-/* ROUNDED says what factors are rounded to, where they may be. */
-#ifndef ROUNDED
-#define LVN_ROUNDED bf16
-#else
-#define LVN_ROUNDED ROUNDED
-#endif
 #define LVN_IS_FP16_bf16 0
 #define LVN_IS_FP16_f16 1
 
-/* Its bits as LVN_ROUNDED, rounded if it is another type. */
-#define LVN_GET_ROUNDED(x, i) LVN_JOIN(LVN_JOIN(lvn_, LVN_ROUNDED), LVN_JOIN(_from_, TYPE_##x))(LVN_POINTER(x), i)
+/* Its bits as ROUNDED, rounded if it is another type. */
+#define LVN_GET_ROUNDED(x, i) LVN_JOIN(LVN_JOIN(lvn_, ROUNDED), LVN_JOIN(_from_, TYPE_##x))(LVN_POINTER(x), i)
 
 #define LVN_TEAM 32
 
 #if defined(LVN_CUDA) && __CUDA_ARCH__ >= 800
 #define LVN_MATRIX_NVIDIA
-#if LVN_JOIN(LVN_IS_FP16_, LVN_ROUNDED)
+#if LVN_JOIN(LVN_IS_FP16_, ROUNDED)
 #define LVN_MMA_TYPES "f32.f16.f16.f32"
 #else
 #define LVN_MMA_TYPES "f32.bf16.bf16.f32"
@@ -128,7 +123,7 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right(lvn_tile_rows b, int pitch)
     return vload8(0, (LVN_LOCAL const int *)(b + LVN_TILE_COLUMN(0) * pitch));
 }
 
-#if LVN_JOIN(LVN_IS_FP16_, LVN_ROUNDED)
+#if LVN_JOIN(LVN_IS_FP16_, ROUNDED)
 #define LVN_TILE_MAD intel_sub_group_f16_f16_matrix_mad_k16
 #else
 #define LVN_TILE_MAD intel_sub_group_bf16_bf16_matrix_mad_k16
@@ -164,8 +159,7 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
     for (int e = 0; e < 8; e++) {
         lvn_tile_rows x = a.p + LVN_TILE_ROW(e) * a.pitch, y = b.p + LVN_TILE_COLUMN(e) * b.pitch;
         for (int k = 0; k < 16; k++)
-            sum[e] =
-                lvn_fma(LVN_JOIN(lvn_float_of_, LVN_ROUNDED)(x[k]), LVN_JOIN(lvn_float_of_, LVN_ROUNDED)(y[k]), sum[e]);
+            sum[e] = lvn_fma(LVN_JOIN(lvn_float_of_, ROUNDED)(x[k]), LVN_JOIN(lvn_float_of_, ROUNDED)(y[k]), sum[e]);
     }
 }
 #endif

@@ -23,7 +23,7 @@ static void matrix_units_agree(void **state)
     bool can = !m->wants || strstr(((struct lvn_opencl_device *)d)->platform, m->wants);
     units = true;
     numbers = HALF;
-    half = LVN_BF16;
+    half = m->half;
     if (can) assert_true(compare_case(d, &op_case_wide));
     for (int k = 0; can && k < 3; k++) {
         memset(worst, 0, sizeof worst);
@@ -51,6 +51,9 @@ int main(void)
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[1]),
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[2]),
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[3]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[4]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[5]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[6]),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
