@@ -1,4 +1,5 @@
-/* matrix_gpu.h - matrix units of devices: c (16,16) += a (16,16) b (16,16), LVN_ROUNDED to fp32.
+/* matrix_gpu.h - matrix units of devices: c (16,16) += a (16,16) b (16,16), ROUNDED to fp32: where products may round
+ * their factors, it says to what, bf16 or f16.
  *
  * A product is a team's: LVN_TEAM items, all of which call; this item's is number LVN_TILE_TEAM. Each holds eight sums
  * of a tile; number e is that of row LVN_TILE_ROW(e), column LVN_TILE_COLUMN(e). a and b lie in local memory, in rooms
@@ -20,27 +21,21 @@
 #define LVN_MATRIX_GPU_H
 
 #include "backend/gpu/words.h"
-#ifdef LVN_DEVICE
+#if defined(LVN_DEVICE) && defined(ROUNDED)
 
-/* ROUNDED says what factors are rounded to, where they may be. */
-#ifndef ROUNDED
-#define LVN_ROUNDED bf16
-#else
-#define LVN_ROUNDED ROUNDED
-#endif
 #define LVN_IS_FP16_bf16 0
 #define LVN_IS_FP16_f16 1
 
-/* Its bits as LVN_ROUNDED, rounded if it is another type. */
-#define LVN_GET_ROUNDED(x, i) LVN_JOIN(LVN_JOIN(lvn_, LVN_ROUNDED), LVN_JOIN(_from_, TYPE_##x))(LVN_POINTER(x), i)
-#define LVN_ROUND(x) LVN_JOIN(LVN_JOIN(lvn_, LVN_ROUNDED), _of)(x)
-#define LVN_UNROUND(bits) LVN_JOIN(lvn_float_of_, LVN_ROUNDED)(bits)
+/* Its bits as ROUNDED, rounded if it is another type. */
+#define LVN_GET_ROUNDED(x, i) LVN_JOIN(LVN_JOIN(lvn_, ROUNDED), LVN_JOIN(_from_, TYPE_##x))(LVN_POINTER(x), i)
+#define LVN_ROUND(x) LVN_JOIN(LVN_JOIN(lvn_, ROUNDED), _of)(x)
+#define LVN_UNROUND(bits) LVN_JOIN(lvn_float_of_, ROUNDED)(bits)
 
 #define LVN_TEAM 32
 
 #if defined(LVN_CUDA) && __CUDA_ARCH__ >= 800
 #define LVN_MATRIX_NVIDIA
-#if LVN_JOIN(LVN_IS_FP16_, LVN_ROUNDED)
+#if LVN_JOIN(LVN_IS_FP16_, ROUNDED)
 #define LVN_MMA_TYPES "f32.f16.f16.f32"
 #define LVN_PAIR_TYPE "f16x2"
 #else
@@ -234,7 +229,7 @@ LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
 }
 #endif
 
-#if LVN_JOIN(LVN_IS_FP16_, LVN_ROUNDED)
+#if LVN_JOIN(LVN_IS_FP16_, ROUNDED)
 #define LVN_TILE_MAD intel_sub_group_f16_f16_matrix_mad_k16
 #else
 #define LVN_TILE_MAD intel_sub_group_bf16_bf16_matrix_mad_k16

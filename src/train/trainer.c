@@ -123,7 +123,7 @@ static enum lvn_status save(struct trainer *t)
                               .ranks = t->ranks->size};
     if (t->m.scored_at != t->step) at.score.value = NAN;
     if (t->shared) memcpy(at.shares, t->at.shares, sizeof at.shares);
-    LVN_TRY(lvn_network_scaling(g->network, &at.scaling));
+    if (t->scaling) LVN_TRY_TOGETHER(t->ranks, lvn_network_scaling(g->network, &at.scaling));
     LVN_TRY(lvn_callbacks_save(&t->callbacks, &t->m, at.callbacks));
     return lvn_saver_begin(&t->saver, &at);
 }

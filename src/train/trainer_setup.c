@@ -251,8 +251,8 @@ static void declare_scalars(struct trainer *t)
         declare_metric(t, t->metric[i], "val_", task->metrics[i], validation, false);
     declare_train_metrics(t);
     if (t->training.network->precision != LVN_PRECISION_16_MIXED) return;
-    t->scaling = &t->m.event.scalar[t->m.event.n_scalars];
     declare(t, (struct lvn_scalar){"loss_scale", step, LVN_BETTER_UNKNOWN, .computed = true});
+    t->scaling = &t->m.event.scalar[t->m.event.n_scalars - 1];
 }
 
 /* All that may take long before the first step. */

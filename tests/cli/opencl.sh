@@ -52,6 +52,9 @@ same_weights half half-parts
 code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${half[@]}" --trainer.max_steps=4 --trainer.share_devices=true \
     --run_dir=half-two
 same_file half-two/checkpoints/step-4/model.safetensors half/checkpoints/step-4/model.safetensors
+code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${half[@]}" --trainer.max_steps=4 --trainer.share_devices=true \
+    --trainer.strategy=zero1 --run_dir=half-zero
+same_file half-zero/checkpoints/step-4/model.safetensors half/checkpoints/step-4/model.safetensors
 python3 - <<'P'
 import json
 a, b = ([json.loads(line) for line in open(run + "/metrics.jsonl")] for run in ("opencl", "half"))
@@ -59,7 +62,7 @@ pairs = [(x[k], y[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_
 worst = max(abs(x - y) / abs(x) for x, y in pairs)
 assert len(a) == len(b) and 0 < worst < 1e-2, worst
 assert all(x["loss_scale"] == 65536 for x in b if "loss" in x), b
-for run in "half", "half-parts", "half-two":
+for run in "half", "half-parts", "half-two", "half-zero":
     kept = json.load(open(run + "/checkpoints/last/state/state.json"))["loss_scale"]
     assert kept == {"scale": 65536, "good_steps": 4, "skipped_steps": 0}, kept
 P
@@ -67,6 +70,12 @@ code 2 "$LEVIN" train "${half[@]}" --trainer.accelerator=cpu --run_dir=no
 one_error
 says "trainer.precision 16-mixed is for GPUs" err
 code 0 "$LEVIN" evaluate half --trainer.accelerator=cpu
+# a gradient that is not finite is so for all ranks
+code 0 "$LEVIN" train "${half[@]}" --trainer.max_steps=4 --optimizer.lr=1e6 --run_dir=half-skips
+code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${half[@]}" --trainer.max_steps=4 --optimizer.lr=1e6 \
+    --trainer.share_devices=true --run_dir=half-skips-two
+same_file half-skips-two/checkpoints/step-4/state/optimizer.safetensors half-skips/checkpoints/step-4/state/optimizer.safetensors
+check grep -q '"skipped_steps": 3' half-skips-two/checkpoints/step-4/state/state.json
 # what no scale cures ends the run, after it was said that steps are skipped
 code 1 "$LEVIN" train "${half[@]}" --trainer.max_steps=60 --optimizer.lr=1e6 --run_dir=half-wild
 says "step 2 changed nothing, for its gradient is not finite in fp16: the loss is multiplied with 32768 from here on" err

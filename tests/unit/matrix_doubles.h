@@ -4,73 +4,90 @@
 #ifndef LVN_MATRIX_DOUBLES_H
 #define LVN_MATRIX_DOUBLES_H
 
+#include "base/tensor.h"
+
 struct matrix_double {
     const char *name, *wants, *text; /* wants: of the platform's name; NULL: any */
+    enum lvn_dtype half;             /* of the factors */
+    int64_t heads; /* the largest of attention that are looked at: a double takes its compiler seconds a kernel */
 };
 
-#define OF_BF16 "static inline float of_bf16(uint bits) { return as_float(bits << 16); }\n"
+#define OF_bf16 "static inline float of_16(uint bits) { return as_float(bits << 16); }\n"
+#define OF_f16                                                                                                         \
+    "static inline float of_16(uint bits)\n{\n    ushort x = (ushort)bits;\n"                                          \
+    "    return vload_half(0, (const __private half *)&x);\n}\n"
 
 /* cl_intel_subgroup_matrix_multiply_accumulate: item l has of a column l, or columns 2l and 2l + 1 where there are
  * eight; of b column l, rows 2j and 2j + 1 in number j; of c column l. */
-#define INTEL(items, a, low, high)                                                                                     \
-    "#define LVN_MATRIX_INTEL " items "\n" OF_BF16 "static inline float8 intel_sub_group_bf16_bf16_matrix_mad_k16(" a  \
-    " a, int8 b, float8 c)\n"                                                                                          \
+#define INTEL(type, items, a, low, high)                                                                               \
+    "#define LVN_MATRIX_INTEL " items "\n" OF_##type                                                                   \
+        "static inline float8 intel_sub_group_" #type "_" #type "_matrix_mad_k16(" a " a, int8 b, float8 c)\n"         \
+        "{\n"                                                                                                          \
+        "    int row[8], column[8];\n"                                                                                 \
+        "    float sum[8];\n"                                                                                          \
+        "    vstore8(convert_int8(a), 0, row), vstore8(b, 0, column), vstore8(c, 0, sum);\n"                           \
+        "    for (int i = 0; i < 8; i++)\n"                                                                            \
+        "        for (int j = 0; j < 8; j++) {\n"                                                                      \
+        "            sum[i] += of_16((uint)" low " & 0xffffu) * of_16((uint)column[j] & 0xffffu);\n"                   \
+        "            sum[i] += of_16((uint)" high ") * of_16((uint)column[j] >> 16);\n"                                \
+        "        }\n"                                                                                                  \
+        "    return vload8(0, sum);\n"                                                                                 \
+        "}\n"
+
+/* ldmatrix.m8n8.x4: rows at addresses of 16 bytes; turned, a lane has two rows of a column. */
+#define LDMATRIX                                                                                                       \
+    "#define LVN_LDMATRIX(v, row) ldmatrix(v, row, 0)\n"                                                               \
+    "#define LVN_LDMATRIX_TURNED(v, row) ldmatrix(v, row, 1)\n"                                                        \
+    "#define LVN_SHUFFLE_XOR(x, mask) intel_sub_group_shuffle_xor(x, (uint)(mask))\n"                                  \
+    "static inline void ldmatrix(uint *v, __local const ushort *row, int turned)\n"                                    \
     "{\n"                                                                                                              \
-    "    int row[8], column[8];\n"                                                                                     \
-    "    float sum[8];\n"                                                                                              \
-    "    vstore8(convert_int8(a), 0, row), vstore8(b, 0, column), vstore8(c, 0, sum);\n"                               \
-    "    for (int i = 0; i < 8; i++)\n"                                                                                \
-    "        for (int j = 0; j < 8; j++) {\n"                                                                          \
-    "            sum[i] += of_bf16((uint)" low " & 0xffffu) * of_bf16((uint)column[j] & 0xffffu);\n"                   \
-    "            sum[i] += of_bf16((uint)" high ") * of_bf16((uint)column[j] >> 16);\n"                                \
-    "        }\n"                                                                                                      \
-    "    return vload8(0, sum);\n"                                                                                     \
+    "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"                                      \
+    "    for (int m = 0; m < 4; m++) {\n"                                                                              \
+    "        ulong first = intel_sub_group_shuffle((ulong)row, 8 * m + (turned ? 2 * t : g));\n"                       \
+    "        ulong second = intel_sub_group_shuffle((ulong)row, 8 * m + (turned ? 2 * t + 1 : g));\n"                  \
+    "        uint low = ((__local const ushort *)first)[turned ? g : 2 * t];\n"                                        \
+    "        uint high = ((__local const ushort *)second)[turned ? g : 2 * t + 1];\n"                                  \
+    "        v[m] = first % 16 || second % 16 ? 0xffffffffu : low | high << 16;\n"                                     \
+    "    }\n"                                                                                                          \
     "}\n"
 
+/* PTX ISA, mma.m16n8k16: a (i,k) is with lane i % 8 * 4 + k % 8 / 2, in number i / 8 + k / 8 * 2; b (k,j) with lane
+ * j * 4 + k % 8 / 2, in number k / 8; of pairs the first is the low one. */
+#define NVIDIA(type)                                                                                                   \
+    "#define LVN_MATRIX_NVIDIA\n" LDMATRIX "#define LVN_MMA(d, a, b0, b1) mma(d, a, b0, b1)\n" OF_##type               \
+        "static inline void mma(float *d, const uint *a, uint b0, uint b1)\n"                                          \
+        "{\n"                                                                                                          \
+        "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"                                  \
+        "    for (int k = 0; k < 16; k += 2) {\n"                                                                      \
+        "        int of = k % 8 / 2;\n"                                                                                \
+        "        uint upper = intel_sub_group_shuffle(a[k / 8 * 2], g * 4 + of);\n"                                    \
+        "        uint lower = intel_sub_group_shuffle(a[k / 8 * 2 + 1], g * 4 + of);\n"                                \
+        "        uint left = intel_sub_group_shuffle(k / 8 ? b1 : b0, 2 * t * 4 + of);\n"                              \
+        "        uint right = intel_sub_group_shuffle(k / 8 ? b1 : b0, (2 * t + 1) * 4 + of);\n"                       \
+        "        for (int h = 0; h < 32; h += 16) {\n"                                                                 \
+        "            d[0] += of_16(upper >> h & 0xffffu) * of_16(left >> h & 0xffffu);\n"                              \
+        "            d[1] += of_16(upper >> h & 0xffffu) * of_16(right >> h & 0xffffu);\n"                             \
+        "            d[2] += of_16(lower >> h & 0xffffu) * of_16(left >> h & 0xffffu);\n"                              \
+        "            d[3] += of_16(lower >> h & 0xffffu) * of_16(right >> h & 0xffffu);\n"                             \
+        "        }\n"                                                                                                  \
+        "    }\n"                                                                                                      \
+        "}\n"
+
 static const struct matrix_double matrix_doubles[] = {
-    {"loops", NULL, "#define LVN_MATRIX_PLAIN\n"},
+    {"loops", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_BF16, 40},
     {"Intel's, of 16 items", "Intel",
-     INTEL("16", "short8", "intel_sub_group_shuffle(row[i], 2 * j)",
-           "intel_sub_group_shuffle(row[i], 2 * j + 1) & 0xffffu")},
+     INTEL(bf16, "16", "short8", "intel_sub_group_shuffle(row[i], 2 * j)",
+           "intel_sub_group_shuffle(row[i], 2 * j + 1) & 0xffffu"),
+     LVN_BF16, 24},
     {"Intel's, of 8 items", "Intel",
-     INTEL("8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16")},
-    /* PTX ISA, mma.m16n8k16: a (i,k) is with lane i % 8 * 4 + k % 8 / 2, in number i / 8 + k / 8 * 2; b (k,j) with lane
-     * j * 4 + k % 8 / 2, in number k / 8; of pairs the first is the low one. */
-    {"NVIDIA's", "Intel",
-     "#define LVN_MATRIX_NVIDIA\n"
-     "#define LVN_MMA(d, a, b0, b1) mma(d, a, b0, b1)\n"
-     "#define LVN_LDMATRIX(v, row) ldmatrix(v, row, 0)\n"
-     "#define LVN_LDMATRIX_TURNED(v, row) ldmatrix(v, row, 1)\n"
-     "#define LVN_SHUFFLE_XOR(x, mask) intel_sub_group_shuffle_xor(x, (uint)(mask))\n" OF_BF16
-     /* ldmatrix.m8n8.x4: rows at addresses of 16 bytes; turned, a lane has two rows of a column. */
-     "static inline void ldmatrix(uint *v, __local const ushort *row, int turned)\n"
-     "{\n"
-     "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"
-     "    for (int m = 0; m < 4; m++) {\n"
-     "        ulong first = intel_sub_group_shuffle((ulong)row, 8 * m + (turned ? 2 * t : g));\n"
-     "        ulong second = intel_sub_group_shuffle((ulong)row, 8 * m + (turned ? 2 * t + 1 : g));\n"
-     "        uint low = ((__local const ushort *)first)[turned ? g : 2 * t];\n"
-     "        uint high = ((__local const ushort *)second)[turned ? g : 2 * t + 1];\n"
-     "        v[m] = first % 16 || second % 16 ? 0xffffffffu : low | high << 16;\n"
-     "    }\n"
-     "}\n"
-     "static inline void mma(float *d, const uint *a, uint b0, uint b1)\n"
-     "{\n"
-     "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"
-     "    for (int k = 0; k < 16; k += 2) {\n"
-     "        int of = k % 8 / 2;\n"
-     "        uint upper = intel_sub_group_shuffle(a[k / 8 * 2], g * 4 + of);\n"
-     "        uint lower = intel_sub_group_shuffle(a[k / 8 * 2 + 1], g * 4 + of);\n"
-     "        uint left = intel_sub_group_shuffle(k / 8 ? b1 : b0, 2 * t * 4 + of);\n"
-     "        uint right = intel_sub_group_shuffle(k / 8 ? b1 : b0, (2 * t + 1) * 4 + of);\n"
-     "        for (int h = 0; h < 32; h += 16) {\n"
-     "            d[0] += of_bf16(upper >> h & 0xffffu) * of_bf16(left >> h & 0xffffu);\n"
-     "            d[1] += of_bf16(upper >> h & 0xffffu) * of_bf16(right >> h & 0xffffu);\n"
-     "            d[2] += of_bf16(lower >> h & 0xffffu) * of_bf16(left >> h & 0xffffu);\n"
-     "            d[3] += of_bf16(lower >> h & 0xffffu) * of_bf16(right >> h & 0xffffu);\n"
-     "        }\n"
-     "    }\n"
-     "}\n"},
+     INTEL(bf16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"),
+     LVN_BF16, 0},
+    {"NVIDIA's", "Intel", NVIDIA(bf16), LVN_BF16, 24},
+    {"loops, in fp16", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_F16, 24},
+    {"Intel's, of 8 items, in fp16", "Intel",
+     INTEL(f16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"), LVN_F16,
+     0},
+    {"NVIDIA's, in fp16", "Intel", NVIDIA(f16), LVN_F16, 0},
 };
 
 #endif

@@ -14,12 +14,12 @@ static void kernels_agree_in_bf16(void **state)
     d->backend->close(d);
 }
 
-/* Of attention what is for units: with loops small heads, with doubles, which take their compiler seconds, one case. */
-static bool is_for_units(const struct op_case *c, enum numbers in, bool loops)
+/* Of attention what is for units. */
+static bool is_for_units(const struct op_case *c, const struct matrix_double *m)
 {
-    const int64_t *q = c->in[0].dim;
+    const int64_t *q = c->in[0].dim, least = m->wants ? 24 : 16;
     if (c->op != LVN_OP_attention) return true;
-    return in == HALF && q[1] >= 16 && q[3] % 8 == 0 && (loops ? q[3] <= 40 : q[3] == 24);
+    return numbers == HALF && q[1] >= 16 && q[3] % 8 == 0 && q[3] >= least && q[3] <= m->heads;
 }
 
 static void matrix_units_agree(void **state)
@@ -32,13 +32,13 @@ static void matrix_units_agree(void **state)
     bool can = !m->wants || strstr(((struct lvn_opencl_device *)d)->platform, m->wants);
     units = true;
     numbers = HALF;
-    half = LVN_BF16;
+    half = m->half;
     if (can) assert_true(compare_case(d, &op_case_wide));
     for (int k = 0; can && k < 4; k++) {
         memset(worst, 0, sizeof worst);
         for (int n = 0; n < N_OP_CASES; n++)
             for (numbers = HALF; numbers <= ROUNDED; numbers++)
-                if (is_wanted(&op_cases[n], ops[k]) && is_for_units(&op_cases[n], numbers, !m->wants))
+                if (is_wanted(&op_cases[n], ops[k]) && is_for_units(&op_cases[n], m))
                     assert_true(compare_case(d, &op_cases[n]));
         const double *w = worst[ops[k]];
         if (w[0] > 0) print_message("%s: forward %.1e  backward %.1e\n", m->name, w[0], w[1]);
@@ -61,6 +61,9 @@ int main(void)
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[1]),
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[2]),
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[3]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[4]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[5]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[6]),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
