@@ -4,7 +4,7 @@
  * Skipped where the doubles are not in front (tests/run_double), or have nothing to compute with. */
 #include <dlfcn.h>
 
-#include "backend/cuda/driver.h"
+#include "backend/cuda/script.h"
 #include "backend/gpu/program.h"
 #include "base/bf16.h"
 #include "device_run.h"
@@ -163,6 +163,25 @@ static void a_run_is_captured_once_and_replayed(void **state)
     assert_int_equal(live_and_die(), LVN_OK);
     assert_int_equal(nvrtc.calls("nvrtcCompileProgram"), 1); /* the cache has it */
     end();
+}
+
+/* Graphs grow with micro-batches: those that would be too large are not made. */
+static void what_is_too_long_is_walked_through(void **state)
+{
+    (void)state;
+    here_or_skip();
+    const int64_t most = lvn_cuda_most_captured;
+    for (int captured = 0; captured < 2; captured++) {
+        lvn_cuda_most_captured = 1 + captured; /* of two launches */
+        begin("");
+        device_must(live_and_die());
+        assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), captured);
+        assert_int_equal(cuda.calls("cuLaunchKernel"), captured ? 2 : 6);
+        assert_int_equal(cuda.calls("kernel"), 6);
+        assert_int_equal(left(), 0);
+        end();
+    }
+    lvn_cuda_most_captured = most;
 }
 
 /* More pieces than there are pinned ones, long and short, written over while the copies before are on their way. */
@@ -644,6 +663,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_captured_once_and_replayed),
+        cmocka_unit_test(what_is_too_long_is_walked_through),
         cmocka_unit_test(what_is_written_comes_back),
         cmocka_unit_test(what_was_marked_is_read_beside_the_work),
         cmocka_unit_test(a_lost_device_is_as_a_lost_rank),

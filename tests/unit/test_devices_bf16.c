@@ -52,6 +52,42 @@ static void matrix_units_agree(void **state)
     skip();
 }
 
+/* y = x w + b on the device, of which `rows` of x are the first of what `of` has; NULL: its own. */
+static void product(struct lvn_device *d, const struct op_case *c, const struct run *of, struct run *r)
+{
+    run_init(r, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
+    r->half = LVN_BF16;
+    for (int k = 0; of && k < 3; k++) memcpy(r->in[k].p, of->in[k].p, r->in[k].bytes);
+    device_must(device_phase(d, r, LVN_FORWARD, 0, 0));
+}
+
+/* A product of many rows is made in large tiles, one of few in small ones (product_gpu.h): which it is shows in no bit,
+ * so a run may go on where others are chosen. */
+static void tiles_change_no_bits(void **state)
+{
+    static const struct op_case many = {LVN_OP_linear, .attr.linear = {true},
+                                        .in = {REAL(129, 70), REAL(70, 8065), REAL(8065)}, .large = true};
+    static const struct op_case few = {LVN_OP_linear, .attr.linear = {true},
+                                       .in = {REAL(3, 70), REAL(70, 8065), REAL(8065)}, .large = true};
+    const struct matrix_double *m = *state;
+    const char *order = getenv("LEVIN_DOUBLE_ORDER"); /* nothing to OpenCL: once is enough */
+    lvn_opencl_prelude = m->text;
+    struct lvn_device *d = device_or_skip(lvn_backend_find("opencl"));
+    bool can = !m->wants || strstr(((struct lvn_opencl_device *)d)->platform, m->wants);
+    can = can && !(order && !strcmp(order, "early"));
+    struct run large, small;
+    if (can) {
+        product(d, &many, NULL, &large);
+        product(d, &few, &large, &small);
+        assert_memory_equal(small.out[0].p, large.out[0].p, small.out[0].bytes);
+        run_release(&large);
+        run_release(&small);
+    }
+    lvn_opencl_prelude = NULL;
+    d->backend->close(d);
+    if (!can) skip();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -64,6 +100,10 @@ int main(void)
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[4]),
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[5]),
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[6]),
+        cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[0]),
+        cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[1]),
+        cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[2]),
+        cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[3]),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,7 +180,8 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 {
     LVN_TRY(lvn_cuda_use(lvn_cuda_of(b->device)));
     LVN_TRY(lvn_cuda_arrive(lvn_cuda_of(b->device)));
-    return how->launched ? lvn_gpu_run(b, how) : lvn_cuda_script_run((struct lvn_gpu_program *)b, how);
+    struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
+    return how->launched || !lvn_cuda_script_fits(p, how) ? lvn_gpu_run(b, how) : lvn_cuda_script_run(p, how);
 }
 
 const struct lvn_backend lvn_backend_cuda = {.name = "cuda",

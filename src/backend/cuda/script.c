@@ -29,6 +29,13 @@ static struct lvn_cuda_device *device_of(const struct lvn_gpu_program *p)
     return lvn_cuda_of(p->base.device);
 }
 
+int64_t lvn_cuda_most_captured = 1 << 17; /* by guess some hundred bytes each, which no plan counts */
+
+bool lvn_cuda_script_fits(const struct lvn_gpu_program *p, const struct lvn_execution *how)
+{
+    return device_of(p)->group || p->n_launches * how->n_micro_batches <= lvn_cuda_most_captured;
+}
+
 static int64_t steps_of(const struct script *s)
 {
     return s->n_micro_batches > 0 ? s->n_micro_batches : 1;
