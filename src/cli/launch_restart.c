@@ -27,13 +27,11 @@ struct restarts {
 static long last_step(const struct lvn_launch *l)
 {
     long step = -1;
-    struct lvn_arena arena;
-    lvn_arena_init(&arena);
+    LVN_ARENA(arena);
     const char *folder = *l->run_dir ? lvn_path_join(&arena, l->run_dir, "checkpoints") : NULL;
     const char *path = folder ? lvn_checkpoint_link(&arena, folder, "last") : NULL;
     const char *name = path ? lvn_path_name(path) : "";
     if (!strncmp(name, "step-", 5)) step = strtol(name + 5, NULL, 10);
-    lvn_arena_release(&arena);
     return step;
 }
 

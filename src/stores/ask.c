@@ -101,7 +101,7 @@ static enum lvn_status stopped(const struct lvn_place *p)
 static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask,
                                  struct lvn_http_answer *a)
 {
-    struct lvn_arena arena;
+    LVN_ARENA(arena);
     struct lvn_http_request r = {.method = ask->method,
                                  .body = ask->body,
                                  .bytes = ask->bytes,
@@ -109,10 +109,8 @@ static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const 
                                  .follow = p->store->follows,
                                  .take = ask->take,
                                  .context = ask->context};
-    lvn_arena_init(&arena);
     enum lvn_status status = p->store->address(p, ask, &arena, &r);
     if (status == LVN_OK) status = lvn_http_send(h, &r, a);
-    lvn_arena_release(&arena);
     return status;
 }
 

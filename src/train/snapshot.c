@@ -160,16 +160,14 @@ static enum lvn_status save(const struct lvn_snapshot_place *to, const struct lv
 {
     struct lvn_checkpoint_writer *w;
     struct lvn_model_files files = {0};
-    struct lvn_arena a;
+    LVN_ARENA(a);
     LVN_TRY(lvn_checkpoint_begin(&w, to->dir, s->step));
-    lvn_arena_init(&a);
     enum lvn_status status = add_all(w, &a, &files, to, s, m);
     if (status == LVN_OK)
         status = lvn_checkpoint_commit(w, s->val_loss, &s->score);
     else
         lvn_checkpoint_cancel(w);
     lvn_model_files_release(&files);
-    lvn_arena_release(&a);
     return status;
 }
 
@@ -305,22 +303,17 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_net
 
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_ARENA(a);
     const char *state = lvn_path_join(&a, c->path, "state/state.json");
-    enum lvn_status status = state ? load_state(state, s) : LVN_MEMORY;
-    lvn_arena_release(&a);
-    return status;
+    return state ? load_state(state, s) : LVN_MEMORY;
 }
 
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
                                   const struct lvn_sharding *sharding, struct lvn_ranks *ranks)
 {
-    struct lvn_arena a;
+    LVN_ARENA(a);
     const char *path = c->path ? c->path : "the checkpoint of rank 0";
-    lvn_arena_init(&a);
     enum lvn_status status = load(&a, path, n, sharding, ranks);
-    lvn_arena_release(&a);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
 }
 
@@ -353,17 +346,15 @@ static enum lvn_status compare(const struct lvn_settings *then, const struct lvn
 enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now,
                                    const struct lvn_model *m)
 {
-    struct lvn_arena a;
+    LVN_ARENA(a);
     struct lvn_settings then;
     struct lvn_snapshot at;
     LVN_TRY(lvn_snapshot_read(c, &at));
-    lvn_arena_init(&a);
     const char *path = lvn_path_join(&a, c->path, "state/settings.yaml");
     enum lvn_status status = path ? lvn_settings_of_run(&then, path, at.ranks) : LVN_MEMORY;
     if (status == LVN_OK) {
         status = compare(&then, now, m, c->path);
         lvn_settings_release(&then);
     }
-    lvn_arena_release(&a);
     return status;
 }

@@ -88,14 +88,11 @@ static enum lvn_status open_run(struct trainer *t)
 /* The newest checkpoint that the host of this rank has of a run; -1: none. One rank of each host looks. */
 static enum lvn_status look_on_host(const struct trainer *t, int64_t *step)
 {
-    struct lvn_arena a;
+    LVN_ARENA(a);
     *step = -1;
     if (t->ranks->on_host) return LVN_OK;
-    lvn_arena_init(&a);
     const char *dir = lvn_path_join(&a, t->s->run_dir, "checkpoints");
-    enum lvn_status status = dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
-    lvn_arena_release(&a);
-    return status;
+    return dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
 }
 
 /* Hosts that share no folder: who starts rank 0 elsewhere than the last time must not lose what was done since. A run

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
+#include "initial_values.h"
 #include "models/keys.h"
 #include "train/network.h"
 
@@ -72,7 +73,7 @@ static void fill(struct fixture *f, float *values)
 {
     struct lvn_fields fields = lvn_stream_fields(T, V);
     struct lvn_samples b;
-    lvn_params_init_values(f->network->params, 1, values);
+    initial_values(f->network->params, 1, values);
     must(lvn_memory_write(f->network->memory[LVN_BUFFER_PARAM], 0, values, f->network->bytes[LVN_BUFFER_PARAM]));
     must(lvn_samples_init(&b, &fields, B * MICRO));
     for (int k = 0; k < 2; k++)

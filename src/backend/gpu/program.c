@@ -38,17 +38,15 @@ static void find_fp16(struct lvn_operand *o, bool written, void *argument)
 enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch,
                                const struct lvn_gpu_library *library)
 {
-    struct lvn_arena arena;
+    LVN_ARENA(arena);
     struct lvn_call call;
     struct lvn_gpu g;
     bool fp16 = false;
     lvn_instr_operands(i, find_fp16, &fp16);
     LVN_CHECK(!fp16, UNSUPPORTED, "%s: %s has no kernels in fp16: set trainer.precision to 32-true or bf16-mixed",
               i->name, what);
-    lvn_arena_init(&arena);
     enum lvn_status status = describe(&g, i, &call, &arena, what, library);
     if (status == LVN_OK) *scratch = g.scratch_bytes;
-    lvn_arena_release(&arena);
     return status;
 }
 
