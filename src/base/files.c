@@ -197,7 +197,7 @@ static enum lvn_status write_there(const char *temporary, const char *path, cons
 
 enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = LVN_MEMORY;
     char *dir = lvn_path_dir(&a, path);
     char *name = dir ? lvn_arena_printf(&a, ".%s.tmp-%ld", lvn_path_name(path), (long)getpid()) : NULL;

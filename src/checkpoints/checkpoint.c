@@ -82,7 +82,7 @@ static enum lvn_status newest_step(struct lvn_arena *a, const char *dir, int64_t
 
 enum lvn_status lvn_checkpoint_newest_step(const char *dir, int64_t *step)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     *step = -1;
     if (!lvn_path_is_dir(dir)) return LVN_OK;
     return newest_step(&a, dir, step);

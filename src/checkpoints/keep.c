@@ -128,7 +128,7 @@ static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t 
 
 enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, const struct lvn_checkpoint_score *score)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     return move_links(&a, dir, step, score);
 }
 
@@ -145,7 +145,7 @@ static enum lvn_status list_kept(struct lvn_arena *a, const char *dir, struct ke
     *kept = lvn_arena_alloc(a, (size_t)n_steps * sizeof **kept);
     if (!*kept) return LVN_MEMORY;
     for (int i = 0; i < n_steps; i++) {
-        LVN_ARENA(own); /* manifests are large beside what is kept of them */
+        LVN_LOCAL_ARENA(own); /* manifests are large beside what is kept of them */
         struct lvn_manifest m;
         char *path = lvn_arena_printf(&own, "%s/step-%lld", dir, (long long)step[i]);
         enum lvn_status status = path ? lvn_manifest_read(&own, path, &m) : LVN_MEMORY;
@@ -208,7 +208,7 @@ static enum lvn_status prune(struct lvn_arena *a, const char *dir, int64_t top_k
 enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k)
 {
     if (top_k < 0) return LVN_OK;
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     return prune(&a, dir, top_k);
 }
 
@@ -257,7 +257,7 @@ static enum lvn_status clean(struct lvn_arena *a, const char *dir)
 enum lvn_status lvn_checkpoint_clean(const char *dir)
 {
     if (!lvn_path_is_dir(dir)) return LVN_OK;
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     return clean(&a, dir);
 }
 
@@ -283,6 +283,6 @@ static enum lvn_status remove_all(struct lvn_arena *a, const char *dir)
 enum lvn_status lvn_checkpoints_remove(const char *dir)
 {
     if (!lvn_path_is_dir(dir)) return LVN_OK;
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     return remove_all(&a, dir);
 }

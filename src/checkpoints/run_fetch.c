@@ -94,7 +94,7 @@ static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char
 
 enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, const char *const *files, int n_files)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     char *plain = lvn_path_plain(&a, path);
     LVN_TRY_WHILE(plain ? fetch(&a, folder, plain, files, n_files) : LVN_MEMORY, "bringing the run '%s' back", path);
     return LVN_OK;

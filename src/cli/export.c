@@ -209,7 +209,7 @@ static void tell_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, 
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
                                    const struct lvn_model *form)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     struct lvn_model_files files;
     LVN_TRY(lvn_network_allocate(n));
     LVN_TRY(lvn_pretrained_load(p, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));

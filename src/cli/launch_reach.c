@@ -49,7 +49,7 @@ static void *pay_visit(void *argument)
                                        "--immediate=5", "--quiet",    "/usr/bin/test", "-x"};
     struct visit *v = argument;
     const double LEAST = 5, MOST = 20, LOGIN = 60;
-    LVN_ARENA(arena);
+    LVN_LOCAL_ARENA(arena);
     struct lvn_words w = {.arena = &arena};
     if (v->l->allocation) {
         const char *srun = lvn_process_find(&arena, "srun");

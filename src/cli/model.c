@@ -26,7 +26,7 @@ enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lv
 /* The recipe's model, found like one of the command line. */
 static enum lvn_status recipe_settings(struct lvn_cli *c, const char *recipe, unsigned parts)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     const char *dir;
     LVN_TRY(lvn_cli_settings(c, recipe, parts));
     LVN_CHECK(*c->settings.model.init, ARG,
@@ -36,7 +36,7 @@ static enum lvn_status recipe_settings(struct lvn_cli *c, const char *recipe, un
 
 enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, unsigned parts)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     const char *dir, *recipe = NULL;
     if (lvn_cli_model_is_recipe(model)) return recipe_settings(c, model, parts);
     enum lvn_status status = lvn_model_find_files(&a, model, "best", &dir);

@@ -36,7 +36,7 @@ struct plan {
 /* A model known by its name that training would fetch; a plan does without. */
 static bool model_is_away(const struct lvn_settings *s)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     const struct lvn_model *model;
     return *s->model.init && lvn_model_find_size(&a, s->model.init, &model);
 }

@@ -117,7 +117,7 @@ static double step_seconds(const struct lvn_training *t, const struct rates *r)
 enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_training *t, int64_t steps)
 {
     struct lvn_device *d = t->network->device;
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     struct rates r = {0};
     char all_text[LVN_NUMBER_TEXT], rate_text[LVN_NUMBER_TEXT];
     if (!d->backend->rate) return LVN_OK;

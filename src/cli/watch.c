@@ -40,7 +40,7 @@ struct watch {
 
 static enum lvn_status find_run(struct watch *w, const char *name)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     const char *folder = lvn_run_dir_find(&a, name);
     enum lvn_status status =
         folder ? lvn_take(w->run, sizeof w->run, "the path of the run", folder, strlen(folder)) : LVN_OK;

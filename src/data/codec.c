@@ -28,7 +28,7 @@ static enum lvn_status read_vocabulary(struct lvn_vocab **out, const char *path)
 
 enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     *out = (struct lvn_codec){0};
     const char *path = lvn_path_join(&a, model_dir, "state/vocabulary.json");
     enum lvn_status status = path ? LVN_OK : LVN_MEMORY;

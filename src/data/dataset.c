@@ -167,7 +167,7 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     struct lvn_dataset *d = lvn_calloc(1, sizeof *d);
     if (!d) return LVN_MEMORY;
     struct lvn_data_options here = *o;
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     struct lvn_remote *remote = NULL;
     enum lvn_status status =
         o->stream ? lvn_data_stream(&a, o->path, &here.path, &remote) : lvn_data_fetch(&a, o->path, &here.path);

@@ -138,7 +138,7 @@ static enum lvn_status open_mnist(struct lvn_dataset *d, const struct lvn_data_o
               "data.kind=mnist holds back its own validation data: data.val_path ('%s') is not used, leave it out",
               o->val_path);
     struct mnist *m = d->own = lvn_calloc(1, sizeof *m);
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     if (!m) return LVN_MEMORY;
     m->seed = o->seed ^ lvn_name_hash("data.mnist");
     return open_parts(&a, d, o);
@@ -146,7 +146,7 @@ static enum lvn_status open_mnist(struct lvn_dataset *d, const struct lvn_data_o
 
 static bool takes(const char *path)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     const char *plain = lvn_path_join(&a, path, published[TRAIN].images);
     const char *packed = plain ? lvn_arena_printf(&a, "%s.gz", plain) : NULL;
     return packed && (lvn_path_is_file(plain) || lvn_path_is_file(packed));

@@ -33,7 +33,7 @@ static enum lvn_status describe(const struct lvn_dataset *d, int width, char **t
 static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_split *p, const char *out,
                                   const char *name)
 {
-    LVN_ARENA(arena);
+    LVN_LOCAL_ARENA(arena);
     char *bin = lvn_arena_printf(&arena, "%s/%s.bin", out, name), *json = lvn_arena_printf(&arena, "%s.json", bin);
     char *text = NULL;
     enum lvn_status status = bin && json ? describe(d, p->width, &text) : LVN_MEMORY;
@@ -76,7 +76,7 @@ static enum lvn_status refuse(struct lvn_arena *a, const char *out, const struct
 
 enum lvn_status lvn_prepare_refuse(const char *out, const struct lvn_tokenizer *t)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     return refuse(&a, out, t);
 }
 

@@ -405,7 +405,7 @@ static enum lvn_status write_one(struct lvn_encoders *e, const char *path, const
 static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_mapping *m, const char *out,
                                   struct lvn_text_counts *counts)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     int64_t cut = nine_tenths(m->data, m->bytes);
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < LVN_SPLITS_TRAINED && status == LVN_OK; i++) {

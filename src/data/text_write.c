@@ -78,7 +78,7 @@ static char *state_path(struct lvn_arena *a, const char *out)
 
 bool lvn_text_prepare_begun(const char *out)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     char *path = state_path(&a, out);
     return path && lvn_path_exists(path);
 }
@@ -387,7 +387,7 @@ static json_t *describe_making(const struct lvn_text_sidecar *s)
 
 enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_sidecar *s)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     char *path = lvn_arena_printf(&a, "%s/%s.bin.json", out, lvn_split_names[s->split]);
     json_t *root =
         json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "dtype", lvn_text_width(s->tokenizer) == 2 ? "uint16" : "uint32",

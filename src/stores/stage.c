@@ -181,7 +181,7 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
 {
     struct items all = {.a = a, .folder = folder};
     struct lvn_store_entries there;
-    struct lvn_text sent = {0};
+    LVN_LOCAL_TEXT(sent);
     char *note = lvn_path_join(a, folder, ".sent"), *text = NULL;
     int64_t bytes;
     if (!note) return LVN_MEMORY;
@@ -201,20 +201,19 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
     free(text);
     /* Also what came before a failure is not sent again. */
     if (sent.n && !sent.failed && lvn_file_write(note, sent.p, sent.n) != LVN_OK && status == LVN_OK) lvn_error_clear();
-    lvn_text_release(&sent);
     return status;
 }
 
 bool lvn_stage_was_sent(const char *folder)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     char *note = lvn_path_join(&a, folder, ".sent");
     return note && lvn_path_exists(note);
 }
 
 enum lvn_status lvn_stage_send(const char *folder, const char *path)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     if (!lvn_store_is_remote(path)) return LVN_OK;
     LVN_TRY_WHILE(send(&a, folder, path), "sending '%s' to '%s'; all of it is here", folder, path);
     return LVN_OK;
@@ -232,7 +231,7 @@ static bool is_below(const char *name, const char *const *names, int n)
 
 enum lvn_status lvn_stage_clear(const char *path, const char *const *names, int n)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     struct lvn_store_entries there;
     enum lvn_status status = look_there(&a, path, &there);
     for (int i = 0; i < there.n && status == LVN_OK; i++) {

@@ -98,7 +98,7 @@ static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)
 
 bool lvn_tokenizer_there(const char *dir)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     char *json = lvn_path_join(&a, dir, "tokenizer.json"), *words = lvn_path_join(&a, dir, "vocab.txt");
     bool there = (json && lvn_path_is_file(json)) || (words && lvn_path_is_file(words));
     for (int i = 0; i < N_PAIRS && !there; i++) {
@@ -195,7 +195,7 @@ enum lvn_status lvn_tokenizer_allow(struct lvn_tokenizer *t, const char *name)
 
 enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = lvn_dir_make(dir);
     for (int i = 0; i < t->n_files && status == LVN_OK; i++) {
         char *path = lvn_path_join(&a, dir, t->file[i].name);

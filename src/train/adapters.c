@@ -182,7 +182,7 @@ static enum lvn_status read_folder(const char *folder, struct lvn_network *n, st
 
 enum lvn_status lvn_adapters_read(const char *folder, struct lvn_network *n)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = read_folder(folder, n, &a);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "reading the adapters of lora.init, '%s'", folder);
 }

@@ -20,7 +20,7 @@ static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
 static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
 {
     static const char *const files[] = {"generation_config.json", "config.json"};
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < 2 && status == LVN_OK && !g->n_ends; i++) {
         const char *path = lvn_path_join(&a, model, files[i]);

@@ -207,7 +207,7 @@ bool lvn_model_setup_data_is_there(const struct lvn_settings *s)
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     const struct lvn_model *known;
     const struct lvn_size *size = *s->model.init ? lvn_model_find_size(&a, s->model.init, &known) : NULL;
     *m = (struct lvn_model_setup){0};

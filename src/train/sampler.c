@@ -311,7 +311,7 @@ enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *co
     char *text = NULL;
     int64_t bytes = (int64_t)strlen(prompt);
     bool file = strncmp(prompt, "FILE:", 5) == 0;
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     *ids = NULL;
     const char *path = file ? lvn_path_home(&a, prompt + 5) : NULL;
     enum lvn_status status = !file ? LVN_OK : path ? lvn_file_read(path, 64 << 20, &text, &bytes) : LVN_MEMORY;

@@ -48,10 +48,9 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
 static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct lvn_snapshot *s,
                                  const struct lvn_settings *settings, const struct lvn_codec *codec)
 {
-    struct lvn_text state = {0};
+    LVN_LOCAL_TEXT(state);
     enum lvn_status status = state_text(s, &state);
     if (status == LVN_OK) lvn_checkpoint_add_text(w, "state/state.json", state.p, state.n);
-    lvn_text_release(&state);
     LVN_TRY(status);
     char *yaml = lvn_settings_yaml(settings);
     if (!yaml) LVN_FAIL(MEMORY, "not enough memory for the settings");
@@ -128,14 +127,13 @@ static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_aren
                                 const char *base)
 {
     struct lvn_safetensors_source source;
-    struct lvn_text config = {0};
+    LVN_LOCAL_TEXT(config);
     if (!n->config.lora.rank) return LVN_OK;
     enum lvn_status status = lvn_adapters_files(n, base, a, &source, &config);
     if (status == LVN_OK) {
         lvn_checkpoint_add_tensors(w, "adapter/" LVN_ADAPTERS_WEIGHTS, &source);
         lvn_checkpoint_add_text(w, "adapter/" LVN_ADAPTERS_CONFIG, config.p, config.n);
     }
-    lvn_text_release(&config);
     return status;
 }
 
@@ -160,7 +158,7 @@ static enum lvn_status save(const struct lvn_snapshot_place *to, const struct lv
 {
     struct lvn_checkpoint_writer *w;
     struct lvn_model_files files = {0};
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     LVN_TRY(lvn_checkpoint_begin(&w, to->dir, s->step));
     enum lvn_status status = add_all(w, &a, &files, to, s, m);
     if (status == LVN_OK)
@@ -186,7 +184,7 @@ enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const str
 static enum lvn_status load_callbacks(const char *path, const json_t *state, struct lvn_snapshot *s)
 {
     const json_t *callbacks = json_object_get(state, "callbacks");
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     if (!callbacks) { /* of a time when there was nothing else to remember than this */
         if (isfinite(s->best_val_loss))
             snprintf(s->callbacks, sizeof s->callbacks,
@@ -200,7 +198,6 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
         status = lvn_fail(LVN_FORMAT, "'%s': the callbacks have %lld bytes to remember, at most %d", path,
                           (long long)t.n, LVN_SNAPSHOT_CALLBACKS - 1);
     if (status == LVN_OK) memcpy(s->callbacks, t.p, (size_t)t.n + 1);
-    lvn_text_release(&t);
     return status;
 }
 
@@ -303,7 +300,7 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_net
 
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     const char *state = lvn_path_join(&a, c->path, "state/state.json");
     return state ? load_state(state, s) : LVN_MEMORY;
 }
@@ -311,7 +308,7 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
                                   const struct lvn_sharding *sharding, struct lvn_ranks *ranks)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     const char *path = c->path ? c->path : "the checkpoint of rank 0";
     enum lvn_status status = load(&a, path, n, sharding, ranks);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
@@ -346,7 +343,7 @@ static enum lvn_status compare(const struct lvn_settings *then, const struct lvn
 enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now,
                                    const struct lvn_model *m)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     struct lvn_settings then;
     struct lvn_snapshot at;
     LVN_TRY(lvn_snapshot_read(c, &at));

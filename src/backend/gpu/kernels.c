@@ -48,7 +48,7 @@ static bool fits(const char *file, int64_t bytes, const char *key, struct head *
 
 bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     struct head h;
     char *file = NULL;
     int64_t n;
@@ -68,7 +68,7 @@ bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
 
 void lvn_kernels_keep(const char *key, const void *binary, int64_t bytes)
 {
-    LVN_ARENA(a);
+    LVN_LOCAL_ARENA(a);
     struct head h = {.key_bytes = strlen(key), .binary_bytes = (uint64_t)bytes, .checksum = hash_of(binary, bytes, 0)};
     const int64_t n = (int64_t)(sizeof h + h.key_bytes) + bytes;
     memcpy(h.mark, mark, sizeof mark);

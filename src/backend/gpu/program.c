@@ -38,7 +38,7 @@ static void find_fp16(struct lvn_operand *o, bool written, void *argument)
 enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch,
                                const struct lvn_gpu_library *library)
 {
-    LVN_ARENA(arena);
+    LVN_LOCAL_ARENA(arena);
     struct lvn_call call;
     struct lvn_gpu g;
     bool fp16 = false;
