@@ -16,6 +16,8 @@ struct lvn_arena {
     size_t used; /* bytes handed out, for tests and reports */
 };
 
+/* One on the stack, released where its scope ends, however that is left. */
+#define LVN_LOCAL_ARENA(name) struct lvn_arena name __attribute__((cleanup(lvn_arena_release))) = {0}
 void lvn_arena_init(struct lvn_arena *a);
 void lvn_arena_release(struct lvn_arena *a);
 /* `bytes` zeroed bytes; NULL (with an error recorded) when there is no memory. */

@@ -197,8 +197,7 @@ static enum lvn_status write_there(const char *temporary, const char *path, cons
 
 enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = LVN_MEMORY;
     char *dir = lvn_path_dir(&a, path);
     char *name = dir ? lvn_arena_printf(&a, ".%s.tmp-%ld", lvn_path_name(path), (long)getpid()) : NULL;
@@ -210,7 +209,6 @@ enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes
         else
             status = lvn_dir_sync(dir);
     }
-    lvn_arena_release(&a);
     return status;
 }
 

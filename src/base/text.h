@@ -18,6 +18,8 @@ struct lvn_text {
 };
 
 void lvn_text_release(struct lvn_text *t);
+/* An empty one, released where its scope ends, however that is left. */
+#define LVN_LOCAL_TEXT(name) struct lvn_text name __attribute__((cleanup(lvn_text_release))) = {0}
 /* Forget the content, keep the memory (and the failure, if there was one). */
 void lvn_text_clear(struct lvn_text *t);
 void lvn_text_add(struct lvn_text *t, const char *s);

@@ -82,13 +82,10 @@ static enum lvn_status newest_step(struct lvn_arena *a, const char *dir, int64_t
 
 enum lvn_status lvn_checkpoint_newest_step(const char *dir, int64_t *step)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     *step = -1;
     if (!lvn_path_is_dir(dir)) return LVN_OK;
-    lvn_arena_init(&a);
-    enum lvn_status status = newest_step(&a, dir, step);
-    lvn_arena_release(&a);
-    return status;
+    return newest_step(&a, dir, step);
 }
 
 enum lvn_status lvn_checkpoint_open(struct lvn_checkpoint *c, const char *path)

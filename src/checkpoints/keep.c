@@ -128,11 +128,8 @@ static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t 
 
 enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, const struct lvn_checkpoint_score *score)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    enum lvn_status status = move_links(&a, dir, step, score);
-    lvn_arena_release(&a);
-    return status;
+    LVN_LOCAL_ARENA(a);
+    return move_links(&a, dir, step, score);
 }
 
 /* --- keeping --- */
@@ -148,8 +145,7 @@ static enum lvn_status list_kept(struct lvn_arena *a, const char *dir, struct ke
     *kept = lvn_arena_alloc(a, (size_t)n_steps * sizeof **kept);
     if (!*kept) return LVN_MEMORY;
     for (int i = 0; i < n_steps; i++) {
-        struct lvn_arena own; /* manifests are large beside what is kept of them */
-        lvn_arena_init(&own);
+        LVN_LOCAL_ARENA(own); /* manifests are large beside what is kept of them */
         struct lvn_manifest m;
         char *path = lvn_arena_printf(&own, "%s/step-%lld", dir, (long long)step[i]);
         enum lvn_status status = path ? lvn_manifest_read(&own, path, &m) : LVN_MEMORY;
@@ -157,7 +153,6 @@ static enum lvn_status list_kept(struct lvn_arena *a, const char *dir, struct ke
         bool good = status == LVN_OK && m.step == step[i];
         if (good && *n == 0) kind = m.score;
         if (good) (*kept)[(*n)++] = (struct kept){step[i], loss_of(&m.score, &kind)};
-        lvn_arena_release(&own);
         if (status == LVN_MEMORY) return status;
     }
     return LVN_OK;
@@ -213,11 +208,8 @@ static enum lvn_status prune(struct lvn_arena *a, const char *dir, int64_t top_k
 enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k)
 {
     if (top_k < 0) return LVN_OK;
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    enum lvn_status status = prune(&a, dir, top_k);
-    lvn_arena_release(&a);
-    return status;
+    LVN_LOCAL_ARENA(a);
+    return prune(&a, dir, top_k);
 }
 
 /* --- after a kill --- */
@@ -265,11 +257,8 @@ static enum lvn_status clean(struct lvn_arena *a, const char *dir)
 enum lvn_status lvn_checkpoint_clean(const char *dir)
 {
     if (!lvn_path_is_dir(dir)) return LVN_OK;
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    enum lvn_status status = clean(&a, dir);
-    lvn_arena_release(&a);
-    return status;
+    LVN_LOCAL_ARENA(a);
+    return clean(&a, dir);
 }
 
 /* --- all of them --- */
@@ -294,9 +283,6 @@ static enum lvn_status remove_all(struct lvn_arena *a, const char *dir)
 enum lvn_status lvn_checkpoints_remove(const char *dir)
 {
     if (!lvn_path_is_dir(dir)) return LVN_OK;
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    enum lvn_status status = remove_all(&a, dir);
-    lvn_arena_release(&a);
-    return status;
+    LVN_LOCAL_ARENA(a);
+    return remove_all(&a, dir);
 }

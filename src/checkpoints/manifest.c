@@ -50,11 +50,10 @@ static json_t *file_json(const struct lvn_manifest_file *f)
 
 static enum lvn_status sum_of(const json_t *manifest, uint64_t *sum)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     lvn_json_add(&t, manifest, 0);
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK) *sum = lvn_checksum(t.p, t.n);
-    lvn_text_release(&t);
     return status;
 }
 
@@ -105,12 +104,10 @@ enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_mani
     enum lvn_status status = sum_of(manifest, &sum);
     json_object_set_new(top, "manifest", manifest);
     json_object_set_new(top, "sum", sum_json(sum));
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     char *path = lvn_path_join(&a, checkpoint, place);
     bool whole = lvn_json_refusals() == before;
     if (status == LVN_OK) status = path && whole ? lvn_json_write(path, top) : LVN_MEMORY;
-    lvn_arena_release(&a);
     json_decref(top);
     LVN_CHECK(whole, MEMORY, "not enough memory for the manifest of '%s'", checkpoint);
     return status;
@@ -282,8 +279,7 @@ enum lvn_status lvn_manifest_verify(const char *checkpoint, const struct lvn_man
 {
     char *buffer = lvn_malloc(PART_BYTES);
     enum lvn_status status = buffer ? LVN_OK : LVN_MEMORY;
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     for (int i = 0; i < m->n && status == LVN_OK; i++) {
         bool state = strncmp(m->file[i].path, "state/", 6) == 0;
         bool sums = depth == LVN_MANIFEST_ALL || (depth == LVN_MANIFEST_MODEL && !state);
@@ -292,7 +288,6 @@ enum lvn_status lvn_manifest_verify(const char *checkpoint, const struct lvn_man
         if (path && depth == LVN_MANIFEST_MODEL && state && !lvn_path_exists(path)) continue;
         status = path ? verify_file(path, &m->file[i], sums, buffer) : LVN_MEMORY;
     }
-    lvn_arena_release(&a);
     free(buffer);
     return status;
 }

@@ -94,11 +94,8 @@ static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char
 
 enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, const char *const *files, int n_files)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     char *plain = lvn_path_plain(&a, path);
-    enum lvn_status status = plain ? fetch(&a, folder, plain, files, n_files) : LVN_MEMORY;
-    lvn_arena_release(&a);
-    LVN_TRY_WHILE(status, "bringing the run '%s' back", path);
+    LVN_TRY_WHILE(plain ? fetch(&a, folder, plain, files, n_files) : LVN_MEMORY, "bringing the run '%s' back", path);
     return LVN_OK;
 }

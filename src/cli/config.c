@@ -284,13 +284,12 @@ static void report(struct lvn_config *cf, const struct lvn_config_paths *p)
 
 static enum lvn_status write_all(struct lvn_config *cf, const struct lvn_config_paths *p, const struct lvn_text *recipe)
 {
-    struct lvn_text hosts = {0};
+    LVN_LOCAL_TEXT(hosts);
     LVN_TRY(refuse_replacing(cf, p->recipe));
     LVN_TRY(refuse_replacing(cf, p->hosts));
     if (p->hosts) lvn_config_hosts(cf, &hosts);
     enum lvn_status status = lvn_text_status(&hosts);
     if (status == LVN_OK && p->hosts) status = lvn_file_write(p->hosts, hosts.p, hosts.n);
-    lvn_text_release(&hosts);
     return status == LVN_OK ? lvn_file_write(p->recipe, recipe->p, recipe->n) : status;
 }
 
@@ -298,7 +297,7 @@ enum lvn_status lvn_command_config(struct lvn_cli *c)
 {
     struct lvn_config cf = {.c = c, .s = &c->settings};
     struct lvn_config_paths p;
-    struct lvn_text recipe = {0};
+    LVN_LOCAL_TEXT(recipe);
     LVN_TRY(gather(&cf));
     LVN_TRY(lvn_config_plan(&cf));
     LVN_TRY(lvn_config_paths(&cf, &p));
@@ -306,6 +305,5 @@ enum lvn_status lvn_command_config(struct lvn_cli *c)
     if (status == LVN_OK) status = check(&cf, &recipe, p.recipe);
     if (status == LVN_OK) status = write_all(&cf, &p, &recipe);
     if (status == LVN_OK) report(&cf, &p);
-    lvn_text_release(&recipe);
     return status;
 }

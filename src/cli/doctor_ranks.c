@@ -47,14 +47,13 @@ struct facts {
 static void own_cpus(char *text, size_t room)
 {
     cpu_set_t set;
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     bool flag[CPU_SETSIZE];
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set)) CPU_ZERO(&set);
     for (int i = 0; i < CPU_SETSIZE; i++) flag[i] = CPU_ISSET(i, &set);
     lvn_ranks_text(flag, CPU_SETSIZE, 0, &t);
     snprintf(text, room, "%s", t.p ? t.p : "");
-    lvn_text_release(&t);
 }
 
 /* Version and a number that equal programs share. */

@@ -209,12 +209,11 @@ static void tell_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, 
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
                                    const struct lvn_model *form)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     struct lvn_model_files files;
     LVN_TRY(lvn_network_allocate(n));
     LVN_TRY(lvn_pretrained_load(p, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
     LVN_TRY(lvn_model_files_make(&files, form, &p->config, n->params, n->memory[LVN_BUFFER_PARAM], n->weights, false));
-    lvn_arena_init(&a);
     const char *folder;
     enum lvn_status status;
     if (lvn_ends_with(c->operand[1], ".pt")) {
@@ -229,7 +228,6 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
         if (status == LVN_OK) status = write_codec(&a, p->dir, folder);
         if (status == LVN_OK) status = lvn_stage_send(folder, c->operand[1]);
     }
-    lvn_arena_release(&a);
     lvn_model_files_release(&files);
     return status;
 }

@@ -202,13 +202,12 @@ static enum lvn_status deliver(struct lvn_cli *c, struct lvn_text *t)
         lvn_cli_print(c, "%s", text);
         lvn_cli_add(c, "text", json_string(text));
     }
-    lvn_text_release(t);
     return text ? LVN_OK : LVN_MEMORY;
 }
 
 enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *command)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     command_text(&t, command);
     return deliver(c, &t);
 }
@@ -235,7 +234,7 @@ static enum lvn_status topic(struct lvn_text *t, const char *word)
 
 enum lvn_status lvn_command_help(struct lvn_cli *c)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     enum lvn_status status = LVN_OK;
     const char *shell = c->flag[LVN_FLAG_help_completion].t;
     if (lvn_cli_on(c, LVN_FLAG_help_options_markdown)) {
@@ -247,7 +246,5 @@ enum lvn_status lvn_command_help(struct lvn_cli *c)
     } else {
         overview(&t);
     }
-    if (!status) return deliver(c, &t);
-    lvn_text_release(&t);
-    return status;
+    return status ? status : deliver(c, &t);
 }

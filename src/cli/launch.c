@@ -106,11 +106,10 @@ static bool find_allocation(struct lvn_launch *l)
     const char *job = getenv("SLURM_JOB_ID");
     char *squeue = job ? lvn_process_find(l->arena, "squeue") : NULL;
     if (!job) return false;
-    struct lvn_text said = {0};
+    LVN_LOCAL_TEXT(said);
     char *words[] = {squeue, "-h", "-j", (char *)job, "-o", "%T", NULL};
     int code = squeue ? lvn_process_run(words, 20, &said) : -1;
     bool runs = code == 0 && said.p && strstr(said.p, "RUNNING");
-    lvn_text_release(&said);
     if (!runs) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is left over: no such job is running; it is not used", job);
     return runs;
 }
@@ -234,7 +233,7 @@ static enum lvn_status plan(struct lvn_launch *l)
 
 static enum lvn_status run(struct lvn_launch *l)
 {
-    struct lvn_text line = {0};
+    LVN_LOCAL_TEXT(line);
     LVN_TRY(plan(l));
     describe(l, &line);
     lvn_cli_add(l->c, "command", json_string(line.p ? line.p : ""));
@@ -248,7 +247,6 @@ static enum lvn_status run(struct lvn_launch *l)
         lvn_log(LVN_LOG_DEBUG, "%s", line.p ? line.p : "");
         status = lvn_launch_run(l, &l->c->code);
     }
-    lvn_text_release(&line);
     return status;
 }
 

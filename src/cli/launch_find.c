@@ -28,7 +28,7 @@ static const char *const family_titles[] = {"", "Slurm", "Open MPI", "MPICH", "I
 /* What `program --version` says: the family and its version. */
 static bool identify(struct lvn_launch *l, struct found *f)
 {
-    struct lvn_text said = {0};
+    LVN_LOCAL_TEXT(said);
     char *words[] = {(char *)f->program, "--version", NULL};
     int code = lvn_process_run(words, 20, &said);
     const char *text = lvn_text_string(&said), *version = NULL;
@@ -49,7 +49,6 @@ static bool identify(struct lvn_launch *l, struct found *f)
     } else if (code == 0) {
         f->title = family_titles[f->launcher];
     }
-    lvn_text_release(&said);
     return code == 0 && f->launcher != LVN_LAUNCHER_DIRECT && f->title;
 }
 

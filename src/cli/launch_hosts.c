@@ -183,10 +183,9 @@ enum lvn_status lvn_launch_nodes(struct lvn_launch *l)
 {
     const char *list = getenv("SLURM_JOB_NODELIST"), *own = getenv("SLURMD_NODENAME");
     char *words[] = {lvn_process_find(l->arena, "scontrol"), "show", "hostnames", (char *)list, NULL}, *rest = NULL;
-    struct lvn_text said = {0};
+    LVN_LOCAL_TEXT(said);
     int code = words[0] && list ? lvn_process_run(words, 60, &said) : -1, n = 1;
     char *names = code == 0 ? lvn_arena_strdup(l->arena, said.p ? said.p : "") : NULL;
-    lvn_text_release(&said);
     LVN_CHECK(names, IO, "`scontrol show hostnames` does not tell the nodes of this job");
     for (const char *p = names; *p; p++) n += *p == '\n';
     l->hosts = lvn_arena_alloc(l->arena, sizeof *l->hosts * (size_t)n);

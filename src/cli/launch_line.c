@@ -25,7 +25,7 @@ static bool on_one_machine(const struct lvn_launch *l)
 /* "node1:2,node2:2" */
 static enum lvn_status add_hosts(struct lvn_launch *l, const char *option)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     for (int i = 0; i < l->n_hosts; i++) {
         const struct lvn_host *h = &l->hosts[i];
         if (h->ranks) lvn_text_printf(&t, "%s%s:%d", t.n ? "," : "", h->name, h->slots);
@@ -35,7 +35,6 @@ static enum lvn_status add_hosts(struct lvn_launch *l, const char *option)
         lvn_words_add(&l->line, "%s", option);
         lvn_words_add(&l->line, "%s", list);
     }
-    lvn_text_release(&t);
     return list ? LVN_OK : LVN_MEMORY;
 }
 
@@ -183,7 +182,7 @@ static enum lvn_status line_hydra(struct lvn_launch *l)
 
 static enum lvn_status line_own(struct lvn_launch *l)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     lvn_words_add(&l->line, "ranks");
     for (int i = 0; i < l->n_hosts; i++) {
         const struct lvn_host *h = &l->hosts[i];
@@ -193,7 +192,6 @@ static enum lvn_status line_own(struct lvn_launch *l)
     lvn_words_add(&l->line, "--hosts=%s", t.p ? t.p : "");
     if (strcmp(l->ssh, "ssh")) lvn_words_add(&l->line, "--ssh=%s", l->ssh);
     lvn_words_add(&l->line, "--");
-    lvn_text_release(&t);
     return LVN_OK;
 }
 
@@ -204,14 +202,13 @@ static enum lvn_status line_own(struct lvn_launch *l)
 static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
 {
     const char *library = lvn_path_name(l->mpi_library);
-    struct lvn_text said = {0};
+    LVN_LOCAL_TEXT(said);
     char *words[] = {(char *)l->program, "--mpi=list", NULL};
     lvn_process_run(words, 20, &said);
     const char *list = said.p ? said.p : "";
     bool pmix = strstr(list, "pmix"), pmi2 = strstr(list, "pmi2"), cray = strstr(list, "cray_shasta");
     bool open = strstr(library, ".so.40") || (!*library && pmix && lvn_library_exists("libmpi.so.40"));
     bool other = !open && (*library || lvn_library_exists("libmpi.so.12") || lvn_library_exists("libmpich.so.12"));
-    lvn_text_release(&said);
     *plugin = "none";
     if (l->tcp) return LVN_OK;
     if (l->ranks == 1 && !open && !other) return LVN_OK;
@@ -233,7 +230,7 @@ static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
 /* A restart leaves nodes out, and does not wait for what a lost node still has of the last attempt. */
 static void add_nodes(struct lvn_launch *l)
 {
-    struct lvn_text out = {0};
+    LVN_LOCAL_TEXT(out);
     int nodes = 0;
     for (int i = 0; i < l->n_hosts; i++) {
         const struct lvn_host *h = &l->hosts[i];
@@ -243,7 +240,6 @@ static void add_nodes(struct lvn_launch *l)
     if (out.p) lvn_words_add(&l->line, "--nodes=%d", nodes);
     if (out.p) lvn_words_add(&l->line, "--exclude=%s", out.p);
     if (l->restart) lvn_words_add(&l->line, "--overlap");
-    lvn_text_release(&out);
 }
 
 static enum lvn_status line_srun(struct lvn_launch *l)

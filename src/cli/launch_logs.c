@@ -49,8 +49,8 @@ static void give_up(struct lvn_launch_logs *g, const char *path, const char *rea
 
 static void append(struct lvn_launch_logs *g, int rank, const char *line, size_t n)
 {
-    struct lvn_text text = {0};
-    struct lvn_text path = {0};
+    LVN_LOCAL_TEXT(text);
+    LVN_LOCAL_TEXT(path);
     lvn_text_printf(&text, "%.*s\n", (int)n, line);
     lvn_text_printf(&path, "%s/rank-%d.log", g->folder, rank);
     if (text.p && path.p && !g->failed) {
@@ -58,8 +58,6 @@ static void append(struct lvn_launch_logs *g, int rank, const char *line, size_t
         if (fd < 0 || !lvn_fd_write(fd, text.p, text.n)) give_up(g, path.p, strerror(errno));
         if (fd >= 0) close(fd);
     }
-    lvn_text_release(&path);
-    lvn_text_release(&text);
 }
 
 static enum lvn_status find_folder(struct lvn_launch_logs *g)

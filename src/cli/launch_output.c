@@ -148,10 +148,9 @@ static void show(struct lvn_launch_output *o, int pipe, int rank, const char *te
     if (rank >= 0 && o->prefix && !(pipe == 0 && o->plain_stdout)) snprintf(prefix, sizeof prefix, "[%d] ", rank);
     lvn_launch_output_clear(o);
     /* in one piece: other programs write to the same terminal */
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     lvn_text_printf(&t, "%s%s\n", prefix, text);
     if (t.p) (void)lvn_fd_write(fd, t.p, t.n); /* a reader that went away does not end the run */
-    lvn_text_release(&t);
 }
 
 /* Banners: between two rules of dashes (Open MPI) or of = (the hydras). True: the line is taken. */

@@ -49,8 +49,7 @@ static void *pay_visit(void *argument)
                                        "--immediate=5", "--quiet",    "/usr/bin/test", "-x"};
     struct visit *v = argument;
     const double LEAST = 5, MOST = 20, LOGIN = 60;
-    struct lvn_arena arena;
-    lvn_arena_init(&arena);
+    LVN_LOCAL_ARENA(arena);
     struct lvn_words w = {.arena = &arena};
     if (v->l->allocation) {
         const char *srun = lvn_process_find(&arena, "srun");
@@ -68,7 +67,6 @@ static void *pay_visit(void *argument)
                   : v->l->rank_timeout < LEAST ? LEAST
                                                : v->l->rank_timeout;
     v->code = w.failed ? -1 : lvn_process_run(w.word, most, &v->said);
-    lvn_arena_release(&arena);
     return NULL;
 }
 

@@ -27,13 +27,11 @@ struct restarts {
 static long last_step(const struct lvn_launch *l)
 {
     long step = -1;
-    struct lvn_arena arena;
-    lvn_arena_init(&arena);
+    LVN_LOCAL_ARENA(arena);
     const char *folder = *l->run_dir ? lvn_path_join(&arena, l->run_dir, "checkpoints") : NULL;
     const char *path = folder ? lvn_checkpoint_link(&arena, folder, "last") : NULL;
     const char *name = path ? lvn_path_name(path) : "";
     if (!strncmp(name, "step-", 5)) step = strtol(name + 5, NULL, 10);
-    lvn_arena_release(&arena);
     return step;
 }
 
@@ -54,7 +52,7 @@ static void add_left_out(const struct lvn_launch *l, struct lvn_text *t)
 static bool find_places(struct restarts *r)
 {
     struct lvn_launch *l = r->l;
-    struct lvn_text out = {0};
+    LVN_LOCAL_TEXT(out);
     int ranks = r->ranks, least = l->min_ranks ? l->min_ranks : r->ranks;
     if (l->n_hosts) {
         lvn_launch_look(l);
@@ -71,7 +69,6 @@ static bool find_places(struct restarts *r)
         fprintf(stderr, "no restart: there is room for %d of %d ranks%s%s\n", ranks, r->ranks, out.p ? out.p : "",
                 l->min_ranks ? "" : "; --min-ranks would go on with fewer");
     }
-    lvn_text_release(&out);
     return ranks >= least;
 }
 
@@ -80,7 +77,7 @@ static void tell(const struct restarts *r)
 {
     enum { MOST_NAMES = 8 };
     const struct lvn_launch *l = r->l;
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     int hosts = 0;
     lvn_text_printf(&t, "restart %d of %d: ", r->used, l->max_restarts);
     if (!l->goes_on || r->saved < 0)
@@ -94,7 +91,6 @@ static void tell(const struct restarts *r)
         if (l->hosts[i].ranks) lvn_text_printf(&t, "%s%s", n++ ? ", " : " on ", l->hosts[i].name);
     add_left_out(l, &t);
     fprintf(stderr, "%s\n", t.p ? t.p : "restart");
-    lvn_text_release(&t);
 }
 
 /* Shall it start again? What speaks against it is said, unless nobody asked for restarts. */
@@ -124,7 +120,7 @@ static bool again(struct restarts *r, const struct lvn_launch_end *end)
 static void requeue(const struct restarts *r, const struct lvn_launch_end *end)
 {
     const struct lvn_launch *l = r->l;
-    struct lvn_text out = {0};
+    LVN_LOCAL_TEXT(out);
     bool fault = end->code == LVN_EXIT_FAULT && l->max_restarts && (!end->stopped || end->time_up);
     if (!lvn_requeue_possible() || !(fault || (end->code == LVN_EXIT_STOPPED && end->time_up))) return;
     for (int i = 0; i < l->n_hosts && fault; i++) {
@@ -135,7 +131,6 @@ static void requeue(const struct restarts *r, const struct lvn_launch_end *end)
         fprintf(stderr, "not put back into the queue: nothing new was saved since the job came from there\n");
     else
         lvn_requeue(l->c, out.p ? out.p : "");
-    lvn_text_release(&out);
 }
 
 enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)

@@ -117,14 +117,13 @@ static void json_error(json_t *object, enum lvn_status status)
 /* One line in one piece: some MPIs turn the buffer off, and launchers put a mark before each piece. */
 static enum lvn_status print_json(const json_t *object)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     long before = lvn_json_refusals();
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (text) lvn_text_printf(&t, "%s\n", text);
     enum lvn_status status = text && lvn_json_refusals() == before ? lvn_text_status(&t) : LVN_MEMORY;
     if (status == LVN_OK) fwrite(t.p, 1, (size_t)t.n, stdout);
     free(text);
-    lvn_text_release(&t);
     LVN_CHECK(status == LVN_OK, MEMORY, "not enough memory for the JSON of the results");
     return LVN_OK;
 }

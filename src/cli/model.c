@@ -26,23 +26,19 @@ enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lv
 /* The recipe's model, found like one of the command line. */
 static enum lvn_status recipe_settings(struct lvn_cli *c, const char *recipe, unsigned parts)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     const char *dir;
     LVN_TRY(lvn_cli_settings(c, recipe, parts));
     LVN_CHECK(*c->settings.model.init, ARG,
               "the recipe '%s' does not say which model: give it model.init, or name a run instead", recipe);
-    lvn_arena_init(&a);
-    enum lvn_status status = lvn_model_find_files(&a, c->settings.model.init, "best", &dir);
-    lvn_arena_release(&a);
-    return status;
+    return lvn_model_find_files(&a, c->settings.model.init, "best", &dir);
 }
 
 enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, unsigned parts)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     const char *dir, *recipe = NULL;
     if (lvn_cli_model_is_recipe(model)) return recipe_settings(c, model, parts);
-    lvn_arena_init(&a);
     enum lvn_status status = lvn_model_find_files(&a, model, "best", &dir);
     if (status == LVN_OK) {
         recipe = lvn_path_join(&a, dir, "state/settings.yaml");
@@ -53,6 +49,5 @@ enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, uns
         c->keys[c->n_keys++].value = lvn_arena_strdup(&c->settings.arena, dir);
         status = lvn_cli_settings(c, lvn_path_is_file(recipe) ? recipe : NULL, parts);
     }
-    lvn_arena_release(&a);
     return status;
 }

@@ -36,12 +36,9 @@ struct plan {
 /* A model known by its name that training would fetch; a plan does without. */
 static bool model_is_away(const struct lvn_settings *s)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     const struct lvn_model *model;
-    bool away = *s->model.init && lvn_model_find_size(&a, s->model.init, &model);
-    lvn_arena_release(&a);
-    return away;
+    return *s->model.init && lvn_model_find_size(&a, s->model.init, &model);
 }
 
 /* As the trainer does it; without the data or the model, as it will most likely be. */

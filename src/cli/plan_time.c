@@ -117,14 +117,12 @@ static double step_seconds(const struct lvn_training *t, const struct rates *r)
 enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_training *t, int64_t steps)
 {
     struct lvn_device *d = t->network->device;
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     struct rates r = {0};
     char all_text[LVN_NUMBER_TEXT], rate_text[LVN_NUMBER_TEXT];
     if (!d->backend->rate) return LVN_OK;
-    lvn_arena_init(&a);
-    enum lvn_status status = find_rates(&a, d, lvn_cli_on(c, LVN_FLAG_plan_measure), &r);
-    lvn_arena_release(&a);
-    LVN_TRY_WHILE(status, "measuring what this machine does in a second");
+    LVN_TRY_WHILE(find_rates(&a, d, lvn_cli_on(c, LVN_FLAG_plan_measure), &r),
+                  "measuring what this machine does in a second");
     double step = step_seconds(t, &r), units = (double)(c->settings.trainer.batch_size * t->block_size);
     lvn_cli_print(c, "time: %.3g s a step at best, %s %s/s%s%s\n", step,
                   lvn_count_text((int64_t)(units / step), rate_text), lvn_task_unit(t->step->options.task),

@@ -258,7 +258,7 @@ static void add_order(struct lvn_text *t, const char *word)
 
 static enum lvn_status send_order(const struct child *c, const struct order *o)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     char numbers[100], folder[4096];
     if (!getcwd(folder, sizeof folder)) snprintf(folder, sizeof folder, "/");
     snprintf(numbers, sizeof numbers, "%d %d %d %d %d %d", o->first, o->n, o->size, o->node, o->nodes,
@@ -270,7 +270,6 @@ static enum lvn_status send_order(const struct child *c, const struct order *o)
     add_order(&t, "");
     for (int i = 1; i < o->command.n; i++) add_order(&t, o->command.word[i]);
     bool sent = lvn_text_string(&t) && lvn_fd_write(c->control, t.p, t.n);
-    lvn_text_release(&t);
     LVN_CHECK(sent || errno == EPIPE, IO, "a rank's host cannot be told what to do: %s", strerror(errno));
     return LVN_OK;
 }
@@ -284,12 +283,11 @@ static void add_environment(struct order *o)
 /* The next word of stdin. Byte by byte: what follows the order is not to be touched. */
 static enum lvn_status next_word(struct ranks *r, int64_t *room, char **word)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     char c = 0;
     ssize_t n;
     while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*room > 0) lvn_text_add_bytes(&t, &c, 1);
     *word = n > 0 && !c ? lvn_arena_strdup(r->arena, t.p ? t.p : "") : NULL;
-    lvn_text_release(&t);
     LVN_CHECK(*word, ARG, "`levin ranks --part` is told what to do by the levin ranks of another host, which has not");
     return LVN_OK;
 }

@@ -40,14 +40,13 @@ static bool leave_out(struct lvn_cli *c, char *scontrol, const char *job, const 
 {
     const struct timespec moment = {.tv_nsec = 200000000};
     struct lvn_arena *a = &c->settings.arena;
-    struct lvn_text said = {0};
+    LVN_LOCAL_TEXT(said);
     char *show[] = {scontrol, "-o", "show", "job", (char *)job, NULL};
     int code = lvn_process_run(show, 60, &said), tries = 10;
     const char *old = code == 0 && said.p ? strstr(said.p, " ExcNodeList=") : NULL;
     old = old ? strchr(old, '=') + 1 : "(null)";
     int n = *old == '(' ? 0 : (int)strcspn(old, " \n");
     char *list = lvn_arena_printf(a, "ExcNodeList=%.*s%s%s", n, old, n ? "," : "", without);
-    lvn_text_release(&said);
     char *update[] = {scontrol, "update", lvn_arena_printf(a, "JobId=%s", job), list, NULL};
     while (list && update[2] && (code = lvn_process_run(update, 60, NULL)) && --tries) nanosleep(&moment, NULL);
     return code == 0;
@@ -55,7 +54,7 @@ static bool leave_out(struct lvn_cli *c, char *scontrol, const char *job, const 
 
 void lvn_requeue(struct lvn_cli *c, const char *without)
 {
-    struct lvn_text said = {0};
+    LVN_LOCAL_TEXT(said);
     const char *job = job_name(c);
     char *words[] = {lvn_process_find(&c->settings.arena, "scontrol"), "requeue", (char *)job, NULL};
     signal(SIGTERM, SIG_IGN); /* what Slurm sends to a job that goes back, and to what this one starts */
@@ -72,5 +71,4 @@ void lvn_requeue(struct lvn_cli *c, const char *without)
             "warning: job %s is not put back into the queue (%.*s); submit it again with --resume, and it goes on\n",
             job ? job : "", n, reason);
     }
-    lvn_text_release(&said);
 }

@@ -28,7 +28,7 @@ bool lvn_cli_shows_settings(struct lvn_cli *c)
 {
     if (!lvn_cli_on(c, LVN_FLAG_any_show_settings)) return false;
     json_t *all = c->json ? json_object() : NULL;
-    struct lvn_text line = {0};
+    LVN_LOCAL_TEXT(line);
     for (int i = 0; i < lvn_option_count(); i++) {
         const struct lvn_option *o = lvn_option_at(i);
         char text[LVN_VALUE_TEXT], from[LVN_VALUE_TEXT];
@@ -43,7 +43,6 @@ bool lvn_cli_shows_settings(struct lvn_cli *c)
         }
         lvn_cli_print(c, "%-34s %-28s %s\n", o->key, one_line(open ? "" : value, &line), origin);
     }
-    lvn_text_release(&line);
     lvn_cli_add(c, "settings", all);
     return true;
 }

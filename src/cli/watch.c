@@ -40,12 +40,10 @@ struct watch {
 
 static enum lvn_status find_run(struct watch *w, const char *name)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     const char *folder = lvn_run_dir_find(&a, name);
     enum lvn_status status =
         folder ? lvn_take(w->run, sizeof w->run, "the path of the run", folder, strlen(folder)) : LVN_OK;
-    lvn_arena_release(&a);
     LVN_TRY(status);
     LVN_CHECK(folder, ARG, "there is no run '%.300s', nor runs/%.300s; give the folder of a run", name, name);
     snprintf(w->status_path, sizeof w->status_path, "%s/status.json", w->run);

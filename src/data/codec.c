@@ -28,9 +28,8 @@ static enum lvn_status read_vocabulary(struct lvn_vocab **out, const char *path)
 
 enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     *out = (struct lvn_codec){0};
-    lvn_arena_init(&a);
     const char *path = lvn_path_join(&a, model_dir, "state/vocabulary.json");
     enum lvn_status status = path ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK && lvn_path_is_file(path)) {
@@ -44,7 +43,6 @@ enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
             status = LVN_OK;
         }
     }
-    lvn_arena_release(&a);
     return status;
 }
 

@@ -167,8 +167,7 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     struct lvn_dataset *d = lvn_calloc(1, sizeof *d);
     if (!d) return LVN_MEMORY;
     struct lvn_data_options here = *o;
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     struct lvn_remote *remote = NULL;
     enum lvn_status status =
         o->stream ? lvn_data_stream(&a, o->path, &here.path, &remote) : lvn_data_fetch(&a, o->path, &here.path);
@@ -180,7 +179,6 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     d->evaluates = o->evaluates;
     d->is_file = status == LVN_OK && here.path && *here.path && !lvn_path_is_dir(here.path);
     if (status == LVN_OK) status = open_into(d, &here);
-    lvn_arena_release(&a);
     if (status == LVN_OK)
         *out = d;
     else

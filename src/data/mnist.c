@@ -138,24 +138,18 @@ static enum lvn_status open_mnist(struct lvn_dataset *d, const struct lvn_data_o
               "data.kind=mnist holds back its own validation data: data.val_path ('%s') is not used, leave it out",
               o->val_path);
     struct mnist *m = d->own = lvn_calloc(1, sizeof *m);
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     if (!m) return LVN_MEMORY;
     m->seed = o->seed ^ lvn_name_hash("data.mnist");
-    lvn_arena_init(&a);
-    enum lvn_status status = open_parts(&a, d, o);
-    lvn_arena_release(&a);
-    return status;
+    return open_parts(&a, d, o);
 }
 
 static bool takes(const char *path)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     const char *plain = lvn_path_join(&a, path, published[TRAIN].images);
     const char *packed = plain ? lvn_arena_printf(&a, "%s.gz", plain) : NULL;
-    bool there = packed && (lvn_path_is_file(plain) || lvn_path_is_file(packed));
-    lvn_arena_release(&a);
-    return there;
+    return packed && (lvn_path_is_file(plain) || lvn_path_is_file(packed));
 }
 
 static void close_mnist(struct lvn_dataset *d)

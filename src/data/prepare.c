@@ -33,15 +33,13 @@ static enum lvn_status describe(const struct lvn_dataset *d, int width, char **t
 static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_split *p, const char *out,
                                   const char *name)
 {
-    struct lvn_arena arena;
-    lvn_arena_init(&arena);
+    LVN_LOCAL_ARENA(arena);
     char *bin = lvn_arena_printf(&arena, "%s/%s.bin", out, name), *json = lvn_arena_printf(&arena, "%s.json", bin);
     char *text = NULL;
     enum lvn_status status = bin && json ? describe(d, p->width, &text) : LVN_MEMORY;
     if (status == LVN_OK) status = lvn_file_write(json, text, (int64_t)strlen(text));
     if (status == LVN_OK) status = lvn_file_write(bin, p->tokens, p->n_tokens * p->width);
     free(text);
-    lvn_arena_release(&arena);
     return status;
 }
 
@@ -78,11 +76,8 @@ static enum lvn_status refuse(struct lvn_arena *a, const char *out, const struct
 
 enum lvn_status lvn_prepare_refuse(const char *out, const struct lvn_tokenizer *t)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    enum lvn_status status = refuse(&a, out, t);
-    lvn_arena_release(&a);
-    return status;
+    LVN_LOCAL_ARENA(a);
+    return refuse(&a, out, t);
 }
 
 enum lvn_status lvn_prepare(const struct lvn_data_options *o, const char *out, struct lvn_prepared *result)

@@ -405,10 +405,9 @@ static enum lvn_status write_one(struct lvn_encoders *e, const char *path, const
 static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_mapping *m, const char *out,
                                   struct lvn_text_counts *counts)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     int64_t cut = nine_tenths(m->data, m->bytes);
     enum lvn_status status = LVN_OK;
-    lvn_arena_init(&a);
     for (int i = 0; i < LVN_SPLITS_TRAINED && status == LVN_OK; i++) {
         char *bin = lvn_arena_printf(&a, "%s/%s.bin", out, lvn_split_names[i]);
         char *part = lvn_arena_printf(&a, "%s.part", bin);
@@ -417,7 +416,6 @@ static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_mappi
         if (status == LVN_OK) status = write_one(e, part, out, (enum lvn_split_id)i, counts, m->data + from, n);
         if (status == LVN_OK) status = lvn_file_rename(part, bin);
     }
-    lvn_arena_release(&a);
     return status;
 }
 

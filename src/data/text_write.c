@@ -78,12 +78,9 @@ static char *state_path(struct lvn_arena *a, const char *out)
 
 bool lvn_text_prepare_begun(const char *out)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     char *path = state_path(&a, out);
-    bool begun = path && lvn_path_exists(path);
-    lvn_arena_release(&a);
-    return begun;
+    return path && lvn_path_exists(path);
 }
 
 static enum lvn_status read_sum(const char *name, const json_t *root, const char *key, uint64_t *out)
@@ -390,8 +387,7 @@ static json_t *describe_making(const struct lvn_text_sidecar *s)
 
 enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_sidecar *s)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     char *path = lvn_arena_printf(&a, "%s/%s.bin.json", out, lvn_split_names[s->split]);
     json_t *root =
         json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "dtype", lvn_text_width(s->tokenizer) == 2 ? "uint16" : "uint32",
@@ -401,7 +397,6 @@ enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_si
     if (root && s->options) json_object_set_new(root, "prepared", describe_making(s));
     enum lvn_status status = path && root ? lvn_json_write(path, root) : LVN_MEMORY;
     json_decref(root);
-    lvn_arena_release(&a);
     return status;
 }
 

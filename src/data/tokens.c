@@ -186,11 +186,9 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
 
 static bool takes(const char *path)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     const char *train = lvn_path_join(&a, path, "train.bin");
     bool folder = train && lvn_path_is_file(train);
-    lvn_arena_release(&a);
     return folder || (lvn_ends_with(path, ".bin") && !lvn_path_is_dir(path));
 }
 

@@ -206,12 +206,11 @@ void lvn_json_add(struct lvn_text *t, const json_t *value, int indent)
 
 enum lvn_status lvn_json_write(const char *path, const json_t *value)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     add(&t, value, 2, 0);
     lvn_text_add(&t, "\n");
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK) status = lvn_file_write(path, t.p, t.n);
-    lvn_text_release(&t);
     return status;
 }
 

@@ -171,13 +171,12 @@ enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safeten
 {
     struct slot *slot = lvn_calloc((size_t)source->n, sizeof *slot);
     if (!slot) return LVN_MEMORY;
-    struct lvn_text header = {0};
+    LVN_LOCAL_TEXT(header);
     json_t *object = json_object();
     enum lvn_status status = sort_items(path, source, slot);
     if (status == LVN_OK) status = make_header(path, source, slot, object, &header);
     if (status == LVN_OK) status = write_file(path, &header, source, slot, a, sums);
     json_decref(object);
-    lvn_text_release(&header);
     free(slot);
     return status;
 }

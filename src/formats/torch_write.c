@@ -210,7 +210,7 @@ static enum lvn_status write_pickle(struct archive *z, const struct lvn_safetens
                                     const struct lvn_torch_arg *args, int n_args,
                                     const struct lvn_torch_training *training)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     lvn_text_add(&t, "\x80\x02}(");
     add_text(&t, "model");
     lvn_text_add(&t, "ccollections\nOrderedDict\n)R(");
@@ -232,7 +232,6 @@ static enum lvn_status write_pickle(struct archive *z, const struct lvn_safetens
     lvn_text_add(&t, "u.");
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK) status = add_member(z, "ckpt/data.pkl", t.p, t.n);
-    lvn_text_release(&t);
     return status;
 }
 

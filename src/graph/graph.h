@@ -80,9 +80,7 @@ int64_t lvn_params_largest(const struct lvn_params *p, bool trained);
 /* Decide which parameters decay, and lay them out: trainable before frozen, then block by block, those outside of all
  * first, and within a block those that decay first. */
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
-/* Initial values, a function of (seed, name) alone, into a flat fp32 buffer of flat_count elements; gaps become 0. */
-void lvn_params_init_values(const struct lvn_params *p, uint64_t seed, float *flat);
-/* Of one parameter alone, (count). */
+/* Initial values of a parameter, a function of (seed, name) alone: (count). */
 void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values);
 
 /* --- the graph ------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
  * All parameters lie in one flat buffer, and their gradients and optimizer state in buffers of the same layout. So the
  * optimizer is a handful of long loops, a reduction over ranks is a few buckets, and a shard is an offset. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "graph/graph.h"
@@ -112,10 +111,4 @@ void lvn_param_init(const struct lvn_param *q, uint64_t seed, float *values)
         lvn_random_uniform(seed, q->hash, (float)q->init.value, q->count, values);
     else
         for (int64_t j = 0; j < q->count; j++) values[j] = (float)q->init.value;
-}
-
-void lvn_params_init_values(const struct lvn_params *p, uint64_t seed, float *flat)
-{
-    memset(flat, 0, sizeof *flat * (size_t)p->flat_count);
-    for (int i = 0; i < p->n; i++) lvn_param_init(p->list[i], seed, flat + p->list[i]->offset);
 }

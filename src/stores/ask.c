@@ -78,7 +78,7 @@ static const char *code_text(int code)
 
 enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *ask, const struct lvn_http_answer *a)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     if (a->end != LVN_HTTP_WHOLE)
         lvn_text_add(&t, a->why);
     else
@@ -89,7 +89,6 @@ enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *
     if (a->end == LVN_HTTP_WHOLE && p->store->explain) p->store->explain(p, a, &t);
     const char *text = lvn_text_string(&t);
     lvn_fail(LVN_IO, "cannot %s '%s': %s", ask->doing, p->url, text ? text : "");
-    lvn_text_release(&t);
     return LVN_IO;
 }
 
@@ -101,7 +100,7 @@ static enum lvn_status stopped(const struct lvn_place *p)
 static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask,
                                  struct lvn_http_answer *a)
 {
-    struct lvn_arena arena;
+    LVN_LOCAL_ARENA(arena);
     struct lvn_http_request r = {.method = ask->method,
                                  .body = ask->body,
                                  .bytes = ask->bytes,
@@ -109,10 +108,8 @@ static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const 
                                  .follow = p->store->follows,
                                  .take = ask->take,
                                  .context = ask->context};
-    lvn_arena_init(&arena);
     enum lvn_status status = p->store->address(p, ask, &arena, &r);
     if (status == LVN_OK) status = lvn_http_send(h, &r, a);
-    lvn_arena_release(&arena);
     return status;
 }
 

@@ -79,14 +79,13 @@ static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http
     static const char *const tags[] = {"AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"};
     char expires[40] = "", *const to[] = {k->id, k->secret, k->token, expires};
     const size_t room[] = {sizeof k->id, sizeof k->secret, sizeof k->token, sizeof expires};
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < 4 && status == LVN_OK; i++) {
         lvn_text_clear(&t);
         if (lvn_xml_text(a->body.p, NULL, tags[i], &t) && t.p)
             status = lvn_take(to[i], room[i], tags[i], t.p, strlen(t.p));
     }
-    lvn_text_release(&t);
     LVN_TRY_WHILE(status, "reading what the security token service of AWS answered");
     LVN_CHECK(k->id[0] && k->secret[0], IO, "the security token service of AWS answered without credentials");
     k->expires = time_of(expires);
@@ -104,7 +103,7 @@ enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
     if (!file || !role) return LVN_OK;
     LVN_TRY_WHILE(lvn_file_read(file, MOST_TOKEN, &token, &bytes), "reading AWS_WEB_IDENTITY_TOKEN_FILE");
     token[strcspn(token, "\r\n")] = '\0';
-    struct lvn_text url = {0};
+    LVN_LOCAL_TEXT(url);
     struct lvn_http_answer a = {0};
     if (endpoint)
         lvn_text_add(&url, endpoint);
@@ -121,7 +120,6 @@ enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
     enum lvn_status status = address ? ask("GET", address, NULL, FAR_SECONDS, &a) : LVN_MEMORY;
     if (status == LVN_OK) status = came(&a) ? keys_of_xml(k, &a) : refused("the security token service of AWS", &a);
     lvn_http_answer_release(&a);
-    lvn_text_release(&url);
     return status;
 }
 
@@ -164,13 +162,12 @@ enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
 static enum lvn_status metadata(const char *method, const char *endpoint, const char *path, const char *headers,
                                 struct lvn_http_answer *a, bool *there)
 {
-    struct lvn_text url = {0};
+    LVN_LOCAL_TEXT(url);
     lvn_text_printf(&url, "%s/latest/%s", endpoint, path);
     *there = false;
     enum lvn_status status = lvn_text_status(&url);
     if (status == LVN_OK && ask(method, url.p, headers, NEAR_SECONDS, a) == LVN_OK) *there = came(a);
     if (status == LVN_OK) lvn_error_clear();
-    lvn_text_release(&url);
     return status;
 }
 
@@ -179,7 +176,7 @@ static enum lvn_status keys_of_role(struct lvn_aws_keys *k, const char *endpoint
                                     struct lvn_http_answer *a)
 {
     static const char roles[] = "meta-data/iam/security-credentials/";
-    struct lvn_text path = {0};
+    LVN_LOCAL_TEXT(path);
     bool there;
     LVN_TRY(metadata("GET", endpoint, roles, headers, a, &there));
     if (!there) return LVN_OK; /* no role: no keys, and no error */
@@ -188,7 +185,6 @@ static enum lvn_status keys_of_role(struct lvn_aws_keys *k, const char *endpoint
     if (status == LVN_OK) status = metadata("GET", endpoint, path.p, headers, a, &there);
     if (status == LVN_OK)
         status = there ? keys_of_json(k, a, "the instance's role") : refused("the instance's metadata", a);
-    lvn_text_release(&path);
     return status;
 }
 
@@ -197,7 +193,7 @@ enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k)
     const char *endpoint = lvn_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
                *off = lvn_getenv("AWS_EC2_METADATA_DISABLED");
     struct lvn_http_answer a = {0};
-    struct lvn_text headers = {0};
+    LVN_LOCAL_TEXT(headers);
     bool there = false;
     if (off && strcasecmp(off, "true") == 0) return LVN_OK;
     if (!endpoint) endpoint = "http://169.254.169.254";
@@ -208,6 +204,5 @@ enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k)
     if (status == LVN_OK) status = lvn_text_status(&headers);
     if (status == LVN_OK && there) status = keys_of_role(k, endpoint, headers.p, &a);
     lvn_http_answer_release(&a);
-    lvn_text_release(&headers);
     return status;
 }

@@ -48,9 +48,6 @@ static enum lvn_status copy(struct lvn_arena *a, const char *from, const char *t
 
 enum lvn_status lvn_store_copy(const char *from, const char *to, lvn_store_progress *progress, void *context)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
-    enum lvn_status status = copy(&a, from, to, progress, context);
-    lvn_arena_release(&a);
-    return status;
+    LVN_LOCAL_ARENA(a);
+    return copy(&a, from, to, progress, context);
 }

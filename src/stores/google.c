@@ -59,7 +59,7 @@ static void add_base64(struct lvn_text *t, const void *data, size_t n)
 static enum lvn_status assertion_of(const char *mail, const char *pem, const char *audience, struct lvn_text *out)
 {
     static const char head[] = "{\"alg\":\"RS256\",\"typ\":\"JWT\"}";
-    struct lvn_text claim = {0};
+    LVN_LOCAL_TEXT(claim);
     unsigned char signature[LVN_SIGNATURE_BYTES];
     size_t bytes;
     long long now = (long long)time(NULL);
@@ -72,7 +72,6 @@ static enum lvn_status assertion_of(const char *mail, const char *pem, const cha
     add_base64(out, head, sizeof head - 1);
     lvn_text_add(out, ".");
     if (status == LVN_OK) add_base64(out, claim.p, (size_t)claim.n);
-    lvn_text_release(&claim);
     if (status == LVN_OK) status = lvn_text_status(out);
     if (status == LVN_OK) status = lvn_rsa_sign(pem, out->p, signature, &bytes);
     if (status != LVN_OK) return status;
@@ -123,7 +122,7 @@ static enum lvn_status token_of_key(struct lvn_google_token *t, const char *path
 {
     json_t *root;
     const char *uri = "https://oauth2.googleapis.com/token";
-    struct lvn_text form = {0};
+    LVN_LOCAL_TEXT(form);
     struct lvn_http_answer a = {0};
     LVN_TRY_WHILE(lvn_json_read(path, &root), "reading Google's credentials");
     enum lvn_status status = form_of(path, root, &uri, &form);
@@ -141,7 +140,6 @@ static enum lvn_status token_of_key(struct lvn_google_token *t, const char *path
                           a.end == LVN_HTTP_WHOLE ? "answered" : a.why, a.code, a.body.p ? a.body.p : "");
     if (status == LVN_OK) status = take_token(t, &a, path);
     lvn_http_answer_release(&a);
-    lvn_text_release(&form);
     json_decref(root);
     return status;
 }

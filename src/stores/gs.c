@@ -67,11 +67,10 @@ static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, s
                                struct lvn_http_request *r)
 {
     struct gs *s = p->own;
-    struct lvn_text url = {0};
+    LVN_LOCAL_TEXT(url);
     enum lvn_status status = LVN_OK;
     add_address(p, ask, &url);
     r->url = lvn_text_status(&url) == LVN_OK ? lvn_arena_strdup(a, url.p) : NULL;
-    lvn_text_release(&url);
     pthread_mutex_lock(&s->lock);
     if (s->token.expires && time(NULL) > s->token.expires - EXPIRES_SOON) status = lvn_google_find_token(&s->token);
     const char *token = s->token.text;
@@ -180,13 +179,12 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
 
 static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
 {
-    struct lvn_text key = {0};
+    LVN_LOCAL_TEXT(key);
     lvn_text_printf(&key, "/storage/v1/b/%s/o/", p->bucket);
     lvn_http_encode(&key, p->key, false);
     enum lvn_status status = lvn_text_status(&key);
     struct lvn_ask ask = {.method = "DELETE", .key = key.p, .doing = "remove", .accept = {404}};
     if (status == LVN_OK) status = lvn_ask_only(p, h, &ask);
-    lvn_text_release(&key);
     return status;
 }
 

@@ -79,7 +79,7 @@ static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, s
 {
     const struct lvn_hf *f = p->own;
     const char *key = ask->key ? ask->key : p->key;
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     size_t n = strlen(f->endpoint);
     LVN_CHECK(!lvn_hf_offline(), IO, "'%s' cannot be asked for: HF_HUB_OFFLINE is set", p->url);
     while (n > 0 && f->endpoint[n - 1] == '/') n--;
@@ -94,7 +94,6 @@ static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, s
     }
     if (ask->query) lvn_text_printf(&t, "?%s", ask->query);
     r->url = lvn_text_status(&t) == LVN_OK ? lvn_arena_strdup(a, t.p) : NULL;
-    lvn_text_release(&t);
     r->headers = lvn_arena_printf(a, "%s%s%s%s", *f->token ? "Authorization: Bearer " : "", f->token,
                                   *f->token ? "\n" : "", ask->headers ? ask->headers : "");
     return r->url && r->headers ? LVN_OK : LVN_MEMORY;
@@ -165,7 +164,7 @@ enum lvn_status lvn_hf_look(struct lvn_place *p, struct lvn_http *h, struct lvn_
 {
     const struct lvn_hf *f = p->own;
     struct lvn_http_answer answer = {0};
-    struct lvn_text key = {0};
+    LVN_LOCAL_TEXT(key);
     json_t *root = NULL;
     *out = (struct lvn_hf_files){0};
     lvn_text_printf(&key, "/api/%s/%s/revision/", f->kind, f->repo);
@@ -177,7 +176,6 @@ enum lvn_status lvn_hf_look(struct lvn_place *p, struct lvn_http *h, struct lvn_
     if (status == LVN_OK) status = lvn_json_parse(p->url, answer.body.p ? answer.body.p : "", answer.body.n, &root);
     if (status == LVN_OK) status = read_files(p->url, root, &p->arena, out);
     json_decref(root);
-    lvn_text_release(&key);
     lvn_http_answer_release(&answer);
     return status;
 }

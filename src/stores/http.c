@@ -210,7 +210,7 @@ static enum lvn_http_end end_of(int result, const struct lvn_http *h)
  * for "100 Continue" before each body, "Content-Type:" its belief that every body is a form. */
 static void *header_list(const char *lines, bool foreign)
 {
-    struct lvn_text line = {0};
+    LVN_LOCAL_TEXT(line);
     void *list = curl.slist_append(NULL, "Expect:");
     if (list && !(lines && strcasestr(lines, "content-type:"))) list = curl.slist_append(list, "Content-Type:");
     for (const char *end; list && lines && *lines; lines = *end ? end + 1 : end) {
@@ -223,7 +223,6 @@ static void *header_list(const char *lines, bool foreign)
         if (!longer) curl.slist_free(list);
         list = longer;
     }
-    lvn_text_release(&line);
     return list;
 }
 
@@ -344,7 +343,7 @@ static enum lvn_status hop(struct lvn_http *h, const char *url)
 
 enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_answer *a)
 {
-    struct lvn_text next = {0};
+    LVN_LOCAL_TEXT(next);
     lvn_text_clear(&a->headers);
     a->taken = 0;
     h->request = r;
@@ -357,7 +356,6 @@ enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request 
         if (status == LVN_OK) url = next_hop(h, url, &next, hops);
     }
     if (status == LVN_OK) status = lvn_text_status(&next);
-    lvn_text_release(&next);
     return status;
 }
 

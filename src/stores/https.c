@@ -10,12 +10,11 @@ static enum lvn_status open_place(struct lvn_place *p)
 static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     /* As given: it is encoded already, or libcurl says what it dislikes. A space alone is forgiven. */
     for (const char *c = p->url; *c && *c != '#'; c++) lvn_text_printf(&t, *c == ' ' ? "%%20" : "%c", *c);
     r->url = lvn_text_status(&t) == LVN_OK ? lvn_arena_strdup(a, t.p) : NULL;
     r->headers = ask->headers;
-    lvn_text_release(&t);
     return r->url ? LVN_OK : LVN_MEMORY;
 }
 

@@ -103,11 +103,10 @@ static enum lvn_status send_whole(struct lvn_crew *c, struct lvn_http *h)
 
 static void write_note(const struct put *p)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     if (!p->note) return;
     lvn_text_printf(&t, "%s%s\n", p->head, p->upload.id);
     if (lvn_text_status(&t) == LVN_OK && lvn_file_write(p->note, t.p, t.n) != LVN_OK) lvn_error_clear();
-    lvn_text_release(&t);
 }
 
 /* The name of an upload from before, when the note is about this file as it is. */

@@ -133,19 +133,16 @@ static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, s
 /* What a server says is cut: the advice behind it shall be seen. */
 static void error_text(const struct lvn_http_answer *a, const char *tag, struct lvn_text *t)
 {
-    struct lvn_text said = {0};
+    LVN_LOCAL_TEXT(said);
     lvn_xml_text(a->body.p, NULL, tag, &said);
     lvn_text_printf(t, "%.300s", said.p ? said.p : "");
-    lvn_text_release(&said);
 }
 
 static bool error_is(const struct lvn_http_answer *a, const char *code)
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     error_text(a, "Code", &t);
-    bool same = t.p && strcmp(t.p, code) == 0;
-    lvn_text_release(&t);
-    return same;
+    return t.p && strcmp(t.p, code) == 0;
 }
 
 /* Another region, which the server names, or keys that have changed since. */
@@ -195,7 +192,7 @@ static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, 
         {"ExpiredToken", "get new credentials"},
     };
     const struct s3 *s = p->own;
-    struct lvn_text code = {0};
+    LVN_LOCAL_TEXT(code);
     error_text(a, "Code", &code);
     if (code.n) lvn_text_printf(t, ", %s: ", code.p);
     error_text(a, "Message", t);
@@ -209,7 +206,6 @@ static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, 
             lvn_text_add(
                 t, " (no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)");
     }
-    lvn_text_release(&code);
 }
 
 /* --- what is there --- */

@@ -19,12 +19,11 @@ static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
 {
     struct lvn_ask ask = {.method = "POST", .query = "uploads=", .doing = "write"};
     struct lvn_http_answer a = {0};
-    struct lvn_text id = {0};
+    LVN_LOCAL_TEXT(id);
     enum lvn_status status = lvn_ask(u->place, h, &ask, &a);
     if (status == LVN_OK && (!lvn_xml_text(a.body.p, NULL, "UploadId", &id) || id.n >= (int64_t)sizeof u->id))
         status = lvn_fail(LVN_IO, "cannot write '%s': the server began an upload and did not name it", u->place->url);
     if (status == LVN_OK) snprintf(u->id, sizeof u->id, "%s", id.p);
-    lvn_text_release(&id);
     lvn_http_answer_release(&a);
     return status;
 }
@@ -41,7 +40,7 @@ static enum lvn_status query_of(const struct lvn_upload *u, struct lvn_text *t, 
 static int take_parts(struct lvn_upload *u, const char *xml)
 {
     const char *end;
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     for (const char *p = xml; (p = lvn_xml_find(p, NULL, "Part", &end)); p = end) {
         lvn_text_clear(&t);
         lvn_xml_text(p, end, "PartNumber", &t);
@@ -59,15 +58,13 @@ static int take_parts(struct lvn_upload *u, const char *xml)
     bool more = t.n && strcmp(t.p, "true") == 0;
     lvn_text_clear(&t);
     lvn_xml_text(xml, NULL, "NextPartNumberMarker", &t);
-    int next = more && t.n ? (int)strtol(t.p, NULL, 10) : 0;
-    lvn_text_release(&t);
-    return next;
+    return more && t.n ? (int)strtol(t.p, NULL, 10) : 0;
 }
 
 static enum lvn_status recall(struct lvn_upload *u, struct lvn_http *h, bool *alive)
 {
     struct lvn_http_answer a = {0};
-    struct lvn_text query = {0};
+    LVN_LOCAL_TEXT(query);
     enum lvn_status status = LVN_OK;
     char marker[64] = "";
     int before = 0, next = 0;
@@ -82,7 +79,6 @@ static enum lvn_status recall(struct lvn_upload *u, struct lvn_http *h, bool *al
         if (status == LVN_OK && a.code == 404) *alive = false;
         next = status == LVN_OK && *alive ? take_parts(u, a.body.p) : 0;
     } while (next > before);
-    lvn_text_release(&query);
     lvn_http_answer_release(&a);
     return status;
 }
@@ -90,7 +86,7 @@ static enum lvn_status recall(struct lvn_upload *u, struct lvn_http *h, bool *al
 static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number, const void *data, int64_t bytes)
 {
     struct lvn_http_answer a = {0};
-    struct lvn_text query = {0};
+    LVN_LOCAL_TEXT(query);
     char before[48];
     snprintf(before, sizeof before, "partNumber=%d&", number);
     enum lvn_status status = query_of(u, &query, before);
@@ -98,7 +94,6 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
     if (status == LVN_OK) status = lvn_ask(u->place, h, &ask, &a);
     if (status == LVN_OK && !lvn_http_header(&a, "ETag", u->tags[number - 1], sizeof *u->tags))
         status = lvn_fail(LVN_IO, "cannot write '%s': the server did not name part %d", u->place->url, number);
-    lvn_text_release(&query);
     lvn_http_answer_release(&a);
     return status;
 }

@@ -48,7 +48,7 @@ static void sign(const struct lvn_sigv4 *s, const char *date, const char *scope,
 {
     char hash[LVN_SHA256_TEXT];
     unsigned char key[LVN_SHA256_BYTES] = {0};
-    struct lvn_text text = {0};
+    LVN_LOCAL_TEXT(text);
     lvn_sha256_text(canonical->p, (size_t)canonical->n, hash);
     lvn_text_printf(&text, "AWS4%s", s->secret);
     if (text.p) lvn_sha256_hmac(text.p, (size_t)text.n, date, 8, key);
@@ -60,7 +60,6 @@ static void sign(const struct lvn_sigv4 *s, const char *date, const char *scope,
     if (text.p) lvn_sha256_hmac(key, sizeof key, text.p, (size_t)text.n, key);
     add_hex(out, key, sizeof key);
     out->failed |= text.failed;
-    lvn_text_release(&text);
 }
 
 enum lvn_status lvn_sigv4_sign(const struct lvn_sigv4 *s, struct lvn_text *headers)

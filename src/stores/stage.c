@@ -181,7 +181,7 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
 {
     struct items all = {.a = a, .folder = folder};
     struct lvn_store_entries there;
-    struct lvn_text sent = {0};
+    LVN_LOCAL_TEXT(sent);
     char *note = lvn_path_join(a, folder, ".sent"), *text = NULL;
     int64_t bytes;
     if (!note) return LVN_MEMORY;
@@ -201,28 +201,21 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
     free(text);
     /* Also what came before a failure is not sent again. */
     if (sent.n && !sent.failed && lvn_file_write(note, sent.p, sent.n) != LVN_OK && status == LVN_OK) lvn_error_clear();
-    lvn_text_release(&sent);
     return status;
 }
 
 bool lvn_stage_was_sent(const char *folder)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     char *note = lvn_path_join(&a, folder, ".sent");
-    bool sent = note && lvn_path_exists(note);
-    lvn_arena_release(&a);
-    return sent;
+    return note && lvn_path_exists(note);
 }
 
 enum lvn_status lvn_stage_send(const char *folder, const char *path)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     if (!lvn_store_is_remote(path)) return LVN_OK;
-    lvn_arena_init(&a);
-    enum lvn_status status = send(&a, folder, path);
-    lvn_arena_release(&a);
-    LVN_TRY_WHILE(status, "sending '%s' to '%s'; all of it is here", folder, path);
+    LVN_TRY_WHILE(send(&a, folder, path), "sending '%s' to '%s'; all of it is here", folder, path);
     return LVN_OK;
 }
 
@@ -238,15 +231,13 @@ static bool is_below(const char *name, const char *const *names, int n)
 
 enum lvn_status lvn_stage_clear(const char *path, const char *const *names, int n)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     struct lvn_store_entries there;
-    lvn_arena_init(&a);
     enum lvn_status status = look_there(&a, path, &there);
     for (int i = 0; i < there.n && status == LVN_OK; i++) {
         if (!is_below(there.entry[i].name, names, n)) continue;
         const char *url = lvn_store_join(&a, path, there.entry[i].name);
         status = url ? lvn_store_remove(url) : LVN_MEMORY;
     }
-    lvn_arena_release(&a);
     return status;
 }

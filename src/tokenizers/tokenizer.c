@@ -98,15 +98,13 @@ static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)
 
 bool lvn_tokenizer_there(const char *dir)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     char *json = lvn_path_join(&a, dir, "tokenizer.json"), *words = lvn_path_join(&a, dir, "vocab.txt");
     bool there = (json && lvn_path_is_file(json)) || (words && lvn_path_is_file(words));
     for (int i = 0; i < N_PAIRS && !there; i++) {
         char *vocab = lvn_path_join(&a, dir, pairs[i].vocab), *merges = lvn_path_join(&a, dir, pairs[i].merges);
         there = vocab && merges && lvn_path_is_file(vocab) && lvn_path_is_file(merges);
     }
-    lvn_arena_release(&a);
     return there;
 }
 
@@ -197,13 +195,11 @@ enum lvn_status lvn_tokenizer_allow(struct lvn_tokenizer *t, const char *name)
 
 enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = lvn_dir_make(dir);
     for (int i = 0; i < t->n_files && status == LVN_OK; i++) {
         char *path = lvn_path_join(&a, dir, t->file[i].name);
         status = path ? lvn_file_write(path, t->file[i].text, t->file[i].bytes) : LVN_MEMORY;
     }
-    lvn_arena_release(&a);
     return status;
 }

@@ -259,9 +259,7 @@ static enum lvn_status read_folder(const char *folder, struct lvn_network *n, st
 
 enum lvn_status lvn_adapters_read(const char *folder, struct lvn_network *n)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = read_folder(folder, n, &a);
-    lvn_arena_release(&a);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "reading the adapters of lora.init, '%s'", folder);
 }

@@ -20,9 +20,8 @@ static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
 static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
 {
     static const char *const files[] = {"generation_config.json", "config.json"};
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = LVN_OK;
-    lvn_arena_init(&a);
     for (int i = 0; i < 2 && status == LVN_OK && !g->n_ends; i++) {
         const char *path = lvn_path_join(&a, model, files[i]);
         if (!path)
@@ -30,7 +29,6 @@ static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
         else if (lvn_path_is_file(path))
             status = read_ends(g, path);
     }
-    lvn_arena_release(&a);
     return status;
 }
 

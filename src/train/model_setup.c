@@ -223,13 +223,11 @@ bool lvn_model_setup_data_is_there(const struct lvn_settings *s)
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lvn_settings *s,
                                       const struct lvn_model *model)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     const struct lvn_model *known;
     const struct lvn_size *size = *s->model.init ? lvn_model_find_size(&a, s->model.init, &known) : NULL;
     *m = (struct lvn_model_setup){0};
     enum lvn_status status = size ? sizes_of_name(m, s, known, size) : open_sizes(m, s, model);
-    lvn_arena_release(&a);
     LVN_TRY(status);
     LVN_TRY(choose_task(m, s, false));
     status = lvn_model_setup_data_is_there(s) ? open_data(m, s, false) : LVN_OK;

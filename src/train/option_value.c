@@ -194,7 +194,7 @@ static enum lvn_status parse_list(const struct lvn_option *o, const char *text, 
 {
     static const char blanks[] = " \t\r\n";
     const char *p = text + strspn(text, blanks), *name;
-    struct lvn_text list = {0};
+    LVN_LOCAL_TEXT(list);
     bool nothing = is_neutral(text) && strcasecmp(text, "auto"), open = *p == '[', good = true;
     int n;
     p += open;
@@ -210,7 +210,6 @@ static enum lvn_status parse_list(const struct lvn_option *o, const char *text, 
         good = false;
     enum lvn_status status = lvn_text_status(&list);
     char *copy = status == LVN_OK ? lvn_arena_strdup(a, list.p ? list.p : "") : NULL;
-    lvn_text_release(&list);
     if (!copy) return LVN_MEMORY;
     LVN_CHECK(nothing || (good && !*p), ARG, "%s wants names with commas between them, as [a, b], got '%.60s'", o->key,
               text);

@@ -311,12 +311,10 @@ enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *co
     char *text = NULL;
     int64_t bytes = (int64_t)strlen(prompt);
     bool file = strncmp(prompt, "FILE:", 5) == 0;
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     *ids = NULL;
-    lvn_arena_init(&a);
     const char *path = file ? lvn_path_home(&a, prompt + 5) : NULL;
     enum lvn_status status = !file ? LVN_OK : path ? lvn_file_read(path, 64 << 20, &text, &bytes) : LVN_MEMORY;
-    lvn_arena_release(&a);
     LVN_TRY(status);
     status = lvn_codec_encode(codec, file ? prompt + 5 : "the prompt", file ? text : prompt, bytes, ids, n);
     free(text);

@@ -197,12 +197,11 @@ static enum lvn_status read_list(struct lvn_settings *s, const struct lvn_yaml *
                                  struct lvn_origin origin)
 {
     const struct lvn_option *o = lvn_option_find(key);
-    struct lvn_text text = {0};
+    LVN_LOCAL_TEXT(text);
     LVN_CHECK(!o || o->kind == LVN_KIND_PAIR || o->kind == LVN_KIND_LIST, ARG, "%s:%d: %s wants one value, got a list",
               origin.where, y->line, key);
     enum lvn_status status = list_text(y, origin.where, key, &text);
     if (status == LVN_OK) status = lvn_settings_set_at(s, key, text.p ? text.p : "", origin);
-    lvn_text_release(&text);
     return status;
 }
 

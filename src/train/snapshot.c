@@ -52,10 +52,9 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
 static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct lvn_snapshot *s,
                                  const struct lvn_settings *settings, const struct lvn_codec *codec)
 {
-    struct lvn_text state = {0};
+    LVN_LOCAL_TEXT(state);
     enum lvn_status status = state_text(s, &state);
     if (status == LVN_OK) lvn_checkpoint_add_text(w, "state/state.json", state.p, state.n);
-    lvn_text_release(&state);
     LVN_TRY(status);
     char *yaml = lvn_settings_yaml(settings);
     if (!yaml) LVN_FAIL(MEMORY, "not enough memory for the settings");
@@ -132,14 +131,13 @@ static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_aren
                                 const char *base)
 {
     struct lvn_safetensors_source source;
-    struct lvn_text config = {0};
+    LVN_LOCAL_TEXT(config);
     if (!n->config.lora.rank) return LVN_OK;
     enum lvn_status status = lvn_adapters_files(n, base, a, &source, &config);
     if (status == LVN_OK) {
         lvn_checkpoint_add_tensors(w, "adapter/" LVN_ADAPTERS_WEIGHTS, &source);
         lvn_checkpoint_add_text(w, "adapter/" LVN_ADAPTERS_CONFIG, config.p, config.n);
     }
-    lvn_text_release(&config);
     return status;
 }
 
@@ -164,16 +162,14 @@ static enum lvn_status save(const struct lvn_snapshot_place *to, const struct lv
 {
     struct lvn_checkpoint_writer *w;
     struct lvn_model_files files = {0};
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     LVN_TRY(lvn_checkpoint_begin(&w, to->dir, s->step));
-    lvn_arena_init(&a);
     enum lvn_status status = add_all(w, &a, &files, to, s, m);
     if (status == LVN_OK)
         status = lvn_checkpoint_commit(w, s->val_loss, &s->score);
     else
         lvn_checkpoint_cancel(w);
     lvn_model_files_release(&files);
-    lvn_arena_release(&a);
     return status;
 }
 
@@ -192,7 +188,7 @@ enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const str
 static enum lvn_status load_callbacks(const char *path, const json_t *state, struct lvn_snapshot *s)
 {
     const json_t *callbacks = json_object_get(state, "callbacks");
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     if (!callbacks) { /* of a time when there was nothing else to remember than this */
         if (isfinite(s->best_val_loss))
             snprintf(s->callbacks, sizeof s->callbacks,
@@ -206,7 +202,6 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
         status = lvn_fail(LVN_FORMAT, "'%s': the callbacks have %lld bytes to remember, at most %d", path,
                           (long long)t.n, LVN_SNAPSHOT_CALLBACKS - 1);
     if (status == LVN_OK) memcpy(s->callbacks, t.p, (size_t)t.n + 1);
-    lvn_text_release(&t);
     return status;
 }
 
@@ -325,22 +320,17 @@ static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_net
 
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s)
 {
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     const char *state = lvn_path_join(&a, c->path, "state/state.json");
-    enum lvn_status status = state ? load_state(state, s) : LVN_MEMORY;
-    lvn_arena_release(&a);
-    return status;
+    return state ? load_state(state, s) : LVN_MEMORY;
 }
 
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
                                   const struct lvn_sharding *sharding, struct lvn_ranks *ranks)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     const char *path = c->path ? c->path : "the checkpoint of rank 0";
-    lvn_arena_init(&a);
     enum lvn_status status = load(&a, path, n, sharding, ranks);
-    lvn_arena_release(&a);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
 }
 
@@ -373,17 +363,15 @@ static enum lvn_status compare(const struct lvn_settings *then, const struct lvn
 enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now,
                                    const struct lvn_model *m)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     struct lvn_settings then;
     struct lvn_snapshot at;
     LVN_TRY(lvn_snapshot_read(c, &at));
-    lvn_arena_init(&a);
     const char *path = lvn_path_join(&a, c->path, "state/settings.yaml");
     enum lvn_status status = path ? lvn_settings_of_run(&then, path, at.ranks) : LVN_MEMORY;
     if (status == LVN_OK) {
         status = compare(&then, now, m, c->path);
         lvn_settings_release(&then);
     }
-    lvn_arena_release(&a);
     return status;
 }

@@ -38,7 +38,7 @@ static enum lvn_status open_data(struct trainer *t)
 /* What is not as it was so far, in one line: a key that was not given again falls back to the recipe. */
 static enum lvn_status tell_differences(struct trainer *t)
 {
-    struct lvn_text list = {0};
+    LVN_LOCAL_TEXT(list);
     bool asked = true;
     enum lvn_status status =
         lvn_path_is_file(t->dir.settings) ? lvn_settings_differences(t->dir.settings, t->s, &list, &asked) : LVN_OK;
@@ -47,7 +47,6 @@ static enum lvn_status tell_differences(struct trainer *t)
     else if (status == LVN_OK && list.n)
         lvn_log(LVN_LOG_WARN, "not as in the run so far: %s (`levin train %s --resume` goes on as it was)", list.p,
                 t->dir.url);
-    lvn_text_release(&list);
     return status;
 }
 
@@ -88,14 +87,11 @@ static enum lvn_status open_run(struct trainer *t)
 /* The newest checkpoint that the host of this rank has of a run; -1: none. One rank of each host looks. */
 static enum lvn_status look_on_host(const struct trainer *t, int64_t *step)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     *step = -1;
     if (t->ranks->on_host) return LVN_OK;
-    lvn_arena_init(&a);
     const char *dir = lvn_path_join(&a, t->s->run_dir, "checkpoints");
-    enum lvn_status status = dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
-    lvn_arena_release(&a);
-    return status;
+    return dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
 }
 
 /* Hosts that share no folder: who starts rank 0 elsewhere than the last time must not lose what was done since. A run

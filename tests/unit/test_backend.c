@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
+#include "initial_values.h"
 #include "models/keys.h"
 #include "train/network.h"
 
@@ -83,7 +84,7 @@ static void feed(struct fixture *f, int batch)
 
 static void fill(struct fixture *f, float *values)
 {
-    lvn_params_init_values(f->network->params, 1, values);
+    initial_values(f->network->params, 1, values);
     must(lvn_memory_write(f->network->memory[LVN_BUFFER_PARAM], 0, values, f->network->bytes[LVN_BUFFER_PARAM]));
     feed(f, 0);
 }

@@ -12,6 +12,7 @@
 #include "base/bf16.h"
 #include "base/random.h"
 #include "data/dataset.h"
+#include "initial_values.h"
 #include "models/keys.h"
 #include "train/network.h"
 
@@ -54,7 +55,7 @@ static double *gradient(enum lvn_precision precision, int64_t n_micro, bool dete
     must(lvn_network_allocate(w.network));
     const struct lvn_params *p = w.network->params;
     float *values = calloc((size_t)p->flat_count, sizeof *values);
-    lvn_params_init_values(p, 1, values);
+    initial_values(p, 1, values);
     uint16_t *half = calloc((size_t)p->flat_count, sizeof *half);
     for (int64_t i = 0; i < p->flat_count; i++) half[i] = lvn_bf16_make(values[i]), values[i] = lvn_bf16_get(half[i]);
     const bool narrow = w.network->weights == LVN_BF16;

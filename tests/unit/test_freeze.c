@@ -12,6 +12,7 @@
 
 #include "data/dataset.h"
 #include "graph/names.h"
+#include "initial_values.h"
 #include "models/keys.h"
 #include "models/lora.h"
 #include "train/network.h"
@@ -186,7 +187,7 @@ static void run_steps(struct fixture *f)
 {
     const struct lvn_params *params = f->network->params;
     float *values = f->network->memory[LVN_BUFFER_PARAM]->host;
-    lvn_params_init_values(params, 1, values);
+    initial_values(params, 1, values);
     float *before = malloc(sizeof *before * (size_t)params->flat_count);
     memcpy(before, values, sizeof *before * (size_t)params->flat_count);
     for (int step = 0; step < 3; step++) {
@@ -289,7 +290,7 @@ static void gradients(void **state)
     const struct lvn_params *params = f.network->params;
     double *values = malloc(sizeof *values * (size_t)params->flat_count);
     float *plain = malloc(sizeof *plain * (size_t)params->flat_count);
-    lvn_params_init_values(params, 1, plain);
+    initial_values(params, 1, plain);
     for (int64_t i = 0; i < params->flat_count; i++) values[i] = plain[i];
     for (int64_t i = 0; i < params->trainable_count; i++)
         values[i] = plain[i] = 0.3f * (float)sin(1.0 + 2.0 * (double)i);

@@ -14,6 +14,7 @@
 #include "base/threads.h"
 #include "bound_program.h"
 #include "data/dataset.h"
+#include "initial_values.h"
 #include "models/keys.h"
 #include "passes/program.h"
 #include "tasks/task.h"
@@ -66,7 +67,7 @@ static enum lvn_dtype weights_of(const struct rig_options *o)
 static void fill_params(struct rig *r)
 {
     float *values = calloc((size_t)r->params->flat_count, sizeof *values);
-    lvn_params_init_values(r->params, 42, values);
+    initial_values(r->params, 42, values);
     for (int i = 0; i < r->params->n; i++) /* constants would hide mistakes; weights large enough to matter */
         lvn_random_normal(9, r->params->list[i]->hash, 0.3f, r->params->list[i]->count,
                           values + r->params->list[i]->offset);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
+#include "initial_values.h"
 #include "models/keys.h"
 #include "train/network.h"
 
@@ -108,7 +109,7 @@ static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct 
     size_t count = (size_t)n->params->flat_count;
     float *initial = calloc(count, sizeof *initial);
     double *p = calloc(count, sizeof *p), *grad = calloc(count, sizeof *grad);
-    lvn_params_init_values(n->params, 7, initial);
+    initial_values(n->params, 7, initial);
     for (size_t i = 0; i < count; i++) p[i] = (double)initial[i];
     run(t, p);
     assert_int_equal(lvn_memory_read(n->memory[LVN_BUFFER_GRAD], 0, grad, (int64_t)(count * sizeof *grad)), LVN_OK);

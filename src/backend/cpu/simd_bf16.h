@@ -114,10 +114,10 @@ LVN_INLINE void vwrite_n(void *p, int64_t i, vf x, int64_t n, const bool bf16)
 }
 
 /* n numbers from either type to either; the types are not constants here. */
-static inline void vconvert(const void *from, bool from_half, void *to, bool to_half, int64_t n)
+static inline void vconvert(const void *from, bool from_bf16, void *to, bool to_bf16, int64_t n)
 {
 #define LVN_CONVERT(f, t)                                                                                              \
-    if (from_half == (f) && to_half == (t)) {                                                                          \
+    if (from_bf16 == (f) && to_bf16 == (t)) {                                                                          \
         int64_t i = 0;                                                                                                 \
         for (; i + LVN_LANES <= n; i += LVN_LANES) vwrite(to, i, vread(from, i, f), t);                                \
         if (i < n) vwrite_n(to, i, vread_n(from, i, n - i, f), n - i, t);                                              \

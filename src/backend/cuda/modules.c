@@ -168,11 +168,9 @@ static enum lvn_status make(struct lvn_cuda_device *d, struct jobs *all, struct 
 enum lvn_status lvn_cuda_modules(struct lvn_cuda_device *d, struct lvn_gpu_module *list, int n)
 {
     struct jobs all = {0};
-    struct lvn_arena a;
-    lvn_arena_init(&a);
+    LVN_LOCAL_ARENA(a);
     enum lvn_status status = describe(d, &a, &all, list, n);
     if (status == LVN_OK) status = make(d, &all, list, n);
-    lvn_arena_release(&a);
     return status;
 }
 

@@ -48,11 +48,10 @@ static bool fits(const char *file, int64_t bytes, const char *key, struct head *
 
 bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     struct head h;
     char *file = NULL;
     int64_t n;
-    lvn_arena_init(&a);
     const char *path = path_of(&a, key);
     bool found = path && lvn_path_is_file(path) && lvn_file_read(path, 0, &file, &n) == LVN_OK;
     if (path && !found) lvn_error_clear();
@@ -64,17 +63,15 @@ bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
     } else {
         free(file);
     }
-    lvn_arena_release(&a);
     return found;
 }
 
 void lvn_kernels_keep(const char *key, const void *binary, int64_t bytes)
 {
-    struct lvn_arena a;
+    LVN_LOCAL_ARENA(a);
     struct head h = {.key_bytes = strlen(key), .binary_bytes = (uint64_t)bytes, .checksum = hash_of(binary, bytes, 0)};
     const int64_t n = (int64_t)(sizeof h + h.key_bytes) + bytes;
     memcpy(h.mark, mark, sizeof mark);
-    lvn_arena_init(&a);
     const char *path = path_of(&a, key);
     char *file = path ? lvn_malloc((size_t)n) : NULL;
     if (file) {
@@ -84,5 +81,4 @@ void lvn_kernels_keep(const char *key, const void *binary, int64_t bytes)
         if (lvn_file_write(path, file, n) != LVN_OK) lvn_error_clear();
     }
     free(file);
-    lvn_arena_release(&a);
 }

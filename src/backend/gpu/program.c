@@ -32,13 +32,11 @@ static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, st
 enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch,
                                const struct lvn_gpu_library *library)
 {
-    struct lvn_arena arena;
+    LVN_LOCAL_ARENA(arena);
     struct lvn_call call;
     struct lvn_gpu g;
-    lvn_arena_init(&arena);
     enum lvn_status status = describe(&g, i, &call, &arena, what, library);
     if (status == LVN_OK) *scratch = g.scratch_bytes;
-    lvn_arena_release(&arena);
     return status;
 }
 

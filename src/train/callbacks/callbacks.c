@@ -111,7 +111,7 @@ enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_moment *m
 enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_moment *m,
                                    char text[LVN_SNAPSHOT_CALLBACKS])
 {
-    struct lvn_text t = {0};
+    LVN_LOCAL_TEXT(t);
     json_t *all = json_object();
     text[0] = '\0';
     for (int i = 0; i < c->n; i++) {
@@ -128,7 +128,6 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_mom
         status = lvn_fail(LVN_INTERNAL, "the callbacks have %lld bytes to remember, at most %d", (long long)t.n,
                           LVN_SNAPSHOT_CALLBACKS - 1);
     if (status == LVN_OK && t.n) memcpy(text, t.p, (size_t)t.n + 1);
-    lvn_text_release(&t);
     return status;
 }
 

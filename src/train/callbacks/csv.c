@@ -48,7 +48,7 @@ static bool has_column(const struct own *o, int scalar)
 
 static enum lvn_status start(struct own *o, const struct lvn_moment *m)
 {
-    struct lvn_text header = {0};
+    LVN_LOCAL_TEXT(header);
     if (!read_columns(o, m, &header)) lvn_text_add(&header, "step");
     for (int i = 0; i < m->event.n_scalars; i++) {
         if (has_column(o, i) || m->event.scalar[i].implied) continue;
@@ -57,9 +57,7 @@ static enum lvn_status start(struct own *o, const struct lvn_moment *m)
     }
     lvn_text_add(&header, "\n");
     const char *line = lvn_text_string(&header);
-    enum lvn_status status = line ? lvn_rows_open(&o->rows, m, name, line) : LVN_MEMORY;
-    lvn_text_release(&header);
-    return status;
+    return line ? lvn_rows_open(&o->rows, m, name, line) : LVN_MEMORY;
 }
 
 static void put(struct own *o, struct lvn_moment *m)

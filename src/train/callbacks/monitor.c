@@ -18,13 +18,12 @@ static void list_names(const struct lvn_event *e, struct lvn_text *t)
 
 static enum lvn_status refuse(const char *part, const char *name, bool exists, const struct lvn_event *e)
 {
-    struct lvn_text names = {0};
+    LVN_LOCAL_TEXT(names);
     list_names(e, &names);
     enum lvn_status status = lvn_text_status(&names);
     if (status == LVN_OK)
         status = lvn_fail(LVN_ARG, "%s.monitor is %.60s, which %s; it computes %s", part, name,
                           exists ? "comes of validation, and this run has none" : "this run does not compute", names.p);
-    lvn_text_release(&names);
     return status;
 }
 

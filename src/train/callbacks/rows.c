@@ -32,14 +32,13 @@ static enum lvn_status cut(const char *path, int64_t last_step, const char *head
 {
     char *text = NULL;
     int64_t bytes = 0;
-    struct lvn_text out = {0};
+    LVN_LOCAL_TEXT(out);
     if (!lvn_path_exists(path) || last_step < 0) return lvn_file_write(path, header, (int64_t)strlen(header));
     LVN_TRY(lvn_file_read(path, 0, &text, &bytes));
     keep(text, bytes, last_step, header, &out);
     enum lvn_status status = lvn_text_status(&out);
     if (status == LVN_OK && (out.n != bytes || memcmp(out.p, text, (size_t)bytes) != 0))
         status = lvn_file_write(path, out.p, out.n);
-    lvn_text_release(&out);
     free(text);
     return status;
 }

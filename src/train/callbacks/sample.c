@@ -75,7 +75,7 @@ static enum lvn_status cut(const char *path, int64_t last_step)
 static void sample(struct own *o, struct lvn_moment *m)
 {
     char path[LVN_MOMENT_PATH];
-    struct lvn_text text = {0};
+    LVN_LOCAL_TEXT(text);
     int64_t step = m->event.step;
     const char *before = lvn_work_begin("a sample");
     enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, NULL, step, &text);
@@ -84,7 +84,6 @@ static void sample(struct own *o, struct lvn_moment *m)
         if (m->dir) status = keep(lvn_moment_path(m, name, path), step, text.p);
     }
     if (status != LVN_OK) lvn_moment_note(m, "no sample could be made or kept");
-    lvn_text_release(&text);
     lvn_work_end(before);
 }
 
