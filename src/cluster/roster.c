@@ -82,7 +82,8 @@ void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t)
     } else {
         lvn_text_add(t, "the start");
     }
-    if (first->reason) lvn_text_printf(t, " (%s)", first->reason);
+    if (first->reason && lost == 1) lvn_text_printf(t, " (%s)", first->reason);
+    if (first->reason && lost > 1) lvn_text_printf(t, " (rank %d: %s)", first->rank, first->reason);
     if (!waits) return;
     const char *who = here == 1 ? "rank" : "the others";
     char one[40];

@@ -70,6 +70,11 @@ static void sentences(void **state)
     lvn_text_clear(&t);
     lvn_lost_text(p, 4, &t);
     assert_string_equal(t.p, "ranks 2,3 on n1 have not been heard of since the start");
+    p[2].reason = "its process is gone";
+    lvn_text_clear(&t);
+    lvn_lost_text(p, 4, &t);
+    assert_string_equal(t.p, "ranks 2,3 on n1 have not been heard of since the start (rank 2: its process is gone)");
+    p[2].reason = NULL;
     p[1].state = LVN_PEER_LOST;
     p[2].step = 9;
     p[0].collective = 1, p[0].collectives = 3;
