@@ -18,6 +18,14 @@ soon() { # soon COMMAND...: it holds within a minute; what other processes do ta
     done
     fail "still not so after a minute: $*"
 }
+killed_after() { # killed_after SECONDS COMMAND...: its exit code, or 137; then it is gone, and its locks
+    local seconds=$1
+    shift
+    "$@" >/dev/null 2>&1 &
+    sleep "$seconds"
+    kill -KILL $! 2>/dev/null || true
+    wait $!
+}
 has() { grep -qF -- "$1" "$2"; }
 # One sentence of an error, and no more than one.
 one_error() { [ "$(grep -c '^error: ' err)" = 1 ] || { echo "not one error:"; cat err; exit 1; }; }

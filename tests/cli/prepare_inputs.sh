@@ -170,8 +170,8 @@ for n in 1 3; do
 done
 # killed again and again
 for i in $(seq 30); do
-    if timeout -s KILL 0.0$((i * 7 % 90 + 10)) "$LEVIN" prepare text --input=long.txt --out=killed --save-every=0 \
-        --tokenizer="$gpt2" >/dev/null 2>&1; then break; fi
+    if killed_after 0.0$((i * 7 % 90 + 10)) "$LEVIN" prepare text --input=long.txt --out=killed --save-every=0 \
+        --tokenizer="$gpt2"; then break; fi
 done 2>/dev/null
 [ -e killed/val.bin -a ! -e killed/prepare.state.json ] || code 0 prepare text --input=long.txt --out=killed
 same_file long/train.bin killed/train.bin

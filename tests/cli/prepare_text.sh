@@ -100,8 +100,8 @@ json 'd["duplicates"] == 2 and d["train_documents"] + d["val_documents"] == 898'
 
 # killed again and again, it goes on and ends with the same bytes
 for i in $(seq 40); do
-    if timeout -s KILL 0.0$((i * 7 % 90 + 10)) "$LEVIN" prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates \
-        --save-every=0 --tokenizer="$gpt2" >/dev/null 2>&1; then break; fi
+    if killed_after 0.0$((i * 7 % 90 + 10)) "$LEVIN" prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates \
+        --save-every=0 --tokenizer="$gpt2"; then break; fi
 done 2>/dev/null
 [ -e k/train.bin -a ! -e k/prepare.state.json ] || code 0 prepare text --input=in --out=k --val-fraction=0.1 --drop-duplicates
 same_file d/train.bin k/train.bin
