@@ -78,7 +78,7 @@ static inline void gather(const struct op_case *c, enum lvn_dtype half)
         assert_true(s && call);
         describe(c, half, s, call);
         call->phase = (enum lvn_phase)k;
-        struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name};
+        struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .units = true};
         if (phase[k]) phase[k](&g);
         lvn_error_clear(); /* what it refuses it has not */
         launches[c->op] |= g.n_launches > 0 && g.status == LVN_OK;

@@ -14,12 +14,13 @@ static void kernels_agree_in_bf16(void **state)
     d->backend->close(d);
 }
 
-/* Of attention what is for units. */
-static bool is_for_units(const struct op_case *c, const struct matrix_double *m)
+/* Of attention what is for units, on Intel's runtime: PoCL 3.1 is wrong about barriers within loops within loops. */
+static bool is_for_units(const struct op_case *c, const struct matrix_double *m, const struct lvn_device *d)
 {
+    const bool good = strstr(((const struct lvn_opencl_device *)d)->platform, "Intel");
     const int64_t *q = c->in[0].dim, least = m->wants ? 24 : 16;
     if (c->op != LVN_OP_attention) return true;
-    return numbers == HALF && q[1] >= 16 && q[3] % 8 == 0 && q[3] >= least && q[3] <= m->heads;
+    return good && numbers == HALF && q[1] >= 16 && q[3] % 8 == 0 && q[3] >= least && q[3] <= m->heads;
 }
 
 static void matrix_units_agree(void **state)
@@ -28,6 +29,7 @@ static void matrix_units_agree(void **state)
                                          LVN_OP_attention};
     const struct matrix_double *m = *state;
     lvn_opencl_prelude = m->text;
+    lvn_opencl_prelude_units = m->heads > 0;
     struct lvn_device *d = device_or_skip(lvn_backend_find("opencl"));
     bool can = !m->wants || strstr(((struct lvn_opencl_device *)d)->platform, m->wants);
     units = true;
@@ -38,7 +40,7 @@ static void matrix_units_agree(void **state)
         memset(worst, 0, sizeof worst);
         for (int n = 0; n < N_OP_CASES; n++)
             for (numbers = HALF; numbers <= ROUNDED; numbers++)
-                if (is_wanted(&op_cases[n], ops[k]) && is_for_units(&op_cases[n], m))
+                if (is_wanted(&op_cases[n], ops[k]) && is_for_units(&op_cases[n], m, d))
                     assert_true(compare_case(d, &op_cases[n]));
         const double *w = worst[ops[k]];
         if (w[0] > 0) print_message("%s: forward %.1e  backward %.1e\n", m->name, w[0], w[1]);

@@ -79,7 +79,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
 
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
-    return lvn_gpu_choose("cuda", i, scratch, d ? lvn_cuda_products_library(d) : &lvn_cuda_products_planned);
+    return lvn_gpu_choose("cuda", i, scratch, d ? lvn_cuda_products_library(d) : &lvn_cuda_products_planned, true);
 }
 
 /* --- launches --- */
@@ -173,7 +173,7 @@ static const struct lvn_gpu_driver driver = {
 
 static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
 {
-    return lvn_gpu_bind(out, p, b, &driver, lvn_cuda_products_library(p->device));
+    return lvn_gpu_bind(out, p, b, &driver, lvn_cuda_products_library(p->device), true);
 }
 
 static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)

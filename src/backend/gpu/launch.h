@@ -128,6 +128,7 @@ struct lvn_gpu {
     int64_t scratch_bytes;
     enum lvn_status status;
     const struct lvn_gpu_library *library; /* NULL: there is none */
+    bool units;                            /* there are matrix units whose items have whole rows */
     struct lvn_gpu_rounded *rounded;       /* product.c */
 };
 

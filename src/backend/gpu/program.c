@@ -9,7 +9,8 @@
 /* --- what an instruction launches --- */
 
 static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, struct lvn_call *call,
-                                struct lvn_arena *arena, const char *what, const struct lvn_gpu_library *library)
+                                struct lvn_arena *arena, const char *what, const struct lvn_gpu_library *library,
+                                bool units)
 {
     const struct lvn_gpu_operation *o = lvn_gpu_operation_of(i->id);
     void (*phase)(struct lvn_gpu * g) = !o                         ? NULL
@@ -22,7 +23,7 @@ static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, st
               : i->phase == LVN_RESTORE ? ", restored"
                                         : "");
     lvn_instr_describe(i, call);
-    *g = (struct lvn_gpu){.call = call, .arena = arena, .source = o->name, .library = library};
+    *g = (struct lvn_gpu){.call = call, .arena = arena, .source = o->name, .library = library, .units = units};
     phase(g);
     lvn_gpu_products_end(g);
     if (g->status != LVN_OK) return lvn_while_at(g->status, "describing '%s' for %s", i->name, what);
@@ -30,12 +31,12 @@ static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, st
 }
 
 enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch,
-                               const struct lvn_gpu_library *library)
+                               const struct lvn_gpu_library *library, bool units)
 {
     LVN_LOCAL_ARENA(arena);
     struct lvn_call call;
     struct lvn_gpu g;
-    enum lvn_status status = describe(&g, i, &call, &arena, what, library);
+    enum lvn_status status = describe(&g, i, &call, &arena, what, library, units);
     if (status == LVN_OK) *scratch = g.scratch_bytes;
     return status;
 }
@@ -160,7 +161,7 @@ static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described 
         struct lvn_call call;
         struct lvn_gpu g = {0};
         if (!program->instrs[k].op->collective)
-            LVN_TRY(describe(&g, &program->instrs[k], &call, &p->arena, what, p->library));
+            LVN_TRY(describe(&g, &program->instrs[k], &call, &p->arena, what, p->library, p->units));
         each[k] = (struct described){.launches = g.launches, .n = g.n_launches};
         for (int l = 0; l < g.n_launches; l++) args += g.launches[l].n_args;
         n += g.n_launches;
@@ -197,7 +198,7 @@ static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *what)
 }
 
 enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *program, const struct lvn_binding *b,
-                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library)
+                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library, bool units)
 {
     struct lvn_gpu_program *p = lvn_calloc(1, sizeof *p);
     *out = NULL;
@@ -205,6 +206,7 @@ enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *p
     *p = (struct lvn_gpu_program){.base.device = program->device,
                                   .driver = driver,
                                   .library = library,
+                                  .units = units,
                                   .program = program,
                                   .binding = *b,
                                   .micro_batch = 0};

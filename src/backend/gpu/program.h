@@ -43,6 +43,7 @@ struct lvn_gpu_program {
     struct lvn_bound base;
     const struct lvn_gpu_driver *driver;
     const struct lvn_gpu_library *library;
+    bool units;
     const struct lvn_program *program;
     struct lvn_binding binding;
     struct lvn_arena arena;
@@ -62,11 +63,12 @@ struct lvn_gpu_program {
 };
 
 /* For struct lvn_backend's choose; `what` is the backend's name. library: what makes its products, the same one for
- * both; NULL: kernels do. */
+ * both; NULL: kernels do. units: the device has matrix units for which LVN_TILE_ROWS of ops/matrix_gpu.h is defined. */
 enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch,
-                               const struct lvn_gpu_library *library) LVN_CHECKED;
+                               const struct lvn_gpu_library *library, bool units) LVN_CHECKED;
 enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b,
-                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library) LVN_CHECKED;
+                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library,
+                             bool units) LVN_CHECKED;
 void lvn_gpu_unbind(struct lvn_bound *b);
 /* Walks through the whole program, launch by launch. */
 enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *how) LVN_CHECKED;

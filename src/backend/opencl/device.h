@@ -21,6 +21,7 @@ struct lvn_opencl_device {
     char name[128], driver[64], platform[64], version[64];
     int64_t memory, largest; /* bytes: in all, in one buffer */
     bool cpu, has_double, divides_exactly;
+    bool units; /* of these those that are for lvn_gpu_choose() */
     int matrix; /* items of a sub-group that multiplies matrices of bf16, 16 or 8; 0: there is no unit for it */
     char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];
     int n_small;
@@ -47,8 +48,10 @@ void lvn_opencl_leave(struct lvn_opencl_device *d);
 /* Is it there, and large enough for kernels? */
 enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int platforms) LVN_CHECKED;
 
-/* In front of every text, where tests put doubles of what this machine's compilers lack; NULL: nothing. */
+/* In front of every text, where tests put doubles of what this machine's compilers lack; NULL: nothing. And whether
+ * that gives a device `units`. */
 extern const char *lvn_opencl_prelude;
+extern bool lvn_opencl_prelude_units;
 
 /* The program of a module's text, from this device's, from the cache, or compiled. By any thread. */
 extern const struct lvn_gpu_driver lvn_opencl_driver;

@@ -67,6 +67,7 @@ static void ask(struct lvn_opencl_device *d, void *platform, void *id)
     d->cpu = device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU;
     d->has_double = has_extension(id, "cl_khr_fp64");
     d->matrix = matrix_of(id);
+    d->units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;
     d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
 }
 

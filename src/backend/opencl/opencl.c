@@ -257,13 +257,12 @@ static enum lvn_status read_marked(const struct lvn_memory *from, int64_t offset
 
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
-    (void)d;
-    return lvn_gpu_choose("opencl", i, scratch, NULL);
+    return lvn_gpu_choose("opencl", i, scratch, NULL, d && ((const struct lvn_opencl_device *)d)->units);
 }
 
 static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
 {
-    return lvn_gpu_bind(out, p, b, &lvn_opencl_driver, NULL);
+    return lvn_gpu_bind(out, p, b, &lvn_opencl_driver, NULL, ((const struct lvn_opencl_device *)p->device)->units);
 }
 
 static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)

@@ -11,6 +11,7 @@
 #include "base/threads.h"
 
 const char *lvn_opencl_prelude;
+bool lvn_opencl_prelude_units;
 
 /* What was compiled on a device: programs of another shape have many texts in common. */
 struct lvn_opencl_text {
