@@ -28,11 +28,11 @@ int lvn_backend_devices(const struct lvn_backend *b)
     return n;
 }
 
-static bool has_gpu(const struct lvn_backend *b)
+static bool has_gpu(const struct lvn_backend *b, bool intel)
 {
     struct lvn_device_facts f = {0};
     for (int i = 0; b->describe && b->describe(i, &f); i++)
-        if (f.gpu) return true;
+        if (f.gpu && (f.xpu || !intel)) return true;
     return false;
 }
 
@@ -57,29 +57,55 @@ static void explain(const struct lvn_backend *b, char *text, size_t room)
     if (*why) snprintf(text + n, room - n, "; %s: %s", b->name, why);
 }
 
-static enum lvn_status open_none(struct lvn_device **out, const struct lvn_device_options *o)
+static enum lvn_status say_none(struct lvn_device **out, const char *word, const char *what)
 {
     char why[1200] = "";
-    (void)o;
     *out = NULL;
     for (int i = 0; lvn_backend_at(i); i++)
         if (lvn_backend_at(i)->describe) explain(lvn_backend_at(i), why, sizeof why);
-    LVN_FAIL(UNSUPPORTED, "trainer.accelerator gpu finds no GPU: set cpu or auto to do without%s", why);
+    LVN_FAIL(UNSUPPORTED, "trainer.accelerator %s finds no %s: set cpu or auto to do without%s", word, what, why);
 }
 
-static const struct lvn_backend *find_gpu(void)
+static enum lvn_status open_no_gpu(struct lvn_device **out, const struct lvn_device_options *o)
 {
-    static const struct lvn_backend none = {
-        .name = "gpu", .what = "a GPU, and none is here", .computes = true, .open = open_none};
+    (void)o;
+    return say_none(out, "gpu", "GPU");
+}
+
+static enum lvn_status open_no_xpu(struct lvn_device **out, const struct lvn_device_options *o)
+{
+    (void)o;
+    return say_none(out, "xpu", "Intel GPU");
+}
+
+static const struct lvn_backend *find_gpu(bool intel)
+{
+    static const struct lvn_backend no_gpu = {
+        .name = "gpu", .what = "a GPU, and none is here", .computes = true, .open = open_no_gpu};
+    static const struct lvn_backend no_xpu = {
+        .name = "xpu", .what = "an Intel GPU, and none is here", .computes = true, .open = open_no_xpu};
     for (int i = 0; lvn_backend_at(i); i++)
-        if (has_gpu(lvn_backend_at(i))) return lvn_backend_at(i);
-    return &none;
+        if (has_gpu(lvn_backend_at(i), intel)) return lvn_backend_at(i);
+    return intel ? &no_xpu : &no_gpu;
+}
+
+/* Asked once: what a machine has stays there. */
+static const struct lvn_backend *find_auto(void)
+{
+    static const struct lvn_backend *found;
+    for (int i = 0; !found && lvn_backend_at(i); i++) {
+        const struct lvn_backend *b = lvn_backend_at(i);
+        if ((!b->for_auto || b->for_auto()) && has_gpu(b, false)) found = b;
+    }
+    if (!found) found = lvn_backend_at(0);
+    return found;
 }
 
 const struct lvn_backend *lvn_backend_find(const char *name)
 {
-    if (!strcmp(name, "auto")) return lvn_backend_at(0);
-    if (!strcmp(name, "gpu")) return find_gpu();
+    if (!strcmp(name, "auto")) return find_auto();
+    if (!strcmp(name, "gpu")) return find_gpu(false);
+    if (!strcmp(name, "xpu")) return find_gpu(true);
     for (int i = 0; lvn_backend_at(i); i++)
         if (!strcmp(lvn_backend_at(i)->name, name)) return lvn_backend_at(i);
     return NULL;

@@ -35,6 +35,7 @@ struct lvn_device_facts {
     char id[128];   /* of this device and no other of the host, whoever asks; "": it has none */
     int64_t memory; /* bytes */
     bool gpu;       /* what trainer.accelerator gpu may take */
+    bool xpu;       /* an Intel GPU */
 };
 
 struct lvn_device_options {
@@ -100,6 +101,8 @@ struct lvn_backend {
     struct lvn_library *library; /* that finds its devices; NULL: none */
     /* Its device number i; false: there are no more. NULL: it computes on the processor, or nowhere. */
     bool (*describe)(int i, struct lvn_device_facts *f);
+    /* Is it worth asking for trainer.accelerator auto, where asking takes time? NULL: it takes none. */
+    bool (*for_auto)(void);
 
     enum lvn_status (*open)(struct lvn_device **out, const struct lvn_device_options *o);
     void (*close)(struct lvn_device *d);
@@ -133,8 +136,9 @@ struct lvn_backend {
     const struct lvn_group_ops *group; /* NULL: its collectives are staged in the processor's memory */
 };
 
-/* The backend of this name; auto: the first of the table; gpu: the first that finds a GPU, or, where none does, one
- * that cannot be opened and says why. NULL: there is none. Number i of the table; NULL: there are no more. */
+/* The backend of this name; gpu: the first that finds a GPU, xpu: an Intel GPU, or, where none does, one that cannot be
+ * opened and says why; auto: as gpu, or else the first of the table. NULL: there is none. Number i of the table; NULL:
+ * there are no more. */
 const struct lvn_backend *lvn_backend_find(const char *name);
 const struct lvn_backend *lvn_backend_at(int i);
 /* How many devices the backend could open; 0 where it is the processor. */

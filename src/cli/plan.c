@@ -250,7 +250,13 @@ static enum lvn_status show(struct plan *p)
         if (!p->steps) p->steps = p->s->trainer.max_steps;
         return show_schedule(p);
     }
-    LVN_CHECK(!p->c->flag[LVN_FLAG_plan_ranks].i || lvn_backend_find(p->s->trainer.accelerator)->computes, ARG,
+    const struct lvn_backend *b = lvn_backend_find(p->s->trainer.accelerator);
+    LVN_CHECK(
+        !p->c->flag[LVN_FLAG_plan_ranks].i || !b->describe, ARG,
+        "--ranks measures a step on this machine's processor, and trainer.accelerator %s is %s: set it to cpu, or "
+        "leave --ranks out",
+        b->name, b->what);
+    LVN_CHECK(!p->c->flag[LVN_FLAG_plan_ranks].i || b->computes, ARG,
               "--ranks measures a step on this machine, and trainer.accelerator %s computes nothing: leave one of them "
               "out",
               p->s->trainer.accelerator);

@@ -138,13 +138,33 @@ static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_setti
     return LVN_OK;
 }
 
+/* Do all compute on one kind of device? auto and gpu take what a host has. kind: the others' are 0, as above. */
+static enum lvn_status check_kinds(struct lvn_ranks *r, const struct lvn_settings *s, int64_t *kind)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    int other = 1;
+    for (int i = 0; lvn_backend_at(i); i++)
+        if (lvn_backend_at(i) == b) kind[r->rank] = i + 1;
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, kind, r->size, LVN_I64, LVN_SUM));
+    while (other < r->size && kind[other] == kind[0]) other++;
+    if (other == r->size) return LVN_OK;
+    const struct lvn_backend *first = lvn_backend_at((int)kind[0] - 1), *second = lvn_backend_at((int)kind[other] - 1);
+    LVN_FAIL(ARG,
+             "rank 0 on %s computes on %s, and rank %d on %s on %s: set trainer.accelerator to what all hosts have",
+             r->host[0], first ? first->name : "no device", other, r->host[other], second ? second->name : "no device");
+}
+
 enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s)
 {
-    if (r->size == 1 || !lvn_backend_find(s->trainer.accelerator)->describe)
-        return lvn_ranks_agree(r, check_counts(r, s));
+    if (r->size == 1) return lvn_ranks_agree(r, check_counts(r, s));
     int64_t *own = lvn_calloc((size_t)r->size, sizeof *own);
     LVN_TRY_TOGETHER(r, own ? LVN_OK : LVN_MEMORY);
-    enum lvn_status status = check_devices(r, s, own);
+    enum lvn_status status = check_kinds(r, s, own);
+    if (own) memset(own, 0, sizeof *own * (size_t)r->size);
+    if (status == LVN_OK && lvn_backend_find(s->trainer.accelerator)->describe)
+        status = check_devices(r, s, own);
+    else if (status == LVN_OK)
+        status = lvn_ranks_agree(r, check_counts(r, s));
     free(own);
     return status;
 }

@@ -19,7 +19,7 @@ static const char *const words_data_kind[] = {
 #define LVN_DATASET(name) #name,
 #include "data/datasets.def"
     NULL};
-static const char *const words_trainer_accelerator[] = {"auto", "gpu",
+static const char *const words_trainer_accelerator[] = {"auto", "gpu", "xpu",
 #define LVN_BACKEND(name) #name,
 #include "backend/backends.def"
                                                         NULL};

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/work.h"
@@ -301,12 +302,25 @@ static enum lvn_status begin_run(struct trainer *t)
     return lvn_settings_write(t->s, t->dir.settings);
 }
 
+/* A driver that is here and has no device for trainer.accelerator auto. */
+static void tell_passed_over(const struct lvn_backend *taken)
+{
+    const struct lvn_backend *b;
+    char why[400];
+    for (int i = 0; (b = lvn_backend_at(i)) && !taken->describe; i++) {
+        if (!b->library || b->library->state != LVN_LIBRARY_HERE) continue;
+        lvn_backend_why_none(b, why, sizeof why);
+        lvn_log(LVN_LOG_INFO, "computing on the processor, for %s has no GPU: %s", b->name, why);
+    }
+}
+
 /* Rank 0 says what all compute with. */
 static void tell_device(const struct trainer *t)
 {
     const struct lvn_device *d = t->training.network->device;
     const bool high = t->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH;
     if (t->ranks->rank) return;
+    if (!strcmp(t->s->trainer.accelerator, "auto")) tell_passed_over(d->backend);
     if (*d->note) lvn_log(LVN_LOG_INFO, "%s", d->note);
     if (high && !d->tf32)
         lvn_log(LVN_LOG_INFO, "trainer.float32_matmul_precision high changes nothing here: %s has no products in TF32",

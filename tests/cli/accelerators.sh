@@ -44,7 +44,7 @@ says "leave one of them out" err
 
 code 2 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=abacus
 one_error
-says "trainer.accelerator must be auto, gpu, cpu, cuda, opencl, reference or trace, got 'abacus'" err
+says "trainer.accelerator must be auto, gpu, xpu, cpu, cuda, opencl, reference or trace, got 'abacus'" err
 
 # --- a GPU that is not there ---
 code 2 "$LEVIN" train "${sizes[@]}" --trainer.devices=0,1 --run_dir=no
@@ -61,3 +61,6 @@ code 1 env CUDA_VISIBLE_DEVICES= OCL_ICD_VENDORS=/nowhere "$LEVIN" train "${size
 one_error
 says "trainer.accelerator gpu finds no GPU: set cpu or auto to do without; cuda: " err
 says "; opencl: " err
+code 1 env CUDA_VISIBLE_DEVICES= OCL_ICD_VENDORS=/nowhere "$LEVIN" train "${sizes[@]}" --trainer.accelerator=xpu --run_dir=no
+one_error
+says "trainer.accelerator xpu finds no Intel GPU: set cpu or auto to do without; cuda: " err

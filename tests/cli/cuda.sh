@@ -31,6 +31,12 @@ CUDA_HOME=$PWD/toolkit double "$LEVIN" doctor --json 2>/dev/null | grep -q 'libn
 # A driver that does not start says why.
 LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor 2>&1 | grep -q 'does not start: .*nvidia-fabricmanager'
 
+# auto takes it; a driver without a device is told, and the processor computes.
+double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=auto >out 2>err
+says "Double 0: matrix products by" err
+LEVIN_DOUBLE_DEVICES=0 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=none >out 2>err
+says "computing on the processor, for cuda has no GPU: " err
+
 # --- the same numbers, in both orders that the double works in, and with levin's own products ---
 compare() { # compare RUN WITHIN [RUN]: losses and norms beside those of another run, of the processor
     python3 - "$@" <<'P'

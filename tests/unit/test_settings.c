@@ -142,7 +142,7 @@ static const struct {
      "of them"},
     {NULL,
      {"trainer.accelerator=abacus"},
-     "trainer.accelerator must be auto, gpu, cpu, cuda, opencl, reference or trace, got 'abacus'"},
+     "trainer.accelerator must be auto, gpu, xpu, cpu, cuda, opencl, reference or trace, got 'abacus'"},
     {NULL,
      {"trainer.accelerator=trace"},
      "trainer.accelerator trace computes nothing (a device that is not there, for levin plan: what would be launched "

@@ -6,8 +6,9 @@
 #include "backend/opencl/cl.h"
 
 enum {
-    LVN_OPENCL_SMALL = 256, /* bytes of a write that is copied, so that nothing waits for it */
-    LVN_OPENCL_WRITES = 64, /* that may be under way */
+    LVN_OPENCL_SMALL = 256,    /* bytes of a write that is copied, so that nothing waits for it */
+    LVN_OPENCL_INTEL = 0x8086, /* its number among the makers of devices for PCI */
+    LVN_OPENCL_WRITES = 64,    /* that may be under way */
 };
 
 struct lvn_opencl_device {
@@ -20,7 +21,7 @@ struct lvn_opencl_device {
     char own[128];                    /* for struct lvn_device_facts */
     char name[128], driver[64], platform[64], version[64];
     int64_t memory, largest; /* bytes: in all, in one buffer */
-    bool cpu, has_double, divides_exactly;
+    bool cpu, intel, has_double, divides_exactly;
     bool units; /* of these those that are for lvn_gpu_choose() */
     int matrix; /* items of a sub-group that multiplies matrices of bf16, 16 or 8; 0: there is no unit for it */
     char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];

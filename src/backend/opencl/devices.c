@@ -65,6 +65,7 @@ static void ask(struct lvn_opencl_device *d, void *platform, void *id)
     d->memory = device_number(id, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
     d->largest = device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
     d->cpu = device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU;
+    d->intel = device_number(id, CL_DEVICE_VENDOR_ID, 4) == LVN_OPENCL_INTEL;
     d->has_double = has_extension(id, "cl_khr_fp64");
     d->matrix = matrix_of(id);
     d->units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;

@@ -6,6 +6,7 @@
  * are: devices.c; kernels and launches: programs.c; what they share with CUDA: backend/gpu.
  *
  * Left out: buffers in several pieces. */
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +48,29 @@ static enum lvn_status connect(struct lvn_opencl_device *d)
     return make_queue(d, &d->queue);
 }
 
+/* Does the system know a GPU of Intel's? Without one nobody waits for OpenCL, whose platforms may take a second to
+ * start. */
+static bool intel_gpu_is_here(void)
+{
+    glob_t found;
+    bool here = false;
+    if (glob("/sys/class/drm/renderD*/device/vendor", 0, NULL, &found)) return false;
+    for (size_t i = 0; i < found.gl_pathc && !here; i++) {
+        char vendor[16] = "";
+        FILE *f = fopen(found.gl_pathv[i], "r");
+        here = f && fgets(vendor, sizeof vendor, f) && strtol(vendor, NULL, 16) == LVN_OPENCL_INTEL;
+        if (f) fclose(f);
+    }
+    globfree(&found);
+    return here;
+}
+
 static bool describe(int i, struct lvn_device_facts *f)
 {
     struct lvn_opencl_device d;
     if (lvn_library_open(&lvn_library_opencl) != LVN_OK) return lvn_error_clear(), false;
     lvn_opencl_find(&d, i);
-    *f = (struct lvn_device_facts){.memory = d.memory, .gpu = !d.cpu};
+    *f = (struct lvn_device_facts){.memory = d.memory, .gpu = !d.cpu, .xpu = !d.cpu && d.intel};
     memcpy(f->name, d.name, sizeof f->name);
     memcpy(f->driver, d.driver, sizeof f->driver);
     memcpy(f->id, d.own, sizeof f->id);
@@ -276,6 +294,7 @@ const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
                                                .computes = true,
                                                .library = &lvn_library_opencl,
                                                .describe = describe,
+                                               .for_auto = intel_gpu_is_here,
                                                .fp16 = true,
                                                .open = open_device,
                                                .close = close_device,
