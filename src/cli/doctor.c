@@ -161,7 +161,7 @@ static void devices(struct lvn_doctor *r)
         char why[300];
         if (b->library && b->library->state == LVN_LIBRARY_HERE && !b->describe(0, &f)) {
             lvn_backend_why_none(b, why, sizeof why);
-            lvn_doctor_line(r, b->name, why);
+            lvn_doctor_line(r, b->name, "%s", why);
         }
         for (int i = 0; b->describe && b->describe(i, &f); i++) {
             char bytes[LVN_NUMBER_TEXT];
