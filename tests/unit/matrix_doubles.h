@@ -74,15 +74,15 @@ struct matrix_double {
         "}\n"
 
 static const struct matrix_double matrix_doubles[] = {
-    {"loops", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_BF16, 40},
+    {"loops", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_BF16, 24},
     {"Intel's, of 16 items", "Intel",
      INTEL(bf16, "16", "short8", "intel_sub_group_shuffle(row[i], 2 * j)",
            "intel_sub_group_shuffle(row[i], 2 * j + 1) & 0xffffu"),
-     LVN_BF16, 24},
+     LVN_BF16, 16},
     {"Intel's, of 8 items", "Intel",
      INTEL(bf16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"),
      LVN_BF16, 0},
-    {"NVIDIA's", "Intel", NVIDIA(bf16), LVN_BF16, 24},
+    {"NVIDIA's", "Intel", NVIDIA(bf16), LVN_BF16, 16},
     {"loops, in fp16", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_F16, 24},
     {"Intel's, of 8 items, in fp16", "Intel",
      INTEL(f16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"), LVN_F16,
