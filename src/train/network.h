@@ -98,6 +98,8 @@ struct lvn_runner_options {
                                         what it decided on types of gradients; NULL: none */
 };
 
+enum { LVN_ROOM_RESULT, LVN_ROOM_PREDICTION, LVN_ROOM_LOSSES, LVN_ROOMS };
+
 struct lvn_runner {
     struct lvn_network *network;
     struct lvn_runner_options options;
@@ -114,7 +116,7 @@ struct lvn_runner {
     int field[LVN_MAX_FIELDS];                 /* which field of a batch is input k */
     int64_t pieces;                            /* into which gradients are summed */
     struct lvn_memory **caches;
-    void *room[3]; /* for what is read of memory that the processor does not see */
+    void *room[LVN_ROOMS]; /* for what is read of memory that the processor does not see */
     void (*before_update)(
         void *context); /* called once a run, when parameters and state are about to change; or NULL */
     void *context;
