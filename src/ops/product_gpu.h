@@ -7,29 +7,38 @@
 #include "backend/gpu/words.h"
 #ifndef LVN_DEVICE
 
-/* The side of the tile that a group makes. Large ones are for matrix units, and read less; there must be enough of them
- * to keep a device busy. */
-static inline int64_t product_tile(const struct lvn_gpu *g, int64_t M, int64_t N)
+/* The side of the tile that a group makes: the first one is what linear.k takes where nothing is said. */
+enum { PRODUCT_SMALL = 64, PRODUCT_LARGE = 128 };
+
+static inline int64_t product_tiles(int64_t M, int64_t N, int64_t tile)
 {
-    enum { SMALL = 64, LARGE = 128, ENOUGH = 128 };
-    const int64_t large = (M + LARGE - 1) / LARGE * ((N + LARGE - 1) / LARGE);
-    return g->call->half != LVN_F32 && large >= ENOUGH ? LARGE : SMALL;
+    return (M + tile - 1) / tile * ((N + tile - 1) / tile);
 }
 
-static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
+static inline void product_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_product *p, int64_t tile)
 {
     const char *own = g->source, *constants = g->constants;
-    const int64_t tile = product_tile(g, p->M, p->N);
-    if (lvn_gpu_product(g, p)) return;
     g->source = "linear";
-    if (g->call->half != LVN_F32) {
-        lvn_gpu_define_type(g, "ROUNDED", g->call->half);
-        lvn_gpu_define(g, "TILE", tile);
-    }
+    if (g->call->half != LVN_F32) lvn_gpu_define_type(g, "ROUNDED", g->call->half);
+    if (tile != PRODUCT_SMALL) lvn_gpu_define(g, "TILE", tile);
     LVN_LAUNCH(g, "product", (p->N + tile - 1) / tile, (p->M + tile - 1) / tile, 1, p->a, p->b, p->bias, p->c, p->y,
                p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K), LVN_LONG(p->a_row), LVN_LONG(p->a_col),
                LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_INT(p->tangent));
     g->source = own, g->constants = constants;
+}
+
+/* Large tiles read less; there must be enough of them to keep a device busy. Where few are asked for they are not
+ * tried; else a device that measures has the last word, and matrix units are thought to want large ones. */
+static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
+{
+    enum { FEW = 16, ENOUGH = 128 };
+    const int64_t large = product_tiles(p->M, p->N, PRODUCT_LARGE);
+    const int64_t first = g->call->half != LVN_F32 && large >= ENOUGH ? PRODUCT_LARGE : PRODUCT_SMALL;
+    if (lvn_gpu_product(g, p)) return;
+    product_launch_tiles(g, p, first);
+    if (large < FEW || p->M <= PRODUCT_SMALL) return;
+    product_launch_tiles(g, p, PRODUCT_LARGE + PRODUCT_SMALL - first);
+    lvn_gpu_either(g);
 }
 
 /* A sum over R rows is made in parts, so that there is work for a whole device: of this many rows each. */

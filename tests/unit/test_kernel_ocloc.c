@@ -1,5 +1,6 @@
 /* test_kernel_ocloc.c - every kernel for devices compiles for Intel's GPUs, without a warning and without a GPU: the
- * first text of each source, by ocloc, for dg2 (Arc) and pvc (Max). Skipped where ocloc is missing.
+ * first text of each source, by ocloc, for dg2 (Arc), and for pvc (Max) as with memory in large pieces. Skipped where
+ * ocloc is missing.
  *
  * label: long */
 #include <fcntl.h>
@@ -41,7 +42,8 @@ static void ocloc_compiles_all(void **state)
         fclose(f);
         for (int d = 0; d < 2; d++) {
             int status = run((char *[]){"ocloc", "compile", "-q", "-file", source, "-device", devices[d], "-out_dir",
-                                        out, "-output_no_suffix", NULL},
+                                        out, "-output_no_suffix", d ? "-options" : NULL,
+                                        "-cl-intel-greater-than-4GB-buffer-required", NULL},
                              log);
             char *said = read_all(log);
             if (status || strstr(said, "warning:") || strstr(said, "error:"))

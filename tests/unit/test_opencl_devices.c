@@ -1,5 +1,5 @@
 /* test_opencl_devices.c - which devices OpenCL has, over a made-up library: a platform with a processor, one with two
- * cards of two tiles each, of which some drivers show the tiles. */
+ * cards of two tiles each, of which some drivers show the tiles; and what they give out in one piece. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,6 +52,9 @@ static int device_info(void *id, uint32_t what, size_t room, void *out, size_t *
     if (what == CL_DEVICE_TYPE) *(uint64_t *)out = id == device(1) ? CL_DEVICE_TYPE_CPU : 4;
     if (what == CL_DEVICE_MAX_COMPUTE_UNITS) *(uint32_t *)out = 6;
     if (what == CL_DEVICE_PARTITION_MAX_SUB_DEVICES) *(uint32_t *)out = id == device(1) ? 6 : card && cuttable ? 2 : 0;
+    if (what == CL_DEVICE_VENDOR_ID) *(uint32_t *)out = LVN_OPENCL_INTEL;
+    if (what == CL_DEVICE_GLOBAL_MEM_SIZE) *(uint64_t *)out = 48ull << 30;
+    if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE) *(uint64_t *)out = 4ull << 30;
     if (what == CL_DEVICE_NAME) snprintf(out, room, "device %d", (int)(uintptr_t)id);
     return CL_SUCCESS;
 }
@@ -71,6 +74,29 @@ static int release_device(void *id)
 {
     assert_true((uintptr_t)id % 10);
     held--;
+    return CL_SUCCESS;
+}
+
+static uint64_t asked_with; /* flags of the last buffer */
+
+static void *buffer(void *context, uint64_t flags, size_t bytes, void *p, int *error)
+{
+    (void)context, (void)bytes, (void)p;
+    asked_with = flags;
+    *error = CL_SUCCESS;
+    return device(1000);
+}
+
+static int fill(void *queue, void *to, const void *what, size_t n, size_t from, size_t bytes, uint32_t events,
+                void *wait, void *event)
+{
+    (void)queue, (void)to, (void)what, (void)n, (void)from, (void)bytes, (void)events, (void)wait, (void)event;
+    return CL_SUCCESS;
+}
+
+static int release_buffer(void *b)
+{
+    assert_ptr_equal(b, device(1000));
     return CL_SUCCESS;
 }
 
@@ -101,6 +127,9 @@ static int begin(void **state)
     lvn_cl.device_info = device_info;
     lvn_cl.sub_devices = sub_devices;
     lvn_cl.release_device = release_device;
+    lvn_cl.buffer = buffer;
+    lvn_cl.fill = fill;
+    lvn_cl.release_buffer = release_buffer;
     cuttable = has_gpus = true;
     unsetenv("ZE_FLAT_DEVICE_HIERARCHY");
     unsetenv("LEVIN_OPENCL_PLATFORM");
@@ -147,6 +176,32 @@ static void a_platform_is_picked_by_name(void **state)
     assert_null(d.id);
 }
 
+/* Pieces beyond what a driver gives out by itself: cards are asked in the way that they want, and so are compilers,
+ * from then on; processors are not asked. */
+static void a_card_gives_out_large_pieces(void **state)
+{
+    const struct lvn_backend *backend = lvn_backend_find("opencl");
+    struct lvn_opencl_device d;
+    struct lvn_memory *m;
+    (void)state;
+    lvn_opencl_find(&d, 0);
+    d.base.backend = backend;
+    for (int64_t large = 0; large < 2; large++) {
+        assert_int_equal(backend->alloc(&m, &d.base, (4 + large) << 30), LVN_OK);
+        assert_int_equal(asked_with, CL_MEM_READ_WRITE | (large ? CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL : 0));
+        const bool told = strstr(lvn_opencl_options(&d), "-cl-intel-greater-than-4GB-buffer-required");
+        assert_int_equal(told, large);
+        backend->free(m);
+    }
+    lvn_opencl_leave(&d);
+    has_gpus = false;
+    lvn_opencl_find(&d, 0);
+    d.base.backend = backend;
+    assert_int_equal(backend->alloc(&m, &d.base, 5ll << 30), LVN_MEMORY);
+    assert_non_null(strstr(lvn_error_text(), "gives out at most 4.0 GiB in one piece, and 5.0 GiB are wanted"));
+    lvn_error_clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +209,7 @@ int main(void)
         cmocka_unit_test_setup(cards_stay_whole_where_that_is_asked_for, begin),
         cmocka_unit_test_setup(a_processor_is_one_device_or_parts, begin),
         cmocka_unit_test_setup(a_platform_is_picked_by_name, begin),
+        cmocka_unit_test_setup(a_card_gives_out_large_pieces, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,6 +106,7 @@ struct lvn_gpu_launch {
     void *own;                            /* the backend's */
     const struct lvn_gpu_matmul *product; /* of the library, with the arguments LVN_GPU_PRODUCT_...; NULL: a kernel */
     int64_t product_scratch;              /* bytes */
+    struct lvn_gpu_launch *other;         /* lvn_gpu_either(); NULL: there is none */
 };
 enum {
     LVN_GPU_PRODUCT_A,
@@ -150,6 +151,9 @@ void lvn_gpu_products_forget(struct lvn_gpu *g);
 /* A launch of l's kernel, or product, with n arguments; NULL: it failed. */
 struct lvn_gpu_launch *lvn_gpu_append(struct lvn_gpu *g, const struct lvn_gpu_launch *l, const struct lvn_gpu_arg *args,
                                       int n);
+/* The last launch is the one before it in another form: the same arguments, the same bits, another text or grid. A
+ * device that measures takes the faster one, others the first. */
+void lvn_gpu_either(struct lvn_gpu *g);
 /* The description of an operand of the call; NULL: it is none, or absent. */
 const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_gpu_arg *a);
 

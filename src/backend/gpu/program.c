@@ -140,9 +140,34 @@ static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_lau
         l->module = k;
         if (!strcmp(p->modules[k].source, l->source) && !strcmp(p->modules[k].definition, definition)) return LVN_OK;
     }
-    l->module = p->n_modules++; /* there is room for one a launch */
+    l->module = p->n_modules++; /* there is room for two a launch */
     p->modules[l->module] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
     return LVN_OK;
+}
+
+/* --- forms of launches --- */
+
+void lvn_gpu_settle(struct lvn_gpu_launch *l, int form)
+{
+    const struct lvn_gpu_launch *o = l->other;
+    if (form) {
+        l->defines = o->defines;
+        memcpy(l->grid, o->grid, sizeof l->grid);
+        l->module = o->module;
+        l->own = o->own;
+    }
+    l->other = NULL;
+}
+
+static enum lvn_status bind_forms(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    const int form = !l->other ? -1 : p->driver->faster ? p->driver->faster(p, l) : 0;
+    if (form >= 0) lvn_gpu_settle(l, form);
+    if (l->other) {
+        l->other->args = l->args;
+        LVN_TRY(find_module(p, l->other));
+    }
+    return find_module(p, l);
 }
 
 /* --- binding --- */
@@ -167,7 +192,7 @@ static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described 
         n += g.n_launches;
     }
     p->launches = lvn_arena_alloc(&p->arena, sizeof *p->launches * (size_t)(n + 1));
-    p->modules = lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(n + 1));
+    p->modules = lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(2 * n + 1)); /* of two forms */
     p->moving = lvn_arena_alloc(&p->arena, sizeof *p->moving * (size_t)(args + 1));
     p->data = lvn_arena_alloc(&p->arena, sizeof(void *) * (size_t)(n + 1)); /* one a launch at most */
     if (!p->launches || !p->modules || !p->moving || !p->data) return LVN_MEMORY;
@@ -192,7 +217,7 @@ static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *what)
     for (int k = 0; k < program->n_instrs; k++)
         for (int l = p->first[k]; l < p->first[k + 1]; l++) {
             LVN_TRY(bind_launch(p, &program->instrs[k], &p->launches[l]));
-            LVN_TRY(find_module(p, &p->launches[l]));
+            LVN_TRY(bind_forms(p, &p->launches[l]));
         }
     return p->driver->prepare(p);
 }

@@ -22,8 +22,11 @@ struct lvn_opencl_device {
     char name[128], driver[64], platform[64], version[64];
     int64_t memory, largest; /* bytes: in all, in one buffer */
     bool cpu, intel, has_double, divides_exactly;
-    bool units; /* of these those that are for lvn_gpu_choose() */
-    int matrix; /* items of a sub-group that multiplies matrices of bf16, 16 or 8; 0: there is no unit for it */
+    bool relaxed; /* a GPU that gives out more than `largest` where it is told so, and kernels are */
+    bool beyond;  /* it did */
+    int form;     /* of launches that have two: 0, 1; -1: the faster one */
+    bool units;   /* of these those that are for lvn_gpu_choose() */
+    int matrix;   /* items of a sub-group that multiplies matrices of bf16, 16 or 8; 0: there is no unit for it */
     char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];
     int n_small;
     struct lvn_opencl_text *texts; /* what was compiled on it */
@@ -54,8 +57,16 @@ enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int platform
 extern const char *lvn_opencl_prelude;
 extern bool lvn_opencl_prelude_units;
 
+/* What its compiler is told. */
+const char *lvn_opencl_options(const struct lvn_opencl_device *d);
 /* The program of a module's text, from this device's, from the cache, or compiled. By any thread. */
 extern const struct lvn_gpu_driver lvn_opencl_driver;
 void lvn_opencl_texts_free(struct lvn_opencl_device *d);
+
+/* --- launches that have two forms: forms.c --- */
+/* For struct lvn_gpu_driver's faster. */
+int lvn_opencl_faster(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
+/* Of a launch both forms of which are ready: the faster one, measured and kept. */
+enum lvn_status lvn_opencl_measure(int *form, struct lvn_gpu_program *p, struct lvn_gpu_launch *l) LVN_CHECKED;
 
 #endif

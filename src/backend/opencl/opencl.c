@@ -2,10 +2,9 @@
  *
  * One queue works in order. What a thread reads beside the work (a checkpoint) goes through a second one; what is
  * written beside it (a batch), through a third, into a waiting room, from which it is copied before the next run.
- * Memory is one buffer each: where that is more than the device allows in one piece, it is refused. Which devices there
- * are: devices.c; kernels and launches: programs.c; what they share with CUDA: backend/gpu.
- *
- * Left out: buffers in several pieces. */
+ * Memory is one buffer each. Where that is more than the device allows in one piece, a GPU of Intel's gives it out
+ * nevertheless when it is told to (ALLOCATIONS_GREATER_THAN_4GB.md of its compute runtime), and others refuse. Which
+ * devices there are: devices.c; kernels and launches: programs.c; what they share with CUDA: backend/gpu. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,14 +149,17 @@ static void *new_buffer(struct lvn_opencl_device *d, int64_t bytes)
     const uint32_t zero = 0;
     const size_t whole = ((size_t)bytes + 63) / 64 * 64;
     int error;
-    if (bytes > d->largest) {
+    if (bytes > d->largest && !d->relaxed) {
         (void)lvn_fail(LVN_MEMORY,
                        "%s gives out at most %s in one piece, and %s are wanted: a smaller trainer.micro_batch_size "
                        "or model takes less",
                        d->name, lvn_bytes_text(d->largest, a), lvn_bytes_text(bytes, b));
         return NULL;
     }
-    void *buffer = lvn_cl.buffer(d->context, CL_MEM_READ_WRITE, whole, NULL, &error);
+    const bool beyond = bytes > d->largest;
+    const uint64_t flags = CL_MEM_READ_WRITE | (beyond ? CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL : 0);
+    d->beyond = d->beyond || beyond;
+    void *buffer = lvn_cl.buffer(d->context, flags, whole, NULL, &error);
     if (buffer) error = lvn_cl.fill(d->queue, buffer, &zero, sizeof zero, 0, whole, 0, NULL, NULL);
     if (buffer && error == CL_SUCCESS) return buffer;
     if (buffer) lvn_cl.release_buffer(buffer);

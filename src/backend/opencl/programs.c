@@ -33,9 +33,12 @@ void lvn_opencl_texts_free(struct lvn_opencl_device *d)
 
 /* --- compiling --- */
 
-static const char *options(const struct lvn_opencl_device *d)
+const char *lvn_opencl_options(const struct lvn_opencl_device *d)
 {
-    return d->divides_exactly ? "-cl-fp32-correctly-rounded-divide-sqrt" : "";
+#define EXACT "-cl-fp32-correctly-rounded-divide-sqrt"
+#define BEYOND "-cl-intel-greater-than-4GB-buffer-required"
+    if (d->beyond) return d->divides_exactly ? EXACT " " BEYOND : BEYOND;
+    return d->divides_exactly ? EXACT : "";
 }
 
 /* The first line of the compiler's log that tells of an error, or else its first line. */
@@ -65,7 +68,7 @@ static void *from_binary(const struct lvn_opencl_device *d, const char *key)
     program = lvn_cl.program_of_binary(d->context, 1, &d->id, &n, &p, &status, &error);
     free(binary);
     if (!program) return NULL;
-    if (lvn_cl.build(program, 1, &d->id, options(d), NULL, NULL) == CL_SUCCESS) return program;
+    if (lvn_cl.build(program, 1, &d->id, lvn_opencl_options(d), NULL, NULL) == CL_SUCCESS) return program;
     lvn_cl.release_program(program);
     return NULL;
 }
@@ -86,7 +89,7 @@ static enum lvn_status compile(const struct lvn_opencl_device *d, const char *so
     char line[300];
     void *program = lvn_cl.program(d->context, 1, &text, NULL, &error);
     LVN_CHECK(program, UNSUPPORTED, "%s takes no kernels of '%s': %s", d->name, source, lvn_cl_error(error));
-    error = lvn_cl.build(program, 1, &d->id, options(d), NULL, NULL);
+    error = lvn_cl.build(program, 1, &d->id, lvn_opencl_options(d), NULL, NULL);
     if (error != CL_SUCCESS) {
         first_line(d, program, line, sizeof line);
         lvn_cl.release_program(program);
@@ -143,8 +146,8 @@ static enum lvn_status make(struct job *j, struct lvn_gpu_module *m)
     struct lvn_text key = {0};
     char *text = text_of(d, m);
     if (!text) return LVN_MEMORY;
-    lvn_text_printf(&key, "opencl\n%s\n%s\n%s\n%s\n%s\n%s", d->platform, d->name, d->driver, d->version, options(d),
-                    text);
+    lvn_text_printf(&key, "opencl\n%s\n%s\n%s\n%s\n%s\n%s", d->platform, d->name, d->driver, d->version,
+                    lvn_opencl_options(d), text);
     enum lvn_status status = lvn_text_string(&key) ? LVN_OK : LVN_MEMORY;
     pthread_mutex_lock(&j->lock);
     m->own = status == LVN_OK ? find(j, key.p) : NULL;
@@ -231,18 +234,33 @@ static enum lvn_status prepare_launch(struct lvn_gpu_program *p, struct lvn_gpu_
     return LVN_OK;
 }
 
+static enum lvn_status prepare_forms(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    int form;
+    LVN_TRY(prepare_launch(p, l));
+    if (!l->other) return LVN_OK;
+    LVN_TRY(prepare_launch(p, l->other));
+    LVN_TRY(lvn_opencl_measure(&form, p, l));
+    lvn_cl.release_kernel(form ? l->own : l->other->own);
+    lvn_gpu_settle(l, form);
+    return LVN_OK;
+}
+
 static enum lvn_status prepare(struct lvn_gpu_program *p)
 {
     LVN_TRY(compile_all(p));
-    for (int k = 0; k < p->n_launches; k++) LVN_TRY(prepare_launch(p, &p->launches[k]));
+    for (int k = 0; k < p->n_launches; k++) LVN_TRY(prepare_forms(p, &p->launches[k]));
     return LVN_OK;
 }
 
 static void release(struct lvn_gpu_program *p)
 {
     lvn_cl.finish(((struct lvn_opencl_device *)p->base.device)->queue);
-    for (int k = 0; k < p->n_launches; k++)
-        if (p->launches[k].own) lvn_cl.release_kernel(p->launches[k].own);
+    for (int k = 0; k < p->n_launches; k++) {
+        const struct lvn_gpu_launch *l = &p->launches[k];
+        if (l->own) lvn_cl.release_kernel(l->own);
+        if (l->other && l->other->own) lvn_cl.release_kernel(l->other->own);
+    }
 }
 
 static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
@@ -264,4 +282,4 @@ static void changed(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg
 }
 
 const struct lvn_gpu_driver lvn_opencl_driver = {
-    .prepare = prepare, .release = release, .launch = launch, .changed = changed};
+    .prepare = prepare, .release = release, .launch = launch, .faster = lvn_opencl_faster, .changed = changed};
