@@ -15,7 +15,7 @@ static void kernels_agree_in_bf16(void **state)
 }
 
 /* Of attention what is for units, on Intel's runtime: PoCL 3.1 is wrong about barriers within loops within loops. Loops
- * are compiled soon; a double takes seconds a kernel, so it has one small case without dropout. */
+ * compile quickly; a double takes seconds a kernel, so it has small heads alone, and no dropout. */
 static bool is_for_units(const struct op_case *c, const struct matrix_double *m, const struct lvn_device *d)
 {
     const int64_t *q = c->in[0].dim;
