@@ -76,7 +76,7 @@ static struct lvn_tensor *build_cnn(struct lvn_graph *g, const struct lvn_model_
     x = lvn_relu(g, conv(g, "conv1", x, 1, 32));  /* (B,32,26,26) */
     x = lvn_relu(g, conv(g, "conv2", x, 32, 64)); /* (B,64,24,24) */
     x = lvn_max_pool2d(g, x, 2, 2);               /* (B,64,12,12) */
-    x = flat(g, dropout(g, x, own(c)->dropout_early), FEATURES);
+    x = dropout(g, flat(g, x, FEATURES), own(c)->dropout_early);
     x = lvn_relu(g, linear(g, "fc1", x, FEATURES, 128));
     return linear(g, "fc2", dropout(g, x, own(c)->dropout), 128, CLASSES);
 }

@@ -7,9 +7,9 @@
 #include "ops/conv2d.h"
 
 #if defined(__AVX512F__)
-enum { CONV_ROWS = 8, CONV_VECTORS = 3, CONV_DW_ROWS = 4, CONV_DW_COLUMNS = 6 }; /* 24 registers of sums */
+enum { CONV_ROWS = 8, CONV_VECTORS = 3, CONV_DW_VECTORS = 2, CONV_DW_COLUMNS = 12 }; /* 24 registers of sums */
 #else
-enum { CONV_ROWS = 6, CONV_VECTORS = 1, CONV_DW_ROWS = 3, CONV_DW_COLUMNS = 2 }; /* 12 registers of 8 */
+enum { CONV_ROWS = 6, CONV_VECTORS = 1, CONV_DW_VECTORS = 1, CONV_DW_COLUMNS = 6 }; /* 12 registers of 8 */
 #endif
 enum {
     CONV_KC = 512, /* longest block of k */

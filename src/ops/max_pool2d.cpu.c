@@ -34,16 +34,32 @@ static float fold_columns(const float *best, const int32_t *row, int64_t size, i
     return b;
 }
 
-/* The same of n windows of two columns, side by side: the usual ones. */
-static void fold_pairs(const float *restrict best, const int32_t *restrict row, int64_t W, int64_t n, float *restrict y,
-                       int32_t *restrict from, int32_t start)
+/* Lanes 0, 2, .. (or 1, 3, ..) of a row's next n elements, n <= 32. */
+LVN_INLINE vf every_second(const float *x, int64_t n, const int first)
 {
-    for (int64_t k = 0; k < n; k++) {
-        float b = best[2 * k], v = best[2 * k + 1];
-        int32_t at = row[2 * k] * (int32_t)W, place = row[2 * k + 1] * (int32_t)W + 1;
-        int larger = (v > b) | ((v != v) & (b == b)), first = ((v == b) | ((v != v) & (b != b))) & (place < at);
-        y[k] = larger | first ? v : b;
-        from[k] = start + (int32_t)(2 * k) + (larger | first ? place : at);
+    const vf a = vload_n(x, n < LVN_LANES ? n : LVN_LANES),
+             b = vload_n(x + LVN_LANES, n < LVN_LANES ? 0 : n - LVN_LANES);
+    return first ? __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+                 : __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+
+/* Windows of two by two, two apart, are the usual ones: n of a row side by side; end: of y's plane. */
+LVN_INLINE void pool_twos(const float *x, int64_t W, int64_t n, float *y, const float *end, int32_t *from,
+                          int32_t start)
+{
+    for (int64_t o = 0; o < n; o += LVN_LANES) {
+        const int64_t lanes = n - o < LVN_LANES ? n - o : LVN_LANES;
+        const vi first = 2 * viota() + (start + (int32_t)(2 * o));
+        vf best = every_second(x + 2 * o, 2 * lanes, 0);
+        vi at = first;
+        for (int e = 1; e < 4; e++) {
+            const vf v = every_second(x + e / 2 * W + 2 * o, 2 * lanes, e % 2);
+            const vi larger = vgreater(v, best) | (~vequal(v, v) & vequal(best, best));
+            best = vselect(larger, v, best);
+            at = (larger & (first + (int32_t)(e / 2 * W + e % 2))) | (~larger & at);
+        }
+        vstore_over(y + o, best, lanes, end);
+        vstore_over((float *)(void *)(from + o), (vf)at, lanes, (float *)(void *)(from + (end - y)));
     }
 }
 
@@ -56,10 +72,6 @@ static void pool_row(const float *x, int64_t W, int64_t OW, int64_t size, int64_
     for (int64_t o = 0; o < OW; o += windows) {
         int64_t n = OW - o < windows ? OW - o : windows, first = o * stride;
         fold_rows(x + first, W, size, (n - 1) * stride + size, best, row);
-        if (size == 2 && stride == 2) {
-            fold_pairs(best, row, W, n, y + o, from + o, start + (int32_t)first);
-            continue;
-        }
         for (int64_t k = 0; k < n; k++) {
             int32_t at;
             y[o + k] = fold_columns(best + k * stride, row + k * stride, size, W, &at);
@@ -77,9 +89,13 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     for (; plane < end; plane++)
         for (int64_t i = 0; i < OH; i++) {
             const float *x = (const float *)call->in[0].p + (plane * H + i * stride) * W;
-            int64_t to = (plane * OH + i) * OW;
-            pool_row(x, W, OW, size, stride, (float *)call->out[0].p + to, (int32_t *)call->out[1].p + to,
-                     (int32_t)(i * stride * W));
+            const int64_t to = (plane * OH + i) * OW;
+            float *y = (float *)call->out[0].p + to;
+            int32_t *from = (int32_t *)call->out[1].p + to, start = (int32_t)(i * stride * W);
+            if (size == 2 && stride == 2)
+                pool_twos(x, W, OW, y, y + (OH - i) * OW, from, start);
+            else
+                pool_row(x, W, OW, size, stride, y, from, start);
         }
 }
 

@@ -97,6 +97,16 @@ LVN_INLINE void vstore_n(float *p, vf v, int64_t n)
 #endif
 }
 
+/* The first n elements, and as it comes what follows them before `end`, which is written afterwards: a store with a
+ * mask takes several times as long as a whole one. */
+LVN_INLINE void vstore_over(float *p, vf v, int64_t n, const float *end)
+{
+    if (p + LVN_LANES <= end)
+        vstore(p, v);
+    else
+        vstore_n(p, v, n);
+}
+
 /* a * b + c with one rounding, on every instruction set. */
 LVN_INLINE vf vfma(vf a, vf b, vf c)
 {
