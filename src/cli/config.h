@@ -43,6 +43,9 @@ enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const ch
     LVN_PRINTF(3, 4) LVN_CHECKED;
 /* Set a key of the recipe, from a line of the file (0: what the other program takes without one). */
 enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line) LVN_CHECKED;
+bool lvn_config_names_gpu(const struct lvn_config *cf); /* the recipe, in trainer.accelerator */
+/* Mixed precision in fp16, of the file's key: as it is where the recipe names a GPU; else bf16-mixed, with a note. */
+enum lvn_status lvn_config_fp16(struct lvn_config *cf, const char *key, int line) LVN_CHECKED;
 
 /* config_nanogpt.c, config_accelerate.c: read a file of another program into the recipe. */
 enum lvn_status lvn_config_nanogpt_job(struct lvn_config *cf, const char *path) LVN_CHECKED; /* which job it is */

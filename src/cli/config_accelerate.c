@@ -1,7 +1,7 @@
 /* config_accelerate.c - the YAML that `accelerate config` writes: where to run, and in which precision.
  *
  * accelerate says how a program is started, not what it trains; those keys come from elsewhere. Many of its keys exist
- * for GPUs and TPUs; each that the file holds and that is not off is told. */
+ * for TPUs and clouds; each that the file holds and that is not off is told. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,6 @@ static const struct {
     {"rdzv_backend", NULL, "not needed: `levin launch` is where the ranks meet"},
     {"same_network", NULL, "not needed"},
     {"debug", "true", "levin always checks at the start that ranks agree; --verbose says more"},
-    {"use_cpu", "false", "this version runs on CPUs all the same"},
-    {"gpu_ids", NULL, "this version runs on CPUs"},
     {"tpu_name", NULL, "TPUs are not there"},
     {"tpu_zone", NULL, "TPUs are not there"},
     {"tpu_env", NULL, "TPUs are not there"},
@@ -102,11 +100,33 @@ static enum lvn_status machines(struct lvn_config *cf, const struct lvn_yaml *to
 
 /* --- how ranks share the work --- */
 
+/* The accelerator that a distributed_type says; NULL: it says none. */
+static const char *accelerator_of(const char *type)
+{
+    static const char *const words[][2] = {{"MULTI_CPU", "cpu"}, {"MULTI_GPU", "cuda"}, {"MULTI_XPU", "xpu"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(type, words[i][0])) return words[i][1];
+    return NULL;
+}
+
+/* What to run on. Without a word it stays with `auto`, which takes a GPU where there is one, as accelerate does. */
+static enum lvn_status devices(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    const char *type = text_of(top, "distributed_type"), *ids = text_of(top, "gpu_ids"), *cpu = text_of(top, "use_cpu");
+    const char *accelerator = cpu ? "cpu" : type ? accelerator_of(type) : NULL;
+    const struct lvn_yaml *y = lvn_yaml_get(top, cpu ? "use_cpu" : "distributed_type");
+    if (accelerator) LVN_TRY(lvn_config_set(cf, "trainer.accelerator", accelerator, y->line));
+    if (!ids || !strcmp(ids, "all") || cpu) return LVN_OK;
+    char list[64];
+    snprintf(list, sizeof list, "%s%s", ids, strchr(ids, ',') ? "" : ","); /* "3," is device 3, and 3 three devices */
+    return lvn_config_set(cf, "trainer.devices", list, lvn_yaml_get(top, "gpu_ids")->line);
+}
+
 static enum lvn_status distributed(struct lvn_config *cf, const struct lvn_yaml *top)
 {
     const struct lvn_yaml *y = lvn_yaml_get(top, "distributed_type");
     const char *type = text_of(top, "distributed_type");
-    if (!type || !strcmp(type, "MULTI_CPU")) return LVN_OK;
+    if (!type || accelerator_of(type)) return LVN_OK;
     if (!strcmp(type, "FSDP") || !strcmp(type, "DEEPSPEED")) {
         LVN_TRY(lvn_config_set(cf, "trainer.strategy", "zero1", y->line));
         return lvn_config_note(
@@ -116,8 +136,8 @@ static enum lvn_status distributed(struct lvn_config *cf, const struct lvn_yaml 
             type);
     }
     return lvn_config_note(cf, "distributed_type",
-                           "'%.40s' is not there: this version runs on CPUs, as many ranks as "
-                           "num_processes says",
+                           "'%.40s' is not there: as many ranks run as num_processes says, on what "
+                           "trainer.accelerator says",
                            type);
 }
 
@@ -151,11 +171,8 @@ static enum lvn_status precision(struct lvn_config *cf, const struct lvn_yaml *t
     const struct lvn_yaml *y = lvn_yaml_get(top, "mixed_precision");
     if (!y || y->kind != LVN_YAML_SCALAR) return LVN_OK;
     bool bf16 = !strcasecmp(y->text, "bf16"), off = is_off(y), fp16 = !strcasecmp(y->text, "fp16");
-    if (fp16)
-        LVN_TRY(lvn_config_note(cf, "mixed_precision",
-                                "fp16 is for GPUs (trainer.precision 16-mixed); bf16-mixed is taken, which needs no "
-                                "loss scale"));
-    if (!off && !bf16 && !fp16) {
+    if (fp16) return lvn_config_fp16(cf, "mixed_precision", y->line);
+    if (!off && !bf16) {
         return lvn_config_note(cf, "mixed_precision", "'%.20s' is not there; trainer.precision stays as it is",
                                y->text);
     }
@@ -172,6 +189,7 @@ static bool is_read(const char *key)
                                        "mpirun_config",
                                        "distributed_type",
                                        "mixed_precision",
+                                       "gpu_ids",
                                        "fsdp_config",
                                        "deepspeed_config",
                                        "use_cpu",
@@ -214,6 +232,7 @@ enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path)
         LVN_TRY(lvn_config_note(cf, "compute_environment", "'%.40s' is not there: levin runs on machines of your own",
                                 where));
     LVN_TRY(machines(cf, top));
+    LVN_TRY(devices(cf, top));
     LVN_TRY(distributed(cf, top));
     LVN_TRY(precision(cf, top));
     const struct lvn_yaml *more = lvn_yaml_get(top, "deepspeed_config");

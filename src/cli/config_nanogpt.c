@@ -195,18 +195,29 @@ static enum lvn_status model(const struct reading *r)
     return LVN_OK;
 }
 
+/* "cuda:1" is its device 1. */
+static enum lvn_status device(const struct reading *r)
+{
+    const char *name = value(r, "device");
+    const bool cuda = !strncmp(name, "cuda", 4) && (!name[4] || name[4] == ':'), cpu = !strcmp(name, "cpu");
+    const int line = line_of(r, "device");
+    char list[24];
+    if (!*name) return LVN_OK;
+    if (!cuda && !cpu)
+        return lvn_config_note(r->cf, "device", "'%.40s' is not there: trainer.accelerator stays as it is", name);
+    LVN_TRY(lvn_config_set(r->cf, "trainer.accelerator", cuda ? "cuda" : "cpu", line));
+    if (cpu || !name[4]) return LVN_OK;
+    snprintf(list, sizeof list, "%.20s,", name + 5);
+    return lvn_config_set(r->cf, "trainer.devices", list, line);
+}
+
 static enum lvn_status precision(const struct reading *r)
 {
-    const char *dtype = value(r, "dtype"), *device = value(r, "device");
-    const char *means = !strcmp(dtype, "bfloat16") || !strcmp(dtype, "float16") ? "bf16-mixed" : "32-true";
-    if (*dtype) LVN_TRY(lvn_config_set(r->cf, "trainer.precision", means, line_of(r, "dtype")));
-    if (!strcmp(dtype, "float16"))
-        LVN_TRY(lvn_config_note(
-            r->cf, "dtype",
-            "fp16 is for GPUs (trainer.precision 16-mixed); bf16-mixed is taken, which needs no loss scale"));
-    if (*device && strcmp(device, "cpu") != 0)
-        LVN_TRY(lvn_config_note(r->cf, "device", "'%.40s' is not there: this version runs on CPUs", device));
-    return LVN_OK;
+    const char *dtype = value(r, "dtype");
+    const int line = line_of(r, "dtype");
+    if (!*dtype) return LVN_OK;
+    if (!strcmp(dtype, "float16")) return lvn_config_fp16(r->cf, "dtype", line);
+    return lvn_config_set(r->cf, "trainer.precision", !strcmp(dtype, "bfloat16") ? "bf16-mixed" : "32-true", line);
 }
 
 static enum lvn_status checkpoints(const struct reading *r)
@@ -269,6 +280,7 @@ enum lvn_status lvn_config_nanogpt(struct lvn_config *cf, const char *path)
     LVN_TRY(data(&r));
     LVN_TRY(batches(&r));
     LVN_TRY(rates(&r));
+    LVN_TRY(device(&r));
     LVN_TRY(precision(&r));
     return checkpoints(&r);
 }

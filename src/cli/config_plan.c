@@ -20,9 +20,11 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct lvn_settings 
     free(text);
     LVN_TRY(status);
     copy->ranks = cf->machines * cf->per_machine;
+    if (lvn_config_names_gpu(cf)) /* which need not be here */
+        LVN_TRY(lvn_settings_set(copy, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
     LVN_TRY(lvn_settings_set(copy, "data.path", "", LVN_SOURCE_PROGRAM)); /* sizes do not hang on it */
     LVN_TRY(lvn_settings_set(copy, "data.url", "", LVN_SOURCE_PROGRAM));
-    return lvn_settings_finish(copy, LVN_USES_ALL);
+    return lvn_settings_finish(copy, LVN_USES_ALL & ~LVN_USES_DEVICE);
 }
 
 /* Rank 0, its rows in so many parts at least. */

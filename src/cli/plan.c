@@ -243,6 +243,14 @@ static enum lvn_status show_schedule(struct plan *p)
     return LVN_OK;
 }
 
+/* Does the recipe name a GPU, or numbers that a processor does not compute with? Then it is planned for one that is not
+ * here, and need not be opened. */
+static bool takes_gpu(const struct lvn_settings *s, const struct lvn_backend *b)
+{
+    const bool none = !b->alloc; /* gpu or xpu, and none is here */
+    return b->describe || none || (s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED && !b->fp16);
+}
+
 static enum lvn_status show(struct plan *p)
 {
     if (lvn_cli_on(p->c, LVN_FLAG_plan_schedule)) {
@@ -251,6 +259,7 @@ static enum lvn_status show(struct plan *p)
         return show_schedule(p);
     }
     const struct lvn_backend *b = lvn_backend_find(p->s->trainer.accelerator);
+    const bool launches = !b->computes;
     LVN_CHECK(
         !p->c->flag[LVN_FLAG_plan_ranks].i || !b->describe, ARG,
         "--ranks measures a step on this machine's processor, and trainer.accelerator %s is %s: set it to cpu, or "
@@ -261,6 +270,8 @@ static enum lvn_status show(struct plan *p)
               "out",
               p->s->trainer.accelerator);
     int ranks = (int)p->c->flag[LVN_FLAG_plan_ranks].i;
+    if (!ranks && *p->c->flag[LVN_FLAG_plan_device].t && takes_gpu(p->s, b))
+        LVN_TRY(lvn_settings_set(&p->c->settings, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
     if (ranks) {
         lvn_plan_threads(p->c);
         LVN_TRY(lvn_crowd_begin(&p->crowd, lvn_plan_crowd(p->c)));
@@ -285,7 +296,7 @@ static enum lvn_status show(struct plan *p)
     show_memory(p);
     LVN_TRY(lvn_plan_device(p->c, &p->training));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) show_program(p->c, step, p->live);
-    if (!p->training.network->device->backend->computes) LVN_TRY(lvn_plan_launches(p->c, &p->training));
+    if (launches) LVN_TRY(lvn_plan_launches(p->c, &p->training));
     return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd) : LVN_OK;
 }
 

@@ -142,6 +142,7 @@ code 0 "$LEVIN" config acc-run.yaml --from-accelerate acc.yaml --overwrite --jso
 json '"--hostfile my.hosts -n 6" in d["launch"] and d["hosts_file"] is None'
 settings acc-run.yaml
 is trainer.precision 32-true
+is trainer.accelerator cpu
 code 0 "$LEVIN" config both.yaml --from-accelerate acc.yaml --from-nanogpt finetune.py --json
 json 'd["ranks"] == 6 and {"machine_rank", "wandb_log"} <= {n["key"] for n in d["notes"]}'
 sed "s/mixed_precision: 'no'/mixed_precision: bf16/" acc.yaml >bf16.acc
@@ -152,11 +153,32 @@ says "bf16.acc:13" bf16.yaml
 sed "s/mixed_precision: 'no'/mixed_precision: fp8/" acc.yaml >fp8.acc
 code 0 "$LEVIN" config fp8.yaml --from-accelerate fp8.acc --json
 json '"mixed_precision" in {n["key"] for n in d["notes"]}'
-printf 'dtype = "float16"\ndevice = "cuda"\n' >half.py
+printf 'dtype = "float16"\ndevice = "cuda:1"\n' >half.py
 code 0 "$LEVIN" config --from-nanogpt half.py --json
-json '{"dtype", "device"} <= {n["key"] for n in d["notes"]}'
+json 'not {"dtype", "device"} & {n["key"] for n in d["notes"]}'
 settings half.yaml
+is trainer.precision 16-mixed
+is trainer.accelerator cuda
+is trainer.devices 1,
+printf 'dtype = "float16"\ndevice = "mps"\n' >mps.py # not there, so no GPU is named
+code 0 "$LEVIN" config --from-nanogpt mps.py --json
+json '{"dtype", "device"} <= {n["key"] for n in d["notes"]}'
+settings mps.yaml
 is trainer.precision bf16-mixed
+is trainer.accelerator auto
+printf 'distributed_type: MULTI_GPU\nmixed_precision: fp16\ngpu_ids: 0,2\nuse_cpu: false\nnum_processes: 2\n' >gpu.acc
+code 0 "$LEVIN" config gpu.yaml --from-accelerate gpu.acc --json
+json 'd["notes"] == []'
+settings gpu.yaml
+is trainer.precision 16-mixed
+is trainer.accelerator cuda
+is trainer.devices 0,2
+printf 'distributed_type: "NO"\nmixed_precision: fp16\ngpu_ids: all\nuse_cpu: true\nnum_processes: 1\n' >cpu.acc
+code 0 "$LEVIN" config cpu.yaml --from-accelerate cpu.acc --json
+json '[n["key"] for n in d["notes"]] == ["mixed_precision"]'
+settings cpu.yaml
+is trainer.precision bf16-mixed
+is trainer.accelerator cpu
 printf 'distributed_type: FSDP\nfsdp_config: {fsdp_activation_checkpointing: true}\nnum_processes: 2\nnew_key: 1\n' >fsdp.acc
 code 0 "$LEVIN" config fsdp.yaml --from-accelerate fsdp.acc --json
 json '"levin launch -n 2" in d["launch"] and "new_key" in {n["key"] for n in d["notes"]}'

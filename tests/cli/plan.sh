@@ -62,6 +62,12 @@ for device in max1100 h200; do
     code 0 "$LEVIN" plan "${small[@]}" --device=$device --model.n_head=1 --model.n_embd=256
     says "It cannot run there: attention has heads of 256 channels" out
 done
+for gpu in --trainer.accelerator=cuda --trainer.accelerator=xpu --trainer.precision=16-mixed; do # a GPU is named, and none is here
+    code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g $gpu
+    says "are taken: it fits." out
+done
+code 2 "$LEVIN" plan "${small[@]}" --trainer.precision=16-mixed
+says "trainer.precision 16-mixed is for GPUs" err
 code 2 "$LEVIN" plan "${small[@]}" --device=abacus
 one_error
 says "levin help plan" err
