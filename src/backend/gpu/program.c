@@ -147,10 +147,10 @@ static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_lau
 
 /* --- forms of launches --- */
 
-void lvn_gpu_settle(struct lvn_gpu_launch *l, int form)
+void lvn_gpu_settle(struct lvn_gpu_launch *l, enum lvn_gpu_form form)
 {
     const struct lvn_gpu_launch *o = l->other;
-    if (form) {
+    if (form == LVN_FORM_OTHER) {
         l->defines = o->defines;
         memcpy(l->grid, o->grid, sizeof l->grid);
         l->module = o->module;
@@ -161,8 +161,9 @@ void lvn_gpu_settle(struct lvn_gpu_launch *l, int form)
 
 static enum lvn_status bind_forms(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
-    const int form = !l->other ? -1 : p->driver->faster ? p->driver->faster(p, l) : 0;
-    if (form >= 0) lvn_gpu_settle(l, form);
+    enum lvn_gpu_form form = LVN_FORM_FIRST;
+    if (l->other && p->driver->faster) form = p->driver->faster(p, l);
+    if (form != LVN_FORM_UNKNOWN) lvn_gpu_settle(l, form);
     if (l->other) {
         l->other->args = l->args;
         LVN_TRY(find_module(p, l->other));

@@ -29,15 +29,18 @@ struct lvn_gpu_moving {
 
 struct lvn_gpu_program;
 
+/* Which of two that give the same bits. */
+enum lvn_gpu_form { LVN_FORM_UNKNOWN = -1, LVN_FORM_FIRST, LVN_FORM_OTHER };
+
 /* What a backend does itself. Each but `changed` may fail. */
 struct lvn_gpu_driver {
     /* Compile every module and make every launch ready; all of the program's fields but `step` are set. */
     enum lvn_status (*prepare)(struct lvn_gpu_program *p);
     void (*release)(struct lvn_gpu_program *p);
     enum lvn_status (*launch)(struct lvn_gpu_program *p, struct lvn_gpu_launch *l);
-    /* The faster form of a launch (lvn_gpu_either()), as it was measured: 0: the first, 1: the other; -1: nobody knows,
-     * and prepare() finds out: before it returns it calls lvn_gpu_settle(). NULL: always the first. */
-    int (*faster)(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
+    /* The faster form of a launch (lvn_gpu_either()), as it was measured; where nobody knows it, prepare() finds out:
+     * before it returns it calls lvn_gpu_settle(). NULL: always the first. */
+    enum lvn_gpu_form (*faster)(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
     /* Argument number `arg` of a launch is another one from now on. */
     void (*changed)(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg);
 };
@@ -85,7 +88,7 @@ enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_i
 /* Memory, and bytes from its start, of what `o` is for micro-batch 0. */
 struct lvn_memory *lvn_gpu_place(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset);
 /* A launch has one form from now on, the first or the other. */
-void lvn_gpu_settle(struct lvn_gpu_launch *l, int form);
+void lvn_gpu_settle(struct lvn_gpu_launch *l, enum lvn_gpu_form form);
 /* A collective, on staged copies. */
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
                                     const struct lvn_collectives *with) LVN_CHECKED;
