@@ -90,6 +90,7 @@ if [ $dev = 1 ]; then
     needs stores test -x "$root_folder/parts/stores/bin/versitygw" -a -x "$root_folder/parts/stores/bin/fake-gcs-server" \
         -a -x "$root_folder/parts/stores/bin/gcp-storage-emulator"
     needs opencl bash -c 'ls /etc/OpenCL/vendors/pocl.icd'
+    needs oclgrind have oclgrind
     needs ocloc have ocloc
     needs devices bash -c "ls '$root_folder'/parts/devices/lib/libintelocl.so '$root_folder'/parts/devices/lib/python3*/site-packages/nvidia/cu13/lib"
     needs tensorboard env PYTHONPATH="$root_folder/parts/tensorboard" python3 -c 'import tensorboard'
@@ -115,7 +116,7 @@ apt_names() {
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         openmpi) echo openmpi-bin ;; mpich) echo mpich ;; slurm) echo slurmctld slurmd slurm-client munge ;;
         pmix) echo libpmix-dev ;; sshd) echo openssh-server openssh-client ;; ip) echo iproute2 ;;
-        opencl) echo pocl-opencl-icd ocl-icd-libopencl1 ;; ocloc) echo intel-opencl-icd ;;
+        opencl) echo pocl-opencl-icd ocl-icd-libopencl1 ;; ocloc) echo intel-opencl-icd ;; oclgrind) echo oclgrind ;;
         esac
     done
 }
@@ -305,7 +306,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | ocloc | devices) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | oclgrind | ocloc | devices) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done

@@ -134,22 +134,29 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
     return has;
 }
 
-/* Of those operations that take fp16, the last small case: compiling is what takes long. */
-static bool is_taken_in_fp16(const struct op_case *c)
+static bool is_last_small(const struct op_case *c)
 {
-    if (op_is_update(c->op) || !lvn_op(c->op, LVN_F32)->narrow || c->large) return false;
+    if (c->large) return false;
     for (const struct op_case *next = c + 1; next < op_cases + N_OP_CASES; next++)
         if (next->op == c->op && !next->large) return false;
     return true;
 }
 
-/* The cases of LEVIN_DEVICE_TEST, and of `only` where that is not LVN_OP_COUNT. */
+/* Of those operations that take fp16, one case: compiling is what takes long. */
+static bool is_taken_in_fp16(const struct op_case *c)
+{
+    return !op_is_update(c->op) && lvn_op(c->op, LVN_F32)->narrow && is_last_small(c);
+}
+
+/* The cases of LEVIN_DEVICE_TEST (an operation's; small ones; one small one of each), and of `only` where that is not
+ * LVN_OP_COUNT. */
 static bool is_wanted(const struct op_case *c, enum lvn_op_id only)
 {
     const char *wanted = getenv("LEVIN_DEVICE_TEST");
     if (numbers == HALF && half == LVN_F16 && !is_taken_in_fp16(c)) return false;
     if (only != LVN_OP_COUNT && c->op != only) return false;
     if (wanted && !strcmp(wanted, "small")) return !c->large;
+    if (wanted && !strcmp(wanted, "once")) return is_last_small(c);
     return !wanted || !strcmp(wanted, lvn_op(c->op, LVN_F32)->name);
 }
 
