@@ -214,7 +214,7 @@ static inline void conv_join(const struct lvn_conv2d *c, const struct conv_plane
                              int64_t m, int64_t a, int64_t b, bool add, float *dx)
 {
     const int64_t s = p->stride, first = b < p->padding ? (p->padding - b + s - 1) / s : 0; /* columns of the plane */
-    const int64_t most = (c->W - 1 + p->padding - b) / s + 1, end = most < p->width ? most : p->width;
+    const int64_t end = c->W + p->padding > b ? (c->W - 1 + p->padding - b) / s + 1 : 0;
     for (int64_t i = 0; i < p->rows; i++) {
         const int64_t h = i * s + a - p->padding;
         if (h < 0 || h >= c->H) continue;

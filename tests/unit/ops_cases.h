@@ -124,6 +124,8 @@ static const struct op_case op_cases[] = {
         .in = {REAL(9, 3, 28, 28), REAL(13, 3, 3, 3), REAL(13)}, .large = true},
     {LVN_OP_conv2d, .attr.conv2d = {1, 0},
         .in = {REAL(3, 65, 13, 19), REAL(17, 65, 3, 3), NONE}, .large = true},
+    {LVN_OP_conv2d, .attr.conv2d = {3, 0}, /* a column alone */
+        .in = {REAL(2, 2, 4, 1), REAL(3, 2, 2, 1), REAL(3)}},
     {LVN_OP_conv2d, .attr.conv2d = {1, 1}, /* pairs of rows, odd and even ones */
         .in = {REAL(2, 8, 5, 6), REAL(8, 8, 3, 3), REAL(8)}},
     {LVN_OP_conv2d, .attr.conv2d = {1, 2},
