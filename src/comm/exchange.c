@@ -10,6 +10,9 @@
  * behind those of the last one, so that memory is bounded, and ways there, adding and ways back overlap. All ranks take
  * chunks in the same order into the same slots, which their tags name.
  *
+ * Two ranks send each other all of a short vector and both add it: as many bytes, half as many messages one after the
+ * other. Of a long one each adds a half, for messages wait for memory then.
+ *
  * A rank's part is the sums of its subtrees (comm.h); they meet in the order of the tree, so that the bits depend on
  * the leaves alone. Plain sums are the case of one leaf a rank. bf16 is widened and added in fp32; plain sums are
  * rounded once on each host and once between hosts, those of a tree at every node, for another split makes a node a
@@ -38,10 +41,22 @@ static bool is_free(const struct lvn_request *r)
     return r->kind != LVN_ASK_ALL_GATHER && r->gather;
 }
 
+/* Do both ranks add all of it? */
+static bool is_swap(const struct lvn_request *r)
+{
+    return r->tree->pair && is_free(r) && lvn_sum_swaps(r->count * lvn_dtype_bytes((enum lvn_dtype)r->type));
+}
+
+/* Elements of the vector that are in a chunk. */
+static int64_t chunk_of(const struct lvn_request *r, int64_t bytes)
+{
+    return r->tree->piece / bytes * (is_swap(r) ? 1 : r->tree->size);
+}
+
 static int64_t n_chunks(const struct lvn_request *r, int64_t bytes)
 {
     const struct lvn_tree *t = r->tree;
-    const int64_t piece = t->piece / bytes, chunk = piece * t->size;
+    const int64_t piece = t->piece / bytes, chunk = chunk_of(r, bytes);
     int64_t most = 0;
     if (is_free(r)) return (r->count + chunk - 1) / chunk;
     for (int i = 0; i < t->size; i++) {
@@ -60,8 +75,9 @@ struct range {
 static struct range free_range(const struct view *v, int q, int n)
 {
     const struct lvn_tree *t = v->t;
-    const int64_t chunk = t->piece / v->bytes * t->size, from = v->slot->chunk * chunk, left = v->r->count - from,
+    const int64_t chunk = chunk_of(v->r, v->bytes), from = v->slot->chunk * chunk, left = v->r->count - from,
                   m = left < chunk ? left : chunk, lines = (m + LVN_LINE - 1) / LVN_LINE;
+    if (is_swap(v->r)) return (struct range){from, m};
     int64_t a = lines * q / t->size * LVN_LINE, b = lines * (q + n) / t->size * LVN_LINE;
     if (a > m) a = m;
     if (b > m) b = m;
@@ -293,10 +309,16 @@ static bool over(const struct lvn_slot *s, enum lvn_lane_kind lane)
     return s->lane[lane].started && !s->lane[lane].busy;
 }
 
+/* Does the total come back from where it was added? */
+static bool gathers(const struct lvn_slot *s)
+{
+    return s->r->gather && !is_swap(s->r);
+}
+
 /* Can it start? What comes back is written where parts lie that must have gone first. */
 static bool is_due(const struct lvn_slot *s, enum lvn_lane_kind lane)
 {
-    const bool gather = s->r->gather;
+    const bool gather = gathers(s);
     switch (lane) {
     case LVN_B_OUT:
     case LVN_B_IN:
@@ -314,6 +336,12 @@ static bool is_due(const struct lvn_slot *s, enum lvn_lane_kind lane)
     }
 }
 
+/* May what is in this lane be added? Not over what is on its way out. */
+static bool arrived(const struct lvn_slot *s, enum lvn_lane_kind in)
+{
+    return over(s, in) && (!is_swap(s->r) || over(s, (enum lvn_lane_kind)(in - 1)));
+}
+
 /* As far as it goes now. */
 static int advance(const struct view *v, bool *moved)
 {
@@ -321,8 +349,8 @@ static int advance(const struct view *v, bool *moved)
     int code = 0;
     for (bool more = true; more && !code; *moved |= more) {
         more = false;
-        if (!s->host_added && over(s, LVN_A_IN)) add_host(v), more = s->host_added = true;
-        if (s->host_added && !s->added && over(s, LVN_B_IN)) add_hosts(v), more = s->added = true;
+        if (!s->host_added && arrived(s, LVN_A_IN)) add_host(v), more = s->host_added = true;
+        if (s->host_added && !s->added && arrived(s, LVN_B_IN)) add_hosts(v), more = s->added = true;
         for (int lane = 0; lane < LVN_LANES && !code; lane++) {
             if (s->lane[lane].started || !is_due(s, (enum lvn_lane_kind)lane)) continue;
             code = start_lane(v, (enum lvn_lane_kind)lane);
@@ -335,7 +363,7 @@ static int advance(const struct view *v, bool *moved)
 static bool is_over(const struct lvn_slot *s)
 {
     for (int lane = 0; lane < LVN_LANES; lane++)
-        if ((lane < LVN_C_OUT || s->r->gather) && !over(s, (enum lvn_lane_kind)lane)) return false;
+        if ((lane < LVN_C_OUT || gathers(s)) && !over(s, (enum lvn_lane_kind)lane)) return false;
     return s->added;
 }
 

@@ -53,6 +53,7 @@ struct lvn_tree {
     int rank, size, hosts, per_host, host,
         local;                 /* this rank is number `local` of host `host`; or groups of one host */
     bool plain;                /* one leaf a rank */
+    bool pair;                 /* two ranks with one sum each */
     struct lvn_level level[2]; /* within the host; between hosts */
     int64_t piece;             /* bytes of a shard in a chunk */
     int most_sources;

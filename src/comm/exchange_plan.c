@@ -167,7 +167,9 @@ enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hos
     t->host = rank / t->per_host;
     t->local = rank % t->per_host;
     t->plain = !leaf;
-    t->piece = lvn_piece_bytes(count_sources(leaf, size, 0, size));
+    const int sources = count_sources(leaf, size, 0, size);
+    t->pair = size == 2 && sources == 2 && count_sources(leaf, size, 0, 1) == 1;
+    t->piece = lvn_piece_bytes(sources);
     enum lvn_status status = plan(t, leaf);
     if (status == LVN_OK) status = make_slots(t);
     if (status == LVN_OK)

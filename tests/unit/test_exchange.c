@@ -194,7 +194,11 @@ static void test_traffic(void **state)
     for (int size = 16; size <= MOST; size *= 2)
         for (int hosts = 1; hosts <= size && hosts <= 16; hosts *= 4) one_sum(size, hosts, (int64_t)size * 4096);
     one_sum(64, 8, 64 * 16384); /* two pieces of every shard */
-    one_sum(2, 1, 8192);
+    for (int hosts = 1; hosts <= 2; hosts++) {
+        one_sum(2, hosts, 8192);
+        one_sum(2, hosts, 300001);  /* swapped in three chunks */
+        one_sum(2, hosts, 2 << 20); /* long: each adds a half */
+    }
     one_sum(8, 2, 8 * 8192);
 }
 
