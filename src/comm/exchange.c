@@ -11,7 +11,7 @@
  * chunks in the same order into the same slots, which their tags name.
  *
  * Two ranks send each other all of a short vector and both add it: as many bytes, half as many messages one after the
- * other. Of a long one each adds a half, for messages wait for memory then.
+ * other. Of a long one each adds a half, for adding takes longer than a message then.
  *
  * A rank's part is the sums of its subtrees (comm.h); they meet in the order of the tree, so that the bits depend on
  * the leaves alone. Plain sums are the case of one leaf a rank. bf16 is widened and added in fp32; plain sums are
