@@ -128,24 +128,6 @@ enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const ch
     return n->key && n->text ? LVN_OK : LVN_MEMORY;
 }
 
-bool lvn_config_names_gpu(const struct lvn_config *cf)
-{
-    static const char *const others[] = {"auto", "cpu", "reference"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(cf->s->trainer.accelerator, others[i])) return false;
-    return true;
-}
-
-enum lvn_status lvn_config_fp16(struct lvn_config *cf, const char *key, int line)
-{
-    const bool gpu = lvn_config_names_gpu(cf);
-    if (!gpu)
-        LVN_TRY(lvn_config_note(cf, key,
-                                "fp16 is for GPUs (trainer.precision 16-mixed); bf16-mixed is taken, which needs no "
-                                "loss scale"));
-    return lvn_config_set(cf, "trainer.precision", gpu ? "16-mixed" : "bf16-mixed", line);
-}
-
 /* One of some words. */
 static enum lvn_status word_of(const struct lvn_cli *c, enum lvn_flag_id id, const char *const *words, int *out)
 {

@@ -30,6 +30,8 @@ enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const cha
     return lvn_settings_set_at(cf->s, key, value, origin);
 }
 
+#include "cli/config_fp16.c"
+
 /* Read by each of the readers in turn (NULL: the end): a recipe that can be written, or a sentence. */
 static int import(const uint8_t *data, size_t size,
                   enum lvn_status (*const *readers)(struct lvn_config *, const char *))
