@@ -6,8 +6,8 @@ mkdir digits
 python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" digits 1200 200
 data="--data.kind=mnist --data.path=digits"
 
-code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-cnn.yaml" --data.path=digits --trainer.max_epochs=2 --run_dir=cnn --json
-json 'd["step"] == 34 and d["val_loss"] < 1'
+code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-cnn.yaml" --data.path=digits --trainer.max_epochs=4 --run_dir=cnn --json
+json 'd["step"] == 68 and d["val_loss"] < 1'
 code 0 "$LEVIN" evaluate cnn $data --data.split=test --json --logits
 json 'd["split"] == "test" and d["samples"] == 200 and d["accuracy"] > 0.9 and len(d["logits"]) == 200 and len(d["logits"][0]) == 10'
 json 'sum(map(sum, d["confusion"])) == 200 and sum(d["confusion"][i][i] for i in range(10)) == round(200 * d["accuracy"])'
