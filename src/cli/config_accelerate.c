@@ -116,10 +116,13 @@ static enum lvn_status devices(struct lvn_config *cf, const struct lvn_yaml *top
     const char *accelerator = cpu ? "cpu" : type ? accelerator_of(type) : NULL;
     const struct lvn_yaml *y = lvn_yaml_get(top, cpu ? "use_cpu" : "distributed_type");
     if (accelerator) LVN_TRY(lvn_config_set(cf, "trainer.accelerator", accelerator, y->line));
+    y = lvn_yaml_get(top, "gpu_ids");
+    if (!cpu && y && !is_off(y) && !ids)
+        return lvn_config_note(cf, "gpu_ids", "numbers with commas between them are wanted (0,2), not a list or map");
     if (!ids || !strcmp(ids, "all") || cpu) return LVN_OK;
-    char list[64];
-    snprintf(list, sizeof list, "%s%s", ids, strchr(ids, ',') ? "" : ","); /* "3," is device 3, and 3 three devices */
-    return lvn_config_set(cf, "trainer.devices", list, lvn_yaml_get(top, "gpu_ids")->line);
+    const char *comma = strchr(ids, ',') ? "" : ","; /* "3," is device 3, and 3 three devices */
+    const char *list = lvn_arena_printf(&cf->s->arena, "%s%s", ids, comma);
+    return list ? lvn_config_set(cf, "trainer.devices", list, y->line) : LVN_MEMORY;
 }
 
 static enum lvn_status distributed(struct lvn_config *cf, const struct lvn_yaml *top)

@@ -201,14 +201,13 @@ static enum lvn_status device(const struct reading *r)
     const char *name = value(r, "device");
     const bool cuda = !strncmp(name, "cuda", 4) && (!name[4] || name[4] == ':'), cpu = !strcmp(name, "cpu");
     const int line = line_of(r, "device");
-    char list[24];
     if (!*name) return LVN_OK;
     if (!cuda && !cpu)
         return lvn_config_note(r->cf, "device", "'%.40s' is not there: trainer.accelerator stays as it is", name);
     LVN_TRY(lvn_config_set(r->cf, "trainer.accelerator", cuda ? "cuda" : "cpu", line));
     if (cpu || !name[4]) return LVN_OK;
-    snprintf(list, sizeof list, "%.20s,", name + 5);
-    return lvn_config_set(r->cf, "trainer.devices", list, line);
+    const char *list = lvn_arena_printf(&r->cf->s->arena, "%s,", name + 5);
+    return list ? lvn_config_set(r->cf, "trainer.devices", list, line) : LVN_MEMORY;
 }
 
 static enum lvn_status precision(const struct reading *r)

@@ -15,7 +15,7 @@
 enum {
     CONV_BLOCK_FLOATS = 160 << 10, /* of the samples that are ready at a time */
     CONV_DW_CHAIN = 320,           /* elements of dw that are summed in one chain, or a row */
-    CONV_DB_CHAIN = 8
+    CONV_DB_CHAIN = 8              /* of db: a lane has but one chain, and terms that cancel */
 };
 
 struct conv_dw {
@@ -251,7 +251,6 @@ LVN_INLINE void conv_dw_db(const struct lvn_conv2d *c, const struct lvn_call *ca
                           at.kernels + bank * d.kernels, thread, n_threads);
         lvn_team_barrier();
     }
-    lvn_team_barrier();
     if (dw) conv_dw_take(c, &d, at.kernels, call->add[1], dw, thread, n_threads);
     for (int64_t o = thread; db && o < c->O; o += n_threads)
         db[o] = (float)(at.sums[o / LVN_LANES].lane[o % LVN_LANES] + (call->add[2] ? (double)db[o] : 0));

@@ -173,6 +173,14 @@ settings gpu.yaml
 is trainer.precision 16-mixed
 is trainer.accelerator cuda
 is trainer.devices 0,2
+many=$(seq -s, 0 63) # no number is lost of many; a list is told
+printf 'distributed_type: MULTI_GPU\ngpu_ids: %s\nnum_processes: 64\n' "$many" >many.acc
+code 0 "$LEVIN" config many.yaml --from-accelerate many.acc --trainer.batch_size=64 --json
+settings many.yaml
+is trainer.devices "$many"
+printf 'distributed_type: MULTI_GPU\ngpu_ids: [0, 2]\nnum_processes: 2\n' >list.acc
+code 0 "$LEVIN" config list.yaml --from-accelerate list.acc --json
+json '[n["key"] for n in d["notes"]] == ["gpu_ids"]'
 printf 'distributed_type: "NO"\nmixed_precision: fp16\ngpu_ids: all\nuse_cpu: true\nnum_processes: 1\n' >cpu.acc
 code 0 "$LEVIN" config cpu.yaml --from-accelerate cpu.acc --json
 json '[n["key"] for n in d["notes"]] == ["mixed_precision"]'
