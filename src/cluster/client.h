@@ -65,5 +65,7 @@ void lvn_beat_now(struct lvn_heartbeat *h, double now);
 bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m); /* false: no message for a rank */
 void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text);
 void lvn_set_speaks(bool speaks);
+/* SIGABRT ends this process a tenth of a second later, unless somebody handles it (abort_late.c). */
+void lvn_abort_late(void);
 
 #endif

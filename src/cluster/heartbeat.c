@@ -189,6 +189,7 @@ static enum lvn_status begin(struct lvn_heartbeat *h, const struct lvn_heartbeat
     LVN_CHECK(h->wake >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
     h->online = h->size > 1 || lvn_getenv("LEVIN_RENDEZVOUS");
     if (h->online) LVN_TRY(meet(h, o));
+    if (h->size > 1) lvn_abort_late();
     h->heard = lvn_seconds();
     struct lvn_peer *own = &h->peer[h->rank];
     own->state = LVN_PEER_HERE;
