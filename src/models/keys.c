@@ -91,8 +91,11 @@ const struct lvn_key *lvn_key_of(const struct lvn_model *m, enum lvn_meaning mea
 
 void lvn_model_config_init(struct lvn_model_config *c, const struct lvn_model *m)
 {
-    *c = (struct lvn_model_config){.model = m, .head = m->heads, .classes = 2};
-    for (const struct lvn_key *k = m->keys; k->kind; k++) lvn_key_set(k, c, k->initial);
+    *c = (struct lvn_model_config){.model = m, .head = m->heads, .classes = 2, .end_id = -1};
+    for (const struct lvn_key *k = m->keys; k->kind; k++) {
+        lvn_key_set(k, c, k->initial);
+        if (k->kind == LVN_KEY_TOKEN) c->end_id = (int64_t)k->initial;
+    }
 }
 
 /* Is it the first key of its name in a recipe? */

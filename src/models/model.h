@@ -43,9 +43,9 @@ struct lvn_model_config {
     int64_t classes;                   /* that a head for classification tells apart */
     enum lvn_problem problem;          /* that it learnt; only LVN_ONE_CLASS can be used */
     char class_names[LVN_CLASS_NAMES]; /* of config.json, each ended by a line's end; "": they have none */
-    bool end_known;
-    int64_t end_id;                 /* end_known: the token that ends a text; -1: there is none */
-    int64_t own[LVN_OWN_BYTES / 8]; /* of this type for its alignment */
+    int64_t end_id;                    /* the token that ends a text; -1: there is none */
+    bool end_known;                    /* somebody named it; else a tokenizer may */
+    int64_t own[LVN_OWN_BYTES / 8];    /* of this type for its alignment */
 };
 
 /* --- keys --- */
@@ -59,7 +59,8 @@ enum lvn_key_kind {
     /* without a field, in config.json alone: */
     LVN_KEY_MUST,  /* read: true or false, or a number, which must be `initial` */
     LVN_KEY_NAME,  /* written: a list of one name, the head's, or `text` */
-    LVN_KEY_TOKEN, /* written: the end token, `initial` where nobody says; null where the vocabulary has none such */
+    LVN_KEY_TOKEN, /* written: the end token, `initial` where nobody names one, not even as null; null where the
+                      vocabulary has none such */
     LVN_KEY_DTYPE, /* written: the number type of the weights */
 };
 

@@ -168,14 +168,15 @@ enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_mod
     return lvn_config_read_as(c, *form, name, root);
 }
 
-/* Of several end tokens the first is the one that ends a text. A list without any, or null, leaves it open. */
+/* Of several end tokens the first is the one that ends a text. An empty list, or null, leaves it to the tokenizer;
+ * where that says nothing either there is none, as in transformers. */
 static enum lvn_status read_end(struct lvn_model_config *c, const char *name, const json_t *root)
 {
     int64_t *ids;
     int n;
     LVN_TRY(lvn_json_ints(name, root, "eos_token_id", INT32_MIN, INT32_MAX, &ids, &n));
     c->end_known = n > 0;
-    c->end_id = n > 0 ? ids[0] : -1;
+    if (json_object_get(root, "eos_token_id")) c->end_id = n > 0 ? ids[0] : -1;
     free(ids);
     return LVN_OK;
 }
@@ -257,9 +258,9 @@ enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_
 /* --- writing --- */
 
 /* transformers complains of a token that the vocabulary lacks. */
-static json_t *token_of(const struct lvn_key *k, const struct lvn_model_config *c)
+static json_t *end_of(const struct lvn_model_config *c)
 {
-    int64_t id = c->end_known ? c->end_id : (int64_t)k->initial;
+    const int64_t id = c->end_id;
     return id >= 0 && id < lvn_model_value(c, LVN_MEANS_VOCABULARY) ? json_integer(id) : json_null();
 }
 
@@ -279,7 +280,7 @@ static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *
     case LVN_KEY_NAME:
         return json_pack("[s]", c->head ? c->head->architecture : k->text);
     case LVN_KEY_TOKEN:
-        return token_of(k, c);
+        return end_of(c);
     case LVN_KEY_DTYPE:
         return json_string(type == LVN_BF16 ? "bfloat16" : "float32");
     default:
