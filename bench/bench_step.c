@@ -1,7 +1,7 @@
 /* bench_step.c - where the time of a training step goes: each instruction of the program timed on its own.
  *
  *     build/bench_step WORKLOAD [THREADS [STEPS [bf16 | bf16-true]]]      WORKLOAD: nanogpt, gpt-mini, dawn, gpt2,
- * gpt2-b4, pythia-70m, llama-124m, mnist-mlp, mnist-cnn, mnist-autoencoder
+ * gpt2-b4, pythia-70m, llama-124m, kcbert-base, kcbert-large, mnist-mlp, mnist-cnn, mnist-autoencoder
  *
  * Takes the best time of each instruction over the steps, adds them up by operation and phase, and prints milliseconds,
  * share, and, where an operation counts them, GFLOP/s. Data are made up. */
@@ -30,12 +30,14 @@ static const struct workload {
     {"gpt2-b4", "nanogpt", 12, 12, 768, 1024, 50304, 4, 0, true, NULL},
     {"pythia-70m", "neox", 0, 0, 0, 1024, 50304, 2, 0, false, "pythia-70m"},
     {"llama-124m", "llama", 0, 0, 0, 1024, 50304, 1, 0, false, "llama-124m"},
+    {"kcbert-base", "bert", 0, 0, 0, 16, 30000, 32, 0.1, true, "kcbert-base"}, /* a film review has 17 tokens */
+    {"kcbert-large", "bert", 0, 0, 0, 16, 30000, 32, 0.1, true, "kcbert-large"},
     {"mnist-mlp", "mnist-mlp", .B = 128},
     {"mnist-cnn", "mnist-cnn", .B = 64},
     {"mnist-autoencoder", "mnist-autoencoder", .B = 1},
 };
 
-extern const struct lvn_dataset_kind lvn_dataset_mnist;
+extern const struct lvn_dataset_kind lvn_dataset_mnist, lvn_dataset_labelled;
 
 struct bench {
     const struct lvn_program *p;
@@ -102,13 +104,18 @@ static void report(const struct bench *b, double step, double best_step, int64_t
            1e3 * step, (double)tokens / best_step);
 }
 
-/* Of text, or of digits. */
+/* Of a stream of text, of labelled texts, or of digits. */
 static struct lvn_fields fields_of(const struct workload *w)
 {
-    struct lvn_fields digits;
-    if (w->block) return lvn_stream_fields(w->block, w->vocabulary);
-    lvn_dataset_mnist.fields(NULL, &digits);
-    return digits;
+    struct lvn_fields fields;
+    const struct lvn_data_options labelled = {.block_size = w->block, .vocab_size = w->vocabulary};
+    if (!w->block)
+        lvn_dataset_mnist.fields(NULL, &fields);
+    else if (strcmp(w->model, "bert") == 0)
+        lvn_dataset_labelled.fields(&labelled, &fields);
+    else
+        fields = lvn_stream_fields(w->block, w->vocabulary);
+    return fields;
 }
 
 static enum lvn_status feed(struct lvn_runner *t, const struct lvn_fields *fields, int64_t B)
@@ -118,7 +125,7 @@ static enum lvn_status feed(struct lvn_runner *t, const struct lvn_fields *field
     for (int k = 0; k < fields->n; k++) {
         const struct lvn_field *f = &fields->field[k];
         for (int64_t i = 0; i < B * lvn_field_count(f); i++) {
-            int64_t x = (int64_t)lvn_random_below(1, (uint64_t)i, (uint64_t)k, f->below);
+            int64_t x = f->below > 1 ? (int64_t)lvn_random_below(1, (uint64_t)i, (uint64_t)k, f->below - 1) + 1 : 0;
             if (f->dtype == LVN_I32)
                 ((int32_t *)batch.p[k])[i] = (int32_t)x;
             else
@@ -209,7 +216,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_step: %s\n%s", lvn_error_text(), lvn_error_trace());
         return 1;
     }
-    fprintf(stderr, "usage: bench_step nanogpt|gpt-mini|dawn|gpt2|gpt2-b4|pythia-70m|llama-124m [threads [steps [bf16 "
-                    "| bf16-true]]]\n");
+    fprintf(stderr, "usage: bench_step WORKLOAD [threads [steps [bf16 | bf16-true]]]; a WORKLOAD is one of");
+    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) fprintf(stderr, " %s", workloads[i].name);
+    fprintf(stderr, "\n");
     return 2;
 }
