@@ -65,6 +65,7 @@ struct lvn_params {
     struct lvn_param **flat;        /* in order of the flat buffers; after lvn_params_layout() */
     struct lvn_index names;         /* to positions in the list */
     struct lvn_param_group *groups; /* of trainable parameters; after lvn_params_layout() */
+    struct lvn_extents trainable;   /* where those lie; after lvn_params_layout() */
     int n_groups;
     int64_t flat_count;      /* elements of a flat buffer that holds all parameters */
     int64_t trainable_count; /* elements of its leading part that holds the trainable ones */

@@ -13,6 +13,12 @@
 struct lvn_graph;
 struct lvn_tensor;
 
+/* Where parameters lie in a flat buffer: number k begins at start[k], and start[n] is the end of the last one. */
+struct lvn_extents {
+    int n;
+    const int64_t *start; /* elements, n + 1 */
+};
+
 /* LVN_OP_embedding, LVN_OP_linear, ... */
 enum lvn_op_id {
 #define LVN_OP(name, attr, args) LVN_OP_##name,

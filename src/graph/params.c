@@ -83,8 +83,10 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     size_t n = (size_t)(p->n ? p->n : 1);
     p->groups = lvn_arena_alloc(&p->arena, sizeof *p->groups * n);
     p->flat = lvn_arena_alloc(&p->arena, sizeof(struct lvn_param *) * n);
-    if (!p->groups || !p->flat) return LVN_MEMORY;
+    int64_t *start = lvn_arena_alloc(&p->arena, sizeof *start * (n + 1));
+    if (!p->groups || !p->flat || !start) return LVN_MEMORY;
     p->n_groups = 0;
+    p->trainable = (struct lvn_extents){0, start};
     p->flat_count = p->trainable_count = 0;
     for (int i = 0; i < p->n; i++) {
         p->flat[i] = p->list[i];
@@ -98,8 +100,10 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
         p->flat_count += count;
         if (!q->trainable) continue;
         p->trainable_count = p->flat_count;
+        start[p->trainable.n++] = q->offset;
         add_to_group(p, q, count);
     }
+    start[p->trainable.n] = p->trainable_count;
     return LVN_OK;
 }
 

@@ -11,6 +11,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "base/threads.h"
+#include "ops/extents_cpu.h"
 #include "ops/rounding_cpu.h"
 
 /* Elements between what is worked on and what is fetched from memory. With four streams and so much arithmetic the
@@ -102,6 +103,42 @@ LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, 
     }
 }
 
+static void part(const struct lvn_call *call, const struct constants *k, int64_t begin, int64_t end)
+{
+    const bool grads = call->in[0].desc->dtype == LVN_BF16, weights = call->out[0].desc->dtype == LVN_BF16;
+    const bool state = call->out[1].desc->dtype == LVN_BF16;
+    const struct numbers x = {vat(call->in[0].p, begin, grads), vat(call->out[0].p, begin, weights),
+                              vat(call->out[1].p, begin, state), vat(call->out[2].p, begin, state)};
+    if (weights || state) {
+        const struct rounding r = rounding_make(call->step, call->attr->adamw.first + begin);
+#define RANGE(g, w, s)                                                                                                 \
+    if (grads == (g) && weights == (w) && state == (s)) bf16_range(k, &r, g, w, s, &x, end - begin)
+        RANGE(true, true, true);
+        RANGE(true, true, false);
+        RANGE(false, true, true);
+        RANGE(false, true, false);
+        RANGE(false, false, true);
+#undef RANGE
+        return;
+    }
+    const float *g = x.grad;
+    float *p = x.param, *m = x.first, *v = x.second;
+    switch ((k->clip != 0) | (k->l2 != 0) << 1) { /* one loop for each combination */
+    case 0:
+        range(k, false, false, g, p, m, v, end - begin);
+        break;
+    case 1:
+        range(k, true, false, g, p, m, v, end - begin);
+        break;
+    case 2:
+        range(k, false, true, g, p, m, v, end - begin);
+        break;
+    case 3:
+        range(k, true, true, g, p, m, v, end - begin);
+        break;
+    }
+}
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     if (call->result->clip_scale == 0) return;
@@ -118,39 +155,11 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         .eps = (float)d.eps,
         .step_size = (float)d.step_size,
     };
-    int64_t begin, end;
-    lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
-    const bool grads = call->in[0].desc->dtype == LVN_BF16, weights = call->out[0].desc->dtype == LVN_BF16;
-    const bool state = call->out[1].desc->dtype == LVN_BF16;
-    const struct numbers x = {vat(call->in[0].p, begin, grads), vat(call->out[0].p, begin, weights),
-                              vat(call->out[1].p, begin, state), vat(call->out[2].p, begin, state)};
-    if (weights || state) {
-        const struct rounding r = rounding_make(call->step, call->attr->adamw.first + begin);
-#define RANGE(g, w, s)                                                                                                 \
-    if (grads == (g) && weights == (w) && state == (s)) bf16_range(&k, &r, g, w, s, &x, end - begin)
-        RANGE(true, true, true);
-        RANGE(true, true, false);
-        RANGE(false, true, true);
-        RANGE(false, true, false);
-        RANGE(false, false, true);
-#undef RANGE
-        return;
-    }
-    const float *g = x.grad;
-    float *p = x.param, *m = x.first, *v = x.second;
-    switch ((k.clip != 0) | (k.l2 != 0) << 1) { /* one loop for each combination */
-    case 0:
-        range(&k, false, false, g, p, m, v, end - begin);
-        break;
-    case 1:
-        range(&k, true, false, g, p, m, v, end - begin);
-        break;
-    case 2:
-        range(&k, false, true, g, p, m, v, end - begin);
-        break;
-    case 3:
-        range(&k, true, true, g, p, m, v, end - begin);
-        break;
+    const struct lvn_extents *parameters = call->attr->adamw.parameters;
+    const int64_t first = call->attr->adamw.first, n = lvn_desc_count(call->in[0].desc);
+    for (int i = 0; i < extents_count(parameters); i++) {
+        const struct extent x = extent_of(parameters, i, first, n, thread, n_threads);
+        if (x.begin < x.end) part(call, &k, x.begin, x.end);
     }
 }
 

@@ -69,12 +69,10 @@ LVN_INLINE double norm_block_sum(const void *gradient, const bool bf16, int64_t 
     return lvn_norm_fold(lane);
 }
 
-/* Threads share the blocks of n numbers, fp32 or bf16. */
-static inline void lvn_norm_share_blocks(const struct lvn_arg *g, int64_t n, double *sums, int thread, int n_threads)
+/* The sums of blocks [b, end) of n numbers, fp32 or bf16. */
+static inline void norm_blocks(const struct lvn_arg *g, int64_t n, double *sums, int64_t b, int64_t end)
 {
     const bool bf16 = g->desc->dtype == LVN_BF16;
-    int64_t b, end;
-    lvn_share(lvn_norm_blocks(n), 8, thread, n_threads, &b, &end);
     for (; b < end; b++) {
         const void *block = vat(g->p, b * LVN_NORM_BLOCK, bf16);
         int64_t length = lvn_norm_block_length(n, b);

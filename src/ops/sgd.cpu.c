@@ -3,6 +3,7 @@
  * Parameters and gradients may be bf16: parameters are then computed in fp32 and rounded at random, see adamw.cpu.c. */
 #include "backend/cpu/kernels.h"
 #include "base/threads.h"
+#include "ops/extents_cpu.h"
 #include "ops/rounding_cpu.h"
 
 struct constants {
@@ -58,6 +59,49 @@ LVN_INLINE void bf16_range(const struct constants *k, const struct rounding *r, 
     }
 }
 
+static void part(const struct lvn_call *call, const struct constants *k, int64_t begin, int64_t end)
+{
+    float *m = k->momentum != 0 ? (float *)call->out[1].p + begin : NULL;
+    int64_t n = end - begin;
+    if (call->out[0].desc->dtype == LVN_BF16) {
+        const struct rounding r = rounding_make(call->step, call->attr->sgd.first + begin);
+        uint16_t *param = (uint16_t *)call->out[0].p + begin;
+        if (call->in[0].desc->dtype == LVN_BF16)
+            bf16_range(k, &r, vat(call->in[0].p, begin, true), true, param, m, n);
+        else
+            bf16_range(k, &r, vat(call->in[0].p, begin, false), false, param, m, n);
+        return;
+    }
+    const float *g = (const float *)call->in[0].p + begin;
+    float *p = (float *)call->out[0].p + begin;
+    switch ((k->clip != 0) | (k->decay != 0) << 1 | (k->momentum != 0) << 2) { /* one loop for each combination */
+    case 0:
+        range(k, false, false, false, g, p, m, n);
+        break;
+    case 1:
+        range(k, true, false, false, g, p, m, n);
+        break;
+    case 2:
+        range(k, false, true, false, g, p, m, n);
+        break;
+    case 3:
+        range(k, true, true, false, g, p, m, n);
+        break;
+    case 4:
+        range(k, false, false, true, g, p, m, n);
+        break;
+    case 5:
+        range(k, true, false, true, g, p, m, n);
+        break;
+    case 6:
+        range(k, false, true, true, g, p, m, n);
+        break;
+    case 7:
+        range(k, true, true, true, g, p, m, n);
+        break;
+    }
+}
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     if (call->result->clip_scale == 0) return;
@@ -68,46 +112,11 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         .momentum = (float)call->attr->sgd.momentum,
         .lr = (float)(call->step->lr * call->attr->sgd.lr_scale),
     };
-    int64_t begin, end;
-    lvn_share(lvn_desc_count(call->in[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
-    float *m = k.momentum != 0 ? (float *)call->out[1].p + begin : NULL;
-    int64_t n = end - begin;
-    if (call->out[0].desc->dtype == LVN_BF16) {
-        const struct rounding r = rounding_make(call->step, call->attr->sgd.first + begin);
-        uint16_t *param = (uint16_t *)call->out[0].p + begin;
-        if (call->in[0].desc->dtype == LVN_BF16)
-            bf16_range(&k, &r, vat(call->in[0].p, begin, true), true, param, m, n);
-        else
-            bf16_range(&k, &r, vat(call->in[0].p, begin, false), false, param, m, n);
-        return;
-    }
-    const float *g = (const float *)call->in[0].p + begin;
-    float *p = (float *)call->out[0].p + begin;
-    switch ((k.clip != 0) | (k.decay != 0) << 1 | (k.momentum != 0) << 2) { /* one loop for each combination */
-    case 0:
-        range(&k, false, false, false, g, p, m, n);
-        break;
-    case 1:
-        range(&k, true, false, false, g, p, m, n);
-        break;
-    case 2:
-        range(&k, false, true, false, g, p, m, n);
-        break;
-    case 3:
-        range(&k, true, true, false, g, p, m, n);
-        break;
-    case 4:
-        range(&k, false, false, true, g, p, m, n);
-        break;
-    case 5:
-        range(&k, true, false, true, g, p, m, n);
-        break;
-    case 6:
-        range(&k, false, true, true, g, p, m, n);
-        break;
-    case 7:
-        range(&k, true, true, true, g, p, m, n);
-        break;
+    const struct lvn_extents *parameters = call->attr->sgd.parameters;
+    const int64_t first = call->attr->sgd.first, n = lvn_desc_count(call->in[0].desc);
+    for (int i = 0; i < extents_count(parameters); i++) {
+        const struct extent x = extent_of(parameters, i, first, n, thread, n_threads);
+        if (x.begin < x.end) part(call, &k, x.begin, x.end);
     }
 }
 

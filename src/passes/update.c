@@ -14,7 +14,8 @@ static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id
     return i;
 }
 
-static void set_attributes(struct lvn_instr *i, const struct lvn_optimizer *o, const struct lvn_param_group *g)
+static void set_attributes(struct lvn_instr *i, const struct lvn_optimizer *o, const struct lvn_params *params,
+                           const struct lvn_param_group *g)
 {
     double decay = g->decay ? o->weight_decay : 0.0;
     if (o->kind == LVN_SGD) {
@@ -23,6 +24,7 @@ static void set_attributes(struct lvn_instr *i, const struct lvn_optimizer *o, c
         i->attr.sgd.lr_scale = g->lr_scale;
         i->attr.sgd.clip_value = o->clip_value;
         i->attr.sgd.first = g->offset;
+        i->attr.sgd.parameters = &params->trainable;
         return;
     }
     i->attr.adamw.beta1 = o->beta1;
@@ -33,6 +35,7 @@ static void set_attributes(struct lvn_instr *i, const struct lvn_optimizer *o, c
     i->attr.adamw.clip_value = o->clip_value;
     i->attr.adamw.coupled = o->kind == LVN_ADAM;
     i->attr.adamw.first = g->offset;
+    i->attr.adamw.parameters = &params->trainable;
 }
 
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o)
@@ -42,6 +45,7 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
     struct lvn_instr *norm = after_backward(p, LVN_OP_grad_norm, "gradient norm");
     if (!norm) return LVN_MEMORY;
     norm->attr.grad_norm.clip_norm = o->clip_norm;
+    norm->attr.grad_norm.parameters = &params->trainable;
     struct lvn_operand all =
         lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, 0, params->trainable_count);
     if (all.value < 0) return LVN_MEMORY;
@@ -51,7 +55,7 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
         const char *name = g->decay ? "update, decayed parameters" : "update, other parameters";
         struct lvn_instr *i = after_backward(p, o->kind == LVN_SGD ? LVN_OP_sgd : LVN_OP_adamw, name);
         if (!i) return LVN_MEMORY;
-        set_attributes(i, o, g);
+        set_attributes(i, o, params, g);
         i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, g->offset, g->count);
         i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, g->offset, g->count);
         i->out[1] = lvn_program_add_range(p, "first moment", LVN_BUFFER_STATE0, state, g->offset, g->count);

@@ -63,6 +63,7 @@ static double cost(const struct lvn_gemm *g, struct grid t)
 
 static struct grid choose_grid(const struct lvn_gemm *g, int n_threads)
 {
+    if (g->k == 1) return (struct grid){n_threads, 1};
     struct grid best = {1, n_threads};
     double least = cost(g, best);
     for (int rows = 2; rows <= n_threads; rows++) {
