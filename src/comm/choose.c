@@ -7,7 +7,7 @@
 
 /* Of a shard: below, messages cost their latency, and a library that combines what goes to many needs fewer of them:
  * all the more, the more ranks there are to exchange with. */
-enum { LEAST_SHARD = 16 << 10, FEW = 8, SWAP_MOST = 128 << 10 };
+enum { LEAST_SHARD = 16 << 10, FEW = 8, SWAP_MOST = 64 << 10 };
 
 enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes)
 {

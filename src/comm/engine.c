@@ -4,11 +4,11 @@
  * same ones in the same order. Messages are issued as they come: they may wait for each other across ranks. Exchanges
  * (exchange.c) begin in their order, the next one when all chunks of the last one are under way.
  *
- * How it waits. While a thread waits for a request, the engine polls without sleeping and leaves the processor to
- * others after every fruitless poll (ranks may share processors); after about a millisecond in vain it sleeps 20 us
- * between polls. While nobody waits, computing goes first: it sleeps between fruitless polls, up to 200 us. Without
- * requests it sleeps until one comes, but looks after the transport now and then: some transports move what was sent
- * only in later calls. */
+ * How it waits. While a thread waits for a request, the engine polls without sleeping. After some microseconds in vain
+ * it leaves the processor to others after every poll (ranks may share processors), after about a millisecond it sleeps
+ * 20 us between polls. While nobody waits, computing goes first: it sleeps between fruitless polls, up to 200 us.
+ * Without requests it sleeps until one comes, but looks after the transport now and then: some transports move what was
+ * sent only in later calls. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -266,7 +266,15 @@ static int nap(int64_t idle, int first, int most)
 /* After `idle` fruitless polls one after the other. */
 static void back_off(struct lvn_engine *c, int64_t idle)
 {
-    enum { PATIENCE = 4000, SOON = 20, BUSY_FIRST = 30, BUSY_MOST = 1000, REST_FIRST = 50, REST_MOST = 10000 };
+    enum {
+        BRISK = 20,
+        PATIENCE = 4000,
+        SOON = 20,
+        BUSY_FIRST = 30,
+        BUSY_MOST = 1000,
+        REST_FIRST = 50,
+        REST_MOST = 10000
+    };
     bool awaited = __atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST) > 0;
     if (!pending(c)) {
         sleep_at_most(c, nap(idle, REST_FIRST, REST_MOST));
@@ -275,7 +283,7 @@ static void back_off(struct lvn_engine *c, int64_t idle)
         sleep_at_most(c, nap(idle, BUSY_FIRST, BUSY_MOST));
     } else if (idle > PATIENCE) {
         sleep_at_most(c, SOON);
-    } else {
+    } else if (idle > BRISK) {
         sched_yield();
     }
 }
