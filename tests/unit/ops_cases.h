@@ -313,11 +313,11 @@ static const struct op_case op_cases[] = {
     {LVN_OP_last_token, .in = {REAL(5, 7, 17), IDS(8, 5)}},
     {LVN_OP_last_token, .in = {REAL(33, 3, 16), IDS(4, 33)}},
 
-    {LVN_OP_grad_norm, .attr.grad_norm = {0}, .count = 1},
-    {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 15},
-    {LVN_OP_grad_norm, .attr.grad_norm = {1e6}, .count = 4096},
-    {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 4097},
-    {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = 7 * 4096 + 33},
+    {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 0, .count = 1},
+    {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1, .count = 15},
+    {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1e6, .count = 4096},
+    {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1, .count = 4097},
+    {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1, .count = 7 * 4096 + 33},
 
     {LVN_OP_unscale, .attr.unscale = {1}, .count = 1},
 

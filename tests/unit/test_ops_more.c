@@ -366,7 +366,7 @@ static void test_optimizers_stand_still_when_told(void **state)
 
 static void check_norm(int set, int64_t count, double clip)
 {
-    const struct op_case c = {LVN_OP_grad_norm, .attr.grad_norm = {clip}, .count = count};
+    const struct op_case c = {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = clip, .count = count};
     struct run r;
     run_init(&r, &c, LVN_F32, kernels_of(set, c.op));
     long double sum = 0;
@@ -411,7 +411,7 @@ static void test_norm_of_shards(void **state)
     const int first[] = {0, 2, 3, BLOCKS};
     for (int set = 0; set < N_SETS; set++) {
         if (!set_runs(set)) continue;
-        const struct op_case c = {LVN_OP_grad_norm, .attr.grad_norm = {1}, .count = COUNT};
+        const struct op_case c = {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1, .count = COUNT};
         struct run r;
         run_init(&r, &c, LVN_F32, kernels_of(set, c.op));
         run_forward(&r, 2);
