@@ -63,6 +63,7 @@ static double cost(const struct lvn_gemm *g, struct grid t)
 
 static struct grid choose_grid(const struct lvn_gemm *g, int n_threads)
 {
+    /* The gradient of a weight: rows lie together, and the optimizer shares them so (ops/extents_cpu.h). */
     if (g->k == 1) return (struct grid){n_threads, 1};
     struct grid best = {1, n_threads};
     double least = cost(g, best);
