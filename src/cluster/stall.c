@@ -153,22 +153,38 @@ static const struct lvn_peer *awaited(const struct lvn_peer *p, int n, const str
     return of && here(of) && of != by ? of : NULL;
 }
 
-/* What holds those up that are behind, or all of them: two that wait for each other's messages have no way between
- * them. */
+/* Who waits, and for whom. Two that wait for each other's messages have no way between them; who waits for one that has
+ * come farther misses what that one has sent; else a rank that is behind waits for one that is no farther. */
+enum wait { NOBODY, FOR_ONE, FOR_SENT, EACH_OTHER };
+
+static enum wait kind_of_wait(const struct lvn_peer *p, int n, const struct lvn_peer *by)
+{
+    const struct lvn_peer *of = here(by) ? awaited(p, n, by) : NULL;
+    if (!of) return NOBODY;
+    if (awaited(p, n, of) == by) return EACH_OTHER;
+    if (progress(of) > progress(by)) return FOR_SENT;
+    return progress(by) < progress(last_of(p, n, true)) ? FOR_ONE : NOBODY;
+}
+
+/* What holds those up that are behind, or all of them. */
 static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
 {
-    int behind = lvn_stall_behind(p, n);
-    const struct lvn_peer *a = NULL, *b = NULL;
-    for (int i = 0; i < n && !b; i++) {
-        a = here(&p[i]) ? awaited(p, n, &p[i]) : NULL;
-        if (a && awaited(p, n, a) == &p[i]) b = &p[i];
+    enum wait worst = NOBODY;
+    const struct lvn_peer *by = NULL, *of;
+    for (int i = 0; i < n; i++) {
+        enum wait w = kind_of_wait(p, n, &p[i]);
+        if (w > worst) worst = w, by = &p[i];
     }
-    if (b)
-        lvn_text_printf(t, "; rank %d on %s and rank %d on %s wait for each other: see the link between them", b->rank,
-                        b->host, a->rank, a->host);
-    else if (behind >= 0 && (a = awaited(p, n, &p[behind])))
-        lvn_text_printf(t, " and waits for rank %d on %s", a->rank, a->host);
-    else if (behind < 0 && n > 1 && waits(last_of(p, n, false)))
+    of = by ? awaited(p, n, by) : NULL;
+    if (worst == EACH_OTHER)
+        lvn_text_printf(t, "; rank %d on %s and rank %d on %s wait for each other: see the link between them", by->rank,
+                        by->host, of->rank, of->host);
+    else if (worst == FOR_SENT)
+        lvn_text_printf(t, "; what rank %d on %s has sent does not reach rank %d on %s: see the link between them",
+                        of->rank, of->host, by->rank, by->host);
+    else if (worst == FOR_ONE)
+        lvn_text_printf(t, "; rank %d on %s waits for rank %d on %s", by->rank, by->host, of->rank, of->host);
+    else if (lvn_stall_behind(p, n) < 0 && n > 1 && waits(last_of(p, n, false)))
         lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
 }
 

@@ -158,7 +158,19 @@ static void who_is_behind(void **state)
     assert_text(
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
-        "in reduction 1 of 2 and waits for rank 1 on h2");
+        "in reduction 1 of 2; what rank 1 on h2 has sent does not reach rank 2 on h3: see the link between them");
+    reduce(&p[1], 1, 2, 40);
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 stand "
+        "in reduction 1 of 2; rank 2 on h3 waits for rank 1 on h2");
+    p[1].awaits = 1; /* packets from rank 0 are lost: it could send all it had to, and has gone on */
+    assert_text(
+        p, 601,
+        "no rank has gone on for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 stand "
+        "in reduction 1 of 2; what rank 0 on h1 has sent does not reach rank 1 on h2: see the link between them");
+    reduce(&p[1], 2, 2, 41);
+    p[1].awaits = 0;
     p[2].awaits = 4; /* it has said goodbye */
     assert_text(
         p, 601,
