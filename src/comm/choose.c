@@ -7,7 +7,7 @@
 
 /* Of a shard: below, messages cost their latency, and a library that combines what goes to many needs fewer of them:
  * all the more, the more ranks there are to exchange with. */
-enum { LEAST_SHARD = 16 << 10, FEW = 8, SWAP_MOST = 64 << 10 };
+enum { LEAST_SHARD = 16 << 10, FEW = 8 };
 
 enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes)
 {
@@ -24,11 +24,6 @@ int lvn_sum_groups(int ranks, int hosts)
     if (hosts > 1 || ranks < MANY) return hosts;
     while (4 * groups * groups <= ranks && ranks % (2 * groups) == 0) groups *= 2;
     return groups;
-}
-
-bool lvn_sum_swaps(int64_t bytes)
-{
-    return bytes <= SWAP_MOST;
 }
 
 static int64_t divide(int64_t a, int64_t b)
@@ -59,11 +54,6 @@ void lvn_sum_traffic(const struct lvn_sum_question *q, struct lvn_traffic *t)
                   shard = divide(q->bytes, q->ranks), pieces = divide(shard, lvn_piece_bytes(q->ranks * partials)),
                   ways = (q->reduce ? partials : 0) + q->gather, rounds = q->reduce + q->gather;
     struct lvn_traffic_part *far = q->hosts > 1 ? &t->between : &t->within;
-    if (q->ranks == 2 && partials == 1 && q->reduce && q->gather && lvn_sum_swaps(q->bytes)) {
-        *far =
-            (struct lvn_traffic_part){.messages = divide(q->bytes, lvn_piece_bytes(2)), .bytes = q->bytes, .rounds = 1};
-        return;
-    }
     if (each > 1)
         t->within = (struct lvn_traffic_part){
             .messages = ways * pieces * (each - 1), .bytes = ways * shard * groups * (each - 1), .rounds = (int)rounds};

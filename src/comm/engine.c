@@ -4,11 +4,13 @@
  * same ones in the same order. Messages are issued as they come: they may wait for each other across ranks. Exchanges
  * (exchange.c) begin in their order, the next one when all chunks of the last one are under way.
  *
- * How it waits. While a thread waits for a request, the engine polls without sleeping. After some microseconds in vain
- * it leaves the processor to others after every poll (ranks may share processors), after about a millisecond it sleeps
- * 20 us between polls. While nobody waits, computing goes first: it sleeps between fruitless polls, up to 200 us.
- * Without requests it sleeps until one comes, but looks after the transport now and then: some transports move what was
- * sent only in later calls. */
+ * How it waits. While a thread waits for a request, the engine polls without sleeping. After a hundred polls in vain,
+ * some 15 us, it leaves the processor to others after every poll (ranks may share processors), after about a
+ * millisecond it sleeps 20 us between polls. While nobody waits, computing goes first: it sleeps between fruitless
+ * polls, up to 1 ms. Without requests it leaves the processor to others for a hundred looks, for a sleep with an end
+ * takes 8 us to begin and as long to be woken from where timers are a virtual machine's: a short sum takes no longer.
+ * Then it sleeps until one comes, but looks after the transport now and then: some transports move what was sent only
+ * in later calls. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,15 +41,20 @@ static void unlink_after(struct lvn_queue *q, struct lvn_request *before, struct
     if (q->last == r) q->last = before;
 }
 
+static bool is_awaited(const struct lvn_engine *c)
+{
+    return __atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST) > 0;
+}
+
 /* After this the request is its owner's again. */
 static void finish(struct lvn_engine *c, struct lvn_request *r, enum lvn_status status)
 {
     r->status = status;
     __atomic_store_n(&r->done, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST)) {
-        pthread_mutex_lock(&c->lock);
-        pthread_cond_broadcast(&c->news);
+    if (is_awaited(c)) {
+        pthread_mutex_lock(&c->lock); /* who has seen that it is not done waits by now */
         pthread_mutex_unlock(&c->lock);
+        pthread_cond_broadcast(&c->news);
     }
 }
 
@@ -245,11 +252,12 @@ static void fail_all(struct lvn_engine *c)
 
 /* --- the thread --- */
 
-static void sleep_at_most(struct lvn_engine *c, int microseconds)
+/* awaited: as it was when it was found that there is time for that. */
+static void sleep_at_most(struct lvn_engine *c, int microseconds, bool awaited)
 {
     struct timespec until = lvn_deadline(1e-6 * microseconds);
     pthread_mutex_lock(&c->lock);
-    if (!c->fresh.first && !c->stop) {
+    if (!c->fresh.first && !c->stop && awaited == is_awaited(c)) {
         c->asleep = true;
         (void)lvn_condition_wait(&c->bell, &c->lock, &until);
         c->asleep = false;
@@ -267,7 +275,7 @@ static int nap(int64_t idle, int first, int most)
 static void back_off(struct lvn_engine *c, int64_t idle)
 {
     enum {
-        BRISK = 20,
+        BRISK = 100,
         PATIENCE = 4000,
         SOON = 20,
         BUSY_FIRST = 30,
@@ -275,14 +283,16 @@ static void back_off(struct lvn_engine *c, int64_t idle)
         REST_FIRST = 50,
         REST_MOST = 10000
     };
-    bool awaited = __atomic_load_n(&c->waiting, __ATOMIC_SEQ_CST) > 0;
-    if (!pending(c)) {
-        sleep_at_most(c, nap(idle, REST_FIRST, REST_MOST));
+    const bool awaited = is_awaited(c);
+    if (!pending(c) && idle <= BRISK) {
+        sched_yield();
+    } else if (!pending(c)) {
+        sleep_at_most(c, nap(idle - BRISK, REST_FIRST, REST_MOST), awaited);
         c->transport->poke(c->state);
     } else if (!awaited) {
-        sleep_at_most(c, nap(idle, BUSY_FIRST, BUSY_MOST));
+        sleep_at_most(c, nap(idle, BUSY_FIRST, BUSY_MOST), awaited);
     } else if (idle > PATIENCE) {
-        sleep_at_most(c, SOON);
+        sleep_at_most(c, SOON, awaited);
     } else if (idle > BRISK) {
         sched_yield();
     }
@@ -299,17 +309,27 @@ static void tell(struct lvn_engine *c, bool moved, int64_t idle)
     if (r && idle == VAIN) lvn_work_await(lvn_exchange_awaits(c, r)), c->held_up = true;
 }
 
+/* What callers have handed over since it was asked last, without the lock where that is nothing. */
+static struct lvn_request *listen(struct lvn_engine *c, bool *stop)
+{
+    struct lvn_request *r = NULL;
+    if (__atomic_load_n(&c->rung, __ATOMIC_ACQUIRE)) {
+        pthread_mutex_lock(&c->lock);
+        r = c->fresh.first;
+        c->fresh = (struct lvn_queue){0};
+        *stop = c->stop;
+        __atomic_store_n(&c->rung, false, __ATOMIC_RELAXED);
+        pthread_mutex_unlock(&c->lock);
+    }
+    return r;
+}
+
 static void work(struct lvn_engine *c)
 {
     int64_t idle = 0;
     for (bool stop = false; !stop || pending(c);) {
-        pthread_mutex_lock(&c->lock);
-        struct lvn_request *r = c->fresh.first, *next;
-        c->fresh = (struct lvn_queue){0};
-        stop = c->stop;
-        bool broken = c->trouble != LVN_OK;
-        pthread_mutex_unlock(&c->lock);
-        bool moved = r != NULL;
+        struct lvn_request *r = listen(c, &stop), *next;
+        bool moved = r != NULL, broken = c->trouble != LVN_OK;
         for (; r; r = next) {
             next = r->next;
             bool refused = broken && r->kind != LVN_ASK_CALL;

@@ -58,6 +58,7 @@ struct lvn_engine {
     enum lvn_status trouble;                /* of the first failure, which comm.text tells */
 
     int waiting; /* how many wait now; atomic */
+    bool rung;   /* there is something in fresh, or the end; atomic */
     /* the engine's own */
     struct lvn_queue collectives, messages, exchanges;
     bool held_up; /* held_up: it has said by whom */
@@ -80,8 +81,6 @@ enum { LVN_TAGS = 16384 };
 enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hosts, const int64_t *leaf) LVN_CHECKED;
 /* Groups of ranks that sum among themselves first: the hosts; many ranks of one host are cut into some, too. */
 int lvn_sum_groups(int ranks, int hosts);
-/* Do two ranks with a sum each swap a vector of so many bytes, and both add all of it? */
-bool lvn_sum_swaps(int64_t bytes);
 /* Bytes of a shard that go in one message, for so many partial sums of all ranks together. */
 int64_t lvn_piece_bytes(int n_sources);
 /* Push it on. Returns 0 or the transport's error; *moved: something happened; *issued: all of it is under way or done;

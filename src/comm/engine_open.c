@@ -48,6 +48,19 @@ static enum lvn_status start(struct lvn_engine *c)
     return LVN_OK;
 }
 
+/* Hand over a request, or the end, or only that somebody waits now. Who is woken wants the lock at once: it is free. */
+static void ring(struct lvn_engine *c, struct lvn_request *r, bool stop)
+{
+    pthread_mutex_lock(&c->lock);
+    bool asleep = c->asleep;
+    c->asleep = false;
+    c->stop |= stop;
+    if (r) lvn_queue_push(&c->fresh, r);
+    if (r || stop) __atomic_store_n(&c->rung, true, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&c->lock);
+    if (asleep) pthread_cond_signal(&c->bell);
+}
+
 static void stop(struct lvn_engine *c)
 {
     if (c->left) {
@@ -58,9 +71,8 @@ static void stop(struct lvn_engine *c)
         /* An MPI that does not come back from its end is left alone: all has been done. */
         struct timespec until = lvn_deadline(20 + (c->options.timeout > 0 ? c->options.timeout : 60));
         bool in_time = true;
+        ring(c, NULL, true);
         pthread_mutex_lock(&c->lock);
-        c->stop = true;
-        pthread_cond_signal(&c->bell);
         while (!c->over && in_time) in_time = lvn_condition_wait(&c->news, &c->lock, &until);
         c->left = !c->over;
         pthread_mutex_unlock(&c->lock);
@@ -81,10 +93,7 @@ static void submit(struct lvn_comm *comm, struct lvn_request *r)
 {
     struct lvn_engine *c = (struct lvn_engine *)comm;
     if (!r->tree) r->tree = c->flat;
-    pthread_mutex_lock(&c->lock);
-    lvn_queue_push(&c->fresh, r);
-    if (c->asleep) pthread_cond_signal(&c->bell);
-    pthread_mutex_unlock(&c->lock);
+    ring(c, r, false);
 }
 
 /* Look for a moment, leaving the processor to the engine each time: short waits then cost no sleep and no wakening. */
@@ -103,9 +112,7 @@ static void await(struct lvn_comm *comm, const struct lvn_request *r, const stru
     struct lvn_engine *c = (struct lvn_engine *)comm;
     bool in_time = true;
     __atomic_add_fetch(&c->waiting, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&c->lock);
-    if (c->asleep) pthread_cond_signal(&c->bell);
-    pthread_mutex_unlock(&c->lock);
+    ring(c, NULL, false);
     if (!done_soon(r)) {
         pthread_mutex_lock(&c->lock);
         while (!lvn_request_done(r) && in_time) {

@@ -8,10 +8,7 @@
  *
  * All goes by chunks, which hold a piece of every shard. A few chunks are under way at a time, those of the next vector
  * behind those of the last one, so that memory is bounded, and ways there, adding and ways back overlap. All ranks take
- * chunks in the same order into the same slots, which their tags name.
- *
- * Two ranks send each other all of a short vector and both add it: as many bytes, half as many messages one after the
- * other. Of a long one each adds a half, for adding takes longer than a message then.
+ * chunks in the same order, and a chunk's turn in it is in its tags.
  *
  * A rank's part is the sums of its subtrees (comm.h); they meet in the order of the tree, so that the bits depend on
  * the leaves alone. Plain sums are the case of one leaf a rank. bf16 is widened and added in fp32; plain sums are
@@ -41,22 +38,10 @@ static bool is_free(const struct lvn_request *r)
     return r->kind != LVN_ASK_ALL_GATHER && r->gather;
 }
 
-/* Do both ranks add all of it? */
-static bool is_swap(const struct lvn_request *r)
-{
-    return r->tree->pair && is_free(r) && lvn_sum_swaps(r->count * lvn_dtype_bytes((enum lvn_dtype)r->type));
-}
-
-/* Elements of the vector that are in a chunk. */
-static int64_t chunk_of(const struct lvn_request *r, int64_t bytes)
-{
-    return r->tree->piece / bytes * (is_swap(r) ? 1 : r->tree->size);
-}
-
 static int64_t n_chunks(const struct lvn_request *r, int64_t bytes)
 {
     const struct lvn_tree *t = r->tree;
-    const int64_t piece = t->piece / bytes, chunk = chunk_of(r, bytes);
+    const int64_t piece = t->piece / bytes, chunk = piece * t->size;
     int64_t most = 0;
     if (is_free(r)) return (r->count + chunk - 1) / chunk;
     for (int i = 0; i < t->size; i++) {
@@ -75,9 +60,8 @@ struct range {
 static struct range free_range(const struct view *v, int q, int n)
 {
     const struct lvn_tree *t = v->t;
-    const int64_t chunk = chunk_of(v->r, v->bytes), from = v->slot->chunk * chunk, left = v->r->count - from,
+    const int64_t chunk = t->piece / v->bytes * t->size, from = v->slot->chunk * chunk, left = v->r->count - from,
                   m = left < chunk ? left : chunk, lines = (m + LVN_LINE - 1) / LVN_LINE;
-    if (is_swap(v->r)) return (struct range){from, m};
     int64_t a = lines * q / t->size * LVN_LINE, b = lines * (q + n) / t->size * LVN_LINE;
     if (a > m) a = m;
     if (b > m) b = m;
@@ -185,8 +169,7 @@ static char *handle(const struct view *v, int index)
 static int tag(const struct view *v, enum lvn_lane_kind lane)
 {
     enum { WINDOW = 1023, LEGS = LVN_LANES / 2 };
-    const int slot = (int)(v->slot - v->t->slot);
-    return LVN_TAGS + ((int)(v->r->number % WINDOW) * LVN_SLOTS + slot) * LEGS + (int)lane / 2;
+    return LVN_TAGS + ((int)(v->r->number % WINDOW) * LVN_SLOTS + v->slot->turn) * LEGS + (int)lane / 2;
 }
 
 /* One message of a lane, to or from a member of a level. */
@@ -309,16 +292,10 @@ static bool over(const struct lvn_slot *s, enum lvn_lane_kind lane)
     return s->lane[lane].started && !s->lane[lane].busy;
 }
 
-/* Does the total come back from where it was added? */
-static bool gathers(const struct lvn_slot *s)
-{
-    return s->r->gather && !is_swap(s->r);
-}
-
 /* Can it start? What comes back is written where parts lie that must have gone first. */
 static bool is_due(const struct lvn_slot *s, enum lvn_lane_kind lane)
 {
-    const bool gather = gathers(s);
+    const bool gather = s->r->gather;
     switch (lane) {
     case LVN_B_OUT:
     case LVN_B_IN:
@@ -336,12 +313,6 @@ static bool is_due(const struct lvn_slot *s, enum lvn_lane_kind lane)
     }
 }
 
-/* May what is in this lane be added? Not over what is on its way out. */
-static bool arrived(const struct lvn_slot *s, enum lvn_lane_kind in)
-{
-    return over(s, in) && (!is_swap(s->r) || over(s, (enum lvn_lane_kind)(in - 1)));
-}
-
 /* As far as it goes now. */
 static int advance(const struct view *v, bool *moved)
 {
@@ -349,8 +320,8 @@ static int advance(const struct view *v, bool *moved)
     int code = 0;
     for (bool more = true; more && !code; *moved |= more) {
         more = false;
-        if (!s->host_added && arrived(s, LVN_A_IN)) add_host(v), more = s->host_added = true;
-        if (s->host_added && !s->added && arrived(s, LVN_B_IN)) add_hosts(v), more = s->added = true;
+        if (!s->host_added && over(s, LVN_A_IN)) add_host(v), more = s->host_added = true;
+        if (s->host_added && !s->added && over(s, LVN_B_IN)) add_hosts(v), more = s->added = true;
         for (int lane = 0; lane < LVN_LANES && !code; lane++) {
             if (s->lane[lane].started || !is_due(s, (enum lvn_lane_kind)lane)) continue;
             code = start_lane(v, (enum lvn_lane_kind)lane);
@@ -363,21 +334,41 @@ static int advance(const struct view *v, bool *moved)
 static bool is_over(const struct lvn_slot *s)
 {
     for (int lane = 0; lane < LVN_LANES; lane++)
-        if ((lane < LVN_C_OUT || gathers(s)) && !over(s, (enum lvn_lane_kind)lane)) return false;
+        if ((lane < LVN_C_OUT || s->r->gather) && !over(s, (enum lvn_lane_kind)lane)) return false;
     return s->added;
 }
 
-/* Put the request's next chunk into its slot. */
-static void take_chunk(struct lvn_engine *c, struct lvn_request *r, struct lvn_slot *slot)
+/* Put the request's next chunk into a slot: the first free one, whose memory is the likeliest to be in the cache. */
+static struct lvn_slot *take_chunk(struct lvn_engine *c, struct lvn_request *r)
 {
-    const struct lvn_tree *t = r->tree;
+    struct lvn_tree *t = r->tree;
+    struct lvn_slot *slot = t->slot;
     const bool sum = r->kind != LVN_ASK_ALL_GATHER;
+    while (slot->r) slot++;
+    slot->turn = (int)(t->taken++ % LVN_SLOTS);
+    t->turn[slot->turn] = slot;
     slot->r = r;
     slot->chunk = r->at++;
     slot->host_added = slot->added = !sum;
     for (int lane = 0; lane < LVN_LANES; lane++)
         slot->lane[lane] = (struct lvn_lane){.started = !sum && lane < LVN_C_OUT};
     for (int h = 0; h < t->n_handles; h++) c->transport->clear(c->state, slot->handles + (int64_t)h * c->handle_bytes);
+    r->busy++;
+    return slot;
+}
+
+static void give_back(struct lvn_tree *t, struct lvn_slot *slot)
+{
+    slot->r->busy--;
+    slot->r = NULL;
+    t->turn[slot->turn] = NULL;
+}
+
+/* The chunk of this request that is the k-th of those under way, the oldest first; NULL: that is over, or another's. */
+static struct lvn_slot *chunk_in_turn(const struct lvn_tree *t, const struct lvn_request *r, int k)
+{
+    struct lvn_slot *slot = t->turn[(t->taken + k) % LVN_SLOTS];
+    return slot && slot->r == r ? slot : NULL;
 }
 
 /* Which of the messages of a slot are done? One question for all. */
@@ -406,18 +397,14 @@ int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, 
     const int64_t chunks = n_chunks(r, v.bytes);
     *finished = false;
     for (int k = 0; k < LVN_SLOTS; k++) {
-        v.slot = &t->slot[(t->taken + k) % LVN_SLOTS]; /* the oldest first */
-        if (v.slot->r == r) {
-            int code = poll_slot(&v, moved);
-            if (!code) code = advance(&v, moved);
-            if (code) return code;
-            if (is_over(v.slot)) v.slot->r = NULL, r->busy--;
-        }
+        v.slot = chunk_in_turn(t, r, k);
+        int code = v.slot ? poll_slot(&v, moved) : 0;
+        if (v.slot && !code) code = advance(&v, moved);
+        if (code) return code;
+        if (v.slot && is_over(v.slot)) give_back(t, v.slot);
     }
-    while (r->at < chunks && !t->slot[t->taken % LVN_SLOTS].r) {
-        v.slot = &t->slot[t->taken++ % LVN_SLOTS];
-        take_chunk(c, r, v.slot);
-        r->busy++;
+    while (r->at < chunks && !t->turn[t->taken % LVN_SLOTS]) {
+        v.slot = take_chunk(c, r);
         int code = advance(&v, moved);
         if (code) return code;
     }
@@ -434,8 +421,8 @@ int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r)
     char none[8];
     c->transport->clear(c->state, none);
     for (int k = 0; k < LVN_SLOTS; k++) {
-        const struct lvn_slot *s = &t->slot[(t->taken + k) % LVN_SLOTS];
-        for (int o = 0; o < LVN_LANES && s->r == r; o++)
+        const struct lvn_slot *s = chunk_in_turn(t, r, k);
+        for (int o = 0; o < LVN_LANES && s; o++)
             for (int i = 0, at = t->at[order[o]]; i < s->lane[order[o]].n; i++)
                 if (memcmp(s->handles + (int64_t)(at + i) * c->handle_bytes, none, (size_t)c->handle_bytes))
                     return s->peer[at + i];

@@ -42,6 +42,7 @@ struct lvn_lane {
 struct lvn_slot {
     struct lvn_request *r; /* NULL: free */
     int64_t chunk;
+    int turn;
     bool host_added, added;
     struct lvn_lane lane[LVN_LANES];
     char *arriving[2]; /* of a level: [its sources that are others'][its pieces][piece] */
@@ -53,7 +54,6 @@ struct lvn_tree {
     int rank, size, hosts, per_host, host,
         local;                 /* this rank is number `local` of host `host`; or groups of one host */
     bool plain;                /* one leaf a rank */
-    bool pair;                 /* two ranks with one sum each */
     struct lvn_level level[2]; /* within the host; between hosts */
     int64_t piece;             /* bytes of a shard in a chunk */
     int most_sources;
@@ -61,8 +61,9 @@ struct lvn_tree {
     void **source;                    /* [most_sources] while adding */
     int n_handles, at[LVN_LANES + 1]; /* of a slot; where a lane's begin */
     int *done;                        /* [n_handles] */
-    int64_t taken;                    /* chunks that have got a slot */
     struct lvn_slot slot[LVN_SLOTS];
+    int64_t taken;                    /* chunks that have got a slot */
+    struct lvn_slot *turn[LVN_SLOTS]; /* of chunk k % LVN_SLOTS; NULL: it is over */
 };
 
 /* sum.c. t->source: where the n elements of each source of the level lie. The results end in their sources; with `out`

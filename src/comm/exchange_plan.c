@@ -97,6 +97,13 @@ static enum lvn_status plan(struct lvn_tree *t, const int64_t *leaf)
 
 /* --- memory --- */
 
+/* Whole pages: an MPI maps them to write into them, and adding wants whole lines. */
+static char *receive_pages(int64_t bytes)
+{
+    enum { PAGE = 4096 };
+    return lvn_malloc_aligned(PAGE, (size_t)(bytes / PAGE + 1) * PAGE);
+}
+
 static enum lvn_status make_slots(struct lvn_tree *t)
 {
     const struct lvn_level *a = &t->level[0], *b = &t->level[1];
@@ -118,8 +125,8 @@ static enum lvn_status make_slots(struct lvn_tree *t)
     bool good = t->wide && t->source && t->done;
     for (int s = 0; s < LVN_SLOTS; s++) {
         struct lvn_slot *x = &t->slot[s];
-        x->arriving[0] = lvn_malloc((size_t)(n[LVN_A_IN] * t->piece) + 1);
-        x->arriving[1] = lvn_malloc((size_t)(n[LVN_B_IN] * t->piece) + 1);
+        x->arriving[0] = receive_pages(n[LVN_A_IN] * t->piece);
+        x->arriving[1] = receive_pages(n[LVN_B_IN] * t->piece);
         x->handles = lvn_calloc((size_t)t->n_handles + 1, sizeof(void *));
         x->peer = lvn_calloc((size_t)t->n_handles + 1, sizeof *x->peer);
         good = good && x->arriving[0] && x->arriving[1] && x->handles && x->peer;
@@ -167,9 +174,7 @@ enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hos
     t->host = rank / t->per_host;
     t->local = rank % t->per_host;
     t->plain = !leaf;
-    const int sources = count_sources(leaf, size, 0, size);
-    t->pair = size == 2 && sources == 2 && count_sources(leaf, size, 0, 1) == 1;
-    t->piece = lvn_piece_bytes(sources);
+    t->piece = lvn_piece_bytes(count_sources(leaf, size, 0, size));
     enum lvn_status status = plan(t, leaf);
     if (status == LVN_OK) status = make_slots(t);
     if (status == LVN_OK)
