@@ -57,16 +57,16 @@ void lvn_text_add(struct lvn_text *t, const char *s)
 void lvn_text_printf(struct lvn_text *t, const char *format, ...)
 {
     va_list args, again;
+    const int64_t left = t->room - t->n; /* mostly enough, and formatting is slow: once, where it is */
     va_start(args, format);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = vsnprintf(left ? t->p + t->n : NULL, (size_t)left, format, args);
     va_end(args);
     if (n < 0) t->failed = true;
-    if (n >= 0 && grow(t, n)) {
-        vsnprintf(t->p + t->n, (size_t)n + 1, format, again);
-        t->n += n;
-    }
+    if (n >= left && grow(t, n)) vsnprintf(t->p + t->n, (size_t)n + 1, format, again);
     va_end(again);
+    if (!t->failed) t->n += n;
+    if (t->p) t->p[t->n] = '\0'; /* what did not fit is not there */
 }
 
 enum lvn_status lvn_text_status(const struct lvn_text *t)

@@ -258,7 +258,9 @@ static enum lvn_status start(struct mpi *m, const struct lvn_comm_options *o, ch
     LVN_TRY(look_up(m));
     LVN_TRY(check_surroundings(m, o));
     short_version(m, version, sizeof version);
-    int given = 0, code = m->Init_thread(NULL, NULL, m->funneled, &given);
+    int given = 0, code = lvn_mpi_guarded(m->Init_thread, m->funneled, &given);
+    LVN_CHECK(code != LVN_MPI_CRASHED, COMM, "%s (%s) crashed in MPI_Init%s: start again", version, m->library.path,
+              m->library.abi == LVN_ABI_OPENMPI ? ", as Open MPI may where ranks start at unlike speeds" : "");
     LVN_CHECK(!code, COMM, "%s (%s) could not start: error %d", version, m->library.path, code);
     LVN_TRY(check_world(m, o, version));
     m->Comm_set_errhandler(m->world, m->errors_return);

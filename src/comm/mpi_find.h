@@ -1,4 +1,5 @@
-/* mpi_find.h - which MPI library of this machine belongs to the launcher, and what its constants are called. */
+/* mpi_find.h - which MPI library of this machine belongs to the launcher, what its constants are called, and its start.
+ */
 #ifndef LVN_MPI_FIND_H
 #define LVN_MPI_FIND_H
 
@@ -18,5 +19,10 @@ struct lvn_mpi_library {
 
 /* `library`: the user's own choice, "" or NULL: none. `family`: of the launcher, NULL: not known. */
 enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *family) LVN_CHECKED;
+
+/* mpi_start.c. MPI_Init_thread: its error code; LVN_MPI_CRASHED: it ran into a wrong address, and nothing of the
+ * library may be called any more. */
+enum { LVN_MPI_CRASHED = -76 };
+int lvn_mpi_guarded(int (*init)(int *argc, char ***argv, int wanted, int *given), int wanted, int *given);
 
 #endif

@@ -9,13 +9,11 @@
 
 static void add_f32(float *out, const float *a, const float *b, int64_t n)
 {
-#pragma omp simd
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
 static void add_f64(double *out, const double *a, const double *b, int64_t n)
 {
-#pragma omp simd
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 

@@ -26,6 +26,13 @@ if mpi_here openmpi && mpi_here mpich; then
     good "the launcher decides between two" ranks mpich 2 "$program"
     grep -q "also here, and not taken: .*libmpi.so.40" out || { echo "the other one is not said:" && cat out && exit 1; }
 fi
+# A library that crashes while it starts, as Open MPI may.
+if mpi_here openmpi && command -v cc >/dev/null; then
+    echo 'int MPI_Init_thread(void) { return *(volatile int *)8; }' >crashing.c
+    cc -shared -fPIC -o crashing.so crashing.c -Wl,--no-as-needed "$(library libmpi.so.40)"
+    said "a library that crashes" "crashed in MPI_Init, as Open MPI may where ranks start at unlike speeds: start again" \
+        ranks openmpi 2 "$program" --library "$PWD/crashing.so"
+fi
 # An MPI whose library is not there: an empty file over it, for these processes alone.
 if mpi_here openmpi && mpi_here mpich && unshare -m true 2>/dev/null; then
     said "no Open MPI" "no library of Open MPI was found, and that is wanted, as the launcher is Open MPI's" \
