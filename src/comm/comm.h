@@ -35,6 +35,8 @@ struct lvn_comm_options {
 /* Open the engine. Refuses, with the cure, a library that does not belong to the launcher: one in which every process
  * believes that it is rank 0 of 1. */
 enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_options *o) LVN_CHECKED;
+/* Did the MPI crash in this process while it started? Then that is the fault of this rank alone. */
+bool lvn_comm_crashed(void);
 void lvn_comm_close(struct lvn_comm *c); /* NULL: nothing. All ranks call it; a process that ends in trouble need not */
 /* Have the launcher end all processes of the run with this code, also those that no longer answer. Any thread; comes
  * back where that cannot be, or has not happened after so long. */

@@ -7,9 +7,16 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "comm/comm.h"
 #include "comm/mpi_find.h"
 
 static _Thread_local sigjmp_buf *starting; /* of the thread that is inside the library's start */
+static bool has_crashed;                   /* atomic */
+
+bool lvn_comm_crashed(void)
+{
+    return __atomic_load_n(&has_crashed, __ATOMIC_ACQUIRE);
+}
 
 static void crashed(int number)
 {
@@ -30,7 +37,10 @@ int lvn_mpi_guarded(int (*init)(int *argc, char ***argv, int wanted, int *given)
     pthread_sigmask(SIG_UNBLOCK, &wrong, &blocked);
     starting = &here;
     volatile int code = LVN_MPI_CRASHED;
-    if (!sigsetjmp(here, 1)) code = init(NULL, NULL, wanted, given);
+    if (!sigsetjmp(here, 1))
+        code = init(NULL, NULL, wanted, given);
+    else
+        __atomic_store_n(&has_crashed, true, __ATOMIC_RELEASE);
     starting = NULL;
     pthread_sigmask(SIG_SETMASK, &blocked, NULL);
     if (!sigaction(SIGSEGV, NULL, &mine) && mine.sa_handler == crashed) sigaction(SIGSEGV, &before, NULL);

@@ -276,6 +276,7 @@ static void hold_on(double seconds)
 static bool speaks_late(const struct lvn_ranks *r)
 {
     const double moment = 1, patience = 3;
+    if (lvn_comm_crashed()) return true;                 /* here alone: no other rank can tell */
     bool lowest = r->who.local_rank <= r->stopped.below; /* those below it on this host stand still */
     if (!lvn_speaks()) {                                 /* somebody else was asked to */
         hold_on(patience);
