@@ -97,6 +97,7 @@ struct lvn_group_ops {
 struct lvn_backend {
     const char *name, *what;     /* for trainer.accelerator, and in one sentence */
     bool fp16;                   /* has kernels for values in fp16 */
+    bool outers;                 /* has kernels for gradients that are not written (ops/outer.h) */
     bool computes;               /* else it only plans: it has no memory, and a run tells its launches alone */
     struct lvn_library *library; /* that finds its devices; NULL: none */
     /* Its device number i; false: there are no more. NULL: it computes on the processor, or nowhere. */

@@ -19,6 +19,14 @@ struct lvn_extents {
     const int64_t *start; /* elements, n + 1 */
 };
 
+/* Weights whose gradients are not in the flat buffer (ops/outer.h): number k lies from element first[k] on, and its
+ * gradient is in[1 + 2k] (rows) times in[2 + 2k] (columns). */
+enum { LVN_MAX_OUTERS = 2 };
+struct lvn_outers {
+    int n;
+    int64_t first[LVN_MAX_OUTERS]; /* elements */
+};
+
 /* LVN_OP_embedding, LVN_OP_linear, ... */
 enum lvn_op_id {
 #define LVN_OP(name, attr, args) LVN_OP_##name,

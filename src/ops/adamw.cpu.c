@@ -12,6 +12,7 @@
 #include "backend/cpu/kernels.h"
 #include "base/threads.h"
 #include "ops/extents_cpu.h"
+#include "ops/outer.h"
 #include "ops/rounding_cpu.h"
 
 /* Elements between what is worked on and what is fetched from memory. With four streams and so much arithmetic the
@@ -34,17 +35,18 @@ LVN_INLINE void update(const struct constants *k, bool clip, bool l2, vf g, vf *
     *p = vfma(vset(-k->step_size), *m / denominator, *p * k->keep);
 }
 
-LVN_INLINE void range(const struct constants *k, bool clip, bool l2, const float *grad, float *param, float *first,
-                      float *second, int64_t n)
+/* `outer`: the gradient is `down` times what is at grad. */
+LVN_INLINE void range(const struct constants *k, bool clip, bool l2, const bool outer, float down, const float *grad,
+                      float *param, float *first, float *second, int64_t n)
 {
     int64_t i = 0;
     for (; i + LVN_LANES <= n; i += LVN_LANES) {
-        __builtin_prefetch(grad + i + AHEAD);
+        if (!outer) __builtin_prefetch(grad + i + AHEAD);
         __builtin_prefetch(param + i + AHEAD, 1);
         __builtin_prefetch(first + i + AHEAD, 1);
         __builtin_prefetch(second + i + AHEAD, 1);
         vf p = vload(param + i), m = vload(first + i), v = vload(second + i);
-        update(k, clip, l2, vload(grad + i), &p, &m, &v);
+        update(k, clip, l2, outer ? vset(down) * vload(grad + i) + vset(0) : vload(grad + i), &p, &m, &v);
         vstore(param + i, p);
         vstore(first + i, m);
         vstore(second + i, v);
@@ -55,6 +57,39 @@ LVN_INLINE void range(const struct constants *k, bool clip, bool l2, const float
         vstore_n(param + i, p, n - i);
         vstore_n(first + i, m, n - i);
         vstore_n(second + i, v, n - i);
+    }
+}
+
+/* One loop for each combination. */
+LVN_INLINE void range_by_kind(const struct constants *k, const bool outer, float down, const float *g, float *p,
+                              float *m, float *v, int64_t n)
+{
+    switch ((k->clip != 0) | (k->l2 != 0) << 1) {
+    case 0:
+        range(k, false, false, outer, down, g, p, m, v, n);
+        break;
+    case 1:
+        range(k, true, false, outer, down, g, p, m, v, n);
+        break;
+    case 2:
+        range(k, false, true, outer, down, g, p, m, v, n);
+        break;
+    case 3:
+        range(k, true, true, outer, down, g, p, m, v, n);
+        break;
+    }
+}
+
+/* Elements [i, end), whose gradient is not there; a row of it at a time. All in fp32. */
+static void part_of_outer(const struct lvn_call *call, const struct constants *k, const struct outer *o, int64_t i,
+                          int64_t end)
+{
+    const float *down = o->down, *across = o->across;
+    float *p = call->out[0].p, *m = call->out[1].p, *v = call->out[2].p;
+    int64_t row = (i - o->begin) / o->columns, column = (i - o->begin) % o->columns;
+    for (int64_t n; i < end; i += n, row++, column = 0) {
+        n = o->columns - column < end - i ? o->columns - column : end - i;
+        range_by_kind(k, true, down[row], across + column, p + i, m + i, v + i, n);
     }
 }
 
@@ -122,22 +157,7 @@ static void part(const struct lvn_call *call, const struct constants *k, int64_t
 #undef RANGE
         return;
     }
-    const float *g = x.grad;
-    float *p = x.param, *m = x.first, *v = x.second;
-    switch ((k->clip != 0) | (k->l2 != 0) << 1) { /* one loop for each combination */
-    case 0:
-        range(k, false, false, g, p, m, v, end - begin);
-        break;
-    case 1:
-        range(k, true, false, g, p, m, v, end - begin);
-        break;
-    case 2:
-        range(k, false, true, g, p, m, v, end - begin);
-        break;
-    case 3:
-        range(k, true, true, g, p, m, v, end - begin);
-        break;
-    }
+    range_by_kind(k, false, 0, x.grad, x.param, x.first, x.second, end - begin);
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
@@ -157,10 +177,18 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         .step_size = (float)d.step_size,
     };
     const struct lvn_extents *parameters = call->attr->adamw.parameters;
+    const struct outers outers = outers_of(call, &call->attr->adamw.outers, call->attr->adamw.first);
     const int64_t first = call->attr->adamw.first, n = lvn_desc_count(call->in[0].desc);
     for (int i = 0; i < extents_count(parameters); i++) {
         const struct extent x = extent_of(parameters, i, first, n, thread, n_threads);
-        if (x.begin < x.end) part(call, &k, x.begin, x.end);
+        for (int64_t at = x.begin, next; at < x.end; at = next) {
+            next = x.end;
+            const struct outer *o = outer_at(&outers, at, &next);
+            if (o)
+                part_of_outer(call, &k, o, at, next);
+            else
+                part(call, &k, at, next);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 #include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 #include "ops/grad_norm.h"
+#include "ops/outer.h"
 
 /* The sixteen sums of a block, in parts that stay in registers (see struct vacc in simd.h). */
 #if defined(__AVX512F__)
@@ -43,9 +44,8 @@ LVN_INLINE struct sums add_squares(struct sums s, const float *g)
     return s;
 }
 
-LVN_INLINE double norm_block_sum(const void *gradient, const bool bf16, int64_t n)
+LVN_INLINE struct sums add_range(struct sums s, const void *gradient, const bool bf16, int64_t n)
 {
-    struct sums s = {0};
     int64_t i = 0;
     if (bf16) {
         for (; i < n; i += LVN_LANES) {
@@ -64,19 +64,53 @@ LVN_INLINE double norm_block_sum(const void *gradient, const bool bf16, int64_t 
         memcpy(rest, g + i, (size_t)(n - i) * sizeof *g);
         s = add_squares(s, rest);
     }
+    return s;
+}
+
+/* Of elements [i, end) of a gradient that is not there. */
+LVN_INLINE struct sums add_outer(struct sums s, const struct outer *o, int64_t i, int64_t end)
+{
+    const float *down = o->down, *across = o->across;
+    int64_t row = (i - o->begin) / o->columns, column = (i - o->begin) % o->columns;
+    for (; i < end; row++, column = 0) {
+        const vf x = vset(down[row]);
+        for (; column < o->columns && i < end; column += LVN_LANES, i += LVN_LANES) {
+            float g[LVN_LANES];
+            vstore(g, x * vload(across + column) + vset(0));
+            s = add_squares(s, g);
+        }
+    }
+    return s;
+}
+
+LVN_INLINE double sums_fold(struct sums s)
+{
     double lane[LVN_LANES];
     memcpy(lane, &s, sizeof lane);
     return lvn_norm_fold(lane);
 }
 
-/* The sums of blocks [b, end) of n numbers, fp32 or bf16. */
-static inline void norm_blocks(const struct lvn_arg *g, int64_t n, double *sums, int64_t b, int64_t end)
+/* The sum of elements [i, end) of numbers in fp32, some of which are not there. */
+static inline double norm_block_of(const struct outers *outers, const float *g, int64_t i, int64_t end)
+{
+    struct sums s = {0};
+    for (int64_t next; i < end; i = next) {
+        next = end;
+        const struct outer *o = outer_at(outers, i, &next);
+        s = o ? add_outer(s, o, i, next) : add_range(s, g + i, false, next - i);
+    }
+    return sums_fold(s);
+}
+
+/* The sums of blocks [b, end) of n numbers, fp32 or bf16; those of `outers` are not there, and all in fp32 then. */
+static inline void norm_blocks(const struct lvn_arg *g, const struct outers *outers, int64_t n, double *sums, int64_t b,
+                               int64_t end)
 {
     const bool bf16 = g->desc->dtype == LVN_BF16;
     for (; b < end; b++) {
-        const void *block = vat(g->p, b * LVN_NORM_BLOCK, bf16);
-        int64_t length = lvn_norm_block_length(n, b);
-        sums[b] = bf16 ? norm_block_sum(block, true, length) : norm_block_sum(block, false, length);
+        const int64_t first = b * LVN_NORM_BLOCK, length = lvn_norm_block_length(n, b);
+        sums[b] = bf16 ? sums_fold(add_range((struct sums){0}, vat(g->p, first, true), true, length))
+                       : norm_block_of(outers, g->p, first, first + length);
     }
 }
 

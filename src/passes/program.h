@@ -1,8 +1,8 @@
 /* program.h - a training step as a flat list of instructions, and the passes that make it.
  *
- *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks -> accumulate -> update -> shard ->
- * scale -> verify
- *         -> place
+ *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks -> accumulate -> update -> outer |
+ * shard
+ *         -> scale -> verify -> place
  *
  * A program starts as the forward instructions of a graph. Each pass is one function in one file and turns the program
  * into another: fuse replaces groups of instructions, differentiate appends backward instructions, recompute forgets
@@ -172,6 +172,7 @@ enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute how
 enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_leaves *tree) LVN_CHECKED;
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
+enum lvn_status lvn_pass_outer(struct lvn_program *p, const struct lvn_device *device) LVN_CHECKED;
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
 enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;

@@ -206,7 +206,7 @@ static inline void run_init(struct run *r, const struct op_case *c, enum lvn_dty
     struct lvn_shapes s = {.op = r->op->name, .attr = &c->attr, .real = real};
     for (int i = 0; i < r->op->n_in; i++) {
         struct op_input in = c->in[i];
-        if (op_is_update(c->op)) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};
+        if (op_is_update(c->op) && i == 0) in = (struct op_input){.filling = REALS, .rank = 1, .dim = {c->count}};
         s.has[i] = in.filling != ABSENT;
         if (!s.has[i]) continue;
         s.in[i] = input_desc(&in, real);

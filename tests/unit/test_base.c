@@ -1,4 +1,5 @@
 /* test_base.c - the error record, the arena, failing allocations, the team of threads, descriptions of tensors. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/output.h"
+#include "base/random.h"
 #include "base/shown.h"
 #include "base/tensor.h"
 #include "base/text.h"
@@ -321,6 +323,34 @@ static void test_texts_fit_whole_or_not_at_all(void **state)
     assert_string_equal(lvn_error_text(), "a thing has 6 bytes; at most 4 are taken");
 }
 
+/* The same characters as printf's: numbers of all sizes, short ones, and such as lie next to where rounding turns. */
+static void test_numbers_are_printed_as_printf_does(void **state)
+{
+    (void)state;
+    static const double nasty[] = {
+        0,           -0.0,      1,      -1,  9.5,      10.5,      0.5, 1e-5, 9.9999e-5,       1e15,
+        999999999.5, 1e300,     5e-324, NAN, INFINITY, -INFINITY, 0.1, 1e22, 123456789012345, 1e9,
+        99999999.95, 0.00012345};
+    enum { NASTY = sizeof nasty / sizeof *nasty };
+    LVN_LOCAL_TEXT(text);
+    char wanted[64];
+    for (int i = 0; i < 200000; i++) {
+        const struct lvn_philox drawn = lvn_philox(1, (uint32_t)i, 0, 0, LVN_STREAM_TEST);
+        const uint64_t bits = (uint64_t)drawn.v[0] << 32 | drawn.v[1];
+        const int digits = 1 + i % 17;
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        if (i % 4 == 1) value = (double)((int64_t)bits >> 20 >> bits % 44) * 0.5;
+        if (i % 4 == 2) value = ldexp((double)bits, -(int)(bits % 128));
+        if (i % 4 == 3) value = (double)(float)(bits % 1000000) * 1e-6;
+        if (i < 17 * NASTY) value = nasty[i / 17];
+        snprintf(wanted, sizeof wanted, "%.*g", digits, value);
+        lvn_text_clear(&text);
+        lvn_text_number(&text, value, digits);
+        assert_string_equal(text.p, wanted);
+    }
+}
+
 /* --- what may be shown --- */
 
 static void test_secrets_of_addresses_are_hidden(void **state)
@@ -385,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_tensor_views),
         cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_texts_fit_whole_or_not_at_all),
+        cmocka_unit_test(test_numbers_are_printed_as_printf_does),
         cmocka_unit_test(test_secrets_of_addresses_are_hidden),
         cmocka_unit_test(test_control_characters_are_shown),
     };

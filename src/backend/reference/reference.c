@@ -163,6 +163,7 @@ static enum lvn_status wait(struct lvn_device *d)
 const struct lvn_backend lvn_backend_reference = {
     .name = "reference",
     .what = "the plain kernels on one thread: slow, and what the others are compared with",
+    .outers = true,
     .computes = true,
     .open = open_device,
     .close = close_device,

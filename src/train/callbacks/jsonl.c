@@ -7,7 +7,9 @@
 /* JSON has no NaN and no infinity: null stands for them. */
 static void add(struct lvn_text *t, const struct lvn_scalar *s)
 {
-    lvn_text_printf(t, ", \"%s\": ", s->name);
+    lvn_text_add(t, ", \"");
+    lvn_text_add(t, s->name);
+    lvn_text_add(t, "\": ");
     if (isfinite(s->value))
         lvn_rows_number(t, s->value);
     else

@@ -96,5 +96,5 @@ void lvn_rows_flush(void *rows, struct lvn_moment *m)
 
 void lvn_rows_number(struct lvn_text *t, double value)
 {
-    lvn_text_printf(t, fabs(value) >= 1e9 && fabs(value) < 1e15 ? "%.13g" : "%.9g", value);
+    lvn_text_number(t, value, fabs(value) >= 1e9 && fabs(value) < 1e15 ? 13 : 9);
 }
