@@ -11,9 +11,10 @@ the same weather on the machine; the best step of all rounds counts. Memory is t
 gradients set to None, clipping by norm; eager, and with torch.compile where asked. With --bf16 a second table has
 trainer.precision bf16-mixed, and bf16-true with moments in bf16, beside PyTorch's autocast in bf16. The nets for digits have
 a table of their own, of steps: those of `levin bench` beside the same ones in PyTorch, with torch.optim.Adam as examples have
-it and fused; of the autoencoder, one picture a step, a whole `levin train` with its data and its logs beside PyTorch's bare
-steps and beside a Lightning Trainer that logs nothing (lightning is installed into the environment when it is missing). The
-tables end with the ratios, and the least that levin wants of them; the exit status does not depend on them.
+it and fused; of the autoencoder, one picture a step, whole runs of `levin train` with its data beside PyTorch's bare steps and
+beside Lightning's Trainer (installed into the environment when it is missing), which both log the loss and save checkpoints in
+one row, and neither in the next. The tables end with the ratios, and the least that levin wants of them; the exit status does
+not depend on them.
 
 Which instructions PyTorch's bf16 takes is oneDNN's choice, which AUTOCAST lists the settings of: each is tried where the
 processor has AMX, the fastest counts, and the table says which it was.
@@ -159,8 +160,8 @@ def net_worker(name, mode, threads, steps):
     torch.manual_seed(1)
     B = NETS[name][0]
     net, loss_of = build_net(torch, name)
-    if mode == "lightning":
-        return lightning_worker(torch, net, loss_of, steps)
+    if mode.startswith("lightning"):
+        return lightning_worker(torch, net, loss_of, steps, mode == "lightning")
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, fused=mode == "fused")
     x, labels = torch.rand(B, 1, 28, 28), torch.randint(10, (B,))
     seconds = []
@@ -175,7 +176,8 @@ def net_worker(name, mode, threads, steps):
     print(json.dumps({"best_s": seconds[0], "median_s": seconds[len(seconds) // 2], "mean_s": mean}))
 
 
-def lightning_worker(torch, net, loss_of, steps):
+def lightning_worker(torch, net, loss_of, steps, logs):
+    """The Trainer with the loss logged, its logger of CSV files and its checkpoints; or with none of that."""
     import logging
     import warnings
 
@@ -192,16 +194,21 @@ def lightning_worker(torch, net, loss_of, steps):
         def training_step(self, batch, i):
             if i == 50:
                 self.start = time.perf_counter()
-            return loss_of(*batch)
+            loss = loss_of(*batch)
+            if logs:
+                self.log("train_loss", loss)
+            return loss
 
         def configure_optimizers(self):
             return torch.optim.Adam(self.parameters(), lr=1e-3)
 
     data = torch.utils.data.TensorDataset(torch.rand(steps + 50, 1, 28, 28), torch.randint(10, (steps + 50,)))
     module = Module()
-    trainer = lightning.Trainer(accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False)
-    trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=1, shuffle=True))
+    with tempfile.TemporaryDirectory() as folder:
+        logger = lightning.pytorch.loggers.CSVLogger(folder) if logs else False
+        trainer = lightning.Trainer(accelerator="cpu", max_epochs=1, logger=logger, enable_checkpointing=logs,
+                                    enable_progress_bar=False, enable_model_summary=False)
+        trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=1, shuffle=True))
     each = (time.perf_counter() - module.start) / steps
     print(json.dumps({"best_s": each, "median_s": each, "mean_s": each}))
 
@@ -310,17 +317,20 @@ def bench_net(name, options, python):
     keys = [f"--model.kind={name}", "--data.kind=mnist", "--optimizer.kind=adam", "--optimizer.lr=1e-3",
             "--optimizer.betas=[0.9,0.999]", "--optimizer.weight_decay=0", "--trainer.gradient_clip_val=0",
             f"--trainer.batch_size={B}", f"--trainer.threads={options.threads}"]
-    modes = ["eager", "fused"] + (["lightning"] if wanted[1] else [])
+    modes = ["eager", "fused"] + (["lightning", "lightning-bare"] if wanted[1] else [])
     if wanted[1] and subprocess.run([python, "-c", "import lightning"], capture_output=True).returncode:
         subprocess.run([python, "-m", "pip", "install", "--quiet", "lightning"], check=True)
     with tempfile.TemporaryDirectory() as folder:
         if wanted[1]:
             draw_digits(folder, 4000)
-            levin = [options.levin, "train", *keys, f"--data.path={folder}", "--trainer.max_epochs=2", "--json", "--quiet",
+            levin = [options.levin, "train", *keys, f"--data.path={folder}", "--trainer.max_epochs=8", "--json", "--quiet",
                      "--trainer.limit_val_batches=0", f"--run_dir={folder}/run", "--overwrite"]
         else:
             levin = [options.levin, "bench", f"--steps={steps}", "--json", *keys]
         sides = {"levin": levin}
+        if wanted[1]:
+            sides["levin-bare"] = levin + ["--checkpoint.every_n_steps=0", "--logger.csv=false", "--logger.jsonl=false",
+                                           "--logger.tensorboard=false"]
         for mode in modes:
             sides[mode] = [python, os.path.abspath(__file__), "--net-worker", name, mode, str(options.threads), str(steps)]
         results = {side: [] for side in sides}
@@ -328,12 +338,19 @@ def bench_net(name, options, python):
             for side, command in sides.items():
                 r = measure(command, options.threads)
                 if wanted[1]:  # whole runs: means
-                    r["best_s"] = r["median_s"] = r["seconds"] / r["step"] if side == "levin" else r["mean_s"]
+                    r["best_s"] = r["median_s"] = r["seconds"] / r["step"] if side.startswith("levin") else r["mean_s"]
                 results[side].append(r)
     return {side: best(r) for side, r in results.items()}
 
 
 def print_net(name, sides):
+    print_net_row(name, name, sides)
+    if "levin-bare" in sides:
+        bare = {side: sides.get(f"{side}-bare", figures) for side, figures in sides.items()}
+        print_net_row(name, f"{name}, no logs", bare)
+
+
+def print_net_row(name, title, sides):
     B, _, wanted = NETS[name]
 
     def ratio(side, least):
@@ -342,7 +359,7 @@ def print_net(name, sides):
         return f"{sides[side]['best_s'] / sides['levin']['best_s']:.2f}" + (f" (>= {least})" if least else "")
 
     steps = [f"{1 / sides[s]['best_s']:.0f}" if s in sides else "" for s in ("levin", "eager", "fused", "lightning")]
-    print("| " + " | ".join([name, str(B), *steps, ratio("eager", wanted[0]), ratio("fused", None),
+    print("| " + " | ".join([title, str(B), *steps, ratio("eager", wanted[0]), ratio("fused", None),
                              ratio("lightning", wanted[1])]) + " |", flush=True)
 
 

@@ -30,12 +30,12 @@ struct team {
     _Alignas(64) atomic_int arrived;
     _Alignas(64) atomic_int generation; /* counts the barriers that are over */
     atomic_int sleepers;
-    int n_threads;
     void (*task)(void *argument, int thread, int n_threads);
     void *argument;
 };
 
 static _Thread_local struct team *my_team; /* NULL outside a team, and in a team of one */
+static _Thread_local int my_team_size;
 
 static void pause_briefly(void)
 {
@@ -70,7 +70,7 @@ void lvn_team_barrier(void)
     struct team *t = my_team;
     if (!t) return;
     int generation = atomic_load_explicit(&t->generation, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) + 1 == t->n_threads) {
+    if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) + 1 == my_team_size) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
         atomic_store(&t->generation, generation + 1);
         if (atomic_load(&t->sleepers)) wake_all(&t->generation);
@@ -85,26 +85,23 @@ void lvn_team_barrier(void)
     atomic_fetch_sub(&t->sleepers, 1);
 }
 
-static void run_member(struct team *t, int thread)
+static void run_member(struct team *t, int thread, int n_threads)
 {
     my_team = t;
-    t->task(t->argument, thread, t->n_threads);
+    my_team_size = n_threads;
+    t->task(t->argument, thread, n_threads);
     my_team = NULL;
 }
 
 void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_threads), void *argument)
 {
-    struct team team = {.n_threads = 1, .task = task, .argument = argument};
+    struct team team = {.task = task, .argument = argument};
     if (n_threads <= 1) {
         task(argument, 0, 1);
         return;
     }
 #pragma omp parallel num_threads(n_threads)
-    {
-#pragma omp single
-        team.n_threads = omp_get_num_threads(); /* OpenMP may give fewer than were asked for */
-        run_member(&team, omp_get_thread_num());
-    }
+    run_member(&team, omp_get_thread_num(), omp_get_num_threads()); /* which may be fewer than were asked for */
 }
 
 struct start {

@@ -1,16 +1,24 @@
-/* curve.c - loss.svg: what train and validation losses there are, drawn at each checkpoint.
+/* curve.c - loss.svg: what train and validation losses there are, drawn at checkpoints and at the end.
+ *
+ * Drawing looks at every step of the run so far. So that a long run of short steps is not held up, checkpoints that
+ * follow too soon have no drawing of their own: all drawings together take a fiftieth of the time.
  *
  * The losses are the first scalar of steps and the first of validations. They are gathered as they come; those of
  * before a run went on are read once, from metrics.csv. */
 #include "train/curve.h"
 
 #include "base/files.h"
+#include "base/machine.h"
 #include "train/callbacks/callback.h"
 
 struct own {
     struct lvn_points train, val;
     int loss, val_loss; /* scalars; -1: there is none */
+    double not_before;  /* the next drawing */
+    bool behind;        /* a checkpoint had none */
 };
+
+static const double COST = 50; /* so long after a drawing, times what it took, comes the next */
 
 static int first_of(const struct lvn_event *e, enum lvn_event_kind kind)
 {
@@ -36,19 +44,28 @@ static void start(struct own *o, struct lvn_moment *m)
         lvn_moment_note(m, "the loss curve begins where the run goes on");
 }
 
+static void draw(struct own *o, struct lvn_moment *m)
+{
+    char path[LVN_MOMENT_PATH];
+    const double begin = lvn_seconds();
+    if (lvn_curve_write(lvn_moment_path(m, "loss.svg", path), m->settings->name, &o->train, &o->val) != LVN_OK)
+        lvn_moment_note(m, "the loss curve could not be drawn");
+    const double end = lvn_seconds();
+    o->not_before = end + COST * (end - begin);
+    o->behind = false;
+}
+
 static enum lvn_status call(void *own, struct lvn_moment *m)
 {
     struct own *o = own;
     const struct lvn_event *e = &m->event;
-    char path[LVN_MOMENT_PATH];
     if (!m->dir) return LVN_OK;
     if (e->kind == LVN_EVENT_START) start(o, m);
     if (e->kind == LVN_EVENT_STEP && o->loss >= 0) lvn_points_add(&o->train, (double)e->step, e->scalar[o->loss].value);
     if (e->kind == LVN_EVENT_VALIDATION && o->val_loss >= 0)
         lvn_points_add(&o->val, (double)e->step, e->scalar[o->val_loss].value);
-    if (e->kind == LVN_EVENT_CHECKPOINT &&
-        lvn_curve_write(lvn_moment_path(m, "loss.svg", path), m->settings->name, &o->train, &o->val) != LVN_OK)
-        lvn_moment_note(m, "the loss curve could not be drawn");
+    o->behind |= e->kind == LVN_EVENT_CHECKPOINT;
+    if (o->behind && (e->kind == LVN_EVENT_END || lvn_seconds() >= o->not_before)) draw(o, m);
     return LVN_OK;
 }
 
