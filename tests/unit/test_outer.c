@@ -202,7 +202,8 @@ static struct outcome train(struct net *n)
 static void compare_programs(const char *model, const char *backend)
 {
     struct net product, all;
-    const struct lvn_plan_options one = {.fuse = true, .pieces = 1, .optimizer = &adam};
+    const struct lvn_sharding alone = {.size = 1};
+    const struct lvn_plan_options one = {.fuse = true, .pieces = 1, .optimizer = &adam, .sharding = &alone};
     const struct lvn_plan_options two = {.fuse = true, .pieces = 2, .optimizer = &adam};
     open_net(&product, model, backend, 1, &one);
     open_net(&all, model, backend, 1, &two);
