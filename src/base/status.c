@@ -13,7 +13,7 @@ static _Thread_local struct {
     char text[2048];
     char trace[2048];
     char place[128];
-} record;
+} record, aside;
 
 enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, const char *format, ...)
 {
@@ -60,6 +60,16 @@ const char *lvn_error_place(void)
 void lvn_error_clear(void)
 {
     record.text[0] = record.trace[0] = record.place[0] = '\0';
+}
+
+void lvn_error_keep(void)
+{
+    memcpy(&aside, &record, sizeof aside);
+}
+
+void lvn_error_restore(void)
+{
+    memcpy(&record, &aside, sizeof record);
 }
 
 const char *lvn_status_text(enum lvn_status status)

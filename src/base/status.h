@@ -65,6 +65,9 @@ const char *lvn_error_trace(void);
 const char *lvn_error_place(void);
 /* Forget the record: for callers that handle a failure (a damaged checkpoint that is skipped). */
 void lvn_error_clear(void);
+/* Set the record aside, and put it back: around what is done after a failure, whose own failures nobody is told of. */
+void lvn_error_keep(void);
+void lvn_error_restore(void);
 /* The short text of the status. */
 const char *lvn_status_text(enum lvn_status status);
 

@@ -1,5 +1,4 @@
-/* mpi_find.h - which MPI library of this machine belongs to the launcher, what its constants are called, and its start.
- */
+/* mpi_find.h - the MPI library that belongs to the launcher: which one it is, its constants, its start. */
 #ifndef LVN_MPI_FIND_H
 #define LVN_MPI_FIND_H
 

@@ -19,9 +19,9 @@ struct lvn_extents {
     const int64_t *start; /* elements, n + 1 */
 };
 
-/* Weights whose gradients are not in the flat buffer (ops/outer.h): number k lies from element first[k] on, and its
- * gradient is in[1 + 2k] (rows) times in[2 + 2k] (columns). */
-enum { LVN_MAX_OUTERS = 2 };
+/* Weights whose gradients, outer products, are not in the flat buffer (ops/outer.h): number k lies from element
+ * first[k] on, and its gradient is in[1 + 2k] (rows) times in[2 + 2k] (columns). */
+enum { LVN_MAX_OUTERS = 2, LVN_OUTER_VECTOR = 16 }; /* rows are whole vectors of so many elements */
 struct lvn_outers {
     int n;
     int64_t first[LVN_MAX_OUTERS]; /* elements */

@@ -1,4 +1,4 @@
-/* outer.h - gradients that are not in the flat buffer: products of a column and a row.
+/* outer.h - gradients that are not in the flat buffer: outer products, of a column and a row.
  *
  * A weight's gradient in a micro-batch of one row is `down` (rows) times `across` (columns), both of which are there
  * anyhow. Where the outer pass says so, nobody writes it, and what reads the flat gradient makes these elements as it
@@ -46,7 +46,7 @@ static inline const struct outer *outer_at(const struct outers *all, int64_t i, 
     return NULL;
 }
 
-/* What a shape rule asks of them: that they lie in the range of the gradient, in whole vectors of sixteen. */
+/* What a shape rule asks of them: that they lie in the range of the gradient, in whole vectors. */
 static inline enum lvn_status outers_check(const struct lvn_shapes *s, const struct lvn_outers *a, int64_t first)
 {
     const int64_t n = lvn_desc_count(&s->in[0]);
@@ -55,10 +55,10 @@ static inline enum lvn_status outers_check(const struct lvn_shapes *s, const str
         LVN_TRY(lvn_shape_reals(s, "row of a gradient", 2 + 2 * k, 1));
         const int64_t begin = a->first[k] - first, columns = lvn_desc_count(&s->in[2 + 2 * k]);
         const int64_t end = begin + lvn_desc_count(&s->in[1 + 2 * k]) * columns;
-        LVN_CHECK(begin >= 0 && end <= n && begin % 16 == 0 && columns % 16 == 0, SHAPE,
+        LVN_CHECK(begin >= 0 && end <= n && begin % LVN_OUTER_VECTOR == 0 && columns % LVN_OUTER_VECTOR == 0, SHAPE,
                   "%s: a gradient of rows of %lld numbers is at elements %lld to %lld of %lld; wanted are whole "
-                  "vectors of 16 in the range",
-                  s->op, (long long)columns, (long long)begin, (long long)end, (long long)n);
+                  "vectors of %d in the range",
+                  s->op, (long long)columns, (long long)begin, (long long)end, (long long)n, LVN_OUTER_VECTOR);
     }
     return LVN_OK;
 }

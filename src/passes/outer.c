@@ -1,4 +1,4 @@
-/* outer.c - leaves gradients unwritten that are products of a column and a row.
+/* outer.c - leaves gradients unwritten that are outer products, of a column and a row.
  *
  * In a micro-batch of one row the gradient of a linear map's weight is dy x^T: writing it, reading it for the norm and
  * reading it again for the update takes as long as the update's arithmetic, where dy and x say the same in a few lines
@@ -8,7 +8,7 @@
  * for backends that can. The largest weights, as many as an operation has operands for. */
 #include "backend/backend.h"
 
-enum { VECTOR = 16, LEAST = 1 << 12 }; /* numbers: below LEAST there is nothing to gain */
+enum { LEAST = 1 << 12 }; /* numbers of a weight below which there is nothing to gain */
 
 static bool single(const struct lvn_program *p, const struct lvn_operand *o)
 {
@@ -35,7 +35,7 @@ static bool split(const struct lvn_program *p, const struct lvn_instr *i, struct
     if (lvn_desc_rows(&i->in[0].desc) != 1 || lvn_desc_count(&i->din[1].desc) < LEAST) return false;
     *down = i->attr.linear.in_out ? i->in[0] : i->dout[0];
     *across = i->attr.linear.in_out ? i->dout[0] : i->in[0];
-    return lvn_desc_count(&across->desc) % VECTOR == 0;
+    return lvn_desc_count(&across->desc) % LVN_OUTER_VECTOR == 0;
 }
 
 /* Let an operation behind backward, whose gradient begins at element `begin` of the flat one, take it so. */

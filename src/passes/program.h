@@ -1,8 +1,7 @@
 /* program.h - a training step as a flat list of instructions, and the passes that make it.
  *
- *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks -> accumulate -> update -> outer |
- * shard
- *         -> scale -> verify -> place
+ *     build -> prune -> fuse -> precision -> differentiate -> recompute | blocks
+ *           -> accumulate -> update -> outer | shard -> scale -> verify -> place
  *
  * A program starts as the forward instructions of a graph. Each pass is one function in one file and turns the program
  * into another: fuse replaces groups of instructions, differentiate appends backward instructions, recompute forgets

@@ -101,6 +101,19 @@ static void test_status_belongs_to_its_thread(void **state)
     lvn_error_clear();
 }
 
+static void test_status_is_set_aside_and_put_back(void **state)
+{
+    (void)state;
+    assert_int_equal(lvn_while_at(outer(2), "starting"), LVN_ARG);
+    lvn_error_keep();
+    assert_int_equal(outer(1), LVN_SHAPE);
+    lvn_error_clear();
+    lvn_error_restore();
+    assert_string_equal(lvn_error_text(), "x is two");
+    assert_string_equal(lvn_error_trace(), "while starting\n");
+    lvn_error_clear();
+}
+
 static void test_status_texts(void **state)
 {
     (void)state;
@@ -404,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_status_may_quote_itself),
         cmocka_unit_test(test_status_cuts_what_is_too_long),
         cmocka_unit_test(test_status_belongs_to_its_thread),
+        cmocka_unit_test(test_status_is_set_aside_and_put_back),
         cmocka_unit_test(test_status_texts),
         cmocka_unit_test(test_arena_gives_zeroed_aligned_memory),
         cmocka_unit_test(test_allocations_fail_when_told),

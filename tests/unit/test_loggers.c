@@ -1,5 +1,5 @@
 /* test_loggers.c - files of rows: what is written of which events, what a run that goes on keeps, and nothing lost to
- * signals or short writes. */
+ * signals or short writes; and when the loss curve is drawn. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ ssize_t write(int fd, const void *p, size_t n)
     return syscall(SYS_write, fd, p, n);
 }
 
-extern const struct lvn_callback lvn_callback_csv, lvn_callback_jsonl;
+extern const struct lvn_callback lvn_callback_csv, lvn_callback_jsonl, lvn_callback_curve;
 
 static char folder[64];
 static struct lvn_run_dir dir = {.path = folder};
@@ -155,6 +155,40 @@ static void full_disk(void **state)
     assert_string_equal(notes, "rows could not be written: No space left on device; the run goes on\n");
 }
 
+static void curve_of(int steps)
+{
+    char path[128], want[64], *text;
+    int64_t bytes;
+    snprintf(path, sizeof path, "%s/loss.svg", folder);
+    snprintf(want, sizeof want, ">%d steps, last training loss", steps);
+    assert_int_equal(lvn_file_read(path, 0, &text, &bytes), LVN_OK);
+    if (!strstr(text, want)) fail_msg("no '%s' in %s", want, text);
+    free(text);
+}
+
+/* A checkpoint that follows at once waits for its drawing: until the end, or, where the run fails, until it closes. */
+static void curves_in_time(void **state)
+{
+    (void)state;
+    struct lvn_settings settings = {.name = "a run"};
+    for (int fails = 0; fails < 2; fails++) {
+        struct lvn_moment m = moment(-1);
+        void *own = calloc(1, (size_t)lvn_callback_curve.bytes);
+        m.settings = &settings;
+        call(&lvn_callback_curve, own, &m, LVN_EVENT_START, 0, NAN);
+        for (int step = 1; step <= 3; step++) {
+            call(&lvn_callback_curve, own, &m, LVN_EVENT_STEP, step, 1.0 / step);
+            call(&lvn_callback_curve, own, &m, LVN_EVENT_CHECKPOINT, step, NAN);
+            curve_of(1);
+        }
+        if (!fails) call(&lvn_callback_curve, own, &m, LVN_EVENT_END, 3, NAN);
+        if (!fails) curve_of(3);
+        lvn_callback_curve.close(own);
+        curve_of(3);
+        free(own);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -174,6 +208,7 @@ int main(void)
         cmocka_unit_test(rows_of_what_comes),
         cmocka_unit_test(goes_on),
         cmocka_unit_test(full_disk),
+        cmocka_unit_test(curves_in_time),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

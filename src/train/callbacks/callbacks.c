@@ -72,10 +72,12 @@ enum lvn_status lvn_callbacks_init(struct lvn_callbacks *c, const struct lvn_set
 void lvn_callbacks_release(struct lvn_callbacks *c)
 {
     lvn_callbacks_forget(c);
+    lvn_error_keep(); /* why the run failed, if it did */
     for (int i = 0; i < c->n; i++) {
         if (c->is[i]->close) c->is[i]->close(c->own[i]);
         free(c->own[i]);
     }
+    lvn_error_restore();
     *c = (struct lvn_callbacks){0};
 }
 

@@ -1,7 +1,8 @@
-/* curve.c - loss.svg: what train and validation losses there are, drawn at checkpoints and at the end.
+/* curve.c - loss.svg: what train and validation losses there are, drawn at checkpoints and when the run is over,
+ * however it ended.
  *
- * Drawing looks at every step of the run so far. So that a long run of short steps is not held up, checkpoints that
- * follow too soon have no drawing of their own: all drawings together take a fiftieth of the time.
+ * Drawing looks at every step of the run so far. So that a long run of short steps is not held up, a checkpoint that
+ * follows too soon is drawn later, with what came meanwhile: all drawings together take a fiftieth of the time.
  *
  * The losses are the first scalar of steps and the first of validations. They are gathered as they come; those of
  * before a run went on are read once, from metrics.csv. */
@@ -14,11 +15,13 @@
 struct own {
     struct lvn_points train, val;
     int loss, val_loss; /* scalars; -1: there is none */
-    double not_before;  /* the next drawing */
-    bool behind;        /* a checkpoint had none */
+    char path[LVN_MOMENT_PATH];
+    const char *title;
+    double not_before; /* lvn_seconds() of the next drawing */
+    bool behind;       /* a checkpoint was made since the last one */
 };
 
-static const double COST = 50; /* so long after a drawing, times what it took, comes the next */
+static const double PAUSE = 50; /* between drawings, in times of what the last one took */
 
 static int first_of(const struct lvn_event *e, enum lvn_event_kind kind)
 {
@@ -39,20 +42,21 @@ static void start(struct own *o, struct lvn_moment *m)
     const struct lvn_event *e = &m->event;
     o->loss = first_of(e, LVN_EVENT_STEP);
     o->val_loss = first_of(e, LVN_EVENT_VALIDATION);
+    lvn_moment_path(m, "loss.svg", o->path);
+    o->title = m->settings->name;
     if (m->resumed_at < 0 || !lvn_path_is_file(lvn_moment_path(m, "metrics.csv", path))) return;
     if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), m->resumed_at, &o->train, &o->val) != LVN_OK)
         lvn_moment_note(m, "the loss curve begins where the run goes on");
 }
 
-static void draw(struct own *o, struct lvn_moment *m)
+static enum lvn_status draw(struct own *o)
 {
-    char path[LVN_MOMENT_PATH];
     const double begin = lvn_seconds();
-    if (lvn_curve_write(lvn_moment_path(m, "loss.svg", path), m->settings->name, &o->train, &o->val) != LVN_OK)
-        lvn_moment_note(m, "the loss curve could not be drawn");
+    enum lvn_status status = lvn_curve_write(o->path, o->title, &o->train, &o->val);
     const double end = lvn_seconds();
-    o->not_before = end + COST * (end - begin);
+    o->not_before = end + PAUSE * (end - begin);
     o->behind = false;
+    return status;
 }
 
 static enum lvn_status call(void *own, struct lvn_moment *m)
@@ -65,13 +69,15 @@ static enum lvn_status call(void *own, struct lvn_moment *m)
     if (e->kind == LVN_EVENT_VALIDATION && o->val_loss >= 0)
         lvn_points_add(&o->val, (double)e->step, e->scalar[o->val_loss].value);
     o->behind |= e->kind == LVN_EVENT_CHECKPOINT;
-    if (o->behind && (e->kind == LVN_EVENT_END || lvn_seconds() >= o->not_before)) draw(o, m);
+    if (o->behind && (e->kind == LVN_EVENT_END || lvn_seconds() >= o->not_before) && draw(o) != LVN_OK)
+        lvn_moment_note(m, "the loss curve could not be drawn");
     return LVN_OK;
 }
 
 static void close_it(void *own)
 {
     struct own *o = own;
+    if (o->behind && draw(o) != LVN_OK) lvn_error_clear(); /* the run failed before its end was told */
     lvn_points_release(&o->train);
     lvn_points_release(&o->val);
 }
