@@ -2,6 +2,8 @@
 #ifndef LVN_CHECKPOINT_FETCH_H
 #define LVN_CHECKPOINT_FETCH_H
 
+#include <stdint.h>
+
 #include "base/arena.h"
 
 /* What people give as MODEL, where it may be in a store, as the path of the same on this machine, in the arena; what is
@@ -14,5 +16,7 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char
  * error. */
 LVN_CHECKED enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, const char *const *files,
                                                       int n_files);
+/* The step of the last checkpoint that a run in a store has there; -1: none. */
+LVN_CHECKED enum lvn_status lvn_checkpoints_last_sent(const char *path, int64_t *step);
 
 #endif

@@ -8,7 +8,7 @@
 #include "checkpoints/names.h"
 #include "stores/store.h"
 
-/* The step that the small file `name` names; -1: none. */
+/* The step that the small file `name` (last, best) of a run in a store names; -1: none. */
 static enum lvn_status step_there(struct lvn_arena *a, const char *path, const char *name, int64_t *step)
 {
     const char *url = lvn_arena_printf(a, "%s/checkpoints/%s", path, name);
@@ -70,6 +70,12 @@ static bool is_among(const char *name, const char *const *files, int n)
         if (!strncmp(name, files[i], length) && (!name[length] || name[length] == '/')) return true;
     }
     return false;
+}
+
+enum lvn_status lvn_checkpoints_last_sent(const char *path, int64_t *step)
+{
+    LVN_LOCAL_ARENA(a);
+    return step_there(&a, path, "last", step);
 }
 
 static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char *path, const char *const *files, int n)

@@ -2,9 +2,11 @@
  *
  * Everything that can be refused is refused before anything starts: the command, the recipe, the hosts, the launcher.
  * Then the launcher's command line is made (launch_line.c) and run (launch_run.c). */
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -33,6 +35,15 @@ static enum lvn_status check_fewer(const struct lvn_launch *l, const struct lvn_
     return LVN_OK;
 }
 
+static enum lvn_status make_id(struct lvn_launch *l)
+{
+    unsigned char bytes[(sizeof l->id - 1) / 2];
+    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for the launch's name: %s",
+              strerror(errno));
+    lvn_hex_text(bytes, sizeof bytes, l->id);
+    return LVN_OK;
+}
+
 static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
 {
     const struct lvn_settings *s = &one->settings;
@@ -40,9 +51,11 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
     LVN_TRY(lvn_cli_settings(one, one->n_operands ? one->operand[0] : NULL, LVN_USES_ALL));
     LVN_TRY(check_fewer(l, s));
     if (s->trainer.threads > 0) l->threads = (int)s->trainer.threads;
-    const char *run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
-    if (!run) return LVN_MEMORY;
-    return lvn_stage_open(l->arena, run, &l->run_dir);
+    l->run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
+    if (!l->run) return LVN_MEMORY;
+    l->resumes = lvn_cli_on(one, LVN_FLAG_train_resume);
+    LVN_TRY(make_id(l));
+    return lvn_stage_open(l->arena, l->run, &l->run_dir);
 }
 
 /* What joins the ranks. */
@@ -74,7 +87,7 @@ static enum lvn_status check_command(struct lvn_launch *l)
               "leave '%s' out: the command of levin stands behind --, as in `-- train RECIPE`", name);
     LVN_CHECK(one.command, ARG, "levin has no command '%.60s' to launch; `levin help` lists them", name);
     LVN_CHECK(!one.command->runs_others, ARG, "launching a launch makes no sense");
-    l->mpi_library = l->run_dir = "";
+    l->mpi_library = l->run = l->run_dir = "";
     l->training = !strcmp(name, "train");
     l->together = one.command->together;
     l->max_restarts = (int)flag(l, LVN_FLAG_launch_max_restarts);

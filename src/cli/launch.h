@@ -41,7 +41,10 @@ struct lvn_launch {
     bool bind, training;
     bool together;                /* ranks run the command as one; else it runs once, here */
     bool tcp, mpi;                /* trainer.transport asks for it */
-    const char *run_dir;          /* of a training that keeps something; "" */
+    const char *run;              /* run_dir of a training that keeps something, a folder or in a store; "" */
+    const char *run_dir;          /* its folder on this machine; "" */
+    char id[33];                  /* of a training: all its attempts have it, no other launch has; "": no training */
+    bool resumes;                 /* the command says --resume */
     int max_restarts, min_ranks;  /* min_ranks 0: as many ranks as at first */
     int restart;                  /* how many restarts there have been */
     bool goes_on;                 /* the run has begun: a restart goes on with it */
@@ -114,6 +117,16 @@ void lvn_launch_end_left(const struct lvn_launch *l, const struct lvn_peer *peer
 /* The one of l->hosts whose ranks were lost before others, or did not come; else that of the rank at fault; -1: several
  * hosts, or none is known. */
 int lvn_launch_blame(const struct lvn_launch *l, const struct lvn_peer *peer, int fault_rank);
+
+/* launch_saved.c: has this launch begun its run, as far as the run's folder says, and, with `store`, its store? */
+bool lvn_launch_begun(const struct lvn_launch *l, bool store);
+struct lvn_saved {
+    bool seen;    /* the folder, or the store, was looked at */
+    int64_t step; /* of the newest checkpoint there; -1: none */
+};
+struct lvn_saved lvn_launch_saved(const struct lvn_launch *l);
+/* Does an attempt go on with what is saved, because the run has begun or the command says so? */
+bool lvn_launch_resumes(const struct lvn_launch *l);
 
 /* launch_restart.c: run it, and again where that can cure what happened; the exit code of this program. */
 enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code) LVN_CHECKED;

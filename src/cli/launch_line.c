@@ -299,7 +299,9 @@ static bool is_stale(const struct lvn_launch *l, const char *variable)
                                         "LEVIN_SIZE=",
                                         "LEVIN_LOCAL_",
                                         "LEVIN_NODE=",
+                                        "LEVIN_LAUNCH_ID=",
                                         "LEVIN_RESTART=",
+                                        "LEVIN_RUN_BEGUN=",
                                         "LEVIN_NODES="};
     if (!l->allocation && !strncmp(variable, "SLURM_", 6) && strncmp(variable, "SLURM_CONF=", 11)) return true;
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) {
@@ -315,7 +317,9 @@ static void variables(struct lvn_launch *l)
         if (is_stale(l, *e)) lvn_words_add(&l->drop, "%.*s", (int)strcspn(*e, "="), *e);
     }
     lvn_words_add(&l->set, "LEVIN_LAUNCH=%s", l->title);
-    if (l->goes_on) lvn_words_add(&l->set, "LEVIN_RESTART=%d", l->restart);
+    if (*l->id) lvn_words_add(&l->set, "LEVIN_LAUNCH_ID=%s", l->id);
+    if (l->restart) lvn_words_add(&l->set, "LEVIN_RESTART=%d", l->restart);
+    if (l->restart && l->goes_on) lvn_words_add(&l->set, "LEVIN_RUN_BEGUN=1");
     lvn_words_add(&l->set, "OMP_NUM_THREADS=%d", l->threads);
     if (l->crowded && !getenv("OMP_WAIT_POLICY")) lvn_words_add(&l->set, "OMP_WAIT_POLICY=passive");
     const char *term = getenv("TERM");

@@ -9,31 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "base/machine.h"
-#include "checkpoints/checkpoint.h"
 #include "cli/launch.h"
 #include "cli/requeue.h"
 
 struct restarts {
     struct lvn_launch *l;
-    int ranks;    /* as many as at first */
-    int used;     /* restarts since `saved` */
-    long saved;   /* step of the last checkpoint that was seen; -1: none */
-    bool further; /* than at the beginning */
+    int ranks;              /* as many as at first */
+    int used;               /* restarts since `saved` */
+    struct lvn_saved saved; /* the newest checkpoint when it was last looked for */
+    bool further;           /* than at the beginning */
 };
-
-/* The step of RUN/checkpoints/last; -1: there is none, or it is not to be seen from here. */
-static long last_step(const struct lvn_launch *l)
-{
-    long step = -1;
-    LVN_LOCAL_ARENA(arena);
-    const char *folder = *l->run_dir ? lvn_path_join(&arena, l->run_dir, "checkpoints") : NULL;
-    const char *path = folder ? lvn_checkpoint_link(&arena, folder, "last") : NULL;
-    const char *name = path ? lvn_path_name(path) : "";
-    if (!strncmp(name, "step-", 5)) step = strtol(name + 5, NULL, 10);
-    return step;
-}
 
 /* "; left out: h2 (does not answer), h3 (at fault twice)" */
 static void add_left_out(const struct lvn_launch *l, struct lvn_text *t)
@@ -72,6 +58,19 @@ static bool find_places(struct restarts *r)
     return ranks >= least;
 }
 
+/* Where the next attempt begins. A checkpoint of a run that it replaces is none that it goes on from. */
+static void add_from(const struct restarts *r, struct lvn_text *t)
+{
+    const struct lvn_launch *l = r->l;
+    const bool resumes = lvn_launch_resumes(l), writes_here = !l->allocation && (!l->n_hosts || l->hosts[0].here);
+    if (resumes && r->saved.step >= 0)
+        lvn_text_printf(t, "going on from step %lld", (long long)r->saved.step);
+    else if (*l->run && (!r->saved.seen || (!writes_here && !lvn_launch_begun(l, false))))
+        lvn_text_add(t, "going on from what rank 0 finds saved, which is not seen from this machine,");
+    else
+        lvn_text_add(t, "from the beginning, for nothing is saved yet,");
+}
+
 /* "restart 1 of 3: going on from step 8 with 2 ranks on h1, h3; left out: h2 (does not answer)" */
 static void tell(const struct restarts *r)
 {
@@ -80,10 +79,7 @@ static void tell(const struct restarts *r)
     LVN_LOCAL_TEXT(t);
     int hosts = 0;
     lvn_text_printf(&t, "restart %d of %d: ", r->used, l->max_restarts);
-    if (!l->goes_on || r->saved < 0)
-        lvn_text_add(&t, "from the beginning, for nothing is saved yet,");
-    else
-        lvn_text_printf(&t, "going on from step %ld", r->saved);
+    add_from(r, &t);
     lvn_text_printf(&t, " with %d rank%s", l->ranks, l->ranks == 1 ? "" : "s");
     for (int i = 0; i < l->n_hosts; i++) hosts += l->hosts[i].ranks > 0;
     if (hosts > MOST_NAMES) lvn_text_printf(&t, " on %d hosts", hosts);
@@ -97,13 +93,14 @@ static void tell(const struct restarts *r)
 static bool again(struct restarts *r, const struct lvn_launch_end *end)
 {
     struct lvn_launch *l = r->l;
-    long step = last_step(l);
     if (end->code != LVN_EXIT_FAULT || end->stopped || !l->max_restarts) return false;
-    if (step >= 0 && step != r->saved) {
+    const struct lvn_saved saved = lvn_launch_saved(l);
+    if (!l->goes_on) l->goes_on = lvn_launch_begun(l, true);
+    if (saved.step >= 0 && saved.step != r->saved.step) {
         r->used = 0;
         r->further = true;
     }
-    r->saved = step;
+    r->saved = saved;
     if (end->host >= 0) l->hosts[end->host].faults++;
     if (r->used == l->max_restarts) {
         fprintf(stderr, "no restart: %d of them have saved nothing new\n", r->used);
@@ -135,7 +132,7 @@ static void requeue(const struct restarts *r, const struct lvn_launch_end *end)
 
 enum lvn_status lvn_launch_run(struct lvn_launch *l, int *code)
 {
-    struct restarts r = {.l = l, .ranks = l->ranks, .saved = last_step(l)};
+    struct restarts r = {.l = l, .ranks = l->ranks, .saved = lvn_launch_saved(l)};
     struct lvn_launch_end end = {0};
     enum lvn_status status = lvn_launch_logs_new(&l->logs, l);
     lvn_launch_signals(true);

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,8 +56,6 @@ struct run {
     bool begun;
     struct lvn_server *server; /* NULL: what is launched is no training */
     struct lvn_peer *peer;     /* (l->ranks) as the server last knew them */
-    const char *settings;      /* the run's settings.yaml, and which file this was at the start */
-    struct stat former;
 };
 
 /* Between fork and exec: this process has threads (the server's), so nothing here may take a lock or memory. Comes back
@@ -231,18 +228,16 @@ static void listen_to_server(struct run *r)
     if (r->fault && r->kill_at == 0 && lvn_seconds() - r->fault_at > FAULT_SECONDS) end_launcher(r);
 }
 
-/* Has rank 0 made the run's folder its own? From then on a restart goes on with it, and ranks have logs in it. */
-static void look_for_run(struct run *r)
+/* Has rank 0 made the run's folder its own? From then on a restart goes on with it, and ranks have logs in it. While a
+ * server hears of ranks the folder is not looked at before the `end`: its file system may be what stands still. */
+static void look_for_run(struct run *r, bool end)
 {
-    struct stat now;
     if (r->begun) return;
     if (r->server) {
         r->begun = lvn_server_published(r->server);
         lvn_server_table(r->server, r->peer);
-    } else if (r->settings && !stat(r->settings, &now)) {
-        r->begun = now.st_ino != r->former.st_ino || now.st_mtim.tv_sec != r->former.st_mtim.tv_sec ||
-                   now.st_mtim.tv_nsec != r->former.st_mtim.tv_nsec;
     }
+    if ((!r->server || end) && !r->begun) r->begun = lvn_launch_begun(r->l, false);
     r->l->goes_on |= r->begun;
     if (r->begun || !r->l->training) lvn_launch_logs_open(r->l->logs, r->peer);
 }
@@ -271,7 +266,7 @@ static void watch(struct run *r)
         struct timespec tick = {.tv_nsec = 100000000};
         heed(r);
         listen_to_server(r);
-        look_for_run(r);
+        look_for_run(r, false);
         int ready = ppoll(p, 2, &tick, &during);
         if (ready > 0) read_pipes(r, p);
         if (!r->over && waitpid(r->pid, &r->status, WNOHANG) == r->pid) {
@@ -349,6 +344,7 @@ static void conclude(struct run *r, struct lvn_launch_end *end)
                                    .time_up = timeups && !interrupts && !stops,
                                    .host = -1};
     if (r->server) lvn_server_table(r->server, r->peer);
+    look_for_run(r, true);
     if (l->goes_on || !l->training || *l->c->flag[LVN_FLAG_launch_log_dir].t) lvn_launch_logs_open(l->logs, r->peer);
     if (end->code != LVN_EXIT_FAULT) return;
     if (r->server) lvn_launch_end_left(r->l, r->peer, lvn_server_token(r->server));
@@ -364,8 +360,6 @@ static void conclude(struct run *r, struct lvn_launch_end *end)
 enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_end *end)
 {
     struct run r = {.l = l, .pipe = {-1, -1}};
-    if (*l->run_dir) r.settings = lvn_path_join(l->arena, l->run_dir, "settings.yaml");
-    if (r.settings && stat(r.settings, &r.former)) r.former = (struct stat){0};
     LVN_TRY(lvn_launch_output_new(&r.output, l));
     enum lvn_status status = serve(&r);
     if (!status) status = start(&r);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/getenv.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/requeue.h"
@@ -142,6 +143,24 @@ static void tell_data(const struct lvn_cli *c)
             model ? "; for model.kind=" : "", model ? s->model.kind : "");
 }
 
+/* Does this attempt of a levin launch go on with a run that an earlier one has begun? levin launch may not know, as
+ * where a rank was killed before it could tell; so one rank of each host looks, for hosts may share no folder. */
+static enum lvn_status find_begun(struct lvn_cli *c, const char *launch, bool *begun)
+{
+    struct lvn_ranks *r = c->ranks;
+    bool here = false, looks = !r->on_host && !c->settings.trainer.fast_dev_run;
+    double hosts;
+    *begun = false;
+    if (!launch || !getenv("LEVIN_RESTART")) return LVN_OK;
+    *begun = getenv("LEVIN_RUN_BEGUN") != NULL;
+    if (*begun) return LVN_OK;
+    LVN_TRY_TOGETHER(r, looks ? lvn_run_dir_begun(c->settings.run_dir, launch, !r->rank, &here) : LVN_OK);
+    hosts = here;
+    LVN_TRY(lvn_ranks_sum(r, &hosts, 1));
+    *begun = hosts > 0;
+    return LVN_OK;
+}
+
 enum lvn_status lvn_command_train(struct lvn_cli *c)
 {
     struct lvn_progress progress;
@@ -156,13 +175,16 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_unheeded(c);
     if (!silent) tell_data(c);
-    bool again = getenv("LEVIN_LAUNCH") && getenv("LEVIN_RESTART"); /* levin launch has said so */
+    const char *launch = getenv("LEVIN_LAUNCH") ? lvn_getenv("LEVIN_LAUNCH_ID") : NULL;
+    bool again;
+    LVN_TRY(find_begun(c, launch, &again));
     if (lvn_requeue_count() && !silent && !resume && !again)
         lvn_log(LVN_LOG_INFO, "this job was in the queue before: going on");
     resume |= again || lvn_requeue_count();
     lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
     struct lvn_listener listeners[] = {{remember, &summary}, {lvn_progress_handle, &progress}};
     struct lvn_train_options options = {.ranks = c->ranks,
+                                        .launch = launch,
                                         .mode = resume      ? LVN_RUN_RESUME
                                                 : overwrite ? LVN_RUN_OVERWRITE
                                                             : LVN_RUN_NEW,

@@ -11,7 +11,10 @@
  *
  * A folder that holds a run is refused, unless it is to be continued or replaced. It is a run when levin's own settings
  * or a checkpoint's manifest say so: what another program left under these names is refused and stays, and so does what
- * lies among the checkpoints and is not levin's when a run is replaced. A lock keeps a second process out. */
+ * lies among the checkpoints and is not levin's when a run is replaced. A lock keeps a second process out.
+ *
+ * Attempts of one levin launch are one run. Its settings.yaml ends with a comment that names the launch and appears
+ * with the settings, at once: an attempt that finds its own launch there goes on, whatever the command asks for. */
 #ifndef LVN_RUN_DIR_H
 #define LVN_RUN_DIR_H
 
@@ -19,6 +22,8 @@
 
 #include "base/arena.h"
 #include "stores/stage.h"
+
+struct lvn_settings;
 
 enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
 
@@ -32,6 +37,7 @@ struct lvn_run_dir {
     bool made;     /* the folder is new and nothing has begun in it */
     bool replaces; /* a former run goes when this one begins */
     bool overwrites;
+    const char *launch; /* the levin launch that this process belongs to; NULL: none */
     struct lvn_sender sender;
 };
 
@@ -43,6 +49,11 @@ enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, enum l
 /* Everything that could be refused was not: OVERWRITE now removes what belongs to a run, and nothing else.
  * What a killed process left half-written goes too. */
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d) LVN_CHECKED;
+/* Write or replace settings.yaml: from then on the run has begun. */
+enum lvn_status lvn_run_dir_write_settings(const struct lvn_run_dir *d, const struct lvn_settings *s) LVN_CHECKED;
+/* Has this launch begun the run of this path? Looks into the folder, and into the store of one that lies in a store;
+ * `store` false: only at what is on this machine. */
+enum lvn_status lvn_run_dir_begun(const char *path, const char *launch, bool store, bool *begun) LVN_CHECKED;
 /* There is something new to send; the failure of an earlier sending goes to `text`, "" when there was none. */
 void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024]);
 /* Waits until all is sent. */

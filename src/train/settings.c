@@ -316,13 +316,16 @@ char *lvn_settings_yaml(const struct lvn_settings *s)
     return t.p;
 }
 
-enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *path)
+enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *path, const char *comment)
 {
-    char *text = lvn_settings_yaml(s);
-    if (!text) return LVN_MEMORY;
-    enum lvn_status status = lvn_file_write(path, text, (int64_t)strlen(text));
-    free(text);
-    return status;
+    LVN_LOCAL_TEXT(t);
+    char *yaml = lvn_settings_yaml(s);
+    if (!yaml) return LVN_MEMORY;
+    lvn_text_add(&t, yaml);
+    free(yaml);
+    if (comment) lvn_text_printf(&t, "# %s\n", comment);
+    const char *text = lvn_text_string(&t);
+    return text ? lvn_file_write(path, text, t.n) : LVN_MEMORY;
 }
 
 /* --- comparing --- */

@@ -264,8 +264,8 @@ enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts) LVN_
 /* The settings as a recipe that lvn_settings_load() reads back to equal values: malloc'd, to be freed; NULL: no memory.
  */
 char *lvn_settings_yaml(const struct lvn_settings *s);
-/* The same into a file, replaced in one go. */
-enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *path) LVN_CHECKED;
+/* The same into a file, replaced in one go. `comment`: a last line "# ..."; NULL: none. */
+enum lvn_status lvn_settings_write(const struct lvn_settings *s, const char *path, const char *comment) LVN_CHECKED;
 
 /* What lvn_settings_write() wrote for a run of so many ranks, with what follows from it; to be released. */
 enum lvn_status lvn_settings_of_run(struct lvn_settings *s, const char *path, int64_t ranks) LVN_CHECKED;

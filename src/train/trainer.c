@@ -299,7 +299,8 @@ static enum lvn_status begin_run(struct trainer *t)
 {
     if (!t->dir_open) return LVN_OK;
     LVN_TRY(lvn_run_dir_begin(&t->dir));
-    return lvn_settings_write(t->s, t->dir.settings);
+    t->dir.launch = t->o->launch;
+    return lvn_run_dir_write_settings(&t->dir, t->s);
 }
 
 /* A driver that is here and has no device for trainer.accelerator auto. */

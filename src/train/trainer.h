@@ -22,6 +22,7 @@ enum lvn_stop { LVN_STOP_NOT, LVN_STOP_ASKED, LVN_STOP_AGAIN };
 struct lvn_train_options {
     struct lvn_ranks *ranks; /* who takes part */
     enum lvn_run_mode mode;
+    const char *launch;                  /* the levin launch that started the ranks; NULL: none (run_dir.h) */
     const struct lvn_model *model;       /* a program's own; NULL: settings' model.kind */
     const struct lvn_callback *callback; /* a program's own, called last; NULL: none */
     const struct lvn_listener *listeners;

@@ -190,7 +190,7 @@ enum lvn_status lvn_trainer_shares_step(struct trainer *t)
     LVN_TRY(change(t, &kept));
     if (kept) return LVN_OK;
     lvn_moment_tell(&t->m, LVN_EVENT_NOTE, describe(t, "speeds have changed"));
-    return lvn_ranks_agree(t->ranks, t->dir_open ? lvn_settings_write(t->s, t->dir.settings) : LVN_OK);
+    return lvn_ranks_agree(t->ranks, t->dir_open ? lvn_run_dir_write_settings(&t->dir, t->s) : LVN_OK);
 }
 
 void lvn_trainer_shares_release(struct trainer *t)
