@@ -16,6 +16,7 @@
 #include "stores/store.h"
 #include "train/devices.h"
 #include "train/run_dir.h"
+#include "train/synonyms.h"
 
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
 #define LVN_FLAG(command_, field, kind_, initial_, low, high, help_)                                                   \
@@ -58,11 +59,21 @@ char *lvn_flag_text(const struct lvn_option *o, char text[LVN_FLAG_TEXT])
     return text;
 }
 
+static bool has_flag(const void *command, const char *flag)
+{
+    char word[LVN_FLAG_TEXT];
+    flag += strspn(flag, "-");
+    normal_word(flag, strlen(flag), word, sizeof word);
+    return find_flag(command, word) != NULL;
+}
+
 static enum lvn_status unknown_flag(const struct lvn_command *command, const char *arg, const char *word)
 {
     const char *words[LVN_FLAG_COUNT];
-    char meant[LVN_FLAG_TEXT];
+    char meant[LVN_FLAG_TEXT], text[LVN_SYNONYM_TEXT];
     int n = 0;
+    const struct lvn_synonym *synonym = lvn_synonym_find(word, has_flag, command);
+    if (synonym) LVN_FAIL(ARG, "unknown option '%.60s'; %s", arg, lvn_synonym_text(synonym, true, text));
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         if (lvn_flag_fits(&lvn_flags[i], command)) words[n++] = lvn_flags[i].option.key;
     }
@@ -75,7 +86,10 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
         LVN_FAIL(ARG, "'%.60s' is an option of `levin %s`, not of `levin %s`", arg, lvn_flags[i].command,
                  command->name);
     }
-    LVN_FAIL(ARG, "unknown option '%.60s'; `levin help %s` lists what it takes", arg, command->name);
+    LVN_FAIL(ARG,
+             "unknown option '%.60s'; `levin help %s` lists the options of the command, `levin help options` the "
+             "keys of recipes",
+             arg, command->name);
 }
 
 static bool is_bool_word(const char *text)

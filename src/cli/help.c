@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "models/model.h"
+#include "train/synonyms.h"
 
 enum { COLUMN = 30 }; /* where explanations start */
 
@@ -225,7 +226,10 @@ static enum lvn_status topic(struct lvn_text *t, const char *word)
     } else if (lvn_part_help(word)) {
         part_rows(t, word);
     } else {
+        const struct lvn_synonym *synonym = lvn_synonym_find(word, NULL, NULL);
+        char text[LVN_SYNONYM_TEXT];
         const char *near = lvn_option_nearest(word);
+        if (synonym) LVN_FAIL(ARG, "there is no help on '%.60s'; %s", word, lvn_synonym_text(synonym, false, text));
         LVN_FAIL(ARG, "there is no help on '%.60s'%s%s%s", word,
                  near ? "; did you mean '" : "; `levin help` lists the commands", near ? near : "", near ? "'?" : "");
     }

@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "cluster/heartbeat.h"
 #include "formats/json.h"
+#include "train/synonyms.h"
 
 const struct lvn_command lvn_commands[] = {
 #define ROW(name_, operands_, least_, most_, help_, ...)                                                               \
@@ -166,6 +167,27 @@ static int finish(struct lvn_cli *c, enum lvn_status status)
     return told(flushed(code), speaks || !status);
 }
 
+static enum lvn_status unknown_command(const char *name)
+{
+    static const struct lvn_synonym synonyms[] = {
+#define LVN_SYNONYM_COMMAND(word_, command_, note_) {.word = word_, .target = command_, .note = note_},
+#include "train/synonyms.def"
+    };
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        const struct lvn_synonym *s = &synonyms[i];
+        if (!lvn_synonym_is(s, name)) continue;
+        LVN_CHECK(*s->target, ARG, "unknown command '%.60s'; %s", name, s->note);
+        LVN_FAIL(ARG, "unknown command '%.60s'; levin calls it `levin %s`%s%s", name, s->target, *s->note ? ", " : "",
+                 s->note);
+    }
+    const char *names[64];
+    int n = 0;
+    for (; lvn_commands[n].name && n < 64; n++) names[n] = lvn_commands[n].name;
+    const char *near = lvn_nearest(name, names, n);
+    LVN_FAIL(ARG, "unknown command '%.60s'%s%s%s", name,
+             near ? "; did you mean '" : "; `levin help` lists all commands", near ? near : "", near ? "'?" : "");
+}
+
 static int run(const char *name, int argc, char **argv)
 {
     struct lvn_cli c = {.command = lvn_command_find(name)};
@@ -175,16 +197,7 @@ static int run(const char *name, int argc, char **argv)
     lvn_json_begin();
     if (asked) c.json = json_object();
     if (asked && !c.json) return finish(&c, LVN_MEMORY);
-    if (!c.command) {
-        const char *names[64];
-        int n = 0;
-        for (; lvn_commands[n].name && n < 64; n++) names[n] = lvn_commands[n].name;
-        const char *near = lvn_nearest(name, names, n);
-        enum lvn_status status =
-            lvn_fail(LVN_ARG, "unknown command '%.60s'%s%s%s", name,
-                     near ? "; did you mean '" : "; `levin help` lists them", near ? near : "", near ? "'?" : "");
-        return finish(&c, status);
-    }
+    if (!c.command) return finish(&c, unknown_command(name));
     enum lvn_status status = lvn_cli_parse(&c, argc, argv);
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(&c));
     lvn_cli_variables();

@@ -11,6 +11,7 @@
 #include "base/shown.h"
 #include "base/text.h"
 #include "formats/yaml.h"
+#include "train/synonyms.h"
 
 extern char **environ;
 
@@ -97,10 +98,13 @@ bool lvn_settings_differs(const struct lvn_settings *s, enum lvn_option_id id)
 
 static enum lvn_status unknown_key(const char *key)
 {
+    const struct lvn_synonym *synonym = lvn_synonym_find(key, NULL, NULL);
+    char text[LVN_SYNONYM_TEXT];
     if (lvn_part_help(key)) {
-        LVN_FAIL(ARG, "'%s' is a part, not a key: set its keys, as in %s.NAME (`levin help options` lists them)", key,
-                 key);
+        LVN_FAIL(ARG, "'%s' is a part, not a key: set its keys, as in %s.%s (`levin help %s` lists them)", key, key,
+                 synonym ? strchr(synonym->target, '.') + 1 : "NAME", key);
     }
+    if (synonym) LVN_FAIL(ARG, "unknown key '%.60s'; %s", key, lvn_synonym_text(synonym, false, text));
     const char *near = lvn_option_nearest(key);
     if (near) LVN_FAIL(ARG, "unknown key '%.60s'; did you mean '%s'?", key, near);
     LVN_FAIL(ARG, "unknown key '%.60s'; `levin help options` lists all keys", key);

@@ -27,9 +27,10 @@ says "error: unknown key 'trainer.sed'; did you mean 'trainer.seed'?" err
 code 2 "$LEVIN" doctor --lr=1
 says "did you mean '--optimizer.lr'?" err
 code 2 "$LEVIN" train --lora.r=4
-says "did you mean 'lora.rank'?" err
+says "unknown key 'lora.r'; levin calls it lora.rank" err
 for word in --eval_steps=5 --device=cuda; do # other programs' words; like one of ours is not the same
     code 2 "$LEVIN" train $word
+    says "unknown option '${word%=*}'; levin calls it --trainer." err
     silent_about "did you mean" err
 done
 code 2 "$LEVIN" doctor --trainer.seed
@@ -65,6 +66,8 @@ code 0 "$LEVIN" doctor --help
 says "usage: levin doctor" out
 code 2 "$LEVIN" help optimizer.lrr
 says "did you mean 'optimizer.lr'?" err
+code 2 "$LEVIN" help learning_rate
+says "there is no help on 'learning_rate'; levin calls it optimizer.lr" err
 if [ -w /dev/full ]; then
     got=0
     "$LEVIN" help options >/dev/full 2>err || got=$?

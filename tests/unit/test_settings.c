@@ -43,14 +43,14 @@ static const struct {
     {NULL, {"xyzzy=1"}, "unknown key 'xyzzy'; `levin help options` lists all keys"},
     {NULL,
      {"optimizer=adamw"},
-     "'optimizer' is a part, not a key: set its keys, as in optimizer.NAME (`levin help options` lists them)"},
+     "'optimizer' is a part, not a key: set its keys, as in optimizer.kind (`levin help optimizer` lists them)"},
     {"model: {n_layr: 3}", {0}, "r.yaml:1: unknown key 'model.n_layr'; did you mean 'model.n_layer'?"},
     {"model:\n  n_layer: {a: 3}", {0}, "r.yaml:2: model.n_layer wants one value, got a map"},
     {"model:\n  n_layer: [3]", {0}, "r.yaml:2: model.n_layer wants one value, got a list"},
     {"a:\n  b:\n    c: 1", {0}, "r.yaml:2: unknown key 'a.b'; keys have one part and one name, as optimizer.lr"},
     {"model: gpt2",
      {0},
-     "r.yaml:1: 'model' is a part, not a key: set its keys, as in model.NAME (`levin help options` lists them)"},
+     "r.yaml:1: 'model' is a part, not a key: set its keys, as in model.init (`levin help model` lists them)"},
     /* twice */
     {"optimizer.lr: 1\noptimizer: {lr: 2}", {0}, "r.yaml:2: optimizer.lr is given twice, at lines 1 and 2"},
     /* types */

@@ -1,0 +1,69 @@
+# Words of other programs, options and commands: levin does not obey them, and names its own word.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+
+asked() { # asked TEXT WORD COMMAND...: the command refuses WORD, and says TEXT
+    local text=$1 word=$2
+    shift 2
+    code 2 "$LEVIN" "$@" "$word"
+    one_error
+    says "unknown option '${word%%=*}'; $text" err
+    silent_about "did you mean" err
+}
+asked "levin calls it --optimizer.lr" --learning_rate=1e-3 train
+asked "levin calls it --optimizer.lr" --learning-rate=1e-3 train
+asked "levin calls it --trainer.batch_size_per_device" --per_device_train_batch_size=8 train
+asked "levin calls it --trainer.accumulate_grad_batches; " --gradient_accumulation_steps=8 train
+asked "levin calls it --schedule.warmup_steps; a number of steps" --warmup_ratio=0.1 train
+asked "levin calls it --trainer.precision=16-mixed" --fp16 train
+asked "levin calls it --run_dir" --output_dir=x train
+asked "levin calls it --out" --output_dir=x prepare
+asked "levin calls it --resume" --resume_from_checkpoint train
+asked "levin calls it --max-new-tokens; " --max_length=9 generate model
+asked "levin calls it -n" --num_processes=2 launch
+asked "\`levin launch -n RANKS -- train ...\` starts several ranks" --num_processes=2 train
+asked "levin reads the hub and does not write there" --push_to_hub train
+
+# Flags and commands that the table names exist (its keys are looked at in test_synonyms).
+python3 - "$LEVIN_SOURCE/src/train/synonyms.def" >words <<'PY'
+import re, sys
+text = open(sys.argv[1]).read()
+for word, target in re.findall(r'LVN_SYNONYM\("([^"]+)",\s*"([^"]*)"', text):
+    if target.startswith("-"): print("flag", word, target)
+for word, target in re.findall(r'LVN_SYNONYM_COMMAND\("([^"]+)",\s*"([^"]*)"', text):
+    print("command", word, target or "-")
+PY
+"$LEVIN" help --completion bash >completion
+for flag in $(grep '^flag' words | cut -d' ' -f3 | sort -u); do grep -qwF -- "$flag" completion || fail "no command has $flag"; done
+grep '^command' words | while read -r _ word command; do
+    code 2 "$LEVIN" "$word"
+    one_error
+    if [ "$command" = - ]; then
+        says "unknown command '$word'; " err
+    else
+        says "unknown command '$word'; levin calls it \`levin $command\`" err
+        "$LEVIN" help "$command" >/dev/null
+    fi
+    ! "$LEVIN" help | grep -q "^  $word " || fail "$word is a command of levin's own"
+done
+
+# Recipes: the same words, with the line; a part without a key.
+cat >recipe.yaml <<'YAML'
+learning_rate: 1e-3
+trainer:
+  num_train_epochs: 3
+  bf16: true
+optimizer: adamw
+resume_from: runs/x
+YAML
+code 2 "$LEVIN" train recipe.yaml
+for text in "recipe.yaml:1: unknown key 'learning_rate'; levin calls it optimizer.lr" \
+    "recipe.yaml:3: unknown key 'trainer.num_train_epochs'; levin calls it trainer.max_epochs" \
+    "recipe.yaml:4: unknown key 'trainer.bf16'; levin calls it trainer.precision: bf16-mixed" \
+    "recipe.yaml:5: 'optimizer' is a part, not a key: set its keys, as in optimizer.kind (\`levin help optimizer\` lists them)" \
+    "recipe.yaml:6: unknown key 'resume_from'; levin calls it --resume"; do
+    says "$text" err
+done
+code 2 "$LEVIN" train --model=gpt2
+says "as in model.init (" err
+code 2 "$LEVIN" train --nothing=2
+says "unknown option '--nothing'; \`levin help train\` lists the options of the command, \`levin help options\` the keys" err
