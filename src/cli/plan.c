@@ -284,7 +284,6 @@ static enum lvn_status show(struct plan *p)
                                         .size = ranks,
                                         .callbacks = &p->callbacks};
     LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, &plan));
-    lvn_crowd_go(&p->crowd);
     if (p->crowd.rank) return lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd);
     show_model(p);
     const struct lvn_program *step = p->training.step->program;
@@ -292,8 +291,9 @@ static enum lvn_status show(struct plan *p)
     if (!p->live) return LVN_MEMORY;
     lvn_program_live_bytes(step, p->live);
     show_flops(p);
-    if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with many it is predicted below */
     show_memory(p);
+    fflush(stdout); /* what is known at once, before anything is measured */
+    if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with many it is predicted below */
     LVN_TRY(lvn_plan_device(p->c, &p->training));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) show_program(p->c, step, p->live);
     if (launches) LVN_TRY(lvn_plan_launches(p->c, &p->training));

@@ -51,7 +51,7 @@ enum lvn_status lvn_crowd_begin(struct lvn_crowd *w, int n)
 {
     int pair[LVN_CROWD][LVN_CROWD];
     pid_t parent = getpid();
-    char go;
+    unsigned char what;
     *w = (struct lvn_crowd){.n = n};
     LVN_TRY(make_sockets(pair, n));
     fflush(NULL);
@@ -63,17 +63,19 @@ enum lvn_status lvn_crowd_begin(struct lvn_crowd *w, int n)
         if (getppid() != parent) _exit(1);
         be_silent();
         keep(w, pair, i);
-        if (read(w->sockets[0], &go, 1) != 1) _exit(0);
+        if (read(w->sockets[0], &what, 1) != 1) _exit(0);
+        w->what = what;
         return LVN_OK;
     }
     keep(w, pair, 0);
     return LVN_OK;
 }
 
-void lvn_crowd_go(struct lvn_crowd *w)
+void lvn_crowd_go(struct lvn_crowd *w, int what)
 {
+    const unsigned char told = (unsigned char)what;
     for (int i = 1; i < w->n && !w->rank; i++)
-        if (write(w->sockets[i], "g", 1) != 1) return; /* it is gone: the measurement says so */
+        if (write(w->sockets[i], &told, 1) != 1) return; /* it is gone: the measurement says so */
 }
 
 void lvn_crowd_end(struct lvn_crowd *w)

@@ -38,6 +38,29 @@ predict --ranks=8 --cores=64 --bandwidth=1e15 --latency=0
 json 'd["predicted"]["exposed_s"] < d["predicted"]["bytes_between"] / 0.6e9'
 predict --ranks=2 --nproc-per-node=2
 json 'd["predicted"]["messages_between"] == 0 and d["predicted"]["reduce_s"] > 0'
+# what takes a moment runs; a large model is answered from rates, in little memory, and what is known comes first
+predict --ranks=2
+json 'd["predicted"]["computed"] == "whole"'
+large() { # large MOST-MiB ARGUMENTS: levin plan with at most so much memory, its own and that of its processes
+    python3 -c 'import resource, subprocess, sys
+code = subprocess.run(sys.argv[2:]).returncode
+assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < int(sys.argv[1]) << 10
+sys.exit(code)' "$1" "$LEVIN" plan "${@:2}"
+}
+most=500
+! grep -q __asan_init "$LEVIN" || most=4000
+code 0 large $most "$LEVIN_SOURCE/recipes/pythia-12b.yaml" --ranks=64 --json
+json 'd["predicted"]["computed"] == "rates" and d["predicted"]["forward_s"] > 1 and d["memory"]["total"] > 100e9'
+for shape in "80 8192 64 32" "96 12288 96 1024"; do # 64 and 175 billion parameters
+    read -r layers width heads ranks <<<"$shape"
+    code 0 large $most "$LEVIN_SOURCE/recipes/pythia-12b.yaml" --model.n_layer=$layers --model.n_embd=$width --model.n_head=$heads \
+        --ranks=$ranks --nproc-per-node=8
+    check [ "$(grep -n "memory in bytes" out | cut -d: -f1)" -lt "$(grep -n "$ranks ranks, 8 on each host" out | cut -d: -f1)" ]
+    says "nothing of the model ran" out
+done
+# with --measure, layers run where the whole is too much
+predict --ranks=2 --measure --model.n_layer=200 --model.n_embd=256 --model.block_size=256
+json 'd["predicted"]["computed"] in ("whole", "layers") and d["predicted"]["backward_s"] > 0'
 # nobody of those who measured is left
 sleep 0.1
 [ -z "$(pgrep -P $$ levin || true)" ] || fail "processes are left"
