@@ -199,6 +199,9 @@ enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes
 {
     LVN_LOCAL_ARENA(a);
     enum lvn_status status = LVN_MEMORY;
+    struct stat is;
+    bool replaceable = lstat(path, &is) != 0 || S_ISREG(is.st_mode) || S_ISLNK(is.st_mode) || S_ISDIR(is.st_mode);
+    LVN_CHECK(replaceable, IO, "cannot write '%s': it is a device, a pipe or a socket; remove it", path);
     char *dir = lvn_path_dir(&a, path);
     char *name = dir ? lvn_arena_printf(&a, ".%s.tmp-%ld", lvn_path_name(path), (long)getpid()) : NULL;
     char *temporary = name ? lvn_path_join(&a, dir, name) : NULL;

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/target.h"
 #include "base/work.h"
 
 enum { LARGEST_WRITE = 64 << 20 };
@@ -30,9 +31,11 @@ enum lvn_status lvn_output_open(struct lvn_output *o, const char *path)
     o->path = lvn_strdup(path);
     o->buffer = lvn_malloc_aligned(DIRECT_UNIT, LVN_OUTPUT_BUFFER);
     if (o->path && o->buffer) {
-        o->fd = lvn_files_refuse() ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (o->fd >= 0) return LVN_OK;
-        (void)output_failed(o, "write");
+        if (lvn_files_refuse())
+            (void)output_failed(o, "write");
+        else
+            o->status = lvn_own_file_open(path, O_WRONLY | O_CREAT | O_TRUNC, &o->fd);
+        if (o->status == LVN_OK) return LVN_OK;
     } else {
         o->status = LVN_MEMORY;
     }

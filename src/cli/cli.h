@@ -112,6 +112,9 @@ static inline bool lvn_cli_on(const struct lvn_cli *c, enum lvn_flag_id id)
 void lvn_cli_add(struct lvn_cli *c, const char *name, json_t *value);
 /* A number for JSON: null when it is not finite. */
 json_t *lvn_cli_number(double x);
+/* The command writes its result to `path`. Where that is standard output, lvn_cli_print() prints nothing from now on,
+ * and --json is refused. */
+enum lvn_status lvn_cli_writes_to(const struct lvn_cli *c, const char *path) LVN_CHECKED;
 /* Without --json: print to stdout. */
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...) LVN_PRINTF(2, 3);
 

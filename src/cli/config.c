@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/target.h"
 #include "base/text.h"
 
 const char *const lvn_job_words[] = {"finetune", "scratch", "chars", NULL};
@@ -210,7 +211,8 @@ static enum lvn_status find_job(struct lvn_config *cf, const char *nanogpt)
 
 static enum lvn_status refuse_replacing(struct lvn_config *cf, const char *path)
 {
-    bool may = !path || lvn_cli_on(cf->c, LVN_FLAG_config_overwrite) || !lvn_path_exists(path);
+    bool replaced = path && (lvn_path_is_file(path) || lvn_path_is_dir(path)); /* pipes and devices are written into */
+    bool may = !replaced || lvn_cli_on(cf->c, LVN_FLAG_config_overwrite);
     LVN_CHECK(may, ARG, "'%s' is there already: give another name, or --overwrite", path);
     return LVN_OK;
 }
@@ -287,10 +289,11 @@ static enum lvn_status write_all(struct lvn_config *cf, const struct lvn_config_
     LVN_LOCAL_TEXT(hosts);
     LVN_TRY(refuse_replacing(cf, p->recipe));
     LVN_TRY(refuse_replacing(cf, p->hosts));
+    LVN_TRY(lvn_cli_writes_to(cf->c, p->recipe));
     if (p->hosts) lvn_config_hosts(cf, &hosts);
     enum lvn_status status = lvn_text_status(&hosts);
-    if (status == LVN_OK && p->hosts) status = lvn_file_write(p->hosts, hosts.p, hosts.n);
-    return status == LVN_OK ? lvn_file_write(p->recipe, recipe->p, recipe->n) : status;
+    if (status == LVN_OK && p->hosts) status = lvn_target_write(p->hosts, hosts.p, hosts.n);
+    return status == LVN_OK ? lvn_target_write(p->recipe, recipe->p, recipe->n) : status;
 }
 
 enum lvn_status lvn_command_config(struct lvn_cli *c)

@@ -28,7 +28,8 @@ static enum lvn_status copy_one(struct lvn_cli *c, const char *from, const char 
                                      : lvn_store_copy(from, to, lvn_transfer_progress, &line);
     lvn_transfer_end(&line);
     LVN_TRY(status);
-    LVN_TRY(lvn_store_stat(to, &kind, &bytes));
+    bool kept = lvn_store_is_url(to) || lvn_path_is_file(to); /* a pipe does not keep what went through it */
+    LVN_TRY(lvn_store_stat(kept ? to : from, &kind, &bytes));
     sums->files++;
     sums->bytes += bytes > 0 ? bytes : 0;
     return LVN_OK;
@@ -70,8 +71,9 @@ static enum lvn_status copy_alias(struct lvn_cli *c, const char *to, const char 
     if (!dir) return LVN_MEMORY;
     LVN_TRY(lvn_dir_make(dir));
     bool there = lstat(to, &s) == 0;
-    LVN_CHECK(!there || !S_ISDIR(s.st_mode), IO, "'%s' is a folder, and would become another name of '%s': remove it",
-              to, target);
+    LVN_CHECK(!there || S_ISREG(s.st_mode) || S_ISLNK(s.st_mode), IO,
+              "'%s' is %s, and would become another name of '%s': remove it", to,
+              S_ISDIR(s.st_mode) ? "a folder" : "not a regular file", target);
     if (there) unlink(to);
     return symlink(target, to) == 0 ? LVN_OK : lvn_file_write(to, text, (int64_t)strlen(text));
 }
@@ -130,6 +132,7 @@ enum lvn_status lvn_command_cp(struct lvn_cli *c)
     LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s'", from);
     const char *target = kind == LVN_STORE_FILE ? target_of(c, from, to) : to;
     if (!target) return LVN_MEMORY;
+    if (kind == LVN_STORE_FILE) LVN_TRY(lvn_cli_writes_to(c, target));
     LVN_TRY(kind == LVN_STORE_FILE ? copy_one(c, from, target, &sums) : copy_folder(c, from, target, &sums));
     double seconds = lvn_seconds() - began;
     char size[LVN_NUMBER_TEXT], rate[LVN_NUMBER_TEXT];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/target.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "data/codec.h"
@@ -29,13 +30,13 @@ static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const 
         const char *config = lvn_path_join(a, out, "tokenizer_config.json");
         status = state && path && tokenizer && config ? lvn_dir_make(state) : LVN_MEMORY;
         if (status == LVN_OK) status = lvn_vocab_to_json(codec.vocabulary, &json);
-        if (status == LVN_OK) status = lvn_file_write(path, json, (int64_t)strlen(json));
+        if (status == LVN_OK) status = lvn_target_write(path, json, (int64_t)strlen(json));
         free(json);
         json = NULL;
         if (status == LVN_OK) status = lvn_vocab_to_tokenizer(codec.vocabulary, &json);
-        if (status == LVN_OK) status = lvn_file_write(tokenizer, json, (int64_t)strlen(json));
+        if (status == LVN_OK) status = lvn_target_write(tokenizer, json, (int64_t)strlen(json));
         if (status == LVN_OK)
-            status = lvn_file_write(config, lvn_vocab_tokenizer_config, (int64_t)strlen(lvn_vocab_tokenizer_config));
+            status = lvn_target_write(config, lvn_vocab_tokenizer_config, (int64_t)strlen(lvn_vocab_tokenizer_config));
         free(json);
     }
     lvn_codec_release(&codec);
@@ -45,14 +46,16 @@ static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const 
 static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *f, const char *out)
 {
     const char *weights = lvn_path_join(a, out, "model.safetensors"), *config = lvn_path_join(a, out, "config.json");
-    const char *part = lvn_path_join(a, out, ".model.safetensors.part");
-    if (!weights || !config || !part) return LVN_MEMORY;
+    if (!weights || !config) return LVN_MEMORY;
     LVN_CHECK(!lvn_path_exists(weights) && !lvn_path_exists(config), ARG,
               "'%s' holds a model already; choose another folder or remove it", out);
     LVN_TRY_WHILE(lvn_dir_make(out), "making the folder for the model");
+    LVN_TRY(lvn_target_file(a, weights, &weights));
+    const char *part = lvn_arena_printf(a, "%s.part", weights);
+    if (!part) return LVN_MEMORY;
     LVN_TRY(lvn_safetensors_write(part, &f->source, a, NULL));
     LVN_TRY(lvn_file_rename(part, weights));
-    return lvn_file_write(config, f->config.p, f->config.n);
+    return lvn_target_write(config, f->config.p, f->config.n);
 }
 
 /* --block-size and --vocab-size: another number of positions and tokens than the model has. */
@@ -181,10 +184,11 @@ static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_f
 {
     struct lvn_torch_arg args[LVN_CONFIG_ARGS];
     int n_args = lvn_config_args(form, c, args);
-    const char *part = lvn_arena_printf(a, "%s.part", out);
-    if (!part) return LVN_MEMORY;
     LVN_CHECK(!lvn_store_is_url(out), ARG, "'%s': a .pt file is written on this machine; `levin cp` sends it", out);
     LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' is there already; choose another name or remove it", out);
+    LVN_TRY(lvn_target_file(a, out, &out));
+    const char *part = lvn_arena_printf(a, "%s.part", out);
+    if (!part) return LVN_MEMORY;
     LVN_TRY(lvn_torch_write(part, &f->source, args, n_args, training->known ? &training->torch : NULL));
     return lvn_file_rename(part, out);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/target.h"
 #include "base/text.h"
 #include "cli/launch.h"
 
@@ -54,9 +55,14 @@ static void append(struct lvn_launch_logs *g, int rank, const char *line, size_t
     lvn_text_printf(&text, "%.*s\n", (int)n, line);
     lvn_text_printf(&path, "%s/rank-%d.log", g->folder, rank);
     if (text.p && path.p && !g->failed) {
-        int fd = open(path.p, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-        if (fd < 0 || !lvn_fd_write(fd, text.p, text.n)) give_up(g, path.p, strerror(errno));
-        if (fd >= 0) close(fd);
+        int fd;
+        if (lvn_own_file_open(path.p, O_WRONLY | O_APPEND | O_CREAT, &fd) != LVN_OK) {
+            give_up(g, path.p, lvn_error_text());
+            lvn_error_clear();
+        } else {
+            if (!lvn_fd_write(fd, text.p, text.n)) give_up(g, path.p, strerror(errno));
+            close(fd);
+        }
     }
 }
 

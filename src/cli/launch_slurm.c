@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/target.h"
 #include "cli/launch.h"
 #include "train/devices.h"
 
@@ -304,7 +305,8 @@ static enum lvn_status deliver(struct script *s)
         lvn_cli_print(s->c, "%s", text);
         return LVN_OK;
     }
-    LVN_TRY(lvn_file_write(s->out, text, (int64_t)strlen(text)));
+    LVN_TRY(lvn_cli_writes_to(s->c, s->out));
+    LVN_TRY(lvn_target_write(s->out, text, (int64_t)strlen(text)));
     lvn_cli_print(s->c, "%s is written; submit it with: sbatch %s\n", s->out, s->out);
     return LVN_OK;
 }

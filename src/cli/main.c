@@ -7,10 +7,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/target.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cluster/heartbeat.h"
 #include "formats/json.h"
+#include "stores/store.h"
 #include "train/synonyms.h"
 
 const struct lvn_command lvn_commands[] = {
@@ -53,10 +55,23 @@ json_t *lvn_cli_number(double x)
 }
 
 static bool unprinted; /* a line of the results, for lack of memory */
+static bool taken;     /* standard output, by the file that the command writes */
+
+enum lvn_status lvn_cli_writes_to(const struct lvn_cli *c, const char *path)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_target t;
+    if (lvn_store_is_remote(path)) return LVN_OK;
+    LVN_TRY(lvn_target_find(&a, path, &t));
+    taken = t.stream && t.stdout_itself;
+    LVN_CHECK(!taken || !c->json, ARG,
+              "'%s' is standard output, where --json prints its object: name another file, or leave out --json", path);
+    return LVN_OK;
+}
 
 void lvn_cli_print(const struct lvn_cli *c, const char *format, ...)
 {
-    if (c->json || (c->ranks && c->ranks->rank)) return;
+    if (taken || c->json || (c->ranks && c->ranks->rank)) return;
     va_list args;
     va_start(args, format);
     if (!lvn_cli_vput(stdout, format, args)) unprinted = true;

@@ -212,7 +212,7 @@ void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path; /* hidden beside it, as files.h does */
     int length = snprintf(temporary, sizeof temporary, "%.*s.%s.tmp-%d", (int)(name - path), path, name, (int)getpid());
     if (!lvn_text_status(&t) && length > 0 && (size_t)length < sizeof temporary) {
-        int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
         bool good = fd >= 0 && lvn_fd_write(fd, t.p, t.n);
         if (fd >= 0 && close(fd)) good = false;
         if (fd >= 0 && (!good || rename(temporary, path))) unlink(temporary);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/target.h"
 #include "stores/store.h"
 #include "tokenizers/tokenizer.h"
 
@@ -34,10 +35,11 @@ static enum lvn_status write_part(const struct lvn_dataset *d, const struct lvn_
                                   const char *name)
 {
     LVN_LOCAL_ARENA(arena);
-    char *bin = lvn_arena_printf(&arena, "%s/%s.bin", out, name), *json = lvn_arena_printf(&arena, "%s.json", bin);
-    char *text = NULL;
-    enum lvn_status status = bin && json ? describe(d, p->width, &text) : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_file_write(json, text, (int64_t)strlen(text));
+    const char *bin = lvn_arena_printf(&arena, "%s/%s.bin", out, name);
+    char *json = lvn_arena_printf(&arena, "%s.json", bin), *text = NULL;
+    enum lvn_status status = bin && json ? lvn_target_file(&arena, bin, &bin) : LVN_MEMORY; /* ids want to be mapped */
+    if (status == LVN_OK) status = describe(d, p->width, &text);
+    if (status == LVN_OK) status = lvn_target_write(json, text, (int64_t)strlen(text));
     if (status == LVN_OK) status = lvn_file_write(bin, p->tokens, p->n_tokens * p->width);
     free(text);
     return status;

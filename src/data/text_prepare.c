@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/target.h"
 #include "base/threads.h"
 #include "data/file_form.h"
 #include "data/text_write.h"
@@ -409,9 +410,9 @@ static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_mappi
     int64_t cut = nine_tenths(m->data, m->bytes);
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < LVN_SPLITS_TRAINED && status == LVN_OK; i++) {
-        char *bin = lvn_arena_printf(&a, "%s/%s.bin", out, lvn_split_names[i]);
-        char *part = lvn_arena_printf(&a, "%s.part", bin);
-        if (!bin || !part) status = LVN_MEMORY;
+        const char *bin = lvn_arena_printf(&a, "%s/%s.bin", out, lvn_split_names[i]), *part = NULL;
+        status = bin ? lvn_target_file(&a, bin, &bin) : LVN_MEMORY;
+        if (status == LVN_OK && !(part = lvn_arena_printf(&a, "%s.part", bin))) status = LVN_MEMORY;
         int64_t from = i == LVN_SPLIT_TRAIN ? 0 : cut, n = (i == LVN_SPLIT_TRAIN ? cut : m->bytes) - from;
         if (status == LVN_OK) status = write_one(e, part, out, (enum lvn_split_id)i, counts, m->data + from, n);
         if (status == LVN_OK) status = lvn_file_rename(part, bin);

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/target.h"
 #include "formats/json.h"
 
 enum { STATE_VERSION = 2, N_FILES = 3 };
@@ -65,10 +66,16 @@ static struct lvn_part_file *file_of(struct lvn_text_writer *w, int i)
     return i < LVN_SPLITS_TRAINED ? &w->part[i] : &w->hashes;
 }
 
-static char *path_of(struct lvn_text_writer *w, int i)
+/* The file that is written, and the one that it becomes. Where the latter is a link, both are where that leads to. */
+static enum lvn_status path_of(struct lvn_text_writer *w, int i, char **part, const char **final)
 {
-    const char *name = i < LVN_SPLITS_TRAINED ? lvn_split_names[i] : "hashes";
-    return lvn_arena_printf(&w->arena, "%s/%s%s.part", w->o->out, name, i < LVN_SPLITS_TRAINED ? ".bin" : "");
+    const char *name = i < LVN_SPLITS_TRAINED ? lvn_split_names[i] : "hashes", *file;
+    file = lvn_arena_printf(&w->arena, "%s/%s%s", w->o->out, name, i < LVN_SPLITS_TRAINED ? ".bin" : "");
+    if (!file) return LVN_MEMORY;
+    LVN_TRY(lvn_target_file(&w->arena, file, &file));
+    *part = lvn_arena_printf(&w->arena, "%s.part", file);
+    if (final) *final = file;
+    return *part ? LVN_OK : LVN_MEMORY;
 }
 
 static char *state_path(struct lvn_arena *a, const char *out)
@@ -108,8 +115,8 @@ static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, c
         char key[32];
         uint64_t sum;
         int64_t bytes = 0;
-        char *path = path_of(w, i);
-        if (!path) return LVN_MEMORY;
+        char *path;
+        LVN_TRY(path_of(w, i, &path, NULL));
         snprintf(key, sizeof key, "sum%d", i);
         LVN_TRY(read_sum(name, root, key, &sum));
         snprintf(key, sizeof key, "bytes%d", i);
@@ -165,8 +172,8 @@ static enum lvn_status go_on(struct lvn_text_writer *w, bool *yes)
 static enum lvn_status open_empty(struct lvn_text_writer *w)
 {
     for (int i = 0; i < N_FILES; i++) {
-        char *path = path_of(w, i);
-        if (!path) return LVN_MEMORY;
+        char *path;
+        LVN_TRY(path_of(w, i, &path, NULL));
         LVN_TRY(lvn_part_open(file_of(w, i), path, 0, 0));
     }
     return LVN_OK;
@@ -403,9 +410,10 @@ enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_si
 /* Give a part its name, or remove what an earlier preparation left where this one has nothing. */
 static enum lvn_status name_part(struct lvn_text_writer *w, enum lvn_split_id split)
 {
-    char *part = path_of(w, split), *bin = lvn_arena_printf(&w->arena, "%s/%s.bin", w->o->out, lvn_split_names[split]);
-    char *json = lvn_arena_printf(&w->arena, "%s.json", bin);
-    if (!part || !bin || !json) return LVN_MEMORY;
+    const char *bin;
+    char *part, *json = lvn_arena_printf(&w->arena, "%s/%s.bin.json", w->o->out, lvn_split_names[split]);
+    if (!json) return LVN_MEMORY;
+    LVN_TRY(path_of(w, split, &part, &bin));
     if (!lvn_path_exists(part)) return LVN_OK; /* done before an interruption */
     if (!w->counts.tokens[split]) {
         unlink(bin);
@@ -431,8 +439,9 @@ enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w)
     LVN_TRY(lvn_tokenizer_save(w->o->corpus.tokenizer, w->o->out));
     for (int i = 0; i < LVN_SPLITS_TRAINED; i++) LVN_TRY(name_part(w, (enum lvn_split_id)i));
     LVN_TRY(lvn_dir_sync(w->o->out));
-    char *state = state_path(&w->arena, w->o->out), *hashes = path_of(w, LVN_SPLITS_TRAINED);
-    if (!state || !hashes) return LVN_MEMORY;
+    char *state = state_path(&w->arena, w->o->out), *hashes;
+    if (!state) return LVN_MEMORY;
+    LVN_TRY(path_of(w, LVN_SPLITS_TRAINED, &hashes, NULL));
     unlink(hashes);
     unlink(state);
     return lvn_dir_sync(w->o->out);

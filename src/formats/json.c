@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/target.h"
 
 enum { DEPTH = 64, LARGEST = 1 << 30 };
 
@@ -210,7 +211,7 @@ enum lvn_status lvn_json_write(const char *path, const json_t *value)
     add(&t, value, 2, 0);
     lvn_text_add(&t, "\n");
     enum lvn_status status = lvn_text_status(&t);
-    if (status == LVN_OK) status = lvn_file_write(path, t.p, t.n);
+    if (status == LVN_OK) status = lvn_target_write(path, t.p, t.n);
     return status;
 }
 

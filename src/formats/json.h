@@ -31,7 +31,7 @@ LVN_CHECKED enum lvn_status lvn_json_read(const char *path, json_t **out);
 /* Adds the value: on one line when indent is 0, else members below each other (lists of plain values stay on one line).
  * Numbers have the fewest digits that read back as the same double. Values nest at most 64 levels. */
 void lvn_json_add(struct lvn_text *t, const json_t *value, int indent);
-/* Replaces `path` in one move (see lvn_file_write()): indented by 2, a newline at the end. */
+/* Replaces `path` in one move (see lvn_target_write()): indented by 2, a newline at the end. */
 LVN_CHECKED enum lvn_status lvn_json_write(const char *path, const json_t *value);
 
 /* Members of an object. A missing one (or null) leaves *out as it is and is fine, unless `required`. LVN_FORMAT for the

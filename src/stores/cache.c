@@ -235,7 +235,7 @@ static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
     lvn_checksum_text(lvn_checksum(path, (int64_t)strlen(path)), hash);
     const char *name = lvn_path_join(a, locks, hash);
     if (!name) return LVN_MEMORY;
-    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    *fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (*fd >= 0) (void)!flock(*fd, LOCK_EX); /* where there are no locks, go without */
     return LVN_OK;
 }

@@ -240,7 +240,8 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
     g->resumed = *bytes > 0;
     if (ftruncate(g->fd, g->resumed && g->object.bytes >= 0 ? g->object.bytes : 0) != 0) return part_failed(g, g->part);
     if (!known || g->n_pieces == 1) return LVN_OK;
-    g->done_fd = open(g->done, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (g->resumed ? 0 : O_TRUNC), 0666);
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | (g->resumed ? 0 : O_TRUNC);
+    if (lvn_own_file_open(g->done, flags, &g->done_fd) != LVN_OK) lvn_error_clear(); /* it only saves time */
     if (g->done_fd >= 0 && !g->resumed) (void)!write(g->done_fd, head, strlen(head));
     return LVN_OK;
 }
@@ -317,8 +318,8 @@ static enum lvn_status open_part(struct get *g)
 {
     struct stat mine, named;
     while (!has_come(g)) {
-        g->fd = lvn_files_refuse() ? -1 : open(g->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (g->fd < 0) return part_failed(g, g->part);
+        if (lvn_files_refuse()) return part_failed(g, g->part);
+        LVN_TRY_WHILE(lvn_own_file_open(g->part, O_RDWR | O_CREAT, &g->fd), "fetching '%s'", g->place.url);
         (void)!flock(g->fd, LOCK_EX); /* where there are no locks, go without */
         bool ours = fstat(g->fd, &mine) != 0 ||
                     (stat(g->part, &named) == 0 && mine.st_ino == named.st_ino && mine.st_dev == named.st_dev);
@@ -386,9 +387,13 @@ static enum lvn_status get(struct get *g)
 enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256, lvn_store_progress *progress,
                               void *context)
 {
+    LVN_LOCAL_ARENA(a);
+    struct lvn_target target;
+    LVN_TRY(lvn_target_find(&a, local, &target));
+    if (target.stream) return lvn_get_stream(path, &target, sha256, progress, context);
     struct get g = {.writing = PTHREAD_MUTEX_INITIALIZER,
                     .lock = PTHREAD_MUTEX_INITIALIZER,
-                    .local = local,
+                    .local = target.path,
                     .sha256 = sha256,
                     .progress = progress,
                     .context = context};

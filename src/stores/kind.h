@@ -6,6 +6,7 @@
 #ifndef LVN_STORE_KIND_H
 #define LVN_STORE_KIND_H
 
+#include "base/target.h"
 #include "stores/http.h"
 #include "stores/store.h"
 
@@ -116,6 +117,10 @@ LVN_CHECKED enum lvn_status lvn_place_split(struct lvn_place *p);
 
 /* stat, and the best checksum that the store has, where the file is large enough for that to matter. */
 LVN_CHECKED enum lvn_status lvn_place_look(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o);
+
+/* lvn_store_get() into a stream. */
+LVN_CHECKED enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
+                                           lvn_store_progress *progress, void *context);
 
 /* Leaves the files that are wanted. */
 void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);

@@ -45,10 +45,11 @@ LVN_CHECKED enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path
                                            struct lvn_store_entries *out);
 
 /* A file of the store as the file `local`, whose folder is made: fetched in parallel pieces into LOCAL.part, verified
- * against the checksum that the store keeps, then renamed. What is there already is replaced; an interrupted transfer
- * goes on where it ended when the file in the store is still the same. Two processes may ask for the same file: one
- * waits for the other. sha256: 64 hexadecimal digits that it must have (LVN_FORMAT otherwise), or NULL. progress may be
- * NULL. */
+ * against the checksum that the store keeps, then renamed. What is there already is replaced (a link stays, and the
+ * file that it leads to is replaced); an interrupted transfer goes on where it ended when the file in the store is
+ * still the same. A pipe or a device gets the bytes in order, see base/target.h. Two processes may ask for the same
+ * file: one waits for the other. sha256: 64 hexadecimal digits that it must have (LVN_FORMAT otherwise), or NULL.
+ * progress may be NULL. */
 LVN_CHECKED enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256,
                                           lvn_store_progress *progress, void *context);
 /* The local file as a file of the store, which is replaced in one move, in parallel parts where it is large; an

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/target.h"
 #include "base/text.h"
 #include "stores/store.h"
 #include "tokenizers/load.h"
@@ -199,7 +200,7 @@ enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *di
     enum lvn_status status = lvn_dir_make(dir);
     for (int i = 0; i < t->n_files && status == LVN_OK; i++) {
         char *path = lvn_path_join(&a, dir, t->file[i].name);
-        status = path ? lvn_file_write(path, t->file[i].text, t->file[i].bytes) : LVN_MEMORY;
+        status = path ? lvn_target_write(path, t->file[i].text, t->file[i].bytes) : LVN_MEMORY;
     }
     return status;
 }

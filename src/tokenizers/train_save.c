@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/target.h"
 #include "formats/json.h"
 #include "tokenizers/load.h"
 #include "tokenizers/train.h"
@@ -162,7 +163,7 @@ static enum lvn_status write_json(struct writer *w, const char *name, const json
 static enum lvn_status write_text(struct writer *w, const char *name, const struct lvn_text *text)
 {
     char *path = lvn_path_join(&w->arena, w->dir, name);
-    return path ? lvn_file_write(path, text->p ? text->p : "", text->n) : LVN_MEMORY;
+    return path ? lvn_target_write(path, text->p ? text->p : "", text->n) : LVN_MEMORY;
 }
 
 /* vocab.txt */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
+#include "base/target.h"
 #include "data/loader.h"
 #include "formats/safetensors.h"
 #include "train/devices.h"
@@ -193,6 +195,15 @@ static enum lvn_status pass(struct evaluation *e)
     return LVN_OK;
 }
 
+static enum lvn_status replace_file(const char *path, struct lvn_model_files *files)
+{
+    const char *part;
+    LVN_TRY(lvn_target_file(&files->arena, path, &path));
+    if (!(part = lvn_arena_printf(&files->arena, "%s.part", path))) return LVN_MEMORY;
+    LVN_TRY(lvn_safetensors_write(part, &files->source, &files->arena, NULL));
+    return lvn_file_rename(part, path);
+}
+
 /* Gradients carry the names of the file that was loaded. */
 static enum lvn_status write_gradients(struct evaluation *e)
 {
@@ -207,7 +218,7 @@ static enum lvn_status write_gradients(struct evaluation *e)
         items[i].name = lvn_pretrained_name(p, items[i].name);
     }
     files.source.item = items;
-    if (status == LVN_OK) status = lvn_safetensors_write(e->o->gradients, &files.source, &files.arena, NULL);
+    if (status == LVN_OK) status = replace_file(e->o->gradients, &files);
     lvn_model_files_release(&files);
     return status;
 }

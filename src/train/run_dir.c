@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/target.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/fetch.h"
 #include "train/callbacks/callback.h"
@@ -52,9 +53,8 @@ static enum lvn_status take_lock(struct lvn_run_dir *d)
 {
     const char *path;
     LVN_TRY(join(d, ".lock", &path));
-    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    LVN_CHECK(d->lock >= 0, IO, "the run folder '%s' cannot be written: %s; choose another run_dir", d->path,
-              strerror(errno));
+    LVN_TRY_WHILE(lvn_own_file_open(path, O_RDWR | O_CREAT, &d->lock),
+                  "writing the run folder '%s'; another one can be chosen with run_dir", d->path);
     /* A file system without locks (some network ones) is no reason to refuse. */
     LVN_CHECK(flock(d->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, IO,
               "another process is training in '%s'; wait for it, or choose another run_dir", d->path);

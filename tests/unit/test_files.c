@@ -1,9 +1,13 @@
 /* test_files.c - text buffers, UTF-8, nearest words, whole files, atomic writes, directories, checksums. */
 #include "io_test.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/output.h"
+#include "base/target.h"
 #include "base/text.h"
 #include "formats/checksum.h"
 #include "formats/sha256.h"
@@ -137,10 +141,82 @@ static void writes_fail(void **state)
     ASSERT_FAILS(IO, "cannot write", lvn_file_write(test_path("no/such/dir"), "x", 1));
     if (access("/dev/full", W_OK) == 0) {
         struct lvn_output o;
-        ASSERT_OK(lvn_output_open(&o, "/dev/full"));
-        ASSERT_OK(lvn_output_write(&o, "x", 1)); /* only buffered */
-        ASSERT_FAILS(IO, "No space left", lvn_output_close(&o));
+        ASSERT_FAILS(IO, "not a regular file", lvn_output_open(&o, "/dev/full"));
+        ASSERT_FAILS(IO, "No space left", lvn_target_write("/dev/full", "x", 1));
     }
+}
+
+static void assert_content(const char *path, const char *wanted)
+{
+    char *text;
+    int64_t bytes;
+    ASSERT_OK(lvn_file_read(path, 0, &text, &bytes));
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+static bool is_a(const char *path, mode_t kind)
+{
+    struct stat s;
+    return lstat(path, &s) == 0 && (s.st_mode & S_IFMT) == kind;
+}
+
+/* Links are followed and stay; what is not a file is written into or refused, and never replaced. */
+static void targets(void **state)
+{
+    (void)state;
+    char link[PATH_MAX], far[PATH_MAX], pipe[PATH_MAX], text[8] = "";
+    LVN_LOCAL_ARENA(a);
+    struct lvn_target t;
+    const char *file;
+    int fd;
+    snprintf(far, sizeof far, "%s", test_path("far.txt"));
+    snprintf(link, sizeof link, "%s", test_path("link"));
+    snprintf(pipe, sizeof pipe, "%s", test_path("pipe"));
+    assert_int_equal(symlink("far.txt", link), 0);
+    ASSERT_OK(lvn_target_write(link, "first", 5)); /* through a link to nothing */
+    ASSERT_OK(lvn_target_write(link, "second", 6));
+    assert_true(is_a(link, S_IFLNK));
+    assert_content(far, "second");
+    ASSERT_OK(lvn_target_find(&a, link, &t));
+    assert_string_equal(t.path, far);
+    assert_false(t.stream);
+    ASSERT_FAILS(IO, "symbolic link", lvn_own_file_open(link, O_WRONLY | O_CREAT, &fd));
+    assert_content(far, "second");
+    ASSERT_OK(lvn_file_write(link, "own", 3)); /* in levin's own folders a link is replaced */
+    assert_true(is_a(link, S_IFREG));
+
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    ASSERT_FAILS(IO, "not a regular file", lvn_own_file_open(pipe, O_WRONLY | O_CREAT, &fd));
+    ASSERT_FAILS(IO, "device or a pipe", lvn_target_file(&a, pipe, &file));
+    ASSERT_FAILS(IO, "a pipe", lvn_file_write(pipe, "x", 1));
+    int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+    ASSERT_OK(lvn_target_write(pipe, "through", 7));
+    assert_int_equal(read(reader, text, 7), 7);
+    assert_memory_equal(text, "through", 7);
+    close(reader);
+    assert_true(is_a(pipe, S_IFIFO));
+
+    ASSERT_FAILS(IO, "it is a folder", lvn_target_write(test_dir, "x", 1));
+    unlink(link);
+    assert_int_equal(symlink("link", link), 0);
+    ASSERT_FAILS(IO, "cannot write", lvn_target_write(link, "x", 1)); /* a link to itself */
+    unlink(link);
+}
+
+/* A path in /proc/self/fd is the open file itself: its position counts, and the file is not replaced. */
+static void target_descriptor(void **state)
+{
+    (void)state;
+    char path[40], far[PATH_MAX];
+    snprintf(far, sizeof far, "%s", test_path("descriptor"));
+    int fd = open(far, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(write(fd, "head ", 5), 5);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (access(path, W_OK) != 0) skip();
+    ASSERT_OK(lvn_target_write(path, "tail", 4));
+    close(fd);
+    assert_content(far, "head tail");
 }
 
 static void large_output(void **state)
@@ -299,10 +375,10 @@ static void checksums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_grows),      cmocka_unit_test(utf8_round_trip), cmocka_unit_test(nearest_word),
-        cmocka_unit_test(whole_files),     cmocka_unit_test(writes_fail),     cmocka_unit_test(large_output),
-        cmocka_unit_test(output_in_order), cmocka_unit_test(full_past_cache), cmocka_unit_test(directories),
-        cmocka_unit_test(checksums),
+        cmocka_unit_test(text_grows),      cmocka_unit_test(utf8_round_trip),   cmocka_unit_test(nearest_word),
+        cmocka_unit_test(whole_files),     cmocka_unit_test(writes_fail),       cmocka_unit_test(large_output),
+        cmocka_unit_test(targets),         cmocka_unit_test(target_descriptor), cmocka_unit_test(output_in_order),
+        cmocka_unit_test(full_past_cache), cmocka_unit_test(directories),       cmocka_unit_test(checksums),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

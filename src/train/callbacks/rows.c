@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/target.h"
 
 /* The step of a row; -1: no whole row. */
 static int64_t step_of(const char *row, const char *end)
@@ -48,8 +49,8 @@ enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_moment *m, co
     char path[LVN_MOMENT_PATH];
     *r = (struct lvn_rows){.name = name};
     LVN_TRY(cut(lvn_moment_path(m, name, path), m->resumed_at, header));
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    LVN_CHECK(fd >= 0, IO, "'%s' cannot be written: %s", path, strerror(errno));
+    int fd;
+    LVN_TRY(lvn_own_file_open(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
     lvn_append_open(&r->file, fd);
     return LVN_OK;
 }

@@ -1,10 +1,13 @@
 /* sample.c - text generated on the way, told and kept in samples.txt, each piece under a line `--- step N ---`. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/files.h"
+#include "base/target.h"
 #include "base/work.h"
 #include "train/callbacks/callback.h"
 #include "train/sampler.h"
@@ -37,11 +40,14 @@ static void forget(void *own)
 
 static enum lvn_status keep(const char *path, int64_t step, const char *text)
 {
-    FILE *f = fopen(path, "a");
-    LVN_CHECK(f, IO, "cannot open '%s': %s", path, strerror(errno));
-    fprintf(f, "--- step %lld ---\n%s\n", (long long)step, text);
-    bool bad = ferror(f) != 0;
-    LVN_CHECK(fclose(f) == 0 && !bad, IO, "cannot write '%s'", path);
+    LVN_LOCAL_TEXT(block);
+    int fd;
+    lvn_text_printf(&block, "--- step %lld ---\n%s\n", (long long)step, text);
+    LVN_TRY(lvn_text_status(&block));
+    LVN_TRY(lvn_own_file_open(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
+    int error = lvn_fd_write(fd, block.p, block.n) ? 0 : errno;
+    if (close(fd) != 0 && !error) error = errno;
+    LVN_CHECK(!error, IO, "cannot write '%s': %s", path, strerror(error));
     return LVN_OK;
 }
 

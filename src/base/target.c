@@ -1,0 +1,141 @@
+/* target.c - see target.h. */
+#include "base/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+
+enum { MOST_LINKS = 40 }; /* as Linux counts them */
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* /dev/stdout leads to a link in /proc/self/fd. Such a link names an open file, whose position and mode count, and not
+ * a path. */
+static bool is_descriptor_link(const struct stat *link)
+{
+    struct stat proc;
+    return stat("/proc/self", &proc) == 0 && link->st_dev == proc.st_dev;
+}
+
+/* The number at the end of a link in /proc/self/fd, where this process has that file open under it; else -1. */
+static int own_descriptor(const char *path, const struct stat *is)
+{
+    struct stat open_file;
+    const char *name = lvn_path_name(path);
+    char *end;
+    long n = strtol(name, &end, 10);
+    bool number = *name >= '0' && *name <= '9' && !*end && n <= INT_MAX;
+    return number && fstat((int)n, &open_file) == 0 && same_file(is, &open_file) ? (int)n : -1;
+}
+
+/* Follows one link. NULL: no memory. */
+static const char *follow(struct lvn_arena *a, const char *path)
+{
+    char text[PATH_MAX];
+    ssize_t n = readlink(path, text, sizeof text - 1);
+    if (n < 0) return path; /* it has gone meanwhile */
+    text[n] = '\0';
+    char *dir = lvn_path_dir(a, path);
+    return dir ? lvn_path_join(a, dir, text) : NULL;
+}
+
+static enum lvn_status refuse_kind(const char *path, const struct stat *is)
+{
+    LVN_CHECK(!S_ISDIR(is->st_mode), IO, "cannot write '%s': it is a folder; name a file in it", path);
+    LVN_CHECK(!S_ISBLK(is->st_mode), IO, "cannot write '%s': it is a disk, and levin writes files; name a file", path);
+    LVN_CHECK(!S_ISSOCK(is->st_mode), IO, "cannot write '%s': it is a socket; name a file or a pipe", path);
+    return LVN_OK;
+}
+
+static enum lvn_status find_stream(const char *given, const char *path, const struct stat *is, struct lvn_target *t)
+{
+    struct stat out;
+    *t = (struct lvn_target){.path = given, .stream = true, .descriptor = own_descriptor(path, is)};
+    if (t->descriptor < 0) LVN_TRY(refuse_kind(given, is));
+    t->stdout_itself = fstat(STDOUT_FILENO, &out) == 0 && same_file(is, &out);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_target_find(struct lvn_arena *a, const char *path, struct lvn_target *t)
+{
+    struct stat is, link;
+    const char *given = path;
+    bool there = stat(path, &is) == 0;
+    LVN_CHECK(there || errno == ENOENT, IO, "cannot write '%s': %s", path, strerror(errno));
+    for (int i = 0; lstat(path, &link) == 0 && S_ISLNK(link.st_mode); i++) {
+        LVN_CHECK(i < MOST_LINKS, IO, "cannot write '%s': %s", given, strerror(ELOOP));
+        if (there && is_descriptor_link(&link)) return find_stream(given, path, &is, t);
+        path = follow(a, path);
+        if (!path) return LVN_MEMORY;
+    }
+    if (there && !S_ISREG(is.st_mode)) return find_stream(given, path, &is, t);
+    *t = (struct lvn_target){.path = path, .descriptor = -1};
+    return LVN_OK;
+}
+
+enum lvn_status lvn_target_file(struct lvn_arena *a, const char *path, const char **file)
+{
+    struct lvn_target t;
+    LVN_TRY(lvn_target_find(a, path, &t));
+    LVN_CHECK(!t.stream, IO, "cannot write '%s': it is a device or a pipe, and this needs a regular file", path);
+    *file = t.path;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_target_open(const struct lvn_target *t, int *fd)
+{
+    do {
+        *fd = t->descriptor >= 0 ? fcntl(t->descriptor, F_DUPFD_CLOEXEC, 0) : open(t->path, O_WRONLY | O_CLOEXEC);
+    } while (*fd < 0 && errno == EINTR);
+    LVN_CHECK(*fd >= 0, IO, "cannot write '%s': %s", t->path, strerror(errno));
+    return LVN_OK;
+}
+
+static enum lvn_status write_stream(const struct lvn_target *t, const void *data, int64_t bytes)
+{
+    int fd;
+    LVN_TRY(lvn_target_open(t, &fd));
+    int error = lvn_fd_write(fd, data, bytes) ? 0 : errno;
+    if (close(fd) != 0 && !error) error = errno;
+    LVN_CHECK(!error, IO, "cannot write '%s': %s", t->path, strerror(error));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_target_write(const char *path, const void *data, int64_t bytes)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_target t;
+    LVN_TRY(lvn_target_find(&a, path, &t));
+    return t.stream ? write_stream(&t, data, bytes) : lvn_file_write(t.path, data, bytes);
+}
+
+enum lvn_status lvn_own_file_open(const char *path, int flags, int *fd)
+{
+    struct stat is;
+    *fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); /* a pipe without a reader must not hang us */
+    if (*fd < 0) {
+        int error = errno;
+        bool link = lstat(path, &is) == 0 && S_ISLNK(is.st_mode), pipe = error == ENXIO;
+        LVN_CHECK(!link, IO,
+                  "cannot write '%s': it is a symbolic link, which levin does not follow in its own folders; remove it",
+                  path);
+        LVN_CHECK(!pipe, IO, "cannot write '%s': it is not a regular file; remove it", path);
+        LVN_FAIL(IO, "cannot write '%s': %s", path, strerror(error));
+    }
+    if (fstat(*fd, &is) == 0 && S_ISREG(is.st_mode)) {
+        (void)fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) & ~O_NONBLOCK);
+        return LVN_OK;
+    }
+    close(*fd);
+    *fd = -1;
+    LVN_FAIL(IO, "cannot write '%s': it is not a regular file; remove it", path);
+}
