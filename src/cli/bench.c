@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "models/keys.h"
 #include "train/devices.h"
+#include "train/memory_advice.h"
 #include "train/model_setup.h"
 #include "train/schedule.h"
 #include "train/trial.h"
@@ -84,7 +85,7 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const st
     struct lvn_training_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
     LVN_TRY(lvn_ranks_check(c->ranks, &c->settings));
     LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, &plan));
-    LVN_TRY_TOGETHER(c->ranks, lvn_network_allocate(t->network));
+    LVN_TRY_TOGETHER(c->ranks, lvn_training_allocate(t));
     LVN_TRY_TOGETHER(c->ranks, lvn_network_init_values(t->network, (uint64_t)c->settings.trainer.seed, false));
     LVN_TRY_TOGETHER(c->ranks, lvn_trial_fill(t, lvn_model_value(&m->config, LVN_MEANS_VOCABULARY), &labels));
     lvn_parts_clear(&parts);

@@ -155,16 +155,17 @@ static void show_memory(struct plan *p)
     if (n->gradients != n->weights)
         lvn_cli_print(c, "Gradients are summed in fp32: a step has more than %d pieces, too many for sums in bf16.\n",
                       LVN_BF16_PIECES);
+    const bool fits = room <= 0 || process <= room;
     lvn_cli_print(c, "%s\n",
-                  !here                          ? "Whether it fits is for the device to say."
-                  : room <= 0 || process <= room ? "It fits."
-                                                 : "It does NOT fit: take a smaller model or "
-                                                   "trainer.micro_batch_size.");
+                  !here  ? "Whether it fits is for the device to say."
+                  : fits ? "It fits."
+                         : "It does NOT fit.");
+    if (here && !fits) lvn_cli_add(c, "advice", lvn_plan_advice(c, &p->training, process, room));
     lvn_cli_add(c, "memory", m);
     lvn_cli_add(c, "recompute", json_string(forgotten[step->recompute][0]));
     lvn_cli_add(c, "arena_bytes", json_integer(n->bytes[LVN_BUFFER_ARENA]));
     lvn_cli_add(c, "process_bytes", json_integer(process));
-    lvn_cli_add(c, "fits", here ? json_boolean(room <= 0 || process <= room) : json_null());
+    lvn_cli_add(c, "fits", here ? json_boolean(fits) : json_null());
 }
 
 /* --- all of it --- */

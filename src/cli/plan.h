@@ -64,6 +64,9 @@ enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_training *t, 
 const char *lvn_plan_phase(const struct lvn_instr *i);
 /* What a step would launch, on a backend that computes nothing. */
 enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_training *t) LVN_CHECKED;
+/* Print what would make a rank smaller that takes so many bytes, where so many are available. With --json: the same as
+ * a list; else NULL. */
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_training *t, int64_t takes, int64_t available);
 /* With --device: does it fit there, and are there kernels for it? ARG: nothing is known of such a device. */
 enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t) LVN_CHECKED;
 

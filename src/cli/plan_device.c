@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/plan.h"
+#include "train/memory_advice.h"
 
 static const struct known {
     const char *name, *backend, *what;
@@ -30,6 +31,23 @@ static bool find_scratch(const struct lvn_backend *b, const struct lvn_program *
     return true;
 }
 
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_training *t, int64_t takes, int64_t available)
+{
+    struct lvn_memory_advice advice;
+    char bytes[LVN_NUMBER_TEXT];
+    json_t *list = c->json ? json_array() : NULL;
+    lvn_memory_advice_find(&advice, t, takes, available);
+    lvn_cli_print(c, advice.n ? "Each of these makes it smaller:\n" : "Choose a smaller model or model.block_size.\n");
+    for (int i = 0; i < advice.n; i++) {
+        const struct lvn_advice *a = &advice.list[i];
+        lvn_cli_print(c, "  %-60s %10s%s\n", a->settings, lvn_bytes_text(a->bytes, bytes), a->fits ? ", fits" : "");
+        if (list)
+            json_array_append_new(list, json_pack("{s:s,s:I,s:b}", "settings", a->settings, "bytes",
+                                                  (json_int_t)a->bytes, "fits", a->fits));
+    }
+    return list;
+}
+
 enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
 {
     const double share = 0.97; /* of the memory that a driver leaves */
@@ -47,12 +65,13 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
     if (backend != t->network->device->backend) takes += scratch + lvn_network_beside_bytes(t->network, backend);
     bool fits = (double)takes <= share * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->what, lvn_bytes_text(takes, a),
-                  lvn_bytes_text((int64_t)k->bytes, b),
-                  fits ? "it fits." : "it does NOT fit: take a smaller model or trainer.micro_batch_size.");
+                  lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
+    json_t *advice = fits ? NULL : lvn_plan_advice(c, t, takes, (int64_t)(share * k->bytes));
     if (!kernels) lvn_cli_print(c, "It cannot run there: %s.\n", lvn_error_text());
     lvn_error_clear();
     json_t *one = c->json ? json_object() : NULL;
     if (!one) return LVN_OK;
+    if (advice) json_object_set_new(one, "advice", advice);
     json_object_set_new(one, "name", json_string(k->name));
     json_object_set_new(one, "memory_bytes", json_integer((json_int_t)k->bytes));
     json_object_set_new(one, "needed_bytes", json_integer(takes));

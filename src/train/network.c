@@ -200,23 +200,31 @@ enum lvn_status lvn_network_rate(const struct lvn_network *n, double *flops_per_
     return lvn_device_rate(n->device, bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS, flops_per_s);
 }
 
-static enum lvn_status check_memory(const struct lvn_network *n)
+int64_t lvn_network_available(const struct lvn_network *n)
 {
-    int64_t want = lvn_network_bytes(n), own = n->device->memory_bytes;
-    int64_t have = own ? own : lvn_memory_available() / n->processes;
+    return n->device->memory_bytes ? n->device->memory_bytes : lvn_memory_available() / n->processes;
+}
+
+bool lvn_network_fits(const struct lvn_network *n)
+{
+    int64_t have = lvn_network_available(n);
+    return have <= 0 || lvn_network_bytes(n) - lvn_network_held(n) <= have;
+}
+
+enum lvn_status lvn_network_refuse(const struct lvn_network *n, const char *advice)
+{
     const int64_t *b = n->bytes;
     char text[6][LVN_NUMBER_TEXT];
-    LVN_CHECK(have <= 0 || want - lvn_network_held(n) <= have, MEMORY,
-              "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s) and %s are free%s: choose "
-              "a smaller trainer.micro_batch_size, model.block_size or model",
-              lvn_bytes_text(want, text[0]), lvn_bytes_text(b[LVN_BUFFER_PARAM], text[1]),
-              lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
-              lvn_bytes_text(b[LVN_BUFFER_STATE0] + b[LVN_BUFFER_STATE1], text[3]),
-              lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(have, text[5]),
-              own                ? " on the device"
-              : n->processes > 1 ? " for each rank of this host"
-                                 : "");
-    return LVN_OK;
+    LVN_FAIL(MEMORY,
+             "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s) and %s are free%s: %s",
+             lvn_bytes_text(lvn_network_bytes(n), text[0]), lvn_bytes_text(b[LVN_BUFFER_PARAM], text[1]),
+             lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
+             lvn_bytes_text(b[LVN_BUFFER_STATE0] + b[LVN_BUFFER_STATE1], text[3]),
+             lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(lvn_network_available(n), text[5]),
+             n->device->memory_bytes ? " on the device"
+             : n->processes > 1      ? " for each rank of this host"
+                                     : "",
+             advice);
 }
 
 enum lvn_status lvn_network_allocate(struct lvn_network *n)
@@ -224,7 +232,8 @@ enum lvn_status lvn_network_allocate(struct lvn_network *n)
     const struct lvn_backend *backend = n->device->backend;
     LVN_CHECK(backend->computes, UNSUPPORTED, "%s computes nothing (%s); set trainer.accelerator to cpu or auto to run",
               backend->name, backend->what);
-    LVN_TRY(check_memory(n));
+    if (!lvn_network_fits(n))
+        return lvn_network_refuse(n, "choose a smaller trainer.micro_batch_size, model.block_size or model");
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
         if (n->bytes[b] <= 0 || n->memory[b]) continue;
         LVN_TRY(lvn_memory_new(&n->memory[b], n->device, n->bytes[b]));

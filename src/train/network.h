@@ -55,6 +55,13 @@ int64_t lvn_network_held(const struct lvn_network *n);
 int64_t lvn_network_bytes(const struct lvn_network *n);
 /* What of that is for batches that are written beside a step, on a device of this backend. */
 int64_t lvn_network_beside_bytes(const struct lvn_network *n, const struct lvn_backend *on);
+/* Bytes that are free for all of it: of the device's own memory, or this process's part of the machine's; 0: not known.
+ */
+int64_t lvn_network_available(const struct lvn_network *n);
+/* Is what is not allocated yet free, as far as that is known? */
+bool lvn_network_fits(const struct lvn_network *n);
+/* MEMORY: what the network takes, by buffer, what is free, and then the advice. */
+enum lvn_status lvn_network_refuse(const struct lvn_network *n, const char *advice) LVN_CHECKED;
 /* What runners have besides the shared buffers: batches and what comes of them; caches; their programs, with the calls
  * that these are bound to. */
 struct lvn_runner_bytes {

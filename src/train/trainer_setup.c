@@ -15,6 +15,7 @@
 #include "train/consistency.h"
 #include "train/devices.h"
 #include "train/limits.h"
+#include "train/memory_advice.h"
 #include "train/trainer_state.h"
 
 static enum lvn_status open_data(struct trainer *t)
@@ -296,7 +297,7 @@ static void point_to_rows(struct trainer *t)
 enum lvn_status lvn_trainer_allocate(struct trainer *t)
 {
     const struct lvn_training *g = &t->training;
-    LVN_TRY(lvn_network_allocate(g->network));
+    LVN_TRY(lvn_training_allocate(g));
     LVN_TRY(lvn_tally_init(&t->tally, t->ranks, g->n_micro, lvn_task_counts(&g->step->outputs)));
     LVN_TRY(lvn_prefetch_open(&t->ahead, &t->train, g->first_row, g->rows, t->last_step));
     point_to_rows(t);

@@ -142,7 +142,7 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
                                  const struct lvn_training_options *how)
 {
     const struct lvn_settings *s = t->settings;
-    int on_host = t->ranks ? t->ranks->of_host : 1;
+    int on_host = t->ranks ? t->ranks->of_host : how->of_host;
     int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
     int device;
     LVN_TRY(lvn_ranks_device(t->ranks, s, &device));

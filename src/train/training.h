@@ -43,6 +43,7 @@ struct lvn_training {
 struct lvn_training_options {
     struct lvn_ranks *ranks;         /* NULL: plan rank 0 of `size`, to look at */
     int size;                        /* where ranks is NULL; 0: 1 */
+    int of_host;                     /* where ranks is NULL: how many of them share this machine; 0: 1 */
     const struct lvn_fields *fields; /* of the data */
     const struct lvn_task *task;
     bool validate;
@@ -53,7 +54,7 @@ struct lvn_training_options {
 
 /* Plan for the whole share of a rank at once, or, where this machine's memory does not hold it and the micro-batch is
  * not given, for the largest parts that it holds; where that does not help either, and trainer.recompute is auto, with
- * the forward of blocks run again. Ranks agree on both. Allocates no buffers: lvn_network_allocate() does. Release it
+ * the forward of blocks run again. Ranks agree on both. Allocates no buffers: lvn_training_allocate() does. Release it
  * always. */
 enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
                                   const struct lvn_model_config *c, const struct lvn_training_options *o) LVN_CHECKED;

@@ -74,6 +74,7 @@ says "missing.yaml" err
 
 # --- a model that no machine holds: said before anything is taken, with what would fit ---
 refused 1 "this run needs 75 TiB" --model.n_layer=400 --model.n_embd=32768 --model.n_head=64 --trainer.batch_size=1 --trainer.val_check_interval=0
+says "trainer.precision=bf16-true takes" err
 says "choose a smaller" err
 refused 2 "more than any machine holds" --model.n_layer=100000 --model.n_embd=1048576
 

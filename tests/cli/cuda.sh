@@ -112,7 +112,7 @@ one_error
 says "for CUDA 12.4, and takes no kernels of NVRTC 13.0" err
 LEVIN_DOUBLE_MEMORY=100000 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
 one_error
-says "on the device: choose a smaller trainer.micro_batch_size" err
+says "are free on the device: trainer.precision=bf16-true takes" err
 
 # --- ranks: one a device, or sharing one when they are told to ---
 code 2 double "$LEVIN" launch -n 2 -- train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no --trainer.threads=1

@@ -66,6 +66,29 @@ for gpu in --trainer.accelerator=cuda --trainer.accelerator=xpu --trainer.precis
     code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g $gpu
     says "are taken: it fits." out
 done
+# what would help where memory does not hold it, and each figure is that of a plan with this setting
+large=("${small[@]}" --device=arc770 --json --model.n_layer=24 --model.n_head=16 --model.n_embd=1024 --trainer.accelerator=trace
+    --model.block_size=1024 --trainer.recompute=none)
+code 0 "$LEVIN" plan "${large[@]}"
+json '{"trainer.recompute=blocks", "trainer.micro_batch_size=1"} <= {a["settings"] for a in d["device"]["advice"]}'
+json 'all(a["fits"] == (a["bytes"] <= 0.97 * d["device"]["memory_bytes"]) and a["bytes"] < d["device"]["needed_bytes"] for a in d["device"]["advice"])'
+large+=(--model.n_layer=48 --model.n_embd=2048 --trainer.batch_size=4 --trainer.recompute=blocks --trainer.micro_batch_size=1)
+code 0 "$LEVIN" plan "${large[@]}"
+cp out advised
+json 'not d["device"]["fits"] and not any("recompute" in a["settings"] or "micro_batch" in a["settings"] for a in d["device"]["advice"])'
+check_advice() { # check_advice SETTING [ARGUMENTS]: what it says of the setting
+    code 0 "$LEVIN" plan "${large[@]}" "${@:2}"
+    python3 - "$1" <<'P'
+import json, sys
+told = [a["bytes"] for a in json.load(open("advised"))["device"]["advice"] if a["settings"].startswith(sys.argv[1])]
+takes = json.load(open("out"))["device"]["needed_bytes"]
+assert told and abs(told[0] / takes - 1) < 0.02, (sys.argv[1], told, takes)
+P
+}
+check_advice optimizer.state=bf16 --optimizer.state=bf16
+check_advice trainer.precision=bf16-true --trainer.precision=bf16-true
+check_advice model.freeze=h --model.freeze=h
+check_advice "trainer.strategy=zero1 on 4 ranks" --trainer.strategy=zero1 --trainer.accelerator=cpu --ranks=4
 code 2 "$LEVIN" plan "${small[@]}" --trainer.precision=16-mixed
 says "trainer.precision 16-mixed is for GPUs" err
 code 2 "$LEVIN" plan "${small[@]}" --device=abacus
