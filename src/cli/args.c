@@ -92,26 +92,25 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
              arg, command->name);
 }
 
-static bool is_bool_word(const char *text)
+/* true, no, 1; for an option that counts as well (trainer.fast_dev_run=3) any number. */
+static bool is_switch_value(const struct lvn_option *o, const char *text)
 {
-    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "1", "0", NULL};
-    for (int i = 0; words[i]; i++) {
-        if (!strcmp(words[i], text)) return true;
-    }
-    return false;
+    union lvn_option_value unused;
+    bool good = lvn_option_parse(o, text, &unused, NULL) == LVN_OK;
+    if (!good) lvn_error_clear();
+    return good;
 }
 
-/* The value of argv[*at], whose text after '=' is `inline_value`, or else the next argument; a yes-or-no alone is yes.
- */
-static enum lvn_status value_of(enum lvn_option_kind kind, const char *inline_value, int argc, char **argv, int *at,
+/* The value of argv[*at], whose text after '=' is `inline_value`, or else the next argument. A switch alone is true. */
+static enum lvn_status value_of(const struct lvn_option *o, const char *inline_value, int argc, char **argv, int *at,
                                 const char **value)
 {
     const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
     *value = inline_value;
     if (inline_value) return LVN_OK;
-    if (kind == LVN_KIND_BOOL) {
+    if (lvn_option_is_switch(o)) {
         *value = "true";
-        if (!next || !is_bool_word(next)) return LVN_OK;
+        if (!next || !is_switch_value(o, next)) return LVN_OK;
     }
     LVN_CHECK(next && strncmp(next, "--", 2) != 0, ARG, "%s wants a value, as in %s%sVALUE", argv[*at], argv[*at],
               argv[*at][1] == '-' ? "=" : " ");
@@ -143,7 +142,7 @@ static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, in
     const struct lvn_option *o = lvn_option_find(key);
     const struct lvn_flag *f = o ? NULL : find_flag(c->command, word);
     if (f) {
-        LVN_TRY(value_of(f->option.kind, equals ? equals + 1 : NULL, argc, argv, at, &value));
+        LVN_TRY(value_of(&f->option, equals ? equals + 1 : NULL, argc, argv, at, &value));
         return parse_flag(c, f, value);
     }
     if (!o && !strchr(key, '.') && !lvn_part_help(key)) {
@@ -152,7 +151,7 @@ static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, in
         return unknown_flag(c->command, given, word);
     }
     if (!o) return lvn_settings_set(&c->settings, key, "", LVN_SOURCE_COMMAND); /* says which one is nearest */
-    LVN_TRY(value_of(o->kind, equals ? equals + 1 : NULL, argc, argv, at, &value));
+    LVN_TRY(value_of(o, equals ? equals + 1 : NULL, argc, argv, at, &value));
     c->keys[c->n_keys].key = o->key;
     c->keys[c->n_keys++].value = value;
     return LVN_OK;

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/isa.h"
 #include "cli/config.h"
+#include "stores/store.h"
 
 enum { ANSWER = 1024 };
 
@@ -77,6 +78,15 @@ static enum lvn_status ask_number(const char *question, int64_t least, int64_t *
     }
 }
 
+/* A text that neither lies there nor can be downloaded: the recipe could not run. Token files may be made later. */
+static bool is_missing(const struct lvn_config *cf, enum lvn_option_id id, const char *given)
+{
+    if (id != LVN_OPT_data_path || cf->job != LVN_JOB_CHARS || lvn_store_is_url(given)) return false;
+    const char *path = lvn_path_home(&cf->s->arena, given);
+    bool downloads = *cf->s->data.url && !strcmp(given, cf->s->data.path);
+    return path && !downloads && !lvn_path_exists(path);
+}
+
 /* A key of the recipe. */
 static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, const char *question)
 {
@@ -89,6 +99,10 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
         fprintf(stderr, "[%s] ", lvn_settings_value(cf->s, id, text));
         if (!answer(line)) return no_answer();
         if (!*line) return LVN_OK;
+        if (is_missing(cf, id, line)) {
+            fprintf(stderr, "There is no '%s'. Please answer with the path of a text, or its address.\n", line);
+            continue;
+        }
         if (lvn_settings_set(cf->s, lvn_option_of(id)->key, line, LVN_SOURCE_PROGRAM) == LVN_OK) return LVN_OK;
         fprintf(stderr, "%s.\n", lvn_error_text());
         lvn_error_clear();

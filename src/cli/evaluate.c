@@ -88,6 +88,7 @@ static const char *source_of(const struct lvn_settings *s, enum lvn_split_id spl
 {
     bool own = s->origin[LVN_OPT_data_val_path].source >= s->origin[LVN_OPT_data_path].source;
     if (split == LVN_SPLIT_VAL && own && *s->data.val_path) return s->data.val_path;
+    if (split == LVN_SPLIT_TEST && *s->data.test_path) return s->data.test_path;
     return *s->data.path ? s->data.path : s->data.kind;
 }
 

@@ -38,10 +38,32 @@ static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_mo
              m->name, names);
 }
 
-enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model_config *c)
+/* Do the data have the labels of the task? */
+static bool has_labels(const struct lvn_task *t, const struct lvn_fields *data)
+{
+    return !t->label.name || lvn_fields_find(data, t->label.name) >= 0;
+}
+
+/* `usual`, or the first of the model's tasks whose labels the data have; NULL: there is none. One that hides tokens
+ * makes labels of its own, and is learnt by those who ask for it. */
+static const struct lvn_task *learnable(const char *usual, const struct lvn_model *m, const struct lvn_fields *data)
+{
+    const struct lvn_task *t = lvn_task_find(usual);
+    if (!t || has_labels(t, data)) return t;
+    for (int i = 0; m->tasks[i]; i++)
+        for (int k = 0; tasks[k]; k++)
+            if (strcmp(tasks[k]->name, m->tasks[i]) == 0 && !tasks[k]->masks && has_labels(tasks[k], data))
+                return tasks[k];
+    return NULL;
+}
+
+enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model_config *c,
+                                const struct lvn_fields *data)
 {
     const char *usual = c->head && *c->head->task ? c->head->task : c->model->tasks[0];
-    *out = lvn_task_find(strcmp(name, "auto") ? name : usual);
+    bool automatic = strcmp(name, "auto") == 0;
+    const struct lvn_task *found = automatic ? learnable(usual, c->model, data) : NULL;
+    *out = found ? found : lvn_task_find(automatic ? usual : name);
     return *out ? check_model(*out, c->model) : LVN_ARG;
 }
 
@@ -53,6 +75,9 @@ enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model 
     const struct lvn_field *inputs = head && head->inputs ? head->inputs : m->inputs;
     snprintf(wants, sizeof wants, "the model '%.60s' reads", m->name);
     for (int i = 0; inputs[i].name; i++) LVN_TRY(lvn_fields_check(data, has, &inputs[i], wants));
+    const struct lvn_task *other = has_labels(t, data) ? NULL : learnable(t->name, m, data);
+    LVN_CHECK(!other, ARG, "task.kind=%s learns from '%s', and %s none: give --task.kind=%s, or other data", t->name,
+              t->label.name, has, other->name);
     snprintf(wants, sizeof wants, "task.kind=%s learns from", t->name);
     return t->label.name ? lvn_fields_check(data, has, &t->label, wants) : LVN_OK;
 }

@@ -25,10 +25,11 @@ struct lvn_task {
 
 /* By name; NULL with an error recorded when there is none. */
 const struct lvn_task *lvn_task_find(const char *name);
-/* The one that is asked for by name, or, for "auto", that of the head the model has, or the model's first. ARG when the
- * model cannot do it. */
-enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name,
-                                const struct lvn_model_config *c) LVN_CHECKED;
+/* The one that is asked for by name. For "auto" that of the head the model has, or the model's first; where the data
+ * have nothing that it learns from, the first of the model's tasks that learns from what they have. ARG when the model
+ * cannot do it. */
+enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, const struct lvn_model_config *c,
+                                const struct lvn_fields *data) LVN_CHECKED;
 /* Have the data (`has`: "data.kind=x has") what the model reads for the task, and what that learns from? ARG if not. */
 enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model *m, const struct lvn_fields *data,
                                const char *has) LVN_CHECKED;

@@ -150,17 +150,30 @@ static enum lvn_status check_problem(const struct lvn_model_setup *m, const stru
 static enum lvn_status choose_task(struct lvn_model_setup *m, const struct lvn_settings *s, bool evaluates)
 {
     char has[80];
-    LVN_TRY(lvn_task_choose(&m->task, s->task.kind, &m->config));
+    struct lvn_data_options data = data_options(m, s, false);
+    LVN_TRY(lvn_dataset_fields(&data, &m->fields));
+    LVN_TRY(lvn_task_choose(&m->task, s->task.kind, &m->config, &m->fields));
     LVN_CHECK(evaluates || m->task->masks || !lvn_settings_differs(s, LVN_OPT_task_mask_fraction), ARG,
               "task.mask_fraction (%g) is a key of task.kind=mlm, and the task is %s: leave it out",
               s->task.mask_fraction, m->task->name);
     LVN_CHECK(evaluates || m->task->masks || !s->task.whole_words, ARG,
               "task.whole_words is a key of task.kind=mlm, and the task is %s: leave it out", m->task->name);
     LVN_TRY(check_problem(m, s, evaluates));
-    struct lvn_data_options data = data_options(m, s, false);
+    data = data_options(m, s, false); /* a task may hide tokens */
     LVN_TRY(lvn_dataset_fields(&data, &m->fields));
     snprintf(has, sizeof has, "data.kind=%.40s has", s->data.kind);
     return lvn_task_check(m->task, m->config.model, &m->fields, has);
+}
+
+/* Classes of new texts want a model that has learnt some. */
+static enum lvn_status check_predicts(const struct lvn_model_setup *m)
+{
+    const struct lvn_head *head = m->config.head;
+    LVN_CHECK(!head || lvn_model_is_for(&m->config, "classify"), ARG,
+              "the model '%s' has no classes to predict: it is a %s; train it on labelled texts first (levin train "
+              "TABLE.tsv --model.init=%s)",
+              m->pretrained.path, head->architecture, m->pretrained.path);
+    return LVN_OK;
 }
 
 /* The head for the task, for as many classes as the data have. One that is loaded tells as many apart as it did, unless
@@ -248,6 +261,7 @@ static enum lvn_status open_all(struct lvn_model_setup *m, const struct lvn_sett
 {
     LVN_TRY(open_sizes(m, s, model));
     if (texts) m->new_texts = *texts;
+    if (texts) LVN_TRY(check_predicts(m));
     LVN_TRY(choose_task(m, s, evaluates));
     LVN_TRY(fetch_data(s));
     LVN_TRY(open_data(m, s, evaluates));

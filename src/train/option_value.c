@@ -48,10 +48,9 @@ static enum lvn_status out_of_range(const struct lvn_option *o, const char *text
     LVN_FAIL(ARG, "%s must lie between %.15g and %.15g, got %s", o->key, o->least, o->most, text);
 }
 
-/* A number that may be said as true, for 1, or false. */
-static bool is_switch(const struct lvn_option *o)
+bool lvn_option_is_switch(const struct lvn_option *o)
 {
-    return !strcmp(o->initial, "false");
+    return o->kind == LVN_KIND_BOOL || !strcmp(o->initial, "false");
 }
 
 static enum lvn_status parse_int(const struct lvn_option *o, const char *text, int64_t *out)
@@ -61,7 +60,7 @@ static enum lvn_status parse_int(const struct lvn_option *o, const char *text, i
         *out = 0;
         return LVN_OK;
     }
-    if (is_switch(o) && (!strcasecmp(text, "true") || !strcasecmp(text, "yes") || !strcasecmp(text, "on"))) {
+    if (lvn_option_is_switch(o) && (!strcasecmp(text, "true") || !strcasecmp(text, "yes") || !strcasecmp(text, "on"))) {
         *out = 1;
         return LVN_OK;
     }
@@ -350,7 +349,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
     switch (o->kind) {
     case LVN_KIND_INT:
         if (!strcmp(o->initial, "auto") && !*(const int64_t *)field) return "auto";
-        if (is_switch(o) && !*(const int64_t *)field) return "false";
+        if (lvn_option_is_switch(o) && !*(const int64_t *)field) return "false";
         snprintf(text, LVN_VALUE_TEXT, "%" PRId64, *(const int64_t *)field);
         break;
     case LVN_KIND_REAL:

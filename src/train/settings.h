@@ -225,6 +225,8 @@ const char *lvn_option_nearest(const char *key);
  * sentence that names the key. */
 enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, void *field,
                                  struct lvn_arena *a) LVN_CHECKED;
+/* Yes or no, or a number that may be said as true or false: on the command line the option alone means true. */
+bool lvn_option_is_switch(const struct lvn_option *o);
 /* The value as a user would write it, into text or elsewhere; returns it. Reads back as the same value. */
 enum { LVN_VALUE_TEXT = 128 };
 const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT]);

@@ -76,10 +76,26 @@ static enum lvn_status find_model(struct lvn_settings *s)
     return LVN_OK;
 }
 
+/* Whoever gives a tokenizer with a text wants tokens, which `levin prepare` makes. */
+static enum lvn_status check_tokenizer(const struct lvn_settings *s)
+{
+    const char *text = *s->data.path ? s->data.path : "TEXT";
+    LVN_CHECK(!*s->data.tokenizer || strcmp(s->data.kind, "chars") != 0, ARG,
+              "data.kind=chars makes each character a token, and data.tokenizer ('%s') is for data.kind=labelled: make "
+              "token files of the text first, with `levin prepare %s --tokenizer=%s`, and train on those",
+              s->data.tokenizer, text, s->data.tokenizer);
+    LVN_CHECK(!*s->data.tokenizer || strcmp(s->data.kind, "tokens") != 0, ARG,
+              "token files bring the tokenizer that made them, and data.tokenizer is '%s': leave it out, or make new "
+              "ones with `levin prepare TEXT --tokenizer=%s`",
+              s->data.tokenizer, s->data.tokenizer);
+    return LVN_OK;
+}
+
 /* Keys of one kind of data say nothing to another one. */
 static enum lvn_status check_owners(const struct lvn_settings *s)
 {
     char text[LVN_VALUE_TEXT];
+    if (!open(s, LVN_OPT_data_tokenizer)) LVN_TRY(check_tokenizer(s));
     for (int id = LVN_OPT_data_kind; id <= LVN_OPT_data_split; id++) {
         const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
         if (!o->of || !strcmp(o->of, s->data.kind)) continue;

@@ -210,6 +210,10 @@ is model.size gpt-nano
 is data.path tokens
 is trainer.max_steps 500
 is optimizer.lr 0.001
+printf '%s\n' chars nothing.txt text.txt '' '' '' '' '' '' | code 0 "$LEVIN" config there.yaml --ask=always --json
+says "There is no 'nothing.txt'" err
+settings there.yaml
+is data.path text.txt
 printf '2\n' | code 2 "$LEVIN" config more.yaml --ask=always
 says "were not answered to the end" err
 check [ ! -e more.yaml ]

@@ -193,3 +193,21 @@ code 0 "$LEVIN" predict pairs --text="this was good"
 says "the model learnt from pairs (data.pair_column is 'other'), and these are single texts" err
 code 0 "$LEVIN" predict pairs --input=pairs.tsv
 [ ! -s err ]
+# without task.kind a decoder learns the classes of a table, which are all that it has to learn from
+gpt=(--model.kind=gpt2 --model.n_layer=1 --model.n_head=2 --model.n_embd=32 --model.block_size=48 --quiet)
+head -41 test.tsv >fresh.tsv
+code 0 "$LEVIN" train train.tsv "${gpt[@]}" --data.tokenizer="$vocab" --data.test_path=fresh.tsv --trainer.max_steps=2 --run_dir=gpt
+grep -q '"architectures": *\["GPT2ForSequenceClassification"\]' gpt/checkpoints/last/config.json || fail "no classes were learnt"
+code 0 "$LEVIN" evaluate gpt --data.split=test
+says "over 40 samples, test of 'fresh.tsv'" out
+code 2 "$LEVIN" train train.tsv "${gpt[@]}" --data.tokenizer="$vocab" --task.kind=lm --run_dir=no
+says "task.kind=lm learns from 'labels', and data.kind=labelled has none: give --task.kind=classify, or other data" err
+# a tokenizer makes tokens of a text beforehand
+cp "$LEVIN_SOURCE/README.md" text.txt
+code 2 "$LEVIN" train "${bert[@]}" --data.path=text.txt --task.kind=mlm --run_dir=no
+says "make token files of the text first, with \`levin prepare text.txt --tokenizer=$vocab\`" err
+# a model of text has no classes
+code 0 "$LEVIN" train --trainer.fast_dev_run text.txt "${gpt[@]}"
+code 0 "$LEVIN" train text.txt "${gpt[@]}" --trainer.max_steps=1 --run_dir=chars
+code 2 "$LEVIN" predict chars --text=good
+says "has no classes to predict: it is a GPT2LMHeadModel; train it on labelled texts first" err

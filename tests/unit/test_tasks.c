@@ -78,7 +78,7 @@ static const struct lvn_task *chosen;
 static enum lvn_status choose(const char *task, const struct lvn_model *m, const struct lvn_fields *f)
 {
     struct lvn_model_config c = {.model = m};
-    LVN_TRY(lvn_task_choose(&chosen, task, &c));
+    LVN_TRY(lvn_task_choose(&chosen, task, &c, f));
     return lvn_task_check(chosen, m, f, "data.kind=spots has");
 }
 
