@@ -2,7 +2,8 @@
 """make_tokens.py - expected token ids for strings that are hard to get right, made by the reference implementations.
 
     make_tokens.py [GPT2_ENCODER_JSON GPT2_VOCAB_BPE]     writes tests/golden/tokenizers
-    make_tokens.py --only KIND ...                        writes these of it: tiny-llama2, tiny-unigram, tiny-words, trained
+    make_tokens.py --only KIND ...                        writes these of it: tiny-llama2, tiny-unigram, tiny-words, trained,
+                                                          holes
     make_tokens.py --random N SEED KIND ENCODER BPE OUT   N random cases of a kind, for a wider comparison
     make_tokens.py --wide N SEED OUT [TEXT ...]           N random cases of each of WIDE, trained on the texts: OUT/KIND
 
@@ -11,7 +12,8 @@ ones, trained here on the sources of levin by Hugging Face's tokenizers, with th
 of spaces as added tokens), Llama 3 (its split, whole words first) and BERT (small letters, and letters as they are), so
 that every way through the code has expected ids. Those of SENTENCES are as the files of Llama 2 (BPE with bytes for
 what is unknown), T5 (Unigram, with a map of characters made by SentencePiece) and BERT (as a tokenizer.json) have them,
-with texts and pairs as the post-processor frames them. WIDE has one of every other part that is read.
+with texts and pairs as the post-processor frames them. holes.json has vocabularies of bytes that lack some, and says what
+becomes of these. WIDE has one of every other part that is read.
 Wants tiktoken, tokenizers and sentencepiece.
 """
 import json
@@ -344,8 +346,8 @@ def write_sentences(path, name, hf, texts):
 
 def sentences(names):
     for name in names:
-        if name == "trained":
-            trained()
+        if name in ("trained", "holes"):
+            trained() if name == "trained" else holes()
             continue
         make, size = SENTENCES[name]
         hf, folder = make(own_texts(), size), OUT / name
@@ -353,6 +355,35 @@ def sentences(names):
         (folder / "tokenizer.json").write_text(json.dumps(json.loads(hf.to_str()), ensure_ascii=False, indent=None) + "\n")
         write_sentences(OUT / f"{name}.json", name, Tokenizer.from_file(str(folder / "tokenizer.json")),
                         cases(random.Random(1337), 100))
+
+
+def holes():
+    """Byte-level BPE without tokens for some bytes: dropped, unknown, unknown in runs, or as bytes of their letters."""
+    import tokenizers
+
+    letters = {byte: letter for letter, byte in alphabet().items()}
+    there = [letters[b] for b in b"abcdeh st.\n\xc3\xa9\xf0\x9f"]
+    merges = [("a", "b"), ("\u0120", "t"), ("\u0120t", "h"), ("d", "e"), (letters[0xc3], letters[0xa9]), ("ab", "c")]
+    fallback = [f"<0x{b:02X}>" for b in sorted({b for c in letters.values() for b in c.encode()}) if b != 0x78]
+    kinds = {"dropped": {}, "unknown": {"unk_token": "<unk>"}, "fused": {"unk_token": "<unk>", "fuse_unk": True},
+             "whole": {"unk_token": "<unk>", "ignore_merges": True}, "bytes": {"byte_fallback": True},
+             "bytes or unknown": {"byte_fallback": True, "unk_token": "<unk>", "fuse_unk": True}}
+    rng = random.Random(5)
+    parts = ["a", "b", "c", "ab", "d", "e", "x", "y", "xx", " t", " th", "\u00e9", "\u00e8", "\U0001f600", "\x04", "\n", ".", "<unk>"]
+    texts = ["", "x", "axb", "a\x04b", "xyx", "\x04\x04", " tx h", "d\x1fe d", "\u00e8\u00e9", "\U0001f600!"]
+    texts += ["".join(rng.choices(parts, k=rng.randrange(1, 12))) for _ in range(30)]
+    rows = []
+    for name, how in kinds.items():
+        tokens = ["<unk>", *there, *(a + b for a, b in merges), "axb", *fallback]
+        t = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges, **how))
+        t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        t.decoder = decoders.ByteLevel()
+        cases = []
+        for text in texts:
+            ids = t.encode(text, add_special_tokens=False).ids
+            cases.append([text, ids, t.decode(ids, skip_special_tokens=False)])
+        rows.append(json.dumps({"name": name, "tokenizer": json.loads(t.to_str()), "cases": cases}, separators=(",", ":")))
+    (OUT / "holes.json").write_text(f'{{"made_by": "tokenizers {tokenizers.__version__}", "kinds": [\n' + ",\n".join(rows) + "\n]}\n")
 
 
 def made_up_text(rng):
@@ -444,9 +475,10 @@ def main():
 
         write_cases(OUT / "gpt2.json", "gpt2", texts, gpt2(*sys.argv[1:]).encode_ordinary,
                     f"tiktoken {tiktoken.__version__}")
-    sentences([*SENTENCES, "trained"])
+    sentences([*SENTENCES, "trained", "holes"])
     print(f"{len(texts)} cases; Python's Unicode is {unicodedata.unidata_version}")
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

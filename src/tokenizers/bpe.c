@@ -13,7 +13,7 @@ enum lvn_status lvn_bpe_init(struct lvn_bpe *b, int64_t merges)
     *b = (struct lvn_bpe){.mask = room - 1};
     b->slot = lvn_malloc((size_t)room * sizeof *b->slot);
     if (!b->slot) return LVN_MEMORY;
-    for (uint64_t i = 0; i < room; i++) b->slot[i].pair = LVN_BPE_EMPTY;
+    memset(b->slot, 0xff, (size_t)room * sizeof *b->slot); /* LVN_BPE_EMPTY everywhere */
     return LVN_OK;
 }
 

@@ -20,7 +20,7 @@ struct lvn_bpe_slot {
 
 /* Merges by pair: open addressing. */
 struct lvn_bpe {
-    int32_t byte_id[256];
+    int32_t byte_id[256];      /* of BPE of bytes; -1: the vocabulary has no token for this byte */
     struct lvn_bpe_slot *slot; /* [mask + 1] */
     uint64_t mask;
     int64_t n;
@@ -36,6 +36,12 @@ static inline uint64_t lvn_bpe_hash(uint64_t x)
 {
     x *= 0x9e3779b97f4a7c15ULL;
     return x ^ x >> 29;
+}
+
+/* Where the search for a pair begins. */
+static inline const struct lvn_bpe_slot *lvn_bpe_place(const struct lvn_bpe *b, int32_t left, int32_t right)
+{
+    return &b->slot[lvn_bpe_hash((uint64_t)(uint32_t)left << 32 | (uint32_t)right) & b->mask];
 }
 
 static inline const struct lvn_bpe_slot *lvn_bpe_find(const struct lvn_bpe *b, int32_t left, int32_t right)

@@ -1,4 +1,4 @@
-/* load.c - vocabularies and merges: see load.h. */
+/* load.c - vocabularies: see load.h. */
 #include "tokenizers/load.h"
 
 #include <pthread.h>
@@ -8,11 +8,11 @@
 
 #include "formats/checksum.h"
 
-enum { MOST_TOKENS = 1 << 24, SLACK = 16, LONGEST_TOKEN = 1 << 16 };
+enum { SLACK = 16 };
 
 /* --- the alphabet --- */
 
-static int16_t alphabet[LVN_ALPHABET];
+static int16_t alphabet[LVN_ALPHABET], codes[256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void make_alphabet(void)
@@ -21,7 +21,8 @@ static void make_alphabet(void)
     for (int i = 0; i < LVN_ALPHABET; i++) alphabet[i] = -1;
     for (int b = 0; b < 256; b++) {
         bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-        alphabet[printable ? b : next++] = (int16_t)b;
+        codes[b] = (int16_t)(printable ? b : next++);
+        alphabet[codes[b]] = (int16_t)b;
     }
 }
 
@@ -31,17 +32,21 @@ int lvn_alphabet_byte(int32_t code)
     return code >= 0 && code < LVN_ALPHABET ? alphabet[code] : -1;
 }
 
-/* The bytes that a token's text stands for (room for as many as it has); as they are where a letter is not of the
- * alphabet, as in names of special tokens. */
+int32_t lvn_alphabet_code(int byte)
+{
+    pthread_once(&once, make_alphabet);
+    return codes[byte];
+}
+
+/* The bytes that a token's text stands for (room for as many as it has); -1: a letter is not of the alphabet, as in
+ * names of special tokens. */
 static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 {
     int64_t made = 0;
     for (int64_t i = 0; i < n;) {
-        int used, byte = lvn_alphabet_byte(lvn_utf8_decode(text + i, n - i, &used));
-        if (byte < 0) {
-            memcpy(out, text, (size_t)n);
-            return n;
-        }
+        unsigned char c = (unsigned char)text[i];
+        int used = 1, byte = c > ' ' && c < 0x7f ? c : lvn_alphabet_byte(lvn_utf8_decode(text + i, n - i, &used));
+        if (byte < 0) return -1;
         out[made++] = (unsigned char)byte;
         i += used;
     }
@@ -55,11 +60,12 @@ static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *fil
 {
     for (int i = 0; i < t->n_added; i++) {
         const struct lvn_added_token *a = &t->added[i];
-        LVN_CHECK(!list[a->id].text || !strcmp(list[a->id].text, a->text), FORMAT,
-                  "'%s': the added token '%.60s' has the id %d, which is that of '%.60s'", file, a->text, a->id,
-                  list[a->id].text);
-        bool own = list[a->id].text; /* of the vocabulary: written in its alphabet */
-        list[a->id] = (struct lvn_written){.text = a->text, .bytes = a->bytes, .literal = !own};
+        const struct lvn_written *w = &list[a->id];
+        LVN_CHECK(!w->text || (w->bytes == a->bytes && !memcmp(w->text, a->text, (size_t)a->bytes)), FORMAT,
+                  "'%s': the added token '%.60s' has the id %d, which is that of '%.*s'", file, a->text, a->id,
+                  (int)(w->bytes < 60 ? w->bytes : 60), w->text);
+        bool own = w->text; /* of the vocabulary: written in its alphabet */
+        list[a->id] = (struct lvn_written){.text = a->text, .bytes = a->bytes, .id = a->id, .literal = !own};
     }
     return LVN_OK;
 }
@@ -71,45 +77,14 @@ static int64_t most_added(const struct lvn_tokenizer *t, int64_t most)
     return most;
 }
 
-static enum lvn_status collect(struct lvn_tokenizer *t, const char *file, const json_t *vocab,
-                               struct lvn_written **names, int64_t *n)
+/* A byte without a token is no mistake: text loses it, or the unknown token stands for it. */
+static enum lvn_status find_holes(struct lvn_tokenizer *t, const char *file)
 {
-    const char *key;
-    json_t *value;
-    int64_t most = -1;
-    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
-    {
-        int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-        LVN_CHECK(id >= 0 && id < MOST_TOKENS, FORMAT,
-                  "'%s': the id of the token '%.60s' must be a whole number from 0 to %d", file, key, MOST_TOKENS - 1);
-        if (id > most) most = id;
-    }
-    LVN_CHECK(t->model != LVN_MODEL_BYTES || most_added(t, most) >= 255, FORMAT,
-              "'%s' has %lld tokens; a vocabulary of byte-level BPE has at least one for each of the 256 bytes", file,
-              (long long)(most_added(t, most) + 1));
-    LVN_CHECK(most >= 0, FORMAT, "'%s' has no tokens", file);
-    *n = most + 1;
-    struct lvn_written *list = *names = lvn_calloc((size_t)*n, sizeof *list);
-    if (!list) return LVN_MEMORY;
-    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
-    {
-        int64_t id = json_integer_value(value);
-        LVN_CHECK(!list[id].text, FORMAT, "'%s': the tokens '%.60s' and '%.60s' have the same id, %lld", file,
-                  list[id].text, key, (long long)id);
-        list[id] = (struct lvn_written){.text = key, .bytes = (int64_t)strlen(key)};
-    }
-    return LVN_OK;
-}
-
-static enum lvn_status find_bytes(struct lvn_tokenizer *t, const char *file)
-{
-    for (int b = 0; b < 256; b++) t->bpe.byte_id[b] = -1;
-    for (int64_t id = 0; id < t->n; id++)
-        if (t->own[id] && t->start[id + 1] - t->start[id] == 1 && t->bpe.byte_id[t->byte[t->start[id]]] < 0)
-            t->bpe.byte_id[t->byte[t->start[id]]] = (int32_t)id;
-    for (int b = 0; b < 256; b++)
-        LVN_CHECK(t->bpe.byte_id[b] >= 0, FORMAT,
-                  "'%s' has no token for the byte 0x%02x: it is no vocabulary of byte-level BPE", file, (unsigned)b);
+    int tokens = 0;
+    for (int b = 0; b < 256; b++) tokens += t->bpe.byte_id[b] >= 0;
+    t->holes = tokens < 256;
+    LVN_CHECK(tokens, FORMAT, "'%s' has a token for none of the 256 bytes: it is no vocabulary of byte-level BPE",
+              file);
     return LVN_OK;
 }
 
@@ -122,44 +97,52 @@ static void add_sum(struct lvn_tokenizer *t)
     t->sum = lvn_checksum_value(&sum);
 }
 
+/* The bytes of one token to t->byte + at; how many. */
+static int64_t write_token(struct lvn_tokenizer *t, int64_t id, const struct lvn_written *w, uint32_t at)
+{
+    unsigned char *out = t->byte + at;
+    if (!w->text) return 0;
+    if (t->model == LVN_MODEL_BYTES && !w->literal) {
+        int64_t made = bytes_of(w->text, w->bytes, out);
+        if (made == 1 && t->own[id] && t->bpe.byte_id[*out] < 0) t->bpe.byte_id[*out] = (int32_t)id;
+        if (made >= 0) return made;
+        t->own[id] = false; /* no text of bytes ever becomes it */
+    }
+    memcpy(out, w->text, (size_t)w->bytes);
+    return w->bytes;
+}
+
 /* list[0..t->n), of which the first n are the model's. */
 static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list,
                                     const struct lvn_written *own, int64_t n)
 {
     int64_t total = 0;
-    for (int64_t id = 0; id < t->n; id++) {
-        LVN_CHECK(list[id].bytes <= LONGEST_TOKEN, FORMAT, "'%s': token %lld has more than %d bytes", name,
-                  (long long)id, LONGEST_TOKEN);
-        total += list[id].bytes;
-    }
-    LVN_CHECK(total <= UINT32_MAX, FORMAT, "'%s' has too many tokens", name);
+    for (int64_t id = 0; id < t->n; id++) total += list[id].bytes;
+    LVN_CHECK(total <= UINT32_MAX, UNSUPPORTED, "'%s': its tokens have %lld bytes together; at most %lld fit", name,
+              (long long)total, (long long)UINT32_MAX);
     t->byte = lvn_arena_alloc(&t->arena, (size_t)total + SLACK);
     t->start = lvn_arena_alloc(&t->arena, sizeof *t->start * (size_t)(t->n + 1));
     t->own = lvn_arena_alloc(&t->arena, (size_t)t->n);
     if (!t->byte || !t->start || !t->own) return LVN_MEMORY;
+    for (int b = 0; b < 256; b++) t->bpe.byte_id[b] = -1;
     uint32_t at = 0;
     for (int64_t id = 0; id < t->n; id++) {
-        int64_t bytes = list[id].bytes;
         t->own[id] = id < n && own[id].text;
         t->start[id] = at;
-        if (list[id].text && t->model == LVN_MODEL_BYTES && !list[id].literal)
-            bytes = bytes_of(list[id].text, bytes, t->byte + at);
-        else if (list[id].text)
-            memcpy(t->byte + at, list[id].text, (size_t)bytes);
-        at += (uint32_t)bytes;
+        at += (uint32_t)write_token(t, id, &list[id], at);
         t->start[id + 1] = at;
     }
     t->shown = t->byte;
     t->shown_start = t->start;
     add_sum(t);
-    return t->model == LVN_MODEL_BYTES ? find_bytes(t, name) : LVN_OK;
+    return t->model == LVN_MODEL_BYTES ? find_holes(t, name) : LVN_OK;
 }
 
 enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_written *list, int64_t n)
 {
     t->n = most_added(t, n - 1) + 1;
-    LVN_CHECK(t->n > 0 && t->n <= MOST_TOKENS, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d", name,
-              (long long)t->n, MOST_TOKENS);
+    LVN_CHECK(t->n > 0 && t->n <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d", name,
+              (long long)t->n, LVN_TOKENS_MAX);
     struct lvn_written *all = lvn_calloc((size_t)t->n, sizeof *all);
     if (!all) return LVN_MEMORY;
     memcpy(all, list, (size_t)n * sizeof *all);
@@ -169,23 +152,26 @@ enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const s
     return status;
 }
 
-enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const char *name, const json_t *vocab)
+enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const struct lvn_token_map *map)
 {
-    struct lvn_written *list = NULL;
-    int64_t n = 0;
-    enum lvn_status status = collect(t, name, vocab, &list, &n);
-    if (status == LVN_OK) status = lvn_load_list(t, name, list, n);
+    struct lvn_written *list = lvn_calloc((size_t)map->max_id + 1, sizeof *list);
+    enum lvn_status status = list ? LVN_OK : LVN_MEMORY;
+    for (int64_t i = 0; i < map->n && status == LVN_OK; i++) {
+        const struct lvn_written *w = &map->token[i], *other = &list[w->id];
+        if (other->text)
+            status = lvn_fail(LVN_FORMAT, "'%s': the tokens '%.*s' and '%.*s' have the same id, %d", map->name,
+                              (int)(other->bytes < 60 ? other->bytes : 60), other->text,
+                              (int)(w->bytes < 60 ? w->bytes : 60), w->text, w->id);
+        list[w->id] = *w;
+    }
+    if (status == LVN_OK) status = lvn_load_list(t, map->name, list, map->max_id + 1);
     free(list);
     return status;
 }
 
-enum lvn_status lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
+void lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
 {
-    char *copy = lvn_arena_alloc(&t->arena, (size_t)bytes + 1);
-    if (!copy) return LVN_MEMORY;
-    memcpy(copy, text, (size_t)bytes);
-    t->file[t->n_files++] = (struct lvn_tokenizer_file){.name = name, .text = copy, .bytes = bytes};
-    return LVN_OK;
+    t->file[t->n_files++] = (struct lvn_tokenizer_file){.name = name, .text = text, .bytes = bytes};
 }
 
 /* --- tokens by their text --- */
@@ -228,123 +214,4 @@ enum lvn_status lvn_load_index(struct lvn_tokenizer *t)
             lvn_token_index_find(t, (const uint8_t *)name, snprintf(name, sizeof name, "<0x%02X>", (unsigned)b));
     }
     return LVN_OK;
-}
-
-/* --- merges --- */
-
-static int32_t id_of(const json_t *vocab, const char *text)
-{
-    const json_t *id = json_object_get(vocab, text);
-    return id ? (int32_t)json_integer_value(id) : -1;
-}
-
-enum lvn_status lvn_load_merge(struct lvn_tokenizer *t, const char *name, int64_t line, const json_t *vocab,
-                               const char *left, size_t n_left, const char *right, size_t n_right)
-{
-    char text[1024];
-    LVN_CHECK(n_left && n_right && n_left + n_right < sizeof text, FORMAT,
-              "'%s', merge %lld: wanted are two tokens of at most %d bytes together", name, (long long)line,
-              (int)sizeof text - 1);
-    int32_t id[3];
-    memcpy(text, left, n_left);
-    text[n_left] = '\0';
-    id[0] = id_of(vocab, text);
-    memcpy(text, right, n_right);
-    text[n_right] = '\0';
-    id[1] = id_of(vocab, text);
-    memcpy(text, left, n_left);
-    memcpy(text + n_left, right, n_right);
-    text[n_left + n_right] = '\0';
-    id[2] = id_of(vocab, text);
-    for (int i = 0; i < 3; i++)
-        LVN_CHECK(id[i] >= 0, FORMAT,
-                  "'%s', merge %lld: '%.*s' + '%.*s' %s a token that the vocabulary lacks: the files do not belong "
-                  "together, or one is damaged",
-                  name, (long long)line, (int)(n_left < 60 ? n_left : 60), left, (int)(n_right < 60 ? n_right : 60),
-                  right, i == 2 ? "make" : "name");
-    lvn_bpe_add(&t->bpe, id[0], id[1], id[2]);
-    return LVN_OK;
-}
-
-static int64_t count_lines(const char *text, int64_t bytes)
-{
-    int64_t n = 1;
-    for (const char *p = text; (p = memchr(p, '\n', (size_t)(text + bytes - p))); p++) n++;
-    return n;
-}
-
-static enum lvn_status read_merges(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,
-                                   const json_t *vocab)
-{
-    const char *end = text + bytes;
-    int64_t line = 1;
-    for (const char *p = text, *next; p < end; p = next, line++) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        next = stop ? stop + 1 : end;
-        if (!stop) stop = end;
-        if (stop > p && stop[-1] == '\r') stop--;
-        bool version = line == 1 && stop - p >= 8 && !memcmp(p, "#version", 8);
-        if (stop == p || version) continue;
-        const char *gap = memchr(p, ' ', (size_t)(stop - p));
-        LVN_CHECK(gap && gap > p && gap + 1 < stop && !memchr(gap + 1, ' ', (size_t)(stop - gap - 1)), FORMAT,
-                  "'%s', line %lld: wanted are two tokens with one space between them, found '%.*s'", name,
-                  (long long)line, (int)(stop - p < 60 ? stop - p : 60), p);
-        LVN_TRY(lvn_load_merge(t, name, line, vocab, p, (size_t)(gap - p), gap + 1, (size_t)(stop - gap - 1)));
-    }
-    LVN_CHECK(t->bpe.n, FORMAT, "'%s' has no merges in it", name);
-    return LVN_OK;
-}
-
-/* Every token but single bytes and names in brackets must come from a merge: otherwise merges are missing. */
-static enum lvn_status check_made(const struct lvn_tokenizer *t, const char *name, const char *merges,
-                                  const json_t *vocab)
-{
-    const char *key;
-    json_t *value;
-    bool *made = lvn_calloc((size_t)t->n, sizeof *made);
-    if (!made) return LVN_MEMORY;
-    for (uint64_t i = 0; i <= t->bpe.mask; i++)
-        if (t->bpe.slot[i].pair != LVN_BPE_EMPTY) made[t->bpe.slot[i].id] = true;
-    const char *example = NULL;
-    int64_t lost = 0;
-    json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
-    {
-        int64_t id = json_integer_value(value);
-        size_t n = strlen(key);
-        bool named = n > 2 && ((key[0] == '<' && key[n - 1] == '>') || (key[0] == '[' && key[n - 1] == ']'));
-        if (made[id] || named || t->start[id + 1] - t->start[id] <= 1) continue;
-        example = example ? example : key;
-        lost++;
-    }
-    free(made);
-    LVN_CHECK(!lost, FORMAT,
-              "'%s' has no merge for %lld tokens of '%s', as '%.60s': the files do not belong together, or one is cut",
-              merges, (long long)lost, name, example);
-    return LVN_OK;
-}
-
-static enum lvn_status load_pair(struct lvn_tokenizer *t, const char *vocab_name, const json_t *vocab,
-                                 const char *merges_name, const char *merges, int64_t bytes)
-{
-    LVN_CHECK(json_is_object(vocab), FORMAT, "'%s' must be a JSON object of tokens and ids", vocab_name);
-    LVN_TRY(lvn_bpe_init(&t->bpe, count_lines(merges, bytes)));
-    LVN_TRY(lvn_load_tokens(t, vocab_name, vocab));
-    LVN_TRY(read_merges(t, merges_name, merges, bytes, vocab));
-    return check_made(t, vocab_name, merges_name, vocab);
-}
-
-enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,
-                                const char *merges_name, const char *merges, int64_t merges_bytes)
-{
-    json_t *root;
-    t->model = LVN_MODEL_BYTES;
-    t->unknown = -1;
-    t->pre.step[t->pre.n++] = lvn_pre_tiles(LVN_SPLIT_BYTE_LEVEL);
-    LVN_TRY(lvn_frame_read(t, vocab_name, NULL));
-    LVN_TRY(lvn_json_parse(vocab_name, vocab, vocab_bytes, &root));
-    enum lvn_status status = load_pair(t, vocab_name, root, merges_name, merges, merges_bytes);
-    json_decref(root);
-    if (status == LVN_OK) status = lvn_load_keep(t, "vocab.json", vocab, vocab_bytes);
-    if (status == LVN_OK) status = lvn_load_keep(t, "merges.txt", merges, merges_bytes);
-    return status == LVN_OK ? lvn_added_sets(t) : status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tokenizers/load.h"
+#include "tokenizers/tokenizer_json.h"
 #include "tokenizers/unicode.h"
 #include "tokenizers/unigram.h"
 #include "tokenizers/wordpiece.h"
@@ -68,33 +69,59 @@ static enum lvn_status check_bpe(const char *name, const json_t *model)
     return LVN_OK;
 }
 
-static enum lvn_status merges(struct lvn_tokenizer *t, const char *name, const json_t *vocab, const json_t *list)
+/* A text of two tokens with a space between them. */
+static enum lvn_status merge_text(struct lvn_merge_reader *r, int64_t i, const char *text, int64_t bytes)
 {
-    size_t i;
-    json_t *merge;
-    json_array_foreach(list, i, merge)
-    {
-        const char *a = json_string_value(merge), *gap = a ? strchr(a, ' ') : NULL, *b = gap ? gap + 1 : NULL;
-        size_t n = gap ? (size_t)(gap - a) : 0;
-        if (json_is_array(merge) && json_array_size(merge) == 2) {
-            a = json_string_value(json_array_get(merge, 0));
-            b = json_string_value(json_array_get(merge, 1));
-            n = a ? strlen(a) : 0;
-        }
-        LVN_CHECK(a && b, FORMAT, "'%s': model.merges[%zu] must be a text of two tokens or a list of two", name, i);
-        LVN_TRY(lvn_load_merge(t, name, (int64_t)i, vocab, a, n, b, strlen(b)));
-    }
-    return LVN_OK;
+    const char *gap = bytes ? memchr(text, ' ', (size_t)bytes) : NULL;
+    LVN_CHECK(gap, FORMAT, "'%s': model.merges[%lld] must be a text of two tokens or a list of two", r->name,
+              (long long)i);
+    return lvn_merges_add(r, i, text, gap - text, gap + 1, text + bytes - gap - 1);
 }
 
-/* The token for what is unknown, where the model names one. */
-static enum lvn_status unknown_of(struct lvn_tokenizer *t, const char *name, const json_t *model)
+/* A list of two tokens. */
+static enum lvn_status merge_list(struct lvn_merge_reader *r, struct lvn_json_scan *s, int64_t i)
+{
+    const char *token[2] = {"", ""};
+    int64_t bytes[2] = {0}, n = 0;
+    bool more;
+    LVN_TRY(lvn_json_scan_enter(s, '['));
+    for (;; n++) {
+        LVN_TRY(lvn_json_scan_next(s, ']', n, &more));
+        if (!more || n == 2 || lvn_json_scan_peek(s) != '"') break;
+        LVN_TRY(lvn_json_scan_string(s, &token[n], &bytes[n]));
+    }
+    LVN_CHECK(!more && n == 2, FORMAT, "'%s': model.merges[%lld] must be a text of two tokens or a list of two",
+              r->name, (long long)i);
+    return lvn_merges_add(r, i, token[0], bytes[0], token[1], bytes[1]);
+}
+
+static enum lvn_status merges(struct lvn_merge_reader *r, struct lvn_json_scan *s)
+{
+    const char *text = "";
+    int64_t bytes = 0;
+    bool more;
+    LVN_TRY(lvn_json_scan_enter(s, '['));
+    for (int64_t i = 0;; i++) {
+        LVN_TRY(lvn_json_scan_next(s, ']', i, &more));
+        if (!more) return lvn_merges_end(r);
+        if (lvn_json_scan_peek(s) == '[') {
+            LVN_TRY(merge_list(r, s, i));
+            continue;
+        }
+        if (lvn_json_scan_peek(s) == '"') LVN_TRY(lvn_json_scan_string(s, &text, &bytes));
+        LVN_TRY(merge_text(r, i, text, bytes));
+        bytes = 0;
+    }
+}
+
+/* The token for what is unknown, where the model names one and it can be met. */
+static enum lvn_status unknown_of(struct lvn_tokenizer *t, const json_t *model, const struct lvn_token_map *map)
 {
     const char *text = NULL;
-    LVN_TRY(lvn_json_string(name, model, "unk_token", false, &text));
-    if (!text) return LVN_OK;
-    t->unknown = lvn_token_index_find(t, (const uint8_t *)text, (int64_t)strlen(text));
-    LVN_CHECK(t->unknown >= 0, FORMAT, "'%s': the vocabulary lacks the unk_token '%.60s'", name, text);
+    LVN_TRY(lvn_json_string(map->name, model, "unk_token", false, &text));
+    if (!text || (t->model == LVN_MODEL_BYTES && !t->holes)) return LVN_OK;
+    t->unknown = lvn_token_map_find(map, text);
+    LVN_CHECK(t->unknown >= 0, FORMAT, "'%s': the vocabulary lacks the unk_token '%.60s'", map->name, text);
     return LVN_OK;
 }
 
@@ -114,53 +141,81 @@ static bool cuts_before_marks(const struct lvn_tokenizer *t)
     return true;
 }
 
-static enum lvn_status read_bpe(struct lvn_tokenizer *t, const char *name, const json_t *model)
+/* The vocabulary and the merges. */
+static enum lvn_status bpe_lists(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j)
 {
-    const json_t *vocab = json_object_get(model, "vocab"), *list = json_object_get(model, "merges");
+    LVN_LOCAL_ARENA(escaped);
+    struct lvn_token_map map = {0};
+    struct lvn_merge_reader r = {.bpe = &t->bpe, .map = &map, .name = name};
+    enum lvn_status status = lvn_bpe_init(&t->bpe, j->n_merges);
+    if (status == LVN_OK) status = lvn_token_map_read(&map, &j->vocab);
+    if (status == LVN_OK) status = lvn_load_tokens(t, &map);
+    if (status == LVN_OK) status = unknown_of(t, json_object_get(j->root, "model"), &map);
+    j->merges.arena = &escaped;
+    if (status == LVN_OK) status = merges(&r, &j->merges);
+    lvn_token_map_release(&map);
+    return status;
+}
+
+static enum lvn_status read_bpe(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j)
+{
+    const json_t *model = json_object_get(j->root, "model");
     struct lvn_pre_steps *pre = &t->pre;
     LVN_TRY(check_bpe(name, model));
     t->model = pre->n && pre->step[pre->n - 1].bytes ? LVN_MODEL_BYTES : LVN_MODEL_CHARACTERS;
     LVN_TRY(lvn_json_bool(name, model, "ignore_merges", false, &t->whole_first));
     LVN_TRY(lvn_json_bool(name, model, "byte_fallback", false, &t->byte_fallback));
     LVN_TRY(lvn_json_bool(name, model, "fuse_unk", false, &t->fuse_unknown));
-    LVN_TRY(lvn_bpe_init(&t->bpe, (int64_t)json_array_size(list)));
-    LVN_TRY(lvn_load_tokens(t, name, vocab));
-    LVN_TRY(merges(t, name, vocab, list));
-    if (t->model == LVN_MODEL_BYTES) return t->whole_first ? lvn_load_index(t) : LVN_OK;
+    LVN_TRY(bpe_lists(t, name, j));
+    if (t->model == LVN_MODEL_BYTES) return t->whole_first || t->holes ? lvn_load_index(t) : LVN_OK;
     LVN_TRY(lvn_load_index(t));
-    LVN_TRY(unknown_of(t, name, model));
     bool cuts = pre->n && pre->step[pre->n - 1].kind != LVN_PRE_NOTHING;
     if (!cuts && pre->n < LVN_PRE_MOST && cuts_before_marks(t)) pre->step[pre->n++] = lvn_pre_tiles(LVN_SPLIT_MARKED);
     return LVN_OK;
 }
 
-static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, const char *name, const json_t *model)
+static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j)
 {
+    const json_t *model = json_object_get(j->root, "model");
     const char *inner = "##", *unknown = "[UNK]";
     int64_t longest = 100;
+    struct lvn_token_map map = {0};
     LVN_CHECK(json_is_object(json_object_get(model, "vocab")), FORMAT,
               "'%s': model.vocab is missing: it is no tokenizer.json of WordPiece", name);
     LVN_TRY(lvn_json_string(name, model, "continuing_subword_prefix", false, &inner));
     LVN_TRY(lvn_json_string(name, model, "unk_token", false, &unknown));
     LVN_TRY(lvn_json_int(name, model, "max_input_chars_per_word", false, 1, INT32_MAX, &longest));
     t->model = LVN_MODEL_WORDPIECE;
-    LVN_TRY(lvn_load_tokens(t, name, json_object_get(model, "vocab")));
-    return lvn_wordpiece_new(t, name, inner, longest, unknown);
+    enum lvn_status status = lvn_token_map_read(&map, &j->vocab);
+    if (status == LVN_OK) status = lvn_load_tokens(t, &map);
+    lvn_token_map_release(&map);
+    return status == LVN_OK ? lvn_wordpiece_new(t, name, inner, longest, unknown) : status;
 }
 
-static enum lvn_status read_scores(const char *name, const json_t *vocab, struct lvn_written *list, double *score)
+/* [[token, score], ...] */
+static enum lvn_status read_scores(struct lvn_json_scan *s, int64_t n, struct lvn_written *list, double *score)
 {
-    size_t i;
-    json_t *entry;
-    json_array_foreach(vocab, i, entry)
-    {
-        const json_t *text = json_array_get(entry, 0), *value = json_array_get(entry, 1);
-        LVN_CHECK(json_array_size(entry) == 2 && json_is_string(text) && json_is_number(value), FORMAT,
-                  "'%s': model.vocab[%zu] must be a list of a token and its score", name, i);
-        list[i] = (struct lvn_written){.text = json_string_value(text), .bytes = (int64_t)json_string_length(text)};
-        score[i] = json_number_value(value);
+    bool more, is = false;
+    LVN_TRY(lvn_json_scan_enter(s, '['));
+    for (int64_t i = 0;; i++) {
+        LVN_TRY(lvn_json_scan_next(s, ']', i, &more));
+        if (!more) return LVN_OK;
+        bool good = i < n && lvn_json_scan_peek(s) == '[';
+        if (good) LVN_TRY(lvn_json_scan_enter(s, '['));
+        for (int64_t k = 0; good; k++) {
+            LVN_TRY(lvn_json_scan_next(s, ']', k, &more));
+            if (!more) {
+                good = k == 2;
+                break;
+            }
+            good = k == 0 ? lvn_json_scan_peek(s) == '"' : k == 1;
+            if (good && k == 0) LVN_TRY(lvn_json_scan_string(s, &list[i].text, &list[i].bytes));
+            if (good && k == 1) LVN_TRY(lvn_json_scan_real(s, &score[i], &is));
+            good = good && (k == 0 || is);
+        }
+        LVN_CHECK(good, FORMAT, "'%s': model.vocab[%lld] must be a list of a token and its score", s->name,
+                  (long long)i);
     }
-    return LVN_OK;
 }
 
 /* No token may be there twice. */
@@ -177,11 +232,12 @@ static enum lvn_status check_once(const struct lvn_tokenizer *t, const char *nam
     return LVN_OK;
 }
 
-static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, const json_t *model)
+static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j)
 {
-    const json_t *vocab = json_object_get(model, "vocab");
-    int64_t unknown = -1, n = (int64_t)json_array_size(vocab);
-    LVN_CHECK(json_is_array(vocab) && n > 0, FORMAT,
+    LVN_LOCAL_ARENA(escaped);
+    const json_t *model = json_object_get(j->root, "model");
+    int64_t unknown = -1, n = j->n_vocab;
+    LVN_CHECK(json_is_array(json_object_get(model, "vocab")) && n > 0, FORMAT,
               "'%s': model.vocab must be a list of tokens and scores: it is no tokenizer.json of Unigram", name);
     LVN_TRY(lvn_json_int(name, model, "unk_id", false, 0, n - 1, &unknown));
     LVN_CHECK(unknown >= 0, UNSUPPORTED, "'%s': a Unigram without unk_id, the token for what is unknown, is not there",
@@ -191,7 +247,8 @@ static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, c
     t->model = LVN_MODEL_UNIGRAM;
     struct lvn_written *list = lvn_calloc((size_t)n, sizeof *list);
     double *score = lvn_arena_alloc(&t->arena, sizeof *score * (size_t)n);
-    enum lvn_status status = list && score ? read_scores(name, vocab, list, score) : LVN_MEMORY;
+    j->vocab.arena = &escaped;
+    enum lvn_status status = list && score ? read_scores(&j->vocab, n, list, score) : LVN_MEMORY;
     if (status == LVN_OK) status = lvn_load_list(t, name, list, n);
     free(list);
     LVN_TRY(status);
@@ -200,31 +257,33 @@ static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, c
     return lvn_unigram_new(t, score);
 }
 
-static enum lvn_status read_model(struct lvn_tokenizer *t, const char *name, const json_t *model)
+static enum lvn_status read_model(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j)
 {
     static const struct {
         const char *type;
-        enum lvn_status (*read)(struct lvn_tokenizer *t, const char *name, const json_t *model);
+        enum lvn_status (*read)(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j);
     } kinds[] = {{"BPE", read_bpe}, {"WordPiece", read_wordpiece}, {"Unigram", read_unigram}};
+    const json_t *model = json_object_get(j->root, "model");
     const char *type = json_string_value(json_object_get(model, "type"));
     if (!type) /* old files do not say it */
         type = json_is_array(json_object_get(model, "vocab")) ? "Unigram"
                : json_object_get(model, "merges")             ? "BPE"
                                                               : "WordPiece";
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (!strcmp(kinds[i].type, type)) return kinds[i].read(t, name, model);
+        if (!strcmp(kinds[i].type, type)) return kinds[i].read(t, name, j);
     LVN_FAIL(UNSUPPORTED, "'%s' is a tokenizer of the kind '%.40s'; there are BPE, WordPiece and Unigram", name, type);
 }
 
-static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, const json_t *root)
+static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, struct lvn_tokenizer_json *j)
 {
-    const json_t *model = json_object_get(root, "model");
-    LVN_CHECK(json_is_object(model), FORMAT, "'%s' has no 'model': it is no tokenizer.json", name);
+    const json_t *root = j->root;
+    LVN_CHECK(json_is_object(json_object_get(root, "model")), FORMAT, "'%s' has no 'model': it is no tokenizer.json",
+              name);
     t->unknown = -1;
     LVN_TRY(lvn_normal_read(&t->normal, &t->arena, name, json_object_get(root, "normalizer")));
     LVN_TRY(lvn_pre_read(&t->pre, &t->arena, name, json_object_get(root, "pre_tokenizer")));
     LVN_TRY(added_tokens(t, name, root));
-    LVN_TRY(read_model(t, name, model));
+    LVN_TRY(read_model(t, name, j));
     LVN_TRY(lvn_frame_read(t, name, json_object_get(root, "post_processor")));
     LVN_TRY(lvn_added_sets(t));
     return lvn_decoder_read(t, name, json_object_get(root, "decoder"));
@@ -232,9 +291,10 @@ static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, cons
 
 enum lvn_status lvn_load_json(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
 {
-    json_t *root;
-    LVN_TRY(lvn_json_parse(name, text, bytes, &root));
-    enum lvn_status status = read_root(t, name, root);
-    json_decref(root);
-    return status == LVN_OK ? lvn_load_keep(t, "tokenizer.json", text, bytes) : status;
+    struct lvn_tokenizer_json j;
+    enum lvn_status status = lvn_tokenizer_json_read(&j, name, text, bytes);
+    if (status == LVN_OK) status = read_root(t, name, &j);
+    lvn_tokenizer_json_release(&j);
+    if (status == LVN_OK) lvn_load_keep(t, "tokenizer.json", text, bytes);
+    return status;
 }

@@ -6,7 +6,7 @@
 #include "tokenizers/load.h"
 #include "tokenizers/wordpiece.h"
 
-enum { MOST_TOKENS = 1 << 24, LONGEST_WORD = 100 };
+enum { LONGEST_WORD = 100 };
 
 /* Lines become tokens. An empty one has an id and is no token. */
 static enum lvn_status read_lines(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes)
@@ -22,8 +22,8 @@ static enum lvn_status read_lines(struct lvn_tokenizer *t, const char *name, con
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         p = stop ? stop + 1 : end;
     }
-    LVN_CHECK(lines > 0 && lines <= MOST_TOKENS, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d, one a line", name,
-              (long long)lines, MOST_TOKENS);
+    LVN_CHECK(lines > 0 && lines <= LVN_TOKENS_MAX, FORMAT, "'%s' has %lld tokens; wanted are 1 to %d, one a line",
+              name, (long long)lines, LVN_TOKENS_MAX);
     struct lvn_written *list = lvn_calloc((size_t)lines, sizeof *list);
     if (!list) return LVN_MEMORY;
     for (int64_t id = 0; id < lines; id++) {
@@ -89,7 +89,7 @@ enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, co
     }
     lvn_frame_bert(t, id[0], id[1], false, true);
     LVN_TRY(lvn_decoder_wordpiece(t));
-    LVN_TRY(lvn_load_keep(t, "vocab.txt", text, bytes));
-    if (config) LVN_TRY(lvn_load_keep(t, "tokenizer_config.json", config, config_bytes));
+    lvn_load_keep(t, "vocab.txt", text, bytes);
+    if (config) lvn_load_keep(t, "tokenizer_config.json", config, config_bytes);
     return lvn_added_sets(t);
 }

@@ -10,34 +10,77 @@ enum { FEW_IDS = 8 };
 
 /* --- one piece --- */
 
-/* Characters to the tokens that merging begins with; how many. */
+/* The tokens that merging begins with. */
+struct symbols {
+    int32_t *out;
+    int64_t n;
+    bool unknown; /* one waits: it is written before the next that is known */
+};
+
+static void known(const struct lvn_tokenizer *t, struct symbols *s, int32_t id)
+{
+    if (s->unknown) s->out[s->n++] = t->unknown;
+    s->out[s->n++] = id;
+    s->unknown = false;
+}
+
+/* What has no token: in bytes where the files say so and all of these have tokens, or as the unknown token; without
+ * one it is dropped. As Hugging Face's tokenizers, which writes bytes before an unknown token that waits. */
+static void unknown(const struct lvn_tokenizer *t, struct symbols *s, const uint8_t *p, int bytes)
+{
+    bool falls = t->byte_fallback;
+    for (int k = 0; k < bytes && falls; k++) falls = t->fallback[p[k]] >= 0;
+    if (falls) {
+        for (int k = 0; k < bytes; k++) s->out[s->n++] = t->fallback[p[k]];
+    } else if (t->unknown >= 0) {
+        if (s->unknown && !t->fuse_unknown) s->out[s->n++] = t->unknown;
+        s->unknown = true;
+    }
+}
+
+static int64_t end(const struct lvn_tokenizer *t, struct symbols *s)
+{
+    if (s->unknown) s->out[s->n++] = t->unknown;
+    return s->n;
+}
+
 static int64_t characters(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
 {
-    int64_t made = 0;
-    bool unknown = false; /* one waits: it is written before the next that is known */
+    struct symbols s = {.out = out};
     for (int64_t i = 0; i < n;) {
         int bytes;
         (void)lvn_utf8_decode(p + i, n - i, &bytes);
         int32_t id = lvn_token_index_find(t, p + i, bytes);
-        bool falls = id < 0 && t->byte_fallback;
-        for (int k = 0; k < bytes && falls; k++) falls = t->fallback[p[i + k]] >= 0;
-        if (id >= 0) {
-            if (unknown) out[made++] = t->unknown;
-            out[made++] = id;
-            unknown = false;
-        } else if (falls) {
-            for (int k = 0; k < bytes; k++) out[made++] = t->fallback[p[i + k]];
-        } else if (t->unknown >= 0) {
-            if (unknown && !t->fuse_unknown) out[made++] = t->unknown;
-            unknown = true;
-        }
+        if (id >= 0)
+            known(t, &s, id);
+        else
+            unknown(t, &s, p + i, bytes);
         i += bytes;
     }
-    if (unknown) out[made++] = t->unknown;
-    return made;
+    return end(t, &s);
 }
 
-/* The ids of a piece at ids->p + ids->n, where there is room for n; *made: how many. */
+/* Bytes are letters of the alphabet where the vocabulary has them, and so is fallback made of the letter's bytes. */
+static int64_t bytes_with_holes(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
+{
+    struct symbols s = {.out = out};
+    for (int64_t i = 0; i < n; i++) {
+        char letter[4];
+        if (t->bpe.byte_id[p[i]] >= 0)
+            known(t, &s, t->bpe.byte_id[p[i]]);
+        else
+            unknown(t, &s, (const uint8_t *)letter, lvn_utf8_encode(lvn_alphabet_code(p[i]), letter));
+    }
+    return end(t, &s);
+}
+
+/* Of a piece of n bytes: the letter of a byte has up to two, each of which fallback may write. */
+static inline int64_t most_ids(const struct lvn_tokenizer *t, int64_t n)
+{
+    return t->holes ? 2 * n : n;
+}
+
+/* The ids of a piece at ids->p + ids->n, where there is room for most_ids() of n bytes; *made: how many. */
 static enum lvn_status model(struct lvn_encoder *e, const uint8_t *p, int64_t n, struct lvn_ids *ids, int64_t *made)
 {
     const struct lvn_tokenizer *t = e->t;
@@ -58,7 +101,10 @@ static enum lvn_status model(struct lvn_encoder *e, const uint8_t *p, int64_t n,
         *made = characters(t, p, n, out);
         break;
     case LVN_MODEL_BYTES:
-        for (int64_t i = 0; i < n; i++) out[i] = t->bpe.byte_id[p[i]];
+        if (t->holes)
+            *made = bytes_with_holes(t, p, n, out);
+        else
+            for (int64_t i = 0; i < n; i++) out[i] = t->bpe.byte_id[p[i]];
         break;
     }
     return lvn_bpe_merge(&t->bpe, &e->scratch, out, made);
@@ -96,6 +142,10 @@ static inline enum lvn_status short_piece(struct lvn_encoder *e, const uint8_t *
     }
     int64_t made;
     LVN_TRY(model(e, p, n, ids, &made));
+    if (made > LVN_KEY_BYTES) {
+        ids->n += made;
+        return LVN_OK;
+    }
     memcpy(entry->key, key, sizeof key);
     memcpy(entry->id, ids->p + ids->n, (size_t)made * sizeof *entry->id);
     entry->bytes = tag;
@@ -109,7 +159,8 @@ static inline enum lvn_status any_piece(struct lvn_encoder *e, const uint8_t *p,
                                         struct lvn_ids *ids)
 {
     int64_t made;
-    if (ids->room - ids->n < n + FEW_IDS) LVN_TRY(lvn_ids_reserve(ids, n + FEW_IDS + behind / 3));
+    int64_t most = most_ids(e->t, n) + FEW_IDS;
+    if (ids->room - ids->n < most) LVN_TRY(lvn_ids_reserve(ids, most + behind / 3));
     if (n <= LVN_KEY_BYTES) return short_piece(e, p, n, behind >= LVN_KEY_BYTES, ids);
     LVN_TRY(model(e, p, n, ids, &made));
     ids->n += made;

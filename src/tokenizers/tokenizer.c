@@ -21,42 +21,42 @@ static const struct {
 } pairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 
+/* The tokenizer keeps the text, since a copy of it is made of that. */
+static enum lvn_status read_text(struct lvn_tokenizer *t, const char *path, const char **text, int64_t *bytes)
+{
+    char *read;
+    LVN_TRY(lvn_file_read(path, MOST_BYTES, &read, bytes));
+    *text = t->text[t->n_texts++] = read;
+    return LVN_OK;
+}
+
 static enum lvn_status read_pair(struct lvn_tokenizer *t, const char *vocab, const char *merges)
 {
-    char *v = NULL, *m = NULL;
+    const char *v, *m;
     int64_t v_bytes, m_bytes;
-    LVN_TRY(lvn_file_read(vocab, MOST_BYTES, &v, &v_bytes));
-    enum lvn_status status = lvn_file_read(merges, MOST_BYTES, &m, &m_bytes);
-    if (status == LVN_OK) status = lvn_load_merges(t, vocab, v, v_bytes, merges, m, m_bytes);
-    free(v);
-    free(m);
-    return status;
+    LVN_TRY(read_text(t, vocab, &v, &v_bytes));
+    LVN_TRY(read_text(t, merges, &m, &m_bytes));
+    return lvn_load_merges(t, vocab, v, v_bytes, merges, m, m_bytes);
 }
 
 static enum lvn_status read_json(struct lvn_tokenizer *t, const char *path)
 {
-    char *text;
+    const char *text;
     int64_t bytes;
-    LVN_TRY(lvn_file_read(path, MOST_BYTES, &text, &bytes));
-    enum lvn_status status = lvn_load_json(t, path, text, bytes);
-    free(text);
-    return status;
+    LVN_TRY(read_text(t, path, &text, &bytes));
+    return lvn_load_json(t, path, text, bytes);
 }
 
 /* vocab.txt, and tokenizer_config.json beside it where there is one. */
 static enum lvn_status read_words(struct lvn_tokenizer *t, const char *path)
 {
-    char *text = NULL, *config = NULL, *dir = lvn_path_dir(&t->arena, path);
-    char *beside = dir ? lvn_path_join(&t->arena, dir, "tokenizer_config.json") : NULL;
+    const char *text, *config = NULL, *dir = lvn_path_dir(&t->arena, path);
+    char *config_path = dir ? lvn_path_join(&t->arena, dir, "tokenizer_config.json") : NULL;
     int64_t bytes, config_bytes = 0;
-    if (!beside) return LVN_MEMORY;
-    LVN_TRY(lvn_file_read(path, MOST_BYTES, &text, &bytes));
-    enum lvn_status status = LVN_OK;
-    if (lvn_path_is_file(beside)) status = lvn_file_read(beside, MOST_BYTES, &config, &config_bytes);
-    if (status == LVN_OK) status = lvn_load_wordpiece(t, path, text, bytes, beside, config, config_bytes);
-    free(text);
-    free(config);
-    return status;
+    if (!config_path) return LVN_MEMORY;
+    LVN_TRY(read_text(t, path, &text, &bytes));
+    if (lvn_path_is_file(config_path)) LVN_TRY(read_text(t, config_path, &config, &config_bytes));
+    return lvn_load_wordpiece(t, path, text, bytes, config_path, config, config_bytes);
 }
 
 /* FILE's partner: the same path with another ending. */
@@ -165,6 +165,7 @@ void lvn_tokenizer_close(struct lvn_tokenizer *t)
     if (!t) return;
     lvn_bpe_release(&t->bpe);
     if (t->unigram) lvn_bpe_release(&t->unigram->next);
+    for (int i = 0; i < t->n_texts; i++) free(t->text[i]);
     lvn_arena_release(&t->arena);
     free(t);
 }

@@ -2,7 +2,8 @@
  *
  * A tokenizer is what its files say, read only, and shared by all threads. An encoder is one thread's way to use it: it
  * remembers the pieces (words, mostly) that it met, since language repeats itself. With byte-level BPE any bytes have
- * ids, and these give the same bytes back; bytes that are not UTF-8 are characters of their own.
+ * ids, and these give the same bytes back (but for bytes that the vocabulary has no token for: these become the unknown
+ * token, or are dropped); bytes that are not UTF-8 are characters of their own.
  *
  * Files: tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt. In a tokenizer.json the added
  * tokens (<|endoftext|>, runs of spaces) are recognised in text as it says; with the others everything is ordinary text
@@ -78,6 +79,7 @@ struct lvn_tokenizer {
     struct lvn_wordpiece *wordpiece;
     struct lvn_unigram *unigram;
     struct lvn_token_index index;  /* of the model's tokens; empty where it needs none */
+    bool holes;                    /* BPE of bytes: some byte has no token, see bpe.byte_id */
     bool whole_first;              /* pieces that are tokens as they are, merges or not */
     int32_t unknown;               /* -1: what is unknown is left out */
     bool fuse_unknown;             /* one token for a run of it */
@@ -99,6 +101,8 @@ struct lvn_tokenizer {
     struct lvn_added_set before, after; /* not normalized, normalized */
     struct lvn_tokenizer_file file[2];  /* what a copy of this tokenizer is made of */
     int n_files;
+    char *text[2]; /* of these files, where the tokenizer has read them itself */
+    int n_texts;
     uint64_t sum; /* the same for tokenizers with the same tokens */
 };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { WORD_BYTES = 1024 };
+enum { WORD_BYTES = 1024 }; /* longer words are rare, and take longer */
 
 static uint64_t step(uint64_t hash, uint8_t byte)
 {
@@ -62,6 +62,8 @@ enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, con
     t->wordpiece = w;
     t->model = LVN_MODEL_WORDPIECE;
     for (int64_t id = 0; id < t->n; id++) {
+        int64_t bytes = t->start[id + 1] - t->start[id];
+        if (bytes > w->longest_token) w->longest_token = bytes;
         add(t, (int32_t)id, false);
         if (w->n_inner) add(t, (int32_t)id, true);
     }
@@ -71,15 +73,33 @@ enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, con
     return LVN_OK;
 }
 
+/* The longest piece at p[0..n) of more than WORD_BYTES; `hash` is that of the first WORD_BYTES. Its bytes, 0: none. */
+static int64_t longest_far(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, bool inner, uint64_t hash,
+                           int32_t *id)
+{
+    int64_t found = 0, most = n < t->wordpiece->longest_token ? n : t->wordpiece->longest_token;
+    for (int64_t i = WORD_BYTES; i < most;) {
+        hash = step(hash, p[i++]);
+        if (i < n && (p[i] & 0xc0) == 0x80) continue;
+        int32_t token = find(t, p, i, inner, hash);
+        if (token < 0) continue;
+        found = i;
+        *id = token;
+    }
+    return found;
+}
+
 /* The longest piece at p[0..n); its bytes, 0: there is none. */
 static int64_t longest(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, bool inner, int32_t *id)
 {
     uint64_t hash[WORD_BYTES + 1];
+    int64_t near = n < WORD_BYTES ? n : WORD_BYTES;
     inner = inner && t->wordpiece->n_inner;
-    if (n > WORD_BYTES) n = WORD_BYTES;
     hash[0] = first_step(inner);
-    for (int64_t i = 0; i < n; i++) hash[i + 1] = step(hash[i], p[i]);
-    for (int64_t end = n; end > 0; end--) {
+    for (int64_t i = 0; i < near; i++) hash[i + 1] = step(hash[i], p[i]);
+    int64_t far = n > near ? longest_far(t, p, n, inner, hash[near], id) : 0;
+    if (far) return far;
+    for (int64_t end = near; end > 0; end--) {
         if (end < n && (p[end] & 0xc0) == 0x80) continue;
         *id = find(t, p, end, inner, hash[end]);
         if (*id >= 0) return end;

@@ -8,8 +8,10 @@
 #include "tokenizers/tokenizer.h"
 
 struct lvn_wordpiece {
-    const char *inner;        /* "##" */
-    int64_t n_inner, longest; /* longest: of a word, in characters */
+    const char *inner; /* "##" */
+    int64_t n_inner;
+    int64_t longest;       /* of a word, in characters */
+    int64_t longest_token; /* in bytes */
     struct lvn_token_index index;
 };
 

@@ -13,116 +13,10 @@
 #include "formats/json.h"
 #include "tokenizers/parallel.h"
 #include "unit/io_test.h"
+#include "unit/token_cases.h"
 
 #define GOLDEN "tests/golden/tokenizers/"
 #define SHARED "../shared/data/"
-
-static struct lvn_tokenizer *open_tokenizer(const char *path)
-{
-    struct lvn_tokenizer *t;
-    if (lvn_tokenizer_open(&t, path) != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
-    return t;
-}
-
-static void encode(struct lvn_encoder *e, const char *text, int64_t n, enum lvn_encoding how, struct lvn_ids *ids)
-{
-    ids->n = 0;
-    if (lvn_encode(e, text, n, how, ids) != LVN_OK) fail_msg("%s", lvn_error_text());
-}
-
-static void check_round(const struct lvn_tokenizer *t, const char *text, int64_t n, const struct lvn_ids *ids)
-{
-    struct lvn_text back = {0};
-    assert_int_equal(lvn_decode(t, ids->p, ids->n, &back), LVN_OK);
-    assert_int_equal(back.n, n);
-    if (n) assert_memory_equal(back.p, text, (size_t)n);
-    lvn_text_release(&back);
-}
-
-static void fail_ids(const char *what, const json_t *row, const json_t *want, const struct lvn_ids *ids)
-{
-    char *wanted = json_dumps(want, 0), *shown = json_dumps(row, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-    fprintf(stderr, "%s, %s\nwanted %s\nfound ", what, shown, wanted);
-    for (int64_t i = 0; i < ids->n; i++) fprintf(stderr, " %d", ids->p[i]);
-    fail_msg("other ids");
-}
-
-static bool same_ids(const json_t *want, const struct lvn_ids *ids)
-{
-    bool same = ids->n == (int64_t)json_array_size(want);
-    for (int64_t i = 0; same && i < ids->n; i++)
-        same = ids->p[i] == json_integer_value(json_array_get(want, (size_t)i));
-    return same;
-}
-
-/* What ids become again, as the file has it. */
-static void check_text(const struct lvn_tokenizer *t, const json_t *row, const struct lvn_ids *ids)
-{
-    const json_t *want = json_array_get(row, 2);
-    struct lvn_text back = {0};
-    if (!want) return;
-    assert_int_equal(lvn_decode(t, ids->p, ids->n, &back), LVN_OK);
-    if (back.n != (int64_t)json_string_length(want) ||
-        (back.n && memcmp(back.p, json_string_value(want), (size_t)back.n) != 0))
-        fail_msg("'%s' came back as '%s'", json_string_value(want), back.p);
-    lvn_text_release(&back);
-}
-
-/* Texts and pairs with the tokens around them, and the token types. */
-static void check_frames(const struct lvn_tokenizer *t, struct lvn_encoder *e, const json_t *frames)
-{
-    struct lvn_ids text[2] = {{0}, {0}}, ids = {0}, types = {0};
-    json_t *row;
-    size_t k;
-    json_array_foreach(frames, k, row)
-    {
-        bool pair = json_is_string(json_array_get(row, 1));
-        for (int i = 0; i < (pair ? 2 : 1); i++)
-            encode(e, json_string_value(json_array_get(row, (size_t)i)),
-                   (int64_t)json_string_length(json_array_get(row, (size_t)i)), LVN_ENCODE_SPECIAL, &text[i]);
-        ids.n = types.n = 0;
-        assert_int_equal(lvn_frame_put(t, &text[0], pair ? &text[1] : NULL, &ids, &types), LVN_OK);
-        assert_int_equal(ids.n, text[0].n + (pair ? text[1].n : 0) + lvn_frame_extra(t, pair));
-        if (!same_ids(json_array_get(row, 2), &ids)) fail_ids("a frame", row, json_array_get(row, 2), &ids);
-        if (!same_ids(json_array_get(row, 3), &types))
-            fail_ids("types of a frame", row, json_array_get(row, 3), &types);
-    }
-    for (int i = 0; i < 2; i++) lvn_ids_release(&text[i]);
-    lvn_ids_release(&ids);
-    lvn_ids_release(&types);
-}
-
-/* Every case of a file, twice: the second time from what the encoder remembers. Returns how many. */
-static int check_cases(const char *tokenizer, const char *cases)
-{
-    struct lvn_tokenizer *t = open_tokenizer(tokenizer);
-    struct lvn_encoder *e = lvn_encoder_new(t);
-    struct lvn_ids ids = {0};
-    json_error_t error;
-    json_t *root = json_load_file(cases, JSON_ALLOW_NUL, &error), *row;
-    if (!root) fail_msg("%s: %s", cases, error.text);
-    const json_t *list = json_object_get(root, "cases");
-    size_t k;
-    for (int again = 0; again < 2; again++) json_array_foreach(list, k, row)
-        {
-            const json_t *text = json_array_get(row, 0), *want = json_array_get(row, 1);
-            const char *p = json_string_value(text);
-            int64_t n = (int64_t)json_string_length(text);
-            encode(e, p, n, LVN_ENCODE_SPECIAL, &ids);
-            if (!same_ids(want, &ids)) fail_ids(cases, text, want, &ids);
-            check_text(t, row, &ids);
-            bool rstrip = false;
-            for (int i = 0; i < t->n_added; i++) rstrip = rstrip || t->added[i].rstrip;
-            if (t->model == LVN_MODEL_BYTES && !t->normal.n && !rstrip) check_round(t, p, n, &ids);
-        }
-    int count = (int)json_array_size(list);
-    check_frames(t, e, json_object_get(root, "frames"));
-    json_decref(root);
-    lvn_ids_release(&ids);
-    lvn_encoder_free(e);
-    lvn_tokenizer_close(t);
-    return count;
-}
 
 static void gives_the_reference_ids(void **state)
 {
@@ -470,6 +364,98 @@ static void a_copy_is_the_same(void **state)
     assert_false(lvn_tokenizer_there(dir));
 }
 
+/* Vocabularies that lack some bytes, each with its way to say what becomes of these. */
+static void bytes_without_tokens(void **state)
+{
+    (void)state;
+    json_error_t error;
+    json_t *root = json_load_file(GOLDEN "holes.json", JSON_ALLOW_NUL, &error), *kind;
+    if (!root) fail_msg("%s", error.text);
+    size_t k;
+    int n = 0;
+    json_array_foreach(json_object_get(root, "kinds"), k, kind)
+    {
+        assert_int_equal(json_dump_file(json_object_get(kind, "tokenizer"), test_path("tokenizer.json"), 0), 0);
+        assert_int_equal(json_dump_file(kind, test_path("cases.json"), 0), 0);
+        n += check_cases(test_dir, test_path("cases.json"));
+    }
+    assert_int_equal(n, 6 * 40);
+    json_decref(root);
+}
+
+/* A token of 131,072 letters, made of two of 65,536, and so on: as a tokenizer.json and as a pair of files. */
+static void takes_tokens_of_any_length(void **state)
+{
+    (void)state;
+    enum { DOUBLINGS = 17, LETTERS = (1 << DOUBLINGS) + 9 };
+    struct lvn_text vocab = {0}, json = {0}, lines = {0}, merges = {0};
+    char *as = malloc(LETTERS + 1);
+    memset(as, 'a', LETTERS);
+    as[LETTERS] = '\0';
+    for (int i = 0; i <= DOUBLINGS; i++) {
+        lvn_text_printf(&vocab, "%s\"%.*s\": %d", i ? "," : "", 1 << i, as, i);
+        if (i == DOUBLINGS) break;
+        lvn_text_printf(&merges, "%s[\"%.*s\", \"%.*s\"]", i ? "," : "", 1 << i, as, 1 << i, as);
+        lvn_text_printf(&lines, "%.*s %.*s\n", 1 << i, as, 1 << i, as);
+    }
+    lvn_text_printf(&json,
+                    "{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"model\": {\"merges\": [%s], \"vocab\": {%s}}}",
+                    merges.p, vocab.p);
+    test_put("tokenizer.json", json.p, json.n);
+    lvn_text_clear(&json);
+    lvn_text_printf(&json, "{%s}", vocab.p);
+    test_put("vocab.json", json.p, json.n);
+    test_put("merges.txt", lines.p, lines.n);
+    static const char *const files[] = {"tokenizer.json", "vocab.json"};
+    static const int32_t wanted[] = {DOUBLINGS, 3, 0};
+    for (int i = 0; i < 2; i++) {
+        struct lvn_tokenizer *t = open_tokenizer(test_path(files[i]));
+        struct lvn_encoder *e = lvn_encoder_new(t);
+        struct lvn_ids ids = {0};
+        encode(e, as, LETTERS, LVN_ENCODE_SPECIAL, &ids);
+        assert_int_equal(ids.n, 3);
+        assert_memory_equal(ids.p, wanted, sizeof wanted);
+        check_round(t, as, LETTERS, &ids);
+        lvn_ids_release(&ids);
+        lvn_encoder_free(e);
+        lvn_tokenizer_close(t);
+    }
+    free(as);
+    lvn_text_release(&vocab);
+    lvn_text_release(&json);
+    lvn_text_release(&lines);
+    lvn_text_release(&merges);
+}
+
+/* Words and tokens of WordPiece beyond a kilobyte, too; the longest one is taken. */
+static void takes_words_of_any_length(void **state)
+{
+    (void)state;
+    struct lvn_text json = {0};
+    char as[5001];
+    memset(as, 'a', sizeof as - 1);
+    as[5000] = '\0';
+    lvn_text_printf(&json,
+                    "{\"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}, \"model\": {\"type\": \"WordPiece\", "
+                    "\"max_input_chars_per_word\": 9999, \"vocab\": {\"[UNK]\": 0, \"%.*s\": 1, \"%.*s\": 2, "
+                    "\"##%.*s\": 3, \"##a\": 4}}}",
+                    1000, as, 2000, as, 1500, as);
+    test_put("tokenizer.json", json.p, json.n);
+    static const int32_t wanted[] = {2, 3, 3};
+    struct lvn_tokenizer *t = open_tokenizer(test_dir);
+    struct lvn_encoder *e = lvn_encoder_new(t);
+    struct lvn_ids ids = {0};
+    encode(e, as, 5000, LVN_ENCODE_SPECIAL, &ids);
+    assert_int_equal(ids.n, 3);
+    assert_memory_equal(ids.p, wanted, sizeof wanted);
+    encode(e, as, 2501, LVN_ENCODE_SPECIAL, &ids);
+    assert_int_equal(ids.n, 1 + 501); /* ##a for what no long token fits */
+    lvn_ids_release(&ids);
+    lvn_encoder_free(e);
+    lvn_tokenizer_close(t);
+    lvn_text_release(&json);
+}
+
 static void refuses(const char *dir, const char *name, const char *text, const char *sentence)
 {
     char path[400];
@@ -504,10 +490,12 @@ static void refuses_damaged_files(void **state)
     refuses(dir, "merges.txt", merges, "has no merge for");
     vocab[n_vocab / 2] = '\0';
     refuses(dir, "vocab.json", vocab, "not good JSON");
-    refuses(dir, "vocab.json", "{\"a\":0}", "has 1 tokens");
+    refuses(dir, "vocab.json", "{}", "has no tokens");
+    refuses(dir, "vocab.json", "{\"a\":0} 1", "something stands behind its end");
+    refuses(dir, "vocab.json", "{\"a\":0,\"a\":1}", "the token 'a' stands in the vocabulary twice");
     refuses(dir, "vocab.json", "{\"a\":-1}", "must be a whole number");
     refuses(dir, "vocab.json", "{\"a\":300,\"b\":300}", "same id");
-    refuses(dir, "vocab.json", "{\"a\":300}", "no token for the byte 0x00");
+    refuses(dir, "vocab.json", "{\"ab\":300}", "a token for none of the 256 bytes");
     refuses(dir, "vocab.json", "[]", "must be a JSON object");
     refuses(dir, "vocab.txt", "[PAD]\nword\n", "has no token [UNK]");
     refuses(dir, "vocab.txt", "", "has 0 tokens");
@@ -595,6 +583,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(follows_the_reference_in_rare_parts, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(decodes_as_the_reference, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(a_copy_is_the_same, test_dir_make, test_dir_drop),
+        cmocka_unit_test_setup_teardown(bytes_without_tokens, test_dir_make, test_dir_drop),
+        cmocka_unit_test_setup_teardown(takes_tokens_of_any_length, test_dir_make, test_dir_drop),
+        cmocka_unit_test_setup_teardown(takes_words_of_any_length, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(refuses_damaged_files, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(refuses_parts_by_name, test_dir_make, test_dir_drop),
     };

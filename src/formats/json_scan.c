@@ -1,0 +1,230 @@
+/* json_scan.c - see json_scan.h. */
+#include "formats/json_scan.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "formats/json.h"
+
+static enum lvn_status bad(const struct lvn_json_scan *s, const char *wanted)
+{
+    int64_t line = 1;
+    for (const char *p = s->text; p < s->at && p < s->end; p++) line += *p == '\n';
+    LVN_FAIL(FORMAT, "%s:%lld: this is not good JSON: %s", s->name, (long long)line, wanted);
+}
+
+struct lvn_json_scan lvn_json_scan_of(const char *name, const char *text, int64_t bytes, struct lvn_arena *arena)
+{
+    return (struct lvn_json_scan){
+        .name = name, .text = text, .at = text + lvn_utf8_mark(text, bytes), .end = text + bytes, .arena = arena};
+}
+
+char lvn_json_scan_peek(struct lvn_json_scan *s)
+{
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t')) s->at++;
+    return s->at < s->end ? *s->at : '\0';
+}
+
+enum lvn_status lvn_json_scan_enter(struct lvn_json_scan *s, char bracket)
+{
+    if (lvn_json_scan_peek(s) != bracket) return bad(s, bracket == '[' ? "a list is wanted" : "an object is wanted");
+    s->at++;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_scan_next(struct lvn_json_scan *s, char bracket, int64_t i, bool *more)
+{
+    char c = lvn_json_scan_peek(s);
+    *more = c != bracket;
+    if (i && *more) {
+        if (c != ',') return bad(s, "a comma or a closing bracket is wanted");
+        s->at++;
+        if (lvn_json_scan_peek(s) == bracket) return bad(s, "a value is wanted behind the comma");
+    }
+    if (!*more) s->at++;
+    return LVN_OK;
+}
+
+/* --- strings --- */
+
+/* Where the string that begins at `p` ends; NULL: nowhere. */
+static const char *string_end(const char *p, const char *end)
+{
+    for (const char *quote; (quote = memchr(p, '"', (size_t)(end - p))); p = quote + 1) {
+        const char *back = quote;
+        while (back > p && back[-1] == '\\') back--;
+        if ((quote - back) % 2 == 0) return quote;
+    }
+    return NULL;
+}
+
+static int32_t hex(const char *p, const char *end)
+{
+    int32_t value = 0;
+    if (end - p < 4) return -1;
+    for (int i = 0; i < 4; i++) {
+        char low = (char)(p[i] | 0x20);
+        if (p[i] >= '0' && p[i] <= '9')
+            value = value * 16 + p[i] - '0';
+        else if (low >= 'a' && low <= 'f')
+            value = value * 16 + low - 'a' + 10;
+        else
+            return -1;
+    }
+    return value;
+}
+
+/* \uXXXX at p, which stands behind the u, or two of them for a character of a higher plane; -1: none of these. */
+static int32_t code_of(const char **p, const char *end)
+{
+    int32_t code = hex(*p, end);
+    *p += 4;
+    if (code < 0xd800 || code > 0xdfff) return code;
+    int32_t second = end - *p >= 6 && (*p)[0] == '\\' && (*p)[1] == 'u' ? hex(*p + 2, end) : -1;
+    *p += 6;
+    if (code > 0xdbff || second < 0xdc00 || second > 0xdfff) return -1;
+    return 0x10000 + ((code - 0xd800) << 10) + second - 0xdc00;
+}
+
+/* A string with escapes, into the arena; [p, end) lies between its quotes. */
+static enum lvn_status unescape(struct lvn_json_scan *s, const char *p, const char *end, const char **text,
+                                int64_t *bytes)
+{
+    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    char *out = lvn_arena_alloc(s->arena, (size_t)(end - p) + 1);
+    if (!out) return LVN_MEMORY;
+    *text = out;
+    while (p < end) {
+        if ((unsigned char)*p < 0x20) return bad(s, "a string has a control character in it");
+        if (*p != '\\') {
+            *out++ = *p++;
+            continue;
+        }
+        const char *known = p[1] ? strchr(letters, p[1]) : NULL;
+        bool coded = p[1] == 'u';
+        p += 2;
+        int32_t code = coded ? code_of(&p, end) : known ? meant[known - letters] : -1;
+        if (code < 0) return bad(s, "a string has an escape in it that is none");
+        out += lvn_utf8_encode(code, out);
+    }
+    *bytes = out - *text;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_scan_string(struct lvn_json_scan *s, const char **text, int64_t *bytes)
+{
+    if (lvn_json_scan_peek(s) != '"') return bad(s, "a string is wanted");
+    const char *begin = s->at + 1, *p = begin, *end = s->end;
+    unsigned char all = 0;
+    for (; p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20; p++) all |= (unsigned char)*p;
+    bool plain = p < end && *p == '"';
+    if (!plain) p = string_end(begin, end);
+    if (!p) return bad(s, "a string has no end");
+    if (plain) {
+        *text = begin;
+        *bytes = p - begin;
+    } else {
+        LVN_TRY(unescape(s, begin, p, text, bytes));
+    }
+    if ((all >= 0x80 || !plain) && lvn_utf8_check(*text, *bytes) >= 0) return bad(s, "a string is not UTF-8");
+    s->at = p + 1;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_scan_key(struct lvn_json_scan *s, const char **key, int64_t *bytes)
+{
+    LVN_TRY(lvn_json_scan_string(s, key, bytes));
+    if (lvn_json_scan_peek(s) != ':') return bad(s, "a colon is wanted behind a key");
+    s->at++;
+    return LVN_OK;
+}
+
+/* --- numbers --- */
+
+/* Where the word (a number, true, null) at `p` ends. */
+static const char *word_end(const char *p, const char *end)
+{
+    while (p<end && * p> ' ' && !strchr(",:[]{}\"", *p)) p++;
+    return p;
+}
+
+enum lvn_status lvn_json_scan_index(struct lvn_json_scan *s, int64_t *value)
+{
+    char first = lvn_json_scan_peek(s);
+    const char *p = s->at;
+    int64_t n = 0;
+    while (p < s->end && *p >= '0' && *p <= '9' && p - s->at < 16) n = n * 10 + (*p++ - '0');
+    bool ended = p == s->end || strchr(",]} \n\r\t", *p), zero = first == '0' && p - s->at > 1;
+    *value = -1;
+    if (p == s->at || !ended || zero || p - s->at > 15) return lvn_json_scan_skip(s, NULL);
+    *value = n;
+    s->at = p;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_scan_real(struct lvn_json_scan *s, double *value, bool *is)
+{
+    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    char first = lvn_json_scan_peek(s);
+    const char *p = s->at + (first == '-'), *begin = p, *point = NULL, *end = word_end(s->at, s->end);
+    uint64_t digits = 0;
+    *is = first == '-' || (first >= '0' && first <= '9');
+    if (!*is) return lvn_json_scan_skip(s, NULL);
+    for (; p < end && ((*p >= '0' && *p <= '9') || (*p == '.' && !point)) && digits < (uint64_t)1 << 49; p++) {
+        if (*p == '.')
+            point = p;
+        else
+            digits = digits * 10 + (uint64_t)(*p - '0');
+    }
+    int64_t behind = point ? p - point - 1 : 0;
+    bool plain = p == end && p > begin && (!point || behind > 0) && point != begin && digits <= (uint64_t)1 << 53 &&
+                 behind <= 22 && (*begin != '0' || p == begin + 1 || point == begin + 1);
+    if (plain) { /* a whole number and a power of ten, both exact: so is the quotient, but for its rounding */
+        *value = (first == '-' ? -1.0 : 1.0) * ((double)digits / power[behind]);
+    } else {
+        json_error_t error;
+        json_t *number = NULL;
+        LVN_TRY(lvn_json_load(s->at, end - s->at, JSON_DECODE_ANY, &number, &error));
+        *is = json_is_number(number);
+        *value = json_number_value(number);
+        json_decref(number);
+        if (!*is) return bad(s, "a number is wanted");
+    }
+    s->at = end;
+    return LVN_OK;
+}
+
+/* --- the rest --- */
+
+enum lvn_status lvn_json_scan_skip(struct lvn_json_scan *s, int64_t *entries)
+{
+    int64_t depth = 0, n = 0;
+    do {
+        char c = lvn_json_scan_peek(s);
+        const char *end = s->at + 1;
+        if (depth == 1 && !n && c != ']' && c != '}') n = 1;
+        if (c == '"') {
+            end = string_end(s->at + 1, s->end);
+            if (!end) return bad(s, "a string has no end");
+            end++;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (depth && (c == '}' || c == ']')) {
+            depth--;
+        } else if (depth && (c == ',' || c == ':')) {
+            n += depth == 1 && c == ',';
+        } else {
+            end = word_end(s->at, s->end);
+            if (end == s->at) return bad(s, "a value is wanted");
+        }
+        s->at = end;
+    } while (depth);
+    if (entries) *entries = n;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_json_scan_end(struct lvn_json_scan *s)
+{
+    return lvn_json_scan_peek(s) || s->at < s->end ? bad(s, "something stands behind its end") : LVN_OK;
+}

@@ -1,0 +1,90 @@
+/* load_pair.c - two files that belong together, a vocabulary and its merges: see load.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizers/load.h"
+
+static int64_t count_lines(const char *text, int64_t bytes)
+{
+    int64_t n = 1;
+    for (const char *p = text; (p = memchr(p, '\n', (size_t)(text + bytes - p))); p++) n++;
+    return n;
+}
+
+static enum lvn_status read_merges(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,
+                                   const struct lvn_token_map *map)
+{
+    struct lvn_merge_reader r = {.bpe = &t->bpe, .map = map, .name = name};
+    const char *end = text + bytes;
+    int64_t line = 1;
+    for (const char *p = text, *next; p < end; p = next, line++) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        next = stop ? stop + 1 : end;
+        if (!stop) stop = end;
+        if (stop > p && stop[-1] == '\r') stop--;
+        bool version = line == 1 && stop - p >= 8 && !memcmp(p, "#version", 8);
+        if (stop == p || version) continue;
+        const char *gap = memchr(p, ' ', (size_t)(stop - p));
+        LVN_CHECK(gap && gap > p && gap + 1 < stop && !memchr(gap + 1, ' ', (size_t)(stop - gap - 1)), FORMAT,
+                  "'%s', line %lld: wanted are two tokens with one space between them, found '%.*s'", name,
+                  (long long)line, (int)(stop - p < 60 ? stop - p : 60), p);
+        LVN_TRY(lvn_merges_add(&r, line, p, gap - p, gap + 1, stop - gap - 1));
+    }
+    LVN_TRY(lvn_merges_end(&r));
+    LVN_CHECK(t->bpe.n, FORMAT, "'%s' has no merges in it", name);
+    return LVN_OK;
+}
+
+/* Every token but single bytes and names in brackets must come from a merge: otherwise merges are missing. */
+static enum lvn_status check_made(const struct lvn_tokenizer *t, const char *merges, const struct lvn_token_map *map)
+{
+    bool *made = lvn_calloc((size_t)t->n, sizeof *made);
+    if (!made) return LVN_MEMORY;
+    for (uint64_t i = 0; i <= t->bpe.mask; i++)
+        if (t->bpe.slot[i].pair != LVN_BPE_EMPTY) made[t->bpe.slot[i].id] = true;
+    const struct lvn_written *example = NULL;
+    int64_t lost = 0;
+    for (int64_t i = 0; i < map->n; i++) {
+        const struct lvn_written *w = &map->token[i];
+        const char *p = w->text;
+        int64_t n = w->bytes;
+        bool named = n > 2 && ((p[0] == '<' && p[n - 1] == '>') || (p[0] == '[' && p[n - 1] == ']'));
+        if (made[w->id] || named || t->start[w->id + 1] - t->start[w->id] <= 1) continue;
+        example = example ? example : w;
+        lost++;
+    }
+    free(made);
+    LVN_CHECK(!lost, FORMAT,
+              "'%s' has no merge for %lld tokens of '%s', as '%.*s': the files do not belong together, or one is cut",
+              merges, (long long)lost, map->name, (int)(example->bytes < 60 ? example->bytes : 60), example->text);
+    return LVN_OK;
+}
+
+static enum lvn_status load_pair(struct lvn_tokenizer *t, struct lvn_token_map *map, struct lvn_json_scan *vocab,
+                                 const char *merges_name, const char *merges, int64_t bytes)
+{
+    LVN_CHECK(lvn_json_scan_peek(vocab) == '{', FORMAT, "'%s' must be a JSON object of tokens and ids", vocab->name);
+    LVN_TRY(lvn_token_map_read(map, vocab));
+    LVN_TRY(lvn_json_scan_end(vocab));
+    LVN_TRY(lvn_bpe_init(&t->bpe, count_lines(merges, bytes)));
+    LVN_TRY(lvn_load_tokens(t, map));
+    LVN_TRY(read_merges(t, merges_name, merges, bytes, map));
+    return check_made(t, merges_name, map);
+}
+
+enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,
+                                const char *merges_name, const char *merges, int64_t merges_bytes)
+{
+    struct lvn_token_map map = {0};
+    struct lvn_json_scan scan = lvn_json_scan_of(vocab_name, vocab, vocab_bytes, NULL);
+    t->model = LVN_MODEL_BYTES;
+    t->unknown = -1;
+    t->pre.step[t->pre.n++] = lvn_pre_tiles(LVN_SPLIT_BYTE_LEVEL);
+    LVN_TRY(lvn_frame_read(t, vocab_name, NULL));
+    enum lvn_status status = load_pair(t, &map, &scan, merges_name, merges, merges_bytes);
+    lvn_token_map_release(&map);
+    LVN_TRY(status);
+    lvn_load_keep(t, "vocab.json", vocab, vocab_bytes);
+    lvn_load_keep(t, "merges.txt", merges, merges_bytes);
+    return lvn_added_sets(t);
+}
