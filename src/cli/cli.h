@@ -134,6 +134,8 @@ void lvn_cli_variables(void);
 enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *command) LVN_CHECKED;
 /* docs.c */
 void lvn_help_markdown(struct lvn_text *t);
+/* Append the lines of commands.def that show how the command is used, each indented by four spaces. */
+void lvn_help_examples(struct lvn_text *t, const struct lvn_command *command);
 enum lvn_status lvn_help_completion(struct lvn_text *t, const char *shell) LVN_CHECKED;
 /* show.c: does --show-settings ask for the settings and nothing else? They are printed then. */
 bool lvn_cli_shows_settings(struct lvn_cli *c);

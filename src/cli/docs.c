@@ -101,6 +101,8 @@ void lvn_help_markdown(struct lvn_text *t)
     for (const struct lvn_command *k = lvn_commands; k->name; k++) {
         lvn_text_printf(t, "\n## levin %s%s%s\n\n%s.\n", k->name, *k->operands ? " " : "", k->operands, k->help);
         flag_table(t, k->name);
+        lvn_text_add(t, "\nFor example:\n\n");
+        lvn_help_examples(t, k);
     }
     lvn_text_add(
         t, "\nExit codes: 0 done, 1 failed, 2 wrong usage or recipe, 75 stopped on request, nothing lost, 76 a fault\n"

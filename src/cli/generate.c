@@ -1,4 +1,6 @@
-/* generate.c - levin generate MODEL: continue a prompt, streamed to the terminal as it comes. */
+/* generate.c - levin generate MODEL: continue a prompt. One sample is streamed to the terminal as it comes. Of several
+ * each is written whole, behind a line that has its number and its length in bytes: a sample may contain any line, so
+ * only the length tells a reading program where the sample ends. */
 #include "train/generate.h"
 
 #include <errno.h>
@@ -50,14 +52,25 @@ static void begin_text(struct job *j, int64_t i)
     s->begun = true;
 }
 
-/* What there is of the sample that is shown. */
+/* Write the part of the current sample that is ready; of several samples nothing before it is whole. */
 static bool flush(struct job *j)
 {
     struct stream *s = &j->streams[j->at];
     const struct lvn_continuation *t = &s->text;
+    if (j->n > 1 && !j->samples[j->at].done) return true;
     if (!j->c->json && t->ready > s->shown) fwrite(t->text.p + s->shown, 1, (size_t)(t->ready - s->shown), stdout);
     s->shown = t->ready;
     return j->c->json || fflush(stdout) == 0;
+}
+
+/* "--- prompt 2, sample 1, 345 bytes ---", in front of each of several samples. */
+static void write_head(const struct job *j)
+{
+    if (j->n == 1 || j->c->json) return;
+    printf("--- ");
+    if (j->listed) printf("prompt %" PRId64 ", ", j->at / j->each + 1);
+    if (!j->listed || j->each > 1) printf("sample %" PRId64 ", ", j->at % j->each + 1);
+    printf("%" PRId64 " bytes ---\n", j->streams[j->at].text.ready);
 }
 
 /* Samples that are whole, and the beginning of the next one. */
@@ -67,10 +80,11 @@ static enum lvn_status show_ready(struct job *j)
         begin_text(j, j->at);
         struct lvn_continuation *t = &j->streams[j->at].text;
         lvn_continuation_end(t);
+        write_head(j);
         flush(j);
         LVN_TRY(lvn_text_status(&t->text));
         json_array_append_new(j->json, as_json(j, j->at));
-        if (!j->c->json) fputs(j->at + 1 < j->n ? "\n---\n" : "\n", stdout);
+        if (!j->c->json) fputs("\n", stdout);
         lvn_continuation_release(t);
         lvn_sample_release(&j->samples[j->at]);
     }

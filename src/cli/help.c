@@ -163,6 +163,19 @@ static void overview(struct lvn_text *t)
     lvn_text_add(t, "\nlevin help COMMAND explains one, levin help options lists all keys of recipes.\n");
 }
 
+void lvn_help_examples(struct lvn_text *t, const struct lvn_command *k)
+{
+    static const struct {
+        const char *command;
+        const char *line;
+    } examples[] = {
+#define LVN_EXAMPLE(command_, line_) {#command_, line_},
+#include "cli/commands.def"
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        if (!strcmp(examples[i].command, k->name)) lvn_text_printf(t, "    %s\n", examples[i].line);
+}
+
 static void command_text(struct lvn_text *t, const struct lvn_command *k)
 {
     const char *keys = strcmp(k->name, "help") && strcmp(k->name, "doctor") ? " [--key=value ...]" : "";
@@ -178,6 +191,8 @@ static void command_text(struct lvn_text *t, const struct lvn_command *k)
             if (any != own && lvn_flag_fits(&lvn_flags[i], k)) flag_row(t, &lvn_flags[i].option);
         }
     }
+    lvn_text_add(t, "\nFor example:\n");
+    lvn_help_examples(t, k);
     lvn_text_add(t, "\nKeys of recipes, as --optimizer.lr=1e-3, are listed by `levin help options`.\n");
 }
 
@@ -213,6 +228,20 @@ enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *co
     return deliver(c, &t);
 }
 
+/* `levin help tokenizer train`: the second word is one that the command takes as an operand. */
+static enum lvn_status check_second(const char *word, const char *second)
+{
+    const struct lvn_command *command = lvn_command_find(word);
+    const size_t n = strlen(second);
+    const char *at = command && n ? strstr(command->operands, second) : NULL;
+    bool whole = at && !strchr("abcdefghijklmnopqrstuvwxyz", at[n] ? at[n] : '-') &&
+                 (at == command->operands || at[-1] == ' ' || at[-1] == '[');
+    LVN_CHECK(whole, ARG,
+              "levin help explains one thing at a time, and '%.60s' is no part of '%.60s': levin help %.60s", second,
+              word, word);
+    return LVN_OK;
+}
+
 static enum lvn_status topic(struct lvn_text *t, const char *word)
 {
     const struct lvn_command *command = lvn_command_find(word);
@@ -246,7 +275,8 @@ enum lvn_status lvn_command_help(struct lvn_cli *c)
     } else if (*shell) {
         status = lvn_help_completion(&t, shell);
     } else if (c->n_operands) {
-        status = topic(&t, c->operand[0]);
+        if (c->n_operands == 2) status = check_second(c->operand[0], c->operand[1]);
+        if (status == LVN_OK) status = topic(&t, c->operand[0]);
     } else {
         overview(&t);
     }

@@ -166,10 +166,11 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
     say(p, "%s: %s parameters%s, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), trained, ranks,
         e->threads, e->threads == 1 ? "" : "s", e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "",
         e->run_dir);
-    if (e->train_tokens > 0) {
-        say(p, "data: %s training tokens, %s for validation", lvn_count_text(e->train_tokens, a),
-            e->val_tokens ? lvn_count_text(e->val_tokens, b) : "none");
-    }
+    const int64_t n_train = e->train_tokens ? e->train_tokens : e->train_samples;
+    const int64_t n_val = e->train_tokens ? e->val_tokens : e->val_samples;
+    if (n_train)
+        say(p, "data: %s training %s, %s for validation", lvn_count_text(n_train, a),
+            e->train_tokens ? "tokens" : "samples", n_val ? lvn_count_text(n_val, b) : "none");
     say(p, "batch: %s, as %" PRId64 " micro-batch%s of %" PRId64 "%s%s",
         lvn_batch_text(e->unit, e->batch_size, e->block_size, batch), e->accumulation, e->accumulation == 1 ? "" : "es",
         e->micro_batch_size, e->steps_per_epoch ? "; steps an epoch: " : "",

@@ -161,6 +161,17 @@ static enum lvn_status find_begun(struct lvn_cli *c, const char *launch, bool *b
     return LVN_OK;
 }
 
+/* `levin train` alone: neither operand nor key says what there is to train on. */
+static enum lvn_status check_anything(const struct lvn_cli *c)
+{
+    const struct lvn_settings *s = &c->settings;
+    const bool data = *s->data.path || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
+    LVN_CHECK(c->n_operands || data || lvn_cli_on(c, LVN_FLAG_train_resume), ARG,
+              "levin train wants something to train: a recipe (levin train recipes/demo.yaml), data (levin train "
+              "my.txt) or a run to go on with (levin train runs/mine --resume); `levin config` writes a recipe");
+    return LVN_OK;
+}
+
 enum lvn_status lvn_command_train(struct lvn_cli *c)
 {
     struct lvn_progress progress;
@@ -171,6 +182,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     catch_signals(c); /* meeting the other ranks takes a moment, too */
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
+    LVN_TRY(check_anything(c));
     catch_signals(c); /* again: an MPI may have taken them */
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_unheeded(c);

@@ -228,9 +228,18 @@ static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, s
     return LVN_OK;
 }
 
+/* "text|document" as "text' or 'document", to stand between quotes. */
+static void write_names(const char *names, char *text, size_t bytes)
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (const char *p = names; *p && n + 7 < bytes; p++)
+        n += (size_t)snprintf(text + n, bytes - n, *p == '|' ? "' or '" : "%c", *p);
+}
+
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required)
 {
-    char list[300];
+    char list[300], wanted[300];
     int k = t->n_columns++;
     t->required[k] = required;
     for (const char *p = names; *p; p += strspn(p, "|")) {
@@ -244,8 +253,9 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     t->name[k][0] = '\0';
     if (!required) return LVN_OK;
     LVN_TRY(list_names(t, list, sizeof list));
-    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s: say which it is (%s)", t->path, names,
-             *list ? "; its first line has " : "", list, t->ask);
+    write_names(names, wanted, sizeof wanted);
+    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN", t->path, wanted,
+             *list ? "; its columns are " : "", list, t->ask);
 }
 
 /* --- rows --- */

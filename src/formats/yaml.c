@@ -139,12 +139,28 @@ static enum lvn_status take(struct reader *r, const yaml_event_t *e)
     }
 }
 
-static enum lvn_status read_events(struct reader *r, yaml_parser_t *parser)
+/* Does a tab stand where line `line` (from 0) of the text is indented? YAML allows spaces alone there. */
+static bool is_indented_by_tab(const char *text, int64_t bytes, size_t line)
+{
+    const char *p = text, *end = text + bytes;
+    for (; line && p < end; line--) {
+        p = memchr(p, '\n', (size_t)(end - p));
+        if (!p) return false;
+        p++;
+    }
+    while (p < end && *p == ' ') p++;
+    return p < end && *p == '\t';
+}
+
+static enum lvn_status read_events(struct reader *r, yaml_parser_t *parser, const char *text, int64_t bytes)
 {
     for (bool more = true; more;) {
         yaml_event_t event;
         if (!yaml_parser_parse(parser, &event)) {
             LVN_CHECK(parser->error != YAML_MEMORY_ERROR, MEMORY, "not enough memory to read '%s'", r->name);
+            LVN_CHECK(!is_indented_by_tab(text, bytes, parser->problem_mark.line), ARG,
+                      "%s:%d: a tab indents this line, and YAML takes spaces alone; put spaces in its place", r->name,
+                      (int)parser->problem_mark.line + 1);
             LVN_FAIL(ARG, "%s:%d: this is not good YAML: %s%s%s", r->name, (int)parser->problem_mark.line + 1,
                      parser->context ? parser->context : "", parser->context ? ", " : "",
                      parser->problem ? parser->problem : "unreadable");
@@ -174,7 +190,7 @@ enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char
     int64_t mark = lvn_utf8_mark(text, bytes);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text + mark, (size_t)(bytes - mark));
     struct reader r = {.arena = a, .name = name};
-    enum lvn_status status = read_events(&r, &parser);
+    enum lvn_status status = read_events(&r, &parser, text + mark, bytes - mark);
     yaml_parser_delete(&parser);
     if (status == LVN_OK && !r.top) status = new_node(&r, LVN_YAML_MAP, 1, &r.top);
     if (status == LVN_OK) *out = r.top;

@@ -1,6 +1,7 @@
 /* tokenizer.c - finding a tokenizer's files, opening, copying: see tokenizer.h. */
 #include "tokenizers/tokenizer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,35 @@ static void find_end(struct lvn_tokenizer *t)
         t->end_id = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
 }
 
+/* Files that Hugging Face's tokenizers have besides their vocabulary. Other programs read them; levin copies them. */
+static const char *const companions[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                         "chat_template.jinja"};
+enum { N_COMPANIONS = sizeof companions / sizeof companions[0] };
+static_assert(2 + N_COMPANIONS <= LVN_TOKENIZER_FILES, "two files of a vocabulary, and its companions");
+
+static bool has_file(const struct lvn_tokenizer *t, const char *name)
+{
+    for (int i = 0; i < t->n_files; i++)
+        if (!strcmp(t->file[i].name, name)) return true;
+    return false;
+}
+
+/* Keep the companions that lie in `dir`, so that copies of the tokenizer have them too. */
+static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
+{
+    for (int i = 0; i < N_COMPANIONS; i++) {
+        char *path = lvn_path_join(&t->arena, dir, companions[i]), *text;
+        int64_t bytes;
+        if (!path) return LVN_MEMORY;
+        if (has_file(t, companions[i]) || !lvn_path_is_file(path)) continue;
+        LVN_TRY(lvn_file_read(path, MOST_BYTES, &text, &bytes));
+        enum lvn_status status = lvn_load_keep(t, companions[i], text, bytes);
+        free(text);
+        LVN_TRY(status);
+    }
+    return LVN_OK;
+}
+
 /* The file beside this one that is the other half of the tokenizer comes along from a store. */
 static enum lvn_status bring(struct lvn_tokenizer *t, const char *path, const char **local)
 {
@@ -140,7 +170,11 @@ static enum lvn_status read_any(struct lvn_tokenizer *t, const char *path)
     if (!t->path) return LVN_MEMORY;
     LVN_TRY(bring(t, path, &path));
     LVN_CHECK(lvn_path_exists(path), ARG, "there is no tokenizer '%s'", path);
-    return lvn_path_is_dir(path) ? read_dir(t, path) : read_file(t, path);
+    const bool folder = lvn_path_is_dir(path);
+    const char *dir = folder ? path : lvn_path_dir(&t->arena, path);
+    if (!dir) return LVN_MEMORY;
+    LVN_TRY(folder ? read_dir(t, path) : read_file(t, path));
+    return read_companions(t, dir);
 }
 
 enum lvn_status lvn_tokenizer_open(struct lvn_tokenizer **out, const char *path)

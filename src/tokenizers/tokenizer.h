@@ -38,6 +38,7 @@ struct lvn_added_set {
     uint64_t pair[1024];                 /* bits: two bytes with which one begins */
 };
 
+enum { LVN_TOKENIZER_FILES = 8 };
 struct lvn_tokenizer_file {
     const char *name; /* as Hugging Face calls it */
     const char *text;
@@ -98,8 +99,8 @@ struct lvn_tokenizer {
     int32_t end_id;                /* of the token that ends a document; -1: the files name none */
     struct lvn_added_token *added;
     int n_added;
-    struct lvn_added_set before, after; /* not normalized, normalized */
-    struct lvn_tokenizer_file file[2];  /* what a copy of this tokenizer is made of */
+    struct lvn_added_set before, after;                  /* not normalized, normalized */
+    struct lvn_tokenizer_file file[LVN_TOKENIZER_FILES]; /* what a copy of this tokenizer is made of */
     int n_files;
     char *text[2]; /* of these files, where the tokenizer has read them itself */
     int n_texts;

@@ -49,12 +49,13 @@ struct lvn_event {
     int64_t max_steps;  /* 0: not known (a run by epochs says what it will take) */
     int64_t batch_size; /* sequences of a step */
     int64_t micro_batch_size;
-    int64_t accumulation;             /* micro-batches of a step, on all ranks */
-    int64_t block_size;               /* what a sample counts for: its tokens; or 1 */
-    const char *unit;                 /* what rates count: "tokens", "samples" */
-    int64_t steps_per_epoch;          /* 0: not known */
-    int64_t train_tokens, val_tokens; /* in the data; 0: made up as it goes */
-    double flops_per_token;           /* of a training step */
+    int64_t accumulation;               /* micro-batches of a step, on all ranks */
+    int64_t block_size;                 /* what a sample counts for: its tokens; or 1 */
+    const char *unit;                   /* what rates count: "tokens", "samples" */
+    int64_t steps_per_epoch;            /* 0: not known */
+    int64_t train_tokens, val_tokens;   /* in the data; 0: they are no stream of tokens */
+    int64_t train_samples, val_samples; /* in the data; 0: they are a stream of tokens */
+    double flops_per_token;             /* of a training step */
     int ranks, hosts;
     int threads;     /* of this rank */
     const char *isa; /* "avx512" */

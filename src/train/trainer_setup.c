@@ -196,8 +196,11 @@ static void describe_run(struct trainer *t)
     e->block_size = t->training.block_size;
     e->unit = lvn_task_unit(t->setup.task);
     e->steps_per_epoch = t->train.steps_per_epoch;
-    e->train_tokens = t->setup.data->split[LVN_SPLIT_TRAIN].n_tokens;
-    e->val_tokens = t->validation.on ? t->setup.data->split[LVN_SPLIT_VAL].n_tokens : 0;
+    const struct lvn_split *train = &t->setup.data->split[LVN_SPLIT_TRAIN], *val = &t->setup.data->split[LVN_SPLIT_VAL];
+    e->train_tokens = train->n_tokens;
+    e->val_tokens = t->validation.on ? val->n_tokens : 0;
+    e->train_samples = train->n_samples;
+    e->val_samples = t->validation.on ? val->n_samples : 0;
     e->threads = t->training.network->threads;
     e->isa = lvn_isa_name(lvn_isa_best());
     e->step = t->step;

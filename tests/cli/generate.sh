@@ -228,6 +228,17 @@ json '[s["prompt"] for s in d["samples"]] == [0, 0, 1, 1, 2, 2]'
 generate --prompt=bad --max-new-tokens=9 --temperature=0
 python3 -c 'import json; read = lambda n: json.load(open(n))["samples"]
 assert read("all.out")[2]["ids"] == read("all.out")[3]["ids"] == read("out")[0]["ids"]'
+# As text, a program finds each sample by its length: a sample may hold any line, that of a head too.
+code 0 "$LEVIN" generate run --prompts=prompts.txt --num-samples=2 --max-new-tokens=9 --temperature=0
+python3 -c 'import json, re
+text, samples = open("out", "rb").read(), json.load(open("all.out"))["samples"]
+for i, s in enumerate(samples):
+    head = re.match(rb"--- prompt (\d+), sample (\d+), (\d+) bytes ---\n", text)
+    assert (int(head[1]), int(head[2])) == (i // 2 + 1, i % 2 + 1), head
+    end = head.end() + int(head[3])
+    assert text[head.end():end].decode().endswith(s["text"]) and text[end:end + 1] == b"\n", (i, s)
+    text = text[end + 1:]
+assert not text'
 printf 'abca\n\nbad\n' >prompts.txt
 wrong "line 2 of 'prompts.txt' is empty" --prompts=prompts.txt
 : >prompts.txt

@@ -52,8 +52,9 @@ config generation_config.json null # says nothing
 greedy --json
 ids 1,2,3
 greedy --num-samples=2
-check [ "$(cat out)" = "abc
----
+check [ "$(cat out)" = "--- sample 1, 3 bytes ---
+abc
+--- sample 2, 3 bytes ---
 abc" ]
 config generation_config.json 1
 code 0 "$LEVIN" generate model --prompt=ab --temperature=0 --json # an end token in the prompt ends nothing

@@ -62,8 +62,8 @@ refuse "give a larger --vocab-size" --kind=bpe --vocab-size=100
 refuse "with --limit-alphabet" --kind=wordpiece --vocab-size=20
 refuse "are for --kind=wordpiece" --kind=bpe --lowercase
 refuse "holds a tokenizer already" --kind=bpe --out=bpe
-refuse_file "has no column 'words'; its first line has" rows.tsv --field=words
-says "say which it is (--field)" err
+refuse_file "has no column 'words'; its columns are" rows.tsv --field=words
+says "name the right one with --field=COLUMN" err
 refuse "wants --out" --out=
 refuse "wants --input" --input=
 code 2 "$LEVIN" tokenizer learn --input="$text" --out=new

@@ -5,8 +5,13 @@ cat "$LEVIN_SOURCE"/src/data/*.c >text.txt
 small=(--data.kind=tokens --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.max_steps=4
     --trainer.batch_size=4 --trainer.limit_val_batches=4 --checkpoint.every_n_steps=0)
 
+# What other programs read besides the vocabulary goes along, as it is.
+companions=(tokenizer_config.json special_tokens_map.json added_tokens.json chat_template.jinja)
 for kind in tiny-gpt2 tiny-llama3; do
-    code 0 "$LEVIN" prepare text.txt --tokenizer="$golden/$kind" --out=$kind
+    mkdir source-$kind
+    cp "$golden/$kind"/* source-$kind
+    for file in "${companions[@]}"; do [ -f source-$kind/$file ] || echo "{\"of\": \"$kind\"}" >source-$kind/$file; done
+    code 0 "$LEVIN" prepare text.txt --tokenizer=source-$kind --out=$kind
     code 0 "$LEVIN" train --run_dir=run-$kind "${small[@]}" --data.path=$kind --sample.every_n_steps=4 --sample.prompt='static int' \
         --sample.max_new_tokens=5
     says 'static int' run-$kind/samples.txt
@@ -18,6 +23,9 @@ for kind in tiny-gpt2 tiny-llama3; do
     code 0 "$LEVIN" export run-$kind export-$kind
     code 0 "$LEVIN" generate export-$kind --prompt='return' --max-new-tokens=3
     says return out
+    for file in "${companions[@]}"; do
+        for copy in $kind run-$kind/checkpoints/last export-$kind; do same_file source-$kind/$file $copy/$file; done
+    done
     python3 - "$golden/$kind" run-$kind/checkpoints/last export-$kind <<'P'
 import json, os, sys
 one = sys.argv[1] + "/tokenizer.json"

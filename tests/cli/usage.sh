@@ -62,6 +62,27 @@ for word in help doctor options model optimizer.lr; do
     code 0 "$LEVIN" help $word --json
     json 'd["text"]'
 done
+# Help of each command ends with lines to type: of that command, and with no option that there is not.
+code 0 "$LEVIN" help --completion bash
+cp out completion
+for command in $("$LEVIN" help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+    code 0 "$LEVIN" help "$command"
+    grep -E "^    .*levin $command( |$)" out >examples || [ "$command" = doctor ] || fail "levin help $command shows no example"
+    for option in $(grep -oE -- '--[a-z_.-]+' examples); do
+        grep -qE -- "[ ']$option=?[ ']" completion || fail "levin help $command: there is no $option"
+    done
+done
+code 0 "$LEVIN" help tokenizer train
+says "usage: levin tokenizer train" out
+code 2 "$LEVIN" help tokenizer untrain
+says "'untrain' is no part of 'tokenizer'" err
+code 2 "$LEVIN" help train optimizer.lr extra
+code 2 "$LEVIN" train
+says "levin train wants something to train: a recipe (levin train recipes/demo.yaml)" err
+code 0 "$LEVIN" train --show-settings
+printf 'name: a\nmodel:\n\tkind: gpt2\n' >tab.yaml
+code 2 "$LEVIN" train tab.yaml
+says "tab.yaml:3: a tab indents this line, and YAML takes spaces alone" err
 code 0 "$LEVIN" doctor --help
 says "usage: levin doctor" out
 code 2 "$LEVIN" help optimizer.lrr

@@ -51,11 +51,11 @@ static void tables(void **state)
     assert_rows("d.tsv", "text\tlabel\na\xff\t1\nb\t0\n", "!2: byte 2 is not UTF-8;b|0;");
     struct lvn_table t;
     ASSERT_OK(lvn_table_open(&t, put("e.tsv", "words\tclass\na\t1\n")));
-    ASSERT_FAILS(FORMAT, "has no column 'document|text'; its first line has words, class",
+    ASSERT_FAILS(FORMAT, "has no column 'document' or 'text'; its columns are words, class",
                  lvn_table_column(&t, "document|text", true));
     lvn_table_close(&t);
     ASSERT_OK(lvn_table_open(&t, put("f.jsonl", "{\"words\": 1, \"class\": 2}\n")));
-    ASSERT_FAILS(FORMAT, "has no column 'text'; its first line has words, class", lvn_table_column(&t, "text", true));
+    ASSERT_FAILS(FORMAT, "has no column 'text'; its columns are words, class", lvn_table_column(&t, "text", true));
     lvn_table_close(&t);
     ASSERT_OK(lvn_table_open(&t, put("g.jsonl", "[{\"text\": \"a\"},\n{\"text\": \"b\"}]\n")));
     ASSERT_FAILS(FORMAT, "no line is a JSON object; each is a row", lvn_table_column(&t, "text", true));
