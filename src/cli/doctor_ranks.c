@@ -353,7 +353,7 @@ static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who
                             struct lvn_comm **comm, struct lvn_heartbeat **h)
 {
     if (m->tcp)
-        LVN_TRY(lvn_mesh_listen(&m->mesh, who->rank, who->size));
+        LVN_TRY(lvn_mesh_listen(&m->mesh, who->rank, who->size, who->one_host));
     else
         LVN_TRY(lvn_comm_open(comm, &m->comm));
     struct facts *f = calloc(1, sizeof *f);

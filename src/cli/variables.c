@@ -25,7 +25,7 @@ static const char *const known[] = {
     "LEVIN_SOURCE",        "LEVIN_BUILD",        "LEVIN_INSIDE",
     "LEVIN_INTEL_MPI",     "LEVIN_PEERS",        "LEVIN_NO_APT",
     "LEVIN_BENCH",         "LEVIN_BENCH_MPI",    "LEVIN_CUBLASLT",
-    "LEVIN_LAUNCH_ID",     "LEVIN_RUN_BEGUN",
+    "LEVIN_LAUNCH_ID",     "LEVIN_RUN_BEGUN",    "LEVIN_TOKEN",
 };
 enum { N_KNOWN = sizeof known / sizeof *known };
 

@@ -49,12 +49,33 @@ static bool turn_away(struct lvn_caller *c, const char *text)
     return true;
 }
 
+void lvn_server_turn_away(struct lvn_server *s, const struct lvn_caller *c, const char *did)
+{
+    if (s->turned_away[0]) return;
+    snprintf(s->turned_away, sizeof s->turned_away,
+             "somebody at %s who %s is turned away from the place where the ranks meet", *c->from ? c->from : "?", did);
+}
+
+void lvn_server_tell_turned_away(struct lvn_server *s)
+{
+    struct lvn_text line = {0};
+    if (!s->turned_away[0] || s->turned_away_told) return;
+    s->turned_away_told = true;
+    lvn_message_add(&line, LVN_SAY_WARN, (int64_t)lvn_server_lowest(s), s->turned_away);
+    lvn_server_tell_all(s, &line);
+    lvn_text_release(&line);
+}
+
 static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
 {
     int64_t rank = m->i[0], size = m->i[1], pid = m->i[2];
     const char *host = m->t[1];
     if (c->rank != -1) return false;
-    if (s->token[0] && !same_token(m->t[0], s->token)) return turn_away(c, "its token is not this run's");
+    if (!same_token(m->t[0], s->token)) {
+        lvn_server_turn_away(s, c, *m->t[0] ? "showed another token than this run's" : "showed no token");
+        return turn_away(c, !s->o.outside ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
+                                          : "its token is not this run's");
+    }
     if (s->phase != LVN_SERVER_GATHERING) return turn_away(c, "the run has begun without it, or has ended");
     if (size != s->o.size) {
         snprintf(s->fault, sizeof s->fault,
@@ -221,6 +242,8 @@ void lvn_server_missing(struct lvn_server *s)
     }
     lvn_text_release(&t);
     if (!missing) return;
+    if (s->turned_away[0]) lvn_print_more(s->fault, sizeof s->fault, "; %s", s->turned_away);
+    s->turned_away_told = true;
     s->worded = true;
     trouble(s, 0);
 }

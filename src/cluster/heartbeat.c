@@ -43,22 +43,41 @@ struct invitation {
 static enum lvn_status serve(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join, int port,
                              const char *token)
 {
-    struct lvn_server_options so = {
-        .size = h->size, .port = port, .token = token, .timeout = o->timeout, .join_timeout = join, .stall = o->stall};
+    struct lvn_server_options so = {.size = h->size,
+                                    .listen = o->id->one_host ? LVN_LOOPBACK : NULL,
+                                    .port = port,
+                                    .token = token,
+                                    .timeout = o->timeout,
+                                    .join_timeout = join,
+                                    .stall = o->stall};
     return lvn_server_start(&h->server, &so);
+}
+
+static const char secret[] = "LEVIN_TOKEN";
+
+/* What ranks show each other: of levin launch, or of whoever started them by variables alone. Nobody prints it. */
+static enum lvn_status take_token(struct invitation *to, const char *variable)
+{
+    enum { SHORTEST = 16 };
+    const char *token = lvn_getenv(variable);
+    if (!token) return LVN_OK;
+    LVN_CHECK(variable != secret || strlen(token) >= SHORTEST, ARG,
+              "%s has %zu characters, which can be guessed; wanted at least %d, as `openssl rand -hex 16` prints them",
+              variable, strlen(token), (int)SHORTEST);
+    return lvn_take(to->token, sizeof to->token, variable, token, strlen(token));
 }
 
 static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join,
                                   struct invitation *to)
 {
-    const char *given = getenv("LEVIN_RENDEZVOUS"), *token = getenv("LEVIN_RENDEZVOUS_TOKEN");
+    const char *given = lvn_getenv("LEVIN_RENDEZVOUS");
     const char *master = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     const char *colon = strrchr(o->id->place, ':');
     char host[sizeof o->id->place];
     int number;
     *to = (struct invitation){0};
-    if (token) LVN_TRY(lvn_take(to->token, sizeof to->token, "LEVIN_RENDEZVOUS_TOKEN", token, strlen(token)));
-    if (given && *given) {
+    if (given || !o->broadcast) LVN_TRY(take_token(to, given ? "LEVIN_RENDEZVOUS_TOKEN" : secret));
+    if (given) {
         h->server_rank = -1;
         return lvn_take(to->text, sizeof to->text, "LEVIN_RENDEZVOUS", given, strlen(given));
     }
@@ -95,7 +114,8 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
     if (h->rank == 0)
         LVN_TRY_WHILE(serve(h, o, join, number, to->token), "making a place for the ranks to meet at %s:%d", master,
                       number);
-    LVN_CHECK(lvn_fit(to->text, sizeof to->text, "%s:%d", h->rank ? master : "127.0.0.1", number), ARG,
+    const bool here = !h->rank || o->id->one_host;
+    LVN_CHECK(lvn_fit(to->text, sizeof to->text, "%s:%d", here ? LVN_LOOPBACK : master, number), ARG,
               "MASTER_ADDR has %zu bytes; no host has such a name", strlen(master));
     return LVN_OK;
 }

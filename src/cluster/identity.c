@@ -118,6 +118,20 @@ static enum lvn_status read_family(const struct lvn_family *f, const struct lvn_
     return LVN_OK;
 }
 
+static bool is_loopback(const char *host)
+{
+    static const char *const names[] = {"localhost", "localhost:*", "127.*", "::1", "[::1]*", NULL};
+    return host && lvn_is_among(names, host);
+}
+
+/* As the launcher's numbers say; where it gives none, the address that hosts would have to reach rank 0 at. */
+static bool is_on_one_host(const struct lvn_identity *id, const struct lvn_surroundings *s)
+{
+    const char *place = *id->place ? id->place : lvn_variable(s, "MASTER_ADDR");
+    if (id->local_size > 0) return id->local_size == id->size;
+    return id->nodes == 1 || (id->without_mpi && is_loopback(place));
+}
+
 /* Smaller is nearer. */
 struct claim {
     enum lvn_evidence evidence;
@@ -206,6 +220,7 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
                     claims[i].evidence == LVN_DEAD ? claims[i].why : "another launcher is nearer to this process");
     }
     if (best >= 0 && families[best]->without_mpi) out->without_mpi = families[best]->without_mpi;
+    out->one_host = is_on_one_host(out, s);
     return LVN_OK;
 }
 

@@ -23,6 +23,7 @@ struct lvn_identity {
     char host[256];
     char place[300];         /* HOST:PORT where the ranks can meet, as the launcher's variables say; "": they do not */
     const char *without_mpi; /* why no MPI joins these ranks, and what to do about that; NULL: one may */
+    bool one_host;           /* all ranks are on this machine: they need no other address than the loopback */
     bool launched;           /* the launcher that says so is seen to live: the other ranks are there */
     bool first; /* nothing says that another process of the run stands before it: where finding out fails, it speaks */
 };

@@ -109,7 +109,7 @@ static int hear(struct hearing *h)
 
 /* --- listening --- */
 
-enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size)
+enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one_host)
 {
     unsigned char bytes[(LVN_MESH_KEY - 1) / 2];
     const char *outside = getenv("LEVIN_RENDEZVOUS");
@@ -119,7 +119,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size)
     if (!m->sockets) return LVN_MEMORY;
     for (int i = 0; i < size; i++) m->sockets[i] = -1;
     LVN_TRY(lvn_allow_files(size, size + STRANGERS + (serves ? size + LVN_STRANGERS : 0)));
-    LVN_TRY(lvn_listen(NULL, 0, &m->listening));
+    LVN_TRY(lvn_listen(one_host ? LVN_LOOPBACK : NULL, 0, &m->listening));
     lvn_places_name(m->listening, m->place, sizeof m->place);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp", m->place};
     if (rank) return LVN_OK;
@@ -370,7 +370,7 @@ void lvn_mesh_release(struct lvn_mesh *m)
 static enum lvn_status open_over(struct lvn_mesh *m, struct lvn_comm **comm, struct lvn_heartbeat **heart,
                                  struct lvn_comm_options o, struct lvn_heartbeat_options h, double seconds)
 {
-    LVN_TRY(lvn_mesh_listen(m, o.rank, o.size));
+    LVN_TRY(lvn_mesh_listen(m, o.rank, o.size, h.id->one_host));
     h.facts = m->fact;
     h.n_facts = m->n_facts;
     LVN_TRY(lvn_heartbeat_open(heart, &h));

@@ -26,9 +26,9 @@ struct lvn_mesh {
     int calls;       /* connections that it began */
 };
 
-/* Listen. IO where that fails, or where this process may not have a connection to each of `size` ranks. Release it
- * always. */
-enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size) LVN_CHECKED;
+/* Listen, with `one_host` on the loopback alone. IO where that fails, or where this process may not have a connection
+ * to each of `size` ranks. Release it always. */
+enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one_host) LVN_CHECKED;
 /* All have met, with these facts: connect. COMM with the rank that is missing after `seconds`. */
 enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, const struct lvn_heartbeat *h, double seconds) LVN_CHECKED;
 /* The sockets are the caller's from now on. */

@@ -9,6 +9,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,9 +244,15 @@ enum lvn_status lvn_allow_files(int ranks, int files)
     return LVN_OK;
 }
 
+static bool is_loopback(const struct sockaddr_storage *at)
+{
+    const struct sockaddr_in *four = (const void *)at;
+    return at->ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 void lvn_places_name(int listening, char *out, size_t room)
 {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t size = sizeof at;
     char host[256], text[INET6_ADDRSTRLEN + 32], port[16] = "0";
     if (!getsockname(listening, (struct sockaddr *)&at, &size))
@@ -254,7 +261,10 @@ void lvn_places_name(int listening, char *out, size_t room)
     host[sizeof host - 1] = '\0';
     size_t n = (size_t)snprintf(out, room, "%s,%s", port, host);
     struct ifaddrs *list = NULL;
-    if (getifaddrs(&list)) list = NULL;
+    if (is_loopback(&at))
+        n += (size_t)snprintf(out + n, room - n, ",127.0.0.1");
+    else if (getifaddrs(&list))
+        list = NULL;
     for (struct ifaddrs *a = list; a; a = a->ifa_next) {
         if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK)) continue;
         int family = a->ifa_addr->sa_family;

@@ -13,6 +13,7 @@
 struct addrinfo;
 
 enum { LVN_PLACES_TEXT = 1200 };
+#define LVN_LOOPBACK "127.0.0.1"
 
 /* Listen on an address or host name (NULL: on all) and a port (0: any). *out does not block. IO with a sentence when
  * the port is in use or the address is not this host's. */
@@ -20,7 +21,8 @@ enum lvn_status lvn_listen(const char *host, int port, int *out) LVN_CHECKED;
 /* See that this process may open so many files for so many ranks, beside what else it opens: the limit is raised as far
  * as it may be. IO where that is too few. */
 enum lvn_status lvn_allow_files(int ranks, int files) LVN_CHECKED;
-/* Where this process can be found that listens there: the long form. */
+/* Where this process can be found that listens there: the long form; one that listens on the loopback has no other
+ * address. */
 void lvn_places_name(int listening, char *out, size_t room);
 
 /* On the way to one of the places in `address`, without blocking: one address after the other, each for 5 s, and all

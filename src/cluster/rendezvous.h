@@ -17,7 +17,7 @@ struct lvn_server_options {
     int size;            /* ranks to come */
     const char *listen;  /* address or interface's host name; NULL: all */
     int port;            /* 0: any */
-    const char *token;   /* NULL: a new one, "": none is wanted */
+    const char *token;   /* NULL: a new one; "": whoever comes is taken for a rank, unless it shows one */
     double timeout;      /* trainer.rank_timeout: seconds in which a rank without news is found lost */
     double join_timeout; /* seconds in which all must have come after the first one, and, outside of the ranks, that one
                             after the start; 0: no limit */

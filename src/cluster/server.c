@@ -5,6 +5,7 @@
  * failure of others made of the rest. Strangers (no token, no rank yet) are limited in number and time: where there are
  * too many, those that have long said nothing give way to those that wait. */
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -45,8 +46,12 @@ static bool attend(struct lvn_server *s, struct lvn_caller *c)
     bool open = lvn_wire_read(&c->wire);
     while (open && !c->wire.broken && !c->leaving && (line = lvn_wire_line(&c->wire))) {
         struct lvn_message m;
-        if (!lvn_message_parse(line, &m) || !lvn_server_hear(s, c, &m)) return false;
+        bool parsed = lvn_message_parse(line, &m);
+        if (parsed && lvn_server_hear(s, c, &m)) continue;
+        if (c->rank == -1) lvn_server_turn_away(s, c, parsed ? "said what no rank says" : "said no word of levin's");
+        return false;
     }
+    if (c->wire.broken && c->rank == -1) lvn_server_turn_away(s, c, "said no word of levin's");
     if (!open) { /* what came before the end still counts */
         struct lvn_message m;
         while (!c->leaving && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
@@ -80,7 +85,9 @@ static void welcome(struct lvn_server *s)
             s->deaf_until = now + CROWDED_SECONDS;
             return;
         }
-        int fd = accept4(s->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
+        struct sockaddr_storage from;
+        socklen_t size = sizeof from;
+        int fd = accept4(s->listening, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
         if (fd < 0) { /* a caller that cannot be taken in would wake poll() again and again */
             bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
             if (scarce) s->deaf_until = lvn_seconds() + DEAF_SECONDS;
@@ -95,6 +102,8 @@ static void welcome(struct lvn_server *s)
         c->wire.fd = fd;
         c->rank = -1;
         c->since = now;
+        if (getnameinfo((struct sockaddr *)&from, size, c->from, sizeof c->from, NULL, 0, NI_NUMERICHOST))
+            c->from[0] = '\0';
         s->caller[s->n_callers++] = c;
         s->n_strangers++;
         if (!attend(s, c)) drop(s, s->n_callers - 1); /* a hello comes with the connection */
@@ -155,6 +164,7 @@ static void watch_time(struct lvn_server *s, double now, double last)
         s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 1024);
         lvn_server_tell_table(s, now);
     }
+    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at) lvn_server_tell_turned_away(s);
     if (s->trouble_at > 0 && now >= s->trouble_at && s->phase < LVN_SERVER_ENDED) lvn_server_declare(s);
 }
 
@@ -211,7 +221,7 @@ static enum lvn_status make_token(struct lvn_server *s)
 {
     unsigned char bytes[16];
     if (s->o.token) {
-        LVN_CHECK(strlen(s->o.token) < sizeof s->token, ARG, "LEVIN_RENDEZVOUS_TOKEN is longer than %d characters",
+        LVN_CHECK(strlen(s->o.token) < sizeof s->token, ARG, "a run's token is longer than %d characters",
                   (int)sizeof s->token - 1);
         snprintf(s->token, sizeof s->token, "%s", s->o.token);
         return LVN_OK;

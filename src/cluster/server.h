@@ -21,6 +21,7 @@ struct lvn_caller {
     bool reads;   /* hears the whole table */
     bool leaving; /* hears nothing more; closed when all is sent */
     double since;
+    char from[46]; /* its address, for people */
 };
 
 struct lvn_server {
@@ -49,12 +50,14 @@ struct lvn_server {
     } * facts;
     enum lvn_server_phase phase;
     double started, first_came, next_table, ended_at;
-    double silent_until;          /* it stood still so long that others have spoken */
-    double deaf_until;            /* there was no room, or no descriptor, for one more connection */
-    int64_t looks;                /* of the thread at what has come */
-    double trouble_at;            /* when what is wrong is told; 0: nothing is wrong */
-    bool worded;                  /* `fault` is a sentence already */
-    bool warned;                  /* that no rank goes on */
+    double silent_until;   /* it stood still so long that others have spoken */
+    double deaf_until;     /* there was no room, or no descriptor, for one more connection */
+    int64_t looks;         /* of the thread at what has come */
+    double trouble_at;     /* when what is wrong is told; 0: nothing is wrong */
+    bool worded;           /* `fault` is a sentence already */
+    bool warned;           /* that no rank goes on */
+    char turned_away[400]; /* the first one that is no rank of this run, a sentence; "": there was none */
+    bool turned_away_told;
     int failed, fails;            /* 1 + the rank that said that it fails by itself; how many did */
     bool failed_after;            /* it said that it fails because of others */
     char fault[1200], said[1000]; /* said: the failing rank's sentence */
@@ -63,7 +66,11 @@ struct lvn_server {
     bool lasting; /* lvn_server_fault_lasts() */
 };
 
-/* hear.c, with the lock held. False: the caller is to be dropped. */
+/* hear.c, with the lock held. Somebody is shown out who `did` something that no rank does: noted once. */
+void lvn_server_turn_away(struct lvn_server *s, const struct lvn_caller *c, const char *did);
+/* Whoever speaks for the ranks is to say so, once. */
+void lvn_server_tell_turned_away(struct lvn_server *s);
+/* False: the caller is to be dropped. */
 bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m);
 void lvn_server_gone(struct lvn_server *s, int rank); /* its connection has closed */
 void lvn_server_missing(struct lvn_server *s);        /* not all have come in time */

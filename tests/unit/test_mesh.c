@@ -83,7 +83,7 @@ static enum lvn_status live(const struct plan *p, int rank)
 {
     static struct lvn_group group[1 + MOST];
     struct lvn_mesh m;
-    LVN_TRY(lvn_mesh_listen(&m, rank, p->size));
+    LVN_TRY(lvn_mesh_listen(&m, rank, p->size, false));
     if (p->patience > 0) m.patience = p->patience;
     if (p->other) { /* there somebody else may listen, then */
         close(m.listening);
@@ -277,13 +277,13 @@ static void test_files(void **state)
         struct lvn_mesh m;
         struct rlimit r = {.rlim_cur = 64, .rlim_max = 600};
         if (setrlimit(RLIMIT_NOFILE, &r)) _exit(1);
-        if (lvn_mesh_listen(&m, 1, 300) != LVN_OK) _exit(2);
+        if (lvn_mesh_listen(&m, 1, 300, false) != LVN_OK) _exit(2);
         lvn_mesh_release(&m);
-        if (lvn_mesh_listen(&m, 0, 300) != LVN_IO) _exit(3);
+        if (lvn_mesh_listen(&m, 0, 300, false) != LVN_IO) _exit(3);
         lvn_mesh_release(&m);
         if (!strstr(lvn_error_text(), "600 open files are fewer than the 928 that 300 ranks need")) _exit(4);
         setenv("LEVIN_RENDEZVOUS", "127.0.0.1:1", 1);
-        _exit(lvn_mesh_listen(&m, 0, 300) == LVN_OK ? 0 : 5);
+        _exit(lvn_mesh_listen(&m, 0, 300, false) == LVN_OK ? 0 : 5);
     }
     assert_int_equal(waitpid(pid, &code, 0), pid);
     assert_int_equal(code, 0);
