@@ -135,14 +135,12 @@ static bool has_file(const struct lvn_tokenizer *t, const char *name)
 static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
 {
     for (int i = 0; i < N_COMPANIONS; i++) {
-        char *path = lvn_path_join(&t->arena, dir, companions[i]), *text;
+        const char *path = lvn_path_join(&t->arena, dir, companions[i]), *text;
         int64_t bytes;
         if (!path) return LVN_MEMORY;
         if (has_file(t, companions[i]) || !lvn_path_is_file(path)) continue;
-        LVN_TRY(lvn_file_read(path, MOST_BYTES, &text, &bytes));
-        enum lvn_status status = lvn_load_keep(t, companions[i], text, bytes);
-        free(text);
-        LVN_TRY(status);
+        LVN_TRY(read_text(t, path, &text, &bytes));
+        lvn_load_keep(t, companions[i], text, bytes);
     }
     return LVN_OK;
 }

@@ -102,7 +102,7 @@ struct lvn_tokenizer {
     struct lvn_added_set before, after;                  /* not normalized, normalized */
     struct lvn_tokenizer_file file[LVN_TOKENIZER_FILES]; /* what a copy of this tokenizer is made of */
     int n_files;
-    char *text[2]; /* of these files, where the tokenizer has read them itself */
+    char *text[LVN_TOKENIZER_FILES]; /* of these files, where the tokenizer has read them itself */
     int n_texts;
     uint64_t sum; /* the same for tokenizers with the same tokens */
 };
