@@ -3,6 +3,7 @@
 #include "train/evaluate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -116,6 +117,17 @@ static json_t *matrix(const double *x, int64_t n)
     return rows;
 }
 
+/* Lines of a text as strings. */
+static json_t *sentences(const char *text)
+{
+    json_t *list = json_array();
+    for (size_t n; *text; text += n + 1) {
+        n = strcspn(text, "\n");
+        json_array_append_new(list, json_stringn(text, n));
+    }
+    return list;
+}
+
 static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t *predictions, json_t *token_losses)
 {
     char count[LVN_NUMBER_TEXT];
@@ -127,8 +139,11 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
     if (r->task->counted) lvn_cli_add(c, what, json_integer(counted));
     lvn_cli_add(c, "samples", json_integer(r->samples));
     if (r->skipped) {
-        lvn_cli_print(c, "%s rows cannot be used and are passed over\n", lvn_count_text(r->skipped, count));
+        lvn_cli_print(c, "%s row%s cannot be used and %s passed over; the first: %.*s\n",
+                      lvn_count_text(r->skipped, count), r->skipped == 1 ? "" : "s", r->skipped == 1 ? "is" : "are",
+                      (int)strcspn(r->skipped_rows, "\n"), r->skipped_rows);
         lvn_cli_add(c, "skipped", json_integer(r->skipped));
+        lvn_cli_add(c, "skipped_rows", sentences(r->skipped_rows)); /* the lists below have no entry for these */
     }
     lvn_cli_add(c, "split", json_string(lvn_split_names[r->split]));
     for (int i = 0; i < r->n_metrics; i++) {

@@ -6,15 +6,25 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "data/table.h"
 #include "train/evaluate.h"
 #include "train/model_config.h"
 
+/* A row of the input, so that each has a line in the output. */
+struct row {
+    int64_t line;    /* of the file; 0: the text was given on the command line */
+    int64_t text;    /* its index among the texts; -1: it cannot be used */
+    const char *bad; /* why; NULL: it can be used */
+};
+
 struct texts {
     const char **text, **pair; /* pair: NULL where there are none */
     int64_t n, room;
+    struct row *row;
+    int64_t n_rows, row_room;
     struct lvn_arena arena; /* of the texts */
 };
 
@@ -49,17 +59,50 @@ static const char *copy(struct texts *x, const char *p, int64_t n)
     return p ? lvn_arena_printf(&x->arena, "%.*s", (int)n, p) : NULL;
 }
 
+/* A row with a text, or, where `bad` says why, without one. */
+static enum lvn_status add_row(struct texts *x, const struct lvn_settings *s, int64_t line, const char *text,
+                               const char *pair, const char *bad)
+{
+    LVN_CHECK(!bad || s->data.skip_bad_rows, FORMAT,
+              "%s; mend it, or let such rows go without a prediction with data.skip_bad_rows=true", bad);
+    if (x->n_rows == x->row_room) {
+        int64_t room = x->row_room ? 2 * x->row_room : 64;
+        struct row *more = lvn_realloc(x->row, sizeof *more * (size_t)room);
+        if (!more) return LVN_MEMORY;
+        x->row = more;
+        x->row_room = room;
+    }
+    x->row[x->n_rows++] = (struct row){.line = line, .text = bad ? -1 : x->n, .bad = bad};
+    return bad ? LVN_OK : add(x, text, pair);
+}
+
 static enum lvn_status read_table(struct texts *x, const struct lvn_settings *s, struct lvn_table *t)
 {
     struct lvn_table_row row;
     const char *usual = "document|text|sentence", *column = s->data.text_column;
     bool pair = *s->data.pair_column && t->form != LVN_TABLE_LINES;
+    t->keep_empty = true;
     LVN_TRY(lvn_table_column(t, *column && t->form != LVN_TABLE_LINES ? column : usual, true));
     LVN_TRY(lvn_table_column(t, pair ? s->data.pair_column : "", pair));
     while (lvn_table_next(t, &row)) {
-        LVN_CHECK(!*row.bad || s->data.skip_bad_rows, FORMAT,
-                  "%s; mend it, or pass over such rows with data.skip_bad_rows=true", row.bad);
-        if (!*row.bad) LVN_TRY(add(x, copy(x, row.cell[0].p, row.cell[0].n), copy(x, row.cell[1].p, row.cell[1].n)));
+        const char *bad = *row.bad ? lvn_arena_strdup(&x->arena, row.bad) : NULL;
+        if (*row.bad && !bad) return LVN_MEMORY;
+        LVN_TRY(add_row(x, s, row.line, bad ? NULL : copy(x, row.cell[0].p, row.cell[0].n),
+                        bad ? NULL : copy(x, row.cell[1].p, row.cell[1].n), bad));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_given(struct texts *x, const struct lvn_settings *s, const struct lvn_texts *given)
+{
+    for (int i = 0; i < given->n; i++) {
+        const char *bad = NULL, *text = given->text[i];
+        int64_t wrong = lvn_utf8_check(text, (int64_t)strlen(text));
+        if (wrong >= 0) {
+            bad = lvn_arena_printf(&x->arena, "--text, number %d: byte %lld is not UTF-8", i + 1, (long long)wrong + 1);
+            if (!bad) return LVN_MEMORY;
+        }
+        LVN_TRY(add_row(x, s, 0, text, NULL, bad));
     }
     return LVN_OK;
 }
@@ -71,8 +114,7 @@ static enum lvn_status read_texts(struct texts *x, const struct lvn_cli *c)
     struct lvn_table t;
     LVN_CHECK(!given->n != !*input, ARG,
               "say which texts: either --text=\"...\", or --input=FILE (- is standard input)");
-    for (int i = 0; i < given->n; i++) LVN_TRY(add(x, given->text[i], NULL));
-    if (!*input) return LVN_OK;
+    if (!*input) return read_given(x, &c->settings, given);
     enum lvn_status status = lvn_table_open(&t, strcmp(input, "-") ? input : "/dev/stdin");
     if (status == LVN_OK) status = read_table(x, &c->settings, &t);
     lvn_table_close(&t);
@@ -98,33 +140,70 @@ static void collect(void *context, const struct lvn_evaluated *e)
     }
 }
 
+/* A cell of a table may hold line ends; a row has one line here. */
+static void put_line(const char *text)
+{
+    LVN_LOCAL_TEXT(line);
+    lvn_text_add(&line, text);
+    for (int64_t i = 0; i < line.n; i++)
+        if (line.p[i] == '\n' || line.p[i] == '\r') line.p[i] = ' ';
+    lvn_cli_put(stdout, line.n ? line.p : "");
+    putchar('\n');
+}
+
+static json_t *show_text(const struct lvn_cli *c, const struct found *f, const char *text, const double *p)
+{
+    json_t *all = json_array();
+    char name[LVN_CLASS_NAMES];
+    int64_t best = 0;
+    for (int64_t k = 0; k < f->classes; k++) {
+        if (p[k] > p[best]) best = k;
+        json_array_append_new(all, lvn_cli_number(p[k]));
+    }
+    lvn_class_name(&f->config, best, name);
+    if (!c->json) {
+        printf("%lld\t%.4f\t", (long long)best, p[best]);
+        put_line(text);
+    }
+    return json_pack("{s:I,s:s,s:o}", "label", (json_int_t)best, "name", name, "probabilities", all);
+}
+
+/* A row without a prediction has its line all the same. */
+static json_t *show_bad(const struct lvn_cli *c, const char *bad)
+{
+    if (!c->json) {
+        fputs("-\t-\t", stdout);
+        put_line(bad);
+    }
+    return json_pack("{s:n,s:n,s:n,s:s}", "label", "name", "probabilities", "error", bad);
+}
+
 static void show(struct lvn_cli *c, const struct texts *x, const struct found *f)
 {
     json_t *list = json_array();
-    char name[LVN_CLASS_NAMES];
-    for (int64_t i = 0; i < x->n; i++) {
-        const double *p = f->probability + i * f->classes;
-        json_t *all = json_array();
-        int64_t best = 0;
-        for (int64_t k = 0; k < f->classes; k++) {
-            if (p[k] > p[best]) best = k;
-            json_array_append_new(all, lvn_cli_number(p[k]));
-        }
-        lvn_class_name(&f->config, best, name);
-        json_array_append_new(
-            list, json_pack("{s:I,s:s,s:o}", "label", (json_int_t)best, "name", name, "probabilities", all));
-        if (c->json) continue;
-        printf("%lld\t%.4f\t", (long long)best, p[best]);
-        lvn_cli_put(stdout, x->text[i]);
-        putchar('\n');
+    const char *first = NULL;
+    for (int64_t i = 0; i < x->n_rows; i++) {
+        const struct row *r = &x->row[i];
+        json_t *one =
+            r->bad ? show_bad(c, r->bad) : show_text(c, f, x->text[r->text], f->probability + r->text * f->classes);
+        if (r->line) json_object_set_new(one, "line", json_integer(r->line));
+        json_array_append_new(list, one);
+        if (r->bad && !first) first = r->bad;
     }
     lvn_cli_add(c, "predictions", list);
+    lvn_cli_add(c, "skipped", json_integer(x->n_rows - x->n));
+    if (first)
+        lvn_log(LVN_LOG_WARN, "%lld of %lld rows have no prediction; the first: %s", (long long)(x->n_rows - x->n),
+                (long long)x->n_rows, first);
 }
 
 static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
 {
     LVN_TRY(read_texts(x, c));
-    LVN_CHECK(x->n, FORMAT, "'%s' holds no text", c->flag[LVN_FLAG_predict_input].t);
+    const char *input = c->flag[LVN_FLAG_predict_input].t;
+    LVN_CHECK(x->n || !x->n_rows, FORMAT, "'%s' has no row that can be used; the first one: %s",
+              *input ? input : "--text", x->row[0].bad);
+    LVN_CHECK(x->n, FORMAT, "'%s' holds no text", input);
     if (*c->settings.data.pair_column && !x->pair[0])
         lvn_log(LVN_LOG_WARN,
                 "the model learnt from pairs (data.pair_column is '%s'), and these are single texts: give a table with "
@@ -158,6 +237,7 @@ enum lvn_status lvn_command_predict(struct lvn_cli *c)
     enum lvn_status status = predict(c, &x);
     free(x.text);
     free(x.pair);
+    free(x.row);
     lvn_arena_release(&x.arena);
     return status;
 }

@@ -111,6 +111,7 @@ struct lvn_dataset {
     int64_t id_limit;                /* ids must be below this one: the model's vocabulary when it is known */
     int64_t block_size;              /* list: the smallest that fits; stream: 0 */
     int64_t skipped;                 /* labelled: rows that were passed over */
+    const char *skipped_rows;        /* "FILE:LINE: reason\n" of each in an evaluation, else of the first; NULL: none */
     struct lvn_mask mask;            /* where o->masks */
     bool masks;
     bool answers; /* a sample is right where all of its labels are (the adder) */

@@ -44,7 +44,8 @@ struct labelled {
     struct lvn_encoder *encoder;
     struct lvn_ids one, other, types; /* of the row that is read */
     int64_t longest;
-    struct lvn_text clean, first_bad;
+    struct lvn_text clean;
+    struct lvn_text bad_rows; /* of dataset.h: skipped_rows */
 };
 
 /* --- rows --- */
@@ -138,6 +139,12 @@ static enum lvn_status add_row(struct labelled *l, const struct lvn_data_options
     return LVN_OK;
 }
 
+/* Bytes of the first sentence in d->skipped_rows. */
+static int first_line(const struct lvn_dataset *d)
+{
+    return d->skipped_rows ? (int)strcspn(d->skipped_rows, "\n") : 0;
+}
+
 static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_options *o, struct lvn_table *t,
                                  struct file *f)
 {
@@ -163,10 +170,12 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
         }
         LVN_CHECK(o->skip_bad_rows, FORMAT, "%s; mend it, or pass over such rows with data.skip_bad_rows=true",
                   row.bad);
-        if (!d->skipped++) lvn_text_printf(&l->first_bad, "%s", row.bad);
+        if (!d->skipped++ || o->evaluates) lvn_text_printf(&l->bad_rows, "%s\n", row.bad);
     }
-    LVN_CHECK(f->n, FORMAT, "'%s' has no row that can be used%s%s", t->path, d->skipped ? "; the first one: " : "",
-              d->skipped ? l->first_bad.p : "");
+    LVN_TRY(lvn_text_status(&l->bad_rows));
+    d->skipped_rows = l->bad_rows.p;
+    LVN_CHECK(f->n, FORMAT, "'%s' has no row that can be used%s%.*s", t->path, d->skipped ? "; the first one: " : "",
+              first_line(d), d->skipped ? d->skipped_rows : "");
     return LVN_OK;
 }
 
@@ -290,8 +299,8 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
     }
     LVN_TRY(count_classes(d, o));
     if (d->skipped && !o->evaluates)
-        lvn_log(LVN_LOG_INFO, "%" PRId64 " rows cannot be used and are passed over; the first: %s", d->skipped,
-                l->first_bad.p);
+        lvn_log(LVN_LOG_INFO, "%" PRId64 " rows cannot be used and are passed over; the first: %.*s", d->skipped,
+                first_line(d), d->skipped_rows);
     lvn_encoder_free(l->encoder); /* it remembers the words that it met */
     l->encoder = NULL;
     return LVN_OK;
@@ -308,7 +317,7 @@ static void close_labelled(struct lvn_dataset *d)
     lvn_ids_release(&l->types);
     lvn_encoder_free(l->encoder);
     lvn_text_release(&l->clean);
-    lvn_text_release(&l->first_bad);
+    lvn_text_release(&l->bad_rows);
     free(l);
 }
 

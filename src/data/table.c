@@ -306,11 +306,33 @@ static void members_of(struct lvn_table *t, struct lvn_table_row *row)
     }
 }
 
+/* Passes over one line of nothing but its end; false where there is none. */
+static bool pass_empty(struct lvn_table *t)
+{
+    const int64_t from = t->at;
+    while (t->at < t->bytes && t->text[t->at] == '\r') t->at++;
+    const bool ended = t->at < t->bytes && t->text[t->at] == '\n';
+    t->at += ended;
+    t->line += ended;
+    return ended || (t->at == t->bytes && t->at > from);
+}
+
+/* Whether anything but line ends follows. */
+static bool has_more(struct lvn_table *t)
+{
+    if (t->next_row < t->at) t->next_row = t->at;
+    while (t->next_row < t->bytes && (t->text[t->next_row] == '\n' || t->text[t->next_row] == '\r')) t->next_row++;
+    return t->next_row < t->bytes;
+}
+
 bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row)
 {
-    while (t->form != LVN_TABLE_LINES && t->at < t->bytes && (t->text[t->at] == '\n' || t->text[t->at] == '\r')) {
-        t->line += t->text[t->at] == '\n';
-        t->at++;
+    while (t->form != LVN_TABLE_LINES) {
+        *row = (struct lvn_table_row){.line = t->line};
+        if (!pass_empty(t)) break;
+        if (!t->keep_empty || !has_more(t)) continue;
+        BAD(row, "%s:%lld: the line is empty", t->path, (long long)row->line);
+        return true;
     }
     if (t->at >= t->bytes) return false;
     *row = (struct lvn_table_row){.line = t->line};

@@ -28,7 +28,9 @@ struct lvn_table {
     const char *text; /* of the file */
     char *owned;      /* the same; NULL: it is the caller's */
     const char *ask;  /* how a user says which column is meant */
+    bool keep_empty;  /* the caller's, after opening: an empty line before the last row is a bad row */
     int64_t bytes, at, line;
+    int64_t next_row; /* of keep_empty: nothing but line ends stands between `at` and here */
     enum { LVN_TABLE_LINES, LVN_TABLE_TSV, LVN_TABLE_CSV, LVN_TABLE_JSONL } form;
     struct lvn_text names, cells; /* of the header, of the row: each ended by a zero */
     int n_names, n_columns;
@@ -52,7 +54,7 @@ void lvn_table_close(struct lvn_table *t);
  * FORMAT, with those that there are, when a required one is missing or two have the name. Before the first row is read.
  */
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required) LVN_CHECKED;
-/* False: there are no more rows. Empty lines are passed over. */
+/* False: there are no more rows. Empty lines are passed over, unless keep_empty says otherwise. */
 bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row);
 
 #endif

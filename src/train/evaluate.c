@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/files.h"
 #include "base/target.h"
 #include "data/loader.h"
@@ -253,6 +254,7 @@ static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_
     *r = (struct lvn_evaluate_result){
         .task = t->task, .loss = loss / (double)labels, .labels = labels, .split = e->split, .n_metrics = t->n_metrics};
     r->skipped = e->setup.data->skipped;
+    if (r->skipped && !(r->skipped_rows = lvn_strdup(e->setup.data->skipped_rows))) return LVN_MEMORY;
     for (int i = 0; i < e->n_parts; i++) r->samples += lvn_loader_eval_count(&e->part[i].loader, e->part[i].limit);
     for (int i = 0; i < t->n_metrics; i++) {
         r->metrics[i] = t->metrics[i];
@@ -274,7 +276,9 @@ static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_
 void lvn_evaluate_result_release(struct lvn_evaluate_result *r)
 {
     free(r->confusion);
+    free(r->skipped_rows);
     r->confusion = NULL;
+    r->skipped_rows = NULL;
 }
 
 enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_evaluate_options *o,

@@ -40,6 +40,7 @@ struct lvn_evaluate_result {
     int64_t labels; /* how many those are */
     int64_t samples;
     int64_t skipped;         /* rows of the data that could not be used */
+    char *skipped_rows;      /* "FILE:LINE: reason\n" of each; NULL: none */
     enum lvn_split_id split; /* the part that was scored */
     const struct lvn_metric *metrics[LVN_TASK_METRICS];
     double value[LVN_TASK_METRICS];
