@@ -211,9 +211,11 @@ static enum lvn_status find_job(struct lvn_config *cf, const char *nanogpt)
 
 static enum lvn_status refuse_replacing(struct lvn_config *cf, const char *path)
 {
-    bool replaced = path && (lvn_path_is_file(path) || lvn_path_is_dir(path)); /* pipes and devices are written into */
-    bool may = !replaced || lvn_cli_on(cf->c, LVN_FLAG_config_overwrite);
-    LVN_CHECK(may, ARG, "'%s' is there already: give another name, or --overwrite", path);
+    struct lvn_target t;
+    if (!path || lvn_cli_on(cf->c, LVN_FLAG_config_overwrite)) return LVN_OK;
+    LVN_TRY(lvn_target_find(&cf->s->arena, path, &t));
+    LVN_CHECK(t.stream || !lvn_path_exists(path), ARG, "'%s' is there already: give another name, or --overwrite",
+              path);
     return LVN_OK;
 }
 

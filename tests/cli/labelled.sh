@@ -72,8 +72,8 @@ unlined() { sed 's/, *"line": *[0-9]*//g' out; } # without the numbers of lines,
 unlined >piped
 for form in tsv csv jsonl; do
     code 0 "$LEVIN" predict tsv --input=test.$form --json
-    unlined >other
-    same_file other piped
+    unlined >tabled
+    same_file tabled piped
 done
 code 0 "$LEVIN" predict tsv --input=test.tsv
 check [ "$(wc -l <out)" = 40 ]
