@@ -23,6 +23,7 @@ static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const 
     struct lvn_codec codec;
     char *json = NULL;
     LVN_TRY(lvn_codec_beside(&codec, from));
+    lvn_tokenizer_note(codec.unread);
     enum lvn_status status = codec.tokenizer ? lvn_tokenizer_save(codec.tokenizer, out) : LVN_OK;
     if (codec.vocabulary) {
         const char *state = lvn_path_join(a, out, "state"), *path = lvn_path_join(a, out, "state/vocabulary.json");

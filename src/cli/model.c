@@ -2,6 +2,7 @@
 #include "cli/model.h"
 
 #include "base/files.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "tokenizers/tokenizer.h"
 #include "train/model_find.h"
@@ -16,11 +17,23 @@ bool lvn_cli_model_is_recipe(const char *model)
     return lvn_cli_is_recipe(model) && lvn_path_is_file(model);
 }
 
+/* Bytes that a text loses when it becomes tokens: it should not lose them without a word. */
+static void note_holes(const struct lvn_tokenizer *t)
+{
+    int holes = 0;
+    if (!t->holes || t->unknown >= 0 || t->byte_fallback) return;
+    for (int b = 0; b < 256; b++) holes += t->bpe.byte_id[b] < 0;
+    lvn_log(LVN_LOG_INFO, "the tokenizer '%s' has no token for %d of the 256 bytes: a text loses those", t->path,
+            holes);
+}
+
 enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lvn_tokenizer **t)
 {
     const char *path;
     LVN_TRY(lvn_tokenizer_find_files(&c->settings.arena, name, &path));
-    return lvn_tokenizer_open(t, path);
+    LVN_TRY(lvn_tokenizer_open(t, path));
+    note_holes(*t);
+    return LVN_OK;
 }
 
 /* The recipe's model, found like one of the command line. */

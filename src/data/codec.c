@@ -13,6 +13,7 @@ void lvn_codec_release(struct lvn_codec *c)
 {
     lvn_vocab_free(c->vocabulary);
     lvn_tokenizer_close(c->tokenizer);
+    free(c->unread);
     *c = (struct lvn_codec){0};
 }
 
@@ -26,6 +27,29 @@ static enum lvn_status read_vocabulary(struct lvn_vocab **out, const char *path)
     return status;
 }
 
+enum lvn_status lvn_tokenizer_try(struct lvn_tokenizer **t, char **unread, const char *dir)
+{
+    *unread = NULL;
+    enum lvn_status status = lvn_tokenizer_open(t, dir);
+    if (status == LVN_OK || status == LVN_MEMORY) return status;
+    *unread = lvn_strdup(lvn_error_text());
+    if (!*unread) return LVN_MEMORY;
+    lvn_error_clear();
+    return LVN_OK;
+}
+
+enum lvn_status lvn_tokenizer_needed(const char *unread, const char *what)
+{
+    LVN_CHECK(!unread, FORMAT, "%s needs the tokenizer, which cannot be read: %s", what, unread);
+    return LVN_OK;
+}
+
+void lvn_tokenizer_note(const char *unread)
+{
+    if (unread)
+        lvn_log(LVN_LOG_WARN, "the tokenizer cannot be read and is left out, so there are only ids: %s", unread);
+}
+
 enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
 {
     LVN_LOCAL_ARENA(a);
@@ -35,13 +59,7 @@ enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir)
     if (status == LVN_OK && lvn_path_is_file(path)) {
         status = read_vocabulary(&out->vocabulary, path);
     } else if (status == LVN_OK && lvn_tokenizer_there(model_dir)) {
-        status = lvn_tokenizer_open(&out->tokenizer, model_dir);
-        if (status == LVN_UNSUPPORTED) {
-            lvn_log(LVN_LOG_WARN, "the tokenizer of '%s' is left out, so there are only ids: %s", model_dir,
-                    lvn_error_text());
-            lvn_error_clear();
-            status = LVN_OK;
-        }
+        status = lvn_tokenizer_try(&out->tokenizer, &out->unread, model_dir);
     }
     return status;
 }
@@ -91,6 +109,7 @@ enum lvn_status lvn_codec_encode(const struct lvn_codec *c, const char *what, co
                                  int32_t **ids, int64_t *n)
 {
     *ids = NULL;
+    LVN_TRY(lvn_tokenizer_needed(c->unread, what));
     LVN_CHECK(lvn_codec_is_text(c), ARG,
               "this model has neither a vocabulary nor a tokenizer beside it, so %s cannot be text: give ids, as "
               "--prompt-ids=5,6,7",

@@ -10,6 +10,8 @@
 struct lvn_codec {
     struct lvn_vocab *vocabulary;
     struct lvn_tokenizer *tokenizer;
+    char *unread; /* why the tokenizer that is there could not be read: see lvn_tokenizer_try(); NULL: none is, or it
+                     was */
 };
 
 static inline bool lvn_codec_is_text(const struct lvn_codec *c)
@@ -21,16 +23,24 @@ static inline int64_t lvn_codec_size(const struct lvn_codec *c)
 {
     return c->vocabulary ? c->vocabulary->n : c->tokenizer ? c->tokenizer->n : 0;
 }
-/* Frees both. */
+/* Open a folder's tokenizer where ids may do without it: one that cannot be read (damaged, of a kind that is not there)
+ * leaves *t NULL and the reason in *unread, which is malloc'd, and is no failure. LVN_MEMORY is. */
+enum lvn_status lvn_tokenizer_try(struct lvn_tokenizer **t, char **unread, const char *dir) LVN_CHECKED;
+/* LVN_FORMAT with that reason, for `what`, which takes a tokenizer; LVN_OK where `unread` is NULL. */
+enum lvn_status lvn_tokenizer_needed(const char *unread, const char *what) LVN_CHECKED;
+/* Say that it is not used, where that is no failure. */
+void lvn_tokenizer_note(const char *unread);
+
+/* Frees all of them. */
 void lvn_codec_release(struct lvn_codec *c);
-/* What lies in a model directory: state/vocabulary.json, or the files of a tokenizer. Both NULL when there is nothing,
- * or when the tokenizer is of a kind that is not there (a warning is logged). */
+/* What lies in a model directory: state/vocabulary.json, or the files of a tokenizer. All NULL when there is nothing.
+ */
 enum lvn_status lvn_codec_beside(struct lvn_codec *out, const char *model_dir) LVN_CHECKED;
 /* Do two codecs give the same ids? True when one of them is empty. */
 bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b);
 
 /* Text to ids, which are malloc'd, with the tokens around them that the tokenizer's post-processor adds. `what` is it,
- * for messages. LVN_ARG for ids only. */
+ * for messages. LVN_ARG for ids only, LVN_FORMAT where the tokenizer could not be read. */
 enum lvn_status lvn_codec_encode(const struct lvn_codec *c, const char *what, const char *text, int64_t bytes,
                                  int32_t **ids, int64_t *n) LVN_CHECKED;
 

@@ -95,6 +95,7 @@ static void mask_fields(struct lvn_fields *f)
 static enum lvn_status open_mask(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     const struct lvn_tokenizer *t = d->tokenizer ? d->tokenizer : o->tokenizer;
+    if (!t) LVN_TRY(lvn_tokenizer_needed(d->unread ? d->unread : o->unread, "task.kind=mlm"));
     LVN_CHECK(t, ARG,
               "task.kind=mlm hides words behind the token [MASK], and neither the data ('%s') nor the model have a "
               "tokenizer: prepare the text with one (`levin prepare TEXT --tokenizer=DIR`)",
@@ -192,6 +193,7 @@ void lvn_dataset_close(struct lvn_dataset *d)
     if (d->kind && d->kind->close) d->kind->close(d);
     lvn_vocab_free(d->vocabulary);
     lvn_tokenizer_close(d->tokenizer);
+    free(d->unread);
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         lvn_remote_close(d->split[i].remote);
         free(d->split[i].blocks);

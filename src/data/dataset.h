@@ -36,6 +36,7 @@ struct lvn_data_options {
     const char *text_column, *pair_column, *label_column;
     const char *tokenizer_path;            /* a file or a folder; "": */
     const struct lvn_tokenizer *tokenizer; /* of a model that exists already; borrowed */
+    const char *unread;                    /* why that model's tokenizer could not be read; NULL: it could; borrowed */
     bool clean;                            /* texts by the rule of data/clean.h */
     bool skip_bad_rows;                    /* and count them; else they are refused */
     bool unlabelled;                       /* texts alone: labels are -1 */
@@ -108,6 +109,7 @@ struct lvn_dataset {
     int64_t vocab_size; /* that a new model should have, or, where o->vocab_size is given, must at least have */
     struct lvn_vocab *vocabulary;    /* text <-> ids; NULL where the data is only ids, or tokenizer has them */
     struct lvn_tokenizer *tokenizer; /* tokens: that they were made with; NULL: not known */
+    char *unread;                    /* tokens: why that could not be read; NULL: it could, or none is there */
     int64_t id_limit;                /* ids must be below this one: the model's vocabulary when it is known */
     int64_t block_size;              /* list: the smallest that fits; stream: 0 */
     int64_t skipped;                 /* labelled: rows that were passed over */

@@ -218,6 +218,7 @@ static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct lvn_da
     struct labelled *l = d->own;
     if (o->tokenizer_path && *o->tokenizer_path) LVN_TRY(lvn_tokenizer_open(&d->tokenizer, o->tokenizer_path));
     const struct lvn_tokenizer *t = l->tokenizer = d->tokenizer ? d->tokenizer : o->tokenizer;
+    if (!t) LVN_TRY(lvn_tokenizer_needed(o->unread, "data.kind=labelled, which cuts texts into tokens,"));
     LVN_CHECK(
         t, ARG,
         "data.kind=labelled cuts texts into tokens, and there is no tokenizer: give data.tokenizer, a folder or a "

@@ -101,14 +101,16 @@ static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
     return status;
 }
 
-/* The tokenizer whose files lie beside the tokens: it must be the one that made them. */
+/* The tokenizer whose files lie beside the tokens: it must be the one that made them. One that cannot be read is not
+ * looked at: tokens are enough. */
 static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct sidecar *s, const char *path)
 {
     struct tokens *t = d->own;
     const char *dir = lvn_path_dir(&t->arena, path);
     if (!dir) return LVN_MEMORY;
     if (!s->tokenized || (!d->tokenizer && !lvn_tokenizer_there(dir))) return LVN_OK;
-    if (!d->tokenizer) LVN_TRY(lvn_tokenizer_open(&d->tokenizer, dir));
+    if (!d->tokenizer && !d->unread) LVN_TRY(lvn_tokenizer_try(&d->tokenizer, &d->unread, dir));
+    if (d->unread) return LVN_OK;
     LVN_CHECK(d->tokenizer->sum == s->tokenizer, FORMAT, "'%s' was made with another tokenizer than the one in '%s'",
               path, d->tokenizer->path);
     return LVN_OK;

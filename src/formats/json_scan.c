@@ -141,10 +141,17 @@ enum lvn_status lvn_json_scan_key(struct lvn_json_scan *s, const char **key, int
 
 /* --- numbers --- */
 
-/* Where the word (a number, true, null) at `p` ends. */
+/* Does a word (a number, true, null) end before this? */
+static inline bool ends_word(char c)
+{
+    unsigned char u = (unsigned char)c;
+    return u <= ' ' || u >= 0x7f || c == ',' || c == ':' || c == '[' || c == ']' || c == '{' || c == '}' || c == '"';
+}
+
+/* Where the word at `p` ends. */
 static const char *word_end(const char *p, const char *end)
 {
-    while (p<end && * p> ' ' && !strchr(",:[]{}\"", *p)) p++;
+    while (p < end && !ends_word(*p)) p++;
     return p;
 }
 
@@ -154,7 +161,7 @@ enum lvn_status lvn_json_scan_index(struct lvn_json_scan *s, int64_t *value)
     const char *p = s->at;
     int64_t n = 0;
     while (p < s->end && *p >= '0' && *p <= '9' && p - s->at < 16) n = n * 10 + (*p++ - '0');
-    bool ended = p == s->end || strchr(",]} \n\r\t", *p), zero = first == '0' && p - s->at > 1;
+    bool ended = p == s->end || ends_word(*p), zero = first == '0' && p - s->at > 1;
     *value = -1;
     if (p == s->at || !ended || zero || p - s->at > 15) return lvn_json_scan_skip(s, NULL);
     *value = n;

@@ -118,6 +118,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .label_column = s->data.label_column,
                                      .tokenizer_path = s->data.tokenizer,
                                      .tokenizer = m->codec.tokenizer,
+                                     .unread = m->codec.unread,
                                      .clean = s->data.clean == LVN_DATA_CLEAN_NSMC,
                                      .skip_bad_rows = s->data.skip_bad_rows,
                                      .unlabelled = m->new_texts.n > 0,
@@ -265,6 +266,8 @@ static enum lvn_status open_all(struct lvn_model_setup *m, const struct lvn_sett
     LVN_TRY(choose_task(m, s, evaluates));
     LVN_TRY(fetch_data(s));
     LVN_TRY(open_data(m, s, evaluates));
+    struct lvn_codec codec = lvn_model_setup_codec(m);
+    if (!lvn_codec_is_text(&codec)) lvn_tokenizer_note(m->data->unread ? m->data->unread : m->codec.unread);
     return lvn_model_check(&m->config, false);
 }
 

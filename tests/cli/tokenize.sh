@@ -71,3 +71,12 @@ printf '[SEP]' | code 0 "$LEVIN" tokenize --tokenizer="$bert" --json '--allow-sp
 json 'd["ids"] == [3]'
 mkdir both && cp "$bert"/* "$bert/../tiny-words/tokenizer.json" both # tokenizer.json says more, and is read
 printf 'hello' | code 0 "$LEVIN" tokenize --tokenizer=both --json
+
+# a vocabulary that lacks bytes: they are dropped, and that is said
+python3 -c 'import json, sys
+json.dump(json.load(open(sys.argv[1]))["kinds"][0]["tokenizer"], open("holes.json", "w"))' "$LEVIN_SOURCE/tests/golden/tokenizers/holes.json"
+printf 'axbxc' | code 0 "$LEVIN" tokenize --tokenizer=holes.json
+says "holes.json' has no token for" err
+mv out holes
+printf 'abc' | code 0 "$LEVIN" tokenize --tokenizer=holes.json
+same_file holes out
