@@ -10,7 +10,6 @@ is missing. Wants tokenizers: parts/real/tokenizers, or any other that Python fi
 """
 import json
 import random
-import struct
 import sys
 from pathlib import Path
 
@@ -20,35 +19,14 @@ try:
 except ImportError:
     print("skipped: Python finds no tokenizers (tools/setup.sh --dev installs it)")
     sys.exit(77)
+from gguf import Reader  # noqa: E402
 from make_tokens import cases, write_sentences  # noqa: E402  (without tokenizers it cannot be read)
 
-GGUF_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
-GGUF_STRING, GGUF_LIST, CONTROL = 8, 9, 3
+CONTROL = 3  # a kind of token
 
 
-def gguf_metadata(path):
-    """The keys and values that stand before the tensors."""
-    with open(path, "rb") as f:
-        def number(form):
-            return struct.unpack(form, f.read(struct.calcsize(form)))[0]
-
-        def value(kind):
-            if kind == GGUF_STRING:
-                return f.read(number("<Q")).decode("utf-8", "surrogateescape")
-            if kind == GGUF_LIST:
-                kind, n = number("<I"), number("<Q")
-                return [value(kind) for _ in range(n)]
-            return number(GGUF_NUMBERS[kind])
-
-        magic, _, _, n = f.read(4), number("<I"), number("<Q"), number("<Q")
-        if magic != b"GGUF":
-            sys.exit(f"{path} is no GGUF file")
-        return {value(GGUF_STRING): value(number("<I")) for _ in range(n)}
-
-
-def from_gguf(path):
+def from_gguf(data):
     """SmolLM2's: byte-level BPE whose digits stand alone, as its tokenizer.json says."""
-    data = gguf_metadata(path)
     tokens = data["tokenizer.ggml.tokens"]
     merges = [tuple(m.split(" ")) for m in data["tokenizer.ggml.merges"]]
     t = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
@@ -79,7 +57,7 @@ def main():
     if not found:
         print(f"skipped: no {source} (tools/setup.sh --dev installs it)")
         return 77
-    t = Tokenizer.from_file(str(found[0])) if found[0].name == "tokenizer.json" else from_gguf(found[0])
+    t = Tokenizer.from_file(str(found[0])) if found[0].name == "tokenizer.json" else from_gguf(Reader(found[0]).metadata)
     out.mkdir(parents=True, exist_ok=True)
     if found[0].name == "tokenizer.json":
         (out / "tokenizer.json").symlink_to(found[0].resolve())

