@@ -14,14 +14,12 @@
 #include "checkpoints/manifest.h"
 #include "checkpoints/names.h"
 
-enum { MOST_FILES = 64 };
-
 struct lvn_checkpoint_writer {
     struct lvn_arena arena;
     const char *dir, *temporary, *final, *old;
     enum lvn_status status;
     struct lvn_manifest manifest;
-    struct lvn_manifest_file file[MOST_FILES];
+    int room; /* entries that manifest.file has memory for */
 };
 
 static enum lvn_status prepare(struct lvn_checkpoint_writer *w, const char *dir, int64_t step)
@@ -29,7 +27,7 @@ static enum lvn_status prepare(struct lvn_checkpoint_writer *w, const char *dir,
     LVN_CHECK(step >= 0, ARG, "a checkpoint of step %lld", (long long)step);
     struct lvn_arena *a = &w->arena;
     long long n = step;
-    w->manifest = (struct lvn_manifest){.step = step, .file = w->file};
+    w->manifest = (struct lvn_manifest){.step = step};
     w->dir = lvn_arena_strdup(a, dir);
     w->temporary = lvn_arena_printf(a, "%s/.step-%lld" LVN_TEMPORARY "%ld", dir, n, (long)getpid());
     w->old = lvn_arena_printf(a, "%s/.step-%lld" LVN_REPLACED "%ld", dir, n, (long)getpid());
@@ -60,15 +58,27 @@ void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w)
     if (!w) return;
     if (w->temporary) lvn_tree_drop(w->temporary);
     lvn_arena_release(&w->arena);
+    free(w->manifest.file);
     free(w);
 }
 
-/* A new line of the manifest and the path of its file. */
+static enum lvn_status make_room(struct lvn_checkpoint_writer *w)
+{
+    if (w->manifest.n < w->room) return LVN_OK;
+    int room = w->room ? 2 * w->room : 16;
+    struct lvn_manifest_file *more = lvn_realloc(w->manifest.file, sizeof *more * (size_t)room);
+    if (!more) return LVN_MEMORY;
+    w->manifest.file = more;
+    w->room = room;
+    return LVN_OK;
+}
+
+/* A new line of the manifest, valid until the next one, and the path of its file. */
 static enum lvn_status new_file(struct lvn_checkpoint_writer *w, const char *name, struct lvn_manifest_file **file,
                                 const char **path)
 {
-    LVN_CHECK(w->manifest.n < MOST_FILES, INTERNAL, "a checkpoint of more than %d files", MOST_FILES);
-    *file = &w->file[w->manifest.n];
+    LVN_TRY(make_room(w));
+    *file = &w->manifest.file[w->manifest.n];
     **file = (struct lvn_manifest_file){.path = lvn_arena_strdup(&w->arena, name)};
     *path = lvn_path_join(&w->arena, w->temporary, name);
     char *dir = *path ? lvn_path_dir(&w->arena, *path) : NULL;
@@ -175,10 +185,10 @@ static enum lvn_status commit(struct lvn_checkpoint_writer *w, double val_loss,
     w->manifest.score =
         score && *score->name ? *score : (struct lvn_checkpoint_score){.name = "val_loss", .value = val_loss};
     for (int i = 0; i < w->manifest.n; i++) {
-        char *path = lvn_path_join(&w->arena, w->temporary, w->file[i].path);
+        char *path = lvn_path_join(&w->arena, w->temporary, w->manifest.file[i].path);
         char *dir = path ? lvn_path_dir(&w->arena, path) : NULL;
         if (!dir) return LVN_MEMORY;
-        if (w->file[i].tensors) LVN_TRY(lvn_file_sync(path));
+        if (w->manifest.file[i].tensors) LVN_TRY(lvn_file_sync(path));
         LVN_TRY(lvn_dir_sync(dir));
     }
     LVN_TRY(lvn_manifest_write(w->temporary, &w->manifest));

@@ -71,6 +71,31 @@ static void flip(const char *path, int64_t at)
 }
 
 /* A kind of damage to step-20; then step-10 is what is left, and the sentence says why. */
+/* A tokenizer may bring any number of files. */
+static void many_files(void **state)
+{
+    (void)state;
+    enum { FILES = 200 };
+    const char *dir = fresh();
+    struct lvn_checkpoint_writer *w;
+    struct lvn_checkpoint c;
+    char name[400];
+    ASSERT_OK(lvn_checkpoint_begin(&w, dir, 1));
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "part-%d.txt", i);
+        lvn_checkpoint_add_text(w, name, name, (int64_t)strlen(name));
+    }
+    ASSERT_OK(lvn_checkpoint_commit(w, NAN, NULL));
+    ASSERT_OK(lvn_checkpoint_open_newest(&c, dir));
+    assert_int_equal(c.step, 1);
+    lvn_checkpoint_close(&c);
+    snprintf(name, sizeof name, "%s/step-1/part-%d.txt", dir, FILES - 1);
+    flip(name, 3);
+    ASSERT_OK(lvn_checkpoint_open_newest(&c, dir));
+    assert_null(c.path); /* the manifest has the last file, too */
+    lvn_checkpoint_close(&c);
+}
+
 static void damage(const char *name, int64_t flipped, int64_t length, const char *sentence)
 {
     const char *dir = fresh();
@@ -305,6 +330,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_and_read),
+        cmocka_unit_test(many_files),
         cmocka_unit_test(damaged_ones_are_skipped),
         cmocka_unit_test(manifest_finds_every_flip),
         cmocka_unit_test(full_disk),
