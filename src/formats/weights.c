@@ -112,6 +112,25 @@ static enum lvn_status file_of(struct lvn_weights *w, const char *index, const c
     return open_file(w, path, is_torch);
 }
 
+/* Programs that load shard after shard take the last of two copies, others the one that the index names: neither is
+ * known to be right. */
+static enum lvn_status refuse_twice(struct lvn_weights *w, const char *index)
+{
+    size_t n = 0, at = 0;
+    for (int i = 0; i < w->n_files; i++) n += (size_t)w->file[i].n;
+    struct lvn_weight *all = lvn_arena_alloc(&w->arena, sizeof *all * (n + 1));
+    if (!all) return LVN_MEMORY;
+    for (int i = 0; i < w->n_files; at += (size_t)w->file[i++].n)
+        if (w->file[i].n) memcpy(all + at, w->file[i].tensor, sizeof *all * (size_t)w->file[i].n);
+    if (n) qsort(all, n, sizeof *all, lvn_by_text);
+    for (size_t i = 1; i < n; i++)
+        LVN_CHECK(strcmp(all[i].name, all[i - 1].name) != 0, FORMAT,
+                  "tensor '%.100s' lies in two files of '%s', '%s' and '%s': nothing says which one counts; write the "
+                  "model again, each tensor once",
+                  all[i].name, index, all[i - 1].file, all[i].file);
+    return LVN_OK;
+}
+
 static enum lvn_status read_index(struct lvn_weights *w, const char *path, bool is_torch, const json_t *index)
 {
     const json_t *map = json_object_get(index, "weight_map");
@@ -134,7 +153,7 @@ static enum lvn_status read_index(struct lvn_weights *w, const char *path, bool 
         w->tensor[w->n++] = *t;
     }
     if (w->n) qsort(w->tensor, (size_t)w->n, sizeof *w->tensor, lvn_by_text);
-    return LVN_OK;
+    return refuse_twice(w, path);
 }
 
 static enum lvn_status open_index(struct lvn_weights *w, const char *path, bool is_torch)

@@ -114,7 +114,7 @@ static void settle(void *own)
 {
     struct llama *c = own;
     if (!c->n_kv_head) c->n_kv_head = c->n_head;
-    if (!c->head_size) c->head_size = c->n_embd / c->n_head;
+    if (!c->head_size && c->n_embd % c->n_head == 0) c->head_size = c->n_embd / c->n_head; /* else refused by check() */
     if (!c->n_inner) c->n_inner = (8 * c->n_embd / 3 + 255) / 256 * 256;
 }
 
@@ -122,7 +122,11 @@ static enum lvn_status check(const void *own)
 {
     const struct llama *c = own;
     const int64_t H = c->n_head, K = c->n_kv_head;
-    if (c->head_size == c->n_embd / H) LVN_TRY(lvn_check_heads(c->n_embd, H));
+    LVN_CHECK(c->head_size, ARG,
+              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+              "), and no head_dim in a config.json says how many channels a head has; take %" PRId64
+              " or another multiple",
+              c->n_embd, H, c->n_embd > H ? c->n_embd / H * H : H);
     LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
     LVN_CHECK(H % K == 0, ARG,
               "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64

@@ -405,15 +405,15 @@ static void every_family_there_and_back(void **state)
 }
 
 /* Of text, with `more` keys in place of the last brace; then written, and read again. */
-static enum lvn_status read_family(struct lvn_model_config *c, const char *type, const char *more)
+static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, int heads, const char *more)
 {
     char text[2048];
     json_t *root;
     const struct lvn_model *form;
     snprintf(text, sizeof text,
-             "{\"model_type\": \"%s\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"hidden_size\": 32, "
+             "{\"model_type\": \"%s\", \"num_hidden_layers\": 2, \"num_attention_heads\": %d, \"hidden_size\": 32, "
              "\"max_position_embeddings\": 64, \"vocab_size\": 65, \"rms_norm_eps\": 1e-6%s%s}",
-             type, *more ? ", " : "", more);
+             type, heads, *more ? ", " : "", more);
     ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &root));
     enum lvn_status status = lvn_config_read(c, &form, "c.json", root);
     json_decref(root);
@@ -428,6 +428,11 @@ static enum lvn_status read_family(struct lvn_model_config *c, const char *type,
     json_decref(root);
     lvn_text_release(&t);
     return LVN_OK;
+}
+
+static enum lvn_status read_family(struct lvn_model_config *c, const char *type, const char *more)
+{
+    return read_heads(c, type, 4, more);
 }
 
 /* Both dialects of rotary positions say the same, and so does what is written. */
@@ -475,6 +480,35 @@ static void dialects_of_config(void **state)
         ASSERT_OK(read_family(&one, rows[i].type, rows[i].older));
         ASSERT_OK(read_family(&two, rows[i].type, rows[i].newer));
         assert_memory_equal(one.own, two.own, sizeof one.own);
+    }
+}
+
+/* A head may have any size where head_dim gives it: floor(hidden / heads) too, where that is no equal share. */
+static void size_of_heads(void **state)
+{
+    (void)state;
+    static const char *const rows[][3] = {
+        {"llama", "\"head_dim\": 6", ""},
+        {"mistral", "\"head_dim\": 6, \"sliding_window\": null", "\"sliding_window\": null"},
+        {"qwen3", "\"head_dim\": 6, \"num_key_value_heads\": 5", "\"head_dim\": null, \"num_key_value_heads\": 5"}};
+    struct lvn_model_config one;
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(read_heads(&one, rows[i][0], 5, rows[i][1]));
+        struct lvn_params *params = lvn_params_new();
+        struct lvn_graph *g = lvn_graph_new(params, LVN_F32);
+        lvn_model_declare(g, &one);
+        ASSERT_OK(lvn_graph_status(g));
+        const struct lvn_param *q = lvn_params_find(params, "model.layers.0.self_attn.q_proj.weight");
+        const struct lvn_param *o = lvn_params_find(params, "model.layers.0.self_attn.o_proj.weight");
+        assert_non_null(q);
+        assert_non_null(o);
+        assert_true(q->desc.dim[0] == 32 && q->desc.dim[1] == 30 && o->desc.dim[0] == 30 && o->desc.dim[1] == 32);
+        lvn_graph_free(g);
+        lvn_params_free(params);
+        ASSERT_FAILS(FORMAT,
+                     "model.n_embd (32) is not a multiple of model.n_head (5), and no head_dim in a config.json says "
+                     "how many channels a head has; take 30 or another multiple",
+                     read_heads(&one, rows[i][0], 5, rows[i][2]));
     }
 }
 
@@ -567,6 +601,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_when_writing),
         cmocka_unit_test(adapters_are_merged_first),
+        cmocka_unit_test(size_of_heads),
         cmocka_unit_test(every_rule_when_reading),
         cmocka_unit_test(rows_are_cut_and_made),
         cmocka_unit_test(config_there_and_back),

@@ -228,6 +228,14 @@ static void shards(void **state)
     ASSERT_FAILS(IO, "three.safetensors", lvn_weights_open(&s, test_dir));
     put_index("{\"weight_map\": {\"counts\": 3}}");
     ASSERT_FAILS(FORMAT, "its file is not a string", lvn_weights_open(&s, test_dir));
+    /* The same tensor in two files, whichever of them the index names. */
+    source.item = item;
+    source.n = 2;
+    ASSERT_OK(lvn_safetensors_write(test_path("one.safetensors"), &source, NULL, NULL));
+    put_index("{\"weight_map\": {\"z.flags\": \"one.safetensors\", \"counts\": \"two.safetensors\"}}");
+    ASSERT_FAILS(FORMAT, "tensor 'h.0.weight' lies in two files of '", lvn_weights_open(&s, test_dir));
+    assert_non_null(strstr(lvn_error_text(), "/one.safetensors' and '"));
+    assert_non_null(strstr(lvn_error_text(), "/two.safetensors': "));
     put_index("{}");
     ASSERT_FAILS(FORMAT, "no 'weight_map'", lvn_weights_open(&s, test_path("model.safetensors.index.json")));
 }
