@@ -1,5 +1,6 @@
 /* cp.c - levin cp FROM TO: files and folders from any store to any other. */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,8 +9,10 @@
 #include "base/machine.h"
 #include "cli/cli.h"
 #include "cli/transfer.h"
+#include "formats/json.h"
 #include "stores/cache.h"
 #include "stores/store.h"
+#include "train/adapter_files.h"
 
 struct sums {
     int files;
@@ -78,6 +81,50 @@ static enum lvn_status copy_alias(struct lvn_cli *c, const char *to, const char 
     return symlink(target, to) == 0 ? LVN_OK : lvn_file_write(to, text, (int64_t)strlen(text));
 }
 
+/* The base model that an adapter_config.json names, in the arena; NULL: none that can be read. */
+static const char *base_of(struct lvn_cli *c, const char *path)
+{
+    json_t *root;
+    char *text;
+    int64_t bytes;
+    const char *base = NULL;
+    if (!path || lvn_store_read(path, 1 << 20, &text, &bytes) != LVN_OK) {
+        lvn_error_clear();
+        return NULL;
+    }
+    if (lvn_json_parse(path, text, bytes, &root) == LVN_OK) {
+        const char *name = json_string_value(json_object_get(root, "base_model_name_or_path"));
+        base = name ? lvn_arena_strdup(&c->settings.arena, name) : NULL;
+        json_decref(root);
+    }
+    lvn_error_clear();
+    free(text);
+    return base;
+}
+
+/* Adapters travel without the model that they stand beside. */
+static void tell_bases(struct lvn_cli *c, const char *from, const struct lvn_store_entries *all)
+{
+    const char *before = "";
+    json_t *bases = json_array();
+    for (int i = 0; i < all->n; i++) {
+        const char *name = all->entry[i].name;
+        if (strcmp(lvn_path_name(name), LVN_ADAPTERS_CONFIG) != 0) continue;
+        const char *base = base_of(c, lvn_store_join(&c->settings.arena, from, name));
+        if (!base || strcmp(base, before) == 0) continue;
+        before = base;
+        json_array_append_new(bases, json_string(base));
+        lvn_cli_print(c,
+                      "the base model of the adapters in it, '%s', is not part of the copy: it is looked for there, or "
+                      "where --lora.base=PATH says\n",
+                      base);
+    }
+    if (json_array_size(bases))
+        lvn_cli_add(c, "base_models", bases);
+    else
+        json_decref(bases);
+}
+
 static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const char *to, struct sums *sums)
 {
     struct lvn_arena *a = &c->settings.arena;
@@ -110,6 +157,7 @@ static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const ch
         if (!source || !target) return LVN_MEMORY;
         LVN_TRY(copy_one(c, source, target, sums));
     }
+    tell_bases(c, from, &all);
     return LVN_OK;
 }
 

@@ -270,6 +270,48 @@ static enum lvn_status find_form(const struct lvn_cli *c, const struct lvn_model
     return LVN_OK;
 }
 
+/* --- adapters alone --- */
+
+static const char peft[] = "peft";
+
+static enum lvn_status copy_adapters(struct lvn_arena *a, const struct lvn_pretrained *p, const char *out)
+{
+    static const char *const names[] = {LVN_ADAPTERS_CONFIG, LVN_ADAPTERS_WEIGHTS, LVN_ADAPTERS_BASE};
+    for (int i = 0; i < 3; i++) {
+        const char *from = lvn_path_join(a, p->adapters.dir, names[i]), *to = lvn_path_join(a, out, names[i]);
+        if (!from || !to) return LVN_MEMORY;
+        LVN_CHECK(!lvn_path_exists(to), ARG, "'%s' holds adapters already; choose another folder or remove it", out);
+        if (lvn_path_exists(from)) LVN_TRY(lvn_store_copy(from, to, NULL, NULL));
+    }
+    return write_codec(a, p->dir, out);
+}
+
+static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretrained *p)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *folder, *out = c->operand[1];
+    int64_t count = 0;
+    char text[LVN_NUMBER_TEXT];
+    LVN_CHECK(p->base, ARG,
+              "'%s' has no adapters of its own to write as --format=peft: that is a run with lora.rank and without "
+              "lora.merge_checkpoints, or a folder of PEFT's",
+              c->operand[0]);
+    LVN_CHECK(!c->given[LVN_FLAG_export_block_size] && !c->given[LVN_FLAG_export_vocab_size], ARG,
+              "--block-size and --vocab-size are of a whole model, and --format=peft writes adapters: leave them out");
+    LVN_CHECK(!lvn_ends_with(out, ".pt"), ARG, "'%s': --format=peft writes a folder; give one", out);
+    LVN_TRY(refuse_file(out, p->config.model));
+    LVN_TRY(open_out(&a, out, &folder));
+    LVN_TRY_WHILE(lvn_dir_make(folder), "making the folder for the adapters");
+    LVN_TRY(copy_adapters(&a, p, folder));
+    LVN_TRY(lvn_stage_send(folder, out));
+    for (int i = 0; i < p->adapters.file.n; i++) count += lvn_desc_count(&p->adapters.file.tensor[i].desc);
+    lvn_cli_print(c, "%s: %s parameters as %s; their base model, '%s', is not part of it\n", out,
+                  lvn_count_text(count, text), peft, p->adapters.base ? p->adapters.base : p->base->path);
+    lvn_cli_add(c, "path", json_string(out));
+    lvn_cli_add(c, "parameters", json_integer(count));
+    return LVN_OK;
+}
+
 static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_network **n)
 {
     const struct lvn_model *form;
@@ -292,8 +334,9 @@ enum lvn_status lvn_command_export(struct lvn_cli *c)
 {
     struct lvn_pretrained p;
     struct lvn_network *n = NULL;
-    LVN_TRY(lvn_pretrained_open(&p, c->operand[0], "best"));
-    enum lvn_status status = export_model(c, &p, &n);
+    LVN_TRY(lvn_pretrained_open_on(&p, c->operand[0], "best", c->flag[LVN_FLAG_export_base].t));
+    bool adapters = strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
+    enum lvn_status status = adapters ? export_adapters(c, &p) : export_model(c, &p, &n);
     lvn_network_free(n);
     lvn_pretrained_close(&p);
     return status;

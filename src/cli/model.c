@@ -61,6 +61,8 @@ enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, uns
         c->keys[c->n_keys].key = "model.init";
         c->keys[c->n_keys++].value = lvn_arena_strdup(&c->settings.arena, dir);
         status = lvn_cli_settings(c, lvn_path_is_file(recipe) ? recipe : NULL, parts);
+        /* Of the run that made it: that was of the model that it began with. */
+        if (c->settings.origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) c->settings.lora.base = "";
     }
     return status;
 }

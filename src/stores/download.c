@@ -28,9 +28,18 @@ static bool is_one_of(const char *name, const char *const *names)
 static const char *const tokenizer_files[] = {
     "tokenizer.json", "tokenizer_config.json",   "vocab.json",        "merges.txt", "encoder.json", "vocab.bpe",
     "vocab.txt",      "special_tokens_map.json", "added_tokens.json", NULL};
-static const char *const model_files[] = {
-    "config.json",         "generation_config.json", "ckpt.pt", "state/manifest.json",
-    "state/settings.yaml", "state/vocabulary.json",  NULL};
+static const char *const model_files[] = {"config.json",
+                                          "generation_config.json",
+                                          "ckpt.pt",
+                                          "state/manifest.json",
+                                          "state/settings.yaml",
+                                          "state/vocabulary.json",
+                                          "adapter_config.json", /* of PEFT, and in levin's checkpoints: */
+                                          "adapter/adapter_config.json",
+                                          "adapter/adapter_model.safetensors",
+                                          "adapter/base.json",
+                                          "base.json",
+                                          NULL};
 
 /* Weights as torch.save() writes them are wanted only where there are none as safetensors. */
 static bool is_wanted(enum lvn_store_want want, const char *name, bool safetensors)

@@ -1,23 +1,32 @@
-/* adapters.h - low-rank adapters as PEFT keeps them: a folder with adapter_config.json and adapter_model.safetensors.
- *
- * There A is (rank, in), B (out, rank), and names are those of the base model's files behind "base_model.model."; a
- * head that learns beside them lies there whole. What levin's adapters cannot be (a scale by the root of the rank or of
- * their own, magnitudes, biases, a base that they change) is refused when it is read. */
+/* adapters.h - the adapters of a network, to files as PEFT keeps them and back; the files are adapter_files.h's. */
 #ifndef LVN_ADAPTERS_H
 #define LVN_ADAPTERS_H
 
 #include "base/text.h"
-#include "formats/safetensors.h"
+#include "train/adapter_files.h"
 #include "train/network.h"
 
-#define LVN_ADAPTERS_CONFIG "adapter_config.json"
-#define LVN_ADAPTERS_WEIGHTS "adapter_model.safetensors"
+/* The model that adapters stand beside. */
+struct lvn_adapter_base {
+    const char *name; /* a path from the root, a URL, or a name of the Hugging Face hub */
+    uint64_t sum;     /* of its weights, lvn_pretrained_sum() */
+    bool fresh_head;  /* it lacks the head, which began with initial values */
+};
 
-/* The adapters of n (config.lora) as these two files, copied into the arena; base: where the model beside them comes
- * from. */
-enum lvn_status lvn_adapters_files(const struct lvn_network *n, const char *base, struct lvn_arena *a,
-                                   struct lvn_safetensors_source *source, struct lvn_text *config) LVN_CHECKED;
-/* The adapters of n from such a folder. ARG where they have another rank or alpha, FORMAT where they are not n's. */
-enum lvn_status lvn_adapters_read(const char *folder, struct lvn_network *n) LVN_CHECKED;
+/* The texts of the folder. */
+struct lvn_adapter_texts {
+    struct lvn_safetensors_source weights; /* what it points to lies in the arena */
+    struct lvn_text config, base;          /* to be released */
+};
+/* The adapters of n (config.lora), copied. */
+enum lvn_status lvn_adapters_make(const struct lvn_network *n, const struct lvn_adapter_base *base, struct lvn_arena *a,
+                                  struct lvn_adapter_texts *out) LVN_CHECKED;
+/* Bytes that this copies at most; 0: n has no adapters. */
+int64_t lvn_adapters_bytes(const struct lvn_network *n);
+/* The adapters of n from an open folder. ARG where they have another rank or alpha, FORMAT where they are not n's. */
+enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_network *n,
+                                  bool fresh_head) LVN_CHECKED;
+/* The same of lora.init. */
+enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_network *n) LVN_CHECKED;
 
 #endif

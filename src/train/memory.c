@@ -2,6 +2,7 @@
 #include "train/memory.h"
 
 #include "data/prefetch.h"
+#include "train/adapters.h"
 #include "train/moments.h"
 #include "train/settings.h"
 
@@ -18,12 +19,14 @@ static int64_t sample_bytes(const struct lvn_training *t)
     return lvn_prefetch_bytes(&t->fields, t->rows) + (t->eval ? t->rows * lvn_fields_bytes(&t->fields) : 0);
 }
 
-/* Adapters are merged into a copy of their weight, in fp32, and rounded. */
-static int64_t merged_bytes(const struct lvn_training *t)
+/* Adapters are copied; with lora.merge_checkpoints they are merged into a copy of their weight, in fp32, and rounded.
+ */
+static int64_t adapter_bytes(const struct lvn_training *t)
 {
     const struct lvn_network *n = t->network;
-    int64_t most = n->config.lora.rank > 0 ? lvn_params_largest(n->params, false) : 0;
-    return most * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
+    int64_t most = t->settings->lora.merge_checkpoints ? lvn_params_largest(n->params, false) : 0;
+    if (n->config.lora.rank <= 0) return 0;
+    return lvn_adapters_bytes(n) + most * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
 /* What the processor does not see is copied, parameter by parameter, through what the backend stages it in. */
@@ -49,7 +52,7 @@ int64_t lvn_training_memory(const struct lvn_training *t, int64_t part[LVN_MEMOR
     part[LVN_MEMORY_BATCHES] = own.batches + sample_bytes(t);
     part[LVN_MEMORY_CACHES] = own.caches;
     part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step->program, t->leaf);
-    part[LVN_MEMORY_CHECKPOINTS] = lvn_moments_bytes(n, s) + merged_bytes(t) + copied_bytes(n);
+    part[LVN_MEMORY_CHECKPOINTS] = lvn_moments_bytes(n, s) + adapter_bytes(t) + copied_bytes(n);
     part[LVN_MEMORY_PROGRAMS] = own.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];
     return sum;

@@ -1,6 +1,8 @@
 /* model_find.c - see model_find.h. */
 #include "train/model_find.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
@@ -11,6 +13,7 @@
 #include "stores/hub_cache.h"
 #include "stores/store.h"
 #include "tokenizers/tokenizer.h"
+#include "train/adapter_files.h"
 
 /* The file in a folder in which another program keeps its model; NULL: there is none. */
 static const char *find_checkpoint(struct lvn_arena *a, const char *path)
@@ -26,7 +29,7 @@ static const char *find_checkpoint(struct lvn_arena *a, const char *path)
  * stand for the name. */
 static bool is_here(struct lvn_arena *a, const char *path)
 {
-    static const char *const marks[] = {"config.json", "checkpoints", "manifest.json", "state"};
+    static const char *const marks[] = {"config.json", "checkpoints", "manifest.json", "state", LVN_ADAPTERS_CONFIG};
     if (!lvn_path_is_dir(path)) return lvn_path_exists(path);
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         const char *mark = lvn_path_join(a, path, marks[i]);
@@ -159,8 +162,20 @@ enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, con
     LVN_TRY(lvn_checkpoint_fetch(a, p.path, prefer, &p.path));
     if (!lvn_path_exists(p.path)) return refuse_place(&p, LVN_IO, "model", model);
     LVN_TRY(find_file(a, p.path, out));
-    const char *config = lvn_path_join(a, p.path, "config.json");
-    if (!config) return LVN_MEMORY;
-    if (!*out && !lvn_path_is_file(config)) *out = find_checkpoint(a, p.path);
+    const char *config = lvn_path_join(a, p.path, "config.json"),
+               *adapters = lvn_path_join(a, p.path, LVN_ADAPTERS_CONFIG);
+    if (!config || !adapters) return LVN_MEMORY;
+    if (!*out && !lvn_path_is_file(config)) *out = lvn_path_is_file(adapters) ? p.path : find_checkpoint(a, p.path);
     return *out ? LVN_OK : lvn_checkpoint_locate(a, p.path, prefer, out);
+}
+
+enum lvn_status lvn_model_find_name(struct lvn_arena *a, const char *model, const char *found, const char **out)
+{
+    struct place p;
+    char real[PATH_MAX];
+    LVN_TRY(find_place(a, model, is_here, &p));
+    *out = p.repository ? p.repository : p.path;
+    if (p.repository || lvn_store_is_url(p.path)) return LVN_OK;
+    *out = lvn_arena_strdup(a, realpath(found, real) ? real : found);
+    return *out ? LVN_OK : LVN_MEMORY;
 }

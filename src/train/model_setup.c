@@ -37,7 +37,14 @@ static enum lvn_status settings_of_loaded(struct lvn_model_setup *m, const struc
  * model.vocab_size pads the vocabulary or cuts the padding. */
 static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct lvn_settings *s)
 {
-    LVN_TRY(lvn_pretrained_open(&m->pretrained, s->model.init, "best"));
+    enum lvn_status status = lvn_pretrained_open_on(&m->pretrained, s->model.init, "best", s->lora.base);
+    if (status != LVN_OK && s->lora.rank)
+        (void)lvn_while_at(
+            status,
+            "opening model.init, '%s', the model that adapters stand beside; where it lies elsewhere now, "
+            "say so: --model.init=PATH",
+            s->model.init);
+    LVN_TRY(status);
     m->has_pretrained = true;
     LVN_TRY(lvn_codec_beside(&m->codec, m->pretrained.dir));
     int64_t vocab = lvn_settings_meaning(s, m->pretrained.config.model, LVN_MEANS_VOCABULARY);

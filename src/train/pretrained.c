@@ -1,14 +1,15 @@
 /* pretrained.c - opening model directories and checkpoints; see pretrained.h. */
-#include "train/pretrained.h"
+#include "train/pretrained_parts.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/files.h"
 #include "formats/json.h"
 #include "train/model_config.h"
 #include "train/model_find.h"
 
-static enum lvn_status load_config(struct lvn_pretrained *p)
+enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p)
 {
     json_t *root = NULL;
     const char *path = lvn_path_join(&p->arena, p->path, "config.json");
@@ -71,30 +72,48 @@ static enum lvn_status check_layers(const struct lvn_pretrained *p)
 }
 
 /* A directory's config.json is looked at before its weights; a checkpoint is one file. */
-static enum lvn_status open_files(struct lvn_pretrained *p)
+static enum lvn_status open_files(struct lvn_pretrained *p, const char *base, int depth)
 {
     bool directory = lvn_path_is_dir(p->path);
+    const char *adapters = directory ? lvn_adapter_files_find(&p->arena, p->path) : NULL;
+    if (adapters) return lvn_pretrained_open_adapters(p, adapters, base, depth);
     p->dir = directory ? p->path : lvn_path_dir(&p->arena, p->path);
     if (!p->dir) return LVN_MEMORY;
-    if (directory) LVN_TRY(load_config(p));
+    if (directory) LVN_TRY(lvn_pretrained_config(p));
     LVN_TRY(lvn_weights_open(&p->weights, p->path));
     if (!directory) LVN_TRY(load_args(p));
     LVN_TRY(check_layers(p));
     return lvn_pretrained_check(p);
 }
 
-enum lvn_status lvn_pretrained_open(struct lvn_pretrained *p, const char *model, const char *prefer)
+enum lvn_status lvn_pretrained_open_at(struct lvn_pretrained *p, const char *model, const char *prefer,
+                                       const char *base, int depth)
 {
     *p = (struct lvn_pretrained){0};
     lvn_arena_init(&p->arena);
     enum lvn_status status = lvn_model_find_files(&p->arena, model, prefer, &p->path);
-    if (status == LVN_OK) status = open_files(p);
+    if (status == LVN_OK) status = open_files(p, base, depth);
     if (status != LVN_OK) lvn_pretrained_close(p);
     return status;
 }
 
+enum lvn_status lvn_pretrained_open_on(struct lvn_pretrained *p, const char *model, const char *prefer,
+                                       const char *base)
+{
+    return lvn_pretrained_open_at(p, model, prefer, base, 0);
+}
+
+enum lvn_status lvn_pretrained_open(struct lvn_pretrained *p, const char *model, const char *prefer)
+{
+    return lvn_pretrained_open_at(p, model, prefer, NULL, 0);
+}
+
 void lvn_pretrained_close(struct lvn_pretrained *p)
 {
+    if (p->base) lvn_pretrained_close(p->base);
+    free(p->base);
+    lvn_adapter_files_close(&p->adapters);
     lvn_weights_close(&p->weights);
     lvn_arena_release(&p->arena);
+    p->base = NULL;
 }

@@ -9,7 +9,7 @@
 #include "graph/names.h"
 #include "models/files.h"
 #include "models/keys.h"
-#include "train/pretrained.h"
+#include "train/pretrained_parts.h"
 
 /* What torch.compile and data parallelism put before all names. */
 static const char *const prefixes[] = {"", "_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module."};
@@ -48,6 +48,7 @@ static const struct lvn_weight *find(const struct lvn_pretrained *p, const char 
 
 const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name)
 {
+    if (p->base) return lvn_pretrained_name(p->base, name);
     const struct lvn_weight *t = find(p, name);
     return t ? t->name : name;
 }
@@ -176,7 +177,7 @@ enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p)
         status = lvn_graph_status(g);
     }
     struct findings f = {0};
-    if (status == LVN_OK) status = compare(p, params, &f);
+    if (status == LVN_OK) status = p->base ? lvn_pretrained_check_adapters(p, params) : compare(p, params, &f);
     lvn_text_release(&f.list);
     lvn_graph_free(g);
     lvn_params_free(params);
@@ -233,6 +234,17 @@ static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, 
     return LVN_OK;
 }
 
+enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struct lvn_param *q, bool *there)
+{
+    struct lvn_layout l;
+    *there = is_fresh(p, q->name);
+    if (*there) return LVN_OK;
+    if (p->base) return lvn_pretrained_holds_adapters(p, q, there);
+    LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+    *there = find(p, l.name) || (l.how & LVN_FILE_ELSE_ZEROS);
+    return LVN_OK;
+}
+
 /* To `to` (count), fp32; room: for what lies in another order. Where there is a row for each token or position, the
  * file may have more or fewer of them. */
 static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, const struct lvn_layout *l,
@@ -241,10 +253,6 @@ static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn
     const struct lvn_weight *t = find(p, l->name);
     bool moves = lvn_layout_moves(l);
     int64_t rows = q->desc.dim[0], columns = q->count / rows, count = q->count;
-    if (is_fresh(p, q->name)) {
-        lvn_param_init(q, p->seed, to);
-        return LVN_OK;
-    }
     if (!t) {
         memset(to, 0, sizeof *to * (size_t)count);
         return LVN_OK;
@@ -257,6 +265,18 @@ static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn
     return LVN_OK;
 }
 
+enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to, float *room)
+{
+    struct lvn_layout l;
+    if (is_fresh(p, q->name)) {
+        lvn_param_init(q, p->seed, to);
+        return LVN_OK;
+    }
+    if (p->base) return lvn_pretrained_adapted(p, q, to, room);
+    LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+    return load_one(p, q, &l, to, room);
+}
+
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params,
                                     struct lvn_memory *values, enum lvn_dtype type)
 {
@@ -265,7 +285,7 @@ enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->list[i];
         LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
-        if (q->count > moved && lvn_layout_moves(&l)) moved = q->count;
+        if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
         if (q->count > rounded && type != LVN_F32) rounded = q->count;
     }
     float *room = lvn_malloc(sizeof *room * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
@@ -276,8 +296,7 @@ enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct
         struct lvn_window to;
         if (q->adapter) continue;
         status = lvn_window_open(&to, values, q->offset * each, q->count * each, false);
-        if (status == LVN_OK) status = lvn_file_layout(p->form, &p->config, q, &l);
-        if (status == LVN_OK) status = load_one(p, q, &l, type == LVN_F32 ? to.p : wide, room);
+        if (status == LVN_OK) status = lvn_pretrained_values(p, q, type == LVN_F32 ? to.p : wide, room);
         if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, q->count);
         enum lvn_status closed = lvn_window_close(&to, status == LVN_OK);
         if (status == LVN_OK) status = closed;

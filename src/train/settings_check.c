@@ -7,9 +7,11 @@
 #include <strings.h>
 
 #include "backend/backend.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
+#include "train/adapter_files.h"
 #include "train/callbacks/callback.h"
 #include "train/devices.h"
 #include "train/settings_model.h"
@@ -28,19 +30,42 @@ static void derived(struct lvn_settings *s, enum lvn_option_id id, const char *f
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
 }
 
-static enum lvn_status finish_model(struct lvn_settings *s)
+/* Rank and alpha of the adapters to start from. Ranks that do not see the folder take what the settings say. */
+static enum lvn_status take_scale(struct lvn_settings *s)
+{
+    struct lvn_lora there, wanted;
+    const char *config = lvn_path_join(&s->arena, s->lora.init, LVN_ADAPTERS_CONFIG);
+    if (!config) return LVN_MEMORY;
+    if (!*s->lora.init) return LVN_OK;
+    if (!lvn_path_is_file(config)) {
+        LVN_CHECK(s->lora.rank, ARG,
+                  "lora.init is '%s', and there is no %s in it: give a folder with adapters that PEFT or levin has "
+                  "written, as RUN/checkpoints/best/adapter",
+                  s->lora.init, LVN_ADAPTERS_CONFIG);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_adapter_files_scale(s->lora.init, &there));
+    wanted = (struct lvn_lora){.rank = open(s, LVN_OPT_lora_rank) ? there.rank : s->lora.rank,
+                               .alpha = open(s, LVN_OPT_lora_alpha) ? there.alpha : s->lora.alpha};
+    LVN_TRY(lvn_adapter_check_scale(s->lora.init, &there, &wanted));
+    if (open(s, LVN_OPT_lora_rank)) derived(s, LVN_OPT_lora_rank, "lora.init");
+    if (open(s, LVN_OPT_lora_alpha)) derived(s, LVN_OPT_lora_alpha, "lora.init");
+    s->lora.rank = there.rank;
+    s->lora.alpha = there.alpha;
+    return LVN_OK;
+}
+
+static enum lvn_status finish_model(struct lvn_settings *s, bool trains)
 {
     static const char *const nothing[] = {"none", "scratch", "random", "off"};
     for (int i = 0; i < 4; i++) {
         if (!strcasecmp(s->model.init, nothing[i])) s->model.init = "";
     }
+    if (trains) LVN_TRY(take_scale(s));
     LVN_CHECK(*s->model.init || !s->lora.rank, ARG,
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
               "lora.rank out",
               s->lora.rank);
-    LVN_CHECK(s->lora.rank || !*s->lora.init, ARG,
-              "lora.init is '%s', and lora.rank is 0, so there are no adapters; set lora.rank as that folder has it",
-              s->lora.init);
     return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model rules */
 }
 
@@ -368,7 +393,7 @@ enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
     if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));
     if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_kind(s));
     if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_model(s));
-    if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s));
+    if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s, parts & LVN_USES_OPTIMIZER));
     if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_owners(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));

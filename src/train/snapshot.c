@@ -10,12 +10,11 @@
 #include "base/files.h"
 #include "data/codec.h"
 #include "formats/json.h"
-#include "models/files.h"
 #include "models/lora.h"
-#include "train/adapters.h"
 #include "train/moments.h"
 #include "train/pretrained.h"
 #include "train/settings.h"
+#include "train/snapshot_weights.h"
 
 /* --- saving --- */
 
@@ -77,80 +76,13 @@ static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct l
     return LVN_OK;
 }
 
-/* --- adapters: what model.safetensors, in which they are merged, does not tell --- */
-
-static const char adapters_file[] = "state/adapters.safetensors";
-
-/* Is the parameter an adapter, or the weight beside one? */
-static bool is_adapted(const struct lvn_params *params, const struct lvn_param *p)
-{
-    struct lvn_lora_pair pair;
-    return p->adapter || lvn_lora_find(params, p, &pair);
-}
-
-struct adapters {
-    const struct lvn_network *network;
-    const struct lvn_param **p; /* of each item */
-    void *room;
-};
-
-static enum lvn_status fetch_adapter(void *context, int i, const void **data)
-{
-    const struct adapters *x = context;
-    *data = x->room;
-    return lvn_network_read(x->network, x->p[i], x->room);
-}
-
-static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n)
-{
-    const int64_t each = lvn_dtype_bytes(n->weights);
-    const char *host = n->memory[LVN_BUFFER_PARAM]->host;
-    struct adapters x = {n, lvn_arena_alloc(a, sizeof *x.p * (size_t)(n->params->n + 1)), NULL};
-    struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
-    struct lvn_safetensors_source source = {.item = items, .fetch = fetch_adapter, .context = &x};
-    int64_t most = 1;
-    if (!items || !x.p) return LVN_MEMORY;
-    for (int i = 0; i < n->params->n; i++) {
-        const struct lvn_param *p = n->params->list[i];
-        if (!is_adapted(n->params, p)) continue;
-        struct lvn_safetensors_item *item = &items[source.n];
-        *item = (struct lvn_safetensors_item){.name = p->name, .desc = p->desc};
-        item->data = host ? host + p->offset * each : NULL;
-        item->desc.dtype = n->weights;
-        x.p[source.n++] = p;
-        if (p->count > most) most = p->count;
-    }
-    if (!host && source.n) x.room = lvn_arena_alloc(a, (size_t)(most * each));
-    if (!host && source.n && !x.room) return LVN_MEMORY;
-    if (source.n) lvn_checkpoint_add_tensors(w, adapters_file, &source);
-    return LVN_OK;
-}
-
-/* Once more, as others read them. */
-static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n,
-                                const char *base)
-{
-    struct lvn_safetensors_source source;
-    LVN_LOCAL_TEXT(config);
-    if (!n->config.lora.rank) return LVN_OK;
-    enum lvn_status status = lvn_adapters_files(n, base, a, &source, &config);
-    if (status == LVN_OK) {
-        lvn_checkpoint_add_tensors(w, "adapter/" LVN_ADAPTERS_WEIGHTS, &source);
-        lvn_checkpoint_add_text(w, "adapter/" LVN_ADAPTERS_CONFIG, config.p, config.n);
-    }
-    return status;
-}
+/* --- the whole --- */
 
 static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena *a, struct lvn_model_files *f,
                                const struct lvn_snapshot_place *to, const struct lvn_snapshot *s, struct lvn_moments *m)
 {
-    const struct lvn_network *n = m->network;
     struct lvn_safetensors_source optimizer;
-    LVN_TRY(lvn_model_files_make(f, lvn_model_form(n->config.model), &n->config, n->params, n->memory[LVN_BUFFER_PARAM],
-                                 n->weights, false));
-    lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
-    LVN_TRY(add_adapters(w, a, n));
-    LVN_TRY(add_peft(w, a, n, to->settings->model.init));
+    LVN_TRY(lvn_snapshot_add_weights(w, a, f, to, m->network));
     LVN_TRY(lvn_moments_source(m, a, &optimizer));
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
     if (to->all_read) to->all_read(to->context);
@@ -243,77 +175,16 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     return status;
 }
 
-/* Stored values, in memory's order, into their parameter, which may have another type since trainer.precision was
- * changed. */
-static enum lvn_status load_values(const struct lvn_network *n, const struct lvn_param *p, enum lvn_dtype type,
-                                   const void *values)
-{
-    if (type == n->weights) return lvn_network_write(n, p, values);
-    float *wide = lvn_malloc(sizeof *wide * (size_t)p->count), *to = lvn_malloc(sizeof *to * (size_t)p->count);
-    enum lvn_status status = wide && to ? LVN_OK : LVN_MEMORY;
-    if (status == LVN_OK) {
-        lvn_tensor_to_f32(type, values, wide, p->count);
-        lvn_tensor_from_f32(n->weights, wide, to, p->count);
-        status = lvn_network_write(n, p, to);
-    }
-    free(wide);
-    free(to);
-    return status;
-}
-
-/* From the file at `path`, where the parameter lies as `l` says. */
-static enum lvn_status load_param(const struct lvn_network *n, const struct lvn_param *p, const struct lvn_layout *l,
-                                  const struct lvn_safetensors *file, const char *path)
-{
-    struct lvn_param there = *p;
-    const struct lvn_safetensor *t;
-    there.name = l->name;
-    there.desc = l->desc;
-    LVN_TRY(lvn_stored_find(file, path, "", &there, &t));
-    if (!lvn_layout_moves(l)) return load_values(n, p, t->desc.dtype, t->data);
-    const int64_t each = lvn_dtype_bytes(t->desc.dtype);
-    void *moved = lvn_malloc((size_t)(each * p->count));
-    if (!moved) return LVN_MEMORY;
-    lvn_layout_to_memory(l, each, t->data, moved);
-    enum lvn_status status = load_values(n, p, t->desc.dtype, moved);
-    free(moved);
-    return status;
-}
-
-/* Those parameters that are adapted, which lie as in memory, or those that are not, from a file. */
-static enum lvn_status load_file(const char *path, const struct lvn_network *n, bool adapted)
-{
-    struct lvn_safetensors file;
-    LVN_TRY(lvn_safetensors_open(&file, path));
-    enum lvn_status status = LVN_OK;
-    for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
-        const struct lvn_param *p = n->params->list[i];
-        struct lvn_layout l;
-        if (is_adapted(n->params, p) != adapted) continue;
-        status = lvn_file_layout(lvn_model_form(n->config.model), &n->config, p, &l);
-        if (adapted) l.how = 0, l.desc = p->desc;
-        if (status == LVN_OK) status = load_param(n, p, &l, &file, path);
-    }
-    lvn_safetensors_close(&file);
-    return status;
-}
-
-/* Rank 0: the values of all parameters. */
-static enum lvn_status load_model(struct lvn_arena *a, const char *dir, const struct lvn_network *n)
-{
-    const char *model = lvn_path_join(a, dir, "model.safetensors"), *adapters = lvn_path_join(a, dir, adapters_file);
-    if (!model || !adapters) return LVN_MEMORY;
-    LVN_TRY(load_file(model, n, false));
-    return n->config.lora.rank ? load_file(adapters, n, true) : LVN_OK;
-}
-
 static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_network *n,
-                            const struct lvn_sharding *sharding, struct lvn_ranks *ranks)
+                            const struct lvn_snapshot_from *from, const struct lvn_sharding *sharding,
+                            struct lvn_ranks *ranks)
 {
     struct lvn_moments m;
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
     lvn_moments_init(&m, n, sharding, ranks);
-    LVN_TRY_TOGETHER(ranks, !optimizer ? LVN_MEMORY : ranks->rank ? LVN_OK : load_model(a, dir, n));
+    LVN_TRY_TOGETHER(ranks, !optimizer    ? LVN_MEMORY
+                            : ranks->rank ? LVN_OK
+                                          : lvn_snapshot_load_weights(a, dir, n, from));
     LVN_TRY(lvn_ranks_broadcast_memory(ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]));
     return lvn_moments_load(&m, optimizer);
 }
@@ -326,11 +197,12 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
 }
 
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
-                                  const struct lvn_sharding *sharding, struct lvn_ranks *ranks)
+                                  const struct lvn_snapshot_from *from, const struct lvn_sharding *sharding,
+                                  struct lvn_ranks *ranks)
 {
     LVN_LOCAL_ARENA(a);
     const char *path = c->path ? c->path : "the checkpoint of rank 0";
-    enum lvn_status status = load(&a, path, n, sharding, ranks);
+    enum lvn_status status = load(&a, path, n, from, sharding, ranks);
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "continuing from '%s'", path);
 }
 

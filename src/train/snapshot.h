@@ -1,12 +1,17 @@
 /* snapshot.h - a training run as a checkpoint: weights, optimizer state, and where it stood.
  *
- *     step-N/config.json, model.safetensors    a Hugging Face directory
- *     step-N/state/adapters.safetensors        with lora.rank: adapters, and the weights beside them as they were
- * loaded; model.safetensors holds them merged step-N/state/optimizer.safetensors       exp_avg.NAME and exp_avg_sq.NAME
- * for each trainable parameter step-N/state/state.json                  step, best loss, fingerprint of the data,
- * micro-batch, ranks step-N/state/settings.yaml               the resolved settings step-N/state/vocabulary.json
- * characters, where the data are text step-N/vocab.json, merges.txt            or tokenizer.json: where they are tokens
- * and their tokenizer is known
+ *     step-N/config.json                    sizes and kind of the model, a Hugging Face directory with:
+ *     step-N/model.safetensors              the weights; not where adapters are trained (lora.rank)
+ *     step-N/adapter/                       those: PEFT's folder, with base.json (adapter_files.h); the base model
+ * stays where it is, and is named there by path or name and by checksum step-N/state/optimizer.safetensors exp_avg.NAME
+ * and exp_avg_sq.NAME for each trainable parameter step-N/state/state.json               step, best loss, fingerprint
+ * of the data, micro-batch, ranks step-N/state/settings.yaml            the resolved settings
+ *     step-N/state/vocabulary.json          characters, where the data are text
+ *     step-N/vocab.json, merges.txt         or tokenizer.json: where they are tokens and their tokenizer is known
+ *
+ * With lora.merge_checkpoints, and in checkpoints of versions that knew nothing else, model.safetensors is there, with
+ * the adapters merged, and state/adapters.safetensors holds adapters, and the weights beside them as they were loaded:
+ * such a checkpoint needs no base.
  *
  * Data order, dropout and the schedule are functions of (seed, step), so the step is all of their state. How files
  * become durable is checkpoints/checkpoint.h's business. */
@@ -20,6 +25,8 @@
 
 struct lvn_settings;
 struct lvn_codec;
+struct lvn_adapter_base;
+struct lvn_pretrained;
 
 enum { LVN_SNAPSHOT_CALLBACKS = 64 << 10 };
 
@@ -42,8 +49,9 @@ struct lvn_snapshot {
 struct lvn_snapshot_place {
     const char *dir; /* step-N is made in it */
     const struct lvn_settings *settings;
-    const struct lvn_codec *codec;   /* empty where ids are all there is */
-    void (*all_read)(void *context); /* called when the network is no longer read; NULL: nobody waits for that */
+    const struct lvn_codec *codec;       /* empty where ids are all there is */
+    const struct lvn_adapter_base *base; /* of adapters; read where there are some */
+    void (*all_read)(void *context);     /* called when the network is no longer read; NULL: nobody waits for that */
     void *context;
 };
 
@@ -54,10 +62,16 @@ enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const str
                                   struct lvn_ranks *ranks) LVN_CHECKED;
 /* Where the run of the checkpoint stood, without its weights. */
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s) LVN_CHECKED;
+/* What a checkpoint's weights may lean on. */
+struct lvn_snapshot_from {
+    const struct lvn_pretrained *base; /* of adapters, as model.init has it; read where there are some */
+    bool keeps_copies; /* lora.merge_checkpoints: a checkpoint with its own copy of the base may go on */
+};
 /* All ranks call it: weights and optimizer state of rank 0's checkpoint into a network that was allocated. c on other
- * ranks: empty. */
+ * ranks: empty. FORMAT where the weights of the base are not those that its adapters were trained beside. */
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
-                                  const struct lvn_sharding *sharding, struct lvn_ranks *ranks) LVN_CHECKED;
+                                  const struct lvn_snapshot_from *from, const struct lvn_sharding *sharding,
+                                  struct lvn_ranks *ranks) LVN_CHECKED;
 /* Refuse, by name, settings that would change the model or the data order of the run that the checkpoint holds. Limits,
  * logging, checkpoints, learning rates and threads may change. */
 enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct lvn_settings *now,

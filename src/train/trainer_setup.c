@@ -11,11 +11,11 @@
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/work.h"
-#include "train/adapters.h"
 #include "train/consistency.h"
 #include "train/devices.h"
 #include "train/limits.h"
 #include "train/memory_advice.h"
+#include "train/model_find.h"
 #include "train/trainer_state.h"
 
 static enum lvn_status open_data(struct trainer *t)
@@ -144,9 +144,26 @@ static enum lvn_status share_run(struct trainer *t)
     return LVN_OK;
 }
 
+/* Rank 0: what checkpoints say of the model that adapters stand beside. */
+static enum lvn_status find_base(struct trainer *t)
+{
+    const struct lvn_pretrained *p = &t->setup.pretrained;
+    if (!t->s->lora.rank || t->ranks->rank) return LVN_OK;
+    t->base.fresh_head = p->fresh;
+    LVN_TRY(lvn_model_find_name(&t->s->arena, t->s->model.init, p->path, &t->base.name));
+    LVN_TRY(lvn_pretrained_sum(p, &t->base.sum));
+    if (lvn_store_is_url(t->s->run_dir) && !t->s->lora.merge_checkpoints)
+        lvn_log(LVN_LOG_INFO,
+                "checkpoints go to %s without the base model of their adapters: whoever loads them must find it as "
+                "'%s', or say where it is (lora.merge_checkpoints=true sends it with each)",
+                t->s->run_dir, t->base.name);
+    return LVN_OK;
+}
+
 /* Rank 0: of model.init, and adapters that there are already. */
 static enum lvn_status load_pretrained(struct trainer *t)
 {
+    LVN_TRY(find_base(t));
     struct lvn_network *n = t->training.network;
     LVN_TRY(lvn_pretrained_load(&t->setup.pretrained, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
     return *t->s->lora.init ? lvn_adapters_read(t->s->lora.init, n) : LVN_OK;
@@ -159,7 +176,9 @@ static enum lvn_status load_weights(struct trainer *t)
     uint64_t seed = (uint64_t)t->s->trainer.seed;
     if (t->goes_on) {
         LVN_TRY_TOGETHER(t->ranks, lvn_network_set_scaling(n, &t->at.scaling));
-        return lvn_snapshot_load(&t->from, n, &t->training.reduction.sharding, t->ranks);
+        LVN_TRY_TOGETHER(t->ranks, find_base(t));
+        const struct lvn_snapshot_from from = {&t->setup.pretrained, t->s->lora.merge_checkpoints};
+        return lvn_snapshot_load(&t->from, n, &from, &t->training.reduction.sharding, t->ranks);
     }
     LVN_TRY_TOGETHER(t->ranks, lvn_network_init_values(n, seed, t->setup.has_pretrained));
     if (!t->setup.has_pretrained) return LVN_OK;
@@ -171,13 +190,14 @@ static enum lvn_status load_weights(struct trainer *t)
 
 static void aim_saver(struct trainer *t)
 {
-    const struct lvn_saver_aim aim = {.to = {.dir = t->dir.checkpoints, .settings = t->s, .codec = &t->m.codec},
-                                      .network = t->training.network,
-                                      .sharding = &t->training.reduction.sharding,
-                                      .ranks = t->ranks,
-                                      .callbacks = &t->callbacks,
-                                      .m = &t->m,
-                                      .dir = &t->dir};
+    const struct lvn_saver_aim aim = {
+        .to = {.dir = t->dir.checkpoints, .settings = t->s, .codec = &t->m.codec, .base = &t->base},
+        .network = t->training.network,
+        .sharding = &t->training.reduction.sharding,
+        .ranks = t->ranks,
+        .callbacks = &t->callbacks,
+        .m = &t->m,
+        .dir = &t->dir};
     lvn_saver_aim(&t->saver, &aim);
 }
 

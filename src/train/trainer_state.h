@@ -5,6 +5,7 @@
 #define LVN_TRAINER_STATE_H
 
 #include "data/prefetch.h"
+#include "train/adapters.h"
 #include "train/callbacks/callback.h"
 #include "train/model_setup.h"
 #include "train/saver.h"
@@ -33,6 +34,7 @@ struct trainer {
     const struct lvn_train_options *o;
     struct lvn_ranks *ranks;
     struct lvn_model_setup setup; /* data, model sizes, where the weights come from */
+    struct lvn_adapter_base base; /* with lora.rank, on rank 0: its model */
     struct lvn_loader train;
     struct lvn_validation validation;
     char metric[2 * LVN_TASK_METRICS][48]; /* names of the metrics' scalars */

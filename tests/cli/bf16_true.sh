@@ -99,9 +99,8 @@ frozen = {n for n in a if "wte" in n or "wpe" in n or "ln_1" in n}
 assert frozen and frozen <= same and len(same) < len(a), (frozen, same)
 P
 code 0 train adapted "${true[@]}" --model.init=half --lora.rank=2 --optimizer.lr=1e-2 --trainer.max_steps=4
-types adapted/checkpoints/last/state/adapters.safetensors BF16
+types adapted/checkpoints/last/adapter/adapter_model.safetensors BF16
 code 0 train adapted "${true[@]}" --model.init=half --lora.rank=2 --optimizer.lr=1e-2 --resume
 code 0 train whole "${true[@]}" --model.init=half --lora.rank=2 --optimizer.lr=1e-2
 same_weights adapted whole
-same_file adapted/checkpoints/last/state/adapters.safetensors whole/checkpoints/last/state/adapters.safetensors
 code 0 "$LEVIN" generate adapted --prompt="int " --sample.max_new_tokens=5

@@ -36,9 +36,10 @@ d=json.loads(t); assert eval(sys.argv[1]), (sys.argv[1], d)' "$1"
 }
 value() { python3 -c 'import json,sys; print(json.load(open("out"))[sys.argv[1]])' "$1"; } # value KEY: of out
 same_file() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
-same_weights() { # same_weights RUN RUN [step-N]: model and optimizer, bit for bit
-    local at=${3:-last}
-    same_file "$1/checkpoints/$at/model.safetensors" "$2/checkpoints/$at/model.safetensors"
+same_weights() { # same_weights RUN RUN [step-N]: model, or adapters beside a base, and optimizer, bit for bit
+    local at=${3:-last} file=model.safetensors
+    [ -f "$1/checkpoints/$at/$file" ] || file=adapter/adapter_model.safetensors
+    same_file "$1/checkpoints/$at/$file" "$2/checkpoints/$at/$file"
     same_file "$1/checkpoints/$at/state/optimizer.safetensors" "$2/checkpoints/$at/state/optimizer.safetensors"
 }
 metrics() { # metrics RUN: all rows of both files, without what depends on the time

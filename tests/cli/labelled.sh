@@ -146,13 +146,14 @@ code 0 "$LEVIN" train half --resume --trainer.max_epochs=2 --quiet
 same_weights whole half
 code 0 "$LEVIN" train --model.init=mlm --task.kind=classify --data.path=train.tsv --lora.rank=2 --optimizer.lr=1e-2 --trainer.batch_size=16 \
     --trainer.max_steps=12 --run_dir=lora --quiet
+code 0 "$LEVIN" export lora merged
 python3 - <<'PY'
 import struct, json
 def tensors(path):
     b = open(path, "rb").read()
     n = struct.unpack("<Q", b[:8])[0]
     return {k: b[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in json.loads(b[8:8 + n]).items() if k != "__metadata__"}
-before, after = (tensors(f"{x}/checkpoints/last/model.safetensors") for x in ("mlm", "lora"))
+before, after = (tensors(f"{x}/model.safetensors") for x in ("mlm/checkpoints/last", "merged"))
 moved = {k for k in before.keys() & after.keys() if before[k] != after[k]}
 assert moved == {f"bert.encoder.layer.0.attention.self.{x}.weight" for x in ("query", "value")}, moved
 assert any(after["classifier.bias"]) # it began with zeros

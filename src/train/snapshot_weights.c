@@ -1,0 +1,240 @@
+/* snapshot_weights.c - see snapshot_weights.h. */
+#include "train/snapshot_weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "models/files.h"
+#include "models/lora.h"
+#include "train/adapters.h"
+#include "train/model_config.h"
+#include "train/moments.h"
+#include "train/pretrained.h"
+#include "train/settings.h"
+
+/* --- what model.safetensors, in which adapters are merged, does not tell --- */
+
+static const char adapters_file[] = "state/adapters.safetensors";
+
+/* Is the parameter an adapter, or the weight beside one? */
+static bool is_adapted(const struct lvn_params *params, const struct lvn_param *p)
+{
+    struct lvn_lora_pair pair;
+    return p->adapter || lvn_lora_find(params, p, &pair);
+}
+
+struct adapters {
+    const struct lvn_network *network;
+    const struct lvn_param **p; /* of each item */
+    void *room;
+};
+
+static enum lvn_status fetch_adapter(void *context, int i, const void **data)
+{
+    const struct adapters *x = context;
+    *data = x->room;
+    return lvn_network_read(x->network, x->p[i], x->room);
+}
+
+static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n)
+{
+    const int64_t each = lvn_dtype_bytes(n->weights);
+    const char *host = n->memory[LVN_BUFFER_PARAM]->host;
+    struct adapters x = {n, lvn_arena_alloc(a, sizeof *x.p * (size_t)(n->params->n + 1)), NULL};
+    struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
+    struct lvn_safetensors_source source = {.item = items, .fetch = fetch_adapter, .context = &x};
+    int64_t most = 1;
+    if (!items || !x.p) return LVN_MEMORY;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        if (!is_adapted(n->params, p)) continue;
+        struct lvn_safetensors_item *item = &items[source.n];
+        *item = (struct lvn_safetensors_item){.name = p->name, .desc = p->desc};
+        item->data = host ? host + p->offset * each : NULL;
+        item->desc.dtype = n->weights;
+        x.p[source.n++] = p;
+        if (p->count > most) most = p->count;
+    }
+    if (!host && source.n) x.room = lvn_arena_alloc(a, (size_t)(most * each));
+    if (!host && source.n && !x.room) return LVN_MEMORY;
+    if (source.n) lvn_checkpoint_add_tensors(w, adapters_file, &source);
+    return LVN_OK;
+}
+
+/* As PEFT keeps them. */
+static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n,
+                                const struct lvn_adapter_base *base)
+{
+    static const char folder[] = LVN_ADAPTERS_FOLDER "/";
+    struct lvn_adapter_texts t = {0};
+    const char *weights = lvn_arena_printf(a, "%s%s", folder, LVN_ADAPTERS_WEIGHTS);
+    const char *config = lvn_arena_printf(a, "%s%s", folder, LVN_ADAPTERS_CONFIG);
+    const char *base_file = lvn_arena_printf(a, "%s%s", folder, LVN_ADAPTERS_BASE);
+    enum lvn_status status = weights && config && base_file ? lvn_adapters_make(n, base, a, &t) : LVN_MEMORY;
+    if (status == LVN_OK) {
+        lvn_checkpoint_add_tensors(w, weights, &t.weights);
+        lvn_checkpoint_add_text(w, config, t.config.p, t.config.n);
+        lvn_checkpoint_add_text(w, base_file, t.base.p, t.base.n);
+    }
+    lvn_text_release(&t.config);
+    lvn_text_release(&t.base);
+    return status;
+}
+
+/* Adapters alone: the model's config.json says what they and their base are together. */
+static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_network *n)
+{
+    *f = (struct lvn_model_files){0};
+    lvn_arena_init(&f->arena);
+    return lvn_config_write(&f->config, lvn_model_form(n->config.model), &n->config, n->weights);
+}
+
+enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
+                                         struct lvn_model_files *f, const struct lvn_snapshot_place *to,
+                                         const struct lvn_network *n)
+{
+    const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->lora.merge_checkpoints;
+    LVN_TRY(whole ? lvn_model_files_make(f, lvn_model_form(n->config.model), &n->config, n->params,
+                                         n->memory[LVN_BUFFER_PARAM], n->weights, false)
+                  : make_config(f, n));
+    if (whole) lvn_checkpoint_add_tensors(w, "model.safetensors", &f->source);
+    if (whole) LVN_TRY(add_adapters(w, a, n));
+    return adapters ? add_peft(w, a, n, to->base) : LVN_OK;
+}
+
+/* --- loading --- */
+
+/* Stored values, in memory's order, into their parameter, which may have another type since trainer.precision was
+ * changed. */
+static enum lvn_status load_values(const struct lvn_network *n, const struct lvn_param *p, enum lvn_dtype type,
+                                   const void *values)
+{
+    if (type == n->weights) return lvn_network_write(n, p, values);
+    float *wide = lvn_malloc(sizeof *wide * (size_t)p->count), *to = lvn_malloc(sizeof *to * (size_t)p->count);
+    enum lvn_status status = wide && to ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK) {
+        lvn_tensor_to_f32(type, values, wide, p->count);
+        lvn_tensor_from_f32(n->weights, wide, to, p->count);
+        status = lvn_network_write(n, p, to);
+    }
+    free(wide);
+    free(to);
+    return status;
+}
+
+/* From the file at `path`, where the parameter lies as `l` says. */
+static enum lvn_status load_param(const struct lvn_network *n, const struct lvn_param *p, const struct lvn_layout *l,
+                                  const struct lvn_safetensors *file, const char *path)
+{
+    struct lvn_param there = *p;
+    const struct lvn_safetensor *t;
+    there.name = l->name;
+    there.desc = l->desc;
+    LVN_TRY(lvn_stored_find(file, path, "", &there, &t));
+    if (!lvn_layout_moves(l)) return load_values(n, p, t->desc.dtype, t->data);
+    const int64_t each = lvn_dtype_bytes(t->desc.dtype);
+    void *moved = lvn_malloc((size_t)(each * p->count));
+    if (!moved) return LVN_MEMORY;
+    lvn_layout_to_memory(l, each, t->data, moved);
+    enum lvn_status status = load_values(n, p, t->desc.dtype, moved);
+    free(moved);
+    return status;
+}
+
+/* Those parameters that are adapted, which lie as in memory, or those that are not, from a file. */
+static enum lvn_status load_file(const char *path, const struct lvn_network *n, bool adapted)
+{
+    struct lvn_safetensors file;
+    LVN_TRY(lvn_safetensors_open(&file, path));
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        struct lvn_layout l;
+        if (is_adapted(n->params, p) != adapted) continue;
+        status = lvn_file_layout(lvn_model_form(n->config.model), &n->config, p, &l);
+        if (adapted) l.how = 0, l.desc = p->desc;
+        if (status == LVN_OK) status = load_param(n, p, &l, &file, path);
+    }
+    lvn_safetensors_close(&file);
+    return status;
+}
+
+/* The base of the checkpoint's adapters must be what it was. */
+static enum lvn_status check_base(const char *dir, const struct lvn_adapter_files *f, const struct lvn_pretrained *base)
+{
+    char sum[LVN_CHECKSUM_TEXT];
+    uint64_t value;
+    LVN_TRY(lvn_pretrained_sum(base, &value));
+    LVN_CHECK(!f->sum || strcmp(lvn_checksum_text(value, sum), f->sum) == 0, FORMAT,
+              "the base model '%s' (model.init) is not the one that the adapters of '%s' were trained beside, '%s': "
+              "its weights have the checksum %s, and had %s; put the former weights back, or say where they are: "
+              "--model.init=PATH",
+              base->path, dir, f->base, sum, f->sum);
+    return LVN_OK;
+}
+
+/* Adapters of a checkpoint beside their base. */
+static enum lvn_status load_beside(const char *dir, const char *folder, const struct lvn_network *n,
+                                   const struct lvn_pretrained *base)
+{
+    struct lvn_adapter_files f;
+    LVN_TRY(lvn_adapter_files_open(&f, folder));
+    enum lvn_status status = check_base(dir, &f, base);
+    if (status == LVN_OK) status = lvn_pretrained_load(base, n->params, n->memory[LVN_BUFFER_PARAM], n->weights);
+    if (status == LVN_OK) status = lvn_adapters_load(&f, n, base->fresh);
+    lvn_adapter_files_close(&f);
+    return status;
+}
+
+/* Has the base the values that this parameter was loaded with? */
+static enum lvn_status is_of_base(const struct lvn_network *n, const struct lvn_param *p,
+                                  const struct lvn_pretrained *base, bool *same)
+{
+    const size_t bytes = (size_t)(p->count * lvn_dtype_bytes(n->weights)), floats = sizeof(float) * (size_t)p->count;
+    float *values = lvn_malloc(floats), *room = lvn_malloc(floats);
+    void *loaded = lvn_malloc(bytes);
+    enum lvn_status status = values && room && loaded ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_network_read(n, p, loaded);
+    if (status == LVN_OK) status = lvn_pretrained_values(base, p, values, room);
+    if (status == LVN_OK) {
+        lvn_tensor_from_f32(n->weights, values, room, p->count);
+        *same = memcmp(room, loaded, bytes) == 0;
+    }
+    free(values);
+    free(room);
+    free(loaded);
+    return status;
+}
+
+/* The checkpoint has its own copy of the base, and the next ones shall name model.init instead: that must be the same.
+ */
+static enum lvn_status check_copy(const char *dir, const struct lvn_network *n, const struct lvn_pretrained *base)
+{
+    bool same = true;
+    for (int i = 0; i < n->params->n && same; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        if (p->adapter || p->trainable) continue;
+        LVN_TRY(is_of_base(n, p, base, &same));
+        LVN_CHECK(
+            same, FORMAT,
+            "'%s' has a copy of the model that its adapters stand beside, and in '%s' (model.init) '%s' has other "
+            "values now: put the former weights back, say where they are (--model.init=PATH), or go on with the "
+            "copy (--lora.merge_checkpoints=true)",
+            dir, base->path, p->name);
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_network *n,
+                                          const struct lvn_snapshot_from *from)
+{
+    const char *model = lvn_path_join(a, dir, "model.safetensors"), *adapters = lvn_path_join(a, dir, adapters_file);
+    const char *folder = lvn_path_join(a, dir, LVN_ADAPTERS_FOLDER);
+    if (!model || !adapters || !folder) return LVN_MEMORY;
+    if (n->config.lora.rank && !lvn_path_exists(adapters)) return load_beside(dir, folder, n, from->base);
+    LVN_TRY(load_file(model, n, false));
+    if (!n->config.lora.rank) return LVN_OK;
+    LVN_TRY(load_file(adapters, n, true));
+    return from->keeps_copies ? LVN_OK : check_copy(dir, n, from->base);
+}

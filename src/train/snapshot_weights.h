@@ -1,0 +1,18 @@
+/* snapshot_weights.h - the weights of a checkpoint: the whole model, or adapters beside a base model that stays where
+ * it is (snapshot.h says which files); private to snapshot*.c. */
+#ifndef LVN_SNAPSHOT_WEIGHTS_H
+#define LVN_SNAPSHOT_WEIGHTS_H
+
+#include "train/snapshot.h"
+
+struct lvn_model_files;
+
+/* On rank 0. Fills *f, to be released: its config.json is still to be added. */
+enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
+                                         struct lvn_model_files *f, const struct lvn_snapshot_place *to,
+                                         const struct lvn_network *n) LVN_CHECKED;
+/* On rank 0: the values of all parameters, from the checkpoint `dir`. */
+enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_network *n,
+                                          const struct lvn_snapshot_from *from) LVN_CHECKED;
+
+#endif

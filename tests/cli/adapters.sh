@@ -1,0 +1,187 @@
+# Checkpoints of adapters: what is in them, how a run goes on from there, what every command makes of them and of PEFT's
+# folders, and what is said of a base model that is elsewhere, gone or another one.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+export HF_HOME=$PWD/cache HF_HUB_OFFLINE=1
+code 0 train base --trainer.max_steps=8 --optimizer.lr=1e-2
+code 0 "$LEVIN" export base plain
+tiny=(--model.init=plain --data.path=text.txt --trainer.batch_size=4 --trainer.limit_val_batches=4 --trainer.val_check_interval=4
+    --checkpoint.every_n_steps=4 --trainer.deterministic=true --trainer.threads=1 --lora.rank=4 --lora.alpha=8 --optimizer.lr=1e-2)
+loss() { # loss MODEL [keys]
+    code 0 "$LEVIN" evaluate "$1" --data.path=text.txt --trainer.limit_test_batches=2 --trainer.batch_size=4 --trainer.micro_batch_size=4 --json "${@:2}"
+    value loss
+}
+text() { # text MODEL [keys]
+    code 0 "$LEVIN" generate "$1" --prompt="int " --max-new-tokens=12 --temperature=0 "${@:2}"
+    cat out
+}
+
+# --- what is in a checkpoint ---
+code 0 train run --trainer.max_steps=8
+at=run/checkpoints/$(readlink run/checkpoints/best)
+check [ ! -e $at/model.safetensors -a ! -e $at/state/adapters.safetensors ]
+check [ "$(du -b -s $at/adapter | cut -f1)" -lt "$(stat -c %s plain/model.safetensors)" ]
+says "\"base_model_name_or_path\": \"$(realpath plain)\"" $at/adapter/adapter_config.json
+says "\"base\": \"$(realpath plain)\"" $at/adapter/base.json
+check [ "$(readlink run/checkpoints/last)" = step-8 ]
+# with a copy of the whole model: the same training, and what is exported of the other
+code 0 train whole --trainer.max_steps=8 --lora.merge_checkpoints=true
+same_file $at/adapter/adapter_model.safetensors whole/checkpoints/best/adapter/adapter_model.safetensors
+code 0 "$LEVIN" export run merged
+same_file merged/model.safetensors whole/checkpoints/best/model.safetensors
+same_file merged/config.json $at/config.json
+
+# --- going on: the bits of a run that was never stopped, on another number of ranks too, and from a checkpoint with a copy ---
+code 0 train parts --trainer.max_steps=4
+code 0 train parts --trainer.max_steps=8 --resume
+same_run run parts
+arguments ranks --trainer.max_steps=4
+code 0 "$LEVIN" launch -n 2 -- "${all[@]}" --trainer.strategy=zero1
+code 0 train ranks --trainer.max_steps=8 --resume
+same_weights run ranks
+code 0 train copies --trainer.max_steps=4 --lora.merge_checkpoints=true
+cp -r copies kept
+code 0 train copies --trainer.max_steps=8 --resume
+same_weights run copies
+check [ -e copies/checkpoints/step-4/model.safetensors -a ! -e copies/checkpoints/step-8/model.safetensors ]
+text copies/checkpoints/step-4 >told
+# a checkpoint that is damaged is passed over
+cp -r parts damaged
+printf X | dd of=damaged/checkpoints/step-8/adapter/base.json bs=1 seek=12 conv=notrunc status=none
+code 0 train damaged --trainer.max_steps=8 --resume
+says "the checkpoint 'damaged/checkpoints/step-8' is skipped" err
+same_weights run damaged
+
+# --- every command, from a run, a checkpoint, PEFT's folder and what is exported as one ---
+wanted=$(loss merged)
+text merged >told
+code 0 "$LEVIN" export run peft --format=peft
+check [ ! -e peft/model.safetensors -a ! -e peft/config.json ]
+same_file peft/adapter_model.safetensors $at/adapter/adapter_model.safetensors
+mkdir foreign # as PEFT writes it: no base.json, no vocabulary; a relative path counts from the working folder
+sed "s|$(realpath plain)|plain|" $at/adapter/adapter_config.json >foreign/adapter_config.json
+cp $at/adapter/adapter_model.safetensors foreign
+for model in run $at run/checkpoints/best $at/adapter peft foreign; do
+    check [ "$(loss $model)" = "$wanted" ]
+    text $model >now
+    same_file told now
+done
+code 0 "$LEVIN" export foreign again
+same_file merged/model.safetensors again/model.safetensors
+code 2 "$LEVIN" export run peft --format=peft
+says "'peft' holds adapters already" err
+code 2 "$LEVIN" export plain none --format=peft
+says "'plain' has no adapters of its own to write as --format=peft" err
+check [ ! -e none ]
+# adapters beside a model that has some itself; and a whole model that goes on from both
+code 0 train second --model.init=run --trainer.max_steps=4
+code 0 "$LEVIN" export second twice
+check [ "$(loss second)" = "$(loss twice)" ]
+code 0 train second --model.init=run --trainer.max_steps=8 --resume
+code 0 "$LEVIN" train --run_dir=full --model.init=second --data.path=text.txt --trainer.batch_size=4 --trainer.max_steps=1
+check [ -e full/checkpoints/last/model.safetensors ]
+
+# --- lora.init brings rank and alpha ---
+keep=("${tiny[@]}")
+tiny=("${tiny[@]/--lora.rank=4/--lora.init=foreign}")
+tiny=("${tiny[@]/--lora.alpha=8/--trainer.max_steps=1}")
+code 0 train started --optimizer.kind=sgd --optimizer.lr=1e-30
+same_file foreign/adapter_model.safetensors started/checkpoints/last/adapter/adapter_model.safetensors
+says "alpha: 8" started/settings.yaml
+code 0 train started --optimizer.kind=sgd --optimizer.lr=1e-30 --resume # what was found is part of the run
+code 2 train never --lora.rank=2
+says "its adapters have the rank 4, and lora.rank is 2; set lora.rank: 4, or leave it out" err
+code 2 train never --lora.alpha=16
+says "its lora_alpha is 8, and lora.alpha is 16; set lora.alpha: 8, or leave it out" err
+code 2 train never --lora.init=plain
+one_error
+says "lora.init is 'plain', and there is no adapter_config.json in it" err
+check [ ! -e never ]
+tiny=("${keep[@]}")
+
+# --- the base is elsewhere, gone, or another one ---
+mv plain elsewhere
+code 1 "$LEVIN" generate run --prompt="int "
+one_error
+says "there is no model '$PWD/plain'" err
+says "the base model of the adapters in '$at/adapter'; where it lies elsewhere now, say so (--lora.base=PATH" err
+text run --lora.base=elsewhere >now
+same_file told now
+check [ "$(loss peft --lora.base=elsewhere)" = "$wanted" ]
+code 0 "$LEVIN" export run moved --base elsewhere
+same_file merged/model.safetensors moved/model.safetensors
+code 1 train parts --trainer.max_steps=12 --resume
+one_error
+says "model.init, 'plain', the model that adapters stand beside; where it lies elsewhere now, say so: --model.init=PATH" err
+code 0 train parts --trainer.max_steps=12 --resume --model.init=elsewhere
+says "$PWD/elsewhere" parts/checkpoints/last/adapter/base.json
+code 0 "$LEVIN" export base plain --block-size=8 # of another shape
+code 1 "$LEVIN" generate run --prompt="int "
+rm -r plain
+cp -r merged plain # of the same shape, with other values
+code 1 "$LEVIN" generate run --prompt="int "
+one_error
+says "the base model '$PWD/plain' is not the one that the adapters in '$at/adapter' stand beside: its weights have the checksum" err
+code 1 train run --trainer.max_steps=12 --resume
+one_error
+says "the base model 'plain' (model.init) is not the one that the adapters of 'run/checkpoints/step-8' were trained beside, '$PWD/plain'" err
+code 1 train kept --trainer.max_steps=8 --resume # which has its own copy, and the next checkpoint would not
+one_error
+says "go on with the copy (--lora.merge_checkpoints=true)" err
+code 0 train kept --trainer.max_steps=8 --resume --lora.merge_checkpoints=true
+same_file kept/checkpoints/last/model.safetensors whole/checkpoints/last/model.safetensors
+rm -r plain
+
+# --- a base of the hub; what travels ---
+hub=cache/hub/models--some-lab--some-model
+mkdir -p $hub/refs $hub/snapshots
+printf 0123abc >$hub/refs/main
+cp -r elsewhere $hub/snapshots/0123abc
+code 0 train named --model.init=some-lab/some-model --trainer.max_steps=4
+says '"base_model_name_or_path": "some-lab/some-model"' named/checkpoints/last/adapter/adapter_config.json
+text named >told
+code 0 "$LEVIN" cp --recursive named copy
+says "the base model of the adapters in it, 'some-lab/some-model', is not part of the copy" out
+mkdir far && mv copy far/run && ln -s ../cache far/cache
+(cd far && HF_HOME=$PWD/cache text run >../now)
+same_file told now
+code 0 "$LEVIN" cp --recursive named copy --json
+json 'd["base_models"] == ["some-lab/some-model"]'
+
+# --- adapters that fit nothing, or name nothing ---
+cp -r foreign bad
+sed -i 's|"plain"|null|' bad/adapter_config.json
+code 1 "$LEVIN" generate bad --prompt="int "
+one_error
+says "names no base model (base_model_name_or_path): say which (--lora.base=PATH" err
+text bad --lora.base=elsewhere >now
+code 0 "$LEVIN" train --run_dir=wide --model.n_layer=1 --model.n_head=2 --model.n_embd=32 --model.block_size=8 --data.path=text.txt \
+    --trainer.batch_size=4 --trainer.max_steps=1
+code 1 "$LEVIN" generate bad --lora.base=wide --prompt="int "
+one_error
+says "these adapters were made for another model" err
+sed -i 's|null, "target|"bad", "target|; s|"base_model_name_or_path": null|"base_model_name_or_path": "bad"|' bad/adapter_config.json
+code 1 "$LEVIN" generate bad --prompt="int "
+says "does a base name itself?" err
+
+# --- a head for classes learns beside them; where it is frozen, it is kept all the same ---
+awk 'BEGIN { print "text\tlabel" } NR <= 40 { print $1, (NR % 2 ? "loss" : "step") "\t" NR % 2 }' text.txt >rows.tsv
+code 0 "$LEVIN" tokenizer train --kind=wordpiece --input=text.txt --vocab-size=200 --out=vocab
+code 0 "$LEVIN" train --run_dir=words --model.kind=bert --task.kind=mlm --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 \
+    --data.path=rows.tsv --data.tokenizer=vocab --trainer.batch_size=8 --trainer.max_steps=2 --quiet
+for freeze in none classifier; do
+    keys=(--model.init=words --task.kind=classify --data.path=rows.tsv --lora.rank=2 --trainer.batch_size=8 --optimizer.lr=1e-2 --quiet)
+    [ $freeze = none ] || keys+=(--model.freeze=$freeze)
+    code 0 "$LEVIN" train --run_dir=stopped-$freeze "${keys[@]}" --trainer.max_steps=2
+    code 0 "$LEVIN" train --run_dir=stopped-$freeze "${keys[@]}" --trainer.max_steps=4 --resume
+    code 0 "$LEVIN" train --run_dir=classes-$freeze "${keys[@]}" --trainer.max_steps=4
+    same_weights classes-$freeze stopped-$freeze
+    says '"classifier"' classes-$freeze/checkpoints/last/adapter/adapter_config.json
+    code 0 "$LEVIN" export classes-$freeze heads-$freeze
+    code 0 "$LEVIN" predict heads-$freeze --input=rows.tsv --trainer.batch_size=8 --json
+    cp out predicted
+    for model in classes-$freeze classes-$freeze/checkpoints/last/adapter; do
+        code 0 "$LEVIN" predict $model --input=rows.tsv --trainer.batch_size=8 --json
+        same_file predicted out
+    done
+done
