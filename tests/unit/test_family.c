@@ -6,7 +6,7 @@
 #include "models/files.h"
 #include "models/lora.h"
 #include "train/model_config.h"
-#include "train/pretrained.h"
+#include "train/pretrained_parts.h"
 
 /* --- a family --- */
 
