@@ -20,6 +20,11 @@ const struct lvn_backend *lvn_backend_at(int i)
     return i >= 0 && i < (int)(sizeof backends / sizeof *backends) ? backends[i] : NULL;
 }
 
+int64_t lvn_backend_reserve(const struct lvn_backend *b, int64_t memory)
+{
+    return b->reserve < memory / 16 ? b->reserve : memory / 16;
+}
+
 int lvn_backend_devices(const struct lvn_backend *b)
 {
     struct lvn_device_facts f;

@@ -16,7 +16,7 @@ struct lvn_device {
     const struct lvn_backend *backend;
     enum lvn_dtype real;  /* what real numbers are: fp32 or fp64 */
     int threads;          /* of the processor, that compute */
-    int64_t memory_bytes; /* of its own, that were free when it was opened; 0: it is the processor's */
+    int64_t memory_bytes; /* of its own, for a run: free when it was opened, less the reserve; 0: the processor's */
     bool tf32;            /* products of fp32 round their operands to TF32 */
     char note[320];       /* what a run should say of it at its start; "": nothing */
 };
@@ -100,6 +100,7 @@ struct lvn_backend {
     bool outers;                 /* has kernels for gradients that are not written (ops/outer.h) */
     bool computes;               /* else it only plans: it has no memory, and a run tells its launches alone */
     struct lvn_library *library; /* that finds its devices; NULL: none */
+    int64_t reserve;             /* see lvn_backend_reserve() */
     /* Its device number i; false: there are no more. NULL: it computes on the processor, or nowhere. */
     bool (*describe)(int i, struct lvn_device_facts *f);
     /* Is it worth asking for trainer.accelerator auto, where asking takes time? NULL: it takes none. */
@@ -142,6 +143,9 @@ struct lvn_backend {
  * there are no more. */
 const struct lvn_backend *lvn_backend_find(const char *name);
 const struct lvn_backend *lvn_backend_at(int i);
+/* Bytes of a device with this much memory that no plan counts, for drivers and libraries take them when a run has
+ * begun: `reserve`, a sixteenth of the memory at most. `levin plan` and runs leave them free alike. */
+int64_t lvn_backend_reserve(const struct lvn_backend *b, int64_t memory);
 /* How many devices the backend could open; 0 where it is the processor. */
 int lvn_backend_devices(const struct lvn_backend *b);
 /* Why it has no GPU, as a sentence. Only for one that describes devices. */

@@ -37,20 +37,22 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     int64_t peak = lvn_memory_peak();
     LVN_TRY(lvn_network_rate(t->network, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
-    char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
+    char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT], share[80] = "";
+    if (rate > 0) /* else the backend measures none */
+        snprintf(share, sizeof share, ", %.0f %% of %.0f GFLOP/s measured", 100.0 * flops / best / rate, rate * 1e-9);
     const char *unit = lvn_task_unit(t->step->options.task);
     lvn_cli_print(c,
                   "%s parameters, %lld %s a step, %d rank%s of %d threads\nstep: median %.4f s, best %.4f s of "
                   "%lld\n%.0f %s/s "
-                  "(best), %.0f %% of %.0f GFLOP/s measured\npeak memory %s\n",
+                  "(best)%s\npeak memory %s\n",
                   lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, unit, c->ranks->size,
                   c->ranks->size == 1 ? "" : "s", t->network->threads, median, best, (long long)n,
-                  (double)tokens / best, unit, 100.0 * flops / best / rate, rate * 1e-9, lvn_bytes_text(peak, bytes));
+                  (double)tokens / best, unit, share, lvn_bytes_text(peak, bytes));
     lvn_cli_add(c, "median_s", lvn_cli_number(median));
     lvn_cli_add(c, "best_s", lvn_cli_number(best));
     lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));
-    lvn_cli_add(c, "matmul_gflops", lvn_cli_number(rate * 1e-9));
-    lvn_cli_add(c, "utilisation", lvn_cli_number(flops / best / rate));
+    lvn_cli_add(c, "matmul_gflops", lvn_cli_number(rate > 0 ? rate * 1e-9 : NAN));
+    lvn_cli_add(c, "utilisation", lvn_cli_number(rate > 0 ? flops / best / rate : NAN));
     lvn_cli_add(c, "peak_bytes", json_integer(peak));
     return LVN_OK;
 }

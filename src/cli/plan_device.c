@@ -2,8 +2,8 @@
  * there are kernels for all that a step computes.
  *
  * To what the plan has come, at most: the scratch of the device's kernels and of its library of products, which lies
- * beside what the processor's would take; batches that are written beside a step; and what a driver takes for itself, a
- * part of the memory by rule of thumb. */
+ * beside what the processor's would take; batches that are written beside a step; the reserve that a run leaves free,
+ * too; and what a driver takes for itself, a part of the memory by rule of thumb. */
 #include <string.h>
 
 #include "base/text.h"
@@ -61,7 +61,7 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
     int64_t scratch;
     bool kernels = find_scratch(backend, t->step->program, &scratch);
-    int64_t takes = lvn_network_bytes(t->network);
+    int64_t takes = lvn_network_bytes(t->network) + lvn_backend_reserve(backend, (int64_t)k->bytes);
     if (backend != t->network->device->backend) takes += scratch + lvn_network_beside_bytes(t->network, backend);
     bool fits = (double)takes <= share * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->what, lvn_bytes_text(takes, a),
@@ -75,6 +75,7 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
     json_object_set_new(one, "name", json_string(k->name));
     json_object_set_new(one, "memory_bytes", json_integer((json_int_t)k->bytes));
     json_object_set_new(one, "needed_bytes", json_integer(takes));
+    json_object_set_new(one, "reserved_bytes", json_integer(lvn_backend_reserve(backend, (int64_t)k->bytes)));
     json_object_set_new(one, "scratch_bytes", json_integer(scratch));
     json_object_set_new(one, "fits", json_boolean(fits));
     json_object_set_new(one, "has_kernels", json_boolean(kernels));

@@ -4,17 +4,24 @@
  *
  * A team takes sixteen rows, queries (forward, dq) or keys (dk, dv), and holds them as left operands; the group walks
  * along the others, BESIDE at a time, in local memory. Sums of scores become left operands where they lie (Dao:
- * "FlashAttention-2", 2023). Exponentials are of two. */
+ * "FlashAttention-2", 2023). Exponentials are of two.
+ *
+ * Registers hold only so many channels of a row. SPLIT teams share sixteen rows where heads are larger: each has an
+ * equal part of the channels, they exchange what their parts add to a score through local memory, and each makes its
+ * own channels of the result. A group then has ROWS = 128 / SPLIT rows. */
 #ifndef LVN_ATTENTION_TILES_GPU_H
 #define LVN_ATTENTION_TILES_GPU_H
 
 #include "ops/matrix_gpu.h"
 #ifdef LVN_DEVICE
 
-#define BESIDE 64
-#define WIDTH ((D + 15) / 16 * 16)
-#define DEEP (WIDTH / 16)
+#define BESIDE (D > 128 ? 32 : 64)
+#define WIDTH ((D + 16 * SPLIT - 1) / (16 * SPLIT) * (16 * SPLIT))
+#define DEEP (WIDTH / SPLIT / 16) /* tiles of a team's channels */
 #define PITCH (WIDTH + 8)
+#define TEAM_ROW (LVN_TILE_TEAM / SPLIT * 16)                            /* where a team's rows begin in the group's, */
+#define TEAM_CHANNEL (SPLIT > 1 ? LVN_TILE_TEAM % SPLIT * DEEP * 16 : 0) /* and its channels in a row */
+#define ROOM (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_ROOM)                 /* floats of local memory for exchanges */
 #define LOG2E 1.44269504088896340736f
 #define LEAST (-1e30f) /* below all scores; less it are numbers, which less -infinity are none */
 
@@ -22,7 +29,7 @@
  * operands are held in registers. */
 #ifdef LVN_TILE_HELD
 #define ROOMS(own, first, second)                                                                                      \
-    LVN_TILES(own, ROWS *PITCH);                                                                                       \
+    LVN_TILES(own, (ROWS > 2 * BESIDE ? ROWS : 2 * BESIDE) * PITCH);                                                   \
     LVN_LOCAL lvn_ushort *first = own, *second = own + BESIDE * PITCH
 #define OTHER(own) own
 #else
@@ -37,19 +44,23 @@
  * eight; zeros behind the end, and behind D. Fetched while the group computes with those before them. */
 #define PARTS(rows) (((rows) * (WIDTH / 8) + LVN_ITEMS - 1) / LVN_ITEMS)
 #define FETCH(part, x, at, step_of, first, rows, T)                                                                    \
+    LVN_UNROLLED                                                                                                       \
     for (int n_ = 0; n_ < PARTS(rows); n_++) {                                                                         \
         int e_ = LVN_ITEM + n_ * LVN_ITEMS, r_ = e_ / (WIDTH / 8), d_ = e_ % (WIDTH / 8) * 8;                          \
         bool in_ = r_ < (rows) && (first) + r_ < (T) && d_ < D;                                                        \
+        LVN_UNROLLED                                                                                                   \
         for (int k_ = 0; k_ < 4; k_++) (part)[n_].v[k_] = 0;                                                           \
         if (in_) (part)[n_] = lvn_get_eight(LVN_AT(const lvn_ushort, x), (at) + ((first) + r_) * (step_of) + d_);      \
     }
 #define STORE(to, part, rows)                                                                                          \
+    LVN_UNROLLED                                                                                                       \
     for (int n_ = 0; n_ < PARTS(rows); n_++) {                                                                         \
         int e_ = LVN_ITEM + n_ * LVN_ITEMS, r_ = e_ / (WIDTH / 8), d_ = e_ % (WIDTH / 8) * 8;                          \
-        for (int k_ = 0; k_ < 4 && r_ < (rows); k_++)                                                                  \
-            ((LVN_LOCAL lvn_uint *)((to) + r_ * PITCH + d_))[k_] = (part)[n_].v[k_];                                   \
+        LVN_UNROLLED                                                                                                   \
+        for (int k_ = 0; k_ < 4; k_++)                                                                                 \
+            if (r_ < (rows)) ((LVN_LOCAL lvn_uint *)((to) + r_ * PITCH + d_))[k_] = (part)[n_].v[k_];                  \
     }
-/* Rows first .. first + ROWS - 1 of x: this team's sixteen, as left operands. */
+/* Rows first .. first + ROWS - 1 of x: this team's part, as left operands. */
 #define HOLD(tiles, own, x, at, step_of, T)                                                                            \
     {                                                                                                                  \
         struct lvn_eight part_[PARTS(ROWS)];                                                                           \
@@ -57,22 +68,40 @@
         LVN_BARRIER();                                                                                                 \
         STORE(own, part_, ROWS);                                                                                       \
         LVN_BARRIER();                                                                                                 \
+        LVN_UNROLLED                                                                                                   \
         for (int d_ = 0; d_ < DEEP; d_++)                                                                              \
-            (tiles)[d_] = lvn_tile_left((own) + LVN_TILE_TEAM * 16 * PITCH + d_ * 16, PITCH);                          \
+            (tiles)[d_] = lvn_tile_left((own) + TEAM_ROW * PITCH + TEAM_CHANNEL + d_ * 16, PITCH);                     \
     }
 
 /* sum (16,16) = the held rows times sixteen rows of `beside`, transposed. */
-LVN_FUNCTION void scores(float *sum, const LVN_LEFT *held, LVN_LOCAL const lvn_ushort *beside)
+LVN_FUNCTION void scores(float *sum, const LVN_LEFT *held, LVN_LOCAL const lvn_ushort *beside, LVN_LOCAL float *room)
 {
+    LVN_UNROLLED
     for (int e = 0; e < 8; e++) sum[e] = 0;
-    for (int d = 0; d < DEEP; d++) lvn_tile_mad(sum, held[d], lvn_tile_right(beside + d * 16, PITCH));
+    LVN_UNROLLED
+    for (int d = 0; d < DEEP; d++) lvn_tile_mad(sum, held[d], lvn_tile_right(beside + TEAM_CHANNEL + d * 16, PITCH));
+#if SPLIT > 1
+    const int first = LVN_TILE_TEAM / SPLIT * SPLIT * LVN_TEAM + LVN_TILE_ITEM % LVN_TEAM;
+    LVN_BARRIER();
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) room[e * LVN_ITEMS + LVN_TILE_ITEM] = sum[e];
+    LVN_BARRIER();
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) {
+        sum[e] = room[e * LVN_ITEMS + first];
+        LVN_UNROLLED
+        for (int part = 1; part < SPLIT; part++) sum[e] += room[e * LVN_ITEMS + first + part * LVN_TEAM];
+    }
+#endif
 }
 
-/* sum (16,WIDTH) += x (16,16) times sixteen rows of `beside`. */
+/* sum (16, this team's channels) += x (16,16) times sixteen rows of `beside`. */
 LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushort *beside, LVN_LOCAL float *room)
 {
     LVN_LEFT left = lvn_tile_left_of(x, room);
-    for (int d = 0; d < DEEP; d++) lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_turned(beside + d * 16, PITCH));
+    LVN_UNROLLED
+    for (int d = 0; d < DEEP; d++)
+        lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_turned(beside + TEAM_CHANNEL + d * 16, PITCH));
 }
 
 /* Who sees whom: query t keys below `end`, and below t + ahead where that is wanted. */
@@ -106,17 +135,19 @@ LVN_FUNCTION bool sees(struct sight s, int t, int key)
 LVN_TILE_KERNEL(attention_forward) FORWARD
 {
     ROOMS(Q, K, V);
-    LVN_SHARED float room[LVN_TILE_ROOM];
+    LVN_SHARED float room[ROOM];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
     /* The last rows see most: they come first. */
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
     struct sight sight = sight_of(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     lvn_long last = first + ROWS < Tq ? first + ROWS - 1 : Tq - 1, end = visible(&s, last, sight.end);
-    int t0 = (int)first + LVN_TILE_TEAM * 16;
+    int t0 = (int)first + TEAM_ROW;
     float top[LVN_TILE_ROWS], sum[LVN_TILE_ROWS], out[8 * DEEP];
     LVN_LEFT q_rows[DEEP];
+    LVN_UNROLLED
     for (int r = 0; r < LVN_TILE_ROWS; r++) top[r] = -LVN_INFINITY, sum[r] = 0;
+    LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) out[i] = 0;
     if (end < 1) end = 1;
     HOLD(q_rows, Q, q, b * q0 + h * q2, q1, Tq);
@@ -131,32 +162,42 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
         LVN_BARRIER();
         FETCH(next_k, k, b * k0 + hk * k2, k1, key0 + BESIDE, BESIDE, Tk);
         FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + BESIDE, BESIDE, Tk);
-        for (int j = 0; j < BESIDE / 16; j++) scores(x + 8 * j, q_rows, K + j * 16 * PITCH);
+        LVN_UNROLLED
+        for (int j = 0; j < BESIDE / 16; j++) scores(x + 8 * j, q_rows, K + j * 16 * PITCH, room);
+        LVN_UNROLLED
         for (int r = 0; r < LVN_TILE_ROWS; r++) high[r] = top[r];
+        LVN_UNROLLED
         for (int i = 0; i < BESIDE / 2; i++) {
             int t = t0 + LVN_TILE_ROW(i % 8), key = (int)key0 + i / 8 * 16 + LVN_TILE_COLUMN(i % 8),
                 r = LVN_TILE_ROW_OF(i % 8);
             x[i] = sees(sight, t, key) ? scale * LOG2E * x[i] : -LVN_INFINITY;
             high[r] = lvn_max(high[r], x[i]);
         }
+        LVN_UNROLLED
         for (int r = 0; r < LVN_TILE_ROWS; r++) {
             high[r] = lvn_max(lvn_tile_row_max(high[r], room), LEAST);
             factor[r] = lvn_exp2(top[r] - high[r]);
             top[r] = high[r];
             sum[r] *= factor[r];
         }
+        LVN_UNROLLED
         for (int i = 0; i < BESIDE / 2; i++) {
             int r = LVN_TILE_ROW_OF(i % 8);
             x[i] = lvn_exp2(x[i] - top[r]);
             sum[r] += x[i];
             x[i] *= KEPT(t0 + LVN_TILE_ROW(i % 8), key0 + i / 8 * 16 + LVN_TILE_COLUMN(i % 8));
         }
+        LVN_UNROLLED
         for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
+        LVN_UNROLLED
         for (int j = 0; j < BESIDE / 16; j++) add_rows(out, x + 8 * j, V + j * 16 * PITCH, room);
     }
+    LVN_UNROLLED
     for (int r = 0; r < LVN_TILE_ROWS; r++) sum[r] = lvn_tile_row_sum(sum[r], room);
+    LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) {
-        int t = t0 + LVN_TILE_ROW(i % 8), d = i / 8 * 16 + LVN_TILE_COLUMN(i % 8), r = LVN_TILE_ROW_OF(i % 8);
+        int t = t0 + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
+        int r = LVN_TILE_ROW_OF(i % 8);
         bool none = !sees(sight, t, 0);
         if (t < Tq && d < D) LVN_PUT(o, ((b * Tq + t) * Hq + h) * D + d, none ? 0 : out[i] / sum[r]);
         if (t < Tq && d == 0) LVN_PUT(lse, (b * Hq + h) * Tq + t, none ? 0 : top[r] / LOG2E + lvn_log(sum[r]));
@@ -167,20 +208,22 @@ LVN_TILE_KERNEL(attention_forward) FORWARD
 LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
 {
     ROOMS(own, K, V);
-    LVN_SHARED float room[LVN_TILE_ROOM];
+    LVN_SHARED float room[ROOM];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = h / (Hq / Hkv);
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
     struct sight sight = sight_of(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     lvn_long last = first + ROWS < Tq ? first + ROWS - 1 : Tq - 1, end = visible(&s, last, sight.end);
-    int t0 = (int)first + LVN_TILE_TEAM * 16;
+    int t0 = (int)first + TEAM_ROW;
     float l[LVN_TILE_ROWS], rest[LVN_TILE_ROWS], sum[8 * DEEP];
     LVN_LEFT q_rows[DEEP], g_rows[DEEP];
+    LVN_UNROLLED
     for (int e = 0; e < 8; e++) {
         int t = t0 + LVN_TILE_ROW(e), r = LVN_TILE_ROW_OF(e);
         lvn_long row = (b * Hq + h) * Tq + (t < Tq ? t : Tq - 1);
         l[r] = LVN_GET(lse, row) * LOG2E, rest[r] = LVN_GET(delta, row);
     }
+    LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) sum[i] = 0;
     if (end < 1) end = 1;
     HOLD(q_rows, own, q, b * q0 + h * q2, q1, Tq);
@@ -197,8 +240,9 @@ LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
         FETCH(next_v, v, b * v0 + hk * v2, v1, key0 + BESIDE, BESIDE, Tk);
         for (int j = 0; j < BESIDE; j += 16) {
             float x[8], dp[8];
-            scores(x, q_rows, K + j * PITCH);
-            scores(dp, g_rows, V + j * PITCH);
+            scores(x, q_rows, K + j * PITCH, room);
+            scores(dp, g_rows, V + j * PITCH, room);
+            LVN_UNROLLED
             for (int e = 0; e < 8; e++) {
                 int t = t0 + LVN_TILE_ROW(e), key = (int)key0 + j + LVN_TILE_COLUMN(e), r = LVN_TILE_ROW_OF(e);
                 float p = sees(sight, t, key) ? lvn_exp2(scale * LOG2E * x[e] - l[r]) : 0;
@@ -207,8 +251,9 @@ LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
             add_rows(sum, x, K + j * PITCH, room);
         }
     }
+    LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) {
-        int t = t0 + LVN_TILE_ROW(i % 8), d = i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
+        int t = t0 + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
         if (t < Tq && d < D) LVN_GIVE(dq, b * d0 + t * d1 + h * d2 + d, add, sum[i]);
     }
 }
@@ -218,14 +263,15 @@ LVN_TILE_KERNEL(attention_dq) BACKWARD_DQ
 LVN_TILE_KERNEL(attention_dkv) BACKWARD_DKV
 {
     ROOMS(own, Q, G);
-    LVN_SHARED float room[LVN_TILE_ROOM], L[BESIDE], rest[BESIDE];
+    LVN_SHARED float room[ROOM], L[BESIDE], rest[BESIDE];
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, hk = LVN_GROUP_Y, first = LVN_GROUP_X * ROWS, shared = Hq / Hkv;
     struct sight sight = sight_of(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     lvn_long begin = causal && first >= sight.ahead ? (first - sight.ahead + 1) / BESIDE * BESIDE : 0;
-    int first_key = (int)first + LVN_TILE_TEAM * 16;
+    int first_key = (int)first + TEAM_ROW;
     float a[8 * DEEP], c[8 * DEEP];
     LVN_LEFT k_rows[DEEP], v_rows[DEEP];
+    LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) a[i] = c[i] = 0;
     if (begin >= Tq) begin = 0;
     HOLD(k_rows, own, k, b * k0 + hk * k2, k1, Tk);
@@ -249,8 +295,9 @@ LVN_TILE_KERNEL(attention_dkv) BACKWARD_DKV
             FETCH(next_g, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + BESIDE, BESIDE, Tq);
             for (int j = 0; j < BESIDE; j += 16) {
                 float x[8], dp[8];
-                scores(x, k_rows, Q + j * PITCH);
-                scores(dp, v_rows, G + j * PITCH);
+                scores(x, k_rows, Q + j * PITCH, room);
+                scores(dp, v_rows, G + j * PITCH, room);
+                LVN_UNROLLED
                 for (int e = 0; e < 8; e++) {
                     int i = j + LVN_TILE_COLUMN(e), t = (int)t0 + i, key = first_key + LVN_TILE_ROW(e);
                     float p = t < Tq && sees(sight, t, key) ? lvn_exp2(scale * LOG2E * x[e] - L[i]) : 0;
@@ -263,8 +310,9 @@ LVN_TILE_KERNEL(attention_dkv) BACKWARD_DKV
             }
         }
     }
+    LVN_UNROLLED
     for (int i = 0; i < 8 * DEEP; i++) {
-        lvn_long key = first_key + LVN_TILE_ROW(i % 8), d = i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
+        lvn_long key = first_key + LVN_TILE_ROW(i % 8), d = TEAM_CHANNEL + i / 8 * 16 + LVN_TILE_COLUMN(i % 8);
         if (key >= Tk || d >= D) continue;
         if (LVN_HAS(dk)) LVN_GIVE(dk, b * d0 + key * d1 + hk * d2 + d, add_k, a[i]);
         if (LVN_HAS(dv)) LVN_GIVE(dv, b * e0 + key * e1 + hk * e2 + d, add_v, c[i]);

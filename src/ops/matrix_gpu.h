@@ -1,7 +1,8 @@
 /* matrix_gpu.h - matrix units of devices: c (16,16) += a (16,16) b (16,16), ROUNDED to fp32: where products may round
  * their factors, it says to what, bf16 or f16.
  *
- * A product is a team's: LVN_TEAM items, all of which call; this item's is number LVN_TILE_TEAM. Each holds eight sums
+ * A product is a team's: LVN_TEAM items, all of which call. This item is number LVN_TILE_ITEM of the items of all
+ * teams, and its team number LVN_TILE_TEAM. Each holds eight sums
  * of a tile; number e is that of row LVN_TILE_ROW(e), column LVN_TILE_COLUMN(e). a and b lie in local memory, in rooms
  * that LVN_TILES declares, both with k running fastest: a[m * pitch + k], b[n * pitch + k]; of lvn_tile_right_turned()
  * n runs fastest: b[k * pitch + n]. Tiles begin at multiples of 8, a pitch is one, and one of 8 more than a multiple of
@@ -32,6 +33,12 @@
 #define LVN_UNROUND(bits) LVN_JOIN(lvn_float_of_, ROUNDED)(bits)
 
 #define LVN_TEAM 32
+#define LVN_TILE_TEAM (LVN_TILE_ITEM / LVN_TEAM)
+#ifdef LVN_MATRIX_INTEL
+#define LVN_TILE_ITEM ((int)get_sub_group_id() * LVN_MATRIX_INTEL + (int)get_sub_group_local_id())
+#else
+#define LVN_TILE_ITEM LVN_ITEM
+#endif
 
 #if defined(LVN_CUDA) && __CUDA_ARCH__ >= 800
 #define LVN_MATRIX_NVIDIA
@@ -90,7 +97,6 @@ LVN_FUNCTION lvn_uint lvn_rounded_pair(float first, float second)
 #else /* a double */
 #define LVN_TILE_KERNEL(name) __attribute__((intel_reqd_sub_group_size(LVN_TEAM))) LVN_KERNEL(name)
 #endif
-#define LVN_TILE_TEAM (LVN_ITEM / LVN_TEAM)
 #define LVN_TILE_G (LVN_ITEM % 32 / 4)
 #define LVN_TILE_T (LVN_ITEM % 4)
 #define LVN_TILE_ROW(e) (LVN_TILE_G + (e) % 4 / 2 * 8)
@@ -154,6 +160,7 @@ LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *room)
 LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
 {
     LVN_LEFT r;
+    LVN_UNROLLED
     for (int k = 0; k < 4; k++) r.v[k] = lvn_rounded_pair(sum[2 * k], sum[2 * k + 1]);
     return r;
 }
@@ -168,7 +175,6 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 /* A sub-group makes 8 rows, of as many columns as it has items: of a left operand item l has column l (pairs of columns
  * where there are eight items), of a right one column l, in pairs along k. */
 #define LVN_TILE_KERNEL(name) __attribute__((intel_reqd_sub_group_size(LVN_MATRIX_INTEL))) LVN_KERNEL(name)
-#define LVN_TILE_TEAM ((int)get_sub_group_id() * LVN_MATRIX_INTEL / LVN_TEAM)
 #define LVN_TILE_LANE ((int)get_sub_group_local_id())
 #if LVN_MATRIX_INTEL == 16
 #define LVN_LEFT short8
@@ -203,6 +209,7 @@ LVN_FUNCTION LVN_RIGHT lvn_tile_right_turned(lvn_tile_rows b, int pitch)
 {
     lvn_tile_rows p = b + LVN_TILE_COLUMN(0);
     int pair[8];
+    LVN_UNROLLED
     for (int j = 0; j < 8; j++) pair[j] = (int)((lvn_uint)p[2 * j * pitch] | (lvn_uint)p[(2 * j + 1) * pitch] << 16);
     return vload8(0, pair);
 }
@@ -224,6 +231,7 @@ LVN_FUNCTION float lvn_tile_row_sum(float x, LVN_LOCAL float *room)
 LVN_FUNCTION LVN_LEFT lvn_tile_left_of(const float *sum, LVN_LOCAL float *room)
 {
     short r[8];
+    LVN_UNROLLED
     for (int e = 0; e < 8; e++) r[e] = (short)LVN_ROUND(sum[e]);
     return vload8(0, r);
 }
@@ -242,7 +250,6 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 #else
 /* Two items to a row. */
 #define LVN_TILE_KERNEL LVN_KERNEL
-#define LVN_TILE_TEAM (LVN_ITEM / LVN_TEAM)
 #define LVN_TILE_ROW(e) (LVN_ITEM % 32 / 2)
 #define LVN_TILE_COLUMN(e) (LVN_ITEM % 2 * 8 + (e))
 #define LVN_TILE_ROWS 1

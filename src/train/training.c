@@ -195,9 +195,10 @@ static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_
     if (!fixed) t->pieces = 1;
     for (;;) {
         LVN_TRY(plan_once(t, c, how));
-        bool here = t->network->device->backend->computes; /* on this machine */
-        int64_t room = here ? lvn_memory_available() / (t->ranks ? t->ranks->of_host : 1) : 0;
+        const struct lvn_device *d = t->network->device;
+        int64_t room = d->backend->computes ? lvn_network_available(t->network) : 0; /* on this machine */
         int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_training_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
+        if (d->memory_bytes) wanted = lvn_network_bytes(t->network); /* all else is the processor's */
         wanted -= lvn_network_held(t->network);
         bool fits = room <= 0 || wanted <= room;
         int64_t model = part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_network_held(t->network);

@@ -114,6 +114,30 @@ LEVIN_DOUBLE_MEMORY=100000 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.
 one_error
 says "are free on the device: trainer.precision=bf16-true takes" err
 
+
+# --- the plan asks the device for its memory, not the machine: what does not fit whole is cut, and learns the same ---
+whole=("${sizes[@]}" --trainer.micro_batch_size=0 --trainer.batch_size=64 --trainer.accelerator=cuda --trainer.max_steps=2)
+code 0 double "$LEVIN" train "${whole[@]}" --run_dir=roomy
+LEVIN_DOUBLE_MEMORY=1200000 code 0 double "$LEVIN" train "${whole[@]}" --run_dir=cut
+says "micro-batch" err
+compare cut 1e-5 roomy
+
+# --- without matrix units (compute capability below 8.0) attention is compiled for plain cores ---
+for capability in 90 75; do
+    found=$(LEVIN_DOUBLE_CAPABILITY=$capability double bash -c '"$LEVIN" train "$@" >&2 && cat "$LEVIN_CACHE"/kernels/* |
+        grep -ac "^#define ROWS"' x "${sizes[@]}" --trainer.accelerator=cuda --trainer.precision=16-mixed \
+        --trainer.max_steps=2 --run_dir=half-$capability 2>err) || true
+    if [ $capability = 90 ]; then check [ "$found" -gt 0 ]; else check [ "$found" = 0 ]; fi
+done
+compare half-75 1e-2 half-90
+
+# --- a device whose products nobody measures has no share of them ---
+code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=cuda --steps=1
+says "tokens/s (best)" out
+silent_about "inf" out
+code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=cuda --steps=1 --json
+json 'd["utilisation"] is None and d["matmul_gflops"] is None'
+
 # --- ranks: one a device, or sharing one when they are told to ---
 code 2 double "$LEVIN" launch -n 2 -- train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no --trainer.threads=1
 says "ranks 0 and 1 run on " err

@@ -48,14 +48,14 @@ EXPORT const char *nvrtcGetErrorString(int error)
 EXPORT int nvrtcGetNumSupportedArchs(int *n)
 {
     CALL("nvrtcGetNumSupportedArchs", BAD_INPUT);
-    *n = 3;
+    *n = 4;
     return 0;
 }
 
 EXPORT int nvrtcGetSupportedArchs(int *list)
 {
     CALL("nvrtcGetSupportedArchs", BAD_INPUT);
-    list[0] = 80, list[1] = 90, list[2] = 100;
+    list[0] = 75, list[1] = 80, list[2] = 90, list[3] = 100;
     return 0;
 }
 

@@ -46,6 +46,7 @@ static const struct problem training_kinds[] = {
     {1, 130, 130, 8, 2, 32, .causal = true, .p = 0.1, .add = true},
     {1, 100, 100, 2, 2, 128, .causal = true},
     {1, 100, 100, 1, 1, 100, .causal = true, .p = 0.5},
+    {1, 70, 70, 2, 1, 256, .causal = true, .p = 0.1}, /* pythia-1b, Gemma */
 };
 enum { N_TRAINING_KINDS = sizeof training_kinds / sizeof *training_kinds };
 

@@ -1,7 +1,9 @@
 /* kernel_texts.h - the texts of all kernels for devices: what the cases of ops_cases.h launch, in fp32 and with bf16
  * where the operation may have it. Of each source, and of each kernel that has a text of its own (attention's), two
  * texts are taken: the first in fp32, and the one with the most of bf16, of these the one that is for matrix units.
- * fp16 differs from bf16 by a few words, so products have it alone. */
+ * fp16 differs from bf16 by a few words, so products have it alone. How many numbers attention keeps in registers
+ * follows from the size of a head: there are texts for heads as models have them, without dropout, and, in fp16, for
+ * devices without matrix units. */
 #ifndef LVN_KERNEL_TEXTS_H
 #define LVN_KERNEL_TEXTS_H
 
@@ -67,7 +69,7 @@ static inline void describe(const struct op_case *c, enum lvn_dtype half, struct
     }
 }
 
-static inline void gather(const struct op_case *c, enum lvn_dtype half)
+static inline void gather(const struct op_case *c, enum lvn_dtype half, bool units)
 {
     const struct lvn_gpu_operation *o = lvn_gpu_operation_of(c->op);
     if (!o) return;
@@ -78,11 +80,27 @@ static inline void gather(const struct op_case *c, enum lvn_dtype half)
         assert_true(s && call);
         describe(c, half, s, call);
         call->phase = (enum lvn_phase)k;
-        struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .units = true};
+        struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .units = units};
         if (phase[k]) phase[k](&g);
         lvn_error_clear(); /* what it refuses it has not */
         launches[c->op] |= g.n_launches > 0 && g.status == LVN_OK;
         for (int l = 0; l < g.n_launches && g.status == LVN_OK; l++) add(&g.launches[l]);
+    }
+}
+
+/* Attention of heads of 64 and 128 channels, and of 256 (pythia-1b, Gemma). */
+static inline void gather_heads(void)
+{
+    static const struct heads {
+        int64_t channels;
+        double dropout;
+    } heads[] = {{64, 0}, {128, 0}, {256, 0.1}};
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) {
+        const struct op_input x = REAL(1, 128, 1, heads[k].channels);
+        const struct op_case c = {
+            LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.1, .p = heads[k].dropout}, .in = {x, x, x}};
+        gather(&c, LVN_BF16, true);
+        if (heads[k].channels != 128) gather(&c, LVN_F16, false);
     }
 }
 
@@ -107,13 +125,13 @@ static inline bool same_kernels(const struct lvn_gpu_module *a, const struct lvn
     return !strcmp(a->source, b->source) && !strncmp(a->definition, b->definition, n);
 }
 
-/* The more of bf16; of those for matrix units the larger heads. */
+/* The more of bf16; of those for matrix units the larger heads, but for those that gather_heads() has. */
 static inline int weight(const struct lvn_gpu_module *m)
 {
     const char *size = strstr(m->definition, "#define D ");
     int D = 0;
     if (size && strstr(m->definition, "#define ROWS")) sscanf(size, "#define D %d", &D);
-    return count(m->definition, " bf16") + 100 * D;
+    return count(m->definition, " bf16") + (D <= 128 ? 100 * D : 0);
 }
 
 /* Of texts of the same kernels, which lie together: the least and the most of bf16. */
@@ -144,14 +162,15 @@ static inline int set_up(void **state)
     (void)state;
     lvn_arena_init(&arena);
     for (int bf16 = 0; bf16 < 2; bf16++)
-        for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16 ? LVN_BF16 : LVN_F32);
-    gather(&op_case_wide, LVN_BF16);
+        for (int k = 0; k < N_OP_CASES; k++) gather(&op_cases[k], bf16 ? LVN_BF16 : LVN_F32, true);
+    gather(&op_case_wide, LVN_BF16, true);
     for (int id = 0; id < LVN_OP_COUNT; id++) /* those that have no cases: as they are */
         if (lvn_gpu_operation_of(id) && !launches[id])
             add(&(struct lvn_gpu_launch){.source = lvn_gpu_operation_of(id)->name, .defines = ""});
     qsort(modules, (size_t)n_modules, sizeof *modules, by_name);
     thin_out();
-    gather(&op_case_wide, LVN_F16);
+    gather(&op_case_wide, LVN_F16, true);
+    gather_heads();
     return 0;
 }
 

@@ -10,6 +10,7 @@ struct matrix_double {
     const char *name, *wants, *text; /* wants: of the platform's name; NULL: any */
     enum lvn_dtype half;             /* of the factors */
     int64_t heads; /* the largest of attention that are looked at: a double takes its compiler seconds a kernel */
+    bool shared;   /* and those so large that teams share rows: those whose exchange has a form of its own */
 };
 
 #define OF_bf16 "static inline float of_16(uint bits) { return as_float(bits << 16); }\n"
@@ -74,20 +75,20 @@ struct matrix_double {
         "}\n"
 
 static const struct matrix_double matrix_doubles[] = {
-    {"loops", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_BF16, 24},
+    {"loops", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_BF16, 24, true},
     {"Intel's, of 16 items", "Intel",
      INTEL(bf16, "16", "short8", "intel_sub_group_shuffle(row[i], 2 * j)",
            "intel_sub_group_shuffle(row[i], 2 * j + 1) & 0xffffu"),
-     LVN_BF16, 16},
+     LVN_BF16, 16, true},
     {"Intel's, of 8 items", "Intel",
      INTEL(bf16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"),
-     LVN_BF16, 0},
-    {"NVIDIA's", "Intel", NVIDIA(bf16), LVN_BF16, 16},
-    {"loops, in fp16", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_F16, 24},
+     LVN_BF16, 0, false},
+    {"NVIDIA's", "Intel", NVIDIA(bf16), LVN_BF16, 16, false},
+    {"loops, in fp16", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_F16, 24, false},
     {"Intel's, of 8 items, in fp16", "Intel",
      INTEL(f16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"), LVN_F16,
-     0},
-    {"NVIDIA's, in fp16", "Intel", NVIDIA(f16), LVN_F16, 0},
+     0, false},
+    {"NVIDIA's, in fp16", "Intel", NVIDIA(f16), LVN_F16, 0, false},
 };
 
 #endif

@@ -184,6 +184,53 @@ static void what_is_too_long_is_walked_through(void **state)
     lvn_cuda_most_captured = most;
 }
 
+/* For those who look for an error of the device. */
+static void variables_turn_capturing_off(void **state)
+{
+    static const char *const set[][2] = {{"LEVIN_CUDA_GRAPHS", "off"}, {"LEVIN_CUDA_WAIT", "1"}};
+    (void)state;
+    here_or_skip();
+    for (int k = 0; k < 2; k++) {
+        begin("");
+        setenv(set[k][0], set[k][1], 1);
+        device_must(live_and_die());
+        assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), 0);
+        assert_int_equal(cuda.calls("cuLaunchKernel"), 6);
+        assert_int_equal(left(), 0);
+        end();
+        begin("kernel:4"); /* of six, which an operation launches */
+        assert_int_not_equal(live_and_die(), LVN_OK);
+        assert_int_equal(strstr(lvn_error_text(), "computing gelu_forward") != NULL, k);
+        assert_int_equal(left(), 0);
+        end();
+        unsetenv(set[k][0]);
+        begin(""); /* the device is there again */
+        end();
+    }
+}
+
+/* What takes memory once a run has begun stands in no plan. */
+static void memory_for_libraries_is_reserved(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const int64_t memory[][2] = {{64 << 10, 1 << 10}, {8 << 10, 512}}; /* MiB, and of it reserved */
+    const struct lvn_backend *b = lvn_backend_find("cuda");
+    for (int k = 0; k < 2; k++) {
+        struct lvn_device *d;
+        char bytes[32];
+        snprintf(bytes, sizeof bytes, "%lld", (long long)memory[k][0] << 20);
+        begin("");
+        setenv("LEVIN_DOUBLE_MEMORY", bytes, 1);
+        device_must(b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
+        unsetenv("LEVIN_DOUBLE_MEMORY");
+        assert_int_equal(lvn_backend_reserve(b, memory[k][0] << 20), memory[k][1] << 20);
+        assert_int_equal(d->memory_bytes, (memory[k][0] - memory[k][1]) << 20);
+        b->close(d);
+        end();
+    }
+}
+
 /* More pieces than there are pinned ones, long and short, written over while the copies before are on their way. */
 static void what_is_written_comes_back(void **state)
 {
@@ -664,6 +711,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_captured_once_and_replayed),
         cmocka_unit_test(what_is_too_long_is_walked_through),
+        cmocka_unit_test(variables_turn_capturing_off),
+        cmocka_unit_test(memory_for_libraries_is_reserved),
         cmocka_unit_test(what_is_written_comes_back),
         cmocka_unit_test(what_was_marked_is_read_beside_the_work),
         cmocka_unit_test(a_lost_device_is_as_a_lost_rank),

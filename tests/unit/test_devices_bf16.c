@@ -20,7 +20,8 @@ static bool is_for_units(const struct op_case *c, const struct matrix_double *m,
 {
     const int64_t *q = c->in[0].dim;
     if (c->op != LVN_OP_attention) return true;
-    if (numbers != HALF || q[1] < 16 || q[3] % 8 || q[3] > m->heads) return false;
+    if (numbers != HALF || q[1] < 16 || q[3] % 8) return false;
+    if (q[3] > m->heads && !(m->shared && q[3] > 128)) return false;
     return strstr(((const struct lvn_opencl_device *)d)->platform, "Intel") && (!m->wants || c->attr.attention.p == 0);
 }
 

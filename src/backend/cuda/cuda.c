@@ -77,9 +77,16 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     return status;
 }
 
+/* As ops/matrix_gpu.h has them. A device that is not here is taken for one of those that are sold today. */
+static bool has_matrix_units(const struct lvn_device *d)
+{
+    return !d || lvn_cuda_of(d)->facts.capability >= 80;
+}
+
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
-    return lvn_gpu_choose("cuda", i, scratch, d ? lvn_cuda_products_library(d) : &lvn_cuda_products_planned, true);
+    return lvn_gpu_choose("cuda", i, scratch, d ? lvn_cuda_products_library(d) : &lvn_cuda_products_planned,
+                          has_matrix_units(d));
 }
 
 /* --- launches --- */
@@ -148,16 +155,36 @@ static enum lvn_status prepare(struct lvn_gpu_program *p)
     return LVN_OK;
 }
 
-static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+/* So that what goes wrong on the device is told of the launch that did it. */
+static enum lvn_status wait_for(const struct lvn_cuda_device *d, const char *kernel)
 {
-    const struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
-    if (l->product) return lvn_cuda_product_launch(d, l);
+    char what[100];
+    snprintf(what, sizeof what, "computing %s", kernel);
+    LVN_CUDA_DO(d, lvn_cuda.stream_finish(d->work), what);
+    return LVN_OK;
+}
+
+static enum lvn_status launch_kernel(const struct lvn_cuda_device *d, const struct lvn_gpu_launch *l)
+{
     struct ready *r = l->own;
     LVN_CUDA_DO(d,
                 lvn_cuda.launch(r->f, (unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2], LVN_ITEMS, 1, 1,
                                 0, d->work, r->args, NULL),
                 "launching a kernel");
     return LVN_OK;
+}
+
+static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    const struct lvn_cuda_device *d = lvn_cuda_of(p->base.device);
+    LVN_TRY(l->product ? lvn_cuda_product_launch(d, l) : launch_kernel(d, l));
+    return d->waits ? wait_for(d, l->kernel) : LVN_OK;
+}
+
+static enum lvn_status communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
+                                   const struct lvn_collectives *with)
+{
+    return lvn_cuda_of(p->base.device)->group ? lvn_cuda_group_do(p, i, with) : lvn_gpu_communicate(p, i, with);
 }
 
 static void release(struct lvn_gpu_program *p)
@@ -167,13 +194,13 @@ static void release(struct lvn_gpu_program *p)
 }
 
 static const struct lvn_gpu_driver driver = {
-    .prepare = prepare, .release = release, .launch = launch, .changed = changed};
+    .prepare = prepare, .release = release, .launch = launch, .communicate = communicate, .changed = changed};
 
 /* --- programs --- */
 
 static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
 {
-    return lvn_gpu_bind(out, p, b, &driver, lvn_cuda_products_library(p->device), true);
+    return lvn_gpu_bind(out, p, b, &driver, lvn_cuda_products_library(p->device), has_matrix_units(p->device));
 }
 
 static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
@@ -181,7 +208,9 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
     LVN_TRY(lvn_cuda_use(lvn_cuda_of(b->device)));
     LVN_TRY(lvn_cuda_arrive(lvn_cuda_of(b->device)));
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
-    return how->launched || !lvn_cuda_script_fits(p, how) ? lvn_gpu_run(b, how) : lvn_cuda_script_run(p, how);
+    if (!how->launched && lvn_cuda_script_fits(p, how)) return lvn_cuda_script_run(p, how);
+    LVN_TRY(lvn_gpu_run(b, how));
+    return lvn_cuda_group_meet(lvn_cuda_of(b->device));
 }
 
 const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
@@ -190,6 +219,7 @@ const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .library = &lvn_library_cuda,
                                              .describe = describe,
                                              .fp16 = true,
+                                             .reserve = LVN_CUDA_RESERVE,
                                              .open = open_device,
                                              .close = close_device,
                                              .alloc = lvn_cuda_alloc,

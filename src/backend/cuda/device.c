@@ -6,7 +6,19 @@
 
 #include "backend/cuda/nccl.h"
 #include "base/arena.h"
+#include "base/getenv.h"
+#include "base/log.h"
 #include "base/text.h"
+
+bool lvn_cuda_switch(const char *name, bool initial)
+{
+    const char *text = lvn_getenv(name);
+    if (text && (!strcmp(text, "on") || !strcmp(text, "1"))) return true;
+    if (text && (!strcmp(text, "off") || !strcmp(text, "0"))) return false;
+    if (text)
+        lvn_log(LVN_LOG_WARN, "%s is '%.40s', neither on nor off: %s is taken", name, text, initial ? "on" : "off");
+    return initial;
+}
 
 enum lvn_status lvn_cuda_use(const struct lvn_cuda_device *d)
 {
@@ -43,6 +55,8 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
 {
     int n, pools = 0;
     pthread_mutex_init(&d->lock, NULL);
+    d->waits = lvn_cuda_switch("LEVIN_CUDA_WAIT", false);
+    d->graphs = lvn_cuda_switch("LEVIN_CUDA_GRAPHS", true) && !d->waits;
     LVN_TRY(lvn_cuda_devices(&n));
     LVN_CHECK(number < n, ARG, "device %d is asked for, and this machine has %d that CUDA sees, numbered from 0",
               number, n);
@@ -55,7 +69,8 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
     LVN_TRY(lvn_cuda_use(d));
     size_t available = 0, total = 0;
     LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "asking for free memory");
-    d->base.memory_bytes = (int64_t)available;
+    d->base.memory_bytes = (int64_t)available - lvn_backend_reserve(d->base.backend, (int64_t)total);
+    if (d->base.memory_bytes < 1) d->base.memory_bytes = 1;
     return make_parts(d);
 }
 

@@ -13,7 +13,12 @@
 #include "backend/backend.h"
 #include "backend/cuda/driver.h"
 
-enum { LVN_CUDA_PIECES = 2, LVN_CUDA_PIECE = 4 << 20 /* bytes */ };
+enum {
+    LVN_CUDA_PIECES = 2,
+    LVN_CUDA_PIECE = 4 << 20,   /* bytes */
+    LVN_CUDA_RESERVE = 1 << 30, /* bytes, by guess: NCCL 0.3 GiB and more, cuBLASLt's kernels 0.1 to 0.4, local memory
+                                   of kernels, graphs of steps */
+};
 
 struct lvn_cuda_module_kept; /* modules.h */
 struct lvn_cuda_products;    /* products.h */
@@ -51,6 +56,8 @@ struct lvn_cuda_device {
     struct lvn_cuda_module_kept *modules;
     struct lvn_cuda_products *products; /* NULL: kernels make them */
     struct lvn_cuda_group *group;       /* with those of other ranks; NULL: none */
+    bool graphs;                        /* runs are captured (LEVIN_CUDA_GRAPHS) */
+    bool waits;                         /* each launch is waited for (LEVIN_CUDA_WAIT) */
     pthread_mutex_t lock;               /* of pieces and of `reading` */
 };
 
@@ -77,6 +84,10 @@ static inline lvn_cuda_address lvn_cuda_address_of(const struct lvn_memory *m, i
 enum lvn_status lvn_cuda_use(const struct lvn_cuda_device *d) LVN_CHECKED;
 /* What the driver answered to `what` on this device. */
 #define LVN_CUDA_DO(d, answer, what) LVN_CUDA_TRY(answer, what, (d)->facts.number)
+
+/* What the environment variable says: on or 1, off or 0. Unset, or set to something else, which is warned of:
+ * `initial`. */
+bool lvn_cuda_switch(const char *name, bool initial);
 
 enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number) LVN_CHECKED;
 void lvn_cuda_close(struct lvn_cuda_device *d); /* of one that failed to open, too */

@@ -252,21 +252,15 @@ const struct lvn_group_ops lvn_cuda_group_ops = {
 
 /* --- collectives --- */
 
-static int type_of(enum lvn_dtype type)
-{
-    switch ((int)type) {
-    case LVN_BF16:
-        return NCCL_BFLOAT16;
-    case LVN_F64:
-        return NCCL_FLOAT64;
-    case LVN_I32:
-        return NCCL_INT32;
-    case LVN_I64:
-        return NCCL_INT64;
-    default:
-        return NCCL_FLOAT32;
-    }
-}
+/* fp16 is not among them: a sum over ranks would leave its range. */
+static const struct {
+    bool sums;
+    int type;
+} types[LVN_DTYPE_COUNT] = {[LVN_F32] = {true, NCCL_FLOAT32},
+                            [LVN_BF16] = {true, NCCL_BFLOAT16},
+                            [LVN_F64] = {true, NCCL_FLOAT64},
+                            [LVN_I32] = {true, NCCL_INT32},
+                            [LVN_I64] = {true, NCCL_INT64}};
 
 /* Each rank's part of out[0] to it, or from it to all. */
 static int exchange_parts(struct lvn_cuda_group *g, const struct lvn_instr *i, lvn_cuda_address at,
@@ -274,7 +268,7 @@ static int exchange_parts(struct lvn_cuda_group *g, const struct lvn_instr *i, l
 {
     const enum lvn_dtype dtype = i->out[0].desc.dtype;
     const int64_t bytes = lvn_dtype_bytes(dtype);
-    const int type = type_of(dtype);
+    const int type = types[dtype].type;
     int failed = nccl.group_begin();
     for (int r = 0; r < g->size && !failed; r++) {
         const size_t n = (size_t)(first[r + 1] - first[r]);
@@ -292,7 +286,7 @@ static int exchange(struct lvn_cuda_group *g, const struct lvn_instr *i, lvn_cud
     const struct lvn_desc *all = &i->out[0].desc;
     void *p = pointer(at);
     if (i->id != LVN_OP_all_reduce) return exchange_parts(g, i, at, first);
-    return nccl.all_reduce(p, p, (size_t)lvn_desc_count(all), type_of(all->dtype), NCCL_SUM, g->comm, g->stream);
+    return nccl.all_reduce(p, p, (size_t)lvn_desc_count(all), types[all->dtype].type, NCCL_SUM, g->comm, g->stream);
 }
 
 enum lvn_status lvn_cuda_group_meet(struct lvn_cuda_device *d)
@@ -313,6 +307,8 @@ enum lvn_status lvn_cuda_group_do(struct lvn_gpu_program *p, const struct lvn_in
     int64_t offset;
     if (i->id == LVN_OP_wait) return lvn_cuda_group_meet(d);
     LVN_CHECK(i->id != LVN_OP_tree_reduce, INTERNAL, "%s: NCCL adds in no fixed order", i->name);
+    LVN_CHECK(types[i->out[0].desc.dtype].sums, INTERNAL, "%s: NCCL is asked for a sum of %s, which levin does not add",
+              i->name, lvn_dtype_name(i->out[0].desc.dtype));
     const struct lvn_memory *m = lvn_gpu_place(p, &i->out[0], &offset);
     LVN_CUDA_DO(d, lvn_cuda.event_record(g->computed, d->work), "noting what a sum waits for");
     LVN_CUDA_DO(d, lvn_cuda.stream_wait(g->stream, g->computed, 0), "ordering a sum");

@@ -269,12 +269,9 @@ const struct lvn_gpu_library lvn_cuda_products_planned = {.takes = takes_all, .m
 /* Why the library is of no use here; "": it is. */
 static const char *useless(const struct lvn_cuda_device *d, char text[200])
 {
-    const char *off = getenv("LEVIN_CUBLASLT");
     int n[3] = {0}, driver = d->facts.driver / 1000;
     *text = '\0';
-    if (off && !strcmp(off, "off")) return "LEVIN_CUBLASLT is off";
-    if (off && *off && strcmp(off, "on") != 0)
-        lvn_log(LVN_LOG_WARN, "LEVIN_CUBLASLT is '%.40s', neither on nor off: on is taken", off);
+    if (!lvn_cuda_switch("LEVIN_CUBLASLT", true)) return "LEVIN_CUBLASLT is off";
     if (lvn_library_open(&lvn_library_cublaslt) != LVN_OK) {
         snprintf(text, 200, "libcublasLt is not here: %s", lvn_library_cublaslt.cure);
         lvn_error_clear();

@@ -33,7 +33,7 @@ int64_t lvn_cuda_most_captured = 1 << 17; /* by guess some hundred bytes each, w
 
 bool lvn_cuda_script_fits(const struct lvn_gpu_program *p, const struct lvn_execution *how)
 {
-    return device_of(p)->group || p->n_launches * how->n_micro_batches <= lvn_cuda_most_captured;
+    return device_of(p)->graphs && p->n_launches * how->n_micro_batches <= lvn_cuda_most_captured;
 }
 
 static int64_t steps_of(const struct script *s)

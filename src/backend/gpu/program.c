@@ -312,10 +312,11 @@ enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_i
 static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_walk *w, const struct lvn_execution *how)
 {
     struct lvn_device *d = p->base.device;
+    const bool staged = how->launched || !p->driver->communicate;
     if (!w->instr->op->collective)
         LVN_TRY(lvn_gpu_launch_all(p, w->instr));
     else if (how->collectives)
-        LVN_TRY(lvn_gpu_communicate(p, w->instr, how->collectives));
+        LVN_TRY((staged ? lvn_gpu_communicate : p->driver->communicate)(p, w->instr, how->collectives));
     if (!how->launched) return LVN_OK;
     LVN_TRY(d->backend->wait(d));
     how->launched(how->context, w);

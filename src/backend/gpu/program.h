@@ -41,6 +41,10 @@ struct lvn_gpu_driver {
     /* The faster form of a launch (lvn_gpu_either()), as it was measured; where nobody knows it, prepare() finds out:
      * before it returns it calls lvn_gpu_settle(). NULL: always the first. */
     enum lvn_gpu_form (*faster)(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
+    /* A collective of a run that is walked through. NULL: on staged copies, as where a hook looks at each instruction.
+     */
+    enum lvn_status (*communicate)(struct lvn_gpu_program *p, const struct lvn_instr *i,
+                                   const struct lvn_collectives *with);
     /* Argument number `arg` of a launch is another one from now on. */
     void (*changed)(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg);
 };

@@ -16,6 +16,9 @@
  * trees of a fixed shape, and there are no atomics: a device gives the same bits in every run. Each word has a form for
  * devices without sub-groups, fp16, fp64 and shared virtual memory.
  *
+ * LVN_UNROLLED stands in front of each loop that indexes an array of registers by its counter. An array whose indices
+ * are not all known to the compiler lies in memory; then each product of a tile loads and stores its sums.
+ *
  * All items of a group come to every barrier. No item returns before the last one, a loop with a barrier in it runs at
  * least once, and no `if` asks for what a group's sum or maximum was: PoCL 3.1 computes item 0 of such kernels wrongly
  * now and then, even where all items of the group do the same.
@@ -68,6 +71,7 @@ typedef unsigned char lvn_uchar;
 #define lvn_sinpi sinpif
 #define lvn_cospi cospif
 #define LVN_DOUBLE
+#define LVN_UNROLLED _Pragma("unroll")
 #else
 #pragma OPENCL FP_CONTRACT OFF
 #ifdef LVN_DOUBLE
@@ -114,6 +118,7 @@ typedef uchar lvn_uchar;
 #define lvn_rint rint
 #define lvn_sinpi sinpi
 #define lvn_cospi cospi
+#define LVN_UNROLLED /* Intel's compiler unrolls by itself: the word changes no spill of it */
 #endif
 
 #define LVN_HAS(x) (x##_base != 0)

@@ -30,6 +30,7 @@ enum {
     CL_DRIVER_VERSION = 0x102D,
     CL_DEVICE_VERSION = 0x102F,
     CL_DEVICE_EXTENSIONS = 0x1030,
+    CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
     CL_DEVICE_PARTITION_MAX_SUB_DEVICES = 0x1043,
     CL_DEVICE_UUID = 0x106A,                  /* cl_khr_device_uuid */
     CL_DEVICE_SUB_GROUP_SIZES_INTEL = 0x4108, /* cl_intel_required_subgroup_size */

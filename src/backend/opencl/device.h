@@ -6,9 +6,10 @@
 #include "backend/opencl/cl.h"
 
 enum {
-    LVN_OPENCL_SMALL = 256,    /* bytes of a write that is copied, so that nothing waits for it */
-    LVN_OPENCL_INTEL = 0x8086, /* its number among the makers of devices for PCI */
-    LVN_OPENCL_WRITES = 64,    /* that may be under way */
+    LVN_OPENCL_SMALL = 256,         /* bytes of a write that is copied, so that nothing waits for it */
+    LVN_OPENCL_INTEL = 0x8086,      /* its number among the makers of devices for PCI */
+    LVN_OPENCL_WRITES = 64,         /* that may be under way */
+    LVN_OPENCL_RESERVE = 512 << 20, /* bytes, by guess: what the driver and kernels with local memory take */
 };
 
 struct lvn_opencl_device {
@@ -22,6 +23,7 @@ struct lvn_opencl_device {
     char name[128], driver[64], platform[64], version[64];
     int64_t memory, largest; /* bytes: in all, in one buffer */
     bool cpu, intel, has_double, divides_exactly;
+    bool shares_memory;     /* with the processor */
     bool relaxed;           /* a GPU that gives out more than `largest` where it is told so, and kernels are */
     bool beyond;            /* it did */
     enum lvn_gpu_form form; /* of launches that have two; unknown: the faster one */

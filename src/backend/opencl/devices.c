@@ -68,6 +68,7 @@ static void ask(struct lvn_opencl_device *d, void *platform, void *id)
     d->intel = device_number(id, CL_DEVICE_VENDOR_ID, 4) == LVN_OPENCL_INTEL;
     d->has_double = has_extension(id, "cl_khr_fp64");
     d->matrix = matrix_of(id);
+    d->shares_memory = d->cpu || device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY, 4);
     d->units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;
     d->relaxed = d->intel && !d->cpu && d->largest < d->memory;
     d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;

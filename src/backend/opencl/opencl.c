@@ -89,6 +89,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     d->base = (struct lvn_device){.backend = &lvn_backend_opencl, .real = LVN_F32, .threads = 1};
     enum lvn_status status = lvn_opencl_check(d, platforms);
     if (status == LVN_OK) status = connect(d);
+    if (!d->shares_memory) d->base.memory_bytes = d->memory - lvn_backend_reserve(&lvn_backend_opencl, d->memory);
     if (status != LVN_OK)
         close_device(&d->base);
     else
@@ -298,6 +299,7 @@ const struct lvn_backend lvn_backend_opencl = {.name = "opencl",
                                                .describe = describe,
                                                .for_auto = intel_gpu_is_here,
                                                .fp16 = true,
+                                               .reserve = LVN_OPENCL_RESERVE,
                                                .open = open_device,
                                                .close = close_device,
                                                .alloc = alloc_memory,

@@ -1,0 +1,18 @@
+# Every recipe, in the sizes that it has, can be computed by the GPUs that levin knows: NVIDIA's by CUDA, Intel's by OpenCL.
+# Whether it fits into one of them is another question, which has an answer too.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+export LEVIN_CACHE=$PWD/cache
+n=0
+for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do
+    for device in h100-80g max1100; do
+        code 0 "$LEVIN" plan "$recipe" --device=$device --json --trainer.accelerator=trace
+        json "d['device']['name'] == '$device' and d['device']['has_kernels'] and d['device']['needed_bytes'] > 0"
+        n=$((n + 1))
+    done
+done
+check [ $n -gt 40 ]
+
+# heads of 256 channels: pythia-1b's
+code 0 "$LEVIN" plan "$LEVIN_SOURCE/recipes/pythia-1b.yaml" --device=h100-80g --trainer.accelerator=trace
+says "it fits." out
+silent_about "cannot run there" out
