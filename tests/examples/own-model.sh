@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run_example PROGRAM SOURCE - a user's model in C must build, train and learn: after 200 steps on levin's own sources
+# own-model.sh PROGRAM SOURCE - a user's model in C must build, train and learn: after 200 steps on levin's own sources
 # the validation loss is far below that of guessing (ln of the number of characters, above 4.5).
 set -eu
 program=$1 source=$2
