@@ -10,6 +10,7 @@
  * contribution to one of them must not be seen by the other.
  *
  * Left out: gradients of gradients, and parameters that are seen in parts. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "passes/program.h"
@@ -27,7 +28,9 @@ struct tape {
     struct gradient *of; /* forward value -> its gradient */
     bool *wanted;        /* forward value -> does a trainable parameter hang on it? */
     bool *done;          /* forward value -> its maker's backward was emitted */
-    int n_forward_values, n_forward;
+    int *owners;         /* gradient -> how many forward values still wait for their maker's backward with it */
+    int owners_capacity;
+    int n_forward;
     int at; /* the backward instruction that is being made */
 };
 
@@ -44,12 +47,32 @@ static void mark_wanted(struct tape *t)
     }
 }
 
-/* How many forward values still wait for their maker's backward with this gradient. */
-static int owners(const struct tape *t, int gradient)
+/* The gradient of forward value v is `gradient` from now on. */
+static void set_gradient(struct tape *t, int v, int gradient)
 {
-    int n = 0;
-    for (int v = 0; v < t->n_forward_values; v++) n += t->of[v].value == gradient && !t->done[v];
-    return n;
+    if (t->of[v].value >= 0 && !t->done[v]) t->owners[t->of[v].value]--;
+    if (gradient >= 0 && !t->done[v]) t->owners[gradient]++;
+    t->of[v].value = gradient;
+}
+
+static void set_done(struct tape *t, int v)
+{
+    if (t->of[v].value >= 0 && !t->done[v]) t->owners[t->of[v].value]--;
+    t->done[v] = true;
+}
+
+/* Counts of a list that doubles, zero where they are new. */
+static bool grow_owners(struct tape *t, int n)
+{
+    int capacity = t->owners_capacity ? t->owners_capacity : 256;
+    if (n < t->owners_capacity) return true;
+    while (capacity <= n) capacity *= 2;
+    int *p = lvn_realloc(t->owners, sizeof *p * (size_t)capacity);
+    if (!p) return false;
+    memset(p + t->owners_capacity, 0, sizeof *p * (size_t)(capacity - t->owners_capacity));
+    t->owners = p;
+    t->owners_capacity = capacity;
+    return true;
 }
 
 static int64_t elements(const struct lvn_program *p, int v)
@@ -65,7 +88,7 @@ static int new_gradient(struct tape *t, int v)
     char *name = lvn_arena_printf(&p->arena, "gradient of %s", of.name);
     enum lvn_dtype dtype = of.param ? p->gradients : of.dtype;
     int g = name ? lvn_program_add_value(p, name, where, dtype, elements(p, v)) : -1;
-    if (g < 0) return -1;
+    if (g < 0 || !grow_owners(t, g)) return -1;
     p->values[g].param = of.param;
     p->values[g].offset = of.param ? of.offset / lvn_dtype_bytes(of.dtype) * lvn_dtype_bytes(dtype) : 0;
     p->values[g].gradient_of = v;
@@ -206,14 +229,14 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
     struct gradient *have = &t->of[v];
     if (have->value < 0) {
         bool add;
-        have->value = g;
+        set_gradient(t, v, g);
         return enter_region(t, v, &x->desc, &add);
     }
     LVN_TRY(complete(t, v));
-    int sum = owners(t, have->value) > 1 ? new_gradient(t, v) : have->value;
+    int sum = t->owners[have->value] > 1 ? new_gradient(t, v) : have->value;
     if (sum < 0) return LVN_MEMORY;
     LVN_TRY(emit_sum(t, have->value, g, sum));
-    t->of[v].value = sum;
+    set_gradient(t, v, sum);
     return LVN_OK;
 }
 
@@ -227,12 +250,13 @@ static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x
     struct gradient *g = &t->of[v];
     int value = g->value;
     bool add = false;
-    if (value >= 0 && owners(t, value) > 1) {
+    if (value >= 0 && t->owners[value] > 1) {
         LVN_TRY(complete(t, v));
         *shared = value;
         *separate = value = new_gradient(t, v);
     } else {
-        if (value < 0) g->value = value = new_gradient(t, v);
+        if (value < 0) set_gradient(t, v, value = new_gradient(t, v));
+        if (value < 0) return LVN_MEMORY;
         LVN_TRY(enter_region(t, v, &x->desc, &add));
     }
     if (value < 0) return LVN_MEMORY;
@@ -280,7 +304,7 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
         if (v < 0 || t->of[v].value < 0) continue;
         LVN_TRY(complete(t, v));
         p->instrs[t->at].dout[k] = (struct lvn_operand){.value = t->of[v].value, .desc = f->out[k].desc};
-        t->done[v] = true;
+        set_done(t, v);
     }
     bool shared_pair;
     LVN_TRY(share_target(t, f, &shared_pair));
@@ -290,7 +314,7 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
         LVN_TRY(target(t, k, &f->in[k], &separate, &shared));
         if (separate < 0) continue;
         LVN_TRY(emit_sum(t, shared, separate, separate));
-        t->of[f->in[k].value].value = separate;
+        set_gradient(t, f->in[k].value, separate);
     }
     return LVN_OK;
 }
@@ -307,7 +331,7 @@ static enum lvn_status walk(struct tape *t, int n_forward)
         if (f.op->passes_gradient) {
             int g = t->of[f.out[0].value].value;
             LVN_TRY(complete(t, f.out[0].value));
-            t->done[f.out[0].value] = true;
+            set_done(t, f.out[0].value);
             LVN_TRY(pass_on(t, &f.in[0], g));
             LVN_TRY(pass_on(t, &f.in[1], g));
         } else {
@@ -339,12 +363,13 @@ enum lvn_status lvn_pass_differentiate(struct lvn_program *p)
                      .of = lvn_arena_alloc(&p->arena, sizeof *t.of * (size_t)(n + 1)),
                      .wanted = lvn_arena_alloc(&p->arena, sizeof *t.wanted * (size_t)(n + 1)),
                      .done = lvn_arena_alloc(&p->arena, sizeof *t.done * (size_t)(n + 1)),
-                     .n_forward_values = n,
                      .n_forward = n_forward};
     if (!t.of || !t.wanted || !t.done) return LVN_MEMORY;
     for (int v = 0; v < n; v++) t.of[v].value = -1;
     mark_wanted(&t);
-    LVN_TRY(walk(&t, n_forward));
+    enum lvn_status status = walk(&t, n_forward);
+    free(t.owners);
+    LVN_TRY(status);
     drop_doubled(p, n_forward);
     p->training = true;
     return LVN_OK;

@@ -16,22 +16,28 @@ static bool single(const struct lvn_program *p, const struct lvn_operand *o)
            lvn_desc_contiguous(&o->desc);
 }
 
-/* Does nothing but this instruction write the gradient? A tied weight has two that do. */
-static bool alone(const struct lvn_program *p, const struct lvn_instr *writer)
+/* By value: how many instructions write it as a gradient. NULL: memory. */
+static int *count_writers(struct lvn_arena *a, const struct lvn_program *p)
 {
-    const int v = writer->din[1].value;
-    for (int n = 0; n < p->n_instrs; n++)
+    int *writers = lvn_arena_alloc(a, sizeof *writers * (size_t)(p->n_values + 1));
+    for (int n = 0; writers && n < p->n_instrs; n++)
         for (int k = 0; k < LVN_MAX_IN; k++)
-            if (p->instrs[n].din[k].value == v && &p->instrs[n] != writer) return false;
-    return !writer->add[1];
+            if (p->instrs[n].din[k].value >= 0) writers[p->instrs[n].din[k].value]++;
+    return writers;
+}
+
+/* Does nothing but this instruction write the gradient? A tied weight has two that do. */
+static bool alone(const int *writers, const struct lvn_instr *writer)
+{
+    return writers[writer->din[1].value] == 1 && !writer->add[1];
 }
 
 /* The column and the row whose product a weight's gradient is; false: it is more than that. */
-static bool split(const struct lvn_program *p, const struct lvn_instr *i, struct lvn_operand *down,
+static bool split(const struct lvn_program *p, const int *writers, const struct lvn_instr *i, struct lvn_operand *down,
                   struct lvn_operand *across)
 {
     if (i->phase != LVN_BACKWARD || i->id != LVN_OP_linear || !i->param_gradient[1] || i->half != LVN_F32) return false;
-    if (!single(p, &i->din[1]) || !single(p, &i->in[0]) || !single(p, &i->dout[0]) || !alone(p, i)) return false;
+    if (!single(p, &i->din[1]) || !single(p, &i->in[0]) || !single(p, &i->dout[0]) || !alone(writers, i)) return false;
     if (lvn_desc_rows(&i->in[0].desc) != 1 || lvn_desc_count(&i->din[1].desc) < LEAST) return false;
     *down = i->attr.linear.in_out ? i->in[0] : i->dout[0];
     *across = i->attr.linear.in_out ? i->dout[0] : i->in[0];
@@ -50,13 +56,13 @@ static void give(struct lvn_instr *i, struct lvn_outers *outers, int64_t begin, 
 }
 
 /* The next largest weight of such a gradient; NULL: there is none. */
-static struct lvn_instr *largest(struct lvn_program *p)
+static struct lvn_instr *largest(struct lvn_program *p, const int *writers)
 {
     struct lvn_instr *best = NULL;
     struct lvn_operand down, across;
     for (int n = 0; n < p->n_instrs; n++) {
         struct lvn_instr *i = &p->instrs[n];
-        if (!split(p, i, &down, &across)) continue;
+        if (!split(p, writers, i, &down, &across)) continue;
         if (!best || lvn_desc_count(&i->din[1].desc) > lvn_desc_count(&best->din[1].desc)) best = i;
     }
     return best;
@@ -70,10 +76,13 @@ enum lvn_status lvn_pass_outer(struct lvn_program *p, const struct lvn_device *d
         if (i->when != LVN_AFTER_BACKWARD || i->id == LVN_OP_grad_norm) continue;
         if (i->id != LVN_OP_adamw || !single(p, &i->out[1]) || !single(p, &i->out[0])) return LVN_OK;
     }
+    LVN_LOCAL_ARENA(a);
+    const int *writers = count_writers(&a, p);
+    if (!writers) return LVN_MEMORY;
     for (int k = 0; k < LVN_MAX_OUTERS; k++) {
         struct lvn_operand down, across;
-        struct lvn_instr *writer = largest(p);
-        if (!writer || !split(p, writer, &down, &across)) break;
+        struct lvn_instr *writer = largest(p, writers);
+        if (!writer || !split(p, writers, writer, &down, &across)) break;
         const int64_t first = p->values[writer->din[1].value].param->offset;
         writer->din[1] = LVN_NO_OPERAND;
         for (int n = 0; n < p->n_instrs; n++) {

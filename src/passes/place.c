@@ -101,41 +101,152 @@ static int64_t aligned(int64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* What has its place; in the order of offsets, so that one look along them finds a gap. */
+/* --- the values that have their offsets --- */
+
+/* A value, or neighbours in the order of offsets, and what tells whether these must be looked at one by one. */
 struct placed {
-    int64_t from, to;
-    int first, last;
+    int64_t from, to;          /* offsets */
+    int64_t gap;               /* the largest between them */
+    int earliest, latest;      /* instructions between which any of them lives */
+    int all_after, all_before; /* what lives at all_after or later and at all_before or earlier meets all of them */
 };
 
-/* Give v the lowest offset where nothing that lives at the same time lies, and a line among the n that are placed. */
-static void place_value(struct lvn_value *v, struct placed *placed, int n)
+enum { SHELF = 128, GROUP = 64 };
+
+struct shelf {
+    struct placed sum;
+    struct placed *item; /* (SHELF) in the order of offsets */
+    int n;
+};
+
+/* Shelves in the order of offsets. Each GROUP of them has a sum, too. */
+struct shelves {
+    struct lvn_arena *arena;
+    struct shelf *list;
+    struct placed *group;
+    int n;
+};
+
+/* b comes behind a. */
+static void join(struct placed *a, const struct placed *b)
 {
-    const int64_t bytes = aligned(v->bytes);
-    int at = 0;
-    v->offset = 0;
-    for (int i = 0; i < n && placed[i].from < v->offset + bytes; i++) {
-        const struct placed *w = &placed[i];
-        bool together = w->first <= v->last && v->first <= w->last;
-        if (together && w->to > v->offset) v->offset = w->to;
+    if (b->gap > a->gap) a->gap = b->gap;
+    if (b->from - a->to > a->gap) a->gap = b->from - a->to;
+    if (b->to > a->to) a->to = b->to;
+    if (b->earliest < a->earliest) a->earliest = b->earliest;
+    if (b->latest > a->latest) a->latest = b->latest;
+    if (b->all_after > a->all_after) a->all_after = b->all_after;
+    if (b->all_before < a->all_before) a->all_before = b->all_before;
+}
+
+static void sum_shelf(struct shelf *s)
+{
+    s->sum = s->item[0];
+    for (int i = 1; i < s->n; i++) join(&s->sum, &s->item[i]);
+}
+
+static void sum_group(struct shelves *all, int g)
+{
+    all->group[g] = all->list[g * GROUP].sum;
+    for (int k = g * GROUP + 1; k < all->n && k < (g + 1) * GROUP; k++) join(&all->group[g], &all->list[k].sum);
+}
+
+/* Raises *offset over the neighbours, where that can be told without a look at each: none of them lives when v does, or
+ * all do, and no gap between them takes it. A value alone can always be told. */
+static bool passes(const struct placed *w, const struct lvn_value *v, int64_t bytes, int64_t *offset)
+{
+    if (w->earliest > v->last || w->latest < v->first) return true;
+    if (w->all_after > v->last || w->all_before < v->first || w->gap >= bytes) return false;
+    if (w->to > *offset) *offset = w->to;
+    return true;
+}
+
+/* The lowest offset for v where nothing that lives at the same time lies. */
+static int64_t find_offset(const struct shelves *all, const struct lvn_value *v, int64_t bytes)
+{
+    int64_t offset = 0;
+    for (int g = 0; g * GROUP < all->n && all->group[g].from < offset + bytes; g++) {
+        if (passes(&all->group[g], v, bytes, &offset)) continue;
+        for (int k = g * GROUP; k < all->n && k < (g + 1) * GROUP && all->list[k].sum.from < offset + bytes; k++) {
+            const struct shelf *s = &all->list[k];
+            if (passes(&s->sum, v, bytes, &offset)) continue;
+            for (int i = 0; i < s->n && s->item[i].from < offset + bytes; i++) passes(&s->item[i], v, bytes, &offset);
+        }
     }
-    for (int end = n; at < end;) { /* the first one that lies behind it */
-        int middle = (at + end) / 2;
-        if (placed[middle].from > v->offset)
+    return offset;
+}
+
+/* A new shelf at place k of the list, which has room. */
+static enum lvn_status add_shelf(struct shelves *all, int k)
+{
+    struct placed *item = lvn_arena_alloc(all->arena, sizeof *item * SHELF);
+    if (!item) return LVN_MEMORY;
+    memmove(&all->list[k + 1], &all->list[k], sizeof *all->list * (size_t)(all->n - k));
+    all->list[k] = (struct shelf){.item = item};
+    all->n++;
+    return LVN_OK;
+}
+
+/* Half of shelf k goes on a new one behind it. */
+static enum lvn_status halve(struct shelves *all, int k)
+{
+    LVN_TRY(add_shelf(all, k + 1));
+    struct shelf *s = &all->list[k], *half = &all->list[k + 1];
+    half->n = SHELF / 2;
+    s->n -= half->n;
+    memcpy(half->item, s->item + s->n, sizeof *half->item * (size_t)half->n);
+    sum_shelf(s);
+    sum_shelf(half);
+    for (int g = k / GROUP; g * GROUP < all->n; g++) sum_group(all, g);
+    return LVN_OK;
+}
+
+/* Puts it behind all whose offset is not larger. */
+static enum lvn_status put(struct shelves *all, const struct placed *one)
+{
+    int k = 0, at = 0;
+    for (int end = all->n; k < end;) { /* the first shelf that begins behind it; it goes on the one before */
+        int middle = (k + end) / 2;
+        if (all->list[middle].sum.from > one->from)
             end = middle;
         else
-            at = middle + 1;
+            k = middle + 1;
     }
-    memmove(&placed[at + 1], &placed[at], sizeof *placed * (size_t)(n - at));
-    placed[at] = (struct placed){v->offset, v->offset + bytes, v->first, v->last};
+    if (k > 0) k--;
+    if (!all->n) LVN_TRY(add_shelf(all, 0));
+    if (all->list[k].n == SHELF) {
+        LVN_TRY(halve(all, k));
+        if (all->list[k + 1].sum.from <= one->from) k++;
+    }
+    struct shelf *s = &all->list[k];
+    while (at < s->n && s->item[at].from <= one->from) at++;
+    memmove(&s->item[at + 1], &s->item[at], sizeof *s->item * (size_t)(s->n - at));
+    s->item[at] = *one;
+    s->n++;
+    sum_shelf(s);
+    sum_group(all, k / GROUP);
+    return LVN_OK;
+}
+
+/* For so many values. */
+static enum lvn_status make_shelves(struct shelves *all, struct lvn_arena *a, int n)
+{
+    size_t most = (size_t)(2 * (int64_t)n / SHELF + 2);
+    *all = (struct shelves){.arena = a,
+                            .list = lvn_arena_alloc(a, sizeof *all->list * most),
+                            .group = lvn_arena_alloc(a, sizeof *all->group * (most / GROUP + 1))};
+    return all->list && all->group ? LVN_OK : LVN_MEMORY;
 }
 
 static enum lvn_status assign_offsets(struct lifetimes *l)
 {
     struct lvn_program *p = l->p;
     int n = 0;
-    struct piece *order = lvn_arena_alloc(&p->arena, sizeof *order * (size_t)(p->n_values + 1));
-    struct placed *placed = lvn_arena_alloc(&p->arena, sizeof *placed * (size_t)(p->n_values + 1));
-    if (!order || !placed) return LVN_MEMORY;
+    LVN_LOCAL_ARENA(a);
+    struct piece *order = lvn_arena_alloc(&a, sizeof *order * (size_t)(p->n_values + 1));
+    struct shelves all;
+    if (!order) return LVN_MEMORY;
+    LVN_TRY(make_shelves(&all, &a, p->n_values));
     for (int v = 0; v < p->n_values; v++) {
         if (p->values[v].buffer != LVN_BUFFER_ARENA || p->values[v].first < 0) continue;
         p->unplaced_bytes += aligned(p->values[v].bytes);
@@ -144,8 +255,15 @@ static enum lvn_status assign_offsets(struct lifetimes *l)
     qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
         struct lvn_value *v = &p->values[order[i].value];
-        place_value(v, placed, i);
-        if (v->offset + aligned(v->bytes) > p->arena_bytes) p->arena_bytes = v->offset + aligned(v->bytes);
+        const int64_t bytes = aligned(v->bytes);
+        v->offset = find_offset(&all, v, bytes);
+        LVN_TRY(put(&all, &(struct placed){.from = v->offset,
+                                           .to = v->offset + bytes,
+                                           .earliest = v->first,
+                                           .latest = v->last,
+                                           .all_after = v->first,
+                                           .all_before = v->last}));
+        if (v->offset + bytes > p->arena_bytes) p->arena_bytes = v->offset + bytes;
     }
     for (int v = 0; v < p->n_values; v++)
         if (l->root[v] != v) p->values[v].offset = p->values[find_root(l, v)].offset;
@@ -180,7 +298,8 @@ enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_dev
     place_sums(p, n_sums);
     for (int n = 0; n < p->n_instrs; n++)
         if (!p->instrs[n].op->collective) LVN_TRY(choose(p, &p->instrs[n]));
-    struct lifetimes l = {.p = p, .root = lvn_arena_alloc(&p->arena, sizeof *l.root * (size_t)(p->n_values + 1))};
+    LVN_LOCAL_ARENA(a);
+    struct lifetimes l = {.p = p, .root = lvn_arena_alloc(&a, sizeof *l.root * (size_t)(p->n_values + 1))};
     if (!l.root) return LVN_MEMORY;
     for (l.now = 0; l.now < p->n_instrs; l.now++) lvn_instr_operands(&p->instrs[l.now], touch, &l);
     for (int v = 0; v < p->n_values; v++) {

@@ -115,19 +115,22 @@ static void append_gather(struct sharder *x, struct lvn_operand mine, struct lvn
 
 /* --- buckets --- */
 
-/* Parameter -> the instruction that writes its gradient last; -1: none does. */
-static int last_writer(const struct lvn_program *p, const struct lvn_param *q)
+/* By parameter's number: the instruction that writes its gradient last; -1: none does. NULL: memory. */
+static int *find_last_writers(struct lvn_arena *a, const struct lvn_program *p)
 {
-    for (int n = p->n_instrs - 1; n >= 0; n--)
+    int *last = lvn_arena_alloc(a, sizeof *last * (size_t)(p->graph->params->n + 1));
+    for (int i = 0; last && i < p->graph->params->n; i++) last[i] = -1;
+    for (int n = 0; last && n < p->n_instrs; n++)
         for (int k = 0; k < LVN_MAX_IN; k++) {
             int v = p->instrs[n].din[k].value;
-            if (v >= 0 && p->values[v].buffer == LVN_BUFFER_GRAD && p->values[v].param == q) return n;
+            if (v >= 0 && p->values[v].buffer == LVN_BUFFER_GRAD && p->values[v].param)
+                last[p->values[v].param->number] = n;
         }
-    return -1;
+    return last;
 }
 
 /* Cut the gradients from their end, which is the last block's, into ranges of about `bytes`, between parameters. */
-static int cut_buckets(const struct lvn_program *p, int64_t bytes, struct bucket *out)
+static int cut_buckets(const struct lvn_program *p, const int *last_writer, int64_t bytes, struct bucket *out)
 {
     const struct lvn_params *params = p->graph->params;
     struct bucket b = {.offset = params->trainable_count, .ready = -1};
@@ -135,7 +138,7 @@ static int cut_buckets(const struct lvn_program *p, int64_t bytes, struct bucket
     for (int i = params->n - 1; i >= 0; i--) {
         const struct lvn_param *q = params->flat[i];
         if (!q->trainable) continue;
-        int writer = last_writer(p, q);
+        int writer = last_writer[q->number];
         b.count += b.offset - q->offset;
         b.offset = q->offset;
         if (writer > b.ready) b.ready = writer;
@@ -166,8 +169,10 @@ static void sort_buckets(struct bucket *list, int n)
 static enum lvn_status find_buckets(struct sharder *x)
 {
     x->bucket = lvn_arena_alloc(&x->p->arena, sizeof *x->bucket * (size_t)(x->p->graph->params->n + 1));
-    if (!x->bucket) return LVN_MEMORY;
-    x->n_buckets = cut_buckets(x->p, bucket_bytes(x->p), x->bucket);
+    LVN_LOCAL_ARENA(a);
+    const int *last_writer = find_last_writers(&a, x->p);
+    if (!x->bucket || !last_writer) return LVN_MEMORY;
+    x->n_buckets = cut_buckets(x->p, last_writer, bucket_bytes(x->p), x->bucket);
     sort_buckets(x->bucket, x->n_buckets);
     return LVN_OK;
 }

@@ -11,6 +11,7 @@
 #include "models/lora.h"
 #include "train/callbacks/callback.h"
 #include "train/devices.h"
+#include "train/layers_check.h"
 #include "train/memory.h"
 #include "train/settings.h"
 #include "train/shares.h"
@@ -159,6 +160,8 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
     model.lora = (struct lvn_lora){
         .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
     LVN_TRY(divide(t, how->share));
+    int64_t weight_bytes = lvn_dtype_bytes(network.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
+    if (!t->network) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && network.backend->computes));
     if (!t->network) LVN_TRY(lvn_network_new(&t->network, &model, &network));
     struct lvn_runner_options o = {.B = t->micro, .n_micro = t->accumulation, .task = how->task};
     if (how->validate) LVN_TRY(new_runners(t, t->evals, &o));

@@ -1,17 +1,30 @@
-# Models of very many layers: a thousand are planned, what the file cannot hold is refused before it is built, and a
+# Models of very many layers: thousands are planned, what the file cannot hold is refused before it is built, and a
 # signal ends what would take long.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 deep=(--model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.kind=tokens --data.path=none)
 code 0 timeout 120 "$LEVIN" plan --program --json --model.n_layer=1000 "${deep[@]}"
 python3 -c 'import json; d = json.load(open("out")); assert sum(r["name"].endswith("attention:0") for r in d["program"]) == 2000'
+# building a program takes as long as it has instructions: 4,096 layers of each kind of recomputation, and on ranks
+for how in --trainer.recompute=none --trainer.recompute=cheap --trainer.recompute=blocks "--ranks=4 --trainer.recompute=cheap"; do
+    code 0 timeout 120 "$LEVIN" plan --json --model.n_layer=4096 $how "${deep[@]}"
+done
 make_text
+# so many that memory cannot hold them are refused before a program is built
+code 1 timeout 60 "$LEVIN" train --model.n_layer=100000 --model.n_embd=4096 --model.n_head=2 --data.path=text.txt --run_dir=absurd
+one_error
+says "the parameters of 100,000 layers take 73 TiB" err
+if [ "$(awk '/^MemTotal/ { print $2 }' /proc/meminfo)" -lt $((32 << 20)) ]; then
+    code 1 timeout 60 "$LEVIN" plan --model.n_layer=100000 "${deep[@]}"
+    one_error
+    says "the programs of 100,000 layers take about" err
+fi
 train run >out 2>err
 code 0 "$LEVIN" export run model
 sed -i 's/"n_layer": *[0-9]*/"n_layer": 10000/' model/config.json
 code 1 timeout 60 "$LEVIN" plan --model.init=model
 one_error
 says "that has 10000 layers, and" err
-"$LEVIN" plan --model.n_layer=20000 "${deep[@]}" >out 2>err &
+"$LEVIN" plan --model.n_layer=16000 "${deep[@]}" >out 2>err &
 pid=$!
 sleep 0.3
 kill -TERM $pid

@@ -427,6 +427,55 @@ static void memory_is_planned(void **state)
     rig_free(r);
 }
 
+/* --- offsets --- */
+
+static const struct lvn_value *sorted_values; /* of the comparison */
+
+static int larger_first(const void *a, const void *b)
+{
+    const int x = *(const int *)a, y = *(const int *)b;
+    const int64_t m = sorted_values[x].bytes, n = sorted_values[y].bytes;
+    return m != n ? (m > n ? -1 : 1) : x - y;
+}
+
+/* The lowest offset for list[n] beside those before it that live at the same time: the definition, tried upwards. */
+static int64_t lowest_offset(const struct lvn_value *values, const int *list, int n)
+{
+    const struct lvn_value *v = &values[list[n]];
+    int64_t offset = 0;
+    for (int i = 0; i < n; i++) {
+        const struct lvn_value *w = &values[list[i]];
+        const int64_t end = w->offset + (w->bytes + 63) / 64 * 64;
+        if (w->first > v->last || w->last < v->first) continue;
+        if (w->offset >= offset + (v->bytes + 63) / 64 * 64 || end <= offset) continue;
+        offset = end;
+        i = -1; /* from the start: an earlier one may lie there */
+    }
+    return offset;
+}
+
+static void offsets_are_the_lowest(void **state)
+{
+    (void)state;
+    for (int recompute = LVN_RECOMPUTE_NONE; recompute <= LVN_RECOMPUTE_BLOCKS; recompute++) {
+        struct rig_options o = fast("gpt2");
+        o.layers = 80;
+        o.recompute = (enum lvn_recompute)recompute;
+        struct rig *r = rig_new(&o);
+        const struct lvn_program *p = r->program;
+        int *list = malloc(sizeof *list * (size_t)p->n_values), n = 0;
+        for (int v = 0; v < p->n_values; v++)
+            if (p->values[v].buffer == LVN_BUFFER_ARENA && p->values[v].first >= 0 && !p->values[v].in_place)
+                list[n++] = v;
+        sorted_values = p->values;
+        qsort(list, (size_t)n, sizeof *list, larger_first);
+        assert_true(n > 1000);
+        for (int i = 0; i < n; i++) assert_int_equal(p->values[list[i]].offset, lowest_offset(p->values, list, i));
+        free(list);
+        rig_free(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +483,7 @@ int main(void)
         cmocka_unit_test(variants_agree_in_bf16), cmocka_unit_test(tree_of_sums),
         cmocka_unit_test(tree_of_sums_in_bf16),   cmocka_unit_test(memory_is_planned),
         cmocka_unit_test(blocks_run_again),       cmocka_unit_test(blocks_take_their_inputs),
+        cmocka_unit_test(offsets_are_the_lowest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
