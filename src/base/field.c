@@ -107,9 +107,9 @@ enum lvn_status lvn_fields_check(const struct lvn_fields *f, const char *has, co
     int k = lvn_fields_find(f, wanted->name);
     for (int i = 0; i < f->n; i++)
         lvn_print_more(list, sizeof list, "%s%s", i ? ", " : "", text_of(&f->field[i], have));
-    LVN_CHECK(k >= 0, ARG, "%s the field %s, and %s no such field but %s: they do not go together", wants,
+    LVN_CHECK(k >= 0, ARG, "%s the field %s, and %s no such field but %s: take another model or other data", wants,
               text_of(wanted, want), has, list);
-    LVN_CHECK(fits(&f->field[k], wanted), ARG, "%s the field %s, and %s %s: they do not go together", wants,
+    LVN_CHECK(fits(&f->field[k], wanted), ARG, "%s the field %s, and %s %s: take another model or other data", wants,
               text_of(wanted, want), has, text_of(&f->field[k], have));
     LVN_CHECK(!wanted->below || f->field[k].below <= wanted->below, ARG,
               "%s the field %s with values below %lld, and %s values up to %lld there", wants, text_of(wanted, want),

@@ -233,7 +233,7 @@ static enum lvn_status make_one(const char *path)
     if (lvn_path_is_dir(path)) return LVN_OK;
     if (lvn_files_refuse() || (mkdir(path, 0777) != 0 && errno != EEXIST))
         LVN_FAIL(IO, "cannot make the directory '%s': %s", path, strerror(errno));
-    LVN_CHECK(lvn_path_is_dir(path), IO, "'%s' is there already, but it is not a directory", path);
+    LVN_CHECK(lvn_path_is_dir(path), IO, "'%s' exists already, but it is not a directory", path);
     return LVN_OK;
 }
 

@@ -71,7 +71,7 @@ enum lvn_status lvn_library_open(struct lvn_library *l)
     if (l->state == LVN_LIBRARY_NEW) l->state = load(l) ? LVN_LIBRARY_HERE : LVN_LIBRARY_MISSING;
     bool here = l->state == LVN_LIBRARY_HERE;
     pthread_mutex_unlock(&lock);
-    LVN_CHECK(here, UNSUPPORTED, "%s takes %s (%s), which is not here: %s", l->use, l->name, l->files[0], l->cure);
+    LVN_CHECK(here, UNSUPPORTED, "%s needs %s (%s), which was not found: %s", l->use, l->name, l->files[0], l->cure);
     return LVN_OK;
 }
 

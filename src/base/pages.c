@@ -33,7 +33,7 @@ void *lvn_pages_alloc(int64_t bytes)
     int64_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
     char *p = size < 0 ? NULL : map(size + slack);
     if (!p) {
-        (void)lvn_fail(LVN_MEMORY, "the system gives no %lld MiB of memory: %s", (long long)(bytes >> 20),
+        (void)lvn_fail(LVN_MEMORY, "the system cannot provide %lld MiB of memory: %s", (long long)(bytes >> 20),
                        size < 0 ? "more than it can address" : strerror(errno));
         return NULL;
     }

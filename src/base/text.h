@@ -71,6 +71,11 @@ const char *lvn_nearest(const char *word, const char *const *words, int n);
 enum { LVN_NUMBER_TEXT = 40 };
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT]);
 char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
+/* The ending of a noun that is counted: "1 rank", "2 ranks". */
+static inline const char *lvn_plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
 /* Two hexadecimal digits a byte, and the NUL: 2 n + 1 characters. */
 void lvn_hex_text(const void *bytes, size_t n, char *text);
 

@@ -174,7 +174,7 @@ static bool may_go(struct lvn_arena *a, const char *dir, int64_t step)
     const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
     bool known = path && lvn_checkpoint_foreign(a, path, &more) == LVN_OK;
     if (!known) lvn_error_clear();
-    if (more) lvn_log(LVN_LOG_WARN, "'%s' stays: it holds '%s', which levin did not write", path, more);
+    if (more) lvn_log(LVN_LOG_WARN, "'%s' is not removed: it holds '%s', which levin did not write", path, more);
     return known && !more;
 }
 

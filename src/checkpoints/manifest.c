@@ -188,7 +188,7 @@ static enum lvn_status read_top(struct lvn_arena *a, const char *name, const jso
               (long long)version, VERSION);
     LVN_TRY(read_sum(name, json_object_get(top, "sum"), &said));
     LVN_TRY(sum_of(m, &found));
-    LVN_CHECK(said == found, FORMAT, "%s does not agree with its own checksum: it is damaged", name);
+    LVN_CHECK(said == found, FORMAT, "%s does not match its own checksum: it is damaged", name);
     LVN_TRY(lvn_json_int(name, m, "step", true, 0, INT64_MAX, &out->step));
     LVN_TRY(lvn_json_real(name, m, "val_loss", false, &out->val_loss));
     LVN_TRY(read_score(name, m, out));
@@ -248,13 +248,12 @@ static enum lvn_status verify_sums(int fd, const char *path, const struct lvn_ma
 {
     uint64_t sum = 0;
     LVN_TRY(sum_part(fd, path, f->start, buffer, &sum));
-    LVN_CHECK(sum == f->sum, FORMAT, "'%s' is damaged: its %s not agree with the checksum in %s", path,
+    LVN_CHECK(sum == f->sum, FORMAT, "'%s' is damaged: its %s not match the checksum in %s", path,
               f->tensors ? "header does" : "bytes do", place);
     for (int i = 0; i < f->n; i++) {
         LVN_TRY(sum_part(fd, path, f->tensor[i].bytes, buffer, &sum));
-        LVN_CHECK(sum == f->tensor[i].sum, FORMAT,
-                  "'%s' is damaged: tensor '%s' does not agree with its checksum in %s", path, f->tensor[i].name,
-                  place);
+        LVN_CHECK(sum == f->tensor[i].sum, FORMAT, "'%s' is damaged: tensor '%s' does not match its checksum in %s",
+                  path, f->tensor[i].name, place);
     }
     return LVN_OK;
 }

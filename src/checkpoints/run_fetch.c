@@ -102,6 +102,6 @@ enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, 
 {
     LVN_LOCAL_ARENA(a);
     char *plain = lvn_path_plain(&a, path);
-    LVN_TRY_WHILE(plain ? fetch(&a, folder, plain, files, n_files) : LVN_MEMORY, "bringing the run '%s' back", path);
+    LVN_TRY_WHILE(plain ? fetch(&a, folder, plain, files, n_files) : LVN_MEMORY, "downloading the run '%s'", path);
     return LVN_OK;
 }

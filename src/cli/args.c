@@ -112,7 +112,7 @@ static enum lvn_status value_of(const struct lvn_option *o, const char *inline_v
         *value = "true";
         if (!next || !is_switch_value(o, next)) return LVN_OK;
     }
-    LVN_CHECK(next && strncmp(next, "--", 2) != 0, ARG, "%s wants a value, as in %s%sVALUE", argv[*at], argv[*at],
+    LVN_CHECK(next && strncmp(next, "--", 2) != 0, ARG, "%s needs a value, as in %s%sVALUE", argv[*at], argv[*at],
               argv[*at][1] == '-' ? "=" : " ");
     *value = next;
     ++*at;
@@ -167,12 +167,15 @@ static bool is_letter(const struct lvn_command *command, const char *arg)
 static enum lvn_status count_operands(const struct lvn_cli *c)
 {
     const struct lvn_command *k = c->command;
-    LVN_CHECK(c->n_operands <= k->most, ARG, "levin %s takes %s operand%s, and '%.100s' is one more", k->name,
+    LVN_CHECK(!k->runs_others || c->rest || c->n_operands <= k->most, ARG,
+              "put -- before the command that levin %s runs: levin %s -- %s%s%s", k->name, k->name, c->operand[0],
+              c->n_operands > 1 ? " " : "", c->n_operands > 1 ? c->operand[1] : "");
+    LVN_CHECK(c->n_operands <= k->most, ARG, "levin %s takes %s operand%s, but '%.100s' was given as well", k->name,
               k->most == 0   ? "no"
               : k->most == 1 ? "one"
                              : "two",
-              k->most == 1 ? "" : "s", c->operand[k->most]);
-    LVN_CHECK(c->n_operands >= k->least, ARG, "levin %s wants %s; `levin help %s` explains them", k->name, k->operands,
+              lvn_plural(k->most), c->operand[k->most]);
+    LVN_CHECK(c->n_operands >= k->least, ARG, "levin %s needs %s; `levin help %s` explains them", k->name, k->operands,
               k->name);
     return LVN_OK;
 }
@@ -228,17 +231,17 @@ static enum lvn_status find_recipe(struct lvn_cli *c, const char *path)
         if (!settings) return LVN_MEMORY;
         run = lvn_path_is_file(settings);
     }
-    LVN_CHECK(!run, ARG, "'%s' is a folder, not a recipe: `levin train %s --resume` goes on with the run in it", path,
+    LVN_CHECK(!run, ARG, "'%s' is a folder, not a recipe: `levin train %s --resume` continues the run in it", path,
               path);
     LVN_CHECK(!lvn_path_is_dir(path), ARG, "'%s' is a folder, not a recipe%s", path,
               resume
-                  ? ", and holds no run to go on with (settings.yaml is missing)"
+                  ? ", and holds no run to continue (settings.yaml is missing)"
                   : ", and no data to train on: there is no train.bin in it, nor the files of MNIST (`levin prepare` "
                     "makes token files of texts)");
     if (lvn_path_exists(path)) return LVN_OK;
     snprintf(guess, sizeof guess, "recipes/%s%s", path, strstr(path, ".y") ? "" : ".yaml");
     LVN_CHECK(!lvn_path_is_file(guess), ARG, "there is no recipe '%s'; did you mean '%s'?", path, guess);
-    LVN_CHECK(!resume, ARG, "there is no recipe '%s', and no run '%s' or 'runs/%s' to go on with", path, path, path);
+    LVN_CHECK(!resume, ARG, "there is no recipe '%s', and no run '%s' or 'runs/%s' to continue", path, path, path);
     LVN_FAIL(ARG, "there is no recipe '%s'", path);
 }
 
@@ -261,7 +264,7 @@ static enum lvn_status load_data(struct lvn_cli *c, const char *path)
     struct lvn_settings *s = &c->settings;
     for (int i = 0; i < c->n_keys; i++)
         LVN_CHECK(strcmp(c->keys[i].key, "data.path") != 0, ARG,
-                  "'%s' is what to train on, and --data.path names other data; leave one out", path);
+                  "'%s' and --data.path both name the data to train on; leave one out", path);
     LVN_TRY(lvn_settings_set(s, "data.path", path, LVN_SOURCE_COMMAND));
     return lvn_settings_name_by(s, path, "the data's name");
 }
@@ -288,7 +291,7 @@ static enum lvn_status load_run(struct lvn_cli *c, const char *run, const char *
     int64_t bytes;
     for (int i = 0; i < c->n_keys; i++)
         LVN_CHECK(strcmp(c->keys[i].key, "run_dir") != 0, ARG,
-                  "'%s' is the run to go on with, and --run_dir names another folder; leave one out", run);
+                  "'%s' is the run to continue, and --run_dir names another folder; leave one out", run);
     LVN_TRY_WHILE(lvn_store_read(settings, 1 << 20, &text, &bytes), "looking for the run '%s'", run);
     enum lvn_status status = lvn_settings_read(&c->settings, text, (size_t)bytes, settings);
     free(text);
@@ -303,7 +306,7 @@ void lvn_cli_unheeded(const struct lvn_cli *c)
     for (int i = 0; i < lvn_option_count() && c->goes_on; i++) {
         const char *key = lvn_option_at(i)->key, *value = lvn_getenv(lvn_settings_variable(key, name));
         if (!value) continue;
-        lvn_log(LVN_LOG_WARN, "%s is set and not heeded: a run goes on with its own settings; give --%s instead", name,
+        lvn_log(LVN_LOG_WARN, "%s is ignored, because a run continues with its own settings; give --%s instead", name,
                 key);
     }
 }

@@ -42,12 +42,12 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
         snprintf(share, sizeof share, ", %.0f %% of %.0f GFLOP/s measured", 100.0 * flops / best / rate, rate * 1e-9);
     const char *unit = lvn_task_unit(t->step->options.task);
     lvn_cli_print(c,
-                  "%s parameters, %lld %s a step, %d rank%s of %d threads\nstep: median %.4f s, best %.4f s of "
+                  "%s parameters, %lld %s a step, %d rank%s of %d thread%s\nstep: median %.4f s, best %.4f s of "
                   "%lld\n%.0f %s/s "
                   "(best)%s\npeak memory %s\n",
                   lvn_count_text(lvn_params_total(t->network->params), count), (long long)tokens, unit, c->ranks->size,
-                  c->ranks->size == 1 ? "" : "s", t->network->threads, median, best, (long long)n,
-                  (double)tokens / best, unit, share, lvn_bytes_text(peak, bytes));
+                  lvn_plural(c->ranks->size), t->network->threads, lvn_plural(t->network->threads), median, best,
+                  (long long)n, (double)tokens / best, unit, share, lvn_bytes_text(peak, bytes));
     lvn_cli_add(c, "median_s", lvn_cli_number(median));
     lvn_cli_add(c, "best_s", lvn_cli_number(best));
     lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));
@@ -63,10 +63,10 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_training
     double bound = lvn_parts_bound(p);
     lvn_cli_print(
         c,
-        "forward %.4f s, backward %.4f s, update %.4f s; %s of the gradients %.4f s, of its last part %.4f s, "
-        "of parameters %.4f s\nwith reductions beside backward: %.4f s; measured: %.3f of that%s\n",
+        "forward %.4f s, backward %.4f s, update %.4f s; %s of the gradients %.4f s, of its last part %.4f s, of "
+        "parameters %.4f s\nwith reductions overlapped with backward: %.4f s; measured: %.3f of that%s\n",
         p->forward, p->backward, p->update, t->reduction.sharding.tree ? "sum in order" : "sum", p->reduce, p->last,
-        p->share, bound, best / bound, t->reduction.beside ? "" : ", as they run behind it here");
+        p->share, bound, best / bound, t->reduction.beside ? "" : ", because they run after it here");
     lvn_cli_add(c, "forward_s", lvn_cli_number(p->forward));
     lvn_cli_add(c, "backward_s", lvn_cli_number(p->backward));
     lvn_cli_add(c, "update_s", lvn_cli_number(p->update));

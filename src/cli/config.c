@@ -214,8 +214,7 @@ static enum lvn_status refuse_replacing(struct lvn_config *cf, const char *path)
     struct lvn_target t;
     if (!path || lvn_cli_on(cf->c, LVN_FLAG_config_overwrite)) return LVN_OK;
     LVN_TRY(lvn_target_find(&cf->s->arena, path, &t));
-    LVN_CHECK(t.stream || !lvn_path_exists(path), ARG, "'%s' is there already: give another name, or --overwrite",
-              path);
+    LVN_CHECK(t.stream || !lvn_path_exists(path), ARG, "'%s' exists already: give another name, or --overwrite", path);
     return LVN_OK;
 }
 
@@ -265,7 +264,7 @@ static void report(struct lvn_config *cf, const struct lvn_config_paths *p)
 {
     struct lvn_cli *c = cf->c;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
-    if (cf->n_notes) lvn_cli_print(c, "Of what %s says, levin has not, or has otherwise:\n", cf->sources);
+    if (cf->n_notes) lvn_cli_print(c, "levin lacks these settings of %s, or has them in another form:\n", cf->sources);
     for (int i = 0; i < cf->n_notes; i++) lvn_cli_print(c, "  %s: %s\n", cf->note[i].key, cf->note[i].text);
     if (cf->planned)
         lvn_cli_print(c, "%s parameters; each rank runs %" PRId64 " x %" PRId64 " sequences a step and takes %s%s\n",

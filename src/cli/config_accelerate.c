@@ -22,19 +22,19 @@ static const struct {
     {"rdzv_backend", NULL, "not needed: `levin launch` is where the ranks meet"},
     {"same_network", NULL, "not needed"},
     {"debug", "true", "levin always checks at the start that ranks agree; --verbose says more"},
-    {"tpu_name", NULL, "TPUs are not there"},
-    {"tpu_zone", NULL, "TPUs are not there"},
-    {"tpu_env", NULL, "TPUs are not there"},
-    {"tpu_use_cluster", "true", "TPUs are not there"},
-    {"tpu_use_sudo", "true", "TPUs are not there"},
-    {"downcast_bf16", "yes", "TPUs are not there; trainer.precision: bf16-true keeps weights in bf16"},
+    {"tpu_name", NULL, "TPUs are not supported"},
+    {"tpu_zone", NULL, "TPUs are not supported"},
+    {"tpu_env", NULL, "TPUs are not supported"},
+    {"tpu_use_cluster", "true", "TPUs are not supported"},
+    {"tpu_use_sudo", "true", "TPUs are not supported"},
+    {"downcast_bf16", "yes", "TPUs are not supported; trainer.precision: bf16-true keeps weights in bf16"},
     {"enable_cpu_affinity", NULL, "`levin launch` keeps each rank on cores of its own, unless --bind=false"},
     {"ipex_config", NULL, "not needed: levin's own kernels use AVX-512 and AMX where the CPU has them"},
     {"dynamo_config", NULL, "not needed: every program is planned before the first step"},
     {"dynamo_backend", NULL, "not needed: every program is planned before the first step"},
-    {"megatron_lm_config", NULL, "tensor and pipeline parallelism are not there"},
-    {"parallelism_config", NULL, "tensor and pipeline parallelism are not there"},
-    {"fp8_config", NULL, "fp8 is not there"},
+    {"megatron_lm_config", NULL, "tensor and pipeline parallelism are not supported"},
+    {"parallelism_config", NULL, "tensor and pipeline parallelism are not supported"},
+    {"fp8_config", NULL, "fp8 is not supported"},
     {"aot_config", NULL, "not needed"},
     {"commands", NULL, "commands of a cloud are not run"},
     {"command_file", NULL, "commands of a cloud are not run"},
@@ -61,7 +61,7 @@ static enum lvn_status count_of(const struct lvn_config *cf, const struct lvn_ya
     if (!y || is_off(y)) return LVN_OK;
     char *end = NULL;
     long long n = y->kind == LVN_YAML_SCALAR ? strtoll(y->text, &end, 10) : 0;
-    LVN_CHECK(end && !*end && n >= 1 && n <= 1000000, ARG, "%s:%d: %s wants a whole number from 1, got '%.40s'",
+    LVN_CHECK(end && !*end && n >= 1 && n <= 1000000, ARG, "%s:%d: %s must be a whole number from 1, got '%.40s'",
               cf->from, y->line, key, y->kind == LVN_YAML_SCALAR ? y->text : "a list or map");
     *out = n;
     return LVN_OK;
@@ -118,7 +118,7 @@ static enum lvn_status devices(struct lvn_config *cf, const struct lvn_yaml *top
     if (accelerator) LVN_TRY(lvn_config_set(cf, "trainer.accelerator", accelerator, y->line));
     y = lvn_yaml_get(top, "gpu_ids");
     if (!cpu && y && !is_off(y) && !ids)
-        return lvn_config_note(cf, "gpu_ids", "numbers with commas between them are wanted (0,2), not a list or map");
+        return lvn_config_note(cf, "gpu_ids", "numbers separated by commas are wanted (0,2), not a list or map");
     if (!ids || !strcmp(ids, "all") || cpu) return LVN_OK;
     const char *comma = strchr(ids, ',') ? "" : ","; /* "3," is device 3, and 3 three devices */
     const char *list = lvn_arena_printf(&cf->s->arena, "%s%s", ids, comma);
@@ -138,10 +138,9 @@ static enum lvn_status distributed(struct lvn_config *cf, const struct lvn_yaml 
             "weights are whole on each rank",
             type);
     }
-    return lvn_config_note(cf, "distributed_type",
-                           "'%.40s' is not there: as many ranks run as num_processes says, on what "
-                           "trainer.accelerator says",
-                           type);
+    return lvn_config_note(
+        cf, "distributed_type",
+        "'%.40s' is not supported: as many ranks run as num_processes says, on what trainer.accelerator says", type);
 }
 
 static enum lvn_status deepspeed(struct lvn_config *cf, const struct lvn_yaml *map)
@@ -176,7 +175,7 @@ static enum lvn_status precision(struct lvn_config *cf, const struct lvn_yaml *t
     bool bf16 = !strcasecmp(y->text, "bf16"), off = is_off(y), fp16 = !strcasecmp(y->text, "fp16");
     if (fp16) return lvn_config_fp16(cf, "mixed_precision", y->line);
     if (!off && !bf16) {
-        return lvn_config_note(cf, "mixed_precision", "'%.20s' is not there; trainer.precision stays as it is",
+        return lvn_config_note(cf, "mixed_precision", "'%.20s' is not supported; trainer.precision stays unchanged",
                                y->text);
     }
     return lvn_config_set(cf, "trainer.precision", off ? "32-true" : "bf16-mixed", y->line);
@@ -215,7 +214,7 @@ static enum lvn_status without_counterpart(struct lvn_config *cf, const struct l
             bool says = lost[i].only ? y->kind == LVN_YAML_SCALAR && !strcasecmp(y->text, lost[i].only) : !is_off(y);
             if (says) LVN_TRY(lvn_config_note(cf, y->key, "%s", lost[i].note));
         }
-        if (!known && !is_off(y)) LVN_TRY(lvn_config_note(cf, y->key, "not known to levin; passed over"));
+        if (!known && !is_off(y)) LVN_TRY(lvn_config_note(cf, y->key, "not known to levin; ignored"));
     }
     return LVN_OK;
 }
@@ -232,8 +231,8 @@ enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path)
               path);
     const char *where = text_of(top, "compute_environment");
     if (where && strcmp(where, "LOCAL_MACHINE") != 0)
-        LVN_TRY(lvn_config_note(cf, "compute_environment", "'%.40s' is not there: levin runs on machines of your own",
-                                where));
+        LVN_TRY(lvn_config_note(cf, "compute_environment",
+                                "'%.40s' is not supported: levin runs on machines of your own", where));
     LVN_TRY(machines(cf, top));
     LVN_TRY(devices(cf, top));
     LVN_TRY(distributed(cf, top));

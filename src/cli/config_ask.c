@@ -114,11 +114,11 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
 enum lvn_status lvn_config_ask_job(struct lvn_config *cf)
 {
     static const char *const texts[] = {"fine-tune a published model, or one that is there, on text",
-                                        "train a GPT from nothing on tokens of much text",
-                                        "train a small GPT from nothing on one text, letter by letter"};
+                                        "train a GPT from scratch on tokens of much text",
+                                        "train a small GPT from scratch on one text, character by character"};
     /* Whoever only presses Enter gets what runs: without token files that is the job whose text comes by itself. */
     int n = cf->ask && !lvn_path_exists("data/openwebtext") ? LVN_JOB_CHARS : LVN_JOB_FINETUNE;
-    if (cf->ask) LVN_TRY(choose("What shall be done?", lvn_job_words, texts, &n));
+    if (cf->ask) LVN_TRY(choose("What do you want to do?", lvn_job_words, texts, &n));
     cf->job = (enum lvn_job)n;
     return LVN_OK;
 }
@@ -138,8 +138,7 @@ const char *lvn_config_precision_text(void)
 static enum lvn_status ask_hosts(struct lvn_config *cf)
 {
     char line[ANSWER];
-    fprintf(stderr,
-            "\nWhat are the machines called? Names with commas between them, the first one is this machine's.\n");
+    fprintf(stderr, "\nWhat are the machines called? Names separated by commas, the first one is this machine's.\n");
     for (;;) {
         if (!answer(line)) return no_answer();
         int64_t names = 1;
@@ -166,7 +165,7 @@ static enum lvn_status ask_place(struct lvn_config *cf)
                                         "a cluster with Slurm"};
     int n = (int)cf->place;
     if (!cf->ask) return LVN_OK;
-    if (!cf->has_place) LVN_TRY(choose("Where shall it run?", lvn_place_words, texts, &n));
+    if (!cf->has_place) LVN_TRY(choose("Where should it run?", lvn_place_words, texts, &n));
     cf->place = (enum lvn_place)n;
     if (cf->place == LVN_PLACE_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
     if (cf->place == LVN_PLACE_SLURM && !cf->has_machines) LVN_TRY(ask_number("On how many nodes?", 1, &cf->machines));
@@ -177,7 +176,7 @@ static enum lvn_status ask_place(struct lvn_config *cf)
                        1, &cf->per_machine));
     if (cf->place == LVN_PLACE_HERE || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
     int64_t gib = cf->memory >> 30;
-    LVN_TRY(ask_number("How much memory has each of them free, in GiB?", 1, &gib));
+    LVN_TRY(ask_number("How much free memory does each of them have, in GiB?", 1, &gib));
     cf->memory = gib << 30;
     return LVN_OK;
 }
@@ -189,17 +188,17 @@ enum lvn_status lvn_config_ask(struct lvn_config *cf)
         LVN_TRY(ask_key(cf, LVN_OPT_model_init,
                         "Which model? A published one (`levin help model` lists them), or a folder."));
     if (cf->job == LVN_JOB_SCRATCH)
-        LVN_TRY(ask_key(cf, LVN_OPT_model_size, "Of which size? (`levin help model` lists them)"));
+        LVN_TRY(ask_key(cf, LVN_OPT_model_size, "Which size? (`levin help model` lists them)"));
     LVN_TRY(ask_key(cf, LVN_OPT_data_path,
                     cf->job == LVN_JOB_CHARS ? "Which text? (This one is downloaded when it is not there.)"
                                              : "Where are the tokens? A folder with train.bin and val.bin, from `levin "
                                                "prepare`."));
     LVN_TRY(ask_place(cf));
-    snprintf(question, sizeof question, "In which precision, 32-true, bf16-mixed or bf16-true? (%s)",
+    snprintf(question, sizeof question, "Which precision: 32-true, bf16-mixed or bf16-true? (%s)",
              lvn_config_precision_text());
     if (cf->job != LVN_JOB_CHARS) LVN_TRY(ask_key(cf, LVN_OPT_trainer_precision, question));
     LVN_TRY(ask_key(cf, LVN_OPT_trainer_batch_size, "How many sequences make a step, over all machines?"));
     LVN_TRY(ask_key(cf, LVN_OPT_trainer_max_steps, "How many steps?"));
-    LVN_TRY(ask_key(cf, LVN_OPT_optimizer_lr, "The learning rate at its highest?"));
+    LVN_TRY(ask_key(cf, LVN_OPT_optimizer_lr, "What is the peak learning rate?"));
     return LVN_OK;
 }

@@ -27,9 +27,9 @@ static const struct row {
     {"eval_only", "", NULL, NULL},
     {"always_save_checkpoint", "true", NULL, NULL},
     {"init_from", "scratch", NULL, NULL},
-    {"wandb_log", "", NULL, "not there; metrics.csv and metrics.jsonl in the run's folder have every step"},
-    {"wandb_project", "", NULL, "not there, see wandb_log"},
-    {"wandb_run_name", "", NULL, "not there; the run is called by `name`"},
+    {"wandb_log", "", NULL, "not in levin; metrics.csv and metrics.jsonl in the run's folder have every step"},
+    {"wandb_project", "", NULL, "not in levin, see wandb_log"},
+    {"wandb_run_name", "", NULL, "not in levin; the run is called by `name`"},
     {"dataset", "openwebtext", NULL, NULL},
     {"gradient_accumulation_steps", "40", NULL, NULL},
     {"batch_size", "12", NULL, NULL},
@@ -49,16 +49,16 @@ static const struct row {
     {"warmup_iters", "2000", NULL, NULL},
     {"lr_decay_iters", "600000", NULL, NULL},
     {"min_lr", "6e-5", NULL, NULL},
-    {"backend", "", NULL, "not there; ranks talk over the MPI that starts them"},
+    {"backend", "", NULL, "not in levin; ranks talk over the MPI that starts them"},
     {"device", "", NULL, NULL},
     {"dtype", "", NULL, NULL},
-    {"compile", "", NULL, "not there; every program is planned before the first step"},
+    {"compile", "", NULL, "not in levin; every program is planned before the first step"},
     {"seed", "", "trainer.seed", NULL},
     {"start", "", "sample.prompt", NULL},
     {"max_new_tokens", "", "sample.max_new_tokens", NULL},
     {"temperature", "", "sample.temperature", NULL},
     {"top_k", "", "sample.top_k", NULL},
-    {"num_samples", "", NULL, "not there; `levin generate --num-samples` makes as many as wanted"},
+    {"num_samples", "", NULL, "not in levin; `levin generate --num-samples` makes as many as wanted"},
 };
 
 static const struct row *row_of(const char *name)
@@ -92,7 +92,7 @@ static enum lvn_status number(const struct reading *r, const char *name, double 
     bool fine = !a || a->kind == LVN_ASSIGNED_NUMBER || a->kind == LVN_ASSIGNED_BOOL;
     *out = a ? a->number : 0;
     if (!a) LVN_CHECK(sscanf(row_of(name)->initial, "%lf", out) == 1, INTERNAL, "%s has no default", name);
-    LVN_CHECK(fine && *out >= least && *out < 1e15, ARG, "%s:%d: %s wants a number from %g, got %s", r->cf->from,
+    LVN_CHECK(fine && *out >= least && *out < 1e15, ARG, "%s:%d: %s must be a number from %g, got %s", r->cf->from,
               a ? a->line : 0, name, least, a ? a->text : "");
     return LVN_OK;
 }
@@ -203,7 +203,7 @@ static enum lvn_status device(const struct reading *r)
     const int line = line_of(r, "device");
     if (!*name) return LVN_OK;
     if (!cuda && !cpu)
-        return lvn_config_note(r->cf, "device", "'%.40s' is not there: trainer.accelerator stays as it is", name);
+        return lvn_config_note(r->cf, "device", "'%.40s' is not supported: trainer.accelerator stays unchanged", name);
     LVN_TRY(lvn_config_set(r->cf, "trainer.accelerator", cuda ? "cuda" : "cpu", line));
     if (cpu || !name[4]) return LVN_OK;
     const char *list = lvn_arena_printf(&r->cf->s->arena, "%s,", name + 5);
@@ -240,7 +240,7 @@ static enum lvn_status plain(const struct reading *r)
                                 (!strcmp(name, "block_size") && !given(r, name)));
         if (rows[i].key && *text && !ruled) LVN_TRY(lvn_config_set(r->cf, rows[i].key, text, line_of(r, name)));
         if (rows[i].key && given(r, name) && ruled)
-            LVN_TRY(lvn_config_note(r->cf, name, "the loaded model rules its own sizes"));
+            LVN_TRY(lvn_config_note(r->cf, name, "the loaded model determines its sizes"));
         if (rows[i].note && given(r, name)) LVN_TRY(lvn_config_note(r->cf, name, "%s", rows[i].note));
     }
     for (int i = 0; i < r->n; i++) {

@@ -98,8 +98,8 @@ void lvn_config_hosts(const struct lvn_config *cf, struct lvn_text *t)
 
 static void head(const struct lvn_config *cf, const struct lvn_config_paths *p, struct lvn_text *t)
 {
-    static const char *const what[] = {"Fine-tuning a model on text", "A GPT trained from nothing on tokens",
-                                       "A small GPT on one text, letter by letter"};
+    static const char *const what[] = {"Fine-tuning a model on text", "A GPT trained from scratch on tokens",
+                                       "A small GPT on one text, character by character"};
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
     lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", what[cf->job],
                     *cf->sources ? ", from " : "", cf->sources);
@@ -111,7 +111,8 @@ static void head(const struct lvn_config *cf, const struct lvn_config_paths *p, 
         lvn_text_printf(t, "# %s parameters; each rank runs %" PRId64 " x %" PRId64 " sequences a step and takes %s.\n",
                         lvn_count_text(cf->parameters, count), cf->accumulation, cf->micro,
                         lvn_bytes_text(cf->rank_bytes, bytes));
-    if (cf->n_notes) lvn_text_printf(t, "#\n# Of what %s says, levin has not, or has otherwise:\n", cf->sources);
+    if (cf->n_notes)
+        lvn_text_printf(t, "#\n# levin lacks these settings of %s, or has them in another form:\n", cf->sources);
     for (int i = 0; i < cf->n_notes; i++) {
         char text[700];
         snprintf(text, sizeof text, "%s: %s", cf->note[i].key, cf->note[i].text);
@@ -130,7 +131,7 @@ static void remark(const struct lvn_config *cf, int id, struct lvn_text *t)
         snprintf(text, sizeof text, "%" PRId64 " ranks: about %" PRId64 " on each", ranks,
                  cf->s->trainer.batch_size / ranks);
     if (id == LVN_OPT_optimizer_lr && cf->job == LVN_JOB_FINETUNE && !at->line)
-        snprintf(text, sizeof text, "rates for training from nothing (6e-4) destroy what the model knows");
+        snprintf(text, sizeof text, "rates for training from scratch (6e-4) destroy what the model knows");
     if (id == LVN_OPT_data_path && cf->job != LVN_JOB_CHARS && !lvn_path_exists(cf->s->data.path))
         snprintf(text, sizeof text, "not there yet: see `levin help prepare`");
     if (*text) comment(t, "  # ", text);

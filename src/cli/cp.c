@@ -184,7 +184,7 @@ enum lvn_status lvn_command_cp(struct lvn_cli *c)
     LVN_TRY(kind == LVN_STORE_FILE ? copy_one(c, from, target, &sums) : copy_folder(c, from, target, &sums));
     double seconds = lvn_seconds() - began;
     char size[LVN_NUMBER_TEXT], rate[LVN_NUMBER_TEXT];
-    lvn_cli_print(c, "%s: %d file%s, %s, %s/s\n", target, sums.files, sums.files == 1 ? "" : "s",
+    lvn_cli_print(c, "%s: %d file%s, %s, %s/s\n", target, sums.files, lvn_plural(sums.files),
                   lvn_bytes_text(sums.bytes, size), lvn_bytes_text((int64_t)((double)sums.bytes / seconds), rate));
     lvn_cli_add(c, "path", json_string(target));
     lvn_cli_add(c, "files", json_integer(sums.files));

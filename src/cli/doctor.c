@@ -41,7 +41,7 @@ static void cpu(struct lvn_doctor *r)
     lvn_doctor_line(r, "CPU", "%s", *m->cpu ? m->cpu : "not known");
     lvn_doctor_line(r, "features", "%s", *m->features ? m->features : "not known");
     bool held = r->isa < lvn_isa_of_processor();
-    lvn_doctor_line(r, "instructions", "%s%s", lvn_isa_name(r->isa), held ? " (held down by LEVIN_ISA)" : "");
+    lvn_doctor_line(r, "instructions", "%s%s", lvn_isa_name(r->isa), held ? " (limited by LEVIN_ISA)" : "");
     lvn_doctor_line(r, "cores", "%d hardware threads, %d allowed, on %d physical cores", m->online, m->allowed,
                     m->cores);
     if (m->quota > 0) {
@@ -58,7 +58,7 @@ static void cpu(struct lvn_doctor *r)
     lvn_cli_add(r->c, "threads", json_integer(m->threads));
     lvn_cli_add(r->c, "threads_from", json_string(m->threads_from));
     if (held) {
-        lvn_doctor_finding(r, "unset LEVIN_ISA unless you compare results", "LEVIN_ISA holds the instruction set down");
+        lvn_doctor_finding(r, "unset LEVIN_ISA unless you compare results", "LEVIN_ISA limits the instruction set");
     } else if (r->isa == LVN_ISA_GENERIC) {
         lvn_doctor_finding(r, "take a newer machine for anything but tests",
                            "this CPU has no AVX2, so plain C kernels run");

@@ -121,8 +121,8 @@ static void look_at_host(struct lvn_doctor *r, const struct lvn_heartbeat *h, co
     if (ranks > any) {
         snprintf(cure, sizeof cure,
                  "start %d there, or give the job more CPUs (srun --cpus-per-task, mpirun --bind-to none)", any);
-        lvn_doctor_finding(r, cure, "%d ranks run on the %d CPU%s of %s that they may use", ranks, any,
-                           any == 1 ? "" : "s", p[host].host);
+        lvn_doctor_finding(r, cure, "%d ranks run on the %d CPU%s of %s that they may use", ranks, any, lvn_plural(any),
+                           p[host].host);
     } else if (given && threads > any) {
         snprintf(cure, sizeof cure, "unset it, or set it to %d", any / ranks);
         lvn_doctor_finding(r, cure, "OMP_NUM_THREADS makes %d threads of the %d ranks on %s, which have %d CPUs",
@@ -277,7 +277,7 @@ static void report(struct lvn_doctor *r, const struct lvn_heartbeat *h, const st
         for (int k = 0; k < n; k++) ranks += !strcmp(p[k].host, p[i].host);
         crowded = crowded || ranks >= count_cpus(h, p, n, i, times);
     }
-    lvn_doctor_line(r, "ranks", "%d on %d host%s", n, hosts, hosts == 1 ? "" : "s");
+    lvn_doctor_line(r, "ranks", "%d on %d host%s", n, hosts, lvn_plural(hosts));
     lvn_doctor_line(r, "MPI", "%s", lvn_heartbeat_fact(h, 0, keys[F_MPI]));
     look_at_links(r, p, links, n_links, false, crowded);
     look_at_links(r, p, links, n_links, true, crowded);

@@ -139,9 +139,9 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
     if (r->task->counted) lvn_cli_add(c, what, json_integer(counted));
     lvn_cli_add(c, "samples", json_integer(r->samples));
     if (r->skipped) {
-        lvn_cli_print(c, "%s row%s cannot be used and %s passed over; the first: %.*s\n",
-                      lvn_count_text(r->skipped, count), r->skipped == 1 ? "" : "s", r->skipped == 1 ? "is" : "are",
-                      (int)strcspn(r->skipped_rows, "\n"), r->skipped_rows);
+        lvn_cli_print(c, "%s row%s cannot be used and %s skipped; the first: %.*s\n", lvn_count_text(r->skipped, count),
+                      r->skipped == 1 ? "" : "s", r->skipped == 1 ? "is" : "are", (int)strcspn(r->skipped_rows, "\n"),
+                      r->skipped_rows);
         lvn_cli_add(c, "skipped", json_integer(r->skipped));
         lvn_cli_add(c, "skipped_rows", sentences(r->skipped_rows)); /* the lists below have no entry for these */
     }

@@ -186,7 +186,7 @@ static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_f
     struct lvn_torch_arg args[LVN_CONFIG_ARGS];
     int n_args = lvn_config_args(form, c, args);
     LVN_CHECK(!lvn_store_is_url(out), ARG, "'%s': a .pt file is written on this machine; `levin cp` sends it", out);
-    LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' is there already; choose another name or remove it", out);
+    LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' exists already; choose another name or remove it", out);
     LVN_TRY(lvn_target_file(a, out, &out));
     const char *part = lvn_arena_printf(a, "%s.part", out);
     if (!part) return LVN_MEMORY;

@@ -116,7 +116,7 @@ static enum lvn_status parse_ids(const char *text, int32_t **ids, int64_t *n)
         if (!good) {
             free(*ids);
             *ids = NULL;
-            LVN_FAIL(ARG, "--prompt-ids wants whole numbers with commas between them, as 5,6,7; got '%.60s'", text);
+            LVN_FAIL(ARG, "--prompt-ids must be whole numbers separated by commas, as 5,6,7; got '%.60s'", text);
         }
         (*ids)[(*n)++] = (int32_t)id;
         p = *end ? end + 1 : end;

@@ -139,9 +139,9 @@ static void part_rows(struct lvn_text *t, const char *part)
 
 static void all_options(struct lvn_text *t)
 {
-    lvn_text_add(t, "Keys of recipes (in brackets what holds when nobody says): in a recipe as optimizer: {lr: 1e-3},\n"
-                    "on the command line as --optimizer.lr=1e-3, in the environment as LEVIN_OPTIMIZER_LR=1e-3.\n"
-                    "The command line wins over the environment, and that over the recipe.\n\n");
+    lvn_text_add(t, "Keys of recipes (defaults in brackets): in a recipe as optimizer: {lr: 1e-3},\non the command "
+                    "line as --optimizer.lr=1e-3, in the environment as LEVIN_OPTIMIZER_LR=1e-3.\nThe command line "
+                    "wins over the environment, and that over the recipe.\n\n");
     const char *part = "";
     part_rows(t, part);
     for (int i = 0; i < lvn_option_count(); i++) {

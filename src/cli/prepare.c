@@ -71,9 +71,11 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     LVN_TRY(lvn_prepare(&o, folder, &made));
     LVN_TRY(lvn_stage_send(folder, out));
     char train[LVN_NUMBER_TEXT], val[LVN_NUMBER_TEXT], vocabulary[LVN_NUMBER_TEXT];
-    lvn_cli_print(c, "%s/train.bin: %s tokens\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_TRAIN], train));
+    lvn_cli_print(c, "%s/train.bin: %s token%s\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_TRAIN], train),
+                  lvn_plural(made.n_tokens[LVN_SPLIT_TRAIN]));
     if (made.n_tokens[LVN_SPLIT_VAL])
-        lvn_cli_print(c, "%s/val.bin: %s tokens\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_VAL], val));
+        lvn_cli_print(c, "%s/val.bin: %s token%s\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_VAL], val),
+                      lvn_plural(made.n_tokens[LVN_SPLIT_VAL]));
     lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n",
                   lvn_count_text(made.vocab_size, vocabulary), out);
     lvn_cli_add(c, "out", json_string(out));

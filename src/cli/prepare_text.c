@@ -159,19 +159,22 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
         if (!n->tokens[i]) continue;
-        lvn_cli_print(c, "%s/%s.bin: %s tokens of %s documents\n", out, lvn_split_names[i],
-                      lvn_count_text(n->tokens[i], a), lvn_count_text(n->documents[i], b));
+        lvn_cli_print(c, "%s/%s.bin: %s token%s of %s document%s\n", out, lvn_split_names[i],
+                      lvn_count_text(n->tokens[i], a), lvn_plural(n->tokens[i]), lvn_count_text(n->documents[i], b),
+                      lvn_plural(n->documents[i]));
     }
     if (!n->tokens[LVN_SPLIT_VAL])
         lvn_cli_print(c, "no val.bin: %s\n",
                       c->flag[LVN_FLAG_prepare_val_fraction].r > 0 ? "there is too little text to hold some back"
                                                                    : "--val-fraction=0 holds nothing back");
-    if (n->duplicates) lvn_cli_print(c, "%s duplicate documents left out\n", lvn_count_text(n->duplicates, a));
-    if (n->bad) lvn_cli_print(c, "%s bad lines skipped\n", lvn_count_text(n->bad, a));
-    if (n->empty) lvn_cli_print(c, "%s empty documents skipped\n", lvn_count_text(n->empty, a));
+    if (n->duplicates)
+        lvn_cli_print(c, "%s duplicate document%s left out\n", lvn_count_text(n->duplicates, a),
+                      lvn_plural(n->duplicates));
+    if (n->bad) lvn_cli_print(c, "%s bad line%s skipped\n", lvn_count_text(n->bad, a), lvn_plural(n->bad));
+    if (n->empty) lvn_cli_print(c, "%s empty document%s skipped\n", lvn_count_text(n->empty, a), lvn_plural(n->empty));
     if (n->passed_over)
-        lvn_cli_print(c, "%s files passed over: neither .txt nor .jsonl, or no text\n",
-                      lvn_count_text(n->passed_over, a));
+        lvn_cli_print(c, "%s file%s skipped: neither .txt nor .jsonl, or no text\n", lvn_count_text(n->passed_over, a),
+                      lvn_plural(n->passed_over));
     lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n", lvn_count_text(t->n, a),
                   out);
     lvn_cli_add(c, "out", json_string(out));
@@ -218,7 +221,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (!strcmp(kinds[i].word, kind)) o.corpus.kind = kinds[i].kind;
     o.corpus.refuse_bad = !strcmp(bad, "refuse");
-    LVN_CHECK(o.corpus.refuse_bad || !strcmp(bad, "skip"), ARG, "--bad-lines wants skip or refuse, got '%.40s'", bad);
+    LVN_CHECK(o.corpus.refuse_bad || !strcmp(bad, "skip"), ARG, "--bad-lines must be skip or refuse, got '%.40s'", bad);
     LVN_TRY(end_token(c, t, &o.end_id));
     LVN_CHECK(*o.input || !strcmp(kind, "openwebtext"), ARG, "levin prepare %s wants --input=FILE_OR_FOLDER", kind);
     if (!lvn_text_prepare_begun(out)) LVN_TRY(lvn_cli_prepare_may(c, named, t));

@@ -158,14 +158,12 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
     p->total = e->max_steps;
     char ranks[64] = "";
     if (e->ranks > 1)
-        snprintf(ranks, sizeof ranks, "%d ranks on %d host%s, each with ", e->ranks, e->hosts,
-                 e->hosts == 1 ? "" : "s");
+        snprintf(ranks, sizeof ranks, "%d ranks on %d host%s, each with ", e->ranks, e->hosts, lvn_plural(e->hosts));
     char trained[48] = "";
     if (e->trained < e->parameters)
         snprintf(trained, sizeof trained, " (%s of them trained)", lvn_count_text(e->trained, b));
     say(p, "%s: %s parameters%s, %s%d thread%s%s%s%s, in %s", e->name, lvn_count_text(e->parameters, a), trained, ranks,
-        e->threads, e->threads == 1 ? "" : "s", e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "",
-        e->run_dir);
+        e->threads, lvn_plural(e->threads), e->isa ? " (" : "", e->isa ? e->isa : "", e->isa ? ")" : "", e->run_dir);
     const int64_t n_train = e->train_tokens ? e->train_tokens : e->train_samples;
     const int64_t n_val = e->train_tokens ? e->val_tokens : e->val_samples;
     if (n_train)
@@ -176,7 +174,7 @@ static void at_start(struct lvn_progress *p, const struct lvn_event *e)
         e->micro_batch_size, e->steps_per_epoch ? "; steps an epoch: " : "",
         e->steps_per_epoch ? lvn_count_text(e->steps_per_epoch, c) : "");
     if (e->step > 0)
-        say(p, "going on after step %" PRId64 "%s%s", e->step, e->text ? " from " : "", e->text ? e->text : "");
+        say(p, "continuing after step %" PRId64 "%s%s", e->step, e->text ? " from " : "", e->text ? e->text : "");
 }
 
 static void at_step(struct lvn_progress *p, const struct lvn_event *e)
@@ -249,7 +247,7 @@ static void handle(struct lvn_progress *p, const struct lvn_event *e)
         break;
     case LVN_EVENT_END:
         lvn_progress_clear(p);
-        say(p, "%s after %s, %" PRId64 " steps", e->text, lvn_seconds_text(e->elapsed_s, text), e->step);
+        say(p, "%s; ended at step %" PRId64 " after %s", e->text, e->step, lvn_seconds_text(e->elapsed_s, text));
         return;
     }
     if (p->live && e->step > 0) draw(p, e, true);

@@ -28,7 +28,7 @@ static enum lvn_status parse_list(const char *text, struct lvn_ids *ids)
         int64_t id = 0;
         for (; *p >= '0' && *p <= '9' && id <= INT32_MAX; p++) id = id * 10 + (*p - '0');
         LVN_CHECK(p != start && id <= INT32_MAX && (!*p || separates(*p)), ARG,
-                  "--decode wants token ids with commas between them, as 1,2,3; got '%.60s'", start);
+                  "--decode must be token ids separated by commas, as 1,2,3; got '%.60s'", start);
         LVN_TRY(lvn_ids_reserve(ids, 1));
         ids->p[ids->n++] = (int32_t)id;
         while (separates(*p)) p++;

@@ -115,12 +115,11 @@ static enum lvn_status read_all(struct reader *r, struct lvn_arena *a, const cha
     LVN_TRY(lvn_store_download(a, input, LVN_WANT_ALL, &input));
     LVN_TRY(lvn_walk_list(a, input, &file, &n));
     for (int64_t i = 0; i < n; i++) LVN_TRY(lvn_walk_file(file[i], n == 1 && !lvn_path_is_dir(input), &v, &bytes));
-    LVN_CHECK(
-        r->bytes, FORMAT,
-        "there is no text in '%s' (%lld files passed over, %lld rows that cannot be used%s%s); texts are files named "
-        ".txt, and .jsonl, .tsv and .csv with the text in '%s' (another one: --field)",
-        input, (long long)r->passed_over, (long long)r->bad, r->bad ? ", the first: " : "",
-        r->bad ? r->first_bad.p : "", r->field);
+    LVN_CHECK(r->bytes, FORMAT,
+              "there is no text in '%s' (%lld files skipped, %lld rows that cannot be used%s%s); texts are files named "
+              ".txt, and .jsonl, .tsv and .csv with the text in '%s' (another one: --field)",
+              input, (long long)r->passed_over, (long long)r->bad, r->bad ? ", the first: " : "",
+              r->bad ? r->first_bad.p : "", r->field);
     return LVN_OK;
 }
 
@@ -137,7 +136,7 @@ static enum lvn_status read_options(struct lvn_cli *c, struct lvn_vocabulary_opt
                                          .threads = lvn_threads_default()};
     if (c->settings.trainer.threads > 0) o->threads = (int)c->settings.trainer.threads;
     LVN_CHECK(!strcmp(c->operand[0], "train"), ARG, "levin tokenizer wants train, got '%.40s'", c->operand[0]);
-    LVN_CHECK(o->wordpiece || !strcmp(kind, "bpe"), ARG, "--kind wants wordpiece or bpe, got '%.40s'", kind);
+    LVN_CHECK(o->wordpiece || !strcmp(kind, "bpe"), ARG, "--kind must be wordpiece or bpe, got '%.40s'", kind);
     LVN_CHECK(o->wordpiece || (!o->lowercase && !o->limit_alphabet), ARG,
               "--lowercase and --limit-alphabet are for --kind=wordpiece: byte-level BPE keeps all bytes");
     LVN_CHECK(*c->flag[LVN_FLAG_tokenizer_input].t, ARG, "levin tokenizer train wants --input=FILE_OR_FOLDER");
@@ -160,7 +159,7 @@ static enum lvn_status make(struct lvn_cli *c, struct reader *r, const char *nam
     if (v->n < v->o.size)
         lvn_cli_print(c, "fewer than --vocab-size=%lld: no more pairs occur often enough\n", (long long)v->o.size);
     if (r->bad)
-        lvn_cli_print(c, "%lld rows cannot be used and are passed over; the first: %s\n", (long long)r->bad,
+        lvn_cli_print(c, "%lld rows cannot be used and are skipped; the first: %s\n", (long long)r->bad,
                       r->first_bad.p);
     lvn_cli_add(c, "out", json_string(named));
     lvn_cli_add(c, "vocab_size", json_integer(v->n));

@@ -45,8 +45,9 @@ static void on_signal(int number)
 {
     if (!looping && (number != SIGUSR1 || launched)) leave_before_the_first_step();
     bool again = number == SIGINT && stop;
-    if (again) (void)say("\nended at once by SIGINT; what was saved before is whole\n");
-    if (number == SIGINT && !again) again = !say("\nstopping after this step; once more to end at once\n");
+    if (again) (void)say("\nended immediately by SIGINT; earlier checkpoints are complete\n");
+    if (number == SIGINT && !again)
+        again = !say("\nstopping after this step; interrupt once more to end immediately\n");
     if (again) _exit(128 + SIGINT);
     if (stop != LVN_STOP_AGAIN) stop = number == SIGUSR1 ? LVN_STOP_AGAIN : LVN_STOP_ASKED;
 }
@@ -100,7 +101,7 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
         return;
     }
     if (r->already_done) {
-        lvn_cli_print(c, "%s has all of its %lld steps already: nothing to do (raise trainer.max_steps to go on)\n",
+        lvn_cli_print(c, "%s has finished all of its %lld steps: nothing to do (raise trainer.max_steps to continue)\n",
                       r->run_dir, (long long)r->step);
         return;
     }
@@ -139,7 +140,7 @@ static void tell_data(const struct lvn_cli *c)
     const struct lvn_dataset_kind *kind = found ? lvn_dataset_kind_find(s->data.kind) : NULL;
     if (!kind) return;
     bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
-    lvn_log(LVN_LOG_INFO, "taken '%s' as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->what,
+    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->what,
             model ? "; for model.kind=" : "", model ? s->model.kind : "");
 }
 
@@ -168,7 +169,7 @@ static enum lvn_status check_anything(const struct lvn_cli *c)
     const bool data = *s->data.path || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
     LVN_CHECK(c->n_operands || data || lvn_cli_on(c, LVN_FLAG_train_resume), ARG,
               "levin train wants something to train: a recipe (levin train recipes/demo.yaml), data (levin train "
-              "my.txt) or a run to go on with (levin train runs/mine --resume); `levin config` writes a recipe");
+              "my.txt) or a run to continue (levin train runs/mine --resume); `levin config` writes a recipe");
     return LVN_OK;
 }
 
@@ -178,7 +179,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     struct summary summary = {0};
     struct lvn_train_result result = {0};
     bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), overwrite = lvn_cli_on(c, LVN_FLAG_train_overwrite);
-    LVN_CHECK(!resume || !overwrite, ARG, "--resume goes on with a run and --overwrite replaces it; give one of them");
+    LVN_CHECK(!resume || !overwrite, ARG, "--resume continues a run and --overwrite replaces it; give one of them");
     catch_signals(c); /* meeting the other ranks takes a moment, too */
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL, LVN_USES_ALL));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
@@ -190,8 +191,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     const char *launch = getenv("LEVIN_LAUNCH") ? lvn_getenv("LEVIN_LAUNCH_ID") : NULL;
     bool again;
     LVN_TRY(find_begun(c, launch, &again));
-    if (lvn_requeue_count() && !silent && !resume && !again)
-        lvn_log(LVN_LOG_INFO, "this job was in the queue before: going on");
+    if (lvn_requeue_count() && !silent && !resume && !again) lvn_log(LVN_LOG_INFO, "this job was requeued: continuing");
     resume |= again || lvn_requeue_count();
     lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
     struct lvn_listener listeners[] = {{remember, &summary}, {lvn_progress_handle, &progress}};

@@ -34,7 +34,7 @@ static void warn(const char *name, const char *const *names, int n)
 {
     char text[300];
     const char *near = lvn_nearest(name, names, n);
-    snprintf(text, sizeof text, "the variable %.80s is set and means nothing%s%s%s", name,
+    snprintf(text, sizeof text, "the variable %.80s is set, but levin has no such variable%s%s%s", name,
              near ? "; did you mean "
                   : ": `levin help options` lists the keys, whose variables are as LEVIN_OPTIMIZER_LR",
              near ? near : "", near ? "?" : "");
@@ -63,7 +63,7 @@ static void check_isa(void)
         lvn_print_more(list, sizeof list, "%s%s", i ? ", " : "", name);
         named = named || !strcmp(wanted, name);
     }
-    lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is taken", wanted,
+    lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is used", wanted,
             named ? "not for this processor" : "none of ", named ? "" : list, lvn_isa_name(lvn_isa_best()));
 }
 

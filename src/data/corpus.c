@@ -58,7 +58,7 @@ static enum lvn_status check_text(struct lvn_cutter *c, int64_t n)
     lvn_error_clear();
     c->skips = true;
     if (c->passed_over++ < COMPLAINTS)
-        lvn_text_printf(&c->complaints, "%s: passed over: it holds a zero byte, which no text does\n", c->name);
+        lvn_text_printf(&c->complaints, "%s: skipped: it holds a zero byte, which no text does\n", c->name);
     lvn_text_clear(&c->text);
     return LVN_OK;
 }
@@ -206,7 +206,7 @@ static const char *text_of(const json_t *root, const char *field, const json_t *
 
 static enum lvn_status bad_line(struct work *w, const struct lvn_piece *p, int64_t line, const char *why)
 {
-    LVN_CHECK(!w->o->refuse_bad, FORMAT, "%s:%lld: %s (wanted is an object with the text in \"%s\")", p->name,
+    LVN_CHECK(!w->o->refuse_bad, FORMAT, "%s:%lld: %s (expected an object with the text in \"%s\")", p->name,
               (long long)line, why, w->o->field);
     if (w->b->bad++ < COMPLAINTS) lvn_text_printf(&w->b->complaints, "%s:%lld: %s\n", p->name, (long long)line, why);
     return LVN_OK;

@@ -41,7 +41,7 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
     if (!lvn_path_is_dir(path)) LVN_TRY(lvn_file_refuse_name(path));
     bool lines = lvn_file_form(path, lvn_file_packed(path)) == LVN_FORM_LINES, folder = lvn_path_is_dir(path);
     LVN_FAIL(FORMAT,
-             "'%s' is %s, which nothing is trained on as it is%s: `levin prepare %s --tokenizer=TOKENIZER` makes token "
+             "'%s' is %s, on which levin cannot train directly%s: `levin prepare %s --tokenizer=TOKENIZER` makes token "
              "files of it, and tells what trains on them",
              path,
              lines    ? "lines of JSON"

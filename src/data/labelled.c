@@ -168,8 +168,7 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
             LVN_TRY(add_row(l, o, f, &row, of));
             continue;
         }
-        LVN_CHECK(o->skip_bad_rows, FORMAT, "%s; mend it, or pass over such rows with data.skip_bad_rows=true",
-                  row.bad);
+        LVN_CHECK(o->skip_bad_rows, FORMAT, "%s; correct it, or skip such rows with data.skip_bad_rows=true", row.bad);
         if (!d->skipped++ || o->evaluates) lvn_text_printf(&l->bad_rows, "%s\n", row.bad);
     }
     LVN_TRY(lvn_text_status(&l->bad_rows));
@@ -251,7 +250,7 @@ static void tell_gaps(const struct lvn_data_options *o, const struct file *f, in
     if (missing && f->n && !o->classes && !o->unlabelled && !o->masks && !o->evaluates)
         lvn_log(LVN_LOG_WARN,
                 "'%s': no row has the label %" PRId64 "%s of the classes 0 to %" PRId64
-                ": classes count from 0, look at the labels",
+                ": classes are counted from 0, so check the labels",
                 o->path, first, missing > 1 ? " (and others)" : "", classes - 1);
 }
 
@@ -294,13 +293,13 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
         if (val) LVN_TRY(read_file(d, o, LVN_SPLIT_VAL, o->val_path));
         if (test && o->evaluates) LVN_TRY(read_file(d, o, LVN_SPLIT_TEST, o->test_path));
         LVN_CHECK(!test || o->evaluates || lvn_store_is_url(o->test_path) || lvn_path_exists(o->test_path), IO,
-                  "data.test_path: there is no '%s'; training does not read it, but it would be missed after it",
+                  "data.test_path: there is no '%s'; training does not read it, but `levin evaluate` will",
                   o->test_path);
         if (!val) hold_back(d, o);
     }
     LVN_TRY(count_classes(d, o));
     if (d->skipped && !o->evaluates)
-        lvn_log(LVN_LOG_INFO, "%" PRId64 " rows cannot be used and are passed over; the first: %.*s", d->skipped,
+        lvn_log(LVN_LOG_INFO, "%" PRId64 " rows cannot be used and are skipped; the first: %.*s", d->skipped,
                 first_line(d), d->skipped_rows);
     lvn_encoder_free(l->encoder); /* it remembers the words that it met */
     l->encoder = NULL;

@@ -45,7 +45,7 @@ static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_optio
     if (!*all) return LVN_OK;
     LVN_CHECK(strlen(all) == FILES * (DIGITS + 1) - 1, ARG,
               "data.sha256 holds %zu characters; data.kind=mnist wants the checksums of four files, of 64 digits each, "
-              "with commas between: %s.gz, %s.gz, %s.gz, %s.gz",
+              "separated by commas: %s.gz, %s.gz, %s.gz, %s.gz",
               strlen(all), published[TRAIN].images, published[TRAIN].labels, published[TEST].images,
               published[TEST].labels);
     *sha256 = lvn_arena_printf(a, "%.*s", DIGITS, all + i * (DIGITS + 1));

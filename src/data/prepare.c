@@ -70,7 +70,7 @@ static enum lvn_status refuse(struct lvn_arena *a, const char *out, const struct
         if (kind == LVN_STORE_NOTHING) continue;
         if (kind == LVN_STORE_FILE && i >= n_names)
             LVN_TRY(differs(path, t->file[i - n_names].text, t->file[i - n_names].bytes, &other));
-        LVN_CHECK(!other, ARG, "'%s' is there already: replace it with --overwrite, or give another folder with --out",
+        LVN_CHECK(!other, ARG, "'%s' exists already: replace it with --overwrite, or give another folder with --out",
                   path);
     }
     return LVN_OK;

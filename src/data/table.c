@@ -116,7 +116,7 @@ static enum lvn_status read_header(struct lvn_table *t)
     const char *text = t->text + t->at;
     t->n_names = next_cells(t, &t->names);
     const int64_t n = (t->at < t->bytes ? t->at : t->bytes) - (text - t->text), wrong = lvn_utf8_check(text, n);
-    LVN_CHECK(t->n_names > 0, FORMAT, "%s:1: a quote begins and never ends", t->path);
+    LVN_CHECK(t->n_names > 0, FORMAT, "%s:1: a quotation mark is never closed", t->path);
     LVN_CHECK(wrong < 0, FORMAT, "%s:1: byte %lld is not UTF-8; the first line names the columns", t->path,
               (long long)wrong + 1);
     LVN_CHECK(!memchr(text, 0, (size_t)n), FORMAT, "%s:1: a zero byte; the first line names the columns", t->path);
@@ -266,7 +266,7 @@ static void cells_of(struct lvn_table *t, struct lvn_table_row *row, int n)
 {
     const char *p = t->cells.p;
     if (n < 0) {
-        BAD(row, "%s:%lld: a quote begins and never ends", t->path, (long long)row->line);
+        BAD(row, "%s:%lld: a quotation mark is never closed", t->path, (long long)row->line);
         return;
     }
     if (t->form != LVN_TABLE_LINES && n != t->n_names) {

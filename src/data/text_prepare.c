@@ -327,11 +327,10 @@ static enum lvn_status run(struct line *l)
     lvn_cutter_release(&l->cutter);
     LVN_TRY(status);
     const struct lvn_text_counts *c = &l->writer.counts;
-    LVN_CHECK(
-        c->tokens[LVN_SPLIT_TRAIN] + c->tokens[LVN_SPLIT_VAL], FORMAT,
-        "there are no documents in '%s' (%lld files passed over, %lld empty documents, %lld bad lines); texts are "
-        "files named .txt, and .jsonl with the text in \"%s\"",
-        l->o->input, (long long)c->passed_over, (long long)c->empty, (long long)c->bad, l->o->corpus.field);
+    LVN_CHECK(c->tokens[LVN_SPLIT_TRAIN] + c->tokens[LVN_SPLIT_VAL], FORMAT,
+              "there are no documents in '%s' (%lld files skipped, %lld empty documents, %lld bad lines); texts are "
+              "files named .txt, and .jsonl with the text in \"%s\"",
+              l->o->input, (long long)c->passed_over, (long long)c->empty, (long long)c->bad, l->o->corpus.field);
     return lvn_text_writer_finish(&l->writer);
 }
 

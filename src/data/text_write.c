@@ -160,8 +160,7 @@ static enum lvn_status go_on(struct lvn_text_writer *w, bool *yes)
               "'%s' holds an interrupted preparation of other input, or with other options: finish it with the command "
               "that began it, replace it with --overwrite, or give another --out",
               w->o->out);
-    lvn_log(LVN_LOG_INFO, "what an interrupted preparation left in '%s' is not gone on from: %s", w->o->out,
-            lvn_error_text());
+    lvn_log(LVN_LOG_INFO, "the interrupted preparation in '%s' cannot be continued: %s", w->o->out, lvn_error_text());
     lvn_error_clear();
     close_files(w);
     begin_anew(w);

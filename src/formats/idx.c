@@ -60,10 +60,10 @@ static enum lvn_status parse(const struct reading *r, struct lvn_idx *x)
 {
     const unsigned char *p = r->p;
     LVN_CHECK(r->n >= HEADER && p[0] == 0 && p[1] == 0, FORMAT,
-              "'%s' is no IDX file: it begins with %d, %d where two zero bytes are wanted", r->path,
+              "'%s' is no IDX file: it begins with %d, %d where two zero bytes should be", r->path,
               r->n > 0 ? p[0] : -1, r->n > 1 ? p[1] : -1);
     LVN_CHECK(p[2] == UNSIGNED_BYTES, UNSUPPORTED,
-              "'%s' holds elements of IDX type 0x%02x; unsigned bytes (0x08) are wanted", r->path, p[2]);
+              "'%s' holds elements of IDX type 0x%02x; levin reads unsigned bytes (0x08)", r->path, p[2]);
     x->rank = p[3];
     LVN_CHECK(x->rank >= 1 && x->rank <= LVN_IDX_RANK, FORMAT, "'%s' says that it has %d dimensions; 1 to %d are read",
               r->path, x->rank, LVN_IDX_RANK);

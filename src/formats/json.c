@@ -87,7 +87,7 @@ enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes
     int64_t mark = lvn_utf8_mark(text, bytes);
     LVN_TRY_WHILE(lvn_json_load(text + mark, bytes - mark, JSON_REJECT_DUPLICATES, out, &error), "reading '%s'", name);
     if (*out) return LVN_OK;
-    LVN_FAIL(FORMAT, "%s:%d: this is not good JSON: %s", name, error.line > 0 ? error.line : 1, error.text);
+    LVN_FAIL(FORMAT, "%s:%d: invalid JSON: %s", name, error.line > 0 ? error.line : 1, error.text);
 }
 
 enum lvn_status lvn_json_read(const char *path, json_t **out)
@@ -246,10 +246,10 @@ static enum lvn_status whole(const char *name, const char *key, const char *want
 {
     double real = json_is_real(v) ? json_real_value(v) : 0;
     LVN_CHECK(json_is_integer(v) || (json_is_real(v) && real == floor(real) && fabs(real) < 0x1p53), FORMAT,
-              "%s: '%s' wants %s, found %s", name, key, wanted, type_text(v));
+              "%s: '%s' must be %s, found %s", name, key, wanted, type_text(v));
     int64_t value = json_is_integer(v) ? (int64_t)json_integer_value(v) : (int64_t)real;
-    LVN_CHECK(value >= low && value <= high, FORMAT, "%s: '%s' is %lld, wanted is a number from %lld to %lld", name,
-              key, (long long)value, (long long)low, (long long)high);
+    LVN_CHECK(value >= low && value <= high, FORMAT, "%s: '%s' is %lld, expected a number from %lld to %lld", name, key,
+              (long long)value, (long long)low, (long long)high);
     *out = value;
     return LVN_OK;
 }
@@ -289,7 +289,7 @@ enum lvn_status lvn_json_list(const char *name, const json_t *object, const char
                               const json_t **out)
 {
     LVN_TRY(member(name, object, key, required, out));
-    LVN_CHECK(!*out || json_is_array(*out), FORMAT, "%s: '%s' wants a list, found %s", name, key, type_text(*out));
+    LVN_CHECK(!*out || json_is_array(*out), FORMAT, "%s: '%s' must be a list, found %s", name, key, type_text(*out));
     return LVN_OK;
 }
 
@@ -304,7 +304,7 @@ enum lvn_status lvn_json_real(const char *name, const json_t *object, const char
     const json_t *v;
     LVN_TRY(member(name, object, key, required, &v));
     if (!v) return LVN_OK;
-    LVN_CHECK(json_is_number(v), FORMAT, "%s: '%s' wants a number, found %s", name, key, type_text(v));
+    LVN_CHECK(json_is_number(v), FORMAT, "%s: '%s' must be a number, found %s", name, key, type_text(v));
     *out = json_number_value(v);
     return LVN_OK;
 }
@@ -314,7 +314,7 @@ enum lvn_status lvn_json_bool(const char *name, const json_t *object, const char
     const json_t *v;
     LVN_TRY(member(name, object, key, required, &v));
     if (!v) return LVN_OK;
-    LVN_CHECK(json_is_boolean(v), FORMAT, "%s: '%s' wants true or false, found %s", name, key, type_text(v));
+    LVN_CHECK(json_is_boolean(v), FORMAT, "%s: '%s' must be true or false, found %s", name, key, type_text(v));
     *out = json_is_true(v);
     return LVN_OK;
 }
@@ -325,7 +325,7 @@ enum lvn_status lvn_json_string(const char *name, const json_t *object, const ch
     const json_t *v;
     LVN_TRY(member(name, object, key, required, &v));
     if (!v) return LVN_OK;
-    LVN_CHECK(json_is_string(v), FORMAT, "%s: '%s' wants a string, found %s", name, key, type_text(v));
+    LVN_CHECK(json_is_string(v), FORMAT, "%s: '%s' must be a string, found %s", name, key, type_text(v));
     *out = json_string_value(v);
     return LVN_OK;
 }

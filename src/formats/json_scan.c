@@ -10,7 +10,7 @@ static enum lvn_status bad(const struct lvn_json_scan *s, const char *wanted)
 {
     int64_t line = 1;
     for (const char *p = s->text; p < s->at && p < s->end; p++) line += *p == '\n';
-    LVN_FAIL(FORMAT, "%s:%lld: this is not good JSON: %s", s->name, (long long)line, wanted);
+    LVN_FAIL(FORMAT, "%s:%lld: invalid JSON: %s", s->name, (long long)line, wanted);
 }
 
 struct lvn_json_scan lvn_json_scan_of(const char *name, const char *text, int64_t bytes, struct lvn_arena *arena)

@@ -82,7 +82,7 @@ static enum lvn_status scalar(struct reader *r, const yaml_event_t *e, int line)
         r->key_line = line;
         return LVN_OK;
     }
-    LVN_CHECK(r->depth, ARG, "%s:%d: found the text '%.40s', wanted are keys and values as 'model: {n_layer: 4}'",
+    LVN_CHECK(r->depth, ARG, "%s:%d: found the text '%.40s', expected keys and values as 'model: {n_layer: 4}'",
               r->name, line, text);
     struct lvn_yaml *node = NULL;
     LVN_TRY(new_node(r, LVN_YAML_SCALAR, line, &node));
@@ -97,7 +97,7 @@ static enum lvn_status open_container(struct reader *r, enum lvn_yaml_kind kind,
     LVN_CHECK(!wants_key(r), ARG, "%s:%d: a %s stands where a key was expected", r->name, line,
               kind == LVN_YAML_MAP ? "map" : "list");
     LVN_CHECK(r->depth || kind == LVN_YAML_MAP, ARG,
-              "%s:%d: found a list, wanted are keys and values as 'model: {n_layer: 4}'", r->name, line);
+              "%s:%d: found a list, expected keys and values as 'model: {n_layer: 4}'", r->name, line);
     LVN_CHECK(r->depth < DEPTH, ARG, "%s:%d: more than %d levels", r->name, line, DEPTH);
     struct lvn_yaml *node = NULL;
     LVN_TRY(new_node(r, kind, line, &node));
@@ -161,7 +161,7 @@ static enum lvn_status read_events(struct reader *r, yaml_parser_t *parser, cons
             LVN_CHECK(!is_indented_by_tab(text, bytes, parser->problem_mark.line), ARG,
                       "%s:%d: a tab indents this line, and YAML takes spaces alone; put spaces in its place", r->name,
                       (int)parser->problem_mark.line + 1);
-            LVN_FAIL(ARG, "%s:%d: this is not good YAML: %s%s%s", r->name, (int)parser->problem_mark.line + 1,
+            LVN_FAIL(ARG, "%s:%d: invalid YAML: %s%s%s", r->name, (int)parser->problem_mark.line + 1,
                      parser->context ? parser->context : "", parser->context ? ", " : "",
                      parser->problem ? parser->problem : "unreadable");
         }

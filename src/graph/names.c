@@ -86,7 +86,7 @@ enum lvn_status lvn_params_freeze(struct lvn_params *p, const char *key, const c
         }
         if (found) continue;
         lvn_pattern_nearest(&one, p, near);
-        LVN_FAIL(ARG, "%s: '%.*s' is the name of no parameter; names are as %s%s%s%s", key, one.n, one.text,
+        LVN_FAIL(ARG, "%s: '%.*s' matches no parameter; parameters have names such as %s%s%s%s", key, one.n, one.text,
                  p->n ? p->list[0]->name : "", *near ? "; did you mean '" : "", near, *near ? "'?" : "");
     }
     for (int i = 0; i < p->n; i++)

@@ -215,9 +215,9 @@ static void look_at(struct piece *p)
     if (p->o->version[0] && strcmp(text, p->o->version) != 0)
         p->wrong = "the file changed while it was read; try again";
     else if (p->o->ranges && !lvn_http_header(p->answer, "Content-Range", text, sizeof text))
-        p->wrong = "the server sent all of the file instead of the piece that was asked for";
+        p->wrong = "the server sent all of the file instead of the part that was requested";
     else if (p->o->ranges && strtoll(text + strcspn(text, "0123456789"), NULL, 10) != p->from)
-        p->wrong = "the server sent another piece than was asked for";
+        p->wrong = "the server sent another part than was requested";
 }
 
 static bool take_piece(void *context, const void *data, int64_t bytes)

@@ -182,7 +182,7 @@ enum lvn_status lvn_aws_find_place(struct lvn_aws_place *p)
     while (n > 0 && p->endpoint[n - 1] == '/') p->endpoint[--n] = '\0';
     bool http = strncmp(p->endpoint, "http://", 7) == 0 || strncmp(p->endpoint, "https://", 8) == 0;
     LVN_CHECK(!n || http, ARG,
-              "the S3 endpoint '%s' (AWS_ENDPOINT_URL) is no address: wanted is https://HOST or http://HOST:PORT",
+              "the S3 endpoint '%s' (AWS_ENDPOINT_URL) is no address: expected https://HOST or http://HOST:PORT",
               p->endpoint);
     return LVN_OK;
 }

@@ -110,7 +110,7 @@ static enum lvn_status download_folder(struct lvn_place *p, struct lvn_http *h, 
     const char *facts, *file;
     LVN_TRY(lvn_store_list(&p->arena, p->url, true, &all));
     lvn_store_choose(&all, want);
-    LVN_CHECK(all.n > 0, IO, "'%s' holds nothing that is wanted from there", p->url);
+    LVN_CHECK(all.n > 0, IO, "'%s' holds no file that levin needs", p->url);
     LVN_TRY(lvn_store_cache_path(a, p, p->key, local, &facts));
     /* A subset must not throw away what another use of the folder has brought. */
     if (want == LVN_WANT_ALL || want == LVN_WANT_MODEL) LVN_TRY(drop_others(&p->arena, *local, facts, &all));
@@ -133,7 +133,7 @@ static enum lvn_status bring(struct lvn_place *p, struct lvn_http *h, enum lvn_s
     int64_t bytes;
     LVN_TRY(lvn_store_stat(p->url, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_NOTHING, IO, "there is nothing at '%s'", p->url);
-    lvn_log(LVN_LOG_DEBUG, "bringing '%s' into the cache", p->url);
+    lvn_log(LVN_LOG_DEBUG, "downloading '%s' into the cache", p->url);
     return kind == LVN_STORE_FILE ? download_file(p->url, h, a, local) : download_folder(p, h, want, a, local);
 }
 
@@ -153,7 +153,7 @@ enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum l
         status = lvn_http_open(&h);
         if (status == LVN_OK) status = bring(&p, h, want, a, local);
         lvn_work_end(before);
-        if (status != LVN_OK) status = lvn_while_at(status, "bringing '%s' to this machine", path);
+        if (status != LVN_OK) status = lvn_while_at(status, "downloading '%s'", path);
     }
     lvn_http_close(h);
     lvn_place_close(&p);

@@ -12,7 +12,7 @@
 static enum lvn_status check_sha256(const char *sha256)
 {
     LVN_CHECK(strlen(sha256) == 64 && strspn(sha256, "0123456789abcdefABCDEF") == 64, ARG,
-              "'%.80s' is not a SHA-256 checksum: wanted are 64 hexadecimal digits", sha256);
+              "'%.80s' is not a SHA-256 checksum: expected 64 hexadecimal digits", sha256);
     return LVN_OK;
 }
 
@@ -22,7 +22,7 @@ static enum lvn_status verify(const char *path, const char *sha256)
     LVN_TRY(check_sha256(sha256));
     LVN_TRY(lvn_digest_file(path, "sha256:", found));
     LVN_CHECK(strcasecmp(digits, sha256) == 0, FORMAT,
-              "'%s' is not the file that was wanted: its SHA-256 is %s, it should be %s", path, digits, sha256);
+              "'%s' is not the file that was expected: its SHA-256 is %s, it should be %s", path, digits, sha256);
     return LVN_OK;
 }
 
@@ -37,7 +37,7 @@ static enum lvn_status sync_file(const char *path)
 enum lvn_status lvn_download(const char *url, const char *sha256, const char *path, lvn_store_progress *progress,
                              void *context)
 {
-    LVN_CHECK(lvn_store_is_url(url), ARG, "'%s' is not a URL: wanted is https://, s3://, gs://, hf:// or file://", url);
+    LVN_CHECK(lvn_store_is_url(url), ARG, "'%s' is not a URL: expected https://, s3://, gs://, hf:// or file://", url);
     if (sha256) LVN_TRY(check_sha256(sha256));
     if (lvn_path_exists(path)) return sha256 ? verify(path, sha256) : LVN_OK;
     const char *before = lvn_work_begin("a download");

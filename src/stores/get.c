@@ -278,8 +278,8 @@ static enum lvn_status verify(struct get *g)
     LVN_CHECK(read, IO, "cannot read '%s': %s", g->part, strerror(errno));
     lvn_digest_finish(&g->digest, found);
     LVN_CHECK(strcasecmp(found, g->wanted) == 0, FORMAT,
-              "'%s' is not the file that %s: its %s is %s, it should be %s; what came was thrown away", g->place.url,
-              g->sha256 ? "was wanted" : "the store describes", lvn_digest_name(found), strchr(found, ':') + 1,
+              "'%s' is not the file that %s: its %s is %s, it should be %s; the download was discarded", g->place.url,
+              g->sha256 ? "was expected" : "the store describes", lvn_digest_name(found), strchr(found, ':') + 1,
               strchr(g->wanted, ':') + 1);
     return LVN_OK;
 }
@@ -338,7 +338,7 @@ static enum lvn_status take_over(const struct get *g)
     if (!g->sha256) return LVN_OK;
     LVN_TRY(lvn_digest_file(g->local, g->wanted, found));
     LVN_CHECK(strcasecmp(found, g->wanted) == 0, FORMAT,
-              "'%s' is not the file that was wanted: its SHA-256 is %s, it should be %s", g->local,
+              "'%s' is not the file that was expected: its SHA-256 is %s, it should be %s", g->local,
               strchr(found, ':') + 1, g->sha256);
     return LVN_OK;
 }

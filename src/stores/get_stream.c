@@ -61,9 +61,10 @@ static enum lvn_status verify(struct streaming *s)
     char found[LVN_DIGEST_TEXT];
     if (!s->wanted) return LVN_OK;
     lvn_digest_finish(&s->digest, found);
-    LVN_CHECK(strcasecmp(found, s->wanted) == 0, FORMAT,
-              "'%s' is not the file that was wanted: its %s is %s, it should be %s; '%s' has received it all the same",
-              s->place.url, lvn_digest_name(found), strchr(found, ':') + 1, strchr(s->wanted, ':') + 1, s->to->path);
+    LVN_CHECK(
+        strcasecmp(found, s->wanted) == 0, FORMAT,
+        "'%s' is not the file that was expected: its %s is %s, it should be %s; '%s' has received it all the same",
+        s->place.url, lvn_digest_name(found), strchr(found, ':') + 1, strchr(s->wanted, ':') + 1, s->to->path);
     return LVN_OK;
 }
 

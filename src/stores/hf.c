@@ -56,7 +56,7 @@ static enum lvn_status open_place(struct lvn_place *p)
     if (strncmp(from, "models/", 7) == 0) from += 7;
     size_t org = strcspn(from, "/"), name = from[org] ? strcspn(from + org + 1, "/@") : 0;
     LVN_CHECK(org > 0 && name > 0, ARG,
-              "'%s' names no repository: wanted is hf://ORG/NAME, as hf://EleutherAI/pythia-70m", p->url);
+              "'%s' names no repository: expected hf://ORG/NAME, as hf://EleutherAI/pythia-70m", p->url);
     const char *rest = from + org + 1 + name;
     f->repo = lvn_arena_printf(a, "%.*s", (int)(org + 1 + name), from);
     f->revision = "main";
@@ -81,7 +81,7 @@ static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, s
     const char *key = ask->key ? ask->key : p->key;
     LVN_LOCAL_TEXT(t);
     size_t n = strlen(f->endpoint);
-    LVN_CHECK(!lvn_hf_offline(), IO, "'%s' cannot be asked for: HF_HUB_OFFLINE is set", p->url);
+    LVN_CHECK(!lvn_hf_offline(), IO, "'%s' cannot be fetched: HF_HUB_OFFLINE is set", p->url);
     while (n > 0 && f->endpoint[n - 1] == '/') n--;
     lvn_text_printf(&t, "%.*s", (int)n, f->endpoint);
     if (*key == '/') {
@@ -131,7 +131,7 @@ static enum lvn_status read_files(const char *name, const json_t *root, struct l
 {
     const json_t *list = json_object_get(root, "siblings");
     LVN_TRY(lvn_json_string(name, root, "sha", true, &out->commit));
-    LVN_CHECK(json_is_array(list), FORMAT, "%s: 'siblings' wants a list of files", name);
+    LVN_CHECK(json_is_array(list), FORMAT, "%s: 'siblings' must be a list of files", name);
     out->commit = lvn_arena_strdup(a, out->commit);
     out->file = lvn_arena_alloc(a, (json_array_size(list) + 1) * sizeof *out->file);
     if (!out->commit || !out->file) return LVN_MEMORY;

@@ -116,7 +116,7 @@ static enum lvn_status from_hub(struct bringing *b, enum lvn_store_want want, st
     b->snapshot = lvn_arena_printf(b->a, "%s/snapshots/%s", b->folder, b->all.commit);
     if (!b->snapshot) return LVN_MEMORY;
     LVN_TRY(download_wanted(b, want, &n));
-    LVN_CHECK(n > 0, IO, "'%s' holds nothing that is wanted from there", b->p->url);
+    LVN_CHECK(n > 0, IO, "'%s' holds no file that levin needs", b->p->url);
     LVN_TRY(note_revision(b));
     size_t length = strlen(b->p->key);
     while (length && b->p->key[length - 1] == '/') length--;

@@ -312,9 +312,9 @@ static const char *next_hop(struct lvn_http *h, const char *url, struct lvn_text
     }
     a->end = LVN_HTTP_FAILED;
     if (safe)
-        snprintf(a->why, sizeof a->why, "it leads on to other addresses more than %d times", MOST_HOPS);
+        snprintf(a->why, sizeof a->why, "it redirects more than %d times", MOST_HOPS);
     else
-        snprintf(a->why, sizeof a->why, "it leads on to '%.120s', and from https only https is followed", to);
+        snprintf(a->why, sizeof a->why, "it redirects to '%.120s', and from https levin follows only https", to);
     return NULL;
 }
 

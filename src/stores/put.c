@@ -162,8 +162,8 @@ static enum lvn_status verify(struct put *p)
     if (!o.checksum[0]) return LVN_OK;
     LVN_TRY(lvn_digest_file(p->local, o.checksum, found));
     LVN_CHECK(strcmp(found, o.checksum) == 0, IO,
-              "'%s' is not in the store what was sent: its %s is %s there, %s here; send it again", p->place.url,
-              lvn_digest_name(found), strchr(o.checksum, ':') + 1, strchr(found, ':') + 1);
+              "'%s' arrived in the store as something else: its %s is %s there and %s here; send it again",
+              p->place.url, lvn_digest_name(found), strchr(o.checksum, ':') + 1, strchr(found, ':') + 1);
     return LVN_OK;
 }
 

@@ -52,9 +52,8 @@ static void *run(void *argument)
     if (status == LVN_OK)
         __atomic_store_n(&s->done, 1, __ATOMIC_RELEASE);
     else if (status != LVN_STOPPED) /* readings go on without it */
-        lvn_log(LVN_LOG_WARN,
-                "'%s' could not be brought to this machine; it is read from the store as it is needed: %s",
-                s->place.url, lvn_error_text());
+        lvn_log(LVN_LOG_WARN, "'%s' could not be downloaded; it is read from the store as needed: %s", s->place.url,
+                lvn_error_text());
     lvn_http_close(h);
     if (open) lvn_place_close(&p);
     return NULL;

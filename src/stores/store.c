@@ -90,7 +90,7 @@ enum lvn_status lvn_place_split(struct lvn_place *p)
 {
     const char *from = p->url + scheme_length(p->url) + 3;
     size_t n = strcspn(from, "/");
-    LVN_CHECK(n > 0, ARG, "'%s' names no %s: wanted is %s", p->url, p->store == &lvn_store_https ? "host" : "bucket",
+    LVN_CHECK(n > 0, ARG, "'%s' names no %s: expected %s", p->url, p->store == &lvn_store_https ? "host" : "bucket",
               p->store->form);
     p->bucket = lvn_arena_printf(&p->arena, "%.*s", (int)n, from);
     p->key = from + n + (from[n] == '/');

@@ -118,7 +118,7 @@ static enum lvn_status check_classes(const struct lvn_task_graph *t, const struc
     if (t->label < 0 || !t->task->label.label) return LVN_OK;
     const struct lvn_field *f = &fields->field[t->label];
     LVN_CHECK(f->below <= d->dim[d->rank - 1], ARG,
-              "the data have %lld classes in '%s', and the model '%s' tells %lld apart: they do not go together",
+              "the data have %lld classes in '%s', and the model '%s' knows %lld: take another model or other data",
               (long long)f->below, f->name, m->name, (long long)d->dim[d->rank - 1]);
     return LVN_OK;
 }

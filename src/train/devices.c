@@ -40,7 +40,8 @@ enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct lvn_setti
     }
     if (open) good = good && *at++ == ']';
     LVN_CHECK(good && !*at && (out->n || !out->listed), ARG,
-              "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '%.60s'", text);
+              "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '%.60s'",
+              text);
     return LVN_OK;
 }
 
@@ -87,12 +88,12 @@ static enum lvn_status check_counts(const struct lvn_ranks *r, const struct lvn_
     LVN_CHECK(!nodes || nodes == r->hosts, ARG,
               "trainer.num_nodes is %lld, but the %d rank%s of this run (%s) %s on %d: start it on as many nodes, set "
               "%d, or leave it out",
-              (long long)nodes, r->size, r->size == 1 ? "" : "s", r->who.title, r->size == 1 ? "is" : "are", r->hosts,
+              (long long)nodes, r->size, lvn_plural(r->size), r->who.title, r->size == 1 ? "is" : "are", r->hosts,
               r->hosts);
     LVN_CHECK(!each || each == r->of_host, ARG,
               "trainer.devices is %s, but %d rank%s run%s on %s (%s): start as many on each node, as `levin launch -n "
               "%lld -- train ...` does, set %d, or leave it out",
-              s->trainer.devices, r->of_host, r->of_host == 1 ? "" : "s", r->of_host == 1 ? "s" : "", r->host[r->rank],
+              s->trainer.devices, r->of_host, lvn_plural(r->of_host), r->of_host == 1 ? "s" : "", r->host[r->rank],
               r->who.title, (long long)(each * (nodes ? nodes : 1)), r->of_host);
     return LVN_OK;
 }

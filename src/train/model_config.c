@@ -29,7 +29,7 @@ static enum lvn_status read_word(const char *name, const struct lvn_key *k, cons
         const char *text = json_string_value(one);
         char list[256] = "";
         const struct lvn_word *w = k->words;
-        LVN_CHECK(text, FORMAT, "%s: '%s' wants a string", name, k->json);
+        LVN_CHECK(text, FORMAT, "%s: '%s' must be a string", name, k->json);
         for (; w->called && strcmp(w->name, text) != 0; w++)
             lvn_print_more(list, sizeof list, "%s%s", *list ? ", " : "", w->name);
         LVN_CHECK(w->called, UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
@@ -44,7 +44,7 @@ static enum lvn_status read_must(const char *name, const struct lvn_key *k, cons
     const bool number = json_is_number(told);
     const double value = number ? json_number_value(told) : json_is_true(told);
     char is[LVN_KEY_TEXT], must[LVN_KEY_TEXT];
-    LVN_CHECK(number || json_is_boolean(told), FORMAT, "%s: '%s' wants true, false or a number", name, k->json);
+    LVN_CHECK(number || json_is_boolean(told), FORMAT, "%s: '%s' must be true, false or a number", name, k->json);
     snprintf(is, sizeof is, "%g", value);
     snprintf(must, sizeof must, "%g", k->initial);
     LVN_CHECK(value == k->initial, UNSUPPORTED, "%s: %s is %s; this version has %s", name, k->json,
@@ -76,7 +76,7 @@ static enum lvn_status read_key(struct lvn_model_config *c, const char *name, co
     const char *key = split(k->json, part);
     const json_t *object = *part ? json_object_get(root, part) : root;
     if (!object || json_is_null(object) || (but && strcmp(but, part) == 0)) return LVN_OK;
-    LVN_CHECK(json_is_object(object), FORMAT, "%s: '%s' wants an object", name, part);
+    LVN_CHECK(json_is_object(object), FORMAT, "%s: '%s' must be an object", name, part);
     const json_t *told = json_object_get(object, key);
     double value = !told && k->absent != 0.0 ? k->absent : lvn_key_get(k, c);
     bool yes = value != 0.0, there = told && !json_is_null(told);
@@ -137,7 +137,7 @@ static enum lvn_status read_kind(struct lvn_model_config *c, const struct lvn_mo
     const json_t *own = json_object_get(root, own_object);
     const char *kind = NULL;
     if (!own) return LVN_OK;
-    LVN_CHECK(json_is_object(own), FORMAT, "%s: '%s' wants an object", name, own_object);
+    LVN_CHECK(json_is_object(own), FORMAT, "%s: '%s' must be an object", name, own_object);
     LVN_TRY(lvn_json_string(name, own, "kind", false, &kind));
     const struct lvn_model *m = kind ? lvn_model_find(kind) : form;
     LVN_CHECK(m && lvn_model_form(m) == lvn_model_form(form), FORMAT,

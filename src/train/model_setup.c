@@ -27,7 +27,7 @@ static enum lvn_status settings_of_loaded(struct lvn_model_setup *m, const struc
     int64_t positions = lvn_model_value(&m->config, LVN_MEANS_POSITIONS);
     int64_t block = lvn_settings_meaning(s, m->config.model, LVN_MEANS_POSITIONS);
     LVN_CHECK(block <= positions, ARG,
-              "model.block_size is %lld, but the model %s'%s' has %lld positions; choose at most that",
+              "model.block_size is %lld, but the model %s'%s' has %lld positions; choose at most that many",
               (long long)block, in, name, (long long)positions);
     m->block_size = block ? block : positions;
     return lvn_settings_adjust(s, &m->config);
@@ -150,7 +150,7 @@ static enum lvn_status check_problem(const struct lvn_model_setup *m, const stru
               c->problem == LVN_REGRESSION
                   ? "gives numbers (regression: problem_type, or a single class, in config.json)"
                   : "says yes or no to each class (problem_type in config.json)",
-              evaluates ? "" : "; give task.fresh_head=true to begin with a new head");
+              evaluates ? "" : "; set task.fresh_head=true to start with a new head");
     return LVN_OK;
 }
 
@@ -204,13 +204,13 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct lvn_s
               "the model '%s' is a %s, which has no head for task.kind=%s: train it for that first", m->pretrained.path,
               c->head->architecture, m->task->name);
     LVN_CHECK(!fewer || (s->task.fresh_head && !evaluates), ARG,
-              "the data have %lld classes in '%s', and the head of the model '%s' tells %lld apart%s",
-              (long long)classes, m->task->label.name, m->pretrained.path, (long long)c->classes,
-              evaluates ? ": they do not go together" : "; give task.fresh_head=true to begin with a new head");
+              "the data have %lld classes in '%s', and the head of the model '%s' knows %lld%s", (long long)classes,
+              m->task->label.name, m->pretrained.path, (long long)c->classes,
+              evaluates ? ": take another model or other data" : "; set task.fresh_head=true to start with a new head");
     if (!other && !(s->task.fresh_head && !evaluates)) return LVN_OK;
     c->problem = LVN_ONE_CLASS;
-    lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) begins anew, as %s", m->pretrained.path, c->head->architecture,
-            head->architecture);
+    lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) is replaced by a new one, %s", m->pretrained.path,
+            c->head->architecture, head->architecture);
     LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->trainer.seed));
     c->head = head;
     c->classes = classes;

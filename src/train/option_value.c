@@ -64,7 +64,7 @@ static enum lvn_status parse_int(const struct lvn_option *o, const char *text, i
         *out = 1;
         return LVN_OK;
     }
-    LVN_CHECK(number(text, &real) && real == floor(real), ARG, "%s wants a whole number, got '%.60s'", o->key, text);
+    LVN_CHECK(number(text, &real) && real == floor(real), ARG, "%s must be a whole number, got '%.60s'", o->key, text);
     char *end;
     errno = 0;
     long long whole = strtoll(text, &end, 10);
@@ -86,7 +86,7 @@ static enum lvn_status parse_real(const struct lvn_option *o, const char *text, 
         *out = 0;
         return LVN_OK;
     }
-    LVN_CHECK(number(text, &real), ARG, "%s wants a number, got '%.60s'", o->key, text);
+    LVN_CHECK(number(text, &real), ARG, "%s must be a number, got '%.60s'", o->key, text);
     if (real < o->least || real > o->most) return out_of_range(o, text);
     *out = real;
     return LVN_OK;
@@ -97,17 +97,17 @@ static enum lvn_status parse_pair(const struct lvn_option *o, const char *text, 
 {
     char copy[LVN_VALUE_TEXT];
     int n = 0;
-    LVN_CHECK(lvn_fit(copy, sizeof copy, "%s", text), ARG, "%s wants two numbers like %s, got '%.60s...'", o->key,
+    LVN_CHECK(lvn_fit(copy, sizeof copy, "%s", text), ARG, "%s must be two numbers like %s, got '%.60s...'", o->key,
               o->initial, text);
     char *rest = NULL;
     for (char *word = strtok_r(copy, "[](), \t", &rest); word; word = strtok_r(NULL, "[](), \t", &rest), n++) {
         double real;
-        LVN_CHECK(n < 2 && number(word, &real), ARG, "%s wants two numbers like %s, got '%.60s'", o->key, o->initial,
+        LVN_CHECK(n < 2 && number(word, &real), ARG, "%s must be two numbers like %s, got '%.60s'", o->key, o->initial,
                   text);
         if (real < o->least || real > o->most) return out_of_range(o, word);
         out[n] = real;
     }
-    LVN_CHECK(n == 2, ARG, "%s wants two numbers like %s, got '%.60s'", o->key, o->initial, text);
+    LVN_CHECK(n == 2, ARG, "%s must be two numbers like %s, got '%.60s'", o->key, o->initial, text);
     return LVN_OK;
 }
 
@@ -122,7 +122,7 @@ static enum lvn_status parse_bool(const struct lvn_option *o, const char *text, 
     }
     bool off = is_neutral(text) && strcasecmp(text, "auto");
     for (int i = 0; no[i]; i++) off = off || !strcasecmp(text, no[i]);
-    LVN_CHECK(off, ARG, "%s wants true or false, got '%.60s'", o->key, text);
+    LVN_CHECK(off, ARG, "%s must be true or false, got '%.60s'", o->key, text);
     *out = false;
     return LVN_OK;
 }
@@ -210,7 +210,7 @@ static enum lvn_status parse_list(const struct lvn_option *o, const char *text, 
     enum lvn_status status = lvn_text_status(&list);
     char *copy = status == LVN_OK ? lvn_arena_strdup(a, list.p ? list.p : "") : NULL;
     if (!copy) return LVN_MEMORY;
-    LVN_CHECK(nothing || (good && !*p), ARG, "%s wants names with commas between them, as [a, b], got '%.60s'", o->key,
+    LVN_CHECK(nothing || (good && !*p), ARG, "%s must be names separated by commas, as [a, b], got '%.60s'", o->key,
               text);
     *out = copy;
     return LVN_OK;
@@ -219,7 +219,7 @@ static enum lvn_status parse_list(const struct lvn_option *o, const char *text, 
 static enum lvn_status parse_texts(const struct lvn_option *o, const char *text, struct lvn_arena *a,
                                    struct lvn_texts *out)
 {
-    LVN_CHECK(*text, ARG, "%s wants a text, got an empty one", o->key);
+    LVN_CHECK(*text, ARG, "%s must not be empty", o->key);
     const char **grown = lvn_arena_alloc(a, sizeof *grown * (size_t)(out->n + 1));
     if (!grown) return LVN_MEMORY;
     if (out->n) memcpy(grown, out->text, sizeof *grown * (size_t)out->n);
@@ -267,8 +267,8 @@ static enum lvn_status parse_time(const struct lvn_option *o, const char *text, 
         *out = 0;
         return LVN_OK;
     }
-    LVN_CHECK(*text && seconds(text, out), ARG, "%s wants a time like 90s, 10m, 2h or 00:12:00:00, got '%.60s'", o->key,
-              text);
+    LVN_CHECK(*text && seconds(text, out), ARG, "%s must be a time like 90s, 10m, 2h or 00:12:00:00, got '%.60s'",
+              o->key, text);
     return LVN_OK;
 }
 
@@ -277,7 +277,7 @@ static enum lvn_status parse_amount(const struct lvn_option *o, const char *text
     double real = 0;
     char word[LVN_VALUE_TEXT];
     LVN_CHECK(lvn_fit(word, sizeof word, "%s", text), ARG,
-              "%s wants a count (250) or a fraction (1.0, 0.25), got '%.60s...'", o->key, text);
+              "%s must be a count (250) or a fraction (1.0, 0.25), got '%.60s...'", o->key, text);
     char *space = strchr(word, ' ');
     bool whole = all_digits(word); /* before "epochs" is cut off */
     if (space && (!strcmp(space, " epoch") || !strcmp(space, " epochs"))) *space = '\0';
@@ -287,7 +287,7 @@ static enum lvn_status parse_amount(const struct lvn_option *o, const char *text
         out->fraction = 1;
         return LVN_OK;
     }
-    LVN_CHECK(number(word, &real) && real >= 0, ARG, "%s wants a count (250) or a fraction (1.0, 0.25), got '%.60s'",
+    LVN_CHECK(number(word, &real) && real >= 0, ARG, "%s must be a count (250) or a fraction (1.0, 0.25), got '%.60s'",
               o->key, text);
     if (whole) {
         LVN_CHECK(real <= 1e15, ARG, "%s is too large: %.60s", o->key, text);

@@ -66,7 +66,7 @@ static enum lvn_status check_layers(const struct lvn_pretrained *p)
 {
     int64_t layers = lvn_model_value(&p->config, LVN_MEANS_LAYERS);
     LVN_CHECK(layers <= p->weights.n, FORMAT,
-              "'%s' does not hold the model of its %s: that has %lld layers, and %d tensors are there", p->path,
+              "'%s' does not match its %s: that has %lld layers, and %d tensors are there", p->path,
               p->weights.args ? "model_args" : "config.json", (long long)layers, p->weights.n);
     return LVN_OK;
 }

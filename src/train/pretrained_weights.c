@@ -162,7 +162,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     if (!list) return LVN_MEMORY;
     char more[40] = "";
     if (f->n > LISTED) snprintf(more, sizeof more, ", and %d more", f->n - LISTED);
-    LVN_FAIL(FORMAT, "'%s' does not hold the model of its %s: of %lld tensors %lld are there; %s%s", p->path,
+    LVN_FAIL(FORMAT, "'%s' does not match its %s: of %lld tensors %lld are there; %s%s", p->path,
              p->weights.args ? "model_args" : "config.json", (long long)wanted, (long long)seen, list, more);
 }
 

@@ -144,16 +144,15 @@ static enum lvn_status judge(struct lvn_run_dir *d, const char *folder, enum lvn
     LVN_TRY(look(d, folder, &f));
     *holds_run = f.part != NULL;
     LVN_CHECK(!f.part || f.ours, ARG,
-              "'%s' holds '%s', and nothing there says that it is a run of levin: it stays as it is; choose another "
-              "name or run_dir",
+              "'%s' holds '%s' and is not a run of levin, so it is left unchanged; choose another name or run_dir",
               folder, f.part);
     LVN_CHECK(!f.part || mode != LVN_RUN_NEW, ARG,
               "'%s' holds a run already: continue it with --resume, replace it with --overwrite, or choose another "
               "name or run_dir",
               folder);
     LVN_CHECK(!f.foreign || mode != LVN_RUN_OVERWRITE, ARG,
-              "'%s' was not written by levin, and --overwrite removes only what was: move it away, or choose another "
-              "name or run_dir",
+              "'%s' was not written by levin, and --overwrite removes only levin's own files: move it away, or choose "
+              "another name or run_dir",
               f.foreign);
     return LVN_OK;
 }

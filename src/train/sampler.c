@@ -42,9 +42,10 @@ static enum lvn_status check_caches(const struct lvn_runner *r, const char *mode
 {
     for (int i = 0; i < r->graph->n_nodes; i++) {
         const struct lvn_node *node = r->graph->nodes[i];
-        LVN_CHECK(node->op != LVN_OP_attention || node->attr.attention.cached, UNSUPPORTED,
-                  "the model '%s' keeps no keys and values in '%s', so it cannot generate text; leave out sample.*",
-                  model, node->name);
+        LVN_CHECK(
+            node->op != LVN_OP_attention || node->attr.attention.cached, UNSUPPORTED,
+            "the model '%s' does not cache keys and values in '%s', so it cannot generate text; leave out sample.*",
+            model, node->name);
     }
     return LVN_OK;
 }
@@ -72,7 +73,7 @@ enum lvn_status lvn_sampling_possible(const struct lvn_model_config *c)
     LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
               m->name);
     LVN_CHECK(!lvn_model_is_for(c, "classify"), UNSUPPORTED,
-              "this %s tells classes and does not generate text; levin predict gives the classes of a text", m->name);
+              "this %s classifies and does not generate text; `levin predict` gives the classes of a text", m->name);
     return LVN_OK;
 }
 

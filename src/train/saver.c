@@ -135,7 +135,7 @@ static void send(const struct lvn_saver_aim *aim)
     if (!aim->m->dir) return;
     lvn_run_dir_push(aim->dir, failure);
     if (!*failure) return;
-    snprintf(text, sizeof text, "the run could not be sent to its store, which is tried again later: %s", failure);
+    snprintf(text, sizeof text, "the run could not be sent to its store; levin tries again later: %s", failure);
     lvn_moment_tell(aim->m, LVN_EVENT_NOTE, text);
 }
 

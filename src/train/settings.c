@@ -202,8 +202,8 @@ static enum lvn_status read_list(struct lvn_settings *s, const struct lvn_yaml *
 {
     const struct lvn_option *o = lvn_option_find(key);
     LVN_LOCAL_TEXT(text);
-    LVN_CHECK(!o || o->kind == LVN_KIND_PAIR || o->kind == LVN_KIND_LIST, ARG, "%s:%d: %s wants one value, got a list",
-              origin.where, y->line, key);
+    LVN_CHECK(!o || o->kind == LVN_KIND_PAIR || o->kind == LVN_KIND_LIST, ARG,
+              "%s:%d: %s must be one value, got a list", origin.where, y->line, key);
     enum lvn_status status = list_text(y, origin.where, key, &text);
     if (status == LVN_OK) status = lvn_settings_set_at(s, key, text.p ? text.p : "", origin);
     return status;
@@ -220,7 +220,7 @@ static enum lvn_status read_one(struct lvn_settings *s, const struct lvn_yaml *y
     const struct lvn_option *o = lvn_option_find(key);
     struct lvn_origin origin = {.source = LVN_SOURCE_RECIPE, .where = path, .line = y->line};
     if (y->kind == LVN_YAML_MAP) {
-        LVN_CHECK(!o, ARG, "%s:%d: %s wants one value, got a map", path, y->line, key);
+        LVN_CHECK(!o, ARG, "%s:%d: %s must be one value, got a map", path, y->line, key);
         LVN_CHECK(!*prefix, ARG, "%s:%d: unknown key '%s'; keys have one part and one name, as optimizer.lr", path,
                   y->line, key);
         return read_map(s, y, key, path, wrong);

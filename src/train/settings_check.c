@@ -143,7 +143,7 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
     for (const char *sum = s->data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
         size_t n = strcspn(sum, ",");
         LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
-                  "data.sha256 wants 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
+                  "data.sha256 must be 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
     }
     LVN_CHECK(!*s->data.url || *s->data.path || made, ARG,
               "data.url needs data.path too: the file to keep the download in");
@@ -175,7 +175,7 @@ static enum lvn_status finish_fall(struct lvn_settings *s, bool steps_known)
         if (s->schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
     }
     LVN_CHECK(s->schedule.decay_steps || steps_known, ARG,
-              "schedule.kind: %s does not know where to end; give schedule.decay_steps, trainer.max_steps or "
+              "schedule.kind: %s needs a step at which it ends; give schedule.decay_steps, trainer.max_steps or "
               "trainer.max_epochs",
               kind);
     LVN_CHECK(!s->schedule.decay_steps || s->schedule.warmup_steps <= s->schedule.decay_steps, ARG,
@@ -183,8 +183,8 @@ static enum lvn_status finish_fall(struct lvn_settings *s, bool steps_known)
               "); take fewer, or decay for longer",
               s->schedule.warmup_steps, s->schedule.decay_steps);
     LVN_CHECK(s->schedule.min_lr <= s->optimizer.lr, ARG,
-              "schedule.min_lr (%g) is above optimizer.lr (%g), but the rate falls from the one to the other; exchange "
-              "them or take schedule.kind: constant",
+              "schedule.min_lr (%g) is above optimizer.lr (%g), but the rate falls from optimizer.lr to "
+              "schedule.min_lr; exchange them or take schedule.kind: constant",
               s->schedule.min_lr, s->optimizer.lr);
     LVN_CHECK(s->schedule.kind != LVN_SCHEDULE_KIND_EXPONENTIAL || s->schedule.min_lr > 0, ARG,
               "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
@@ -196,13 +196,13 @@ static enum lvn_status check_device(const struct lvn_settings *s)
 {
     char word[LVN_VALUE_TEXT];
     LVN_CHECK(s->trainer.precision <= LVN_TRAINER_PRECISION_16_MIXED, ARG,
-              "trainer.precision %s is not there yet: this version computes in 32-true, bf16-mixed, bf16-true and, on "
+              "trainer.precision %s is not supported: this version computes in 32-true, bf16-mixed, bf16-true and, on "
               "GPUs, 16-mixed; set one of them",
               lvn_settings_value(s, LVN_OPT_trainer_precision, word));
-    LVN_CHECK(s->trainer.strategy <= LVN_TRAINER_STRATEGY_ZERO1, ARG,
-              "trainer.strategy %s is not there yet: this version has single_device, ddp and zero1; set one of them or "
-              "auto",
-              lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
+    LVN_CHECK(
+        s->trainer.strategy <= LVN_TRAINER_STRATEGY_ZERO1, ARG,
+        "trainer.strategy %s is not supported: this version has single_device, ddp and zero1; set one of them or auto",
+        lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
     LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
               "trainer.strategy single_device is for one rank, and %" PRId64
               " were started; set ddp or zero1, or start "
@@ -239,7 +239,7 @@ static enum lvn_status divide_batch(struct lvn_settings *s)
     }
     LVN_CHECK(open(s, LVN_OPT_trainer_micro_batch_size) || !micro || micro == batch / n, ARG,
               "trainer.micro_batch_size (%" PRId64 ") and trainer.accumulate_grad_batches (%" PRId64
-              ", so micro-batches of %" PRId64 ") are two ways to say one thing; leave one out",
+              ", so micro-batches of %" PRId64 ") set the same thing; leave one out",
               micro, n, batch / n);
     if (micro == batch / n) return LVN_OK;
     s->trainer.micro_batch_size = batch / n;
@@ -253,11 +253,10 @@ static enum lvn_status check_shares(struct lvn_settings *s)
 {
     const struct lvn_origin *share = &s->origin[LVN_OPT_trainer_share], *shares = &s->origin[LVN_OPT_trainer_shares];
     if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED || !*s->trainer.shares) return LVN_OK;
-    LVN_CHECK(
-        share->source > shares->source, ARG,
-        "trainer.shares (%.60s) says who computes how much with trainer.share measured, and that is equal: set it "
-        "to measured, or leave trainer.shares out",
-        s->trainer.shares);
+    LVN_CHECK(share->source > shares->source, ARG,
+              "trainer.shares (%.60s) is for trainer.share=measured, and trainer.share is equal: set it to measured, "
+              "or leave trainer.shares out",
+              s->trainer.shares);
     s->trainer.shares = "";
     derived(s, LVN_OPT_trainer_shares, "trainer.share");
     return LVN_OK;
@@ -271,7 +270,7 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
     bool batch_given = !open(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size;
     LVN_CHECK(!each || !batch_given, ARG,
               "trainer.batch_size (%" PRId64 ", %s) and trainer.batch_size_per_device (%" PRId64
-              ", %s) are two ways to say one thing; leave one out or set it to 0",
+              ", %s) set the same thing; leave one out or set it to 0",
               s->trainer.batch_size, lvn_settings_origin(s, LVN_OPT_trainer_batch_size, one), each,
               lvn_settings_origin(s, LVN_OPT_trainer_batch_size_per_device, two));
     if (!batch_given) {
@@ -303,7 +302,7 @@ static enum lvn_status finish_batch(struct lvn_settings *s)
 static enum lvn_status check_share(const char *key, const struct lvn_amount *a, const char *of)
 {
     LVN_CHECK(a->fraction <= 1, ARG,
-              "trainer.%s (%g) is a share of the %s: at most 1.0; write a whole number for so many batches", key,
+              "trainer.%s (%g) is a share of the %s: at most 1.0; write a whole number for a number of batches", key,
               a->fraction, of);
     return LVN_OK;
 }
@@ -327,8 +326,8 @@ static enum lvn_status check_limits(const struct lvn_settings *s)
     LVN_CHECK(!is_none(test), ARG,
               "trainer.limit_test_batches 0 leaves nothing to evaluate; leave it out, or write 1.0 for all");
     LVN_CHECK(is_none(overfit) || (!train->count && train->fraction == 1), ARG,
-              "trainer.overfit_batches (%s) and trainer.limit_train_batches (%s) both say what an epoch is; leave one "
-              "of them out",
+              "trainer.overfit_batches (%s) and trainer.limit_train_batches (%s) both set the length of an epoch; "
+              "leave one of them out",
               lvn_settings_value(s, LVN_OPT_trainer_overfit_batches, one),
               lvn_settings_value(s, LVN_OPT_trainer_limit_train_batches, two));
     return LVN_OK;
@@ -361,7 +360,8 @@ static enum lvn_status finish_run(struct lvn_settings *s)
         derived(s, LVN_OPT_name, "nothing else");
     }
     LVN_CHECK(!strchr(s->name, '/') && *s->name != '.' && strlen(s->name) < 200, ARG,
-              "name '%.60s' names a folder in runs/: without slashes, not starting with a dot, below 200 characters",
+              "name '%.60s' becomes a folder in runs/: it must have no slash, must not start with a dot, and must be "
+              "shorter than 200 characters",
               s->name);
     LVN_CHECK(strlen(s->run_dir) < LVN_RUN_DIR_TEXT, ARG, "run_dir '%.60s...' has %zu bytes; at most %d are taken",
               s->run_dir, strlen(s->run_dir), LVN_RUN_DIR_TEXT - 1);
@@ -386,8 +386,7 @@ enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
     LVN_TRY(finish_run(s));
     LVN_CHECK(
         (parts & LVN_USES_SPLIT) || s->data.split == LVN_DATA_SPLIT_AUTO, ARG,
-        "data.split (%s) says which part `levin evaluate` scores; training sees train and validates with val, and "
-        "the other commands look at no part: leave it out",
+        "data.split (%s) chooses the part that `levin evaluate` scores, and this command scores none: leave it out",
         lvn_settings_value(s, LVN_OPT_data_split, word));
     if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
     if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));

@@ -61,8 +61,7 @@ enum lvn_status lvn_shares_read(const char *text, int64_t units, int size, int64
         long long x = strtoll(at, &end, 10);
         LVN_CHECK(end != at && (*end == ',' || !*end) && x >= 1 && x <= units, ARG,
                   "trainer.shares is '%.60s': wanted whole numbers from 1 to %" PRId64
-                  " with commas between, the units "
-                  "that each rank computes of a step",
+                  " separated by commas, the units that each rank computes of a step",
                   text, units);
         if (n < size) share[n] = x;
         n++;
@@ -73,7 +72,7 @@ enum lvn_status lvn_shares_read(const char *text, int64_t units, int size, int64
     LVN_CHECK(n == size, ARG,
               "trainer.shares is '%.60s', for %d rank%s, and %d %s started: give as many numbers, or leave it out and "
               "they are measured",
-              text, n, n == 1 ? "" : "s", size, size == 1 ? "is" : "are");
+              text, n, lvn_plural(n), size, size == 1 ? "is" : "are");
     LVN_CHECK(sum == units, ARG,
               "trainer.shares is '%.60s', %" PRId64 " together, and a step has %" PRId64 " to share out (its batch, in "
               "micro-batches where trainer.micro_batch_size is given): make them so many",

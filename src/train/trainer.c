@@ -147,7 +147,7 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
     if (t->step) {
         LVN_TRY(lvn_trainer_save(t, &saved));
         snprintf(kept, sizeof kept, "the weights of step %lld %s", (long long)t->step,
-                 !keeps(t) ? "are not kept, as trainer.fast_dev_run wants"
+                 !keeps(t) ? "are not saved, because of trainer.fast_dev_run"
                  : saved   ? "are saved"
                            : "could not be saved");
     }
@@ -166,10 +166,10 @@ static bool skipped(const struct trainer *t)
 
 static void tell_skipped(struct trainer *t)
 {
-    snprintf(t->text, sizeof t->text,
-             "step %lld changed nothing, for its gradient is not finite in fp16: the loss is multiplied with %g from "
-             "here on",
-             (long long)t->step, t->training.step->result.scaling.scale);
+    snprintf(
+        t->text, sizeof t->text,
+        "step %lld is skipped, because its gradient is not finite in fp16: the loss is multiplied by %g from now on",
+        (long long)t->step, t->training.step->result.scaling.scale);
     lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
 }
 
@@ -250,11 +250,11 @@ enum lvn_status lvn_trainer_validate(struct trainer *t)
 
 enum lvn_status lvn_trainer_end(struct trainer *t, const char *why)
 {
-    static const char over[] = "the run is over, but its last checkpoint (step %lld) could not be saved; make room and "
-                               "go on with --resume",
+    static const char over[] = "training has finished, but its last checkpoint (step %lld) could not be saved; free "
+                               "some space and continue with --resume",
                       lost[] = "stopped on request after step %lld, which could not be saved",
                       kept[] = "stopped on request after step %lld, which is saved",
-                      gone[] = "stopped on request after step %lld of a trainer.fast_dev_run, of which nothing is kept";
+                      gone[] = "stopped on request after step %lld of a trainer.fast_dev_run, which saves nothing";
     enum lvn_status status = LVN_OK;
     bool saved;
     LVN_TRY(lvn_trainer_save(t, &saved));
@@ -311,7 +311,7 @@ static void tell_passed_over(const struct lvn_backend *taken)
     for (int i = 0; (b = lvn_backend_at(i)) && !taken->describe; i++) {
         if (!b->library || b->library->state != LVN_LIBRARY_HERE) continue;
         lvn_backend_why_none(b, why, sizeof why);
-        lvn_log(LVN_LOG_INFO, "computing on the processor, for %s has no GPU: %s", b->name, why);
+        lvn_log(LVN_LOG_INFO, "computing on the CPU, because %s has no GPU: %s", b->name, why);
     }
 }
 

@@ -44,10 +44,11 @@ static enum lvn_status tell_differences(struct trainer *t)
     enum lvn_status status =
         lvn_path_is_file(t->dir.settings) ? lvn_settings_differences(t->dir.settings, t->s, &list, &asked) : LVN_OK;
     if (status == LVN_OK && list.n && asked)
-        lvn_log(LVN_LOG_INFO, "not as in the run so far: %s", list.p);
+        lvn_log(LVN_LOG_INFO, "other settings than in the run so far: %s", list.p);
     else if (status == LVN_OK && list.n)
-        lvn_log(LVN_LOG_WARN, "not as in the run so far: %s (`levin train %s --resume` goes on as it was)", list.p,
-                t->dir.url);
+        lvn_log(LVN_LOG_WARN,
+                "other settings than in the run so far: %s (`levin train %s --resume` continues with the old ones)",
+                list.p, t->dir.url);
     return status;
 }
 
@@ -55,7 +56,7 @@ static enum lvn_status open_run(struct trainer *t)
 {
     LVN_CHECK(
         !t->s->trainer.fast_dev_run || t->o->mode == LVN_RUN_NEW, ARG,
-        "trainer.fast_dev_run keeps nothing, so there is nothing to resume or to overwrite: leave one of them out");
+        "trainer.fast_dev_run saves nothing, so there is nothing to resume or to overwrite: leave one of them out");
     if (t->ranks->rank || t->s->trainer.fast_dev_run) return LVN_OK;
     LVN_TRY(lvn_run_dir_open(&t->dir, t->s->run_dir, t->o->mode));
     t->dir_open = true;
@@ -66,7 +67,8 @@ static enum lvn_status open_run(struct trainer *t)
     for (int i = 0; i < t->from.n_skipped; i++) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->from.skipped[i]);
     t->goes_on = t->from.path != NULL;
     if (!t->goes_on) {
-        lvn_log(LVN_LOG_WARN, "there is no checkpoint in '%s' to go on from: starting from nothing", t->dir.url);
+        lvn_log(LVN_LOG_WARN, "there is no checkpoint in '%s' to continue from: starting from the beginning",
+                t->dir.url);
         return LVN_OK;
     }
     LVN_TRY(lvn_snapshot_check(&t->from, t->s, t->setup.config.model));
@@ -205,7 +207,7 @@ static void describe_run(struct trainer *t)
 {
     struct lvn_event *e = &t->m.event;
     e->name = t->s->name;
-    e->run_dir = t->s->trainer.fast_dev_run ? "no folder: nothing is kept" : t->s->run_dir;
+    e->run_dir = t->s->trainer.fast_dev_run ? "no folder: nothing is saved" : t->s->run_dir;
     const struct lvn_params *params = t->training.network->params;
     e->parameters = lvn_params_total(params);
     for (int i = 0; i < params->n; i++) e->trained += params->list[i]->trainable ? params->list[i]->count : 0;
@@ -372,9 +374,9 @@ static void explain_recompute(struct trainer *t)
     bool asked = t->s->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
     if (n->recompute != LVN_RECOMPUTE_BLOCKS || (asked && n->step->graph->n_blocks > 1)) return;
     snprintf(t->text, sizeof t->text,
-             asked ? "a %s has no blocks that could run again: trainer.recompute blocks changes nothing"
-                   : "memory does not hold all activations of this %s: the forward of its blocks runs twice "
-                     "(trainer.recompute auto is blocks here)",
+             asked ? "a %s has no blocks to recompute: trainer.recompute=blocks changes nothing"
+                   : "the activations of this %s do not fit into memory, so the forward pass of each block runs twice "
+                     "(trainer.recompute=auto chose blocks)",
              t->setup.config.model->name);
     lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
 }

@@ -45,7 +45,8 @@ static const char *known_shares(struct trainer *t)
     if (t->o->mode != LVN_RUN_RESUME) return given;
     if (t->goes_on && !asked) given = t->at.shares;
     if (!*given || count(given) == t->ranks->size) return given;
-    snprintf(t->text, sizeof t->text, "shares of %d ranks (%.60s) do not fit %d: they are measured anew", count(given),
+    snprintf(t->text, sizeof t->text,
+             "shares of %d ranks (%.60s) were given, and there are now %d: they are measured again", count(given),
              given, t->ranks->size);
     lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
     return "";
@@ -73,12 +74,11 @@ static enum lvn_status check_memory(const struct trainer *t)
 {
     const struct lvn_training *g = &t->training;
     char wanted[LVN_NUMBER_TEXT], room[LVN_NUMBER_TEXT];
-    LVN_CHECK(
-        !g->too_much, ARG,
-        "a share of %lld of the %lld %s of a step (trainer.shares %.60s) wants %s and %s are free: make it smaller, "
-        "or set trainer.share to equal",
-        (long long)t->share[t->ranks->rank], (long long)lvn_shares_units(t->s), lvn_shares_unit(t->s), t->at.shares,
-        lvn_bytes_text(g->wanted, wanted), lvn_bytes_text(g->room, room));
+    LVN_CHECK(!g->too_much, ARG,
+              "a share of %lld of the %lld %s of a step (trainer.shares %.60s) needs %s and %s are free: make it "
+              "smaller, or set trainer.share to equal",
+              (long long)t->share[t->ranks->rank], (long long)lvn_shares_units(t->s), lvn_shares_unit(t->s),
+              t->at.shares, lvn_bytes_text(g->wanted, wanted), lvn_bytes_text(g->room, room));
     return LVN_OK;
 }
 
@@ -146,7 +146,7 @@ static enum lvn_status change(struct trainer *t, bool *kept)
     LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels));
     if (*kept)
         lvn_moment_tell(&t->m, LVN_EVENT_NOTE,
-                        "the memory of some rank does not hold what its speed asks for: shares stay as they are");
+                        "some rank has too little memory for a share by its speed: the shares stay unchanged");
     return LVN_OK;
 }
 

@@ -358,7 +358,7 @@ enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t s
     double norm = t->step->result.grad_norm, scale = t->step->result.scaling.scale;
     const char *other = scale > 0 ? "trainer.precision bf16-mixed or 32-true, " : "";
     char although[80] = "";
-    if (scale > 0) snprintf(although, sizeof although, ", although the loss was multiplied with only %g", 2 * scale);
+    if (scale > 0) snprintf(although, sizeof although, ", although the loss was multiplied by only %g", 2 * scale);
     enum lvn_status found = LVN_OK;
     const char *first = lvn_runner_find_nonfinite(t->step, t->accumulation);
     if (first) found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, first, kept, other);

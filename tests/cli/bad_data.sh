@@ -25,7 +25,7 @@ printf 'ab\0cd' >zero
 refuses 1 "a zero byte at offset 2" --data.path=zero
 printf 'the quick brown fox' >short
 refuses 1 "'short' has 17 tokens to train on, but one window of model.block_size=32 needs 33" --data.path=short --model.block_size=32
-refuses 1 "is a folder, which nothing is trained on as it is" --data.path=.
+refuses 1 "is a folder, on which levin cannot train directly" --data.path=.
 refuses 2 "model.vocab_size is 9" --data.path="$LEVIN_SOURCE/LICENSE" --model.vocab_size=9
 
 tokens=(--data.kind=tokens --model.block_size=8)

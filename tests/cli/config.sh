@@ -19,7 +19,7 @@ code 0 "$LEVIN" train small.yaml --quiet
 "$LEVIN" generate runs/small --max-new-tokens=3 >sample
 check [ -s sample ]
 code 2 "$LEVIN" config small.yaml --job=chars
-says "is there already" err
+says "exists already" err
 code 0 "$LEVIN" config small.yaml --job=chars --overwrite
 
 # several machines: a hosts file that levin launch reads, and the line
@@ -100,7 +100,7 @@ code 2 "$LEVIN" config --from-nanogpt bad.py
 says "bad.py:1: init_from is scratch, resume or one of gpt2" err
 printf 'batch_size = "many"\n' >bad.py
 code 2 "$LEVIN" config --from-nanogpt bad.py
-says "bad.py:1: batch_size wants a number" err
+says "bad.py:1: batch_size must be a number" err
 printf 'x = """many\n' >bad.py
 code 1 "$LEVIN" config --from-nanogpt bad.py
 says "bad.py:1: a string that does not end" err
@@ -219,15 +219,15 @@ says "were not answered to the end" err
 check [ ! -e more.yaml ]
 
 printf '\n' | code 2 "$LEVIN" config asked.yaml --ask=always # before any question
-says "'asked.yaml' is there already" err
-silent_about "What shall be done" err
+says "'asked.yaml' exists already" err
+silent_about "What do you want to do" err
 # whoever only presses Enter gets what runs: a text that comes by itself, or lies there
 mkdir enter && cp text.txt enter/other.txt
 printf '\n%.0s' {1..20} | (cd enter && code 0 "$LEVIN" config --ask=always --json && json 'd["job"] == "chars" and d["recipe"] == "chars.yaml"')
 grep -q '  url: .*tinyshakespeare' enter/chars.yaml && grep -q '  sha256: 86c4e6aa' enter/chars.yaml || fail "the text would not come by itself"
 mkdir enter/data && cp text.txt enter/data/tinyshakespeare.txt
 (cd enter && code 0 "$LEVIN" train chars.yaml --trainer.max_steps=2 --trainer.limit_val_batches=1)
-printf '\n%.0s' {1..20} | (cd enter && code 2 "$LEVIN" config --ask=always && says "'chars.yaml' is there already" err)
+printf '\n%.0s' {1..20} | (cd enter && code 2 "$LEVIN" config --ask=always && says "'chars.yaml' exists already" err)
 # another text is nobody's download
 (cd enter && code 0 "$LEVIN" config mine.yaml --job=chars --data.path=other.txt)
 ! grep -q '  url: .*tiny' enter/mine.yaml || fail "tinyshakespeare would be fetched into other.txt"

@@ -35,7 +35,7 @@ LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor 2>&1 | grep -q 'does not s
 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=auto >out 2>err
 says "Double 0: matrix products by" err
 LEVIN_DOUBLE_DEVICES=0 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=none >out 2>err
-says "computing on the processor, for cuda has no GPU: " err
+says "computing on the CPU, because cuda has no GPU: " err
 
 # --- the same numbers, in both orders that the double works in, and with levin's own products ---
 compare() { # compare RUN WITHIN [RUN]: losses and norms beside those of another run, of the processor

@@ -120,7 +120,7 @@ one_error
 says "\`levin launch -n 2 -- train ...\`" err
 code 2 "$LEVIN" train "${sizes[@]}" --run_dir=no --trainer.devices=0,x
 one_error
-says "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '0,x'" err
+says "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '0,x'" err
 # Launchers may show each rank a device of its own, as number 0.
 cat >one_each <<'X'
 #!/usr/bin/env bash

@@ -8,8 +8,8 @@ ended_at() { check [ "$(readlink "$1/checkpoints/last")" = "step-$2" ]; } # ende
 # --- when it ends, and what it says ---
 code 0 train still "${still[@]}" --trainer.max_steps=100 --json
 json 'd["step"] == 8 and d["already_done"] is False' # best at 2; 4, 6 and 8 are not better
-says "early stopping: val_loss was not better than " err
-says " 3 times in a row after " err
+says "early stopping: val_loss did not improve on " err
+says " in 3 checks; ended at step 8 after " err
 ended_at still 8
 check [ "$(grep -c '"loss"' still/metrics.jsonl)" = 8 ]
 check [ "$(python3 -c 'import json; print(json.load(open("still/status.json"))["state"])')" = "done" ]
@@ -36,7 +36,7 @@ same_run still parts
 # a run that ended so has nothing left to do, unless it is given more patience
 picture parts >before
 code 0 train parts "${still[@]}" --trainer.max_steps=100 --resume
-says "parts ended at step 8, early stopping: val_loss was not better than " out
+says "parts ended at step 8, early stopping: val_loss did not improve on " out
 says "nothing to do" out
 picture parts | diff before - || fail "a run that had ended was changed"
 code 0 train parts "${still[@]}" --trainer.max_steps=100 --early_stopping.patience=5 --resume
@@ -55,7 +55,7 @@ code 2 train none --early_stopping.monitor=accuracy
 one_error
 says "early_stopping.monitor is accuracy, which this run does not compute; it computes loss, grad_norm, lr, tokens_per_s, val_loss, val_perplexity, train_loss and train_perplexity" err
 code 2 train none --early_stopping.monitor=val_loss --trainer.limit_val_batches=0
-says "early_stopping.monitor is val_loss, which comes of validation, and this run has none; it computes loss, " err
+says "early_stopping.monitor is val_loss, which comes from validation, and this run has none; it computes loss, " err
 code 2 train none --early_stopping.patience=5
-says "early_stopping.patience is 5, but nothing is watched: say what, as early_stopping.monitor: val_loss, or leave it out" err
+says "early_stopping.patience is 5, but early_stopping.monitor names nothing to watch: set it, for example to val_loss, or leave this key out" err
 check [ ! -e none ]

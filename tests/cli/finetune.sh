@@ -104,7 +104,7 @@ code 0 train again --optimizer.lr=1e-2 --model.freeze="wte,h.*.mlp" --trainer.ma
 same_weights frozen again
 code 2 train nothing --model.freeze=wte,c_atn --trainer.max_steps=1
 one_error
-says "model.freeze: 'c_atn' is the name of no parameter; names are as transformer.wte.weight; did you mean 'c_attn'?" err
+says "model.freeze: 'c_atn' matches no parameter; parameters have names such as transformer.wte.weight; did you mean 'c_attn'?" err
 code 2 train nothing --model.freeze="*" --trainer.max_steps=1
 says "nothing is left to train" err
 

@@ -12,7 +12,7 @@ arguments run --trainer.max_steps=16 --resume
 code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
 check [ "$(grep -c 'the checkpoint of step [0-9]* could not be saved: .*; the run goes on' err)" -ge 2 ]
 one_error
-says "error: the run is over, but its last checkpoint (step 16) could not be saved; make room and go on with --resume" err
+says "error: training has finished, but its last checkpoint (step 16) could not be saved; free some space and continue with --resume" err
 check [ "$(grep -c '"loss"' run/metrics.jsonl)" = 16 ]
 picture run/checkpoints | diff before - || fail "earlier checkpoints were changed"
 code 0 train run --trainer.max_steps=16 --resume

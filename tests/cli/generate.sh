@@ -155,7 +155,7 @@ wrong "nowhere.txt" --prompt=FILE:nowhere.txt
 printf 'ab\xc3' >prompt.txt
 wrong "prompt.txt" --prompt=FILE:prompt.txt
 wrong "is 8, beyond the vocabulary of 8" --prompt-ids=1,8
-wrong "--prompt-ids wants whole numbers" --prompt-ids=1,,2
+wrong "--prompt-ids must be whole numbers" --prompt-ids=1,,2
 wrong "leave one out" --prompt=a --prompt-ids=1
 wrong "--temperature" --prompt=a --temperature=-1
 wrong "model.block_size is 49" --prompt=a --model.block_size=49

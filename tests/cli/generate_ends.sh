@@ -62,7 +62,7 @@ ids 2,3,4,5,6,7,0,1
 config generation_config.json '"<end>"'
 code 1 "$LEVIN" generate model --prompt=a
 one_error
-says "generation_config.json: 'eos_token_id' wants a whole number or a list of them" err
+says "generation_config.json: 'eos_token_id' must be a whole number or a list of them" err
 greedy --ignore-eos
 rm model/generation_config.json
 config config.json null
@@ -86,7 +86,7 @@ wrong() { # wrong SENTENCE FLAGS
     one_error
     says "$sentence" err
 }
-wrong "--stop wants a text, got an empty one" --stop=
+wrong "--stop must not be empty" --stop=
 wrong "--stop is not UTF-8" --stop "$(printf 'a\xff')"
 mv model/state model/tokenizer.json .
 code 2 "$LEVIN" generate model --stop=a

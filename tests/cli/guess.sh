@@ -7,33 +7,33 @@ short=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=1
 # a text, in the place of a recipe: the run is called after it
 cp text.txt my.txt
 code 0 "$LEVIN" train my.txt "${short[@]}"
-says "taken 'my.txt' as data.kind=chars" err
+says "'my.txt' is read as data.kind=chars" err
 says "for model.kind=nanogpt" err
 check test -d runs/my/checkpoints/last
 grep -A 9 '^data:' runs/my/settings.yaml | grep -q 'kind: chars' || fail "the run does not keep what was found"
 code 0 "$LEVIN" train my.txt --resume "${short[@]}" --trainer.max_steps=3
-says "going on after step 2" err
+says "continuing after step 2" err
 code 0 "$LEVIN" train --run_dir=key --data.path=my.txt "${short[@]}"
-says "taken 'my.txt' as data.kind=chars" err
+says "'my.txt' is read as data.kind=chars" err
 code 0 "$LEVIN" train --run_dir=said --data.kind=chars --data.path=my.txt "${short[@]}"
 silent_about "taken" err
 code 2 "$LEVIN" train my.txt --data.path=text.txt
-says "'my.txt' is what to train on, and --data.path names other data" err
+says "'my.txt' and --data.path both name the data to train on" err
 
 # token files: a folder, or one
 code 0 "$LEVIN" prepare my.txt --out=tokens
 code 0 "$LEVIN" train tokens/ "${short[@]}"
-says "taken 'tokens/' as data.kind=tokens" err
+says "'tokens/' is read as data.kind=tokens" err
 check test -d runs/tokens
 code 0 "$LEVIN" train tokens/train.bin --run_dir=one "${short[@]}"
-says "taken 'tokens/train.bin' as data.kind=tokens" err
+says "'tokens/train.bin' is read as data.kind=tokens" err
 code 0 "$LEVIN" plan tokens --json "${short[@]}"
 
 # the digits bring a model that reads them
 mkdir digits
 python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" digits 240 48
 code 0 "$LEVIN" train digits --trainer.max_steps=2 --trainer.batch_size=8
-says "taken 'digits' as data.kind=mnist" err
+says "'digits' is read as data.kind=mnist" err
 says "for model.kind=mnist-cnn" err
 code 2 "$LEVIN" train digits --model.kind=nanogpt --run_dir=no
 says "the model 'nanogpt' reads" err
@@ -41,13 +41,13 @@ says "the model 'nanogpt' reads" err
 # what nothing is trained on says how
 echo '{"text": "one"}' >lines.jsonl
 code 1 "$LEVIN" train lines.jsonl
-says "'lines.jsonl' is lines of JSON, which nothing is trained on as it is: \`levin prepare lines.jsonl --tokenizer=" err
+says "'lines.jsonl' is lines of JSON, on which levin cannot train directly: \`levin prepare lines.jsonl --tokenizer=" err
 tar cf texts.tar my.txt
 code 1 "$LEVIN" train --data.path=texts.tar
-says "'texts.tar' is an archive, which nothing is trained on as it is" err
+says "'texts.tar' is an archive, on which levin cannot train directly" err
 mkdir texts && cp my.txt texts
 code 1 "$LEVIN" train --data.path=texts
-says "'texts' is a folder, which nothing is trained on as it is (there is no train.bin in it" err
+says "'texts' is a folder, on which levin cannot train directly (there is no train.bin in it" err
 code 2 "$LEVIN" train texts
 says "'texts' is a folder, not a recipe, and no data to train on" err
 : >table.parquet

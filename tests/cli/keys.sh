@@ -34,7 +34,7 @@ cmp runs/tiny/checkpoints/step-12/model.safetensors runs/again/checkpoints/step-
 code 2 "$LEVIN" train tiny.yaml
 says "holds a run already" err
 code 2 "$LEVIN" train tiny.yaml --resume --overwrite
-says "--resume goes on with a run and --overwrite replaces it" err
+says "--resume continues a run and --overwrite replaces it" err
 before=$(stat -c %Y-%s runs/tiny/metrics.jsonl)
 code 0 "$LEVIN" train tiny.yaml --resume
 says "nothing to do" out
@@ -52,13 +52,13 @@ says "runs/keys: step 2" out
 code 0 "$LEVIN" train tiny.yaml --show-settings --trainer.max_steps=3 --trainer.seed=1 --trainer.max_steps=5
 grep -qE '^trainer.max_steps +5 +command line, the last of 2$' out
 code 2 "$LEVIN" train tiny.yaml --show-settings --trainer.max_steps=x --optimizer.lr=y
-says "trainer.max_steps wants a whole number, got 'x'; and optimizer.lr wants a number, got 'y'" err
+says "trainer.max_steps must be a whole number, got 'x'; and optimizer.lr must be a number, got 'y'" err
 LEVIN_TRAINER_MAX_STEPS=2 code 0 "$LEVIN" train tiny.yaml --show-settings
 grep -qE '^trainer.max_steps +2 +LEVIN_TRAINER_MAX_STEPS$' out
 grep -qE '^optimizer.lr +0.01 +tiny.yaml:4$' out
 
 code 2 "$LEVIN" train tiny.yaml --trainer.batch_size_per_device=2
-says "two ways to say one thing" err
+says "set the same thing" err
 for command in train plan bench; do # whatever trains
     code 2 "$LEVIN" $command tiny.yaml --name=moments --optimizer.kind=sgd --optimizer.state=bf16
     says "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd" err
@@ -75,7 +75,7 @@ code 2 "$LEVIN" train tiny
 says "did you mean 'recipes/tiny.yaml'?" err
 cp recipes/tiny.yaml .
 code 2 "$LEVIN" train tiny.yaml --run_dir=runs/other --trainer.precision=16-true --json
-json '"16-true is not there yet" in d["error"]'
+json '"16-true is not supported" in d["error"]'
 [ ! -e runs/other ]
 
 # SIGTERM: the step is finished, the run saved, exit 75; then it goes on.

@@ -94,7 +94,7 @@ for problem in regression multi_label_classification; do
     code 1 "$LEVIN" predict other --text "a b c"
     says "is the choice of one class" err
     code 1 "$LEVIN" train --model.init=other --data.path=train.tsv --trainer.max_steps=1 --run_dir=no --quiet
-    says "give task.fresh_head=true" err
+    says "set task.fresh_head=true" err
     code 0 "$LEVIN" export other kept
     says '"problem_type": "'$problem'"' kept/config.json
     rm -r kept
@@ -108,7 +108,7 @@ says GPT2ForSequenceClassification gpt2/checkpoints/last/config.json
 code 0 "$LEVIN" evaluate gpt2 --data.path=test.tsv --json
 json 'd["samples"] == 40'
 code 1 "$LEVIN" generate gpt2 --prompt-ids=1,2
-says "this gpt2 tells classes and does not generate text" err
+says "this gpt2 classifies and does not generate text" err
 
 # the head of text that a decoder comes with, untied, is left alone
 mkdir few
@@ -137,7 +137,7 @@ json 'd["perplexity"] > 1 and 0 < d["tokens"] < 40 * 48'
 code 2 "$LEVIN" evaluate mlm --data.path=test.tsv --task.kind=classify
 says "is a BertForMaskedLM, which has no head for task.kind=classify" err
 code 0 "$LEVIN" train --model.init=mlm --task.kind=classify --data.path=train.tsv --trainer.batch_size=16 --trainer.max_steps=4 --run_dir=fine --verbose
-says "begins anew, as BertForSequenceClassification" err
+says "is replaced by a new one, BertForSequenceClassification" err
 # what resumes is what was never stopped, its linear maps lie otherwise in files; adapters learn beside the head
 half=("${bert[@]}" --data.path=train.tsv --trainer.max_epochs=2)
 code 0 "$LEVIN" train "${half[@]}" --run_dir=whole
@@ -169,13 +169,13 @@ says '"2": "LABEL_2"' three/checkpoints/last/config.json
 printf '1\t\t0\n2\tgood\tyes\n' >>test.tsv
 code 1 "$LEVIN" evaluate tsv --data.path=test.tsv
 one_error
-says "test.tsv:42: the text is empty; mend it, or pass over such rows with data.skip_bad_rows=true" err
+says "test.tsv:42: the text is empty; correct it, or skip such rows with data.skip_bad_rows=true" err
 code 0 "$LEVIN" evaluate tsv --data.path=test.tsv --data.skip_bad_rows=true --json
 json 'd["samples"] == 40 and d["skipped"] == 2'
 code 2 "$LEVIN" train --data.path=train.tsv --run_dir=no --quiet
 says "there is no tokenizer: give data.tokenizer" err
 code 2 "$LEVIN" train --model.kind=bert --data.kind=adder --run_dir=no --quiet
-says "they do not go together" err
+says "take another model or other data" err
 # what cannot be meant: texts without room, more tokens than positions, a text that is the answer, keys of something else
 refused() { code 2 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --run_dir=no "${@:2}"; one_error; says "$1" err; }
 refused "the tokenizer puts 2 of its own around a text: take at least 3" --data.max_length=1

@@ -33,8 +33,8 @@ says "250 open files are fewer than the 260 that 20 ranks need" err
 code 1 "$LEVIN" launch -n 1 --log-dir=text.txt -- "${all[@]}"
 one_error
 [ ! -e run ]
-refused "-n wants a value, as in -n VALUE" -n
-refused "-n wants a whole number" -n two -- doctor
+refused "-n needs a value, as in -n VALUE" -n
+refused "-n must be a whole number" -n two -- doctor
 refused "do not fit on 1 host with --nproc-per-node 2" -n 2 -n 3 --nproc-per-node 2 -- doctor # the last -n counts
 refused "do not fit on 1 host with --nproc-per-node 2" -n 5 --nproc-per-node 2 -- doctor
 refused "srun needs an allocation" -n 2 --launcher=srun -- doctor

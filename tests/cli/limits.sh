@@ -25,7 +25,7 @@ picture run | diff before - || fail "a try changed the run"
 for flag in --resume --overwrite; do
     code 2 train run --trainer.fast_dev_run=true $flag
     one_error
-    says "trainer.fast_dev_run keeps nothing, so there is nothing to resume or to overwrite" err
+    says "trainer.fast_dev_run saves nothing, so there is nothing to resume or to overwrite" err
 done
 # its steps are those of the run, learning rate and all
 cosine=(--schedule.kind=cosine --trainer.max_steps=8 --optimizer.lr=1e-2)
@@ -95,7 +95,7 @@ same_run cut again
 code 2 train none --trainer.accumulate_grad_batches=3 --trainer.batch_size=4
 says "the batch of 4 cannot be cut into trainer.accumulate_grad_batches (3) equal micro-batches; take 1, 2 or 4" err
 code 2 train none --trainer.accumulate_grad_batches=2 --trainer.micro_batch_size=1 --trainer.batch_size=4
-says "are two ways to say one thing; leave one out" err
+says "set the same thing; leave one out" err
 
 # --- levin evaluate ---
 evaluated() { code 0 "$LEVIN" evaluate run --data.path=text.txt --trainer.batch_size=4 "$@" --json; value tokens; }
@@ -113,7 +113,7 @@ says "trainer.limit_train_batches (1.5) is a share of the training set: at most 
 code 2 train none --trainer.limit_train_batches=0.00001
 says "of an epoch is less than one: take more, or a whole number" err
 code 2 train none --trainer.overfit_batches=2 --trainer.limit_train_batches=3
-says "trainer.overfit_batches (2) and trainer.limit_train_batches (3) both say what an epoch is" err
+says "trainer.overfit_batches (2) and trainer.limit_train_batches (3) both set the length of an epoch" err
 code 2 "$LEVIN" evaluate run --data.path=text.txt --trainer.limit_test_batches=0
 says "leaves nothing to evaluate" err
 check [ ! -e none ]

@@ -43,7 +43,7 @@ says "checkpoint.monitor is val_acc, which this run does not compute; it compute
 code 2 train none --checkpoint.monitor=val_perplexity --trainer.limit_val_batches=0
 says "this run does not compute; it computes loss, grad_norm, lr, tokens_per_s, train_loss and train_perplexity" err
 code 2 train none --checkpoint.monitor=lr
-says "say so with checkpoint.mode: min or max" err
+says "set checkpoint.mode to min or max" err
 code 2 train none --checkpoint.mode=most
 says "checkpoint.mode must be auto, min or max" err
 check [ ! -e none ]

@@ -12,11 +12,11 @@ stays() { # stays RUN SENTENCE [keys]: refused with the sentence, and nothing in
 # --- folders of other programs ---
 mkdir -p lightning/checkpoints
 echo weights >"lightning/checkpoints/epoch=3.ckpt"
-sentence="'lightning' holds 'checkpoints', and nothing there says that it is a run of levin" stays lightning
+sentence="'lightning' holds 'checkpoints' and is not a run of levin" stays lightning
 code 2 train lightning
 says "choose another name or run_dir" err
 code 2 train lightning --resume
-says "is a run of levin" err
+says "and is not a run of levin" err
 for name in metrics.csv samples.txt loss.svg metrics.jsonl settings.yaml status.json; do
     mkdir "other-$name"
     echo "seed: 3" >"other-$name/$name"

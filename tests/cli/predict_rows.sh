@@ -58,4 +58,4 @@ printf 'text\tlabel\nfirst\t0\nsecond\t9\nthird\t1\nfourth\t1\t1\n' >test.tsv
 code 0 "$LEVIN" evaluate run --data.path=test.tsv --data.skip_bad_rows=true --json --logits
 json 'len(d["logits"]) == 2 and d["skipped"] == 2 and [r.split(":")[1] for r in d["skipped_rows"]] == ["3", "5"]'
 code 0 "$LEVIN" evaluate run --data.path=test.tsv --data.skip_bad_rows=true
-says "2 rows cannot be used and are passed over; the first: test.tsv:3: the label is 9" out
+says "2 rows cannot be used and are skipped; the first: test.tsv:3: the label is 9" out

@@ -25,7 +25,7 @@ cmp snow/val.bin d/val.bin
 # a second preparation replaces the first where that is asked for
 printf 'the more it goes, tiddely pom, the more it goes on snowing' >snow.txt
 code 2 "$LEVIN" prepare snow.txt
-says "'snow/train.bin' is there already" err
+says "'snow/train.bin' exists already" err
 size snow/train.bin 54
 code 0 "$LEVIN" prepare snow.txt --overwrite
 size snow/train.bin 104

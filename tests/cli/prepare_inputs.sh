@@ -52,7 +52,7 @@ mkdir mixed && cp some.txt t.parquet zero.txt mixed
 cp text.txt mixed/more.txt
 code 0 prepare text --input=mixed --out=passed --json
 json 'd["files_passed_over"] == 2 and d["train_documents"] + d["val_documents"] == 2'
-says "mixed/zero.txt: passed over" err
+says "mixed/zero.txt: skipped" err
 code 1 prepare text --input=mixed --out=none --bad-lines=refuse
 says "'mixed/zero.txt' is a binary file" err
 
@@ -98,7 +98,7 @@ keeps() { # keeps FOLDER prepare-arguments: refused, and nothing changed
     picture "$folder" >before
     code 2 "$@" --out="$folder"
     one_error
-    says "is there already" err
+    says "exists already" err
     says "--overwrite" err
     picture "$folder" | diff before - || fail "a refused preparation changed $folder"
     code 0 "$@" --out="$folder" --overwrite
@@ -112,7 +112,7 @@ mkdir half && echo mine >half/val.bin
 keeps half prepare text --input=folder
 mkdir model && echo '{"a": 0}' >model/vocab.json
 keeps model prepare some.txt
-cp -r "$gpt2" same # a tokenizer that is there already is no reason to refuse
+cp -r "$gpt2" same # a tokenizer that exists already is no reason to refuse
 code 0 prepare some.txt --out=same
 # an interrupted preparation of something else is not thrown away either
 for i in $(seq 15); do cat text.txt; done >long.txt

@@ -178,7 +178,7 @@ soon has port server
 port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)
 [ -n "$port" ] || fail "no server: $(cat server)"
 code 1 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="${sum//[0-9]/0}"
-says "is not the file that was wanted" err
+says "is not the file that was expected" err
 code 0 prepare openwebtext --out=owt --data.url=http://127.0.0.1:$port/openwebtext.tar --data.sha256="$sum" --json
 json 'd["train_documents"] + d["val_documents"] == 300'
 kill $server; wait $server 2>/dev/null || true

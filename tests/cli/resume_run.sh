@@ -15,7 +15,7 @@ rate=(--optimizer.lr=3e-3 --model.dropout=0.1)
 code 0 "$LEVIN" train tiny.yaml "${rate[@]}" --run_dir=one --trainer.max_steps=16
 code 0 "$LEVIN" train tiny.yaml "${rate[@]}"
 code 0 "$LEVIN" train tiny --resume --trainer.max_steps=12 # by its name
-says "not as in the run so far: trainer.max_steps: 8 -> 12" err
+says "other settings than in the run so far: trainer.max_steps: 8 -> 12" err
 silent_about warning err
 silent_about optimizer.lr err
 mv runs/tiny moved
@@ -31,15 +31,15 @@ grep -qE '^run_dir +moved +command line$' out
 
 # --- what differs is listed; a key that is not given again is more than a remark ---
 code 0 "$LEVIN" train tiny.yaml --run_dir=moved --resume --model.dropout=0.1 --trainer.max_steps=20 --quiet
-says "warning: not as in the run so far: optimizer.lr: 0.003 -> 0.01; trainer.max_steps: 16 -> 20 (\`levin train moved --resume\` goes on as it was)" err
+says "warning: other settings than in the run so far: optimizer.lr: 0.003 -> 0.01; trainer.max_steps: 16 -> 20 (\`levin train moved --resume\` continues with the old ones)" err
 check [ "$(wc -l <err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --run_dir=moved --resume --model.dropout=0.1 --trainer.max_steps=20
-silent_about "not as in the run so far" err # from here on it is so
+silent_about "other settings than in the run so far" err # from here on it is so
 # the end of a schedule moves with the steps, unless the run's own settings say where it is
 code 0 "$LEVIN" train tiny.yaml --name=cosine --schedule.kind=cosine
 cp -r runs/cosine runs/other
 code 0 "$LEVIN" train tiny.yaml --name=cosine --schedule.kind=cosine --resume --trainer.max_steps=12
-says "warning: not as in the run so far: schedule.decay_steps: 8 -> 12; trainer.max_steps: 8 -> 12" err
+says "warning: other settings than in the run so far: schedule.decay_steps: 8 -> 12; trainer.max_steps: 8 -> 12" err
 code 0 "$LEVIN" train other --resume --trainer.max_steps=12
 silent_about schedule err
 # what follows from nothing being given is no limit of the run
@@ -52,15 +52,15 @@ json 'd["step"] == 100'
 
 # --- variables are for new runs ---
 code 0 env LEVIN_OPTIMIZER_LR=7 "$LEVIN" train epoch --resume --trainer.max_steps=101
-says "warning: LEVIN_OPTIMIZER_LR is set and not heeded: a run goes on with its own settings; give --optimizer.lr instead" err
+says "warning: LEVIN_OPTIMIZER_LR is ignored, because a run continues with its own settings; give --optimizer.lr instead" err
 says "  lr: 0.01" runs/epoch/settings.yaml
 silent_about "lr: 7" runs/epoch/settings.yaml
 
 # --- nothing to go on from ---
 code 0 "$LEVIN" train tiny.yaml --name=new --resume
-check [ "$(grep -c "^warning: there is no checkpoint in 'runs/new' to go on from: starting from nothing$" err)" = 1 ]
+check [ "$(grep -c "^warning: there is no checkpoint in 'runs/new' to continue from: starting from the beginning$" err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --name=new --resume
-silent_about "starting from nothing" err
+silent_about "starting from the beginning" err
 
 # --- refused ---
 refused() { # sentence, arguments of train
@@ -71,10 +71,10 @@ refused() { # sentence, arguments of train
     says "$sentence" err
 }
 mkdir empty
-refused "there is no recipe 'nowhere', and no run 'nowhere' or 'runs/nowhere' to go on with" nowhere --resume
-refused "'empty' is a folder, not a recipe, and holds no run to go on with (settings.yaml is missing)" empty --resume
-refused "'runs/new' is a folder, not a recipe: \`levin train runs/new --resume\` goes on with the run in it" runs/new
-refused "'runs/new' is the run to go on with, and --run_dir names another folder" new --resume --run_dir=x
+refused "there is no recipe 'nowhere', and no run 'nowhere' or 'runs/nowhere' to continue" nowhere --resume
+refused "'empty' is a folder, not a recipe, and holds no run to continue (settings.yaml is missing)" empty --resume
+refused "'runs/new' is a folder, not a recipe: \`levin train runs/new --resume\` continues the run in it" runs/new
+refused "'runs/new' is the run to continue, and --run_dir names another folder" new --resume --run_dir=x
 refused "model.n_embd is 32 here and was 16 in the run" new --resume --model.n_embd=32
 refused "did you mean 'optimizer.lr'" new --resume --optimizer.lrr=1
 check [ ! -e nowhere ]

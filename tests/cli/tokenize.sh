@@ -48,7 +48,7 @@ json 'd == {"text": "<|endoftext|>"}'
 code 2 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=999999
 says "999999 is no token id" err
 code 2 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=1,x
-says "wants token ids" err
+says "must be token ids" err
 code 2 "$LEVIN" tokenize </dev/null
 says "wants --tokenizer" err
 code 2 "$LEVIN" tokenize --tokenizer=nowhere --json </dev/null
@@ -57,7 +57,7 @@ mkdir cut
 head -c 2000 "$gpt2/vocab.json" >cut/vocab.json
 cp "$gpt2/merges.txt" cut
 code 1 "$LEVIN" tokenize --tokenizer=cut </dev/null
-says "not good JSON" err
+says "invalid JSON" err
 
 # BERT's vocab.txt: words, small letters; [UNK] and the like are ordinary text unless they are named
 bert=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert

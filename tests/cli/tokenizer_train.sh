@@ -43,7 +43,7 @@ for input in plain.txt rows.tsv rows.jsonl; do
     code 0 "$LEVIN" tokenizer train --kind=bpe --input=$input --field=document --vocab-size=400 --out="from-$input"
     same_file from-plain.txt/merges.txt "from-$input/merges.txt"
 done
-says "1 rows cannot be used and are passed over; the first: rows.jsonl:" out
+says "1 rows cannot be used and are skipped; the first: rows.jsonl:" out
 
 refuse() { # refuse SENTENCE FLAGS
     local sentence=$1
@@ -57,7 +57,7 @@ refuse_file() { # refuse_file SENTENCE FILE [FLAGS]
     one_error
     says "$1" err
 }
-refuse "wants wordpiece or bpe" --kind=unigram
+refuse "must be wordpiece or bpe" --kind=unigram
 refuse "give a larger --vocab-size" --kind=bpe --vocab-size=100
 refuse "with --limit-alphabet" --kind=wordpiece --vocab-size=20
 refuse "are for --kind=wordpiece" --kind=bpe --lowercase
@@ -77,12 +77,12 @@ code 0 "$LEVIN" tokenizer train --input=rows.csv --out=commas --vocab-size=300 -
 json 'd["text_bytes"] == 27 and d["bad_lines"] == 2'
 printf 'id\tdocument\n1\t"one\n2\ttwo\t3\n\n4\tfour\n' >rows.tsv
 code 0 "$LEVIN" tokenizer train --input=rows.tsv --out=tabs --vocab-size=300
-says "1 rows cannot be used and are passed over; the first: rows.tsv:3: 3 columns; the first line has 2" out
+says "1 rows cannot be used and are skipped; the first: rows.tsv:3: 3 columns; the first line has 2" out
 printf 'document,document\na,b\n' >twice.csv
 refuse_file "twice.csv:1: 2 columns have the name 'document'" twice.csv
 printf 'document\n"a\nb\n' >open.csv
 code 0 "$LEVIN" tokenizer train --input=open.csv --out=open --vocab-size=300
-says "the first: open.csv:2: a quote begins and never ends" out
+says "the first: open.csv:2: a quotation mark is never closed" out
 printf 'PAR1' >rows.parquet
 refuse_file "is a Parquet file" rows.parquet
 check [ ! -e new ]

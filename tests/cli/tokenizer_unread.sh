@@ -19,7 +19,7 @@ for folder in data model; do
 done
 code 0 "$LEVIN" "${evaluation[@]}"
 says "the tokenizer cannot be read and is left out" err
-says "this is not good JSON" err
+says "invalid JSON" err
 check test "$(value loss)" = "$loss"
 code 0 "$LEVIN" train --run_dir=again "${small[@]}" --data.path=data
 says "the tokenizer cannot be read and is left out" err
@@ -39,7 +39,7 @@ for command in "generate model --prompt=int" "generate model" "generate model --
     code 1 "$LEVIN" $command
     one_error
     says "tokenizer" err
-    says "this is not good JSON" err
+    says "invalid JSON" err
 done
 printf 'label\ttext\n0\tone\n1\ttwo\n0\tthree\n1\tfour\n' >rows.tsv
 code 1 "$LEVIN" train --run_dir=rows --model.init=model --data.path=rows.tsv --task.kind=classify --trainer.max_steps=1 --trainer.batch_size=2

@@ -34,7 +34,7 @@ for word in --eval_steps=5 --device=cuda; do # other programs' words; like one o
     silent_about "did you mean" err
 done
 code 2 "$LEVIN" doctor --trainer.seed
-says "error: --trainer.seed wants a value, as in --trainer.seed=VALUE" err
+says "error: --trainer.seed needs a value, as in --trainer.seed=VALUE" err
 code 0 "$LEVIN" doctor --json --measure=yes --measure=no --json # the last one counts, as everywhere
 json '"threads" in d'
 code 2 "$LEVIN" doctor --jsn --trainer.sed=1 --nothing=2 --measure=maybe
@@ -43,8 +43,8 @@ for text in "'--jsn'; did you mean '--json'?" "'trainer.sed'; did you mean 'trai
     says "$text" err
 done
 code 2 "$LEVIN" doctor --json --measure=maybe
-says "error: --measure wants true or false, got 'maybe'" err
-json 'd["error"].startswith("--measure wants")'
+says "error: --measure must be true or false, got 'maybe'" err
+json 'd["error"].startswith("--measure must be")'
 code 2 "$LEVIN" nothing --json
 json '"error" in d'
 code 0 "$LEVIN" doctor --json --measure=false

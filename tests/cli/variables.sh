@@ -1,13 +1,13 @@
 # Variables LEVIN_... that mean nothing are told of, once; those that levin reads are not.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 LEVIN_OPTIMISER_LR=1 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
-says "warning: the variable LEVIN_OPTIMISER_LR is set and means nothing; did you mean LEVIN_OPTIMIZER_LR?" err
+says "warning: the variable LEVIN_OPTIMISER_LR is set, but levin has no such variable; did you mean LEVIN_OPTIMIZER_LR?" err
 LEVIN_ISA=sse9 code 0 "$LEVIN" help
 says "warning: LEVIN_ISA is 'sse9', which is none of generic, avx2, " err
 LEVIN_ISA=generic code 0 "$LEVIN" help
 silent_about "LEVIN_ISA" err
 LEVIN_WHATEVER=1 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
-says "LEVIN_WHATEVER is set and means nothing: \`levin help options\` lists the keys" err
+says "LEVIN_WHATEVER is set, but levin has no such variable: \`levin help options\` lists the keys" err
 LEVIN_OPTIMIZER_LR=1e-3 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
 silent_about "means nothing" err
 # all that the sources ask the environment for

@@ -35,7 +35,7 @@ code 0 "$LEVIN" export again.pt from-again
 same_file hf/model.safetensors from-again/model.safetensors
 python3 -c 'import zipfile; assert zipfile.ZipFile("again.pt").testzip() is None' || fail "its checksums are wrong"
 code 2 "$LEVIN" export hf again.pt
-says "'again.pt' is there already" err
+says "'again.pt' exists already" err
 code 2 "$LEVIN" export hf other.pt --format=mingpt
 one_error
 says "checkpoints of nanoGPT" err

@@ -55,7 +55,7 @@ says "no restart: there is room for 1 of 2 ranks; left out: h2 (does not answer)
 says "job $job is back in the queue, to run without h2" out
 check [ "$(job_field "$job" ExcNodeList)" = h2 ]
 check [ "$(job_field "$job" NodeList)" = "h[1,3]" ]
-says "this job was in the queue before: going on" out
+says "this job was requeued: continuing" out
 
 # or on with the node that is left
 lose "unplug 2" fewer --min-ranks=1

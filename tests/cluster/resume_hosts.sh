@@ -31,7 +31,7 @@ check [ -z "$(last 1)" ]
 # nothing on the first host: not a start from nothing
 launch 1 2 2 --resume --trainer.max_steps=12
 refused "step 8 on h2, where rank 1 runs, and none on h1, .*"
-silent_about "starting from nothing" err
+silent_about "starting from the beginning" err
 check [ -z "$(last 1)" ]
 # an older one there
 launch 1 2 0 --trainer.max_steps=4
@@ -48,4 +48,4 @@ check [ "$(last 1)" = step-12 ]
 # nowhere: it starts, and says so once
 rm -r own/run
 launch 1 2 0 --resume
-[ "$(grep -c "^\[0\] warning: there is no checkpoint in '.*/own/run' to go on from: starting from nothing$" err)" = 1 ] || { cat err && fail "a start from nothing that nobody sees"; }
+[ "$(grep -c "^\[0\] warning: there is no checkpoint in '.*/own/run' to continue from: starting from the beginning$" err)" = 1 ] || { cat err && fail "a start from nothing that nobody sees"; }

@@ -113,10 +113,10 @@ same_weights steady moved
 going_on=("${one[@]/max_steps=${step#step-}/max_steps=$((${step#step-} + 3))}" $measured --resume)
 over "$mpi" 2 moved "${going_on[@]/val_check_interval=5/val_check_interval=0}"
 shares moved "$now"
-silent_about "not as in the run so far: trainer.shares" err
+silent_about "other settings than in the run so far: trainer.shares" err
 going_on=("${one[@]/max_steps=${step#step-}/max_steps=$((${step#step-} + 6))}" $measured --resume)
 over "$mpi" 3 moved "${going_on[@]/val_check_interval=5/val_check_interval=0}"
-has "shares of 2 ranks ($now) do not fit 3: they are measured anew" err
+has "shares of 2 ranks ($now) were given, and there are now 3: they are measured again" err
 grep -qE '"shares": "[0-9]+,[0-9]+,[0-9]+"' moved/checkpoints/last/state/state.json || fail "no shares of three ranks"
 code 0 train steady "${going_on[@]/val_check_interval=5/val_check_interval=0}"
 same_weights steady moved
@@ -137,5 +137,5 @@ refused 2 "trainer.shares is '12,0': wanted whole numbers" $measured --trainer.s
 refused 2 "set it to measured, or leave trainer.shares out" --trainer.shares=6,6
 refused 4 "4 ranks cannot share the 3 micro-batches of a step" $measured --trainer.accumulate_grad_batches=3
 sizes=("${sizes[@]/batch_size=12/batch_size=1000000000}")
-refused 2 "rank 0 on $(hostname): a share of 199999 of the 200000 micro-batches of a step (trainer.shares 199999,1) wants " $measured \
+refused 2 "rank 0 on $(hostname): a share of 199999 of the 200000 micro-batches of a step (trainer.shares 199999,1) needs " $measured \
     --trainer.micro_batch_size=5000 --trainer.deterministic=true --trainer.shares=199999,1

@@ -112,7 +112,7 @@ soon has "back in the queue" limit-"$job".out # the job is, before rank 0 hears 
 shorter limit
 job_wait 90 "$job" COMPLETED
 check [ "$(job_field "$job" Restarts)" = 1 ]
-says "this job was in the queue before: going on" limit-"$job".out
+says "this job was requeued: continuing" limit-"$job".out
 says "all steps are done" limit-"$job".out
 
 # mpirun in the script: the signal goes to it, and on

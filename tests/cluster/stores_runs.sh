@@ -59,7 +59,7 @@ refused there "'s3://bucket/runs/there/checkpoints/step-8/notes.txt' was not wri
 rm $root/runs/there/checkpoints/step-8/notes.txt
 mkdir -p $root/runs/other/checkpoints
 echo weights >$root/runs/other/checkpoints/epoch=3.ckpt
-refused other "nothing there says that it is a run of levin"
+refused other "is not a run of levin"
 # a run that could not be sent is here alone: it is not taken for one that was removed there
 train s3://bucket/runs/unsent 2>err
 rm -r $root/runs/unsent cache/stage/unsent-*/.sent

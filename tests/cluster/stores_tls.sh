@@ -69,7 +69,7 @@ refused "https://localhost:$right/round"
 says "more than 10 times" err
 ask log >/dev/null
 refused "https://localhost:$right/down"
-says "only https is followed" err
+says "levin follows only https" err
 ask log >requests
 silent_about plain requests
 # a store's address is held to the same

@@ -119,16 +119,16 @@ static void damage(const char *name, int64_t flipped, int64_t length, const char
 static void damaged_ones_are_skipped(void **state)
 {
     (void)state;
-    damage("model.safetensors", 20000, 0, "tensor 'a' does not agree with its checksum");
-    damage("model.safetensors", 20, 0, "header does not agree");
+    damage("model.safetensors", 20000, 0, "tensor 'a' does not match its checksum");
+    damage("model.safetensors", 20, 0, "header does not match");
     damage("model.safetensors", -1, 20000, "it has 20000 bytes");
-    damage("state/optimizer.safetensors", 1000, 0, "tensor 'a' does not agree");
-    damage("config.json", 0, 0, "bytes do not agree");
+    damage("state/optimizer.safetensors", 1000, 0, "tensor 'a' does not match");
+    damage("config.json", 0, 0, "bytes do not match");
     damage("config.json", -1, -1, "config.json' is missing");
     damage("state/deep/er.txt", -1, -1, "er.txt' is missing");
     damage("state/manifest.json", 100, 0, "manifest.json");
-    damage("state/manifest.json", -1, 200, "not good JSON");
-    damage("state/manifest.json", -1, 0, "not good JSON");
+    damage("state/manifest.json", -1, 200, "invalid JSON");
+    damage("state/manifest.json", -1, 0, "invalid JSON");
     damage("state/manifest.json", -1, -1, "not written to its end");
 }
 
@@ -317,7 +317,7 @@ static void models_are_found(void **state)
     ASSERT_OK(lvn_checkpoint_locate(&a, run, "last", &found));
     snprintf(path, sizeof path, "%s/step-2/model.safetensors", dir);
     flip(path, 1000);
-    ASSERT_FAILS(FORMAT, "tensor 'a' does not agree", lvn_checkpoint_locate(&a, run, "last", &found));
+    ASSERT_FAILS(FORMAT, "tensor 'a' does not match", lvn_checkpoint_locate(&a, run, "last", &found));
     ASSERT_OK(lvn_dir_make(test_path("plain")));
     ASSERT_FAILS(IO, "neither a checkpoint nor a config.json",
                  lvn_checkpoint_locate(&a, test_path("plain"), "best", &found));

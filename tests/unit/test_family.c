@@ -341,7 +341,7 @@ static void configs_are_refused_by_key(void **state)
         {"{\"hidden_size\": 65}", "hidden_size"},
         {"{\"hidden_size\": \"8\"}", "hidden_size"},
         {"{\"hidden_size\": 8, \"mean\": 1.5}", "c.json: mean is 1.5; it must lie between -1 and 1"},
-        {"{\"hidden_size\": 8, \"levin\": 3}", "c.json: 'levin' wants an object"},
+        {"{\"hidden_size\": 8, \"levin\": 3}", "c.json: 'levin' must be an object"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         ASSERT_FAILS(FORMAT, rows[i].sentence, read_config(&c, rows[i].text));
@@ -522,7 +522,7 @@ static void other_dialects(void **state)
                  read_family(&one, "llama", "\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2}"));
     ASSERT_FAILS(UNSUPPORTED, "c.json: rope_parameters.rope_type is 'longrope'",
                  read_family(&one, "qwen3", "\"rope_parameters\": {\"rope_type\": \"longrope\"}"));
-    ASSERT_FAILS(FORMAT, "c.json: 'rope_scaling' wants an object", read_family(&one, "llama", "\"rope_scaling\": 2"));
+    ASSERT_FAILS(FORMAT, "c.json: 'rope_scaling' must be an object", read_family(&one, "llama", "\"rope_scaling\": 2"));
     ASSERT_FAILS(FORMAT, "rope_scaling.factor is 0",
                  read_family(&one, "llama", "\"rope_scaling\": {\"type\": \"linear\"}"));
     ASSERT_FAILS(FORMAT, "low_freq_factor 4 and high_freq_factor 1; llama3 wants the second above the first",
@@ -559,7 +559,7 @@ static void other_dialects(void **state)
                              "\"sliding_window\": 64, \"layer_types\": [\"sliding_attention\", \"full_attention\"]"));
     ASSERT_FAILS(UNSUPPORTED, "layer_types is 'chunked_attention'; this version has full_attention, sliding_attention",
                  read_family(&one, "llama", "\"layer_types\": [\"full_attention\", \"chunked_attention\"]"));
-    ASSERT_FAILS(FORMAT, "'layer_types' wants a string", read_family(&one, "llama", "\"layer_types\": [1]"));
+    ASSERT_FAILS(FORMAT, "'layer_types' must be a string", read_family(&one, "llama", "\"layer_types\": [1]"));
     ASSERT_FAILS(UNSUPPORTED, "problem_type is 'ranking'", read_family(&one, "llama", "\"problem_type\": \"ranking\""));
     ASSERT_FAILS(FORMAT, "rotary positions turn 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
     ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));

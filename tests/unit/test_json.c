@@ -58,9 +58,9 @@ static void members(void **state)
     assert_int_equal(i, 12);
     ASSERT_OK(lvn_json_int("c.json", o, "w", true, 1, 12, &i));
     assert_int_equal(i, 8);
-    ASSERT_FAILS(FORMAT, "c.json: 'i' is 12, wanted is a number from 1 to 11",
+    ASSERT_FAILS(FORMAT, "c.json: 'i' is 12, expected a number from 1 to 11",
                  lvn_json_int("c.json", o, "i", true, 1, 11, &i));
-    ASSERT_FAILS(FORMAT, "'r' wants a whole number", lvn_json_int("c.json", o, "r", true, 1, 12, &i));
+    ASSERT_FAILS(FORMAT, "'r' must be a whole number", lvn_json_int("c.json", o, "r", true, 1, 12, &i));
     ASSERT_FAILS(FORMAT, "'q' is missing", lvn_json_int("c.json", o, "q", true, 1, 12, &i));
     ASSERT_FAILS(FORMAT, "'n' is missing", lvn_json_string("c.json", o, "n", true, &s));
     ASSERT_OK(lvn_json_string("c.json", o, "n", false, &s));
@@ -69,10 +69,10 @@ static void members(void **state)
     assert_string_equal(s, "x");
     ASSERT_OK(lvn_json_real("c.json", o, "i", true, &r));
     assert_true(r == 12);
-    ASSERT_FAILS(FORMAT, "'s' wants a number, found a string", lvn_json_real("c.json", o, "s", true, &r));
+    ASSERT_FAILS(FORMAT, "'s' must be a number, found a string", lvn_json_real("c.json", o, "s", true, &r));
     ASSERT_OK(lvn_json_bool("c.json", o, "b", true, &b));
     assert_true(b);
-    ASSERT_FAILS(FORMAT, "'i' wants true or false", lvn_json_bool("c.json", o, "i", true, &b));
+    ASSERT_FAILS(FORMAT, "'i' must be true or false", lvn_json_bool("c.json", o, "i", true, &b));
     json_decref(o);
 }
 
@@ -95,11 +95,11 @@ static void one_number_or_a_list(void **state)
         ASSERT_OK(lvn_json_ints("c.json", o, ((const char *[]){"none", "null", "missing"})[i], 0, 9, &list, &n));
         assert_true(n == 0 && !list);
     }
-    ASSERT_FAILS(FORMAT, "'word' wants a whole number or a list of them, found a string",
+    ASSERT_FAILS(FORMAT, "'word' must be a whole number or a list of them, found a string",
                  lvn_json_ints("c.json", o, "word", 0, 9, &list, &n));
-    ASSERT_FAILS(FORMAT, "'mixed' wants a whole number or a list of them, found null",
+    ASSERT_FAILS(FORMAT, "'mixed' must be a whole number or a list of them, found null",
                  lvn_json_ints("c.json", o, "mixed", 0, 9, &list, &n));
-    ASSERT_FAILS(FORMAT, "'two' is 9, wanted is a number from 0 to 8",
+    ASSERT_FAILS(FORMAT, "'two' is 9, expected a number from 0 to 8",
                  lvn_json_ints("c.json", o, "two", 0, 8, &list, &n));
     assert_true(n == 0 && !list);
     json_decref(o);

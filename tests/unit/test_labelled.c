@@ -44,7 +44,7 @@ static void tables(void **state)
     assert_rows("a.tsv", "id\tdocument\tlabel\n1\ta \"b\t0\n2\t\t1\r\n\n3\tx\n4\ta\tb\tc\n5\tend\t1",
                 "a \"b|0;|1;!5: 2 columns; the first line has 3;!6: 4 columns; the first line has 3;end|1;");
     assert_rows("b.csv", "\xef\xbb\xbflabel,text\n0,\"a, \"\"b\"\"\nnext\"\n1,plain\n2,\"open\n3,rest\n",
-                "a, \"b\"\nnext|0;plain|1;!5: a quote begins and never ends;rest|3;");
+                "a, \"b\"\nnext|0;plain|1;!5: a quotation mark is never closed;rest|3;");
     assert_rows("c.jsonl",
                 "{\"text\": \"a\\tb\", \"label\": 1}\n{\"text\": \"a\"}\n[1]\n{\"text\": 1.5, \"label\": 0}\n",
                 "a\tb|1;!2: there is no 'label';!3: no JSON object;!4: 'text' is neither text nor a whole number;");
@@ -183,7 +183,7 @@ static void bad_rows(void **state)
     struct lvn_dataset *d;
     struct lvn_data_options o = options("a.tsv", "text\tlabel\na\t0\nb\tgood\n\t1\nd\t-1\na\t7\nd\t1\n");
     (void)state;
-    ASSERT_FAILS(FORMAT, "a.tsv:3: the label is 'good'; a whole number from 0 on is wanted; mend it, or pass over",
+    ASSERT_FAILS(FORMAT, "a.tsv:3: the label is 'good'; a whole number from 0 on is wanted; correct it, or skip",
                  lvn_dataset_open(&d, &o));
     o.skip_bad_rows = true;
     ASSERT_OK(lvn_dataset_open(&d, &o));

@@ -118,7 +118,7 @@ static void live_line(void **state)
     assert_null(strstr(text, "step 2 "));
     assert_non_null(strstr(text, "\rstep 3 "));
     assert_non_null(strstr(text, "\033[K"));
-    const char *end = strstr(text, "\r\033[Kall steps are done after"); /* the live line is gone */
+    const char *end = strstr(text, "\r\033[Kall steps are done; ended at step"); /* the live line is gone */
     assert_non_null(end);
     assert_int_equal(end[strlen(end) - 1], '\n');
     free(text);

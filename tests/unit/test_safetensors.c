@@ -64,8 +64,8 @@ static void lying_headers(void **state)
                  parse("{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0]}}", 4));
     ASSERT_FAILS(FORMAT, "not an object", parse("{\"a\":1}", 0));
     ASSERT_FAILS(FORMAT, "not a JSON object", parse("[]", 0));
-    ASSERT_FAILS(FORMAT, "not good JSON", parse("{\"a", 0));
-    ASSERT_FAILS(FORMAT, "not good JSON", parse("", 0));
+    ASSERT_FAILS(FORMAT, "invalid JSON", parse("{\"a", 0));
+    ASSERT_FAILS(FORMAT, "invalid JSON", parse("", 0));
     ASSERT_FAILS(FORMAT, "'__metadata__' is not an object", parse("{\"__metadata__\":1}", 0));
     ASSERT_FAILS(FORMAT, "entry 'k' is not a string", parse("{\"__metadata__\":{\"k\":1}}", 0));
     struct lvn_safetensors s;

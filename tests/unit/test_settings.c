@@ -45,8 +45,8 @@ static const struct {
      {"optimizer=adamw"},
      "'optimizer' is a part, not a key: set its keys, as in optimizer.kind (`levin help optimizer` lists them)"},
     {"model: {n_layr: 3}", {0}, "r.yaml:1: unknown key 'model.n_layr'; did you mean 'model.n_layer'?"},
-    {"model:\n  n_layer: {a: 3}", {0}, "r.yaml:2: model.n_layer wants one value, got a map"},
-    {"model:\n  n_layer: [3]", {0}, "r.yaml:2: model.n_layer wants one value, got a list"},
+    {"model:\n  n_layer: {a: 3}", {0}, "r.yaml:2: model.n_layer must be one value, got a map"},
+    {"model:\n  n_layer: [3]", {0}, "r.yaml:2: model.n_layer must be one value, got a list"},
     {"a:\n  b:\n    c: 1", {0}, "r.yaml:2: unknown key 'a.b'; keys have one part and one name, as optimizer.lr"},
     {"model: gpt2",
      {0},
@@ -54,31 +54,31 @@ static const struct {
     /* twice */
     {"optimizer.lr: 1\noptimizer: {lr: 2}", {0}, "r.yaml:2: optimizer.lr is given twice, at lines 1 and 2"},
     /* types */
-    {NULL, {"trainer.max_steps=ten"}, "trainer.max_steps wants a whole number, got 'ten'"},
-    {NULL, {"trainer.max_steps=1.5"}, "trainer.max_steps wants a whole number, got '1.5'"},
-    {NULL, {"trainer.max_steps=0x10"}, "trainer.max_steps wants a whole number, got '0x10'"},
-    {NULL, {"trainer.max_steps="}, "trainer.max_steps wants a whole number, got ''"},
-    {NULL, {"optimizer.lr=fast"}, "optimizer.lr wants a number, got 'fast'"},
-    {NULL, {"optimizer.lr=nan"}, "optimizer.lr wants a number, got 'nan'"},
-    {NULL, {"optimizer.lr=inf"}, "optimizer.lr wants a number, got 'inf'"},
-    {NULL, {"optimizer.lr=1e999"}, "optimizer.lr wants a number, got '1e999'"},
-    {NULL, {"optimizer.lr=1e-400"}, "optimizer.lr wants a number, got '1e-400'"},
-    {NULL, {"optimizer.betas=0.9"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '0.9'"},
-    {NULL, {"optimizer.betas=.9,.9,.9"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '.9,.9,.9'"},
-    {NULL, {"optimizer.betas=.9,x"}, "optimizer.betas wants two numbers like [0.9, 0.95], got '.9,x'"},
-    {NULL, {"model.bias=perhaps"}, "model.bias wants true or false, got 'perhaps'"},
+    {NULL, {"trainer.max_steps=ten"}, "trainer.max_steps must be a whole number, got 'ten'"},
+    {NULL, {"trainer.max_steps=1.5"}, "trainer.max_steps must be a whole number, got '1.5'"},
+    {NULL, {"trainer.max_steps=0x10"}, "trainer.max_steps must be a whole number, got '0x10'"},
+    {NULL, {"trainer.max_steps="}, "trainer.max_steps must be a whole number, got ''"},
+    {NULL, {"optimizer.lr=fast"}, "optimizer.lr must be a number, got 'fast'"},
+    {NULL, {"optimizer.lr=nan"}, "optimizer.lr must be a number, got 'nan'"},
+    {NULL, {"optimizer.lr=inf"}, "optimizer.lr must be a number, got 'inf'"},
+    {NULL, {"optimizer.lr=1e999"}, "optimizer.lr must be a number, got '1e999'"},
+    {NULL, {"optimizer.lr=1e-400"}, "optimizer.lr must be a number, got '1e-400'"},
+    {NULL, {"optimizer.betas=0.9"}, "optimizer.betas must be two numbers like [0.9, 0.95], got '0.9'"},
+    {NULL, {"optimizer.betas=.9,.9,.9"}, "optimizer.betas must be two numbers like [0.9, 0.95], got '.9,.9,.9'"},
+    {NULL, {"optimizer.betas=.9,x"}, "optimizer.betas must be two numbers like [0.9, 0.95], got '.9,x'"},
+    {NULL, {"model.bias=perhaps"}, "model.bias must be true or false, got 'perhaps'"},
     {NULL,
      {"model.kind=vgg"},
      "model.kind must be nanogpt, gpt2, mingpt, bert, mnist-cnn, mnist-mlp, mnist-autoencoder, neox, llama, mistral, "
      "qwen2 "
      "or qwen3, got 'vgg'"},
     {NULL, {"optimizer.kind=lion"}, "optimizer.kind must be adamw, adam or sgd, got 'lion'"},
-    {NULL, {"trainer.max_time=soon"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got 'soon'"},
-    {NULL, {"trainer.max_time=-5"}, "trainer.max_time wants a time like 90s, 10m, 2h or 00:12:00:00, got '-5'"},
+    {NULL, {"trainer.max_time=soon"}, "trainer.max_time must be a time like 90s, 10m, 2h or 00:12:00:00, got 'soon'"},
+    {NULL, {"trainer.max_time=-5"}, "trainer.max_time must be a time like 90s, 10m, 2h or 00:12:00:00, got '-5'"},
     {NULL,
      {"trainer.val_check_interval=-1"},
-     "trainer.val_check_interval wants a count (250) or a fraction (1.0, 0.25), got '-1'"},
-    {"trainer: {seed: x}", {0}, "r.yaml:1: trainer.seed wants a whole number, got 'x'"},
+     "trainer.val_check_interval must be a count (250) or a fraction (1.0, 0.25), got '-1'"},
+    {"trainer: {seed: x}", {0}, "r.yaml:1: trainer.seed must be a whole number, got 'x'"},
     /* range */
     {NULL, {"model.n_head=0"}, "model.n_head must lie between 1 and 100000, got 0"},
     {NULL, {"model.n_layer=-3"}, "model.n_layer must lie between 1 and 100000, got -3"},
@@ -95,12 +95,12 @@ static const struct {
      "multiple"},
     {NULL,
      {"trainer.batch_size=12", "trainer.batch_size_per_device=4"},
-     "trainer.batch_size (12, command line) and trainer.batch_size_per_device (4, command line) are two ways to say "
-     "one thing; leave one out or set it to 0"},
+     "trainer.batch_size (12, command line) and trainer.batch_size_per_device (4, command line) set the same thing; "
+     "leave one out or set it to 0"},
     {"trainer: {batch_size: 12}",
      {"trainer.batch_size_per_device=4"},
-     "trainer.batch_size (12, r.yaml:1) and trainer.batch_size_per_device (4, command line) are two ways to say one "
-     "thing; leave one out or set it to 0"},
+     "trainer.batch_size (12, r.yaml:1) and trainer.batch_size_per_device (4, command line) set the same thing; leave "
+     "one out or set it to 0"},
     {NULL,
      {"trainer.batch_size=12", "trainer.micro_batch_size=5"},
      "the batch of 12 is not a multiple of trainer.micro_batch_size (5); take 1, 2, 3, 4, 6 or 12"},
@@ -112,7 +112,7 @@ static const struct {
      {"model.n_layer=100000", "model.n_embd=1048576", "model.n_head=1"},
      "the model would have about 1.3e+18 values (model.n_layer 100000, model.n_embd 1048576), more than any machine "
      "holds; take smaller sizes"},
-    {NULL, {"data.sha256=abc"}, "data.sha256 wants 64 hexadecimal digits, got 3 characters ('abc...')"},
+    {NULL, {"data.sha256=abc"}, "data.sha256 must be 64 hexadecimal digits, got 3 characters ('abc...')"},
     {NULL, {"data.url=http://x/y"}, "data.url needs data.path too: the file to keep the download in"},
     {NULL,
      {"data.kind=adder", "model.block_size=5"},
@@ -121,25 +121,23 @@ static const struct {
      "take at least 6"},
     {NULL,
      {"schedule.kind=cosine", "trainer.max_time=1h"},
-     "schedule.kind: cosine does not know where to end; give schedule.decay_steps, trainer.max_steps or "
+     "schedule.kind: cosine needs a step at which it ends; give schedule.decay_steps, trainer.max_steps or "
      "trainer.max_epochs"},
     {NULL,
      {"schedule.kind=linear", "schedule.warmup_steps=9", "schedule.decay_steps=8"},
      "schedule.warmup_steps (9) ends after schedule.decay_steps (8); take fewer, or decay for longer"},
     {NULL,
      {"schedule.kind=linear", "schedule.min_lr=1", "trainer.max_steps=8"},
-     "schedule.min_lr (1) is above optimizer.lr (0.0003), but the rate falls from the one to the other; exchange them "
-     "or take schedule.kind: constant"},
+     "schedule.min_lr (1) is above optimizer.lr (0.0003), but the rate falls from optimizer.lr to schedule.min_lr; "
+     "exchange them or take schedule.kind: constant"},
     {NULL,
      {"schedule.kind=exponential", "trainer.max_steps=8"},
      "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
      "optimizer.lr"},
     {NULL,
      {"trainer.precision=16-true"},
-     "trainer.precision 16-true is not there yet: this version computes in 32-true, bf16-mixed, bf16-true and, on "
-     "GPUs, "
-     "16-mixed; set one "
-     "of them"},
+     "trainer.precision 16-true is not supported: this version computes in 32-true, bf16-mixed, bf16-true and, on "
+     "GPUs, 16-mixed; set one of them"},
     {NULL,
      {"trainer.accelerator=abacus"},
      "trainer.accelerator must be auto, gpu, xpu, cpu, cuda, opencl, reference or trace, got 'abacus'"},
@@ -150,11 +148,11 @@ static const struct {
      "it); set cpu or auto to run"},
     {NULL,
      {"trainer.strategy=fsdp"},
-     "trainer.strategy fsdp is not there yet: this version has single_device, ddp and zero1; set one of them or auto"},
+     "trainer.strategy fsdp is not supported: this version has single_device, ddp and zero1; set one of them or auto"},
     {NULL,
      {"trainer.limit_val_batches=1.5"},
-     "trainer.limit_val_batches (1.5) is a share of the validation set: at most 1.0; write a whole number for so many "
-     "batches"},
+     "trainer.limit_val_batches (1.5) is a share of the validation set: at most 1.0; write a whole number for a number "
+     "of batches"},
     {NULL,
      {"optimizer.kind=sgd", "optimizer.state=bf16"},
      "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out"},
@@ -163,16 +161,17 @@ static const struct {
      "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out"},
     {NULL,
      {"trainer.devices=0,,1"},
-     "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '0,,1'"},
+     "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '0,,1'"},
     {NULL,
      {"trainer.devices=-1"},
-     "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '-1'"},
+     "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '-1'"},
     {NULL,
      {"trainer.devices=[1"},
-     "trainer.devices wants how many ranks run on a node (2), or on which devices (0,3), got '[1'"},
+     "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '[1'"},
     {NULL,
      {"name=../x"},
-     "name '../x' names a folder in runs/: without slashes, not starting with a dot, below 200 characters"},
+     "name '../x' becomes a folder in runs/: it must have no slash, must not start with a dot, and must be shorter "
+     "than 200 characters"},
 };
 
 static void refused_with_a_sentence(void **state)
@@ -325,11 +324,11 @@ static void all_mistakes_are_told(void **state)
                           "optimizer:\n  lr: [1, 2]\n",
                           NULL),
                      LVN_ARG);
-    assert_string_equal(lvn_error_text(), "r.yaml:2: unknown key 'model.n_layr'; did you mean 'model.n_layer'?; and "
-                                          "r.yaml:3: model.n_head wants a whole number, got 'none'; and "
-                                          "r.yaml:4: unknown key 'xyzzy'; `levin help options` lists all keys; and "
-                                          "r.yaml:5: trainer.seed wants a whole number, got 'x'; and "
-                                          "r.yaml:7: optimizer.lr wants one value, got a list");
+    assert_string_equal(lvn_error_text(),
+                        "r.yaml:2: unknown key 'model.n_layr'; did you mean 'model.n_layer'?; and r.yaml:3: "
+                        "model.n_head must be a whole number, got 'none'; and r.yaml:4: unknown key 'xyzzy'; `levin "
+                        "help options` lists all keys; and r.yaml:5: trainer.seed must be a whole number, got 'x'; and "
+                        "r.yaml:7: optimizer.lr must be one value, got a list");
     lvn_settings_release(&s);
 }
 
@@ -404,7 +403,7 @@ static void environment_lies_between(void **state)
     setenv("LEVIN_OPTIMIZER_LR", "x", 1);
     assert_int_equal(lvn_settings_init(&s), LVN_OK);
     assert_int_equal(lvn_settings_environment(&s), LVN_ARG);
-    assert_string_equal(lvn_error_text(), "LEVIN_OPTIMIZER_LR: optimizer.lr wants a number, got 'x'");
+    assert_string_equal(lvn_error_text(), "LEVIN_OPTIMIZER_LR: optimizer.lr must be a number, got 'x'");
     lvn_settings_release(&s);
     unsetenv("LEVIN_OPTIMIZER_LR");
     unsetenv("LEVIN_TRAINER_SEED");
@@ -491,7 +490,7 @@ static void lists_in_all_forms(void **state)
             fail_msg("'%s': %d, '%s'", text, status, s.model.freeze);
         if (!good)
             assert_non_null(
-                strstr(lvn_error_text(), "model.freeze wants names with commas between them, as [a, b], got '"));
+                strstr(lvn_error_text(), "model.freeze must be names separated by commas, as [a, b], got '"));
         lvn_settings_release(&s);
     }
 }
@@ -558,8 +557,8 @@ static void long_values_are_refused(void **state)
     static const struct {
         const char *key, *begin, fill, *end, *sentence;
     } rows[] = {
-        {"optimizer.betas", "0.9, 0.95", ' ', "and more", "optimizer.betas wants two numbers like [0.9, 0.95], got"},
-        {"trainer.val_check_interval", "250", ' ', "and more", "trainer.val_check_interval wants a count"},
+        {"optimizer.betas", "0.9, 0.95", ' ', "and more", "optimizer.betas must be two numbers like [0.9, 0.95], got"},
+        {"trainer.val_check_interval", "250", ' ', "and more", "trainer.val_check_interval must be a count"},
         {"run_dir", "/", 'x', "", "run_dir '/xxx"},
         {"name", "", 'x', "", "name 'xxx"},
     };

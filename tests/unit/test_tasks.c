@@ -102,23 +102,22 @@ static void fits_by_name(void **state)
     assert_refused("guess", &tiny, &f, "task.kind is 'guess'; levin knows lm, classify, mlm, reconstruct");
     assert_refused("auto", lvn_model_find("mingpt"), &f,
                    "the model 'mingpt' reads the field 'ids' (any) of int32, and data.kind=spots has no such field but "
-                   "'features' (6) of fp32, 'label' of int32: they do not go together");
+                   "'features' (6) of fp32, 'label' of int32: take another model or other data");
     other = f;
     other.field[0].dtype = LVN_U8;
     assert_refused("auto", &tiny, &other,
                    "the model 'tiny' reads the field 'features' (6) of fp32, and data.kind=spots has 'features' (6) of "
-                   "uint8: they do not go together");
+                   "uint8: take another model or other data");
     other = f;
     other.field[0].dim[0] = 7;
     assert_refused("auto", &tiny, &other,
                    "the model 'tiny' reads the field 'features' (6) of fp32, and data.kind=spots has 'features' (7) of "
-                   "fp32: they do not go together");
+                   "fp32: take another model or other data");
     other = f;
     other.n = 1;
-    assert_refused(
-        "auto", &tiny, &other,
-        "task.kind=classify learns from the field 'label' of int32, and data.kind=spots has no such field but "
-        "'features' (6) of fp32: they do not go together");
+    assert_refused("auto", &tiny, &other,
+                   "task.kind=classify learns from the field 'label' of int32, and data.kind=spots has no such field "
+                   "but 'features' (6) of fp32: take another model or other data");
 }
 
 static void too_many_classes(void **state)
@@ -132,9 +131,9 @@ static void too_many_classes(void **state)
     spot_fields(NULL, &f);
     f.field[1].below = 4;
     assert_int_equal(lvn_task_build(&t, g, &c, lvn_task_find("classify"), &f, 2, false), LVN_ARG);
-    assert_string_equal(lvn_error_text(),
-                        "the data have 4 classes in 'label', and the model 'tiny' tells 3 apart: they "
-                        "do not go together");
+    assert_string_equal(
+        lvn_error_text(),
+        "the data have 4 classes in 'label', and the model 'tiny' knows 3: take another model or other data");
     lvn_graph_free(g);
     lvn_params_free(params);
 }

@@ -489,7 +489,7 @@ static void refuses_damaged_files(void **state)
     *strrchr(merges, '\n') = '\0';
     refuses(dir, "merges.txt", merges, "has no merge for");
     vocab[n_vocab / 2] = '\0';
-    refuses(dir, "vocab.json", vocab, "not good JSON");
+    refuses(dir, "vocab.json", vocab, "invalid JSON");
     refuses(dir, "vocab.json", "{}", "has no tokens");
     refuses(dir, "vocab.json", "{\"a\":0} 1", "something stands behind its end");
     refuses(dir, "vocab.json", "{\"a\":0,\"a\":1}", "the token 'a' stands in the vocabulary twice");
@@ -506,7 +506,7 @@ static void refuses_damaged_files(void **state)
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\"}}", "model.vocab and model.merges are missing");
     refuses(dir, "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", "has no tokens");
     json[n_json - 30] = '\0';
-    refuses(dir, "tokenizer.json", json, "not good JSON");
+    refuses(dir, "tokenizer.json", json, "invalid JSON");
     free(vocab);
     free(merges);
     free(json);
@@ -544,7 +544,7 @@ static void refuses_parts_by_name(void **state)
     refuses_changed(a, "\"normalizers\":", "\"steps\":", "'normalizers' is missing");
     refuses_changed(a, "\"decoders\":", "\"steps\":", "'decoders' is missing");
     refuses_changed(w, "\"added_tokens\": [", "\"added_tokens\": {}, \"others\": [",
-                    "'added_tokens' wants a list, found an object");
+                    "'added_tokens' must be a list, found an object");
     refuses_changed(a, "\"Prepend\"", "\"Append\"", "the normalizer 'Append' is not there");
     refuses_changed(a, "\"prepend\":", "\"text\":", "prepend");
     refuses_changed(a, "\"ByteFallback\"", "\"CTC\"", "the decoder 'CTC' is not there");

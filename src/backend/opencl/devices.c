@@ -190,7 +190,7 @@ enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int taken)
     LVN_CHECK(d->id, UNSUPPORTED,
               "trainer.accelerator opencl found no device (%d platform%s): install the driver of the device (Intel: "
               "intel-opencl-icd), or set trainer.accelerator to cpu",
-              taken, taken == 1 ? "" : "s");
+              taken, lvn_plural(taken));
     int64_t items = device_number(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
     int64_t local = device_number(d->id, CL_DEVICE_LOCAL_MEM_SIZE, 8);
     LVN_CHECK(items >= LVN_ITEMS && local >= 32 << 10, UNSUPPORTED,

@@ -24,7 +24,8 @@ static enum lvn_status check(const struct lvn_settings *s)
         const struct lvn_option *o = lvn_option_of(ids[i]);
         const char *value = lvn_settings_value(s, ids[i], text);
         LVN_CHECK(!strcmp(value, o->initial), ARG,
-                  "%s is %s, but nothing is watched: say what, as early_stopping.monitor: val_loss, or leave it out",
+                  "%s is %s, but early_stopping.monitor names nothing to watch: set it, for example to val_loss, or "
+                  "leave this key out",
                   o->key, value);
     }
     return LVN_OK;
@@ -40,8 +41,8 @@ static enum lvn_status open_it(void *own, struct lvn_moment *m)
 static void stop_if_waited(const struct own *o, struct lvn_moment *m)
 {
     if (o->waited == 0 || o->waited < m->settings->early_stopping.patience) return;
-    lvn_moment_stop(m, "early stopping: %s was not better than %.6g %lld time%s in a row", o->monitor.name,
-                    o->monitor.best, (long long)o->waited, o->waited == 1 ? "" : "s");
+    lvn_moment_stop(m, "early stopping: %s did not improve on %.6g in %lld check%s", o->monitor.name, o->monitor.best,
+                    (long long)o->waited, lvn_plural(o->waited));
 }
 
 static enum lvn_status call(void *own, struct lvn_moment *m)

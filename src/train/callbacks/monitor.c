@@ -22,8 +22,9 @@ static enum lvn_status refuse(const char *part, const char *name, bool exists, c
     list_names(e, &names);
     enum lvn_status status = lvn_text_status(&names);
     if (status == LVN_OK)
-        status = lvn_fail(LVN_ARG, "%s.monitor is %.60s, which %s; it computes %s", part, name,
-                          exists ? "comes of validation, and this run has none" : "this run does not compute", names.p);
+        status =
+            lvn_fail(LVN_ARG, "%s.monitor is %.60s, which %s; it computes %s", part, name,
+                     exists ? "comes from validation, and this run has none" : "this run does not compute", names.p);
     return status;
 }
 
@@ -43,7 +44,7 @@ enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const 
     if (i < 0 || !e->scalar[i].computed) return usual ? LVN_OK : refuse(part, name, i >= 0, e);
     LVN_CHECK(
         mode != LVN_MONITOR_AUTO || e->scalar[i].better != LVN_BETTER_UNKNOWN, ARG,
-        "%s.monitor is %s, of which nobody can say whether less or more is better: say so with %s.mode: min or max",
+        "%s.monitor is %s, and levin does not know whether less or more of it is better: set %s.mode to min or max",
         part, name, part);
     w->scalar = i;
     w->higher = mode == LVN_MONITOR_MAX || (mode == LVN_MONITOR_AUTO && e->scalar[i].better == LVN_BETTER_HIGHER);

@@ -25,8 +25,8 @@ static enum lvn_status tell(struct lvn_moment *m, const double *seconds)
     snprintf(text, sizeof text,
              "trained for %" PRId64
              " epoch%s on %d rank%s of %d host%s: %.2f s from start to finish, %.2f s in the loop%s",
-             m->event.epoch, m->event.epoch == 1 ? "" : "s", n, n == 1 ? "" : "s", m->ranks->hosts,
-             m->ranks->hosts == 1 ? "" : "s", sum[WHOLE] / n, sum[LOOP] / n, slowest);
+             m->event.epoch, lvn_plural(m->event.epoch), n, lvn_plural(n), m->ranks->hosts, lvn_plural(m->ranks->hosts),
+             sum[WHOLE] / n, sum[LOOP] / n, slowest);
     if (!m->ranks->rank) lvn_log(LVN_LOG_INFO, "%s", text);
     return LVN_OK;
 }
