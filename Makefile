@@ -19,7 +19,7 @@ demo: ## install what is missing, build, train a small GPT for a minute, sample 
 test: all ## everything that is tested, but the soak
 	@ctest --test-dir build -LE soak -j $(JOBS) --output-on-failure
 
-soak: all ## 100 faults at moments that chance picks, on hosts with real MPIs and Slurm: half an hour
+soak: all ## faults at moments that chance picks, on hosts with real MPIs and Slurm, and on one machine: an hour (SOAK_ROUNDS=2000: two more)
 	@ctest --test-dir build -L soak --verbose
 
 quick: all ## the tests that take seconds

@@ -20,10 +20,12 @@ struct lvn_host {
     const char *name;
     int slots; /* ranks that the file gives it; 0: it does not say */
     int line;
-    int ranks;  /* of this attempt; 0: a spare one, or left out */
-    int faults; /* how often its ranks were lost; so many, and it is left out: */
-    bool here;  /* this machine */
-    bool down;  /* it does not answer */
+    int ranks;           /* of this attempt; 0: a spare one, or left out */
+    int faults;          /* how often its ranks were lost; so many, and it is left out: */
+    bool here;           /* this machine */
+    bool down;           /* it does not answer, or does not reach this machine: */
+    bool mute;           /* of these the second */
+    const char *cut_off; /* twice the link between it and this host was at fault, so it is left out; NULL: it is not */
 };
 
 struct lvn_launch_logs;
@@ -100,6 +102,7 @@ struct lvn_launch_end {
     int code;              /* for this program to end with */
     bool stopped, time_up; /* a signal asked for the end; of them USR1 alone did */
     int host;              /* of l->hosts, that is at fault; -1: not known */
+    int link[2];           /* of l->hosts, two of which the link between them is at fault; -1: it is not */
     double quiet_at;       /* lvn_seconds() when what a lost host may still do is over */
 };
 enum lvn_status lvn_launch_attempt(struct lvn_launch *l, struct lvn_launch_end *end) LVN_CHECKED;
@@ -114,8 +117,9 @@ bool lvn_launch_pause(double seconds);
 bool lvn_launch_is_here(const struct lvn_peer *p);
 void lvn_launch_left(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t);
 void lvn_launch_end_left(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token);
-/* The one of l->hosts whose ranks were lost before others, or did not come; else that of the rank at fault; -1: several
- * hosts, or none is known. */
+/* Of l->hosts, where a rank ran; -1: not known. And the one whose ranks were lost before others, or did not come; else
+ * that of the rank at fault; -1: several hosts, or none is known. */
+int lvn_launch_host_of(const struct lvn_launch *l, const struct lvn_peer *p);
 int lvn_launch_blame(const struct lvn_launch *l, const struct lvn_peer *peer, int fault_rank);
 
 /* launch_saved.c: has this launch begun its run, as far as the run's folder says, and, with `store`, its store? */

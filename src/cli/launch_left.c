@@ -66,7 +66,7 @@ void lvn_launch_end_left(const struct lvn_launch *l, const struct lvn_peer *peer
 }
 
 /* Where a rank ran: in the order of a hosts file, or, on nodes of Slurm, as it said itself. -1: not known. */
-static int host_of(const struct lvn_launch *l, const struct lvn_peer *p)
+int lvn_launch_host_of(const struct lvn_launch *l, const struct lvn_peer *p)
 {
     int before = 0;
     for (int i = 0; i < l->n_hosts; i++) {
@@ -90,9 +90,9 @@ int lvn_launch_blame(const struct lvn_launch *l, const struct lvn_peer *peer, in
     }
     for (int i = 0; i < l->ranks; i++) {
         if (peer[i].state != bad || (bad == LVN_PEER_LOST && peer[i].look > first)) continue;
-        int its = host_of(l, &peer[i]);
+        int its = lvn_launch_host_of(l, &peer[i]);
         if (its < 0 || (host >= 0 && its != host)) return -1;
         host = its;
     }
-    return host < 0 && fault_rank >= 0 ? host_of(l, &peer[fault_rank]) : host;
+    return host < 0 && fault_rank >= 0 ? lvn_launch_host_of(l, &peer[fault_rank]) : host;
 }

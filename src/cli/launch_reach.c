@@ -138,6 +138,7 @@ static void remember(struct visit *v, enum lvn_status *status)
 {
     (void)status;
     v->host->down = v->code != 0;
+    v->host->mute = v->code == NO_CALL;
 }
 
 /* A port of this machine, at the address where ranks will meet. */
@@ -155,30 +156,37 @@ static enum lvn_status open_door(const struct lvn_launch *l, int *door, char pla
     return LVN_OK;
 }
 
-enum lvn_status lvn_launch_reach(struct lvn_launch *l)
+/* What a host must have: this program, the launcher's daemon, and a way to this machine. */
+static const char *probe(const struct lvn_launch *l, const char *place)
+{
+    const char *daemon = lvn_launch_daemon(l);
+    return lvn_arena_printf(l->arena,
+                            "test -x '%s' || exit %d; %s%s%s '%s' ranks --call='%s'; case $? in 0) ;; "
+                            "%d) exit %d ;; *) exit %d ;; esac",
+                            l->self, NO_PROGRAM, daemon ? "test -x '" : "", daemon ? daemon : "",
+                            daemon ? lvn_arena_printf(l->arena, "' || exit %d;", NO_DAEMON) : "", l->self, place,
+                            LVN_EXIT_FAULT, NO_CALL, NO_START);
+}
+
+static enum lvn_status visit(struct lvn_launch *l, void (*met)(struct visit *v, enum lvn_status *status))
 {
     int door = -1;
     bool others = false;
-    char place[100];
-    const char *daemon = lvn_launch_daemon(l);
+    char place[100] = "";
     for (int i = 0; i < l->n_hosts; i++) others |= !l->hosts[i].here;
     if (!others) return LVN_OK;
-    enum lvn_status status = open_door(l, &door, place);
-    if (!status)
-        status = visit_all(l,
-                           lvn_arena_printf(l->arena,
-                                            "test -x '%s' || exit %d; %s%s%s '%s' ranks --call='%s'; case $? in 0) ;; "
-                                            "%d) exit %d ;; *) exit %d ;; esac",
-                                            l->self, NO_PROGRAM, daemon ? "test -x '" : "", daemon ? daemon : "",
-                                            daemon ? lvn_arena_printf(l->arena, "' || exit %d;", NO_DAEMON) : "",
-                                            l->self, place, LVN_EXIT_FAULT, NO_CALL, NO_START),
-                           refuse);
+    enum lvn_status status = l->allocation ? LVN_OK : open_door(l, &door, place);
+    if (!status) status = visit_all(l, probe(l, place), met);
     if (door >= 0) close(door);
     return status;
 }
 
+enum lvn_status lvn_launch_reach(struct lvn_launch *l)
+{
+    return visit(l, refuse);
+}
+
 void lvn_launch_look(struct lvn_launch *l)
 {
-    const char *script = lvn_arena_printf(l->arena, "test -x '%s' || exit %d", l->self, NO_PROGRAM);
-    if (visit_all(l, script, remember)) lvn_error_clear(); /* those that were not visited are tried */
+    if (visit(l, remember)) lvn_error_clear(); /* those that were not visited are tried */
 }

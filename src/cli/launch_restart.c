@@ -13,13 +13,47 @@
 #include "cli/launch.h"
 #include "cli/requeue.h"
 
+enum { CUTS = 64 }; /* pairs of hosts that are remembered */
+
 struct restarts {
     struct lvn_launch *l;
     int ranks;              /* as many as at first */
     int used;               /* restarts since `saved` */
     struct lvn_saved saved; /* the newest checkpoint when it was last looked for */
     bool further;           /* than at the beginning */
+    struct cut {
+        int host[2]; /* of l->hosts, the lower one first */
+        int faults;
+    } cut[CUTS];
+    int n_cuts;
 };
+
+/* The link between two hosts was at fault. Which of them is to blame is not known: the second time one goes, and it is
+ * neither this machine nor, if that can be, the one with the lower ranks. */
+static void note_link(struct restarts *r, const int link[2])
+{
+    struct lvn_launch *l = r->l;
+    const int low = link[0] < link[1] ? link[0] : link[1], high = link[0] < link[1] ? link[1] : link[0];
+    int k = 0;
+    if (low < 0 || low == high) return;
+    while (k < r->n_cuts && (r->cut[k].host[0] != low || r->cut[k].host[1] != high)) k++;
+    if (k == CUTS) return;
+    if (k == r->n_cuts) r->cut[r->n_cuts++] = (struct cut){{low, high}, 0};
+    if (++r->cut[k].faults < LVN_HOST_FAULTS) return;
+    const int goes = l->hosts[high].here ? low : high;
+    l->hosts[goes].faults = LVN_HOST_FAULTS;
+    l->hosts[goes].cut_off = l->hosts[goes == low ? high : low].name;
+}
+
+static void add_reason(const struct lvn_host *h, struct lvn_text *t)
+{
+    if (h->down)
+        lvn_text_add(t, h->mute ? "cannot connect back to this machine" : "does not answer");
+    else if (h->cut_off)
+        lvn_text_printf(t, "twice cut off from %s", h->cut_off);
+    else
+        lvn_text_add(t, "at fault twice");
+}
 
 /* "; left out: h2 (does not answer), h3 (at fault twice)" */
 static void add_left_out(const struct lvn_launch *l, struct lvn_text *t)
@@ -28,7 +62,9 @@ static void add_left_out(const struct lvn_launch *l, struct lvn_text *t)
     for (int i = 0; i < l->n_hosts; i++) {
         const struct lvn_host *h = &l->hosts[i];
         if (!h->down && h->faults < LVN_HOST_FAULTS) continue;
-        lvn_text_printf(t, "%s%s (%s)", before, h->name, h->down ? "does not answer" : "at fault twice");
+        lvn_text_printf(t, "%s%s (", before, h->name);
+        add_reason(h, t);
+        lvn_text_add(t, ")");
         before = ", ";
     }
 }
@@ -45,6 +81,7 @@ static bool find_places(struct restarts *r)
         ranks = lvn_launch_place(l, r->ranks);
         for (int i = 0; i < l->n_hosts && ranks < least && !lvn_requeue_possible(); i++) {
             l->hosts[i].faults = 0;
+            l->hosts[i].cut_off = NULL;
             ranks = lvn_launch_place(l, r->ranks);
         }
         add_left_out(l, &out);
@@ -102,6 +139,7 @@ static bool again(struct restarts *r, const struct lvn_launch_end *end)
     }
     r->saved = saved;
     if (end->host >= 0) l->hosts[end->host].faults++;
+    note_link(r, end->link);
     if (r->used == l->max_restarts) {
         fprintf(stderr, "no restart: %d of them have saved nothing new\n", r->used);
         return false;

@@ -342,7 +342,8 @@ static void conclude(struct run *r, struct lvn_launch_end *end)
     *end = (struct lvn_launch_end){.code = judge(r),
                                    .stopped = interrupts || stops || timeups,
                                    .time_up = timeups && !interrupts && !stops,
-                                   .host = -1};
+                                   .host = -1,
+                                   .link = {-1, -1}};
     if (r->server) lvn_server_table(r->server, r->peer);
     look_for_run(r, true);
     if (l->goes_on || !l->training || *l->c->flag[LVN_FLAG_launch_log_dir].t) lvn_launch_logs_open(l->logs, r->peer);
@@ -350,9 +351,13 @@ static void conclude(struct run *r, struct lvn_launch_end *end)
     if (r->server) lvn_launch_end_left(r->l, r->peer, lvn_server_token(r->server));
     if (!r->fault) return;
     if (l->allocation && !l->n_hosts && lvn_launch_nodes(l)) lvn_error_clear();
-    int rank;
+    int rank, link[2];
     lvn_server_fault(r->server, &rank);
-    end->host = lvn_launch_blame(l, r->peer, rank);
+    if (lvn_server_fault_link(r->server, link)) {
+        for (int i = 0; i < 2; i++) end->link[i] = lvn_launch_host_of(l, &r->peer[link[i]]);
+    } else {
+        end->host = lvn_launch_blame(l, r->peer, rank);
+    }
     if (r->peer[0].state == LVN_PEER_LOST && !lvn_launch_is_here(&r->peer[0]))
         end->quiet_at = r->fault_at + l->rank_timeout;
 }

@@ -21,6 +21,7 @@
 #include "base/machine.h"
 #include "cli/launch.h"
 #include "cluster/places.h"
+#include "cluster/siblings.h"
 
 extern char **environ;
 
@@ -57,7 +58,10 @@ struct ranks {
     int n, alive, code;
     bool obeys;             /* orders come by stdin */
     double end_at, gone_at; /* when to go further in ending all; 0: not to */
-    int urgency;            /* 0: TERM comes next; 1: KILL; 2: no more can be done */
+    double look_at;         /* when to look for stopped ranks again */
+    const char *place;      /* where ranks meet, LEVIN_RENDEZVOUS; NULL: they do not */
+    const char *token;
+    int urgency; /* 0: TERM comes next; 1: KILL; 2: no more can be done */
 };
 
 /* --- one child --- */
@@ -192,6 +196,19 @@ static void heed(struct ranks *r, bool orders)
     if (!r->urgency) press(r);
 }
 
+/* A rank that is stopped before it has met the others: on a host with one rank nobody else sees it. */
+static void look_for_stopped(struct ranks *r)
+{
+    const double now = lvn_seconds(), pause = 1;
+    if (!r->place || !r->token || r->urgency || now < r->look_at) return;
+    r->look_at = now + pause;
+    for (int i = 0; i < r->n; i++) {
+        const struct child *c = &r->child[i];
+        if (c->pid && c->rank >= 0 && lvn_process_stopped(c->pid))
+            lvn_siblings_report(r->place, r->token, c->rank, c->pid);
+    }
+}
+
 static enum lvn_status watch(struct ranks *r)
 {
     struct pollfd *p = lvn_arena_alloc(r->arena, sizeof *p * (size_t)(2 * r->n + 1));
@@ -209,6 +226,7 @@ static enum lvn_status watch(struct ranks *r)
             open += r->child[i / 2].pipe[i % 2] >= 0;
         }
         reap(r);
+        look_for_stopped(r);
         if (r->end_at > 0 && lvn_seconds() > r->end_at) press(r);
     }
     return LVN_OK;
@@ -278,6 +296,15 @@ static enum lvn_status send_order(const struct child *c, const struct order *o)
 static void add_environment(struct order *o)
 {
     for (char **e = environ; *e; e++) lvn_words_add(&o->variables, "%s", *e);
+}
+
+/* The value of the first NAME= that there is; NULL: there is none. */
+static const char *variable_of(const struct order *o, const char *name)
+{
+    const size_t n = strlen(name);
+    for (int i = 0; i < o->variables.n; i++)
+        if (!strncmp(o->variables.word[i], name, n)) return o->variables.word[i] + n;
+    return NULL;
 }
 
 /* The next word of stdin. Byte by byte: what follows the order is not to be touched. */
@@ -409,6 +436,8 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
     if (status) r.urgency = 1;
     if (status) press(&r);
     LVN_TRY(status);
+    r.place = variable_of(&o, "LEVIN_RENDEZVOUS=");
+    r.token = variable_of(&o, "LEVIN_RENDEZVOUS_TOKEN=");
     LVN_TRY(watch(&r));
     c->code = r.code;
     return LVN_OK;

@@ -9,6 +9,7 @@
 #include "cluster/stall.h"
 
 static const double GROUP_SECONDS = 0.3 /* what fails within it is told of together */, FILE_SECONDS = 1;
+static const double STOPPED_SECONDS = 12; /* after so long without a word of it, a rank was not stopped all the time */
 
 static const char process_gone[] = "its process is gone";
 
@@ -184,9 +185,34 @@ static bool bye(struct lvn_server *s, int rank)
     return true;
 }
 
+/* A rank that has not met the others yet is stopped, as somebody on its host sees, again and again. For as long as one
+ * that has met them may be silent, it may be continued. */
+static bool stopped(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+{
+    const int64_t rank = m->i[0];
+    const double now = lvn_seconds();
+    if (!same_token(m->t[0], s->token)) return turn_away(c, "its token is not this run's");
+    if (rank < 0 || rank >= s->o.size) return false;
+    struct lvn_peer *p = &s->peer[rank];
+    if (s->phase != LVN_SERVER_GATHERING || s->trouble_at > 0 || p->state != LVN_PEER_ABSENT) return true;
+    if (now - p->seen > STOPPED_SECONDS) p->moved = now;
+    p->seen = now;
+    p->pid = m->i[1];
+    snprintf(p->host, sizeof p->host, "%s", m->t[1]);
+    if (now - p->moved < LVN_SILENCE * s->o.timeout) return true;
+    snprintf(s->fault, sizeof s->fault,
+             "rank %lld on %.200s (pid %lld) is stopped, and the others wait for it at the start", (long long)rank,
+             p->host, (long long)p->pid);
+    s->fault_rank = (int)rank;
+    s->worded = true;
+    trouble(s, 0);
+    return true;
+}
+
 bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
 {
     if (m->kind == LVN_SAY_HELLO) return hello(s, c, m);
+    if (m->kind == LVN_SAY_STOPPED) return stopped(s, c, m);
     if (c->rank == -2) return true;
     if (c->rank < 0) return false;
     struct lvn_peer *p = &s->peer[c->rank];
@@ -259,6 +285,10 @@ static void word_fault(struct lvn_server *s)
         const struct lvn_peer *p = &s->peer[s->failed - 1];
         s->fault_rank = p->rank;
         s->lasting = !s->failed_after;
+        if (s->failed_after && p->awaits > 0 && p->awaits <= s->o.size && p->awaits - 1 != p->rank) {
+            s->fault_link[0] = p->rank;
+            s->fault_link[1] = p->awaits - 1;
+        }
         if (s->fails >= s->o.size) { /* all alike */
             snprintf(s->fault, sizeof s->fault, "%s", s->said);
         } else if (p->step > 0) {
@@ -291,6 +321,7 @@ void lvn_server_watch_stall(struct lvn_server *s)
     lvn_stall_text(s->peer, s->o.size, s->o.stall, &t);
     if (is == LVN_STALL_OVER) {
         s->fault_rank = lvn_stall_behind(s->peer, s->o.size);
+        (void)lvn_stall_link(s->peer, s->o.size, s->fault_link);
         snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank goes on");
         s->worded = true;
         trouble(s, 0);

@@ -17,6 +17,7 @@
 #include "base/threads.h"
 #include "cluster/client.h"
 #include "cluster/places.h"
+#include "cluster/siblings.h"
 
 static const double GREET_SECONDS = 10;
 enum { AGAIN_US = 100000 };
@@ -178,6 +179,23 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
     }
 }
 
+/* Who does not come may be a stopped process of this host. */
+static const char *await_start(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, const char *token,
+                               double end)
+{
+    const double pause = 4; /* of many ranks each looks at all processes */
+    const char *bad = silent;
+    while (!h->faulty && bad == silent && lvn_seconds() < end) {
+        struct lvn_stopped stopped;
+        bad = hear_until(h, &h->started, lvn_seconds() + pause < end ? lvn_seconds() + pause : end);
+        if (bad != silent) break;
+        lvn_siblings_stopped(o->id, &stopped);
+        if (stopped.n)
+            lvn_message_add(&h->wire.out, LVN_SAY_STOPPED, token, (int64_t)stopped.rank, (int64_t)stopped.pid, h->host);
+    }
+    return h->faulty ? NULL : bad;
+}
+
 static enum lvn_status meet(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o)
 {
     struct invitation to;
@@ -188,7 +206,7 @@ static enum lvn_status meet(struct lvn_heartbeat *h, const struct lvn_heartbeat_
         lvn_message_add(&h->wire.out, LVN_SAY_FACT, o->facts[i].key, o->facts[i].value);
     }
     lvn_message_add(&h->wire.out, LVN_SAY_READY);
-    const char *bad = h->faulty ? NULL : hear_until(h, &h->started, lvn_seconds() + 1.5 * join + 10);
+    const char *bad = await_start(h, o, to.token, lvn_seconds() + 1.5 * join + 10);
     LVN_CHECK(!bad, COMM, "meeting the other ranks (at %.200s) failed: %s", to.text, bad);
     LVN_CHECK(!h->faulty || !h->lasting, IO, "%s", h->fault);
     LVN_CHECK(!h->faulty, COMM, "%s", h->fault);
@@ -412,6 +430,7 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
     if (!h->own) {
         h->own = true;
         if (!h->faulty && h->has_thread) {
+            lvn_beat_now(h, lvn_seconds()); /* for whom it waits */
             lvn_message_add(&h->wire.out, LVN_SAY_FAIL, (int64_t)after, lvn_error_text());
             wake(h);
             await(h, &never, patience);

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "cluster/server.h"
 
 /* What both sides say, filled up with zeros: "levin KEY rank 12 to 3 try 1". The caller says it, the other one answers
@@ -134,6 +135,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one
 static enum lvn_status lost(struct side *s, int rank)
 {
     char who[32];
+    lvn_work_await(rank);
     if (s->stage == GREETED) lvn_way_refuse(&s->way, "no answer");
     snprintf(who, sizeof who, "rank %d", rank);
     return lvn_way_fail(&s->way, who);
@@ -299,6 +301,14 @@ static enum lvn_status look(struct meeting *t, const struct epoll_event *e, int 
     return LVN_OK;
 }
 
+/* The server hears for whom this rank waits: where two wait for each other the link between them is at fault. */
+static void tell_missing(const struct meeting *t)
+{
+    int i = 0;
+    while (i < t->m->size && (i == t->m->rank || t->side[i].stage == STANDS)) i++;
+    lvn_work_await(i < t->m->size ? i : -1);
+}
+
 /* Who calls in vain knows more than who waits for a call, and speaks first. */
 static enum lvn_status meet(struct meeting *t)
 {
@@ -313,6 +323,7 @@ static enum lvn_status meet(struct meeting *t)
         if (now - looked < 0.02) continue;
         looked = now;
         LVN_TRY(look_at_calls(t, now));
+        tell_missing(t);
         for (int i = t->next + 1; i < t->m->rank && now >= t->end; i++)
             if (t->side[i].stage != STANDS) return lost(&t->side[i], i);
     }
@@ -324,7 +335,7 @@ static enum lvn_status meet(struct meeting *t)
     return LVN_OK;
 }
 
-enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, const struct lvn_heartbeat *h, double seconds)
+enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_heartbeat *h, double seconds)
 {
     const char *key = lvn_heartbeat_fact(h, 0, "tcp_key");
     struct meeting t = {.m = m,
@@ -341,7 +352,9 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, const struct lvn_heartbeat 
     if (!t.side) return close_one(&t.epoll), LVN_MEMORY;
     for (int i = 0; i < m->size; i++) t.side[i].hearing.fd = t.side[i].way.fd = -1;
     await(&t, m->listening, EPOLLIN, m->size);
+    lvn_stamp_place(h, "the connection setup");
     enum lvn_status status = meet(&t);
+    if (!status) lvn_work_await(-1); /* the place stays, until the first agreement: others may not be so far */
     for (int i = 0; i < m->size; i++) {
         if (i > m->rank) close_one(&t.side[i].hearing.fd);
         if (i < m->rank) lvn_way_end(&t.side[i].way);

@@ -30,7 +30,7 @@ struct lvn_mesh {
  * to each of `size` ranks. Release it always. */
 enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one_host) LVN_CHECKED;
 /* All have met, with these facts: connect. COMM with the rank that is missing after `seconds`. */
-enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, const struct lvn_heartbeat *h, double seconds) LVN_CHECKED;
+enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_heartbeat *h, double seconds) LVN_CHECKED;
 /* The sockets are the caller's from now on. */
 void lvn_mesh_give(struct lvn_mesh *m);
 void lvn_mesh_release(struct lvn_mesh *m);

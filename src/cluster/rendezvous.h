@@ -45,6 +45,8 @@ enum lvn_server_phase lvn_server_phase(struct lvn_server *s);
 int lvn_server_fd(const struct lvn_server *s);
 /* The sentence of the fault, "" without one; *rank: which rank, -1 none in particular. */
 const char *lvn_server_fault(struct lvn_server *s, int *rank);
+/* Is the fault one of the link between two ranks? */
+bool lvn_server_fault_link(struct lvn_server *s, int link[2]);
 /* Would ranks that start again meet it again? A rank failed by itself, or they do not belong together; else a rank was
  * lost. */
 bool lvn_server_fault_lasts(struct lvn_server *s);

@@ -127,6 +127,8 @@ static void attend_all(struct lvn_server *s, const struct pollfd *p, int n)
 
 /* --- time --- */
 
+static const char no_answer[] = "its process does not answer";
+
 static void watch_time(struct lvn_server *s, double now, double last)
 {
     double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1, most = LVN_SILENCE * s->o.timeout;
@@ -141,11 +143,19 @@ static void watch_time(struct lvn_server *s, double now, double last)
         now - since > s->o.join_timeout) {
         lvn_server_missing(s);
     }
+    for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_GATHERING; i++) { /* a rank says all that it has at once */
+        struct lvn_peer *p = &s->peer[i];
+        if (p->state != LVN_PEER_HERE || s->facts[i].ready || now - p->seen < most) continue;
+        p->state = LVN_PEER_LOST;
+        p->reason = no_answer;
+        p->look = s->looks;
+        if (!s->trouble_at) s->trouble_at = now + GROUP_SECONDS;
+    }
     for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_RUNNING; i++) {
         struct lvn_peer *p = &s->peer[i];
         if (p->state != LVN_PEER_HERE || now - p->seen < most) continue;
         p->state = LVN_PEER_LOST;
-        p->reason = "its process does not answer";
+        p->reason = no_answer;
         p->look = s->looks;
         if (!s->trouble_at) s->trouble_at = now + GROUP_SECONDS;
         for (int k = 0; k < s->o.size; k++) { /* those that fell silent with it */
@@ -258,7 +268,7 @@ enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_serve
     size_t n = (size_t)o->size;
     s->o = *o;
     s->listening = s->wake = s->signal = -1;
-    s->fault_rank = -1;
+    s->fault_rank = s->fault_link[0] = s->fault_link[1] = -1;
     s->started = lvn_seconds();
     pthread_mutex_init(&s->lock, NULL);
     s->caller = calloc(n + LVN_STRANGERS, sizeof *s->caller);
@@ -335,6 +345,14 @@ const char *lvn_server_fault(struct lvn_server *s, int *rank)
     if (rank) *rank = s->fault_rank;
     pthread_mutex_unlock(&s->lock);
     return text;
+}
+
+bool lvn_server_fault_link(struct lvn_server *s, int link[2])
+{
+    pthread_mutex_lock(&s->lock);
+    memcpy(link, s->fault_link, sizeof s->fault_link);
+    pthread_mutex_unlock(&s->lock);
+    return link[0] >= 0;
 }
 
 bool lvn_server_fault_lasts(struct lvn_server *s)

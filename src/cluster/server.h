@@ -62,6 +62,7 @@ struct lvn_server {
     bool failed_after;            /* it said that it fails because of others */
     char fault[1200], said[1000]; /* said: the failing rank's sentence */
     int fault_rank;
+    int fault_link[2]; /* the ranks at its ends; -1: the fault is not one of a link */
     char status_path[1024];
     bool lasting; /* lvn_server_fault_lasts() */
 };

@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include "cluster/places.h"
+#include "cluster/wire.h"
 
 /* The letter of its state and its parent: "pid (name) state parent ..."; 0: it is gone. */
 static char state_of(int pid, int *parent)
@@ -75,4 +79,20 @@ void lvn_siblings_stopped(const struct lvn_identity *who, struct lvn_stopped *ou
         if (out->rank < 0 || rank < out->rank) out->rank = rank, out->pid = pid;
     }
     closedir(all);
+}
+
+void lvn_siblings_report(const char *place, const char *token, int rank, int pid)
+{
+    const double patience = 1;
+    LVN_LOCAL_TEXT(line);
+    char host[256] = "";
+    int at, fd = -1;
+    gethostname(host, sizeof host - 1);
+    lvn_message_add(&line, LVN_SAY_STOPPED, token, (int64_t)rank, (int64_t)pid, host);
+    if (!line.p || lvn_places_connect(place, LVN_MEETING, patience, 0, &at, &fd)) {
+        lvn_error_clear();
+        return;
+    }
+    (void)!send(fd, line.p, (size_t)line.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
 }

@@ -110,7 +110,7 @@ static void add_who(const struct lvn_peer *p, int n, const struct lvn_peer *of, 
     lvn_text_printf(t, " %s", waits(of) && !host ? (many == 1 ? "waits" : "wait") : (many == 1 ? "stands" : "stand"));
 }
 
-static void add_where(const struct lvn_peer *p, bool step, struct lvn_text *t)
+static void add_where(const struct lvn_peer *p, bool step, bool many, struct lvn_text *t)
 {
     if (p->collectives) {
         lvn_text_printf(t, " in reduction %d of %d", p->collective, p->collectives);
@@ -119,7 +119,7 @@ static void add_where(const struct lvn_peer *p, bool step, struct lvn_text *t)
     } else if (p->place[0] || p->work[0]) {
         lvn_text_printf(t, " in %s", p->place[0] ? p->place : p->work);
     } else {
-        lvn_text_add(t, " in its own part");
+        lvn_text_add(t, many ? " in their own parts" : " in its own part");
     }
     if (step) lvn_text_printf(t, " of step %lld", (long long)p->step + 1);
 }
@@ -142,7 +142,9 @@ static void add_groups(const struct lvn_peer *p, int n, bool *flag, bool *told, 
             of = last;
         }
         add_who(p, n, of, flag, behind >= 0 && progress(of) == progress(last), t);
-        add_where(of, steps, t);
+        int many = 0;
+        for (int i = 0; i < n; i++) many += flag[i];
+        add_where(of, steps, many > 1, t);
         for (int i = 0; i < n; i++) told[i] |= flag[i];
     }
 }
@@ -186,6 +188,18 @@ static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
         lvn_text_printf(t, "; rank %d on %s waits for rank %d on %s", by->rank, by->host, of->rank, of->host);
     else if (lvn_stall_behind(p, n) < 0 && n > 1 && waits(last_of(p, n, false)))
         lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
+}
+
+bool lvn_stall_link(const struct lvn_peer *p, int n, int link[2])
+{
+    for (int i = 0; i < n; i++) {
+        enum wait w = kind_of_wait(p, n, &p[i]);
+        if (w != FOR_SENT && w != EACH_OTHER) continue;
+        link[0] = i;
+        link[1] = awaited(p, n, &p[i])->rank;
+        return true;
+    }
+    return false;
 }
 
 static void add_seconds(double seconds, struct lvn_text *t)

@@ -21,6 +21,8 @@ double lvn_stall_limit(const struct lvn_peer *p, int n, double least);
 enum lvn_stall lvn_stall_judge(const struct lvn_peer *p, int n, double least);
 /* The lowest rank of those that the others wait for; -1: all have come equally far. */
 int lvn_stall_behind(const struct lvn_peer *p, int n);
+/* Two ranks of which one misses what the other one has sent, or each the other's: the link between them is at fault. */
+bool lvn_stall_link(const struct lvn_peer *p, int n, int link[2]);
 /* "no rank has gone on for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands in reduction
  * 1 of 2"; before the limit, when the run will end. */
 void lvn_stall_text(const struct lvn_peer *p, int n, double least, struct lvn_text *t);

@@ -212,7 +212,12 @@ static void nobody_is_behind(void **state)
         "see whether all of them reach each other");
     /* a link between ranks 1 and 3: they wait for each other, and the others for them */
     const int awaits[] = {2, 4, 2, 2};
+    int link[2] = {-1, -1};
+    assert_false(lvn_stall_link(p, N, link));
     for (int i = 0; i < N; i++) p[i].awaits = awaits[i];
+    assert_true(lvn_stall_link(p, N, link));
+    assert_int_equal(link[0], 1);
+    assert_int_equal(link[1], 3);
     assert_text(p, 601,
                 "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5; rank 1 on h2 and "
                 "rank 3 on h4 wait for each other: see the link between them");
