@@ -126,7 +126,10 @@ enum lvn_status lvn_adapters_make(const struct lvn_network *n, const struct lvn_
                                   struct lvn_adapter_texts *out)
 {
     LVN_TRY(collect(n, base->fresh_head, a, &out->weights));
+    lvn_json_begin();
+    const long before = lvn_json_refusals();
     json_t *root = config_of(n, base);
+    if (lvn_json_refusals() != before) json_decref(root), root = NULL; /* it lacks a member */
     if (!root) LVN_FAIL(MEMORY, "not enough memory for " LVN_ADAPTERS_CONFIG);
     lvn_json_add(&out->config, root, 2);
     lvn_text_add(&out->config, "\n");
