@@ -48,10 +48,10 @@ static json_t *file_json(const struct lvn_manifest_file *f)
     return file;
 }
 
-static enum lvn_status sum_of(const json_t *manifest, uint64_t *sum)
+static enum lvn_status sum_of(long begun, const json_t *manifest, uint64_t *sum)
 {
     LVN_LOCAL_TEXT(t);
-    lvn_json_add(&t, manifest, 0);
+    lvn_json_add(&t, begun, manifest, 0);
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK) *sum = lvn_checksum(t.p, t.n);
     return status;
@@ -91,8 +91,7 @@ static enum lvn_status read_score(const char *name, const json_t *m, struct lvn_
 
 enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_manifest *m)
 {
-    lvn_json_begin();
-    long before = lvn_json_refusals();
+    long begun = lvn_json_begin();
     json_t *manifest = json_object(), *files = json_array(), *top = json_object();
     json_object_set_new(manifest, "version", json_integer(VERSION));
     json_object_set_new(manifest, "step", json_integer(m->step));
@@ -101,16 +100,15 @@ enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_mani
     for (int i = 0; i < m->n; i++) json_array_append_new(files, file_json(&m->file[i]));
     json_object_set_new(manifest, "files", files);
     uint64_t sum = 0;
-    enum lvn_status status = sum_of(manifest, &sum);
+    enum lvn_status status = sum_of(begun, manifest, &sum);
     json_object_set_new(top, "manifest", manifest);
     json_object_set_new(top, "sum", sum_json(sum));
     LVN_LOCAL_ARENA(a);
     char *path = lvn_path_join(&a, checkpoint, place);
-    bool whole = lvn_json_refusals() == before;
-    if (status == LVN_OK) status = path && whole ? lvn_json_write(path, top) : LVN_MEMORY;
+    if (status == LVN_OK) status = path ? lvn_json_write(path, begun, top) : LVN_MEMORY;
     json_decref(top);
-    LVN_CHECK(whole, MEMORY, "not enough memory for the manifest of '%s'", checkpoint);
-    return status;
+    LVN_TRY_WHILE(status, "writing the manifest of '%s'", checkpoint);
+    return LVN_OK;
 }
 
 /* --- reading --- */
@@ -187,7 +185,7 @@ static enum lvn_status read_top(struct lvn_arena *a, const char *name, const jso
     LVN_CHECK(version == VERSION, UNSUPPORTED, "%s: version %lld of the manifest, this levin reads version %d", name,
               (long long)version, VERSION);
     LVN_TRY(read_sum(name, json_object_get(top, "sum"), &said));
-    LVN_TRY(sum_of(m, &found));
+    LVN_TRY(sum_of(lvn_json_begin(), m, &found));
     LVN_CHECK(said == found, FORMAT, "%s does not match its own checksum: it is damaged", name);
     LVN_TRY(lvn_json_int(name, m, "step", true, 0, INT64_MAX, &out->step));
     LVN_TRY(lvn_json_real(name, m, "val_loss", false, &out->val_loss));

@@ -54,6 +54,7 @@ json_t *lvn_cli_number(double x)
     return x - x == 0 ? json_real(x) : json_null();
 }
 
+static long begun;     /* lvn_json_begin() before the first of the results */
 static bool unprinted; /* a line of the results, for lack of memory */
 static bool taken;     /* standard output, by the file that the command writes */
 
@@ -131,13 +132,13 @@ static void json_error(json_t *object, enum lvn_status status)
 }
 
 /* One line in one piece: some MPIs turn the buffer off, and launchers put a mark before each piece. */
-static enum lvn_status print_json(const json_t *object)
+static enum lvn_status print_json(long since, const json_t *object)
 {
     LVN_LOCAL_TEXT(t);
-    long before = lvn_json_refusals();
-    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text;
+    enum lvn_status status = lvn_json_dump(since, object, JSON_COMPACT | JSON_REAL_PRECISION(17), &text);
     if (text) lvn_text_printf(&t, "%s\n", text);
-    enum lvn_status status = text && lvn_json_refusals() == before ? lvn_text_status(&t) : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_text_status(&t);
     if (status == LVN_OK) fwrite(t.p, 1, (size_t)t.n, stdout);
     free(text);
     LVN_CHECK(status == LVN_OK, MEMORY, "not enough memory for the JSON of the results");
@@ -147,7 +148,7 @@ static enum lvn_status print_json(const json_t *object)
 /* Results that lack a part are none. */
 static enum lvn_status whole_results(const struct lvn_cli *c)
 {
-    LVN_CHECK(!unprinted && (!c->json || !lvn_json_refusals()), MEMORY, "not enough memory for the results");
+    LVN_CHECK(!unprinted && (!c->json || lvn_json_whole(begun) == LVN_OK), MEMORY, "not enough memory for the results");
     return LVN_OK;
 }
 
@@ -173,8 +174,9 @@ static int finish(struct lvn_cli *c, enum lvn_status status)
     bool speaks = lvn_ranks_speaks(c->ranks, status);
     if (status && speaks) print_error(c, status);
     if (c->json && speaks) {
+        long since = status ? lvn_json_begin() : begun; /* a failed command's results may lack a part */
         if (status) json_error(c->json, status);
-        enum lvn_status printed = print_json(c->json);
+        enum lvn_status printed = print_json(since, c->json);
         if (printed && !status) print_error(c, status = printed);
     }
     int code = !status && c->code ? c->code : exit_code(status);
@@ -209,7 +211,7 @@ static int run(const char *name, int argc, char **argv)
     bool asked = false;
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
         asked |= !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true");
-    lvn_json_begin();
+    begun = lvn_json_begin();
     if (asked) c.json = json_object();
     if (asked && !c.json) return finish(&c, LVN_MEMORY);
     if (!c.command) return finish(&c, unknown_command(name));

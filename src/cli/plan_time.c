@@ -51,11 +51,13 @@ static bool read_kept(const char *path, const char *key, struct lvn_rates *r)
 
 static enum lvn_status keep(const char *path, const char *key, const struct lvn_rates *r)
 {
+    long begun = lvn_json_begin();
     json_t *root = json_pack("{s:s}", "machine", key);
     for (int i = 0; i < LVN_N_RATES; i++) json_object_set_new(root, names[i], json_real(r->per_s[i]));
-    char *text = json_dumps(root, JSON_INDENT(2));
+    char *text;
+    enum lvn_status status = lvn_json_dump(begun, root, JSON_INDENT(2), &text);
     json_decref(root);
-    enum lvn_status status = text ? lvn_file_write(path, text, (int64_t)strlen(text)) : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_file_write(path, text, (int64_t)strlen(text));
     free(text);
     return status;
 }

@@ -1,5 +1,8 @@
 /* show.c - --show-settings: every key, its value, and where that came from. */
+#include <string.h>
+
 #include "cli/cli.h"
+#include "formats/json.h"
 
 /* A text on one line, whole. */
 static const char *one_line(const char *value, struct lvn_text *t)
@@ -19,7 +22,9 @@ static json_t *as_json(const struct lvn_option *o, const char *value)
     json_t *parsed = NULL;
     if (o->kind == LVN_KIND_INT || o->kind == LVN_KIND_REAL || o->kind == LVN_KIND_PAIR || o->kind == LVN_KIND_BOOL ||
         o->kind == LVN_KIND_TIME || o->kind == LVN_KIND_AMOUNT) {
-        parsed = json_loads(value, JSON_DECODE_ANY, NULL);
+        json_error_t error;
+        if (lvn_json_load(value, (int64_t)strlen(value), JSON_DECODE_ANY, &parsed, &error) != LVN_OK)
+            lvn_error_clear(); /* finish() sees that the results are not whole */
     }
     return parsed ? parsed : json_string(value);
 }

@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "cli/cli.h"
 #include "cli/model.h"
+#include "formats/json.h"
 #include "tokenizers/parallel.h"
 
 enum { CHUNK_BYTES = 32 << 20 };
@@ -135,11 +136,14 @@ static enum lvn_status encode(struct lvn_cli *c, const struct lvn_tokenizer *t)
     enum lvn_status status = encode_input(&e, json ? ',' : ' ', &first);
     lvn_encoders_close(&e);
     if (json) { /* printed as it came; main() has nothing left to print */
-        json_t *error = status == LVN_OK ? NULL : json_string(lvn_error_text());
-        fputs(error ? "],\"error\":" : "]", stdout);
-        if (error) json_dumpf(error, stdout, JSON_ENCODE_ANY);
+        LVN_LOCAL_TEXT(error);
+        long begun = lvn_json_begin();
+        json_t *sentence = status == LVN_OK ? NULL : json_string(lvn_error_text());
+        if (sentence) lvn_json_add(&error, begun, sentence, 0);
+        fputs("]", stdout);
+        if (sentence && !error.failed) printf(",\"error\":%s", error.p);
         fputs("}\n", stdout);
-        json_decref(error);
+        json_decref(sentence);
         json_decref(c->json);
         c->json = NULL;
     } else if (status == LVN_OK && !first) {

@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/files.h"
 #include "base/machine.h"
 #include "base/shown.h"
@@ -68,7 +69,7 @@ static enum lvn_status find_run(struct watch *w, const char *name)
 /* The last bytes of a file, from the start of a line; "" when it is not there. To be freed; NULL: no memory. */
 static char *tail_of(const char *path)
 {
-    char *text = malloc(TAIL + 1);
+    char *text = lvn_malloc(TAIL + 1);
     if (!text) return NULL;
     text[0] = '\0';
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -103,14 +104,18 @@ static double eta(const struct watch *w)
     return last > (double)w->step ? (last - (double)w->step) / w->steps_per_s : (double)NAN;
 }
 
-static void read_metrics(struct watch *w)
+static enum lvn_status read_metrics(struct watch *w)
 {
     char *text = tail_of(w->metrics_path), *rest = text, *line;
+    enum lvn_status status = text ? LVN_OK : LVN_MEMORY;
     double first[2] = {NAN, NAN};
     w->loss = w->val_loss = w->best = w->lr = w->rate = w->steps_per_s = w->steps_per_epoch = NAN;
     w->n_losses = 0;
     while (text && (line = strsep(&rest, "\n")) && rest) { /* the last, maybe half-written line is left out */
-        json_t *row = json_loads(line, 0, NULL), *one;
+        json_error_t error;
+        json_t *row, *one;
+        status = lvn_json_load(line, (int64_t)strlen(line), 0, &row, &error);
+        if (status != LVN_OK) break;
         if ((one = json_object_get(row, "val_loss")) && json_is_number(one)) {
             w->val_loss = json_number_value(one);
             if (!(w->best < w->val_loss)) w->best = w->val_loss;
@@ -126,6 +131,7 @@ static void read_metrics(struct watch *w)
         json_decref(row);
     }
     free(text);
+    return status;
 }
 
 static const char *text_of(const json_t *object, const char *key)
@@ -314,7 +320,7 @@ static enum lvn_status follow(struct watch *w, bool once)
     for (;;) {
         struct lvn_text t = {0};
         LVN_TRY(read_status(w));
-        read_metrics(w);
+        LVN_TRY(read_metrics(w));
         const char *old = stale(w, once, text);
         LVN_CHECK(w->status || !once, IO, "%s is not there: the run has not begun, or an older levin made it",
                   w->status_path);
@@ -347,7 +353,7 @@ enum lvn_status lvn_command_watch(struct lvn_cli *c)
     enum lvn_status status;
     if (c->json) {
         status = read_status(&w);
-        read_metrics(&w);
+        if (!status) status = read_metrics(&w);
         if (!status) status = show_json(&w);
     } else {
         status = follow(&w, lvn_cli_on(c, LVN_FLAG_watch_once));

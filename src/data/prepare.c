@@ -3,12 +3,12 @@
  * Each file is replaced whole or not at all, the description before the ids. */
 #include "data/prepare.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
 #include "base/target.h"
+#include "formats/json.h"
 #include "stores/store.h"
 #include "tokenizers/tokenizer.h"
 
@@ -19,15 +19,19 @@ static enum lvn_status describe(const struct lvn_dataset *d, int width, char **t
 {
     char *vocabulary = NULL;
     if (d->vocabulary) LVN_TRY(lvn_vocab_to_json(d->vocabulary, &vocabulary));
+    long begun = lvn_json_begin();
+    json_error_t error;
+    json_t *more = NULL;
+    enum lvn_status status = LVN_OK;
+    if (vocabulary) status = lvn_json_load(vocabulary, (int64_t)strlen(vocabulary), 0, &more, &error);
     json_t *root =
         json_pack("{s:s, s:I}", "dtype", width == 2 ? "uint16" : "uint32", "vocab_size", (json_int_t)d->vocab_size);
-    json_t *more = vocabulary ? json_loads(vocabulary, 0, NULL) : NULL;
-    if (root && more) json_object_update(root, more);
-    *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    if (more) json_object_update(root, more);
+    if (status == LVN_OK) status = lvn_json_dump(begun, root, JSON_INDENT(1), text);
     json_decref(root);
     json_decref(more);
     free(vocabulary);
-    LVN_CHECK(*text, MEMORY, "not enough memory to describe the token files");
+    LVN_TRY_WHILE(status, "describing the token files");
     return LVN_OK;
 }
 

@@ -219,8 +219,9 @@ enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w)
 {
     for (int i = 0; i < N_FILES; i++) LVN_TRY(lvn_part_sync(file_of(w, i)));
     char *path = state_path(&w->arena, w->o->out);
+    if (!path) return LVN_MEMORY;
+    long begun = lvn_json_begin();
     json_t *root = json_object();
-    if (!path || !root) return LVN_MEMORY;
     json_object_set_new(root, "version", json_integer(STATE_VERSION));
     json_object_set_new(root, "settings", sum_text(w->settings));
     for (int i = 0; i < N_COUNTERS; i++)
@@ -234,7 +235,7 @@ enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w)
         snprintf(key, sizeof key, "bytes%d", i);
         json_object_set_new(root, key, json_integer(file_of(w, i)->bytes));
     }
-    enum lvn_status status = lvn_json_write(path, root);
+    enum lvn_status status = lvn_json_write(path, begun, root);
     json_decref(root);
     return status;
 }
@@ -395,13 +396,14 @@ enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_si
 {
     LVN_LOCAL_ARENA(a);
     char *path = lvn_arena_printf(&a, "%s/%s.bin.json", out, lvn_split_names[s->split]);
+    long begun = lvn_json_begin();
     json_t *root =
         json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "dtype", lvn_text_width(s->tokenizer) == 2 ? "uint16" : "uint32",
                   "vocab_size", (json_int_t)s->tokenizer->n, "tokens", (json_int_t)s->counts->tokens[s->split],
                   "documents", (json_int_t)s->counts->documents[s->split], "xxh64", sum_text(s->sum), "tokenizer",
                   describe_tokenizer(s->tokenizer));
     if (root && s->options) json_object_set_new(root, "prepared", describe_making(s));
-    enum lvn_status status = path && root ? lvn_json_write(path, root) : LVN_MEMORY;
+    enum lvn_status status = path ? lvn_json_write(path, begun, root) : LVN_MEMORY;
     json_decref(root);
     return status;
 }

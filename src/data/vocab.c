@@ -114,12 +114,13 @@ enum lvn_status lvn_vocab_to_json(const struct lvn_vocab *v, char **json)
     if (!text) return LVN_MEMORY;
     size_t bytes = 0;
     for (int64_t i = 0; i < v->n; i++) bytes += (size_t)lvn_utf8_encode((int32_t)v->points[i], text + bytes);
+    long begun = lvn_json_begin();
     json_t *root =
         json_pack("{s:s, s:I, s:s%}", "kind", "chars", "vocab_size", (json_int_t)v->n, "vocabulary", text, bytes);
-    *json = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    enum lvn_status status = lvn_json_dump(begun, root, JSON_COMPACT, json);
     json_decref(root);
     free(text);
-    LVN_CHECK(*json, MEMORY, "not enough memory to write the vocabulary as JSON");
+    LVN_TRY_WHILE(status, "writing the vocabulary");
     return LVN_OK;
 }
 
@@ -128,6 +129,7 @@ const char lvn_vocab_tokenizer_config[] =
 
 enum lvn_status lvn_vocab_to_tokenizer(const struct lvn_vocab *v, char **json)
 {
+    long begun = lvn_json_begin();
     json_t *ids = json_object();
     char text[8];
     for (int64_t i = 0; i < v->n; i++) { /* U+0000 alone cannot be a key: it has an id and no text there */
@@ -137,9 +139,9 @@ enum lvn_status lvn_vocab_to_tokenizer(const struct lvn_vocab *v, char **json)
     json_t *root = json_pack("{s:s, s:[], s:n, s:n, s:n, s:{s:s}, s:{s:s, s:n, s:b, s:o, s:[]}}", "version", "1.0",
                              "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "type", "Fuse",
                              "model", "type", "BPE", "unk_token", "byte_fallback", 0, "vocab", ids, "merges");
-    *json = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    enum lvn_status status = lvn_json_dump(begun, root, JSON_INDENT(1), json);
     json_decref(root);
-    LVN_CHECK(*json, MEMORY, "not enough memory to write the vocabulary as JSON");
+    LVN_TRY_WHILE(status, "writing the vocabulary");
     return LVN_OK;
 }
 

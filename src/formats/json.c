@@ -6,7 +6,8 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,28 +20,56 @@ enum { DEPTH = 64, LARGEST = 1 << 30 };
 /* --- memory --- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic long refusals;
+static _Thread_local long failures; /* of allocations */
+
+/* jansson's reader does not see that its buffer for a token could not grow: it loses letters of the token, then looks
+ * for the closing quote beyond the buffer, or aborts over a number that is short of a digit. So its buffer always
+ * grows, after a failure from this reserve, and from the first failure on it gets nothing else, so that it stops. */
+static _Thread_local struct {
+    bool reads;                              /* lvn_json_load() runs */
+    bool failed;                             /* an allocation failed since it began */
+    size_t used;                             /* bytes of `reserve` */
+    alignas(max_align_t) char reserve[1024]; /* 32 + 64 + ... + 512 at least: tokens up to 511 bytes */
+} reader;
+
+/* The buffer's sizes are powers of two; of all else hardly anything has such a size. */
+static void *take_reserve(size_t bytes)
+{
+    bool grows = bytes >= 32 && (bytes & (bytes - 1)) == 0;
+    if (!grows || bytes > sizeof reader.reserve - reader.used) return NULL;
+    reader.used += bytes;
+    return reader.reserve + reader.used - bytes;
+}
 
 static void *take(size_t bytes)
 {
-    void *p = lvn_malloc(bytes);
-    if (!p) atomic_fetch_add(&refusals, 1);
-    return p;
+    void *p = reader.failed ? NULL : lvn_malloc(bytes);
+    if (p) return p;
+    failures++;
+    reader.failed = reader.reads;
+    return reader.failed ? take_reserve(bytes) : NULL;
+}
+
+static void give(void *p)
+{
+    if ((uintptr_t)p - (uintptr_t)reader.reserve >= sizeof reader.reserve) free(p);
 }
 
 static void give_functions(void)
 {
-    json_set_alloc_funcs(take, free);
+    json_set_alloc_funcs(take, give);
 }
 
-void lvn_json_begin(void)
+long lvn_json_begin(void)
 {
     pthread_once(&once, give_functions);
+    return failures;
 }
 
-long lvn_json_refusals(void)
+enum lvn_status lvn_json_whole(long begun)
 {
-    return atomic_load(&refusals);
+    LVN_CHECK(failures == begun, MEMORY, "not enough memory for a value of JSON");
+    return LVN_OK;
 }
 
 /* --- reading --- */
@@ -69,12 +98,16 @@ static int too_deep(const char *text, int64_t bytes)
 
 enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out, json_error_t *error)
 {
-    lvn_json_begin();
-    long before = lvn_json_refusals();
+    long begun = lvn_json_begin();
+    reader.reads = true;
     *out = json_loadb(text, (size_t)bytes, flags, error);
-    if (lvn_json_refusals() == before) return LVN_OK;
-    json_decref(*out);
-    *out = NULL;
+    if (lvn_json_whole(begun) != LVN_OK) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    reader.reads = reader.failed = false;
+    reader.used = 0;
+    if (lvn_json_whole(begun) == LVN_OK) return LVN_OK;
     LVN_FAIL(MEMORY, "not enough memory for %lld bytes of JSON", (long long)bytes);
 }
 
@@ -200,19 +233,31 @@ static void add(struct lvn_text *t, const json_t *value, int indent, int depth)
         lvn_text_add(t, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
 }
 
-void lvn_json_add(struct lvn_text *t, const json_t *value, int indent)
+void lvn_json_add(struct lvn_text *t, long begun, const json_t *value, int indent)
 {
-    add(t, value, indent, 0);
+    if (lvn_json_whole(begun) == LVN_OK)
+        add(t, value, indent, 0);
+    else
+        t->failed = true;
 }
 
-enum lvn_status lvn_json_write(const char *path, const json_t *value)
+enum lvn_status lvn_json_write(const char *path, long begun, const json_t *value)
 {
+    LVN_TRY_WHILE(lvn_json_whole(begun), "writing '%s'", path);
     LVN_LOCAL_TEXT(t);
     add(&t, value, 2, 0);
     lvn_text_add(&t, "\n");
-    enum lvn_status status = lvn_text_status(&t);
-    if (status == LVN_OK) status = lvn_target_write(path, t.p, t.n);
-    return status;
+    LVN_TRY_WHILE(lvn_text_status(&t), "writing '%s'", path);
+    return lvn_target_write(path, t.p, t.n);
+}
+
+enum lvn_status lvn_json_dump(long begun, const json_t *value, size_t flags, char **text)
+{
+    *text = json_dumps(value, flags);
+    if (*text && lvn_json_whole(begun) == LVN_OK) return LVN_OK;
+    free(*text);
+    *text = NULL;
+    LVN_FAIL(MEMORY, "not enough memory for a text of JSON");
 }
 
 /* --- members of objects --- */

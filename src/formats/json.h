@@ -14,25 +14,28 @@
 #include "base/status.h"
 #include "base/text.h"
 
-/* jansson's functions that build values say nothing when memory runs out: what is built lacks a member. So its memory
- * comes through base/arena.h, and what was refused is counted. First of all, before any value is made; what reads a
- * file calls it by itself. */
-void lvn_json_begin(void);
-/* How often memory was refused so far: more than before a value was built means that it is not whole. */
-long lvn_json_refusals(void);
+/* jansson's functions that build values say nothing when memory runs out: the value lacks a member or a letter. So
+ * jansson's memory comes through base/arena.h, which counts the allocations of each thread that failed. Code that
+ * builds a value calls lvn_json_begin() before the first part of it and hands the result to the function that writes
+ * the value, in the same thread: that function fails with LVN_MEMORY when an allocation failed in between.
+ * lvn_json_whole() is the same check for a value that is read and not written. */
+long lvn_json_begin(void);
+LVN_CHECKED enum lvn_status lvn_json_whole(long begun);
 
-/* json_loadb(), which drops letters of strings without a word when memory runs out: LVN_MEMORY then. *out NULL: the
- * text is no JSON, and *error says why. */
+/* json_loadb() with that check. *out NULL and LVN_OK: the text is no JSON, and *error says why. */
 LVN_CHECKED enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out,
                                           json_error_t *error);
 /* `name` is what messages call the text. */
 LVN_CHECKED enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out);
 LVN_CHECKED enum lvn_status lvn_json_read(const char *path, json_t **out);
 /* Adds the value: on one line when indent is 0, else members below each other (lists of plain values stay on one line).
- * Numbers have the fewest digits that read back as the same double. Values nest at most 64 levels. */
-void lvn_json_add(struct lvn_text *t, const json_t *value, int indent);
+ * Numbers have the fewest digits that read back as the same double. Values nest at most 64 levels. A value that is not
+ * whole makes the text fail (lvn_text_status()). */
+void lvn_json_add(struct lvn_text *t, long begun, const json_t *value, int indent);
 /* Replaces `path` in one move (see lvn_target_write()): indented by 2, a newline at the end. */
-LVN_CHECKED enum lvn_status lvn_json_write(const char *path, const json_t *value);
+LVN_CHECKED enum lvn_status lvn_json_write(const char *path, long begun, const json_t *value);
+/* json_dumps() of a value that is whole; the caller frees *text, which is NULL after a failure. */
+LVN_CHECKED enum lvn_status lvn_json_dump(long begun, const json_t *value, size_t flags, char **text);
 
 /* Members of an object. A missing one (or null) leaves *out as it is and is fine, unless `required`. LVN_FORMAT for the
  * wrong type or a number outside [low, high]. Whole numbers written as 12.0 are taken for integers. */

@@ -60,7 +60,7 @@ static json_t *entry_of(const struct slot *slot, int64_t begin)
 
 /* The header with its length before it and padded to 8 bytes, into `t`. */
 static enum lvn_status make_header(const char *path, const struct lvn_safetensors_source *source,
-                                   const struct slot *slot, json_t *header, struct lvn_text *t)
+                                   const struct slot *slot, long begun, json_t *header, struct lvn_text *t)
 {
     static const char *const pt[][2] = {{"format", "pt"}};
     const char *const(*metadata)[2] = source->metadata ? source->metadata : pt;
@@ -78,7 +78,7 @@ static enum lvn_status make_header(const char *path, const struct lvn_safetensor
         LVN_CHECK(!__builtin_add_overflow(at, slot[i].bytes, &at), SHAPE, "'%s' would be too large for any disk", path);
     }
     lvn_text_add_bytes(t, "\0\0\0\0\0\0\0\0", 8);
-    lvn_json_add(t, header, 0);
+    lvn_json_add(t, begun, header, 0);
     while (t->n % 8 && !t->failed) lvn_text_add(t, " ");
     LVN_TRY(lvn_text_status(t));
     uint64_t length = (uint64_t)t->n - 8;
@@ -172,9 +172,10 @@ enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safeten
     struct slot *slot = lvn_calloc((size_t)source->n, sizeof *slot);
     if (!slot) return LVN_MEMORY;
     LVN_LOCAL_TEXT(header);
+    long begun = lvn_json_begin();
     json_t *object = json_object();
     enum lvn_status status = sort_items(path, source, slot);
-    if (status == LVN_OK) status = make_header(path, source, slot, object, &header);
+    if (status == LVN_OK) status = make_header(path, source, slot, begun, object, &header);
     if (status == LVN_OK) status = write_file(path, &header, source, slot, a, sums);
     json_decref(object);
     free(slot);

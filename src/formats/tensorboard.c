@@ -46,11 +46,18 @@ static void put_bytes(struct lvn_text *m, int field, const void *p, int64_t n)
     lvn_text_add_bytes(m, p, n);
 }
 
+/* What is made anew; a failure of what was made before is told of by then. */
+static void begin(struct lvn_text *m)
+{
+    lvn_text_clear(m);
+    m->failed = false;
+}
+
 static void begin_event(struct lvn_text *m, double wall_time, int64_t step)
 {
     uint64_t bits;
     memcpy(&bits, &wall_time, sizeof bits);
-    lvn_text_clear(m);
+    begin(m);
     put_key(m, WALL_TIME, FIXED64);
     put_little_endian(m, bits, 8);
     put_key(m, STEP, VARINT);
@@ -78,9 +85,12 @@ static enum lvn_status put_record(struct lvn_tensorboard *t)
         head[8 + i] = (unsigned char)(sums[0] >> 8 * i);
         tail[i] = (unsigned char)(sums[1] >> 8 * i);
     }
-    lvn_text_add_bytes(&t->file.pending, head, sizeof head);
-    lvn_text_add_bytes(&t->file.pending, m->p, m->n);
-    LVN_TRY_WHILE(lvn_append_put(&t->file, tail, sizeof tail), "writing TensorBoard's events");
+    begin(&t->record);
+    lvn_text_add_bytes(&t->record, head, sizeof head);
+    lvn_text_add_bytes(&t->record, m->p, m->n);
+    lvn_text_add_bytes(&t->record, tail, sizeof tail);
+    LVN_TRY(lvn_text_status(&t->record)); /* half a record would spoil those behind it */
+    LVN_TRY_WHILE(lvn_append_put(&t->file, t->record.p, t->record.n), "writing TensorBoard's events");
     return LVN_OK;
 }
 
@@ -144,11 +154,14 @@ void lvn_tensorboard_scalar(struct lvn_tensorboard *t, const char *tag, double v
 
 enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *t, double wall_time, int64_t step)
 {
-    if (!t->summary.n) return LVN_OK;
-    begin_event(&t->event, wall_time, step);
-    put_bytes(&t->event, SUMMARY, t->summary.p, t->summary.n);
-    lvn_text_clear(&t->summary);
-    return put_record(t);
+    enum lvn_status status = lvn_text_status(&t->summary);
+    if (status == LVN_OK && t->summary.n) {
+        begin_event(&t->event, wall_time, step);
+        put_bytes(&t->event, SUMMARY, t->summary.p, t->summary.n);
+        status = put_record(t);
+    }
+    begin(&t->summary);
+    return status;
 }
 
 enum lvn_status lvn_tensorboard_flush(struct lvn_tensorboard *t)
@@ -162,4 +175,5 @@ void lvn_tensorboard_close(struct lvn_tensorboard *t)
     if (lvn_append_close(&t->file) != LVN_OK) lvn_error_clear();
     lvn_text_release(&t->event);
     lvn_text_release(&t->summary);
+    lvn_text_release(&t->record);
 }

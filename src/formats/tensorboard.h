@@ -14,6 +14,7 @@
 struct lvn_tensorboard {
     struct lvn_append file;
     struct lvn_text event, summary; /* being made */
+    struct lvn_text record;         /* the event as it stands in the file */
 };
 
 /* A new file in the folder, which is made. from_step > 0: a run goes on, and what earlier files hold from that step on

@@ -108,7 +108,9 @@ static bool lacks_file(const struct lvn_http_answer *a)
 static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, struct lvn_text *t)
 {
     const struct gs *s = p->own;
-    json_t *root = a->body.p ? json_loadb(a->body.p, (size_t)a->body.n, 0, NULL) : NULL;
+    json_error_t error;
+    json_t *root = NULL;
+    if (a->body.p && lvn_json_load(a->body.p, a->body.n, 0, &root, &error) != LVN_OK) lvn_error_clear();
     const char *message = json_string_value(json_object_get(json_object_get(root, "error"), "message"));
     if (!message && a->body.p && a->body.p[0] != '{' && a->body.p[0] != '<') message = a->body.p;
     size_t n = message ? strcspn(message, "\r\n") : 0;

@@ -80,7 +80,9 @@ static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_ask 
     }
     if (a->code < 200 || a->code > 299) return lvn_ask_failed(u->place, ask, a);
     /* A file: all of it, unless somebody took the question for an end. */
-    json_t *root = a->body.p ? json_loadb(a->body.p, (size_t)a->body.n, 0, NULL) : NULL;
+    json_error_t error;
+    json_t *root = NULL;
+    if (a->body.p) LVN_TRY(lvn_json_load(a->body.p, a->body.n, 0, &root, &error));
     const json_t *size = json_object_get(root, "size");
     int64_t bytes = json_is_string(size) ? strtoll(json_string_value(size), NULL, 10) : json_integer_value(size);
     json_decref(root);

@@ -100,7 +100,9 @@ static json_t *frame_of(const struct lvn_vocabulary *v)
                                "\"SpecialToken\":{\"id\":\"[SEP]\","
                                "\"type_id\":0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}},{\"SpecialToken\":{\"id\":"
                                "\"[SEP]\",\"type_id\":1}}]}";
-    json_t *frame = json_loads(text, 0, NULL), *specials = json_object();
+    json_error_t error;
+    json_t *frame, *specials = json_object();
+    if (lvn_json_load(text, sizeof text - 1, 0, &frame, &error) != LVN_OK) frame = NULL; /* write_json() sees it */
     for (int id = 2; id < 4; id++) {
         const char *name = v->token[id].text;
         json_object_set_new(specials, name, json_pack("{s:s, s:[i], s:[s]}", "id", name, "ids", id, "tokens", name));
@@ -150,14 +152,13 @@ static json_t *config_of(const struct lvn_vocabulary *v)
 struct writer {
     struct lvn_arena arena;
     const char *dir;
-    long refusals;
+    long begun; /* lvn_json_begin() */
 };
 
 static enum lvn_status write_json(struct writer *w, const char *name, const json_t *value)
 {
     char *path = lvn_path_join(&w->arena, w->dir, name);
-    if (!path || !value || lvn_json_refusals() > w->refusals) LVN_FAIL(MEMORY, "not enough memory for '%s'", name);
-    return lvn_json_write(path, value);
+    return path ? lvn_json_write(path, w->begun, value) : LVN_MEMORY;
 }
 
 static enum lvn_status write_text(struct writer *w, const char *name, const struct lvn_text *text)
@@ -209,8 +210,7 @@ enum lvn_status lvn_vocabulary_save(const struct lvn_vocabulary *v, const char *
 {
     struct writer w = {.dir = dir};
     LVN_TRY(lvn_dir_make(dir));
-    lvn_json_begin();
-    w.refusals = lvn_json_refusals();
+    w.begun = lvn_json_begin();
     lvn_arena_init(&w.arena);
     json_t *vocab = json_object(), *merges = json_array();
     enum lvn_status status = vocab && merges ? write_all(&w, v, vocab, merges) : LVN_MEMORY;

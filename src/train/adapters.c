@@ -114,9 +114,9 @@ static enum lvn_status collect(const struct lvn_network *n, bool fresh_head, str
 static enum lvn_status base_text(const struct lvn_adapter_base *base, struct lvn_text *out)
 {
     char sum[LVN_CHECKSUM_TEXT];
+    long begun = lvn_json_begin();
     json_t *root = json_pack("{s:s, s:s}", "base", base->name, "sum", lvn_checksum_text(base->sum, sum));
-    if (!root) LVN_FAIL(MEMORY, "not enough memory for " LVN_ADAPTERS_BASE);
-    lvn_json_add(out, root, 2);
+    lvn_json_add(out, begun, root, 2);
     lvn_text_add(out, "\n");
     json_decref(root);
     return lvn_text_status(out);
@@ -126,12 +126,9 @@ enum lvn_status lvn_adapters_make(const struct lvn_network *n, const struct lvn_
                                   struct lvn_adapter_texts *out)
 {
     LVN_TRY(collect(n, base->fresh_head, a, &out->weights));
-    lvn_json_begin();
-    const long before = lvn_json_refusals();
+    long begun = lvn_json_begin();
     json_t *root = config_of(n, base);
-    if (lvn_json_refusals() != before) json_decref(root), root = NULL; /* it lacks a member */
-    if (!root) LVN_FAIL(MEMORY, "not enough memory for " LVN_ADAPTERS_CONFIG);
-    lvn_json_add(&out->config, root, 2);
+    lvn_json_add(&out->config, begun, root, 2);
     lvn_text_add(&out->config, "\n");
     json_decref(root);
     LVN_TRY(lvn_text_status(&out->config));

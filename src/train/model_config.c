@@ -326,35 +326,35 @@ static void write_classes(json_t *root, const struct lvn_model_config *c)
     if (end) json_object_set(root, "pad_token_id", end);
 }
 
-/* The object that a key stands in, made when it is first wanted. */
+/* The object that a key stands in, made when it is first wanted. NULL when memory runs out. */
 static json_t *object_of(json_t *root, const char *part, const struct lvn_model_config *c)
 {
     if (!*part) return root;
-    json_t *object = json_object_get(root, part);
-    if (object) return object;
-    object = strcmp(part, own_object) == 0 ? json_pack("{s:s}", "kind", c->model->name) : json_object();
-    json_object_set_new(root, part, object);
-    return object;
+    if (!json_object_get(root, part))
+        json_object_set_new(root, part,
+                            strcmp(part, own_object) == 0 ? json_pack("{s:s}", "kind", c->model->name) : json_object());
+    return json_object_get(root, part); /* what could not be set is freed */
 }
 
 enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *form,
                                  const struct lvn_model_config *config, enum lvn_dtype type)
 {
     struct lvn_model_config c = lvn_model_settled(config);
+    long begun = lvn_json_begin();
     json_t *root = json_pack("{s:s}", "model_type", lvn_model_type(form));
-    for (const struct lvn_key *k = form->keys; root && k->kind; k++) {
+    for (const struct lvn_key *k = form->keys; k->kind; k++) {
         char part[LVN_KEY_TEXT];
         if (!is_written(form, &c, k)) continue;
         const char *key = split(k->json, part);
         bool null = k->null && lvn_key_get(k, &c) == k->initial;
         json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type));
     }
-    if (!root) LVN_FAIL(MEMORY, "not enough memory for config.json");
     if (lvn_model_is_for(&c, "classify")) write_classes(root, &c);
-    lvn_json_add(t, root, 2);
+    lvn_json_add(t, begun, root, 2);
     lvn_text_add(t, "\n");
     json_decref(root);
-    return lvn_text_status(t);
+    LVN_TRY_WHILE(lvn_text_status(t), "writing config.json");
+    return LVN_OK;
 }
 
 int lvn_config_args(const struct lvn_model *form, const struct lvn_model_config *c,

@@ -27,25 +27,29 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
 {
     char data[24];
     snprintf(data, sizeof data, "%016" PRIx64, s->data);
+    long begun = lvn_json_begin();
     json_t *state =
         json_pack("{s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I}", "step", (json_int_t)s->step, "val_loss",
                   real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "start_val_loss",
                   real_or_null(s->start_val_loss), "data", data, "micro_batch", (json_int_t)s->micro_batch, "pieces",
                   (json_int_t)s->pieces, "ranks", (json_int_t)s->ranks);
-    json_t *callbacks = *s->callbacks ? json_loads(s->callbacks, 0, NULL) : NULL;
+    json_error_t error;
+    json_t *callbacks = NULL;
+    enum lvn_status status = LVN_OK;
+    if (*s->callbacks) status = lvn_json_load(s->callbacks, (int64_t)strlen(s->callbacks), 0, &callbacks, &error);
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
     if (state && *s->shares) json_object_set_new(state, "shares", json_string(s->shares));
     if (state && s->scaling.scale > 0)
         json_object_set_new(state, "loss_scale",
                             json_pack("{s:f, s:I, s:I}", "scale", s->scaling.scale, "good_steps",
                                       (json_int_t)s->scaling.good, "skipped_steps", (json_int_t)s->scaling.skipped));
-    if (!state || (*s->callbacks && !callbacks)) {
-        json_decref(state);
-        LVN_FAIL(MEMORY, "not enough memory for the state of the run");
-    }
-    lvn_json_add(out, state, 2);
+    if (status == LVN_OK && *s->callbacks && !callbacks)
+        status = lvn_fail(LVN_INTERNAL, "the state of the callbacks is no JSON: %s", error.text);
+    if (status == LVN_OK) lvn_json_add(out, begun, state, 2);
     json_decref(state);
-    return lvn_text_status(out);
+    LVN_TRY_WHILE(status, "writing the state of the run");
+    LVN_TRY_WHILE(lvn_text_status(out), "writing the state of the run");
+    return LVN_OK;
 }
 
 static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct lvn_snapshot *s,
@@ -128,7 +132,7 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
                      s->best_val_loss);
         return LVN_OK;
     }
-    lvn_json_add(&t, callbacks, 0);
+    lvn_json_add(&t, lvn_json_begin(), callbacks, 0);
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
         status = lvn_fail(LVN_FORMAT, "'%s': the callbacks have %lld bytes to remember, at most %d", path,

@@ -13,7 +13,7 @@ static void check_form(const json_t *value, int indent)
 {
     struct lvn_text t = {0};
     json_t *again;
-    lvn_json_add(&t, value, indent);
+    lvn_json_add(&t, lvn_json_begin(), value, indent);
     if (lvn_json_parse("what was written", lvn_text_string(&t), t.n, &again) != LVN_OK) abort();
     if (!json_equal(value, again)) abort();
     json_decref(again);

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (lvn_json_parse("the input", (const char *)data, (int64_t)size, &value) != LVN_OK) return 0;
     struct lvn_text line = {0}, whole = {0};
     char sum[LVN_CHECKSUM_TEXT];
-    lvn_json_add(&line, value, 0);
+    lvn_json_add(&line, lvn_json_begin(), value, 0);
     lvn_checksum_text(lvn_checksum(line.p, line.n), sum);
     lvn_text_printf(&whole, "{\"manifest\": %s, \"sum\": \"%s\"}", line.p, sum);
     check(whole.p, whole.n);

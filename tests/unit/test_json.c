@@ -1,6 +1,7 @@
 /* test_json.c - what the JSON reader refuses, members of objects, and that writing is stable. */
 #include "io_test.h"
 
+#include "base/arena.h"
 #include "formats/json.h"
 
 static enum lvn_status parse(const char *text)
@@ -114,14 +115,14 @@ static void writes(void **state)
         "    []\n  ],\n  \"t\": true\n}\n";
     json_t *value, *again;
     ASSERT_OK(lvn_json_parse("x", text, (int64_t)strlen(text), &value));
-    ASSERT_OK(lvn_json_write(test_path("out.json"), value));
+    ASSERT_OK(lvn_json_write(test_path("out.json"), lvn_json_begin(), value));
     char *back;
     int64_t bytes;
     ASSERT_OK(lvn_file_read(test_path("out.json"), 0, &back, &bytes));
     assert_string_equal(back, text);
     free(back);
     struct lvn_text line = {0};
-    lvn_json_add(&line, value, 0);
+    lvn_json_add(&line, lvn_json_begin(), value, 0);
     assert_null(strchr(lvn_text_string(&line), '\n'));
     ASSERT_OK(lvn_json_parse("line", line.p, line.n, &again));
     assert_true(json_equal(value, again));
@@ -131,7 +132,7 @@ static void writes(void **state)
     double odd[] = {1.0 / 3, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, 123456789.123456789, 1e22};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         value = json_pack("[f]", odd[i]);
-        lvn_json_add(&line, value, 0);
+        lvn_json_add(&line, lvn_json_begin(), value, 0);
         json_decref(value);
         ASSERT_OK(lvn_json_parse("line", line.p, line.n, &again));
         double read = json_real_value(json_array_get(again, 0));
@@ -141,10 +142,87 @@ static void writes(void **state)
     }
 }
 
+/* jansson says nothing of a member that it had no memory for: what writes the value does. */
+static enum lvn_status write_parts(const char *path)
+{
+    long begun = lvn_json_begin();
+    json_t *list = json_array(), *root = json_pack("{s:s, s:{s:i}}", "kind", "parts", "sizes", "one", 1);
+    for (int i = 0; i < 20; i++) json_array_append_new(list, json_pack("[i,s]", i, "a name"));
+    json_object_set_new(root, "list", list);
+    json_object_set_new(root, "last", json_real(0.5));
+    enum lvn_status status = lvn_json_write(path, begun, root);
+    char *text;
+    enum lvn_status dumped = lvn_json_dump(begun, root, JSON_COMPACT, &text);
+    assert_true(!text == (dumped != LVN_OK));
+    if (text) assert_non_null(strstr(text, "\"last\":0.5}"));
+    free(text);
+    json_decref(root);
+    return status == LVN_OK ? dumped : status;
+}
+
+static void memory_that_runs_out(void **state)
+{
+    (void)state;
+    char *want, *got;
+    int64_t n_want, n_got;
+    ASSERT_OK(write_parts(test_path("whole.json")));
+    ASSERT_OK(lvn_file_read(test_path("whole.json"), 0, &want, &n_want));
+    for (long k = 1;; k++) {
+        unlink(test_path("parts.json"));
+        lvn_alloc_fail_at(k);
+        enum lvn_status status = write_parts(test_path("parts.json"));
+        lvn_alloc_fail_at(0);
+        if (lvn_path_exists(test_path("parts.json"))) { /* it is whole then */
+            ASSERT_OK(lvn_file_read(test_path("parts.json"), 0, &got, &n_got));
+            assert_int_equal(n_got, n_want);
+            assert_memory_equal(got, want, (size_t)n_want);
+            free(got);
+        }
+        if (status == LVN_OK) {
+            assert_true(k > 100);
+            break;
+        }
+        assert_int_equal(status, LVN_MEMORY);
+    }
+    free(want);
+}
+
+/* Tokens of all lengths, as the reader's buffer grows by powers of two: it never looks beyond a token that it had no
+ * memory for. */
+static void tokens_without_memory(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {"[\"%s\", 1]", "{\"%s\": [2]}", "[1%s, 2]", "[1%s]", "[0.%se-1]", "[1%se+12]"};
+    for (int f = 0; f < 6; f++) {
+        for (int n = 1; n < 70; n++) {
+            char digits[80], text[120];
+            memset(digits, '7', sizeof digits);
+            digits[f == 2 || f == 3 ? n % 18 : n] = '\0';
+            snprintf(text, sizeof text, forms[f], digits);
+            for (long k = 1;; k++) {
+                json_t *value;
+                lvn_alloc_fail_at(k);
+                enum lvn_status status = lvn_json_parse("x", text, (int64_t)strlen(text), &value);
+                lvn_alloc_fail_at(0);
+                if (status == LVN_OK) {
+                    json_decref(value);
+                    break;
+                }
+                assert_int_equal(status, LVN_MEMORY);
+                assert_null(value);
+            }
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(refused), cmocka_unit_test(brackets_in_strings),
-                                       cmocka_unit_test(members), cmocka_unit_test(one_number_or_a_list),
-                                       cmocka_unit_test(writes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(refused),
+                                       cmocka_unit_test(brackets_in_strings),
+                                       cmocka_unit_test(members),
+                                       cmocka_unit_test(one_number_or_a_list),
+                                       cmocka_unit_test(writes),
+                                       cmocka_unit_test(memory_that_runs_out),
+                                       cmocka_unit_test(tokens_without_memory)};
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

@@ -114,6 +114,7 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_mom
                                    char text[LVN_SNAPSHOT_CALLBACKS])
 {
     LVN_LOCAL_TEXT(t);
+    long begun = lvn_json_begin();
     json_t *all = json_object();
     text[0] = '\0';
     for (int i = 0; i < c->n; i++) {
@@ -123,9 +124,10 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_mom
         c->is[i]->save(c->own[i], state);
         json_object_set_new(all, c->is[i]->name, state);
     }
-    if (json_object_size(all)) lvn_json_add(&t, all, 0);
+    enum lvn_status status = lvn_json_whole(begun);
+    if (json_object_size(all)) lvn_json_add(&t, begun, all, 0);
     json_decref(all);
-    enum lvn_status status = lvn_text_status(&t);
+    if (status == LVN_OK) status = lvn_text_status(&t);
     if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
         status = lvn_fail(LVN_INTERNAL, "the callbacks have %lld bytes to remember, at most %d", (long long)t.n,
                           LVN_SNAPSHOT_CALLBACKS - 1);
