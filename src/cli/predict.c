@@ -54,9 +54,11 @@ static enum lvn_status add(struct texts *x, const char *text, const char *pair)
     return text ? LVN_OK : LVN_MEMORY;
 }
 
-static const char *copy(struct texts *x, const char *p, int64_t n)
+/* *out NULL: an optional column that is not there. */
+static enum lvn_status copy(struct texts *x, const char *p, int64_t n, const char **out)
 {
-    return p ? lvn_arena_printf(&x->arena, "%.*s", (int)n, p) : NULL;
+    *out = p ? lvn_arena_printf(&x->arena, "%.*s", (int)n, p) : NULL;
+    return p && !*out ? LVN_MEMORY : LVN_OK;
 }
 
 /* A row with a text, or, where `bad` says why, without one. */
@@ -84,13 +86,18 @@ static enum lvn_status read_table(struct texts *x, const struct lvn_settings *s,
     t->keep_empty = true;
     LVN_TRY(lvn_table_column(t, *column && t->form != LVN_TABLE_LINES ? column : usual, true));
     LVN_TRY(lvn_table_column(t, pair ? s->data.pair_column : "", pair));
-    while (lvn_table_next(t, &row)) {
-        const char *bad = *row.bad ? lvn_arena_strdup(&x->arena, row.bad) : NULL;
-        if (*row.bad && !bad) return LVN_MEMORY;
-        LVN_TRY(add_row(x, s, row.line, bad ? NULL : copy(x, row.cell[0].p, row.cell[0].n),
-                        bad ? NULL : copy(x, row.cell[1].p, row.cell[1].n), bad));
+    for (bool more = true;;) {
+        const char *bad = NULL, *text = NULL, *with = NULL;
+        LVN_TRY(lvn_table_next(t, &row, &more));
+        if (!more) return LVN_OK;
+        if (*row.bad) {
+            LVN_TRY(copy(x, row.bad, (int64_t)strlen(row.bad), &bad));
+        } else {
+            LVN_TRY(copy(x, row.cell[0].p, row.cell[0].n, &text));
+            LVN_TRY(copy(x, row.cell[1].p, row.cell[1].n, &with));
+        }
+        LVN_TRY(add_row(x, s, row.line, text, with, bad));
     }
-    return LVN_OK;
 }
 
 static enum lvn_status read_given(struct texts *x, const struct lvn_settings *s, const struct lvn_texts *given)

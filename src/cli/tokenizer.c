@@ -45,14 +45,15 @@ static enum lvn_status rows(struct reader *r, const char *p, int64_t n)
         r->table.ask = "--field";
         LVN_TRY(lvn_table_column(&r->table, r->field, true));
     }
-    while (lvn_table_next(&r->table, &row)) {
+    for (bool more = true;;) {
+        LVN_TRY(lvn_table_next(&r->table, &row, &more));
+        if (!more) return LVN_OK;
         if (*row.bad && !r->bad++) lvn_text_printf(&r->first_bad, "%s", row.bad);
         if (*row.bad) continue;
         lvn_text_add_bytes(&r->text, row.cell[0].p, row.cell[0].n);
         lvn_text_add(&r->text, "\n");
         if (r->text.n >= CHUNK_BYTES) LVN_TRY(count(r));
     }
-    return LVN_OK;
 }
 
 /* --- files --- */

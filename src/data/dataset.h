@@ -170,7 +170,7 @@ enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_i
 int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at);
 /* A number that changes when the data does: kind, sizes, vocabulary and contents (all of them up to some megabytes,
  * evenly spread samples beyond). For the check that a resumed run sees the same data. */
-uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d);
+LVN_CHECKED enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *out);
 
 /* For the kinds. */
 void lvn_stream_fields_of(const struct lvn_data_options *o, struct lvn_fields *out);

@@ -47,21 +47,25 @@ enum lvn_status lvn_split_set_remote(struct lvn_split *p, const char *path, int 
 }
 
 /* Samples of a list that comes from files, evenly spread; what fails to be read is told when it is trained on. */
-static uint64_t mix_samples(uint64_t h, const struct lvn_dataset *d, enum lvn_split_id split)
+static enum lvn_status mix_samples(uint64_t *h, const struct lvn_dataset *d, enum lvn_split_id split)
 {
     struct lvn_samples one;
     int64_t n = d->split[split].n_samples;
-    if (!n || !d->split[split].path || lvn_samples_init(&one, &d->fields, 1) != LVN_OK) return h;
-    for (int64_t i = 0; i < BLOCKS; i++) {
+    enum lvn_status status = LVN_OK;
+    if (!n || !d->split[split].path) return LVN_OK;
+    LVN_TRY(lvn_samples_init(&one, &d->fields, 1));
+    for (int64_t i = 0; i < BLOCKS && status != LVN_MEMORY; i++) {
         struct lvn_draw whole = {.length = lvn_fields_length(&d->fields)};
-        if (lvn_dataset_sample(d, split, n * i / BLOCKS, whole, one.p) != LVN_OK) lvn_error_clear();
-        for (int k = 0; k < d->fields.n; k++) h = mix_bytes(h, one.p[k], lvn_field_bytes(&d->fields.field[k]));
+        status = lvn_dataset_sample(d, split, n * i / BLOCKS, whole, one.p);
+        for (int k = 0; k < d->fields.n; k++) *h = mix_bytes(*h, one.p[k], lvn_field_bytes(&d->fields.field[k]));
     }
     lvn_samples_release(&one);
-    return h;
+    if (status == LVN_MEMORY) return status;
+    lvn_error_clear();
+    return LVN_OK;
 }
 
-uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
+enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *out)
 {
     uint64_t h = mix_bytes(0, d->kind->name, (int64_t)strlen(d->kind->name));
     if (d->vocabulary) h = mix_bytes(h, d->vocabulary->points, d->vocabulary->n * (int64_t)sizeof(uint32_t));
@@ -69,7 +73,7 @@ uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
         const struct lvn_split *p = &d->split[split];
         int64_t bytes = p->n_tokens * p->width;
         h = mix(mix(h, (uint64_t)p->n_tokens), (uint64_t)p->n_samples);
-        h = mix_samples(h, d, (enum lvn_split_id)split);
+        LVN_TRY_WHILE(mix_samples(&h, d, (enum lvn_split_id)split), "comparing the data with those of earlier runs");
         if (bytes <= WHOLE)
             h = mix_bytes(h, p->tokens ? p->tokens : "", bytes);
         else
@@ -77,5 +81,6 @@ uint64_t lvn_dataset_fingerprint(const struct lvn_dataset *d)
                 h = mix_bytes(h, p->blocks ? p->blocks + i * BLOCK : (const char *)p->tokens + block_at(bytes, i),
                               BLOCK);
     }
-    return h;
+    *out = h;
+    return LVN_OK;
 }

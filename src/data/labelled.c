@@ -162,7 +162,9 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
             "'%s': the column '%s' is named twice by data.text_column, data.pair_column and data.label_column: they "
             "must be different ones",
             t->path, t->name[k]);
-    while (lvn_table_next(t, &row)) {
+    for (bool more = true;;) {
+        LVN_TRY(lvn_table_next(t, &row, &more));
+        if (!more) break;
         int64_t of = check_row(o, t, &row);
         if (!*row.bad) {
             LVN_TRY(add_row(l, o, f, &row, of));

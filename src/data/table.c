@@ -174,34 +174,40 @@ static int find_name(const struct lvn_table *t, const char *name, size_t n, int 
     return found;
 }
 
-/* The members of the first object stand for the header; lines before it are no rows. NULL: there is none. */
-static json_t *first_object(const struct lvn_table *t)
+/* The members of the first object stand for the header; lines before it are no rows. *first NULL: there is none. */
+static enum lvn_status first_object(const struct lvn_table *t, json_t **first)
 {
+    *first = NULL;
     for (const char *p = t->text + t->at, *all = t->text + t->bytes, *end; p < all; p = end + 1) {
         json_error_t error;
         json_t *root = NULL;
         end = memchr(p, '\n', (size_t)(all - p));
         if (!end) end = all;
-        if (lvn_json_load(p, end - p, 0, &root, &error) != LVN_OK) lvn_error_clear();
-        if (json_is_object(root)) return root;
+        LVN_TRY(lvn_json_load(p, end - p, 0, &root, &error));
+        if (json_is_object(root)) {
+            *first = root;
+            return LVN_OK;
+        }
         json_decref(root);
     }
-    return NULL;
+    return LVN_OK;
 }
 
-static bool first_has(const struct lvn_table *t, const char *name)
+static enum lvn_status first_has(const struct lvn_table *t, const char *name, bool *has)
 {
-    json_t *first = first_object(t);
-    const bool has = json_object_get(first, name) != NULL;
+    json_t *first;
+    LVN_TRY(first_object(t, &first));
+    *has = json_object_get(first, name) != NULL;
     json_decref(first);
-    return has;
+    return LVN_OK;
 }
 
 /* The names of the columns, for sentences. FORMAT when no line is a row. */
 static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t room)
 {
     const char *p = t->names.n ? t->names.p : "", *key;
-    json_t *first = t->form == LVN_TABLE_JSONL ? first_object(t) : NULL, *value;
+    json_t *first = NULL, *value;
+    if (t->form == LVN_TABLE_JSONL) LVN_TRY(first_object(t, &first));
     LVN_CHECK(t->form != LVN_TABLE_JSONL || first, FORMAT,
               "'%s': no line is a JSON object; each is a row, as {\"text\": \"..\", \"label\": 0}", t->path);
     *list = '\0';
@@ -217,8 +223,9 @@ static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, s
     LVN_CHECK(n < sizeof t->name[k], ARG, "a column's name has at most %d bytes, '%.40s...' has %d",
               (int)sizeof t->name[k] - 1, name, (int)n);
     snprintf(t->name[k], sizeof t->name[k], "%.*s", (int)n, name);
-    if (t->form == LVN_TABLE_LINES || t->form == LVN_TABLE_JSONL) {
-        *found = t->form == LVN_TABLE_LINES ? !strcmp(t->name[k], "text") : first_has(t, t->name[k]);
+    if (t->form == LVN_TABLE_JSONL) return first_has(t, t->name[k], found);
+    if (t->form == LVN_TABLE_LINES) {
+        *found = !strcmp(t->name[k], "text");
         return LVN_OK;
     }
     t->column[k] = find_name(t, name, n, &n_found);
@@ -281,16 +288,16 @@ static void cells_of(struct lvn_table *t, struct lvn_table_row *row, int n)
             }
 }
 
-static void members_of(struct lvn_table *t, struct lvn_table_row *row)
+static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row)
 {
     json_error_t error;
     json_decref(t->object);
     t->object = NULL;
-    if (lvn_json_load(t->cells.p, t->cells.n, JSON_REJECT_DUPLICATES, &t->object, &error) != LVN_OK) lvn_error_clear();
+    LVN_TRY(lvn_json_load(t->cells.p, t->cells.n, JSON_REJECT_DUPLICATES, &t->object, &error));
     if (!json_is_object(t->object)) {
         BAD(row, "%s:%lld: no JSON object%s%.200s", t->path, (long long)row->line, t->object ? "" : ": ",
             t->object ? "" : error.text);
-        return;
+        return LVN_OK;
     }
     for (int k = 0; k < t->n_columns; k++) {
         const json_t *v = t->name[k][0] ? json_object_get(t->object, t->name[k]) : NULL;
@@ -304,6 +311,7 @@ static void members_of(struct lvn_table *t, struct lvn_table_row *row)
             BAD(row, "%s:%lld: '%s' is neither text nor a whole number", t->path, (long long)row->line, t->name[k]);
         if (!v && t->required[k]) BAD(row, "%s:%lld: there is no '%s'", t->path, (long long)row->line, t->name[k]);
     }
+    return LVN_OK;
 }
 
 /* Passes over one line of nothing but its end; false where there is none. */
@@ -325,16 +333,18 @@ static bool has_more(struct lvn_table *t)
     return t->next_row < t->bytes;
 }
 
-bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row)
+enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, bool *more)
 {
     while (t->form != LVN_TABLE_LINES) {
         *row = (struct lvn_table_row){.line = t->line};
         if (!pass_empty(t)) break;
         if (!t->keep_empty || !has_more(t)) continue;
         BAD(row, "%s:%lld: the line is empty", t->path, (long long)row->line);
-        return true;
+        *more = true;
+        return LVN_OK;
     }
-    if (t->at >= t->bytes) return false;
+    *more = t->at < t->bytes;
+    if (!*more) return LVN_OK;
     *row = (struct lvn_table_row){.line = t->line};
     int64_t begin = t->at;
     int n = next_cells(t, &t->cells);
@@ -342,14 +352,12 @@ bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row)
     if (wrong >= 0) BAD(row, "%s:%lld: byte %lld is not UTF-8", t->path, (long long)row->line, (long long)wrong + 1);
     if (wrong < 0 && memchr(t->text + begin, 0, (size_t)(end - begin)))
         BAD(row, "%s:%lld: a zero byte", t->path, (long long)row->line);
-    if (lvn_text_status(&t->cells) != LVN_OK) {
-        lvn_error_clear();
-        BAD(row, "%s:%lld: not enough memory for this row", t->path, (long long)row->line);
-    }
-    if (*row->bad) return true;
-    if (t->form == LVN_TABLE_JSONL)
-        members_of(t, row);
-    else
+    LVN_TRY_WHILE(lvn_text_status(&t->cells), "reading %s:%lld", t->path, (long long)row->line);
+    if (*row->bad) return LVN_OK;
+    if (t->form == LVN_TABLE_JSONL) {
+        LVN_TRY_WHILE(members_of(t, row), "reading %s:%lld", t->path, (long long)row->line);
+    } else {
         cells_of(t, row, n);
-    return true;
+    }
+    return LVN_OK;
 }

@@ -54,7 +54,8 @@ void lvn_table_close(struct lvn_table *t);
  * FORMAT, with those that there are, when a required one is missing or two have the name. Before the first row is read.
  */
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required) LVN_CHECKED;
-/* False: there are no more rows. Empty lines are passed over, unless keep_empty says otherwise. */
-bool lvn_table_next(struct lvn_table *t, struct lvn_table_row *row);
+/* *more false: there are no more rows. Empty lines are passed over, unless keep_empty says otherwise. LVN_MEMORY: the
+ * row could not be read for lack of memory, which says nothing of the row. */
+enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, bool *more) LVN_CHECKED;
 
 #endif

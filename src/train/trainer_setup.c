@@ -24,7 +24,7 @@ static enum lvn_status open_data(struct trainer *t)
     LVN_TRY(lvn_model_setup_open(&t->setup, s, t->o->model));
     LVN_TRY(lvn_limits_loader(&t->train, t->setup.data, s));
     LVN_TRY(lvn_validation_open(&t->validation, s, &t->train, t->setup.data));
-    t->fingerprint = lvn_dataset_fingerprint(t->setup.data);
+    LVN_TRY(lvn_dataset_fingerprint(t->setup.data, &t->fingerprint));
     t->schedule_steps = lvn_limits_steps(s, t->train.steps_per_epoch);
     t->last_step = lvn_limits_last(s, t->train.steps_per_epoch);
     LVN_CHECK(t->validation.on || !s->trainer.num_sanity_val_steps, ARG,

@@ -13,7 +13,9 @@ static int64_t read_rows(struct lvn_table *t, int64_t bytes)
 {
     struct lvn_table_row row;
     int64_t n = 0, line = 0;
-    for (; lvn_table_next(t, &row); n++) {
+    for (bool more;; n++) {
+        if (lvn_table_next(t, &row, &more) != LVN_OK) abort();
+        if (!more) return n;
         if (row.line <= line || n > bytes) abort();
         line = row.line;
         if (*row.bad) continue;
@@ -21,7 +23,6 @@ static int64_t read_rows(struct lvn_table *t, int64_t bytes)
         if (row.cell[0].n > bytes || memchr(row.cell[0].p, 0, (size_t)row.cell[0].n)) abort();
         if (row.cell[1].p && row.cell[1].n > bytes + 32) abort();
     }
-    return n;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -42,7 +42,8 @@ static void read_all(const struct lvn_data_options *o)
         }
         if (lvn_loader_eval_batch(&l, 2, 0, 0, &b, &number) != LVN_OK) continue;
     }
-    (void)lvn_dataset_fingerprint(d);
+    uint64_t fingerprint;
+    if (lvn_dataset_fingerprint(d, &fingerprint) != LVN_OK) abort();
     lvn_dataset_close(d);
 }
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/random.h"
 #include "data/clean.h"
 #include "data/dataset.h"
@@ -17,6 +18,13 @@ static const char *put(const char *name, const char *text)
 }
 
 /* All rows as "text|label;" or "!SENTENCE;", the path left out. */
+static bool next(struct lvn_table *t, struct lvn_table_row *row)
+{
+    bool more;
+    ASSERT_OK(lvn_table_next(t, row, &more));
+    return more;
+}
+
 static void assert_rows(const char *name, const char *file, const char *want)
 {
     struct lvn_table t;
@@ -27,7 +35,7 @@ static void assert_rows(const char *name, const char *file, const char *want)
     ASSERT_OK(lvn_table_open(&t, path));
     ASSERT_OK(lvn_table_column(&t, "document|text", true));
     ASSERT_OK(lvn_table_column(&t, "label", true));
-    while (lvn_table_next(&t, &row)) {
+    while (next(&t, &row)) {
         if (*row.bad)
             lvn_text_printf(&got, "!%s;", row.bad + strlen(path) + 1);
         else
@@ -77,22 +85,22 @@ static void tables(void **state)
     ASSERT_OK(lvn_table_open(&t, put("late.jsonl", "\n{\"text\n[1]\n{\"text\": \"a\"}\n")));
     ASSERT_OK(lvn_table_column(&t, "document|text", true));
     for (int line = 2; line <= 3; line++) {
-        assert_true(lvn_table_next(&t, &row));
+        assert_true(next(&t, &row));
         assert_int_equal(row.line, line);
         assert_non_null(strstr(row.bad, "no JSON object"));
     }
-    assert_true(lvn_table_next(&t, &row));
+    assert_true(next(&t, &row));
     assert_string_equal(row.bad, "");
     assert_memory_equal(row.cell[0].p, "a", 2);
     lvn_table_close(&t);
     /* more of the same file: lines go on being counted */
     ASSERT_OK(lvn_table_over(&t, "part.tsv", "text\na\n", 7));
     ASSERT_OK(lvn_table_column(&t, "text", true));
-    assert_true(lvn_table_next(&t, &row));
-    assert_false(lvn_table_next(&t, &row));
+    assert_true(next(&t, &row));
+    assert_false(next(&t, &row));
     lvn_table_more(&t, "b\nc\td\n", 6);
-    assert_true(lvn_table_next(&t, &row) && row.line == 3 && !*row.bad && *row.cell[0].p == 'b');
-    assert_true(lvn_table_next(&t, &row));
+    assert_true(next(&t, &row) && row.line == 3 && !*row.bad && *row.cell[0].p == 'b');
+    assert_true(next(&t, &row));
     assert_string_equal(row.bad, "part.tsv:4: 2 columns; the first line has 1");
     lvn_table_close(&t);
     ASSERT_FAILS(UNSUPPORTED, "to_csv", lvn_table_open(&t, put("f.parquet", "PAR1")));
@@ -297,11 +305,55 @@ static void masks(void **state)
     }
 }
 
+/* A row that there is no memory for is not a bad one. */
+static void memory_that_runs_out(void **state)
+{
+    (void)state;
+    static const char *const files[][2] = {
+        {"m.tsv", "text\tlabel\na b\t0\nc\t1\n"},
+        {"m.csv", "text,label\na b,0\n\"c\",1\n"},
+        {"m.jsonl", "{\"text\": \"a b\", \"label\": 0}\n{\"text\": \"c\", \"label\": 1}\n"},
+    };
+    for (int i = 0; i < 3; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s", put(files[i][0], files[i][1]));
+        for (long k = 1;; k++) {
+            struct lvn_table t;
+            struct lvn_table_row row;
+            bool more = true;
+            int rows = 0;
+            lvn_alloc_fail_at(k);
+            enum lvn_status status = lvn_table_open(&t, path);
+            if (status == LVN_OK) status = lvn_table_column(&t, "document|text", true);
+            if (status == LVN_OK) status = lvn_table_column(&t, "label", true);
+            while (status == LVN_OK && more) {
+                status = lvn_table_next(&t, &row, &more);
+                if (status != LVN_OK || !more) continue;
+                assert_string_equal(row.bad, "");
+                rows++;
+            }
+            lvn_alloc_fail_at(0);
+            lvn_table_close(&t);
+            if (status == LVN_OK) {
+                assert_int_equal(rows, 2);
+                assert_true(k > 2);
+                break;
+            }
+            assert_int_equal(status, LVN_MEMORY);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),   cmocka_unit_test(cleaning), cmocka_unit_test(samples),
-        cmocka_unit_test(bad_rows), cmocka_unit_test(parts),    cmocka_unit_test(masks),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(cleaning),
+        cmocka_unit_test(samples),
+        cmocka_unit_test(bad_rows),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(masks),
+        cmocka_unit_test(memory_that_runs_out),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
