@@ -14,11 +14,11 @@ void lvn_append_open(struct lvn_append *a, int fd)
 }
 
 /* Half a row would spoil the next one. */
-static enum lvn_status write_pending(struct lvn_append *a)
+static enum lvn_status write_rows(struct lvn_append *a, const void *p, int64_t n)
 {
-    LVN_TRY(lvn_text_status(&a->pending));
     off_t before = lseek(a->fd, 0, SEEK_END);
-    if (!lvn_files_refuse() && lvn_fd_write(a->fd, a->pending.p, a->pending.n)) return LVN_OK;
+    a->written = lvn_seconds();
+    if (!lvn_files_refuse() && lvn_fd_write(a->fd, p, n)) return LVN_OK;
     int reason = errno;
     bool whole = before >= 0 && ftruncate(a->fd, before) == 0;
     if (whole) lseek(a->fd, before, SEEK_SET);
@@ -28,9 +28,7 @@ static enum lvn_status write_pending(struct lvn_append *a)
 enum lvn_status lvn_append_flush(struct lvn_append *a)
 {
     if (!a->is_open || !a->pending.n) return LVN_OK;
-    enum lvn_status status = write_pending(a);
-    a->written = lvn_seconds();
-    a->pending.failed = false;
+    enum lvn_status status = write_rows(a, a->pending.p, a->pending.n);
     lvn_text_clear(&a->pending);
     return status;
 }
@@ -39,6 +37,12 @@ enum lvn_status lvn_append_put(struct lvn_append *a, const void *p, int64_t n)
 {
     const double most_s = 0.25;
     lvn_text_add_bytes(&a->pending, p, n);
+    if (a->pending.failed) { /* no memory: the file takes it at once */
+        a->pending.failed = false;
+        lvn_error_clear();
+        LVN_TRY(lvn_append_flush(a));
+        return write_rows(a, p, n);
+    }
     return lvn_seconds() - a->written >= most_s ? lvn_append_flush(a) : LVN_OK;
 }
 

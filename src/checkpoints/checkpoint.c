@@ -107,7 +107,7 @@ void lvn_checkpoint_close(struct lvn_checkpoint *c)
 /* The best, last or newest good one of a directory of checkpoints; *out stays NULL when there is none. */
 static enum lvn_status locate_in(struct lvn_arena *a, const char *dir, const char *prefer, const char **out)
 {
-    *out = lvn_checkpoint_link(a, dir, prefer);
+    LVN_TRY(lvn_checkpoint_link(a, dir, prefer, out));
     if (*out && lvn_path_is_dir(*out)) return LVN_OK;
     *out = NULL;
     struct lvn_checkpoint c;
@@ -125,7 +125,7 @@ static enum lvn_status locate(struct lvn_arena *a, const char *path, const char 
     char *dir = lvn_path_dir(a, path);
     if (!checkpoints || !config || !dir) return LVN_MEMORY;
     if (lvn_path_is_file(path)) { /* a pointer file */
-        *out = lvn_checkpoint_link(a, dir, lvn_path_name(path));
+        LVN_TRY(lvn_checkpoint_link(a, dir, lvn_path_name(path), out));
         LVN_CHECK(*out, IO, "'%s' is a file; a model is a run, a checkpoint or a directory with config.json", path);
         return LVN_OK;
     }

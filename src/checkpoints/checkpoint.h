@@ -47,9 +47,10 @@ void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w);
 
 /* --- keeping --- */
 
-/* `last` or `best` of the directory `dir` as the path of the checkpoint it stands for, in the arena; NULL when there is
- * none, or (with an error recorded) no memory. */
-const char *lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name);
+/* `last` or `best` of the directory `dir` as the path of the checkpoint it stands for, in the arena; *out is NULL when
+ * there is none. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name,
+                                                const char **out);
 /* What of a checkpoint, here or in a store, its manifest does not name, so that levin did not write it: the first
  * file's name below it, in the arena, or NULL. LVN_FORMAT where there is no good manifest. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_foreign(struct lvn_arena *a, const char *path, const char **name);

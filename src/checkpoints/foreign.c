@@ -28,10 +28,13 @@ enum lvn_status lvn_checkpoint_foreign(struct lvn_arena *a, const char *path, co
     return LVN_OK;
 }
 
-bool lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name)
+enum lvn_status lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name, bool *is)
 {
+    const char *target = NULL;
     bool named = strcmp(name, "last") == 0 || strcmp(name, "best") == 0;
-    return named && (lvn_store_is_url(dir) || lvn_checkpoint_link(a, dir, name));
+    if (named && !lvn_store_is_url(dir)) LVN_TRY(lvn_checkpoint_link(a, dir, name, &target));
+    *is = named && (lvn_store_is_url(dir) || target);
+    return LVN_OK;
 }
 
 static enum lvn_status look_at(struct lvn_arena *a, const char *dir, const struct lvn_store_entry *e,
@@ -41,7 +44,9 @@ static enum lvn_status look_at(struct lvn_arena *a, const char *dir, const struc
     const char *more, *path = lvn_store_join(a, dir, e->name);
     if (!path) return LVN_MEMORY;
     if (e->kind != LVN_STORE_FOLDER || !lvn_checkpoint_step_of(e->name, &step)) {
-        if (!lvn_checkpoint_is_link(a, dir, e->name) && !lvn_checkpoint_is_leftover(e->name)) seen->foreign = path;
+        bool link;
+        LVN_TRY(lvn_checkpoint_is_link(a, dir, e->name, &link));
+        if (!link && !lvn_checkpoint_is_leftover(e->name)) seen->foreign = path;
         return LVN_OK;
     }
     enum lvn_status status = lvn_checkpoint_foreign(a, path, &more);

@@ -51,35 +51,43 @@ enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64
 /* --- links --- */
 
 /* The name of the checkpoint that `last` or `best` stands for; "" when it is not there or says something else. */
-static void link_name(const char *path, char name[32])
+static enum lvn_status link_name(const char *path, char name[32])
 {
     ssize_t n = readlink(path, name, 31);
     name[n > 0 ? n : 0] = '\0';
     if (n < 0 && errno == EINVAL) { /* no symbolic link: a pointer file */
         char *text = NULL;
         int64_t bytes;
-        if (lvn_path_is_file(path) && lvn_file_read(path, 31, &text, &bytes) == LVN_OK) {
+        enum lvn_status status = lvn_path_is_file(path) ? lvn_file_read(path, 31, &text, &bytes) : LVN_FORMAT;
+        if (status == LVN_MEMORY) return status;
+        if (status == LVN_OK) {
             snprintf(name, 32, "%.*s", (int)strcspn(text, "\r\n"), text);
             free(text);
         }
     }
     int64_t step;
     if (!lvn_checkpoint_step_of(name, &step)) name[0] = '\0';
+    return LVN_OK;
 }
 
-const char *lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name)
+enum lvn_status lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name, const char **out)
 {
     char target[32], *path = lvn_path_join(a, dir, name);
-    if (!path) return NULL;
-    link_name(path, target);
-    return target[0] ? lvn_path_join(a, dir, target) : NULL;
+    *out = NULL;
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(link_name(path, target));
+    if (target[0]) *out = lvn_path_join(a, dir, target);
+    return target[0] && !*out ? LVN_MEMORY : LVN_OK;
 }
 
-/* False when there is no link to a step. */
-static bool link_step(struct lvn_arena *a, const char *dir, const char *name, int64_t *step)
+/* *step is -1 when there is no link to a step. */
+static enum lvn_status link_step(struct lvn_arena *a, const char *dir, const char *name, int64_t *step)
 {
-    const char *target = lvn_checkpoint_link(a, dir, name);
-    return target && lvn_checkpoint_step_of(lvn_path_name(target), step);
+    const char *target;
+    *step = -1;
+    LVN_TRY(lvn_checkpoint_link(a, dir, name, &target));
+    if (target && !lvn_checkpoint_step_of(lvn_path_name(target), step)) *step = -1;
+    return LVN_OK;
 }
 
 static enum lvn_status set_link(struct lvn_arena *a, const char *dir, const char *name, int64_t step)
@@ -117,11 +125,14 @@ static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t 
 {
     LVN_TRY(set_link(a, dir, "last", step));
     struct lvn_manifest best = {.score.value = NAN};
-    const char *path = lvn_checkpoint_link(a, dir, "best");
-    int64_t best_step = -1;
-    if (path && lvn_checkpoint_step_of(lvn_path_name(path), &best_step) && best_step != step &&
-        lvn_manifest_read(a, path, &best) != LVN_OK)
-        best.score.value = NAN;
+    int64_t best_step;
+    LVN_TRY(link_step(a, dir, "best", &best_step));
+    if (best_step >= 0 && best_step != step) {
+        const char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)best_step);
+        enum lvn_status status = path ? lvn_manifest_read(a, path, &best) : LVN_MEMORY;
+        if (status == LVN_MEMORY) return status;
+        if (status != LVN_OK) best.score.value = NAN; /* it is damaged: any other is better */
+    }
     if (better(loss_of(score, score), loss_of(&best.score, score))) LVN_TRY(set_link(a, dir, "best", step));
     return lvn_dir_sync(dir);
 }
@@ -169,13 +180,17 @@ static enum lvn_status remove_step(struct lvn_arena *a, const char *dir, int64_t
 }
 
 /* Whether it goes: not where somebody put more into it. */
-static bool may_go(struct lvn_arena *a, const char *dir, int64_t step)
+static enum lvn_status may_go(struct lvn_arena *a, const char *dir, int64_t step, bool *yes)
 {
     const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
-    bool known = path && lvn_checkpoint_foreign(a, path, &more) == LVN_OK;
-    if (!known) lvn_error_clear();
+    enum lvn_status status = path ? lvn_checkpoint_foreign(a, path, &more) : LVN_MEMORY;
+    if (status == LVN_FORMAT || status == LVN_UNSUPPORTED)
+        lvn_error_clear(); /* no good manifest: nobody knows whose it is */
+    else if (status != LVN_OK)
+        return status;
     if (more) lvn_log(LVN_LOG_WARN, "'%s' is not removed: it holds '%s', which levin did not write", path, more);
-    return known && !more;
+    *yes = status == LVN_OK && !more;
+    return LVN_OK;
 }
 
 static int best_first(const void *a, const void *b)
@@ -194,13 +209,15 @@ static enum lvn_status prune(struct lvn_arena *a, const char *dir, int64_t top_k
     LVN_TRY(list_kept(a, dir, &kept, &n));
     if (n == 0) return LVN_OK;
     int64_t last = kept[0].step, best = -1, linked = -1;
-    (void)link_step(a, dir, "last", &linked);
-    (void)link_step(a, dir, "best", &best);
+    LVN_TRY(link_step(a, dir, "last", &linked));
+    LVN_TRY(link_step(a, dir, "best", &best));
     qsort(kept, (size_t)n, sizeof *kept, best_first);
     for (int i = n - 1; i >= top_k && i >= 0; i--) {
         int64_t step = kept[i].step;
         if (step == last || step == linked || step == best || (i == 0 && isfinite(kept[0].loss))) continue;
-        if (may_go(a, dir, step)) LVN_TRY(remove_step(a, dir, step));
+        bool goes;
+        LVN_TRY(may_go(a, dir, step, &goes));
+        if (goes) LVN_TRY(remove_step(a, dir, step));
     }
     return LVN_OK;
 }
@@ -246,11 +263,12 @@ static enum lvn_status clean(struct lvn_arena *a, const char *dir)
         if (names[i][0] == '.') LVN_TRY(clear_hidden(a, dir, names[i]));
     LVN_TRY(list_kept(a, dir, &kept, &n));
     if (n == 0) return LVN_OK;
-    int64_t step = -1, last = kept[0].step;
-    if (!link_step(a, dir, "last", &step) || step != last) LVN_TRY(set_link(a, dir, "last", last));
+    int64_t step, last = kept[0].step;
+    LVN_TRY(link_step(a, dir, "last", &step));
+    if (step != last) LVN_TRY(set_link(a, dir, "last", last));
     qsort(kept, (size_t)n, sizeof *kept, best_first);
-    if (isfinite(kept[0].loss) && (!link_step(a, dir, "best", &step) || step != kept[0].step))
-        LVN_TRY(set_link(a, dir, "best", kept[0].step));
+    LVN_TRY(link_step(a, dir, "best", &step));
+    if (isfinite(kept[0].loss) && step != kept[0].step) LVN_TRY(set_link(a, dir, "best", kept[0].step));
     return lvn_dir_sync(dir);
 }
 
@@ -271,10 +289,12 @@ static enum lvn_status remove_all(struct lvn_arena *a, const char *dir)
     LVN_TRY(lvn_dir_list(a, dir, &names, &n));
     for (int i = 0; i < n; i++) {
         char *path = lvn_path_join(a, dir, names[i]);
+        bool link;
         if (!path) return LVN_MEMORY;
+        LVN_TRY(lvn_checkpoint_is_link(a, dir, names[i], &link));
         if (lvn_checkpoint_step_of(names[i], &step))
             LVN_TRY(remove_step(a, dir, step));
-        else if (lvn_checkpoint_is_leftover(names[i]) || lvn_checkpoint_is_link(a, dir, names[i]))
+        else if (link || lvn_checkpoint_is_leftover(names[i]))
             LVN_TRY(lvn_tree_remove(path));
     }
     return lvn_dir_sync(dir);

@@ -19,7 +19,7 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char
 /* Is it a hidden name that a killed process left? */
 bool lvn_checkpoint_is_leftover(const char *name);
 /* Is it `last` or `best`, a link here, or a small file in a store and where there are no links? */
-bool lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name);
+LVN_CHECKED enum lvn_status lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name, bool *is);
 /* `last` to step-N, and `best` too when the score is better than that of the present one, or that is of another kind.
  */
 LVN_CHECKED enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step,

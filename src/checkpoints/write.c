@@ -149,14 +149,16 @@ static bool exchange(const char *a, const char *b)
 static void drop_former(struct lvn_checkpoint_writer *w, const char *path)
 {
     const char *more = NULL, *aside = lvn_arena_printf(&w->arena, "%s" LVN_REPLACED "%ld", w->final, (long)getpid());
-    if (lvn_checkpoint_foreign(&w->arena, path, &more) != LVN_OK) lvn_error_clear();
-    if (!more) {
+    enum lvn_status status = lvn_checkpoint_foreign(&w->arena, path, &more);
+    bool damaged = status == LVN_FORMAT || status == LVN_UNSUPPORTED; /* no good manifest: it is replaced for that */
+    if (status != LVN_OK) lvn_error_clear();
+    if (!more && (status == LVN_OK || damaged)) {
         lvn_tree_drop(path);
         return;
     }
     if (aside && rename(path, aside) == 0)
-        lvn_log(LVN_LOG_WARN, "'%s' was replaced; since it held '%s', which levin did not write, it is now '%s'",
-                w->final, more, aside);
+        lvn_log(LVN_LOG_WARN, "'%s' was replaced; since it held %s%s%s, it is now '%s'", w->final, more ? "'" : "",
+                more ? more : "files that could not be looked at", more ? "', which levin did not write" : "", aside);
 }
 
 /* Gives the finished directory its name. A former step-N goes away only when the new one is in its place; a kill

@@ -264,11 +264,12 @@ static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent
 
 /* --- status.json --- */
 
-void lvn_status_now(struct lvn_heartbeat *h)
+bool lvn_status_now(struct lvn_heartbeat *h)
 {
     struct lvn_peer *copy = malloc(sizeof *copy * (size_t)h->size);
     char path[sizeof h->path], state[sizeof h->state], fault[sizeof h->fault];
-    if (!copy) return;
+    bool written = true;
+    if (!copy) return false;
     pthread_mutex_lock(&h->writing); /* so that what is known later is written later */
     pthread_mutex_lock(&h->lock);
     own_row(h, lvn_seconds());
@@ -278,14 +279,15 @@ void lvn_status_now(struct lvn_heartbeat *h)
     snprintf(fault, sizeof fault, "%s", h->faulty ? h->fault : "");
     bool given_up = h->given_up;
     pthread_mutex_unlock(&h->lock);
-    if (*path && !given_up) lvn_status_write(path, copy, h->size, state, fault);
+    if (*path && !given_up) written = lvn_status_write(path, copy, h->size, state, fault);
     pthread_mutex_unlock(&h->writing);
     free(copy);
+    return written;
 }
 
 static void status_now(void *heartbeat)
 {
-    lvn_status_now(heartbeat);
+    (void)lvn_status_now(heartbeat);
 }
 
 void lvn_status_last(struct lvn_heartbeat *h)
@@ -314,7 +316,7 @@ void *lvn_publish(void *heartbeat)
     for (bool more = true; more;) {
         double now = lvn_seconds();
         if (now - last > 3 * STATUS_SECONDS) give_up(h);
-        lvn_status_now(h);
+        (void)lvn_status_now(h); /* the next one comes soon */
         last = now;
         struct timespec at = lvn_deadline(STATUS_SECONDS);
         bool in_time = true;

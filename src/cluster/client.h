@@ -57,8 +57,8 @@ struct lvn_heartbeat {
 void *lvn_beat(void *heartbeat); /* the thread */
 /* Seconds between the beats of a rank: longer with many of them, all of whom the server has to hear. */
 double lvn_beat_gap(double timeout, int size);
-void *lvn_publish(void *heartbeat); /* the thread that keeps status.json */
-void lvn_status_now(struct lvn_heartbeat *h);
+void *lvn_publish(void *heartbeat);            /* the thread that keeps status.json */
+bool lvn_status_now(struct lvn_heartbeat *h);  /* false: it could not be written */
 void lvn_status_last(struct lvn_heartbeat *h); /* before the end, which waits for no file system */
 /* With the lock held: */
 void lvn_beat_now(struct lvn_heartbeat *h, double now);

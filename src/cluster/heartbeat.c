@@ -329,7 +329,7 @@ void lvn_heartbeat_close(struct lvn_heartbeat *h)
     if (h->stuck) return; /* the process is about to end, too */
     if (h->has_publisher) {
         pthread_join(h->publisher, NULL);
-        lvn_status_now(h);
+        if (!lvn_status_now(h)) (void)lvn_status_now(h); /* memory may be there by now; no other one follows */
     }
     release(h);
 }

@@ -176,8 +176,9 @@ static double finite_or_zero(double x)
     return isfinite(x) ? x : 0;
 }
 
-void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const char *state, const char *text)
+bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const char *state, const char *text)
 {
+    bool written = false;
     static const char *const states[] = {"absent", "running", "done", "lost"};
     struct lvn_text t = {0};
     int64_t step = 0;
@@ -215,7 +216,9 @@ void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const c
         int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
         bool good = fd >= 0 && lvn_fd_write(fd, t.p, t.n);
         if (fd >= 0 && close(fd)) good = false;
-        if (fd >= 0 && (!good || rename(temporary, path))) unlink(temporary);
+        written = good && rename(temporary, path) == 0;
+        if (fd >= 0 && !written) unlink(temporary);
     }
     lvn_text_release(&t);
+    return written;
 }

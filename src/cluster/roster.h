@@ -37,9 +37,10 @@ int lvn_lowest_here(const struct lvn_peer *p, int n);
  * about those that are LOST. */
 void lvn_lost_text(const struct lvn_peer *p, int n, struct lvn_text *t);
 
-/* The file that tells about a running job: `path` is replaced at once (not synced: it is news, not a record). Silent
- * when that fails: a run does not end because of it. `state`: "running", "fault", ...; `text`: the fault or "". */
-void lvn_status_write(const char *path, const struct lvn_peer *p, int n, const char *state, const char *text);
+/* The file that tells about a running job: `path` is replaced at once (not synced: it is news, not a record). False,
+ * and nothing said, when that fails: a run does not end because of it. `state`: "running", "fault", ...; `text`: the
+ * fault or "". */
+bool lvn_status_write(const char *path, const struct lvn_peer *p, int n, const char *state, const char *text);
 
 /* A rank that is slower than the others. Which one is slow counts in steps, and the same is not said again for ten
  * minutes. All zero at the start. */

@@ -108,10 +108,11 @@ static double nice_step(double span, int most)
 
 /* The loss below which all but one in 500 lie, so that one spike does not flatten the picture; the first steps, where
  * the loss comes from, count as they are. */
-static double upper(const struct plot *p)
+static double upper(struct plot *p)
 {
     const struct lvn_points *s = p->train;
     double *sorted = s->n > 500 ? lvn_malloc((size_t)s->n * sizeof *sorted) : NULL, top = -INFINITY;
+    if (s->n > 500 && !sorted) p->out.failed = true; /* the axis would end elsewhere */
     for (int64_t i = 0; i < s->n && (!sorted || i < 3); i++) top = fmax(top, s->p[i].y);
     if (sorted) {
         for (int64_t i = 0; i < s->n; i++) sorted[i] = s->p[i].y;

@@ -54,7 +54,8 @@ static inline int64_t linked(const char *dir, const char *name)
 {
     struct lvn_arena a;
     lvn_arena_init(&a);
-    const char *path = lvn_checkpoint_link(&a, dir, name);
+    const char *path;
+    ASSERT_OK(lvn_checkpoint_link(&a, dir, name, &path));
     int64_t step = path ? strtoll(lvn_path_name(path) + 5, NULL, 10) : -1;
     if (path && !lvn_path_is_dir(path)) step = -2;
     lvn_arena_release(&a);

@@ -77,6 +77,7 @@ static void tell(struct lvn_rows *r, struct lvn_moment *m, enum lvn_status statu
 struct lvn_text *lvn_rows_begin(struct lvn_rows *r)
 {
     lvn_text_clear(&r->row);
+    r->row.failed = false; /* the row before this one is told of */
     return &r->row;
 }
 
