@@ -1,0 +1,4 @@
+# One allocation of a command fails: it says so and ends with 1 or 76, or its files are right. Some of the allocations.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+whole=
+. "$LEVIN_SOURCE/tests/cli/alloc.bash"

@@ -1,0 +1,5 @@
+# label: soak
+# The same as tests/cli/alloc.sh with nearly all allocations: half an hour.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+whole=1
+. "$LEVIN_SOURCE/tests/cli/alloc.bash"
