@@ -86,13 +86,13 @@ static enum lvn_status check_command(struct lvn_launch *l)
     LVN_CHECK(one.command || strcmp(last, "levin"), ARG,
               "leave '%s' out: the command of levin stands behind --, as in `-- train RECIPE`", name);
     LVN_CHECK(one.command, ARG, "levin has no command '%.60s' to launch; `levin help` lists them", name);
-    LVN_CHECK(!one.command->runs_others, ARG, "launching a launch makes no sense");
+    LVN_CHECK(!one.command->runs_others, ARG, "levin launch cannot launch itself: leave the second one out");
     l->mpi_library = l->run = l->run_dir = "";
     l->training = !strcmp(name, "train");
     l->together = one.command->together;
     l->max_restarts = (int)flag(l, LVN_FLAG_launch_max_restarts);
     l->min_ranks = (int)flag(l, LVN_FLAG_launch_min_ranks);
-    LVN_CHECK(!l->max_restarts || l->training, ARG, "--max-restarts is for `train`: '%s' has nothing to go on from",
+    LVN_CHECK(!l->max_restarts || l->training, ARG, "--max-restarts is for `train`: '%s' saves nothing to restart from",
               name);
     LVN_CHECK(!l->min_ranks || l->max_restarts, ARG,
               "--min-ranks is about restarts, of which there are none: give --max-restarts, too");
@@ -269,9 +269,8 @@ enum lvn_status lvn_command_launch(struct lvn_cli *c)
     struct lvn_launch l = {
         .c = c, .arena = arena, .line = {.arena = arena}, .set = {.arena = arena}, .drop = {.arena = arena}};
     if (lvn_cli_on(c, LVN_FLAG_launch_slurm)) return lvn_launch_slurm(c);
-    LVN_CHECK(!c->n_operands, ARG, "what is launched stands behind --, as in: levin launch -n 4 -- train %s",
-              c->operand[0]);
-    LVN_CHECK(!c->n_keys, ARG, "keys of the recipe stand behind --, as in: levin launch -n 4 -- train --%s=%s",
+    LVN_CHECK(!c->n_operands, ARG, "put -- before the command, as in: levin launch -n 4 -- train %s", c->operand[0]);
+    LVN_CHECK(!c->n_keys, ARG, "keys of the recipe go after --, as in: levin launch -n 4 -- train --%s=%s",
               c->keys[0].key, c->keys[0].value);
     find_self(&l);
     if (!l.self) return LVN_MEMORY;

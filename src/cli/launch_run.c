@@ -300,7 +300,7 @@ static void explain(const struct run *r, int code, int told)
     const char *signal = signalled ? strsignal(code - 128) : "";
     if (told || code == LVN_EXIT_USAGE || code == LVN_EXIT_STOPPED) { /* those who say why end so */
         if (!said)
-            fprintf(stderr, "error: %s ended with code %d, and nobody said why\n",
+            fprintf(stderr, "error: %s ended with code %d, without giving a reason\n",
                     told || direct ? "a rank" : r->l->title, told ? told : code);
     } else if (over) {
         fprintf(stderr, "error: %s ended with code %d, because of a process that died after all ranks had finished\n",

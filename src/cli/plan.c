@@ -126,9 +126,11 @@ static void memory_row(struct lvn_cli *c, json_t *object, const char *key, const
 
 static void show_memory(struct plan *p)
 {
-    static const char *const forgotten[][2] = {[LVN_RECOMPUTE_NONE] = {"none", "nothing"},
-                                               [LVN_RECOMPUTE_CHEAP] = {"cheap", "what costs little"},
-                                               [LVN_RECOMPUTE_BLOCKS] = {"blocks", "all but the inputs of blocks"}};
+    static const char *const recomputed[][2] = {
+        [LVN_RECOMPUTE_NONE] = {"none", "All activations are kept for the backward pass"},
+        [LVN_RECOMPUTE_CHEAP] = {"cheap", "To save memory, cheap activations are recomputed in the backward pass"},
+        [LVN_RECOMPUTE_BLOCKS] = {
+            "blocks", "To save memory, all activations but the inputs of blocks are recomputed in the backward pass"}};
     struct lvn_cli *c = p->c;
     const struct lvn_network *n = p->training.network;
     int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_training_memory(&p->training, part), rest = total;
@@ -151,7 +153,7 @@ static void show_memory(struct plan *p)
     if (step->grad_slots > 1) {
         lvn_cli_print(c, "Gradients are kept %d times: the tree over micro-batches wants it.\n", step->grad_slots);
     }
-    lvn_cli_print(c, "Forgotten in forward and computed again for backward: %s.\n", forgotten[step->recompute][1]);
+    lvn_cli_print(c, "%s.\n", recomputed[step->recompute][1]);
     if (n->gradients != n->weights)
         lvn_cli_print(c, "Gradients are summed in fp32: a step has more than %d pieces, too many for sums in bf16.\n",
                       LVN_BF16_PIECES);
@@ -162,7 +164,7 @@ static void show_memory(struct plan *p)
                          : "It does NOT fit.");
     if (here && !fits) lvn_cli_add(c, "advice", lvn_plan_advice(c, &p->training, process, room));
     lvn_cli_add(c, "memory", m);
-    lvn_cli_add(c, "recompute", json_string(forgotten[step->recompute][0]));
+    lvn_cli_add(c, "recompute", json_string(recomputed[step->recompute][0]));
     lvn_cli_add(c, "arena_bytes", json_integer(n->bytes[LVN_BUFFER_ARENA]));
     lvn_cli_add(c, "process_bytes", json_integer(process));
     lvn_cli_add(c, "fits", here ? json_boolean(fits) : json_null());

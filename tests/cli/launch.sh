@@ -12,12 +12,13 @@ refused() { # refused TEXT ARGUMENTS...
     [ ! -s out ]
 }
 refused "say what to launch" -n 2
-refused "what is launched stands behind --" -n 2 train
-refused "keys of the recipe stand behind --" -n 2 --trainer.max_steps=3 -- train
+refused "put -- before the command, as in: levin launch" -n 2 train
+refused "keys of the recipe go after --" -n 2 --trainer.max_steps=3 -- train
 refused "no command 'trian' to launch" -n 2 -- trian
 refused "leave 'levin' out" -n 2 -- levin train
 refused "there is no recipe 'none.yaml'" -n 2 -- train none.yaml
 refused "unknown key 'trainer.max_step'" -n 2 -- train --trainer.max_step=3
+refused "put -- before the command that levin launch runs: levin launch -- train my.txt" -n 2 train my.txt
 refused "say how many ranks" -- doctor
 refused "--max-restarts is for \`train\`" -n 2 --max-restarts=1 -- doctor
 arguments run

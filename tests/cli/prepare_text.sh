@@ -135,6 +135,8 @@ says "bad.jsonl:2: " err
 check [ ! -e refused/train.bin ]
 code 0 prepare jsonl --input=bad.jsonl --out=field --field=other --val-fraction=0 --json
 json 'd["train_documents"] == 1'
+code 0 prepare jsonl --input=bad.jsonl --out=plural --field=other --val-fraction=0
+grep -q " of 1 document$" out || fail "$(cat out)"
 check [ ! -e field/val.bin ]
 
 # archives that are not what they should be
