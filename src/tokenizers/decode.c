@@ -112,8 +112,9 @@ static void replace(struct lvn_text *text, struct lvn_text *other, const char *f
 {
     const char *p = text->p ? text->p : "", *end = p + text->n, *there;
     size_t n = strlen(from);
+    if (!n || !memmem(p, (size_t)(end - p), from, n)) return;
     lvn_text_clear(other);
-    for (; n && (there = memmem(p, (size_t)(end - p), from, n)); p = there + n) {
+    for (; (there = memmem(p, (size_t)(end - p), from, n)); p = there + n) {
         lvn_text_add_bytes(other, p, there - p);
         lvn_text_add(other, to);
     }

@@ -38,15 +38,21 @@ static bool is_text(const struct lvn_written *w, const char *a, int64_t n_a, con
            (!n_b || !memcmp(w->text + n_a, b, (size_t)n_b));
 }
 
-/* The id of the token that is a, then b; -1: there is none. */
-static int32_t find(const struct lvn_token_map *m, uint64_t hash, const char *a, int64_t n_a, const char *b,
-                    int64_t n_b)
+/* The place of the token that is a, then b; -1: there is none. */
+static int64_t place_of(const struct lvn_token_map *m, uint64_t hash, const char *a, int64_t n_a, const char *b,
+                        int64_t n_b)
 {
     for (uint64_t i = slot_of(m, hash); m->slot[i]; i = (i + 1) & m->mask) {
         const struct lvn_written *w = &m->token[(m->slot[i] & UINT32_MAX) - 1];
-        if (tag_of(m->slot[i]) == tag_of(hash) && is_text(w, a, n_a, b, n_b)) return w->id;
+        if (tag_of(m->slot[i]) == tag_of(hash) && is_text(w, a, n_a, b, n_b)) return w - m->token;
     }
     return -1;
+}
+
+static int32_t find(const struct lvn_token_map *m, uint64_t hash, const char *a, int64_t n)
+{
+    int64_t place = place_of(m, hash, a, n, "", 0);
+    return place < 0 ? -1 : m->token[place].id;
 }
 
 static enum lvn_status add(struct lvn_token_map *m, const char *text, int64_t bytes, int64_t id)
@@ -108,7 +114,7 @@ enum lvn_status lvn_token_map_read(struct lvn_token_map *m, struct lvn_json_scan
 int32_t lvn_token_map_find(const struct lvn_token_map *m, const char *text)
 {
     int64_t n = (int64_t)strlen(text);
-    return find(m, hash_of(text, n), text, n, "", 0);
+    return find(m, hash_of(text, n), text, n);
 }
 
 void lvn_token_map_release(struct lvn_token_map *m)
@@ -141,9 +147,9 @@ static const struct lvn_written *first_of(const struct lvn_token_map *m, uint64_
 /* What a group of searches will look at comes from memory at the same time. */
 static void prefetch(const struct lvn_merge_reader *r)
 {
-    const struct lvn_written *first[LVN_MERGES_AT_ONCE][3];
+    const struct lvn_written *first[LVN_MERGES_AT_ONCE][3] = {{0}};
     for (int i = 0; i < r->n; i++)
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < (r->merge[i].made < 0 ? 3 : 2); k++) {
             first[i][k] = first_of(r->map, r->merge[i].hash[k]);
             if (first[i][k]) __builtin_prefetch(first[i][k]);
         }
@@ -155,19 +161,28 @@ static void prefetch(const struct lvn_merge_reader *r)
 enum lvn_status lvn_merges_end(struct lvn_merge_reader *r)
 {
     const struct lvn_token_map *m = r->map;
-    int32_t id[LVN_MERGES_AT_ONCE][3];
+    int32_t id[LVN_MERGES_AT_ONCE][2];
     prefetch(r);
     for (int i = 0; i < r->n; i++) {
-        const struct lvn_merge_text *t = &r->merge[i];
-        id[i][0] = find(m, t->hash[0], t->left, t->n_left, "", 0);
-        id[i][1] = find(m, t->hash[1], t->right, t->n_right, "", 0);
-        id[i][2] = find(m, t->hash[2], t->left, t->n_left, t->right, t->n_right);
-        if (id[i][0] < 0 || id[i][1] < 0 || id[i][2] < 0) return lacks(r, t, id[i][0] >= 0 && id[i][1] >= 0);
+        struct lvn_merge_text *t = &r->merge[i];
+        id[i][0] = find(m, t->hash[0], t->left, t->n_left);
+        id[i][1] = find(m, t->hash[1], t->right, t->n_right);
+        if (t->made < 0) t->made = r->last = place_of(m, t->hash[2], t->left, t->n_left, t->right, t->n_right);
+        if (id[i][0] < 0 || id[i][1] < 0 || t->made < 0) return lacks(r, t, id[i][0] >= 0 && id[i][1] >= 0);
         __builtin_prefetch(lvn_bpe_place(r->bpe, id[i][0], id[i][1]));
     }
-    for (int i = 0; i < r->n; i++) lvn_bpe_add(r->bpe, id[i][0], id[i][1], id[i][2]);
+    for (int i = 0; i < r->n; i++) lvn_bpe_add(r->bpe, id[i][0], id[i][1], m->token[r->merge[i].made].id);
     r->n = 0;
     return LVN_OK;
+}
+
+/* Most files have the merges in the order of the tokens that they make, often several for one: the place of that
+ * token, if it is the one that was made last, or the next; -1: it is another. */
+static int64_t guess(const struct lvn_merge_reader *r, const struct lvn_merge_text *t)
+{
+    for (int64_t i = r->last; i < r->map->n && i < r->last + 2; i++)
+        if (is_text(&r->map->token[i], t->left, t->n_left, t->right, t->n_right)) return i;
+    return -1;
 }
 
 enum lvn_status lvn_merges_add(struct lvn_merge_reader *r, int64_t line, const char *left, int64_t n_left,
@@ -176,13 +191,15 @@ enum lvn_status lvn_merges_add(struct lvn_merge_reader *r, int64_t line, const c
     LVN_CHECK(n_left && n_right, FORMAT, "'%s', merge %lld: wanted are two tokens, and one is empty", r->name,
               (long long)line);
     struct lvn_merge_text *t = &r->merge[r->n++];
-    uint64_t hash = hash_of(left, n_left);
-    *t = (struct lvn_merge_text){.left = left,
-                                 .right = right,
-                                 .n_left = n_left,
-                                 .n_right = n_right,
-                                 .line = line,
-                                 .hash = {hash, hash_of(right, n_right), hash_on(hash, right, n_right)}};
-    for (int k = 0; k < 3; k++) __builtin_prefetch(&r->map->slot[slot_of(r->map, t->hash[k])]);
+    *t = (struct lvn_merge_text){
+        .left = left, .right = right, .n_left = n_left, .n_right = n_right, .line = line, .made = -1};
+    t->hash[0] = hash_of(left, n_left);
+    t->hash[1] = hash_of(right, n_right);
+    t->made = guess(r, t);
+    if (t->made >= 0)
+        r->last = t->made;
+    else
+        t->hash[2] = hash_on(t->hash[0], right, n_right);
+    for (int k = 0; k < (t->made < 0 ? 3 : 2); k++) __builtin_prefetch(&r->map->slot[slot_of(r->map, t->hash[k])]);
     return r->n < LVN_MERGES_AT_ONCE ? LVN_OK : lvn_merges_end(r);
 }

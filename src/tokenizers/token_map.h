@@ -42,6 +42,7 @@ struct lvn_merge_text {
     int64_t n_right;
     int64_t line;     /* for messages */
     uint64_t hash[3]; /* of the left, the right, and both together */
+    int64_t made;     /* the place of both together in the map, where it is known already; -1: it is to be found */
 };
 struct lvn_merge_reader {
     struct lvn_bpe *bpe;
@@ -49,6 +50,7 @@ struct lvn_merge_reader {
     const char *name; /* of the file with the merges, for messages */
     struct lvn_merge_text merge[LVN_MERGES_AT_ONCE];
     int n;
+    int64_t last; /* the place in the map of the token that a merge made last */
 };
 /* Add one; its texts must live until lvn_merges_end(). */
 enum lvn_status lvn_merges_add(struct lvn_merge_reader *r, int64_t line, const char *left, int64_t n_left,

@@ -456,6 +456,32 @@ static void takes_words_of_any_length(void **state)
     lvn_text_release(&json);
 }
 
+/* Each allocation fails once: then the tokenizer is not opened, or it is whole. */
+static void a_failed_allocation_is_told(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tiny-gpt2"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[100];
+        snprintf(path, sizeof path, GOLDEN "%s", names[i]);
+        struct lvn_tokenizer *whole = open_tokenizer(path), *t = NULL;
+        long failures = 0;
+        for (long k = 1; !t; k++) {
+            lvn_alloc_fail_at(k);
+            enum lvn_status status = lvn_tokenizer_open(&t, path);
+            lvn_alloc_fail_at(0);
+            if (t && lvn_error_text()[0]) fail_msg("%s, allocation %ld: opened in spite of it", path, k);
+            assert_int_equal(status, t ? LVN_OK : LVN_MEMORY);
+            failures += !t;
+            lvn_error_clear();
+        }
+        assert_true(failures > 10);
+        assert_true(t->sum == whole->sum && t->n_added == whole->n_added && t->bpe.n == whole->bpe.n);
+        lvn_tokenizer_close(t);
+        lvn_tokenizer_close(whole);
+    }
+}
+
 static void refuses(const char *dir, const char *name, const char *text, const char *sentence)
 {
     char path[400];
@@ -580,6 +606,7 @@ int main(void)
         cmocka_unit_test(takes_a_word_of_a_million_letters),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(special_tokens_as_the_files_say),
+        cmocka_unit_test(a_failed_allocation_is_told),
         cmocka_unit_test_setup_teardown(follows_the_reference_in_rare_parts, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(decodes_as_the_reference, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(a_copy_is_the_same, test_dir_make, test_dir_drop),
