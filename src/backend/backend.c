@@ -1,6 +1,7 @@
 /* backend.c - the table of backends, and memory of any device. */
 #include "backend/backend.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,16 +95,23 @@ static const struct lvn_backend *find_gpu(bool intel)
     return intel ? &no_xpu : &no_gpu;
 }
 
-/* Asked once: what a machine has stays there. */
+/* Probed once, whatever thread comes first: what a machine has stays there. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const struct lvn_backend *auto_backend;
+
+static void probe_auto(void)
+{
+    for (int i = 0; !auto_backend && lvn_backend_at(i); i++) {
+        const struct lvn_backend *b = lvn_backend_at(i);
+        if ((!b->for_auto || b->for_auto()) && has_gpu(b, false)) auto_backend = b;
+    }
+    if (!auto_backend) auto_backend = lvn_backend_at(0);
+}
+
 static const struct lvn_backend *find_auto(void)
 {
-    static const struct lvn_backend *found;
-    for (int i = 0; !found && lvn_backend_at(i); i++) {
-        const struct lvn_backend *b = lvn_backend_at(i);
-        if ((!b->for_auto || b->for_auto()) && has_gpu(b, false)) found = b;
-    }
-    if (!found) found = lvn_backend_at(0);
-    return found;
+    pthread_once(&once, probe_auto);
+    return auto_backend;
 }
 
 const struct lvn_backend *lvn_backend_find(const char *name)

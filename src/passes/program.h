@@ -139,8 +139,10 @@ struct lvn_program {
  * a scale of the loss (scale.c). */
 enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED, LVN_PRECISION_BF16_TRUE, LVN_PRECISION_16_MIXED };
 
+enum lvn_optimizer_id { LVN_ADAMW, LVN_ADAM, LVN_SGD };
+
 struct lvn_optimizer {
-    enum { LVN_ADAMW, LVN_ADAM, LVN_SGD } kind;
+    enum lvn_optimizer_id kind;
     double beta1, beta2, eps, weight_decay, momentum;
     double clip_norm, clip_value; /* 0: off */
     bool bf16_state;              /* moments in bf16; not with SGD */

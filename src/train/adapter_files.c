@@ -98,14 +98,19 @@ static enum lvn_status keep_text(struct lvn_arena *a, const char *path, const js
     return *out || !text || !*text ? LVN_OK : LVN_MEMORY;
 }
 
+enum lvn_status lvn_adapter_files_parse(struct lvn_adapter_files *f, const char *name, const json_t *root)
+{
+    LVN_TRY(read_scale(name, root, &f->lora));
+    return keep_text(&f->arena, name, root, "base_model_name_or_path", &f->base);
+}
+
 static enum lvn_status read_config(struct lvn_adapter_files *f)
 {
     const char *path = lvn_path_join(&f->arena, f->dir, LVN_ADAPTERS_CONFIG);
     json_t *root;
     if (!path) return LVN_MEMORY;
     LVN_TRY(lvn_json_read(path, &root));
-    enum lvn_status status = read_scale(path, root, &f->lora);
-    if (status == LVN_OK) status = keep_text(&f->arena, path, root, "base_model_name_or_path", &f->base);
+    enum lvn_status status = lvn_adapter_files_parse(f, path, root);
     json_decref(root);
     return status;
 }

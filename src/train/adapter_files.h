@@ -9,6 +9,7 @@
 #ifndef LVN_ADAPTER_FILES_H
 #define LVN_ADAPTER_FILES_H
 
+#include "formats/json.h"
 #include "formats/safetensors.h"
 #include "models/files.h"
 
@@ -39,6 +40,8 @@ enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *
 /* Nothing to close after a failure. */
 enum lvn_status lvn_adapter_files_open(struct lvn_adapter_files *f, const char *dir) LVN_CHECKED;
 void lvn_adapter_files_close(struct lvn_adapter_files *f);
+/* What the object of an adapter_config.json says, into *f, whose arena is there; `name` is what messages call it. */
+enum lvn_status lvn_adapter_files_parse(struct lvn_adapter_files *f, const char *name, const json_t *root) LVN_CHECKED;
 
 /* How A or B (`which`) of a weight lies in the file, or, with which '\0', a parameter that lies there whole. `form` and
  * `c` as in lvn_file_layout(). */

@@ -10,6 +10,7 @@
 #include "base/target.h"
 #include "data/loader.h"
 #include "formats/safetensors.h"
+#include "train/choices.h"
 #include "train/devices.h"
 #include "train/model_setup.h"
 #include "train/network.h"
@@ -74,7 +75,7 @@ static enum lvn_status plan(struct evaluation *e)
                                           .tf32 = e->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                           .real = LVN_F32,
                                           .precision =
-                                              fp16 ? LVN_PRECISION_TRUE : (enum lvn_precision)e->s->trainer.precision,
+                                              fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
                                           .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
                                           .processes = e->o->ranks->of_host};
     LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));
@@ -93,7 +94,7 @@ static enum lvn_status plan(struct evaluation *e)
 /* auto: all of a file that is named with the command, else what training validates with. */
 static enum lvn_split_id wanted(const struct lvn_settings *s, const struct lvn_dataset *data)
 {
-    if (s->data.split != LVN_DATA_SPLIT_AUTO) return (enum lvn_split_id)(s->data.split - LVN_DATA_SPLIT_TRAIN);
+    if (s->data.split != LVN_DATA_SPLIT_AUTO) return lvn_split_of(s->data.split);
     bool named = s->origin[LVN_OPT_data_path].source >= LVN_SOURCE_COMMAND && data->is_file;
     bool val_named = s->origin[LVN_OPT_data_val_path].source >= LVN_SOURCE_COMMAND;
     return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;

@@ -1,6 +1,8 @@
 /* limits.c - see limits.h. */
 #include "train/limits.h"
 
+#include "train/choices.h"
+
 static bool is_on(const struct lvn_amount *a)
 {
     return a->count > 0 || a->fraction > 0.0;
@@ -11,7 +13,7 @@ enum lvn_status lvn_limits_loader(struct lvn_loader *train, const struct lvn_dat
 {
     bool overfit = is_on(&s->trainer.overfit_batches);
     const struct lvn_amount *share = overfit ? &s->trainer.overfit_batches : &s->trainer.limit_train_batches;
-    enum lvn_sampling sampling = overfit ? LVN_SAMPLING_SEQUENTIAL : (enum lvn_sampling)s->data.sampling;
+    enum lvn_sampling sampling = overfit ? LVN_SAMPLING_SEQUENTIAL : lvn_sampling_of(s->data.sampling);
     LVN_TRY(lvn_loader_init(train, data, LVN_SPLIT_TRAIN, sampling, s->trainer.batch_size, (uint64_t)s->trainer.seed));
     int64_t all = train->steps_per_epoch,
             steps = share->count ? share->count : (int64_t)(share->fraction * (double)all);

@@ -23,7 +23,6 @@
     X(DATA_SAMPLING_PERMUTATION, "permutation")                                                                        \
     X(DATA_SAMPLING_RANDOM, "random")                                                                                  \
     X(DATA_SAMPLING_SEQUENTIAL, "sequential")
-/* AUTO, then in the order of enum lvn_split_id */
 #define LVN_CHOICES_data_split(X)                                                                                      \
     X(DATA_SPLIT_AUTO, "auto")                                                                                         \
     X(DATA_SPLIT_TRAIN, "train")                                                                                       \
@@ -34,7 +33,6 @@
     X(OPTIMIZER_KIND_ADAMW, "adamw")                                                                                   \
     X(OPTIMIZER_KIND_ADAM, "adam")                                                                                     \
     X(OPTIMIZER_KIND_SGD, "sgd")
-/* in the order of enum lvn_decay */
 #define LVN_CHOICES_optimizer_decay(X)                                                                                 \
     X(OPTIMIZER_DECAY_LINEAR, "linear")                                                                                \
     X(OPTIMIZER_DECAY_MATRICES, "matrices")                                                                            \
@@ -48,11 +46,9 @@
 #define LVN_CHOICES_trainer_gradient_clip_algorithm(X)                                                                 \
     X(TRAINER_CLIP_NORM, "norm")                                                                                       \
     X(TRAINER_CLIP_VALUE, "value")
-/* in the order of enum lvn_recompute */
 #define LVN_CHOICES_trainer_recompute(X)                                                                               \
     X(TRAINER_RECOMPUTE_AUTO, "auto")                                                                                  \
     X(TRAINER_RECOMPUTE_NONE, "none") X(TRAINER_RECOMPUTE_CHEAP, "cheap") X(TRAINER_RECOMPUTE_BLOCKS, "blocks")
-/* in the order of enum lvn_precision, as far as that goes */
 #define LVN_CHOICES_trainer_precision(X)                                                                               \
     X(TRAINER_PRECISION_32_TRUE, "32-true")                                                                            \
     X(TRAINER_PRECISION_BF16_MIXED, "bf16-mixed")                                                                      \

@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "models/lora.h"
 #include "train/callbacks/callback.h"
+#include "train/choices.h"
 #include "train/devices.h"
 #include "train/layers_check.h"
 #include "train/memory.h"
@@ -18,9 +19,6 @@
 
 static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
 {
-    static const int kind[] = {[LVN_OPTIMIZER_KIND_ADAMW] = LVN_ADAMW,
-                               [LVN_OPTIMIZER_KIND_ADAM] = LVN_ADAM,
-                               [LVN_OPTIMIZER_KIND_SGD] = LVN_SGD};
     bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
     struct lvn_optimizer o = {.beta1 = s->optimizer.betas[0],
                               .beta2 = s->optimizer.betas[1],
@@ -29,7 +27,7 @@ static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
                               .weight_decay = s->optimizer.weight_decay,
                               .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0.0,
                               .clip_value = by_norm ? 0.0 : s->trainer.gradient_clip_val};
-    o.kind = kind[s->optimizer.kind];
+    o.kind = lvn_optimizer_of(s->optimizer.kind);
     o.bf16_state = s->optimizer.state == LVN_OPTIMIZER_STATE_BF16;
     return o;
 }
@@ -151,9 +149,9 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
                                           .device = device,
                                           .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                           .real = LVN_F32,
-                                          .precision = (enum lvn_precision)s->trainer.precision,
+                                          .precision = lvn_precision_of(s->trainer.precision),
                                           .threads = threads,
-                                          .decay = (enum lvn_decay)s->optimizer.decay,
+                                          .decay = lvn_decay_of(s->optimizer.decay),
                                           .freeze = s->model.freeze,
                                           .processes = on_host};
     struct lvn_model_config model = *c;
@@ -260,7 +258,7 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
                                .optimizer = optimizer_of(s),
                                .ranks = r};
     t->pieces = o->pieces;
-    t->recompute = (enum lvn_recompute)s->trainer.recompute;
+    t->recompute = lvn_recompute_of(s->trainer.recompute);
     t->callbacks = o->callbacks;
     t->n_lengths = lvn_fields_lengths(&t->fields, t->length);
     t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
@@ -280,7 +278,7 @@ enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn
     lvn_reduction_release(&t->reduction);
     lvn_reduction_init(&t->reduction, t->ranks, &sharding);
     t->pieces = o->pieces;
-    t->recompute = (enum lvn_recompute)t->settings->trainer.recompute;
+    t->recompute = lvn_recompute_of(t->settings->trainer.recompute);
     return plan_together(t, &c, o);
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "backend/backend.h"
 #include "base/log.h"
 
 enum { THREADS = 4, TIMES = 3000000, LINES = 20000 };
@@ -100,12 +101,34 @@ static void calls_are_all_counted(void **state)
     assert_int_equal(lvn_files_fail_at(0, false), (long)THREADS * TIMES);
 }
 
+/* --- threads that look for a backend at the same time find the same one --- */
+
+static _Atomic(const struct lvn_backend *) found_first;
+static _Atomic int found_others;
+
+static void *find_backend(void *unused)
+{
+    const struct lvn_backend *none = NULL, *found = lvn_backend_find("auto");
+    if (!atomic_compare_exchange_strong(&found_first, &none, found) && none != found)
+        atomic_fetch_add(&found_others, 1);
+    return unused;
+}
+
+static void a_backend_is_probed_once(void **state)
+{
+    (void)state;
+    together(find_backend);
+    assert_non_null(atomic_load(&found_first));
+    assert_int_equal(atomic_load(&found_others), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sink_ends_before_it_is_gone),
         cmocka_unit_test(lines_are_all_there),
         cmocka_unit_test(calls_are_all_counted),
+        cmocka_unit_test(a_backend_is_probed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

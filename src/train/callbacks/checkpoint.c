@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "train/callbacks/monitor.h"
+#include "train/choices.h"
 
 struct own {
     struct lvn_monitor monitor;
@@ -17,7 +18,7 @@ static enum lvn_status open_it(void *own, struct lvn_moment *m)
     struct lvn_checkpoint_score *score = &m->score;
     bool usual = strcmp(s->checkpoint.monitor, lvn_option_of(LVN_OPT_checkpoint_monitor)->initial) == 0;
     LVN_TRY(lvn_monitor_open(&o->monitor, "checkpoint", s->checkpoint.monitor,
-                             (enum lvn_monitor_mode)s->checkpoint.mode, usual, &m->event));
+                             lvn_checkpoint_mode_of(s->checkpoint.mode), usual, &m->event));
     if (o->monitor.scalar < 0) return LVN_OK;
     snprintf(score->name, sizeof score->name, "%s", o->monitor.name);
     score->higher = o->monitor.higher;

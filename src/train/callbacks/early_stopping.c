@@ -3,6 +3,7 @@
  * What it counts is in every checkpoint, so a run that goes on ends at the same step as one that was never stopped; and
  * one that has ended so has nothing left to do, unless it is given more patience. */
 #include "train/callbacks/monitor.h"
+#include "train/choices.h"
 
 struct own {
     struct lvn_monitor monitor;
@@ -35,7 +36,7 @@ static enum lvn_status open_it(void *own, struct lvn_moment *m)
 {
     struct own *o = own;
     return lvn_monitor_open(&o->monitor, "early_stopping", m->settings->early_stopping.monitor,
-                            (enum lvn_monitor_mode)m->settings->early_stopping.mode, false, &m->event);
+                            lvn_early_stopping_mode_of(m->settings->early_stopping.mode), false, &m->event);
 }
 
 static void stop_if_waited(const struct own *o, struct lvn_moment *m)

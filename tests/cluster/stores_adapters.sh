@@ -1,0 +1,62 @@
+# Checkpoints of adapters and stores: a run that lies in one, with its base here; a base that lies in one; a folder of
+# PEFT's there; what travels, and what is said of that.
+. "$LEVIN_SOURCE/tests/cluster/stores.bash"
+s3_server
+root=s3root/bucket
+make_text
+train base --trainer.max_steps=4 >/dev/null 2>&1
+code 0 "$LEVIN" export base plain
+tiny=(--model.init=plain --data.path=text.txt --trainer.batch_size=4 --trainer.limit_val_batches=4 --trainer.val_check_interval=4
+    --checkpoint.every_n_steps=4 --lora.rank=2 --optimizer.lr=1e-2)
+text() { # text MODEL [keys]
+    code 0 "$LEVIN" generate "$1" --prompt="int " --max-new-tokens=8 --temperature=0 "${@:2}"
+    cat out
+}
+train here --trainer.max_steps=8 2>err
+text here >told
+
+# the run is there, its base is here
+arguments s3://bucket/runs/there --trainer.max_steps=4
+code 0 "$LEVIN" "${all[@]}" --verbose
+says "checkpoints go to s3://bucket/runs/there without the base model of their adapters" err
+rm -rf cache
+code 0 "$LEVIN" train s3://bucket/runs/there --resume --trainer.max_steps=8 # on another machine
+for file in adapter/adapter_model.safetensors adapter/base.json state/optimizer.safetensors; do
+    same_file here/checkpoints/step-8/$file $root/runs/there/checkpoints/step-8/$file
+done
+rm -rf cache
+text s3://bucket/runs/there >now
+same_file told now
+check [ -z "$(find cache/files -name optimizer.safetensors)" ] # a MODEL is weights, not state
+
+# the base is there
+code 0 cp_ --recursive plain s3://bucket/plain
+train far --model.init=s3://bucket/plain --trainer.max_steps=8 2>err
+same_file here/checkpoints/step-8/adapter/adapter_model.safetensors far/checkpoints/step-8/adapter/adapter_model.safetensors
+says '"base_model_name_or_path": "s3://bucket/plain"' far/checkpoints/last/adapter/adapter_config.json
+mv plain moved # nothing of it is read
+rm -rf cache
+text far >now
+same_file told now
+code 1 "$LEVIN" generate s3://bucket/runs/there --prompt="int "
+says "the base model of the adapters in '" err
+text s3://bucket/runs/there --lora.base=s3://bucket/plain >now
+same_file told now
+
+# copies, and a folder of PEFT's
+code 0 cp_ --recursive far s3://bucket/runs/far
+says "the base model of the adapters in it, 's3://bucket/plain', is not part of the copy" out
+rm -rf cache
+text s3://bucket/runs/far >now
+same_file told now
+code 0 "$LEVIN" export far s3://bucket/peft --format=peft
+check [ -f $root/peft/adapter_config.json -a ! -e $root/peft/model.safetensors ]
+text s3://bucket/peft >now
+same_file told now
+# with a copy of the whole model no base is needed
+mv moved plain
+train s3://bucket/runs/copies --lora.merge_checkpoints=true --trainer.max_steps=8 2>err
+mv plain moved
+rm -rf cache
+text s3://bucket/runs/copies >now
+same_file told now
