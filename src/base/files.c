@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/getenv.h"
+#include "base/input.h"
 #include "base/output.h"
 #include "base/sort.h"
 #include "base/work.h"
@@ -113,21 +114,31 @@ static enum lvn_status read_all(int fd, const char *path, int64_t limit, char **
     return LVN_OK;
 }
 
-enum lvn_status lvn_file_read(const char *path, int64_t limit, char **text, int64_t *bytes)
+static enum lvn_status read_input(const char *path, enum lvn_input takes, int64_t limit, char **text, int64_t *bytes)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    LVN_CHECK(fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
+    int fd;
+    LVN_TRY(lvn_input_open(path, takes, &fd));
     enum lvn_status status = read_all(fd, path, limit, text, bytes);
     close(fd);
     return status;
 }
 
+enum lvn_status lvn_file_read(const char *path, int64_t limit, char **text, int64_t *bytes)
+{
+    return read_input(path, LVN_INPUT_OPENED, limit, text, bytes);
+}
+
+enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int64_t *bytes)
+{
+    return read_input(path, LVN_INPUT_STREAM, limit, text, bytes);
+}
+
 enum lvn_status lvn_file_map(struct lvn_mapping *m, const char *path)
 {
     *m = (struct lvn_mapping){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    LVN_CHECK(fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
     struct stat s;
+    int fd;
+    LVN_TRY(lvn_input_open(path, LVN_INPUT_REGULAR, &fd));
     int error = fstat(fd, &s) != 0 ? errno : S_ISDIR(s.st_mode) ? EISDIR : !S_ISREG(s.st_mode) ? EINVAL : 0;
     void *p = NULL;
     if (!error && s.st_size > 0) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/input.h"
 #include "formats/checksum.h"
 #include "formats/json.h"
 #include "stores/store.h"
@@ -258,9 +259,9 @@ static enum lvn_status verify_sums(int fd, const char *path, const struct lvn_ma
 
 static enum lvn_status verify_file(const char *path, const struct lvn_manifest_file *f, bool sums, char *buffer)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    LVN_CHECK(fd >= 0 || errno != ENOENT, FORMAT, "'%s' is missing", path);
-    LVN_CHECK(fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
+    int fd;
+    LVN_CHECK(lvn_path_exists(path) || errno != ENOENT, FORMAT, "'%s' is missing", path);
+    LVN_TRY(lvn_input_open(path, LVN_INPUT_REGULAR, &fd));
     struct stat s;
     enum lvn_status status = LVN_OK;
     if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size != f->bytes)

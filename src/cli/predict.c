@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/input.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -122,9 +123,14 @@ static enum lvn_status read_texts(struct texts *x, const struct lvn_cli *c)
     LVN_CHECK(!given->n != !*input, ARG,
               "say which texts: either --text=\"...\", or --input=FILE (- is standard input)");
     if (!*input) return read_given(x, &c->settings, given);
-    enum lvn_status status = lvn_table_open(&t, strcmp(input, "-") ? input : "/dev/stdin");
+    char *text = NULL;
+    int64_t bytes;
+    if (!strcmp(input, "-")) input = "/dev/stdin";
+    LVN_TRY(lvn_input_read(input, 0, &text, &bytes));
+    enum lvn_status status = lvn_table_over(&t, input, text, bytes);
     if (status == LVN_OK) status = read_table(x, &c->settings, &t);
     lvn_table_close(&t);
+    free(text);
     return status;
 }
 

@@ -26,7 +26,7 @@ static const char *const known[] = {
     "LEVIN_INTEL_MPI",     "LEVIN_PEERS",        "LEVIN_NO_APT",
     "LEVIN_BENCH",         "LEVIN_BENCH_MPI",    "LEVIN_CUBLASLT",
     "LEVIN_LAUNCH_ID",     "LEVIN_RUN_BEGUN",    "LEVIN_TOKEN",
-    "LEVIN_CUDA_GRAPHS",   "LEVIN_CUDA_WAIT",
+    "LEVIN_CUDA_GRAPHS",   "LEVIN_CUDA_WAIT",    "LEVIN_FETCH_MAX_SIZE",
 };
 enum { N_KNOWN = sizeof known / sizeof *known };
 

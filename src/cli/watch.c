@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/input.h"
 #include "base/machine.h"
 #include "base/shown.h"
 #include "base/text.h"
@@ -39,6 +40,22 @@ struct watch {
     bool gone; /* rank 0's process is not there any more, on this very host */
 };
 
+/* A run writes one of these first. An empty folder may become a run, another one would be waited for in vain. */
+static enum lvn_status refuse_other(const char *folder)
+{
+    static const char *const signs[] = {".lock", "settings.yaml", "status.json", "logs"};
+    LVN_LOCAL_ARENA(a);
+    const char *const *names;
+    int n;
+    LVN_TRY(lvn_dir_list(&a, folder, &names, &n));
+    for (int i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof signs / sizeof signs[0]; k++)
+            if (!strcmp(names[i], signs[k])) return LVN_OK;
+    LVN_CHECK(!n, ARG, "'%.300s' is no run: it has no settings.yaml and no status.json; give the folder of a run",
+              folder);
+    return LVN_OK;
+}
+
 static enum lvn_status find_run(struct watch *w, const char *name)
 {
     LVN_LOCAL_ARENA(a);
@@ -47,6 +64,7 @@ static enum lvn_status find_run(struct watch *w, const char *name)
         folder ? lvn_take(w->run, sizeof w->run, "the path of the run", folder, strlen(folder)) : LVN_OK;
     LVN_TRY(status);
     LVN_CHECK(folder, ARG, "there is no run '%.300s', nor runs/%.300s; give the folder of a run", name, name);
+    LVN_TRY(refuse_other(w->run));
     snprintf(w->status_path, sizeof w->status_path, "%s/status.json", w->run);
     snprintf(w->metrics_path, sizeof w->metrics_path, "%s/metrics.jsonl", w->run);
     char path[1100];
@@ -72,8 +90,11 @@ static char *tail_of(const char *path)
     char *text = lvn_malloc(TAIL + 1);
     if (!text) return NULL;
     text[0] = '\0';
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return text;
+    int fd;
+    if (lvn_input_open(path, LVN_INPUT_REGULAR, &fd) != LVN_OK) {
+        lvn_error_clear();
+        return text;
+    }
     off_t size = lseek(fd, 0, SEEK_END), from = size > TAIL ? size - TAIL : 0;
     ssize_t n = pread(fd, text, TAIL, from);
     close(fd);

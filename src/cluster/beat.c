@@ -360,7 +360,7 @@ static void warn(void *text)
 }
 
 /* What the server has for people. A terminal that stands still is no reason to fall silent. */
-static void hand_on(struct lvn_heartbeat *h)
+void lvn_client_warn(struct lvn_heartbeat *h)
 {
     char *text = h->warning[0] ? strdup(h->warning) : NULL;
     h->warning[0] = '\0';
@@ -372,7 +372,7 @@ static void hand_on(struct lvn_heartbeat *h)
 
 /* Say it to the program: at once if this rank is to speak, else a moment later. The main thread may find out by itself
  * meanwhile; who comes first of the two ends the process, the main one not before the file is written. */
-static void deliver(struct lvn_heartbeat *h)
+void lvn_client_deliver(struct lvn_heartbeat *h)
 {
     bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, speak = h->speak;
     struct lvn_fault fault = {
@@ -416,12 +416,12 @@ void *lvn_beat(void *heartbeat)
         }
         last = now;
         const char *gone = listen_once(h, now);
-        hand_on(h);
+        lvn_client_warn(h);
         if (gone) server_gone(h, gone, now - h->heard > h->timeout);
         if (!h->faulty && now - h->beaten >= gap) lvn_beat_now(h, now);
         lvn_wire_flush(&h->wire);
     }
-    if (h->faulty) deliver(h);
+    if (h->faulty) lvn_client_deliver(h);
     pthread_mutex_unlock(&h->lock);
     return NULL;
 }

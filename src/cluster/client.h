@@ -15,14 +15,15 @@ struct lvn_group {
 struct lvn_heartbeat {
     int rank, size, server_rank; /* server_rank: 0, or -1 for levin launch's */
     double timeout;
+    double stall; /* of the options; for a rank by itself */
     char host[256];
     lvn_fault_callback *callback;
     void *context;
     struct lvn_server *server; /* in rank 0 */
     bool online;               /* there is a connection (not a run of one rank by itself) */
     bool stopping;             /* under lock */
-    pthread_t thread, publisher;
-    bool has_thread, has_publisher;
+    pthread_t thread, publisher, watch;
+    bool has_thread, has_publisher, has_watch;
     int wake; /* eventfd */
     /* stamps */
     _Atomic int64_t step;
@@ -63,6 +64,9 @@ void lvn_status_last(struct lvn_heartbeat *h); /* before the end, which waits fo
 /* With the lock held: */
 void lvn_beat_now(struct lvn_heartbeat *h, double now);
 bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m); /* false: no message for a rank */
+/* Shows h->warning to people, and calls the program for the fault that is set. Both let go of the lock meanwhile. */
+void lvn_client_warn(struct lvn_heartbeat *h);
+void lvn_client_deliver(struct lvn_heartbeat *h);
 void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text);
 void lvn_set_speaks(bool speaks);
 /* SIGABRT ends this process a tenth of a second later, unless somebody handles it (abort_late.c). */

@@ -266,6 +266,7 @@ enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_
     h->rank = o->id->rank;
     h->size = o->id->size;
     h->timeout = o->timeout > 0 ? o->timeout : 30;
+    h->stall = o->stall;
     h->callback = o->fault;
     h->context = o->fault_context;
     h->wake = h->wire.fd = -1;
@@ -326,6 +327,7 @@ void lvn_heartbeat_close(struct lvn_heartbeat *h)
     h->stopping = true;
     pthread_cond_broadcast(&h->change);
     pthread_mutex_unlock(&h->lock);
+    if (h->has_watch) pthread_join(h->watch, NULL);
     if (h->stuck) return; /* the process is about to end, too */
     if (h->has_publisher) {
         pthread_join(h->publisher, NULL);

@@ -51,6 +51,9 @@ struct lvn_heartbeat_options {
 /* Meet the others. Fails on every rank alike when one is missing, claims another's rank or believes in another number
  * of ranks; see lvn_speaks(). */
 enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_heartbeat_options *o) LVN_CHECKED;
+/* From now on a rank by itself, without others and without levin launch, ends with a fault where it does not go on for
+ * options.stall (stall.h). For programs that wait for nobody: not for one that reads from a terminal. Else nothing. */
+enum lvn_status lvn_heartbeat_watch_alone(struct lvn_heartbeat *h) LVN_CHECKED;
 /* Goodbye: this rank ends well. Returns when all have said so or more than `timeout` has passed; a fault in between is
  * called as ever. NULL: nothing. */
 void lvn_heartbeat_close(struct lvn_heartbeat *h);

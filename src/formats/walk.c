@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/input.h"
 #include "base/library.h"
 #include "base/sort.h"
 #include "base/text.h"
@@ -338,12 +339,8 @@ enum lvn_status lvn_walk_file(const char *path, bool named, const struct lvn_wal
     *bytes_read = 0;
     s.buffer = lvn_malloc(CHUNK);
     if (!s.buffer) return LVN_MEMORY;
-    s.fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum lvn_status status = LVN_OK;
-    if (s.fd < 0)
-        status = lvn_fail(LVN_IO, "cannot open '%s': %s", path, strerror(errno));
-    else
-        status = start(&s, 0, named);
+    enum lvn_status status = lvn_input_open(path, named ? LVN_INPUT_OPENED : LVN_INPUT_REGULAR, &s.fd);
+    if (status == LVN_OK) status = start(&s, 0, named);
     if (s.fd >= 0) close(s.fd);
     free(s.buffer);
     return status;

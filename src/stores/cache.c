@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/shown.h"
 #include "formats/checksum.h"
+#include "stores/ceiling.h"
 
 enum { MOST_FACTS = 4096, MOST_NAME = 200, WORTH_SAYING = 32 << 20 };
 
@@ -144,19 +145,6 @@ static int oldest_first(const void *a, const void *b)
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
-/* LEVIN_CACHE_SIZE, "50G", in bytes. */
-static int64_t limit(void)
-{
-    static const char units[] = "kMGTP";
-    const char *text = lvn_getenv("LEVIN_CACHE_SIZE");
-    if (!text) return INT64_MAX;
-    char *end = NULL;
-    double n = strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;
-    for (; unit && unit >= units; unit--) n *= 1024;
-    return n > 0 && n < 9e18 ? (int64_t)n : INT64_MAX;
-}
-
 /* Everything in the cache with its size and the time of its last use. */
 static enum lvn_status look_around(struct lvn_arena *a, const char *files, const char *facts, struct kept **kept,
                                    int *n, int64_t *total)
@@ -181,7 +169,7 @@ static enum lvn_status look_around(struct lvn_arena *a, const char *files, const
 
 static enum lvn_status make_room(struct lvn_arena *a, const struct lvn_place *p, int64_t bytes)
 {
-    int64_t most = limit(), total;
+    int64_t most = lvn_size_variable("LEVIN_CACHE_SIZE"), total;
     const char *files, *facts;
     struct kept *kept;
     int n;

@@ -20,6 +20,7 @@
 #include "base/files.h"
 #include "base/shown.h"
 #include "formats/crc.h"
+#include "stores/ceiling.h"
 #include "stores/crew.h"
 #include "stores/digest.h"
 #include "stores/kind.h"
@@ -30,7 +31,7 @@ enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MOST_DONE = 64 << 20 };
 struct get {
     struct lvn_place place;
     struct lvn_object object;
-    const char *local, *part, *done;
+    const char *local, *dir, *part, *done;
     const char *sha256, *wanted; /* wanted: the checksum of the whole, "sha256:..."; NULL: not known */
     pthread_mutex_t writing;     /* a file takes one write at a time; those that wait shall not spin */
     pthread_mutex_t lock;        /* of what follows */
@@ -42,6 +43,7 @@ struct get {
     bool resumed, was_there;
     struct stat before;  /* of local, when it was there already */
     unsigned char *have; /* [n_pieces] */
+    int64_t most;        /* bytes that may come where their number is not known */
     lvn_store_progress *progress;
     void *context;
 };
@@ -68,6 +70,7 @@ struct writing {
     int64_t bytes; /* of it */
     int64_t at;    /* where it goes */
     int error;
+    bool over; /* more came than may come */
 };
 
 static bool put(struct writing *w)
@@ -96,7 +99,9 @@ static bool take(void *context, const void *data, int64_t bytes)
     if (__atomic_load_n(&w->crew->stop, __ATOMIC_RELAXED)) return false;
     w->sum = lvn_crc64nvme(w->sum, data, bytes);
     if (w->g->wanted && w->g->n_pieces == 1) lvn_digest_add(&w->g->digest, data, bytes);
-    __atomic_add_fetch(&w->crew->done, bytes, __ATOMIC_RELAXED);
+    const int64_t done = __atomic_add_fetch(&w->crew->done, bytes, __ATOMIC_RELAXED);
+    w->over = w->g->object.bytes < 0 && done > w->g->most;
+    if (w->over) return false;
     for (const char *p = data; bytes > 0;) {
         int64_t room = BUFFER_BYTES - w->bytes, n = bytes < room ? bytes : room;
         memcpy(w->buffer + w->bytes, p, (size_t)n);
@@ -152,6 +157,7 @@ static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char
         if (g->have[i]) continue;
         struct writing w = {.g = g, .crew = c, .buffer = buffer, .at = (int64_t)i * PIECE_BYTES};
         enum lvn_status status = g->place.store->read(&g->place, h, &g->object, w.at, piece_bytes(g, i), take, &w);
+        if (w.over) return lvn_ceiling_reached(g->place.url, g->most);
         if (status == LVN_OK) (void)put(&w);
         if (w.error) {
             errno = w.error;
@@ -255,6 +261,7 @@ static enum lvn_status fetch(struct get *g)
                             .progress_context = g->context,
                             .total = g->object.bytes > 0 ? g->object.bytes : 0};
     LVN_TRY(prepare(g, &crew.done));
+    LVN_TRY(lvn_ceiling_find(g->place.url, g->dir, g->object.bytes, crew.done, &g->most));
     int64_t left = g->object.bytes < 0 ? 1 : (g->object.bytes - crew.done + PIECE_BYTES - 1) / PIECE_BYTES;
     enum lvn_status status = lvn_crew_run(&crew, lvn_crew_size(g->n_pieces == 1 ? 1 : left));
     if (g->done_fd >= 0) close(g->done_fd);
@@ -367,7 +374,7 @@ static enum lvn_status stat_object(struct get *g)
 static enum lvn_status get(struct get *g)
 {
     struct lvn_arena *a = &g->place.arena;
-    char *dir = lvn_path_dir(a, g->local);
+    const char *dir = g->dir = lvn_path_dir(a, g->local);
     g->part = lvn_arena_printf(a, "%s.part", g->local);
     g->done = lvn_arena_printf(a, "%s.part.done", g->local);
     if (!dir || !g->part || !g->done) return LVN_MEMORY;
@@ -378,8 +385,11 @@ static enum lvn_status get(struct get *g)
     LVN_TRY(open_part(g));
     if (g->fd < 0) return take_over(g);
     enum lvn_status status = fetch_whole(g);
+    struct stat s;
+    const bool empty = fstat(g->fd, &s) == 0 && s.st_size == 0;
     close(g->fd);
-    if (status != LVN_OK && !g->place.store->network) unlink(g->part); /* copied again in no time */
+    const bool lasts = g->place.store->network && g->object.bytes >= 0; /* else it is fetched again from its start */
+    if (status != LVN_OK && (empty || !lasts)) unlink(g->part);
     LVN_TRY(status);
     return lvn_dir_sync(dir);
 }

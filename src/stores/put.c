@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/input.h"
 #include "formats/checksum.h"
 #include "stores/cache.h"
 #include "stores/crew.h"
@@ -245,8 +246,7 @@ static enum lvn_status open_and_put(struct put *p)
     size_t n = strlen(p->place.key);
     LVN_CHECK(n > 0 && p->place.key[n - 1] != '/', ARG, "'%s' names a folder; a name for the file is missing",
               p->place.url);
-    p->fd = open(p->local, O_RDONLY | O_CLOEXEC);
-    LVN_CHECK(p->fd >= 0, IO, "cannot read '%s': %s", p->local, strerror(errno));
+    LVN_TRY(lvn_input_open(p->local, LVN_INPUT_REGULAR, &p->fd));
     enum lvn_status status = put(p);
     close(p->fd);
     return status;

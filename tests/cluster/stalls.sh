@@ -25,6 +25,7 @@ apart() { # no packet comes through between two hosts, and neither hears of that
 }
 together() { for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh del "10.77.0.${pair#* }" dev eth0; done; }
 stand_still() { mkfifo held && mv held "$1"; } # a file: who opens it waits for good
+export LD_PRELOAD=$LEVIN_BUILD/tests/double/libstill.so STILL_FILE=/samples.txt # the same of a regular file, once FILE.still is there
 told() { # PATTERN: of the sentence, which the warning has as well
     [ "$got" != 0 ] && [ "$got" -lt 124 ] || { cat out err && fail "exit code $got"; }
     [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
@@ -71,7 +72,7 @@ arguments sample "${keys[@]}" --sample.every_n_steps=10 --sample.max_new_tokens=
 ranks "$mpi" 3 "$LEVIN" "${all[@]}" >out 2>err &
 pid=$!
 wait_rows sample 20
-stand_still sample/samples.txt
+echo yes >sample/samples.txt.still
 ended
 told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on [^ ]+ stands in a sample'
 nobody_left
@@ -84,7 +85,7 @@ pid=$!
 wait_rows folder 20
 first=$(on 1 pgrep -x -n levin)
 until stand_still "folder/.status.json.tmp-$first" 2>/dev/null; do rm -f held; done
-stand_still folder/samples.txt
+echo yes >folder/samples.txt.still
 ended
 told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on h1 stands in a sample'
 rm "folder/.status.json.tmp-$first"
@@ -97,11 +98,13 @@ code 0 on 1 "${launch[@]}" "${all[@]}"
 silent_about "no rank has gone on" err
 
 # before the first step: the data of a host
-mkfifo still
-on 3 mount --bind still own/text.txt
+export STILL_FILE=/text.txt
+echo yes >still
+: >own/text.txt.still
+on 1 mount --bind still own/text.txt.still
 arguments data "${keys[@]}" --data.kind=chars --model.kind=nanogpt
 on 1 "${launch[@]}" "${all[@]}" >out 2>err &
 pid=$!
 ended
-told ': ranks 0,1 wait in an agreement; rank 2 on h3 stands in opening the data'
+told ': ranks 1,2 wait in an agreement; rank 0 on h1 stands in opening the data'
 nobody_left

@@ -106,7 +106,7 @@ static void whole_files(void **state)
     assert_memory_equal(m.data, "second", 6);
     lvn_file_unmap(&m);
     ASSERT_FAILS(IO, "directory", lvn_file_map(&m, test_dir));
-    ASSERT_FAILS(IO, "not a regular file", lvn_file_map(&m, "/dev/null"));
+    ASSERT_FAILS(IO, "a regular file is wanted", lvn_file_map(&m, "/dev/null"));
 }
 
 /* Every system call of a write fails in turn: the old content stays, nothing else is left. */

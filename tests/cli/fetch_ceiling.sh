@@ -1,0 +1,47 @@
+# A file that is fetched cannot fill the disk: an answer without an end stops at LEVIN_FETCH_MAX_SIZE, one that says it is
+# larger than that, or than what is free, is refused before the first byte; nothing of it stays.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+cat >server.py <<'PY'
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *_): pass
+    def do_GET(self):
+        self.send_response(200)
+        if self.path == "/endless":
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", self.path[1:])
+        self.end_headers()
+        try:
+            while self.path == "/endless": self.wfile.write(b"10000\r\n" + bytes(65536) + b"\r\n")
+            left = int(self.path[1:])
+            while left > 0: left -= self.wfile.write(bytes(min(left, 65536)))
+        except OSError: pass
+        self.close_connection = True
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+PY
+timeout 120 python3 server.py >port 2>server.err &
+server=$!
+trap 'kill $server 2>/dev/null' EXIT
+soon test -s port
+url=http://127.0.0.1:$(cat port)
+export LEVIN_CACHE=$PWD/cache LEVIN_STORE_TRIES=2
+code 0 "$LEVIN" cp "$url/3000000" here # less than the limit, and then more
+check [ "$(stat -c %s here)" = 3000000 ]
+export LEVIN_FETCH_MAX_SIZE=2M
+code 1 "$LEVIN" cp "$url/3000000" more
+says "more than the 2.0 MiB that LEVIN_FETCH_MAX_SIZE allows" err
+code 1 timeout 60 "$LEVIN" cp "$url/endless" more
+says "does not say its size and has brought more than 2.0 MiB" err
+one_error
+code 1 timeout 60 "$LEVIN" generate "$url/endless"
+code 1 timeout 60 "$LEVIN" train --data.kind=chars --data.path="$url/endless" --run_dir=no
+unset LEVIN_FETCH_MAX_SIZE
+code 1 "$LEVIN" cp "$url/1000000000000000" more
+says "on the disk of '.'" err
+says "are free for it: make room, or choose another folder" err
+[ "$(find . -name 'more*' | wc -l)" = 0 ] || fail "something stays: $(find . -name 'more*')"
+[ "$(du -sk cache | cut -f1)" -lt 1000 ] || fail "something stays in the cache: $(find cache -type f -size +100k)"

@@ -1,0 +1,61 @@
+# What is no regular file is refused where one is wanted, before it is opened: a pipe nobody writes into, a device
+# without an end, a socket, a folder, as data, model, shard, tokenizer or state. Pipes are read where a stream is meant.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+make_text
+head -c 20000 text.txt >input.txt
+code 0 train run --trainer.max_steps=4
+mkfifo pipe
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
+kinds=(pipe socket)
+if mknod zero c 1 5 2>/dev/null && head -c 1 zero >/dev/null 2>&1; then kinds+=(zero); fi # not where devices cannot be made
+refused() { # refused COMMAND...: one sentence, soon, and not much memory
+    local got=0
+    (ulimit -v 4000000 && exec timeout 60 "$@") >out 2>err </dev/null || got=$?
+    case $got in 1 | 2) ;; *) fail "$*: exit $got, $(cat out err)" ;; esac
+    one_error
+    grep -qE "regular file|no recipe|it is neither a file nor a folder|no model|is damaged|neither" err || fail "$*: says $(cat err)"
+}
+for it in "${kinds[@]}"; do
+    for kind in chars tokens; do
+        refused "$LEVIN" train --data.kind=$kind --data.path="$it" --run_dir=no --model.kind=nanogpt --model.n_layer=1
+    done
+    refused "$LEVIN" train "$it"
+    refused "$LEVIN" train --model.kind=mnist-mlp --data.kind=mnist --data.path="$it" --run_dir=no
+    refused "$LEVIN" evaluate run --data.path="$it"
+    refused "$LEVIN" generate "$it"
+    refused "$LEVIN" prepare "$it" --out=no
+    refused "$LEVIN" cp "$it" copy
+    refused "$LEVIN" launch --hostfile="$it" -n 1 -- train input.txt
+    refused "$LEVIN" tokenize --tokenizer="$it"
+    refused "$LEVIN" generate run --prompts="$it"
+    # a model, and a run's state
+    for file in model.safetensors config.json; do
+        rm -rf model
+        cp -rL run/checkpoints/last model
+        rm -r model/state
+        ln -sf "../$it" "model/$file"
+        refused "$LEVIN" generate model
+        refused "$LEVIN" evaluate model --data.path=input.txt
+    done
+    for file in settings.yaml checkpoints/step-4/state/optimizer.safetensors checkpoints/step-4/state/state.json; do
+        rm -rf broken
+        cp -r run broken
+        ln -sf "$PWD/$it" "broken/$file"
+        got=0
+        timeout 60 "$LEVIN" train broken --resume --trainer.max_steps=5 >out 2>err </dev/null || got=$?
+        [ $got != 124 ] || fail "--resume with $file as $it hangs"
+        [ $got = 0 ] || one_error # where a checkpoint is damaged, the run may begin anew, and says so
+    done
+done
+[ ! -e no ] || fail "a folder is left behind"
+# where a stream is meant
+"$LEVIN" tokenize --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" <input.txt >ids
+check [ -s ids ]
+sed 's/^/# /; $a name: piped' <<<'a recipe' >recipe.yaml
+code 0 "$LEVIN" plan <(cat recipe.yaml) --data.path=input.txt --show-settings
+says piped out
+
+# a folder that is no run has nothing to watch
+code 2 "$LEVIN" watch model
+one_error
+says "'model' is no run: it has no settings.yaml and no status.json; give the folder of a run" err
