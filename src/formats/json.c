@@ -24,19 +24,25 @@ static _Thread_local long failures; /* of allocations */
 
 /* jansson's reader does not see that its buffer for a token could not grow: it loses letters of the token, then looks
  * for the closing quote beyond the buffer, or aborts over a number that is short of a digit. So its buffer always
- * grows, after a failure from this reserve, and from the first failure on it gets nothing else, so that it stops. */
+ * grows, after a failure from this reserve, and from the first failure on it gets nothing else, so that it stops.
+ * The buffer's sizes are powers of two, each asked for once in a text. Of all else hardly anything has such a size;
+ * where it has, it may take the size from the reserve so often that the buffer still finds it there. */
+enum { SMALL_RESERVE = 4096, LEAST_GROWTH = 32, TAKES_OF_A_SIZE = 4 };
 static _Thread_local struct {
-    bool reads;                              /* lvn_json_load() runs */
-    bool failed;                             /* an allocation failed since it began */
-    size_t used;                             /* bytes of `reserve` */
-    alignas(max_align_t) char reserve[1024]; /* 32 + 64 + ... + 512 at least: tokens up to 511 bytes */
+    bool reads;        /* lvn_json_load() runs */
+    bool failed;       /* an allocation failed since it began */
+    char *reserve;     /* `small`, or as much as the longest token of the text wants */
+    size_t capacity;   /* bytes of it */
+    size_t used;       /* bytes of it */
+    uint8_t taken[64]; /* how often a size of 2^i bytes was taken */
+    alignas(max_align_t) char small[SMALL_RESERVE];
 } reader;
 
-/* The buffer's sizes are powers of two; of all else hardly anything has such a size. */
 static void *take_reserve(size_t bytes)
 {
-    bool grows = bytes >= 32 && (bytes & (bytes - 1)) == 0;
-    if (!grows || bytes > sizeof reader.reserve - reader.used) return NULL;
+    bool grows = bytes >= LEAST_GROWTH && (bytes & (bytes - 1)) == 0;
+    if (!grows || bytes > reader.capacity - reader.used) return NULL;
+    if (reader.taken[__builtin_ctzll(bytes)]++ >= TAKES_OF_A_SIZE) return NULL;
     reader.used += bytes;
     return reader.reserve + reader.used - bytes;
 }
@@ -52,7 +58,30 @@ static void *take(size_t bytes)
 
 static void give(void *p)
 {
-    if ((uintptr_t)p - (uintptr_t)reader.reserve >= sizeof reader.reserve) free(p);
+    if ((uintptr_t)p - (uintptr_t)reader.reserve >= reader.capacity) free(p);
+}
+
+/* For tokens of up to `token` bytes: the buffer's sizes from 32 on to the first one above add up to less than four
+ * times that. */
+static enum lvn_status begin_reading(int64_t token)
+{
+    const size_t wanted = (size_t)TAKES_OF_A_SIZE * 4 * ((size_t)token + LEAST_GROWTH);
+    const bool large = wanted > sizeof reader.small;
+    memset(reader.taken, 0, sizeof reader.taken);
+    reader.used = 0;
+    reader.capacity = large ? wanted : sizeof reader.small;
+    reader.reserve = large ? lvn_malloc(wanted) : reader.small;
+    if (!reader.reserve) return LVN_MEMORY;
+    reader.reads = true;
+    return LVN_OK;
+}
+
+static void end_reading(void)
+{
+    if (reader.reserve != reader.small) free(reader.reserve);
+    reader.reserve = NULL;
+    reader.capacity = 0;
+    reader.reads = reader.failed = false;
 }
 
 static void give_functions(void)
@@ -96,19 +125,36 @@ static int too_deep(const char *text, int64_t bytes)
     return 0;
 }
 
+/* Bytes of the longest string or number, with its quotes. */
+static int64_t longest_token(const char *text, int64_t bytes)
+{
+    int64_t most = 0, begin = 0;
+    bool string = false;
+    for (int64_t i = 0; i < bytes; i++) {
+        const char c = text[i];
+        if (string && c == '\\') i++;
+        if (string ? c != '"' : c != '"' && c != ',' && c != ':' && c != '[' && c != '{') continue;
+        if (i - begin + 1 > most) most = i - begin + 1;
+        if (c == '"') string = !string;
+        begin = string ? i : i + 1;
+    }
+    return bytes - begin > most ? bytes - begin : most;
+}
+
 enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out, json_error_t *error)
 {
     long begun = lvn_json_begin();
-    reader.reads = true;
+    *out = NULL;
+    LVN_TRY(begin_reading(longest_token(text, bytes)));
     *out = json_loadb(text, (size_t)bytes, flags, error);
-    if (lvn_json_whole(begun) != LVN_OK) {
+    const bool whole = failures == begun;
+    if (!whole) {
         json_decref(*out);
         *out = NULL;
     }
-    reader.reads = reader.failed = false;
-    reader.used = 0;
-    if (lvn_json_whole(begun) == LVN_OK) return LVN_OK;
-    LVN_FAIL(MEMORY, "not enough memory for %lld bytes of JSON", (long long)bytes);
+    end_reading();
+    LVN_CHECK(whole, MEMORY, "not enough memory for %lld bytes of JSON", (long long)bytes);
+    return LVN_OK;
 }
 
 enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out)

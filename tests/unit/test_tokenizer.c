@@ -460,7 +460,7 @@ static void takes_words_of_any_length(void **state)
 static void a_failed_allocation_is_told(void **state)
 {
     (void)state;
-    static const char *const names[] = {"tiny-gpt2"};
+    static const char *const names[] = {"tiny-gpt2", "tiny-llama3", "tiny-llama2", "tiny-unigram", "tiny-bert"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[100];
         snprintf(path, sizeof path, GOLDEN "%s", names[i]);
