@@ -169,7 +169,8 @@ static enum lvn_status check_anything(const struct lvn_cli *c)
     const bool data = *s->data.path || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
     LVN_CHECK(c->n_operands || data || lvn_cli_on(c, LVN_FLAG_train_resume), ARG,
               "levin train wants something to train: a recipe (levin train recipes/demo.yaml), data (levin train "
-              "my.txt) or a run to continue (levin train runs/mine --resume); `levin config` writes a recipe");
+              "my.txt, which is data.path) or a run to continue (levin train runs/mine --resume); `levin config` "
+              "writes a recipe");
     return LVN_OK;
 }
 
