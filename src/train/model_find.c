@@ -74,6 +74,8 @@ static enum lvn_status find_place(struct lvn_arena *a, const char *name,
 /* Neither here nor published: `what` is "model" or "tokenizer". */
 static enum lvn_status refuse_place(const struct place *p, enum lvn_status status, const char *what, const char *name)
 {
+    const bool path = *name == '/' || *name == '.' || *name == '~';
+    if (path) return lvn_fail(status, "there is no %s '%s': no such file or folder", what, name);
     return lvn_fail(
         status,
         "there is no %s '%s': no such path, no run '%s', and no published model of this name (`levin help model` "

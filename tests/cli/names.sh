@@ -44,6 +44,11 @@ for name in nowhere runs/nowhere; do # runs/ is a folder here: a path, and no na
     one_error
     says "there is no model '$name': no such path, no run 'runs/$name', and no published model of this name" err
 done
+for name in "$PWD/nowhere" ./nowhere ~/nowhere; do # a path and nothing else
+    code 1 "$LEVIN" evaluate "$name" --data.path=text.txt
+    one_error
+    says "there is no model '$name': no such file or folder" err
+done
 
 # tokenizers alike
 cp -r "$golden/tokenizers/tiny-gpt2" words
