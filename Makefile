@@ -58,7 +58,7 @@ golden: ## make the reference files again, with PyTorch
 	@bash tools/golden
 
 coverage: ## which lines the quick tests run
-	@bash tools/coverage
+	@tools/coverage
 
 install: all ## into PREFIX, /usr/local unless said otherwise
 	@cmake --install build --prefix $(or $(PREFIX),/usr/local)

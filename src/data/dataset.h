@@ -132,7 +132,7 @@ void lvn_dataset_close(struct lvn_dataset *d); /* NULL: nothing */
 /* Text <-> ids of the data. */
 static inline struct lvn_codec lvn_dataset_codec(const struct lvn_dataset *d)
 {
-    return (struct lvn_codec){.vocabulary = d->vocabulary, .tokenizer = d->tokenizer};
+    return (struct lvn_codec){.vocabulary = d->vocabulary, .tokenizer = d->tokenizer, .unread = NULL};
 }
 bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split);
 /* What makes up a part: itself, or, for `all` where the kind has no such piece, every part there is. ARG, with a

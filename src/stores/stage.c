@@ -1,6 +1,7 @@
 /* stage.c - see stage.h. */
 #include "stores/stage.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,16 +39,61 @@ enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char
 struct item {
     const char *name; /* below the folder */
     const char *link; /* NULL: a file; else what the link names */
+    const char *held; /* a second name of the file while it is sent; NULL: it has none */
     long long bytes, seconds;
     long nanoseconds;
-    int order; /* 0: sent first */
+    int order;     /* 0: sent first */
+    bool known;    /* it was sent as it is, and is there */
+    bool dangling; /* a link to a checkpoint that is not among the items */
 };
 struct items {
     struct lvn_arena *a;
     const char *folder;
+    const char *hold;                      /* the hidden folder of second names */
+    const char *sent;                      /* the note of earlier sendings; NULL: there is none */
+    const struct lvn_store_entries *there; /* files in the store, in the order of their names */
     struct item *item;
     int n, room;
 };
+
+static bool is_of_checkpoint(const char *name)
+{
+    return strncmp(name, "checkpoints/", 12) == 0;
+}
+
+static bool is_there(const struct lvn_store_entries *there, const char *name)
+{
+    int low = 0, high = there->n;
+    while (low < high) {
+        int middle = (low + high) / 2, c = strcmp(there->entry[middle].name, name);
+        if (c == 0) return true;
+        if (c < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static char *line_of(struct lvn_arena *a, const struct item *i)
+{
+    return lvn_arena_printf(a, "%lld %lld.%09ld %s %s\n", i->bytes, i->seconds, i->nanoseconds, i->link ? i->link : "-",
+                            i->name);
+}
+
+/* A file of a checkpoint gets a second name, so that it can be sent whole although the run removes the checkpoint
+ * meanwhile. *gone: it has been removed already. */
+static enum lvn_status hold(const struct items *all, struct item *i, const char *path, bool *gone)
+{
+    const char *held = lvn_arena_printf(all->a, "%s/%d", all->hold, all->n);
+    if (!held) return LVN_MEMORY;
+    *gone = false;
+    if (link(path, held) == 0)
+        i->held = held;
+    else
+        *gone = errno == ENOENT; /* else the file system has no second names */
+    return LVN_OK;
+}
 
 static int order_of(const char *name, bool link)
 {
@@ -68,6 +114,12 @@ static enum lvn_status add(struct items *all, const char *name, const char *path
         if (!i.link) return LVN_MEMORY;
     }
     i.order = order_of(name, i.link);
+    const char *line = line_of(all->a, &i);
+    if (!line) return LVN_MEMORY;
+    i.known = all->sent && strstr(all->sent, line) && is_there(all->there, name);
+    bool gone = false;
+    if (is_of_checkpoint(name) && !i.link && !i.known) LVN_TRY(hold(all, &i, path, &gone));
+    if (gone) return LVN_OK;
     if (all->n == all->room) {
         int more = all->room ? 2 * all->room : 64;
         struct item *grown = lvn_arena_alloc(all->a, (size_t)more * sizeof *grown);
@@ -109,33 +161,14 @@ static int by_order(const void *a, const void *b)
 
 /* --- sending --- */
 
-static char *line_of(struct lvn_arena *a, const struct item *i)
+/* One file. What grows while it is sent goes as a copy of what it is now. *lost: a file of a checkpoint without a
+ * second name was removed meanwhile. */
+static enum lvn_status send_one(struct items *all, const struct item *i, const char *path, bool *lost)
 {
-    return lvn_arena_printf(a, "%lld %lld.%09ld %s %s\n", i->bytes, i->seconds, i->nanoseconds, i->link ? i->link : "-",
-                            i->name);
-}
-
-static bool is_there(const struct lvn_store_entries *there, const char *name)
-{
-    int low = 0, high = there->n;
-    while (low < high) {
-        int middle = (low + high) / 2, c = strcmp(there->entry[middle].name, name);
-        if (c == 0) return true;
-        if (c < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
-}
-
-/* One file. What grows while it is sent goes as a copy of what it is now; what has gone meanwhile is passed over. */
-static enum lvn_status send_one(struct items *all, const struct item *i, const char *path)
-{
-    char *file = lvn_path_join(all->a, all->folder, i->name), *url = lvn_store_join(all->a, path, i->name);
-    char *copy = lvn_path_join(all->a, all->folder, ".sending");
+    const bool checkpoint = is_of_checkpoint(i->name);
+    const char *url = lvn_store_join(all->a, path, i->name), *copy = lvn_path_join(all->a, all->folder, ".sending");
+    const char *file = i->held ? i->held : lvn_path_join(all->a, all->folder, i->name);
     if (!file || !url || !copy) return LVN_MEMORY;
-    bool checkpoint = strncmp(i->name, "checkpoints/", 12) == 0;
     if (i->link) {
         char *text = lvn_arena_printf(all->a, "%s\n", i->link);
         if (!text) return LVN_MEMORY;
@@ -145,24 +178,42 @@ static enum lvn_status send_one(struct items *all, const struct item *i, const c
     }
     enum lvn_status status = lvn_store_put(i->link || !checkpoint ? copy : file, url, NULL, NULL);
     unlink(copy);
-    if (status == LVN_IO && checkpoint && !i->link && !lvn_path_exists(file)) {
-        lvn_error_clear();
-        return LVN_OK;
-    }
-    return status;
+    *lost = status == LVN_IO && checkpoint && !i->link && !lvn_path_exists(file);
+    if (*lost) lvn_error_clear();
+    return *lost ? LVN_OK : status;
 }
 
-/* What was sent from here and is gone here; what somebody else put there stays. */
-static enum lvn_status remove_gone(struct items *all, const struct lvn_store_entries *there, const char *sent,
-                                   const char *path)
+/* `last` and `best` were read before the folders of checkpoints, and the run may have removed their checkpoints since.
+ */
+static enum lvn_status find_dangling(struct items *all)
 {
-    for (int k = 0; sent && k < there->n; k++) {
-        const char *name = there->entry[k].name;
+    for (int i = 0; i < all->n; i++) {
+        struct item *link = &all->item[i];
+        if (!link->link || !is_of_checkpoint(link->name)) continue;
+        const char *manifest = lvn_arena_printf(all->a, "checkpoints/%s/state/manifest.json", link->link);
+        if (!manifest) return LVN_MEMORY;
+        link->dangling = true;
+        for (int k = 0; k < all->n && link->dangling; k++) link->dangling = strcmp(all->item[k].name, manifest) != 0;
+    }
+    return LVN_OK;
+}
+
+/* What was sent from here and is gone here is removed there, or, with `stays`, remains and is noted again; what
+ * somebody else put there stays. */
+static enum lvn_status remove_gone(struct items *all, const char *path, bool stays, struct lvn_text *sent)
+{
+    for (int k = 0; all->sent && k < all->there->n; k++) {
+        const char *name = all->there->entry[k].name;
         bool wanted = false;
         for (int i = 0; i < all->n && !wanted; i++) wanted = strcmp(all->item[i].name, name) == 0;
-        const char *line = lvn_arena_printf(all->a, " %s\n", name), *url = lvn_store_join(all->a, path, name);
-        if (!line || !url) return LVN_MEMORY;
-        if (!wanted && strstr(sent, line)) LVN_TRY(lvn_store_remove(url));
+        const char *end = lvn_arena_printf(all->a, " %s\n", name), *url = lvn_store_join(all->a, path, name);
+        if (!end || !url) return LVN_MEMORY;
+        const char *found = wanted ? NULL : strstr(all->sent, end), *line = found;
+        while (line && line > all->sent && line[-1] != '\n') line--;
+        if (found && stays)
+            lvn_text_add_bytes(sent, line, found - line + (int64_t)strlen(end));
+        else if (found)
+            LVN_TRY(lvn_store_remove(url));
     }
     return LVN_OK;
 }
@@ -177,30 +228,48 @@ static enum lvn_status look_there(struct lvn_arena *a, const char *path, struct 
     return kind == LVN_STORE_FOLDER ? lvn_store_list(a, path, true, there) : LVN_OK;
 }
 
+/* The items in their order. Where a checkpoint is not sent whole, the links stay in the store as they are, and so does
+ * what they name: the next sending goes on. */
+static enum lvn_status send_items(struct items *all, const char *path, struct lvn_text *sent)
+{
+    bool partial = false;
+    for (int i = 0; i < all->n; i++) {
+        const struct item *item = &all->item[i];
+        const char *line = line_of(all->a, item);
+        if (!line) return LVN_MEMORY;
+        partial |= item->dangling;
+        if (item->link && partial) continue;
+        bool lost = false;
+        if (!item->known) LVN_TRY(send_one(all, item, path, &lost));
+        partial |= lost;
+        lvn_text_add(sent, line);
+    }
+    return remove_gone(all, path, partial, sent);
+}
+
 static enum lvn_status send(struct lvn_arena *a, const char *folder, const char *path)
 {
-    struct items all = {.a = a, .folder = folder};
     struct lvn_store_entries there;
+    struct items all = {.a = a, .folder = folder, .there = &there};
     LVN_LOCAL_TEXT(sent);
-    char *note = lvn_path_join(a, folder, ".sent"), *text = NULL;
+    const char *note = lvn_path_join(a, folder, ".sent");
+    char *text = NULL;
     int64_t bytes;
-    if (!note) return LVN_MEMORY;
-    LVN_TRY(walk(&all, "", 0));
-    if (all.n) qsort(all.item, (size_t)all.n, sizeof *all.item, by_order);
+    all.hold = lvn_path_join(a, folder, ".held");
+    if (!note || !all.hold) return LVN_MEMORY;
     LVN_TRY(look_there(a, path, &there));
-    if (lvn_path_is_file(note)) LVN_TRY(lvn_file_read(note, MOST_SENT, &text, &bytes));
-    enum lvn_status status = LVN_OK;
-    for (int i = 0; i < all.n && status == LVN_OK; i++) {
-        const char *line = line_of(a, &all.item[i]);
-        if (!line) status = LVN_MEMORY;
-        bool known = line && text && strstr(text, line) && is_there(&there, all.item[i].name);
-        if (line && !known) status = send_one(&all, &all.item[i], path);
-        if (status == LVN_OK) lvn_text_add(&sent, line);
-    }
-    if (status == LVN_OK) status = remove_gone(&all, &there, text, path);
+    LVN_TRY(lvn_tree_remove(all.hold));
+    LVN_TRY(lvn_dir_make(all.hold));
+    enum lvn_status status = lvn_path_is_file(note) ? lvn_file_read(note, MOST_SENT, &text, &bytes) : LVN_OK;
+    all.sent = text;
+    if (status == LVN_OK) status = walk(&all, "", 0);
+    if (all.n) qsort(all.item, (size_t)all.n, sizeof *all.item, by_order);
+    if (status == LVN_OK) status = find_dangling(&all);
+    if (status == LVN_OK) status = send_items(&all, path, &sent);
     free(text);
     /* Also what came before a failure is not sent again. */
     if (sent.n && !sent.failed && lvn_file_write(note, sent.p, sent.n) != LVN_OK && status == LVN_OK) lvn_error_clear();
+    if (lvn_tree_remove(all.hold) != LVN_OK && status == LVN_OK) lvn_error_clear();
     return status;
 }
 

@@ -67,7 +67,7 @@ arguments s3://bucket/runs/unsent
 code 2 "$LEVIN" "${all[@]}"
 says "holds a run already" err
 code 0 train s3://bucket/runs/unsent --resume --trainer.max_steps=12
-says "going on" err
+says "continuing after step" err
 check [ "$(cat $root/runs/unsent/checkpoints/last)" = step-12 ]
 # one that was sent and is gone there is gone here
 rm -r $root/runs/unsent

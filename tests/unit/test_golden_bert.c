@@ -31,6 +31,7 @@
 #include "models/files.h"
 #include "train/network.h"
 #include "train/pretrained.h"
+#include "train/pretrained_parts.h"
 
 struct way {
     const char *name, *backend;
