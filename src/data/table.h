@@ -1,8 +1,13 @@
 /* table.h - files whose lines are rows of columns with names.
  *
- *   .tsv     cells between tabs, all of a cell is its text, quotes too; the first line names the columns
- *   .csv     cells between commas; a quoted one may hold commas, line ends and doubled quotes; the first line names
- * them .jsonl   an object a line, whose members are columns others   a text a line: one column, `text`
+ *   .tsv     cells between tabs. The whole cell is its text, quotes too. The first line names the columns.
+ *
+ *   .csv     cells between commas. A quoted cell may hold commas, line ends and doubled quotes. The first line names
+ *            the columns.
+ *
+ *   .jsonl   an object a line. Its members are the columns.
+ *
+ *   others   a text a line: one column, `text`.
  *
  * A row that is no row, or lacks what is asked for, says what is wrong with it, and the next one can be read. */
 #ifndef LVN_TABLE_H

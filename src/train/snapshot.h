@@ -1,17 +1,19 @@
 /* snapshot.h - a training run as a checkpoint: weights, optimizer state, and where it stood.
  *
- *     step-N/config.json                    sizes and kind of the model, a Hugging Face directory with:
- *     step-N/model.safetensors              the weights; not where adapters are trained (lora.rank)
- *     step-N/adapter/                       those: PEFT's folder, with base.json (adapter_files.h); the base model
- * stays where it is, and is named there by path or name and by checksum step-N/state/optimizer.safetensors exp_avg.NAME
- * and exp_avg_sq.NAME for each trainable parameter step-N/state/state.json               step, best loss, fingerprint
- * of the data, micro-batch, ranks step-N/state/settings.yaml            the resolved settings
- *     step-N/state/vocabulary.json          characters, where the data are text
- *     step-N/vocab.json, merges.txt         or tokenizer.json: where they are tokens and their tokenizer is known
+ *     step-N/config.json                  sizes and kind of the model, as Hugging Face names them
+ *     step-N/model.safetensors            the weights; absent where adapters are trained (lora.rank)
+ *     step-N/adapter/                     the adapters as a folder of PEFT, with base.json (adapter_files.h)
+ *     step-N/vocab.json, merges.txt       or tokenizer.json: if the data are tokens of a known tokenizer
+ *     step-N/state/optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME for each trainable parameter
+ *     step-N/state/state.json             step, best loss, fingerprint of the data, micro-batch, ranks
+ *     step-N/state/settings.yaml          the resolved settings
+ *     step-N/state/vocabulary.json        the characters, if the data are characters
  *
- * With lora.merge_checkpoints, and in checkpoints of versions that knew nothing else, model.safetensors is there, with
- * the adapters merged, and state/adapters.safetensors holds adapters, and the weights beside them as they were loaded:
- * such a checkpoint needs no base.
+ * The base model of adapters stays where it is: base.json names it by path or name and by checksum.
+ *
+ * With lora.merge_checkpoints, and in checkpoints of older versions, model.safetensors is there with the adapters
+ * merged, and state/adapters.safetensors holds the adapters and the weights that they change, as they were loaded: such
+ * a checkpoint needs no base.
  *
  * Data order, dropout and the schedule are functions of (seed, step), so the step is all of their state. How files
  * become durable is checkpoints/checkpoint.h's business. */
