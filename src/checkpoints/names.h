@@ -1,4 +1,4 @@
-/* names.h - the names in a directory of checkpoints; private to checkpoint*.c. */
+/* names.h - the names in a directory of checkpoints; private to this folder. */
 #ifndef LVN_CHECKPOINT_NAMES_H
 #define LVN_CHECKPOINT_NAMES_H
 

@@ -9,7 +9,7 @@
  * key heads can feed, one pass owns blocks of keys (dK, dV) and another blocks of queries (dQ); both take the same
  * blocks in the same order, so the sums are the same.
  *
- * Where the processor multiplies bf16, such tensors take attention_half.h, whose blocks and order are the same.
+ * Where the processor multiplies bf16, such tensors take attention_bf16_cpu.h, whose blocks and order are the same.
  *
  * A few queries at a time (decoding) take attention_decode_cpu.h. Sources: Dao et al., "FlashAttention" (2022); Milakov
  * and Gimelshein, "Online normalizer calculation for softmax" (2018). */

@@ -12,7 +12,7 @@
 
 struct work;
 
-/* How blocks are computed: in fp32, or by products of bf16 (attention_half.h). */
+/* How blocks are computed: in fp32, or by products of bf16 (attention_bf16_cpu.h). */
 struct method {
     /* Keys and values of key head h, n keys: forward. */
     void (*load_values)(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t n);
@@ -45,7 +45,7 @@ struct work {
     float *plain;      /* (64,width): a block of rows on its way to be transposed */
     float *qt, *doutt; /* queries and dO, (D,64) */
     float *q, *dout;   /* backward: (64,width) */
-    /* bf16 (attention_half.h) */
+    /* bf16 (attention_bf16_cpu.h) */
     uint16_t *krows, *vrows;   /* keys and, backward, values (blocks of 64, width) */
     uint16_t *transposed;      /* forward: values, backward: keys, one (width,64) block after the other */
     uint16_t *qpairs, *dpairs; /* queries and dO: (width/2, 64, 2) */

@@ -1,8 +1,8 @@
 /* attention_softmax_cpu.h - softmax of a block of scores, forward and backward: what lies between the products.
  *
  * Scores s (64 keys, 64 queries) times w->scale are the logits. With a scale of 1, and dropout's factor in the other
- * operand already (w->kept 1), the bits are those of plain subtractions. Only attention.cpu.c and attention_half.h
- * include it. */
+ * operand already (w->kept 1), the bits are those of plain subtractions. Only attention.cpu.c and
+ * attention_bf16_cpu.h include it. */
 #ifndef LVN_ATTENTION_SOFTMAX_CPU_H
 #define LVN_ATTENTION_SOFTMAX_CPU_H
 

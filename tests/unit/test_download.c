@@ -10,7 +10,7 @@
 #include "stores/fetch.h"
 
 /* /file: whole, or from where Range says; /norange: always whole; /cut: breaks off after 40000 bytes of what was asked
- * for; /moved: a redirection; all else: 404. The content is that of test_content(). */
+ * for; /moved: a redirection; all else: 404. The content is that of `content`, below. */
 static const char server[] =
     "import http.server\n"
     "data = bytes((i * 7 + i // 251) % 256 for i in range(100000))\n"
