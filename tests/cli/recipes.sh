@@ -115,5 +115,12 @@ says "peak memory" out
 
 code 0 "$LEVIN" plan "$LEVIN_SOURCE/recipes/shakespeare-char-cpu.yaml" --schedule --json
 json 'len(d["lr"]) == 2000 and abs(d["lr"][0] - 1e-3 / 101) < 1e-12 and abs(d["lr"][100] - 1e-3) < 1e-12 and max(d["lr"]) <= 1e-3 and 1e-4 <= d["lr"][1999] < 1.01e-4'
+rates() { # rates KIND FORMULA: of 8 steps, 2 of them warm-up, by the formula in r from 0 to 1
+    code 0 "$LEVIN" plan "$LEVIN_SOURCE/recipes/shakespeare-char-cpu.yaml" --schedule --json --schedule.kind="$1" --schedule.warmup_steps=2 \
+        --trainer.max_steps=8 --schedule.decay_steps=7 --optimizer.lr=1e-2 --schedule.min_lr=1e-4
+    json "len(d['lr']) == 8 and all(abs(x / y - 1) < 1e-12 for x, y in zip(d['lr'], [1e-2 / 3, 2e-2 / 3] + [$2 for r in (0, 0.2, 0.4, 0.6, 0.8, 1)]))"
+}
+rates linear "1e-2 - r * 9.9e-3"
+rates exponential "1e-2 * 0.01 ** r"
 code 2 "$LEVIN" plan --schedule --trainer.max_epochs=2
 says "the number of steps is not known" err
