@@ -22,13 +22,11 @@ static enum lvn_status download_if_there(struct lvn_arena *a, const char *url)
 /* A web server cannot say what lies in a folder: each name is asked for. */
 static enum lvn_status download_beside(struct lvn_arena *a, const char *url)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json",
-                                        "merges.txt",     "encoder.json",          "vocab.bpe"};
     const char *dir = lvn_path_dir(a, url);
     if (!dir) return LVN_MEMORY;
     LVN_TRY(download_if_there(a, lvn_arena_printf(a, "%s.json", url)));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        LVN_TRY(download_if_there(a, lvn_store_join(a, dir, names[i])));
+    for (const char *const *name = lvn_store_tokenizer_files; *name; name++)
+        LVN_TRY(download_if_there(a, lvn_store_join(a, dir, *name)));
     return LVN_OK;
 }
 

@@ -25,9 +25,17 @@ static bool is_one_of(const char *name, const char *const *names)
     return false;
 }
 
-static const char *const tokenizer_files[] = {
-    "tokenizer.json", "tokenizer_config.json",   "vocab.json",        "merges.txt", "encoder.json", "vocab.bpe",
-    "vocab.txt",      "special_tokens_map.json", "added_tokens.json", NULL};
+const char *const lvn_store_tokenizer_files[] = {"tokenizer.json",
+                                                 "tokenizer_config.json",
+                                                 "vocab.json",
+                                                 "merges.txt",
+                                                 "encoder.json",
+                                                 "vocab.bpe",
+                                                 "vocab.txt",
+                                                 "special_tokens_map.json",
+                                                 "added_tokens.json",
+                                                 "chat_template.jinja",
+                                                 NULL};
 static const char *const model_files[] = {"config.json",
                                           "generation_config.json",
                                           "ckpt.pt",
@@ -45,7 +53,7 @@ static const char *const model_files[] = {"config.json",
 static bool is_wanted(enum lvn_store_want want, const char *name, bool safetensors)
 {
     if (want == LVN_WANT_ALL) return true;
-    if (is_one_of(name, tokenizer_files)) return true;
+    if (is_one_of(name, lvn_store_tokenizer_files)) return true;
     if (want == LVN_WANT_TOKENIZER) return false;
     if (want == LVN_WANT_TOKENS)
         return !strchr(name, '/') &&

@@ -66,6 +66,7 @@ LVN_CHECKED enum lvn_status lvn_store_read(const char *path, int64_t limit, char
 LVN_CHECKED enum lvn_status lvn_store_remove(const char *path);
 
 /* What of a folder is needed. */
+extern const char *const lvn_store_tokenizer_files[]; /* names that a tokenizer's files may have, ended by NULL */
 enum lvn_store_want { LVN_WANT_ALL, LVN_WANT_MODEL, LVN_WANT_TOKENIZER, LVN_WANT_TOKENS };
 /* The path on this machine, in the arena: an ordinary path is given back as it is; a file, or what is wanted of a
  * folder, is brought into the local cache (stores/cache.h) unless it is there as the store has it. */
