@@ -190,4 +190,50 @@ static inline char *read_all(const char *path)
     return text;
 }
 
+/* "x=bf16 N=64": what a text is compiled with and is not fp32. */
+static inline const char *variant(const struct lvn_gpu_module *m)
+{
+    const char *text = "";
+    char name[64], value[64];
+    for (const char *at = m->definition; (at = strstr(at, "#define ")); at++) {
+        if (sscanf(at, "#define %63s %63s", name, value) != 2 || !strcmp(value, "f32")) continue;
+        const char *short_name = strncmp(name, "TYPE_", 5) ? name : name + 5;
+        text = lvn_arena_printf(&arena, "%s%s%s=%s", text, *text ? " " : "", short_name, value);
+    }
+    return *text ? text : "fp32";
+}
+
+/* --- tables of what compilers say of texts --- */
+
+/* Fails with the first line that is another one. */
+static inline void compare_lines(const char *path, const char *now, const char *before)
+{
+    while (*now || *before) {
+        size_t a = strcspn(now, "\n"), b = strcspn(before, "\n");
+        if (a != b || strncmp(now, before, a) != 0)
+            fail_msg("%s has\n%.*s\nand now it is\n%.*s\nis that better? LEVIN_WRITE_TABLE=1 writes the table anew",
+                     path, (int)b, before, (int)a, now);
+        now += a + (now[a] == '\n');
+        before += b + (before[b] == '\n');
+    }
+}
+
+/* Compares with the table at `path`, whose first line names the compiler that it holds for. False: it is of another
+ * one. With LEVIN_WRITE_TABLE the table is written first. */
+static inline bool compare_table(const char *path, const char *compiler, const char *now)
+{
+    if (getenv("LEVIN_WRITE_TABLE")) {
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fputs(now, f);
+        fclose(f);
+    }
+    char *table = read_all(path);
+    const size_t first = strcspn(table, "\n");
+    const bool same = first == strlen(compiler) && strncmp(table, compiler, first) == 0;
+    if (same) compare_lines(path, now, table);
+    free(table);
+    return same;
+}
+
 #endif

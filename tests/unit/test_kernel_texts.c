@@ -34,19 +34,6 @@ static bool is_expected(const char *kernel, const char *variant, int bytes)
     return expected;
 }
 
-/* "x=bf16 N=64": what a text is compiled with and is not fp32. */
-static const char *variant(const struct lvn_gpu_module *m)
-{
-    const char *text = "";
-    char name[64], value[64];
-    for (const char *at = m->definition; (at = strstr(at, "#define ")); at++) {
-        if (sscanf(at, "#define %63s %63s", name, value) != 2 || !strcmp(value, "f32")) continue;
-        const char *short_name = strncmp(name, "TYPE_", 5) ? name : name + 5;
-        text = lvn_arena_printf(&arena, "%s%s%s=%s", text, *text ? " " : "", short_name, value);
-    }
-    return *text ? text : "fp32";
-}
-
 /* Told of all of them, before the test fails. */
 static int n_unexpected;
 static void unexpected(const struct lvn_gpu_module *m, const char *architecture, const char *kernel, int bytes)
@@ -90,19 +77,6 @@ static void compile(FILE *to, const struct lvn_gpu_module *m, const char *archit
     free(image.bytes);
 }
 
-/* The first line that is another one. */
-static void compare(const char *now, const char *before)
-{
-    while (*now || *before) {
-        size_t a = strcspn(now, "\n"), b = strcspn(before, "\n");
-        if (a != b || strncmp(now, before, a) != 0)
-            fail_msg("%s has\n%.*s\nand now it is\n%.*s\nis that better? LEVIN_WRITE_TABLE=1 writes the table anew",
-                     table_path, (int)b, before, (int)a, now);
-        now += a + (now[a] == '\n');
-        before += b + (before[b] == '\n');
-    }
-}
-
 /* Texts with 16 bits differ by a few loads, so one architecture has them all; the oldest has fp16, which is for it. */
 static bool is_compiled(int architecture, const struct lvn_gpu_module *m)
 {
@@ -128,19 +102,8 @@ static void nvrtc_compiles_all(void **state)
         for (int k = 0; k < n_modules; k++)
             if (is_compiled(a, &modules[k])) compile(to, &modules[k], architectures[a]);
     fclose(to);
-    if (getenv("LEVIN_WRITE_TABLE")) {
-        FILE *f = fopen(table_path, "w");
-        assert_non_null(f);
-        fputs(found, f);
-        fclose(f);
-    }
-    char *table = read_all(table_path);
-    size_t first = strcspn(table, "\n");
-    if (first != strlen(version) || strncmp(table, version, first) != 0)
-        print_message("the table is of %.*s, and %s is here: not compared\n", (int)first, table, version);
-    else
-        compare(found, table);
-    free(table);
+    if (!compare_table(table_path, version, found))
+        print_message("%s is of another NVRTC, and %s is here: not compared\n", table_path, version);
     free(found);
     assert_int_equal(n_unexpected, 0);
 }

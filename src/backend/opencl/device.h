@@ -28,6 +28,7 @@ struct lvn_opencl_device {
     bool beyond;            /* it did */
     enum lvn_gpu_form form; /* of launches that have two; unknown: the faster one */
     bool units;             /* of these those that are for lvn_gpu_choose() */
+    bool large_registers;   /* an Intel GPU with matrix units whose compiler takes the option for 256 registers */
     int matrix; /* items of a sub-group that multiplies matrices of bf16, 16 or 8; 0: there is no unit for it */
     char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];
     int n_small;
@@ -59,8 +60,11 @@ enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int platform
 extern const char *lvn_opencl_prelude;
 extern bool lvn_opencl_prelude_units;
 
-/* What its compiler is told. */
-const char *lvn_opencl_options(const struct lvn_opencl_device *d);
+/* Build options for a text that begins with these #define lines; part of every key in the cache of kernels. */
+const char *lvn_opencl_options(const struct lvn_opencl_device *d, const char *defines);
+/* Sets large_registers by a build of an empty kernel, since compilers refuse options that they do not know. The device
+ * has a context. */
+void lvn_opencl_probe_options(struct lvn_opencl_device *d);
 /* The program of a module's text, from this device's, from the cache, or compiled. By any thread. */
 extern const struct lvn_gpu_driver lvn_opencl_driver;
 void lvn_opencl_texts_free(struct lvn_opencl_device *d);

@@ -9,12 +9,13 @@
 
 enum { TIMES = 3 }; /* each form is measured, once it has run; the least counts */
 
-/* Device, compiler, both texts, and all numbers that both take: sizes, strides. */
+/* Device, compiler, both texts and their options, and all numbers that both take: sizes, strides. */
 static const char *key_of(struct lvn_arena *a, const struct lvn_opencl_device *d, const struct lvn_gpu_launch *l)
 {
+    const char *options = lvn_opencl_options(d, l->defines), *of_other = lvn_opencl_options(d, l->other->defines);
     const char *key =
-        lvn_arena_printf(a, "opencl form\n%s\n%s\n%s\n%s\n%s\n%s %s %lld %lld %lld\n%s\n%s", d->platform, d->name,
-                         d->driver, d->version, lvn_opencl_options(d), l->source, l->kernel, (long long)l->grid[0],
+        lvn_arena_printf(a, "opencl form\n%s\n%s\n%s\n%s\n%s\n%s\n%s %s %lld %lld %lld\n%s\n%s", d->platform, d->name,
+                         d->driver, d->version, options, of_other, l->source, l->kernel, (long long)l->grid[0],
                          (long long)l->grid[1], (long long)l->grid[2], l->defines, l->other->defines);
     for (int k = 0; key && k < l->n_args; k++) {
         const struct lvn_gpu_arg *x = &l->args[k];

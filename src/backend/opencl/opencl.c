@@ -44,6 +44,7 @@ static enum lvn_status connect(struct lvn_opencl_device *d)
     int error;
     d->context = lvn_cl.context(NULL, 1, &d->id, NULL, NULL, &error);
     LVN_CHECK(d->context, UNSUPPORTED, "%s (%s) cannot be opened: %s", d->name, d->platform, lvn_cl_error(error));
+    lvn_opencl_probe_options(d);
     return make_queue(d, &d->queue);
 }
 

@@ -33,12 +33,38 @@ void lvn_opencl_texts_free(struct lvn_opencl_device *d)
 
 /* --- compiling --- */
 
-const char *lvn_opencl_options(const struct lvn_opencl_device *d)
-{
 #define EXACT "-cl-fp32-correctly-rounded-divide-sqrt"
 #define BEYOND "-cl-intel-greater-than-4GB-buffer-required"
-    if (d->beyond) return d->divides_exactly ? EXACT " " BEYOND : BEYOND;
-    return d->divides_exactly ? EXACT : "";
+#define LARGE "-cl-intel-256-GRF-per-thread"
+
+/* Attention by matrix units (ops/matrix_gpu.h) and products in large tiles hold more than the 128 registers of a thread
+ * of Intel's and would keep the rest in memory; with 256, half as many threads run at once. Products in small tiles fit
+ * into 128. Source: tests/golden/kernels_intel.txt. */
+static bool wants_large_registers(const char *defines)
+{
+    return strstr(defines, "#define ROUNDED ") &&
+           (strstr(defines, "#define ROWS ") || strstr(defines, "#define TILE "));
+}
+
+const char *lvn_opencl_options(const struct lvn_opencl_device *d, const char *defines)
+{
+    static const char *const options[] = {
+        "", EXACT, BEYOND, EXACT " " BEYOND, LARGE, EXACT " " LARGE, BEYOND " " LARGE, EXACT " " BEYOND " " LARGE,
+    };
+    const bool large = d->large_registers && wants_large_registers(defines);
+    return options[(d->divides_exactly ? 1 : 0) + (d->beyond ? 2 : 0) + (large ? 4 : 0)];
+}
+
+void lvn_opencl_probe_options(struct lvn_opencl_device *d)
+{
+    const char *text = "__kernel void probe(void) {}\n";
+    int error;
+    d->large_registers = false;
+    if (!d->intel || d->cpu || !d->matrix) return;
+    void *program = lvn_cl.program(d->context, 1, &text, NULL, &error);
+    if (!program) return;
+    d->large_registers = lvn_cl.build(program, 1, &d->id, LARGE, NULL, NULL) == CL_SUCCESS;
+    lvn_cl.release_program(program);
 }
 
 /* The first line of the compiler's log that tells of an error, or else its first line. */
@@ -57,7 +83,7 @@ static void first_line(const struct lvn_opencl_device *d, void *program, char *l
     free(log);
 }
 
-static void *from_binary(const struct lvn_opencl_device *d, const char *key)
+static void *from_binary(const struct lvn_opencl_device *d, const char *key, const char *options)
 {
     void *binary, *program = NULL;
     int64_t bytes;
@@ -68,7 +94,7 @@ static void *from_binary(const struct lvn_opencl_device *d, const char *key)
     program = lvn_cl.program_of_binary(d->context, 1, &d->id, &n, &p, &status, &error);
     free(binary);
     if (!program) return NULL;
-    if (lvn_cl.build(program, 1, &d->id, lvn_opencl_options(d), NULL, NULL) == CL_SUCCESS) return program;
+    if (lvn_cl.build(program, 1, &d->id, options, NULL, NULL) == CL_SUCCESS) return program;
     lvn_cl.release_program(program);
     return NULL;
 }
@@ -83,13 +109,14 @@ static void keep(const char *key, void *program)
     free(binary);
 }
 
-static enum lvn_status compile(const struct lvn_opencl_device *d, const char *source, const char *text, void **out)
+static enum lvn_status compile(const struct lvn_opencl_device *d, const char *source, const char *text,
+                               const char *options, void **out)
 {
     int error;
     char line[300];
     void *program = lvn_cl.program(d->context, 1, &text, NULL, &error);
     LVN_CHECK(program, UNSUPPORTED, "%s takes no kernels of '%s': %s", d->name, source, lvn_cl_error(error));
-    error = lvn_cl.build(program, 1, &d->id, lvn_opencl_options(d), NULL, NULL);
+    error = lvn_cl.build(program, 1, &d->id, options, NULL, NULL);
     if (error != CL_SUCCESS) {
         first_line(d, program, line, sizeof line);
         lvn_cl.release_program(program);
@@ -144,18 +171,18 @@ static enum lvn_status make(struct job *j, struct lvn_gpu_module *m)
 {
     struct lvn_opencl_device *d = j->d;
     struct lvn_text key = {0};
+    const char *options = lvn_opencl_options(d, m->definition);
     char *text = text_of(d, m);
     if (!text) return LVN_MEMORY;
-    lvn_text_printf(&key, "opencl\n%s\n%s\n%s\n%s\n%s\n%s", d->platform, d->name, d->driver, d->version,
-                    lvn_opencl_options(d), text);
+    lvn_text_printf(&key, "opencl\n%s\n%s\n%s\n%s\n%s\n%s", d->platform, d->name, d->driver, d->version, options, text);
     enum lvn_status status = lvn_text_string(&key) ? LVN_OK : LVN_MEMORY;
     pthread_mutex_lock(&j->lock);
     m->own = status == LVN_OK ? find(j, key.p) : NULL;
     pthread_mutex_unlock(&j->lock);
     if (status == LVN_OK && !m->own) {
-        m->own = from_binary(d, key.p);
+        m->own = from_binary(d, key.p, options);
         if (!m->own) {
-            status = compile(d, m->source, text, &m->own);
+            status = compile(d, m->source, text, options, &m->own);
             if (status == LVN_OK) keep(key.p, m->own);
         }
         pthread_mutex_lock(&j->lock);
