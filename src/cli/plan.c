@@ -64,44 +64,36 @@ static enum lvn_status open_data(struct plan *p)
 
 /* --- the program --- */
 
-/* What the instruction writes first: an output, or a gradient. */
-static const struct lvn_operand *written(const struct lvn_instr *i)
+static json_t *program_json(const struct lvn_program *p, const int64_t *live)
 {
-    for (int k = 0; k < LVN_MAX_OUT && i->phase != LVN_BACKWARD; k++) {
-        if (i->out[k].value >= 0) return &i->out[k];
-    }
-    for (int k = 0; k < LVN_MAX_IN; k++) {
-        if (i->din[k].value >= 0) return &i->din[k];
-    }
-    return NULL;
-}
-
-static void show_program(struct lvn_cli *c, const struct lvn_program *p, const int64_t *live)
-{
-    json_t *list = c->json ? json_array() : NULL;
-    lvn_cli_print(c, "\nprogram of one micro-batch: %d instructions\n", p->n_instrs);
-    lvn_cli_print(c, "%5s  %-8s %-22s %-34s %-22s %10s %10s\n", "", "phase", "operation", "name", "writes", "MFLOP",
-                  "arena MiB");
+    json_t *list = json_array();
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
-        const struct lvn_operand *out = written(i);
-        char shape[LVN_SHAPE_TEXT] = "", flops[24] = "";
-        double count = lvn_instr_flops(i);
-        if (out) lvn_shape_text(&out->desc, shape);
-        if (count > 0) snprintf(flops, sizeof flops, "%.2f", count / 1e6);
-        lvn_cli_print(c, "%5d  %-8s %-22s %-34s %-22s %10s %10.2f\n", n, lvn_plan_phase(i), i->op->name,
-                      i->name ? i->name : "", shape, flops, (double)live[n] / (1 << 20));
-        if (!list) continue;
+        const struct lvn_operand *result = lvn_instr_result(i);
+        char shape[LVN_SHAPE_TEXT] = "";
+        if (result) lvn_shape_text(&result->desc, shape);
         json_t *one = json_object();
-        json_object_set_new(one, "phase", json_string(lvn_plan_phase(i)));
+        json_object_set_new(one, "phase", json_string(lvn_instr_phase(i)));
         json_object_set_new(one, "operation", json_string(i->op->name));
         json_object_set_new(one, "name", json_string(i->name ? i->name : ""));
         json_object_set_new(one, "writes", json_string(shape));
-        json_object_set_new(one, "flops", json_real(count));
+        json_object_set_new(one, "flops", json_real(lvn_instr_flops(i)));
         json_object_set_new(one, "arena_bytes", json_integer(live[n]));
         json_array_append_new(list, one);
     }
-    lvn_cli_add(c, "program", list);
+    return list;
+}
+
+static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program *p, const int64_t *live)
+{
+    LVN_LOCAL_TEXT(listing);
+    if (c->json) {
+        lvn_cli_add(c, "program", program_json(p, live));
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_program_print(&listing, p, LVN_PRINT_COST));
+    lvn_cli_print(c, "\nprogram of one micro-batch: %d instructions\n%s", p->n_instrs, listing.p);
+    return LVN_OK;
 }
 
 /* --- memory --- */
@@ -298,7 +290,7 @@ static enum lvn_status show(struct plan *p)
     fflush(stdout); /* what is known at once, before anything is measured */
     if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with many it is predicted below */
     LVN_TRY(lvn_plan_device(p->c, &p->training));
-    if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) show_program(p->c, step, p->live);
+    if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) LVN_TRY(show_program(p->c, step, p->live));
     if (launches) LVN_TRY(lvn_plan_launches(p->c, &p->training));
     return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd) : LVN_OK;
 }

@@ -60,9 +60,7 @@ int lvn_plan_threads_here(const struct lvn_cli *c);
 enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_training *t, const struct lvn_model_config *m,
                                struct lvn_crowd *crowd) LVN_CHECKED;
 
-/* plan_launches.c: what an instruction is for: forward, again (forward, for backward), backward, update, ... */
-const char *lvn_plan_phase(const struct lvn_instr *i);
-/* What a step would launch, on a backend that computes nothing. */
+/* plan_launches.c: what a step would launch, on a backend that computes nothing. */
 enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_training *t) LVN_CHECKED;
 /* Print what would make a rank smaller that takes so many bytes, where so many are available. With --json: the same as
  * a list; else NULL. */

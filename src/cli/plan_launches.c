@@ -14,16 +14,6 @@ struct listing {
     struct lvn_text reads, writes;
 };
 
-const char *lvn_plan_phase(const struct lvn_instr *i)
-{
-    static const char *const phases[] = {"forward", "backward", "restore"};
-    return i->op->collective                     ? "ranks"
-           : i->when == LVN_AFTER_BACKWARD       ? "update"
-           : i->when == LVN_AFTER_MICRO_BATCH    ? "sum"
-           : i->again && i->phase == LVN_FORWARD ? "again"
-                                                 : phases[i->phase];
-}
-
 /* "arena+4096 (12, 64) bf16": what an argument of the launch would be. */
 static void operand(struct lvn_operand *o, bool written, void *argument)
 {
@@ -47,7 +37,7 @@ static void add_json(struct listing *l, const struct lvn_walk *at)
     json_array_append_new(
         l->list, json_pack("{s:o,s:s,s:s,s:s,s:s,s:s,s:f}", "micro_batch",
                            at->micro_batch < at->n_micro_batches ? json_integer(at->micro_batch) : json_null(), "phase",
-                           lvn_plan_phase(i), "operation", i->op->name, "name", i->name ? i->name : "", "reads",
+                           lvn_instr_phase(i), "operation", i->op->name, "name", i->name ? i->name : "", "reads",
                            l->reads.n ? lvn_text_string(&l->reads) : "", "writes",
                            l->writes.n ? lvn_text_string(&l->writes) : "", "flops", lvn_instr_flops(i)));
 }
@@ -62,7 +52,7 @@ static void launched(void *context, const struct lvn_walk *at)
     lvn_text_clear(&l->writes);
     l->scratch = &i.scratch;
     lvn_instr_operands(&i, operand, l);
-    lvn_cli_print(l->c, "%6" PRId64 " %5s  %-8s %-22s %-34s %s%s%s\n", l->n++, batch, lvn_plan_phase(&i), i.op->name,
+    lvn_cli_print(l->c, "%6" PRId64 " %5s  %-8s %-22s %-34s %s%s%s\n", l->n++, batch, lvn_instr_phase(&i), i.op->name,
                   i.name ? i.name : "", l->reads.n ? lvn_text_string(&l->reads) : "", l->writes.n ? " -> " : "",
                   l->writes.n ? lvn_text_string(&l->writes) : "");
     if (l->list) add_json(l, at);

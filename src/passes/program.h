@@ -14,6 +14,7 @@
 #include "graph/graph.h"
 
 struct lvn_device;
+struct lvn_text;
 
 enum lvn_buffer {
     LVN_BUFFER_ARENA,  /* lives within one run of the program; placed by the place pass */
@@ -201,6 +202,35 @@ struct lvn_operand lvn_program_add_range(struct lvn_program *p, const char *name
 /* Calls visit() for each operand of the instruction: what it reads (written = false) and what it writes. */
 void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
                         void *argument);
+
+/* --- a program as text (print.c) --- */
+/* The columns of a listing. Both begin with the instruction's number, its phase (lvn_instr_phase) and its operation.
+ *
+ * COST, below a line of titles: name of the model's node; shape of the first operand written; MFLOP, millions of
+ * multiplications and additions of one launch (empty: not counted); MiB of the arena in use while it runs.
+ *
+ * OPERANDS: all operands, read -> written.
+ *   x                  input, cache, parameter ("w") or its gradient ("gradient of w"), by name
+ *   %7, %7@128         value number 7, in the arena; once placed, at byte 128
+ *   gradients[0:64]    elements 0 to 63 of a flat buffer, from the buffer's start
+ *   result@40          a sum that the run returns, at byte 40
+ *   %7+12              a view that begins 12 elements into the value
+ *   +%7                this gradient is added to the earlier contributions
+ *   %7:bf16            the element type, where it is not the program's real type
+ *   %7 (2, 4)          the shape, of what is written
+ *   [last]             runs in the last micro-batch alone
+ *   [after 3]          runs after micro-batch 3
+ * Below the instructions: number and bytes of the gradient slots, which of them each micro-batch writes and which hold
+ * sums at the end (micro-batches [first:end]), after accumulate; bytes of the arena and the sum of its values' bytes,
+ * after place. */
+enum lvn_print { LVN_PRINT_COST, LVN_PRINT_OPERANDS };
+/* Append the listing of a program, after any pass, to `out`. MEMORY. */
+enum lvn_status lvn_program_print(struct lvn_text *out, const struct lvn_program *p,
+                                  enum lvn_print columns) LVN_CHECKED;
+/* forward, again (forward, for backward), backward, restore, sum (over micro-batches), update, ranks (a collective). */
+const char *lvn_instr_phase(const struct lvn_instr *i);
+/* The operand that the instruction writes first: an output, or a gradient; NULL: none. */
+const struct lvn_operand *lvn_instr_result(const struct lvn_instr *i);
 
 /* Bytes of the lists, and of the calls that a backend of the processor makes of them. */
 int64_t lvn_program_bytes(const struct lvn_program *p);
