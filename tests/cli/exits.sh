@@ -142,7 +142,7 @@ soon_started
 kill -INT $pid
 ended
 check [ "$got" = 130 ]
-says "ended at once by SIGINT" err
+says "ended immediately by SIGINT" err
 for how in alone launched; do
     arguments endless-$how --trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0
     [ $how = alone ] || all=(launch -n 1 -- "${all[@]}")
@@ -154,7 +154,7 @@ for how in alone launched; do
     ended
     case $got in
     75) says "stopped on request" err ;;
-    130) says "ended at once by SIGINT" err ;;
+    130) says "ended immediately by SIGINT" err ;;
     *) cat err && fail "$how: exit $got" ;;
     esac
 done
