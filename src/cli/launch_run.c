@@ -181,7 +181,7 @@ static void heed(struct run *r)
     bool can_hear = lvn_launch_output_heard(r->output) || lvn_seconds() - r->began > 10.0;
     int wanted = (int)(interrupts > 0) + stops + timeups;
     if (interrupts > r->interrupts && interrupts == 1 && r->l->training)
-        say(r, "stopping after this step; once more to end at once");
+        say(r, "stopping after this step; interrupt once more to end immediately");
     r->interrupts = interrupts;
     if (interrupts > 1 || (wanted && !r->l->training)) {
         if (!r->at_once) end_launcher(r);
@@ -321,7 +321,7 @@ static int judge(const struct run *r)
     int told = lvn_launch_output_code(r->output);
     if (r->at_once) {
         int by = interrupts ? SIGINT : SIGTERM;
-        fprintf(stderr, "ended at once by %s\n", by == SIGINT ? "SIGINT" : "SIGTERM");
+        fprintf(stderr, "ended immediately by %s\n", by == SIGINT ? "SIGINT" : "SIGTERM");
         return 128 + by;
     }
     if (r->fault && (told == LVN_EXIT_USAGE || told == LVN_EXIT_FAILED)) return told;
