@@ -112,7 +112,8 @@ one_error
 says "for CUDA 12.4, and takes no kernels of NVRTC 13.0" err
 LEVIN_DOUBLE_MEMORY=100000 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --run_dir=no
 one_error
-says "are free on the device: trainer.precision=bf16-true takes" err
+says "are free on the device: " err
+says "trainer.precision=bf16-true takes" err
 
 
 # --- the plan asks the device for its memory, not the machine: what does not fit whole is cut, and learns the same ---

@@ -73,7 +73,7 @@ says "$staged: trainer.deterministic" err
 mkdir without
 ln -s "$doubles"/libcuda* "$doubles"/libnvrtc* without
 (doubles=$PWD/without && code 0 ranks 2 --run_dir=without)
-says "$staged: exchanging gradients from GPU to GPU takes libnccl" err
+says "$staged: exchanging gradients from GPU to GPU needs libnccl" err
 says "trainer.nccl_library" err
 close_to one without 1e-5
 code 0 ranks 2 --run_dir=named --trainer.nccl_library="$doubles/libnccl.so.2"

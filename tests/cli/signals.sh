@@ -45,10 +45,13 @@ for how in alone launched; do
     check [ "$(rows nohup-$how)" -ge $((n + 20)) ]
 done
 
-# --- before the first step: nothing to save, and no waiting ---
-mkfifo fifo
+# --- before the first step: nothing to save, and no waiting for a file that does not open ---
+[ -z "${LVN_SANITIZE:-}" ] || { echo "sanitizers want to be loaded first: no run waits for its data here" && exit; }
+export LD_PRELOAD STILL_FILE=text.txt
+LD_PRELOAD=$(dirname "$LEVIN")/tests/double/libstill.so
+echo yes >text.txt.still
 for signal in INT TERM HUP; do
-    arguments waits-$signal --data.path=fifo --data.kind=chars "${endless[@]}"
+    arguments waits-$signal "${endless[@]}"
     "$LEVIN" "${all[@]}" >out 2>err &
     pid=$!
     soon catches $signal
@@ -59,7 +62,7 @@ for signal in INT TERM HUP; do
     silent_about "error:" err
     check [ ! -e waits-$signal/checkpoints/last ]
 done
-arguments waits-launched --data.path=fifo --data.kind=chars "${endless[@]}"
+arguments waits-launched "${endless[@]}"
 "$LEVIN" launch -n 1 -- "${all[@]}" >out 2>err &
 pid=$!
 soon pgrep -P $pid -x levin
