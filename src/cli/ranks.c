@@ -130,6 +130,7 @@ static void hear(struct child *c, int pipe)
     }
     if (n > 0) return;
     if (c->line[pipe].n) show(c, pipe);
+    lvn_text_release(&c->line[pipe]);
     close(c->pipe[pipe]);
     c->pipe[pipe] = -1;
 }

@@ -36,7 +36,7 @@ code 0 train parts --trainer.max_steps=4
 code 0 train parts --trainer.max_steps=8 --resume
 same_run run parts
 arguments ranks --trainer.max_steps=4
-code 0 "$LEVIN" launch -n 2 -- "${all[@]}" --trainer.strategy=zero1
+code 0 "$LEVIN" launch --launcher=levin -n 2 -- "${all[@]}" --trainer.strategy=zero1
 code 0 train ranks --trainer.max_steps=8 --resume
 same_weights run ranks
 code 0 train copies --trainer.max_steps=4 --lora.merge_checkpoints=true
