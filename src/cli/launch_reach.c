@@ -156,7 +156,7 @@ static enum lvn_status open_door(const struct lvn_launch *l, int *door, char pla
     return LVN_OK;
 }
 
-/* What a host must have: this program, the launcher's daemon, and a way to this machine. */
+/* The probe of a host: it must have this program and the launcher's daemon, and must reach this machine. */
 static const char *probe(const struct lvn_launch *l, const char *place)
 {
     const char *daemon = lvn_launch_daemon(l);

@@ -15,7 +15,7 @@
 
 enum { TRIES = 3 };
 
-/* What one try may take. */
+/* Limits of one try. */
 struct budget {
     double seconds; /* at best, by the rates */
     int64_t bytes;  /* of all processes together */

@@ -56,7 +56,7 @@ static enum lvn_status serve(struct lvn_heartbeat *h, const struct lvn_heartbeat
 
 static const char secret[] = "LEVIN_TOKEN";
 
-/* What ranks show each other: of levin launch, or of whoever started them by variables alone. Nobody prints it. */
+/* Ranks show each other this token, which levin launch or LEVIN_TOKEN gives. It is never printed. */
 static enum lvn_status take_token(struct invitation *to, const char *variable)
 {
     enum { SHORTEST = 16 };
@@ -179,7 +179,7 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
     }
 }
 
-/* Who does not come may be a stopped process of this host. */
+/* A rank that has not come may be a stopped process of this host (SIGSTOP). */
 static const char *await_start(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, const char *token,
                                double end)
 {

@@ -24,7 +24,7 @@ int64_t lvn_size_variable(const char *name)
     return n > 0 && n < 9e18 ? (int64_t)n : INT64_MAX;
 }
 
-/* What may be written to the disk of `dir`; INT64_MAX: not known. */
+/* Bytes that may be written to the disk of `dir`; INT64_MAX: not known. */
 static int64_t free_bytes(const char *dir)
 {
     struct statvfs s;

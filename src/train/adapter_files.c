@@ -28,7 +28,7 @@ const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder)
     return NULL;
 }
 
-/* What would make the same tensors another model. */
+/* UNSUPPORTED for settings of PEFT that make another model of the same tensors. */
 static enum lvn_status check_kind(const char *path, const json_t *root)
 {
     static const char *const not_there[] = {"use_rslora",        "use_dora",          "use_qalora",

@@ -107,7 +107,7 @@ enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const cha
 
 /* --- what belongs together --- */
 
-/* What adapters have of one parameter; NULL: nothing. */
+/* The adapters' tensors of one parameter; NULL: none. */
 struct found {
     struct lvn_layout layout[3];
     const struct lvn_safetensor *whole, *a, *b;

@@ -64,7 +64,7 @@ enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const str
                                   struct lvn_ranks *ranks) LVN_CHECKED;
 /* Where the run of the checkpoint stood, without its weights. */
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s) LVN_CHECKED;
-/* What a checkpoint's weights may lean on. */
+/* Models and adapters that a checkpoint's weights may need. */
 struct lvn_snapshot_from {
     const struct lvn_pretrained *base; /* of adapters, as model.init has it; read where there are some */
     bool keeps_copies; /* lora.merge_checkpoints: a checkpoint with its own copy of the base may go on */
