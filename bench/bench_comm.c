@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/machine.h"
+#include "base/clock.h"
 #include "base/sort.h"
-#include "cluster/identity.h"
-#include "cluster/mesh.h"
+#include "cluster/identity/identity.h"
+#include "cluster/rendezvous/mesh.h"
 #include "comm/engine.h"
 
 enum way { BLOCKING, NONBLOCKING, LEVIN, TREE, TREE3, WAYS };

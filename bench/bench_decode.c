@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "inference/sampler.h"
 #include "models/keys.h"
-#include "train/sampler.h"
 
 static const struct workload {
     const char *size, *model, *only_rows; /* a parameter of which a token reads a row; or NULL */

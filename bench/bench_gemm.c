@@ -13,9 +13,10 @@
 #include <time.h>
 
 #include "backend/cpu/gemm.h"
-#include "base/pages.h"
 #include "base/status.h"
 #include "base/threads.h"
+#include "host/machine.h"
+#include "host/pages.h"
 
 /* Rows (batch times positions), inputs, outputs. */
 static const struct shape {

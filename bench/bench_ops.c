@@ -10,11 +10,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/cpu/kernels.h"
-#include "base/pages.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/random.h"
 #include "base/threads.h"
 #include "graph/op.h"
+#include "host/machine.h"
+#include "host/pages.h"
 
 enum shape { FULL, VECTOR, ROWS, IDS, TABLE, SCALAR }; /* of (R,C): (R,C), (C), (R), (R) ids, (V,C), fp64 (1) */
 

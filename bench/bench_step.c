@@ -12,8 +12,8 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
+#include "engine/model_state.h"
 #include "models/keys.h"
-#include "train/network.h"
 
 static const struct workload {
     const char *name;

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/threads.h"
+#include "host/machine.h"
 #include "tokenizers/parallel.h"
 
 static double now(void)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "passes/device_query.h"
 
 #define LVN_BACKEND(name) extern const struct lvn_backend lvn_backend_##name;
 #include "backend/backends.def"
@@ -122,6 +123,16 @@ const struct lvn_backend *lvn_backend_find(const char *name)
     for (int i = 0; lvn_backend_at(i); i++)
         if (!strcmp(lvn_backend_at(i)->name, name)) return lvn_backend_at(i);
     return NULL;
+}
+
+bool lvn_device_has_outers(const struct lvn_device *d)
+{
+    return d->backend->outers;
+}
+
+enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
+{
+    return d->backend->choose(d, i, scratch);
 }
 
 enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate what, double *per_s)

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/shown.h"
+#include "base/redact.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all below, while the sink runs too */
 static lvn_log_sink *log_sink;

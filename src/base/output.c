@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/files.h"
-#include "base/machine.h"
 #include "base/target.h"
 #include "base/work.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/shown.h"
+#include "base/redact.h"
 
 static _Thread_local struct {
     char text[2048];

@@ -25,7 +25,7 @@ void lvn_text_clear(struct lvn_text *t);
 void lvn_text_add(struct lvn_text *t, const char *s);
 void lvn_text_add_bytes(struct lvn_text *t, const void *bytes, int64_t n);
 void lvn_text_printf(struct lvn_text *t, const char *format, ...) LVN_PRINTF(2, 3);
-/* As printf's %.*g does, in a sixth of its time (text_number.c). */
+/* As printf's %.*g does, in a sixth of its time. */
 void lvn_text_number(struct lvn_text *t, double value, int digits);
 /* LVN_MEMORY when anything could not be added. */
 LVN_CHECKED enum lvn_status lvn_text_status(const struct lvn_text *t);

@@ -21,8 +21,7 @@
 #endif
 
 #include "base/arena.h"
-#include "base/deadline.h"
-#include "base/machine.h"
+#include "base/clock.h"
 
 enum { SPINS = 2000 }; /* some tens of microseconds */
 
@@ -173,11 +172,4 @@ bool lvn_thread_within(double seconds, void (*run)(void *argument), void *argume
     pthread_join(thread, NULL);
     free(w);
     return true;
-}
-
-int lvn_threads_default(void)
-{
-    struct lvn_machine m;
-    lvn_machine_read(&m);
-    return m.threads;
 }

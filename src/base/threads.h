@@ -16,16 +16,12 @@ void lvn_team_run(int n_threads, void (*task)(void *argument, int thread, int n_
 void lvn_team_barrier(void);
 
 /* A thread beside the others, as pthread_create(): 0, or an errno. Signals are for the thread that trains: this one has
- * all of them blocked. It has its maker's locale: "C" inside the library (train/library.c). */
+ * all of them blocked. It has its maker's locale: "C" inside the library (train/c_api.c). */
 int lvn_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* Run it in a thread of its own and wait so long at most: what may stand still (a file system, a terminal) does not
  * hold up the caller. False: it is not over; it goes on beside, with an argument that has to stay. */
 bool lvn_thread_within(double seconds, void (*run)(void *argument), void *argument);
-
-/* How many threads to use when nobody says: physical cores that the affinity mask and the cgroup's CPU quota allow,
- * or OMP_NUM_THREADS where that is set. At least 1. */
-int lvn_threads_default(void);
 
 /* The half-open range [*begin, *end) of `count` items that `thread` takes; ranges are multiples of `grain`, so that
  * two threads never share a cache line or a tile. */

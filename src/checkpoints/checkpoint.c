@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "checkpoints/fetch.h"
+#include "checkpoints/checkpoint_names.h"
 #include "checkpoints/manifest.h"
-#include "checkpoints/names.h"
+#include "checkpoints/model_fetch.h"
 
 static enum lvn_status verify(struct lvn_arena *a, const char *path, enum lvn_manifest_depth depth,
                               struct lvn_manifest *m)

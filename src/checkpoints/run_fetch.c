@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "checkpoints/fetch.h"
-#include "checkpoints/names.h"
+#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/model_fetch.h"
 #include "stores/store.h"
 
 /* The step that the small file `name` (last, best) of a run in a store names; -1: none. */

@@ -12,11 +12,11 @@
 #include "base/threads.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
-#include "data/file_form.h"
+#include "data/file_type.h"
+#include "engine/devices.h"
+#include "settings/synonyms.h"
 #include "stores/store.h"
-#include "train/devices.h"
 #include "train/run_dir.h"
-#include "train/synonyms.h"
 
 const struct lvn_flag lvn_flags[LVN_FLAG_COUNT] = {
 #define LVN_FLAG(command_, field, kind_, initial_, low, high, help_)                                                   \

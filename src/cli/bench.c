@@ -2,15 +2,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/machine.h"
+#include "base/clock.h"
 #include "base/sort.h"
 #include "cli/cli.h"
+#include "engine/devices.h"
+#include "engine/memory_advice.h"
+#include "engine/synthetic_step.h"
+#include "host/machine.h"
+#include "model_io/model_setup.h"
 #include "models/keys.h"
-#include "train/devices.h"
-#include "train/memory_advice.h"
-#include "train/model_setup.h"
 #include "train/schedule.h"
-#include "train/trial.h"
 
 /* With parts: each step is followed by one whose parts are timed, so that both see the same machine. */
 static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, int64_t labels, double *seconds,

@@ -14,8 +14,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "train/ranks.h"
-#include "train/settings.h"
+#include "engine/ranks.h"
+#include "settings/settings.h"
 
 enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75, LVN_EXIT_FAULT = 76 };
 /* Below levin launch (LEVIN_LAUNCH is set) a process ends with a line on stderr that begins so: its exit code, and this

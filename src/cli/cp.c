@@ -5,14 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/files.h"
-#include "base/machine.h"
 #include "cli/cli.h"
 #include "cli/transfer.h"
 #include "formats/json.h"
+#include "models/adapter_files.h"
 #include "stores/cache.h"
 #include "stores/store.h"
-#include "train/adapter_files.h"
 
 struct sums {
     int files;

@@ -79,7 +79,7 @@ static void flag_table(struct lvn_text *t, const char *command)
 void lvn_help_markdown(struct lvn_text *t)
 {
     lvn_text_add(
-        t, "# Options\n\nWritten by `levin help --options-markdown` from the tables `src/train/options.def` and "
+        t, "# Options\n\nWritten by `levin help --options-markdown` from the tables `src/settings/options.def` and "
            "`src/cli/commands.def`; edit those.\n\n"
            "A key can stand in a recipe (`optimizer: {lr: 1e-3}`), in the environment (`LEVIN_OPTIMIZER_LR=1e-3`) "
            "and on the command line\n(`--optimizer.lr=1e-3` or `--optimizer.lr 1e-3`). The command line wins over "

@@ -1,12 +1,12 @@
 /* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients to hold against
  * other programs. */
-#include "train/evaluate.h"
+#include "inference/evaluation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/model_arg.h"
 
 /* A sample's prediction and losses, to be put into the order of the data. */
 struct row {

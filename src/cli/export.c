@@ -8,14 +8,14 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "data/codec.h"
-#include "data/file_form.h"
+#include "data/file_type.h"
+#include "engine/model_state.h"
+#include "engine/optimizer_state.h"
 #include "formats/json.h"
+#include "model_io/model_config.h"
+#include "model_io/pretrained.h"
 #include "models/keys.h"
-#include "stores/stage.h"
-#include "train/model_config.h"
-#include "train/moments.h"
-#include "train/network.h"
-#include "train/pretrained.h"
+#include "stores/upload_staging.h"
 
 /* What turns text into the model's ids. */
 static enum lvn_status write_codec(struct lvn_arena *a, const char *from, const char *out)

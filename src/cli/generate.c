@@ -1,7 +1,7 @@
 /* generate.c - levin generate MODEL: continue a prompt. One sample is streamed to the terminal as it comes. Of several
  * each is written whole, behind a line that has its number and its length in bytes: a sample may contain any line, so
  * only the length tells a reading program where the sample ends. */
-#include "train/generate.h"
+#include "inference/generation.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +11,8 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/model.h"
-#include "train/continuation.h"
+#include "cli/model_arg.h"
+#include "inference/continuation.h"
 
 /* A sample and its text. */
 struct stream {

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "models/model.h"
-#include "train/synonyms.h"
+#include "settings/synonyms.h"
 
 enum { COLUMN = 30 }; /* where explanations start */
 

@@ -10,10 +10,10 @@
 #include "base/target.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cluster/heartbeat.h"
+#include "cluster/rendezvous/heartbeat.h"
 #include "formats/json.h"
+#include "settings/synonyms.h"
 #include "stores/store.h"
-#include "train/synonyms.h"
 
 const struct lvn_command lvn_commands[] = {
 #define ROW(name_, operands_, least_, most_, help_, ...)                                                               \
@@ -188,7 +188,7 @@ static enum lvn_status unknown_command(const char *name)
 {
     static const struct lvn_synonym synonyms[] = {
 #define LVN_SYNONYM_COMMAND(word_, command_, note_) {.word = word_, .target = command_, .note = note_},
-#include "train/synonyms.def"
+#include "settings/synonyms.def"
     };
     for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
         const struct lvn_synonym *s = &synonyms[i];

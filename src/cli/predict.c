@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/model_arg.h"
 #include "data/table.h"
-#include "train/evaluate.h"
-#include "train/model_config.h"
+#include "inference/evaluation.h"
+#include "model_io/model_config.h"
 
 /* A row of the input, so that each has a line in the output. */
 struct row {

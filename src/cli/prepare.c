@@ -2,11 +2,11 @@
 #include "data/prepare.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/model_arg.h"
 #include "cli/prepare_text.h"
-#include "data/file_form.h"
+#include "data/file_type.h"
 #include "stores/fetch.h"
-#include "stores/stage.h"
+#include "stores/upload_staging.h"
 
 /* --out, or the text's path without its ending. */
 static const char *folder_of(struct lvn_cli *c)

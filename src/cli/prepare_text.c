@@ -9,16 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/files.h"
-#include "base/machine.h"
 #include "base/threads.h"
-#include "cli/model.h"
+#include "cli/model_arg.h"
 #include "cli/stop.h"
 #include "cli/transfer.h"
 #include "data/prepare.h"
 #include "data/text_prepare.h"
+#include "host/machine.h"
 #include "stores/fetch.h"
-#include "stores/stage.h"
+#include "stores/upload_staging.h"
 
 /* The archive as its makers published it: a tar of xz-compressed tars, 12.9 GB. */
 static const char openwebtext_url[] = "https://zenodo.org/record/3834942/files/openwebtext.tar.xz";

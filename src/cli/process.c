@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/files.h"
-#include "base/machine.h"
 #include "base/text.h"
 
 void lvn_words_add(struct lvn_words *w, const char *format, ...)

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "cli/process.h"
-#include "cluster/family.h"
+#include "cluster/identity/launcher_env.h"
 
 bool lvn_requeue_possible(void)
 {

@@ -8,8 +8,9 @@
 
 #include "base/threads.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/model_arg.h"
 #include "formats/json.h"
+#include "host/machine.h"
 #include "tokenizers/parallel.h"
 
 enum { CHUNK_BYTES = 32 << 20 };

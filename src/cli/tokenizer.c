@@ -6,11 +6,12 @@
 #include "base/threads.h"
 #include "cli/cli.h"
 #include "data/table.h"
-#include "formats/walk.h"
-#include "stores/stage.h"
+#include "formats/archive_reader.h"
+#include "host/machine.h"
 #include "stores/store.h"
+#include "stores/upload_staging.h"
+#include "tokenizers/bpe_trainer.h"
 #include "tokenizers/tokenizer.h"
-#include "tokenizers/train.h"
 
 enum { CHUNK_BYTES = 32 << 20, MOST_LINE = 1 << 30 };
 

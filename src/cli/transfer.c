@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/machine.h"
-#include "base/shown.h"
+#include "base/clock.h"
+#include "base/redact.h"
 #include "cli/stop.h"
 
 void lvn_transfer_begin(struct lvn_transfer *t, const struct lvn_cli *c, const char *name)

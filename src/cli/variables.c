@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/getenv.h"
-#include "base/isa.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cluster/identity.h"
+#include "cluster/identity/identity.h"
+#include "host/isa.h"
 
 extern char **environ;
 

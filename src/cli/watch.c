@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/input.h"
-#include "base/machine.h"
-#include "base/shown.h"
+#include "base/redact.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "formats/json.h"

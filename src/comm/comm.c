@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "comm/engine.h"
 
 void lvn_comm_init(struct lvn_comm *c, const struct lvn_comm_ops *ops, int rank, int size)

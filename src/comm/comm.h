@@ -3,7 +3,7 @@
  * Every call starts work and returns at once; lvn_comm_wait() waits. The engine's own calls are all made by one thread
  * that opened it (so any level of thread support of an MPI will do): it takes requests from a queue, polls those under
  * way, and sleeps longer and longer between polls while nobody waits. It never blocks in a call, so a dead peer traps
- * nobody: whoever watches the peers (cluster/heartbeat.h) ends the process.
+ * nobody: whoever watches the peers (cluster/rendezvous/heartbeat.h) ends the process.
  *
  * Collectives must be started in the same order on every rank. `self` is a full engine: one rank is not a special case.
  *
@@ -23,7 +23,7 @@ struct lvn_comm;
 struct lvn_comm_options {
     int rank, size;      /* as the launcher said; 0 of 1: the engine is self */
     const char *library; /* trainer.mpi_library; "" or NULL: the launcher's own */
-    const char *family;  /* of the launcher, a name of cluster/families.def: which libraries fit */
+    const char *family;  /* of the launcher, a name of cluster/identity/launcher_envs.def: which libraries fit */
     double timeout;      /* seconds that joining the others may take; 0: for ever */
     int cpu;             /* 1 + the CPU that the engine's thread stays on; 0: where the system puts it */
     int per_host;        /* ranks on each host; 0: all are on one, until lvn_comm_set_hosts() */

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "base/threads.h"
 #include "base/work.h"
 #include "comm/engine.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "base/threads.h"
 #include "comm/engine.h"
 

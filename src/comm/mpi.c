@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/machine.h"
+#include "base/clock.h"
 #include "comm/engine.h"
 #include "comm/mpi_find.h"
 

@@ -1,15 +1,15 @@
 /* tcp.c - a transport over TCP connections: for where there is no MPI. Small and plain.
  *
- * Messages are those of links.h. Reductions and broadcasts go along a binomial tree, up to rank 0 in a fixed order and
- * down again: the same bits on all ranks. The engine asks for them for short vectors alone; long ones it builds of
- * messages (exchange.c). All calls come from the engine's thread; progress is made in test() and poke(). */
+ * Messages are those of tcp_connections.h. Reductions and broadcasts go along a binomial tree, up to rank 0 in a fixed
+ * order and down again: the same bits on all ranks. The engine asks for them for short vectors alone; long ones it
+ * builds of messages (exchange.c). All calls come from the engine's thread; progress is made in test() and poke(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "comm/engine.h"
-#include "comm/links.h"
+#include "comm/tcp_connections.h"
 
 enum {
     TREE_TAGS = 2 * LVN_TAGS, /* above those of exchanges */

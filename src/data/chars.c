@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset.h"
-#include "data/file_form.h"
+#include "data/file_type.h"
 
 struct text {
     struct lvn_mapping map;

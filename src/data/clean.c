@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "tokenizers/unicode.h"
+#include "tokenizers/unicode/unicode.h"
 
 static bool is_emoji(uint32_t c)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "data/file_form.h"
+#include "data/file_type.h"
 #include "formats/checksum.h"
 #include "formats/json.h"
 

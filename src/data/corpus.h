@@ -8,7 +8,7 @@
 #define LVN_CORPUS_H
 
 #include "base/text.h"
-#include "formats/walk.h"
+#include "formats/archive_reader.h"
 #include "tokenizers/tokenizer.h"
 
 enum { LVN_BATCH_BYTES = 2 << 20 };

@@ -8,9 +8,9 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "data/fetch.h"
-#include "data/file_form.h"
-#include "stores/remote.h"
+#include "data/data_fetch.h"
+#include "data/file_type.h"
+#include "stores/streaming_file.h"
 
 #define LVN_DATASET(name) extern const struct lvn_dataset_kind lvn_dataset_##name;
 #include "data/datasets.def"

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "data/dataset.h"
-#include "stores/remote.h"
+#include "stores/streaming_file.h"
 
 /* Eight bytes at a time: multiply and fold (the constants are those of MurmurHash3's finalizer). */
 static uint64_t mix(uint64_t h, uint64_t x)

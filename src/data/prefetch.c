@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/machine.h"
+#include "base/clock.h"
 #include "base/threads.h"
 
 enum { BATCHES = 2, TEXT = 1024 };

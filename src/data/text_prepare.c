@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/files.h"
-#include "base/machine.h"
 #include "base/target.h"
 #include "base/threads.h"
-#include "data/file_form.h"
+#include "data/file_type.h"
 #include "data/text_write.h"
 #include "tokenizers/parallel.h"
 

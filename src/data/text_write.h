@@ -2,8 +2,8 @@
 #ifndef LVN_TEXT_WRITE_H
 #define LVN_TEXT_WRITE_H
 
-#include "data/hash_set.h"
-#include "data/part_file.h"
+#include "base/hash_set.h"
+#include "data/resumable_file.h"
 #include "data/text_prepare.h"
 
 enum lvn_document_open { LVN_DOCUMENT_NONE, LVN_DOCUMENT_TRAIN, LVN_DOCUMENT_VAL, LVN_DOCUMENT_DROPPED };

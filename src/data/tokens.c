@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "data/dataset.h"
 #include "formats/json.h"
-#include "stores/remote.h"
+#include "stores/streaming_file.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "token files are mapped as they are: little-endian machines only"

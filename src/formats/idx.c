@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
-#include "formats/walk.h"
+#include "formats/archive_reader.h"
 
 enum { HEADER = 4, UNSIGNED_BYTES = 8 };
 static const int64_t most_bytes = INT64_C(4) << 30;

@@ -26,10 +26,10 @@ static inline int64_t lvn_step_position(const struct lvn_step *s, int64_t b)
     return s && b < LVN_DECODE_ROWS ? s->position[b] : 0;
 }
 
-/* The scale of the loss in 16-mixed (passes/scale.c), and how it came to it: numbers of the device's memory that live
- * between steps, which the processor only reads and keeps in checkpoints. As torch.amp.GradScaler has it by default
- * (https://docs.pytorch.org/docs/stable/amp.html): 65536 at the start, half of it after a gradient that is not finite,
- * whose step is skipped, twice as much after 2,000 steps without one. */
+/* The scale of the loss in 16-mixed (passes/loss_scaling.c), and how it came to it: numbers of the device's memory that
+ * live between steps, which the processor only reads and keeps in checkpoints. As torch.amp.GradScaler has it by
+ * default (https://docs.pytorch.org/docs/stable/amp.html): 65536 at the start, half of it after a gradient that is not
+ * finite, whose step is skipped, twice as much after 2,000 steps without one. */
 struct lvn_scaling {
     double scale;   /* what the next step multiplies its loss with: a power of two */
     double good;    /* steps with a finite gradient since it last changed */

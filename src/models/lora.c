@@ -120,3 +120,9 @@ void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight,
         }
     }
 }
+
+bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head)
+{
+    const struct lvn_head *head = c->head;
+    return !p->adapter && (p->trainable || (fresh_head && head && head->own && lvn_names_match(head->own, p->name)));
+}

@@ -28,5 +28,8 @@ bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, s
 /* w (in, out) becomes w + a b * alpha / rank. */
 void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
                     float *w);
+/* Is the parameter stored whole beside the adapters: one that is trained, and, with fresh_head, one of a head which the
+ * base model lacks (a head for classes; PEFT's `modules_to_save`)? */
+bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head);
 
 #endif

@@ -9,7 +9,7 @@
  *   sizes   what published and other well-known models of the family are called, and where they are published
  *
  * Reading and writing of model directories, checks, recipes and help are made from these (models/keys.h,
- * models/files.h, train/pretrained.h): no other room knows a family by name. */
+ * models/weight_files.h, model_io/pretrained.h): no other room knows a family by name. */
 #ifndef LVN_MODEL_H
 #define LVN_MODEL_H
 
@@ -113,7 +113,7 @@ struct lvn_key {
 
 /* --- files --- */
 
-/* How a tensor of a file and a parameter belong together; see models/files.h. */
+/* How a tensor of a file and a parameter belong together; see models/weight_files.h. */
 enum lvn_file_how {
     LVN_FILE_TRANSPOSED = 1,   /* (out, in) in the file, (in, out) in memory */
     LVN_FILE_INTERLEAVED = 2,  /* the file's rows: q, k and v of the first head, then of the second; memory's: all q,

@@ -1,5 +1,5 @@
 /* accumulate.c - adds the gradients of one node of the tree over micro-batches to those of another; see
- * passes/accumulate.c.
+ * passes/gradient_accumulation.c.
  *
  * in[0] the one (n), out[0] the other (n), updated in place: out[0] += in[0]. Either both are real or both are bf16, of
  * which a sum is one addition in fp32, rounded to the nearest: every node of the tree is, so that it makes no

@@ -1,6 +1,6 @@
 /* accumulate.cpu.c - sums of gradients, shared over threads; see accumulate.c. The loops are the plain ones, which the
  * compiler turns into vectors: the conversion to bf16 that some processors have treats the smallest numbers as zero. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "base/threads.h"
 

@@ -9,7 +9,7 @@
  * Ordinary stores: the lines that are written have just been read, and streaming stores measured slower. */
 #include "ops/adamw.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/threads.h"
 #include "ops/extents_cpu.h"
 #include "ops/outer.h"

@@ -1,5 +1,5 @@
 /* add.cpu.c - y = a + b, and, where gradients must be added to others, their copy. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
 

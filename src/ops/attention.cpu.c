@@ -15,7 +15,7 @@
  * and Gimelshein, "Online normalizer calculation for softmax" (2018). */
 #include "ops/attention.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/tile.h"
 #include "base/threads.h"
 #include "ops/attention_block_cpu.h"

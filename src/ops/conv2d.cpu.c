@@ -1,7 +1,7 @@
 /* conv2d.cpu.c - see conv2d_cpu.h. */
 #include "ops/conv2d_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 
 static struct lvn_conv2d make(const struct lvn_call *call)
 {

@@ -3,7 +3,7 @@
  * for models that hand out their logits. */
 #include "ops/cross_entropy_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/threads.h"
 
 static bool ignored(const struct lvn_call *call, int32_t label)

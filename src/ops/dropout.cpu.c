@@ -1,7 +1,7 @@
 /* dropout.cpu.c - y = x * mask, 64 columns a draw; the mask is never stored. */
 #include "ops/dropout_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/threads.h"
 
 /* Elements [c, c + n) of a row, n <= 64, whose keep bits are given. */

@@ -3,7 +3,7 @@
  * Backward: the tokens of each id are linked first, and so are those of each position; then each row of a gradient is
  * summed in registers, in blocks, in the order of the tokens, and stored once. So a gradient may be bf16, and thousands
  * of equal tokens lose nothing that fp32 holds. Threads share the channels: the order is always the same. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 

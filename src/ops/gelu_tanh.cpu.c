@@ -1,7 +1,7 @@
 /* gelu_tanh.cpu.c - see gelu_cpu.h. */
 #include "ops/gelu_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {

@@ -3,7 +3,7 @@
 #include "ops/extents_cpu.h"
 #include "ops/grad_norm_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {

@@ -1,7 +1,7 @@
 /* grad_squares.cpu.c - grad_squares.c's sums, to the bit: threads share the blocks. */
 #include "ops/grad_norm_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {

@@ -1,7 +1,7 @@
 /* layernorm.cpu.c - layer normalisation, four rows at a time; see layernorm_cpu.h. */
 #include "ops/layernorm_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {

@@ -1,7 +1,7 @@
 /* linear.cpu.c - y = x w + b by the tiled products of backend/cpu/gemm.h. */
 #include "ops/linear_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 
 static struct linear make(const struct lvn_call *call)
 {

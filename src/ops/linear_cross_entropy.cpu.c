@@ -3,7 +3,7 @@
  * The logits of a chunk lie in scratch; each row of them becomes its loss and, in backward, its own gradient in place,
  * from which the chunk's dx and its share of dw and db follow. All logits together are never stored. How rows are cut
  * into chunks depends on shapes alone. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "graph/loss_chunk.h"
 #include "ops/cross_entropy_cpu.h"
 #include "ops/linear_cpu.h"

@@ -3,7 +3,7 @@
  *
  * Backward works on chunks of rows: the gradient before the activation is made in scratch, then read by the products of
  * linear; so scratch does not grow with the batch. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "ops/gelu_cpu.h"
 #include "ops/linear_cpu.h"
 

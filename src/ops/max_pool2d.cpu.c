@@ -1,5 +1,5 @@
 /* max_pool2d.cpu.c - threads share the planes; the rows of a window are folded sixteen columns at a time. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
 

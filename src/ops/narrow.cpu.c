@@ -1,5 +1,5 @@
 /* narrow.cpu.c - fp32 to bf16, shared over threads; see narrow.c. The compiler turns the plain loop into vectors. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "base/threads.h"
 

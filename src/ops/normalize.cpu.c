@@ -1,5 +1,5 @@
 /* normalize.cpu.c - a byte times a factor, less the mean: rounded twice, where the plain kernel does it in double. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
 

@@ -1,5 +1,5 @@
 /* relu.cpu.c - y = max(x, 0), element by element. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
 

@@ -2,7 +2,7 @@
  * backward all four gradients from one reading of s, dy and ds. The mask is drawn again, not stored. */
 #include "ops/layernorm_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 
 /* s = a + dropout(b) for n elements of one row, n <= 64. */
 LVN_INLINE void add_some(const float *a, const void *b, const bool bf16, float *s, int64_t n, bool dropout,

@@ -1,7 +1,7 @@
 /* rmsnorm.cpu.c - layer normalisation around zero instead of the mean; see layernorm_cpu.h. */
 #include "ops/layernorm_cpu.h"
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 
 static void results(int k, int64_t r, const struct lvn_call *call)
 {

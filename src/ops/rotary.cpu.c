@@ -1,5 +1,5 @@
 /* rotary.cpu.c - rotary position embedding, sixteen pairs of channels at a time. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 

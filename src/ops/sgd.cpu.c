@@ -1,7 +1,7 @@
 /* sgd.cpu.c - sgd.c's definition, to the bit, in one pass over gradient, parameters and momentum.
  *
  * Parameters and gradients may be bf16: parameters are then computed in fp32 and rounded at random, see adamw.cpu.c. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/threads.h"
 #include "ops/extents_cpu.h"
 #include "ops/rounding_cpu.h"

@@ -1,6 +1,6 @@
 /* squared_error.cpu.c - threads share the rows; thread 0 adds their sums in order, so the number of threads changes no
  * bit. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"
 

@@ -1,5 +1,5 @@
 /* swiglu.cpu.c - the gated product, element by element. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd_bf16.h"
 #include "backend/cpu/simd_math.h"
 #include "base/threads.h"

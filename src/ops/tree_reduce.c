@@ -1,5 +1,5 @@
 /* tree_reduce.c - the sum over ranks of gradients in the order of the tree over all micro-batches
- * (passes/accumulate.c): the same bits for every number of ranks.
+ * (passes/gradient_accumulation.c): the same bits for every number of ranks.
  *
  * in[0]: the gradients' slots, (slots * n), of which program->held says what lies in each; undefined afterwards. out[0]
  * (n): the sum, in the place of the first slot; with scatter only this rank's shard of it. */

@@ -1,7 +1,7 @@
 /* widen.cpu.c - bf16 to fp32, shared over threads; see widen.c. Its gradient is left to the plain kernel. */
 #include <string.h>
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "base/threads.h"
 

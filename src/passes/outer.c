@@ -6,7 +6,7 @@
  *
  * Only where the step has one micro-batch on one rank, so that nobody adds to the gradient or sends it; in fp32; and
  * for backends that can. The largest weights, as many as an operation has operands for. */
-#include "backend/backend.h"
+#include "passes/device_query.h"
 
 enum { LEAST = 1 << 12 }; /* numbers of a weight below which there is nothing to gain */
 
@@ -70,7 +70,7 @@ static struct lvn_instr *largest(struct lvn_program *p, const int *writers)
 
 enum lvn_status lvn_pass_outer(struct lvn_program *p, const struct lvn_device *device)
 {
-    if (!device->backend->outers || p->real != LVN_F32 || p->gradients != LVN_F32) return LVN_OK;
+    if (!lvn_device_has_outers(device) || p->real != LVN_F32 || p->gradients != LVN_F32) return LVN_OK;
     for (int n = 0; n < p->n_instrs; n++) { /* what reads gradients must know of products */
         const struct lvn_instr *i = &p->instrs[n];
         if (i->when != LVN_AFTER_BACKWARD || i->id == LVN_OP_grad_norm) continue;

@@ -137,7 +137,7 @@ struct lvn_program {
 /* Which numbers there are, as trainer.precision says. BF16_MIXED: parameters, their gradients and the optimizer's state
  * in fp32; values between operations in bf16 where all that touch them can, and products in bf16 where the processor is
  * faster at it. BF16_TRUE: the same, and parameters and their gradients in bf16. 16_MIXED: as BF16_MIXED, in fp16, with
- * a scale of the loss (scale.c). */
+ * a scale of the loss (loss_scaling.c). */
 enum lvn_precision { LVN_PRECISION_TRUE, LVN_PRECISION_BF16_MIXED, LVN_PRECISION_BF16_TRUE, LVN_PRECISION_16_MIXED };
 
 enum lvn_optimizer_id { LVN_ADAMW, LVN_ADAM, LVN_SGD };

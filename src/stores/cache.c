@@ -15,9 +15,9 @@
 #include "base/files.h"
 #include "base/getenv.h"
 #include "base/log.h"
-#include "base/shown.h"
+#include "base/redact.h"
 #include "formats/checksum.h"
-#include "stores/ceiling.h"
+#include "stores/fetch_limit.h"
 
 enum { MOST_FACTS = 4096, MOST_NAME = 200, WORTH_SAYING = 32 << 20 };
 

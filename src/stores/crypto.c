@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/library.h"
+#include "host/library.h"
 
 #define FUNCTIONS(F)                                                                                                   \
     F(void *, buffer, (const void *, int), "BIO_new_mem_buf")                                                          \

@@ -8,8 +8,8 @@
 
 #include "base/arena.h"
 #include "base/getenv.h"
-#include "base/library.h"
 #include "base/work.h"
+#include "host/library.h"
 
 /* From libcurl's documented ABI: option numbers are 0 (long), 10000 (pointer), 20000 (function), 30000 (off_t) + n. */
 enum {

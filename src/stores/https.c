@@ -1,6 +1,6 @@
 /* https.c - https:// and http://: files of web servers, to read. A user and password may stand in the address, as
  * curl takes them. Left out: listing, writing. */
-#include "stores/kind.h"
+#include "stores/store_kind.h"
 
 static enum lvn_status open_place(struct lvn_place *p)
 {

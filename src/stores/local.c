@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "stores/kind.h"
+#include "stores/store_kind.h"
 
 enum { PIECE_BYTES = 1 << 20, MOST_DEPTH = 64 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "base/shown.h"
+#include "base/redact.h"
 #include "base/sort.h"
-#include "stores/kind.h"
+#include "stores/store_kind.h"
 
 static const struct {
     const char *scheme;

@@ -1,10 +1,10 @@
-/* encode.c - text to ids: added tokens are cut out, the rest is normalized and goes on to pieces.c. */
+/* encode.c - text to ids: added tokens are cut out, the rest is normalized and goes on to encode_pieces.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tokenizers/encoder.h"
 #include "tokenizers/load.h"
-#include "tokenizers/unicode.h"
+#include "tokenizers/unicode/unicode.h"
 
 void lvn_ids_release(struct lvn_ids *ids)
 {

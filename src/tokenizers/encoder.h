@@ -27,7 +27,7 @@ struct lvn_encoder {
     enum lvn_encoding how; /* of the text at hand */
 };
 
-/* pieces.c: append the ids of normalized text without added tokens. `begins`: the whole text begins here. */
+/* encode_pieces.c: append the ids of normalized text without added tokens. `begins`: the whole text begins here. */
 enum lvn_status lvn_encode_pieces(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins,
                                   struct lvn_ids *ids) LVN_CHECKED;
 

@@ -26,10 +26,10 @@ int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, in
 /* The text of a file, which must outlive the tokenizer, under the name it shall have in copies of that. */
 void lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes);
 
-/* frame.c: the "post_processor"; [CLS] and [SEP] without a file. */
+/* post_processor.c: the "post_processor"; [CLS] and [SEP] without a file. */
 enum lvn_status lvn_frame_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
 void lvn_frame_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed);
-/* decode.c: the "decoder", which makes t->shown; of WordPiece without a file. */
+/* decoder.c: the "decoder", which makes t->shown; of WordPiece without a file. */
 enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
 enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t) LVN_CHECKED;
 

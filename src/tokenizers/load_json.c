@@ -7,7 +7,7 @@
 
 #include "tokenizers/load.h"
 #include "tokenizers/tokenizer_json.h"
-#include "tokenizers/unicode.h"
+#include "tokenizers/unicode/unicode.h"
 #include "tokenizers/unigram.h"
 #include "tokenizers/wordpiece.h"
 

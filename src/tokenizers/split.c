@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tokenizers/unicode.h"
+#include "tokenizers/unicode/unicode.h"
 
 #define MARKS " ?[^\\s\\p{L}\\p{N}]+"
 

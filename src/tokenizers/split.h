@@ -1,7 +1,7 @@
 /* split.h - cutting text into the pieces that byte-level BPE merges within.
  *
  * Tokenizer files write this as a regular expression. There are few of them, and each is a short walk over classes of
- * characters, written out here by hand: several times as fast as expression.c, which takes all others. */
+ * characters, written out here by hand: several times as fast as regex.c, which takes all others. */
 #ifndef LVN_SPLIT_H
 #define LVN_SPLIT_H
 

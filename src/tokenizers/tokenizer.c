@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "stores/store.h"
 #include "tokenizers/load.h"
-#include "tokenizers/unicode.h"
+#include "tokenizers/unicode/unicode.h"
 #include "tokenizers/unigram.h"
 #include "tokenizers/wordpiece.h"
 

@@ -7,8 +7,8 @@
  *
  * Files: tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt. In a tokenizer.json the added
  * tokens (<|endoftext|>, runs of spaces) are recognised in text as it says; with the others everything is ordinary text
- * unless lvn_tokenizer_allow() names a token. What a tokenizer.json may hold: normalize.h, pretokenize.h, decode.c and
- * frame.c; other parts are refused by name. */
+ * unless lvn_tokenizer_allow() names a token. What a tokenizer.json may hold: normalizer.h, pre_tokenizer.h, decoder.c
+ * and post_processor.c; other parts are refused by name. */
 #ifndef LVN_TOKENIZER_H
 #define LVN_TOKENIZER_H
 
@@ -18,8 +18,8 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "tokenizers/bpe.h"
-#include "tokenizers/normalize.h"
-#include "tokenizers/pretokenize.h"
+#include "tokenizers/normalizer.h"
+#include "tokenizers/pre_tokenizer.h"
 
 struct lvn_added_token {
     const char *text;

@@ -1,6 +1,6 @@
 /* events.h - what a training run tells while it runs.
  *
- * Between steps the trainer hands events to its callbacks (train/callbacks/callback.h), on all ranks, and then, on rank
+ * Between steps the trainer hands events to its callbacks (train/callback.h), on all ranks, and then, on rank
  * 0, to the listeners of the program: the live line of the command line, or a user's own. Nothing is printed here.
  * Whoever listens must be quick, for the next step waits; what an event points to is valid during the call only.
  *

@@ -1,7 +1,7 @@
 /* limits.c - see limits.h. */
 #include "train/limits.h"
 
-#include "train/choices.h"
+#include "settings/choices.h"
 
 static bool is_on(const struct lvn_amount *a)
 {

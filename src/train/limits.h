@@ -4,7 +4,7 @@
 #define LVN_LIMITS_H
 
 #include "data/loader.h"
-#include "train/settings.h"
+#include "settings/settings.h"
 
 /* The loader of the steps. ARG where the limits leave none. */
 enum lvn_status lvn_limits_loader(struct lvn_loader *train, const struct lvn_dataset *data,

@@ -14,9 +14,9 @@
 #include "base/files.h"
 #include "base/target.h"
 #include "checkpoints/checkpoint.h"
-#include "checkpoints/fetch.h"
-#include "train/callbacks/callback.h"
-#include "train/settings.h"
+#include "checkpoints/model_fetch.h"
+#include "settings/settings.h"
+#include "train/callback.h"
 
 static const char *const own_parts[] = {"checkpoints", "status.json", "logs", "settings.yaml"};
 static const char *const logs_hold = "rank-*.log"; /* levin launch writes them */

@@ -4,7 +4,7 @@
  *     status.json              where each rank is
  *     logs/rank-N.log          what each rank printed, where levin launch started them
  *     checkpoints/step-N, last, best
- *     metrics.csv, ...         what callbacks leave there (callbacks/callback.h)
+ *     metrics.csv, ...         what callbacks leave there (callback.h)
  *
  * It may be in a store (s3://...): then it is made in the local cache, and sent in the background after each checkpoint
  * and at the end. A run that lies there goes on from there on any machine.
@@ -21,7 +21,7 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
-#include "stores/stage.h"
+#include "stores/upload_staging.h"
 
 struct lvn_settings;
 

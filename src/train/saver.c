@@ -5,7 +5,7 @@
 
 #include "base/threads.h"
 #include "base/work.h"
-#include "train/consistency.h"
+#include "engine/consistency.h"
 
 static const char at_save[] = "a save";
 

@@ -16,7 +16,7 @@
 #include <pthread.h>
 
 #include "data/codec.h"
-#include "train/callbacks/callback.h"
+#include "train/callback.h"
 
 enum { LVN_SAVER_TEXT = 800 };
 enum lvn_saved { LVN_SAVED_UNKNOWN, LVN_SAVED, LVN_SAVED_NOT };

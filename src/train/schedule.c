@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "train/settings.h"
+#include "settings/settings.h"
 
 double lvn_schedule_lr(const struct lvn_settings *s, int64_t step, int64_t max_steps)
 {

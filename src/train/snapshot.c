@@ -9,11 +9,11 @@
 
 #include "base/files.h"
 #include "data/codec.h"
+#include "engine/optimizer_state.h"
 #include "formats/json.h"
+#include "model_io/pretrained.h"
 #include "models/lora.h"
-#include "train/moments.h"
-#include "train/pretrained.h"
-#include "train/settings.h"
+#include "settings/settings.h"
 #include "train/snapshot_weights.h"
 
 /* --- saving --- */

@@ -21,9 +21,9 @@
 #define LVN_SNAPSHOT_H
 
 #include "checkpoints/checkpoint.h"
-#include "train/network.h"
-#include "train/ranks.h"
-#include "train/shares.h"
+#include "engine/model_state.h"
+#include "engine/ranks.h"
+#include "engine/shares.h"
 
 struct lvn_settings;
 struct lvn_codec;

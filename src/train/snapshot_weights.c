@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "models/files.h"
+#include "engine/optimizer_state.h"
+#include "model_io/adapters.h"
+#include "model_io/model_config.h"
+#include "model_io/pretrained.h"
 #include "models/lora.h"
-#include "train/adapters.h"
-#include "train/model_config.h"
-#include "train/moments.h"
-#include "train/pretrained.h"
-#include "train/settings.h"
+#include "models/weight_files.h"
+#include "settings/settings.h"
 
 /* --- what model.safetensors, in which adapters are merged, does not tell --- */
 

@@ -1,18 +1,19 @@
 /* trainer.c - the training loop.
  *
  * trainer_setup.c opens, plans and allocates; lvn_trainer_step() is a step and what is due after it, and what goes
- * along with a run are callbacks (callbacks/callback.h). All ranks walk through the same code and decide on what they
- * have exchanged: at the end of every step one small sum over ranks (tally.h). */
+ * along with a run are callbacks (callback.h). All ranks walk through the same code and decide on what they
+ * have exchanged: at the end of every step one small sum over ranks (step_statistics.h). */
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/library.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/work.h"
+#include "host/library.h"
+#include "host/machine.h"
 #include "train/schedule.h"
 #include "train/trainer_state.h"
 

@@ -8,9 +8,9 @@
 #include <signal.h>
 
 #include "models/model.h"
+#include "settings/settings.h"
 #include "train/events.h"
 #include "train/run_dir.h"
-#include "train/settings.h"
 
 struct lvn_callback;
 struct lvn_ranks;

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 
 #include "base/files.h"
-#include "base/isa.h"
 #include "base/log.h"
 #include "base/work.h"
-#include "train/consistency.h"
-#include "train/devices.h"
+#include "engine/consistency.h"
+#include "engine/devices.h"
+#include "engine/memory_advice.h"
+#include "host/isa.h"
+#include "model_io/model_find.h"
 #include "train/limits.h"
-#include "train/memory_advice.h"
-#include "train/model_find.h"
 #include "train/trainer_state.h"
 
 static enum lvn_status open_data(struct trainer *t)

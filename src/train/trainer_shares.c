@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/text.h"
 #include "train/trainer_state.h"
 
@@ -91,7 +91,7 @@ enum lvn_status lvn_trainer_plan(struct trainer *t)
                                             .task = t->setup.task,
                                             .validate = t->validation.on,
                                             .pieces = same_ranks ? t->at.pieces : 0,
-                                            .callbacks = &t->callbacks,
+                                            .planner = lvn_callbacks_planner(&t->callbacks),
                                             .share = t->shared ? t->share : NULL};
     LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &t->plan));
     return t->shared ? lvn_ranks_agree(t->ranks, check_memory(t)) : LVN_OK;

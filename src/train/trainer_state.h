@@ -1,19 +1,19 @@
 /* trainer_state.h - a run in pieces: what lvn_train() goes through in one call, and a program that holds a run
- * (library.c) piece by piece. trainer_setup.c is all before the first step, trainer.c the rest. All ranks call alike.
+ * (c_api.c) piece by piece. trainer_setup.c is all before the first step, trainer.c the rest. All ranks call alike.
  */
 #ifndef LVN_TRAINER_STATE_H
 #define LVN_TRAINER_STATE_H
 
 #include "data/prefetch.h"
-#include "train/adapters.h"
-#include "train/callbacks/callback.h"
-#include "train/model_setup.h"
+#include "engine/shares.h"
+#include "engine/train_programs.h"
+#include "model_io/adapters.h"
+#include "model_io/model_setup.h"
+#include "train/callback.h"
 #include "train/saver.h"
-#include "train/shares.h"
 #include "train/snapshot.h"
-#include "train/tally.h"
+#include "train/step_statistics.h"
 #include "train/trainer.h"
-#include "train/training.h"
 #include "train/validation.h"
 
 /* The scalars of every run; the metrics of its task follow, of validation, then of training. */

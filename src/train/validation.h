@@ -6,7 +6,7 @@
 #define LVN_VALIDATION_H
 
 #include "data/loader.h"
-#include "train/training.h"
+#include "engine/train_programs.h"
 
 struct lvn_validation {
     bool on; /* there is something to validate on, and it is asked for */

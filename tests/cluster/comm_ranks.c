@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "cluster/mesh.h"
+#include "cluster/rendezvous/mesh.h"
 #include "comm/comm.h"
 
 static struct lvn_comm *comm;

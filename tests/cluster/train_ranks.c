@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "data/dataset.h"
-#include "train/ranks.h"
+#include "engine/ranks.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
 

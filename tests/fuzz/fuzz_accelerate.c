@@ -1,7 +1,7 @@
 /* fuzz_accelerate.c - the YAML that `accelerate config` writes, or anybody. */
 #include "imported.h"
 
-#include "cli/config_accelerate.c"
+#include "cli/config/config_accelerate.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

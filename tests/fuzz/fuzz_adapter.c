@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "train/adapter_files.h"
+#include "models/adapter_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

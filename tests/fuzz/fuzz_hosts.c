@@ -18,7 +18,7 @@ static int no_lookup(const char *name, const char *port, const struct addrinfo *
 }
 #define getaddrinfo no_lookup
 #define freeaddrinfo(found) (void)(found)
-#include "cli/launch_hosts.c"
+#include "cli/launch/launch_hosts.c"
 #include "cli/process.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 /* fuzz_nanogpt.c - nanoGPT's config files, which are read and never executed. */
 #include "imported.h"
 
-#include "cli/config_nanogpt.c"
+#include "cli/config/config_nanogpt.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/client.h"
-#include "cluster/server.h"
+#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

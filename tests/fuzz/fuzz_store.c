@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "stores/http.h"
+#include "stores/s3/xml.h"
 #include "stores/store.h"
-#include "stores/xml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

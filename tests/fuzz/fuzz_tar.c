@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "formats/walk.h"
+#include "formats/archive_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

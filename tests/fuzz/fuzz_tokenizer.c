@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "tokenizers/load.h"
 #include "tokenizers/parallel.h"
-#include "tokenizers/unicode.h"
+#include "tokenizers/unicode/unicode.h"
 #include "tokenizers/unigram.h"
 #include "tokenizers/wordpiece.h"
 

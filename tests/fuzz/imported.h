@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cli/config.h"
+#include "cli/config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -30,7 +30,7 @@ enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const cha
     return lvn_settings_set_at(cf->s, key, value, origin);
 }
 
-#include "cli/config_fp16.c"
+#include "cli/config/config_fp16.c"
 
 /* Read by each of the readers in turn (NULL: the end): a recipe that can be written, or a sentence. */
 static int import(const uint8_t *data, size_t size,

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/random.h"
 #include "base/threads.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "base/isa.h"
+#include "host/isa.h"
 
 struct bound_program {
     struct lvn_device *device;

@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/machine.h"
-#include "cluster/wire.h"
+#include "base/clock.h"
+#include "cluster/rendezvous/wire.h"
 
 struct client {
     struct lvn_wire wire;

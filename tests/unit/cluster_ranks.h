@@ -19,10 +19,10 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/files.h"
-#include "base/machine.h"
-#include "cluster/heartbeat.h"
-#include "cluster/wire.h"
+#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/wire.h"
 
 enum { RANKS = 4 };
 static const double LIMIT = 90;

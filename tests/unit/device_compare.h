@@ -5,7 +5,7 @@
 #define LVN_DEVICE_COMPARE_H
 
 #include "backend/backend.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "device_run.h"
 #include "device_skip.h"
 #include "ops_cases.h"

@@ -14,10 +14,10 @@
 #include "data/loader.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "models/files.h"
+#include "model_io/pretrained.h"
 #include "models/keys.h"
+#include "models/weight_files.h"
 #include "tasks/task.h"
-#include "train/pretrained.h"
 
 static const char *const dialects[] = {"mingpt", "nanogpt",    "nanogpt-bias", "gpt2",  "neox", "neox-sequential",
                                        "llama",  "llama-yarn", "mistral",      "qwen2", "qwen3"};

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "backend/opencl/device.h"
+#include "backend/opencl/opencl_device.h"
 
 /* Devices are numbers: 1 a processor, 10 and 20 cards, 11 and 12 the tiles of 10. */
 static bool cuttable, has_gpus;

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "base/random.h"
 #include "base/threads.h"

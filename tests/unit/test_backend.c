@@ -12,9 +12,9 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
+#include "engine/model_state.h"
 #include "initial_values.h"
 #include "models/keys.h"
-#include "train/network.h"
 
 enum { B = 2, MICRO = 3, T = 7, V = 11, STEPS = 3, MOST = 4096 };
 

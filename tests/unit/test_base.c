@@ -14,11 +14,12 @@
 #include "base/arena.h"
 #include "base/output.h"
 #include "base/random.h"
-#include "base/shown.h"
+#include "base/redact.h"
 #include "base/tensor.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "base/work.h"
+#include "host/machine.h"
 
 /* --- the error record --- */
 

@@ -1,6 +1,6 @@
 /* test_bf16.c - parameters in bf16, for the kernels of every instruction set: what operations read and write of them,
  * and how optimizers round them. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "ops_cases.h"
 

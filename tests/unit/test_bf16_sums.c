@@ -12,9 +12,9 @@
 #include "base/bf16.h"
 #include "base/random.h"
 #include "data/dataset.h"
+#include "engine/model_state.h"
 #include "initial_values.h"
 #include "models/keys.h"
-#include "train/network.h"
 
 enum { ROWS = 2048, T = 4, V = 11 };
 

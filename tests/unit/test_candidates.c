@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "train/candidates.h"
+#include "inference/candidates.h"
 
 enum { MOST = 5000 };
 

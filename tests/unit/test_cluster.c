@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "cluster/heartbeat.h"
-#include "cluster/wire.h"
+#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/wire.h"
 
 /* --- words --- */
 

@@ -2,8 +2,8 @@
 #include "io_test.h"
 
 #include "base/random.h"
+#include "inference/continuation.h"
 #include "tokenizers/tokenizer.h"
-#include "train/continuation.h"
 
 #define GOLDEN "tests/golden/tokenizers/"
 

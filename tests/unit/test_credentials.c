@@ -2,8 +2,8 @@
  * shown. */
 #include "io_test.h"
 
-#include "stores/aws.h"
-#include "stores/google.h"
+#include "stores/gcs/google.h"
+#include "stores/s3/aws.h"
 
 static char text[10000];
 

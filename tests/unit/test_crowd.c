@@ -15,8 +15,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "cluster/client.h"
-#include "cluster/server.h"
+#include "base/clock.h"
+#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/server.h"
 #include "unit/cluster_clients.h"
 
 static const double LIMIT = 90;

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 
 #include "backend/cuda/script.h"
-#include "backend/gpu/program.h"
+#include "backend/gpu/gpu_program.h"
 #include "base/bf16.h"
 #include "device_run.h"
 #include "ops_cases.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/files.h"
-#include "train/curve.h"
+#include "train/loss_curve.h"
 
 static const char head[] = "step,loss,grad_norm,lr,tokens_per_s,val_loss\n";
 static char csv[64], svg[64];

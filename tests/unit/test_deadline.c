@@ -7,9 +7,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "base/deadline.h"
-#include "base/machine.h"
-#include "cluster/heartbeat.h"
+#include "base/clock.h"
+#include "cluster/rendezvous/heartbeat.h"
+#include "host/machine.h"
 
 static _Atomic long shift;
 

@@ -3,7 +3,7 @@
  * since no such device is here. Skipped where there is no device.
  *
  * label: long */
-#include "backend/opencl/device.h"
+#include "backend/opencl/opencl_device.h"
 #include "device_compare.h"
 #include "matrix_doubles.h"
 

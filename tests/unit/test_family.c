@@ -3,10 +3,10 @@
  * The made-up family is no language model. Where its elements must lie in files is computed here anew. */
 #include "io_test.h"
 
-#include "models/files.h"
+#include "model_io/model_config.h"
+#include "model_io/pretrained_private.h"
 #include "models/lora.h"
-#include "train/model_config.h"
-#include "train/pretrained_parts.h"
+#include "models/weight_files.h"
 
 /* --- a family --- */
 

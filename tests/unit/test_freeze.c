@@ -11,11 +11,11 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
+#include "engine/model_state.h"
 #include "graph/names.h"
 #include "initial_values.h"
 #include "models/keys.h"
 #include "models/lora.h"
-#include "train/network.h"
 
 static void check(enum lvn_status status)
 {

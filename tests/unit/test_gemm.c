@@ -12,9 +12,9 @@
 #include <math.h>
 
 #include "backend/cpu/gemm.h"
-#include "base/pages.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "host/pages.h"
 
 enum { TILES = LVN_ISA_COUNT };
 

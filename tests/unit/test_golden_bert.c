@@ -24,14 +24,14 @@
 
 #include <cmocka.h>
 
-#include "base/isa.h"
 #include "bound_program.h"
 #include "device_skip.h"
+#include "engine/model_state.h"
 #include "formats/safetensors.h"
-#include "models/files.h"
-#include "train/network.h"
-#include "train/pretrained.h"
-#include "train/pretrained_parts.h"
+#include "host/isa.h"
+#include "model_io/pretrained.h"
+#include "model_io/pretrained_private.h"
+#include "models/weight_files.h"
 
 struct way {
     const char *name, *backend;

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "cluster/launcher.h"
-#include "cluster/siblings.h"
+#include "cluster/identity/launcher_exit.h"
+#include "cluster/rendezvous/local_ranks.h"
 
 enum { VARIABLES = 40, OPEN_SOCKET = 9 };
 

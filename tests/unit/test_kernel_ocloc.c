@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend/opencl/device.h"
+#include "backend/opencl/opencl_device.h"
 #include "unit/kernel_texts.h"
 
 static const char table_path[] = "tests/golden/kernels_intel.txt";

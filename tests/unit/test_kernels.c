@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "backend/gpu/kernels.h"
+#include "backend/gpu/gpu_kernels.h"
 #include "base/files.h"
 
 static char folder[64];

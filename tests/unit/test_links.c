@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "comm/links.h"
+#include "comm/tcp_connections.h"
 
 /* Rank 0 of two; `peer` is the other end, to which a test writes what it likes. */
 struct pair {

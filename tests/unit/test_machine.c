@@ -12,8 +12,8 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/threads.h"
+#include "host/machine.h"
 
 static char root[] = "/tmp/levin-machine-XXXXXX";
 

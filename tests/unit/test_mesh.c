@@ -22,9 +22,9 @@
 
 #include <cmocka.h>
 
-#include "base/machine.h"
-#include "cluster/client.h"
-#include "cluster/mesh.h"
+#include "base/clock.h"
+#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/mesh.h"
 #include "unit/cluster_clients.h"
 
 enum { MOST = 1024, SEEN = 400 };

@@ -2,8 +2,8 @@
  * is taken, measured once, and kept. Skipped where there is no device. */
 #include <unistd.h>
 
-#include "backend/cpu/kernels.h"
-#include "backend/opencl/device.h"
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/opencl/opencl_device.h"
 #include "device_run.h"
 #include "device_skip.h"
 #include "ops_cases.h"

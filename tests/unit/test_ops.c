@@ -6,7 +6,7 @@
  *   - restore gives the bits of forward; operations that say they work in place do.
  *
  * Dropout and the optimizers have more to promise: test_ops_more.c. */
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "ops_cases.h"
 #include "ops_tolerances.h"
 

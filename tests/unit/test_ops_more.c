@@ -5,7 +5,7 @@
  *   - shape rules refuse what does not fit, with a sentence that names it. */
 #include <float.h>
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"
 #include "ops_cases.h"
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "base/isa.h"
-#include "base/pages.h"
 #include "base/status.h"
+#include "host/isa.h"
+#include "host/pages.h"
 
 static void pages_are_aligned_and_zero(void **state)
 {

@@ -1,4 +1,4 @@
-/* test_passes.c - covers: src/passes/build.c src/passes/prune.c src/passes/fuse.c src/passes/precision.c
+/* test_passes.c - covers: src/passes/build.c src/passes/prune.c src/passes/fuse.c src/passes/mixed_precision.c
  * src/passes/differentiate.c src/passes/recompute.c src/passes/blocks.c
  *
  * Each pass of a micro-batch by itself: the listing of a small program before it and after it. Passes of a step are in

@@ -1,4 +1,4 @@
-/* test_passes_place.c - covers: src/passes/verify.c src/passes/place.c src/passes/print.c
+/* test_passes_place.c - covers: src/passes/verify.c src/passes/memory_planning.c src/passes/print.c
  *
  * The passes of a finished program by themselves: verify, which gets wrong programs, and place, by the listing before
  * it and after it. Then the columns that levin plan --program shows. */

@@ -1,5 +1,5 @@
-/* test_passes_step.c - covers: src/passes/accumulate.c src/passes/update.c src/passes/outer.c src/passes/shard.c
- * src/passes/scale.c
+/* test_passes_step.c - covers: src/passes/gradient_accumulation.c src/passes/update.c src/passes/outer.c
+ * src/passes/shard.c src/passes/loss_scaling.c
  *
  * Each pass that makes a step of a micro-batch, by itself: the listing of a small program before it and after it.
  * Passes of a micro-batch are in test_passes.c, those of a finished program in test_passes_place.c. */

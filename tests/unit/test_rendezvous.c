@@ -1,5 +1,6 @@
 /* test_rendezvous.c - the place where ranks meet, as levin launch keeps it: ranks that die, claim what is not so or do
  * not come, strangers, a line that is cut, and bad addresses. */
+#include "base/clock.h"
 #include "cluster_ranks.h"
 
 #include <arpa/inet.h>
@@ -11,7 +12,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "cluster/server.h"
+#include "cluster/rendezvous/server.h"
 
 /* --- levin launch's server, outside of the ranks --- */
 

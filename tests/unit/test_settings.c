@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "train/devices.h"
-#include "train/settings.h"
+#include "settings/device_list.h"
+#include "settings/settings.h"
 
 /* Settings from a recipe and a row of "key=value" of the command line; finished. */
 static enum lvn_status make(struct lvn_settings *s, const char *recipe, const char *const *keys)

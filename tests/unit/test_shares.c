@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "engine/shares.h"
 #include "io_test.h"
-#include "train/shares.h"
 
 static void expect(int64_t units, int size, const double *speed, const char *want)
 {

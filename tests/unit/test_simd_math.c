@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "base/isa.h"
 #include "base/random.h"
+#include "host/isa.h"
 #include "unit/simd_arrays.h"
 
 extern const struct simd_arrays simd_arrays_generic;

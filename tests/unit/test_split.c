@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "tokenizers/unicode.h"
+#include "tokenizers/unicode/unicode.h"
 #include "unit/io_test.h"
 
 /* PCRE2's documented interface for 8-bit code units. */

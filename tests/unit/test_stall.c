@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/stall.h"
+#include "cluster/rendezvous/hang_detector.h"
 
 enum { N = 4 };
 static const double LIMIT = 600;

@@ -4,9 +4,9 @@
 #include "formats/crc.h"
 #include "formats/sha256.h"
 #include "stores/digest.h"
-#include "stores/sigv4.h"
+#include "stores/s3/sigv4.h"
+#include "stores/s3/xml.h"
 #include "stores/store.h"
-#include "stores/xml.h"
 
 static void assert_digest(const char *text, const char *sum)
 {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "train/settings.h"
-#include "train/synonyms.h"
+#include "settings/settings.h"
+#include "settings/synonyms.h"
 
 /* The key or part of "trainer.precision=16-mixed" without its value. */
 static void without_value(const char *target, char key[80])

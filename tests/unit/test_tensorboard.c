@@ -12,7 +12,7 @@
 
 #include "base/files.h"
 #include "formats/crc.h"
-#include "formats/tensorboard.h"
+#include "formats/tensorboard_events.h"
 
 static char dir[64];
 

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
+#include "engine/model_state.h"
 #include "initial_values.h"
 #include "models/keys.h"
-#include "train/network.h"
 
 enum { B = 2, T = 3, C = 12, V = 4 };
 

@@ -4,8 +4,8 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "tokenizers/bpe_trainer.h"
 #include "tokenizers/load.h"
-#include "tokenizers/train.h"
 #include "unit/io_test.h"
 
 #define GOLDEN "tests/golden/tokenizers/trained/"

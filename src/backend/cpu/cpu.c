@@ -1,13 +1,13 @@
-/* cpu.c - this processor, with kernels for the best of its instruction sets (base/isa.h). Memory is the process's own,
+/* cpu.c - this processor, with kernels for the best of its instruction sets (host/isa.h). Memory is the process's own,
  * so nothing is ever copied between "host" and "device". */
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/kernels.h"
 #include "backend/cpu/run.h"
 #include "base/arena.h"
-#include "base/pages.h"
+#include "host/pages.h"
 
 struct device {
     struct lvn_device base;

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/isa.h"
+#include "host/isa.h"
 
 struct lvn_gemm {
     int64_t m, n, k;

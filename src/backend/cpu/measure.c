@@ -4,9 +4,10 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/run.h"
-#include "base/machine.h"
-#include "base/pages.h"
+#include "base/clock.h"
 #include "base/threads.h"
+#include "host/machine.h"
+#include "host/pages.h"
 
 /* Tries of one thing by a team that stays together: starting a team costs more than a product. */
 struct tries {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "backend/calls.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/cpu_kernels.h"
 #include "base/arena.h"
 #include "base/threads.h"
 

@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-#include "base/isa.h"
+#include "host/isa.h"
 
 enum { LVN_LANES = 16 };
 typedef float vf __attribute__((vector_size(64)));

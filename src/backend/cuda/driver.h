@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/library.h"
+#include "host/library.h"
 
 struct lvn_cuda_stream;
 struct lvn_cuda_event;

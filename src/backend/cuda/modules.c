@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/cuda/nvrtc.h"
-#include "backend/gpu/kernels.h"
+#include "backend/gpu/gpu_kernels.h"
 #include "base/arena.h"
 #include "base/threads.h"
 

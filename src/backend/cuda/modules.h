@@ -3,8 +3,8 @@
 #ifndef LVN_CUDA_MODULES_H
 #define LVN_CUDA_MODULES_H
 
-#include "backend/cuda/device.h"
-#include "backend/gpu/program.h"
+#include "backend/cuda/cuda_device.h"
+#include "backend/gpu/gpu_program.h"
 
 /* What each text is compiled with, besides the architecture; NULL ends it. */
 extern const char *const lvn_cuda_compile_options[];

@@ -13,8 +13,8 @@
 #ifndef LVN_CUDA_NCCL_H
 #define LVN_CUDA_NCCL_H
 
-#include "backend/cuda/device.h"
-#include "backend/gpu/program.h"
+#include "backend/cuda/cuda_device.h"
+#include "backend/gpu/gpu_program.h"
 
 extern const struct lvn_group_ops lvn_cuda_group_ops;
 

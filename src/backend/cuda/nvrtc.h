@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "base/library.h"
+#include "host/library.h"
 
 /* What a compilation gives. */
 struct lvn_nvrtc_image {

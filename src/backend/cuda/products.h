@@ -6,8 +6,8 @@
 #ifndef LVN_CUDA_PRODUCTS_H
 #define LVN_CUDA_PRODUCTS_H
 
-#include "backend/cuda/device.h"
-#include "backend/gpu/program.h"
+#include "backend/cuda/cuda_device.h"
+#include "backend/gpu/gpu_program.h"
 
 /* The device's library of products, into d->products, and what it is into d->base.note; NULL where there is none that
  * fits the driver: the note says why. tf32: operands in fp32 may be rounded to TF32. */

@@ -9,8 +9,8 @@
 #ifndef LVN_CUDA_SCRIPT_H
 #define LVN_CUDA_SCRIPT_H
 
-#include "backend/cuda/device.h"
-#include "backend/gpu/program.h"
+#include "backend/cuda/cuda_device.h"
+#include "backend/gpu/gpu_program.h"
 
 /* Launches of a run that is still captured; tests take less. */
 extern int64_t lvn_cuda_most_captured;

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "backend/gpu/launch.h"
+#include "backend/gpu/kernel_launch.h"
 #include "base/arena.h"
 
 enum { ALIGNED = 16 }; /* bytes: what a library's fastest loads want, and all that is asked for */

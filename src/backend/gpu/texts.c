@@ -4,7 +4,7 @@
  * texts, in a file beside it, have what they include in them (tools/embed_kernels.cmake). */
 #include <string.h>
 
-#include "backend/gpu/program.h"
+#include "backend/gpu/gpu_program.h"
 
 extern const char lvn_gpu_text_words[];
 #define LVN_GPU_KERNEL(name)                                                                                           \

@@ -1,9 +1,9 @@
 /* words.h - the words that kernels for devices are written in: CUDA C++ and OpenCL C from one source.
  *
  * src/ops/NAME.k is compiled twice. By the host's compiler it is the host's half: which kernels the operation launches
- * (backend/gpu/launch.h). By the device's compiler, behind the text of this file, it is the kernels; LVN_DEVICE is
- * defined there, and LVN_CUDA where that compiler is NVRTC. Whatever the host says besides (LVN_DOUBLE: the device has
- * fp64; TYPE_x) comes as definitions in front of both.
+ * (backend/gpu/kernel_launch.h). By the device's compiler, behind the text of this file, it is the kernels; LVN_DEVICE
+ * is defined there, and LVN_CUDA where that compiler is NVRTC. Whatever the host says besides (LVN_DOUBLE: the device
+ * has fp64; TYPE_x) comes as definitions in front of both.
  *
  * Every group has LVN_ITEMS items in one dimension, the grid has up to three. An operand is LVN_OPERAND(x) among a
  * kernel's parameters, a buffer and a byte offset in OpenCL, which knows no pointers of the host, and one pointer in
@@ -28,7 +28,7 @@
 #define LVN_WORDS_H
 
 #ifndef LVN_DEVICE
-#include "backend/gpu/launch.h"
+#include "backend/gpu/kernel_launch.h"
 #else
 
 #define LVN_ITEMS 256
@@ -320,7 +320,7 @@ LVN_FUNCTION struct lvn_four lvn_philox(lvn_ulong key, lvn_uint c0, lvn_uint c1,
     return r;
 }
 
-/* What changes at every step: struct lvn_gpu_step of launch.h. */
+/* What changes at every step: struct lvn_gpu_step of kernel_launch.h. */
 struct lvn_now {
     lvn_ulong seed;
     lvn_long step, first_row, end_row;

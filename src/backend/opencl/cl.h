@@ -1,4 +1,4 @@
-/* cl.h - what levin calls of OpenCL 1.2: its library is opened when a device is first wanted (base/library.h), and
+/* cl.h - what levin calls of OpenCL 1.2: its library is opened when a device is first wanted (host/library.h), and
  * nothing of it is needed to build.
  *
  * Types, constants and signatures are those of the Khronos headers (OpenCL 1.2, registry.khronos.org/OpenCL). Handles
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/library.h"
+#include "host/library.h"
 
 enum {
     CL_SUCCESS = 0,

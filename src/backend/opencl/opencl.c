@@ -4,13 +4,13 @@
  * written beside it (a batch), through a third, into a waiting room, from which it is copied before the next run.
  * Memory is one buffer each. Where that is more than the device allows in one piece, a GPU of Intel's gives it out
  * nevertheless when it is told to (ALLOCATIONS_GREATER_THAN_4GB.md of its compute runtime), and others refuse. Which
- * devices there are: devices.c; kernels and launches: programs.c; what they share with CUDA: backend/gpu. */
+ * devices there are: opencl_devices.c; kernels and launches: programs.c; what they share with CUDA: backend/gpu. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/device.h"
+#include "backend/opencl/opencl_device.h"
 #include "base/text.h"
 
 extern const struct lvn_backend lvn_backend_opencl;

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/gpu/kernels.h"
-#include "backend/opencl/device.h"
+#include "backend/gpu/gpu_kernels.h"
+#include "backend/opencl/opencl_device.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "host/machine.h"
 
 const char *lvn_opencl_prelude;
 bool lvn_opencl_prelude_units;

@@ -8,7 +8,7 @@
 
 #include "backend/calls.h"
 #include "base/arena.h"
-#include "base/pages.h"
+#include "host/pages.h"
 
 struct memory {
     struct lvn_memory base;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "train/callbacks/monitor.h"
-#include "train/choices.h"
 
 struct own {
     struct lvn_monitor monitor;

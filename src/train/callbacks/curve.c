@@ -6,11 +6,11 @@
  *
  * The losses are the first scalar of steps and the first of validations. They are gathered as they come; those of
  * before a run went on are read once, from metrics.csv. */
-#include "train/curve.h"
+#include "train/loss_curve.h"
 
+#include "base/clock.h"
 #include "base/files.h"
-#include "base/machine.h"
-#include "train/callbacks/callback.h"
+#include "train/callback.h"
 
 struct own {
     struct lvn_points train, val;

@@ -3,7 +3,6 @@
  * What it counts is in every checkpoint, so a run that goes on ends at the same step as one that was never stopped; and
  * one that has ended so has nothing left to do, unless it is given more patience. */
 #include "train/callbacks/monitor.h"
-#include "train/choices.h"
 
 struct own {
     struct lvn_monitor monitor;

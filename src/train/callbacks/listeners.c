@@ -1,5 +1,5 @@
 /* listeners.c - the program's listeners on rank 0. Those in front of this line of the table complete the event. */
-#include "train/callbacks/callback.h"
+#include "train/callback.h"
 
 static enum lvn_status call(void *own, struct lvn_moment *m)
 {

@@ -83,3 +83,27 @@ bool lvn_monitor_load(struct lvn_monitor *w, const json_t *state)
     w->best = json_is_number(best) ? json_number_value(best) : (double)NAN;
     return true;
 }
+
+#define LVN_MAP(word, value)                                                                                           \
+    case LVN_##word:                                                                                                   \
+        return LVN_##value;
+
+enum lvn_monitor_mode lvn_checkpoint_mode_of(enum lvn_checkpoint_mode word)
+{
+    switch (word) {
+        LVN_MAP(CHECKPOINT_MODE_AUTO, MONITOR_AUTO)
+        LVN_MAP(CHECKPOINT_MODE_MIN, MONITOR_MIN)
+        LVN_MAP(CHECKPOINT_MODE_MAX, MONITOR_MAX)
+    }
+    return LVN_MONITOR_AUTO;
+}
+
+enum lvn_monitor_mode lvn_early_stopping_mode_of(enum lvn_early_stopping_mode word)
+{
+    switch (word) {
+        LVN_MAP(EARLY_STOPPING_MODE_AUTO, MONITOR_AUTO)
+        LVN_MAP(EARLY_STOPPING_MODE_MIN, MONITOR_MIN)
+        LVN_MAP(EARLY_STOPPING_MODE_MAX, MONITOR_MAX)
+    }
+    return LVN_MONITOR_AUTO;
+}

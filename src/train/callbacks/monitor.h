@@ -5,10 +5,13 @@
 #ifndef LVN_MONITOR_H
 #define LVN_MONITOR_H
 
-#include "train/callbacks/callback.h"
+#include "train/callback.h"
 
 /* The words of a `mode` option, in this order. */
 enum lvn_monitor_mode { LVN_MONITOR_AUTO, LVN_MONITOR_MIN, LVN_MONITOR_MAX };
+
+enum lvn_monitor_mode lvn_checkpoint_mode_of(enum lvn_checkpoint_mode word);
+enum lvn_monitor_mode lvn_early_stopping_mode_of(enum lvn_early_stopping_mode word);
 
 struct lvn_monitor {
     const char *name;

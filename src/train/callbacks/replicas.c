@@ -1,6 +1,6 @@
 /* replicas.c - every so many steps all ranks compare their parameters, which must be the same bits. */
-#include "train/callbacks/callback.h"
-#include "train/consistency.h"
+#include "engine/consistency.h"
+#include "train/callback.h"
 
 static bool wanted(const struct lvn_settings *s)
 {

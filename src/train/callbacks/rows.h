@@ -1,14 +1,14 @@
 /* rows.h - a file of a run to which loggers add rows.
  *
- * Rows are written some at a time (base/append.h), and always before a checkpoint is made: a killed run has all rows up
- * to the step that it goes on from. Writing that fails (a full disk) stops neither the run nor later rows; it is told
- * once.
+ * Rows are written some at a time (base/append_file.h), and always before a checkpoint is made: a killed run has all
+ * rows up to the step that it goes on from. Writing that fails (a full disk) stops neither the run nor later rows; it
+ * is told once.
  */
 #ifndef LVN_ROWS_H
 #define LVN_ROWS_H
 
-#include "base/append.h"
-#include "train/callbacks/callback.h"
+#include "base/append_file.h"
+#include "train/callback.h"
 
 /* The first thing in a logger's own state, so that its flush and close can be those below. */
 struct lvn_rows {

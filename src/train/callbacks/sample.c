@@ -9,8 +9,8 @@
 #include "base/files.h"
 #include "base/target.h"
 #include "base/work.h"
-#include "train/callbacks/callback.h"
-#include "train/sampler.h"
+#include "inference/sampler.h"
+#include "train/callback.h"
 
 static const char name[] = "samples.txt";
 

@@ -1,5 +1,5 @@
 /* stragglers.c - tells when a rank is slower than the others, as the heartbeat finds. */
-#include "train/callbacks/callback.h"
+#include "train/callback.h"
 
 static enum lvn_status call(void *own, struct lvn_moment *m)
 {

@@ -1,8 +1,8 @@
 /* tensorboard.c - the folder tensorboard: a file of events for TensorBoard from each time that the run was started. */
-#include "formats/tensorboard.h"
+#include "formats/tensorboard_events.h"
 
-#include "base/machine.h"
-#include "train/callbacks/callback.h"
+#include "base/clock.h"
+#include "train/callback.h"
 
 static const char name[] = "tensorboard";
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/machine.h"
-#include "train/callbacks/callback.h"
+#include "train/callback.h"
 
 enum { WHOLE, LOOP, TIMES };
 

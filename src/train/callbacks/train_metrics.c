@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "train/callbacks/callback.h"
+#include "train/callback.h"
 
 enum { MOST_KEPT = 4096 }; /* counts: what would be more begins anew when a run goes on */
 

@@ -2,8 +2,8 @@
  *
  * That is measured once, early in a run that is long enough: a quarter of a second, where it is a small part of what is
  * to come. Ranks decide together. */
-#include "base/machine.h"
-#include "train/callbacks/callback.h"
+#include "base/clock.h"
+#include "train/callback.h"
 
 struct own {
     double begin; /* of the first step that was seen */

@@ -1,0 +1,352 @@
+/* cuda_device.c - see cuda_device.h. */
+#include "backend/cuda/cuda_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/nccl.h"
+#include "base/arena.h"
+#include "base/getenv.h"
+#include "base/log.h"
+#include "base/text.h"
+
+bool lvn_cuda_switch(const char *name, bool initial)
+{
+    const char *text = lvn_getenv(name);
+    if (text && (!strcmp(text, "on") || !strcmp(text, "1"))) return true;
+    if (text && (!strcmp(text, "off") || !strcmp(text, "0"))) return false;
+    if (text)
+        lvn_log(LVN_LOG_WARN, "%s is '%.40s', neither on nor off: %s is taken", name, text, initial ? "on" : "off");
+    return initial;
+}
+
+enum lvn_status lvn_cuda_use(const struct lvn_cuda_device *d)
+{
+    LVN_CUDA_DO(d, lvn_cuda.context_use(d->context), "choosing a device");
+    return LVN_OK;
+}
+
+static enum lvn_status make_pieces(const struct lvn_cuda_device *d, struct lvn_cuda_piece *piece)
+{
+    for (struct lvn_cuda_piece *p = piece; p < piece + LVN_CUDA_PIECES; p++) {
+        if (!p->p) LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&p->p, LVN_CUDA_PIECE, 0), "pinning memory");
+        if (!p->copied) LVN_CUDA_DO(d, lvn_cuda.event_new(&p->copied, LVN_CUDA_NO_TIMING), "making an event");
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status make_reader(const struct lvn_cuda_device *d, struct lvn_cuda_reader *r, const char *what)
+{
+    r->what = what;
+    if (!r->stream) LVN_CUDA_DO(d, lvn_cuda.stream_new(&r->stream, LVN_CUDA_NON_BLOCKING), "making a stream");
+    if (!r->asked) LVN_CUDA_DO(d, lvn_cuda.event_new(&r->asked, LVN_CUDA_NO_TIMING), "making an event");
+    return make_pieces(d, r->piece);
+}
+
+static enum lvn_status make_parts(struct lvn_cuda_device *d)
+{
+    LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->work, LVN_CUDA_NON_BLOCKING), "making a stream");
+    d->writing.stream = d->work;
+    LVN_TRY(make_pieces(d, d->writing.piece));
+    return make_reader(d, &d->reading, "copying from the device");
+}
+
+enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
+{
+    int n, pools = 0;
+    pthread_mutex_init(&d->lock, NULL);
+    d->waits = lvn_cuda_switch("LEVIN_CUDA_WAIT", false);
+    d->graphs = lvn_cuda_switch("LEVIN_CUDA_GRAPHS", true) && !d->waits;
+    LVN_TRY(lvn_cuda_devices(&n));
+    LVN_CHECK(number < n, ARG, "device %d is asked for, and this machine has %d that CUDA sees, numbered from 0",
+              number, n);
+    LVN_TRY(lvn_cuda_device_facts(&d->facts, number));
+    LVN_CUDA_DO(d, lvn_cuda.device_attribute(&pools, LVN_CUDA_MEMORY_POOLS, d->facts.handle),
+                "asking for memory pools");
+    LVN_CHECK(pools, UNSUPPORTED, "device %d (%s) has no memory pools: a driver of CUDA 11.2 or later is wanted",
+              number, d->facts.name);
+    LVN_CUDA_DO(d, lvn_cuda.context_retain(&d->context, d->facts.handle), "taking the device");
+    LVN_TRY(lvn_cuda_use(d));
+    size_t available = 0, total = 0;
+    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "asking for free memory");
+    d->base.memory_bytes = (int64_t)available - lvn_backend_reserve(d->base.backend, (int64_t)total);
+    if (d->base.memory_bytes < 1) d->base.memory_bytes = 1;
+    return make_parts(d);
+}
+
+/* What cannot be released any more, because the device is lost, goes with the process. */
+static void leave(int answer)
+{
+    (void)answer;
+}
+
+static void leave_pieces(struct lvn_cuda_piece *piece)
+{
+    for (struct lvn_cuda_piece *p = piece; p < piece + LVN_CUDA_PIECES; p++) {
+        if (p->copied) leave(lvn_cuda.event_free(p->copied));
+        if (p->p) leave(lvn_cuda.pinned_free(p->p));
+    }
+}
+
+static void leave_reader(struct lvn_cuda_reader *r)
+{
+    if (r->stream) leave(lvn_cuda.stream_finish(r->stream));
+    leave_pieces(r->piece);
+    if (r->asked) leave(lvn_cuda.event_free(r->asked));
+    if (r->stream) leave(lvn_cuda.stream_free(r->stream));
+}
+
+void lvn_cuda_close(struct lvn_cuda_device *d)
+{
+    if (d->context) {
+        leave(lvn_cuda.context_use(d->context));
+        lvn_cuda_group_free(d);
+        if (d->work) leave(lvn_cuda.stream_finish(d->work));
+        leave_reader(&d->marked);
+        leave_reader(&d->reading);
+        if (d->sending.stream) leave(lvn_cuda.stream_finish(d->sending.stream));
+        leave_pieces(d->sending.piece);
+        leave_pieces(d->writing.piece);
+        if (d->sent) leave(lvn_cuda.event_free(d->sent));
+        if (d->moved) leave(lvn_cuda.event_free(d->moved));
+        if (d->sending.stream) leave(lvn_cuda.stream_free(d->sending.stream));
+        if (d->work) leave(lvn_cuda.stream_free(d->work));
+        leave(lvn_cuda.context_release(d->facts.handle));
+    }
+    pthread_mutex_destroy(&d->lock);
+}
+
+/* --- memory --- */
+
+static enum lvn_status take(lvn_cuda_address *at, struct lvn_cuda_device *d, int64_t bytes)
+{
+    size_t available = 0, total = 0;
+    char want[LVN_NUMBER_TEXT], have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT];
+    LVN_TRY(lvn_cuda_use(d));
+    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "asking for free memory");
+    int answer = lvn_cuda.memory_alloc(at, (size_t)bytes, d->work);
+    if (answer == LVN_CUDA_OUT_OF_MEMORY) *at = 0;
+    LVN_CHECK(answer != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
+              "device %d (%s) has %s of %s left, and %s are wanted: choose a smaller trainer.micro_batch_size, "
+              "model.block_size or model, or end what else runs there (nvidia-smi)",
+              d->facts.number, d->facts.name, lvn_bytes_text((int64_t)available, have),
+              lvn_bytes_text((int64_t)total, all), lvn_bytes_text(bytes, want));
+    LVN_CUDA_DO(d, answer, "taking memory");
+    LVN_CUDA_DO(d, lvn_cuda.memory_zero(*at, 0, (size_t)bytes, d->work), "clearing memory");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cuda_alloc(struct lvn_memory **out, struct lvn_device *base, int64_t bytes)
+{
+    struct lvn_cuda_memory *m = lvn_calloc(1, sizeof *m);
+    *out = NULL;
+    if (!m) return LVN_MEMORY;
+    m->base = (struct lvn_memory){.device = base, .bytes = bytes};
+    enum lvn_status status = take(&m->at, lvn_cuda_of(base), bytes);
+    if (status == LVN_OK)
+        *out = &m->base;
+    else
+        lvn_cuda_free(&m->base);
+    return status;
+}
+
+static void leave_room(struct lvn_cuda_device *d, struct lvn_cuda_memory *m)
+{
+    struct lvn_cuda_memory **at = &d->rooms;
+    if (!m->room) return;
+    while (*at && *at != m) at = &(*at)->next;
+    if (*at) *at = m->next;
+    leave(lvn_cuda.stream_finish(d->sending.stream)); /* what is on its way there */
+    leave(lvn_cuda.memory_free(m->room, d->work));
+}
+
+void lvn_cuda_free(struct lvn_memory *base)
+{
+    struct lvn_cuda_memory *m = (struct lvn_cuda_memory *)base;
+    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
+    leave(lvn_cuda.context_use(d->context));
+    leave_room(d, m);
+    if (m->at) leave(lvn_cuda.memory_free(m->at, d->work));
+    free(m);
+}
+
+/* --- writing --- */
+
+/* One piece, through pinned memory. */
+static enum lvn_status upload(const struct lvn_cuda_device *d, struct lvn_cuda_writer *w, lvn_cuda_address to,
+                              const void *from, int64_t bytes)
+{
+    const struct lvn_cuda_piece *p = &w->piece[w->next];
+    w->next = (w->next + 1) % LVN_CUDA_PIECES;
+    LVN_CUDA_DO(d, lvn_cuda.event_finish(p->copied), "waiting for a copy to the device");
+    memcpy(p->p, from, (size_t)bytes);
+    LVN_CUDA_DO(d, lvn_cuda.upload(to, p->p, (size_t)bytes, w->stream), "copying to the device");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(p->copied, w->stream), "noting a copy to the device");
+    return LVN_OK;
+}
+
+static int64_t piece_of(int64_t bytes)
+{
+    return bytes < LVN_CUDA_PIECE ? bytes : LVN_CUDA_PIECE;
+}
+
+static enum lvn_status upload_all(const struct lvn_cuda_device *d, struct lvn_cuda_writer *w, lvn_cuda_address to,
+                                  const char *from, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += LVN_CUDA_PIECE)
+        LVN_TRY(upload(d, w, to + (lvn_cuda_address)at, from + at, piece_of(bytes - at)));
+    return LVN_OK;
+}
+
+/* To the waiting room, once what came there before has left it. */
+static enum lvn_status send(struct lvn_cuda_device *d, struct lvn_cuda_memory *m, int64_t offset, const void *from,
+                            int64_t bytes)
+{
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->sending.stream, d->moved, 0), "ordering a copy to the device");
+    LVN_TRY(upload_all(d, &d->sending, m->room + (lvn_cuda_address)offset, from, bytes));
+    const bool more = m->to > m->from;
+    m->from = more && m->from < offset ? m->from : offset;
+    m->to = more && m->to > offset + bytes ? m->to : offset + bytes;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(to->device);
+    struct lvn_cuda_memory *m = (struct lvn_cuda_memory *)to;
+    enum lvn_status status = lvn_cuda_use(d);
+    if (status != LVN_OK) return status;
+    pthread_mutex_lock(&d->lock);
+    status = m->room ? send(d, m, offset, from, bytes)
+                     : upload_all(d, &d->writing, lvn_cuda_address_of(to, offset), from, bytes);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+enum lvn_status lvn_cuda_beside(struct lvn_memory *base)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
+    struct lvn_cuda_memory *m = (struct lvn_cuda_memory *)base;
+    if (m->room) return LVN_OK;
+    LVN_TRY(lvn_cuda_use(d));
+    if (!d->sending.stream)
+        LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->sending.stream, LVN_CUDA_NON_BLOCKING), "making a stream");
+    if (!d->sent) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->sent, LVN_CUDA_NO_TIMING), "making an event");
+    if (!d->moved) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->moved, LVN_CUDA_NO_TIMING), "making an event");
+    LVN_TRY(make_pieces(d, d->sending.piece));
+    enum lvn_status status = take(&m->room, d, base->bytes);
+    if (m->room) {
+        m->next = d->rooms;
+        d->rooms = m;
+    }
+    LVN_TRY(status);
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->moved, d->work), "noting a waiting room");
+    return LVN_OK;
+}
+
+static enum lvn_status move(const struct lvn_cuda_device *d, struct lvn_cuda_memory *m)
+{
+    const lvn_cuda_address from = (lvn_cuda_address)m->from;
+    if (m->to == m->from) return LVN_OK;
+    LVN_CUDA_DO(d, lvn_cuda.copy(m->at + from, m->room + from, (size_t)(m->to - m->from), d->work), "copying a batch");
+    m->from = m->to = 0;
+    return LVN_OK;
+}
+
+static bool waits(const struct lvn_cuda_device *d)
+{
+    for (const struct lvn_cuda_memory *m = d->rooms; m; m = m->next)
+        if (m->to > m->from) return true;
+    return false;
+}
+
+enum lvn_status lvn_cuda_arrive(struct lvn_cuda_device *d)
+{
+    if (!waits(d)) return LVN_OK;
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->sent, d->sending.stream), "noting a batch");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, d->sent, 0), "waiting for a batch");
+    for (struct lvn_cuda_memory *m = d->rooms; m; m = m->next) LVN_TRY(move(d, m));
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->moved, d->work), "noting a batch");
+    return LVN_OK;
+}
+
+/* --- reading --- */
+
+/* What `work` was asked for until now comes before what is read from now on. */
+static enum lvn_status order(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r)
+{
+    LVN_CUDA_DO(d, lvn_cuda.event_record(r->asked, d->work), "noting what was asked for");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(r->stream, r->asked, 0), "ordering a copy from the device");
+    return LVN_OK;
+}
+
+static const struct lvn_cuda_piece *piece_at(const struct lvn_cuda_reader *r, int64_t at)
+{
+    return &r->piece[at / LVN_CUDA_PIECE % LVN_CUDA_PIECES];
+}
+
+static enum lvn_status ask(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r, int64_t at,
+                           lvn_cuda_address from, int64_t bytes)
+{
+    const struct lvn_cuda_piece *p = piece_at(r, at);
+    LVN_CUDA_DO(d, lvn_cuda.download(p->p, from, (size_t)bytes, r->stream), r->what);
+    LVN_CUDA_DO(d, lvn_cuda.event_record(p->copied, r->stream), r->what);
+    return LVN_OK;
+}
+
+static enum lvn_status copy(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r, char *to,
+                            lvn_cuda_address from, int64_t bytes)
+{
+    int64_t asked = 0;
+    for (int64_t at = 0; at < bytes; at += LVN_CUDA_PIECE) {
+        for (; asked < bytes && asked < at + LVN_CUDA_PIECES * LVN_CUDA_PIECE; asked += LVN_CUDA_PIECE)
+            LVN_TRY(ask(d, r, asked, from + (lvn_cuda_address)asked, piece_of(bytes - asked)));
+        LVN_CUDA_DO(d, lvn_cuda.event_finish(piece_at(r, at)->copied), r->what);
+        memcpy(to + at, piece_at(r, at)->p, (size_t)piece_of(bytes - at));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status download(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r, char *to,
+                                lvn_cuda_address from, int64_t bytes)
+{
+    enum lvn_status status = copy(d, r, to, from, bytes);
+    if (status != LVN_OK) leave(lvn_cuda.stream_finish(r->stream)); /* the memory may go now */
+    return status;
+}
+
+enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(from->device);
+    LVN_TRY(lvn_cuda_use(d));
+    LVN_TRY(lvn_cuda_arrive(d));
+    pthread_mutex_lock(&d->lock);
+    enum lvn_status status = order(d, &d->reading);
+    if (status == LVN_OK) status = download(d, &d->reading, to, lvn_cuda_address_of(from, offset), bytes);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+enum lvn_status lvn_cuda_mark(struct lvn_device *base)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(base);
+    LVN_TRY(lvn_cuda_use(d));
+    LVN_TRY(make_reader(d, &d->marked, "copying from the device for a checkpoint"));
+    return order(d, &d->marked);
+}
+
+enum lvn_status lvn_cuda_read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(from->device);
+    LVN_TRY(lvn_cuda_use(d));
+    return download(d, &d->marked, to, lvn_cuda_address_of(from, offset), bytes);
+}
+
+enum lvn_status lvn_cuda_wait(struct lvn_device *base)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(base);
+    LVN_TRY(lvn_cuda_use(d));
+    if (d->group) return lvn_cuda_group_wait(d);
+    LVN_CUDA_DO(d, lvn_cuda.stream_finish(d->work), "computing");
+    return LVN_OK;
+}

@@ -1,0 +1,338 @@
+/* gpu_program.c - see gpu_program.h. */
+#include "backend/gpu/gpu_program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/work.h"
+
+/* --- what an instruction launches --- */
+
+static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, struct lvn_call *call,
+                                struct lvn_arena *arena, const char *what, const struct lvn_gpu_library *library,
+                                bool units)
+{
+    const struct lvn_gpu_operation *o = lvn_gpu_operation_of(i->id);
+    void (*phase)(struct lvn_gpu * g) = !o                         ? NULL
+                                        : i->phase == LVN_FORWARD  ? o->forward
+                                        : i->phase == LVN_BACKWARD ? o->backward
+                                                                   : o->restore;
+    LVN_CHECK(phase, UNSUPPORTED, "%s: %s has no kernel for '%s'%s: set trainer.accelerator to cpu", i->name, what,
+              i->op->name,
+              i->phase == LVN_BACKWARD  ? ", backward"
+              : i->phase == LVN_RESTORE ? ", restored"
+                                        : "");
+    lvn_instr_describe(i, call);
+    *g = (struct lvn_gpu){.call = call, .arena = arena, .source = o->name, .library = library, .units = units};
+    phase(g);
+    lvn_gpu_products_end(g);
+    if (g->status != LVN_OK) return lvn_while_at(g->status, "describing '%s' for %s", i->name, what);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *scratch,
+                               const struct lvn_gpu_library *library, bool units)
+{
+    LVN_LOCAL_ARENA(arena);
+    struct lvn_call call;
+    struct lvn_gpu g;
+    enum lvn_status status = describe(&g, i, &call, &arena, what, library, units);
+    if (status == LVN_OK) *scratch = g.scratch_bytes;
+    return status;
+}
+
+/* --- operands --- */
+
+struct lvn_memory *lvn_gpu_place(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset)
+{
+    const struct lvn_value *v = &p->program->values[o->value];
+    const struct lvn_binding *b = &p->binding;
+    *offset = o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
+    if (v->buffer == LVN_BUFFER_INPUT) return b->inputs[v->slot];
+    *offset += v->buffer == LVN_BUFFER_CACHE ? b->cache_batch * v->bytes : v->offset;
+    if (v->buffer == LVN_BUFFER_CACHE) return b->caches[v->slot];
+    return b->buffer[v->buffer];
+}
+
+static const struct lvn_operand *operand_of(const struct lvn_instr *i, const struct lvn_gpu_arg *a)
+{
+    switch ((int)a->kind) {
+    case LVN_GPU_OPERAND_IN:
+        return &i->in[a->index];
+    case LVN_GPU_OPERAND_OUT:
+        return &i->out[a->index];
+    case LVN_GPU_OPERAND_DIN:
+        return &i->din[a->index];
+    case LVN_GPU_OPERAND_DOUT:
+        return &i->dout[a->index];
+    default:
+        return &i->scratch;
+    }
+}
+
+static void move_with(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg, int64_t stride, bool by_slot)
+{
+    p->moving[p->n_moving++] = (struct lvn_gpu_moving){
+        .launch = l, .arg = arg, .base = l->args[arg].offset, .stride = stride, .by_slot = by_slot};
+}
+
+static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l, int arg)
+{
+    struct lvn_gpu_arg *a = &l->args[arg];
+    const struct lvn_operand *o = operand_of(i, a);
+    const struct lvn_program *program = p->program;
+    if (o->value < 0) return;
+    const struct lvn_value *v = &program->values[o->value];
+    a->memory = lvn_gpu_place(p, o, &a->offset);
+    a->offset += a->number;
+    if (v->buffer == LVN_BUFFER_INPUT) move_with(p, l, arg, v->bytes, false);
+    if (v->buffer == LVN_BUFFER_RESULT) move_with(p, l, arg, program->sum_bytes, false);
+    if (v->buffer == LVN_BUFFER_GRAD && program->slot_of && i->when == LVN_EVERY_MICRO_BATCH)
+        move_with(p, l, arg, program->slot_bytes, true);
+}
+
+static enum lvn_status bind_data(struct lvn_gpu_program *p, struct lvn_gpu_arg *a)
+{
+    LVN_TRY(lvn_memory_new(&a->memory, p->base.device, a->index));
+    p->data[p->n_data++] = a->memory;
+    return lvn_memory_write(a->memory, 0, a->data, a->index);
+}
+
+static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l)
+{
+    for (int k = 0; k < l->n_args; k++) {
+        struct lvn_gpu_arg *a = &l->args[k];
+        switch (a->kind) {
+        case LVN_GPU_OPERAND_STEP:
+            a->memory = p->step;
+            break;
+        case LVN_GPU_OPERAND_DATA:
+            LVN_TRY(bind_data(p, a));
+            break;
+        case LVN_GPU_OPERAND_RESULT:
+            a->memory = p->binding.buffer[LVN_BUFFER_RESULT];
+            break;
+        case LVN_GPU_VALUE_ADD:
+            a->number = i->add[a->index];
+            if (i->param_gradient[a->index] && !i->add[a->index] && !p->program->slot_of) move_with(p, l, k, 0, false);
+            break;
+        case LVN_GPU_OPERAND_NONE:
+        case LVN_GPU_VALUE_LONG:
+        case LVN_GPU_VALUE_INT:
+        case LVN_GPU_VALUE_FLOAT:
+        case LVN_GPU_END:
+            break;
+        default:
+            bind_operand(p, i, l, k);
+        }
+    }
+    return LVN_OK;
+}
+
+/* --- texts --- */
+
+static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    if (l->product) return LVN_OK;
+    const char *definition = lvn_gpu_definitions(&p->arena, l->source, l->defines);
+    if (!definition) return LVN_MEMORY;
+    for (int k = 0; k < p->n_modules; k++) {
+        l->module = k;
+        if (!strcmp(p->modules[k].source, l->source) && !strcmp(p->modules[k].definition, definition)) return LVN_OK;
+    }
+    l->module = p->n_modules++; /* there is room for two a launch */
+    p->modules[l->module] = (struct lvn_gpu_module){.source = l->source, .definition = definition};
+    return LVN_OK;
+}
+
+/* --- forms of launches --- */
+
+void lvn_gpu_settle(struct lvn_gpu_launch *l, enum lvn_gpu_form form)
+{
+    const struct lvn_gpu_launch *o = l->other;
+    if (form == LVN_FORM_OTHER) {
+        l->defines = o->defines;
+        memcpy(l->grid, o->grid, sizeof l->grid);
+        l->module = o->module;
+        l->own = o->own;
+    }
+    l->other = NULL;
+}
+
+static enum lvn_status bind_forms(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    enum lvn_gpu_form form = LVN_FORM_FIRST;
+    if (l->other && p->driver->faster) form = p->driver->faster(p, l);
+    if (form != LVN_FORM_UNKNOWN) lvn_gpu_settle(l, form);
+    if (l->other) {
+        l->other->args = l->args;
+        LVN_TRY(find_module(p, l->other));
+    }
+    return find_module(p, l);
+}
+
+/* --- binding --- */
+
+struct described {
+    struct lvn_gpu_launch *launches;
+    int n, n_args;
+};
+
+/* All launches, in one list. */
+static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described *each, const char *what)
+{
+    const struct lvn_program *program = p->program;
+    int args = 0, n = 0;
+    for (int k = 0; k < program->n_instrs; k++) {
+        struct lvn_call call;
+        struct lvn_gpu g = {0};
+        if (!program->instrs[k].op->collective)
+            LVN_TRY(describe(&g, &program->instrs[k], &call, &p->arena, what, p->library, p->units));
+        each[k] = (struct described){.launches = g.launches, .n = g.n_launches};
+        for (int l = 0; l < g.n_launches; l++) args += g.launches[l].n_args;
+        n += g.n_launches;
+    }
+    p->launches = lvn_arena_alloc(&p->arena, sizeof *p->launches * (size_t)(n + 1));
+    p->modules = lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(2 * n + 1)); /* of two forms */
+    p->moving = lvn_arena_alloc(&p->arena, sizeof *p->moving * (size_t)(args + 1));
+    p->data = lvn_arena_alloc(&p->arena, sizeof(void *) * (size_t)(n + 1)); /* one a launch at most */
+    if (!p->launches || !p->modules || !p->moving || !p->data) return LVN_MEMORY;
+    for (int k = 0; k < program->n_instrs; k++) {
+        p->first[k] = p->n_launches;
+        if (each[k].n) memcpy(p->launches + p->n_launches, each[k].launches, sizeof *p->launches * (size_t)each[k].n);
+        p->n_launches += each[k].n;
+    }
+    p->first[program->n_instrs] = p->n_launches;
+    return LVN_OK;
+}
+
+static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *what)
+{
+    const struct lvn_program *program = p->program;
+    struct described *each = lvn_arena_alloc(&p->arena, sizeof *each * (size_t)(program->n_instrs + 1));
+    p->first = lvn_arena_alloc(&p->arena, sizeof *p->first * (size_t)(program->n_instrs + 1));
+    if (!each || !p->first) return LVN_MEMORY;
+    LVN_TRY(lvn_gpu_stages_new(p));
+    LVN_TRY(describe_all(p, each, what));
+    LVN_TRY(lvn_memory_new(&p->step, program->device, sizeof(struct lvn_gpu_step)));
+    for (int k = 0; k < program->n_instrs; k++)
+        for (int l = p->first[k]; l < p->first[k + 1]; l++) {
+            LVN_TRY(bind_launch(p, &program->instrs[k], &p->launches[l]));
+            LVN_TRY(bind_forms(p, &p->launches[l]));
+        }
+    return p->driver->prepare(p);
+}
+
+enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *program, const struct lvn_binding *b,
+                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library, bool units)
+{
+    struct lvn_gpu_program *p = lvn_calloc(1, sizeof *p);
+    *out = NULL;
+    if (!p) return LVN_MEMORY;
+    *p = (struct lvn_gpu_program){.base.device = program->device,
+                                  .driver = driver,
+                                  .library = library,
+                                  .units = units,
+                                  .program = program,
+                                  .binding = *b,
+                                  .micro_batch = 0};
+    lvn_arena_init(&p->arena);
+    enum lvn_status status = bind_all(p, program->device->backend->name);
+    if (status == LVN_OK)
+        *out = &p->base;
+    else
+        lvn_gpu_unbind(&p->base);
+    return status;
+}
+
+void lvn_gpu_unbind(struct lvn_bound *b)
+{
+    struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
+    if (!p) return;
+    p->driver->release(p);
+    lvn_gpu_stages_free(p);
+    lvn_memory_free(p->step);
+    for (int k = 0; k < p->n_data; k++) lvn_memory_free(p->data[k]);
+    lvn_arena_release(&p->arena);
+    free(p);
+}
+
+/* --- running --- */
+
+_Static_assert(LVN_DECODE_ROWS == 8, "struct lvn_now of words.h has as many");
+
+struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t micro_batch)
+{
+    const struct lvn_step *s = p->binding.step;
+    struct lvn_gpu_step now = {.seed = s->seed,
+                               .step = s->step,
+                               .first_row = s->first_row + micro_batch * p->binding.micro_batch_rows,
+                               .end_row = s->end_row,
+                               .lr = (float)s->lr,
+                               .grad_scale = (float)s->grad_scale,
+                               .training = s->training};
+    memcpy(now.position, s->position, sizeof now.position);
+    now.lr_rest = (float)(s->lr - (double)now.lr);
+    return now;
+}
+
+void lvn_gpu_move(struct lvn_gpu_program *p, int64_t micro_batch)
+{
+    const int *slot_of = p->program->slot_of;
+    if (micro_batch == p->micro_batch) return;
+    p->micro_batch = micro_batch;
+    for (int k = 0; k < p->n_moving; k++) {
+        const struct lvn_gpu_moving *m = &p->moving[k];
+        struct lvn_gpu_arg *a = &m->launch->args[m->arg];
+        if (a->kind == LVN_GPU_VALUE_ADD)
+            a->number = micro_batch > 0;
+        else
+            a->offset = m->base + (m->by_slot ? slot_of[micro_batch] : micro_batch) * m->stride;
+        p->driver->changed(p, m->launch, m->arg);
+    }
+}
+
+static enum lvn_status point(struct lvn_gpu_program *p, int64_t micro_batch)
+{
+    const struct lvn_gpu_step now = lvn_gpu_step_at(p, micro_batch);
+    lvn_work_done(1);
+    LVN_TRY(lvn_memory_write(p->step, 0, &now, sizeof now));
+    lvn_gpu_move(p, micro_batch);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i)
+{
+    const int k = (int)(i - p->program->instrs);
+    for (int l = p->first[k]; l < p->first[k + 1]; l++)
+        LVN_TRY_WHILE(p->driver->launch(p, &p->launches[l]), "launching %s for %s", p->launches[l].kernel, i->name);
+    return LVN_OK;
+}
+
+static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_walk *w, const struct lvn_execution *how)
+{
+    struct lvn_device *d = p->base.device;
+    const bool staged = how->launched || !p->driver->communicate;
+    if (!w->instr->op->collective)
+        LVN_TRY(lvn_gpu_launch_all(p, w->instr));
+    else if (how->collectives)
+        LVN_TRY((staged ? lvn_gpu_communicate : p->driver->communicate)(p, w->instr, how->collectives));
+    if (!how->launched) return LVN_OK;
+    LVN_TRY(d->backend->wait(d));
+    how->launched(how->context, w);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *how)
+{
+    struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
+    struct lvn_walk w = lvn_walk_begin(p->program, how->n_micro_batches);
+    while (lvn_walk_next(&w)) {
+        if (w.at == LVN_WALK_MICRO_BATCH) LVN_TRY(point(p, w.micro_batch));
+        if (w.at == LVN_WALK_LAUNCH) LVN_TRY(launch(p, &w, how));
+        if (w.at != LVN_WALK_BACKWARD_DONE) continue;
+        if (how->without_update) break;
+        if (how->before_update) how->before_update(how->context);
+    }
+    return LVN_OK;
+}

@@ -1,0 +1,73 @@
+/* host_staging.c - collectives of a device's program on staged copies: what ranks sum or gather is read into the
+ * processor's memory when it is started, and written back when its wait is over.
+ *
+ * A sum over the tree of micro-batches reads gradients of many slots (attr.tree_reduce), so all of that buffer is
+ * staged; what it gives back is one range. */
+#include <stdlib.h>
+
+#include "backend/gpu/gpu_program.h"
+
+struct lvn_gpu_stage {
+    struct lvn_call call; /* with pointers into the copies */
+    struct lvn_memory *memory;
+    int64_t offset, bytes; /* of what is given back */
+    char *out, *in;        /* copies; in: NULL where it is the same */
+};
+
+static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_stage *s)
+{
+    const struct lvn_operand *out = &i->out[0], *in = &i->in[0];
+    int64_t from;
+    lvn_instr_describe(i, &s->call);
+    s->memory = lvn_gpu_place(p, out, &s->offset);
+    s->bytes = lvn_desc_count(&out->desc) * lvn_dtype_bytes(out->desc.dtype);
+    s->out = lvn_malloc((size_t)s->bytes + 1);
+    if (!s->out) return LVN_MEMORY;
+    s->call.out[0].p = s->call.in[0].p = s->out;
+    if (i->id != LVN_OP_tree_reduce) return LVN_OK;
+    int64_t all = p->program->slot_bytes * p->program->grad_slots;
+    s->in = lvn_malloc((size_t)all + 1);
+    if (!s->in) return LVN_MEMORY;
+    const struct lvn_memory *slots = lvn_gpu_place(p, in, &from);
+    s->call.in[0].p = s->in + from;
+    if (s->memory == slots) s->call.out[0].p = s->in + s->offset;
+    return LVN_OK;
+}
+
+static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_stage *s,
+                             const struct lvn_collectives *with)
+{
+    if (!s->out) LVN_TRY(prepare(p, i, s));
+    if (s->in) {
+        int64_t from;
+        const struct lvn_memory *grads = lvn_gpu_place(p, &i->in[0], &from);
+        LVN_TRY(lvn_memory_read(grads, 0, s->in, p->program->slot_bytes * p->program->grad_slots));
+    }
+    if (s->call.out[0].p == s->out) LVN_TRY(lvn_memory_read(s->memory, s->offset, s->out, s->bytes));
+    with->start(with->context, i, &s->call);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
+                                    const struct lvn_collectives *with)
+{
+    struct lvn_gpu_stage *s = &p->stage[i->token];
+    if (i->id != LVN_OP_wait) return start(p, i, s, with);
+    if (!with->wait(with->context, i)) return LVN_COMM;
+    return lvn_memory_write(s->memory, s->offset, s->call.out[0].p, s->bytes);
+}
+
+enum lvn_status lvn_gpu_stages_new(struct lvn_gpu_program *p)
+{
+    p->stage = lvn_calloc((size_t)p->program->n_tokens + 1, sizeof *p->stage);
+    return p->stage ? LVN_OK : LVN_MEMORY;
+}
+
+void lvn_gpu_stages_free(struct lvn_gpu_program *p)
+{
+    for (int k = 0; p->stage && k < p->program->n_tokens; k++) {
+        free(p->stage[k].in);
+        free(p->stage[k].out);
+    }
+    free(p->stage);
+}

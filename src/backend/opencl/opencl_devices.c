@@ -1,0 +1,202 @@
+/* opencl_devices.c - which devices OpenCL has: the GPUs of the first platform that has one, or else the first device at
+ * all.
+ *
+ * A tile of an Intel GPU is a device. Drivers show tiles as devices of their own, or cards that can be cut into them;
+ * those are cut here, unless ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE, which wants cards whole. What ZE_AFFINITY_MASK
+ * hides the driver does not show. LEVIN_OPENCL_PLATFORM picks platforms by a part of their name; LEVIN_OPENCL_PARTS=2
+ * cuts devices without tiles into so many equal parts, so that a processor can stand for several devices.
+ *
+ * Source: OpenCL 1.2, 4.3 (partitioning a device); Level Zero's specification of the two variables. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/opencl_device.h"
+#include "base/getenv.h"
+#include "base/text.h"
+
+enum { MOST = 64 };
+
+/* --- one --- */
+
+static const char *device_text(void *id, uint32_t what, char *text, size_t room)
+{
+    if (lvn_cl.device_info(id, what, room, text, NULL) != CL_SUCCESS) *text = 0;
+    text[room - 1] = 0;
+    return text;
+}
+
+static int64_t device_number(void *id, uint32_t what, size_t bytes)
+{
+    uint64_t x = 0;
+    return lvn_cl.device_info(id, what, bytes, &x, NULL) == CL_SUCCESS ? (int64_t)x : 0;
+}
+
+static bool has_extension(void *id, const char *name)
+{
+    size_t n = 0;
+    if (lvn_cl.device_info(id, CL_DEVICE_EXTENSIONS, 0, NULL, &n) != CL_SUCCESS || !n) return false;
+    char *all = lvn_calloc(n + 1, 1);
+    bool has = all && lvn_cl.device_info(id, CL_DEVICE_EXTENSIONS, n, all, NULL) == CL_SUCCESS && strstr(all, name);
+    free(all);
+    return has;
+}
+
+/* The smallest of its sub-groups multiplies. */
+static int matrix_of(void *id)
+{
+    enum { SIZES = 16 };
+    size_t sizes[SIZES], bytes = 0;
+    if (!has_extension(id, "cl_intel_subgroup_matrix_multiply_accumulate")) return 0;
+    if (lvn_cl.device_info(id, CL_DEVICE_SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, &bytes) != CL_SUCCESS) return 0;
+    size_t least = 0;
+    for (size_t k = 0; k < bytes / sizeof *sizes; k++)
+        if (!least || sizes[k] < least) least = sizes[k];
+    return least == 8 || least == 16 ? (int)least : 0;
+}
+
+static void ask(struct lvn_opencl_device *d, void *platform, void *id)
+{
+    *d = (struct lvn_opencl_device){.id = id};
+    device_text(id, CL_DEVICE_NAME, d->name, sizeof d->name);
+    device_text(id, CL_DRIVER_VERSION, d->driver, sizeof d->driver);
+    device_text(id, CL_DEVICE_VERSION, d->version, sizeof d->version);
+    if (lvn_cl.platform_info(platform, CL_PLATFORM_NAME, sizeof d->platform - 1, d->platform, NULL) != CL_SUCCESS)
+        *d->platform = 0;
+    d->memory = device_number(id, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
+    d->largest = device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
+    d->cpu = device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU;
+    d->intel = device_number(id, CL_DEVICE_VENDOR_ID, 4) == LVN_OPENCL_INTEL;
+    d->has_double = has_extension(id, "cl_khr_fp64");
+    d->matrix = matrix_of(id);
+    d->shares_memory = d->cpu || device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY, 4);
+    d->units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;
+    d->relaxed = d->intel && !d->cpu && d->largest < d->memory;
+    d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    d->form = d->cpu ? LVN_FORM_FIRST : LVN_FORM_UNKNOWN; /* processors are for tests, and wait long for a product */
+}
+
+/* By its UUID, where it has one; else by its place among those that this process sees. Behind a mask a tile may have
+ * its card's. */
+static void name_own(struct lvn_opencl_device *d, uint32_t root, uint32_t part)
+{
+    unsigned char uuid[16];
+    const char *mask = getenv("ZE_AFFINITY_MASK");
+    char hex[33] = "";
+    if (has_extension(d->id, "cl_khr_device_uuid") &&
+        lvn_cl.device_info(d->id, CL_DEVICE_UUID, sizeof uuid, uuid, NULL) == CL_SUCCESS)
+        lvn_hex_text(uuid, sizeof uuid, hex);
+    if (*hex)
+        snprintf(d->own, sizeof d->own, "%s.%u %.40s", hex, part, mask ? mask : "");
+    else
+        snprintf(d->own, sizeof d->own, "%.60s %u.%u %.40s", d->platform, root, part, mask ? mask : "");
+}
+
+/* --- parts --- */
+
+static int64_t parts_wanted(void)
+{
+    const char *text = lvn_getenv("LEVIN_OPENCL_PARTS");
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+/* Into its tiles, or as LEVIN_OPENCL_PARTS says. Returns how many; 1: it stays whole, and parts[0] is itself. */
+static uint32_t cut(void *id, void *parts[MOST])
+{
+    const char *hierarchy = getenv("ZE_FLAT_DEVICE_HIERARCHY");
+    const bool whole = hierarchy && !strcmp(hierarchy, "COMPOSITE");
+    const bool gpu = !(device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU);
+    const int64_t wanted = parts_wanted(), units = device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, 4);
+    const intptr_t tiles[] = {CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN, CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE, 0};
+    const intptr_t equal[] = {CL_DEVICE_PARTITION_EQUALLY, wanted > 1 ? units / wanted : 0, 0};
+    const intptr_t *how = gpu && !whole ? tiles : wanted > 1 && units / wanted >= 1 ? equal : NULL;
+    uint32_t n = 0;
+    parts[0] = id;
+    if (!how || device_number(id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, 4) < 2) return 1;
+    if (lvn_cl.sub_devices(id, how, MOST, parts, &n) == CL_SUCCESS && n > 0) return n < MOST ? n : MOST;
+    parts[0] = id;
+    return 1;
+}
+
+/* Number *at of the parts of device `root`, or count *at down by how many there are. False: it is another one's. */
+static bool take_part(struct lvn_opencl_device *d, void *platform, void *id, uint32_t root, int *at)
+{
+    void *parts[MOST];
+    const uint32_t n = cut(id, parts), mine = (uint32_t)*at;
+    const bool here = mine < n, is_part = parts[0] != id;
+    for (uint32_t k = 0; k < n && is_part; k++)
+        if (k != mine) lvn_cl.release_device(parts[k]);
+    if (!here) return *at -= (int)n, false;
+    ask(d, platform, parts[mine]);
+    d->part = is_part;
+    name_own(d, root, mine);
+    return true;
+}
+
+void lvn_opencl_leave(struct lvn_opencl_device *d)
+{
+    if (d->part) lvn_cl.release_device(d->id);
+    d->part = false;
+}
+
+/* --- all --- */
+
+/* The devices of a platform, GPUs first; how many, and *gpus: how many of them are one. */
+static uint32_t list(void *platform, void *ids[MOST], uint32_t *gpus)
+{
+    void *all[MOST];
+    uint32_t n = 0, at = 0;
+    *gpus = 0;
+    if (lvn_cl.devices(platform, ~0u, MOST, all, &n) != CL_SUCCESS) return 0;
+    if (n > MOST) n = MOST;
+    for (uint32_t k = 0; k < n; k++)
+        if (!(device_number(all[k], CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU)) ids[at++] = all[k], ++*gpus;
+    for (uint32_t k = 0; k < n; k++)
+        if (device_number(all[k], CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU) ids[at++] = all[k];
+    return n;
+}
+
+int lvn_opencl_find(struct lvn_opencl_device *d, int number)
+{
+    void *platforms[MOST], *ids[MOST], *best[MOST], *from = NULL;
+    uint32_t n = 0, devices = 0, most_gpus = 0, gpus;
+    int taken = 0;
+    const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
+    *d = (struct lvn_opencl_device){0};
+    if (lvn_cl.platforms(MOST, platforms, &n) != CL_SUCCESS) n = 0;
+    for (uint32_t p = 0; p < n && p < MOST; p++) {
+        char name[128] = "";
+        if (lvn_cl.platform_info(platforms[p], CL_PLATFORM_NAME, sizeof name - 1, name, NULL) != CL_SUCCESS) continue;
+        if (wanted && !strstr(name, wanted)) continue;
+        taken++;
+        uint32_t here = list(platforms[p], ids, &gpus);
+        if (!here || (from && (most_gpus || !gpus))) continue;
+        from = platforms[p];
+        most_gpus = gpus;
+        devices = gpus ? gpus : 1;
+        memcpy(best, ids, sizeof *ids * devices);
+    }
+    for (uint32_t k = 0; k < devices; k++)
+        if (take_part(d, from, best[k], k, &number)) break;
+    return taken;
+}
+
+enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int taken)
+{
+    const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
+    LVN_CHECK(
+        taken || !wanted, UNSUPPORTED,
+        "LEVIN_OPENCL_PLATFORM is '%s', and no platform of OpenCL has that in its name: `levin doctor` lists them",
+        wanted);
+    LVN_CHECK(d->id, UNSUPPORTED,
+              "trainer.accelerator opencl found no device (%d platform%s): install the driver of the device (Intel: "
+              "intel-opencl-icd), or set trainer.accelerator to cpu",
+              taken, lvn_plural(taken));
+    int64_t items = device_number(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
+    int64_t local = device_number(d->id, CL_DEVICE_LOCAL_MEM_SIZE, 8);
+    LVN_CHECK(items >= LVN_ITEMS && local >= 32 << 10, UNSUPPORTED,
+              "%s has groups of %lld items and %lld bytes of local memory, and kernels need %d and %d: set "
+              "trainer.accelerator to cpu",
+              d->name, (long long)items, (long long)local, LVN_ITEMS, 32 << 10);
+    return LVN_OK;
+}

@@ -1,0 +1,79 @@
+/* tuning_variants.c - which of two launches that give the same bits a device is faster at: measured once for each
+ * shape, when a program is bound, and kept with the kernels in the cache. What they write is written again by the first
+ * run. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "backend/gpu/gpu_kernels.h"
+#include "backend/opencl/opencl_device.h"
+#include "base/clock.h"
+
+enum { TIMES = 3 }; /* each form is measured, once it has run; the least counts */
+
+/* Device, compiler, both texts and their options, and all numbers that both take: sizes, strides. */
+static const char *key_of(struct lvn_arena *a, const struct lvn_opencl_device *d, const struct lvn_gpu_launch *l)
+{
+    const char *options = lvn_opencl_options(d, l->defines), *of_other = lvn_opencl_options(d, l->other->defines);
+    const char *key =
+        lvn_arena_printf(a, "opencl form\n%s\n%s\n%s\n%s\n%s\n%s\n%s %s %lld %lld %lld\n%s\n%s", d->platform, d->name,
+                         d->driver, d->version, options, of_other, l->source, l->kernel, (long long)l->grid[0],
+                         (long long)l->grid[1], (long long)l->grid[2], l->defines, l->other->defines);
+    for (int k = 0; key && k < l->n_args; k++) {
+        const struct lvn_gpu_arg *x = &l->args[k];
+        const bool number = x->kind == LVN_GPU_VALUE_LONG || x->kind == LVN_GPU_VALUE_INT;
+        const bool absent = x->kind == LVN_GPU_OPERAND_NONE || (x->name && !x->memory);
+        key = lvn_arena_printf(a, number ? "%s %lld" : absent ? "%s -" : "%s .", key, (long long)x->number);
+    }
+    return key;
+}
+
+static enum lvn_gpu_form kept(const char *key)
+{
+    void *binary;
+    int64_t bytes;
+    enum lvn_gpu_form form = LVN_FORM_UNKNOWN;
+    if (!key || !lvn_kernels_find(key, &binary, &bytes)) return form;
+    const char byte = bytes == 1 ? *(char *)binary : -1;
+    if (byte == LVN_FORM_FIRST || byte == LVN_FORM_OTHER) form = (enum lvn_gpu_form)byte;
+    free(binary);
+    return form;
+}
+
+enum lvn_gpu_form lvn_opencl_faster(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l)
+{
+    LVN_LOCAL_ARENA(arena);
+    const struct lvn_opencl_device *d = (const struct lvn_opencl_device *)p->base.device;
+    return d->form != LVN_FORM_UNKNOWN ? d->form : kept(key_of(&arena, d, l));
+}
+
+/* Seconds of one launch. */
+static enum lvn_status time_one(double *seconds, struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    struct lvn_device *d = p->base.device;
+    const double start = lvn_seconds();
+    LVN_TRY(p->driver->launch(p, l));
+    LVN_TRY(d->backend->wait(d));
+    *seconds = lvn_seconds() - start;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_opencl_measure(enum lvn_gpu_form *form, struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+{
+    LVN_LOCAL_ARENA(arena);
+    struct lvn_device *d = p->base.device;
+    struct lvn_gpu_launch *const forms[2] = {l, l->other};
+    const char *key = key_of(&arena, (const struct lvn_opencl_device *)d, l);
+    double least[2] = {INFINITY, INFINITY}, seconds;
+    if (!key) return LVN_MEMORY;
+    *form = kept(key); /* by another launch of this program */
+    if (*form != LVN_FORM_UNKNOWN) return LVN_OK;
+    LVN_TRY(d->backend->wait(d));
+    for (int n = 0; n <= TIMES; n++)
+        for (int f = 0; f < 2; f++) {
+            LVN_TRY(time_one(&seconds, p, forms[f]));
+            if (n > 0) least[f] = fmin(least[f], seconds);
+        }
+    *form = least[1] < least[0] ? LVN_FORM_OTHER : LVN_FORM_FIRST;
+    lvn_kernels_keep(key, &(char){(char)*form}, 1);
+    return LVN_OK;
+}

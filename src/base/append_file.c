@@ -1,0 +1,56 @@
+/* append_file.c - see append_file.h. */
+#include "base/append_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+
+void lvn_append_open(struct lvn_append *a, int fd)
+{
+    *a = (struct lvn_append){.fd = fd, .is_open = true};
+}
+
+/* Half a row would spoil the next one. */
+static enum lvn_status write_rows(struct lvn_append *a, const void *p, int64_t n)
+{
+    off_t before = lseek(a->fd, 0, SEEK_END);
+    a->written = lvn_seconds();
+    if (!lvn_files_refuse() && lvn_fd_write(a->fd, p, n)) return LVN_OK;
+    int reason = errno;
+    bool whole = before >= 0 && ftruncate(a->fd, before) == 0;
+    if (whole) lseek(a->fd, before, SEEK_SET);
+    LVN_FAIL(IO, "%s%s", strerror(reason), whole ? "" : ", and it ends in half a row");
+}
+
+enum lvn_status lvn_append_flush(struct lvn_append *a)
+{
+    if (!a->is_open || !a->pending.n) return LVN_OK;
+    enum lvn_status status = write_rows(a, a->pending.p, a->pending.n);
+    lvn_text_clear(&a->pending);
+    return status;
+}
+
+enum lvn_status lvn_append_put(struct lvn_append *a, const void *p, int64_t n)
+{
+    const double most_s = 0.25;
+    lvn_text_add_bytes(&a->pending, p, n);
+    if (a->pending.failed) { /* no memory: the file takes it at once */
+        a->pending.failed = false;
+        lvn_error_clear();
+        LVN_TRY(lvn_append_flush(a));
+        return write_rows(a, p, n);
+    }
+    return lvn_seconds() - a->written >= most_s ? lvn_append_flush(a) : LVN_OK;
+}
+
+enum lvn_status lvn_append_close(struct lvn_append *a)
+{
+    enum lvn_status status = lvn_append_flush(a);
+    if (a->is_open) close(a->fd);
+    a->is_open = false;
+    lvn_text_release(&a->pending);
+    return status;
+}

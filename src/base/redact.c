@@ -1,0 +1,97 @@
+/* redact.c - see redact.h. */
+#include "base/redact.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+
+/* --- secrets --- */
+
+/* What names of parameters with secrets end with. */
+static const char *const secret_names[] = {"signature", "token", "credential", "credentials", "secret", "password",
+                                           "passwd",    "pwd",   "key",        "keyid",       "sig",    "accessid"};
+
+static bool is_secret(const char *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof secret_names / sizeof *secret_names; i++) {
+        size_t k = strlen(secret_names[i]);
+        if (n >= k && strncasecmp(name + n - k, secret_names[i], k) == 0) return true;
+    }
+    return false;
+}
+
+/* The next secret from `text` on, its length in *n; NULL: there is none. */
+static const char *next_secret(const char *text, size_t *n)
+{
+    for (const char *p = text; *p; p++) {
+        if (strncmp(p, "://", 3) == 0) { /* what stands before the last @ of the host */
+            const char *from = p + 3, *at = NULL;
+            for (const char *q = from, *end = from + strcspn(from, "/?# \t\r\n"); q < end; q++)
+                if (*q == '@') at = q;
+            *n = at ? (size_t)(at - from) : 0;
+            if (*n) return from;
+        } else if (*p == '?' || *p == '&') { /* NAME=VALUE */
+            size_t name = strcspn(p + 1, "=?&#/ \t\r\n'\"<>");
+            const char *value = p + 1 + name + 1;
+            if (p[1 + name] != '=' || !is_secret(p + 1, name)) continue;
+            *n = strcspn(value, "&# \t\r\n'\"<>");
+            if (*n) return value;
+        }
+    }
+    return NULL;
+}
+
+bool lvn_secrets_hide(char *text)
+{
+    bool some = false;
+    const char *at;
+    for (size_t n; (at = next_secret(text, &n));) {
+        size_t stars = n < 3 ? n : 3;
+        text += at - text;
+        memset(text, '*', stars);
+        memmove(text + stars, text + n, strlen(text + n) + 1);
+        text += stars;
+        some = true;
+    }
+    return some;
+}
+
+bool lvn_secrets_hidden(const char *text)
+{
+    size_t n;
+    for (const char *at = text; (at = next_secret(at, &n)); at += n)
+        if (strspn(at, "*") >= n) return true;
+    return false;
+}
+
+/* --- control characters --- */
+
+const char *lvn_shown_next(const char **text, char to[LVN_SHOWN_ONE])
+{
+    int n;
+    const char *from = *text;
+    int32_t code = lvn_utf8_decode(from, (int64_t)strnlen(from, 4), &n);
+    if (code < 0 || code < ' ' || (code >= 0x7f && code < 0xa0))
+        snprintf(to, LVN_SHOWN_ONE, "\\x%02x", code < 0 ? (unsigned char)*from : (unsigned)code);
+    else
+        snprintf(to, LVN_SHOWN_ONE, "%.*s", n, from);
+    *text += n;
+    return to;
+}
+
+char *lvn_shown(char *to, size_t room, const char *from)
+{
+    char one[LVN_SHOWN_ONE];
+    to[0] = '\0';
+    for (size_t used = 0, n; *from; used += n) {
+        const char *next = strchr("\n\r\t", *from) ? from++, " " : lvn_shown_next(&from, one);
+        n = strlen(next);
+        if (used + n + 1 > room) break;
+        memcpy(to + used, next, n + 1);
+    }
+    (void)lvn_secrets_hide(to);
+    return to;
+}

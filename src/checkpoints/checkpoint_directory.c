@@ -1,0 +1,308 @@
+/* checkpoint_directory.c - what lies in a directory of checkpoints: its names, `last` and `best`, which are kept. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/manifest.h"
+
+/* One checkpoint with a readable manifest. */
+struct kept {
+    int64_t step;
+    double loss; /* its score, the lower the better; NAN: none, or another kind than the newest one's */
+};
+
+bool lvn_checkpoint_step_of(const char *name, int64_t *step)
+{
+    if (strncmp(name, "step-", 5) != 0) return false;
+    const char *digits = name + 5;
+    size_t n = strlen(digits);
+    if (n == 0 || n > 18 || strspn(digits, "0123456789") != n || (digits[0] == '0' && n > 1)) return false;
+    *step = strtoll(digits, NULL, 10);
+    return true;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64_t **step, int *n)
+{
+    const char *const *names;
+    int n_names;
+    *n = 0;
+    LVN_TRY(lvn_dir_list(a, dir, &names, &n_names));
+    *step = lvn_arena_alloc(a, (size_t)n_names * sizeof **step);
+    if (!*step) return LVN_MEMORY;
+    for (int i = 0; i < n_names; i++)
+        if (lvn_checkpoint_step_of(names[i], *step + *n)) ++*n;
+    if (*n) qsort(*step, (size_t)*n, sizeof **step, newest_first);
+    return LVN_OK;
+}
+
+/* --- links --- */
+
+/* The name of the checkpoint that `last` or `best` stands for; "" when it is not there or says something else. */
+static enum lvn_status link_name(const char *path, char name[32])
+{
+    ssize_t n = readlink(path, name, 31);
+    name[n > 0 ? n : 0] = '\0';
+    if (n < 0 && errno == EINVAL) { /* no symbolic link: a pointer file */
+        char *text = NULL;
+        int64_t bytes;
+        enum lvn_status status = lvn_path_is_file(path) ? lvn_file_read(path, 31, &text, &bytes) : LVN_FORMAT;
+        if (status == LVN_MEMORY) return status;
+        if (status == LVN_OK) {
+            snprintf(name, 32, "%.*s", (int)strcspn(text, "\r\n"), text);
+            free(text);
+        }
+    }
+    int64_t step;
+    if (!lvn_checkpoint_step_of(name, &step)) name[0] = '\0';
+    return LVN_OK;
+}
+
+enum lvn_status lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name, const char **out)
+{
+    char target[32], *path = lvn_path_join(a, dir, name);
+    *out = NULL;
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(link_name(path, target));
+    if (target[0]) *out = lvn_path_join(a, dir, target);
+    return target[0] && !*out ? LVN_MEMORY : LVN_OK;
+}
+
+/* *step is -1 when there is no link to a step. */
+static enum lvn_status link_step(struct lvn_arena *a, const char *dir, const char *name, int64_t *step)
+{
+    const char *target;
+    *step = -1;
+    LVN_TRY(lvn_checkpoint_link(a, dir, name, &target));
+    if (target && !lvn_checkpoint_step_of(lvn_path_name(target), step)) *step = -1;
+    return LVN_OK;
+}
+
+static enum lvn_status set_link(struct lvn_arena *a, const char *dir, const char *name, int64_t step)
+{
+    char *path = lvn_path_join(a, dir, name);
+    char *temporary = lvn_arena_printf(a, "%s/.%s" LVN_TEMPORARY "%ld", dir, name, (long)getpid());
+    char *target = lvn_arena_printf(a, "step-%lld", (long long)step);
+    char *content = lvn_arena_printf(a, "step-%lld\n", (long long)step);
+    if (!path || !temporary || !target || !content) return LVN_MEMORY;
+    unlink(temporary);
+    int error = lvn_files_refuse() || symlink(target, temporary) != 0 ? errno : 0;
+    bool links = error != EPERM && error != ENOSYS && error != EOPNOTSUPP && error != EINVAL;
+    if (!links) return lvn_file_write(path, content, (int64_t)strlen(content));
+    LVN_CHECK(!error, IO, "cannot make the link '%s': %s", path, strerror(error));
+    enum lvn_status status = lvn_file_rename(temporary, path);
+    if (status != LVN_OK) unlink(temporary);
+    return status;
+}
+
+/* The score of one as a loss to compare with that of another, `kind`; NAN where they are of different kinds. */
+static double loss_of(const struct lvn_checkpoint_score *score, const struct lvn_checkpoint_score *kind)
+{
+    if (score->higher != kind->higher || strcmp(score->name, kind->name) != 0) return NAN;
+    return score->higher ? -score->value : score->value;
+}
+
+/* Better: a smaller loss; any loss before none. */
+static bool better(double a, double b)
+{
+    return isfinite(a) && (!isfinite(b) || a < b);
+}
+
+static enum lvn_status move_links(struct lvn_arena *a, const char *dir, int64_t step,
+                                  const struct lvn_checkpoint_score *score)
+{
+    LVN_TRY(set_link(a, dir, "last", step));
+    struct lvn_manifest best = {.score.value = NAN};
+    int64_t best_step;
+    LVN_TRY(link_step(a, dir, "best", &best_step));
+    if (best_step >= 0 && best_step != step) {
+        const char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)best_step);
+        enum lvn_status status = path ? lvn_manifest_read(a, path, &best) : LVN_MEMORY;
+        if (status == LVN_MEMORY) return status;
+        if (status != LVN_OK) best.score.value = NAN; /* it is damaged: any other is better */
+    }
+    if (better(loss_of(score, score), loss_of(&best.score, score))) LVN_TRY(set_link(a, dir, "best", step));
+    return lvn_dir_sync(dir);
+}
+
+enum lvn_status lvn_checkpoint_links_move(const char *dir, int64_t step, const struct lvn_checkpoint_score *score)
+{
+    LVN_LOCAL_ARENA(a);
+    return move_links(&a, dir, step, score);
+}
+
+/* --- keeping --- */
+
+/* All checkpoints of which manifest and sizes are good, newest first. */
+static enum lvn_status list_kept(struct lvn_arena *a, const char *dir, struct kept **kept, int *n)
+{
+    struct lvn_checkpoint_score kind;
+    int64_t *step;
+    int n_steps;
+    *n = 0;
+    LVN_TRY(lvn_checkpoint_steps(a, dir, &step, &n_steps));
+    *kept = lvn_arena_alloc(a, (size_t)n_steps * sizeof **kept);
+    if (!*kept) return LVN_MEMORY;
+    for (int i = 0; i < n_steps; i++) {
+        LVN_LOCAL_ARENA(own); /* manifests are large beside what is kept of them */
+        struct lvn_manifest m;
+        char *path = lvn_arena_printf(&own, "%s/step-%lld", dir, (long long)step[i]);
+        enum lvn_status status = path ? lvn_manifest_read(&own, path, &m) : LVN_MEMORY;
+        if (status == LVN_OK) status = lvn_manifest_verify(path, &m, LVN_MANIFEST_SIZES);
+        bool good = status == LVN_OK && m.step == step[i];
+        if (good && *n == 0) kind = m.score;
+        if (good) (*kept)[(*n)++] = (struct kept){step[i], loss_of(&m.score, &kind)};
+        if (status == LVN_MEMORY) return status;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status remove_step(struct lvn_arena *a, const char *dir, int64_t step)
+{
+    char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
+    char *hidden = lvn_arena_printf(a, "%s/.step-%lld" LVN_DELETED "%ld", dir, (long long)step, (long)getpid());
+    if (!path || !hidden) return LVN_MEMORY;
+    LVN_TRY(lvn_tree_remove(hidden));
+    LVN_TRY(lvn_file_rename(path, hidden));
+    return lvn_tree_remove(hidden);
+}
+
+/* Whether it goes: not where somebody put more into it. */
+static enum lvn_status may_go(struct lvn_arena *a, const char *dir, int64_t step, bool *yes)
+{
+    const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
+    enum lvn_status status = path ? lvn_checkpoint_foreign(a, path, &more) : LVN_MEMORY;
+    if (status == LVN_FORMAT || status == LVN_UNSUPPORTED)
+        lvn_error_clear(); /* no good manifest: nobody knows whose it is */
+    else if (status != LVN_OK)
+        return status;
+    if (more) lvn_log(LVN_LOG_WARN, "'%s' is not removed: it holds '%s', which levin did not write", path, more);
+    *yes = status == LVN_OK && !more;
+    return LVN_OK;
+}
+
+static int best_first(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+    if (better(x->loss, y->loss)) return -1;
+    if (better(y->loss, x->loss)) return 1;
+    bool older = isfinite(x->loss); /* of equal losses the first one is the best */
+    return (x->step < y->step) == older ? -1 : 1;
+}
+
+static enum lvn_status prune(struct lvn_arena *a, const char *dir, int64_t top_k)
+{
+    struct kept *kept;
+    int n;
+    LVN_TRY(list_kept(a, dir, &kept, &n));
+    if (n == 0) return LVN_OK;
+    int64_t last = kept[0].step, best = -1, linked = -1;
+    LVN_TRY(link_step(a, dir, "last", &linked));
+    LVN_TRY(link_step(a, dir, "best", &best));
+    qsort(kept, (size_t)n, sizeof *kept, best_first);
+    for (int i = n - 1; i >= top_k && i >= 0; i--) {
+        int64_t step = kept[i].step;
+        if (step == last || step == linked || step == best || (i == 0 && isfinite(kept[0].loss))) continue;
+        bool goes;
+        LVN_TRY(may_go(a, dir, step, &goes));
+        if (goes) LVN_TRY(remove_step(a, dir, step));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k)
+{
+    if (top_k < 0) return LVN_OK;
+    LVN_LOCAL_ARENA(a);
+    return prune(&a, dir, top_k);
+}
+
+/* --- after a kill --- */
+
+bool lvn_checkpoint_is_leftover(const char *name)
+{
+    bool ours = strstr(name, LVN_REPLACED) || strstr(name, LVN_TEMPORARY) || strstr(name, LVN_DELETED);
+    return ours &&
+           (strncmp(name, ".step-", 6) == 0 || strncmp(name, ".last.", 6) == 0 || strncmp(name, ".best.", 6) == 0);
+}
+
+/* One hidden name: a checkpoint that was moved aside comes back when nothing took its place, all else goes. */
+static enum lvn_status clear_hidden(struct lvn_arena *a, const char *dir, const char *name)
+{
+    const char *mark = strstr(name, LVN_REPLACED);
+    if (!lvn_checkpoint_is_leftover(name)) return LVN_OK;
+    char *path = lvn_path_join(a, dir, name);
+    if (!path) return LVN_MEMORY;
+    if (mark) {
+        char *home = lvn_arena_printf(a, "%s/%.*s", dir, (int)(mark - name - 1), name + 1);
+        if (!home) return LVN_MEMORY;
+        if (!lvn_path_exists(home)) return lvn_file_rename(path, home);
+    }
+    return lvn_tree_remove(path);
+}
+
+static enum lvn_status clean(struct lvn_arena *a, const char *dir)
+{
+    const char *const *names;
+    int n;
+    struct kept *kept;
+    LVN_TRY(lvn_dir_list(a, dir, &names, &n));
+    for (int i = 0; i < n; i++)
+        if (names[i][0] == '.') LVN_TRY(clear_hidden(a, dir, names[i]));
+    LVN_TRY(list_kept(a, dir, &kept, &n));
+    if (n == 0) return LVN_OK;
+    int64_t step, last = kept[0].step;
+    LVN_TRY(link_step(a, dir, "last", &step));
+    if (step != last) LVN_TRY(set_link(a, dir, "last", last));
+    qsort(kept, (size_t)n, sizeof *kept, best_first);
+    LVN_TRY(link_step(a, dir, "best", &step));
+    if (isfinite(kept[0].loss) && step != kept[0].step) LVN_TRY(set_link(a, dir, "best", kept[0].step));
+    return lvn_dir_sync(dir);
+}
+
+enum lvn_status lvn_checkpoint_clean(const char *dir)
+{
+    if (!lvn_path_is_dir(dir)) return LVN_OK;
+    LVN_LOCAL_ARENA(a);
+    return clean(&a, dir);
+}
+
+/* --- all of them --- */
+
+static enum lvn_status remove_all(struct lvn_arena *a, const char *dir)
+{
+    const char *const *names;
+    int n;
+    int64_t step;
+    LVN_TRY(lvn_dir_list(a, dir, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char *path = lvn_path_join(a, dir, names[i]);
+        bool link;
+        if (!path) return LVN_MEMORY;
+        LVN_TRY(lvn_checkpoint_is_link(a, dir, names[i], &link));
+        if (lvn_checkpoint_step_of(names[i], &step))
+            LVN_TRY(remove_step(a, dir, step));
+        else if (link || lvn_checkpoint_is_leftover(names[i]))
+            LVN_TRY(lvn_tree_remove(path));
+    }
+    return lvn_dir_sync(dir);
+}
+
+enum lvn_status lvn_checkpoints_remove(const char *dir)
+{
+    if (!lvn_path_is_dir(dir)) return LVN_OK;
+    LVN_LOCAL_ARENA(a);
+    return remove_all(&a, dir);
+}

@@ -1,0 +1,210 @@
+/* checkpoint_write.c - writing a checkpoint: all into a hidden directory, manifest last, one rename. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/output.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/manifest.h"
+
+struct lvn_checkpoint_writer {
+    struct lvn_arena arena;
+    const char *dir, *temporary, *final, *old;
+    enum lvn_status status;
+    struct lvn_manifest manifest;
+    int room; /* entries that manifest.file has memory for */
+};
+
+static enum lvn_status prepare(struct lvn_checkpoint_writer *w, const char *dir, int64_t step)
+{
+    LVN_CHECK(step >= 0, ARG, "a checkpoint of step %lld", (long long)step);
+    struct lvn_arena *a = &w->arena;
+    long long n = step;
+    w->manifest = (struct lvn_manifest){.step = step};
+    w->dir = lvn_arena_strdup(a, dir);
+    w->temporary = lvn_arena_printf(a, "%s/.step-%lld" LVN_TEMPORARY "%ld", dir, n, (long)getpid());
+    w->old = lvn_arena_printf(a, "%s/.step-%lld" LVN_REPLACED "%ld", dir, n, (long)getpid());
+    w->final = lvn_arena_printf(a, "%s/step-%lld", dir, n);
+    char *state = w->temporary ? lvn_path_join(a, w->temporary, "state") : NULL;
+    if (!w->dir || !w->temporary || !w->old || !w->final || !state) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    LVN_TRY(lvn_tree_remove(w->temporary));
+    return lvn_dir_make(state);
+}
+
+enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **out, const char *dir, int64_t step)
+{
+    *out = NULL;
+    struct lvn_checkpoint_writer *w = lvn_calloc(1, sizeof *w);
+    if (!w) return LVN_MEMORY;
+    lvn_arena_init(&w->arena);
+    enum lvn_status status = prepare(w, dir, step);
+    if (status == LVN_OK)
+        *out = w;
+    else
+        lvn_checkpoint_cancel(w);
+    return status;
+}
+
+void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *w)
+{
+    if (!w) return;
+    if (w->temporary) lvn_tree_drop(w->temporary);
+    lvn_arena_release(&w->arena);
+    free(w->manifest.file);
+    free(w);
+}
+
+static enum lvn_status make_room(struct lvn_checkpoint_writer *w)
+{
+    if (w->manifest.n < w->room) return LVN_OK;
+    int room = w->room ? 2 * w->room : 16;
+    struct lvn_manifest_file *more = lvn_realloc(w->manifest.file, sizeof *more * (size_t)room);
+    if (!more) return LVN_MEMORY;
+    w->manifest.file = more;
+    w->room = room;
+    return LVN_OK;
+}
+
+/* A new line of the manifest, valid until the next one, and the path of its file. */
+static enum lvn_status new_file(struct lvn_checkpoint_writer *w, const char *name, struct lvn_manifest_file **file,
+                                const char **path)
+{
+    LVN_TRY(make_room(w));
+    *file = &w->manifest.file[w->manifest.n];
+    **file = (struct lvn_manifest_file){.path = lvn_arena_strdup(&w->arena, name)};
+    *path = lvn_path_join(&w->arena, w->temporary, name);
+    char *dir = *path ? lvn_path_dir(&w->arena, *path) : NULL;
+    if (!(*file)->path || !dir) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    w->manifest.n++;
+    return LVN_OK;
+}
+
+static enum lvn_status add_text(struct lvn_checkpoint_writer *w, const char *name, const void *data, int64_t bytes)
+{
+    struct lvn_manifest_file *file = NULL;
+    const char *path = NULL;
+    LVN_TRY(new_file(w, name, &file, &path));
+    file->bytes = file->start = bytes;
+    file->sum = lvn_checksum(data, bytes);
+    struct lvn_output o;
+    LVN_TRY(lvn_output_open(&o, path));
+    (void)!lvn_output_write(&o, data, bytes); /* close returns its failure */
+    return lvn_output_close(&o);
+}
+
+void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *w, const char *name, const void *data, int64_t bytes)
+{
+    if (w->status == LVN_OK) w->status = add_text(w, name, data, bytes);
+}
+
+static enum lvn_status add_tensors(struct lvn_checkpoint_writer *w, const char *name,
+                                   const struct lvn_safetensors_source *source)
+{
+    struct lvn_manifest_file *file = NULL;
+    const char *path = NULL;
+    struct lvn_safetensors_sums sums;
+    LVN_TRY(new_file(w, name, &file, &path));
+    struct lvn_safetensors_source later = *source; /* reading comes first: commit brings it to the disk */
+    later.later = true;
+    LVN_TRY(lvn_safetensors_write(path, &later, &w->arena, &sums));
+    file->tensors = true;
+    file->bytes = sums.bytes;
+    file->start = sums.data_start;
+    file->sum = sums.header;
+    file->n = sums.n;
+    file->tensor = lvn_arena_alloc(&w->arena, (size_t)sums.n * sizeof *file->tensor);
+    if (!file->tensor) return LVN_MEMORY;
+    for (int i = 0; i < sums.n; i++)
+        file->tensor[i] = (struct lvn_manifest_tensor){sums.name[i], sums.tensor_bytes[i], sums.tensor[i]};
+    return LVN_OK;
+}
+
+void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *w, const char *name,
+                                const struct lvn_safetensors_source *source)
+{
+    if (w->status == LVN_OK) w->status = add_tensors(w, name, source);
+}
+
+/* Swaps two directories in one move; false where the system cannot. */
+static bool exchange(const char *a, const char *b)
+{
+#if defined(__linux__) && defined(SYS_renameat2)
+    return syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, 2u /* RENAME_EXCHANGE */) == 0;
+#else
+    (void)a, (void)b;
+    return false;
+#endif
+}
+
+/* A former step-N that the new one has replaced. What somebody else put into it stays, under another name. */
+static void drop_former(struct lvn_checkpoint_writer *w, const char *path)
+{
+    const char *more = NULL, *aside = lvn_arena_printf(&w->arena, "%s" LVN_REPLACED "%ld", w->final, (long)getpid());
+    enum lvn_status status = lvn_checkpoint_foreign(&w->arena, path, &more);
+    bool damaged = status == LVN_FORMAT || status == LVN_UNSUPPORTED; /* no good manifest: it is replaced for that */
+    if (status != LVN_OK) lvn_error_clear();
+    if (!more && (status == LVN_OK || damaged)) {
+        lvn_tree_drop(path);
+        return;
+    }
+    if (aside && rename(path, aside) == 0)
+        lvn_log(LVN_LOG_WARN, "'%s' was replaced; since it held %s%s%s, it is now '%s'", w->final, more ? "'" : "",
+                more ? more : "files that could not be looked at", more ? "', which levin did not write" : "", aside);
+}
+
+/* Gives the finished directory its name. A former step-N goes away only when the new one is in its place; a kill
+ * between the two renames of the second way is mended by lvn_checkpoint_clean(). */
+static enum lvn_status publish(struct lvn_checkpoint_writer *w)
+{
+    if (!lvn_path_exists(w->final)) return lvn_file_rename(w->temporary, w->final);
+    if (!lvn_files_refuse() && exchange(w->temporary, w->final)) {
+        drop_former(w, w->temporary);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_file_rename(w->final, w->old));
+    enum lvn_status status = lvn_file_rename(w->temporary, w->final);
+    if (status != LVN_OK)
+        (void)!rename(w->old, w->final);
+    else
+        drop_former(w, w->old);
+    return status;
+}
+
+static enum lvn_status commit(struct lvn_checkpoint_writer *w, double val_loss,
+                              const struct lvn_checkpoint_score *score)
+{
+    LVN_TRY(w->status);
+    w->manifest.val_loss = val_loss;
+    w->manifest.score =
+        score && *score->name ? *score : (struct lvn_checkpoint_score){.name = "val_loss", .value = val_loss};
+    for (int i = 0; i < w->manifest.n; i++) {
+        char *path = lvn_path_join(&w->arena, w->temporary, w->manifest.file[i].path);
+        char *dir = path ? lvn_path_dir(&w->arena, path) : NULL;
+        if (!dir) return LVN_MEMORY;
+        if (w->manifest.file[i].tensors) LVN_TRY(lvn_file_sync(path));
+        LVN_TRY(lvn_dir_sync(dir));
+    }
+    LVN_TRY(lvn_manifest_write(w->temporary, &w->manifest));
+    LVN_TRY(lvn_dir_sync(w->temporary));
+    LVN_TRY(publish(w));
+    LVN_TRY(lvn_dir_sync(w->dir));
+    return lvn_checkpoint_links_move(w->dir, w->manifest.step, &w->manifest.score);
+}
+
+enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *w, double val_loss,
+                                      const struct lvn_checkpoint_score *score)
+{
+    enum lvn_status status = commit(w, val_loss, score);
+    if (status != LVN_OK) status = lvn_while_at(status, "writing the checkpoint '%s'", w->final);
+    lvn_checkpoint_cancel(w);
+    return status;
+}

@@ -1,0 +1,82 @@
+/* unmanaged.c - what in a folder of checkpoints, here or in a store, levin did not write.
+ *
+ * Levin's own are the names it gives (step-N, last, best and what a kill leaves of them) and, within a step-N, what the
+ * manifest names. Whoever removes asks here first. */
+#include <string.h>
+
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/checkpoint_names.h"
+#include "checkpoints/manifest.h"
+#include "stores/store.h"
+
+static bool is_named(const struct lvn_manifest *m, const char *name)
+{
+    for (int i = 0; i < m->n; i++)
+        if (strcmp(m->file[i].path, name) == 0) return true;
+    return strcmp(name, LVN_MANIFEST_PATH) == 0;
+}
+
+enum lvn_status lvn_checkpoint_foreign(struct lvn_arena *a, const char *path, const char **name)
+{
+    struct lvn_manifest m;
+    struct lvn_store_entries all;
+    *name = NULL;
+    LVN_TRY(lvn_manifest_read(a, path, &m));
+    LVN_TRY(lvn_store_list(a, path, true, &all));
+    for (int i = 0; i < all.n && !*name; i++)
+        if (!is_named(&m, all.entry[i].name)) *name = all.entry[i].name;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name, bool *is)
+{
+    const char *target = NULL;
+    bool named = strcmp(name, "last") == 0 || strcmp(name, "best") == 0;
+    if (named && !lvn_store_is_url(dir)) LVN_TRY(lvn_checkpoint_link(a, dir, name, &target));
+    *is = named && (lvn_store_is_url(dir) || target);
+    return LVN_OK;
+}
+
+static enum lvn_status look_at(struct lvn_arena *a, const char *dir, const struct lvn_store_entry *e,
+                               struct lvn_checkpoints_seen *seen)
+{
+    int64_t step;
+    const char *more, *path = lvn_store_join(a, dir, e->name);
+    if (!path) return LVN_MEMORY;
+    if (e->kind != LVN_STORE_FOLDER || !lvn_checkpoint_step_of(e->name, &step)) {
+        bool link;
+        LVN_TRY(lvn_checkpoint_is_link(a, dir, e->name, &link));
+        if (!link && !lvn_checkpoint_is_leftover(e->name)) seen->foreign = path;
+        return LVN_OK;
+    }
+    enum lvn_status status = lvn_checkpoint_foreign(a, path, &more);
+    if (status == LVN_FORMAT || status == LVN_UNSUPPORTED) {
+        lvn_error_clear();
+        seen->unproven = path;
+        return LVN_OK;
+    }
+    LVN_TRY(status);
+    seen->proven = true;
+    if (!more) return LVN_OK;
+    seen->foreign = lvn_store_join(a, path, more);
+    return seen->foreign ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_checkpoints_look(struct lvn_arena *a, const char *dir, struct lvn_checkpoints_seen *seen)
+{
+    struct lvn_store_entries all;
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    *seen = (struct lvn_checkpoints_seen){0};
+    LVN_TRY(lvn_store_stat(dir, &kind, &bytes));
+    if (kind == LVN_STORE_NOTHING) return LVN_OK;
+    if (kind == LVN_STORE_FILE) {
+        seen->n = 1;
+        seen->foreign = dir;
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_store_list(a, dir, false, &all));
+    seen->n = all.n;
+    for (int i = 0; i < all.n; i++) LVN_TRY(look_at(a, dir, &all.entry[i], seen));
+    return LVN_OK;
+}

@@ -1,0 +1,245 @@
+/* config_accelerate.c - the YAML that `accelerate config` writes: where to run, and in which precision.
+ *
+ * accelerate says how a program is started, not what it trains; those keys come from elsewhere. Many of its keys exist
+ * for TPUs and clouds; each that the file holds and that is not off is told. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "cli/config/config.h"
+#include "formats/yaml.h"
+
+/* Keys without a counterpart, and what takes their place; `only`: worth a word only with this value. */
+static const struct {
+    const char *key, *only, *note;
+} lost[] = {
+    {"machine_rank", NULL, "not needed: one file serves all machines, and `levin launch` numbers the ranks"},
+    {"main_process_ip", NULL, "not needed: ranks meet at the machine where `levin launch` runs"},
+    {"main_process_port", NULL, "not needed: a free port is taken"},
+    {"main_training_function", NULL, "not needed: there is no Python function to call"},
+    {"rdzv_backend", NULL, "not needed: `levin launch` is where the ranks meet"},
+    {"same_network", NULL, "not needed"},
+    {"debug", "true", "levin always checks at the start that ranks agree; --verbose says more"},
+    {"tpu_name", NULL, "TPUs are not supported"},
+    {"tpu_zone", NULL, "TPUs are not supported"},
+    {"tpu_env", NULL, "TPUs are not supported"},
+    {"tpu_use_cluster", "true", "TPUs are not supported"},
+    {"tpu_use_sudo", "true", "TPUs are not supported"},
+    {"downcast_bf16", "yes", "TPUs are not supported; trainer.precision: bf16-true keeps weights in bf16"},
+    {"enable_cpu_affinity", NULL, "`levin launch` keeps each rank on cores of its own, unless --bind=false"},
+    {"ipex_config", NULL, "not needed: levin's own kernels use AVX-512 and AMX where the CPU has them"},
+    {"dynamo_config", NULL, "not needed: every program is planned before the first step"},
+    {"dynamo_backend", NULL, "not needed: every program is planned before the first step"},
+    {"megatron_lm_config", NULL, "tensor and pipeline parallelism are not supported"},
+    {"parallelism_config", NULL, "tensor and pipeline parallelism are not supported"},
+    {"fp8_config", NULL, "fp8 is not supported"},
+    {"aot_config", NULL, "not needed"},
+    {"commands", NULL, "commands of a cloud are not run"},
+    {"command_file", NULL, "commands of a cloud are not run"},
+};
+
+static bool is_off(const struct lvn_yaml *y)
+{
+    static const char *const words[] = {"", "no", "false", "null", "~", "none", "NO", "False", "No", "None"};
+    if (y->kind != LVN_YAML_SCALAR) return !y->n;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(y->text, words[i])) return true;
+    return false;
+}
+
+static const char *text_of(const struct lvn_yaml *map, const char *key)
+{
+    const struct lvn_yaml *y = lvn_yaml_get(map, key);
+    return y && y->kind == LVN_YAML_SCALAR && !is_off(y) ? y->text : NULL;
+}
+
+static enum lvn_status count_of(const struct lvn_config *cf, const struct lvn_yaml *map, const char *key, int64_t *out)
+{
+    const struct lvn_yaml *y = lvn_yaml_get(map, key);
+    if (!y || is_off(y)) return LVN_OK;
+    char *end = NULL;
+    long long n = y->kind == LVN_YAML_SCALAR ? strtoll(y->text, &end, 10) : 0;
+    LVN_CHECK(end && !*end && n >= 1 && n <= 1000000, ARG, "%s:%d: %s must be a whole number from 1, got '%.40s'",
+              cf->from, y->line, key, y->kind == LVN_YAML_SCALAR ? y->text : "a list or map");
+    *out = n;
+    return LVN_OK;
+}
+
+/* --- machines and ranks --- */
+
+static enum lvn_status machines(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    int64_t n = 1, ranks = 0;
+    LVN_TRY(count_of(cf, top, "num_machines", &n));
+    LVN_TRY(count_of(cf, top, "num_processes", &ranks));
+    if (ranks && ranks % n) {
+        LVN_FAIL(ARG,
+                 "%s: num_processes (%" PRId64 ") is the number of ranks on all machines, and not a multiple of "
+                 "num_machines (%" PRId64 "); correct one of them",
+                 cf->from, ranks, n);
+    }
+    const struct lvn_yaml *mpirun = lvn_yaml_get(top, "mpirun_config");
+    const char *hostfile = text_of(mpirun, "mpirun_hostfile");
+    if (!cf->has_place) cf->place = n > 1 ? LVN_PLACE_HOSTS : LVN_PLACE_HERE;
+    if (!cf->has_machines) cf->machines = n;
+    if (!cf->has_per_machine && ranks) cf->per_machine = ranks / n;
+    cf->has_place = cf->has_machines = cf->has_per_machine = true;
+    bool wanted = hostfile && cf->place == LVN_PLACE_HOSTS && !*cf->hosts;
+    if (wanted && lvn_path_is_file(hostfile)) {
+        cf->hostfile = hostfile;
+    } else if (wanted) {
+        LVN_TRY(lvn_config_note(cf, "mpirun_hostfile", "'%s' is not there: put the names into the new hosts file",
+                                hostfile));
+    }
+    if (text_of(mpirun, "mpirun_ccl"))
+        LVN_TRY(lvn_config_note(cf, "mpirun_ccl", "oneCCL's workers are not there: MPI itself adds gradients up"));
+    return LVN_OK;
+}
+
+/* --- how ranks share the work --- */
+
+/* The accelerator that a distributed_type says; NULL: it says none. */
+static const char *accelerator_of(const char *type)
+{
+    static const char *const words[][2] = {{"MULTI_CPU", "cpu"}, {"MULTI_GPU", "cuda"}, {"MULTI_XPU", "xpu"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(type, words[i][0])) return words[i][1];
+    return NULL;
+}
+
+/* What to run on. Without a word it stays with `auto`, which takes a GPU where there is one, as accelerate does. */
+static enum lvn_status devices(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    const char *type = text_of(top, "distributed_type"), *ids = text_of(top, "gpu_ids"), *cpu = text_of(top, "use_cpu");
+    const char *accelerator = cpu ? "cpu" : type ? accelerator_of(type) : NULL;
+    const struct lvn_yaml *y = lvn_yaml_get(top, cpu ? "use_cpu" : "distributed_type");
+    if (accelerator) LVN_TRY(lvn_config_set(cf, "trainer.accelerator", accelerator, y->line));
+    y = lvn_yaml_get(top, "gpu_ids");
+    if (!cpu && y && !is_off(y) && !ids)
+        return lvn_config_note(cf, "gpu_ids", "numbers separated by commas are wanted (0,2), not a list or map");
+    if (!ids || !strcmp(ids, "all") || cpu) return LVN_OK;
+    const char *comma = strchr(ids, ',') ? "" : ","; /* "3," is device 3, and 3 three devices */
+    const char *list = lvn_arena_printf(&cf->s->arena, "%s%s", ids, comma);
+    return list ? lvn_config_set(cf, "trainer.devices", list, y->line) : LVN_MEMORY;
+}
+
+static enum lvn_status distributed(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    const struct lvn_yaml *y = lvn_yaml_get(top, "distributed_type");
+    const char *type = text_of(top, "distributed_type");
+    if (!type || accelerator_of(type)) return LVN_OK;
+    if (!strcmp(type, "FSDP") || !strcmp(type, "DEEPSPEED")) {
+        LVN_TRY(lvn_config_set(cf, "trainer.strategy", "zero1", y->line));
+        return lvn_config_note(
+            cf, "distributed_type",
+            "'%s' becomes trainer.strategy: zero1, which shards the optimizer's state; gradients and "
+            "weights are whole on each rank",
+            type);
+    }
+    return lvn_config_note(
+        cf, "distributed_type",
+        "'%.40s' is not supported: as many ranks run as num_processes says, on what trainer.accelerator says", type);
+}
+
+static enum lvn_status deepspeed(struct lvn_config *cf, const struct lvn_yaml *map)
+{
+    const struct lvn_yaml *clip = lvn_yaml_get(map, "gradient_clipping");
+    for (const struct lvn_yaml *y = map->child; y; y = y->next) {
+        if (y == clip && !is_off(y)) {
+            LVN_TRY(lvn_config_set(cf, "trainer.gradient_clip_val", y->text, y->line));
+        } else if (!strcmp(y->key, "gradient_accumulation_steps") && !is_off(y) && strcmp(y->text, "1") != 0) {
+            LVN_TRY(lvn_config_note(cf, "gradient_accumulation_steps",
+                                    "%.20s: trainer.batch_size is the whole step here; how it is cut follows from the "
+                                    "memory, or trainer.micro_batch_size",
+                                    y->text));
+        } else if (!strncmp(y->key, "offload", 7) && !is_off(y)) {
+            LVN_TRY(lvn_config_note(cf, y->key, "not needed: all is in the memory of the CPU"));
+        }
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status fsdp(struct lvn_config *cf, const struct lvn_yaml *map)
+{
+    const struct lvn_yaml *again = lvn_yaml_get(map, "fsdp_activation_checkpointing");
+    if (!again || is_off(again)) return LVN_OK;
+    return lvn_config_set(cf, "trainer.recompute", "blocks", again->line);
+}
+
+static enum lvn_status precision(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    const struct lvn_yaml *y = lvn_yaml_get(top, "mixed_precision");
+    if (!y || y->kind != LVN_YAML_SCALAR) return LVN_OK;
+    bool bf16 = !strcasecmp(y->text, "bf16"), off = is_off(y), fp16 = !strcasecmp(y->text, "fp16");
+    if (fp16) return lvn_config_fp16(cf, "mixed_precision", y->line);
+    if (!off && !bf16) {
+        return lvn_config_note(cf, "mixed_precision", "'%.20s' is not supported; trainer.precision stays unchanged",
+                               y->text);
+    }
+    return lvn_config_set(cf, "trainer.precision", off ? "32-true" : "bf16-mixed", y->line);
+}
+
+/* --- all of it --- */
+
+static bool is_read(const char *key)
+{
+    static const char *const keys[] = {"compute_environment",
+                                       "num_machines",
+                                       "num_processes",
+                                       "mpirun_config",
+                                       "distributed_type",
+                                       "mixed_precision",
+                                       "gpu_ids",
+                                       "fsdp_config",
+                                       "deepspeed_config",
+                                       "use_cpu",
+                                       "tpu_use_cluster",
+                                       "tpu_use_sudo",
+                                       "downcast_bf16",
+                                       "debug"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(keys[i], key)) return true;
+    return false;
+}
+
+static enum lvn_status without_counterpart(struct lvn_config *cf, const struct lvn_yaml *top)
+{
+    for (const struct lvn_yaml *y = top->child; y; y = y->next) {
+        bool known = is_read(y->key);
+        for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
+            if (strcmp(lost[i].key, y->key) != 0) continue;
+            known = true;
+            bool says = lost[i].only ? y->kind == LVN_YAML_SCALAR && !strcasecmp(y->text, lost[i].only) : !is_off(y);
+            if (says) LVN_TRY(lvn_config_note(cf, y->key, "%s", lost[i].note));
+        }
+        if (!known && !is_off(y)) LVN_TRY(lvn_config_note(cf, y->key, "not known to levin; ignored"));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path)
+{
+    const struct lvn_yaml *top;
+    cf->from = path;
+    LVN_TRY(lvn_yaml_read(&cf->s->arena, path, &top));
+    bool ours = lvn_yaml_get(top, "compute_environment") || lvn_yaml_get(top, "num_processes") ||
+                lvn_yaml_get(top, "distributed_type");
+    LVN_CHECK(ours, ARG,
+              "'%s' is no file of accelerate's: it has none of compute_environment, distributed_type and num_processes",
+              path);
+    const char *where = text_of(top, "compute_environment");
+    if (where && strcmp(where, "LOCAL_MACHINE") != 0)
+        LVN_TRY(lvn_config_note(cf, "compute_environment",
+                                "'%.40s' is not supported: levin runs on machines of your own", where));
+    LVN_TRY(machines(cf, top));
+    LVN_TRY(devices(cf, top));
+    LVN_TRY(distributed(cf, top));
+    LVN_TRY(precision(cf, top));
+    const struct lvn_yaml *more = lvn_yaml_get(top, "deepspeed_config");
+    if (more && more->kind == LVN_YAML_MAP) LVN_TRY(deepspeed(cf, more));
+    more = lvn_yaml_get(top, "fsdp_config");
+    if (more && more->kind == LVN_YAML_MAP) LVN_TRY(fsdp(cf, more));
+    return without_counterpart(cf, top);
+}

@@ -1,0 +1,22 @@
+/* config_fp16.c - what becomes of another program's mixed precision in fp16. */
+#include <string.h>
+
+#include "cli/config/config.h"
+
+bool lvn_config_names_gpu(const struct lvn_config *cf)
+{
+    static const char *const others[] = {"auto", "cpu", "reference"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(cf->s->trainer.accelerator, others[i])) return false;
+    return true;
+}
+
+enum lvn_status lvn_config_fp16(struct lvn_config *cf, const char *key, int line)
+{
+    const bool gpu = lvn_config_names_gpu(cf);
+    if (!gpu)
+        LVN_TRY(lvn_config_note(cf, key,
+                                "fp16 is for GPUs (trainer.precision 16-mixed); bf16-mixed is taken, which needs no "
+                                "loss scale"));
+    return lvn_config_set(cf, "trainer.precision", gpu ? "16-mixed" : "bf16-mixed", line);
+}

@@ -1,0 +1,92 @@
+/* config_plan.c - what a rank of the recipe takes, from the same plan that training runs: see plan.c.
+ *
+ * A rank's rows are cut into as few parts as its share of a machine's memory wants, as training does it when it starts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "cli/config/config.h"
+#include "engine/train_programs.h"
+#include "model_io/model_setup.h"
+#include "train/callback.h"
+
+/* The recipe's settings, finished, in a copy that planning may change. */
+static enum lvn_status copy_settings(struct lvn_config *cf, struct lvn_settings *copy)
+{
+    char *text = lvn_settings_yaml(cf->s);
+    if (!text) return LVN_MEMORY;
+    enum lvn_status status = lvn_settings_read(copy, text, strlen(text), "the recipe");
+    free(text);
+    LVN_TRY(status);
+    copy->ranks = cf->machines * cf->per_machine;
+    if (lvn_config_names_gpu(cf)) /* which need not be here */
+        LVN_TRY(lvn_settings_set(copy, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
+    LVN_TRY(lvn_settings_set(copy, "data.path", "", LVN_SOURCE_PROGRAM)); /* sizes do not hang on it */
+    LVN_TRY(lvn_settings_set(copy, "data.url", "", LVN_SOURCE_PROGRAM));
+    return lvn_settings_finish(copy, LVN_USES_ALL & ~LVN_USES_DEVICE);
+}
+
+/* Rank 0, its rows in so many parts at least. */
+static enum lvn_status plan_once(struct lvn_config *cf, const struct lvn_settings *s, const struct lvn_model_setup *m,
+                                 int64_t pieces)
+{
+    struct lvn_training t = {0};
+    struct lvn_callbacks callbacks;
+    struct lvn_training_options o = {.size = (int)(cf->machines * cf->per_machine),
+                                     .fields = &m->fields,
+                                     .task = m->task,
+                                     .validate = true,
+                                     .planner = lvn_callbacks_planner(&callbacks),
+                                     .pieces = pieces};
+    enum lvn_status status = lvn_callbacks_init(&callbacks, s, NULL);
+    if (status == LVN_OK) status = lvn_training_plan(&t, s, &m->config, &o);
+    if (status == LVN_OK) {
+        cf->parameters = lvn_params_total(t.network->params);
+        cf->rank_bytes = lvn_network_bytes(t.network);
+        cf->fits = cf->memory <= 0 || (double)cf->rank_bytes <= 0.9 * (double)cf->memory / (double)cf->per_machine;
+        cf->micro = t.micro;
+        cf->accumulation = t.accumulation;
+    }
+    lvn_training_release(&t);
+    lvn_callbacks_release(&callbacks);
+    return status;
+}
+
+static enum lvn_status plan(struct lvn_config *cf, const struct lvn_settings *s, const struct lvn_model_setup *m)
+{
+    int64_t ranks = cf->machines * cf->per_machine, batch = s->trainer.batch_size;
+    LVN_CHECK(batch >= ranks, ARG,
+              "%lld ranks cannot share the %lld sequences of a step: take fewer machines or a larger "
+              "trainer.batch_size",
+              (long long)ranks, (long long)batch);
+    for (int64_t pieces = 1;; pieces = cf->accumulation + 1) {
+        LVN_TRY(plan_once(cf, s, m, pieces));
+        if (cf->fits || cf->micro == 1 || s->trainer.micro_batch_size) return LVN_OK;
+    }
+}
+
+/* Known by name, here or not. */
+static bool is_published(const char *name)
+{
+    const struct lvn_model *model;
+    return lvn_published_find(name, &model) != NULL;
+}
+
+enum lvn_status lvn_config_plan(struct lvn_config *cf)
+{
+    struct lvn_settings s;
+    struct lvn_model_setup m = {0};
+    enum lvn_status status = lvn_settings_init(&s);
+    if (status == LVN_OK) status = copy_settings(cf, &s);
+    /* A model that cannot be looked at from here (an address, a folder of the cluster) is not planned. */
+    bool away = status == LVN_OK && *s.model.init && !lvn_path_exists(s.model.init) && !is_published(s.model.init);
+    if (status == LVN_OK && !away) {
+        status = lvn_model_setup_sizes(&m, &s, NULL);
+        if (status == LVN_OK) status = plan(cf, &s, &m);
+        cf->planned = status == LVN_OK;
+    }
+    lvn_model_setup_close(&m);
+    lvn_settings_release(&s);
+    return status;
+}

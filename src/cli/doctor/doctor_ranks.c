@@ -1,0 +1,403 @@
+/* doctor_ranks.c - levin doctor under a launcher: every rank tells what it has, and rank 0 says what does not fit.
+ *
+ * What ranks have travels as facts of the rendezvous (cluster/rendezvous/heartbeat.h), so it is told even where MPI is
+ * at odds; what lies between them is measured with the communication that training uses. */
+#include <fcntl.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/doctor/doctor.h"
+#include "cluster/rendezvous/mesh.h"
+#include "engine/consistency.h"
+
+enum { CPUS = 4096 };
+
+void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *who)
+{
+    char text[700];
+    snprintf(text, sizeof text, "%s%s%s%s%s%s", who->title, *who->rank_from ? " (rank from " : "", who->rank_from,
+             *who->size_from ? ", size from " : "", who->size_from, *who->rank_from ? ")" : "");
+    if (*who->rank_from) lvn_print_more(text, sizeof text, ", %s", who->evidence);
+    lvn_doctor_line(r, "launched by", "%s", text);
+    lvn_cli_add(r->c, "launcher", json_string(who->family));
+    lvn_cli_add(r->c, "rank_from", *who->rank_from ? json_string(who->rank_from) : json_null());
+    lvn_cli_add(r->c, "size_from", *who->size_from ? json_string(who->size_from) : json_null());
+    if (*who->ignored) {
+        lvn_doctor_finding(r, "unset them if other programs than levin are to run here",
+                           "variables of a launcher that did not start this process: %s", who->ignored);
+    }
+}
+
+/* --- what a rank tells of itself --- */
+
+enum { F_BUILD, F_ISA, F_MPI, F_CPU, F_CPUS, F_THREADS, F_MEMORY, F_ONLINE, F_CORES, FACTS };
+static const char *const keys[FACTS] = {"build",   "instruction set", "MPI",    "CPU",  "cpus",
+                                        "threads", "memory",          "online", "cores"};
+
+struct facts {
+    char text[FACTS][600];
+};
+
+/* "0-3,8" of the CPUs that this process may use. */
+static void own_cpus(char *text, size_t room)
+{
+    cpu_set_t set;
+    LVN_LOCAL_TEXT(t);
+    bool flag[CPU_SETSIZE];
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set)) CPU_ZERO(&set);
+    for (int i = 0; i < CPU_SETSIZE; i++) flag[i] = CPU_ISSET(i, &set);
+    lvn_ranks_text(flag, CPU_SETSIZE, 0, &t);
+    snprintf(text, room, "%s", t.p ? t.p : "");
+}
+
+/* Version and a number that equal programs share. */
+static void own_build(char *text, size_t room)
+{
+    snprintf(text, room, "%s, program %08llx", LVN_VERSION, (unsigned long long)(lvn_consistency_program() >> 32));
+}
+static void tell(struct facts *f, const struct lvn_doctor *r, const struct lvn_comm *comm)
+{
+    const struct lvn_machine *m = &r->m;
+    own_build(f->text[F_BUILD], sizeof f->text[0]);
+    snprintf(f->text[F_ISA], sizeof f->text[0], "%s", lvn_isa_name(r->isa));
+    snprintf(f->text[F_MPI], sizeof f->text[0], "%s", comm ? lvn_comm_describe(comm) : "none: TCP");
+    snprintf(f->text[F_CPU], sizeof f->text[0], "%s", m->cpu);
+    own_cpus(f->text[F_CPUS], sizeof f->text[0]);
+    snprintf(f->text[F_THREADS], sizeof f->text[0], "%d%s", m->threads, getenv("OMP_NUM_THREADS") ? " set" : "");
+    snprintf(f->text[F_MEMORY], sizeof f->text[0], "%lld", (long long)m->memory_available);
+    snprintf(f->text[F_ONLINE], sizeof f->text[0], "%d", m->online);
+    snprintf(f->text[F_CORES], sizeof f->text[0], "%d", m->cores);
+}
+
+/* --- the ranks of one host --- */
+
+static long fact_number(const struct lvn_heartbeat *h, int rank, int key)
+{
+    return strtol(lvn_heartbeat_fact(h, rank, keys[key]), NULL, 10);
+}
+
+/* How often each CPU stands in the lists of the host's ranks; returns how many CPUs stand in any. */
+static int count_cpus(const struct lvn_heartbeat *h, const struct lvn_peer *p, int n, int host, unsigned short *times)
+{
+    int any = 0;
+    memset(times, 0, sizeof *times * CPUS);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(p[i].host, p[host].host) != 0) continue;
+        for (const char *list = lvn_heartbeat_fact(h, i, keys[F_CPUS]); *list;) {
+            char *end;
+            long first = strtol(list, &end, 10), last = first;
+            if (end == list) break;
+            if (*end == '-') last = strtol(end + 1, &end, 10);
+            for (long k = first; k <= last && k < CPUS; k++) any += !times[k]++;
+            list = *end ? end + 1 : end;
+        }
+    }
+    return any;
+}
+
+/* Findings about the host of rank `host`, the first one there. */
+static void look_at_host(struct lvn_doctor *r, const struct lvn_heartbeat *h, const struct lvn_peer *p, int n, int host)
+{
+    static unsigned short times[CPUS];
+    char cure[300];
+    int ranks = 0, threads = 0, given = 0, most = 0, any = count_cpus(h, p, n, host, times);
+    const char *mine = lvn_heartbeat_fact(h, host, keys[F_CPUS]);
+    bool alike = true;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(p[i].host, p[host].host) != 0) continue;
+        ranks++;
+        threads += (int)fact_number(h, i, F_THREADS);
+        given += strstr(lvn_heartbeat_fact(h, i, keys[F_THREADS]), "set") != NULL;
+        alike = alike && !strcmp(mine, lvn_heartbeat_fact(h, i, keys[F_CPUS]));
+    }
+    for (int k = 0; k < CPUS; k++) most = times[k] > most ? times[k] : most;
+    int online = (int)fact_number(h, host, F_ONLINE);
+    if (ranks > any) {
+        snprintf(cure, sizeof cure,
+                 "start %d there, or give the job more CPUs (srun --cpus-per-task, mpirun --bind-to none)", any);
+        lvn_doctor_finding(r, cure, "%d ranks run on the %d CPU%s of %s that they may use", ranks, any, lvn_plural(any),
+                           p[host].host);
+    } else if (given && threads > any) {
+        snprintf(cure, sizeof cure, "unset it, or set it to %d", any / ranks);
+        lvn_doctor_finding(r, cure, "OMP_NUM_THREADS makes %d threads of the %d ranks on %s, which have %d CPUs",
+                           threads, ranks, p[host].host, any);
+    }
+    if (most > 1 && !alike) {
+        lvn_doctor_finding(r,
+                           "let one launcher pin: mpirun --map-by slot:PE=N, mpiexec -bind-to core:N, srun "
+                           "--cpu-bind=cores; levin launch does it by itself",
+                           "ranks on %s are pinned to CPUs that overlap (%d of them on one CPU)", p[host].host, most);
+    }
+    if (ranks > 1 && most == ranks && alike && any < online) {
+        lvn_doctor_finding(r, "give each its own: srun --cpus-per-task=N, mpirun --map-by slot:PE=N, or levin launch",
+                           "all %d ranks on %s are held to the same CPUs (%.200s), though the host has %d", ranks,
+                           p[host].host, mine, online);
+    } else if (any < online && any == ranks && ranks < online) {
+        lvn_doctor_finding(r,
+                           "mpirun --map-by slot:PE=N --bind-to core, mpiexec -bind-to core:N, srun "
+                           "--cpus-per-task=N, or levin launch, which does it by itself",
+                           "each rank on %s is pinned to one CPU, and %d of the host's %d stay idle", p[host].host,
+                           online - any, online);
+    }
+}
+
+/* --- differences --- */
+
+static void look_at_differences(struct lvn_doctor *r, const struct lvn_heartbeat *h)
+{
+    static const struct {
+        int key;
+        const char *cure;
+    } all[] = {
+        {F_BUILD, "install the same levin on all hosts; results of different builds may differ"},
+        {F_MPI, "install the same MPI on all hosts, or name it by trainer.mpi_library"},
+        {F_ISA, "nothing needs to be done: all ranks use the lowest one; faster without the older hosts"},
+        {F_CPU, "nothing needs to be done, but each step takes as long as on the slowest host"},
+    };
+    char text[700];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (lvn_heartbeat_difference(h, keys[all[i].key], text, sizeof text))
+            lvn_doctor_finding(r, all[i].cure, "%s", text);
+    }
+}
+
+static void look_at_clocks(struct lvn_doctor *r, const struct lvn_peer *p, int n, const double *clock)
+{
+    int worst = 0;
+    for (int i = 1; i < n; i++) worst = fabs(clock[i]) > fabs(clock[worst]) ? i : worst;
+    lvn_doctor_line(r, "clocks", "at most %.3g ms apart", 1e3 * fabs(clock[worst]));
+    lvn_cli_add(r->c, "clocks_apart_s", lvn_cli_number(fabs(clock[worst])));
+    if (fabs(clock[worst]) < 1) return;
+    lvn_doctor_finding(r, "set the clocks by NTP (chronyc makestep), or logs and file times will mislead",
+                       "the clock of %.200s is %.1f s %s that of %.100s", p[worst].host, fabs(clock[worst]),
+                       clock[worst] > 0 ? "ahead of" : "behind", p[0].host);
+}
+
+/* --- links --- */
+
+static void time_text(double seconds, char text[32])
+{
+    snprintf(text, 32, seconds < 1e-3 ? "%.3g us" : "%.3g ms", seconds < 1e-3 ? 1e6 * seconds : 1e3 * seconds);
+}
+
+/* Those within hosts, or those between. */
+static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const struct lvn_link *links, int n,
+                          bool between, bool crowded)
+{
+    const struct lvn_link *slow = NULL, *late = NULL;
+    double fastest = 0, first = INFINITY;
+    char text[400], a[32], b[32];
+    const char *where = between ? "between hosts" : "in a host";
+    for (int i = 0; i < n; i++) {
+        const struct lvn_link *l = &links[i];
+        if ((strcmp(p[l->a].host, p[l->b].host) != 0) != between) continue;
+        if (!slow || l->rate < slow->rate) slow = l;
+        if (!late || l->seconds > late->seconds) late = l;
+        if (l->rate > fastest) fastest = l->rate;
+        if (l->seconds < first) first = l->seconds;
+    }
+    if (!slow) return;
+    time_text(first, a);
+    time_text(late->seconds, b);
+    snprintf(text, sizeof text, "%s%s%s there, %.3g", a, late->seconds > first ? " to " : "",
+             late->seconds > first ? b : "", slow->rate / 1e9);
+    if (slow->rate < fastest) lvn_print_more(text, sizeof text, " to %.3g", fastest / 1e9);
+    lvn_print_more(text, sizeof text, " GB/s");
+    lvn_doctor_line(r, where, "%s", text);
+    if (slow->rate < fastest / 3) {
+        lvn_doctor_finding(r, "look at that host's cable, port and interface, or leave it out",
+                           "the link of ranks %d and %d (%.100s, %.100s) is slow: %.3g GB/s, others reach %.3g",
+                           slow->a, slow->b, p[slow->a].host, p[slow->b].host, slow->rate / 1e9, fastest / 1e9);
+    }
+    if (between && fastest < 0.3e9) {
+        lvn_doctor_finding(r,
+                           "let MPI use the fast network: OMPI_MCA_btl_tcp_if_include, UCX_NET_DEVICES, FI_PROVIDER; "
+                           "or use larger batches",
+                           "hosts reach each other at %.3g GB/s only, as over 1 or 2 Gbit/s", fastest / 1e9);
+    }
+    if (!between && !crowded && first > 100e-6) {
+        lvn_doctor_finding(r,
+                           "let MPI use shared memory: unset OMPI_MCA_btl, UCX_TLS, I_MPI_FABRICS; in a container "
+                           "give it /dev/shm",
+                           "a message between ranks of one host takes %s", a);
+    }
+}
+
+/* --- the report --- */
+
+static void list_ranks(struct lvn_doctor *r, const struct lvn_heartbeat *h, const struct lvn_peer *p, int n,
+                       const double *clock)
+{
+    json_t *list = json_array();
+    char memory[LVN_NUMBER_TEXT];
+    lvn_cli_print(r->c, "\n%5s %-16s %8s %-14s %7s %-8s %10s\n", "rank", "host", "pid", "CPUs", "threads", "isa",
+                  "memory");
+    for (int i = 0; i < n; i++) {
+        const char *cpus = lvn_heartbeat_fact(h, i, keys[F_CPUS]), *isa = lvn_heartbeat_fact(h, i, keys[F_ISA]);
+        int64_t bytes = fact_number(h, i, F_MEMORY);
+        lvn_cli_print(r->c, "%5d %-16.16s %8lld %-14s %7ld %-8s %10s\n", i, p[i].host, (long long)p[i].pid, cpus,
+                      fact_number(h, i, F_THREADS), isa, lvn_bytes_text(bytes, memory));
+        json_t *one = json_object();
+        json_object_set_new(one, "rank", json_integer(i));
+        json_object_set_new(one, "host", json_string(p[i].host));
+        json_object_set_new(one, "pid", json_integer(p[i].pid));
+        json_object_set_new(one, "cpus", json_string(cpus));
+        json_object_set_new(one, "threads", json_integer(fact_number(h, i, F_THREADS)));
+        json_object_set_new(one, "instructions", json_string(isa));
+        json_object_set_new(one, "memory_available_bytes", json_integer(bytes));
+        json_object_set_new(one, "build", json_string(lvn_heartbeat_fact(h, i, keys[F_BUILD])));
+        json_object_set_new(one, "mpi", json_string(lvn_heartbeat_fact(h, i, keys[F_MPI])));
+        json_object_set_new(one, "clock_ahead_s", lvn_cli_number(clock[i]));
+        json_array_append_new(list, one);
+    }
+    lvn_cli_print(r->c, "\n");
+    lvn_cli_add(r->c, "ranks", list);
+}
+
+static void report(struct lvn_doctor *r, const struct lvn_heartbeat *h, const struct lvn_peer *p, int n,
+                   const struct lvn_link *links, int n_links, const double *clock, double reduce_s, int64_t bytes)
+{
+    char a[LVN_NUMBER_TEXT];
+    int hosts = 0;
+    bool crowded = false;
+    static unsigned short times[CPUS];
+    list_ranks(r, h, p, n, clock);
+    for (int i = 0; i < n; i++) {
+        int first = 0, ranks = 0;
+        while (strcmp(p[first].host, p[i].host) != 0) first++;
+        if (first != i) continue;
+        hosts++;
+        look_at_host(r, h, p, n, i);
+        for (int k = 0; k < n; k++) ranks += !strcmp(p[k].host, p[i].host);
+        crowded = crowded || ranks >= count_cpus(h, p, n, i, times);
+    }
+    lvn_doctor_line(r, "ranks", "%d on %d host%s", n, hosts, lvn_plural(hosts));
+    lvn_doctor_line(r, "MPI", "%s", lvn_heartbeat_fact(h, 0, keys[F_MPI]));
+    look_at_links(r, p, links, n_links, false, crowded);
+    look_at_links(r, p, links, n_links, true, crowded);
+    lvn_doctor_line(r, "all-reduce", "%s in %.3g ms (%.3g GB/s)", lvn_bytes_text(bytes, a), 1e3 * reduce_s,
+                    (double)bytes / reduce_s / 1e9);
+    look_at_clocks(r, p, n, clock);
+    look_at_differences(r, h);
+    json_t *list = json_array();
+    for (int i = 0; i < n_links; i++) {
+        json_t *one = json_pack("{s:i,s:i,s:f,s:f}", "a", links[i].a, "b", links[i].b, "latency_s", links[i].seconds,
+                                "bytes_per_s", links[i].rate);
+        if (one) json_array_append_new(list, one);
+    }
+    lvn_cli_add(r->c, "links", list);
+    lvn_cli_add(r->c, "hosts", json_integer(hosts));
+    lvn_cli_add(r->c, "mpi", json_string(lvn_heartbeat_fact(h, 0, keys[F_MPI])));
+    lvn_cli_add(r->c, "all_reduce_s", lvn_cli_number(reduce_s));
+    lvn_cli_add(r->c, "all_reduce_bytes", json_integer(bytes));
+}
+
+static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
+{
+    return lvn_comm_broadcast_now(context, x, bytes, 0);
+}
+
+static void on_fault(void *context, const struct lvn_fault *f)
+{
+    (void)context;
+    if (f->speak) fprintf(stderr, "error: %s\n", f->text);
+    _exit(LVN_EXIT_FAILED);
+}
+
+static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, struct lvn_heartbeat *h, int n)
+{
+    struct lvn_peer *p = calloc((size_t)n, sizeof *p);
+    double *clock = calloc((size_t)n, sizeof *clock), reduce_s;
+    struct lvn_link *links = NULL;
+    int n_links = 0;
+    int64_t bytes = 0;
+    enum lvn_status status = LVN_MEMORY;
+    if (p && clock) {
+        lvn_heartbeat_table(h, p, n);
+        status = lvn_doctor_links(comm, &links, &n_links, clock, &reduce_s, &bytes);
+        if (!status && lvn_comm_rank(comm) == 0) report(r, h, p, n, links, n_links, clock, reduce_s, bytes);
+    }
+    free(links);
+    free(clock);
+    free(p);
+    return status;
+}
+
+static enum lvn_status train(struct lvn_doctor *r, const struct lvn_identity *who, struct lvn_comm *comm,
+                             struct lvn_heartbeat *h)
+{
+    struct lvn_ranks *ranks = NULL;
+    enum lvn_status status = lvn_ranks_over(&ranks, who, comm, h);
+    if (!status) status = lvn_doctor_train(r, ranks);
+    lvn_ranks_close(ranks);
+    return status;
+}
+
+/* What they are joined by, and what they meet with. */
+struct meeting {
+    bool tcp;
+    struct lvn_mesh mesh;
+    struct lvn_comm_options comm;
+    struct lvn_fact facts[FACTS + LVN_MESH_FACTS];
+};
+
+static const double TIMEOUT = 30;
+
+static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who, struct meeting *m,
+                            struct lvn_comm **comm, struct lvn_heartbeat **h)
+{
+    if (m->tcp)
+        LVN_TRY(lvn_mesh_listen(&m->mesh, who->rank, who->size, who->one_host));
+    else
+        LVN_TRY(lvn_comm_open(comm, &m->comm));
+    struct facts *f = calloc(1, sizeof *f);
+    LVN_CHECK(f, MEMORY, "no memory for a report");
+    tell(f, r, *comm);
+    for (int i = 0; i < FACTS; i++) m->facts[i] = (struct lvn_fact){keys[i], f->text[i]};
+    for (int i = 0; i < m->mesh.n_facts; i++) m->facts[FACTS + i] = m->mesh.fact[i];
+    struct lvn_heartbeat_options ho = {.id = who,
+                                       .timeout = TIMEOUT,
+                                       .facts = m->facts,
+                                       .n_facts = FACTS + m->mesh.n_facts,
+                                       .broadcast = m->tcp ? NULL : broadcast,
+                                       .broadcast_context = *comm,
+                                       .fault = on_fault};
+    enum lvn_status status = lvn_heartbeat_open(h, &ho); /* where it fails, the others fail alike */
+    free(f);
+    LVN_TRY(status);
+    if (!m->tcp) return LVN_OK;
+    LVN_TRY(lvn_mesh_connect(&m->mesh, *h, TIMEOUT));
+    m->comm.sockets = m->mesh.sockets;
+    LVN_TRY(lvn_comm_open(comm, &m->comm));
+    lvn_mesh_give(&m->mesh);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *who)
+{
+    struct lvn_comm *comm = NULL;
+    struct lvn_heartbeat *h = NULL;
+    struct meeting m = {
+        .mesh.listening = -1,
+        .comm = {
+            .rank = who->rank, .size = who->size, .library = r->library, .family = who->family, .timeout = TIMEOUT}};
+    LVN_TRY(lvn_ranks_transport(who, &r->c->settings, &m.tcp));
+    enum lvn_status status = meet(r, who, &m, &comm, &h);
+    lvn_mesh_release(&m.mesh);
+    if (status && !h) return lvn_while_at(status, "joining the ranks"), status;
+    if (!status) status = examine(r, comm, h, who->size);
+    if (!status && r->train) status = train(r, who, comm, h);
+    if (status) {
+        lvn_heartbeat_fail(h, status == LVN_COMM);
+        return status;
+    }
+    lvn_heartbeat_close(h);
+    lvn_comm_close(comm);
+    return LVN_OK;
+}

@@ -1,0 +1,93 @@
+/* doctor_train.c - levin doctor --train: is a training on all ranks that of one?
+ *
+ * A few steps of a tiny model run on rank 0 alone and then on all: in fixed order (trainer.deterministic) losses and
+ * weights must be the same bits, without it the same but for rounding. Without a launcher one thread takes the place of
+ * one rank, and all threads that of all ranks. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/doctor/doctor.h"
+#include "engine/synthetic_step.h"
+
+struct pair {
+    struct lvn_trial one, all;
+};
+
+/* Rank 0 by itself; the others wait for it. */
+static enum lvn_status run_alone(struct lvn_trial *out, struct lvn_ranks *r, bool fixed_order)
+{
+    struct lvn_comm *comm;
+    struct lvn_ranks *alone = NULL;
+    if (r->rank) return LVN_OK;
+    LVN_TRY(lvn_comm_open(&comm, &(struct lvn_comm_options){.size = 1}));
+    enum lvn_status status = lvn_ranks_over(&alone, &r->who, comm, NULL);
+    if (status == LVN_OK) status = lvn_trial_run(out, alone, 1, fixed_order);
+    lvn_ranks_close(alone);
+    lvn_comm_close(comm);
+    return status;
+}
+
+static enum lvn_status run_both(struct pair *p, struct lvn_ranks *r, bool fixed_order)
+{
+    LVN_TRY_TOGETHER(r, run_alone(&p->one, r, fixed_order));
+    LVN_TRY(lvn_trial_run(&p->all, r, 0, fixed_order));
+    return LVN_OK;
+}
+
+static double furthest(const struct pair *p)
+{
+    double most = 0;
+    for (int i = 0; i < LVN_TRIAL_STEPS; i++) {
+        double apart = fabs(p->all.loss[i] - p->one.loss[i]) / fabs(p->one.loss[i]);
+        if (!(apart <= most)) most = apart; /* what is no number, too */
+    }
+    return most;
+}
+
+static void judge(struct lvn_doctor *r, const struct lvn_ranks *ranks, const struct pair *exact,
+                  const struct pair *plain)
+{
+    const double rounding = 1e-4;
+    char who[64];
+    bool equal =
+        !memcmp(exact->one.loss, exact->all.loss, sizeof exact->one.loss) && exact->one.weights == exact->all.weights;
+    bool close = furthest(plain) <= rounding;
+    if (ranks->size > 1)
+        snprintf(who, sizeof who, "1 rank and on %d", ranks->size);
+    else
+        snprintf(who, sizeof who, "1 thread and on %d", r->m.threads);
+    lvn_doctor_line(r, "training",
+                    "%d steps of a tiny model: %s on %s in fixed order, %.1g apart without it (loss %.4f to %.4f)",
+                    LVN_TRIAL_STEPS, equal ? "the same bits" : "OTHER numbers", who, furthest(plain),
+                    exact->all.loss[0], exact->all.loss[LVN_TRIAL_STEPS - 1]);
+    lvn_cli_add(r->c, "training_equal", json_boolean(equal));
+    lvn_cli_add(r->c, "training_apart", lvn_cli_number(furthest(plain)));
+    if (equal && close) return;
+    lvn_doctor_finding(
+        r,
+        "install the same levin on all hosts; if they are the same, a host or its MPI computes wrongly: leave "
+        "hosts out one by one until the numbers are equal",
+        "a tiny training gives other numbers on %s: losses are %.2g apart", who, furthest(equal ? plain : exact));
+}
+
+enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks)
+{
+    struct pair exact = {0}, plain = {0};
+    LVN_TRY_WHILE(run_both(&exact, ranks, true), "training a tiny model in fixed order");
+    LVN_TRY_WHILE(run_both(&plain, ranks, false), "training a tiny model");
+    if (ranks->rank == 0) judge(r, ranks, &exact, &plain);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *who)
+{
+    struct lvn_comm *comm;
+    struct lvn_ranks *alone = NULL;
+    LVN_TRY(lvn_comm_open(&comm, &(struct lvn_comm_options){.size = 1}));
+    enum lvn_status status = lvn_ranks_over(&alone, who, comm, NULL);
+    if (status == LVN_OK) status = lvn_doctor_train(r, alone);
+    lvn_ranks_close(alone);
+    lvn_comm_close(comm);
+    return status;
+}

@@ -1,0 +1,120 @@
+/* launch_logs.c - what each rank printed, in a file of its own: DIR/rank-N.log.
+ *
+ * The files lie in RUN/logs, or where --log-dir says, and are appended to: by the next attempt, and the next launch.
+ * RUN is made by rank 0, once all that could be refused was not; what ranks say until then is kept here, and forgotten
+ * where no run begins. A file is opened for each line: ranks say little, and there may be thousands of them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/target.h"
+#include "base/text.h"
+#include "cli/launch/launch.h"
+
+enum { EARLY_BYTES = 1 << 20 };
+
+struct lvn_launch_logs {
+    const struct lvn_launch *l;
+    const char *folder;    /* NULL: not open */
+    struct lvn_text early; /* "RANK LINE\n" ... */
+    bool failed;           /* that was said; nothing more is written */
+};
+
+enum lvn_status lvn_launch_logs_new(struct lvn_launch_logs **out, const struct lvn_launch *l)
+{
+    const char *given = l->c->flag[LVN_FLAG_launch_log_dir].t;
+    struct lvn_launch_logs *g = *out = lvn_calloc(1, sizeof *g);
+    if (!g) return LVN_MEMORY;
+    g->l = l;
+    if (*given) LVN_TRY_WHILE(lvn_dir_make(given), "making the folder of --log-dir");
+    if (!*given && !*l->run_dir) g->failed = true; /* nowhere to write, and nobody asked */
+    return LVN_OK;
+}
+
+void lvn_launch_logs_free(struct lvn_launch_logs *g)
+{
+    if (g) lvn_text_release(&g->early);
+    free(g);
+}
+
+static void give_up(struct lvn_launch_logs *g, const char *path, const char *reason)
+{
+    lvn_log(LVN_LOG_WARN, "'%s' cannot be written (%s): what ranks print is shown, and no longer kept", path, reason);
+    g->failed = true;
+}
+
+static void append(struct lvn_launch_logs *g, int rank, const char *line, size_t n)
+{
+    LVN_LOCAL_TEXT(text);
+    LVN_LOCAL_TEXT(path);
+    lvn_text_printf(&text, "%.*s\n", (int)n, line);
+    lvn_text_printf(&path, "%s/rank-%d.log", g->folder, rank);
+    if (text.p && path.p && !g->failed) {
+        int fd;
+        if (lvn_own_file_open(path.p, O_WRONLY | O_APPEND | O_CREAT, &fd) != LVN_OK) {
+            give_up(g, path.p, lvn_error_text());
+            lvn_error_clear();
+        } else {
+            if (!lvn_fd_write(fd, text.p, text.n)) give_up(g, path.p, strerror(errno));
+            close(fd);
+        }
+    }
+}
+
+static enum lvn_status find_folder(struct lvn_launch_logs *g)
+{
+    const char *given = g->l->c->flag[LVN_FLAG_launch_log_dir].t;
+    g->folder = *given ? given : lvn_path_join(g->l->arena, g->l->run_dir, "logs");
+    return g->folder ? lvn_dir_make(g->folder) : LVN_MEMORY;
+}
+
+/* Each rank's file says where its lines of this attempt begin. */
+static void head(struct lvn_launch_logs *g, const struct lvn_peer *peer)
+{
+    char when[40] = "", line[400];
+    time_t now = time(NULL);
+    struct tm t;
+    if (localtime_r(&now, &t)) strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &t);
+    for (int i = 0; i < g->l->ranks && !g->failed; i++) {
+        snprintf(line, sizeof line, "--- %s rank %d of %d", when, i, g->l->ranks);
+        if (peer && *peer[i].host)
+            lvn_print_more(line, sizeof line, " on %s, pid %lld", peer[i].host, (long long)peer[i].pid);
+        append(g, i, line, strlen(line));
+    }
+}
+
+void lvn_launch_logs_open(struct lvn_launch_logs *g, const struct lvn_peer *peer)
+{
+    if (g->folder || g->failed) return;
+    if (find_folder(g)) {
+        give_up(g, g->folder ? g->folder : g->l->run_dir, lvn_error_text());
+        lvn_error_clear();
+    }
+    if (!g->failed) head(g, peer);
+    for (char *line = g->early.p, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+        char *text;
+        long rank = strtol(line, &text, 10);
+        append(g, (int)rank, text + 1, (size_t)(end - text - 1));
+    }
+    lvn_text_clear(&g->early);
+}
+
+void lvn_launch_logs_close(struct lvn_launch_logs *g)
+{
+    lvn_text_clear(&g->early);
+    g->folder = NULL;
+}
+
+void lvn_launch_logs_add(struct lvn_launch_logs *g, int rank, const char *line)
+{
+    if (g->failed) return;
+    if (g->folder)
+        append(g, rank, line, strlen(line));
+    else if (g->early.n < EARLY_BYTES)
+        lvn_text_printf(&g->early, "%d %s\n", rank, line);
+}

@@ -1,0 +1,245 @@
+/* launch_output.c - what ranks print, through a launcher, as it comes.
+ *
+ * Launchers mark lines with the rank in ways of their own: Open MPI "[1,0]<stdout>:text", the hydras and levin ranks
+ * "[0] text", srun "0: text". Here each becomes "[0] text". A line of rank 0 that begins with a carriage return is its
+ * live line (see progress.h): it is drawn over the last one, and comes back by itself after other lines. Banners of
+ * launchers about an exit code are dropped: they name the wrong rank as often as not, and levin says what happened. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "cli/launch/launch.h"
+
+enum { LINE = 1 << 16, BLOCK = 8192, ERRORS = 16 };
+
+struct stream {
+    char line[LINE];
+    int64_t n;
+    char block[BLOCK]; /* a banner that is being read */
+    int64_t n_block;
+    bool in_block;
+};
+
+struct lvn_launch_output {
+    const struct lvn_launch *l;
+    struct stream stream[2];
+    bool prefix, plain_stdout; /* plain: --json of the launched command */
+    bool terminal, shown, heard, verbose, said;
+    struct {
+        int rank;
+        char text[512];
+    } error[ERRORS]; /* what ranks said went wrong, the latest last */
+    int n_errors;
+    bool failed, usage, fault, stopped; /* a rank ended with 1 (or any other), 2, 76, 75 */
+};
+
+enum lvn_status lvn_launch_output_new(struct lvn_launch_output **out, const struct lvn_launch *l)
+{
+    struct lvn_launch_output *o = *out = lvn_calloc(1, sizeof *o);
+    if (!o) return LVN_MEMORY;
+    o->l = l;
+    o->prefix = lvn_cli_on(l->c, LVN_FLAG_launch_prefix) && l->launcher != LVN_LAUNCHER_DIRECT;
+    o->verbose = lvn_cli_on(l->c, LVN_FLAG_any_verbose);
+    o->terminal = isatty(STDERR_FILENO);
+    for (int i = 0; i < l->c->n_rest; i++) o->plain_stdout |= !strncmp(l->c->rest[i], "--json", 6);
+    return LVN_OK;
+}
+
+void lvn_launch_output_free(struct lvn_launch_output *o)
+{
+    free(o);
+}
+
+bool lvn_launch_output_heard(const struct lvn_launch_output *o)
+{
+    return o->heard;
+}
+
+int lvn_launch_output_code(const struct lvn_launch_output *o)
+{
+    return o->failed    ? LVN_EXIT_FAILED
+           : o->usage   ? LVN_EXIT_USAGE
+           : o->fault   ? LVN_EXIT_FAULT
+           : o->stopped ? LVN_EXIT_STOPPED
+                        : LVN_EXIT_DONE;
+}
+
+bool lvn_launch_output_said(const struct lvn_launch_output *o)
+{
+    return o->said;
+}
+
+/* "75 said" */
+static void note_end(struct lvn_launch_output *o, const char *text)
+{
+    char *rest;
+    long code = strtol(text, &rest, 10);
+    o->said |= code != LVN_EXIT_DONE && strstr(rest, LVN_EXIT_SAID);
+    bool *known = code == LVN_EXIT_USAGE     ? &o->usage
+                  : code == LVN_EXIT_FAULT   ? &o->fault
+                  : code == LVN_EXIT_STOPPED ? &o->stopped
+                                             : &o->failed;
+    if (code != LVN_EXIT_DONE) *known = true;
+}
+
+void lvn_launch_output_clear(struct lvn_launch_output *o)
+{
+    if (o->shown) (void)lvn_fd_write(STDERR_FILENO, "\r\033[K", 4);
+    o->shown = false;
+}
+
+/* The rank that the launcher's mark names, and the text behind it; -1: no mark, the launcher's own line. */
+static int rank_of(const struct lvn_launch_output *o, const char *line, const char **text)
+{
+    char *end;
+    const char *p = line;
+    *text = line;
+    switch (o->l->launcher) {
+    case LVN_LAUNCHER_DIRECT:
+        return 0;
+    case LVN_LAUNCHER_SRUN:
+        p += strspn(p, " ");
+        break;
+    case LVN_LAUNCHER_OPENMPI:
+        if (*p++ != '[') return -1;
+        p += strspn(p, "0123456789");
+        if (*p++ != ',') return -1;
+        break;
+    case LVN_LAUNCHER_MPICH:
+    case LVN_LAUNCHER_INTEL:
+    case LVN_LAUNCHER_OWN:
+        if (*p++ != '[') return -1;
+        break;
+    }
+    long rank = strtol(p, &end, 10);
+    if (end == p || rank < 0 || rank >= o->l->ranks) return -1;
+    const char *mark = o->l->launcher == LVN_LAUNCHER_SRUN ? ":" : "]";
+    if (strncmp(end, mark, 1)) return -1;
+    end++;
+    if (o->l->launcher == LVN_LAUNCHER_OPENMPI) {
+        if (strncmp(end, "<std", 4) || !(end = strstr(end, ">:"))) return -1;
+        end += 2;
+        if (o->l->major >= 5 && *end == ' ') end++;
+    } else if (*end == ' ') {
+        end++;
+    }
+    *text = end;
+    return (int)rank;
+}
+
+static void draw(struct lvn_launch_output *o, const char *text)
+{
+    struct winsize size;
+    char line[512];
+    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    if (!o->terminal) return;
+    int n = snprintf(line, sizeof line, "\r%.*s\033[K", columns - 1 < 480 ? columns - 1 : 480, text);
+    (void)lvn_fd_write(STDERR_FILENO, line, n);
+    o->shown = true;
+}
+
+static void show(struct lvn_launch_output *o, int pipe, int rank, const char *text)
+{
+    char prefix[24] = "";
+    int fd = pipe == 0 && !o->l->c->json ? STDOUT_FILENO : STDERR_FILENO;
+    if (rank >= 0 && o->prefix && !(pipe == 0 && o->plain_stdout)) snprintf(prefix, sizeof prefix, "[%d] ", rank);
+    lvn_launch_output_clear(o);
+    /* in one piece: other programs write to the same terminal */
+    LVN_LOCAL_TEXT(t);
+    lvn_text_printf(&t, "%s%s\n", prefix, text);
+    if (t.p) (void)lvn_fd_write(fd, t.p, t.n); /* a reader that went away does not end the run */
+}
+
+/* Banners: between two rules of dashes (Open MPI) or of = (the hydras). True: the line is taken. */
+static bool in_banner(struct lvn_launch_output *o, struct stream *s, int pipe, const char *line)
+{
+    static const char *const hollow[] = {"non-zero", "BAD TERMINATION", "APPLICATION TERMINATED", "Per user-direction"};
+    bool dashes = strspn(line, "-") >= 60, equals = strspn(line, "=") >= 60;
+    if (!s->in_block && !dashes && !equals) return false;
+    if (!s->in_block) s->n_block = 0;
+    size_t n = strlen(line);
+    if (s->n_block + (int64_t)n + 2 < BLOCK) {
+        memcpy(s->block + s->n_block, line, n);
+        s->n_block += (int64_t)n;
+        s->block[s->n_block++] = '\n';
+        s->block[s->n_block] = '\0';
+    }
+    bool ends = s->in_block && (dashes || equals);
+    s->in_block = !ends;
+    if (!ends) return true;
+    bool drop = false;
+    for (size_t i = 0; i < sizeof hollow / sizeof *hollow; i++) drop |= strstr(s->block, hollow[i]) != NULL;
+    if (s->n_block) s->block[s->n_block - 1] = '\0';
+    if (!drop || o->verbose) show(o, pipe, -1, s->block);
+    return true;
+}
+
+static bool is_noise(const char *line)
+{
+    static const char *const noise[] = {"Forwarding signal",
+                                        "YOUR APPLICATION TERMINATED WITH",
+                                        "This typically refers",
+                                        "Please see the FAQ page",
+                                        "srun: Job step aborted",
+                                        "Exited with exit code",
+                                        "lacks support for cpu binding",
+                                        "srun: launch/slurm",
+                                        "slurmstepd: error: *** STEP"};
+    for (size_t i = 0; i < sizeof noise / sizeof *noise; i++) {
+        if (strstr(line, noise[i])) return true;
+    }
+    return false;
+}
+
+/* The same mistake, told by one more rank: a recipe that none of them can read. */
+static bool said_before(struct lvn_launch_output *o, int rank, const char *text)
+{
+    if (strncmp(text, "error: ", 7) && strncmp(text, "  ", 2) && strncmp(text, "warning: ", 9)) return false;
+    for (int i = 0; i < o->n_errors && i < ERRORS; i++) {
+        if (o->error[i].rank != rank && !strncmp(o->error[i].text, text, sizeof o->error[i].text - 1)) return true;
+    }
+    o->error[o->n_errors % ERRORS].rank = rank;
+    snprintf(o->error[o->n_errors++ % ERRORS].text, sizeof o->error[0].text, "%s", text);
+    return false;
+}
+
+static void end_line(struct lvn_launch_output *o, int pipe)
+{
+    struct stream *s = &o->stream[pipe];
+    const char *text;
+    s->line[s->n] = '\0';
+    s->n = 0;
+    int rank = rank_of(o, s->line, &text);
+    if (rank == 0) o->heard = true;
+    o->said |= !strncmp(text, "error: ", 7);
+    if (rank < 0 && in_banner(o, s, pipe, s->line)) return;
+    if (rank < 0 && !o->verbose && is_noise(s->line)) return;
+    bool mark = rank >= 0 && pipe == 1 && text[0] == LVN_EXIT_MARK;
+    if (rank >= 0 && !mark && text[0] != '\r') lvn_launch_logs_add(o->l->logs, rank, text);
+    if (mark) {
+        note_end(o, text + 1);
+    } else if (rank >= 0 && text[0] == '\r') {
+        draw(o, text + 1);
+    } else if (pipe == 0 || rank < 0 || !said_before(o, rank, text)) {
+        show(o, pipe, rank, text);
+    }
+}
+
+void lvn_launch_output_add(struct lvn_launch_output *o, int pipe, const char *text, int64_t n)
+{
+    struct stream *s = &o->stream[pipe];
+    for (int64_t i = 0; i < n; i++) {
+        if (text[i] == '\n' || s->n == LINE - 1) end_line(o, pipe);
+        if (text[i] != '\n') s->line[s->n++] = text[i];
+    }
+    if (n > 0) return;
+    if (s->n) end_line(o, pipe);
+    if (s->in_block && s->n_block) { /* a banner without its end */
+        s->in_block = false;
+        s->block[s->n_block - 1] = '\0';
+        show(o, pipe, -1, s->block);
+    }
+}

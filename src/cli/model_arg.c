@@ -1,0 +1,68 @@
+/* model_arg.c - see model_arg.h. */
+#include "cli/model_arg.h"
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "model_io/model_find.h"
+#include "tokenizers/tokenizer.h"
+
+bool lvn_cli_is_recipe(const char *path)
+{
+    return lvn_ends_with(path, ".yaml") || lvn_ends_with(path, ".yml");
+}
+
+bool lvn_cli_model_is_recipe(const char *model)
+{
+    return lvn_cli_is_recipe(model) && lvn_path_is_file(model);
+}
+
+/* Bytes that a text loses when it becomes tokens: it should not lose them without a word. */
+static void note_holes(const struct lvn_tokenizer *t)
+{
+    int holes = 0;
+    if (!t->holes || t->unknown >= 0 || t->byte_fallback) return;
+    for (int b = 0; b < 256; b++) holes += t->bpe.byte_id[b] < 0;
+    lvn_log(LVN_LOG_INFO, "the tokenizer '%s' has no token for %d of the 256 bytes: a text loses those", t->path,
+            holes);
+}
+
+enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lvn_tokenizer **t)
+{
+    const char *path;
+    LVN_TRY(lvn_tokenizer_find_files(&c->settings.arena, name, &path));
+    LVN_TRY(lvn_tokenizer_open(t, path));
+    note_holes(*t);
+    return LVN_OK;
+}
+
+/* The recipe's model, found like one of the command line. */
+static enum lvn_status recipe_settings(struct lvn_cli *c, const char *recipe, unsigned parts)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *dir;
+    LVN_TRY(lvn_cli_settings(c, recipe, parts));
+    LVN_CHECK(*c->settings.model.init, ARG,
+              "the recipe '%s' does not say which model: give it model.init, or name a run instead", recipe);
+    return lvn_model_find_files(&a, c->settings.model.init, "best", &dir);
+}
+
+enum lvn_status lvn_cli_model_settings(struct lvn_cli *c, const char *model, unsigned parts)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *dir, *recipe = NULL;
+    if (lvn_cli_model_is_recipe(model)) return recipe_settings(c, model, parts);
+    enum lvn_status status = lvn_model_find_files(&a, model, "best", &dir);
+    if (status == LVN_OK) {
+        recipe = lvn_path_join(&a, dir, "state/settings.yaml");
+        if (!recipe) status = LVN_MEMORY;
+    }
+    if (status == LVN_OK) {
+        c->keys[c->n_keys].key = "model.init";
+        c->keys[c->n_keys++].value = lvn_arena_strdup(&c->settings.arena, dir);
+        status = lvn_cli_settings(c, lvn_path_is_file(recipe) ? recipe : NULL, parts);
+        /* Of the run that made it: that was of the model that it began with. */
+        if (c->settings.origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) c->settings.lora.base = "";
+    }
+    return status;
+}

@@ -1,0 +1,84 @@
+/* plan_device.c - whether a planned run fits into the memory of a device that is not here (devices.def), and whether
+ * there are kernels for all that a step computes.
+ *
+ * To what the plan has come, at most: the scratch of the device's kernels and of its library of products, which lies
+ * beside what the processor's would take; batches that are written beside a step; the reserve that a run leaves free,
+ * too; and what a driver takes for itself, a part of the memory by rule of thumb. */
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/plan/plan.h"
+#include "engine/memory_advice.h"
+
+static const struct known {
+    const char *name, *backend, *what;
+    double bytes;
+} known[] = {
+#define LVN_PLAN_DEVICE(name, backend, what, bytes) {name, backend, what, bytes},
+#include "cli/plan/devices.def"
+};
+
+/* The most scratch that an instruction wants; false, and an error: one has no kernel. */
+static bool find_scratch(const struct lvn_backend *b, const struct lvn_program *p, int64_t *most)
+{
+    *most = 0;
+    for (int n = 0; n < p->n_instrs; n++) {
+        struct lvn_instr i = p->instrs[n];
+        int64_t scratch = 0;
+        if (!i.op->collective && b->choose(NULL, &i, &scratch) != LVN_OK) return false;
+        if (scratch > *most) *most = scratch;
+    }
+    return true;
+}
+
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_training *t, int64_t takes, int64_t available)
+{
+    struct lvn_memory_advice advice;
+    char bytes[LVN_NUMBER_TEXT];
+    json_t *list = c->json ? json_array() : NULL;
+    lvn_memory_advice_find(&advice, t, takes, available);
+    lvn_cli_print(c, advice.n ? "Each of these makes it smaller:\n" : "Choose a smaller model or model.block_size.\n");
+    for (int i = 0; i < advice.n; i++) {
+        const struct lvn_advice *a = &advice.list[i];
+        lvn_cli_print(c, "  %-60s %10s%s\n", a->settings, lvn_bytes_text(a->bytes, bytes), a->fits ? ", fits" : "");
+        if (list)
+            json_array_append_new(list, json_pack("{s:s,s:I,s:b}", "settings", a->settings, "bytes",
+                                                  (json_int_t)a->bytes, "fits", a->fits));
+    }
+    return list;
+}
+
+enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
+{
+    const double share = 0.97; /* of the memory that a driver leaves */
+    const char *wanted = c->flag[LVN_FLAG_plan_device].t;
+    const struct known *k = NULL;
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    if (!*wanted) return LVN_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, wanted)) k = &known[i];
+    LVN_CHECK(k, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
+    const struct lvn_backend *backend = lvn_backend_find(k->backend);
+    int64_t scratch;
+    bool kernels = find_scratch(backend, t->step->program, &scratch);
+    int64_t takes = lvn_network_bytes(t->network) + lvn_backend_reserve(backend, (int64_t)k->bytes);
+    if (backend != t->network->device->backend) takes += scratch + lvn_network_beside_bytes(t->network, backend);
+    bool fits = (double)takes <= share * k->bytes;
+    lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->what, lvn_bytes_text(takes, a),
+                  lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
+    json_t *advice = fits ? NULL : lvn_plan_advice(c, t, takes, (int64_t)(share * k->bytes));
+    if (!kernels) lvn_cli_print(c, "It cannot run there: %s.\n", lvn_error_text());
+    lvn_error_clear();
+    json_t *one = c->json ? json_object() : NULL;
+    if (!one) return LVN_OK;
+    if (advice) json_object_set_new(one, "advice", advice);
+    json_object_set_new(one, "name", json_string(k->name));
+    json_object_set_new(one, "memory_bytes", json_integer((json_int_t)k->bytes));
+    json_object_set_new(one, "needed_bytes", json_integer(takes));
+    json_object_set_new(one, "reserved_bytes", json_integer(lvn_backend_reserve(backend, (int64_t)k->bytes)));
+    json_object_set_new(one, "scratch_bytes", json_integer(scratch));
+    json_object_set_new(one, "fits", json_boolean(fits));
+    json_object_set_new(one, "has_kernels", json_boolean(kernels));
+    lvn_cli_add(c, "device", one);
+    return LVN_OK;
+}

@@ -1,0 +1,77 @@
+/* plan_launches.c - levin plan with a backend that only tells its launches: one step on a device that is not there. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "cli/plan/plan.h"
+
+struct listing {
+    struct lvn_cli *c;
+    const struct lvn_program *program;
+    json_t *list; /* NULL: no JSON */
+    int64_t n;
+    const struct lvn_operand *scratch; /* bytes without a shape */
+    struct lvn_text reads, writes;
+};
+
+/* "arena+4096 (12, 64) bf16": what an argument of the launch would be. */
+static void operand(struct lvn_operand *o, bool written, void *argument)
+{
+    static const char *const buffers[LVN_BUFFER_COUNT] = {"arena", "parameters", "gradients", "moment 1", "moment 2",
+                                                          "scale", "input",      "cache",     "result"};
+    struct listing *l = argument;
+    struct lvn_text *text = written ? &l->writes : &l->reads;
+    const struct lvn_value *v = &l->program->values[o->value];
+    char shape[LVN_SHAPE_TEXT];
+    lvn_text_printf(text, "%s%s+%" PRId64, text->n ? ", " : "", buffers[v->buffer],
+                    v->offset + o->desc.offset * lvn_dtype_bytes(v->dtype));
+    if (o == l->scratch)
+        lvn_text_printf(text, " scratch of %" PRId64 " bytes", v->bytes);
+    else
+        lvn_text_printf(text, " %s %s", lvn_shape_text(&o->desc, shape), lvn_dtype_name(o->desc.dtype));
+}
+
+static void add_json(struct listing *l, const struct lvn_walk *at)
+{
+    const struct lvn_instr *i = at->instr;
+    json_array_append_new(
+        l->list, json_pack("{s:o,s:s,s:s,s:s,s:s,s:s,s:f}", "micro_batch",
+                           at->micro_batch < at->n_micro_batches ? json_integer(at->micro_batch) : json_null(), "phase",
+                           lvn_instr_phase(i), "operation", i->op->name, "name", i->name ? i->name : "", "reads",
+                           l->reads.n ? lvn_text_string(&l->reads) : "", "writes",
+                           l->writes.n ? lvn_text_string(&l->writes) : "", "flops", lvn_instr_flops(i)));
+}
+
+static void launched(void *context, const struct lvn_walk *at)
+{
+    struct listing *l = context;
+    struct lvn_instr i = *at->instr;
+    char batch[24] = "";
+    if (at->micro_batch < at->n_micro_batches) snprintf(batch, sizeof batch, "%" PRId64, at->micro_batch);
+    lvn_text_clear(&l->reads);
+    lvn_text_clear(&l->writes);
+    l->scratch = &i.scratch;
+    lvn_instr_operands(&i, operand, l);
+    lvn_cli_print(l->c, "%6" PRId64 " %5s  %-8s %-22s %-34s %s%s%s\n", l->n++, batch, lvn_instr_phase(&i), i.op->name,
+                  i.name ? i.name : "", l->reads.n ? lvn_text_string(&l->reads) : "", l->writes.n ? " -> " : "",
+                  l->writes.n ? lvn_text_string(&l->writes) : "");
+    if (l->list) add_json(l, at);
+}
+
+enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_training *t)
+{
+    const struct lvn_backend *backend = t->network->device->backend;
+    const struct lvn_binding nothing = {0};
+    struct listing l = {.c = c, .program = t->step->program, .list = c->json ? json_array() : NULL};
+    const struct lvn_execution how = {.n_micro_batches = t->accumulation, .context = &l, .launched = launched};
+    struct lvn_bound *bound;
+    lvn_cli_print(c, "\nlaunches of a step on %s\n%6s %5s  %-8s %-22s %-34s %s\n", backend->name, "", "batch", "phase",
+                  "operation", "name", "reads -> writes, from bytes of which buffer on");
+    LVN_TRY(backend->bind(&bound, t->step->program, &nothing));
+    enum lvn_status status = backend->run(bound, &how);
+    backend->unbind(bound);
+    lvn_text_release(&l.reads);
+    lvn_text_release(&l.writes);
+    lvn_cli_add(c, "launches", l.list);
+    return status;
+}

@@ -1,0 +1,319 @@
+/* plan_ranks.c - levin plan RECIPE --ranks N: the time of a step on many ranks, before anything is booked.
+ *
+ * What computing takes: plan_compute.c. Threads that are too many for a host's cores, or for this machine's, count in
+ * proportion.
+ *
+ * What goes between hosts is a formula: the bytes and rounds that lvn_sum_traffic() counts, with latency and bandwidth.
+ * Sums run beside the last backward as far as they can, but for the last bucket; where no core is free, moving the data
+ * of all ranks of a host takes from computing: within it what was measured, between hosts by the byte. Saving takes
+ * what a file here takes to be written. Slower hosts and the network's other users are left out. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/plan/plan.h"
+#include "formats/checksum.h"
+#include "host/machine.h"
+
+static const double ASSUMED_MOVING = 1e9; /* bytes a second within a host, where no two ranks could be measured */
+/* Bytes that a core sends to another host, takes from there and adds, a second, while it does nothing else: measured
+ * over TCP; 0.8e9 where a link has no limit, 0.4e9 where it has 1 Gbit/s, so that data come in small parts. */
+static const double ASSUMED_SENDING = 0.6e9;
+
+struct forecast {
+    struct lvn_cli *c;
+    const struct lvn_training *t;
+    int ranks, each, hosts, cores, here, threads; /* cores of a host; of this machine */
+    int64_t rows;                                 /* of the rank that has most */
+    struct lvn_compute compute;
+    double crowd; /* threads for each core that computes, beyond what was measured */
+    double reduce, last, share, steal, saving;
+    struct lvn_traffic traffic; /* of a step */
+    bool beside;
+};
+
+static int per_host(const struct lvn_cli *c)
+{
+    int64_t ranks = c->flag[LVN_FLAG_plan_ranks].i, each = c->flag[LVN_FLAG_plan_nproc_per_node].i;
+    return (int)(each < 1 ? 1 : each < ranks ? each : ranks);
+}
+
+static int cores_here(void)
+{
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    return m.allowed > 0 ? m.allowed : 1;
+}
+
+static int cores_there(const struct lvn_cli *c)
+{
+    int64_t cores = c->flag[LVN_FLAG_plan_cores].i;
+    return cores ? (int)cores : cores_here();
+}
+
+void lvn_plan_threads(struct lvn_cli *c)
+{
+    struct lvn_machine m;
+    int64_t cores = c->flag[LVN_FLAG_plan_cores].i;
+    lvn_machine_read(&m);
+    if (!cores) cores = m.threads;
+    if (c->settings.trainer.threads || (per_host(c) == 1 && !c->flag[LVN_FLAG_plan_cores].i)) return;
+    c->settings.trainer.threads = cores > per_host(c) ? cores / per_host(c) : 1;
+}
+
+int lvn_plan_threads_here(const struct lvn_cli *c)
+{
+    int64_t threads = c->settings.trainer.threads;
+    int here = cores_here();
+    return (int)(threads < 1 || threads > here ? here : threads);
+}
+
+/* All ranks of a host, where this machine has its cores; else as many as fill this one, where that one is full. */
+int lvn_plan_crowd(const struct lvn_cli *c)
+{
+    int each = per_host(c), here = cores_here(), there = cores_there(c), threads = lvn_plan_threads_here(c),
+        room = here / threads;
+    bool full = (int64_t)each * (c->settings.trainer.threads ? c->settings.trainer.threads : there) >= there;
+    int n = each <= LVN_CROWD && here == there && each <= 4 * room ? each : full || each > room ? room : each;
+    int64_t batch = c->settings.trainer.batch_size;
+    if (n > LVN_CROWD) n = LVN_CROWD;
+    return n < 1 ? 1 : n > batch ? (int)batch : n;
+}
+
+/* --- communication --- */
+
+/* The most subtrees that a rank holds of the tree over all micro-batches. */
+static int most_subtrees(const struct lvn_training *t, int ranks)
+{
+    struct lvn_subtree some[LVN_MAX_SUBTREES];
+    int most = 1;
+    for (int i = 0; i < ranks; i++) {
+        int n = lvn_subtrees(t->leaf[ranks], t->leaf[i], t->leaf[i + 1], some);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+static void add(struct lvn_traffic_part *sum, const struct lvn_traffic_part *p)
+{
+    sum->messages += p->messages;
+    sum->bytes += p->bytes;
+    sum->rounds += p->rounds;
+}
+
+/* Seconds between hosts of one sum, which counts; ways: 1 reduce, 2 gather, 3 both. */
+static double between(struct forecast *f, double bytes, int ways, int partials)
+{
+    struct lvn_sum_question q = {.ranks = f->ranks,
+                                 .hosts = f->ranks % f->hosts ? f->ranks : f->hosts,
+                                 .bytes = (int64_t)bytes,
+                                 .partials = partials,
+                                 .reduce = ways & 1,
+                                 .gather = ways & 2};
+    struct lvn_traffic t;
+    lvn_sum_traffic(&q, &t);
+    add(&f->traffic.within, &t.within);
+    add(&f->traffic.between, &t.between);
+    if (f->hosts == 1) return 0;
+    return t.between.rounds * f->c->flag[LVN_FLAG_plan_latency].r +
+           (double)t.between.bytes * f->each / f->c->flag[LVN_FLAG_plan_bandwidth].r;
+}
+
+/* What the processes here took to move and add bytes, for each that one of them sent. */
+static double moving(const struct forecast *f, double bytes)
+{
+    double sent = bytes * (f->t->reduction.sharding.zero1 ? 1 : 2) * (f->compute.processes - 1) / f->compute.processes;
+    return f->compute.processes > 1 && bytes > 0 ? f->compute.parts.reduce / sent : 1 / ASSUMED_MOVING;
+}
+
+static void communicate(struct forecast *f)
+{
+    const struct lvn_program *p = f->t->step->program;
+    const struct lvn_sharding *s = &f->t->reduction.sharding;
+    const double count = (double)p->graph->params->trainable_count;
+    const int ways = s->zero1 ? 1 : 3; /* sums go back to all */
+    double all = count * (double)lvn_dtype_bytes(p->gradients), last_bytes = all;
+    if (s->tree) f->reduce = between(f, all, ways, most_subtrees(f->t, f->ranks));
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        if (i->id != LVN_OP_all_reduce && i->id != LVN_OP_reduce_scatter) continue;
+        last_bytes = (double)p->values[i->out[0].value].bytes;
+        f->last = between(f, last_bytes, ways, 0);
+        f->reduce += f->last;
+    }
+    const double each_byte = moving(f, all);
+    double within = (double)f->traffic.within.bytes * each_byte;
+    if (f->compute.processes == f->each && f->hosts == 1) within = f->each > 1 ? f->compute.parts.reduce : 0;
+    if (f->each * f->threads >= f->cores) /* no core is free: within a host it is work, and so is sending */
+        f->steal =
+            within * (1 - last_bytes / all) + (double)f->traffic.between.bytes * f->each / f->cores / ASSUMED_SENDING;
+    f->reduce += within;
+    if (!s->tree) f->last += within * last_bytes / all;
+    if (!s->zero1) return;
+    int64_t before = f->traffic.within.bytes;
+    f->share = between(f, count * (double)lvn_dtype_bytes(p->weights), 2, 0);
+    f->share += (double)(f->traffic.within.bytes - before) * each_byte;
+}
+
+/* --- saving --- */
+
+/* Bytes a second that a file of the run's folder takes, with their checksums; 0: not known. */
+static double write_rate(const char *run_dir)
+{
+    enum { BYTES = 32 << 20 };
+    char path[LVN_RUN_DIR_TEXT + 32];
+    char *x = calloc(BYTES, 1);
+    int fd = -1;
+    snprintf(path, sizeof path, "%s", run_dir);
+    for (char *end; x && fd < 0; *end = '\0') { /* the folder need not be there yet */
+        fd = open(*path ? path : ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+        end = strrchr(path, '/');
+        if (fd >= 0 || !*path) break;
+        if (!end) end = path;
+    }
+    double begin = lvn_seconds();
+    bool written = fd >= 0 && write(fd, x, BYTES) == BYTES;
+    volatile uint64_t sum = written ? lvn_checksum(x, BYTES) : 0;
+    (void)sum;
+    double seconds = lvn_seconds() - begin;
+    if (fd >= 0) close(fd);
+    free(x);
+    return written && seconds > 0 ? BYTES / seconds : 0;
+}
+
+/* Seconds of a step, on the average, that checkpoints take: rank 0 writes while it computes. */
+static void save(struct forecast *f, double computing)
+{
+    const struct lvn_network *n = f->t->network;
+    int64_t every = f->c->settings.checkpoint.every_n_steps;
+    double rate = every ? write_rate(f->c->settings.run_dir) : 0, state = 0;
+    for (int b = LVN_BUFFER_STATE0; b <= LVN_BUFFER_STATE1; b++) state += (double)n->bytes[b];
+    if (f->t->reduction.sharding.zero1) state *= f->ranks;
+    if (rate <= 0) return;
+    double seconds = ((double)n->bytes[LVN_BUFFER_PARAM] + state) / rate, hidden = computing;
+    if (f->each * f->threads >= f->cores) hidden = 0; /* no core is free */
+    f->saving = (seconds > hidden ? seconds - hidden : 0) / f->threads / (double)every;
+}
+
+/* --- together --- */
+
+static int64_t most_rows(const struct lvn_training *t, const struct lvn_settings *s, int ranks)
+{
+    int64_t most = (s->trainer.batch_size + ranks - 1) / ranks;
+    for (int i = 0; i < ranks && s->trainer.micro_batch_size; i++) {
+        int64_t rows = (t->leaf[i + 1] - t->leaf[i]) * t->micro;
+        if (i == 0 || rows > most) most = rows;
+    }
+    return most;
+}
+
+static double computing(const struct forecast *f)
+{
+    double micro = (double)f->rows / (double)f->t->micro; /* micro-batches, one of them perhaps not whole */
+    return ((f->compute.parts.forward + f->compute.parts.backward) * micro + f->compute.parts.update) * f->crowd;
+}
+
+/* What communication adds to it. */
+static double exposed(const struct forecast *f)
+{
+    double last = f->compute.parts.backward * f->crowd, hidden = f->reduce - f->last;
+    if (!f->beside) return f->reduce + f->share;
+    return (hidden > last + f->steal ? hidden - last : f->steal) + f->last + f->share;
+}
+
+/* Where the seconds of computing come from. */
+static void print_compute(const struct forecast *f)
+{
+    const struct lvn_compute *m = &f->compute;
+    const bool bf16 = f->t->network->precision != LVN_PRECISION_TRUE;
+    lvn_cli_print(f->c, "  a micro-batch of %lld: forward %.4g s, backward %.4g s; update %.4g s\n",
+                  (long long)f->t->micro, m->parts.forward, m->parts.backward, m->parts.update);
+    if (m->how == LVN_COMPUTED_BY_RATES)
+        lvn_cli_print(
+            f->c,
+            "    at best: from its arithmetic at %.4g GFLOP/s and its memory at %.3g GB/s, which this machine "
+            "reached %s on pieces of a fixed size; nothing of the model ran (--measure runs what takes "
+            "seconds)\n",
+            m->rates.per_s[bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS] * 1e-9,
+            m->rates.per_s[LVN_RATE_READING] * 1e-9, m->rates.cached ? "before" : "now");
+    else
+        lvn_cli_print(f->c, "    measured here on %d process%s%s\n", m->processes, m->processes == 1 ? "" : "es",
+                      m->how == LVN_COMPUTED_LAYERS
+                          ? ", with one layer and with two; each further one takes the difference"
+                          : "");
+}
+
+static void print(const struct forecast *f, double alone)
+{
+    struct lvn_cli *c = f->c;
+    double latency = c->flag[LVN_FLAG_plan_latency].r, bandwidth = c->flag[LVN_FLAG_plan_bandwidth].r;
+    double compute = computing(f), comm = exposed(f), step = compute + comm + f->saving;
+    double rate = (double)(c->settings.trainer.batch_size * f->t->block_size) / step,
+           efficiency = alone / step / f->ranks;
+    char text[LVN_NUMBER_TEXT];
+    lvn_cli_print(
+        c,
+        "\n%d ranks, %d on each host of %d core%s, with %d thread%s; messages take %.3g us, a host sends %.3g "
+        "GB/s (--latency, --bandwidth)\n",
+        f->ranks, f->each, f->cores, f->cores == 1 ? "" : "s", f->threads, f->threads == 1 ? "" : "s", latency * 1e6,
+        bandwidth / 1e9);
+    print_compute(f);
+    if (f->crowd != 1) lvn_cli_print(c, "  computing takes %.3g times that there: threads for each core\n", f->crowd);
+    lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
+                  f->t->reduction.sharding.tree ? "in order, behind backward"
+                  : f->beside                   ? "beside the last backward"
+                                                : "behind backward, for all cores compute");
+    if (f->share > 0) lvn_cli_print(c, "; parameters to all %.4g s", f->share);
+    lvn_cli_print(c, "; a rank sends %lld messages to its host and %lld to others\n",
+                  (long long)f->traffic.within.messages, (long long)f->traffic.between.messages);
+    lvn_cli_print(c, "  computing %.4g s, communication beyond it %.4g s, saving %.4g s\n", compute, comm, f->saving);
+    lvn_cli_print(c, "\n  predicted: %.4g s a step, %s %s/s, %.0f %% of %d times one rank\n", step,
+                  lvn_count_text((int64_t)rate, text), lvn_task_unit(f->t->step->options.task), 100 * efficiency,
+                  f->ranks);
+    json_t *p =
+        json_pack("{s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "ranks", f->ranks, "nproc_per_node", f->each,
+                  "cores", f->cores, "threads", f->threads, "latency_s", latency, "bytes_per_s", bandwidth, "forward_s",
+                  f->compute.parts.forward, "backward_s", f->compute.parts.backward, "update_s",
+                  f->compute.parts.update, "reduce_s", f->reduce, "share_s", f->share, "beside", f->beside);
+    json_t *more = json_pack("{s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "compute_s", compute, "exposed_s", comm,
+                             "saving_s", f->saving, "messages_within", (json_int_t)f->traffic.within.messages,
+                             "messages_between", (json_int_t)f->traffic.between.messages, "bytes_within",
+                             (json_int_t)f->traffic.within.bytes, "bytes_between", (json_int_t)f->traffic.between.bytes,
+                             "step_s", step, "tokens_per_s", rate, "efficiency", efficiency);
+    static const char *const how[] = {
+        [LVN_COMPUTED_BY_RATES] = "rates", [LVN_COMPUTED_WHOLE] = "whole", [LVN_COMPUTED_LAYERS] = "layers"};
+    if (p && more) json_object_update(p, more);
+    if (p) json_object_set_new(p, "computed", json_string(how[f->compute.how]));
+    json_decref(more);
+    lvn_cli_add(c, "predicted", p);
+}
+
+enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_training *t, const struct lvn_model_config *m,
+                               struct lvn_crowd *crowd)
+{
+    struct forecast f = {.c = c,
+                         .t = t,
+                         .each = per_host(c),
+                         .threads = t->network->threads,
+                         .ranks = (int)c->flag[LVN_FLAG_plan_ranks].i};
+    LVN_TRY_WHILE(lvn_plan_compute(&f.compute, c, t, m, f.ranks, crowd), "measuring a micro-batch");
+    if (crowd->rank) return LVN_OK;
+    f.hosts = (f.ranks + f.each - 1) / f.each;
+    f.here = cores_here();
+    f.cores = cores_there(c);
+    f.rows = most_rows(t, &c->settings, f.ranks);
+    const int used = lvn_plan_threads_here(c);
+    f.crowd = f.each * f.threads > f.cores ? (double)f.each * f.threads / f.cores : 1;
+    if (f.compute.processes == f.each && f.here == f.cores) f.crowd = 1; /* measured */
+    f.crowd *= (double)used / f.threads;
+    f.beside = !t->reduction.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
+    communicate(&f);
+    save(&f, computing(&f));
+    struct forecast one = {.t = t, .rows = c->settings.trainer.batch_size, .compute = f.compute, .crowd = 1};
+    if (t->reduction.sharding.zero1) one.compute.parts.update *= f.ranks;
+    print(&f, computing(&one));
+    return LVN_OK;
+}

@@ -1,0 +1,150 @@
+/* plan_time.c - what a step will take on this machine, before anything runs.
+ *
+ * An instruction takes as long as its arithmetic at the rate of matrix products, and its operands at that of reading
+ * memory: the one is small where the other is not. Both rates are measured once for each processor, instruction set and
+ * number of threads, a second in all, and kept in the cache; --measure takes them anew. Runs come close to it where
+ * products are large; of small ones, as of models with a few hundred columns, steps take up to twice as long. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/random.h"
+#include "cli/plan/plan.h"
+#include "formats/json.h"
+#include "host/isa.h"
+#include "host/machine.h"
+#include "stores/cache.h"
+
+static const char *const names[LVN_N_RATES] = {[LVN_RATE_PRODUCTS] = "flops_per_s",
+                                               [LVN_RATE_PRODUCTS_BF16] = "bf16_flops_per_s",
+                                               [LVN_RATE_READING] = "bytes_per_s"};
+
+/* --- the rates --- */
+
+/* What they hang on, as one line: of another line they are not taken. */
+static const char *key_of(struct lvn_arena *a, const struct lvn_device *d)
+{
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    return lvn_arena_printf(a, "%s, %s, %s, %d threads, levin %s", m.cpu, d->backend->name,
+                            lvn_isa_name(lvn_isa_best()), d->threads, LVN_VERSION);
+}
+
+static bool read_kept(const char *path, const char *key, struct lvn_rates *r)
+{
+    json_t *root = NULL;
+    char *text = NULL;
+    int64_t bytes;
+    bool good = lvn_path_is_file(path) && lvn_file_read(path, 4096, &text, &bytes) == LVN_OK &&
+                lvn_json_parse(path, text, bytes, &root) == LVN_OK;
+    const char *of = good ? json_string_value(json_object_get(root, "machine")) : NULL;
+    good = of && !strcmp(of, key);
+    for (int i = 0; i < LVN_N_RATES && good; i++) {
+        r->per_s[i] = json_number_value(json_object_get(root, names[i]));
+        good = r->per_s[i] > 0;
+    }
+    lvn_error_clear(); /* a damaged file is none */
+    json_decref(root);
+    free(text);
+    return good;
+}
+
+static enum lvn_status keep(const char *path, const char *key, const struct lvn_rates *r)
+{
+    long begun = lvn_json_begin();
+    json_t *root = json_pack("{s:s}", "machine", key);
+    for (int i = 0; i < LVN_N_RATES; i++) json_object_set_new(root, names[i], json_real(r->per_s[i]));
+    char *text;
+    enum lvn_status status = lvn_json_dump(begun, root, JSON_INDENT(2), &text);
+    json_decref(root);
+    if (status == LVN_OK) status = lvn_file_write(path, text, (int64_t)strlen(text));
+    free(text);
+    return status;
+}
+
+static enum lvn_status find_rates(struct lvn_device *d, bool anew, struct lvn_rates *r)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *folder, *path = NULL, *key = key_of(&a, d);
+    if (!key) return LVN_MEMORY;
+    if (lvn_cache_folder(&a, "rates", &folder) == LVN_OK)
+        path = lvn_arena_printf(&a, "%s/%016llx.json", folder, (unsigned long long)lvn_name_hash(key));
+    lvn_error_clear(); /* no cache: measured each time */
+    r->cached = !anew && path && read_kept(path, key, r);
+    for (int i = 0; i < LVN_N_RATES && !r->cached; i++) LVN_TRY(lvn_device_rate(d, (enum lvn_rate)i, &r->per_s[i]));
+    if (!r->cached && path && keep(path, key, r) != LVN_OK) {
+        lvn_log(LVN_LOG_WARN, "the measured rates are not kept: %s", lvn_error_text());
+        lvn_error_clear();
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_plan_rates(struct lvn_cli *c, struct lvn_device *d, struct lvn_rates *r)
+{
+    *r = (struct lvn_rates){0};
+    LVN_TRY_WHILE(find_rates(d, lvn_cli_on(c, LVN_FLAG_plan_measure), r),
+                  "measuring what this machine does in a second");
+    return LVN_OK;
+}
+
+/* --- the step --- */
+
+static double operand_bytes(const struct lvn_operand *o, int n)
+{
+    double bytes = 0;
+    for (int i = 0; i < n; i++)
+        if (o[i].value >= 0) bytes += (double)(lvn_desc_count(&o[i].desc) * lvn_dtype_bytes(o[i].desc.dtype));
+    return bytes;
+}
+
+static double seconds_of(const struct lvn_instr *i, const struct lvn_rates *r, bool bf16)
+{
+    double bytes = operand_bytes(i->in, LVN_MAX_IN) + operand_bytes(i->out, LVN_MAX_OUT) +
+                   operand_bytes(i->dout, LVN_MAX_OUT) + operand_bytes(i->din, LVN_MAX_IN);
+    return lvn_instr_flops(i) / r->per_s[bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS] +
+           bytes / r->per_s[LVN_RATE_READING];
+}
+
+void lvn_plan_parts(const struct lvn_training *t, const struct lvn_rates *r, struct lvn_parts *parts)
+{
+    const struct lvn_program *p = t->step->program;
+    bool bf16 = t->network->precision != LVN_PRECISION_TRUE;
+    *parts = (struct lvn_parts){.accumulation = t->accumulation};
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        if (i->op->collective) continue;
+        double seconds = seconds_of(i, r, bf16);
+        if (i->when == LVN_AFTER_BACKWARD)
+            parts->update += seconds;
+        else if (i->when != LVN_EVERY_MICRO_BATCH)
+            parts->backward += seconds / (double)t->accumulation; /* once a step */
+        else if (i->phase == LVN_FORWARD && !i->again)
+            parts->forward += seconds;
+        else
+            parts->backward += seconds;
+    }
+}
+
+enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_training *t, int64_t steps)
+{
+    struct lvn_device *d = t->network->device;
+    struct lvn_rates r;
+    struct lvn_parts parts;
+    char all_text[LVN_NUMBER_TEXT], rate_text[LVN_NUMBER_TEXT];
+    if (!d->backend->rate) return LVN_OK;
+    LVN_TRY(lvn_plan_rates(c, d, &r));
+    lvn_plan_parts(t, &r, &parts);
+    double step = (parts.forward + parts.backward) * (double)t->accumulation + parts.update,
+           units = (double)(c->settings.trainer.batch_size * t->block_size);
+    lvn_cli_print(c, "time: %.3g s a step at best, %s %s/s%s%s\n", step,
+                  lvn_count_text((int64_t)(units / step), rate_text), lvn_task_unit(t->step->options.task),
+                  steps ? "; all steps " : "", steps ? lvn_seconds_text(step * (double)steps, all_text) : "");
+    lvn_cli_print(c, "  at %.4g GFLOP/s of products (%.4g in bf16) and %.3g GB/s of memory, %s\n",
+                  r.per_s[LVN_RATE_PRODUCTS] * 1e-9, r.per_s[LVN_RATE_PRODUCTS_BF16] * 1e-9,
+                  r.per_s[LVN_RATE_READING] * 1e-9,
+                  r.cached ? "measured before (--measure takes them anew)" : "measured now and kept");
+    json_t *o = json_pack("{s:f, s:f, s:b}", "step_s", step, "tokens_per_s", units / step, "kept", r.cached);
+    for (int i = 0; i < LVN_N_RATES; i++) json_object_set_new(o, names[i], json_real(r.per_s[i]));
+    lvn_cli_add(c, "time", o);
+    return LVN_OK;
+}

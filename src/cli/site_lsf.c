@@ -1,6 +1,0 @@
-/* site_lsf.c - LSF: a line of LSB_DJOB_HOSTFILE for each slot; blaunch reaches the hosts of a job.
- *
- * Source: IBM Spectrum LSF, environment variables, LSB_DJOB_HOSTFILE. */
-#include "cli/site.h"
-
-const struct lvn_site lvn_site_lsf = {.title = "LSF", .file = "LSB_DJOB_HOSTFILE", .remote = "blaunch"};

@@ -1,6 +1,0 @@
-/* site_pbs.c - OpenPBS, PBS Pro and Torque: a line of PBS_NODEFILE for each slot, so a host stands there several times.
- *
- * Source: PBS Professional user's guide, "the job's node file". */
-#include "cli/site.h"
-
-const struct lvn_site lvn_site_pbs = {.title = "PBS", .file = "PBS_NODEFILE", .remote = "pbs_tmrsh"};

@@ -1,0 +1,42 @@
+/* hydra.c - ranks of hydra, the mpiexec of MPICH and of Intel MPI (its processes: hydra_pmi_proxy, hydra_bstrap_proxy).
+ *
+ * A rank has a connection to the proxy, PMI_FD, or its address, PMI_PORT. srun --mpi=pmi2 sets the same variables and
+ * names its own job: that is srun's family, not this one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/identity/launcher_env.h"
+
+static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+{
+    int fd;
+    const char *job = lvn_variable(s, "PMI_JOBID"), *open = lvn_variable(s, "PMI_FD");
+    if (!lvn_variable(s, "PMI_RANK") && !lvn_variable(s, "PMI_SIZE")) return LVN_ABSENT;
+    if (job && !lvn_variable(s, "MPI_LOCALRANKID") && lvn_variable(s, "SLURM_STEP_ID")) return LVN_ABSENT;
+    bool above = lvn_family_depth(&lvn_family_hydra, s) > 0;
+    if (!open && !lvn_variable(s, "PMI_PORT")) {
+        snprintf(why, 160, "there is no connection to an mpiexec (PMI_FD)");
+        return LVN_DEAD;
+    }
+    if (open && (!lvn_whole_number(open, 0, &fd) || !s->socket_open(s, fd))) {
+        snprintf(why, 160, "PMI_FD %.20s is not an open connection", open);
+        return LVN_DEAD;
+    }
+    if (s->complete && !above && !lvn_variable(s, "PMI_PORT")) {
+        snprintf(why, 160, "no mpiexec is above this process");
+        return LVN_DEAD;
+    }
+    return LVN_UNKNOWN;
+}
+
+const struct lvn_family lvn_family_hydra = {
+    .name = "hydra",
+    .title = "hydra's mpiexec (MPICH, Intel MPI)",
+    .rank = {"PMI_RANK"},
+    .size = {"PMI_SIZE"},
+    .local_rank = {"MPI_LOCALRANKID"},
+    .local_size = {"MPI_LOCALNRANKS"},
+    .processes = {"hydra_pmi_proxy", "hydra_bstrap_p*", "pmi_proxy"},
+    .launchers = {"mpiexec*", "mpirun*"},
+    .evidence = evidence,
+};

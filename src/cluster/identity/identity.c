@@ -1,0 +1,232 @@
+/* identity.c - which launcher is the innermost, and what it says.
+ *
+ * Variables tell that a launcher was there, not which one is the innermost: everything is inherited. The processes
+ * above this one tell that. A rank of Open MPI has orted or mpirun above it, one of hydra hydra_pmi_proxy, one of srun
+ * slurmstepd; the nearest of them has started it. Variables without such a process are taken when the family can show
+ * that they are alive (an open connection to its server), or when nobody can know (in a container the launcher is not
+ * seen); else they are left over, passed over, and said. Variables that no launcher would have set (a rank that is no
+ * number, a rank without a size) are refused unless a living launcher makes them meaningless. */
+#include "cluster/identity/identity.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cluster/identity/launcher_env.h"
+
+static const struct lvn_family *const families[] = {
+#define LVN_FAMILY(name) &lvn_family_##name,
+#include "cluster/identity/launcher_envs.def"
+#undef LVN_FAMILY
+};
+enum { FAMILIES = sizeof families / sizeof *families, FAR = 1000 };
+
+const char *lvn_variable(const struct lvn_surroundings *s, const char *name)
+{
+    const char *value = name ? s->variable(s, name) : NULL;
+    return value && *value ? value : NULL;
+}
+
+bool lvn_whole_number(const char *text, int least, int *out)
+{
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < least || n > 1 << 24 || text[0] == ' ' || text[0] == '+') return false;
+    *out = (int)n;
+    return true;
+}
+
+bool lvn_is_among(const char *const *names, const char *name)
+{
+    for (const char *const *p = names; *p; p++) {
+        size_t n = strlen(*p);
+        bool prefix = n > 0 && (*p)[n - 1] == '*';
+        if (prefix ? !strncmp(*p, name, n - 1) : !strcmp(*p, name)) return true;
+    }
+    return false;
+}
+
+int lvn_family_port(unsigned long number)
+{
+    enum { FIRST_PORT = 20000, PORTS = 12000 };
+    return FIRST_PORT + (int)(number % PORTS);
+}
+
+int lvn_family_depth(const struct lvn_family *f, const struct lvn_surroundings *s)
+{
+    for (int i = 0; i < s->n_above; i++)
+        if (lvn_is_among(f->processes, s->above[i].name)) return i + 1;
+    return 0;
+}
+
+const struct lvn_family *lvn_family_find(const char *name)
+{
+    for (int i = 0; i < FAMILIES; i++)
+        if (name && !strcmp(families[i]->name, name)) return families[i];
+    return NULL;
+}
+
+/* The first of the names that is set; NULL: none. */
+static const char *first_set(const struct lvn_surroundings *s, const char *const names[3])
+{
+    for (int i = 0; i < 3 && names[i]; i++) {
+        if (lvn_variable(s, names[i])) return names[i];
+    }
+    return NULL;
+}
+
+static int optional(const struct lvn_surroundings *s, const char *const names[3])
+{
+    int n;
+    const char *name = first_set(s, names);
+    return name && lvn_whole_number(lvn_variable(s, name), 0, &n) ? n : -1;
+}
+
+/* Rank and size of one family. */
+static enum lvn_status read_family(const struct lvn_family *f, const struct lvn_surroundings *s,
+                                   struct lvn_identity *out)
+{
+    const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
+    LVN_CHECK(rank, ARG, "%s is set, but %s is not: %s sets both; start levin by it, or unset %s", size, f->rank[0],
+              f->title, size);
+    LVN_CHECK(size, ARG, "%s is set, but %s is not: %s sets both; start levin by it, or unset %s", rank, f->size[0],
+              f->title, rank);
+    const char *r = lvn_variable(s, rank), *n = lvn_variable(s, size);
+    LVN_CHECK(lvn_whole_number(r, 0, &out->rank), ARG,
+              "%s is '%.40s', and a rank is a whole number from 0 on: start levin by %s, or unset it", rank, r,
+              f->title);
+    LVN_CHECK(lvn_whole_number(n, 1, &out->size), ARG,
+              "%s is '%.40s', and a number of ranks is a whole number from 1 on: start levin by %s, or unset it", size,
+              n, f->title);
+    LVN_CHECK(out->rank < out->size, ARG,
+              "%s is %d and %s is %d, but ranks go from 0 to %d: start levin by %s, or unset both", rank, out->rank,
+              size, out->size, out->size - 1, f->title);
+    out->family = f->name;
+    out->title = f->title;
+    out->rank_from = rank;
+    out->size_from = size;
+    out->local_rank = optional(s, f->local_rank);
+    out->local_size = optional(s, f->local_size);
+    out->node = optional(s, f->node);
+    out->nodes = optional(s, f->nodes);
+    if (f->more) f->more(s, out);
+    if (out->local_size == 0 || out->local_rank >= out->local_size) out->local_size = -1;
+    return LVN_OK;
+}
+
+static bool is_loopback(const char *host)
+{
+    static const char *const names[] = {"localhost", "localhost:*", "127.*", "::1", "[::1]*", NULL};
+    return host && lvn_is_among(names, host);
+}
+
+/* As the launcher's numbers say; where it gives none, the address that hosts would have to reach rank 0 at. */
+static bool is_on_one_host(const struct lvn_identity *id, const struct lvn_surroundings *s)
+{
+    const char *place = *id->place ? id->place : lvn_variable(s, "MASTER_ADDR");
+    if (id->local_size > 0) return id->local_size == id->size;
+    return id->nodes == 1 || (id->without_mpi && is_loopback(place));
+}
+
+/* Smaller is nearer. */
+struct claim {
+    enum lvn_evidence evidence;
+    int depth;
+    char why[160];
+};
+
+static void weigh(struct claim *c, const struct lvn_family *f, const struct lvn_surroundings *s)
+{
+    c->why[0] = '\0';
+    c->evidence = f->evidence                                      ? f->evidence(s, c->why)
+                  : first_set(s, f->rank) || first_set(s, f->size) ? LVN_UNKNOWN
+                                                                   : LVN_ABSENT;
+    int above = lvn_family_depth(f, s);
+    c->depth = 3 * FAR;
+    if (c->evidence >= LVN_UNKNOWN && above) {
+        c->evidence = LVN_ALIVE;
+        c->depth = above;
+        snprintf(c->why, sizeof c->why, "started by %s (pid %d)", s->above[above - 1].name, s->above[above - 1].pid);
+    } else if (c->evidence == LVN_ALIVE) {
+        c->depth = FAR;
+    } else if (c->evidence == LVN_UNKNOWN) {
+        c->depth = 2 * FAR;
+    }
+}
+
+static void say_ignored(struct lvn_identity *out, const struct lvn_family *f, const struct lvn_surroundings *s,
+                        const char *why)
+{
+    const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
+    lvn_print_more(out->ignored, sizeof out->ignored, "%s%s%s%s passed over: %s", *out->ignored ? "; " : "",
+                   rank ? rank : "", rank && size ? " and " : "", size ? size : "", why);
+}
+
+static void alone(struct lvn_identity *out)
+{
+    out->family = "local";
+    out->title = "no launcher";
+    out->size = 1;
+    out->rank = out->local_rank = out->node = 0;
+    out->local_size = out->nodes = 1;
+    out->rank_from = out->size_from = "";
+    snprintf(out->evidence, sizeof out->evidence, "no launcher's variables");
+}
+
+/* Ranks fail alike where their variables are wrong; one of them is to say so. Where no launcher holds them together, as
+ * in pods, nobody sees what another one says. */
+static bool stands_first(const struct lvn_surroundings *s, const struct claim *claims)
+{
+    bool first = true;
+    for (int i = 0; i < FAMILIES; i++) {
+        const struct lvn_family *f = families[i];
+        if (!f->processes[0] || claims[i].evidence < LVN_UNKNOWN) continue;
+        first = first && optional(s, f->rank) <= 0 && optional(s, f->local_rank) <= 0 && optional(s, f->node) <= 0;
+    }
+    return first;
+}
+
+enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_surroundings *s)
+{
+    struct claim claims[FAMILIES];
+    int best = -1;
+    *out = (struct lvn_identity){0};
+    if (gethostname(out->host, sizeof out->host - 1)) snprintf(out->host, sizeof out->host, "unknown");
+    for (int i = 0; i < FAMILIES; i++) {
+        weigh(&claims[i], families[i], s);
+        if (claims[i].evidence >= LVN_UNKNOWN && (best < 0 || claims[i].depth < claims[best].depth)) best = i;
+    }
+    out->first = stands_first(s, claims);
+    bool alive = best >= 0 && claims[best].evidence == LVN_ALIVE;
+    for (int i = 0; i < FAMILIES && !alive; i++) { /* nonsense is no left-over */
+        struct lvn_identity other = {0};
+        if (claims[i].evidence == LVN_DEAD) LVN_TRY(read_family(families[i], s, &other));
+    }
+    if (best < 0) {
+        alone(out);
+    } else {
+        out->launched = claims[best].evidence == LVN_ALIVE; /* also where its variables are wrong */
+        LVN_TRY(read_family(families[best], s, out));
+        snprintf(out->evidence, sizeof out->evidence, "%s",
+                 claims[best].why[0] ? claims[best].why : "its variables are set");
+    }
+    for (int i = 0; i < FAMILIES; i++) {
+        if (i == best || claims[i].evidence == LVN_ABSENT) continue;
+        say_ignored(out, families[i], s,
+                    claims[i].evidence == LVN_DEAD ? claims[i].why : "another launcher is nearer to this process");
+    }
+    if (best >= 0 && families[best]->without_mpi) out->without_mpi = families[best]->without_mpi;
+    out->one_host = is_on_one_host(out, s);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_identity_find(struct lvn_identity *out)
+{
+    struct lvn_surroundings s;
+    lvn_surroundings_read(&s);
+    return lvn_identity_find_in(out, &s);
+}

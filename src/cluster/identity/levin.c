@@ -1,0 +1,16 @@
+/* levin.c - ranks that levin launch started by itself. */
+#include "cluster/identity/launcher_env.h"
+
+const struct lvn_family lvn_family_levin = {
+    .name = "levin",
+    .title = "levin launch",
+    .rank = {"LEVIN_RANK"},
+    .size = {"LEVIN_SIZE"},
+    .local_rank = {"LEVIN_LOCAL_RANK"},
+    .local_size = {"LEVIN_LOCAL_SIZE"},
+    .node = {"LEVIN_NODE"},
+    .nodes = {"LEVIN_NODES"},
+    .processes = {"levin*"},
+    .without_mpi = "levin launch started these ranks by itself: leave trainer.transport at auto, or name the MPI by "
+                   "trainer.mpi_library",
+};

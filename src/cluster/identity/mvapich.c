@@ -1,0 +1,24 @@
+/* mvapich.c - ranks of MVAPICH's mpirun_rsh (its processes: mpispawn). Its mpiexec is hydra, which sets these too. */
+#include <stdio.h>
+
+#include "cluster/identity/launcher_env.h"
+
+static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+{
+    if (!lvn_variable(s, "MV2_COMM_WORLD_RANK") && !lvn_variable(s, "MV2_COMM_WORLD_SIZE")) return LVN_ABSENT;
+    if (!s->complete || lvn_family_depth(&lvn_family_mvapich, s)) return LVN_UNKNOWN;
+    snprintf(why, 160, "no mpirun_rsh or mpiexec is above this process");
+    return LVN_DEAD;
+}
+
+const struct lvn_family lvn_family_mvapich = {
+    .name = "mvapich",
+    .title = "MVAPICH's mpirun_rsh",
+    .rank = {"MV2_COMM_WORLD_RANK"},
+    .size = {"MV2_COMM_WORLD_SIZE"},
+    .local_rank = {"MV2_COMM_WORLD_LOCAL_RANK"},
+    .local_size = {"MV2_COMM_WORLD_LOCAL_SIZE"},
+    .processes = {"mpispawn", "hydra_pmi_proxy", "pmi_proxy"},
+    .launchers = {"mpirun*", "mpiexec*"},
+    .evidence = evidence,
+};

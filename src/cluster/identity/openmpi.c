@@ -1,0 +1,37 @@
+/* openmpi.c - ranks of Open MPI's mpirun (its processes: orted; prted since 5.0; on its own host mpirun itself).
+ *
+ * A rank also has the address of its local PMIx server, whose folder lives as long as the job. srun has PMIx too, with
+ * a namespace of its own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/identity/launcher_env.h"
+
+static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+{
+    static const char *const marks[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid",
+                                        "OMPI_MCA_orte_hnp_uri"};
+    if (!lvn_variable(s, "OMPI_COMM_WORLD_RANK") && !lvn_variable(s, "OMPI_COMM_WORLD_SIZE")) return LVN_ABSENT;
+    const char *mark = NULL, *space = lvn_variable(s, "PMIX_NAMESPACE"),
+               *folder = lvn_variable(s, "PMIX_SERVER_TMPDIR");
+    for (int i = 0; i < 4 && !mark; i++) mark = lvn_variable(s, marks[i]);
+    const char *dead = !mark                                   ? "no job of an mpirun is named beside them"
+                       : space && !strncmp(space, "slurm.", 6) ? "the PMIx server is srun's"
+                       : folder && !s->path_exists(s, folder)  ? "the folder of that mpirun is gone"
+                       : s->complete && !lvn_family_depth(&lvn_family_openmpi, s) ? "no mpirun is above this process"
+                                                                                  : NULL;
+    if (dead) snprintf(why, 160, "%s", dead);
+    return dead ? LVN_DEAD : LVN_UNKNOWN;
+}
+
+const struct lvn_family lvn_family_openmpi = {
+    .name = "openmpi",
+    .title = "Open MPI's mpirun",
+    .rank = {"OMPI_COMM_WORLD_RANK"},
+    .size = {"OMPI_COMM_WORLD_SIZE"},
+    .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+    .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+    .processes = {"orted", "prted", "prterun*", "prte", "orterun*", "mpirun*", "mpiexec*"},
+    .launchers = {"mpirun*"},
+    .evidence = evidence,
+};

@@ -1,0 +1,103 @@
+/* slurm.c - tasks of srun (its process: slurmstepd).
+ *
+ * A batch script and the shell of an allocation have SLURM_PROCID and SLURM_NTASKS too, without being a task: only a
+ * step has SLURM_STEP_ID, and the steps that Slurm makes for batch scripts, interactive shells and itself have numbers
+ * near 2^32. SLURM_TASK_PID names the process that slurmstepd started: this one, or one above it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/identity/launcher_env.h"
+
+static bool above(const struct lvn_surroundings *s, int pid)
+{
+    bool found = pid == s->pid;
+    for (int i = 0; i < s->n_above && !found; i++) found = s->above[i].pid == pid;
+    return found;
+}
+
+static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+{
+    int pid = -1;
+    const char *step = lvn_variable(s, "SLURM_STEP_ID"), *task = lvn_variable(s, "SLURM_TASK_PID");
+    if (!step || strtoul(step, NULL, 10) >= 0xfffffff0ul) return LVN_ABSENT;
+    if (!lvn_variable(s, "SLURM_PROCID") && !lvn_variable(s, "SLURM_NTASKS")) return LVN_ABSENT;
+    bool ours = task && lvn_whole_number(task, 1, &pid) && above(s, pid);
+    if (ours) {
+        snprintf(why, 160, "SLURM_TASK_PID %d is above this process", pid);
+        return LVN_ALIVE;
+    }
+    if (lvn_family_depth(&lvn_family_slurm, s)) return LVN_UNKNOWN;
+    if (s->complete || (!task && !lvn_variable(s, "PMI_FD") && !lvn_variable(s, "PMIX_NAMESPACE"))) {
+        snprintf(why, 160, "no srun started this process (it is not below slurmstepd)");
+        return LVN_DEAD;
+    }
+    return LVN_UNKNOWN;
+}
+
+/* "2(x2),1": tasks of node `node`. */
+static int tasks_of(const char *list, int node)
+{
+    while (*list) {
+        char *end;
+        long tasks = strtol(list, &end, 10), times = 1;
+        if (end == list) return -1;
+        if (!strncmp(end, "(x", 2)) {
+            times = strtol(end + 2, &end, 10);
+            if (*end++ != ')') return -1;
+        }
+        if (node < times) return (int)tasks;
+        node -= (int)times;
+        if (*end && *end != ',') return -1;
+        list = *end ? end + 1 : end;
+    }
+    return -1;
+}
+
+/* "n[03-05,9],m" -> "n03": the first node of a list, which has task 0. */
+static void first_node(const char *list, char *out, size_t room)
+{
+    size_t name = strcspn(list, "[,");
+    const char *number = list[name] == '[' ? list + name + 1 : "";
+    snprintf(out, room, "%.*s%.*s", (int)name, list, (int)strcspn(number, "-,]"), number);
+}
+
+/* Without srun's PMI or PMIx there is no MPI, and the ranks meet where task 0 runs, at a port that is this step's. */
+static void meet(const struct lvn_surroundings *s, struct lvn_identity *id)
+{
+    enum { STEPS = 16 };
+    static const char *const speaks[] = {"PMI_RANK",    "PMI_FD",    "PMI_CONTROL_PORT",
+                                         "PALS_RANKID", "PMIX_RANK", "PMIX_NAMESPACE"};
+    const char *nodes = lvn_variable(s, "SLURM_STEP_NODELIST"), *job = lvn_variable(s, "SLURM_JOB_ID");
+    const char *step = lvn_variable(s, "SLURM_STEP_ID");
+    for (size_t i = 0; i < sizeof speaks / sizeof *speaks; i++)
+        if (lvn_variable(s, speaks[i])) return;
+    id->without_mpi = "srun started these ranks without MPI: use srun --mpi=pmix (for Open MPI) or srun --mpi=pmi2 "
+                      "(for MPICH, Intel MPI, MVAPICH), of which `srun --mpi=list` shows what is here, or leave "
+                      "trainer.transport at auto";
+    if (!nodes || !job || !step || lvn_variable(s, "MASTER_ADDR")) return;
+    char host[256];
+    first_node(nodes, host, sizeof host);
+    unsigned long number = strtoul(job, NULL, 10) * STEPS + strtoul(step, NULL, 10) % STEPS;
+    snprintf(id->place, sizeof id->place, "%s:%d", host, lvn_family_port(number));
+}
+
+static void more(const struct lvn_surroundings *s, struct lvn_identity *id)
+{
+    const char *list = lvn_variable(s, "SLURM_STEP_TASKS_PER_NODE");
+    if (list && id->node >= 0) id->local_size = tasks_of(list, id->node);
+    meet(s, id);
+}
+
+const struct lvn_family lvn_family_slurm = {
+    .name = "slurm",
+    .title = "srun",
+    .rank = {"SLURM_PROCID"},
+    .size = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+    .local_rank = {"SLURM_LOCALID"},
+    .node = {"SLURM_NODEID"},
+    .nodes = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"},
+    .processes = {"slurmstepd*"},
+    .evidence = evidence,
+    .more = more,
+};

@@ -1,0 +1,278 @@
+/* endpoints.c - addresses: where this process can be found, and going to another.
+ *
+ * A host has several addresses, and which of them another host can reach is not known here. So all are told, and tried
+ * in turn; a token shows that the right one answered. */
+#include "cluster/rendezvous/endpoints.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { PLACES = 32, PLACE = 256 };
+static const double CONNECT_SECONDS = 5; /* one try at one address */
+
+struct places {
+    char host[PLACES][PLACE], port[16];
+    int n;
+};
+
+static void add_place(struct places *p, const char *host, size_t n)
+{
+    if (p->n < PLACES && n > 0 && n < PLACE) snprintf(p->host[p->n++], PLACE, "%.*s", (int)n, host);
+}
+
+static enum lvn_status read_places(const char *address, struct places *p)
+{
+    char *end;
+    const char *colon = strrchr(address, ':'), *comma = strchr(address, ',');
+    p->n = 0;
+    const char *port = comma ? address : colon ? colon + 1 : "";
+    long number = strtol(port, &end, 10);
+    LVN_CHECK(end != port && number > 0 && number < 65536 && *end == (comma ? ',' : '\0'), ARG,
+              "'%.200s' is no place to meet; wanted HOST:PORT", address);
+    snprintf(p->port, sizeof p->port, "%ld", number);
+    if (comma) {
+        char own[PLACE];
+        const char *name = comma + 1;
+        size_t n = strcspn(name, ",");
+        if (!gethostname(own, sizeof own) && strlen(own) == n && !strncmp(own, name, n)) {
+            add_place(p, "127.0.0.1", 9);
+            add_place(p, "::1", 3);
+        }
+        for (const char *a = name + n; *a; a += strcspn(a, ",")) add_place(p, a + 1, strcspn(a + 1, ",")), a++;
+        add_place(p, name, n);
+    } else if (address[0] == '[' && colon > address + 1 && colon[-1] == ']') {
+        add_place(p, address + 1, (size_t)(colon - address) - 2);
+    } else {
+        add_place(p, address, (size_t)(colon - address));
+    }
+    LVN_CHECK(p->n > 0, ARG, "'%.200s' is no place to meet; wanted HOST:PORT", address);
+    return LVN_OK;
+}
+
+/* --- going there --- */
+
+void lvn_way_begin(struct lvn_way *w, const char *address, double patience, int skip)
+{
+    *w = (struct lvn_way){.address = address,
+                          .fd = -1,
+                          .at = skip - 1,
+                          .skip = skip,
+                          .end = lvn_seconds() + patience,
+                          .pause = 0.02,
+                          .reason = "no address is left to try"};
+}
+
+void lvn_way_end(struct lvn_way *w)
+{
+    if (w->fd >= 0) close(w->fd);
+    if (w->list) freeaddrinfo(w->list);
+    w->fd = -1;
+    w->list = w->next = NULL;
+}
+
+static void note(struct lvn_way *w, const char *what)
+{
+    struct places p;
+    if (read_places(w->address, &p) == LVN_OK)
+        snprintf(w->reason, sizeof w->reason, "%s port %s: %s", p.host[w->at], p.port, what);
+}
+
+void lvn_way_refuse(struct lvn_way *w, const char *what)
+{
+    note(w, what);
+    close(w->fd);
+    w->fd = -1;
+    w->again = true;
+    w->until = 0;
+}
+
+/* Nothing comes of it by this error; is it worth another try? */
+static void refuse(struct lvn_way *w, int error)
+{
+    const bool again =
+        w->again || error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+    lvn_way_refuse(w, strerror(error));
+    w->again = again;
+}
+
+/* The next address of the place, looked up; false: all have had their turn. */
+static bool next_address(struct lvn_way *w)
+{
+    struct places p;
+    if (w->next) w->next = w->next->ai_next;
+    while (!w->next) {
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+        if (w->list) freeaddrinfo(w->list);
+        w->list = NULL;
+        if (read_places(w->address, &p) || ++w->at >= p.n) return false;
+        int bad = getaddrinfo(p.host[w->at], p.port, &hints, &w->list);
+        if (bad) snprintf(w->reason, sizeof w->reason, "%s: %s", p.host[w->at], gai_strerror(bad));
+        if (bad) w->list = NULL;
+        if (bad == EAI_AGAIN) w->again = true;
+        w->next = w->list;
+    }
+    return true;
+}
+
+/* A connection under way, if nothing stands against it at once. */
+static void knock(struct lvn_way *w, double now)
+{
+    const double left = w->end - now;
+    w->fd = socket(w->next->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    w->tries++;
+    w->until = now + (left < 0.5 ? 0.5 : left < CONNECT_SECONDS ? left : CONNECT_SECONDS);
+    if (w->fd < 0 || (connect(w->fd, w->next->ai_addr, w->next->ai_addrlen) && errno != EINPROGRESS)) refuse(w, errno);
+}
+
+static bool writable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+enum lvn_way_state lvn_way_step(struct lvn_way *w, bool ready, double now)
+{
+    for (;; ready = writable(w->fd)) { /* on this host that is so at once */
+        int error = ETIMEDOUT;
+        socklen_t size = sizeof error;
+        if (w->fd >= 0 && ready && getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+        if (w->fd >= 0 && ready && !error) return LVN_WAY_THERE;
+        if (!ready && now < w->until) return LVN_WAY_GOING; /* or in a pause */
+        if (w->fd >= 0) refuse(w, error);
+        if (next_address(w)) {
+            knock(w, now);
+            continue;
+        }
+        if (!w->again || now >= w->end) return LVN_WAY_LOST;
+        w->until = now + (w->pause < w->end - now ? w->pause : w->end - now);
+        w->pause = w->pause < 0.5 ? 2 * w->pause : 0.5;
+        w->at = w->skip - 1;
+        w->again = false;
+        return LVN_WAY_GOING;
+    }
+}
+
+enum lvn_status lvn_way_fail(const struct lvn_way *w, const char *who)
+{
+    LVN_FAIL(
+        COMM,
+        "cannot reach %s (%s): see that it is running, and that no firewall stands between the hosts: ranks connect in "
+        "both directions and at any port",
+        who, w->reason);
+}
+
+enum lvn_status lvn_places_connect(const char *address, const char *who, double patience, int skip, int *place, int *fd)
+{
+    struct places p;
+    struct lvn_way w;
+    enum lvn_way_state state;
+    bool ready = false;
+    LVN_TRY(read_places(address, &p));
+    lvn_way_begin(&w, address, patience, skip);
+    for (double now; (state = lvn_way_step(&w, ready, now = lvn_seconds())) == LVN_WAY_GOING;) {
+        struct pollfd one = {.fd = w.fd, .events = POLLOUT};
+        ready = poll(&one, 1, w.until > now ? (int)(1000 * (w.until - now)) + 1 : 0) > 0;
+    }
+    if (state == LVN_WAY_THERE) {
+        *place = w.at;
+        *fd = w.fd;
+        w.fd = -1;
+    }
+    lvn_way_end(&w);
+    return state == LVN_WAY_THERE ? LVN_OK : lvn_way_fail(&w, who);
+}
+
+/* --- being there --- */
+
+enum lvn_status lvn_listen(const char *host, int at, int *out)
+{
+    char port[16];
+    int off = 0, on = 1;
+    struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    *out = -1;
+    snprintf(port, sizeof port, "%d", at);
+    LVN_CHECK(at >= 0 && at < 65536, ARG, "port %d is not between 0 and 65535", at);
+    int bad = getaddrinfo(host, port, &hints, &list);
+    LVN_CHECK(!bad, IO, "cannot listen on '%s': %s", host ? host : "all addresses", gai_strerror(bad));
+    bad = EADDRNOTAVAIL;
+    for (int family = 0; family < 2 && *out < 0; family++) { /* IPv6 first: it takes IPv4 as well */
+        for (struct addrinfo *a = list; a && *out < 0; a = a->ai_next) {
+            if (a->ai_family != (family ? AF_INET : AF_INET6)) continue;
+            int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+            if (fd < 0) continue;
+            if (!family) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+            if (at) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+            if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN)) {
+                *out = fd;
+            } else {
+                bad = errno;
+                close(fd);
+            }
+        }
+    }
+    freeaddrinfo(list);
+    LVN_CHECK(*out >= 0, IO, "cannot listen on port %d: %s%s", at, strerror(bad),
+              bad == EADDRINUSE ? "; end the other program, or take another MASTER_PORT" : "");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_allow_files(int ranks, int files)
+{
+    enum { OTHERS = 200 };
+    struct rlimit r;
+    const rlim_t wanted = (rlim_t)files + OTHERS;
+    if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= wanted) return LVN_OK;
+    r.rlim_cur = r.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &r);
+    LVN_CHECK(r.rlim_cur >= wanted, IO,
+              "%lld open files are fewer than the %lld that %d ranks need: raise the limit (ulimit -Hn, or LimitNOFILE "
+              "of the service that starts the job)",
+              (long long)r.rlim_cur, (long long)wanted, ranks);
+    return LVN_OK;
+}
+
+static bool is_loopback(const struct sockaddr_storage *at)
+{
+    const struct sockaddr_in *four = (const void *)at;
+    return at->ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+void lvn_places_name(int listening, char *out, size_t room)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t size = sizeof at;
+    char host[256], text[INET6_ADDRSTRLEN + 32], port[16] = "0";
+    if (!getsockname(listening, (struct sockaddr *)&at, &size))
+        getnameinfo((struct sockaddr *)&at, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
+    if (gethostname(host, sizeof host)) snprintf(host, sizeof host, "localhost");
+    host[sizeof host - 1] = '\0';
+    size_t n = (size_t)snprintf(out, room, "%s,%s", port, host);
+    struct ifaddrs *list = NULL;
+    if (is_loopback(&at))
+        n += (size_t)snprintf(out + n, room - n, ",127.0.0.1");
+    else if (getifaddrs(&list))
+        list = NULL;
+    for (struct ifaddrs *a = list; a; a = a->ifa_next) {
+        if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK)) continue;
+        int family = a->ifa_addr->sa_family;
+        if (family != AF_INET && family != AF_INET6) continue;
+        socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+        if (getnameinfo(a->ifa_addr, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) || strchr(text, '%')) continue;
+        if (n + strlen(text) + 2 > room) break;
+        n += (size_t)snprintf(out + n, room - n, ",%s", text);
+    }
+    if (list) freeifaddrs(list);
+}

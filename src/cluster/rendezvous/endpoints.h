@@ -1,0 +1,58 @@
+/* endpoints.h - where processes of a run find each other on the network.
+ *
+ * A place is written "PORT,HOST,ADDRESS,ADDRESS,...": a host by its name and all its addresses; or "HOST:PORT" or
+ * "[IPV6]:PORT", as people write it. */
+#ifndef LVN_ENDPOINTS_H
+#define LVN_ENDPOINTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+struct addrinfo;
+
+enum { LVN_PLACES_TEXT = 1200 };
+#define LVN_LOOPBACK "127.0.0.1"
+
+/* Listen on an address or host name (NULL: on all) and a port (0: any). *out does not block. IO with a sentence when
+ * the port is in use or the address is not this host's. */
+enum lvn_status lvn_listen(const char *host, int port, int *out) LVN_CHECKED;
+/* See that this process may open so many files for so many ranks, beside what else it opens: the limit is raised as far
+ * as it may be. IO where that is too few. */
+enum lvn_status lvn_allow_files(int ranks, int files) LVN_CHECKED;
+/* Where this process can be found that listens there: the long form; one that listens on the loopback has no other
+ * address. */
+void lvn_places_name(int listening, char *out, size_t room);
+
+/* On the way to one of the places in `address`, without blocking: one address after the other, each for 5 s, and all
+ * again, after pauses, while it may be that nobody listens yet. */
+struct lvn_way {
+    const char *address; /* the caller's */
+    int fd;              /* -1: nothing is under way */
+    bool again;
+    int at, skip;             /* which place is tried; how many of them to pass over */
+    int tries;                /* connections begun */
+    double until, end, pause; /* of this try, or pause; of all tries */
+    struct addrinfo *list, *next;
+    char reason[300]; /* what was wrong with the last one */
+};
+enum lvn_way_state { LVN_WAY_GOING, LVN_WAY_THERE, LVN_WAY_LOST };
+/* End it always; a connection that shall live is taken out of `fd`
+ * before. */
+void lvn_way_begin(struct lvn_way *w, const char *address, double patience, int skip);
+void lvn_way_end(struct lvn_way *w);
+/* Go on: `ready`, `fd` can be written to. Then wait for that, or until `until`. */
+enum lvn_way_state lvn_way_step(struct lvn_way *w, bool ready, double now);
+/* Who was reached is not who was meant, for this reason: the next step tries another one. */
+void lvn_way_refuse(struct lvn_way *w, const char *what);
+enum lvn_status lvn_way_fail(const struct lvn_way *w, const char *who) LVN_CHECKED; /* COMM, with the last reason */
+
+#define LVN_MEETING "rank 0 or levin launch, where the ranks meet,"
+/* Connect to one of the places in `address`, which are `who`'s, trying again for `patience` seconds while nobody
+ * listens. *fd does not block. COMM with the reason otherwise. `skip`: how many of the places to pass over; *place:
+ * which one was taken. */
+enum lvn_status lvn_places_connect(const char *address, const char *who, double patience, int skip, int *place,
+                                   int *fd) LVN_CHECKED;
+
+#endif

@@ -1,0 +1,449 @@
+/* heartbeat.c - meeting the other ranks, and stamps. */
+#include "cluster/rendezvous/heartbeat.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/getenv.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "cluster/rendezvous/endpoints.h"
+#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/local_ranks.h"
+#include "host/machine.h"
+
+static const double GREET_SECONDS = 10;
+enum { AGAIN_US = 100000 };
+static const char closed[] = "it closed the connection", silent[] = "it does not answer";
+static _Atomic bool speaks = true;
+
+bool lvn_speaks(void)
+{
+    return atomic_load(&speaks);
+}
+
+void lvn_set_speaks(bool yes)
+{
+    atomic_store(&speaks, yes);
+}
+
+/* --- where to meet --- */
+
+/* What rank 0 hands to all: where its server is and the token, or "!" and why there is none. */
+struct invitation {
+    char text[LVN_PLACES_TEXT], token[128];
+};
+
+static enum lvn_status serve(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join, int port,
+                             const char *token)
+{
+    struct lvn_server_options so = {.size = h->size,
+                                    .listen = o->id->one_host ? LVN_LOOPBACK : NULL,
+                                    .port = port,
+                                    .token = token,
+                                    .timeout = o->timeout,
+                                    .join_timeout = join,
+                                    .stall = o->stall};
+    return lvn_server_start(&h->server, &so);
+}
+
+static const char secret[] = "LEVIN_TOKEN";
+
+/* Ranks show each other this token, which levin launch or LEVIN_TOKEN gives. It is never printed. */
+static enum lvn_status take_token(struct invitation *to, const char *variable)
+{
+    enum { SHORTEST = 16 };
+    const char *token = lvn_getenv(variable);
+    if (!token) return LVN_OK;
+    LVN_CHECK(variable != secret || strlen(token) >= SHORTEST, ARG,
+              "%s has %zu characters, which can be guessed; wanted at least %d, as `openssl rand -hex 16` prints them",
+              variable, strlen(token), (int)SHORTEST);
+    return lvn_take(to->token, sizeof to->token, variable, token, strlen(token));
+}
+
+static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join,
+                                  struct invitation *to)
+{
+    const char *given = lvn_getenv("LEVIN_RENDEZVOUS");
+    const char *master = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    const char *colon = strrchr(o->id->place, ':');
+    char host[sizeof o->id->place];
+    int number;
+    *to = (struct invitation){0};
+    if (given || !o->broadcast) LVN_TRY(take_token(to, given ? "LEVIN_RENDEZVOUS_TOKEN" : secret));
+    if (given) {
+        h->server_rank = -1;
+        return lvn_take(to->text, sizeof to->text, "LEVIN_RENDEZVOUS", given, strlen(given));
+    }
+    if (o->broadcast) {
+        if (h->rank == 0) {
+            if (serve(h, o, join, 0, NULL)) {
+                snprintf(to->text, sizeof to->text, "!%s", lvn_error_text());
+            } else {
+                snprintf(to->text, sizeof to->text, "%s", lvn_server_address(h->server));
+                snprintf(to->token, sizeof to->token, "%s", lvn_server_token(h->server));
+            }
+        }
+        LVN_TRY_WHILE(o->broadcast(o->broadcast_context, to, sizeof *to), "telling all ranks where to meet");
+        to->text[sizeof to->text - 1] = to->token[sizeof to->token - 1] = '\0';
+        if (to->text[0] == '!' && h->rank) lvn_set_speaks(false);
+        LVN_CHECK(to->text[0] != '!', IO, "rank 0 cannot make a place for the ranks to meet: %.1000s", to->text + 1);
+        return LVN_OK;
+    }
+    if (colon) {
+        snprintf(host, sizeof host, "%.*s", (int)(colon - o->id->place), o->id->place);
+        master = host;
+        port = colon + 1;
+    }
+    LVN_CHECK(
+        master && *master && port && *port, ARG,
+        "%d ranks need a place to meet, and %s is not set: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to "
+        "a free port there, or start levin by levin launch, mpirun or srun",
+        h->size, master && *master ? "MASTER_PORT" : "MASTER_ADDR");
+    char *end;
+    long n = strtol(port, &end, 10);
+    LVN_CHECK(end != port && !*end && n > 0 && n < 65536, ARG, "MASTER_PORT is '%.40s'; wanted a port, 1 to 65535",
+              port);
+    number = (int)n;
+    if (h->rank == 0)
+        LVN_TRY_WHILE(serve(h, o, join, number, to->token), "making a place for the ranks to meet at %s:%d", master,
+                      number);
+    const bool here = !h->rank || o->id->one_host;
+    LVN_CHECK(lvn_fit(to->text, sizeof to->text, "%s:%d", here ? LVN_LOOPBACK : master, number), ARG,
+              "MASTER_ADDR has %zu bytes; no host has such a name", strlen(master));
+    return LVN_OK;
+}
+
+/* --- meeting --- */
+
+/* Hear until `until` holds, the server refuses or goes, or `end` passes. NULL when it holds or there is a fault. */
+static const char *hear_until(struct lvn_heartbeat *h, const bool *until, double end)
+{
+    struct lvn_message m;
+    bool open = true;
+    for (;;) {
+        char *line;
+        while (!h->faulty && !*until && (line = lvn_wire_line(&h->wire))) {
+            if (!lvn_message_parse(line, &m) || !lvn_client_hear(h, &m)) return "something else answers there";
+            if (m.kind == LVN_SAY_REFUSE) return h->refusal;
+        }
+        if (h->faulty || *until) return NULL;
+        if (!open || h->wire.broken) return closed;
+        double left = end - lvn_seconds();
+        if (left <= 0) return silent;
+        struct pollfd p = {.fd = h->wire.fd, .events = (short)(POLLIN | (h->wire.out.n ? POLLOUT : 0))};
+        if (poll(&p, 1, (int)(1000 * left) + 1) < 0 && errno != EINTR) return strerror(errno);
+        lvn_wire_flush(&h->wire);
+        open = lvn_wire_read(&h->wire);
+    }
+}
+
+/* Say hello at each place until one answers as ours does. Where one that could be ours closes or is silent there may be
+ * a crowd before it: then all are tried again. */
+static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *to, double patience)
+{
+    char reason[600] = "";
+    double end = lvn_seconds() + patience;
+    bool crowd = false;
+    for (int place = -1;;) {
+        double left = place < 0 ? end - lvn_seconds() : 0;
+        enum lvn_status status = lvn_places_connect(to->text, LVN_MEETING, left, place + 1, &place, &h->wire.fd);
+        if (status && crowd && lvn_seconds() < end) {
+            crowd = false;
+            place = -1;
+            usleep(AGAIN_US);
+            continue;
+        }
+        if (status && reason[0]) {
+            static const char text[] = "the place where the ranks meet (%.300s) does not take this rank in: %s";
+            if (h->refusal[0]) LVN_FAIL(COMM, text, to->text, h->refusal); /* it may be the place of a run before */
+            LVN_FAIL(IO, text, to->text, reason);
+        }
+        LVN_TRY(status);
+        lvn_message_add(&h->wire.out, LVN_SAY_HELLO, to->token, (int64_t)h->rank, (int64_t)h->size, (int64_t)getpid(),
+                        h->host);
+        double seconds = h->timeout < GREET_SECONDS ? h->timeout : GREET_SECONDS;
+        const char *bad = hear_until(h, &h->welcomed, lvn_seconds() + seconds);
+        if (!bad) return LVN_OK;
+        crowd = crowd || bad == closed || bad == silent;
+        snprintf(reason, sizeof reason, "%s", bad);
+        lvn_wire_close(&h->wire);
+        h->wire = (struct lvn_wire){.fd = -1};
+    }
+}
+
+/* A rank that has not come may be a stopped process of this host (SIGSTOP). */
+static const char *await_start(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, const char *token,
+                               double end)
+{
+    const double pause = 4; /* of many ranks each looks at all processes */
+    const char *bad = silent;
+    while (!h->faulty && bad == silent && lvn_seconds() < end) {
+        struct lvn_stopped stopped;
+        bad = hear_until(h, &h->started, lvn_seconds() + pause < end ? lvn_seconds() + pause : end);
+        if (bad != silent) break;
+        lvn_siblings_stopped(o->id, &stopped);
+        if (stopped.n)
+            lvn_message_add(&h->wire.out, LVN_SAY_STOPPED, token, (int64_t)stopped.rank, (int64_t)stopped.pid, h->host);
+    }
+    return h->faulty ? NULL : bad;
+}
+
+static enum lvn_status meet(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o)
+{
+    struct invitation to;
+    double join = o->join_timeout > 0 ? o->join_timeout : 2 * o->timeout > 60 ? 2 * o->timeout : 60;
+    LVN_TRY(find_place(h, o, join, &to));
+    LVN_TRY(greet(h, &to, h->rank ? join : 5));
+    for (int i = 0; i < o->n_facts; i++) {
+        lvn_message_add(&h->wire.out, LVN_SAY_FACT, o->facts[i].key, o->facts[i].value);
+    }
+    lvn_message_add(&h->wire.out, LVN_SAY_READY);
+    const char *bad = await_start(h, o, to.token, lvn_seconds() + 1.5 * join + 10);
+    LVN_CHECK(!bad, COMM, "meeting the other ranks (at %.200s) failed: %s", to.text, bad);
+    LVN_CHECK(!h->faulty || !h->lasting, IO, "%s", h->fault);
+    LVN_CHECK(!h->faulty, COMM, "%s", h->fault);
+    return LVN_OK;
+}
+
+static enum lvn_status start_thread(pthread_t *thread, bool *has, void *(*run)(void *), struct lvn_heartbeat *h)
+{
+    int bad = lvn_thread_start(thread, run, h);
+    LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
+    *has = true;
+    return LVN_OK;
+}
+
+static enum lvn_status begin(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o)
+{
+    h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    LVN_CHECK(h->wake >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
+    h->online = h->size > 1 || lvn_getenv("LEVIN_RENDEZVOUS");
+    if (h->online) LVN_TRY(meet(h, o));
+    if (h->size > 1) lvn_abort_late();
+    h->heard = lvn_seconds();
+    struct lvn_peer *own = &h->peer[h->rank];
+    own->state = LVN_PEER_HERE;
+    own->pid = getpid();
+    snprintf(own->host, sizeof own->host, "%s", h->host);
+    return h->online ? start_thread(&h->thread, &h->has_thread, lvn_beat, h) : LVN_OK;
+}
+
+static void release(struct lvn_heartbeat *h)
+{
+    lvn_wire_close(&h->wire);
+    lvn_server_stop(h->server, h->faulty ? 3 : h->has_thread ? h->timeout : 0);
+    for (int i = 0; i < h->n_groups; i++) {
+        free(h->group[i].key);
+        free(h->group[i].value);
+        free(h->group[i].ranks);
+    }
+    if (h->wake >= 0) close(h->wake);
+    free(h->group);
+    free(h->peer);
+    pthread_mutex_destroy(&h->writing);
+    pthread_mutex_destroy(&h->lock);
+    pthread_cond_destroy(&h->change);
+    free(h);
+}
+
+enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_heartbeat_options *o)
+{
+    struct lvn_heartbeat *h = calloc(1, sizeof *h);
+    struct lvn_peer *peer = calloc((size_t)o->id->size, sizeof *peer);
+    if (!h || !peer) {
+        free(h);
+        free(peer);
+        LVN_FAIL(MEMORY, "no memory for a heartbeat");
+    }
+    h->rank = o->id->rank;
+    h->size = o->id->size;
+    h->timeout = o->timeout > 0 ? o->timeout : 30;
+    h->stall = o->stall;
+    h->callback = o->fault;
+    h->context = o->fault_context;
+    h->wake = h->wire.fd = -1;
+    h->fault_rank = -1;
+    h->peer = peer;
+    snprintf(h->host, sizeof h->host, "%s", o->id->host);
+    snprintf(h->state, sizeof h->state, "running");
+    for (int i = 0; i < h->size; i++) peer[i].rank = i;
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_mutex_init(&h->writing, NULL);
+    lvn_condition_init(&h->change);
+    enum lvn_status status = begin(h, o);
+    if (status) return release(h), status;
+    *out = h;
+    return LVN_OK;
+}
+
+static void wake(struct lvn_heartbeat *h)
+{
+    uint64_t one = 1;
+    if (write(h->wake, &one, sizeof one) < 0) return; /* the thread looks by itself soon */
+}
+
+/* Wait until the flag is set, a fault is known, or the seconds are over. Lock held. */
+static void await(struct lvn_heartbeat *h, const bool *flag, double seconds)
+{
+    struct timespec at = lvn_deadline(seconds);
+    bool in_time = true;
+    while (!*flag && !h->faulty && in_time) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
+}
+
+void lvn_heartbeat_close(struct lvn_heartbeat *h)
+{
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    if (h->has_thread) {
+        if (!h->faulty) {
+            lvn_beat_now(h, lvn_seconds()); /* the last step */
+            lvn_message_add(&h->wire.out, LVN_SAY_BYE);
+            h->said_bye = true;
+            h->peer[h->rank].state = LVN_PEER_DONE;
+            wake(h);
+            await(h, &h->ended, 1.25 * h->timeout + 1); /* who stands still is found first, and named */
+        }
+        if (h->ended) {
+            for (int i = 0; i < h->size; i++) h->peer[i].state = LVN_PEER_DONE;
+        }
+    } else {
+        h->peer[h->rank].state = LVN_PEER_DONE;
+    }
+    if (!strcmp(h->state, "running")) snprintf(h->state, sizeof h->state, "done");
+    h->stopping = !h->faulty || h->own;
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+    wake(h);
+    if (h->has_thread) pthread_join(h->thread, NULL);
+    pthread_mutex_lock(&h->lock);
+    h->stopping = true;
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+    if (h->has_watch) pthread_join(h->watch, NULL);
+    if (h->stuck) return; /* the process is about to end, too */
+    if (h->has_publisher) {
+        pthread_join(h->publisher, NULL);
+        if (!lvn_status_now(h)) (void)lvn_status_now(h); /* memory may be there by now; no other one follows */
+    }
+    release(h);
+}
+
+/* --- between steps --- */
+
+void lvn_heartbeat_publish(struct lvn_heartbeat *h, const char *path)
+{
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    bool first = !h->path[0];
+    snprintf(h->path, sizeof h->path, "%s", path);
+    if (h->has_thread && h->rank == 0) {
+        lvn_message_add(&h->wire.out, LVN_SAY_PUBLISH, path);
+        lvn_wire_flush(&h->wire); /* at once: a rank that is killed in its first steps has said it */
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_publish, h)) lvn_error_clear();
+}
+
+void lvn_heartbeat_state(struct lvn_heartbeat *h, const char *state)
+{
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    if (!h->faulty) snprintf(h->state, sizeof h->state, "%s", state);
+    pthread_mutex_unlock(&h->lock);
+}
+
+int lvn_heartbeat_table(struct lvn_heartbeat *h, struct lvn_peer *peers, int most)
+{
+    if (!h) return 0;
+    pthread_mutex_lock(&h->lock);
+    int n = h->size < most ? h->size : most;
+    memcpy(peers, h->peer, sizeof *peers * (size_t)n);
+    pthread_mutex_unlock(&h->lock);
+    return n;
+}
+
+bool lvn_heartbeat_straggler(struct lvn_heartbeat *h, char text[400])
+{
+    const double pause = 0.5; /* tables come no faster */
+    if (!h || h->size == 1) return false;
+    double now = lvn_seconds();
+    pthread_mutex_lock(&h->lock);
+    bool say = now - h->looked >= pause;
+    if (say) {
+        h->looked = now;
+        say = lvn_straggler_find(&h->straggler, h->peer, h->size, now, text);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return say;
+}
+
+/* --- stamps --- */
+
+void lvn_stamp_step(struct lvn_heartbeat *h, int64_t step, double tokens_per_s, double compute_s)
+{
+    if (!h) return;
+    atomic_store_explicit(&h->tokens_per_s, tokens_per_s, memory_order_relaxed);
+    double mean = atomic_load_explicit(&h->compute_s, memory_order_relaxed);
+    atomic_store_explicit(&h->compute_s, mean > 0 ? mean + 0.2 * (compute_s - mean) : compute_s, memory_order_relaxed);
+    atomic_store_explicit(&h->step, step, memory_order_relaxed);
+}
+
+/* A wait of all ranks is over. */
+static void pass(struct lvn_heartbeat *h)
+{
+    atomic_fetch_add_explicit(&h->passed, 1, memory_order_relaxed);
+}
+
+void lvn_stamp_place(struct lvn_heartbeat *h, const char *place)
+{
+    if (h && atomic_exchange_explicit(&h->place, place, memory_order_acq_rel)) pass(h);
+}
+
+void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n)
+{
+    uint64_t at = k ? (uint64_t)k << 32 | (uint32_t)n : 0;
+    if (h && atomic_exchange_explicit(&h->collective, at, memory_order_relaxed)) pass(h);
+}
+
+/* --- in trouble --- */
+
+/* Until the thread has written the fault it knows, or has ended the process. Lock held. */
+static void let_deliver(struct lvn_heartbeat *h)
+{
+    struct timespec at = lvn_deadline(6);
+    for (bool in_time = true; h->delivering && in_time;) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
+}
+
+void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
+{
+    const bool never = false;
+    const double patience = 3;
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    let_deliver(h);
+    if (!h->own) {
+        h->own = true;
+        if (!h->faulty && h->has_thread) {
+            lvn_beat_now(h, lvn_seconds()); /* for whom it waits */
+            lvn_message_add(&h->wire.out, LVN_SAY_FAIL, (int64_t)after, lvn_error_text());
+            wake(h);
+            await(h, &never, patience);
+        }
+        if (!h->faulty) lvn_fault_set(h, h->rank, true, false, lvn_error_text());
+    }
+    let_deliver(h);
+    bool other = h->faulty && h->fault_rank != h->rank && h->speak;
+    char text[sizeof h->fault];
+    snprintf(text, sizeof text, "%s", h->fault);
+    pthread_mutex_unlock(&h->lock);
+    if (other) lvn_fail(LVN_COMM, "%s", text); /* the better explanation */
+    if (h->rank == 0 && h->path[0]) lvn_status_last(h);
+}

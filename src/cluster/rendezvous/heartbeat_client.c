@@ -1,0 +1,427 @@
+/* heartbeat_client.c - the thread of a rank that says where the rank is, and hears of the others.
+ *
+ * The server's silence is a fault too. Whether its process or the network is dead shows in what was sent to it: the
+ * system of a stopped process still confirms what arrives, a cut line does not. When the server was a rank, each rank
+ * knows from the last table who is next to speak; the others give it a moment. One speaks: who first takes the lock of
+ * the run's folder, and no other finds its fault in status.json; before there is one, the lowest that lives on a host.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/threads.h"
+#include "base/work.h"
+#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/local_ranks.h"
+#include "host/machine.h"
+
+static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 2, NOTICE_SECONDS = 0.7, FILE_SECONDS = 1;
+
+double lvn_beat_gap(double timeout, int size)
+{
+    const double most = 0.5 * (1 + size / 512.0), least = 0.02, wanted = timeout / 10;
+    return wanted > most ? most : wanted < least ? least : wanted;
+}
+
+static void own_row(struct lvn_heartbeat *h, double now)
+{
+    struct lvn_peer *p = &h->peer[h->rank];
+    uint64_t collective = atomic_load_explicit(&h->collective, memory_order_relaxed);
+    const char *place = atomic_load_explicit(&h->place, memory_order_acquire), *work = lvn_work_name();
+    p->step = atomic_load_explicit(&h->step, memory_order_relaxed);
+    p->collective = (int)(collective >> 32);
+    p->collectives = (int)(collective & 0xffffffff);
+    p->tokens_per_s = atomic_load_explicit(&h->tokens_per_s, memory_order_relaxed);
+    p->compute_s = atomic_load_explicit(&h->compute_s, memory_order_relaxed);
+    p->memory = lvn_memory_resident();
+    p->passed = atomic_load_explicit(&h->passed, memory_order_relaxed);
+    p->worked = lvn_work_count();
+    p->awaits = lvn_work_awaited() + 1;
+    p->seen = now;
+    snprintf(p->place, sizeof p->place, "%s", place ? place : "");
+    snprintf(p->work, sizeof p->work, "%s", work ? work : "");
+}
+
+void lvn_beat_now(struct lvn_heartbeat *h, double now)
+{
+    const struct lvn_peer *p = &h->peer[h->rank];
+    own_row(h, now);
+    h->beaten = now;
+    if (h->online && !h->said_bye && h->wire.fd >= 0) {
+        lvn_message_add(&h->wire.out, LVN_SAY_BEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
+                        p->tokens_per_s, p->compute_s, p->memory, p->passed, p->worked, (int64_t)p->awaits, p->place,
+                        p->work);
+    }
+}
+
+/* --- what the server says --- */
+
+static bool peer(struct lvn_heartbeat *h, const struct lvn_message *m)
+{
+    if (m->i[0] < 0 || m->i[0] >= h->size) return false;
+    struct lvn_peer *p = &h->peer[m->i[0]];
+    p->pid = m->i[1];
+    p->state = LVN_PEER_HERE;
+    p->seen = lvn_seconds();
+    snprintf(p->host, sizeof p->host, "%s", m->t[0]);
+    return true;
+}
+
+static bool row(struct lvn_heartbeat *h, const struct lvn_message *m, double now)
+{
+    if (m->i[0] < 0 || m->i[0] >= h->size || m->i[1] < 0 || m->i[1] > LVN_PEER_LOST) return false;
+    struct lvn_peer *p = &h->peer[m->i[0]];
+    if (m->i[0] == h->rank) return true; /* we know better */
+    p->state = (enum lvn_peer_state)m->i[1];
+    p->step = m->i[2];
+    p->collective = (int)m->i[3];
+    p->collectives = (int)m->i[4];
+    p->tokens_per_s = m->d[0];
+    p->compute_s = m->d[1];
+    p->memory = m->i[5];
+    p->seen = now - m->d[2];
+    snprintf(p->place, sizeof p->place, "%s", m->t[0]);
+    return true;
+}
+
+static bool group(struct lvn_heartbeat *h, const struct lvn_message *m)
+{
+    if (h->started) return false;
+    struct lvn_group *all = realloc(h->group, sizeof *all * (size_t)(h->n_groups + 1));
+    if (!all) return false;
+    h->group = all;
+    struct lvn_group *g = &all[h->n_groups];
+    *g = (struct lvn_group){strdup(m->t[0]), strdup(m->t[1]), strdup(m->t[2])};
+    h->n_groups++;
+    return g->key && g->value && g->ranks;
+}
+
+void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text)
+{
+    if (h->faulty) return;
+    h->faulty = true;
+    h->fault_rank = rank;
+    h->speak = speak;
+    h->mute = mute;
+    lvn_set_speaks(speak);
+    snprintf(h->fault, sizeof h->fault, "%s", text);
+    snprintf(h->state, sizeof h->state, "fault");
+    pthread_cond_broadcast(&h->change);
+}
+
+bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
+{
+    double now = lvn_seconds();
+    h->heard = now;
+    switch (m->kind) {
+    case LVN_SAY_WELCOME:
+        if (m->i[0] != h->size) return false;
+        if (m->d[0] > 0) h->timeout = m->d[0];
+        h->welcomed = true;
+        return true;
+    case LVN_SAY_PEER:
+        return peer(h, m);
+    case LVN_SAY_GROUP:
+        return group(h, m);
+    case LVN_SAY_ROW:
+        return row(h, m, now);
+    case LVN_SAY_START: /* not all were told of by name */
+        for (int i = 0; i < h->size; i++) {
+            h->peer[i].state = LVN_PEER_HERE;
+            h->peer[i].seen = now;
+        }
+        h->started = true;
+        break;
+    case LVN_SAY_WARN:
+        if (m->i[0] == h->rank) snprintf(h->warning, sizeof h->warning, "%s", m->t[0]);
+        return true;
+    case LVN_SAY_LOST:
+        h->lasting = m->i[3] != 0;
+        lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
+        return true;
+    case LVN_SAY_REFUSE:
+        snprintf(h->refusal, sizeof h->refusal, "%s", m->t[0]);
+        return !h->welcomed;
+    case LVN_SAY_END:
+        h->ended = true;
+        break;
+    default:
+        return false;
+    }
+    pthread_cond_broadcast(&h->change);
+    return true;
+}
+
+/* --- the server is gone --- */
+
+static bool unconfirmed(int fd)
+{
+    int bytes = 0;
+    return fd >= 0 && !ioctl(fd, SIOCOUTQ, &bytes) && bytes > 0;
+}
+
+struct look {
+    char path[1024];
+    bool told; /* the file has a fault */
+    bool late; /* another process has the lock of the folder */
+    int lock;  /* this one has, where it is asked for; else -1 */
+};
+
+static void look(void *argument)
+{
+    struct look *l = argument;
+    char *text = NULL;
+    int64_t bytes;
+    if (lvn_file_read(l->path, 1 << 26, &text, &bytes)) return lvn_error_clear();
+    l->told = strstr(text, "\"state\": \"fault\"") != NULL;
+    free(text);
+}
+
+/* Has another rank written a fault already? (They may share a file system, and that may stand still.) */
+static bool told_already(const char *path)
+{
+    struct look *l = *path ? calloc(1, sizeof *l) : NULL;
+    if (!l) return false;
+    snprintf(l->path, sizeof l->path, "%s", path);
+    if (!lvn_thread_within(FILE_SECONDS, look, l)) return false;
+    bool told = l->told;
+    free(l);
+    return told;
+}
+
+/* Where a file system has no locks, only the file says who was first. */
+static void look_and_lock(void *argument)
+{
+    struct look *l = argument;
+    char folder[sizeof l->path];
+    snprintf(folder, sizeof folder, "%s", l->path);
+    char *name = strrchr(folder, '/');
+    if (name) *name = '\0';
+    l->lock = open(name ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    l->late = l->lock >= 0 && flock(l->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    look(l);
+}
+
+/* Is this rank the one that speaks? The lock stays as long as its process. The first in turn does not ask the file,
+ * which may be a former run's yet. */
+static bool first_to_speak(const char *path, bool first_in_turn)
+{
+    struct look *l = calloc(1, sizeof *l);
+    if (!l) return true;
+    snprintf(l->path, sizeof l->path, "%s", path);
+    if (!lvn_thread_within(FILE_SECONDS, look_and_lock, l)) return true;
+    bool speak = !l->late && (first_in_turn || !l->told);
+    if (l->lock >= 0 && !speak) close(l->lock);
+    free(l);
+    return speak;
+}
+
+static bool lower_lives_here(const struct lvn_heartbeat *h)
+{
+    for (int i = 0; i < h->rank; i++) {
+        const struct lvn_peer *p = &h->peer[i];
+        if (p->state == LVN_PEER_HERE && !strcmp(p->host, h->host) && lvn_process_runs((int)p->pid)) return true;
+    }
+    return false;
+}
+
+/* `silent`: nobody ended; ranks find it out at moments that differ by a beat, and who speaks first is still there when
+ * the others look. The turns spare a file system the questions of a thousand ranks. */
+static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent)
+{
+    struct lvn_text t = {0};
+    int turn = 0;
+    char path[sizeof h->path];
+    if (h->server_rank >= 0) {
+        h->peer[h->server_rank].state = LVN_PEER_LOST;
+        h->peer[h->server_rank].reason = reason;
+        own_row(h, lvn_seconds());
+        lvn_lost_text(h->peer, h->size, &t);
+    } else {
+        lvn_text_printf(&t, "levin launch, which watches over the ranks, has not been heard of (%s)", reason);
+    }
+    for (int i = 0; i < h->rank; i++) turn += h->peer[i].state == LVN_PEER_HERE;
+    bool below = lower_lives_here(h);
+    snprintf(path, sizeof path, "%s", h->path);
+    pthread_mutex_unlock(&h->lock);
+    usleep((useconds_t)(1e6 * (TURN_SECONDS * (turn < 5 ? turn : 5) + (silent ? NOTICE_SECONDS : 0))));
+    bool speak = *path ? first_to_speak(path, !turn) : !turn || !below;
+    pthread_mutex_lock(&h->lock);
+    lvn_fault_set(h, h->server_rank, speak, silent, t.p ? t.p : reason);
+    lvn_text_release(&t);
+}
+
+/* --- status.json --- */
+
+bool lvn_status_now(struct lvn_heartbeat *h)
+{
+    struct lvn_peer *copy = malloc(sizeof *copy * (size_t)h->size);
+    char path[sizeof h->path], state[sizeof h->state], fault[sizeof h->fault];
+    bool written = true;
+    if (!copy) return false;
+    pthread_mutex_lock(&h->writing); /* so that what is known later is written later */
+    pthread_mutex_lock(&h->lock);
+    own_row(h, lvn_seconds());
+    memcpy(copy, h->peer, sizeof *copy * (size_t)h->size);
+    memcpy(path, h->path, sizeof path);
+    memcpy(state, h->state, sizeof state);
+    snprintf(fault, sizeof fault, "%s", h->faulty ? h->fault : "");
+    bool given_up = h->given_up;
+    pthread_mutex_unlock(&h->lock);
+    if (*path && !given_up) written = lvn_status_write(path, copy, h->size, state, fault);
+    pthread_mutex_unlock(&h->writing);
+    free(copy);
+    return written;
+}
+
+static void status_now(void *heartbeat)
+{
+    (void)lvn_status_now(heartbeat);
+}
+
+void lvn_status_last(struct lvn_heartbeat *h)
+{
+    if (!lvn_thread_within(FILE_SECONDS, status_now, h)) h->stuck = true;
+}
+
+/* This process stood still: if the others have told of its end meanwhile, that stays in the file. */
+static void give_up(struct lvn_heartbeat *h)
+{
+    char path[sizeof h->path];
+    pthread_mutex_lock(&h->lock);
+    snprintf(path, sizeof path, "%s", h->path);
+    pthread_mutex_unlock(&h->lock);
+    bool told = told_already(path);
+    pthread_mutex_lock(&h->lock);
+    h->given_up = h->given_up || told;
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* A thread of its own: a file system that stands still is no reason to fall silent. */
+void *lvn_publish(void *heartbeat)
+{
+    struct lvn_heartbeat *h = heartbeat;
+    double last = lvn_seconds();
+    for (bool more = true; more;) {
+        double now = lvn_seconds();
+        if (now - last > 3 * STATUS_SECONDS) give_up(h);
+        (void)lvn_status_now(h); /* the next one comes soon */
+        last = now;
+        struct timespec at = lvn_deadline(STATUS_SECONDS);
+        bool in_time = true;
+        pthread_mutex_lock(&h->lock);
+        while (!h->stopping && !h->faulty && in_time) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
+        more = !h->stopping && !h->faulty;
+        pthread_mutex_unlock(&h->lock);
+    }
+    return NULL;
+}
+
+/* --- the thread --- */
+
+/* Read and obey; a reason when the server is gone, else NULL. */
+static const char *listen_once(struct lvn_heartbeat *h, double now)
+{
+    struct lvn_message m;
+    char *line;
+    bool open = lvn_wire_read(&h->wire);
+    for (;;) {
+        while (!h->faulty && (line = lvn_wire_line(&h->wire))) {
+            if (!lvn_message_parse(line, &m) || !lvn_client_hear(h, &m)) return "it says what makes no sense";
+        }
+        if (!open || h->faulty || !h->wire.taken) break;
+        int before = h->wire.used - h->wire.taken;
+        open = lvn_wire_read(&h->wire);
+        if (h->wire.used <= before) break;
+    }
+    if (h->faulty || h->ended) return NULL;
+    if (!open || h->wire.broken) return "its process is gone";
+    if (now - h->heard > h->timeout) {
+        return unconfirmed(h->wire.fd) ? "the connection to it is cut" : "its process does not answer";
+    }
+    return NULL;
+}
+
+static void warn(void *text)
+{
+    lvn_log(LVN_LOG_WARN, "%s", (const char *)text);
+    free(text);
+}
+
+/* What the server has for people. A terminal that stands still is no reason to fall silent. */
+void lvn_client_warn(struct lvn_heartbeat *h)
+{
+    char *text = h->warning[0] ? strdup(h->warning) : NULL;
+    h->warning[0] = '\0';
+    if (!text) return;
+    pthread_mutex_unlock(&h->lock);
+    (void)lvn_thread_within(FILE_SECONDS, warn, text);
+    pthread_mutex_lock(&h->lock);
+}
+
+/* Say it to the program: at once if this rank is to speak, else a moment later. The main thread may find out by itself
+ * meanwhile; who comes first of the two ends the process, the main one not before the file is written. */
+void lvn_client_deliver(struct lvn_heartbeat *h)
+{
+    bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, speak = h->speak;
+    struct lvn_fault fault = {
+        .rank = h->fault_rank, .speak = speak, .mute = h->mute, .lasting = h->lasting, .text = h->fault};
+    h->delivering = true;
+    pthread_mutex_unlock(&h->lock);
+    if (lowest) lvn_status_last(h);
+    pthread_mutex_lock(&h->lock);
+    const bool call = h->callback && !h->own;
+    pthread_mutex_unlock(&h->lock);
+    if (call && !speak) usleep((useconds_t)(1e6 * QUIET_SECONDS));
+    pthread_mutex_lock(&h->lock);
+    const bool stopping = h->stopping;
+    pthread_mutex_unlock(&h->lock);
+    if (call && !stopping) h->callback(h->context, &fault);
+    pthread_mutex_lock(&h->lock);
+    h->delivering = false;
+    pthread_cond_broadcast(&h->change);
+}
+
+void *lvn_beat(void *heartbeat)
+{
+    struct lvn_heartbeat *h = heartbeat;
+    double last = lvn_seconds();
+    pthread_mutex_lock(&h->lock);
+    while (!h->faulty && !h->ended && !h->stopping) {
+        const double gap = lvn_beat_gap(h->timeout, h->size);
+        struct pollfd p[2] = {{.fd = h->wire.fd, .events = (short)(POLLIN | (h->wire.out.n ? POLLOUT : 0))},
+                              {.fd = h->wake, .events = POLLIN}};
+        uint64_t woken;
+        pthread_mutex_unlock(&h->lock);
+        poll(p, 2, (int)(gap * 1000));
+        if ((p[1].revents & POLLIN) && read(h->wake, &woken, sizeof woken) < 0) woken = 0;
+        pthread_mutex_lock(&h->lock);
+        double now = lvn_seconds();
+        if (now - last > 1 + h->timeout / 4) { /* this process stood still itself */
+            h->heard += now - last;
+            pthread_mutex_unlock(&h->lock);
+            give_up(h);
+            pthread_mutex_lock(&h->lock);
+        }
+        last = now;
+        const char *gone = listen_once(h, now);
+        lvn_client_warn(h);
+        if (gone) server_gone(h, gone, now - h->heard > h->timeout);
+        if (!h->faulty && now - h->beaten >= gap) lvn_beat_now(h, now);
+        lvn_wire_flush(&h->wire);
+    }
+    if (h->faulty) lvn_client_deliver(h);
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}

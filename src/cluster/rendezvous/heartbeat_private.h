@@ -1,0 +1,76 @@
+/* heartbeat_private.h - the inside of a heartbeat: heartbeat.c (meeting, stamps) and heartbeat_client.c (its thread).
+ */
+#ifndef LVN_HEARTBEAT_PRIVATE_H
+#define LVN_HEARTBEAT_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/wire.h"
+
+struct lvn_group {
+    char *key, *value, *ranks;
+};
+
+struct lvn_heartbeat {
+    int rank, size, server_rank; /* server_rank: 0, or -1 for levin launch's */
+    double timeout;
+    double stall; /* of the options; for a rank by itself */
+    char host[256];
+    lvn_fault_callback *callback;
+    void *context;
+    struct lvn_server *server; /* in rank 0 */
+    bool online;               /* there is a connection (not a run of one rank by itself) */
+    bool stopping;             /* under lock */
+    pthread_t thread, publisher, watch;
+    bool has_thread, has_publisher, has_watch;
+    int wake; /* eventfd */
+    /* stamps */
+    _Atomic int64_t step;
+    _Atomic uint64_t collective; /* k << 32 | n */
+    _Atomic double tokens_per_s, compute_s;
+    _Atomic(const char *) place;
+    _Atomic int64_t passed; /* waits of all ranks that are over */
+
+    pthread_mutex_t lock; /* over all below */
+    pthread_cond_t change;
+    struct lvn_wire wire;
+    struct lvn_peer *peer;
+    struct lvn_group *group;
+    int n_groups;
+    double heard, beaten;
+    bool welcomed, started, ended, said_bye;
+    char refusal[300];
+    bool own;        /* lvn_heartbeat_fail() was called: no callback */
+    bool delivering; /* the thread writes status.json, and calls the callback */
+    bool faulty, speak, mute, lasting;
+    int fault_rank;
+    char fault[1200];
+    char state[24], path[1024], warning[1200];
+    struct lvn_straggler straggler;
+    double looked;
+    bool given_up;           /* the others took this rank for lost while it stood still, and said so */
+    bool stuck;              /* a thread that was not waited for uses this for good */
+    pthread_mutex_t writing; /* of status.json */
+};
+
+/* heartbeat_client.c */
+void *lvn_beat(void *heartbeat); /* the thread */
+/* Seconds between the beats of a rank: longer with many of them, all of whom the server has to hear. */
+double lvn_beat_gap(double timeout, int size);
+void *lvn_publish(void *heartbeat);            /* the thread that keeps status.json */
+bool lvn_status_now(struct lvn_heartbeat *h);  /* false: it could not be written */
+void lvn_status_last(struct lvn_heartbeat *h); /* before the end, which waits for no file system */
+/* With the lock held: */
+void lvn_beat_now(struct lvn_heartbeat *h, double now);
+bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m); /* false: no message for a rank */
+/* Shows h->warning to people, and calls the program for the fault that is set. Both let go of the lock meanwhile. */
+void lvn_client_warn(struct lvn_heartbeat *h);
+void lvn_client_deliver(struct lvn_heartbeat *h);
+void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text);
+void lvn_set_speaks(bool speaks);
+/* SIGABRT ends this process a tenth of a second later, unless somebody handles it (abort_delay.c). */
+void lvn_abort_late(void);
+
+#endif

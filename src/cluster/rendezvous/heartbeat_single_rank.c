@@ -1,0 +1,80 @@
+/* heartbeat_single_rank.c - a thread that sees whether a run of one rank goes on.
+ *
+ * Where several ranks run, or levin launch has started one, a server judges all of them (server_receive.c). A rank by
+ * itself has none, and a read from a file system that does not answer would keep it for ever without a word. The rule
+ * is the same (hang_detector.h): steps and counted work are progress. Time in which this process itself was stopped
+ * does not count. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "cluster/rendezvous/hang_detector.h"
+#include "cluster/rendezvous/heartbeat_private.h"
+#include "host/machine.h"
+
+static const double LOOK_SECONDS = 0.5, STOPPED_SECONDS = 2;
+
+/* Where the rank is now, and since when. */
+static void look(struct lvn_heartbeat *h, struct lvn_peer *own, double since_last)
+{
+    const struct lvn_peer before = *own;
+    const double now = lvn_seconds();
+    lvn_beat_now(h, now);
+    *own = h->peer[h->rank];
+    own->moved = before.moved;
+    own->first_step = before.first_step;
+    own->first_at = before.first_at;
+    own->step_at = before.step_at;
+    if (since_last > STOPPED_SECONDS) own->moved += since_last; /* SIGSTOP, a terminal's ^Z */
+    lvn_stall_heard(own, &before, now);
+}
+
+static void judge(struct lvn_heartbeat *h, const struct lvn_peer *own, bool *warned)
+{
+    const enum lvn_stall is = lvn_stall_judge(own, 1, h->stall);
+    LVN_LOCAL_TEXT(t);
+    if (is == LVN_STALL_NOT) *warned = false;
+    if (is == LVN_STALL_NOT || (is == LVN_STALL_HALF && *warned)) return;
+    lvn_stall_text(own, 1, h->stall, &t);
+    *warned = true;
+    if (is == LVN_STALL_HALF) {
+        snprintf(h->warning, sizeof h->warning, "%s", t.p ? t.p : "the run does not go on");
+        lvn_client_warn(h);
+        return;
+    }
+    lvn_text_add(&t, "; see whether its data and the file systems that it uses answer (trainer.stall_timeout)");
+    lvn_fault_set(h, -1, true, false, t.p ? t.p : "the run does not go on");
+}
+
+static void *watch(void *heartbeat)
+{
+    struct lvn_heartbeat *h = heartbeat;
+    bool warned = false;
+    pthread_mutex_lock(&h->lock);
+    struct lvn_peer own = h->peer[h->rank];
+    double last = lvn_seconds();
+    while (!h->stopping && !h->faulty) {
+        struct timespec at = lvn_deadline(LOOK_SECONDS);
+        bool in_time = true;
+        while (!h->stopping && !h->faulty && in_time) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
+        if (h->stopping || h->faulty) break;
+        const double now = lvn_seconds();
+        look(h, &own, now - last);
+        last = now;
+        judge(h, &own, &warned);
+    }
+    if (h->faulty && !h->own) lvn_client_deliver(h);
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+enum lvn_status lvn_heartbeat_watch_alone(struct lvn_heartbeat *h)
+{
+    if (!h || h->online || h->stall <= 0 || h->has_watch) return LVN_OK;
+    int bad = lvn_thread_start(&h->watch, watch, h);
+    LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
+    h->has_watch = true;
+    return LVN_OK;
+}

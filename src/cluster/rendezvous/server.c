@@ -1,0 +1,379 @@
+/* server.c - the thread that keeps the list of ranks: it gathers them, hears their beats, and finds who is lost.
+ *
+ * One thread, one poll(). Everything below a connection is lines (wire.h); what cannot be understood closes it. Ranks
+ * that are lost within a moment are told of together, and what one rank says of its own failure comes before what the
+ * failure of others made of the rest. Strangers (no token, no rank yet) are limited in number and time: where there are
+ * too many, those that have long said nothing give way to those that wait. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "cluster/rendezvous/endpoints.h"
+#include "cluster/rendezvous/server.h"
+
+static const double GREET_SECONDS = 5, GROUP_SECONDS = 0.3, LEAVE_SECONDS = 5, DEAF_SECONDS = 0.25;
+/* A rank says hello at once. */
+static const double SILENT_SECONDS = 0.25, CROWDED_SECONDS = 0.02;
+
+/* --- connections --- */
+
+static void drop(struct lvn_server *s, int k)
+{
+    struct lvn_caller *c = s->caller[k];
+    s->n_strangers -= c->rank < 0;
+    lvn_wire_close(&c->wire);
+    free(c);
+    s->caller[k] = s->caller[--s->n_callers];
+}
+
+/* Read and obey one connection; false: it is to be dropped. */
+static bool attend(struct lvn_server *s, struct lvn_caller *c)
+{
+    char *line;
+    bool open = lvn_wire_read(&c->wire);
+    while (open && !c->wire.broken && !c->leaving && (line = lvn_wire_line(&c->wire))) {
+        struct lvn_message m;
+        bool parsed = lvn_message_parse(line, &m);
+        if (parsed && lvn_server_hear(s, c, &m)) continue;
+        if (c->rank == -1) lvn_server_turn_away(s, c, parsed ? "said what no rank says" : "said no word of levin's");
+        return false;
+    }
+    if (c->wire.broken && c->rank == -1) lvn_server_turn_away(s, c, "said no word of levin's");
+    if (!open) { /* what came before the end still counts */
+        struct lvn_message m;
+        while (!c->leaving && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
+            if (!lvn_server_hear(s, c, &m)) break;
+        }
+    }
+    return open && !c->wire.broken;
+}
+
+/* Is there room for one more stranger? What they have said meanwhile is heard first. False: those that are here may yet
+ * say who they are. */
+static bool has_room(struct lvn_server *s, double now)
+{
+    int oldest = -1;
+    if (s->n_strangers < LVN_STRANGERS) return true;
+    for (int k = s->n_callers - 1; k >= 0; k--)
+        if (s->caller[k]->rank < 0 && !attend(s, s->caller[k])) drop(s, k);
+    if (s->n_strangers < LVN_STRANGERS) return true;
+    for (int k = 0; k < s->n_callers; k++)
+        if (s->caller[k]->rank < 0 && (oldest < 0 || s->caller[k]->since < s->caller[oldest]->since)) oldest = k;
+    if (now - s->caller[oldest]->since < SILENT_SECONDS) return false;
+    drop(s, oldest);
+    return true;
+}
+
+static void welcome(struct lvn_server *s)
+{
+    for (;;) {
+        double now = lvn_seconds();
+        if (!has_room(s, now)) { /* who comes waits before the door */
+            s->deaf_until = now + CROWDED_SECONDS;
+            return;
+        }
+        struct sockaddr_storage from;
+        socklen_t size = sizeof from;
+        int fd = accept4(s->listening, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
+        if (fd < 0) { /* a caller that cannot be taken in would wake poll() again and again */
+            bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            if (scarce) s->deaf_until = lvn_seconds() + DEAF_SECONDS;
+            return;
+        }
+        struct lvn_caller *c = s->n_callers < s->o.size + LVN_STRANGERS ? calloc(1, sizeof *c) : NULL;
+        if (!c) {
+            close(fd);
+            continue;
+        }
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        c->wire.fd = fd;
+        c->rank = -1;
+        c->since = now;
+        if (getnameinfo((struct sockaddr *)&from, size, c->from, sizeof c->from, NULL, 0, NI_NUMERICHOST))
+            c->from[0] = '\0';
+        s->caller[s->n_callers++] = c;
+        s->n_strangers++;
+        if (!attend(s, c)) drop(s, s->n_callers - 1); /* a hello comes with the connection */
+    }
+}
+
+static void attend_all(struct lvn_server *s, const struct pollfd *p, int n)
+{
+    for (int k = n - 1; k >= 0; k--) { /* drop() moves the last one here, which was attended already */
+        struct lvn_caller *c = s->caller[k];
+        bool good = true;
+        if (p[k].revents & (POLLIN | POLLHUP | POLLERR)) good = attend(s, c);
+        lvn_wire_flush(&c->wire);
+        if (c->wire.broken || (c->leaving && !c->wire.out.n)) good = false;
+        if (c->rank < 0 && lvn_seconds() - c->since > GREET_SECONDS) good = false;
+        if (good) continue;
+        if (c->rank >= 0) lvn_server_gone(s, c->rank);
+        drop(s, k);
+    }
+}
+
+/* --- time --- */
+
+static const char no_answer[] = "its process does not answer";
+
+static void watch_time(struct lvn_server *s, double now, double last)
+{
+    double pause = s->o.timeout / 4 > 1 ? s->o.timeout / 4 : 1, most = LVN_SILENCE * s->o.timeout;
+    if (now - last > pause) { /* it was this thread that stood still, not the ranks */
+        for (int i = 0; i < s->o.size; i++) s->peer[i].seen += now - last, s->peer[i].moved += now - last;
+        s->first_came += now - last;
+        s->started += now - last;
+        if (now - last >= s->o.timeout) s->silent_until = now + s->o.timeout;
+    }
+    const double since = s->n_came ? s->first_came : s->started;
+    if (s->phase == LVN_SERVER_GATHERING && s->o.join_timeout > 0 && (s->n_came || s->o.outside) && !s->trouble_at &&
+        now - since > s->o.join_timeout) {
+        lvn_server_missing(s);
+    }
+    for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_GATHERING; i++) { /* a rank says all that it has at once */
+        struct lvn_peer *p = &s->peer[i];
+        if (p->state != LVN_PEER_HERE || s->facts[i].ready || now - p->seen < most) continue;
+        p->state = LVN_PEER_LOST;
+        p->reason = no_answer;
+        p->look = s->looks;
+        if (!s->trouble_at) s->trouble_at = now + GROUP_SECONDS;
+    }
+    for (int i = 0; i < s->o.size && s->phase == LVN_SERVER_RUNNING; i++) {
+        struct lvn_peer *p = &s->peer[i];
+        if (p->state != LVN_PEER_HERE || now - p->seen < most) continue;
+        p->state = LVN_PEER_LOST;
+        p->reason = no_answer;
+        p->look = s->looks;
+        if (!s->trouble_at) s->trouble_at = now + GROUP_SECONDS;
+        for (int k = 0; k < s->o.size; k++) { /* those that fell silent with it */
+            struct lvn_peer *q = &s->peer[k];
+            if (q->state != LVN_PEER_HERE || q->seen - p->seen > s->o.timeout / 4 || now - q->seen < s->o.timeout / 2) {
+                continue;
+            }
+            q->state = LVN_PEER_LOST;
+            q->reason = p->reason;
+            q->look = s->looks;
+        }
+    }
+    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at && s->o.stall > 0) lvn_server_watch_stall(s);
+    if (s->phase == LVN_SERVER_RUNNING && now >= s->next_table) {
+        double gap = s->o.timeout / 8;
+        s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 1024);
+        lvn_server_tell_table(s, now);
+    }
+    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at) lvn_server_tell_turned_away(s);
+    if (s->trouble_at > 0 && now >= s->trouble_at && s->phase < LVN_SERVER_ENDED) lvn_server_declare(s);
+}
+
+/* Each look costs a glance at every connection; of many, some have something to say at any moment: let more come. */
+static void gather_words(int callers, bool running)
+{
+    enum { CROWD = 64, RUNNING_US = 100, MEETING_US = 5, MOST_US = 100000 };
+    int us = callers < CROWD ? 0 : callers * (running ? RUNNING_US : MEETING_US);
+    if (us) usleep((useconds_t)(us < MOST_US ? us : MOST_US));
+}
+
+static void *serve(void *argument)
+{
+    struct lvn_server *s = argument;
+    double last = lvn_seconds();
+    double tick = s->o.timeout / 20 > 0.25 ? 0.25 : s->o.timeout / 20 < 0.02 ? 0.02 : s->o.timeout / 20;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        int n = s->n_callers;
+        for (int k = 0; k < n; k++) {
+            short out = s->caller[k]->wire.out.n ? POLLOUT : 0;
+            s->polled[k] = (struct pollfd){.fd = s->caller[k]->wire.fd, .events = (short)(POLLIN | out)};
+        }
+        bool stop = s->stop && (!n || lvn_seconds() >= s->stop_at);
+        bool deaf = lvn_seconds() < s->deaf_until;
+        s->polled[n] = (struct pollfd){.fd = s->listening, .events = deaf ? 0 : POLLIN};
+        s->polled[n + 1] = (struct pollfd){.fd = s->wake, .events = POLLIN};
+        pthread_mutex_unlock(&s->lock);
+        if (stop) return NULL;
+        gather_words(n, s->phase == LVN_SERVER_RUNNING);
+        poll(s->polled, (nfds_t)n + 2, (int)(tick * 1000));
+        pthread_mutex_lock(&s->lock);
+        uint64_t woken;
+        if ((s->polled[n + 1].revents & POLLIN) && read(s->wake, &woken, sizeof woken) < 0) woken = 0;
+        double now = lvn_seconds();
+        s->looks++;
+        attend_all(s, s->polled, n);
+        welcome(s);
+        watch_time(s, now, last);
+        for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
+        if (s->phase >= LVN_SERVER_ENDED && !s->ended_at) {
+            uint64_t one = 1;
+            s->ended_at = now;
+            if (write(s->signal, &one, sizeof one) < 0) s->ended_at = now;
+        }
+        last = now;
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+/* --- start and stop --- */
+
+static enum lvn_status make_token(struct lvn_server *s)
+{
+    unsigned char bytes[16];
+    if (s->o.token) {
+        LVN_CHECK(strlen(s->o.token) < sizeof s->token, ARG, "a run's token is longer than %d characters",
+                  (int)sizeof s->token - 1);
+        snprintf(s->token, sizeof s->token, "%s", s->o.token);
+        return LVN_OK;
+    }
+    LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a token: %s",
+              strerror(errno));
+    lvn_hex_text(bytes, sizeof bytes, s->token);
+    return LVN_OK;
+}
+
+static enum lvn_status begin(struct lvn_server *s)
+{
+    LVN_CHECK(s->caller && s->polled && s->peer && s->told && s->facts, MEMORY, "no memory for a server of %d ranks",
+              s->o.size);
+    for (int i = 0; i < s->o.size; i++) s->peer[i].rank = i;
+    LVN_TRY(make_token(s));
+    LVN_TRY(lvn_allow_files(s->o.size, s->o.size + LVN_STRANGERS));
+    LVN_TRY(lvn_listen(s->o.listen, s->o.port, &s->listening));
+    lvn_places_name(s->listening, s->address, sizeof s->address);
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    LVN_CHECK(s->wake >= 0 && s->signal >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
+    int bad = lvn_thread_start(&s->thread, serve, s);
+    LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
+    s->running = true;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_server_start(struct lvn_server **out, const struct lvn_server_options *o)
+{
+    LVN_CHECK(o->size > 0, ARG, "a run of %d ranks cannot meet", o->size);
+    struct lvn_server *s = calloc(1, sizeof *s);
+    if (!s) LVN_FAIL(MEMORY, "no memory for a server");
+    size_t n = (size_t)o->size;
+    s->o = *o;
+    s->listening = s->wake = s->signal = -1;
+    s->fault_rank = s->fault_link[0] = s->fault_link[1] = -1;
+    s->started = lvn_seconds();
+    pthread_mutex_init(&s->lock, NULL);
+    s->caller = calloc(n + LVN_STRANGERS, sizeof *s->caller);
+    s->polled = calloc(n + LVN_STRANGERS + 2, sizeof *s->polled);
+    s->peer = calloc(n, sizeof *s->peer);
+    s->told = calloc(n, sizeof *s->told);
+    s->facts = calloc(n, sizeof *s->facts);
+    enum lvn_status status = begin(s);
+    if (status) {
+        lvn_server_stop(s, 0);
+        return status;
+    }
+    *out = s;
+    return LVN_OK;
+}
+
+void lvn_server_stop(struct lvn_server *s, double wait)
+{
+    if (!s) return;
+    if (s->running) {
+        uint64_t one = 1;
+        pthread_mutex_lock(&s->lock);
+        s->stop = true;
+        if (s->phase == LVN_SERVER_FAULT && wait > LEAVE_SECONDS) wait = LEAVE_SECONDS;
+        s->stop_at = lvn_seconds() + wait;
+        pthread_mutex_unlock(&s->lock);
+        if (write(s->wake, &one, sizeof one) < 0) s->stop_at = 0;
+        pthread_join(s->thread, NULL);
+    }
+    while (s->n_callers) drop(s, s->n_callers - 1);
+    if (s->listening >= 0) close(s->listening);
+    if (s->wake >= 0) close(s->wake);
+    if (s->signal >= 0) close(s->signal);
+    for (int i = 0; s->facts && i < s->o.size; i++) {
+        for (int k = 0; k < LVN_FACTS; k++) free(s->facts[i].value[k]);
+    }
+    for (int k = 0; k < LVN_FACTS; k++) free(s->key[k]);
+    free(s->facts);
+    free(s->peer);
+    free(s->told);
+    free(s->polled);
+    free(s->caller);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+const char *lvn_server_address(const struct lvn_server *s)
+{
+    return s->address;
+}
+
+const char *lvn_server_token(const struct lvn_server *s)
+{
+    return s->token;
+}
+
+int lvn_server_fd(const struct lvn_server *s)
+{
+    return s->signal;
+}
+
+enum lvn_server_phase lvn_server_phase(struct lvn_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    enum lvn_server_phase phase = s->phase;
+    pthread_mutex_unlock(&s->lock);
+    return phase;
+}
+
+const char *lvn_server_fault(struct lvn_server *s, int *rank)
+{
+    pthread_mutex_lock(&s->lock);
+    const char *text = s->phase == LVN_SERVER_FAULT ? s->fault : "";
+    if (rank) *rank = s->fault_rank;
+    pthread_mutex_unlock(&s->lock);
+    return text;
+}
+
+bool lvn_server_fault_link(struct lvn_server *s, int link[2])
+{
+    pthread_mutex_lock(&s->lock);
+    memcpy(link, s->fault_link, sizeof s->fault_link);
+    pthread_mutex_unlock(&s->lock);
+    return link[0] >= 0;
+}
+
+bool lvn_server_fault_lasts(struct lvn_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool lasting = s->lasting;
+    pthread_mutex_unlock(&s->lock);
+    return lasting;
+}
+
+bool lvn_server_published(struct lvn_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool published = s->status_path[0] != '\0';
+    pthread_mutex_unlock(&s->lock);
+    return published;
+}
+
+void lvn_server_table(struct lvn_server *s, struct lvn_peer *peers)
+{
+    pthread_mutex_lock(&s->lock);
+    memcpy(peers, s->peer, sizeof *peers * (size_t)s->o.size);
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,189 @@
+/* server_broadcast.c - what the rendezvous tells the ranks.
+ *
+ * The same lines to every rank would grow with the square of the ranks. So the whole table goes to a few readers, of
+ * whom one keeps status.json: the lowest ranks, the lowest of another host, and whoever is the lowest now. All others
+ * hear of changes of state, of rank 0, whose silence they may have to tell of, and of those on their own host. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/rendezvous/server.h"
+#include "host/machine.h"
+
+enum { READERS = 4 };
+
+static void tell(struct lvn_caller *c, const struct lvn_text *t)
+{
+    enum { MOST = 1 << 24 }; /* who does not read for so long is found lost */
+    if (c->wire.out.n < MOST) lvn_text_add_bytes(&c->wire.out, t->p ? t->p : "", t->n);
+}
+
+void lvn_server_tell_all(struct lvn_server *s, const struct lvn_text *t)
+{
+    for (int k = 0; k < s->n_callers; k++)
+        if (s->caller[k]->rank >= 0) tell(s->caller[k], t);
+}
+
+int lvn_server_lowest(const struct lvn_server *s)
+{
+    int lowest = -1;
+    for (int k = 0; k < s->n_callers; k++) {
+        int rank = s->caller[k]->rank;
+        if (rank >= 0 && s->peer[rank].state != LVN_PEER_LOST && (lowest < 0 || rank < lowest)) lowest = rank;
+    }
+    return lowest;
+}
+
+static bool is_reader(const struct lvn_server *s, int rank, int lowest)
+{
+    return rank < READERS || rank == s->elsewhere || rank == lowest;
+}
+
+/* --- the start --- */
+
+/* A rank, and the text by which ranks are put together: a fact's value, NULL for none, or a host. */
+struct item {
+    const char *text;
+    int rank, first; /* first: the lowest rank that has the same text */
+};
+
+static int compare_texts(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) : (a != NULL) - (b != NULL);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    int order = compare_texts(x->text, y->text);
+    return order ? order : x->rank - y->rank;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : x->rank - y->rank;
+}
+
+/* Put those with the same text side by side, groups and ranks in rising order. */
+static void group_items(struct item *item, int n)
+{
+    qsort(item, (size_t)n, sizeof *item, by_text);
+    for (int i = 0; i < n; i++)
+        item[i].first = i && !compare_texts(item[i].text, item[i - 1].text) ? item[i - 1].first : item[i].rank;
+    qsort(item, (size_t)n, sizeof *item, by_first);
+}
+
+static int end_of_group(const struct item *item, int n, int at)
+{
+    int end = at;
+    while (end < n && item[end].first == item[at].first) end++;
+    return end;
+}
+
+static void add_peer(const struct lvn_server *s, int rank, struct lvn_text *t)
+{
+    lvn_message_add(t, LVN_SAY_PEER, (int64_t)rank, s->peer[rank].pid, s->peer[rank].host);
+}
+
+/* For each key its values, and which ranks have each; and who the first of each are. */
+static void add_groups(const struct lvn_server *s, struct item *item, bool *flag, struct lvn_text *t)
+{
+    const int n = s->o.size;
+    for (int k = 0; k < LVN_FACTS && s->key[k]; k++) {
+        for (int i = 0; i < n; i++) item[i] = (struct item){.text = s->facts[i].value[k], .rank = i};
+        group_items(item, n);
+        for (int i = 0, end; i < n; i = end) {
+            struct lvn_text ranks = {0};
+            end = end_of_group(item, n, i);
+            const int low = item[i].rank, high = item[end - 1].rank;
+            for (int m = i; m < end; m++) flag[item[m].rank] = true;
+            lvn_ranks_text(flag + low, high - low + 1, low, &ranks);
+            for (int m = i; m < end; m++) flag[item[m].rank] = false;
+            const char *text = lvn_text_string(&ranks);
+            add_peer(s, low, t);
+            lvn_message_add(t, LVN_SAY_GROUP, s->key[k], item[i].text ? item[i].text : "", text ? text : "");
+            lvn_text_release(&ranks);
+        }
+    }
+}
+
+/* To the ranks [from, end) of a host: who they are; `who` has the caller of each rank. */
+static void tell_host(const struct lvn_server *s, const struct item *item, int from, int end,
+                      struct lvn_caller *const *who)
+{
+    struct lvn_text t = {0};
+    for (int i = from; i < end; i++) add_peer(s, item[i].rank, &t);
+    for (int i = from; i < end; i++)
+        if (who[item[i].rank]) tell(who[item[i].rank], &t);
+    lvn_text_release(&t);
+}
+
+void lvn_server_tell_start(struct lvn_server *s)
+{
+    const int n = s->o.size;
+    struct lvn_text all = {0}, groups = {0}, start = {0};
+    struct item *item = calloc((size_t)n, sizeof *item);
+    bool *flag = calloc((size_t)n, sizeof *flag);
+    struct lvn_caller **who = calloc((size_t)n, sizeof *who);
+    s->elsewhere = -1;
+    for (int i = n - 1; i > 0; i--)
+        if (strcmp(s->peer[i].host, s->peer[0].host) != 0) s->elsewhere = i;
+    for (int i = 0; i < n; i++) add_peer(s, i, &all);
+    for (int k = 0; who && k < s->n_callers; k++) {
+        struct lvn_caller *c = s->caller[k];
+        if (c->rank < 0) continue;
+        who[c->rank] = c;
+        c->reads = is_reader(s, c->rank, -1);
+        if (c->reads) tell(c, &all);
+    }
+    if (item && flag && who) {
+        for (int i = 0; i < n; i++) item[i] = (struct item){.text = s->peer[i].host, .rank = i};
+        group_items(item, n);
+        for (int i = 0, end; i < n; i = end) tell_host(s, item, i, end = end_of_group(item, n, i), who);
+        add_groups(s, item, flag, &groups);
+        lvn_server_tell_all(s, &groups);
+    }
+    lvn_message_add(&start, LVN_SAY_START);
+    lvn_server_tell_all(s, &start);
+    lvn_text_release(&all);
+    lvn_text_release(&groups);
+    lvn_text_release(&start);
+    free(who);
+    free(flag);
+    free(item);
+}
+
+/* --- tables --- */
+
+static void add_row(const struct lvn_peer *p, double now, struct lvn_text *t)
+{
+    lvn_message_add(t, LVN_SAY_ROW, (int64_t)p->rank, (int64_t)p->state, p->step, (int64_t)p->collective,
+                    (int64_t)p->collectives, p->tokens_per_s, p->compute_s, p->memory, now - p->seen, p->place);
+}
+
+void lvn_server_tell_table(struct lvn_server *s, double now)
+{
+    struct lvn_text rows = {0}, news = {0}, whole = {0};
+    const int lowest = lvn_server_lowest(s);
+    for (int i = 0; i < s->o.size; i++) {
+        const struct lvn_peer *p = &s->peer[i];
+        const bool turned = s->told[i].state != p->state, heard = s->told[i].seen < p->seen;
+        if (turned || heard) add_row(p, now, &rows);
+        if (turned || (heard && !i)) add_row(p, now, &news);
+        s->told[i].state = p->state;
+        s->told[i].seen = p->seen;
+    }
+    for (int k = 0; k < s->n_callers; k++) {
+        struct lvn_caller *c = s->caller[k];
+        const bool reads = is_reader(s, c->rank, lowest);
+        if (c->rank < 0) continue;
+        if (reads && !c->reads && !whole.n)
+            for (int i = 0; i < s->o.size; i++) add_row(&s->peer[i], now, &whole);
+        tell(c, !reads ? &news : c->reads ? &rows : &whole); /* who begins to read has heard of none before */
+        c->reads = reads;
+    }
+    lvn_text_release(&rows);
+    lvn_text_release(&news);
+    lvn_text_release(&whole);
+}

@@ -1,0 +1,387 @@
+/* server_receive.c - what ranks say to the rendezvous, and what it makes of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/threads.h"
+#include "cluster/rendezvous/hang_detector.h"
+#include "cluster/rendezvous/server.h"
+
+static const double GROUP_SECONDS = 0.3 /* what fails within it is told of together */, FILE_SECONDS = 1;
+static const double STOPPED_SECONDS = 12; /* after so long without a word of it, a rank was not stopped all the time */
+
+static const char process_gone[] = "its process is gone";
+
+static int bounded(int64_t n)
+{
+    return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int)n;
+}
+
+/* Equal without telling by the time where they differ. */
+static bool same_token(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    unsigned char difference = n != m;
+    for (size_t i = 0; i < n && m; i++) difference |= (unsigned char)(a[i] ^ b[i % m]);
+    return !difference;
+}
+
+static void trouble(struct lvn_server *s, double delay)
+{
+    double at = lvn_seconds() + delay;
+    if (!s->trouble_at || at < s->trouble_at) s->trouble_at = at;
+}
+
+/* The gathering fails; this caller hears why with the others. */
+static bool refuse(struct lvn_server *s, struct lvn_caller *c)
+{
+    s->worded = true;
+    c->rank = -2;
+    trouble(s, GROUP_SECONDS);
+    s->lasting = true;
+    return true;
+}
+
+static bool turn_away(struct lvn_caller *c, const char *text)
+{
+    lvn_message_add(&c->wire.out, LVN_SAY_REFUSE, text);
+    c->leaving = true;
+    return true;
+}
+
+void lvn_server_turn_away(struct lvn_server *s, const struct lvn_caller *c, const char *did)
+{
+    if (s->turned_away[0]) return;
+    snprintf(s->turned_away, sizeof s->turned_away,
+             "somebody at %s who %s is turned away from the place where the ranks meet", *c->from ? c->from : "?", did);
+}
+
+void lvn_server_tell_turned_away(struct lvn_server *s)
+{
+    struct lvn_text line = {0};
+    if (!s->turned_away[0] || s->turned_away_told) return;
+    s->turned_away_told = true;
+    lvn_message_add(&line, LVN_SAY_WARN, (int64_t)lvn_server_lowest(s), s->turned_away);
+    lvn_server_tell_all(s, &line);
+    lvn_text_release(&line);
+}
+
+static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+{
+    int64_t rank = m->i[0], size = m->i[1], pid = m->i[2];
+    const char *host = m->t[1];
+    if (c->rank != -1) return false;
+    if (!same_token(m->t[0], s->token)) {
+        lvn_server_turn_away(s, c, *m->t[0] ? "showed another token than this run's" : "showed no token");
+        return turn_away(c, !s->o.outside ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
+                                          : "its token is not this run's");
+    }
+    if (s->phase != LVN_SERVER_GATHERING) return turn_away(c, "the run has begun without it, or has ended");
+    if (size != s->o.size) {
+        snprintf(s->fault, sizeof s->fault,
+                 "pid %lld on %.200s believes to be rank %lld of %lld, but this run has %d ranks: %s", (long long)pid,
+                 host, (long long)rank, (long long)size, s->o.size,
+                 size == 1 ? "the MPI library does not belong to the launcher; give the launcher's own by "
+                             "trainer.mpi_library, or start levin by the mpirun of the library"
+                           : "start all of them by one launcher, and unset variables of other ones");
+        return refuse(s, c);
+    }
+    if (rank < 0 || rank >= size) return false;
+    struct lvn_peer *p = &s->peer[rank];
+    if (p->state != LVN_PEER_ABSENT) {
+        snprintf(s->fault, sizeof s->fault,
+                 "two processes believe to be rank %lld: pid %lld on %s and pid %lld on %.200s; start all ranks by one "
+                 "launcher, and unset variables of other ones",
+                 (long long)rank, (long long)p->pid, p->host, (long long)pid, host);
+        s->fault_rank = (int)rank;
+        return refuse(s, c);
+    }
+    p->state = LVN_PEER_HERE;
+    p->pid = pid;
+    p->seen = lvn_seconds();
+    snprintf(p->host, sizeof p->host, "%s", host);
+    if (!s->n_came++) s->first_came = p->seen;
+    c->rank = (int)rank;
+    s->n_strangers--;
+    lvn_message_add(&c->wire.out, LVN_SAY_WELCOME, (int64_t)s->o.size, s->o.timeout);
+    return true;
+}
+
+/* --- facts --- */
+
+static bool fact(struct lvn_server *s, int rank, const struct lvn_message *m)
+{
+    int k = 0;
+    while (k < LVN_FACTS && s->key[k] && strcmp(s->key[k], m->t[0]) != 0) k++;
+    if (k == LVN_FACTS || s->facts[rank].ready) return false;
+    if (!s->key[k]) s->key[k] = strdup(m->t[0]);
+    free(s->facts[rank].value[k]);
+    s->facts[rank].value[k] = strdup(m->t[1]);
+    return s->key[k] && s->facts[rank].value[k];
+}
+
+static bool ready(struct lvn_server *s, int rank)
+{
+    s->n_ready += !s->facts[rank].ready;
+    s->facts[rank].ready = true;
+    if (s->phase != LVN_SERVER_GATHERING || s->trouble_at > 0 || s->n_ready < s->o.size) return true;
+    for (int i = 0; i < s->o.size; i++) {
+        s->peer[i].seen = s->peer[i].moved = lvn_seconds();
+        s->told[i].state = LVN_PEER_HERE;
+        s->told[i].seen = s->peer[i].seen;
+    }
+    lvn_server_tell_start(s);
+    s->phase = LVN_SERVER_RUNNING;
+    return true;
+}
+
+/* --- while it runs --- */
+
+static bool beat(struct lvn_peer *p, const struct lvn_message *m)
+{
+    const struct lvn_peer before = *p;
+    p->step = m->i[0] > 0 ? m->i[0] : 0;
+    p->collective = bounded(m->i[1]);
+    p->collectives = bounded(m->i[2]);
+    p->tokens_per_s = m->d[0];
+    p->compute_s = m->d[1];
+    p->memory = m->i[3] > 0 ? m->i[3] : 0;
+    p->passed = m->i[4];
+    p->worked = m->i[5];
+    p->awaits = bounded(m->i[6]);
+    snprintf(p->place, sizeof p->place, "%s", m->t[0]);
+    snprintf(p->work, sizeof p->work, "%s", m->t[1]);
+    lvn_stall_heard(p, &before, p->seen);
+    return true;
+}
+
+static bool fail(struct lvn_server *s, int rank, const struct lvn_message *m)
+{
+    s->fails++;
+    if (!s->failed || (s->failed_after && !m->i[0])) {
+        s->failed = rank + 1;
+        s->failed_after = m->i[0] != 0;
+        snprintf(s->said, sizeof s->said, "%s", m->t[0]);
+    }
+    /* Who fails because of others gives their silence time to show. */
+    trouble(s, s->failed_after ? 4 * GROUP_SECONDS : GROUP_SECONDS);
+    return true;
+}
+
+static bool bye(struct lvn_server *s, int rank)
+{
+    s->n_done += s->peer[rank].state != LVN_PEER_DONE;
+    s->peer[rank].state = LVN_PEER_DONE;
+    s->peer[rank].moved = lvn_seconds();
+    if (s->n_done < s->o.size || s->phase >= LVN_SERVER_ENDED) return true;
+    s->phase = LVN_SERVER_ENDED;
+    lvn_server_tell_table(s, lvn_seconds()); /* the last steps, for status.json */
+    struct lvn_text t = {0};
+    lvn_message_add(&t, LVN_SAY_END);
+    lvn_server_tell_all(s, &t);
+    lvn_text_release(&t);
+    for (int k = 0; k < s->n_callers; k++) s->caller[k]->leaving = true;
+    return true;
+}
+
+/* A rank that has not met the others yet is stopped, as somebody on its host sees, again and again. For as long as one
+ * that has met them may be silent, it may be continued. */
+static bool stopped(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+{
+    const int64_t rank = m->i[0];
+    const double now = lvn_seconds();
+    if (!same_token(m->t[0], s->token)) return turn_away(c, "its token is not this run's");
+    if (rank < 0 || rank >= s->o.size) return false;
+    struct lvn_peer *p = &s->peer[rank];
+    if (s->phase != LVN_SERVER_GATHERING || s->trouble_at > 0 || p->state != LVN_PEER_ABSENT) return true;
+    if (now - p->seen > STOPPED_SECONDS) p->moved = now;
+    p->seen = now;
+    p->pid = m->i[1];
+    snprintf(p->host, sizeof p->host, "%s", m->t[1]);
+    if (now - p->moved < LVN_SILENCE * s->o.timeout) return true;
+    snprintf(s->fault, sizeof s->fault,
+             "rank %lld on %.200s (pid %lld) is stopped, and the others wait for it at the start", (long long)rank,
+             p->host, (long long)p->pid);
+    s->fault_rank = (int)rank;
+    s->worded = true;
+    trouble(s, 0);
+    return true;
+}
+
+bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+{
+    if (m->kind == LVN_SAY_HELLO) return hello(s, c, m);
+    if (m->kind == LVN_SAY_STOPPED) return stopped(s, c, m);
+    if (c->rank == -2) return true;
+    if (c->rank < 0) return false;
+    struct lvn_peer *p = &s->peer[c->rank];
+    p->seen = lvn_seconds();
+    switch (m->kind) {
+    case LVN_SAY_FACT:
+        return fact(s, c->rank, m);
+    case LVN_SAY_READY:
+        return ready(s, c->rank);
+    case LVN_SAY_BEAT:
+        return beat(p, m);
+    case LVN_SAY_FAIL:
+        return fail(s, c->rank, m);
+    case LVN_SAY_BYE:
+        return bye(s, c->rank);
+    case LVN_SAY_PUBLISH:
+        snprintf(s->status_path, sizeof s->status_path, "%s", m->t[0]);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void lvn_server_gone(struct lvn_server *s, int rank)
+{
+    struct lvn_peer *p = &s->peer[rank];
+    if (p->state != LVN_PEER_HERE || s->phase >= LVN_SERVER_ENDED) return;
+    p->state = LVN_PEER_LOST;
+    p->reason = process_gone;
+    p->look = s->looks;
+    trouble(s, GROUP_SECONDS);
+}
+
+void lvn_server_missing(struct lvn_server *s)
+{
+    struct lvn_text t = {0};
+    int missing = 0;
+    bool *flag = calloc((size_t)s->o.size, sizeof *flag);
+    for (int i = 0; flag && i < s->o.size; i++) {
+        flag[i] = s->peer[i].state == LVN_PEER_ABSENT;
+        missing += flag[i];
+    }
+    if (flag) lvn_ranks_text(flag, s->o.size, 0, &t);
+    free(flag);
+    if (missing == s->o.size) {
+        snprintf(s->fault, sizeof s->fault,
+                 "none of the %d ranks has come within %.0f s: see whether the launcher could start levin on all hosts",
+                 s->o.size, s->o.join_timeout);
+    } else if (missing) {
+        snprintf(s->fault, sizeof s->fault,
+                 "rank%s %.200s of %d %s not come to the others within %.0f s: see whether all hosts could start levin",
+                 missing == 1 ? "" : "s", t.p ? t.p : "", s->o.size, missing == 1 ? "has" : "have", s->o.join_timeout);
+    }
+    lvn_text_release(&t);
+    if (!missing) return;
+    if (s->turned_away[0]) lvn_print_more(s->fault, sizeof s->fault, "; %s", s->turned_away);
+    s->turned_away_told = true;
+    s->worded = true;
+    trouble(s, 0);
+}
+
+/* The sentence: what a rank says of itself, before the silence of ranks, before what that silence did to others. */
+static void word_fault(struct lvn_server *s)
+{
+    int lost = -1;
+    for (int i = s->o.size - 1; i >= 0; i--) {
+        if (s->peer[i].state == LVN_PEER_LOST && i != s->failed - 1) lost = i;
+    }
+    if (s->failed && (!s->failed_after || lost < 0)) {
+        const struct lvn_peer *p = &s->peer[s->failed - 1];
+        s->fault_rank = p->rank;
+        s->lasting = !s->failed_after;
+        if (s->failed_after && p->awaits > 0 && p->awaits <= s->o.size && p->awaits - 1 != p->rank) {
+            s->fault_link[0] = p->rank;
+            s->fault_link[1] = p->awaits - 1;
+        }
+        if (s->fails >= s->o.size) { /* all alike */
+            snprintf(s->fault, sizeof s->fault, "%s", s->said);
+        } else if (p->step > 0) {
+            snprintf(s->fault, sizeof s->fault, "rank %d on %.100s, after step %lld: %s", p->rank, p->host,
+                     (long long)p->step, s->said);
+        } else {
+            snprintf(s->fault, sizeof s->fault, "rank %d on %.100s: %s", p->rank, p->host, s->said);
+        }
+        return;
+    }
+    struct lvn_text t = {0};
+    lvn_lost_text(s->peer, s->o.size, &t);
+    s->fault_rank = lost;
+    snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "a rank is lost");
+    lvn_text_release(&t);
+}
+
+/* Who says the fault to people. */
+static int speaker_of(const struct lvn_server *s)
+{
+    return s->o.outside || lvn_seconds() < s->silent_until ? -1 : lvn_server_lowest(s);
+}
+
+void lvn_server_watch_stall(struct lvn_server *s)
+{
+    enum lvn_stall is = lvn_stall_judge(s->peer, s->o.size, s->o.stall);
+    struct lvn_text t = {0};
+    if (is == LVN_STALL_NOT) s->warned = false;
+    if (is == LVN_STALL_NOT || (is == LVN_STALL_HALF && s->warned)) return;
+    lvn_stall_text(s->peer, s->o.size, s->o.stall, &t);
+    if (is == LVN_STALL_OVER) {
+        s->fault_rank = lvn_stall_behind(s->peer, s->o.size);
+        (void)lvn_stall_link(s->peer, s->o.size, s->fault_link);
+        snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank goes on");
+        s->worded = true;
+        trouble(s, 0);
+    } else {
+        struct lvn_text line = {0};
+        lvn_message_add(&line, LVN_SAY_WARN, (int64_t)lvn_server_lowest(s), t.p ? t.p : "no rank goes on");
+        lvn_server_tell_all(s, &line);
+        lvn_text_release(&line);
+    }
+    s->warned = true;
+    lvn_text_release(&t);
+}
+
+struct status {
+    char path[1024], fault[1200];
+    int n;
+    struct lvn_peer peer[];
+};
+
+static void write_it(void *argument) /* its own to free: whoever started it may have gone on */
+{
+    struct status *x = argument;
+    lvn_status_write(x->path, x->peer, x->n, "fault", x->fault);
+    free(x);
+}
+
+/* The file system may be what stands still. */
+static void write_status(const struct lvn_server *s)
+{
+    size_t bytes = sizeof *s->peer * (size_t)s->o.size;
+    struct status *x = malloc(sizeof *x + bytes);
+    if (!x) return;
+    x->n = s->o.size;
+    memcpy(x->path, s->status_path, sizeof x->path);
+    memcpy(x->fault, s->fault, sizeof x->fault);
+    memcpy(x->peer, s->peer, bytes);
+    (void)lvn_thread_within(FILE_SECONDS, write_it, x);
+}
+
+void lvn_server_declare(struct lvn_server *s)
+{
+    if (!s->worded) word_fault(s);
+    s->phase = LVN_SERVER_FAULT;
+    int speaker = speaker_of(s);
+    int64_t mute = 0;
+    struct lvn_text t = {0}, silent = {0};
+    for (int i = 0; i < s->o.size; i++) mute |= s->peer[i].state == LVN_PEER_LOST && s->peer[i].reason != process_gone;
+    lvn_server_tell_table(s, lvn_seconds());
+    for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
+    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, (int64_t)s->lasting, s->fault);
+    lvn_server_tell_all(s, &t);
+    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, (int64_t)s->lasting, s->fault);
+    for (int k = 0; k < s->n_callers; k++) {
+        struct lvn_caller *c = s->caller[k];
+        if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);
+        c->leaving = true;
+        if (c->rank)
+            lvn_wire_flush(&c->wire); /* rank 0 last: when it hears this, it may end, and this thread with it */
+    }
+    lvn_text_release(&t);
+    lvn_text_release(&silent);
+    if (s->o.outside && s->status_path[0]) write_status(s);
+}

@@ -1,0 +1,261 @@
+/* tcp_connections.c - see tcp_connections.h. */
+#include "comm/tcp_connections.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+
+enum {
+    ASIDE = 4 << 20,   /* bytes of a rank's messages that may be kept while nothing of it is waited for */
+    AT_ONCE = 1 << 20, /* bytes to read of one rank before the next one's turn */
+    EVENTS = 64,       /* of epoll at once */
+};
+
+struct list {
+    struct lvn_link_message *first, *last;
+};
+
+struct lvn_link {
+    int fd;            /* -1: this rank itself, or closed */
+    struct list out;   /* to be sent */
+    struct list asked; /* receives without their message */
+    struct list aside; /* messages without their receive; the last one may still be arriving */
+    int64_t aside_bytes;
+    struct lvn_link_header header; /* of what arrives */
+    int64_t header_read;
+    struct lvn_link_message *in; /* what its bytes go to; NULL: the header is not complete */
+    bool unread;
+};
+
+int lvn_links_fail(struct lvn_links *t, int peer, const char *what)
+{
+    snprintf(t->trouble, sizeof t->trouble, "the connection to rank %d %s", peer, what);
+    return 1;
+}
+
+static int broken(struct lvn_links *t, int peer)
+{
+    char what[200];
+    snprintf(what, sizeof what, "is broken (%s)", strerror(errno));
+    return lvn_links_fail(t, peer, what);
+}
+
+/* --- lists --- */
+
+static void append(struct list *l, struct lvn_link_message *m)
+{
+    m->next = NULL;
+    if (l->last)
+        l->last->next = m;
+    else
+        l->first = m;
+    l->last = m;
+}
+
+/* The first one with this tag, taken out; NULL: none. */
+static struct lvn_link_message *take(struct list *l, uint64_t tag)
+{
+    for (struct lvn_link_message *before = NULL, *m = l->first; m; before = m, m = m->next) {
+        if (m->header.tag != tag) continue;
+        if (before)
+            before->next = m->next;
+        else
+            l->first = m->next;
+        if (l->last == m) l->last = before;
+        return m;
+    }
+    return NULL;
+}
+
+static struct lvn_link_message *message_new(uint64_t tag, char *x, int64_t bytes)
+{
+    struct lvn_link_message *m = lvn_calloc(1, sizeof *m);
+    if (m) *m = (struct lvn_link_message){.header = {tag, (uint64_t)bytes}, .x = x};
+    return m;
+}
+
+static void free_list(struct list *l)
+{
+    for (struct lvn_link_message *m = l->first, *next; m; m = next) {
+        next = m->next;
+        free(m->x);
+        free(m);
+    }
+    *l = (struct list){0};
+}
+
+/* --- a connection --- */
+
+/* Read nothing of it, or again; so epoll does not tell of it in vain. */
+static void set_unread(struct lvn_links *t, int i, bool unread)
+{
+    struct lvn_link *p = &t->link[i];
+    struct epoll_event e = {.events = unread ? 0 : EPOLLIN, .data.u32 = (uint32_t)i};
+    if (p->unread != unread && p->fd >= 0) (void)epoll_ctl(t->epoll, EPOLL_CTL_MOD, p->fd, &e);
+    p->unread = unread;
+}
+
+static int flush(struct lvn_links *t, int i)
+{
+    struct lvn_link *p = &t->link[i];
+    while (p->out.first) {
+        struct lvn_link_message *m = p->out.first;
+        struct iovec v[2] = {{(char *)&m->header + m->header_sent, sizeof m->header - (size_t)m->header_sent},
+                             {m->x + m->at, (size_t)((int64_t)m->header.bytes - m->at)}};
+        struct msghdr h = {.msg_iov = v, .msg_iovlen = 2};
+        ssize_t n = p->fd < 0 ? (errno = EPIPE, -1) : sendmsg(p->fd, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+        if (n < 0) return broken(t, i);
+        int64_t head = (int64_t)v[0].iov_len < n ? (int64_t)v[0].iov_len : n;
+        m->header_sent += head;
+        m->at += n - head;
+        if (m->at < (int64_t)m->header.bytes || m->header_sent < (int64_t)sizeof m->header) return 0;
+        take(&p->out, m->header.tag); /* the first of all is the first of its tag */
+        m->done = true;
+    }
+    return 0;
+}
+
+/* The header is there: whose bytes are these? */
+static int begin_message(struct lvn_links *t, int i)
+{
+    struct lvn_link *p = &t->link[i];
+    p->in = take(&p->asked, p->header.tag);
+    if (p->in && p->in->header.bytes != p->header.bytes)
+        return lvn_links_fail(t, i, "brings a message of another length");
+    if (p->in) return 0;
+    if (p->header.bytes > (uint64_t)1 << 40) return lvn_links_fail(t, i, "brings what is no message");
+    char *x = lvn_malloc((size_t)p->header.bytes + 1);
+    p->in = x ? message_new(p->header.tag, x, (int64_t)p->header.bytes) : NULL;
+    if (!p->in) {
+        free(x);
+        return lvn_links_fail(t, i, "brings more than memory holds");
+    }
+    append(&p->aside, p->in);
+    p->aside_bytes += (int64_t)p->header.bytes;
+    return 0;
+}
+
+/* Read what is there, up to some bytes. */
+static int drain(struct lvn_links *t, int i)
+{
+    struct lvn_link *p = &t->link[i];
+    for (int64_t most = AT_ONCE; most > 0;) {
+        if (!p->in && p->aside_bytes > ASIDE && !p->asked.first) return set_unread(t, i, true), 0;
+        char *to = p->in ? p->in->x + p->in->at : (char *)&p->header + p->header_read;
+        int64_t left = p->in ? (int64_t)p->in->header.bytes - p->in->at : (int64_t)sizeof p->header - p->header_read;
+        ssize_t n = left ? recv(p->fd, to, (size_t)left, MSG_DONTWAIT) : 0;
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+        if (n < 0) return broken(t, i);
+        if (n == 0 && left) {
+            close(p->fd);
+            p->fd = -1;
+            return p->asked.first || p->out.first || p->in ? lvn_links_fail(t, i, "was closed from there") : 0;
+        }
+        most -= n + 1;
+        if (!p->in) {
+            p->header_read += n;
+            if (p->header_read == (int64_t)sizeof p->header && begin_message(t, i)) return 1;
+        } else {
+            p->in->at += n;
+        }
+        if (!p->in || p->in->at < (int64_t)p->in->header.bytes) continue;
+        p->in->done = true;
+        p->in = NULL;
+        p->header_read = 0;
+    }
+    return 0;
+}
+
+int lvn_links_progress(struct lvn_links *t)
+{
+    struct epoll_event e[EVENTS];
+    for (int i = 0; i < t->size; i++)
+        if (t->link[i].out.first && flush(t, i)) return 1;
+    int n = epoll_wait(t->epoll, e, EVENTS, 0);
+    for (int k = 0; k < n; k++) {
+        const int i = (int)e[k].data.u32;
+        if (t->link[i].fd >= 0 && drain(t, i)) return 1;
+    }
+    return 0;
+}
+
+/* --- messages --- */
+
+int lvn_link_send(struct lvn_links *t, const void *x, int64_t bytes, int to, int tag, struct lvn_link_message **out)
+{
+    union {
+        const void *in;
+        char *x;
+    } buffer = {.in = x}; /* only read */
+    *out = message_new((uint64_t)tag, buffer.x, bytes);
+    if (!*out) return lvn_links_fail(t, to, "has no memory left");
+    append(&t->link[to].out, *out);
+    return flush(t, to);
+}
+
+int lvn_link_receive(struct lvn_links *t, void *x, int64_t bytes, int from, int tag, struct lvn_link_message **out)
+{
+    struct lvn_link *p = &t->link[from];
+    struct lvn_link_message *m = *out = message_new((uint64_t)tag, x, bytes), *came = take(&p->aside, (uint64_t)tag);
+    if (!m) return lvn_links_fail(t, from, "has no memory left");
+    set_unread(t, from, false);
+    if (!came) {
+        append(&p->asked, m);
+        return p->fd < 0 ? lvn_links_fail(t, from, "was closed from there") : 0;
+    }
+    if (came->header.bytes != m->header.bytes) { /* it goes on arriving where there is room for it */
+        append(&p->aside, came);
+        return lvn_links_fail(t, from, "brings a message of another length");
+    }
+    p->aside_bytes -= (int64_t)came->header.bytes;
+    if (came->at) memcpy(x, came->x, (size_t)came->at);
+    m->at = came->at;
+    m->done = came->done;
+    if (p->in == came) p->in = m;
+    free(came->x);
+    free(came);
+    return 0;
+}
+
+/* Done? Then it is forgotten. */
+bool lvn_link_finished(struct lvn_link_message **m)
+{
+    if (!*m || !(*m)->done) return !*m;
+    free(*m);
+    *m = NULL;
+    return true;
+}
+
+/* --- start and end --- */
+
+void lvn_links_close(struct lvn_links *t)
+{
+    for (int i = 0; i < t->size && t->link; i++) {
+        if (t->link[i].fd >= 0) close(t->link[i].fd);
+        free_list(&t->link[i].aside);
+    }
+    if (t->epoll >= 0) close(t->epoll);
+    free(t->link);
+}
+
+enum lvn_status lvn_links_open(struct lvn_links *t, int rank, int size, const int *sockets)
+{
+    *t = (struct lvn_links){.rank = rank, .size = size, .epoll = epoll_create1(EPOLL_CLOEXEC)};
+    t->link = lvn_calloc((size_t)size, sizeof *t->link);
+    for (int i = 0; i < size && t->link; i++) t->link[i].fd = i == rank ? -1 : sockets[i];
+    bool good = t->link && t->epoll >= 0;
+    for (int i = 0; i < size && good; i++) {
+        struct epoll_event e = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
+        if (i != rank) good = !epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->link[i].fd, &e);
+    }
+    LVN_CHECK(good, IO, "rank %d of %d cannot watch its connections: %s", rank, size, strerror(errno));
+    return LVN_OK;
+}

@@ -1,0 +1,75 @@
+/* file_type.c - see file_type.h. */
+#include "data/file_type.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+
+struct form {
+    const char *ending;
+    enum lvn_file_form form;
+    const char *what, *reader;
+};
+static const struct form forms[] = {
+#define LVN_FORM(ending, form, what, reader) {ending, LVN_FORM_##form, what, reader},
+#include "data/file_type.def"
+};
+enum { N_FORMS = sizeof forms / sizeof forms[0] };
+
+static const struct form *find(const char *name, int64_t n)
+{
+    for (int i = 0; i < N_FORMS; i++) {
+        int64_t m = (int64_t)strlen(forms[i].ending);
+        if (n > m && strncasecmp(name + n - m, forms[i].ending, (size_t)m) == 0) return &forms[i];
+    }
+    return NULL;
+}
+
+enum lvn_file_form lvn_file_form(const char *name, int64_t n)
+{
+    const struct form *f = find(name, n);
+    return f ? f->form : LVN_FORM_UNKNOWN;
+}
+
+int64_t lvn_file_packed(const char *name)
+{
+    int64_t all = (int64_t)strlen(name), n = all, first = lvn_path_name(name) - name;
+    const struct form *f;
+    while ((f = find(name, n)) && f->form == LVN_FORM_ARCHIVE) n -= (int64_t)strlen(f->ending);
+    return n > first ? n : all;
+}
+
+int64_t lvn_file_stem(const char *name)
+{
+    int64_t all = (int64_t)strlen(name), n = lvn_file_packed(name);
+    const struct form *f = find(name, n);
+    if (n < all) return f ? n - (int64_t)strlen(f->ending) : n; /* v1.2.tar.gz */
+    return lvn_path_stem(name);
+}
+
+enum lvn_status lvn_file_refuse_name(const char *name)
+{
+    const struct form *f = find(name, (int64_t)strlen(name));
+    if (!f || f->form != LVN_FORM_REFUSED) return LVN_OK;
+    int stem = (int)lvn_file_stem(name);
+    LVN_CHECK(!*f->reader, FORMAT,
+              "'%s' is %s, no text: make lines of JSON of it, and prepare those with the column that holds the text as "
+              "--field: python3 -c \"import pandas; pandas.%s('%s').to_json('%.*s.jsonl', orient='records', "
+              "lines=True)\"",
+              name, f->what, f->reader, name, stem, name);
+    LVN_FAIL(FORMAT,
+             "'%s' is %s, no text: levin prepares texts (.txt and names that say nothing), lines of JSON (.jsonl), and "
+             "folders, .tar, .gz, .bz2, .xz and .zst of these",
+             name, f->what);
+}
+
+enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n, int64_t from)
+{
+    const char *zero = n ? memchr(p, 0, (size_t)n) : NULL;
+    LVN_CHECK(!zero, FORMAT,
+              "'%s' is a binary file, not text: it has a zero byte at offset %lld; a text in UTF-16 becomes UTF-8 with "
+              "iconv -f UTF-16 -t UTF-8",
+              name, (long long)(from + (zero ? zero - (const char *)p : 0)));
+    return LVN_OK;
+}

@@ -1,0 +1,213 @@
+/* consistency.c - see consistency.h.
+ *
+ * Each thing to compare becomes a number, and one minimum over ranks of all numbers and their complements tells which
+ * of them differ; only then is asked who has what. */
+#include "engine/consistency.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/arena.h"
+#include "base/files.h"
+#include "base/random.h"
+#include "base/threads.h"
+#include "formats/checksum.h"
+
+/* --- numbers over ranks --- */
+
+/* The first of n numbers that is not the same on all ranks; -1: there is none. x: [2 n], the second half is filled in.
+ */
+static enum lvn_status first_difference(struct lvn_ranks *r, int64_t *x, int64_t n, int64_t *which)
+{
+    *which = -1;
+    if (r->size == 1) return LVN_OK;
+    for (int64_t i = 0; i < n; i++) x[n + i] = ~x[i];
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, 2 * n, LVN_I64, LVN_MIN));
+    for (int64_t i = 0; i < n && *which < 0; i++)
+        if (x[i] != ~x[n + i]) *which = i;
+    return LVN_OK;
+}
+
+/* The lowest rank whose number is not that of most ranks, rank 0's where there is no majority; and one of the others.
+ */
+static enum lvn_status odd_one(struct lvn_ranks *r, int64_t mine, int *odd, int *other)
+{
+    int64_t *all = lvn_calloc((size_t)r->size, sizeof *all);
+    if (!all) return LVN_MEMORY;
+    all[r->rank] = mine;
+    enum lvn_status status = lvn_comm_all_reduce_now(r->comm, all, r->size, LVN_I64, LVN_SUM);
+    int most = 0;
+    *other = 0;
+    for (int i = 0; i < r->size; i++) {
+        int equal = 0;
+        for (int j = 0; j < r->size; j++) equal += all[i] == all[j];
+        if (equal > most) most = equal, *other = i;
+    }
+    for (*odd = 0; *odd < r->size - 1 && all[*odd] == all[*other]; ++*odd) continue;
+    free(all);
+    return status;
+}
+
+/* --- before the first step --- */
+
+enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, N_THINGS };
+
+uint64_t lvn_consistency_program(void)
+{
+    char *bytes = NULL;
+    int64_t n = 0;
+    uint64_t hash = 0;
+    if (lvn_file_read("/proc/self/exe", (int64_t)1 << 30, &bytes, &n) == LVN_OK)
+        hash = lvn_checksum(bytes, n);
+    else
+        lvn_error_clear();
+    free(bytes);
+    return hash;
+}
+
+/* The whole text, however long, in `room` or elsewhere. */
+static const char *thing(int id, const struct lvn_settings *s, const char **name, char room[LVN_VALUE_TEXT])
+{
+    const struct lvn_option *o = id < VERSION ? lvn_option_of((enum lvn_option_id)id) : NULL;
+    *name = o ? o->key : "";
+    if (id < VERSION) return !o || o->own ? "" : lvn_settings_value(s, o->id, room);
+    if (id == VERSION) return LVN_VERSION;
+    snprintf(room, LVN_VALUE_TEXT, "build %016" PRIx64, lvn_consistency_program());
+    return room;
+}
+
+/* Say how thing `id` differs. */
+static enum lvn_status say(struct lvn_ranks *r, const struct lvn_settings *s, int id, char *note, size_t note_room)
+{
+    char room[LVN_VALUE_TEXT], odds[TEXT], others[TEXT], a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
+    const char *name, *mine = thing(id, s, &name, room);
+    int odd, other;
+    LVN_TRY(odd_one(r, (int64_t)lvn_name_hash(mine), &odd, &other));
+    snprintf(odds, TEXT, "%s", mine);
+    memcpy(others, odds, TEXT);
+    LVN_TRY(lvn_comm_broadcast_now(r->comm, odds, TEXT, odd));
+    LVN_TRY(lvn_comm_broadcast_now(r->comm, others, TEXT, other));
+    lvn_ranks_name(r, odd, a);
+    lvn_ranks_name(r, other, b);
+    r->agreed = true;
+    LVN_CHECK(id >= VERSION, ARG, "%s was started with %s %s, and %s with %s: give all ranks the same recipe and keys",
+              a, name, *odds ? odds : "\"\"", b, *others ? others : "\"\"");
+    LVN_CHECK(id != VERSION, ARG, "%s runs levin %s, and %s levin %s: install the same on all hosts", a, odds, b,
+              others);
+    r->agreed = false;
+    snprintf(note, note_room,
+             "%s runs another program than %s (%s, %s): install the same on all hosts, or ranks may drift "
+             "apart",
+             a, b, odds, others);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_settings *s, char *note, size_t room)
+{
+    int64_t x[2 * N_THINGS], which;
+    char text[LVN_VALUE_TEXT];
+    const char *name;
+    *note = '\0';
+    if (r->size == 1) return LVN_OK;
+    for (int id = 0; id < N_THINGS; id++) {
+        x[id] = (int64_t)lvn_name_hash(thing(id, s, &name, text));
+    }
+    int64_t soft[2] = {x[BUILD]};
+    x[BUILD] = 0; /* what only leaves a note comes last */
+    LVN_TRY(first_difference(r, x, N_THINGS, &which));
+    if (which >= 0) return say(r, s, (int)which, note, room);
+    LVN_TRY(first_difference(r, soft, 1, &which));
+    return which < 0 ? LVN_OK : say(r, s, BUILD, note, room);
+}
+
+enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)
+{
+    int64_t x[2] = {(int64_t)fingerprint}, which;
+    int odd, other;
+    char a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
+    LVN_TRY(first_difference(r, x, 1, &which));
+    if (which < 0) return LVN_OK;
+    LVN_TRY(odd_one(r, (int64_t)fingerprint, &odd, &other));
+    r->agreed = true;
+    LVN_FAIL(ARG, "%s sees other data than %s: give all hosts the same files (data.path, data.val_path)",
+             lvn_ranks_name(r, odd, a), lvn_ranks_name(r, other, b));
+}
+
+/* --- parameters --- */
+
+enum { BLOCK = 1 << 16 }; /* elements that one checksum covers: fixed, so that threads do not matter */
+
+struct sums {
+    const struct lvn_network *n;
+    const char *values;
+    int64_t blocks;
+    uint64_t *block; /* one after the other over all parameters */
+};
+
+static int64_t blocks_of(const struct lvn_param *p)
+{
+    return (p->count + BLOCK - 1) / BLOCK;
+}
+
+static void sum_blocks(void *argument, int thread, int n_threads)
+{
+    const struct sums *s = argument;
+    const int64_t bytes = lvn_dtype_bytes(s->n->weights);
+    int64_t number = 0;
+    for (int i = 0; i < s->n->params->n; i++) {
+        const struct lvn_param *p = s->n->params->list[i];
+        const char *values = s->values + p->offset * bytes;
+        for (int64_t b = 0; b < blocks_of(p); b++, number++) {
+            if (number % n_threads != thread) continue;
+            int64_t rest = p->count - b * BLOCK;
+            s->block[number] = lvn_checksum(values + b * BLOCK * bytes, (rest < BLOCK ? rest : BLOCK) * bytes);
+        }
+    }
+}
+
+static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_network *n, int64_t step, int64_t *x)
+{
+    int64_t which;
+    int odd, other;
+    char a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
+    int64_t *mine = x + 2 * n->params->n;
+    memcpy(mine, x, sizeof *x * (size_t)n->params->n);
+    LVN_TRY(first_difference(r, x, n->params->n, &which));
+    if (which < 0) return LVN_OK;
+    LVN_TRY(odd_one(r, mine[which], &odd, &other));
+    r->agreed = true;
+    LVN_FAIL(
+        COMM,
+        "after step %lld the parameters of %s differ from those of %s, first in '%s': its memory, its processor or "
+        "its build is at fault; start again without that host, from a checkpoint before",
+        (long long)step, lvn_ranks_name(r, odd, a), lvn_ranks_name(r, other, b), n->params->list[which]->name);
+}
+
+enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_network *n, int64_t step)
+{
+    struct sums s = {.n = n};
+    if (r->size == 1) return LVN_OK;
+    for (int i = 0; i < n->params->n; i++) s.blocks += blocks_of(n->params->list[i]);
+    s.block = lvn_calloc((size_t)s.blocks + 1, sizeof *s.block);
+    int64_t *x = lvn_calloc((size_t)n->params->n * 3 + 1, sizeof *x);
+    enum lvn_status status = s.block && x ? LVN_OK : LVN_MEMORY;
+    struct lvn_window w = {0};
+    if (status == LVN_OK)
+        status = lvn_window_open(&w, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM], true);
+    s.values = w.p;
+    if (status == LVN_OK) lvn_team_run(n->threads, sum_blocks, &s);
+    enum lvn_status closed = lvn_window_close(&w, false);
+    if (status == LVN_OK) status = closed;
+    for (int64_t i = 0, number = 0; status == LVN_OK && i < n->params->n; i++) {
+        int64_t count = blocks_of(n->params->list[i]);
+        x[i] = (int64_t)lvn_checksum(s.block + number, count * (int64_t)sizeof *s.block);
+        number += count;
+    }
+    if (status == LVN_OK) status = compare(r, n, step, x);
+    free(s.block);
+    free(x);
+    return status;
+}

@@ -1,0 +1,214 @@
+/* devices.c - see devices.h. */
+#include "engine/devices.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/threads.h"
+#include "settings/device_list.h"
+
+/* --- which --- */
+
+/* How many the accelerator has here; 0: it is the processor, or should have one, and opening it says why not. */
+static int count_here(const struct lvn_settings *s)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    return b->describe ? lvn_backend_devices(b) : 0;
+}
+
+enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_settings *s, int *number)
+{
+    struct lvn_devices asked;
+    const int n = count_here(s), mine = r ? r->on_host : 0;
+    *number = 0;
+    LVN_TRY(lvn_devices_read(&asked, s));
+    if (n == 0) return LVN_OK;
+    *number = asked.listed ? asked.number[mine % asked.n] : mine % n;
+    LVN_CHECK(*number < n, ARG, "trainer.devices (%s) names device %d, and %s has %d here%s", s->trainer.devices,
+              *number, lvn_backend_find(s->trainer.accelerator)->name, n, n == 1 ? ", number 0" : ", numbered from 0");
+    return LVN_OK;
+}
+
+static enum lvn_status check_counts(const struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    const int64_t nodes = s->trainer.num_nodes;
+    struct lvn_devices asked;
+    LVN_TRY(lvn_devices_read(&asked, s));
+    const int64_t each = asked.n;
+    LVN_CHECK(
+        !asked.listed || b->describe, ARG,
+        "trainer.devices lists devices (%s), and trainer.accelerator %s is the processor: say how many ranks run on "
+        "a node (%lld), or leave it out",
+        s->trainer.devices, b->name, (long long)each);
+    LVN_CHECK(!nodes || nodes == r->hosts, ARG,
+              "trainer.num_nodes is %lld, but the %d rank%s of this run (%s) %s on %d: start it on as many nodes, set "
+              "%d, or leave it out",
+              (long long)nodes, r->size, lvn_plural(r->size), r->who.title, r->size == 1 ? "is" : "are", r->hosts,
+              r->hosts);
+    LVN_CHECK(!each || each == r->of_host, ARG,
+              "trainer.devices is %s, but %d rank%s run%s on %s (%s): start as many on each node, as `levin launch -n "
+              "%lld -- train ...` does, set %d, or leave it out",
+              s->trainer.devices, r->of_host, lvn_plural(r->of_host), r->of_host == 1 ? "s" : "", r->host[r->rank],
+              r->who.title, (long long)(each * (nodes ? nodes : 1)), r->of_host);
+    return LVN_OK;
+}
+
+/* What two ranks of a run share only if they compute on the same device; 0: there is none, or it is not known. */
+static enum lvn_status find_own(const struct lvn_ranks *r, const struct lvn_settings *s, int64_t *own)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    struct lvn_device_facts f;
+    char text[sizeof f.id + LVN_HOST_TEXT + 2];
+    int number;
+    *own = 0;
+    LVN_TRY(check_counts(r, s));
+    LVN_TRY(lvn_ranks_device(r, s, &number));
+    if (!b->describe || !b->describe(number, &f) || !*f.id) return LVN_OK;
+    snprintf(text, sizeof text, "%s %s", r->host[r->rank], f.id);
+    *own = (int64_t)lvn_name_hash(text);
+    return LVN_OK;
+}
+
+/* The lowest rank that computes on the device of a lower one, and that one. */
+static bool find_shared(const int64_t *own, int size, int pair[2])
+{
+    for (int i = 1; i < size; i++)
+        for (int k = 0; k < i && own[i]; k++)
+            if (own[i] == own[k]) return pair[0] = k, pair[1] = i, true;
+    return false;
+}
+
+static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_settings *s, int64_t *own)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    int pair[2];
+    LVN_TRY_TOGETHER(r, find_own(r, s, &own[r->rank])); /* the others' are 0: a gather as a sum */
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, own, r->size, LVN_I64, LVN_SUM));
+    const bool shared = find_shared(own, r->size, pair);
+    r->apart = !shared;
+    for (int i = 0; i < r->size; i++) r->apart = r->apart && own[i];
+    LVN_CHECK(!shared || s->trainer.share_devices, ARG,
+              "ranks %d and %d run on %s, and %s has one device for both: start as many on each node as there are "
+              "devices (trainer.devices), or set trainer.share_devices to true, so that several use one",
+              pair[0], pair[1], r->host[pair[1]], b->name);
+    return LVN_OK;
+}
+
+/* Do all compute on one kind of device? auto and gpu take what a host has. kind: the others' are 0, as above. */
+static enum lvn_status check_kinds(struct lvn_ranks *r, const struct lvn_settings *s, int64_t *kind)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    int other = 1;
+    for (int i = 0; lvn_backend_at(i); i++)
+        if (lvn_backend_at(i) == b) kind[r->rank] = i + 1;
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, kind, r->size, LVN_I64, LVN_SUM));
+    while (other < r->size && kind[other] == kind[0]) other++;
+    if (other == r->size) return LVN_OK;
+    const struct lvn_backend *first = lvn_backend_at((int)kind[0] - 1), *second = lvn_backend_at((int)kind[other] - 1);
+    LVN_FAIL(ARG,
+             "rank 0 on %s computes on %s, and rank %d on %s on %s: set trainer.accelerator to what all hosts have",
+             r->host[0], first ? first->name : "no device", other, r->host[other], second ? second->name : "no device");
+}
+
+enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    if (r->size == 1) return lvn_ranks_agree(r, check_counts(r, s));
+    int64_t *own = lvn_calloc((size_t)r->size, sizeof *own);
+    LVN_TRY_TOGETHER(r, own ? LVN_OK : LVN_MEMORY);
+    enum lvn_status status = check_kinds(r, s, own);
+    if (own) memset(own, 0, sizeof *own * (size_t)r->size);
+    if (status == LVN_OK && lvn_backend_find(s->trainer.accelerator)->describe)
+        status = check_devices(r, s, own);
+    else if (status == LVN_OK)
+        status = lvn_ranks_agree(r, check_counts(r, s));
+    free(own);
+    return status;
+}
+
+/* --- together --- */
+
+/* Why the sums of a step do not go from device to device; NULL: they may. */
+static const char *why_staged(const struct lvn_ranks *r, const struct lvn_settings *s)
+{
+    if (!r->apart) return "several ranks compute on one device";
+    if (s->trainer.transport != LVN_TRAINER_TRANSPORT_AUTO) return "trainer.transport says so";
+    if (s->trainer.deterministic) return "trainer.deterministic wants sums in a fixed order";
+    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return "trainer.share measured looks at who waits for whom";
+    return NULL;
+}
+
+/* Has every rank the library? Without it they do without, but not where it was named. */
+static enum lvn_status open_library(struct lvn_ranks *r, const struct lvn_group_ops *g, const struct lvn_settings *s,
+                                    char describe[400], bool *all)
+{
+    const char *named = s->trainer.nccl_library;
+    int32_t here = 0;
+    char why[400];
+    enum lvn_status status = g->open(named, describe);
+    snprintf(why, sizeof why, "%s", status == LVN_OK ? "" : lvn_error_text());
+    if (named && *named) LVN_TRY_TOGETHER(r, status);
+    here = status == LVN_OK;
+    if (!here) lvn_error_clear();
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, &here, 1, LVN_I32, LVN_MIN));
+    *all = here;
+    if (!here) snprintf(describe, 400, "%s", *why ? why : "another rank has no such library");
+    return LVN_OK;
+}
+
+static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_group_ops *g)
+{
+    struct lvn_group_options o = {.rank = r->rank, .size = r->size, .host = r->host[r->rank]};
+    LVN_TRY_TOGETHER(r, r->rank ? LVN_OK : g->make_id(o.id));
+    LVN_TRY(lvn_ranks_broadcast(r, o.id, sizeof o.id));
+    lvn_stamp_place(r->heart, "bringing the devices together");
+    enum lvn_status status = g->join(d, &o);
+    lvn_stamp_place(r->heart, NULL);
+    pthread_mutex_lock(&r->ending);
+    if (status == LVN_OK) r->grouped = d;
+    pthread_mutex_unlock(&r->ending);
+    return lvn_ranks_agree(r, status);
+}
+
+enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_settings *s)
+{
+    const struct lvn_backend *b = d->backend;
+    char describe[400];
+    bool all = true;
+    if (!r || r->size == 1 || !b->describe || r->grouped == d) return LVN_OK;
+    const char *why = b->group ? why_staged(r, s) : "this backend has no other way";
+    if (!why) LVN_TRY(open_library(r, b->group, s, describe, &all));
+    if (!why && !all) why = describe;
+    if (why && !r->rank)
+        lvn_log(all ? LVN_LOG_INFO : LVN_LOG_WARN, "gradients go from rank to rank through the processor's memory: %s",
+                why);
+    if (!why && !r->rank) lvn_log(LVN_LOG_INFO, "gradients go from device to device by %s", describe);
+    return why ? LVN_OK : join(r, d, b->group);
+}
+
+void lvn_ranks_ungroup(struct lvn_ranks *r)
+{
+    if (!r) return;
+    pthread_mutex_lock(&r->ending);
+    r->grouped = NULL;
+    pthread_mutex_unlock(&r->ending);
+}
+
+static void give_up(void *ranks)
+{
+    struct lvn_ranks *r = ranks;
+    pthread_mutex_lock(&r->ending);
+    if (r->grouped) r->grouped->backend->group->abort(r->grouped);
+    pthread_mutex_unlock(&r->ending);
+}
+
+void lvn_ranks_give_up(struct lvn_ranks *r)
+{
+    const double patience = 2;
+    if (r && r->grouped) (void)lvn_thread_within(patience, give_up, r);
+}

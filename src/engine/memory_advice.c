@@ -1,0 +1,247 @@
+/* memory_advice.c - see memory_advice.h.
+ *
+ * A row of `changes` sets one thing in a copy of the settings, or says that it does not apply. Changes of hardware
+ * (more ranks) stand alone; the others are also tried together, those that change no numbers first. */
+#include "engine/memory_advice.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/names.h"
+#include "settings/settings.h"
+
+enum { MOST_RANKS = 1024, ADAPTER_COLUMNS = 8 };
+static const double LEAST_GAIN = 0.02; /* of what the run takes */
+
+/* Settings that a change is applied to. */
+struct variant {
+    const struct lvn_training *t;
+    struct lvn_settings s;
+    int ranks;
+    char freeze[LVN_WORD_TEXT]; /* what s.model.freeze points to */
+    char text[LVN_ADVICE_TEXT]; /* of the changes so far */
+};
+
+static void begin(struct variant *v, const struct lvn_training *t)
+{
+    *v = (struct variant){.t = t, .s = *t->settings, .ranks = t->reduction.sharding.size};
+    if (t->network->device->backend->describe) v->s.trainer.accelerator = "trace"; /* a second plan opens no device */
+}
+
+static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, ...)
+{
+    char one[LVN_ADVICE_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(one, sizeof one, format, arguments);
+    va_end(arguments);
+    lvn_print_more(v->text, sizeof v->text, "%s%s", *v->text ? ", " : "", one);
+}
+
+/* --- changes: false where the run has it already, or cannot have it --- */
+
+static bool run_blocks_again(struct variant *v)
+{
+    if (v->t->step->program->recompute == LVN_RECOMPUTE_BLOCKS || v->t->step->graph->n_blocks < 2) return false;
+    v->s.trainer.recompute = LVN_TRAINER_RECOMPUTE_BLOCKS;
+    name_change(v, "trainer.recompute=blocks");
+    return true;
+}
+
+static bool take_single_rows(struct variant *v)
+{
+    if (v->t->micro == 1) return false;
+    v->s.trainer.micro_batch_size = 1;
+    name_change(v, "trainer.micro_batch_size=1");
+    return true;
+}
+
+static bool round_state(struct variant *v)
+{
+    if (v->s.optimizer.kind == LVN_OPTIMIZER_KIND_SGD || v->s.optimizer.state == LVN_OPTIMIZER_STATE_BF16) return false;
+    v->s.optimizer.state = LVN_OPTIMIZER_STATE_BF16;
+    name_change(v, "optimizer.state=bf16");
+    return true;
+}
+
+static bool round_weights(struct variant *v)
+{
+    if (v->s.trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE) return false;
+    v->s.trainer.precision = LVN_TRAINER_PRECISION_BF16_TRUE;
+    name_change(v, "trainer.precision=bf16-true");
+    return true;
+}
+
+/* The word in parameters' names that stands before the number of a block, as "layers" in "gpt_neox.layers.0.mlp". */
+static bool find_blocks_word(const struct lvn_params *p, char word[LVN_WORD_TEXT])
+{
+    for (int i = 0; i < p->n; i++) {
+        if (p->list[i]->block < 0) continue;
+        const char *start = p->list[i]->name;
+        for (const char *dot = strchr(start, '.'); dot; start = dot + 1, dot = strchr(start, '.'))
+            if (dot[1] >= '0' && dot[1] <= '9') return lvn_fit(word, LVN_WORD_TEXT, "%.*s", (int)(dot - start), start);
+    }
+    return false;
+}
+
+static bool freeze_blocks(struct variant *v)
+{
+    if (*v->s.model.freeze || v->s.lora.rank || !find_blocks_word(v->t->network->params, v->freeze)) return false;
+    v->s.model.freeze = v->freeze;
+    name_change(v, "model.freeze=%s (all blocks)", v->freeze);
+    return true;
+}
+
+static bool train_adapters(struct variant *v)
+{
+    if (v->s.lora.rank || *v->s.model.freeze || !v->t->network->config.model->linear_maps) return false;
+    v->s.lora.rank = ADAPTER_COLUMNS;
+    name_change(v, "lora.rank=%d%s", ADAPTER_COLUMNS, *v->s.model.init ? "" : " (with a trained model, model.init)");
+    return true;
+}
+
+static const struct {
+    bool (*apply)(struct variant *v);
+    bool joins; /* is tried together with others */
+} changes[] = {
+    {run_blocks_again, true}, {take_single_rows, true}, {round_state, true},
+    {round_weights, true},    {freeze_blocks, false},   {train_adapters, true},
+};
+enum { CHANGES = sizeof changes / sizeof *changes };
+
+/* The state of the optimizer divided over so many ranks. Rows of a step grow with them where the recipe gives them by
+ * device. */
+static bool divide_state(struct variant *v, int ranks)
+{
+    int64_t batch = v->s.trainer.batch_size;
+    if (v->s.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
+    if (batch < ranks || v->s.trainer.micro_batch_size * ranks > batch) return false;
+    v->s.trainer.batch_size = batch;
+    v->s.trainer.strategy = LVN_TRAINER_STRATEGY_ZERO1;
+    v->ranks = ranks;
+    name_change(v, "trainer.strategy=zero1 on %d ranks", ranks);
+    return true;
+}
+
+/* --- figures --- */
+
+/* Bytes of the buffers of a rank; 0: it cannot be planned. Alone: without the runners of callbacks and validation. */
+static int64_t variant_bytes(const struct variant *v)
+{
+    const struct lvn_training *t = v->t;
+    const struct lvn_device *d = t->network->device;
+    const struct lvn_model_config *model = &t->network->config;
+    struct lvn_training plan = {0};
+    struct lvn_training_options o = {.size = v->ranks,
+                                     .of_host = t->ranks ? t->ranks->of_host : t->network->processes,
+                                     .fields = &t->fields,
+                                     .task = t->step->options.task,
+                                     .pieces = d->backend->describe ? t->pieces : 0};
+    enum lvn_status status = lvn_training_plan(&plan, &v->s, model, &o);
+    int64_t bytes = status == LVN_OK ? lvn_network_bytes(plan.network) : 0;
+    lvn_training_release(&plan);
+    if (status != LVN_OK) lvn_error_clear();
+    return bytes;
+}
+
+struct finding {
+    struct lvn_memory_advice *out;
+    int64_t base; /* bytes of the run as it is, counted as those of a variant are */
+    int64_t takes, available;
+};
+
+/* Adds the variant to the list. False: it saves nothing worth saying. */
+static bool try_variant(struct finding *f, const struct variant *v)
+{
+    int64_t planned = variant_bytes(v), bytes = f->takes + planned - f->base;
+    if (planned <= 0 || f->base - planned < LEAST_GAIN * (double)f->takes || f->out->n == LVN_ADVICE) return false;
+    struct lvn_advice *a = &f->out->list[f->out->n++];
+    *a = (struct lvn_advice){.bytes = bytes, .fits = f->available <= 0 || bytes <= f->available};
+    memcpy(a->settings, v->text, sizeof a->settings);
+    return true;
+}
+
+/* As few ranks as make it fit, or as many as still help. */
+static void try_ranks(struct finding *f, const struct lvn_training *t)
+{
+    struct lvn_advice *last = NULL;
+    int64_t so_far = f->takes;
+    for (int ranks = 2; ranks <= MOST_RANKS && !(last && last->fits); ranks *= 2) {
+        struct variant v;
+        begin(&v, t);
+        if (ranks <= v.ranks) continue;
+        if (!divide_state(&v, ranks) || !try_variant(f, &v)) break;
+        struct lvn_advice *one = &f->out->list[f->out->n - 1];
+        bool helps = (double)(so_far - one->bytes) >= LEAST_GAIN * (double)f->takes;
+        so_far = one->bytes;
+        if (last) {
+            if (helps) *last = *one;
+            f->out->n--;
+        } else {
+            last = one;
+        }
+        if (!helps) break;
+    }
+}
+
+static bool any_fits(const struct lvn_memory_advice *a)
+{
+    bool fits = false;
+    for (int i = 0; i < a->n; i++) fits |= a->list[i].fits;
+    return fits;
+}
+
+/* One change after the other until it fits; the last sum of them is what is said. */
+static void try_together(struct finding *f, const struct lvn_training *t)
+{
+    const int first = f->out->n;
+    struct variant v;
+    begin(&v, t);
+    for (int i = 0, n = 0; i < CHANGES && !any_fits(f->out); i++) {
+        if (!changes[i].joins || !changes[i].apply(&v) || ++n < 2) continue;
+        f->out->n = first;
+        try_variant(f, &v);
+    }
+}
+
+void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_training *t, int64_t takes,
+                            int64_t available)
+{
+    struct finding f = {.out = out, .takes = takes, .available = available};
+    struct variant v;
+    *out = (struct lvn_memory_advice){0};
+    lvn_error_keep();
+    begin(&v, t);
+    f.base = variant_bytes(&v);
+    for (int i = 0; i < CHANGES && f.base > 0; i++) {
+        begin(&v, t);
+        if (changes[i].apply(&v)) try_variant(&f, &v);
+    }
+    if (f.base > 0) try_ranks(&f, t);
+    if (f.base > 0 && !any_fits(out)) try_together(&f, t);
+    lvn_error_restore();
+}
+
+/* The advice as the end of a sentence: "trainer.recompute=blocks takes 12 GiB and fits; ...". */
+static void add_text(const struct lvn_memory_advice *a, struct lvn_text *text)
+{
+    char bytes[LVN_NUMBER_TEXT];
+    for (int i = 0; i < a->n; i++)
+        lvn_text_printf(text, "%s%s takes %s%s", i ? "; " : "", a->list[i].settings,
+                        lvn_bytes_text(a->list[i].bytes, bytes), a->list[i].fits ? " and fits" : "");
+    if (!a->n || !any_fits(a))
+        lvn_text_printf(text, "%schoose a smaller model or model.block_size", a->n ? "; else " : "");
+}
+
+enum lvn_status lvn_training_allocate(const struct lvn_training *t)
+{
+    struct lvn_memory_advice advice;
+    LVN_LOCAL_TEXT(text);
+    if (lvn_network_fits(t->network)) return lvn_network_allocate(t->network);
+    lvn_memory_advice_find(&advice, t, lvn_network_bytes(t->network) - lvn_network_held(t->network),
+                           lvn_network_available(t->network));
+    add_text(&advice, &text);
+    const char *words = lvn_text_string(&text);
+    return words ? lvn_network_refuse(t->network, words) : LVN_MEMORY;
+}

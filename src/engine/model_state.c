@@ -1,0 +1,382 @@
+/* model_state.c - buffers and runners of model_state.h: making them; running them: session.c. */
+#include "engine/model_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/threads.h"
+#include "formats/safetensors.h"
+#include "graph/loss_chunk.h"
+#include "graph/names.h"
+#include "host/machine.h"
+#include "models/keys.h"
+#include "models/lora.h"
+
+/* The first graph declares the parameters; how many samples it takes does not matter. */
+static enum lvn_status declare_params(struct lvn_network *n, const struct lvn_network_options *o)
+{
+    struct lvn_graph *g = lvn_graph_new(n->params, n->real);
+    if (!g) return LVN_MEMORY;
+    lvn_model_declare(g, &n->config);
+    enum lvn_status status = lvn_graph_status(g);
+    if (status == LVN_OK) status = lvn_lora_freeze(n->params, &n->config);
+    if (status == LVN_OK && o->freeze && *o->freeze) status = lvn_params_freeze(n->params, "model.freeze", o->freeze);
+    if (status == LVN_OK) status = lvn_params_layout(n->params, o->decay);
+    lvn_graph_free(g);
+    return status;
+}
+
+enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model_config *c,
+                                const struct lvn_network_options *o)
+{
+    const struct lvn_backend *backend = o->backend ? o->backend : lvn_backend_at(0);
+    *out = NULL;
+    LVN_TRY(lvn_model_check(c, false));
+    LVN_CHECK(backend->fp16 || o->precision != LVN_PRECISION_16_MIXED, ARG,
+              "trainer.precision 16-mixed is for GPUs, and trainer.accelerator %s has no kernels in fp16: set "
+              "trainer.precision to bf16-mixed, which is as small and needs no scale of the loss, or to 32-true",
+              backend->name);
+    struct lvn_network *n = lvn_calloc(1, sizeof *n);
+    if (!n) return LVN_MEMORY;
+    n->config = *c;
+    n->real = o->real;
+    n->precision = o->precision;
+    n->weights = o->precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : o->real;
+    n->gradients = n->weights;
+    n->state = o->real;
+    n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
+    n->processes = o->processes > 1 ? o->processes : 1;
+    struct lvn_device_options device = {.real = o->real, .threads = n->threads, .number = o->device, .tf32 = o->tf32};
+    enum lvn_status status = backend->open(&n->device, &device);
+    n->params = lvn_params_new();
+    if (status == LVN_OK) status = n->params ? declare_params(n, o) : LVN_MEMORY;
+    if (status != LVN_OK) {
+        lvn_network_free(n);
+        return status;
+    }
+    n->bytes[LVN_BUFFER_PARAM] = n->params->flat_count * lvn_dtype_bytes(n->weights);
+    *out = n;
+    return LVN_OK;
+}
+
+static void runner_free(struct lvn_runner *t)
+{
+    if (!t) return;
+    if (t->bound) t->network->device->backend->unbind(t->bound);
+    for (int k = 0; t->caches && k < t->graph->n_caches; k++) lvn_memory_free(t->caches[k]);
+    for (int k = 0; k < LVN_MAX_FIELDS && !t->options.longer; k++) lvn_memory_free(t->inputs[k]);
+    lvn_memory_free(t->binding.buffer[LVN_BUFFER_RESULT]);
+    for (int k = 0; k < LVN_ROOMS; k++) free(t->room[k]);
+    free(t->caches);
+    free(t->micro_losses);
+    free(t->counts);
+    lvn_program_free(t->program);
+    lvn_graph_free(t->graph);
+    free(t);
+}
+
+void lvn_network_forget(struct lvn_network *n)
+{
+    static const enum lvn_buffer theirs[] = {LVN_BUFFER_ARENA, LVN_BUFFER_GRAD};
+    for (int i = 0; i < n->n_runners; i++) runner_free(n->runners[i]);
+    n->n_runners = 0;
+    for (int i = 0; i < 2; i++) {
+        lvn_memory_free(n->memory[theirs[i]]);
+        n->memory[theirs[i]] = NULL;
+        n->bytes[theirs[i]] = 0;
+    }
+}
+
+void lvn_network_free(struct lvn_network *n)
+{
+    if (!n) return;
+    lvn_network_forget(n);
+    free(n->runners);
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) lvn_memory_free(n->memory[b]);
+    if (n->device) n->device->backend->close(n->device);
+    lvn_params_free(n->params);
+    free(n);
+}
+
+static int64_t cache_bytes(const struct lvn_runner *t)
+{
+    int64_t bytes = 0;
+    if (t->options.caches) return 0;
+    for (int k = 0; k < t->graph->n_caches; k++)
+        bytes += lvn_desc_count(&t->graph->caches[k].desc) * lvn_dtype_bytes(t->graph->caches[k].desc.dtype);
+    return bytes;
+}
+
+/* Of one micro-batch. */
+static int64_t input_bytes(const struct lvn_tensor *input)
+{
+    return lvn_desc_count(&input->desc) * lvn_dtype_bytes(input->desc.dtype);
+}
+
+static int64_t result_bytes(const struct lvn_runner *t)
+{
+    return lvn_program_sums_at(t->program, t->options.n_micro);
+}
+
+/* Of all micro-batches; those of several lengths share the longest ones'. */
+static int64_t inputs_bytes(const struct lvn_runner *t)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) bytes += input_bytes(t->graph->inputs[k]);
+    return bytes * t->options.n_micro;
+}
+
+int64_t lvn_network_beside_bytes(const struct lvn_network *n, const struct lvn_backend *on)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < n->n_runners && on->beside; i++)
+        if (n->runners[i]->options.train) bytes += inputs_bytes(n->runners[i]);
+    return bytes;
+}
+
+static int64_t batch_bytes(const struct lvn_runner *t)
+{
+    return inputs_bytes(t) + 2 * result_bytes(t); /* results are copied before they are looked at */
+}
+
+int64_t lvn_network_held(const struct lvn_network *n)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->memory[b] ? n->bytes[b] : 0;
+    return bytes;
+}
+
+int64_t lvn_network_bytes(const struct lvn_network *n)
+{
+    int64_t bytes = lvn_network_beside_bytes(n, n->device->backend);
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->bytes[b];
+    for (int i = 0; i < n->n_runners; i++) bytes += cache_bytes(n->runners[i]) + batch_bytes(n->runners[i]);
+    return bytes;
+}
+
+struct lvn_runner_bytes lvn_network_runner_bytes(const struct lvn_network *n)
+{
+    struct lvn_runner_bytes b = {.batches = lvn_network_beside_bytes(n, n->device->backend)};
+    for (int i = 0; i < n->n_runners; i++) {
+        b.batches += batch_bytes(n->runners[i]);
+        b.caches += cache_bytes(n->runners[i]);
+        b.programs += (int64_t)n->runners[i]->graph->arena.used + lvn_program_bytes(n->runners[i]->program);
+    }
+    return b;
+}
+
+static enum lvn_status allocate_runner(struct lvn_runner *t)
+{
+    struct lvn_network *n = t->network;
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) t->binding.buffer[b] = n->memory[b];
+    LVN_TRY(lvn_memory_new(&t->binding.buffer[LVN_BUFFER_RESULT], n->device, result_bytes(t)));
+    t->micro_losses = lvn_calloc((size_t)t->options.n_micro, sizeof *t->micro_losses);
+    t->counts = lvn_calloc((size_t)lvn_task_counts(&t->outputs) + 1, sizeof *t->counts);
+    t->room[LVN_ROOM_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
+    if (!t->micro_losses || !t->counts || !t->room[LVN_ROOM_RESULT]) return LVN_MEMORY;
+    if (t->options.longer) memcpy(t->inputs, t->options.longer->inputs, sizeof t->inputs);
+    for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) {
+        LVN_TRY(lvn_memory_new(&t->inputs[k], n->device, t->options.n_micro * input_bytes(t->graph->inputs[k])));
+        if (t->options.train) LVN_TRY(lvn_memory_beside(t->inputs[k]));
+    }
+    t->caches = lvn_calloc((size_t)t->graph->n_caches + 1, sizeof *t->caches);
+    if (!t->caches) return LVN_MEMORY;
+    for (int k = 0; k < t->graph->n_caches && !t->options.caches; k++) {
+        const struct lvn_desc *d = &t->graph->caches[k].desc;
+        LVN_TRY(lvn_memory_new(&t->caches[k], n->device, lvn_desc_count(d) * lvn_dtype_bytes(d->dtype)));
+    }
+    t->binding.inputs = t->inputs;
+    t->binding.caches = t->options.caches ? t->options.caches->caches : t->caches;
+    t->binding.cache_batch = t->options.cache_batch;
+    t->binding.step = &t->step;
+    t->binding.micro_batch_rows = t->options.B;
+    return n->device->backend->bind(&t->bound, t->program, &t->binding);
+}
+
+enum lvn_status lvn_network_rate(const struct lvn_network *n, double *flops_per_s)
+{
+    bool bf16 = n->precision != LVN_PRECISION_TRUE;
+    return lvn_device_rate(n->device, bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS, flops_per_s);
+}
+
+int64_t lvn_network_available(const struct lvn_network *n)
+{
+    return n->device->memory_bytes ? n->device->memory_bytes : lvn_memory_available() / n->processes;
+}
+
+bool lvn_network_fits(const struct lvn_network *n)
+{
+    int64_t have = lvn_network_available(n);
+    return have <= 0 || lvn_network_bytes(n) - lvn_network_held(n) <= have;
+}
+
+enum lvn_status lvn_network_refuse(const struct lvn_network *n, const char *advice)
+{
+    const int64_t *b = n->bytes;
+    char text[6][LVN_NUMBER_TEXT];
+    LVN_FAIL(MEMORY,
+             "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s) and %s are free%s: %s",
+             lvn_bytes_text(lvn_network_bytes(n), text[0]), lvn_bytes_text(b[LVN_BUFFER_PARAM], text[1]),
+             lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
+             lvn_bytes_text(b[LVN_BUFFER_STATE0] + b[LVN_BUFFER_STATE1], text[3]),
+             lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(lvn_network_available(n), text[5]),
+             n->device->memory_bytes ? " on the device"
+             : n->processes > 1      ? " for each rank of this host"
+                                     : "",
+             advice);
+}
+
+enum lvn_status lvn_network_allocate(struct lvn_network *n)
+{
+    const struct lvn_backend *backend = n->device->backend;
+    LVN_CHECK(backend->computes, UNSUPPORTED, "%s computes nothing (%s); set trainer.accelerator to cpu or auto to run",
+              backend->name, backend->what);
+    if (!lvn_network_fits(n))
+        return lvn_network_refuse(n, "choose a smaller trainer.micro_batch_size, model.block_size or model");
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
+        if (n->bytes[b] <= 0 || n->memory[b]) continue;
+        LVN_TRY(lvn_memory_new(&n->memory[b], n->device, n->bytes[b]));
+        if (b == LVN_BUFFER_SCALE)
+            LVN_TRY(lvn_network_set_scaling(n, &(struct lvn_scaling){.scale = LVN_SCALING_START}));
+    }
+    for (int i = 0; i < n->n_runners; i++) LVN_TRY(allocate_runner(n->runners[i]));
+    return LVN_OK;
+}
+
+enum lvn_status lvn_network_read(const struct lvn_network *n, const struct lvn_param *p, void *to)
+{
+    const int64_t each = lvn_dtype_bytes(n->weights);
+    return lvn_memory_read(n->memory[LVN_BUFFER_PARAM], p->offset * each, to, p->count * each);
+}
+
+enum lvn_status lvn_network_write(const struct lvn_network *n, const struct lvn_param *p, const void *from)
+{
+    const int64_t each = lvn_dtype_bytes(n->weights);
+    return lvn_memory_write(n->memory[LVN_BUFFER_PARAM], p->offset * each, from, p->count * each);
+}
+
+enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t seed, bool adapters_only)
+{
+    bool direct = n->weights == LVN_F32;
+    struct lvn_window w;
+    float *room = lvn_malloc(sizeof *room * (size_t)(direct ? 1 : lvn_params_largest(n->params, false) + 1));
+    if (!room) return LVN_MEMORY;
+    enum lvn_status status =
+        lvn_window_open(&w, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM], adapters_only);
+    if (!adapters_only && status == LVN_OK) memset(w.p, 0, (size_t)w.bytes);
+    for (int i = 0; i < n->params->n && status == LVN_OK; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        void *to = (char *)w.p + p->offset * lvn_dtype_bytes(n->weights);
+        if (adapters_only && !p->adapter) continue;
+        lvn_param_init(p, seed, direct ? to : room);
+        if (!direct) lvn_tensor_from_f32(n->weights, room, to, p->count);
+    }
+    enum lvn_status closed = lvn_window_close(&w, status == LVN_OK);
+    free(room);
+    return status == LVN_OK ? closed : status;
+}
+
+enum lvn_status lvn_network_scaling(const struct lvn_network *n, struct lvn_scaling *to)
+{
+    const struct lvn_memory *m = n->memory[LVN_BUFFER_SCALE];
+    *to = (struct lvn_scaling){0};
+    return m ? lvn_memory_read(m, 0, to, sizeof *to) : LVN_OK;
+}
+
+enum lvn_status lvn_network_set_scaling(const struct lvn_network *n, const struct lvn_scaling *from)
+{
+    struct lvn_memory *m = n->memory[LVN_BUFFER_SCALE];
+    return m && from->scale > 0 ? lvn_memory_write(m, 0, from, sizeof *from) : LVN_OK;
+}
+
+static void at_least(int64_t *bytes, int64_t want)
+{
+    if (*bytes < want) *bytes = want;
+}
+
+/* Of one moment: all of it, or this rank's shard. */
+static int64_t state_bytes(const struct lvn_runner *t)
+{
+    const struct lvn_sharding *s = t->options.sharding;
+    const struct lvn_params *p = t->network->params;
+    int64_t count = p->trainable_count;
+    if (s && s->zero1) count = lvn_shard_first(p, s->size, s->rank + 1) - lvn_shard_first(p, s->size, s->rank);
+    if (count == 0) count = LVN_PARAM_ALIGN; /* that there is a buffer says which moments the optimizer has */
+    return count * lvn_dtype_bytes(t->network->state);
+}
+
+/* Into how many parts of a step gradients are summed: micro-batches, and where these are long the chunks of rows in
+ * which products are made. All ranks must find the same number, and with the tree, whose bits do not depend on the
+ * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
+static int64_t pieces_of(const struct lvn_runner *t, int64_t leaves)
+{
+    const struct lvn_runner_options *o = &t->options;
+    if (!o->train || !t->outputs.losses) return 1;
+    int64_t labels = lvn_desc_count(&t->outputs.losses->desc);
+    int64_t n = o->deterministic ? leaves : o->most_micro ? o->most_micro : o->n_micro;
+    if (o->most_B && !o->deterministic) labels = labels / o->B * o->most_B;
+    return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
+}
+
+static enum lvn_status plan_runner(struct lvn_runner *t)
+{
+    struct lvn_network *n = t->network;
+    const struct lvn_runner_options *o = &t->options;
+    t->graph = lvn_graph_new(n->params, n->real);
+    if (!t->graph) return LVN_MEMORY;
+    t->graph->cache_length = o->cache_length;
+    LVN_TRY(lvn_task_build(&t->outputs, t->graph, &n->config, o->task, o->fields, o->B, o->answers));
+    for (int k = 0; k < t->graph->n_inputs; k++) t->field[k] = lvn_fields_find(o->fields, t->graph->inputs[k]->name);
+    struct lvn_tensor *outputs[3 + LVN_TASK_COUNTS];
+    int n_outputs = 0;
+    if (o->task) outputs[n_outputs++] = t->outputs.loss;
+    for (int k = 0; k < t->outputs.n_counts; k++) outputs[n_outputs++] = t->outputs.counts[k];
+    int n_sums = n_outputs;
+    if (o->task) outputs[n_outputs++] = t->outputs.losses;
+    if (!o->task || o->prediction) outputs[n_outputs++] = t->outputs.prediction;
+    struct lvn_leaves tree = {o->first_leaf, o->n_micro, o->n_leaves ? o->n_leaves : o->n_micro};
+    t->pieces = o->longer ? o->longer->pieces : pieces_of(t, tree.of);
+    struct lvn_plan_options plan = {.n_sums = n_sums,
+                                    .train = o->train,
+                                    .fuse = true,
+                                    .precision = n->precision,
+                                    .recompute = o->recompute,
+                                    .tree = o->deterministic ? &tree : NULL,
+                                    .pieces = t->pieces,
+                                    .optimizer = o->optimizer,
+                                    .sharding = o->sharding,
+                                    .device = n->device};
+    LVN_TRY(lvn_program_new(&t->program, t->graph, outputs, n_outputs, &plan));
+    at_least(&n->bytes[LVN_BUFFER_ARENA], t->program->arena_bytes);
+    if (o->train) n->gradients = t->program->gradients;
+    if (o->train) at_least(&n->bytes[LVN_BUFFER_GRAD], t->program->slot_bytes * t->program->grad_slots);
+    if (o->optimizer && o->optimizer->bf16_state) n->state = LVN_BF16;
+    int64_t state = state_bytes(t);
+    if (!o->optimizer) return LVN_OK;
+    if (n->precision == LVN_PRECISION_16_MIXED) n->bytes[LVN_BUFFER_SCALE] = sizeof(struct lvn_scaling);
+    n->moments = o->optimizer->kind == LVN_SGD ? 1 : 2;
+    at_least(&n->bytes[LVN_BUFFER_STATE0], state);
+    if (n->moments > 1) at_least(&n->bytes[LVN_BUFFER_STATE1], state);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_runner_new(struct lvn_runner **out, struct lvn_network *n, const struct lvn_runner_options *o)
+{
+    *out = NULL;
+    struct lvn_runner **runners = lvn_realloc(n->runners, sizeof *runners * (size_t)(n->n_runners + 1));
+    if (!runners) return LVN_MEMORY;
+    n->runners = runners;
+    struct lvn_runner *t = lvn_calloc(1, sizeof *t);
+    if (!t) return LVN_MEMORY;
+    t->network = n;
+    t->options = *o;
+    if (t->options.n_micro < 1) t->options.n_micro = 1;
+    enum lvn_status status = plan_runner(t);
+    if (status != LVN_OK) {
+        runner_free(t);
+        return status;
+    }
+    runners[n->n_runners++] = *out = t;
+    return LVN_OK;
+}

@@ -1,0 +1,67 @@
+/* nonfinite.c - where the first number comes from that is not finite: see lvn_runner_find_nonfinite() in model_state.h.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "engine/model_state.h"
+
+struct search {
+    struct lvn_runner *runner;
+    void *room; /* for the largest value, where the processor does not see it */
+    char found[192];
+};
+
+static bool finite_values(const struct search *s, const struct lvn_operand *o)
+{
+    const struct lvn_runner *t = s->runner;
+    const struct lvn_value *v = &t->program->values[o->value];
+    if (v->buffer >= LVN_BUFFER_INPUT) return true;
+    const void *p = lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->room);
+    if (!p) return true;
+    for (int64_t i = 0; o->desc.dtype == LVN_F32 && i < v->bytes / 4; i++)
+        if (!isfinite(((const float *)p)[i])) return false;
+    const bool half = o->desc.dtype == LVN_BF16 || o->desc.dtype == LVN_F16;
+    const uint16_t exponent = o->desc.dtype == LVN_F16 ? 0x7c00 : 0x7f80; /* all ones: infinity, or no number */
+    for (int64_t i = 0; half && i < v->bytes / 2; i++)
+        if ((((const uint16_t *)p)[i] & exponent) == exponent) return false;
+    return true;
+}
+
+static void look(void *argument, const struct lvn_walk *at)
+{
+    struct search *s = argument;
+    const struct lvn_instr *i = at->instr;
+    if (s->found[0] || i->op->collective) return;
+    const char *what = NULL;
+    const struct lvn_program *p = s->runner->program;
+    for (int k = 0; k < LVN_MAX_IN && !what; k++) {
+        int v = i->in[k].value;
+        if (v >= 0 && p->values[v].buffer == LVN_BUFFER_PARAM && !finite_values(s, &i->in[k])) what = p->values[v].name;
+    }
+    for (int k = 0; k < LVN_MAX_OUT && !what; k++)
+        if (i->out[k].value >= 0 && i->phase != LVN_BACKWARD && !finite_values(s, &i->out[k])) what = i->name;
+    if (what) {
+        snprintf(s->found, sizeof s->found, "%s", what);
+        return;
+    }
+    for (int k = 0; k < LVN_MAX_IN; k++)
+        if (i->din[k].value >= 0 && !finite_values(s, &i->din[k])) {
+            snprintf(s->found, sizeof s->found, "%s", p->values[i->din[k].value].name);
+            return;
+        }
+}
+
+const char *lvn_runner_find_nonfinite(struct lvn_runner *t, int64_t n_micro)
+{
+    static _Thread_local struct search s;
+    int64_t most = 1;
+    for (int v = 0; v < t->program->n_values; v++)
+        if (t->program->values[v].bytes > most) most = t->program->values[v].bytes;
+    s = (struct search){.runner = t, .room = lvn_malloc((size_t)most)};
+    struct lvn_execution how = {.n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = look};
+    if (!s.room || lvn_runner_run_as(t, &how) != LVN_OK) lvn_error_clear(); /* then the place stays unknown */
+    free(s.room);
+    return s.found[0] ? s.found : NULL;
+}

@@ -1,0 +1,50 @@
+/* shares.h - how much of each step each rank computes (trainer.share).
+ *
+ * Shares are counted in units: micro-batches where trainer.micro_batch_size is given, which trainer.deterministic
+ * wants, else samples. Ranks have ranges of the global batch, side by side in their order, and each has one unit at
+ * least; so whatever the shares are, every sample is taken once and the mean is over all labels of the batch. Who
+ * computes what decides on rounding, and in deterministic mode on nothing.
+ *
+ * With trainer.share measured, shares are in proportion to the ranks' speeds: as measured on the first batch, or as the
+ * checkpoint has them that the run goes on from, and later when what steps took says that others would be faster. As
+ * text ("6,2") they stand in the run's settings (trainer.shares) and in its checkpoints. */
+#ifndef LVN_SHARES_H
+#define LVN_SHARES_H
+
+#include "settings/settings.h"
+
+enum { LVN_SHARES_TEXT = 32 << 10 };
+
+/* Units of a step of all ranks. */
+int64_t lvn_shares_units(const struct lvn_settings *s);
+/* What a unit is called, for people: "micro-batches", "sequences". */
+const char *lvn_shares_unit(const struct lvn_settings *s);
+/* For ranks that do speed[i] units a second, the shares with which the last one is done soonest; [size], one at least.
+ */
+void lvn_shares_divide(int64_t units, int size, const double *speed, int64_t *share);
+/* Seconds until the last one is done. */
+double lvn_shares_seconds(int size, const double *speed, const int64_t *share);
+/* ARG, with what is wrong with the text: not `size` numbers from 1 on, or not `units` together. */
+enum lvn_status lvn_shares_read(const char *text, int64_t units, int size, int64_t *share) LVN_CHECKED;
+/* ARG where it does not fit. */
+enum lvn_status lvn_shares_write(int size, const int64_t *share, char text[LVN_SHARES_TEXT]) LVN_CHECKED;
+
+/* What steps took, from one look to the next. All ranks keep the same numbers, so that they decide alike. */
+struct lvn_share_watch {
+    double *seconds; /* [size] of each rank since the last look */
+    int64_t steps;
+    double longest; /* seconds of the slowest, summed over steps */
+    double window;  /* seconds between two looks */
+    int agreed;     /* looks in a row that wanted other shares */
+};
+
+/* A window has so many steps at least. */
+enum { LVN_SHARE_STEPS = 10 };
+enum lvn_status lvn_share_watch_init(struct lvn_share_watch *w, int size) LVN_CHECKED;
+void lvn_share_watch_release(struct lvn_share_watch *w);
+/* A step took seconds[i] on rank i, waiting left out. True: twice in a row others would have been faster by a tenth;
+ * then they are in `better`, and the next look comes later. */
+bool lvn_share_watch_step(struct lvn_share_watch *w, int size, const double *seconds, const int64_t *share,
+                          int64_t *better);
+
+#endif

@@ -1,0 +1,201 @@
+/* synthetic_step.c - see synthetic_step.h.
+ *
+ * A step is timed by its instructions: what they take is forward, backward or update, and what lies between them is
+ * waiting for others, which the reduction counts. */
+#include "engine/synthetic_step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "data/dataset.h"
+#include "formats/checksum.h"
+#include "models/keys.h"
+#include "settings/settings.h"
+
+/* Element i, of all samples, of field number k. */
+static void make_up(const struct lvn_field *f, int k, int64_t below, int64_t i, void *out)
+{
+    uint64_t stream = (uint64_t)k + 1;
+    if (f->dtype == LVN_F32)
+        *(float *)out = lvn_uniform(lvn_philox(1, (uint32_t)i, (uint32_t)(i >> 32), (uint32_t)stream, 0).v[0]);
+    else if (f->dtype == LVN_I32)
+        *(int32_t *)out = (int32_t)lvn_random_below(1, stream, (uint64_t)i, f->below ? f->below : below);
+    else
+        *(uint8_t *)out = (uint8_t)lvn_random_below(1, stream, (uint64_t)i, 256);
+}
+
+enum lvn_status lvn_trial_fill(struct lvn_training *t, int64_t below, int64_t *labels)
+{
+    struct lvn_samples b;
+    LVN_TRY(lvn_samples_init(&b, &t->fields, t->rows));
+    for (int k = 0; k < b.fields.n; k++) {
+        const struct lvn_field *f = &b.fields.field[k];
+        int64_t each = lvn_field_count(f), bytes = lvn_dtype_bytes(f->dtype);
+        for (int64_t i = 0; i < t->rows * each; i++)
+            make_up(f, k, below, t->first_row * each + i, (char *)b.p[k] + i * bytes);
+    }
+    enum lvn_status status = lvn_training_feed(t, &b, labels);
+    *labels = *labels / t->rows * t->settings->trainer.batch_size;
+    lvn_samples_release(&b);
+    return status;
+}
+
+void lvn_parts_clear(struct lvn_parts *p)
+{
+    *p = (struct lvn_parts){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, 1};
+}
+
+/* The clock that instructions stop. */
+struct watch {
+    const struct lvn_reduction *reduction;
+    double last, waited; /* when the last instruction ended; how long was waited until then */
+    struct lvn_parts parts;
+};
+
+static void launched(void *argument, const struct lvn_walk *at)
+{
+    struct watch *w = argument;
+    const struct lvn_instr *i = at->instr;
+    if (i->op->collective) return; /* what is not waiting in it counts with the next one */
+    double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
+    if (i->when == LVN_AFTER_BACKWARD)
+        w->parts.update += seconds;
+    else if (i->phase == LVN_FORWARD && !i->again && i->when == LVN_EVERY_MICRO_BATCH)
+        w->parts.forward += seconds;
+    else
+        w->parts.backward += seconds;
+    w->last = now;
+    w->waited = waited;
+}
+
+static void keep_best(double *best, double seconds)
+{
+    if (seconds < *best) *best = seconds;
+}
+
+/* All ranks begin what follows at once. */
+static enum lvn_status meet(const struct lvn_training *t)
+{
+    int32_t one = 1;
+    return lvn_comm_all_reduce_now(t->ranks->comm, &one, 1, LVN_I32, LVN_SUM);
+}
+
+/* The sums of the buckets from `first` on, with nothing beside them. */
+static enum lvn_status time_buckets(struct lvn_training *t, int first, double *best)
+{
+    LVN_TRY(meet(t));
+    double begin = lvn_seconds();
+    LVN_TRY(lvn_reduction_repeat(&t->reduction, first));
+    keep_best(best, lvn_seconds() - begin);
+    return LVN_OK;
+}
+
+static enum lvn_status reduce_alone(struct lvn_training *t, struct lvn_parts *best)
+{
+    LVN_TRY(time_buckets(t, 0, &best->reduce));
+    return time_buckets(t, lvn_reduction_buckets(t->step->program) - 1, &best->last);
+}
+
+enum lvn_status lvn_parts_try(struct lvn_training *t, int64_t step, double lr, int64_t labels, struct lvn_parts *best)
+{
+    struct lvn_reduction *d = &t->reduction;
+    bool together = t->ranks && t->ranks->size > 1, tree = d->sharding.tree;
+    int64_t n = t->ranks ? t->accumulation : 1;
+    struct watch w = {.reduction = d};
+    struct lvn_execution how = {.n_micro_batches = n, .context = &w, .launched = launched};
+    bool beside = d->beside;
+    if (together) how.collectives = t->step->options.collectives;
+    if (together) LVN_TRY(meet(t));
+    lvn_training_begin(t, step, lr, labels);
+    d->beside = false;
+    w.last = lvn_seconds();
+    enum lvn_status status = lvn_runner_run_as(t->step, &how);
+    d->beside = beside;
+    if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
+    keep_best(&best->forward, w.parts.forward * (double)t->accumulation / (double)n);
+    keep_best(&best->backward, w.parts.backward * (double)t->accumulation / (double)n);
+    keep_best(&best->update, w.parts.update);
+    keep_best(&best->share, d->waited - d->summed);
+    best->accumulation = t->accumulation;
+    if (together && !tree) return reduce_alone(t, best);
+    keep_best(&best->reduce, d->summed);
+    best->last = 0.0;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_parts_agree(struct lvn_ranks *r, struct lvn_parts *p)
+{
+    double x[] = {p->forward, p->backward, p->update, p->reduce, p->last, p->share};
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, sizeof x / sizeof *x, LVN_F64, LVN_MAX));
+    *p = (struct lvn_parts){x[0], x[1], x[2], x[3], x[4], x[5], p->accumulation};
+    return LVN_OK;
+}
+
+double lvn_parts_bound(const struct lvn_parts *p)
+{
+    double beside = p->backward / (double)p->accumulation, longer = p->reduce > beside ? p->reduce : beside;
+    return p->forward + p->backward - beside + longer + p->last + p->share + p->update;
+}
+
+/* --- a tiny training --- */
+
+/* Every key that decides on the numbers; dropout, so that random numbers are seen to be the same, too. */
+static enum lvn_status tiny_settings(struct lvn_settings *s, const struct lvn_ranks *r, int threads, bool fixed_order)
+{
+    const enum lvn_source by = LVN_SOURCE_PROGRAM;
+    const char *batch = lvn_arena_printf(&s->arena, "%d", r->size > 16 ? r->size : 16);
+    if (!batch) return LVN_MEMORY;
+    LVN_TRY(lvn_settings_set(s, "trainer.batch_size", batch, by));
+    if (fixed_order) LVN_TRY(lvn_settings_set(s, "trainer.micro_batch_size", "1", by));
+    LVN_TRY(lvn_settings_set(s, "trainer.deterministic", fixed_order ? "true" : "false", by));
+    LVN_TRY(lvn_settings_set(s, "optimizer.lr", "1e-3", by));
+    s->trainer.threads = threads;
+    s->ranks = r->size;
+    return lvn_settings_finish(s, LVN_USES_TRAINER);
+}
+
+static enum lvn_status tiny_steps(struct lvn_trial *out, struct lvn_training *t, struct lvn_ranks *r, int64_t labels)
+{
+    double *losses = lvn_calloc((size_t)t->n_micro, sizeof *losses);
+    enum lvn_status status = losses ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; status == LVN_OK && i < LVN_TRIAL_STEPS; i++) {
+        memset(losses, 0, sizeof *losses * (size_t)t->n_micro);
+        status = lvn_training_step(t, i, t->settings->optimizer.lr, labels);
+        memcpy(losses + t->leaf[r->rank], t->step->micro_losses, sizeof *losses * (size_t)t->accumulation);
+        if (status == LVN_OK) status = lvn_ranks_sum(r, losses, t->n_micro);
+        out->loss[i] = lvn_tree_sum(losses, t->n_micro) / (double)labels;
+    }
+    free(losses);
+    struct lvn_window w;
+    enum lvn_status opened =
+        lvn_window_open(&w, t->network->memory[LVN_BUFFER_PARAM], 0, t->network->bytes[LVN_BUFFER_PARAM], true);
+    if (opened == LVN_OK) out->weights = lvn_checksum(w.p, w.bytes);
+    enum lvn_status closed = lvn_window_close(&w, false);
+    return status != LVN_OK ? status : opened != LVN_OK ? opened : closed;
+}
+
+enum lvn_status lvn_trial_run(struct lvn_trial *out, struct lvn_ranks *r, int threads, bool fixed_order)
+{
+    struct lvn_settings s;
+    struct lvn_training t = {0};
+    struct lvn_model_config c;
+    lvn_model_config_init(&c, lvn_models()[0]);
+    LVN_TRY(lvn_model_put_all(&c, c.model->tiny));
+    struct lvn_fields fields =
+        lvn_stream_fields(lvn_model_value(&c, LVN_MEANS_POSITIONS), lvn_model_value(&c, LVN_MEANS_VOCABULARY));
+    struct lvn_training_options o = {.ranks = r, .fields = &fields, .task = lvn_task_find("lm")};
+    int64_t labels;
+    enum lvn_status status = lvn_settings_init(&s);
+    if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
+    if (status == LVN_OK) status = lvn_training_plan(&t, &s, &c, &o);
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_allocate(t.network));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_init_values(t.network, 1, false));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_trial_fill(&t, 0, &labels));
+    if (status == LVN_OK) status = tiny_steps(out, &t, r, labels);
+    lvn_training_release(&t);
+    lvn_settings_release(&s);
+    return status;
+}

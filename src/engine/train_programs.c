@@ -1,0 +1,366 @@
+/* train_programs.c - see train_programs.h. */
+#include "engine/train_programs.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "data/dataset.h"
+#include "engine/devices.h"
+#include "engine/layers_check.h"
+#include "engine/memory.h"
+#include "engine/shares.h"
+#include "host/machine.h"
+#include "models/lora.h"
+#include "settings/choices.h"
+#include "settings/settings.h"
+
+static struct lvn_optimizer optimizer_of(const struct lvn_settings *s)
+{
+    bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
+    struct lvn_optimizer o = {.beta1 = s->optimizer.betas[0],
+                              .beta2 = s->optimizer.betas[1],
+                              .momentum = s->optimizer.betas[0],
+                              .eps = s->optimizer.eps,
+                              .weight_decay = s->optimizer.weight_decay,
+                              .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0.0,
+                              .clip_value = by_norm ? 0.0 : s->trainer.gradient_clip_val};
+    o.kind = lvn_optimizer_of(s->optimizer.kind);
+    o.bf16_state = s->optimizer.state == LVN_OPTIMIZER_STATE_BF16;
+    return o;
+}
+
+/* --- which rank computes what --- */
+
+/* How many parts `rows` are cut into when at least `pieces` are wanted: equal ones. */
+static int64_t parts_of(int64_t rows, int64_t pieces)
+{
+    if (pieces > rows) pieces = rows;
+    while (rows % pieces) pieces++;
+    return pieces;
+}
+
+/* By micro-batches: rank i computes numbers [leaf[i], leaf[i + 1]). */
+static enum lvn_status divide_micro_batches(struct lvn_training *t, int size, int rank)
+{
+    int64_t batch = t->settings->trainer.batch_size, micro = t->settings->trainer.micro_batch_size, n = batch / micro;
+    LVN_CHECK(n >= size, ARG,
+              "%d ranks cannot share the %" PRId64 " micro-batches of a step (trainer.batch_size %" PRId64
+              ", trainer.micro_batch_size %" PRId64 "): start at most %" PRId64 ", or take a larger batch or a smaller "
+              "micro-batch",
+              size, n, batch, micro, n);
+    for (int i = 0; i <= size; i++) t->leaf[i] = t->begin[i];
+    t->micro = micro;
+    t->first_row = t->leaf[rank] * micro;
+    t->rows = (t->leaf[rank + 1] - t->leaf[rank]) * micro;
+    return LVN_OK;
+}
+
+/* By rows: each share is cut into equal parts. */
+static enum lvn_status divide_rows(struct lvn_training *t, int size, int rank)
+{
+    int64_t batch = t->settings->trainer.batch_size;
+    LVN_CHECK(batch >= size, ARG,
+              "%d ranks cannot share the %" PRId64 " sequences of a step (trainer.batch_size): start at most %" PRId64
+              ", or take a larger batch",
+              size, batch, batch);
+    t->leaf[0] = 0;
+    for (int i = 0; i < size; i++) {
+        int64_t rows = t->begin[i + 1] - t->begin[i], parts = parts_of(rows, t->pieces);
+        t->leaf[i + 1] = t->leaf[i] + parts;
+        if (i != rank) continue;
+        t->first_row = t->begin[i];
+        t->rows = rows;
+        t->micro = rows / parts;
+    }
+    return LVN_OK;
+}
+
+static void begin_shares(struct lvn_training *t, const int64_t *share)
+{
+    int64_t units = lvn_shares_units(t->settings);
+    int size = t->reduction.sharding.size;
+    t->begin[0] = 0;
+    for (int i = 0; i < size; i++) t->begin[i + 1] = share ? t->begin[i] + share[i] : units * (i + 1) / size;
+}
+
+static enum lvn_status divide(struct lvn_training *t, const int64_t *share)
+{
+    int size = t->reduction.sharding.size, rank = t->reduction.sharding.rank;
+    begin_shares(t, share);
+    LVN_TRY(t->settings->trainer.micro_batch_size ? divide_micro_batches(t, size, rank) : divide_rows(t, size, rank));
+    t->accumulation = t->leaf[rank + 1] - t->leaf[rank];
+    t->n_micro = t->leaf[size];
+    return LVN_OK;
+}
+
+/* --- planning --- */
+
+static int last_length(const struct lvn_training *t)
+{
+    return t->n_lengths ? t->n_lengths - 1 : 0;
+}
+
+/* One, or one for each planned length, which work on the memory of the longest. The sums of gradients over ranks are
+ * prepared for one of them and must be the same in all. */
+static enum lvn_status new_runners(struct lvn_training *t, struct lvn_runner **out,
+                                   const struct lvn_runner_options *how)
+{
+    const int last = last_length(t);
+    for (int i = last; i >= 0; i--) {
+        struct lvn_runner_options o = *how;
+        struct lvn_fields *fields = &t->fields_of[i];
+        *fields = t->fields;
+        if (t->n_lengths) lvn_fields_cut(fields, t->length[i]);
+        o.fields = fields;
+        o.longer = i < last ? out[last] : NULL;
+        LVN_TRY(lvn_runner_new(&out[i], t->network, &o));
+        LVN_CHECK(out[i]->program->n_tokens == out[last]->program->n_tokens, INTERNAL,
+                  "samples of %lld and %lld tokens sum their gradients differently", (long long)t->length[i],
+                  (long long)t->length[last]);
+    }
+    return LVN_OK;
+}
+
+/* What the rank with most samples computes, which all ranks must know alike. */
+static void most_of(const struct lvn_training *t, struct lvn_runner_options *o)
+{
+    int64_t most = 0, unit = t->settings->trainer.micro_batch_size ? t->micro : 1;
+    for (int i = 0; i < t->reduction.sharding.size; i++) {
+        int64_t rows = (t->begin[i + 1] - t->begin[i]) * unit;
+        if (rows <= most) continue;
+        most = rows;
+        o->most_micro = t->leaf[i + 1] - t->leaf[i];
+        o->most_B = rows / o->most_micro;
+    }
+}
+
+static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_config *c,
+                                 const struct lvn_training_options *how)
+{
+    const struct lvn_settings *s = t->settings;
+    int on_host = t->ranks ? t->ranks->of_host : how->of_host;
+    int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
+    int device;
+    LVN_TRY(lvn_ranks_device(t->ranks, s, &device));
+    struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                          .device = device,
+                                          .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                          .real = LVN_F32,
+                                          .precision = lvn_precision_of(s->trainer.precision),
+                                          .threads = threads,
+                                          .decay = lvn_decay_of(s->optimizer.decay),
+                                          .freeze = s->model.freeze,
+                                          .processes = on_host};
+    struct lvn_model_config model = *c;
+    model.lora = (struct lvn_lora){
+        .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
+    LVN_TRY(divide(t, how->share));
+    int64_t weight_bytes = lvn_dtype_bytes(network.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
+    if (!t->network) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && network.backend->computes));
+    if (!t->network) LVN_TRY(lvn_network_new(&t->network, &model, &network));
+    struct lvn_runner_options o = {.B = t->micro, .n_micro = t->accumulation, .task = how->task};
+    if (how->validate) LVN_TRY(new_runners(t, t->evals, &o));
+    o.train = true;
+    o.deterministic = s->trainer.deterministic;
+    o.recompute = t->recompute;
+    o.optimizer = &t->optimizer;
+    o.sharding = &t->reduction.sharding;
+    o.collectives = &t->reduction.calls;
+    o.first_leaf = t->leaf[t->reduction.sharding.rank];
+    o.n_leaves = t->n_micro;
+    most_of(t, &o);
+    LVN_TRY(new_runners(t, t->steps, &o));
+    t->next = t->step = t->steps[last_length(t)];
+    t->eval = t->evals[last_length(t)];
+    return t->planner.plan ? t->planner.plan(t->planner.context, t->network, t->block_size, t->reduction.sharding.rank)
+                           : LVN_OK;
+}
+
+static void forget_plan(struct lvn_training *t)
+{
+    if (t->planner.forget) t->planner.forget(t->planner.context);
+    if (t->network) lvn_network_forget(t->network);
+    t->step = t->eval = t->next = NULL;
+    memset(t->steps, 0, sizeof t->steps);
+    memset(t->evals, 0, sizeof t->evals);
+}
+
+/* Plan with more and more pieces, then with blocks that run again, until memory holds it or that does not help. */
+static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_model_config *c,
+                                       const struct lvn_training_options *how)
+{
+    bool fixed = t->pieces > 0;
+    if (!fixed) t->pieces = 1;
+    for (;;) {
+        LVN_TRY(plan_once(t, c, how));
+        const struct lvn_device *d = t->network->device;
+        int64_t room = d->backend->computes ? lvn_network_available(t->network) : 0; /* on this machine */
+        int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_training_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
+        if (d->memory_bytes) wanted = lvn_network_bytes(t->network); /* all else is the processor's */
+        wanted -= lvn_network_held(t->network);
+        bool fits = room <= 0 || wanted <= room;
+        int64_t model = part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_network_held(t->network);
+        /* Fewer activations do not help a model that is itself too large. */
+        bool hopeless = wanted - part[LVN_MEMORY_ARENA] > room;
+        bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro == 1;
+        t->wanted = wanted, t->room = room;
+        t->too_much = !fits && model <= room;
+        if (fits || hopeless) return LVN_OK;
+        if (whole && (t->recompute != LVN_RECOMPUTE_AUTO || t->step->graph->n_blocks < 2)) return LVN_OK;
+        if (whole)
+            t->recompute = LVN_RECOMPUTE_BLOCKS;
+        else
+            t->pieces = t->accumulation + 1;
+        forget_plan(t);
+    }
+}
+
+/* The most pieces that a rank wants, and blocks where one wants them: ranks that differ would wait for each other. */
+static enum lvn_status agree_on_memory(struct lvn_training *t, bool *again)
+{
+    int64_t mine[2] = {t->pieces, t->recompute == LVN_RECOMPUTE_BLOCKS}, most[2] = {mine[0], mine[1]};
+    if (t->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(t->ranks->comm, most, 2, LVN_I64, LVN_MAX));
+    *again = most[0] > mine[0] || most[1] > mine[1];
+    t->pieces = most[0];
+    if (most[1]) t->recompute = LVN_RECOMPUTE_BLOCKS;
+    return LVN_OK;
+}
+
+static enum lvn_status plan_together(struct lvn_training *t, const struct lvn_model_config *c,
+                                     const struct lvn_training_options *o)
+{
+    struct lvn_ranks *r = t->ranks;
+    bool again;
+    LVN_TRY_TOGETHER(r, plan_for_memory(t, c, o));
+    LVN_TRY(agree_on_memory(t, &again));
+    if (again) forget_plan(t);
+    LVN_TRY_TOGETHER(r, again ? plan_once(t, c, o) : LVN_OK);
+    return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
+}
+
+enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
+                                  const struct lvn_model_config *c, const struct lvn_training_options *o)
+{
+    struct lvn_ranks *r = o->ranks;
+    struct lvn_sharding sharding = {.rank = r ? r->rank : 0,
+                                    .size = r             ? r->size
+                                            : o->size > 1 ? o->size
+                                                          : 1,
+                                    .zero1 = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1,
+                                    .tree = s->trainer.deterministic,
+                                    .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16};
+    *t = (struct lvn_training){.settings = s,
+                               .fields = *o->fields,
+                               .block_size = lvn_task_length(o->task, o->fields),
+                               .optimizer = optimizer_of(s),
+                               .ranks = r};
+    t->pieces = o->pieces;
+    t->recompute = lvn_recompute_of(s->trainer.recompute);
+    t->planner = o->planner;
+    t->n_lengths = lvn_fields_lengths(&t->fields, t->length);
+    t->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *t->leaf);
+    t->begin = lvn_calloc((size_t)sharding.size + 1, sizeof *t->begin);
+    if (!t->leaf || !t->begin) return LVN_MEMORY;
+    lvn_reduction_init(&t->reduction, r, &sharding);
+    if (!r) return plan_for_memory(t, c, o);
+    LVN_TRY(plan_together(t, c, o));
+    return lvn_ranks_group(r, t->network->device, s);
+}
+
+enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn_training_options *o)
+{
+    const struct lvn_model_config c = t->network->config;
+    const struct lvn_sharding sharding = t->reduction.sharding;
+    forget_plan(t);
+    lvn_reduction_release(&t->reduction);
+    lvn_reduction_init(&t->reduction, t->ranks, &sharding);
+    t->pieces = o->pieces;
+    t->recompute = lvn_recompute_of(t->settings->trainer.recompute);
+    return plan_together(t, &c, o);
+}
+
+void lvn_training_release(struct lvn_training *t)
+{
+    forget_plan(t);
+    lvn_ranks_ungroup(t->ranks);
+    lvn_network_free(t->network);
+    lvn_reduction_release(&t->reduction);
+    free(t->leaf);
+    free(t->begin);
+    *t = (struct lvn_training){0};
+}
+
+struct lvn_runner *lvn_training_runner(const struct lvn_training *t, struct lvn_runner *const *runners,
+                                       const struct lvn_samples *b)
+{
+    return runners[t->n_lengths ? lvn_length_find(t->length, t->n_lengths, lvn_fields_length(&b->fields)) : 0];
+}
+
+enum lvn_status lvn_training_feed(struct lvn_training *t, const struct lvn_samples *b, int64_t *labels)
+{
+    t->next = lvn_training_runner(t, t->steps, b);
+    *labels = lvn_task_count(&t->next->outputs, b);
+    return lvn_runner_feed(t->next, 0, b);
+}
+
+void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t labels)
+{
+    t->step = t->next;
+    t->step->step = (struct lvn_step){.seed = (uint64_t)t->settings->trainer.seed,
+                                      .step = step,
+                                      .lr = lr,
+                                      .first_row = t->first_row,
+                                      .grad_scale = labels ? 1.0 / (double)labels : 0.0,
+                                      .training = 1};
+    t->reduction.waited = t->reduction.summed = 0.0;
+}
+
+/* Where it waits for others out of our sight, others may know. */
+static void stamp(const struct lvn_training *t, const char *place)
+{
+    if (t->ranks && t->ranks->grouped) lvn_stamp_place(t->ranks->heart, place);
+}
+
+static const char on_devices[] = "a step with sums on the devices";
+
+void lvn_training_start(struct lvn_training *t, int64_t step, double lr, int64_t labels)
+{
+    lvn_training_begin(t, step, lr, labels);
+    stamp(t, on_devices);
+    lvn_runner_start(t->step, t->accumulation);
+    stamp(t, NULL);
+}
+
+enum lvn_status lvn_training_finish(struct lvn_training *t)
+{
+    stamp(t, on_devices);
+    lvn_runner_finish(t->step, t->accumulation);
+    stamp(t, NULL);
+    return t->step->status;
+}
+
+enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
+{
+    lvn_training_start(t, step, lr, labels);
+    return lvn_training_finish(t);
+}
+
+enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss, const char *kept)
+{
+    static const char format[] = "step %lld: the loss is %g and the gradient's norm %g%s; the first number that is not "
+                                 "finite lies in '%s'; %s; try %s"
+                                 "a smaller optimizer.lr, a longer schedule.warmup_steps or clipping";
+    double norm = t->step->result.grad_norm, scale = t->step->result.scaling.scale;
+    const char *other = scale > 0 ? "trainer.precision bf16-mixed or 32-true, " : "";
+    char although[80] = "";
+    if (scale > 0) snprintf(although, sizeof although, ", although the loss was multiplied by only %g", 2 * scale);
+    enum lvn_status found = LVN_OK;
+    const char *first = lvn_runner_find_nonfinite(t->step, t->accumulation);
+    if (first) found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, first, kept, other);
+    LVN_TRY(lvn_ranks_agree(t->ranks, found));
+    found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, "the sum of the gradient", kept,
+                     other);
+    return lvn_ranks_agree(t->ranks, found);
+}

@@ -1,0 +1,412 @@
+/* archive_reader.c - see archive_reader.h. Archives are libarchive's; an archive within another one reads from that
+ * one's entry. */
+#include "formats/archive_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/input.h"
+#include "base/sort.h"
+#include "base/text.h"
+#include "host/library.h"
+
+enum { CHUNK = 1 << 18, GROWTH_FROM = 64 << 20, NAME_BYTES = 4096 };
+
+struct walk {
+    const struct lvn_walk_visitor *v;
+    const char *top;   /* what the walk started with, for messages */
+    int64_t in, out;   /* bytes that went in, and came out of archives */
+    double growth;     /* of where this was found */
+    int64_t *reported; /* NULL, or = in */
+};
+
+/* --- libarchive --- */
+
+struct archive;
+struct archive_entry;
+enum { ARCHIVE_EOF = 1, ARCHIVE_OK = 0, ARCHIVE_WARN = -20, ARCHIVE_RAW = 0x90000 };
+
+typedef int opened_function(struct archive *, void *);
+typedef ssize_t read_function(struct archive *, void *, const void **);
+
+#define FUNCTIONS(F)                                                                                                   \
+    F(struct archive *, read_new, (void), "archive_read_new")                                                          \
+    F(int, read_free, (struct archive *), "archive_read_free")                                                         \
+    F(int, filter_gzip, (struct archive *), "archive_read_support_filter_gzip")                                        \
+    F(int, filter_bzip2, (struct archive *), "archive_read_support_filter_bzip2")                                      \
+    F(int, filter_xz, (struct archive *), "archive_read_support_filter_xz")                                            \
+    F(int, filter_zstd, (struct archive *), "archive_read_support_filter_zstd")                                        \
+    F(int, format_tar, (struct archive *), "archive_read_support_format_tar")                                          \
+    F(int, format_raw, (struct archive *), "archive_read_support_format_raw")                                          \
+    F(int, format_empty, (struct archive *), "archive_read_support_format_empty")                                      \
+    F(int, open, (struct archive *, void *, opened_function *, read_function *, opened_function *),                    \
+      "archive_read_open")                                                                                             \
+    F(int, next_header, (struct archive *, struct archive_entry **), "archive_read_next_header")                       \
+    F(ssize_t, data, (struct archive *, void *, size_t), "archive_read_data")                                          \
+    F(int, format, (struct archive *), "archive_format")                                                               \
+    F(const char *, error, (struct archive *), "archive_error_string")                                                 \
+    F(const char *, pathname, (struct archive_entry *), "archive_entry_pathname")                                      \
+    F(const char *, pathname_utf8, (struct archive_entry *), "archive_entry_pathname_utf8")                            \
+    F(mode_t, filetype, (struct archive_entry *), "archive_entry_filetype")                                            \
+    F(int64_t, size, (struct archive_entry *), "archive_entry_size")                                                   \
+    F(const char *, version, (void), "archive_version_string")
+
+static struct {
+    FUNCTIONS(LVN_LIBRARY_POINTER)
+} api;
+
+static const char *version(void)
+{
+    return api.version();
+}
+
+struct lvn_library lvn_library_archive = {.name = "libarchive",
+                                          .files = {"libarchive.so.13"},
+                                          .use = "reading archives and compressed files",
+                                          .cure = "install it (apt install libarchive13), or unpack them first",
+                                          .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
+                                          .functions = &api,
+                                          .version = version};
+
+/* Bytes one chunk after the other; *n 0 at the end. */
+struct stream {
+    enum lvn_status (*next)(struct stream *s, const void **p, int64_t *n);
+    struct walk *w;
+    const char *name;
+    unsigned char *buffer;
+    int fd;
+    const unsigned char *memory;
+    int64_t left;
+    struct archive *archive;
+    const void *first; /* the first chunk, read to see what this is */
+    int64_t n_first;
+    bool again; /* it is to be given once more */
+    enum lvn_status status;
+};
+
+static enum lvn_status next_chunk(struct stream *s, const void **p, int64_t *n)
+{
+    if (s->again) {
+        s->again = false;
+        *p = s->first;
+        *n = s->n_first;
+        return LVN_OK;
+    }
+    return s->next(s, p, n);
+}
+
+static enum lvn_status next_of_file(struct stream *s, const void **p, int64_t *n)
+{
+    ssize_t got;
+    do got = read(s->fd, s->buffer, CHUNK);
+    while (got < 0 && errno == EINTR);
+    LVN_CHECK(got >= 0, IO, "cannot read '%s': %s", s->name, strerror(errno));
+    s->w->in += got;
+    if (s->w->reported) *s->w->reported = s->w->in;
+    *p = s->buffer;
+    *n = got;
+    return LVN_OK;
+}
+
+static enum lvn_status next_of_memory(struct stream *s, const void **p, int64_t *n)
+{
+    *n = s->left < CHUNK ? s->left : CHUNK;
+    *p = s->memory;
+    s->memory += *n;
+    s->left -= *n;
+    s->w->in += *n;
+    return LVN_OK;
+}
+
+static enum lvn_status archive_failed(struct stream *s)
+{
+    const char *text = api.error(s->archive);
+    LVN_FAIL(FORMAT, "'%s' cannot be read as an archive: %s; it is damaged or cut", s->name,
+             text ? text : "an unknown error");
+}
+
+static enum lvn_status next_of_entry(struct stream *s, const void **p, int64_t *n)
+{
+    ssize_t got = api.data(s->archive, s->buffer, CHUNK);
+    if (s->status != LVN_OK) return s->status; /* what the archive itself is read from failed */
+    if (got < 0) return archive_failed(s);
+    struct walk *w = s->w;
+    w->out += got;
+    double grown = w->in ? (double)w->out / (double)w->in * w->growth : 0;
+    LVN_CHECK(w->out < GROWTH_FROM || grown < LVN_WALK_GROWTH, FORMAT,
+              "'%s' grows more than %d-fold when it is unpacked (at '%s'): it looks like a bomb; unpack it yourself if "
+              "it is not",
+              w->top, LVN_WALK_GROWTH, s->name);
+    *p = s->buffer;
+    *n = got;
+    return LVN_OK;
+}
+
+static bool is_archive(const unsigned char *p, int64_t n)
+{
+    return (n > 2 && p[0] == 0x1f && p[1] == 0x8b) ||
+           (n > 5 && !memcmp(p,
+                             "\xfd"
+                             "7zXZ",
+                             6)) ||
+           (n > 3 && !memcmp(p, "\x28\xb5\x2f\xfd", 4)) ||
+           (n > 9 && !memcmp(p, "BZh", 3) && p[3] >= '1' && p[3] <= '9' && !memcmp(p + 4, "1AY&SY", 6)) ||
+           (n >= 512 && !memcmp(p + 257, "ustar", 5));
+}
+
+static enum lvn_status walk_stream(struct stream *s, int depth, bool named);
+
+/* --- archives --- */
+
+/* libarchive asks for more of the archive's own bytes. */
+struct feed {
+    struct stream *from;
+    enum lvn_status status;
+};
+
+static int no_open(struct archive *a, void *context)
+{
+    (void)a;
+    (void)context;
+    return ARCHIVE_OK;
+}
+
+static ssize_t feed(struct archive *a, void *context, const void **p)
+{
+    struct feed *f = context;
+    int64_t n = 0;
+    (void)a;
+    if (f->status == LVN_OK) f->status = next_chunk(f->from, p, &n);
+    return f->status == LVN_OK ? n : -1;
+}
+
+/* "a/../../b" and "/a" lead out of the folder. */
+static bool climbs(const char *name)
+{
+    int depth = 0;
+    if (*name == '/') return true;
+    for (const char *p = name; *p; p += strspn(p, "/")) {
+        size_t n = strcspn(p, "/");
+        depth += n == 2 && !strncmp(p, "..", 2) ? -1 : n == 1 && *p == '.' ? 0 : 1;
+        if (depth < 0) return true;
+        p += n;
+    }
+    return false;
+}
+
+/* text.gz holds text; others keep their name. */
+static bool name_within(const char *name, char *out)
+{
+    static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < 4; i++) {
+        size_t m = strlen(endings[i]);
+        if (n > m && !strcmp(name + n - m, endings[i])) n -= m;
+    }
+    return lvn_fit(out, NAME_BYTES, "%.*s", (int)n, name);
+}
+
+static enum lvn_status keep_blob(struct stream *s, int64_t size, int depth)
+{
+    unsigned char *all = lvn_malloc((size_t)size + 1);
+    int64_t got = 0, n;
+    const void *p;
+    enum lvn_status status = all ? LVN_OK : LVN_MEMORY;
+    while (status == LVN_OK && (status = next_chunk(s, &p, &n)) == LVN_OK && n) {
+        int64_t take = n < size - got ? n : size - got;
+        memcpy(all + got, p, (size_t)take);
+        got += take;
+    }
+    double growth = s->w->in ? (double)s->w->out / (double)s->w->in * s->w->growth : 1;
+    struct lvn_walk_place place = {.depth = depth, .growth = growth > 1 ? growth : 1};
+    if (status == LVN_OK) status = s->w->v->blob(s->w->v->context, s->name, all, got, place);
+    free(all);
+    return status;
+}
+
+static enum lvn_status walk_entry(struct stream *s, const struct stream *from, struct archive_entry *e, int depth,
+                                  bool named)
+{
+    const char *path = api.pathname_utf8(e);
+    if (!path) path = api.pathname(e);
+    char name[NAME_BYTES];
+    bool raw = api.format(s->archive) == ARCHIVE_RAW, whole;
+    if (!raw && api.filetype(e) != S_IFREG) return LVN_OK;
+    const char *outer = s->name;
+    if (raw) {
+        whole = name_within(outer, name);
+    } else {
+        if (!path || !*path) path = "(no name)"; /* not in this locale's letters: only messages want it */
+        LVN_CHECK(!climbs(path), FORMAT, "'%s' holds '%.200s', a name that leads out of its folder: not unpacked",
+                  outer, path);
+        whole = lvn_fit(name, sizeof name, "%s/%s", outer, path);
+    }
+    LVN_CHECK(whole, FORMAT, "'%.200s' holds a member whose name has more than %d bytes", outer, NAME_BYTES - 1);
+    s->name = name;
+    s->again = false;
+    enum lvn_status status = next_chunk(s, &s->first, &s->n_first);
+    s->again = true;
+    /* What comes out as it went in was not understood, though it begins as an archive does. */
+    int64_t n = s->n_first < from->n_first ? s->n_first : from->n_first;
+    LVN_CHECK(status != LVN_OK || !raw || n < 512 || memcmp(s->first, from->first, 512) != 0, FORMAT,
+              "'%s' begins as an archive does, and cannot be read as one; it is damaged or cut", outer);
+    int64_t size = raw ? INT64_MAX : api.size(e);
+    bool blob = s->w->v->blob && size <= LVN_WALK_BLOB && is_archive(s->first, s->n_first);
+    if (status == LVN_OK) status = blob ? keep_blob(s, size, depth) : walk_stream(s, depth, named && raw);
+    s->name = outer;
+    return status;
+}
+
+static enum lvn_status walk_entries(struct stream *s, struct feed *f, int depth, bool named)
+{
+    struct archive *a = s->archive;
+    int code = api.open(a, f, no_open, feed, no_open);
+    while (code == ARCHIVE_OK || code == ARCHIVE_WARN) {
+        struct archive_entry *e;
+        code = api.next_header(a, &e);
+        if (code != ARCHIVE_OK && code != ARCHIVE_WARN) break;
+        enum lvn_status status = walk_entry(s, f->from, e, depth + 1, named);
+        if (f->status != LVN_OK) return f->status;
+        LVN_TRY(status);
+    }
+    if (f->status != LVN_OK) return f->status;
+    return code == ARCHIVE_EOF ? LVN_OK : archive_failed(s);
+}
+
+static enum lvn_status walk_archive(struct stream *from, int depth, bool named)
+{
+    LVN_CHECK(depth < LVN_WALK_DEPTH, FORMAT, "'%s' is an archive in %d others: they may be nested %d deep", from->name,
+              depth, LVN_WALK_DEPTH);
+    LVN_TRY(lvn_library_open(&lvn_library_archive));
+    struct feed f = {.from = from};
+    struct stream s = {.next = next_of_entry, .w = from->w, .name = from->name};
+    s.buffer = lvn_malloc(CHUNK);
+    s.archive = api.read_new();
+    enum lvn_status status = s.buffer && s.archive ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK) {
+        api.filter_gzip(s.archive);
+        api.filter_bzip2(s.archive);
+        api.filter_xz(s.archive);
+        api.filter_zstd(s.archive);
+        api.format_empty(s.archive);
+        api.format_tar(s.archive);
+        api.format_raw(s.archive);
+        status = walk_entries(&s, &f, depth, named);
+    }
+    if (s.archive) api.read_free(s.archive);
+    free(s.buffer);
+    return status;
+}
+
+/* --- what is no archive --- */
+
+static enum lvn_status walk_plain(struct stream *s, bool named)
+{
+    const struct lvn_walk_visitor *v = s->w->v;
+    bool want = false;
+    LVN_TRY(v->begin(v->context, s->name, named, &want));
+    while (want) {
+        const void *p;
+        int64_t n;
+        LVN_TRY(next_chunk(s, &p, &n));
+        if (n == 0) return v->end(v->context);
+        LVN_TRY(v->data(v->context, p, n));
+    }
+    return LVN_OK;
+}
+
+/* The first chunk is read already. */
+static enum lvn_status walk_stream(struct stream *s, int depth, bool named)
+{
+    return is_archive(s->first, s->n_first) ? walk_archive(s, depth, named) : walk_plain(s, named);
+}
+
+static enum lvn_status start(struct stream *s, int depth, bool named)
+{
+    LVN_TRY(s->next(s, &s->first, &s->n_first));
+    s->again = true;
+    return walk_stream(s, depth, named);
+}
+
+enum lvn_status lvn_walk_file(const char *path, bool named, const struct lvn_walk_visitor *v, int64_t *bytes_read)
+{
+    struct walk w = {.v = v, .top = path, .growth = 1, .reported = bytes_read};
+    struct stream s = {.next = next_of_file, .w = &w, .name = path};
+    *bytes_read = 0;
+    s.buffer = lvn_malloc(CHUNK);
+    if (!s.buffer) return LVN_MEMORY;
+    enum lvn_status status = lvn_input_open(path, named ? LVN_INPUT_OPENED : LVN_INPUT_REGULAR, &s.fd);
+    if (status == LVN_OK) status = start(&s, 0, named);
+    if (s.fd >= 0) close(s.fd);
+    free(s.buffer);
+    return status;
+}
+
+enum lvn_status lvn_walk_memory(const char *name, const void *p, int64_t n, struct lvn_walk_place place,
+                                const struct lvn_walk_visitor *v)
+{
+    struct walk w = {.v = v, .top = name, .growth = place.growth};
+    struct stream s = {.next = next_of_memory, .w = &w, .name = name, .memory = p, .left = n};
+    return start(&s, place.depth, false);
+}
+
+/* --- folders --- */
+
+struct list {
+    struct lvn_arena *a;
+    const char **name;
+    int64_t n, room;
+};
+
+static enum lvn_status add(struct list *l, const char *path)
+{
+    if (l->n == l->room) {
+        int64_t room = l->room ? 2 * l->room : 1024;
+        const char **more = lvn_realloc(l->name, (size_t)room * sizeof *more);
+        if (!more) return LVN_MEMORY;
+        l->name = more;
+        l->room = room;
+    }
+    l->name[l->n++] = path;
+    return LVN_OK;
+}
+
+static enum lvn_status list_dir(struct list *l, const char *dir, int depth)
+{
+    const char *const *names;
+    int n;
+    LVN_CHECK(depth < 64, FORMAT, "'%s': folders are nested more than 64 deep", dir);
+    LVN_TRY(lvn_dir_list(l->a, dir, &names, &n));
+    for (int i = 0; i < n; i++) {
+        struct stat s;
+        if (names[i][0] == '.') continue;
+        char *path = lvn_path_join(l->a, dir, names[i]);
+        if (!path) return LVN_MEMORY;
+        /* Links to files are followed, links to folders not: they may lead in a circle. */
+        if (lstat(path, &s) == 0 && S_ISDIR(s.st_mode))
+            LVN_TRY(list_dir(l, path, depth + 1));
+        else if (lvn_path_is_file(path))
+            LVN_TRY(add(l, path));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_walk_list(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)
+{
+    struct list l = {.a = a};
+    LVN_CHECK(lvn_path_exists(path), IO, "there is no '%s'", path);
+    enum lvn_status status = lvn_path_is_dir(path) ? list_dir(&l, path, 0) : add(&l, path);
+    if (l.n) qsort(l.name, (size_t)l.n, sizeof *l.name, lvn_by_text);
+    const char **kept = status == LVN_OK ? lvn_arena_alloc(a, sizeof *kept * (size_t)(l.n + 1)) : NULL;
+    if (status == LVN_OK && !kept) status = LVN_MEMORY;
+    if (kept && l.n) memcpy(kept, l.name, sizeof *kept * (size_t)l.n);
+    free(l.name);
+    *names = kept;
+    *n = l.n;
+    return status;
+}

@@ -1,0 +1,61 @@
+/* cache_dir.c - see cache_dir.h. */
+#include "host/cache_dir.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/getenv.h"
+
+/* What lies in the cache is believed: nobody else may have put it there. */
+static enum lvn_status check_owner(const char *path, bool below)
+{
+    struct stat s, link;
+    bool known = stat(path, &s) == 0 && lstat(path, &link) == 0;
+    LVN_CHECK(known, IO, "cannot read the cache folder '%s': %s", path, strerror(errno));
+    bool own = s.st_uid == geteuid() && link.st_uid == geteuid(), shared = s.st_mode & 022 && !(s.st_mode & S_ISVTX);
+    LVN_CHECK(
+        own || (!below && !s.st_uid && !link.st_uid), IO,
+        "the cache folder '%s' belongs to another user, who could put anything there: set LEVIN_CACHE to a folder "
+        "of your own",
+        path);
+    LVN_CHECK(below || !shared, IO,
+              "other users may write into the cache folder '%s', and could put anything there: take that from them "
+              "(chmod go-w), or set LEVIN_CACHE to another folder",
+              path);
+    if (below && s.st_mode & 077)
+        LVN_CHECK(chmod(path, 0700) == 0, IO, "cannot close the cache folder '%s' to other users: %s", path,
+                  strerror(errno));
+    return LVN_OK;
+}
+
+static enum lvn_status make_private(struct lvn_arena *a, const char *path, bool below)
+{
+    const char *dir = lvn_path_dir(a, path);
+    if (!dir) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    if (lvn_files_refuse() || mkdir(path, 0700) != 0) LVN_TRY(lvn_dir_make(path)); /* is there, or says why not */
+    return check_owner(path, below);
+}
+
+enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out)
+{
+    const char *own = lvn_getenv("LEVIN_CACHE"), *xdg = lvn_getenv("XDG_CACHE_HOME"), *home = lvn_getenv("HOME"), *top;
+    if (own)
+        top = lvn_arena_printf(a, "%s", own);
+    else if (xdg)
+        top = lvn_arena_printf(a, "%s/levin", xdg);
+    else if (home)
+        top = lvn_arena_printf(a, "%s/.cache/levin", home);
+    else
+        top = lvn_arena_printf(a, "/tmp/levin-%u", (unsigned)geteuid());
+    *out = top ? lvn_path_join(a, top, name) : NULL;
+    if (!*out) return LVN_MEMORY;
+    enum lvn_status status = make_private(a, top, false);
+    if (status == LVN_OK) status = make_private(a, *out, true);
+    LVN_TRY_WHILE(status, "making the cache folder; LEVIN_CACHE names another one");
+    return LVN_OK;
+}

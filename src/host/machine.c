@@ -1,0 +1,332 @@
+/* machine.c - cores and memory from /proc and /sys.
+ *
+ * cgroups: version 2 has one tree (cpu.max, memory.max), version 1 one a controller; the limits of all groups above
+ * count too, so the walk goes from this process's group up to the root. In a container the path of the group may name a
+ * folder that cannot be seen from inside; then the root is the container's own group.
+ * https://docs.kernel.org/admin-guide/cgroup-v2.html */
+#include "host/machine.h"
+#include "base/text.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CPUS = 4096, PATH = 1024 };
+
+static bool read_text(const char *root, const char *path, char *text, size_t room)
+{
+    char full[PATH];
+    text[0] = '\0';
+    int n = snprintf(full, sizeof full, "%s%s", root, path);
+    if (n < 0 || (size_t)n >= sizeof full) return false;
+    FILE *f = fopen(full, "re");
+    if (!f) return false;
+    size_t used = fread(text, 1, room - 1, f);
+    text[used] = '\0';
+    fclose(f);
+    while (used > 0 && (text[used - 1] == '\n' || text[used - 1] == ' ')) text[--used] = '\0';
+    return used > 0;
+}
+
+/* The text after "key" and spaces or a colon at the start of a line; false: there is none. */
+static bool line_of(const char *text, const char *key, char *value, size_t room)
+{
+    size_t n = strlen(key);
+    for (const char *p = text; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
+        if (strncmp(p, key, n) || !strchr(" \t:", p[n])) continue;
+        p += n + strspn(p + n, " \t:");
+        snprintf(value, room, "%.*s", (int)strcspn(p, "\n"), p);
+        return true;
+    }
+    return false;
+}
+
+/* --- cores --- */
+
+/* "0-3,8,10-11": calls mark for each number below CPUS. */
+static void list_read(const char *text, bool *set)
+{
+    while (*text) {
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (end == text) return;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        for (long i = first; i <= last && i < CPUS; i++) {
+            if (i >= 0) set[i] = true;
+        }
+        text = *end == ',' ? end + 1 : end;
+        if (*end != ',') return;
+    }
+}
+
+/* Cores of the allowed hardware threads: those that are the first allowed one of their siblings. */
+static int count_cores(const char *root, const bool *allowed, int *n_allowed)
+{
+    int cores = 0, threads = 0;
+    for (int cpu = 0; cpu < CPUS; cpu++) {
+        if (!allowed[cpu]) continue;
+        threads++;
+        char path[96], text[512];
+        bool sibling[CPUS] = {false};
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        if (read_text(root, path, text, sizeof text)) list_read(text, sibling);
+        int first = 0;
+        while (first < cpu && !(sibling[first] && allowed[first])) first++;
+        if (first == cpu) cores++;
+    }
+    *n_allowed = threads;
+    return cores;
+}
+
+/* --- cgroups --- */
+
+/* This process's group of a controller; version 2 has the empty list of controllers. */
+static bool group_of(const char *text, const char *controller, char *path, size_t room)
+{
+    for (const char *p = text; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
+        const char *list = strchr(p, ':'), *group = list ? strchr(list + 1, ':') : NULL;
+        if (!group) continue;
+        char names[128];
+        snprintf(names, sizeof names, ",%.*s,", (int)(group - list - 1), list + 1);
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, ",%s,", controller);
+        if (*controller ? !strstr(names, wanted) : strcmp(names, ",,") != 0) continue;
+        snprintf(path, room, "%.*s", (int)strcspn(group + 1, "\n"), group + 1);
+        return true;
+    }
+    return false;
+}
+
+/* Call look(file's folder) for the group and all above it, down to "" at the mount. */
+static void walk_up(const char *root, const char *mount, const char *group,
+                    void (*look)(struct lvn_machine *m, const char *root, const char *folder), struct lvn_machine *m)
+{
+    char folder[PATH];
+    snprintf(folder, sizeof folder, "%s%s", mount, strcmp(group, "/") ? group : "");
+    size_t stop = strlen(mount);
+    for (;;) {
+        look(m, root, folder);
+        if (strlen(folder) <= stop) return;
+        char *slash = strrchr(folder, '/');
+        *slash = '\0';
+    }
+}
+
+static void limit_cpus(struct lvn_machine *m, double cpus)
+{
+    if (cpus > 0 && (m->quota == 0 || cpus < m->quota)) m->quota = cpus;
+}
+
+static void limit_memory(struct lvn_machine *m, double limit, double used)
+{
+    if (limit <= 0 || limit >= 0x1p60) return; /* version 1 writes a huge number for none */
+    if (m->memory_limit == 0 || limit < (double)m->memory_limit) m->memory_limit = (int64_t)limit;
+    double left = limit > used ? limit - used : 0;
+    if (left < (double)m->memory_available) m->memory_available = (int64_t)left;
+}
+
+static double value_in(const char *root, const char *folder, const char *name)
+{
+    char path[PATH + 64], text[64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return read_text(root, path, text, sizeof text) ? strtod(text, NULL) : 0; /* "max" is 0 */
+}
+
+static void look_v2(struct lvn_machine *m, const char *root, const char *folder)
+{
+    char path[PATH + 64], text[64], *end;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (read_text(root, path, text, sizeof text)) {
+        double quota = strtod(text, &end), period = strtod(end, NULL);
+        if (end != text && period > 0) limit_cpus(m, quota / period);
+    }
+    limit_memory(m, value_in(root, folder, "memory.max"), value_in(root, folder, "memory.current"));
+}
+
+static void look_cpu_v1(struct lvn_machine *m, const char *root, const char *folder)
+{
+    double quota = value_in(root, folder, "cpu.cfs_quota_us"), period = value_in(root, folder, "cpu.cfs_period_us");
+    if (quota > 0 && period > 0) limit_cpus(m, quota / period);
+}
+
+static void look_memory_v1(struct lvn_machine *m, const char *root, const char *folder)
+{
+    limit_memory(m, value_in(root, folder, "memory.limit_in_bytes"), value_in(root, folder, "memory.usage_in_bytes"));
+}
+
+static void read_groups(struct lvn_machine *m, const char *root)
+{
+    char text[4096], group[512];
+    if (!read_text(root, "/proc/self/cgroup", text, sizeof text)) return;
+    if (group_of(text, "", group, sizeof group)) {
+        walk_up(root, "/sys/fs/cgroup", group, look_v2, m);
+        walk_up(root, "/sys/fs/cgroup/unified", group, look_v2, m);
+    }
+    if (group_of(text, "cpu", group, sizeof group)) walk_up(root, "/sys/fs/cgroup/cpu", group, look_cpu_v1, m);
+    if (group_of(text, "memory", group, sizeof group)) walk_up(root, "/sys/fs/cgroup/memory", group, look_memory_v1, m);
+}
+
+/* --- the rest --- */
+
+static void read_cpu(struct lvn_machine *m, const char *root)
+{
+    static const char *const known[] = {"sse4_2",      "avx",         "f16c",     "fma",      "avx2",
+                                        "avx512f",     "avx512bw",    "avx512dq", "avx512vl", "avx512_vnni",
+                                        "avx512_bf16", "avx512_fp16", "avx_vnni", "amx_tile", "amx_bf16",
+                                        "asimd",       "sve",         "sve2",     "bf16",     "i8mm"};
+    char text[8192], flags[4096];
+    if (!read_text(root, "/proc/cpuinfo", text, sizeof text)) return;
+    if (!line_of(text, "model name", m->cpu, sizeof m->cpu)) line_of(text, "CPU part", m->cpu, sizeof m->cpu);
+    flags[0] = ' ';
+    if (!line_of(text, "flags", flags + 1, sizeof flags - 2) && !line_of(text, "Features", flags + 1, sizeof flags - 2))
+        return;
+    strncat(flags, " ", sizeof flags - strlen(flags) - 1);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char word[32];
+        snprintf(word, sizeof word, " %s ", known[i]);
+        if (strstr(flags, word))
+            lvn_print_more(m->features, sizeof m->features, "%s%s", *m->features ? " " : "", known[i]);
+    }
+}
+
+static int64_t kib(const char *text, const char *key)
+{
+    char value[64];
+    return line_of(text, key, value, sizeof value) ? strtoll(value, NULL, 10) * 1024 : 0;
+}
+
+static void read_memory(struct lvn_machine *m, const char *root)
+{
+    char text[4096];
+    if (read_text(root, "/proc/meminfo", text, sizeof text)) {
+        m->memory = kib(text, "MemTotal");
+        m->memory_available = kib(text, "MemAvailable");
+        m->swap = kib(text, "SwapTotal") - kib(text, "SwapFree");
+    }
+    if (read_text(root, "/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text)) {
+        const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
+        if (close) snprintf(m->huge_pages, sizeof m->huge_pages, "%.*s", (int)(close - open - 1), open + 1);
+    }
+    for (int i = 0; i < 8; i++) {
+        char path[96], level[8], type[32], size[32];
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
+        if (!read_text(root, path, level, sizeof level)) break;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
+        if (!read_text(root, path, type, sizeof type) || !strcmp(type, "Instruction")) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        if (level[0] < '1' || level[0] > '3' || !read_text(root, path, size, sizeof size)) continue;
+        m->cache[level[0] - '1'] = strtoll(size, NULL, 10) * (strchr(size, 'M') ? 1 << 20 : 1024);
+    }
+    if (read_text(root, "/sys/devices/system/node/online", text, sizeof text)) {
+        bool set[CPUS] = {false};
+        list_read(text, set);
+        for (int i = 0; i < CPUS; i++) m->nodes += set[i];
+    }
+}
+
+static void choose_threads(struct lvn_machine *m, const char *omp_threads, const char *omp_limit)
+{
+    int asked = omp_threads ? (int)strtol(omp_threads, NULL, 10) : 0,
+        limit = omp_limit ? (int)strtol(omp_limit, NULL, 10) : 0;
+    m->threads = m->cores > 0 ? m->cores : 1;
+    m->threads_from = m->allowed < m->online ? "affinity mask" : "physical cores";
+    int whole = m->quota < 1 ? 1 : (int)m->quota; /* more threads than the quota are stopped in the middle of a step */
+    if (m->quota > 0 && whole < m->threads) {
+        m->threads = whole;
+        m->threads_from = "CPU quota";
+    }
+    if (asked > 0) {
+        m->threads = asked;
+        m->threads_from = "OMP_NUM_THREADS";
+    }
+    if (limit > 0 && limit < m->threads) {
+        m->threads = limit;
+        m->threads_from = "OMP_THREAD_LIMIT";
+    }
+}
+
+void lvn_machine_read_at(struct lvn_machine *m, const char *root, const char *allowed, const char *omp_threads,
+                         const char *omp_limit)
+{
+    char text[512];
+    bool set[CPUS] = {false}, online[CPUS] = {false};
+    memset(m, 0, sizeof *m);
+    for (int i = 0; allowed[i] && i < CPUS; i++) set[i] = allowed[i] == '1';
+    m->cores = count_cores(root, set, &m->allowed);
+    if (read_text(root, "/sys/devices/system/cpu/online", text, sizeof text)) list_read(text, online);
+    for (int i = 0; i < CPUS; i++) m->online += online[i];
+    if (m->online < m->allowed) m->online = m->allowed;
+    read_cpu(m, root);
+    read_memory(m, root);
+    read_groups(m, root);
+    choose_threads(m, omp_threads, omp_limit);
+}
+
+/* The CPUs of OpenMP's places: once it has bound its threads, this thread's own mask is one place only. */
+static bool places_mask(char mask[CPUS + 1])
+{
+    int n = omp_get_num_places();
+    if (n <= 0) return false;
+    memset(mask, '0', CPUS);
+    for (int place = 0; place < n; place++) {
+        int ids[CPUS], count = omp_get_place_num_procs(place);
+        if (count > CPUS) continue;
+        omp_get_place_proc_ids(place, ids);
+        for (int i = 0; i < count; i++) {
+            if (ids[i] >= 0 && ids[i] < CPUS) mask[ids[i]] = '1';
+        }
+    }
+    return true;
+}
+
+void lvn_machine_read(struct lvn_machine *m)
+{
+    char mask[CPUS + 1] = "1";
+    cpu_set_t *set = CPU_ALLOC(CPUS);
+    size_t bytes = CPU_ALLOC_SIZE(CPUS);
+    if (!places_mask(mask) && set && !sched_getaffinity(0, bytes, set)) {
+        for (int i = 0; i < CPUS; i++) mask[i] = CPU_ISSET_S((size_t)i, bytes, set) ? '1' : '0';
+    }
+    if (set) CPU_FREE(set);
+    lvn_machine_read_at(m, "", mask, getenv("OMP_NUM_THREADS"), getenv("OMP_THREAD_LIMIT"));
+}
+
+static int64_t status_line(const char *key)
+{
+    char text[4096];
+    return read_text("", "/proc/self/status", text, sizeof text) ? kib(text, key) : 0;
+}
+
+int64_t lvn_memory_resident(void)
+{
+    return status_line("VmRSS");
+}
+
+int64_t lvn_memory_peak(void)
+{
+    return status_line("VmHWM");
+}
+
+int64_t lvn_memory_anonymous(void)
+{
+    return status_line("RssAnon");
+}
+
+int64_t lvn_memory_available(void)
+{
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    return m.memory_available;
+}
+
+int lvn_threads_default(void)
+{
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    return m.threads;
+}

@@ -1,0 +1,55 @@
+/* pages.c - large buffers straight from the system.
+ *
+ * A step walks over all of its memory again and again: with 4 KiB pages the processor spends its time looking pages up,
+ * and the first step faults them in one by one. So large buffers start at a multiple of the huge page and ask for huge
+ * ones. Nothing is reserved: a plan may map more than it will touch. */
+#include "host/pages.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* What lvn_pages_alloc(bytes) maps: whole pages, at least one. */
+static int64_t rounded(int64_t bytes)
+{
+    int64_t page = bytes >= HUGE_PAGE ? HUGE_PAGE : sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page + (bytes == 0) * page;
+}
+
+static char *map(int64_t bytes)
+{
+    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void *lvn_pages_alloc(int64_t bytes)
+{
+    int64_t size = bytes < 0 || bytes > INT64_MAX / 2 ? -1 : rounded(bytes);
+    int64_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
+    char *p = size < 0 ? NULL : map(size + slack);
+    if (!p) {
+        (void)lvn_fail(LVN_MEMORY, "the system cannot provide %lld MiB of memory: %s", (long long)(bytes >> 20),
+                       size < 0 ? "more than it can address" : strerror(errno));
+        return NULL;
+    }
+    if (slack) {
+        int64_t head = -(intptr_t)p & (HUGE_PAGE - 1);
+        if (head) munmap(p, (size_t)head);
+        if (slack - head) munmap(p + head + size, (size_t)(slack - head));
+        p += head;
+#if defined(MADV_HUGEPAGE)
+        madvise(p, (size_t)size, MADV_HUGEPAGE); /* a wish: without it everything works, slower */
+#endif
+    }
+    return p;
+}
+
+void lvn_pages_free(void *p, int64_t bytes)
+{
+    if (p) munmap(p, (size_t)rounded(bytes));
+}

@@ -1,0 +1,100 @@
+/* candidates.c - see candidates.h. */
+#include "inference/candidates.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+
+enum lvn_status lvn_candidates_init(struct lvn_candidates *c, int64_t vocab_size)
+{
+    *c = (struct lvn_candidates){.n = vocab_size};
+    c->list = lvn_calloc((size_t)vocab_size, sizeof *c->list);
+    return c->list ? LVN_OK : LVN_MEMORY;
+}
+
+void lvn_candidates_release(struct lvn_candidates *c)
+{
+    free(c->list);
+    *c = (struct lvn_candidates){0};
+}
+
+static bool before(const struct lvn_candidate *a, const struct lvn_candidate *b)
+{
+    return a->value != b->value ? a->value > b->value : a->id < b->id;
+}
+
+/* Let heap[at] sink to its place among n. */
+static void sink(struct lvn_candidate *heap, int64_t n, int64_t at)
+{
+    struct lvn_candidate x = heap[at];
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && before(&heap[child + 1], &heap[child])) child++;
+        if (!before(&heap[child], &x)) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = x;
+}
+
+static float weight(const struct lvn_candidates *c, float logit)
+{
+    return (float)exp(((double)logit - c->top) / c->temperature);
+}
+
+static void fill(struct lvn_candidates *c, const float *logits, double temperature)
+{
+    for (int64_t i = 0; i < c->n; i++) c->list[i] = (struct lvn_candidate){logits[i], (int32_t)i};
+    for (int64_t i = c->n / 2; i-- > 0;) sink(c->list, c->n, i);
+    c->taken = 0;
+    c->top = c->list[0].value;
+    c->temperature = temperature;
+}
+
+/* The i-th likeliest, from 0, and its weight. */
+static const struct lvn_candidate *ranked(struct lvn_candidates *c, int64_t i)
+{
+    while (c->taken <= i) {
+        int64_t last = c->n - 1 - c->taken++;
+        struct lvn_candidate likeliest = c->list[0];
+        c->list[0] = c->list[last];
+        sink(c->list, last, 0);
+        c->list[last] = (struct lvn_candidate){weight(c, likeliest.value), likeliest.id};
+    }
+    return &c->list[c->n - 1 - i];
+}
+
+/* The sum of the weights of the k likeliest, none of which is taken yet. */
+static double sum_of(struct lvn_candidates *c, int64_t k)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < k; i++) sum += k < c->n ? ranked(c, i)->value : weight(c, c->list[i].value);
+    return sum;
+}
+
+static int32_t likeliest(const float *logits, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    return (int32_t)best;
+}
+
+int32_t lvn_candidates_choose(struct lvn_candidates *c, const float *logits, const struct lvn_choice *s, double at)
+{
+    if (s->temperature <= 0.0) return likeliest(logits, c->n);
+    fill(c, logits, s->temperature);
+    int64_t left = s->top_k > 0 && s->top_k < c->n ? s->top_k : c->n;
+    double total = sum_of(c, left), sum = 0.0;
+    if (s->top_p > 0.0 && s->top_p < 1.0) {
+        double share = s->top_p * total;
+        int64_t kept = 0;
+        for (total = 0.0; kept < left && !(kept > 0 && total >= share);) total += ranked(c, kept++)->value;
+        left = kept;
+    }
+    for (int64_t i = 0; i < left - 1; i++) {
+        sum += ranked(c, i)->value;
+        if (at * total < sum) return ranked(c, i)->id;
+    }
+    return ranked(c, left - 1)->id;
+}

@@ -1,0 +1,300 @@
+/* evaluation.c - see evaluation.h. */
+#include "inference/evaluation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "base/target.h"
+#include "data/loader.h"
+#include "engine/devices.h"
+#include "engine/model_state.h"
+#include "engine/ranks.h"
+#include "formats/safetensors.h"
+#include "model_io/model_setup.h"
+#include "settings/choices.h"
+
+struct part {
+    struct lvn_loader loader;
+    int64_t first;          /* number of its first sample among those of all parts */
+    int64_t limit, batches; /* limit: of these, evenly spaced; 0: all */
+};
+
+struct evaluation {
+    const struct lvn_settings *s;
+    const struct lvn_evaluate_options *o;
+    struct lvn_model_setup setup;
+    enum lvn_split_id split;
+    struct part part[LVN_SPLIT_COUNT];
+    int n_parts;
+    struct lvn_network *network;
+    struct lvn_runner *runners[LVN_LENGTHS]; /* one for each planned length, the longest first; else one */
+    struct lvn_runner *runner;               /* that was fed */
+    int n_runners;
+    struct lvn_fields fields[LVN_LENGTHS]; /* of their samples */
+    struct lvn_samples batch;
+    int64_t *number;    /* of the batch's samples, among those of all parts */
+    int64_t batches, B; /* batches: of all parts */
+    int64_t n_counts;   /* of the metrics */
+    double *sums;       /* [batches] losses, then what is counted over all of them: labels, and the metrics' counts */
+};
+
+/* One pass over all batches as micro-batches of one run, all of one length: for gradients; else one batch at a time. */
+static enum lvn_status new_runners(struct evaluation *e)
+{
+    const struct lvn_dataset *d = e->setup.data;
+    bool train = e->o->gradients != NULL;
+    for (int k = train || !d->n_lengths ? 0 : d->n_lengths - 1; k >= 0; k--) {
+        struct lvn_fields *fields = &e->fields[e->n_runners];
+        *fields = e->setup.fields;
+        if (d->n_lengths && !train) lvn_fields_cut(fields, d->length[k]);
+        struct lvn_runner_options runner = {.fields = fields,
+                                            .B = e->B,
+                                            .n_micro = train ? e->batches : 1,
+                                            .task = e->setup.task,
+                                            .prediction = e->o->prediction,
+                                            .answers = d->answers,
+                                            .train = train,
+                                            .longer = e->n_runners ? e->runners[0] : NULL};
+        LVN_TRY(lvn_runner_new(&e->runners[e->n_runners++], e->network, &runner));
+    }
+    e->runner = e->runners[0];
+    return LVN_OK;
+}
+
+static enum lvn_status plan(struct evaluation *e)
+{
+    /* What was trained in fp16 is looked at in fp32: it can be so anywhere, and no gradient vanishes. */
+    const bool fp16 = e->s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
+    int device;
+    LVN_TRY(lvn_ranks_device(e->o->ranks, e->s, &device));
+    struct lvn_network_options network = {.backend = lvn_backend_find(e->s->trainer.accelerator),
+                                          .device = device,
+                                          .tf32 = e->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                          .real = LVN_F32,
+                                          .precision =
+                                              fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
+                                          .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
+                                          .processes = e->o->ranks->of_host};
+    LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));
+    LVN_TRY(new_runners(e));
+    LVN_TRY(lvn_network_allocate(e->network));
+    e->n_counts = lvn_task_counts(&e->runner->outputs);
+    e->sums = lvn_calloc((size_t)(e->batches + 1 + e->n_counts), sizeof *e->sums);
+    if (!e->sums) return LVN_MEMORY;
+    e->number = lvn_malloc(sizeof *e->number * (size_t)e->B);
+    if (!e->number) return LVN_MEMORY;
+    LVN_TRY(lvn_samples_init(&e->batch, &e->setup.fields, e->B));
+    return lvn_pretrained_load(&e->setup.pretrained, e->network->params, e->network->memory[LVN_BUFFER_PARAM],
+                               e->network->weights);
+}
+
+/* auto: all of a file that is named with the command, else what training validates with. */
+static enum lvn_split_id wanted(const struct lvn_settings *s, const struct lvn_dataset *data)
+{
+    if (s->data.split != LVN_DATA_SPLIT_AUTO) return lvn_split_of(s->data.split);
+    bool named = s->origin[LVN_OPT_data_path].source >= LVN_SOURCE_COMMAND && data->is_file;
+    bool val_named = s->origin[LVN_OPT_data_val_path].source >= LVN_SOURCE_COMMAND;
+    return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;
+}
+
+static int64_t limit_of(const struct lvn_evaluate_options *o, const struct lvn_loader *l)
+{
+    bool share = !o->limit && o->share > 0.0 && o->share < 1.0;
+    return share ? (int64_t)ceil(o->share * (double)lvn_loader_eval_batches(l, 0)) : o->limit;
+}
+
+/* Loaders over the parts, one after the other, with e->B rows to a batch; *most: the samples of the largest. */
+static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_list *parts, int64_t *most)
+{
+    *most = e->batches = 0;
+    e->n_parts = parts->n;
+    for (int i = 0; i < parts->n; i++) {
+        struct lvn_loader *l = &e->part[i].loader;
+        LVN_TRY(lvn_loader_init(l, e->setup.data, parts->id[i], LVN_SAMPLING_SEQUENTIAL, e->B, 0));
+        if (e->split == LVN_SPLIT_ALL) lvn_loader_take_rest(l);
+        l->longest = e->o->gradients != NULL;
+        e->part[i].first = i ? e->part[i - 1].first + e->part[i - 1].loader.eval_samples : 0;
+        int64_t limit = limit_of(e->o, l), samples = lvn_loader_eval_count(l, limit);
+        if (samples > *most) *most = samples;
+        e->part[i].limit = limit;
+        e->part[i].batches = lvn_loader_eval_batches(l, limit);
+        e->batches += e->part[i].batches;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status set_up(struct evaluation *e)
+{
+    LVN_CHECK(e->o->ranks->size == 1 || (!e->o->batch && !e->o->gradients), ARG,
+              "logits, token losses and gradients come from one rank, and %d were started: start one",
+              e->o->ranks->size);
+    LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s, NULL, e->o->texts));
+    struct lvn_split_list parts;
+    int64_t most;
+    e->split = wanted(e->s, e->setup.data);
+    LVN_TRY(lvn_dataset_parts(e->setup.data, e->split, &parts));
+    e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
+    LVN_TRY(open_parts(e, &parts, &most));
+    if (most < e->B) {
+        e->B = most; /* a smaller batch, not rows to fill it */
+        LVN_TRY(open_parts(e, &parts, &most));
+    }
+    return plan(e);
+}
+
+static void report(const struct evaluation *e)
+{
+    const struct lvn_task_graph *t = &e->runner->outputs;
+    struct lvn_evaluated batch = {.samples = e->batch.there,
+                                  .number = e->number,
+                                  .config = &e->setup.config,
+                                  .task = t->task,
+                                  .n_losses = lvn_desc_count(&t->losses->desc) / e->B,
+                                  .losses = lvn_runner_losses(e->runner),
+                                  .shape = &t->prediction->desc};
+    if (!e->o->batch) return;
+    if (t->label >= 0 && t->task->label.label) batch.labels = e->batch.p[t->label];
+    if (e->o->prediction) batch.prediction = lvn_runner_prediction(e->runner);
+    e->o->batch(e->o->context, &batch);
+}
+
+/* Batch i of all parts, as micro-batch `at` of the next run. */
+static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
+{
+    const struct part *p = e->part;
+    int64_t number;
+    for (; i >= p->batches; p++) i -= p->batches;
+    LVN_TRY(lvn_loader_eval_batch(&p->loader, p->limit, i, 0, &e->batch, &number));
+    for (int64_t r = 0; r < e->batch.there; r++)
+        e->number[r] = p->first + lvn_loader_eval_sample(&p->loader, number + r);
+    for (int k = 0; k < e->n_runners; k++)
+        if (lvn_fields_length(&e->fields[k]) == lvn_fields_length(&e->batch.fields)) e->runner = e->runners[k];
+    LVN_TRY(lvn_runner_feed(e->runner, at * e->B, &e->batch));
+    e->sums[e->batches] += (double)lvn_task_count(&e->runner->outputs, &e->batch);
+    return LVN_OK;
+}
+
+static void add_counts(struct evaluation *e)
+{
+    for (int64_t k = 0; k < e->n_counts; k++) e->sums[e->batches + 1 + k] += e->runner->counts[k];
+}
+
+/* Ranks take turns with the batches. */
+static enum lvn_status pass(struct evaluation *e)
+{
+    for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
+        LVN_TRY(feed(e, i, 0));
+        struct lvn_runner *t = e->runner;
+        t->step = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.there};
+        e->sums[i] = lvn_runner_run(t, 1);
+        LVN_TRY(t->status);
+        add_counts(e);
+        report(e);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status replace_file(const char *path, struct lvn_model_files *files)
+{
+    const char *part;
+    LVN_TRY(lvn_target_file(&files->arena, path, &path));
+    if (!(part = lvn_arena_printf(&files->arena, "%s.part", path))) return LVN_MEMORY;
+    LVN_TRY(lvn_safetensors_write(part, &files->source, &files->arena, NULL));
+    return lvn_file_rename(part, path);
+}
+
+/* Gradients carry the names of the file that was loaded. */
+static enum lvn_status write_gradients(struct evaluation *e)
+{
+    struct lvn_model_files files;
+    const struct lvn_pretrained *p = &e->setup.pretrained;
+    LVN_TRY(lvn_model_files_make(&files, p->form, &e->setup.config, e->network->params,
+                                 e->network->memory[LVN_BUFFER_GRAD], e->network->gradients, true));
+    struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
+    enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; status == LVN_OK && i < files.source.n; i++) {
+        items[i] = files.source.item[i];
+        items[i].name = lvn_pretrained_name(p, items[i].name);
+    }
+    files.source.item = items;
+    if (status == LVN_OK) status = replace_file(e->o->gradients, &files);
+    lvn_model_files_release(&files);
+    return status;
+}
+
+static enum lvn_status pass_with_gradients(struct evaluation *e)
+{
+    struct lvn_runner *t = e->runner;
+    for (int64_t i = 0; i < e->batches; i++) LVN_TRY(feed(e, i, i));
+    double valid = e->sums[e->batches];
+    t->step = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
+                                .end_row = (e->batches - 1) * e->B + e->batch.there};
+    lvn_runner_run(t, e->batches);
+    LVN_TRY(t->status);
+    LVN_TRY(write_gradients(e));
+    if (!e->o->batch) {
+        memcpy(e->sums, t->micro_losses, sizeof *e->sums * (size_t)e->batches);
+        add_counts(e);
+        return LVN_OK;
+    }
+    /* Losses and predictions of every batch: one more pass, whose gradients nobody looks at. */
+    e->sums[e->batches] = 0.0;
+    return pass(e);
+}
+
+/* What all ranks have added up. */
+static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_result *r)
+{
+    const struct lvn_task_graph *t = &e->runner->outputs;
+    const double *counts = e->sums + e->batches + 1;
+    double loss = lvn_tree_sum(e->sums, e->batches);
+    int64_t labels = (int64_t)e->sums[e->batches];
+    *r = (struct lvn_evaluate_result){
+        .task = t->task, .loss = loss / (double)labels, .labels = labels, .split = e->split, .n_metrics = t->n_metrics};
+    r->skipped = e->setup.data->skipped;
+    if (r->skipped && !(r->skipped_rows = lvn_strdup(e->setup.data->skipped_rows))) return LVN_MEMORY;
+    for (int i = 0; i < e->n_parts; i++) r->samples += lvn_loader_eval_count(&e->part[i].loader, e->part[i].limit);
+    for (int i = 0; i < t->n_metrics; i++) {
+        r->metrics[i] = t->metrics[i];
+        r->value[i] = lvn_task_metric(t, i, loss, labels, counts);
+    }
+    for (int k = 0; k < t->n_counts; k++) {
+        int64_t n = lvn_desc_count(&t->counts[k]->desc);
+        if (t->counts[k]->desc.rank == 2) {
+            r->classes = t->counts[k]->desc.dim[0];
+            r->confusion = lvn_malloc(sizeof *counts * (size_t)n);
+            if (!r->confusion) return LVN_MEMORY;
+            memcpy(r->confusion, counts, sizeof *counts * (size_t)n);
+        }
+        counts += n;
+    }
+    return LVN_OK;
+}
+
+void lvn_evaluate_result_release(struct lvn_evaluate_result *r)
+{
+    free(r->confusion);
+    free(r->skipped_rows);
+    r->confusion = NULL;
+    r->skipped_rows = NULL;
+}
+
+enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_evaluate_options *o,
+                             struct lvn_evaluate_result *r)
+{
+    struct evaluation e = {.s = s, .o = o};
+    *r = (struct lvn_evaluate_result){0};
+    enum lvn_status status = lvn_ranks_agree(o->ranks, set_up(&e));
+    if (status == LVN_OK) status = lvn_ranks_agree(o->ranks, o->gradients ? pass_with_gradients(&e) : pass(&e));
+    if (status == LVN_OK) status = lvn_ranks_sum(o->ranks, e.sums, e.batches + 1 + e.n_counts);
+    if (status == LVN_OK) status = conclude(&e, r);
+    free(e.sums);
+    free(e.number);
+    lvn_samples_release(&e.batch);
+    lvn_network_free(e.network);
+    lvn_model_setup_close(&e.setup);
+    return status;
+}

@@ -1,0 +1,352 @@
+/* sampler.c - see sampler.h. */
+#include "inference/sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/random.h"
+#include "data/codec.h"
+#include "models/keys.h"
+#include "settings/settings.h"
+
+enum { CHUNK = 32 }; /* tokens of the prompt that are run at once */
+
+/* A sample on its way. */
+struct row {
+    struct lvn_sample *sample; /* NULL: the row is free */
+    int32_t *window;           /* (block_size) tokens in the cache, and behind them those that will be read next */
+    int64_t n, position;       /* tokens of the window; of these, in the cache */
+    struct lvn_runner *chunk;  /* works on this row's cache; NULL when the context is shorter */
+};
+
+struct lvn_sampler {
+    struct lvn_runner *one; /* a token of each row */
+    struct lvn_samples of_one, of_chunk;
+    const struct lvn_model *model;
+    int64_t block_size, vocab_size;
+    int64_t length; /* of the caches */
+    struct row rows[LVN_DECODE_ROWS];
+    int64_t n_rows;
+    struct lvn_candidates candidates;
+};
+
+static struct lvn_fields tokens(int64_t T)
+{
+    return (struct lvn_fields){.field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}}, .n = 1};
+}
+
+/* Token by token, attention sees what came before through its cache alone. */
+static enum lvn_status check_caches(const struct lvn_runner *r, const char *model)
+{
+    for (int i = 0; i < r->graph->n_nodes; i++) {
+        const struct lvn_node *node = r->graph->nodes[i];
+        LVN_CHECK(
+            node->op != LVN_OP_attention || node->attr.attention.cached, UNSUPPORTED,
+            "the model '%s' does not cache keys and values in '%s', so it cannot generate text; leave out sample.*",
+            model, node->name);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status make_runners(struct lvn_sampler *s, struct lvn_network *n)
+{
+    const struct lvn_fields one = tokens(1), chunk = tokens(CHUNK);
+    struct lvn_runner_options o = {.fields = &one, .B = s->n_rows, .cache_length = s->length};
+    LVN_TRY(lvn_samples_init(&s->of_one, &one, s->n_rows));
+    LVN_TRY(lvn_runner_new(&s->one, n, &o));
+    LVN_TRY(check_caches(s->one, n->config.model->name));
+    if (s->length < CHUNK) return LVN_OK;
+    LVN_TRY(lvn_samples_init(&s->of_chunk, &chunk, 1));
+    for (int64_t r = 0; r < s->n_rows; r++) {
+        o = (struct lvn_runner_options){
+            .fields = &chunk, .B = 1, .cache_length = s->length, .caches = s->one, .cache_batch = r};
+        LVN_TRY(lvn_runner_new(&s->rows[r].chunk, n, &o));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_sampling_possible(const struct lvn_model_config *c)
+{
+    const struct lvn_model *m = c->model;
+    LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
+              m->name);
+    LVN_CHECK(!lvn_model_is_for(c, "classify"), UNSUPPORTED,
+              "this %s classifies and does not generate text; `levin predict` gives the classes of a text", m->name);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n, int64_t block_size, int64_t rows,
+                                int64_t length)
+{
+    enum { ROUND = 64 };
+    const struct lvn_model *m = n->config.model;
+    *out = NULL;
+    LVN_TRY(lvn_sampling_possible(&n->config));
+    struct lvn_sampler *s = lvn_calloc(1, sizeof *s);
+    if (!s) return LVN_MEMORY;
+    s->block_size = block_size;
+    s->model = m;
+    s->vocab_size = lvn_model_value(&n->config, LVN_MEANS_VOCABULARY);
+    s->n_rows = rows < 1 ? 1 : rows < LVN_DECODE_ROWS ? rows : LVN_DECODE_ROWS;
+    enum lvn_status status = lvn_candidates_init(&s->candidates, s->vocab_size);
+    for (int64_t r = 0; r < s->n_rows && status == LVN_OK; r++) {
+        s->rows[r].window = lvn_malloc(sizeof *s->rows[r].window * (size_t)block_size);
+        if (!s->rows[r].window) status = LVN_MEMORY;
+    }
+    if (length < block_size) length = (length + ROUND - 1) / ROUND * ROUND;
+    s->length = length < block_size ? length : block_size;
+    if (status == LVN_OK) status = make_runners(s, n);
+    if (status == LVN_OK)
+        *out = s;
+    else
+        lvn_sampler_free(s);
+    return status;
+}
+
+void lvn_sampler_free(struct lvn_sampler *s)
+{
+    if (!s) return;
+    lvn_samples_release(&s->of_one);
+    lvn_samples_release(&s->of_chunk);
+    for (int64_t r = 0; r < s->n_rows; r++) free(s->rows[r].window);
+    lvn_candidates_release(&s->candidates);
+    free(s);
+}
+
+/* --- reading tokens --- */
+
+static enum lvn_status run(struct lvn_runner *t, const struct lvn_samples *b, const float **logits)
+{
+    struct lvn_execution how = {.n_micro_batches = 1};
+    LVN_TRY(lvn_runner_feed(t, 0, b));
+    LVN_TRY(lvn_runner_run_as(t, &how));
+    *logits = lvn_runner_prediction(t);
+    return *logits ? LVN_OK : LVN_INTERNAL;
+}
+
+/* How a row's tokens are read depends on that row alone, so its numbers have the same bits beside any others. */
+static bool in_chunks(const struct lvn_sampler *s, const struct row *row)
+{
+    return row->chunk && row->n - row->position > 1 && row->position + CHUNK <= s->block_size;
+}
+
+/* The next tokens of a row, at most CHUNK; its logits are those of the last of them. What lies behind it is computed
+ * too and looked at by nobody: it is written over later, or has no place in the cache. */
+static enum lvn_status read_chunk(struct lvn_sampler *s, struct row *row, const float **logits)
+{
+    const int64_t left = row->n - row->position, n = left < CHUNK ? left : CHUNK;
+    lvn_samples_blank(&s->of_chunk, 0);
+    memcpy(s->of_chunk.p[0], row->window + row->position, sizeof *row->window * (size_t)n);
+    row->chunk->step = (struct lvn_step){.position = {(int32_t)row->position}};
+    LVN_TRY(run(row->chunk, &s->of_chunk, logits));
+    *logits += (n - 1) * s->vocab_size;
+    row->position += n;
+    return LVN_OK;
+}
+
+/* The next token of each row. A free one reads token 0, at position 0. */
+static enum lvn_status read_one(struct lvn_sampler *s, const float **logits)
+{
+    s->one->step = (struct lvn_step){0};
+    for (int64_t r = 0; r < s->n_rows; r++) {
+        struct row *row = &s->rows[r];
+        const int32_t id = row->sample ? row->window[row->position] : 0;
+        memcpy((int32_t *)s->of_one.p[0] + r, &id, sizeof id);
+        if (row->sample) s->one->step.position[r] = (int32_t)row->position++;
+    }
+    return run(s->one, &s->of_one, logits);
+}
+
+/* --- sampling --- */
+
+/* A random number from [0, 1) for the token of this index. */
+static double chance(const struct lvn_sampling_options *o, int64_t sample, int64_t index)
+{
+    struct lvn_philox r = lvn_philox(o->seed ^ ((uint64_t)LVN_STREAM_SAMPLE << 56), (uint32_t)index,
+                                     (uint32_t)((uint64_t)index >> 32), (uint32_t)sample, 0);
+    return ((double)r.v[0] + (double)r.v[1] * 0x1p-32) * 0x1p-32;
+}
+
+static bool ends(const struct lvn_sampling_options *o, int32_t id)
+{
+    for (int i = 0; i < o->n_ends; i++)
+        if (o->ends[i] == id) return true;
+    return false;
+}
+
+int64_t lvn_sampling_room(const struct lvn_model *m, int64_t block_size, int64_t n)
+{
+    if (!m->bounded) return INT64_MAX;
+    return n > block_size ? 0 : block_size - n + 1; /* the last one is not read again */
+}
+
+enum lvn_status lvn_sampling_check(const struct lvn_model *m, int64_t block_size, const struct lvn_sample *x)
+{
+    const int64_t room = lvn_sampling_room(m, block_size, x->n);
+    LVN_CHECK(x->most <= room, ARG,
+              "a prompt of %lld tokens and %lld new ones do not fit into the model's %lld positions; at most %lld can "
+              "follow it",
+              (long long)x->n, (long long)x->most, (long long)block_size, (long long)room);
+    return LVN_OK;
+}
+
+static enum lvn_status check_sample(const struct lvn_sampler *s, const struct lvn_sample *x)
+{
+    LVN_CHECK(x->n > 0, ARG, "the prompt is empty: give at least one token to continue");
+    for (int64_t i = 0; i < x->n; i++)
+        LVN_CHECK(x->prompt[i] >= 0 && x->prompt[i] < s->vocab_size, ARG,
+                  "the prompt's token %lld is %d, beyond the vocabulary of %lld", (long long)i, x->prompt[i],
+                  (long long)s->vocab_size);
+    if (x->n + x->most - 1 > s->length && s->length < s->block_size) return LVN_INTERNAL;
+    return lvn_sampling_check(s->model, s->block_size, x);
+}
+
+static void begin(const struct lvn_sampler *s, struct row *row, struct lvn_sample *sample)
+{
+    const int64_t n = sample->n < s->block_size ? sample->n : s->block_size;
+    row->sample = sample;
+    row->position = 0;
+    row->n = n;
+    memcpy(row->window, sample->prompt + sample->n - n, sizeof *row->window * (size_t)n);
+}
+
+static enum lvn_status append(struct lvn_sample *x, int32_t id)
+{
+    if (x->n_made == x->capacity) {
+        const int64_t capacity = x->capacity ? 2 * x->capacity : 64;
+        int32_t *made = lvn_realloc(x->made, sizeof *made * (size_t)capacity);
+        if (!made) return LVN_MEMORY;
+        x->made = made;
+        x->capacity = capacity;
+    }
+    x->made[x->n_made++] = id;
+    return LVN_OK;
+}
+
+/* All of a row was read: one token more, which ends the sample or is read next. A full window first moves on by one,
+ * and what stays is run anew from position 0. */
+static enum lvn_status advance(struct lvn_sampler *s, struct row *row, const float *logits,
+                               const struct lvn_sampling_options *o)
+{
+    struct lvn_sample *x = row->sample;
+    for (int64_t v = 0; v < s->vocab_size; v++)
+        LVN_CHECK(isfinite(logits[v]), NONFINITE, "the model's output for token %lld of the sample is not finite",
+                  (long long)x->n_made);
+    const int32_t id = lvn_candidates_choose(&s->candidates, logits, &o->how, chance(o, x->number, x->n_made));
+    LVN_TRY(append(x, id));
+    x->done = ends(o, id) || (x->on_token && !x->on_token(x->context, id)) || x->n_made == x->most;
+    if (x->done) {
+        row->sample = NULL;
+        return LVN_OK;
+    }
+    if (row->n == s->block_size) {
+        memmove(row->window, row->window + 1, sizeof *row->window * (size_t)--row->n);
+        row->position = 0;
+    }
+    row->window[row->n++] = id;
+    return LVN_OK;
+}
+
+struct queue {
+    struct lvn_sample *samples;
+    int64_t n, next;
+};
+
+/* A sample for the row, where it is free and one is left; and what can be read without the other rows. */
+static enum lvn_status prepare(struct lvn_sampler *s, struct row *row, struct queue *q,
+                               const struct lvn_sampling_options *o)
+{
+    for (;;) {
+        const float *logits;
+        while (!row->sample && q->next < q->n) {
+            struct lvn_sample *x = &q->samples[q->next++];
+            x->done = x->most <= 0;
+            if (!x->done) begin(s, row, x);
+        }
+        if (!row->sample || !in_chunks(s, row)) return LVN_OK;
+        LVN_TRY(read_chunk(s, row, &logits));
+        if (row->position == row->n) LVN_TRY(advance(s, row, logits, o));
+    }
+}
+
+static enum lvn_status run_all(struct lvn_sampler *s, struct queue *q, const struct lvn_sampling_options *o)
+{
+    for (;;) {
+        const float *logits;
+        bool any = false;
+        for (int64_t r = 0; r < s->n_rows; r++) {
+            LVN_TRY(prepare(s, &s->rows[r], q, o));
+            any |= s->rows[r].sample != NULL;
+        }
+        if (!any) return LVN_OK;
+        LVN_TRY(read_one(s, &logits));
+        for (int64_t r = 0; r < s->n_rows; r++) {
+            struct row *row = &s->rows[r];
+            if (row->sample && row->position == row->n) LVN_TRY(advance(s, row, logits + r * s->vocab_size, o));
+        }
+    }
+}
+
+enum lvn_status lvn_sampler_run(struct lvn_sampler *s, struct lvn_sample *samples, int64_t n,
+                                const struct lvn_sampling_options *o)
+{
+    struct queue q = {samples, n, 0};
+    for (int64_t i = 0; i < n; i++) LVN_TRY(check_sample(s, &samples[i]));
+    for (int64_t r = 0; r < s->n_rows; r++) s->rows[r].sample = NULL;
+    return run_all(s, &q, o);
+}
+
+void lvn_sample_release(struct lvn_sample *x)
+{
+    free(x->made);
+    x->made = NULL;
+    x->n_made = x->capacity = 0;
+}
+
+/* --- text --- */
+
+enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *codec, int32_t **ids, int64_t *n)
+{
+    char *text = NULL;
+    int64_t bytes = (int64_t)strlen(prompt);
+    bool file = strncmp(prompt, "FILE:", 5) == 0;
+    LVN_LOCAL_ARENA(a);
+    *ids = NULL;
+    const char *path = file ? lvn_path_home(&a, prompt + 5) : NULL;
+    enum lvn_status status = !file ? LVN_OK : path ? lvn_file_read(path, 64 << 20, &text, &bytes) : LVN_MEMORY;
+    LVN_TRY(status);
+    status = lvn_codec_encode(codec, file ? prompt + 5 : "the prompt", file ? text : prompt, bytes, ids, n);
+    free(text);
+    return status;
+}
+
+enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_settings *settings,
+                                 const struct lvn_codec *codec, const char *prompt, int64_t step, struct lvn_text *out)
+{
+    const struct lvn_sampling_options o = {.how = {.temperature = settings->sample.temperature,
+                                                   .top_k = settings->sample.top_k,
+                                                   .top_p = settings->sample.top_p},
+                                           .seed = (uint64_t)settings->trainer.seed};
+    int32_t *given = NULL, start = 0;
+    struct lvn_sample x = {.number = step, .most = settings->sample.max_new_tokens, .n = 1};
+    enum lvn_status status = LVN_OK;
+    /* Data without text: continue token 0. */
+    if (prompt) LVN_TRY(lvn_tokenizer_needed(codec->unread, "the prompt"));
+    if (lvn_codec_is_text(codec))
+        status = lvn_prompt_encode(prompt ? prompt : settings->sample.prompt, codec, &given, &x.n);
+    const int64_t cut =
+        s->model->bounded && x.n > s->block_size ? x.n - s->block_size : 0; /* looking on must not end a run */
+    x.prompt = (given ? given : &start) + cut, x.n -= cut;
+    const int64_t room = lvn_sampling_room(s->model, s->block_size, x.n);
+    if (x.most > room) x.most = room;
+    if (status == LVN_OK) status = lvn_sampler_run(s, &x, 1, &o);
+    struct lvn_codec_stream stream = {0};
+    for (int64_t i = 0; status == LVN_OK && i < x.n; i++) lvn_codec_decode(codec, &stream, x.prompt[i], out);
+    for (int64_t i = 0; status == LVN_OK && i < x.n_made; i++) lvn_codec_decode(codec, &stream, x.made[i], out);
+    lvn_codec_decode_end(&stream, out);
+    lvn_sample_release(&x);
+    free(given);
+    return status == LVN_OK ? lvn_text_status(out) : status;
+}

@@ -1,0 +1,194 @@
+/* adapters.c - see adapters.h. */
+#include "model_io/adapters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/checksum.h"
+#include "formats/json.h"
+#include "graph/names.h"
+#include "models/lora.h"
+
+/* A (`which`), B, or, with '\0', the parameter itself. */
+static enum lvn_status layout_of(const struct lvn_network *n, const struct lvn_param *p, char which,
+                                 struct lvn_layout *l)
+{
+    return lvn_adapter_layout(lvn_model_form(n->config.model), &n->config, p, n->config.lora.rank, which, l);
+}
+
+/* --- writing --- */
+
+/* Names of modules that are saved whole, each once; null: there are none. */
+static json_t *whole_of(const struct lvn_network *n, bool fresh_head)
+{
+    json_t *modules = json_object(), *list = json_array();
+    const char *name;
+    json_t *value;
+    for (int i = 0; i < n->params->n; i++) {
+        struct lvn_layout l;
+        const struct lvn_param *p = n->params->list[i];
+        if (!lvn_lora_is_whole(&n->config, p, fresh_head) ||
+            lvn_file_layout(lvn_model_form(n->config.model), &n->config, p, &l) != LVN_OK)
+            continue;
+        *strrchr(l.name, '.') = '\0';
+        json_object_set_new(modules, l.name, json_null());
+    }
+    json_object_foreach(modules, name, value) json_array_append_new(list, json_string(name));
+    json_decref(modules);
+    if (json_array_size(list)) return list;
+    json_decref(list);
+    return json_null();
+}
+
+static json_t *config_of(const struct lvn_network *n, const struct lvn_adapter_base *base)
+{
+    json_t *modules = json_array();
+    const struct lvn_task *task = n->config.head ? lvn_task_find(n->config.head->task) : NULL;
+    struct lvn_lora_pair pair;
+    struct lvn_layout l = {0};
+    bool in_out = false;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *w = n->params->list[i];
+        if (!lvn_lora_find(n->params, w, &pair)) continue;
+        if (lvn_file_layout(lvn_model_form(n->config.model), &n->config, w, &l) != LVN_OK) continue;
+        in_out |= !(l.how & LVN_FILE_TRANSPOSED);
+        json_array_append_new(modules, json_stringn(l.name, strlen(l.name) - strlen(".weight")));
+    }
+    return json_pack("{s:s, s:s?, s:s, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o}", "peft_type", "LORA",
+                     "task_type", task ? task->peft : "CAUSAL_LM", "base_model_name_or_path", base->name, "r",
+                     (json_int_t)n->config.lora.rank, "lora_alpha", n->config.lora.alpha, "lora_dropout", 0.0, "bias",
+                     "none", "fan_in_fan_out", in_out, "inference_mode", 1, "use_rslora", 0, "use_dora", 0,
+                     "modules_to_save", whole_of(n, base->fresh_head), "target_modules", modules);
+}
+
+/* One tensor, moved, behind those of the source. */
+static enum lvn_status put(const struct lvn_network *n, struct lvn_arena *a, struct lvn_safetensors_source *source,
+                           struct lvn_safetensors_item *item, const struct lvn_param *p,
+                           const struct lvn_layout *layout)
+{
+    const int64_t each = lvn_dtype_bytes(n->weights);
+    struct lvn_layout *l = lvn_arena_alloc(a, sizeof *l);
+    void *values = lvn_arena_alloc(a, (size_t)(p->count * each)),
+         *moved = lvn_arena_alloc(a, (size_t)(p->count * each));
+    if (!l || !values || !moved) return LVN_MEMORY;
+    *l = *layout;
+    LVN_TRY(lvn_network_read(n, p, values));
+    lvn_layout_to_file(l, each, values, moved);
+    l->desc.dtype = n->weights;
+    item[source->n++] = (struct lvn_safetensors_item){.name = l->name, .desc = l->desc, .data = moved};
+    return LVN_OK;
+}
+
+/* Both adapters of each weight, and what learns beside them. */
+static enum lvn_status collect(const struct lvn_network *n, bool fresh_head, struct lvn_arena *a,
+                               struct lvn_safetensors_source *source)
+{
+    struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
+    struct lvn_lora_pair pair;
+    struct lvn_layout l;
+    if (!items) return LVN_MEMORY;
+    *source = (struct lvn_safetensors_source){.item = items};
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *p = n->params->list[i];
+        if (lvn_lora_find(n->params, p, &pair)) {
+            LVN_TRY(layout_of(n, p, 'A', &l));
+            LVN_TRY(put(n, a, source, items, pair.a, &l));
+            LVN_TRY(layout_of(n, p, 'B', &l));
+            LVN_TRY(put(n, a, source, items, pair.b, &l));
+        } else if (lvn_lora_is_whole(&n->config, p, fresh_head)) {
+            LVN_TRY(layout_of(n, p, '\0', &l));
+            LVN_TRY(put(n, a, source, items, p, &l));
+        }
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status base_text(const struct lvn_adapter_base *base, struct lvn_text *out)
+{
+    char sum[LVN_CHECKSUM_TEXT];
+    long begun = lvn_json_begin();
+    json_t *root = json_pack("{s:s, s:s}", "base", base->name, "sum", lvn_checksum_text(base->sum, sum));
+    lvn_json_add(out, begun, root, 2);
+    lvn_text_add(out, "\n");
+    json_decref(root);
+    return lvn_text_status(out);
+}
+
+enum lvn_status lvn_adapters_make(const struct lvn_network *n, const struct lvn_adapter_base *base, struct lvn_arena *a,
+                                  struct lvn_adapter_texts *out)
+{
+    LVN_TRY(collect(n, base->fresh_head, a, &out->weights));
+    long begun = lvn_json_begin();
+    json_t *root = config_of(n, base);
+    lvn_json_add(&out->config, begun, root, 2);
+    lvn_text_add(&out->config, "\n");
+    json_decref(root);
+    LVN_TRY(lvn_text_status(&out->config));
+    return base_text(base, &out->base);
+}
+
+/* --- reading --- */
+
+static enum lvn_status read_values(const struct lvn_safetensor *t, const struct lvn_layout *l,
+                                   const struct lvn_network *n, const struct lvn_param *p)
+{
+    float *file_order = lvn_malloc(sizeof *file_order * (size_t)p->count);
+    float *values = lvn_malloc(sizeof *values * (size_t)p->count);
+    enum lvn_status status = file_order && values ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_adapter_read(t, l, values, file_order);
+    if (status == LVN_OK) {
+        lvn_tensor_from_f32(n->weights, values, file_order, p->count);
+        status = lvn_network_write(n, p, file_order);
+    }
+    free(file_order);
+    free(values);
+    return status;
+}
+
+/* Into `to` what the file has for A, B or all of a weight. */
+static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct lvn_network *n,
+                                const struct lvn_param *weight, char which, const struct lvn_param *to, int *seen)
+{
+    struct lvn_layout l;
+    LVN_TRY(layout_of(n, weight, which, &l));
+    const struct lvn_safetensor *t = lvn_adapter_find(f, lvn_model_form(n->config.model), &l);
+    if (!t && !which) return LVN_OK; /* it is as the model has it */
+    LVN_CHECK(t, FORMAT, "'%s' has no '%s'; lora.targets must name the maps that its adapters stand beside",
+              f->file.path, l.name);
+    *seen += 1;
+    return read_values(t, &l, n, to);
+}
+
+static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct lvn_network *n, bool fresh_head)
+{
+    struct lvn_lora_pair pair;
+    int seen = 0;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *w = n->params->list[i];
+        if (lvn_lora_is_whole(&n->config, w, fresh_head)) LVN_TRY(read_one(f, n, w, '\0', w, &seen));
+        if (!lvn_lora_find(n->params, w, &pair)) continue;
+        LVN_TRY(read_one(f, n, w, 'A', pair.a, &seen));
+        LVN_TRY(read_one(f, n, w, 'B', pair.b, &seen));
+    }
+    LVN_CHECK(seen == f->file.n, FORMAT,
+              "'%s' holds %d tensors, and the adapters that lora.targets names are %d; name those that it has",
+              f->file.path, f->file.n, seen);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_network *n, bool fresh_head)
+{
+    LVN_TRY(lvn_adapter_check_scale(f->dir, &f->lora, &n->config.lora));
+    return read_all(f, n, fresh_head);
+}
+
+enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_network *n)
+{
+    struct lvn_adapter_files f;
+    enum lvn_status status = lvn_adapter_files_open(&f, folder);
+    if (status == LVN_OK) {
+        status = lvn_adapters_load(&f, n, false);
+        lvn_adapter_files_close(&f);
+    }
+    return status == LVN_OK ? LVN_OK : lvn_while_at(status, "reading the adapters of lora.init, '%s'", folder);
+}

@@ -1,0 +1,265 @@
+/* pretrained_adapters.c - a model that is a base model and adapters beside it; see pretrained.h.
+ *
+ * The base is a MODEL like any other, so it may have adapters itself. They are merged while a parameter is read: a
+ * caller gets values as of an ordinary model. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "graph/names.h"
+#include "model_io/pretrained_private.h"
+#include "models/lora.h"
+#include "stores/store.h"
+#include "tokenizers/tokenizer.h"
+
+/* --- opening --- */
+
+/* A path that is not from the root counts from the working folder, as PEFT has it, or else from the adapters' own. */
+static const char *place_of(struct lvn_pretrained *p, const char *name)
+{
+    const char *beside = lvn_path_join(&p->arena, p->adapters.dir, name);
+    bool here = lvn_store_is_url(name) || name[0] == '/' || name[0] == '~' || lvn_path_exists(name);
+    return here || !beside || !lvn_path_exists(beside) ? name : beside;
+}
+
+static enum lvn_status check_sum(const struct lvn_pretrained *p)
+{
+    char sum[LVN_CHECKSUM_TEXT];
+    uint64_t value;
+    if (!p->adapters.sum) return LVN_OK;
+    LVN_TRY(lvn_pretrained_sum(p->base, &value));
+    LVN_CHECK(strcmp(lvn_checksum_text(value, sum), p->adapters.sum) == 0, FORMAT,
+              "the base model '%s' is not the one that the adapters in '%s' stand beside: its weights have the "
+              "checksum %s, and had %s; put the former weights back, or say where they are (--lora.base=PATH, "
+              "`levin export --base PATH`)",
+              p->base->path, p->adapters.dir, sum, p->adapters.sum);
+    return LVN_OK;
+}
+
+static enum lvn_status open_base(struct lvn_pretrained *p, const char *given, int depth)
+{
+    const char *name = given && *given ? given : p->adapters.base;
+    LVN_CHECK(name, FORMAT,
+              "'%s/%s' names no base model (base_model_name_or_path): say which (--lora.base=PATH, `levin export "
+              "--base PATH`)",
+              p->adapters.dir, LVN_ADAPTERS_CONFIG);
+    p->base = lvn_calloc(1, sizeof *p->base);
+    if (!p->base) return LVN_MEMORY;
+    enum lvn_status status = lvn_pretrained_open_at(p->base, place_of(p, name), "best", NULL, depth + 1);
+    if (status == LVN_OK) return check_sum(p);
+    free(p->base);
+    p->base = NULL;
+    return lvn_while_at(status,
+                        "opening '%s', the base model of the adapters in '%s'; where it lies elsewhere now, say so "
+                        "(--lora.base=PATH, `levin export --base PATH`)",
+                        name, p->adapters.dir);
+}
+
+/* The output layer of a head is the last of its own parameters: "classifier" of "bert.pooler, classifier". */
+static const struct lvn_safetensor *output_of(const struct lvn_pretrained *p, const struct lvn_head *h)
+{
+    const char *comma = h->own ? strrchr(h->own, ',') : NULL, *last = comma ? comma + 2 : h->own;
+    for (int i = 0; last && i < p->adapters.file.n; i++) {
+        const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
+        if (t->desc.rank == 2 && !strstr(t->name, ".lora_") && lvn_names_match(last, t->name)) return t;
+    }
+    return NULL;
+}
+
+/* Without a config.json of their own, adapters bring the head that lies whole among them. */
+static enum lvn_status find_head(struct lvn_pretrained *p)
+{
+    const struct lvn_head *h = lvn_model_head(p->config.model, "classify");
+    const struct lvn_safetensor *t = h ? output_of(p, h) : NULL;
+    if (!t || (p->config.head == h && p->config.classes == t->desc.dim[0])) return LVN_OK;
+    p->config.head = h;
+    p->config.classes = t->desc.dim[0];
+    p->config.class_names[0] = '\0';
+    p->config.problem = p->config.classes == 1 ? LVN_REGRESSION : LVN_ONE_CLASS;
+    return LVN_OK;
+}
+
+static enum lvn_status find_codec(struct lvn_pretrained *p)
+{
+    const char *characters = lvn_path_join(&p->arena, p->path, "state/vocabulary.json");
+    if (!characters) return LVN_MEMORY;
+    p->dir = lvn_path_is_file(characters) || lvn_tokenizer_there(p->path) ? p->path : p->base->dir;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const char *dir, const char *base, int depth)
+{
+    enum { DEEPEST = 8 };
+    LVN_CHECK(depth < DEEPEST, FORMAT,
+              "the adapters in '%s' stand beside adapters, and so on, more than %d times: does a base name itself?",
+              dir, DEEPEST);
+    const char *config = lvn_path_join(&p->arena, p->path, "config.json");
+    if (!config) return LVN_MEMORY;
+    LVN_TRY(lvn_adapter_files_open(&p->adapters, dir));
+    LVN_TRY(open_base(p, base, depth));
+    p->config = p->base->config;
+    p->form = p->base->form;
+    LVN_TRY(lvn_path_is_file(config) ? lvn_pretrained_config(p) : find_head(p));
+    LVN_TRY(find_codec(p));
+    return lvn_pretrained_check(p);
+}
+
+/* --- what belongs together --- */
+
+/* The adapters' tensors of one parameter; NULL: none. */
+struct found {
+    struct lvn_layout layout[3];
+    const struct lvn_safetensor *whole, *a, *b;
+};
+
+static enum lvn_status find(const struct lvn_pretrained *p, const struct lvn_param *q, struct found *f)
+{
+    const struct lvn_adapter_files *files = &p->adapters;
+    *f = (struct found){0};
+    LVN_TRY(lvn_adapter_layout(p->form, &p->config, q, files->lora.rank, '\0', &f->layout[0]));
+    f->whole = lvn_adapter_find(files, p->form, &f->layout[0]);
+    if (q->desc.rank != 2) return LVN_OK;
+    LVN_TRY(lvn_adapter_layout(p->form, &p->config, q, files->lora.rank, 'A', &f->layout[1]));
+    LVN_TRY(lvn_adapter_layout(p->form, &p->config, q, files->lora.rank, 'B', &f->layout[2]));
+    f->a = lvn_adapter_find(files, p->form, &f->layout[1]);
+    f->b = lvn_adapter_find(files, p->form, &f->layout[2]);
+    LVN_CHECK(!f->a == !f->b, FORMAT, "'%s' has '%s' without its other half, '%s'", files->file.path,
+              f->layout[f->a ? 1 : 2].name, f->layout[f->a ? 2 : 1].name);
+    return LVN_OK;
+}
+
+static enum lvn_status check_shape(const struct lvn_safetensor *t, const struct lvn_layout *l)
+{
+    char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
+    LVN_CHECK(!t || lvn_desc_same_shape(&t->desc, &l->desc), FORMAT,
+              "'%s': '%s' is %s, and beside this base model it is %s: these adapters were made for another model",
+              t->file, t->name, lvn_shape_text(&t->desc, have), lvn_shape_text(&l->desc, want));
+    return LVN_OK;
+}
+
+/* The first tensor of the adapters that stands beside nothing; those of a head that was replaced are passed over. */
+static const char *find_stray(const struct lvn_pretrained *p, const struct lvn_params *params)
+{
+    const struct lvn_head *classify = lvn_model_head(p->config.model, "classify");
+    for (int i = 0; i < p->adapters.file.n; i++) {
+        const char *name = p->adapters.file.tensor[i].name;
+        bool known = p->fresh && classify && lvn_names_match(classify->own, name);
+        for (int k = 0; k < params->n && !known; k++) {
+            struct found f;
+            if (find(p, params->list[k], &f) != LVN_OK) continue;
+            const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
+            known = t == f.whole || t == f.a || t == f.b;
+        }
+        if (!known) return name;
+    }
+    return NULL;
+}
+
+enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p, const struct lvn_params *params)
+{
+    int seen = 0;
+    for (int i = 0; i < params->n; i++) {
+        const struct lvn_param *q = params->list[i];
+        struct found f;
+        bool there;
+        LVN_TRY(find(p, q, &f));
+        LVN_TRY(check_shape(f.whole, &f.layout[0]));
+        LVN_TRY(check_shape(f.a, &f.layout[1]));
+        LVN_TRY(check_shape(f.b, &f.layout[2]));
+        seen += (f.whole != NULL) + 2 * (f.a != NULL);
+        LVN_TRY(lvn_pretrained_holds(p, q, &there));
+        LVN_CHECK(there, FORMAT, "neither the adapters in '%s' nor their base model '%s' have '%s'", p->adapters.dir,
+                  p->base->path, q->name);
+    }
+    const char *stray = seen == p->adapters.file.n ? NULL : find_stray(p, params);
+    LVN_CHECK(!stray, FORMAT,
+              "'%s' holds '%s', and the base model '%s' has nothing that it could stand beside: these adapters were "
+              "made for another model, or for parts of it that levin adapts not",
+              p->adapters.file.path, stray, p->base->path);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pretrained_holds_adapters(const struct lvn_pretrained *p, const struct lvn_param *q, bool *there)
+{
+    struct found f;
+    LVN_TRY(find(p, q, &f));
+    *there = true;
+    return f.whole ? LVN_OK : lvn_pretrained_holds(p->base, q, there);
+}
+
+/* --- values --- */
+
+static enum lvn_status merge(const struct lvn_pretrained *p, const struct lvn_param *q, const struct found *f,
+                             float *to, float *values)
+{
+    const int64_t a = lvn_desc_count(&f->layout[1].desc), b = lvn_desc_count(&f->layout[2].desc);
+    float *room = values + a + b;
+    LVN_TRY(lvn_adapter_read(f->a, &f->layout[1], values, room));
+    LVN_TRY(lvn_adapter_read(f->b, &f->layout[2], values + a, room));
+    lvn_lora_merge(&p->adapters.lora, q, values, values + a, to);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
+                                       float *room)
+{
+    struct found f;
+    LVN_TRY(find(p, q, &f));
+    if (f.whole) return lvn_adapter_read(f.whole, &f.layout[0], to, room);
+    LVN_TRY(lvn_pretrained_values(p->base, q, to, room));
+    if (!f.a) return LVN_OK;
+    const int64_t a = lvn_desc_count(&f.layout[1].desc), b = lvn_desc_count(&f.layout[2].desc);
+    float *values = lvn_malloc(sizeof *values * (size_t)(a + b + (a > b ? a : b)));
+    enum lvn_status status = values ? merge(p, q, &f, to, values) : LVN_MEMORY;
+    free(values);
+    return status;
+}
+
+/* --- the checksum --- */
+
+static void add_tensor(struct lvn_checksum *c, const char *name, const struct lvn_desc *d)
+{
+    int64_t shape[2] = {(int64_t)d->dtype, d->rank};
+    lvn_checksum_add(c, name, (int64_t)strlen(name) + 1);
+    lvn_checksum_add(c, shape, (int64_t)sizeof shape);
+    lvn_checksum_add(c, d->dim, (int64_t)sizeof d->dim[0] * d->rank);
+}
+
+/* Tensors of torch.save() may be views: their elements count in the order of the shape. */
+static void add_weight(struct lvn_checksum *c, const struct lvn_weight *t)
+{
+    enum { STEP = 4096 };
+    float part[STEP];
+    const int64_t count = lvn_desc_count(&t->desc), each = lvn_dtype_bytes(t->desc.dtype);
+    add_tensor(c, t->name, &t->desc);
+    if (lvn_desc_contiguous(&t->desc)) {
+        lvn_checksum_add(c, (const char *)t->data + t->desc.offset * each, count * each);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += STEP) {
+        const int64_t n = count - i < STEP ? count - i : STEP;
+        lvn_weight_read(t, i, n, part);
+        lvn_checksum_add(c, part, n * (int64_t)sizeof part[0]);
+    }
+}
+
+enum lvn_status lvn_pretrained_sum(const struct lvn_pretrained *p, uint64_t *sum)
+{
+    struct lvn_checksum c;
+    lvn_checksum_init(&c);
+    for (int i = 0; i < p->weights.n; i++) add_weight(&c, &p->weights.tensor[i]);
+    if (p->base) {
+        uint64_t base;
+        LVN_TRY(lvn_pretrained_sum(p->base, &base));
+        lvn_checksum_add(&c, &base, (int64_t)sizeof base);
+        lvn_checksum_add(&c, &p->adapters.lora.alpha, (int64_t)sizeof p->adapters.lora.alpha);
+        for (int i = 0; i < p->adapters.file.n; i++) {
+            const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
+            add_tensor(&c, t->name, &t->desc);
+            lvn_checksum_add(&c, t->data, t->bytes);
+        }
+    }
+    *sum = lvn_checksum_value(&c);
+    return LVN_OK;
+}

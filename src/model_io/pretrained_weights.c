@@ -1,0 +1,307 @@
+/* pretrained_weights.c - the weights of a model directory: held against the model of its config, and copied from the
+ * file's names, types and layouts into flat fp32 values; see pretrained.h. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "graph/names.h"
+#include "model_io/pretrained_private.h"
+#include "models/keys.h"
+#include "models/weight_files.h"
+
+/* What torch.compile and data parallelism put before all names. */
+static const char *const prefixes[] = {"", "_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module."};
+enum { N_PREFIXES = sizeof prefixes / sizeof prefixes[0] };
+
+/* A name of the file without such a prefix. */
+static const char *bare_name(const char *name)
+{
+    for (int i = N_PREFIXES - 1; i > 0; i--)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return name + strlen(prefixes[i]);
+    return name;
+}
+
+/* A tensor by its name, with or without the prefix that files may leave out. */
+static const struct lvn_weight *find_as(const struct lvn_pretrained *p, const char *name)
+{
+    const char *prefix = p->form->prefix ? p->form->prefix : "";
+    const char *without = strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : NULL;
+    const struct lvn_weight *t = NULL;
+    char full[LVN_NAME_TEXT + 64];
+    for (int i = 0; i < N_PREFIXES && !t; i++) {
+        snprintf(full, sizeof full, "%s%s", prefixes[i], name);
+        t = lvn_weights_find(&p->weights, full);
+        snprintf(full, sizeof full, "%s%s", prefixes[i], without ? without : name);
+        if (!t) t = lvn_weights_find(&p->weights, full);
+    }
+    return t;
+}
+
+static const struct lvn_weight *find(const struct lvn_pretrained *p, const char *name)
+{
+    char old[LVN_FILE_NAME];
+    const struct lvn_weight *t = find_as(p, name);
+    return t || !lvn_file_old_name(p->form, name, old) ? t : find_as(p, old);
+}
+
+const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name)
+{
+    if (p->base) return lvn_pretrained_name(p->base, name);
+    const struct lvn_weight *t = find(p, name);
+    return t ? t->name : name;
+}
+
+struct findings {
+    struct lvn_text list;
+    int n;
+};
+enum { LISTED = 10 };
+
+static void found(struct findings *f, const char *format, const char *name)
+{
+    if (f->n++ < LISTED) {
+        lvn_text_add(&f->list, f->n > 1 ? ", " : "");
+        lvn_text_printf(&f->list, format, name);
+    }
+}
+
+/* Is it of the head that begins anew? */
+static bool is_fresh(const struct lvn_pretrained *p, const char *name)
+{
+    const struct lvn_head *h = p->config.head;
+    return p->fresh && h && h->own && lvn_names_match(h->own, name);
+}
+
+/* Of a head that the model could have, and has not. */
+static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
+{
+    char full[LVN_NAME_TEXT + 64];
+    snprintf(full, sizeof full, "%s%s", p->form->prefix ? p->form->prefix : "", name);
+    for (const struct lvn_head *h = p->form->heads; h && h->architecture; h++)
+        if (h != p->config.head && h->own && (lvn_names_match(h->own, name) || lvn_names_match(h->own, full)))
+            return true;
+    return false;
+}
+
+static bool is_real(enum lvn_dtype t)
+{
+    return t == LVN_F32 || t == LVN_F16 || t == LVN_BF16 || t == LVN_F64;
+}
+
+/* One parameter against its tensor in the file. */
+static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct lvn_param *q, struct findings *f,
+                                   int64_t *seen)
+{
+    struct lvn_layout l;
+    char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT], line[400];
+    LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+    const struct lvn_weight *t = find(p, l.name);
+    if (is_fresh(p, q->name)) return LVN_OK;
+    *seen += t != NULL;
+    if (!t && !(l.how & LVN_FILE_ELSE_ZEROS)) found(f, "'%s' is missing", l.name);
+    if (!t || (lvn_desc_same_shape(&l.desc, &t->desc) && is_real(t->desc.dtype))) return LVN_OK;
+    snprintf(line, sizeof line, "'%.120s' is %s of %s, wanted %s", t->name, lvn_shape_text(&t->desc, have),
+             lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l.desc, want));
+    found(f, "%s", line);
+    return LVN_OK;
+}
+
+static bool same_values(const struct lvn_weight *a, const struct lvn_weight *b)
+{
+    enum { STEP = 4096 };
+    float x[STEP], y[STEP];
+    const int64_t count = lvn_desc_count(&a->desc);
+    for (int64_t i = 0; i < count; i += STEP) {
+        const int64_t n = count - i < STEP ? count - i : STEP;
+        lvn_weight_read(a, i, n, x);
+        lvn_weight_read(b, i, n, y);
+        if (memcmp(x, y, (size_t)n * sizeof *x) != 0) return false;
+    }
+    return true;
+}
+
+/* A head that the config ties to the embedding, stored a second time: its values must be the embedding's, else the
+ * model was another one. */
+static enum lvn_status compare_again(const struct lvn_pretrained *p, const struct lvn_params *params,
+                                     const struct lvn_weight *t, struct findings *f)
+{
+    struct lvn_layout l;
+    bool alike = false, same = false;
+    if (t->desc.rank < 1 || t->desc.rank > 2 || !is_real(t->desc.dtype)) return LVN_OK;
+    for (int i = 0; i < params->n && !same; i++) {
+        LVN_TRY(lvn_file_layout(p->form, &p->config, params->list[i], &l));
+        const struct lvn_weight *e = l.how & LVN_FILE_ROWS ? find(p, l.name) : NULL;
+        if (!e || !is_real(e->desc.dtype) || !lvn_desc_same_shape(&e->desc, &t->desc)) continue;
+        alike = true;
+        same = same_values(e, t);
+    }
+    if (alike && !same)
+        found(f,
+              t->desc.rank == 2 ? "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)"
+                                : "'%.120s' differs from the bias that it should be a second time",
+              t->name);
+    return LVN_OK;
+}
+
+static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params *params, struct findings *f)
+{
+    int64_t wanted = params->n, seen = 0;
+    const struct lvn_param *q;
+    for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params->list[i], f, &seen));
+    for (int i = 0; i < p->weights.n; i++) {
+        const char *name = p->weights.tensor[i].name;
+        const enum lvn_file_role role = lvn_file_role(p->form, params, bare_name(name), &q);
+        if (is_of_other_head(p, bare_name(name))) continue;
+        if (role == LVN_FILE_SPARE) LVN_TRY(compare_again(p, params, &p->weights.tensor[i], f));
+        if (role == LVN_FILE_UNKNOWN) found(f, "'%.120s' is not wanted", name);
+    }
+    if (!f->n) return LVN_OK;
+    const char *list = lvn_text_string(&f->list);
+    if (!list) return LVN_MEMORY;
+    char more[40] = "";
+    if (f->n > LISTED) snprintf(more, sizeof more, ", and %d more", f->n - LISTED);
+    LVN_FAIL(FORMAT, "'%s' does not match its %s: of %lld tensors %lld are there; %s%s", p->path,
+             p->weights.args ? "model_args" : "config.json", (long long)wanted, (long long)seen, list, more);
+}
+
+/* The parameters that a config wants, to hold the file against. */
+enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p)
+{
+    struct lvn_params *params = lvn_params_new();
+    struct lvn_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
+    enum lvn_status status = g ? LVN_OK : LVN_MEMORY;
+    if (g) {
+        lvn_model_declare(g, &p->config);
+        status = lvn_graph_status(g);
+    }
+    struct findings f = {0};
+    if (status == LVN_OK) status = p->base ? lvn_pretrained_check_adapters(p, params) : compare(p, params, &f);
+    lvn_text_release(&f.list);
+    lvn_graph_free(g);
+    lvn_params_free(params);
+    return status;
+}
+
+/* --- loading --- */
+
+enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used)
+{
+    LVN_CHECK(vocab_size >= used, ARG,
+              "a vocabulary of %lld would cut tokens that '%s' has: its tokenizer knows %lld; give at least that",
+              (long long)vocab_size, p->path, (long long)used);
+    lvn_model_set(&p->config, LVN_MEANS_VOCABULARY, vocab_size);
+    return lvn_model_check(&p->config, false);
+}
+
+enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
+                                        uint64_t seed)
+{
+    p->config.head = head;
+    p->config.classes = classes;
+    p->config.class_names[0] = '\0';
+    p->config.problem = LVN_ONE_CLASS;
+    p->fresh = true;
+    p->seed = seed;
+    return lvn_pretrained_check(p);
+}
+
+/* New rows are the mean of all others: by Jensen's inequality no logit of theirs exceeds the mean of the exponentials
+ * of the old ones, so n of them beside V raise no loss by more than log(1 + n / V). Rows of zeros would have the logit
+ * 0, and trained models' logits lie far below that. */
+static void fill_rows(float *rows, int64_t have, int64_t want, int64_t C)
+{
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0.0;
+        for (int64_t r = 0; r < have; r++) sum += rows[r * C + c];
+        for (int64_t r = have; r < want; r++) rows[r * C + c] = (float)(sum / (double)have);
+    }
+}
+
+static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, int64_t n)
+{
+    const uint32_t exponent = 0x7f800000u; /* all ones: infinity or NaN */
+    uint32_t any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        any |= (bits & exponent) == exponent;
+    }
+    for (int64_t i = 0; any && i < n; i++)
+        LVN_CHECK(isfinite(x[i]), NONFINITE, "'%s': '%.120s' holds a number that is not finite, at %lld", t->file,
+                  t->name, (long long)i);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struct lvn_param *q, bool *there)
+{
+    struct lvn_layout l;
+    *there = is_fresh(p, q->name);
+    if (*there) return LVN_OK;
+    if (p->base) return lvn_pretrained_holds_adapters(p, q, there);
+    LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+    *there = find(p, l.name) || (l.how & LVN_FILE_ELSE_ZEROS);
+    return LVN_OK;
+}
+
+/* To `to` (count), fp32; room: for what lies in another order. Where there is a row for each token or position, the
+ * file may have more or fewer of them. */
+static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, const struct lvn_layout *l,
+                                float *to, float *room)
+{
+    const struct lvn_weight *t = find(p, l->name);
+    bool moves = lvn_layout_moves(l);
+    int64_t rows = q->desc.dim[0], columns = q->count / rows, count = q->count;
+    if (!t) {
+        memset(to, 0, sizeof *to * (size_t)count);
+        return LVN_OK;
+    }
+    if ((l->how & LVN_FILE_ROWS) && t->desc.dim[0] < rows) count = t->desc.dim[0] * columns;
+    lvn_weight_read(t, 0, count, moves ? room : to);
+    LVN_TRY(check_finite(t, moves ? room : to, count));
+    if (moves) lvn_layout_to_memory(l, sizeof *to, room, to);
+    if (count < q->count) fill_rows(to, count / columns, rows, columns);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const struct lvn_param *q, float *to, float *room)
+{
+    struct lvn_layout l;
+    if (is_fresh(p, q->name)) {
+        lvn_param_init(q, p->seed, to);
+        return LVN_OK;
+    }
+    if (p->base) return lvn_pretrained_adapted(p, q, to, room);
+    LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+    return load_one(p, q, &l, to, room);
+}
+
+enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_params *params,
+                                    struct lvn_memory *values, enum lvn_dtype type)
+{
+    int64_t moved = 1, rounded = 1;
+    struct lvn_layout l;
+    for (int i = 0; i < params->n; i++) {
+        const struct lvn_param *q = params->list[i];
+        LVN_TRY(lvn_file_layout(p->form, &p->config, q, &l));
+        if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
+        if (q->count > rounded && type != LVN_F32) rounded = q->count;
+    }
+    float *room = lvn_malloc(sizeof *room * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
+    enum lvn_status status = room && wide ? LVN_OK : LVN_MEMORY;
+    for (int i = 0; i < params->n && status == LVN_OK; i++) {
+        const struct lvn_param *q = params->list[i];
+        const int64_t each = lvn_dtype_bytes(type);
+        struct lvn_window to;
+        if (q->adapter) continue;
+        status = lvn_window_open(&to, values, q->offset * each, q->count * each, false);
+        if (status == LVN_OK) status = lvn_pretrained_values(p, q, type == LVN_F32 ? to.p : wide, room);
+        if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, q->count);
+        enum lvn_status closed = lvn_window_close(&to, status == LVN_OK);
+        if (status == LVN_OK) status = closed;
+    }
+    free(room);
+    free(wide);
+    return status;
+}

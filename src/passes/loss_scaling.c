@@ -1,0 +1,43 @@
+/* loss_scaling.c - the scale of the loss that gradients in fp16 want: most of a network's are below 6e-8, the smallest
+ * number that fp16 has, and would be zero.
+ *
+ * An instruction in front of each micro-batch multiplies what the loss seeds its gradient with, so that all gradients
+ * come out that much larger; one behind the norm of the gradient, which is that over all ranks, divides norm and clip
+ * factor by the scale, and leaves the next one: a gradient that is not finite skips the update and halves the scale,
+ * on all ranks alike. Clipping is that instruction's, since it is of the gradient as it is. The scale lies in a buffer
+ * of its own that lives as long as the parameters (struct lvn_scaling), and the processor only looks.
+ *
+ * Micikevicius et al.: "Mixed precision training" (2018). */
+#include <string.h>
+
+#include "passes/program.h"
+
+static struct lvn_instr *insert(struct lvn_program *p, int at, enum lvn_op_id id, const char *name)
+{
+    struct lvn_instr *i = lvn_program_add_instr(p, id, LVN_FORWARD);
+    if (!i) return NULL;
+    const struct lvn_instr added = *i;
+    memmove(&p->instrs[at + 1], &p->instrs[at], sizeof added * (size_t)(p->n_instrs - 1 - at));
+    p->instrs[at] = added;
+    p->instrs[at].name = name;
+    return &p->instrs[at];
+}
+
+enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o)
+{
+    int norm = p->n_instrs - 1;
+    while (norm > 0 && p->instrs[norm].id != LVN_OP_grad_norm && p->instrs[norm].id != LVN_OP_grad_clip) norm--;
+    if (p->instrs[norm].id == LVN_OP_grad_norm) p->instrs[norm].attr.grad_norm.clip_norm = 0;
+    if (p->instrs[norm].id == LVN_OP_grad_clip) p->instrs[norm].attr.grad_clip.clip_norm = 0;
+    const struct lvn_operand scaling =
+        lvn_program_add_range(p, "scale of the loss", LVN_BUFFER_SCALE, LVN_F64, 0, LVN_SCALING_NUMBERS);
+    struct lvn_instr *last = insert(p, norm + 1, LVN_OP_unscale, "gradient without its scale");
+    if (scaling.value < 0 || !last) return LVN_MEMORY;
+    last->when = LVN_AFTER_BACKWARD;
+    last->attr.unscale.clip_norm = o->clip_norm;
+    last->out[0] = scaling;
+    struct lvn_instr *first = insert(p, 0, LVN_OP_scale_loss, "scale of the loss");
+    if (!first) return LVN_MEMORY;
+    first->in[0] = scaling;
+    return LVN_OK;
+}

@@ -1,0 +1,310 @@
+/* memory_planning.c - lifetimes in, offsets out: where every value of the arena lies.
+ *
+ * A value lives from the first to the last instruction that names it (a kept one to the end). Scratch lives for one
+ * instruction. An operation that allows it may write its result where its dying input lay. Then the largest values are
+ * placed first, each at the lowest offset where nothing that lives at the same time lies. The peak is exact before
+ * anything is allocated. (Greedy by size: Pisarchyk, Lee: "Efficient memory management for deep neural net inference",
+ * 2020.)
+ *
+ * Also asks the backend for each instruction's kernel: what a device cannot compute is said here, not at step 1. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/device_query.h"
+
+enum { ALIGN = 64 }; /* bytes: a cache line, and a vector of 16 floats */
+
+struct lifetimes {
+    struct lvn_program *p;
+    int now;
+    int *root; /* value -> the value whose place it takes; itself when it has its own */
+};
+
+static void touch(struct lvn_operand *o, bool written, void *argument)
+{
+    (void)written;
+    struct lifetimes *l = argument;
+    struct lvn_value *v = &l->p->values[o->value];
+    if (v->first < 0) v->first = l->now;
+    v->last = l->now;
+}
+
+/* The instruction's kernel, and a place for its scratch. */
+static enum lvn_status choose(struct lvn_program *p, struct lvn_instr *i)
+{
+    int64_t scratch = 0;
+    LVN_TRY(lvn_device_choose(p->device, i, &scratch));
+    if (scratch <= 0) return LVN_OK;
+    i->scratch = (struct lvn_operand){.value = lvn_program_add_value(p, "scratch", LVN_BUFFER_ARENA, LVN_U8, scratch)};
+    return i->scratch.value < 0 ? LVN_MEMORY : LVN_OK;
+}
+
+static int find_root(const struct lifetimes *l, int v)
+{
+    while (l->root[v] != v) v = l->root[v];
+    return v;
+}
+
+/* How many operands of the instruction name value v. */
+static int mentions(const struct lvn_instr *i, int v)
+{
+    int n = 0;
+    for (int k = 0; k < LVN_MAX_IN; k++) n += (i->in[k].value == v) + (i->din[k].value == v);
+    for (int k = 0; k < LVN_MAX_OUT; k++) n += (i->out[k].value == v) + (i->dout[k].value == v);
+    return n;
+}
+
+/* Let `to`, born at instruction n, take the place of `from`, which dies there. */
+static void try_in_place(struct lifetimes *l, int n, const struct lvn_instr *i, int from, int to)
+{
+    if (from < 0 || to < 0 || from == to) return;
+    struct lvn_value *values = l->p->values, *f = &values[from], *t = &values[to];
+    if (f->buffer != LVN_BUFFER_ARENA || t->buffer != LVN_BUFFER_ARENA || f->bytes != t->bytes) return;
+    if (f->last != n || t->first != n || f->keep || mentions(i, from) != 1) return;
+    int root = find_root(l, from);
+    if (values[root].last != n) return;
+    l->root[to] = root;
+    t->in_place = true;
+    values[root].last = t->last;
+}
+
+static void reuse_places(struct lifetimes *l)
+{
+    struct lvn_program *p = l->p;
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        for (int k = 0; k < i->op->n_in; k++) {
+            if (!(i->op->in_place & 1u << k)) continue;
+            if (i->phase == LVN_FORWARD) try_in_place(l, n, i, i->in[k].value, i->out[0].value);
+            if (i->phase == LVN_BACKWARD && !i->add[k]) try_in_place(l, n, i, i->dout[0].value, i->din[k].value);
+        }
+    }
+}
+
+/* A value to be placed. */
+struct piece {
+    int64_t bytes;
+    int value;
+};
+
+/* The largest first. */
+static int by_size(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return x->value - y->value;
+}
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* --- the values that have their offsets --- */
+
+/* A value, or neighbours in the order of offsets, and what tells whether these must be looked at one by one. */
+struct placed {
+    int64_t from, to;          /* offsets */
+    int64_t gap;               /* the largest between them */
+    int earliest, latest;      /* instructions between which any of them lives */
+    int all_after, all_before; /* what lives at all_after or later and at all_before or earlier meets all of them */
+};
+
+enum { SHELF = 128, GROUP = 64 };
+
+struct shelf {
+    struct placed sum;
+    struct placed *item; /* (SHELF) in the order of offsets */
+    int n;
+};
+
+/* Shelves in the order of offsets. Each GROUP of them has a sum, too. */
+struct shelves {
+    struct lvn_arena *arena;
+    struct shelf *list;
+    struct placed *group;
+    int n;
+};
+
+/* b comes behind a. */
+static void join(struct placed *a, const struct placed *b)
+{
+    if (b->gap > a->gap) a->gap = b->gap;
+    if (b->from - a->to > a->gap) a->gap = b->from - a->to;
+    if (b->to > a->to) a->to = b->to;
+    if (b->earliest < a->earliest) a->earliest = b->earliest;
+    if (b->latest > a->latest) a->latest = b->latest;
+    if (b->all_after > a->all_after) a->all_after = b->all_after;
+    if (b->all_before < a->all_before) a->all_before = b->all_before;
+}
+
+static void sum_shelf(struct shelf *s)
+{
+    s->sum = s->item[0];
+    for (int i = 1; i < s->n; i++) join(&s->sum, &s->item[i]);
+}
+
+static void sum_group(struct shelves *all, int g)
+{
+    all->group[g] = all->list[g * GROUP].sum;
+    for (int k = g * GROUP + 1; k < all->n && k < (g + 1) * GROUP; k++) join(&all->group[g], &all->list[k].sum);
+}
+
+/* Raises *offset over the neighbours, where that can be told without a look at each: none of them lives when v does, or
+ * all do, and no gap between them takes it. A value alone can always be told. */
+static bool passes(const struct placed *w, const struct lvn_value *v, int64_t bytes, int64_t *offset)
+{
+    if (w->earliest > v->last || w->latest < v->first) return true;
+    if (w->all_after > v->last || w->all_before < v->first || w->gap >= bytes) return false;
+    if (w->to > *offset) *offset = w->to;
+    return true;
+}
+
+/* The lowest offset for v where nothing that lives at the same time lies. */
+static int64_t find_offset(const struct shelves *all, const struct lvn_value *v, int64_t bytes)
+{
+    int64_t offset = 0;
+    for (int g = 0; g * GROUP < all->n && all->group[g].from < offset + bytes; g++) {
+        if (passes(&all->group[g], v, bytes, &offset)) continue;
+        for (int k = g * GROUP; k < all->n && k < (g + 1) * GROUP && all->list[k].sum.from < offset + bytes; k++) {
+            const struct shelf *s = &all->list[k];
+            if (passes(&s->sum, v, bytes, &offset)) continue;
+            for (int i = 0; i < s->n && s->item[i].from < offset + bytes; i++) passes(&s->item[i], v, bytes, &offset);
+        }
+    }
+    return offset;
+}
+
+/* A new shelf at place k of the list, which has room. */
+static enum lvn_status add_shelf(struct shelves *all, int k)
+{
+    struct placed *item = lvn_arena_alloc(all->arena, sizeof *item * SHELF);
+    if (!item) return LVN_MEMORY;
+    memmove(&all->list[k + 1], &all->list[k], sizeof *all->list * (size_t)(all->n - k));
+    all->list[k] = (struct shelf){.item = item};
+    all->n++;
+    return LVN_OK;
+}
+
+/* Half of shelf k goes on a new one behind it. */
+static enum lvn_status halve(struct shelves *all, int k)
+{
+    LVN_TRY(add_shelf(all, k + 1));
+    struct shelf *s = &all->list[k], *half = &all->list[k + 1];
+    half->n = SHELF / 2;
+    s->n -= half->n;
+    memcpy(half->item, s->item + s->n, sizeof *half->item * (size_t)half->n);
+    sum_shelf(s);
+    sum_shelf(half);
+    for (int g = k / GROUP; g * GROUP < all->n; g++) sum_group(all, g);
+    return LVN_OK;
+}
+
+/* Puts it behind all whose offset is not larger. */
+static enum lvn_status put(struct shelves *all, const struct placed *one)
+{
+    int k = 0, at = 0;
+    for (int end = all->n; k < end;) { /* the first shelf that begins behind it; it goes on the one before */
+        int middle = (k + end) / 2;
+        if (all->list[middle].sum.from > one->from)
+            end = middle;
+        else
+            k = middle + 1;
+    }
+    if (k > 0) k--;
+    if (!all->n) LVN_TRY(add_shelf(all, 0));
+    if (all->list[k].n == SHELF) {
+        LVN_TRY(halve(all, k));
+        if (all->list[k + 1].sum.from <= one->from) k++;
+    }
+    struct shelf *s = &all->list[k];
+    while (at < s->n && s->item[at].from <= one->from) at++;
+    memmove(&s->item[at + 1], &s->item[at], sizeof *s->item * (size_t)(s->n - at));
+    s->item[at] = *one;
+    s->n++;
+    sum_shelf(s);
+    sum_group(all, k / GROUP);
+    return LVN_OK;
+}
+
+/* For so many values. */
+static enum lvn_status make_shelves(struct shelves *all, struct lvn_arena *a, int n)
+{
+    size_t most = (size_t)(2 * (int64_t)n / SHELF + 2);
+    *all = (struct shelves){.arena = a,
+                            .list = lvn_arena_alloc(a, sizeof *all->list * most),
+                            .group = lvn_arena_alloc(a, sizeof *all->group * (most / GROUP + 1))};
+    return all->list && all->group ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status assign_offsets(struct lifetimes *l)
+{
+    struct lvn_program *p = l->p;
+    int n = 0;
+    LVN_LOCAL_ARENA(a);
+    struct piece *order = lvn_arena_alloc(&a, sizeof *order * (size_t)(p->n_values + 1));
+    struct shelves all;
+    if (!order) return LVN_MEMORY;
+    LVN_TRY(make_shelves(&all, &a, p->n_values));
+    for (int v = 0; v < p->n_values; v++) {
+        if (p->values[v].buffer != LVN_BUFFER_ARENA || p->values[v].first < 0) continue;
+        p->unplaced_bytes += aligned(p->values[v].bytes);
+        if (l->root[v] == v) order[n++] = (struct piece){p->values[v].bytes, v};
+    }
+    qsort(order, (size_t)n, sizeof *order, by_size);
+    for (int i = 0; i < n; i++) {
+        struct lvn_value *v = &p->values[order[i].value];
+        const int64_t bytes = aligned(v->bytes);
+        v->offset = find_offset(&all, v, bytes);
+        LVN_TRY(put(&all, &(struct placed){.from = v->offset,
+                                           .to = v->offset + bytes,
+                                           .earliest = v->first,
+                                           .latest = v->last,
+                                           .all_after = v->first,
+                                           .all_before = v->last}));
+        if (v->offset + bytes > p->arena_bytes) p->arena_bytes = v->offset + bytes;
+    }
+    for (int v = 0; v < p->n_values; v++)
+        if (l->root[v] != v) p->values[v].offset = p->values[find_root(l, v)].offset;
+    return LVN_OK;
+}
+
+/* Where the instructions of a micro-batch end, and the sums behind them. */
+static void find_stages(struct lvn_program *p)
+{
+    p->first_sum = p->n_instrs;
+    while (p->first_sum > 0 && p->instrs[p->first_sum - 1].when >= LVN_AFTER_MICRO_BATCH) p->first_sum--;
+    p->first_update = p->n_instrs;
+    while (p->first_update > 0 && p->instrs[p->first_update - 1].when == LVN_AFTER_BACKWARD) p->first_update--;
+}
+
+/* Each micro-batch has its own, one behind the other in RESULT. */
+static void place_sums(struct lvn_program *p, int n_sums)
+{
+    for (int k = 0; k < n_sums; k++) {
+        const struct lvn_tensor *sum = p->outputs[k];
+        struct lvn_value *v = &p->values[p->value_of_tensor[(sum->kind == LVN_TENSOR_VIEW ? sum->base : sum)->id]];
+        v->buffer = LVN_BUFFER_RESULT;
+        v->offset = (int64_t)sizeof(struct lvn_result) + p->sum_bytes;
+        p->sum_bytes += v->bytes;
+    }
+}
+
+enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_device *device)
+{
+    p->device = device;
+    find_stages(p);
+    place_sums(p, n_sums);
+    for (int n = 0; n < p->n_instrs; n++)
+        if (!p->instrs[n].op->collective) LVN_TRY(choose(p, &p->instrs[n]));
+    LVN_LOCAL_ARENA(a);
+    struct lifetimes l = {.p = p, .root = lvn_arena_alloc(&a, sizeof *l.root * (size_t)(p->n_values + 1))};
+    if (!l.root) return LVN_MEMORY;
+    for (l.now = 0; l.now < p->n_instrs; l.now++) lvn_instr_operands(&p->instrs[l.now], touch, &l);
+    for (int v = 0; v < p->n_values; v++) {
+        l.root[v] = v;
+        if (p->values[v].keep) p->values[v].last = p->n_instrs;
+    }
+    reuse_places(&l);
+    return assign_offsets(&l);
+}

@@ -1,0 +1,43 @@
+/* pipeline.c - all passes in their order. */
+#include "passes/program.h"
+
+enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
+                                int n_outputs, const struct lvn_plan_options *o)
+{
+    struct lvn_program *p;
+    *out = NULL;
+    LVN_TRY(lvn_program_build(&p, g, outputs, n_outputs));
+    enum lvn_status s = lvn_pass_prune(p);
+    if (s == LVN_OK && o->fuse) s = lvn_pass_fuse(p);
+    if (s == LVN_OK) s = lvn_pass_precision(p, o->precision);
+    p->gradients = o->pieces > LVN_BF16_PIECES ? p->real : p->weights;
+    if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
+    if (s == LVN_OK && o->train)
+        s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute);
+    if (s == LVN_OK && o->train) s = lvn_pass_accumulate(p, o->tree);
+    if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
+    const bool alone = !o->tree && o->pieces == 1 && (!o->sharding || o->sharding->size == 1);
+    if (s == LVN_OK && o->train && o->optimizer && o->fuse && alone) s = lvn_pass_outer(p, o->device);
+    if (s == LVN_OK && o->train && o->sharding) s = lvn_pass_shard(p, o->sharding);
+    if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)
+        s = lvn_pass_scale(p, o->optimizer);
+    if (s == LVN_OK) s = lvn_pass_verify(p);
+    if (s == LVN_OK) s = lvn_pass_place(p, o->n_sums, o->device);
+    if (s == LVN_OK)
+        *out = p;
+    else
+        lvn_program_free(p);
+    return s;
+}
+
+struct lvn_operand lvn_program_output(const struct lvn_program *p, const struct lvn_tensor *t)
+{
+    const struct lvn_tensor *base = t->kind == LVN_TENSOR_VIEW ? t->base : t;
+    int v = p->value_of_tensor[base->id];
+    return v < 0 || !p->values[v].keep ? LVN_NO_OPERAND : (struct lvn_operand){.value = v, .desc = t->desc};
+}
+
+int64_t lvn_program_sums_at(const struct lvn_program *p, int64_t m)
+{
+    return (int64_t)sizeof(struct lvn_result) + m * p->sum_bytes;
+}

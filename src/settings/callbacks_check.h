@@ -1,0 +1,12 @@
+/* callbacks_check.h - what settings ask of the callbacks.
+ *
+ * lvn_settings_finish() calls it; train/callbacks.c defines it. So settings include no header of the training loop. */
+#ifndef LVN_CALLBACKS_CHECK_H
+#define LVN_CALLBACKS_CHECK_H
+
+#include "settings/settings.h"
+
+/* ARG: settings of callbacks or loggers contradict each other. */
+enum lvn_status lvn_callbacks_check(const struct lvn_settings *s) LVN_CHECKED;
+
+#endif

@@ -1,0 +1,74 @@
+/* choices.c - see choices.h. */
+#include "settings/choices.h"
+
+#define LVN_MAP(word, value)                                                                                           \
+    case LVN_##word:                                                                                                   \
+        return LVN_##value;
+
+enum lvn_precision lvn_precision_of(enum lvn_trainer_precision word)
+{
+    switch (word) {
+        LVN_MAP(TRAINER_PRECISION_32_TRUE, PRECISION_TRUE)
+        LVN_MAP(TRAINER_PRECISION_BF16_MIXED, PRECISION_BF16_MIXED)
+        LVN_MAP(TRAINER_PRECISION_BF16_TRUE, PRECISION_BF16_TRUE)
+        LVN_MAP(TRAINER_PRECISION_16_MIXED, PRECISION_16_MIXED)
+    case LVN_TRAINER_PRECISION_16_TRUE:
+    case LVN_TRAINER_PRECISION_64_TRUE:
+        break;
+    }
+    return LVN_PRECISION_TRUE;
+}
+
+enum lvn_recompute lvn_recompute_of(enum lvn_trainer_recompute word)
+{
+    switch (word) {
+        LVN_MAP(TRAINER_RECOMPUTE_AUTO, RECOMPUTE_AUTO)
+        LVN_MAP(TRAINER_RECOMPUTE_NONE, RECOMPUTE_NONE)
+        LVN_MAP(TRAINER_RECOMPUTE_CHEAP, RECOMPUTE_CHEAP)
+        LVN_MAP(TRAINER_RECOMPUTE_BLOCKS, RECOMPUTE_BLOCKS)
+    }
+    return LVN_RECOMPUTE_AUTO;
+}
+
+enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word)
+{
+    switch (word) {
+        LVN_MAP(OPTIMIZER_DECAY_LINEAR, DECAY_LINEAR)
+        LVN_MAP(OPTIMIZER_DECAY_MATRICES, DECAY_MATRICES)
+        LVN_MAP(OPTIMIZER_DECAY_ALL, DECAY_ALL)
+    }
+    return LVN_DECAY_LINEAR;
+}
+
+enum lvn_optimizer_id lvn_optimizer_of(enum lvn_optimizer_kind word)
+{
+    switch (word) {
+        LVN_MAP(OPTIMIZER_KIND_ADAMW, ADAMW)
+        LVN_MAP(OPTIMIZER_KIND_ADAM, ADAM)
+        LVN_MAP(OPTIMIZER_KIND_SGD, SGD)
+    }
+    return LVN_ADAMW;
+}
+
+enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word)
+{
+    switch (word) {
+        LVN_MAP(DATA_SAMPLING_PERMUTATION, SAMPLING_PERMUTATION)
+        LVN_MAP(DATA_SAMPLING_RANDOM, SAMPLING_RANDOM)
+        LVN_MAP(DATA_SAMPLING_SEQUENTIAL, SAMPLING_SEQUENTIAL)
+    }
+    return LVN_SAMPLING_PERMUTATION;
+}
+
+enum lvn_split_id lvn_split_of(enum lvn_data_split word)
+{
+    switch (word) {
+        LVN_MAP(DATA_SPLIT_TRAIN, SPLIT_TRAIN)
+        LVN_MAP(DATA_SPLIT_VAL, SPLIT_VAL)
+        LVN_MAP(DATA_SPLIT_TEST, SPLIT_TEST)
+        LVN_MAP(DATA_SPLIT_ALL, SPLIT_ALL)
+    case LVN_DATA_SPLIT_AUTO:
+        break;
+    }
+    return LVN_SPLIT_TRAIN;
+}

@@ -1,0 +1,302 @@
+/* options.c - the table of options as data, and finding the option that a word means. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "models/keys.h"
+#include "settings/settings.h"
+
+/* The words of each choice. */
+#define LVN_X(name, word) word,
+#define LVN_CHOICE(part, field, ...)                                                                                   \
+    static const char *const words_##part##_##field[] = {LVN_CHOICES_##part##_##field(LVN_X) NULL};
+#include "settings/options_each.h"
+#undef LVN_X
+static const char *words_model_kind[LVN_FAMILY_KEYS]; /* the families' names: see gather() */
+static const char *const words_data_kind[] = {
+#define LVN_DATASET(name) #name,
+#include "data/datasets.def"
+    NULL};
+static const char *const words_trainer_accelerator[] = {"auto", "gpu", "xpu",
+#define LVN_BACKEND(name) #name,
+#include "backend/backends.def"
+                                                        NULL};
+static const char *const words_task_kind[] = {"auto",
+#define LVN_TASK(name) #name,
+#include "tasks/tasks.def"
+                                              NULL};
+
+/* A field of another type than its row's fails to compile here. */
+typedef double pair[2];
+#define FIELD(part, field, type)                                                                                       \
+    (offsetof(struct lvn_settings, part.field) + 0 * sizeof(_Generic(&((struct lvn_settings *)0)->part.field, type *   \
+                                                                     : (char)0)))
+
+/* Those of families follow: see gather(). */
+static struct lvn_option options[LVN_OPT_ALL] = {
+// clang-format off
+#define LVN_TOP(field, initial_, help_, ...)                                                                           \
+    {.key = #field, .part = "", .kind = LVN_KIND_PATH, .initial = initial_, .help = help_,                             \
+     .offset = offsetof(struct lvn_settings, field), .id = LVN_OPT_##field, __VA_ARGS__},
+#define ROW(part_, field, kind_, type, initial_, help_, ...)                                                           \
+    {.key = #part_ "." #field, .part = #part_, .kind = LVN_KIND_##kind_, .initial = initial_, .help = help_,           \
+     .offset = FIELD(part_, field, type), .id = LVN_OPT_##part_##_##field, __VA_ARGS__},
+#define LVN_INT(part, field, initial, low, high, help, ...)                                                            \
+    ROW(part, field, INT, int64_t, initial, help, .least = low, .most = (double)(high), __VA_ARGS__)
+#define LVN_REAL(part, field, initial, low, high, help, ...)                                                           \
+    ROW(part, field, REAL, double, initial, help, .least = low, .most = high, __VA_ARGS__)
+#define LVN_PAIR(part, field, initial, low, high, help, ...)                                                           \
+    ROW(part, field, PAIR, pair, initial, help, .least = low, .most = high, __VA_ARGS__)
+#define LVN_BOOL(part, field, initial, help, ...) ROW(part, field, BOOL, bool, initial, help, __VA_ARGS__)
+#define LVN_CHOICE(part, field, initial, help, ...)                                                                    \
+    ROW(part, field, CHOICE, enum lvn_##part##_##field, initial, help, .choices = words_##part##_##field, __VA_ARGS__)
+#define LVN_WORD(part, field, initial, help, ...)                                                                      \
+    ROW(part, field, WORD, const char *, initial, help, .choices = words_##part##_##field, __VA_ARGS__)
+#define LVN_TEXT(part, field, initial, help, ...) ROW(part, field, TEXT, const char *, initial, help, __VA_ARGS__)
+#define LVN_PATH(part, field, initial, help, ...) ROW(part, field, PATH, const char *, initial, help, __VA_ARGS__)
+#define LVN_LIST(part, field, initial, help, ...) ROW(part, field, LIST, const char *, initial, help, __VA_ARGS__)
+#define LVN_TIME(part, field, initial, help, ...) ROW(part, field, TIME, double, initial, help, __VA_ARGS__)
+#define LVN_AMOUNT(part, field, initial, help, ...)                                                                    \
+    ROW(part, field, AMOUNT, struct lvn_amount, initial, help, __VA_ARGS__)
+#include "settings/options_each.h"
+    // clang-format on
+};
+
+static const struct {
+    const char *name, *help;
+} parts[] = {
+#define LVN_PART(name, help) {#name, help},
+#include "settings/options_each.h"
+};
+
+const char *lvn_part_help(const char *part)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!strcmp(parts[i].name, part)) return parts[i].help;
+    }
+    return NULL;
+}
+
+/* --- the keys of families --- */
+
+static const struct lvn_option *shown[LVN_OPT_ALL]; /* in order */
+static int n_shown, n_family;
+static struct {
+    char key[48], help[320], usual[160];
+} texts[LVN_FAMILY_KEYS];
+static char kinds[1600];
+
+/* Adds to a list what its parts make up. */
+static void add(char *list, size_t room, const char *between, const char *text, const char *more)
+{
+    lvn_print_more(list, room, "%s%s%s", *list ? between : "", text, more);
+}
+
+/* Adds `text` and, in brackets, which families that is of; nothing in brackets where it is all. */
+static void add_of(char *list, size_t room, const char *text, const char *names, bool all)
+{
+    char of[220] = "";
+    if (!all) snprintf(of, sizeof of, " (%s)", names);
+    add(list, room, ", ", text, of);
+}
+
+/* What holds without a word: "6", or "0 (one), 0.1 (another, a third)". */
+static void add_usual(char *list, size_t room, const char *recipe)
+{
+    const struct lvn_model *const *all = lvn_models();
+    for (int i = 0; all[i]; i++) {
+        const struct lvn_key *k = lvn_key_find(all[i], recipe);
+        char names[200] = "", text[LVN_KEY_TEXT];
+        int others = 0;
+        bool before = !k;
+        for (int j = 0; all[j] && k; j++) {
+            const struct lvn_key *o = lvn_key_find(all[j], recipe);
+            bool same = o && o->initial == k->initial;
+            before = before || (same && j < i);
+            others += o && !same;
+            if (same) add(names, sizeof names, ", ", all[j]->name, "");
+        }
+        if (!before) add_of(list, room, lvn_key_text(k, k->initial, text), names, others == 0);
+    }
+}
+
+/* A key as an option, within the bounds of all families that have it. */
+static void add_key(const struct lvn_key *k)
+{
+    static const enum lvn_option_kind kind[] = {
+        [LVN_KEY_INT] = LVN_KIND_INT, [LVN_KEY_REAL] = LVN_KIND_REAL, [LVN_KEY_BOOL] = LVN_KIND_BOOL};
+    char names[200] = "";
+    struct lvn_option *o = &options[LVN_OPT_COUNT + n_family];
+    double least = k->least, most = k->most;
+    bool all = true;
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        const struct lvn_key *other = lvn_key_find(*m, k->recipe);
+        all = all && other;
+        if (!other) continue;
+        least = other->by_data ? 0 : other->least < least ? other->least : least;
+        most = other->most > most ? other->most : most;
+        add(names, sizeof names, ", ", (*m)->name, "");
+    }
+    snprintf(texts[n_family].key, sizeof texts->key, "model.%s", k->recipe);
+    add_of(texts[n_family].help, sizeof texts->help, k->help, names, all);
+    add_usual(texts[n_family].usual, sizeof texts->usual, k->recipe);
+    *o = (struct lvn_option){.key = texts[n_family].key,
+                             .part = "model",
+                             .kind = kind[k->kind],
+                             .initial = "",
+                             .usual = texts[n_family].usual,
+                             .least = least,
+                             .most = most,
+                             .help = texts[n_family].help,
+                             .fixed = true,
+                             .offset = offsetof(struct lvn_settings, family) +
+                                       (size_t)n_family * sizeof(union lvn_option_value),
+                             .id = (enum lvn_option_id)(LVN_OPT_COUNT + n_family)};
+    n_family++;
+}
+
+static void gather_keys(const struct lvn_model *m)
+{
+    for (const struct lvn_key *k = m->keys; k->kind; k++) {
+        bool known = !k->recipe || n_family == LVN_FAMILY_KEYS;
+        for (int i = 0; i < n_family && !known; i++)
+            known = strcmp(options[LVN_OPT_COUNT + i].key + strlen("model."), k->recipe) == 0;
+        if (!known) add_key(k);
+    }
+}
+
+/* Once, when the first option is looked for. The help of model.kind is a list of the families. */
+static void gather(void)
+{
+    const struct lvn_model *const *m = lvn_models();
+    char list[sizeof kinds - 16] = "";
+    for (int i = 0; m[i] && i < LVN_FAMILY_KEYS - 1; i++) {
+        words_model_kind[i] = m[i]->name;
+        add_of(list, sizeof list, m[i]->name, m[i]->what, false);
+        gather_keys(m[i]);
+    }
+    snprintf(kinds, sizeof kinds, "family: %s", list);
+    options[LVN_OPT_model_kind].initial = m[0]->name;
+    options[LVN_OPT_model_kind].help = kinds;
+    for (int id = 0; id < LVN_OPT_COUNT; id++) {
+        bool ends = id + 1 == LVN_OPT_COUNT || strcmp(options[id].part, options[id + 1].part) != 0;
+        shown[n_shown++] = &options[id];
+        if (!ends || strcmp(options[id].part, "model") != 0) continue;
+        for (int i = 0; i < n_family; i++) shown[n_shown++] = &options[LVN_OPT_COUNT + i];
+    }
+}
+
+static void gather_once(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, gather);
+}
+
+int lvn_option_count(void)
+{
+    gather_once();
+    return n_shown;
+}
+
+const struct lvn_option *lvn_option_at(int i)
+{
+    gather_once();
+    return shown[i];
+}
+
+const struct lvn_option *lvn_option_of(enum lvn_option_id id)
+{
+    gather_once();
+    return (int)id < LVN_OPT_COUNT + n_family ? &options[id] : NULL;
+}
+
+const struct lvn_option *lvn_option_of_family(int i)
+{
+    return lvn_option_of((enum lvn_option_id)(LVN_OPT_COUNT + i));
+}
+
+const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT])
+{
+    if (!o->of) return o->help;
+    snprintf(text, LVN_HELP_TEXT, "%s: %s", o->of, o->help);
+    return text;
+}
+
+/* --- finding one --- */
+
+const struct lvn_option *lvn_option_find(const char *key)
+{
+    for (int i = 0; i < lvn_option_count(); i++) {
+        if (!strcmp(shown[i]->key, key)) return shown[i];
+    }
+    return NULL;
+}
+
+/* The key whose last word is `word` exactly: lr is optimizer.lr. The first one where parts share a word. */
+static const char *by_field(const char *word)
+{
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const char *dot = strchr(shown[i]->key, '.');
+        if (dot && !strcasecmp(dot + 1, word)) return shown[i]->key;
+    }
+    return NULL;
+}
+
+static const char *field_of(const struct lvn_option *o)
+{
+    return *o->part ? o->key + strlen(o->part) + 1 : o->key;
+}
+
+/* The key nearest to `word`, within `limit` edits: by its last word, of one part (NULL: of any), or by all of it. */
+static const char *within(const char *word, const char *part, bool whole, int limit)
+{
+    const char *nearest = NULL;
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        if (part && strcmp(o->part, part) != 0) continue;
+        int distance = lvn_edit_distance(word, whole ? o->key : field_of(o));
+        if (distance > limit) continue;
+        nearest = o->key;
+        limit = distance - 1; /* later ones must be nearer */
+    }
+    return nearest;
+}
+
+/* The only key of a part that goes on from `field`: lora.r is lora.rank. */
+static const char *completed(const char *field, const char *part)
+{
+    const char *only = NULL;
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        if (!*field || strcmp(o->part, part) != 0 || strncmp(field_of(o), field, strlen(field)) != 0) continue;
+        if (only) return NULL;
+        only = o->key;
+    }
+    return only;
+}
+
+/* A wrong suggestion is worse than none. So a key of a part that exists is looked for in that part; a word of no part
+ * (--device, --eval_steps are other programs' words) must be long, and wrong in one letter. */
+const char *lvn_option_nearest(const char *key)
+{
+    enum { LETTERS = 64, LONG = 8 };
+    char word[LETTERS + 1], part[LETTERS + 1];
+    size_t n = 0;
+    for (; key[n] && n < LETTERS; n++) word[n] = key[n] == '-' ? '_' : key[n];
+    word[n] = '\0';
+    if (lvn_option_find(word)) return lvn_option_find(word)->key;
+    const char *dot = strrchr(word, '.'), *field = dot ? dot + 1 : word, *exact = by_field(field);
+    int letters = (int)strlen(field);
+    if (!dot) return exact ? exact : letters >= LONG ? within(word, NULL, false, 1) : NULL;
+    snprintf(part, sizeof part, "%.*s", (int)(dot - word), word);
+    if (lvn_part_help(part)) {
+        const char *near = completed(field, part);
+        if (!near) near = within(field, part, false, letters < 3 ? 0 : letters < LONG ? 1 : 2);
+        return near ? near : exact;
+    }
+    /* An exact last word in a wrong part (train.max_steps) tells more than a few equal letters. */
+    const char *near = within(word, NULL, true, (int)strlen(word) / 4);
+    return exact && (!near || strcmp(strchr(near, '.') ? strchr(near, '.') + 1 : near, field) != 0) ? exact : near;
+}

@@ -1,0 +1,403 @@
+/* settings_check.c - what follows from other settings, and which settings cannot stand together.
+ *
+ * Each sentence names both keys, what they hold, and the cure. Neutral values are never refused. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "backend/backend.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "graph/graph.h"
+#include "models/adapter_files.h"
+#include "settings/callbacks_check.h"
+#include "settings/device_list.h"
+#include "settings/settings_model.h"
+#include "tasks/task.h"
+
+_Static_assert((int)LVN_OPTIMIZER_DECAY_LINEAR == (int)LVN_DECAY_LINEAR, "one order for the rules of decay");
+_Static_assert((int)LVN_OPTIMIZER_DECAY_MATRICES == (int)LVN_DECAY_MATRICES, "one order for the rules of decay");
+_Static_assert((int)LVN_OPTIMIZER_DECAY_ALL == (int)LVN_DECAY_ALL, "one order for the rules of decay");
+
+/* Values that follow are marked as such; finish() may run again, so a derived value may be derived anew. */
+static bool open(const struct lvn_settings *s, enum lvn_option_id id)
+{
+    return s->origin[id].source <= LVN_SOURCE_DERIVED;
+}
+static void derived(struct lvn_settings *s, enum lvn_option_id id, const char *from)
+{
+    s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
+}
+
+/* Rank and alpha of the adapters to start from. Ranks that do not see the folder take what the settings say. */
+static enum lvn_status take_scale(struct lvn_settings *s)
+{
+    struct lvn_lora there, wanted;
+    const char *config = lvn_path_join(&s->arena, s->lora.init, LVN_ADAPTERS_CONFIG);
+    if (!config) return LVN_MEMORY;
+    if (!*s->lora.init) return LVN_OK;
+    if (!lvn_path_is_file(config)) {
+        LVN_CHECK(s->lora.rank, ARG,
+                  "lora.init is '%s', and there is no %s in it: give a folder with adapters that PEFT or levin has "
+                  "written, as RUN/checkpoints/best/adapter",
+                  s->lora.init, LVN_ADAPTERS_CONFIG);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_adapter_files_scale(s->lora.init, &there));
+    wanted = (struct lvn_lora){.rank = open(s, LVN_OPT_lora_rank) ? there.rank : s->lora.rank,
+                               .alpha = open(s, LVN_OPT_lora_alpha) ? there.alpha : s->lora.alpha};
+    LVN_TRY(lvn_adapter_check_scale(s->lora.init, &there, &wanted));
+    if (open(s, LVN_OPT_lora_rank)) derived(s, LVN_OPT_lora_rank, "lora.init");
+    if (open(s, LVN_OPT_lora_alpha)) derived(s, LVN_OPT_lora_alpha, "lora.init");
+    s->lora.rank = there.rank;
+    s->lora.alpha = there.alpha;
+    return LVN_OK;
+}
+
+static enum lvn_status finish_model(struct lvn_settings *s, bool trains)
+{
+    static const char *const nothing[] = {"none", "scratch", "random", "off"};
+    for (int i = 0; i < 4; i++) {
+        if (!strcasecmp(s->model.init, nothing[i])) s->model.init = "";
+    }
+    if (trains) LVN_TRY(take_scale(s));
+    LVN_CHECK(*s->model.init || !s->lora.rank, ARG,
+              "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
+              "lora.rank out",
+              s->lora.rank);
+    return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model rules */
+}
+
+/* What kind of data lies at data.path, where nobody says. */
+static enum lvn_status find_kind(struct lvn_settings *s)
+{
+    const struct lvn_dataset_kind *kind = NULL;
+    if (!open(s, LVN_OPT_data_kind) || !*s->data.path) return LVN_OK;
+    LVN_TRY(lvn_dataset_guess(s->data.path, &kind));
+    if (!kind) return LVN_OK;
+    s->data.kind = kind->name;
+    derived(s, LVN_OPT_data_kind, "data.path");
+    return LVN_OK;
+}
+
+/* The model that reads what the data have, where nobody says which; the usual one where it does. */
+static enum lvn_status find_model(struct lvn_settings *s)
+{
+    struct lvn_data_options data = {.kind = s->data.kind, .digits = s->data.digits};
+    struct lvn_fields fields;
+    if (!open(s, LVN_OPT_model_kind)) return LVN_OK;
+    LVN_TRY(lvn_dataset_fields(&data, &fields));
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        const struct lvn_task *t = lvn_task_find((*m)->tasks[0]);
+        bool reads = t && (!t->label.name || lvn_fields_find(&fields, t->label.name) >= 0);
+        for (int i = 0; (*m)->inputs[i].name; i++) reads &= lvn_fields_find(&fields, (*m)->inputs[i].name) >= 0;
+        if (!reads) continue;
+        if (!strcmp((*m)->name, s->model.kind)) return LVN_OK;
+        s->model.kind = (*m)->name;
+        derived(s, LVN_OPT_model_kind, "data.kind");
+        return LVN_OK;
+    }
+    return LVN_OK;
+}
+
+/* Whoever gives a tokenizer with a text wants tokens, which `levin prepare` makes. */
+static enum lvn_status check_tokenizer(const struct lvn_settings *s)
+{
+    const char *text = *s->data.path ? s->data.path : "TEXT";
+    LVN_CHECK(!*s->data.tokenizer || strcmp(s->data.kind, "chars") != 0, ARG,
+              "data.kind=chars makes each character a token, and data.tokenizer ('%s') is for data.kind=labelled: make "
+              "token files of the text first, with `levin prepare %s --tokenizer=%s`, and train on those",
+              s->data.tokenizer, text, s->data.tokenizer);
+    LVN_CHECK(!*s->data.tokenizer || strcmp(s->data.kind, "tokens") != 0, ARG,
+              "token files bring the tokenizer that made them, and data.tokenizer is '%s': leave it out, or make new "
+              "ones with `levin prepare TEXT --tokenizer=%s`",
+              s->data.tokenizer, s->data.tokenizer);
+    return LVN_OK;
+}
+
+/* Keys of one kind of data say nothing to another one. */
+static enum lvn_status check_owners(const struct lvn_settings *s)
+{
+    char text[LVN_VALUE_TEXT];
+    if (!open(s, LVN_OPT_data_tokenizer)) LVN_TRY(check_tokenizer(s));
+    for (int id = LVN_OPT_data_kind; id <= LVN_OPT_data_split; id++) {
+        const struct lvn_option *o = lvn_option_of((enum lvn_option_id)id);
+        if (!o->of || !strcmp(o->of, s->data.kind)) continue;
+        LVN_CHECK(open(s, o->id) || !lvn_settings_differs(s, o->id), ARG,
+                  "%s (%.60s) is a key of data.kind=%s, and the data are of the kind %s: leave it out", o->key,
+                  lvn_settings_value(s, o->id, text), o->of, s->data.kind);
+    }
+    LVN_CHECK(
+        !*s->data.val_path || open(s, LVN_OPT_data_val_fraction) || !lvn_settings_differs(s, LVN_OPT_data_val_fraction),
+        ARG,
+        "data.val_fraction (%g) holds back rows of data.path, and data.val_path ('%s') validates already: leave one "
+        "of them out",
+        s->data.val_fraction, s->data.val_path);
+    return LVN_OK;
+}
+
+static enum lvn_status finish_data(const struct lvn_settings *s)
+{
+    int64_t made = lvn_dataset_made_tokens(s->data.kind, s->data.digits);
+    for (const char *sum = s->data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
+        size_t n = strcspn(sum, ",");
+        LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
+                  "data.sha256 must be 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
+    }
+    LVN_CHECK(!*s->data.url || *s->data.path || made, ARG,
+              "data.url needs data.path too: the file to keep the download in");
+    const struct lvn_model *m = lvn_model_find(s->model.kind);
+    int64_t block = m ? lvn_settings_meaning(s, m, LVN_MEANS_POSITIONS) : 0;
+    LVN_CHECK(!block || block >= made, ARG,
+              "model.block_size (%" PRId64 ") is too short for data.kind=%s with data.digits %" PRId64
+              ", whose samples take %" PRId64 " tokens; leave it out or take at least %" PRId64,
+              block, s->data.kind, s->data.digits, made, made);
+    return LVN_OK;
+}
+
+static enum lvn_status check_optimizer(const struct lvn_settings *s)
+{
+    LVN_CHECK(s->optimizer.state == LVN_OPTIMIZER_STATE_FP32 || s->optimizer.kind != LVN_OPTIMIZER_KIND_SGD, ARG,
+              "optimizer.state: bf16 is for adamw and adam, and optimizer.kind is sgd; leave it out");
+    return LVN_OK;
+}
+
+/* Of a schedule that falls: where it ends, and from what to what. */
+static enum lvn_status finish_fall(struct lvn_settings *s, bool steps_known)
+{
+    char word[LVN_VALUE_TEXT];
+    const char *kind = lvn_settings_value(s, LVN_OPT_schedule_kind, word);
+    if (!s->schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED) {
+        int64_t last =
+            s->trainer.max_steps > s->schedule.warmup_steps ? s->trainer.max_steps : s->schedule.warmup_steps;
+        s->schedule.decay_steps = s->trainer.max_steps > 0 ? last : 0;
+        if (s->schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
+    }
+    LVN_CHECK(s->schedule.decay_steps || steps_known, ARG,
+              "schedule.kind: %s needs a step at which it ends; give schedule.decay_steps, trainer.max_steps or "
+              "trainer.max_epochs",
+              kind);
+    LVN_CHECK(!s->schedule.decay_steps || s->schedule.warmup_steps <= s->schedule.decay_steps, ARG,
+              "schedule.warmup_steps (%" PRId64 ") ends after schedule.decay_steps (%" PRId64
+              "); take fewer, or decay for longer",
+              s->schedule.warmup_steps, s->schedule.decay_steps);
+    LVN_CHECK(s->schedule.min_lr <= s->optimizer.lr, ARG,
+              "schedule.min_lr (%g) is above optimizer.lr (%g), but the rate falls from optimizer.lr to "
+              "schedule.min_lr; exchange them or take schedule.kind: constant",
+              s->schedule.min_lr, s->optimizer.lr);
+    LVN_CHECK(s->schedule.kind != LVN_SCHEDULE_KIND_EXPONENTIAL || s->schedule.min_lr > 0, ARG,
+              "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
+              "optimizer.lr");
+    return LVN_OK;
+}
+
+static enum lvn_status check_device(const struct lvn_settings *s)
+{
+    char word[LVN_VALUE_TEXT];
+    LVN_CHECK(s->trainer.precision <= LVN_TRAINER_PRECISION_16_MIXED, ARG,
+              "trainer.precision %s is not supported: this version computes in 32-true, bf16-mixed, bf16-true and, on "
+              "GPUs, 16-mixed; set one of them",
+              lvn_settings_value(s, LVN_OPT_trainer_precision, word));
+    LVN_CHECK(
+        s->trainer.strategy <= LVN_TRAINER_STRATEGY_ZERO1, ARG,
+        "trainer.strategy %s is not supported: this version has single_device, ddp and zero1; set one of them or auto",
+        lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
+    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
+              "trainer.strategy single_device is for one rank, and %" PRId64
+              " were started; set ddp or zero1, or start "
+              "one",
+              s->ranks);
+    return LVN_OK;
+}
+
+/* "1, 2, 3, 4, 6 or 12"; the largest ones where there are many. */
+static void divisors(int64_t n, char *text, size_t room)
+{
+    int64_t list[8];
+    int count = 0;
+    for (int64_t d = n; d >= 1 && count < 8 && n - d < 1000000; d--) {
+        if (n % d == 0) list[count++] = d;
+    }
+    text[0] = '\0';
+    for (int i = count - 1; i >= 0; i--)
+        lvn_print_more(text, room, "%" PRId64 "%s", list[i], i > 1 ? ", " : i == 1 ? " or " : "");
+}
+
+/* trainer.accumulate_grad_batches is the micro-batch, said by how many there are. */
+static enum lvn_status divide_batch(struct lvn_settings *s)
+{
+    int64_t n = s->trainer.accumulate_grad_batches, batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
+    if (n <= 1) return LVN_OK;
+    if (batch % n) {
+        char list[LVN_VALUE_TEXT];
+        divisors(batch, list, sizeof list);
+        LVN_FAIL(ARG,
+                 "the batch of %" PRId64 " cannot be cut into trainer.accumulate_grad_batches (%" PRId64
+                 ") equal micro-batches; take %s",
+                 batch, n, list);
+    }
+    LVN_CHECK(open(s, LVN_OPT_trainer_micro_batch_size) || !micro || micro == batch / n, ARG,
+              "trainer.micro_batch_size (%" PRId64 ") and trainer.accumulate_grad_batches (%" PRId64
+              ", so micro-batches of %" PRId64 ") set the same thing; leave one out",
+              micro, n, batch / n);
+    if (micro == batch / n) return LVN_OK;
+    s->trainer.micro_batch_size = batch / n;
+    derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.accumulate_grad_batches");
+    return LVN_OK;
+}
+
+/* trainer.shares of a run that goes on with trainer.share equal are what it once measured; else one of them is wrong.
+ */
+static enum lvn_status check_shares(struct lvn_settings *s)
+{
+    const struct lvn_origin *share = &s->origin[LVN_OPT_trainer_share], *shares = &s->origin[LVN_OPT_trainer_shares];
+    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED || !*s->trainer.shares) return LVN_OK;
+    LVN_CHECK(share->source > shares->source, ARG,
+              "trainer.shares (%.60s) is for trainer.share=measured, and trainer.share is equal: set it to measured, "
+              "or leave trainer.shares out",
+              s->trainer.shares);
+    s->trainer.shares = "";
+    derived(s, LVN_OPT_trainer_shares, "trainer.share");
+    return LVN_OK;
+}
+
+static enum lvn_status finish_batch(struct lvn_settings *s)
+{
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    int64_t each = s->trainer.batch_size_per_device, devices = lvn_devices_count(s), nodes = s->trainer.num_nodes;
+    int64_t world = s->ranks ? s->ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
+    bool batch_given = !open(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size;
+    LVN_CHECK(!each || !batch_given, ARG,
+              "trainer.batch_size (%" PRId64 ", %s) and trainer.batch_size_per_device (%" PRId64
+              ", %s) set the same thing; leave one out or set it to 0",
+              s->trainer.batch_size, lvn_settings_origin(s, LVN_OPT_trainer_batch_size, one), each,
+              lvn_settings_origin(s, LVN_OPT_trainer_batch_size_per_device, two));
+    if (!batch_given) {
+        s->trainer.batch_size = each ? each * world : 12;
+        derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "what is usual");
+    }
+    LVN_TRY(divide_batch(s));
+    int64_t batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
+    bool divided = s->trainer.accumulate_grad_batches > 1;
+    if (s->trainer.deterministic && !divided &&
+        (!micro || s->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED)) {
+        /* The largest divisor that leaves at least min(8, batch) micro-batches: nothing about this machine. */
+        int64_t least = batch < 8 ? batch : 8;
+        for (micro = batch / least; batch % micro; micro--) continue;
+        s->trainer.micro_batch_size = micro;
+        derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.batch_size");
+    }
+    if (micro && batch % micro) {
+        char list[LVN_VALUE_TEXT];
+        divisors(batch, list, sizeof list);
+        LVN_FAIL(ARG, "the batch of %" PRId64 " is not a multiple of trainer.micro_batch_size (%" PRId64 "); take %s",
+                 batch, micro, list);
+    }
+    return LVN_OK;
+}
+
+/* --- how much of the data --- */
+
+static enum lvn_status check_share(const char *key, const struct lvn_amount *a, const char *of)
+{
+    LVN_CHECK(a->fraction <= 1, ARG,
+              "trainer.%s (%g) is a share of the %s: at most 1.0; write a whole number for a number of batches", key,
+              a->fraction, of);
+    return LVN_OK;
+}
+
+static bool is_none(const struct lvn_amount *a)
+{
+    return !a->count && a->fraction <= 0;
+}
+
+static enum lvn_status check_limits(const struct lvn_settings *s)
+{
+    const struct lvn_amount *train = &s->trainer.limit_train_batches, *test = &s->trainer.limit_test_batches;
+    const struct lvn_amount *overfit = &s->trainer.overfit_batches;
+    char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
+    LVN_TRY(check_share("limit_val_batches", &s->trainer.limit_val_batches, "validation set"));
+    LVN_TRY(check_share("limit_train_batches", train, "training set"));
+    LVN_TRY(check_share("limit_test_batches", test, "data"));
+    LVN_TRY(check_share("overfit_batches", overfit, "training set"));
+    LVN_CHECK(!is_none(train), ARG,
+              "trainer.limit_train_batches 0 leaves nothing to train on; leave it out, or write 1.0 for all");
+    LVN_CHECK(!is_none(test), ARG,
+              "trainer.limit_test_batches 0 leaves nothing to evaluate; leave it out, or write 1.0 for all");
+    LVN_CHECK(is_none(overfit) || (!train->count && train->fraction == 1), ARG,
+              "trainer.overfit_batches (%s) and trainer.limit_train_batches (%s) both set the length of an epoch; "
+              "leave one of them out",
+              lvn_settings_value(s, LVN_OPT_trainer_overfit_batches, one),
+              lvn_settings_value(s, LVN_OPT_trainer_limit_train_batches, two));
+    return LVN_OK;
+}
+
+static enum lvn_status finish_trainer(struct lvn_settings *s)
+{
+    struct lvn_devices devices;
+    LVN_TRY(lvn_devices_read(&devices, s));
+    LVN_TRY(check_device(s));
+    LVN_CHECK(
+        !s->trainer.deterministic || s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,
+        "trainer.reduce_dtype bf16 rounds between ranks, and trainer.deterministic wants the same bits on any number "
+        "of them; leave one of them out");
+    if (s->trainer.max_steps < 0) s->trainer.max_steps = 0; /* Lightning's -1 */
+    if (s->trainer.max_epochs < 0) s->trainer.max_epochs = 0;
+    if (open(s, LVN_OPT_trainer_max_steps) && open(s, LVN_OPT_trainer_max_epochs) && !s->trainer.max_time) {
+        s->trainer.max_epochs = 1;
+        derived(s, LVN_OPT_trainer_max_epochs, "no limit being given");
+    }
+    LVN_TRY(check_limits(s));
+    LVN_TRY(check_shares(s));
+    return finish_batch(s);
+}
+
+static enum lvn_status finish_run(struct lvn_settings *s)
+{
+    if (!*s->name) {
+        s->name = "run";
+        derived(s, LVN_OPT_name, "nothing else");
+    }
+    LVN_CHECK(!strchr(s->name, '/') && *s->name != '.' && strlen(s->name) < 200, ARG,
+              "name '%.60s' becomes a folder in runs/: it must have no slash, must not start with a dot, and must be "
+              "shorter than 200 characters",
+              s->name);
+    LVN_CHECK(strlen(s->run_dir) < LVN_RUN_DIR_TEXT, ARG, "run_dir '%.60s...' has %zu bytes; at most %d are taken",
+              s->run_dir, strlen(s->run_dir), LVN_RUN_DIR_TEXT - 1);
+    if (!open(s, LVN_OPT_run_dir) && *s->run_dir) return LVN_OK;
+    s->run_dir = lvn_arena_printf(&s->arena, "runs/%s", s->name);
+    if (!s->run_dir) return LVN_MEMORY;
+    derived(s, LVN_OPT_run_dir, "name");
+    return LVN_OK;
+}
+
+static enum lvn_status check_computes(const struct lvn_settings *s)
+{
+    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    LVN_CHECK(b->computes, ARG, "trainer.accelerator %s computes nothing (%s); set cpu or auto to run", b->name,
+              b->what);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_settings_finish(struct lvn_settings *s, unsigned parts)
+{
+    char word[LVN_VALUE_TEXT];
+    LVN_TRY(finish_run(s));
+    LVN_CHECK(
+        (parts & LVN_USES_SPLIT) || s->data.split == LVN_DATA_SPLIT_AUTO, ARG,
+        "data.split (%s) chooses the part that `levin evaluate` scores, and this command scores none: leave it out",
+        lvn_settings_value(s, LVN_OPT_data_split, word));
+    if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
+    if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));
+    if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_kind(s));
+    if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_model(s));
+    if (parts & LVN_USES_MODEL) LVN_TRY(finish_model(s, parts & LVN_USES_OPTIMIZER));
+    if (parts & LVN_USES_DATA) LVN_TRY(finish_data(s));
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_owners(s));
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));
+    if (parts & LVN_USES_SCHEDULE && s->schedule.kind != LVN_SCHEDULE_KIND_CONSTANT)
+        LVN_TRY(finish_fall(s, s->trainer.max_epochs > 0));
+    return parts & LVN_USES_CALLBACKS ? lvn_callbacks_check(s) : LVN_OK;
+}

@@ -1,0 +1,172 @@
+/* settings_model.c - see settings_model.h. */
+#include "settings/settings_model.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "data/dataset.h"
+
+/* An option of families as a key of m's; NULL: it has none such. */
+static const struct lvn_key *key_of(const struct lvn_model *m, const struct lvn_option *o)
+{
+    return lvn_key_find(m, strchr(o->key, '.') + 1);
+}
+
+static double value_of(const struct lvn_settings *s, const struct lvn_option *o)
+{
+    const union lvn_option_value *v = &s->family[o->id - LVN_OPT_COUNT];
+    return o->kind == LVN_KIND_INT ? (double)v->i : o->kind == LVN_KIND_BOOL ? v->b : v->r[0];
+}
+
+static void set_value(struct lvn_settings *s, const struct lvn_option *o, double value)
+{
+    union lvn_option_value *v = &s->family[o->id - LVN_OPT_COUNT];
+    if (o->kind == LVN_KIND_INT)
+        v->i = (int64_t)value;
+    else if (o->kind == LVN_KIND_BOOL)
+        v->b = value != 0.0;
+    else
+        v->r[0] = value;
+}
+
+static enum lvn_status refuse_key(const struct lvn_model *m, const struct lvn_option *o)
+{
+    char list[512];
+    LVN_FAIL(ARG, "%s: %s has no such key; it has %s", o->key, m->name, lvn_model_keys_text(m, list, sizeof list));
+}
+
+/* A value that tells the family's variants from each other. */
+static enum lvn_status refuse_fixed(const struct lvn_model *m, const struct lvn_key *k, const char *key, double value)
+{
+    char text[LVN_KEY_TEXT], others[256] = "";
+    const char *has = NULL;
+    for (const struct lvn_word *w = k->words; w && w->called; w++)
+        if (w->value == (int64_t)k->initial) has = w->called;
+    for (const struct lvn_model *const *o = lvn_models(); *o; o++) {
+        const struct lvn_key *other = lvn_model_form(*o) == lvn_model_form(m) ? lvn_key_find(*o, k->recipe) : NULL;
+        if (other && !other->fixed) lvn_print_more(others, sizeof others, " or take %s", (*o)->name);
+    }
+    LVN_FAIL(ARG, "%s: %s contradicts model.kind: %s, which has %s; leave it out%s", key, lvn_key_text(k, value, text),
+             m->name, has ? has : "another value", others);
+}
+
+static enum lvn_status check_given(const struct lvn_model *m, const struct lvn_option *o, double value)
+{
+    const struct lvn_key *k = key_of(m, o);
+    if (!k) return refuse_key(m, o);
+    LVN_TRY(lvn_key_check(k, value, true));
+    return k->fixed && value != k->initial ? refuse_fixed(m, k, o->key, value) : LVN_OK;
+}
+
+/* --- sizes by name --- */
+
+/* Of another family? Then which. */
+static const struct lvn_model *other_family(const char *size)
+{
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++)
+        if (lvn_size_find(*m, size)) return *m;
+    return NULL;
+}
+
+static enum lvn_status find_size(struct lvn_settings *s, const struct lvn_model *m, const struct lvn_size **out)
+{
+    const char *names[64], *near;
+    int n = 0;
+    if (!strcasecmp(s->model.size, "none")) s->model.size = "";
+    *out = *s->model.size ? lvn_size_find(m, s->model.size) : NULL;
+    if (*out || !*s->model.size) return LVN_OK;
+    const struct lvn_model *other = other_family(s->model.size);
+    LVN_CHECK(!other, ARG, "model.size '%.60s' is one of the family %s, and model.kind is %s; set model.kind: %s",
+              s->model.size, other->name, m->name, other->name);
+    for (const struct lvn_size *z = m->sizes; z && z->name && n < 64; z++) names[n++] = z->name;
+    near = lvn_nearest(s->model.size, names, n);
+    LVN_FAIL(ARG, "model.size '%.60s' is not known; %s%s%s", s->model.size,
+             near ? "did you mean '" : "`levin help model` lists the sizes", near ? near : "", near ? "'?" : "");
+}
+
+/* What the size says of a key; false: nothing. */
+static bool size_has(const struct lvn_model *m, const struct lvn_size *size, const char *recipe, double *value)
+{
+    for (int i = 0; size && i < LVN_SIZE_KEYS && m->size_keys[i]; i++) {
+        if (strcmp(m->size_keys[i], recipe) != 0) continue;
+        *value = (double)size->value[i];
+        return true;
+    }
+    return false;
+}
+
+/* --- all keys --- */
+
+static void derive(struct lvn_settings *s, const struct lvn_option *o, double value, const char *from)
+{
+    set_value(s, o, value);
+    s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = from};
+}
+
+static void fill(struct lvn_settings *s, const struct lvn_model *m, const struct lvn_option *o,
+                 const struct lvn_size *size)
+{
+    const struct lvn_key *k = key_of(m, o);
+    double value = k ? k->initial : 0.0;
+    int64_t made = k && k->means == LVN_MEANS_POSITIONS ? lvn_dataset_made_tokens(s->data.kind, s->data.digits) : 0;
+    if (!k) {
+        set_value(s, o, 0.0);
+        s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
+    } else if (size_has(m, size, k->recipe, &value)) {
+        derive(s, o, value, "model.size");
+    } else {
+        derive(s, o, made ? (double)made : value, made ? "data.digits" : "model.kind");
+    }
+}
+
+enum lvn_status lvn_settings_finish_family(struct lvn_settings *s)
+{
+    const struct lvn_model *m = lvn_model_find(s->model.kind);
+    const struct lvn_size *size;
+    const struct lvn_option *o;
+    struct lvn_model_config c;
+    LVN_CHECK(m, ARG, "model.kind '%.60s' is not known", s->model.kind);
+    LVN_TRY(find_size(s, m, &size));
+    for (int i = 0; (o = lvn_option_of_family(i)); i++) {
+        if (lvn_settings_given(s, o->id))
+            LVN_TRY(check_given(m, o, value_of(s, o)));
+        else
+            fill(s, m, o, size);
+    }
+    LVN_TRY(lvn_settings_config(s, m, &c));
+    return lvn_model_check(&c, true);
+}
+
+enum lvn_status lvn_settings_config(const struct lvn_settings *s, const struct lvn_model *m, struct lvn_model_config *c)
+{
+    const struct lvn_option *o;
+    lvn_model_config_init(c, m);
+    for (int i = 0; (o = lvn_option_of_family(i)); i++) {
+        const struct lvn_key *k = key_of(m, o);
+        if (k && s->origin[o->id].source != LVN_SOURCE_DEFAULT) LVN_TRY(lvn_model_put(c, k->recipe, value_of(s, o)));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_settings_adjust(const struct lvn_settings *s, struct lvn_model_config *c)
+{
+    const struct lvn_option *o;
+    for (int i = 0; (o = lvn_option_of_family(i)); i++) {
+        const struct lvn_key *k = key_of(c->model, o);
+        if (!lvn_settings_given(s, o->id)) continue;
+        if (!k) return refuse_key(c->model, o);
+        if (k->any_time) LVN_TRY(lvn_model_put(c, k->recipe, value_of(s, o)));
+    }
+    return LVN_OK;
+}
+
+int64_t lvn_settings_meaning(const struct lvn_settings *s, const struct lvn_model *m, enum lvn_meaning meaning)
+{
+    const struct lvn_key *k = lvn_key_of(m, meaning);
+    const struct lvn_option *o;
+    for (int i = 0; k && k->recipe && (o = lvn_option_of_family(i)); i++)
+        if (key_of(m, o) == k) return lvn_settings_given(s, o->id) ? (int64_t)value_of(s, o) : 0;
+    return 0;
+}

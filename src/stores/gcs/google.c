@@ -1,0 +1,191 @@
+/* google.c - see google.h. */
+#include "stores/gcs/google.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "base/getenv.h"
+#include "base/text.h"
+#include "formats/json.h"
+#include "stores/crypto.h"
+#include "stores/http.h"
+
+enum { MOST_KEY = 1 << 20, NEAR_SECONDS = 2, FAR_SECONDS = 30, HOUR = 3600 };
+
+/* {"access_token", "expires_in"} */
+static enum lvn_status take_token(struct lvn_google_token *t, const struct lvn_http_answer *a, const char *from)
+{
+    json_t *root;
+    const char *text = NULL;
+    int64_t seconds = HOUR;
+    LVN_TRY(lvn_json_parse(from, a->body.p ? a->body.p : "", a->body.n, &root));
+    enum lvn_status status = lvn_json_string(from, root, "access_token", true, &text);
+    if (status == LVN_OK) status = lvn_json_int(from, root, "expires_in", false, 0, INT32_MAX, &seconds);
+    if (status == LVN_OK) {
+        status = lvn_take(t->text, sizeof t->text, "access_token", text, strlen(text));
+        if (status != LVN_OK) (void)lvn_while_at(status, "reading %s", from);
+        snprintf(t->from, sizeof t->from, "%s", from);
+        t->expires = time(NULL) + seconds;
+    }
+    json_decref(root);
+    return status;
+}
+
+static enum lvn_status ask(const struct lvn_http_request *r, struct lvn_http_answer *a)
+{
+    struct lvn_http *h;
+    LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = lvn_http_send(h, r, a);
+    lvn_http_close(h);
+    return status;
+}
+
+/* --- a key file --- */
+
+static void add_base64(struct lvn_text *t, const void *data, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* of URLs */
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t x = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
+        for (size_t k = 0; k < 4 && i + k <= n; k++) lvn_text_add_bytes(t, &digits[x >> (18 - 6 * k) & 63], 1);
+    }
+}
+
+/* A signed assertion (RFC 7523) that this account wants a token. */
+static enum lvn_status assertion_of(const char *mail, const char *pem, const char *audience, struct lvn_text *out)
+{
+    static const char head[] = "{\"alg\":\"RS256\",\"typ\":\"JWT\"}";
+    LVN_LOCAL_TEXT(claim);
+    unsigned char signature[LVN_SIGNATURE_BYTES];
+    size_t bytes;
+    long long now = (long long)time(NULL);
+    lvn_text_printf(
+        &claim,
+        "{\"iss\":\"%s\",\"scope\":\"https://www.googleapis.com/auth/devstorage.read_write\",\"aud\":\"%s\","
+        "\"iat\":%lld,\"exp\":%lld}",
+        mail, audience, now, now + HOUR);
+    enum lvn_status status = lvn_text_status(&claim);
+    add_base64(out, head, sizeof head - 1);
+    lvn_text_add(out, ".");
+    if (status == LVN_OK) add_base64(out, claim.p, (size_t)claim.n);
+    if (status == LVN_OK) status = lvn_text_status(out);
+    if (status == LVN_OK) status = lvn_rsa_sign(pem, out->p, signature, &bytes);
+    if (status != LVN_OK) return status;
+    lvn_text_add(out, ".");
+    add_base64(out, signature, bytes);
+    return lvn_text_status(out);
+}
+
+static void add_field(struct lvn_text *t, const char *name, const char *value)
+{
+    lvn_text_printf(t, "%s%s=", t->n ? "&" : "", name);
+    lvn_http_encode(t, value, false);
+}
+
+/* What is asked of the token service, by the kind of key. */
+static enum lvn_status form_of(const char *path, const json_t *root, const char **uri, struct lvn_text *form)
+{
+    const char *kind = NULL, *mail = NULL, *pem = NULL, *id = NULL, *secret = NULL, *refresh = NULL;
+    LVN_TRY(lvn_json_string(path, root, "type", true, &kind));
+    LVN_TRY(lvn_json_string(path, root, "token_uri", false, uri));
+    if (!strcmp(kind, "service_account")) {
+        LVN_TRY(lvn_json_string(path, root, "client_email", true, &mail));
+        LVN_TRY(lvn_json_string(path, root, "private_key", true, &pem));
+        struct lvn_text assertion = {0};
+        enum lvn_status status = assertion_of(mail, pem, *uri, &assertion);
+        add_field(form, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
+        if (status == LVN_OK) add_field(form, "assertion", assertion.p);
+        lvn_text_release(&assertion);
+        LVN_TRY_WHILE(status, "using the key '%s'", path);
+        return lvn_text_status(form);
+    }
+    LVN_CHECK(
+        !strcmp(kind, "authorized_user"), UNSUPPORTED,
+        "'%s' is a key of type '%.60s'; levin knows service_account and authorized_user (or give an access token in "
+        "GOOGLE_OAUTH_ACCESS_TOKEN)",
+        path, kind);
+    LVN_TRY(lvn_json_string(path, root, "client_id", true, &id));
+    LVN_TRY(lvn_json_string(path, root, "client_secret", true, &secret));
+    LVN_TRY(lvn_json_string(path, root, "refresh_token", true, &refresh));
+    add_field(form, "grant_type", "refresh_token");
+    add_field(form, "client_id", id);
+    add_field(form, "client_secret", secret);
+    add_field(form, "refresh_token", refresh);
+    return lvn_text_status(form);
+}
+
+static enum lvn_status token_of_key(struct lvn_google_token *t, const char *path)
+{
+    json_t *root;
+    const char *uri = "https://oauth2.googleapis.com/token";
+    LVN_LOCAL_TEXT(form);
+    struct lvn_http_answer a = {0};
+    LVN_TRY_WHILE(lvn_json_read(path, &root), "reading Google's credentials");
+    enum lvn_status status = form_of(path, root, &uri, &form);
+    if (status == LVN_OK) {
+        struct lvn_http_request r = {.method = "POST",
+                                     .url = uri,
+                                     .headers = "Content-Type: application/x-www-form-urlencoded\n",
+                                     .body = form.p,
+                                     .bytes = form.n,
+                                     .whole_seconds = FAR_SECONDS};
+        status = ask(&r, &a);
+    }
+    if (status == LVN_OK && (a.end != LVN_HTTP_WHOLE || a.code != 200))
+        status = lvn_fail(LVN_IO, "no token for the key '%s': '%s' %s %d: %.200s", path, uri,
+                          a.end == LVN_HTTP_WHOLE ? "answered" : a.why, a.code, a.body.p ? a.body.p : "");
+    if (status == LVN_OK) status = take_token(t, &a, path);
+    lvn_http_answer_release(&a);
+    json_decref(root);
+    return status;
+}
+
+/* --- the machine --- */
+
+static enum lvn_status token_of_machine(struct lvn_google_token *t)
+{
+    const char *host = lvn_getenv("GCE_METADATA_HOST"), *off = lvn_getenv("NO_GCE_CHECK");
+    char url[512];
+    struct lvn_http_answer a = {0};
+    if (off && strcasecmp(off, "true") == 0) return LVN_OK;
+    LVN_CHECK(lvn_fit(url, sizeof url, "http://%s/computeMetadata/v1/instance/service-accounts/default/token",
+                      host ? host : "169.254.169.254"),
+              ARG, "GCE_METADATA_HOST has %zu bytes; no host has such a name", strlen(host));
+    struct lvn_http_request r = {.method = "GET",
+                                 .url = url,
+                                 .headers = "Metadata-Flavor: Google\n",
+                                 .no_body = true,
+                                 .connect_seconds = NEAR_SECONDS,
+                                 .whole_seconds = 5 * NEAR_SECONDS};
+    enum lvn_status status = ask(&r, &a);
+    if (status == LVN_OK && a.end == LVN_HTTP_WHOLE && a.code == 200)
+        status = take_token(t, &a, "the machine's service account");
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+enum lvn_status lvn_google_find_token(struct lvn_google_token *t)
+{
+    const char *const names[] = {"GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"};
+    const char *key = lvn_getenv("GOOGLE_APPLICATION_CREDENTIALS"), *home = lvn_getenv("HOME");
+    const char *folder = lvn_getenv("CLOUDSDK_CONFIG");
+    char path[PATH_MAX];
+    *t = (struct lvn_google_token){0};
+    for (int i = 0; i < 2; i++) {
+        const char *given = lvn_getenv(names[i]);
+        if (!given) continue;
+        LVN_TRY(lvn_take(t->text, sizeof t->text, names[i], given, strlen(given)));
+        snprintf(t->from, sizeof t->from, "%s", names[i]);
+        return LVN_OK;
+    }
+    if (key) return token_of_key(t, key);
+    const char *where = folder ? folder : home ? home : "";
+    LVN_CHECK(
+        lvn_fit(path, sizeof path, "%s%s/application_default_credentials.json", where, folder ? "" : "/.config/gcloud"),
+        ARG, "%s has %zu bytes; too many for a path", folder ? "CLOUDSDK_CONFIG" : "HOME", strlen(where));
+    return lvn_path_is_file(path) ? token_of_key(t, path) : token_of_machine(t);
+}

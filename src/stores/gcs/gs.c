@@ -1,0 +1,207 @@
+/* gs.c - gs://BUCKET/KEY: Google Cloud Storage by its JSON interface, at STORAGE_EMULATOR_HOST where that is set. */
+#include "stores/gcs/gs.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/getenv.h"
+#include "formats/json.h"
+#include "stores/digest.h"
+#include "stores/gcs/google.h"
+
+struct gs {
+    const char *endpoint;
+    pthread_mutex_t lock; /* of what follows */
+    struct lvn_google_token token;
+    time_t found; /* when the token was last found to have changed */
+};
+enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
+static const char usual_endpoint[] = "https://storage.googleapis.com";
+
+static enum lvn_status open_place(struct lvn_place *p)
+{
+    struct gs *s = p->own = lvn_arena_alloc(&p->arena, sizeof *s);
+    const char *host = lvn_getenv("STORAGE_EMULATOR_HOST");
+    if (!s) return LVN_MEMORY;
+    LVN_TRY(lvn_place_split(p));
+    pthread_mutex_init(&s->lock, NULL);
+    s->endpoint = usual_endpoint;
+    if (host) {
+        size_t n = strlen(host);
+        while (n > 0 && host[n - 1] == '/') n--;
+        s->endpoint = lvn_arena_printf(&p->arena, "%s%.*s", strstr(host, "://") ? "" : "http://", (int)n, host);
+        if (!s->endpoint) return LVN_MEMORY;
+    }
+    return lvn_google_find_token(&s->token);
+}
+
+static const char *endpoint(const struct lvn_place *p)
+{
+    const char *address = ((const struct gs *)p->own)->endpoint;
+    return address == usual_endpoint ? "" : address;
+}
+
+/* A key that begins with a slash is a path of the service, one with "http" a whole address, all others a file's. */
+static void add_address(const struct lvn_place *p, const struct lvn_ask *ask, struct lvn_text *t)
+{
+    const struct gs *s = p->own;
+    if (ask->key && strncmp(ask->key, "http", 4) == 0) {
+        lvn_text_add(t, ask->key);
+        return;
+    }
+    lvn_text_add(t, s->endpoint);
+    if (ask->key) {
+        lvn_text_add(t, ask->key);
+    } else {
+        lvn_text_printf(t, "/storage/v1/b/%s/o/", p->bucket);
+        lvn_http_encode(t, p->key, false);
+        lvn_text_add(t, "?alt=media");
+    }
+    if (ask->query) lvn_text_printf(t, "?%s", ask->query);
+}
+
+static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
+                               struct lvn_http_request *r)
+{
+    struct gs *s = p->own;
+    LVN_LOCAL_TEXT(url);
+    enum lvn_status status = LVN_OK;
+    add_address(p, ask, &url);
+    r->url = lvn_text_status(&url) == LVN_OK ? lvn_arena_strdup(a, url.p) : NULL;
+    pthread_mutex_lock(&s->lock);
+    if (s->token.expires && time(NULL) > s->token.expires - EXPIRES_SOON) status = lvn_google_find_token(&s->token);
+    const char *token = s->token.text;
+    r->headers = lvn_arena_printf(a, "%s%s%s%s", *token ? "Authorization: Bearer " : "", token, *token ? "\n" : "",
+                                  ask->headers ? ask->headers : "");
+    pthread_mutex_unlock(&s->lock);
+    LVN_TRY(status);
+    return r->url && r->headers ? LVN_OK : LVN_MEMORY;
+}
+
+static bool mend(struct lvn_place *p, const struct lvn_http_answer *a)
+{
+    struct gs *s = p->own;
+    struct lvn_google_token token;
+    if (a->code != 401) return false;
+    pthread_mutex_lock(&s->lock);
+    time_t now = time(NULL);
+    if (lvn_google_find_token(&token) != LVN_OK)
+        lvn_error_clear();
+    else if (strcmp(token.text, s->token.text) != 0) {
+        s->token = token;
+        s->found = now;
+    }
+    bool mended = s->found && now - s->found < JUST_CHANGED; /* perhaps another thread did it */
+    pthread_mutex_unlock(&s->lock);
+    return mended;
+}
+
+static bool lacks_file(const struct lvn_http_answer *a)
+{
+    return !a->body.p || !strstr(a->body.p, "bucket does not exist");
+}
+
+/* {"error": {"message": ...}}, or plain text. */
+static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, struct lvn_text *t)
+{
+    const struct gs *s = p->own;
+    json_error_t error;
+    json_t *root = NULL;
+    if (a->body.p && lvn_json_load(a->body.p, a->body.n, 0, &root, &error) != LVN_OK) lvn_error_clear();
+    const char *message = json_string_value(json_object_get(json_object_get(root, "error"), "message"));
+    if (!message && a->body.p && a->body.p[0] != '{' && a->body.p[0] != '<') message = a->body.p;
+    size_t n = message ? strcspn(message, "\r\n") : 0;
+    if (n) lvn_text_printf(t, ": %.*s", (int)(n < 300 ? n : 300), message);
+    json_decref(root);
+    if (a->code == 404) lvn_text_printf(t, "; check the bucket's name, '%s'", p->bucket);
+    if (a->code == 401 || a->code == 403) {
+        if (s->token.text[0])
+            lvn_text_printf(t, " (credentials: %s)", s->token.from);
+        else
+            lvn_text_add(t, " (no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to the file of a key)");
+    }
+}
+
+/* "crc32c=n03x6A==,md5=..." (one line or several). */
+static void note(const struct lvn_http_answer *a, struct lvn_object *o)
+{
+    for (const char *p = a->headers.p; p && (p = strstr(p, "crc32c=")); p += 7)
+        (void)lvn_digest_decode("crc32c:", p + 7, o->checksum);
+}
+
+/* --- listing --- */
+
+static enum lvn_status add_items(const char *name, const json_t *root, size_t skip, struct lvn_arena *a, int *room,
+                                 struct lvn_store_entries *out)
+{
+    const json_t *items = json_object_get(root, "items"), *prefixes = json_object_get(root, "prefixes");
+    for (size_t i = 0; i < json_array_size(items); i++) {
+        const json_t *item = json_array_get(items, i), *size = json_object_get(item, "size");
+        const char *key = NULL;
+        LVN_TRY(lvn_json_string(name, item, "name", true, &key));
+        size_t n = strlen(key);
+        if (n <= skip || key[n - 1] == '/') continue; /* an empty file that stands for a folder */
+        int64_t bytes = json_is_string(size) ? strtoll(json_string_value(size), NULL, 10) : json_integer_value(size);
+        LVN_TRY(lvn_entries_add(a, out, room, key + skip, (int64_t)(n - skip), LVN_STORE_FILE, bytes));
+    }
+    for (size_t i = 0; i < json_array_size(prefixes); i++) {
+        const char *key = json_string_value(json_array_get(prefixes, i));
+        size_t n = key ? strlen(key) : 0;
+        if (n > skip + 1)
+            LVN_TRY(lvn_entries_add(a, out, room, key + skip, (int64_t)(n - skip - 1), LVN_STORE_FOLDER, -1));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status add_page(struct lvn_place *p, const struct lvn_http_answer *answer, const char *prefix,
+                                struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token)
+{
+    json_t *root;
+    const char *next = NULL;
+    LVN_TRY(lvn_json_parse(p->url, answer->body.p ? answer->body.p : "", answer->body.n, &root));
+    enum lvn_status status = add_items(p->url, root, strlen(prefix), a, room, out);
+    if (status == LVN_OK) status = lvn_json_string(p->url, root, "nextPageToken", false, &next);
+    if (next) lvn_text_add(token, next);
+    json_decref(root);
+    return status;
+}
+
+static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                            struct lvn_store_entries *out)
+{
+    const struct lvn_pages pages = {.key = lvn_arena_printf(&p->arena, "/storage/v1/b/%s/o", p->bucket),
+                                    .query = "",
+                                    .token = "pageToken",
+                                    .add = add_page};
+    return pages.key ? lvn_ask_list(p, h, deep, a, out, &pages) : LVN_MEMORY;
+}
+
+static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
+{
+    LVN_LOCAL_TEXT(key);
+    lvn_text_printf(&key, "/storage/v1/b/%s/o/", p->bucket);
+    lvn_http_encode(&key, p->key, false);
+    enum lvn_status status = lvn_text_status(&key);
+    struct lvn_ask ask = {.method = "DELETE", .key = key.p, .doing = "remove", .accept = {404}};
+    if (status == LVN_OK) status = lvn_ask_only(p, h, &ask);
+    return status;
+}
+
+const struct lvn_store lvn_store_gs = {.form = "gs://BUCKET/KEY",
+                                       .network = true,
+                                       .version_header = "X-Goog-Generation",
+                                       .open = open_place,
+                                       .stat = lvn_ask_stat,
+                                       .read = lvn_ask_read,
+                                       .list = list,
+                                       .remove = remove_file,
+                                       .endpoint = endpoint,
+                                       .address = address,
+                                       .mend = mend,
+                                       .lacks_file = lacks_file,
+                                       .note = note,
+                                       .explain = explain,
+                                       .upload = &lvn_gs_upload};

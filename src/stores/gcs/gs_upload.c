@@ -1,0 +1,165 @@
+/* gs_upload.c - files into Google Cloud Storage: one request for a small one, a resumable upload for a large one.
+ *
+ * The parts of a resumable upload come one after the other, over an address of its own. The service says after each how
+ * far it has got, which may be less than was sent; after a failure it is asked, and what it lacks is sent. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/json.h"
+#include "stores/gcs/gs.h"
+
+enum { PART = 256 << 10, GOES_ON = 308 };
+
+static enum lvn_status path_of(const struct lvn_place *p, const char *kind, struct lvn_text *path,
+                               struct lvn_text *query)
+{
+    lvn_text_printf(path, "/upload/storage/v1/b/%s/o", p->bucket);
+    lvn_text_printf(query, "uploadType=%s&name=", kind);
+    lvn_http_encode(query, p->key, false);
+    LVN_TRY(lvn_text_status(path));
+    return lvn_text_status(query);
+}
+
+static enum lvn_status post(struct lvn_place *p, struct lvn_http *h, const char *kind, const char *headers,
+                            const void *data, int64_t bytes, struct lvn_http_answer *a)
+{
+    struct lvn_text path = {0}, query = {0};
+    enum lvn_status status = path_of(p, kind, &path, &query);
+    struct lvn_ask ask = {.method = "POST",
+                          .key = path.p,
+                          .query = query.p,
+                          .headers = headers,
+                          .body = data,
+                          .bytes = bytes,
+                          .doing = "write"};
+    if (status == LVN_OK) status = lvn_ask(p, h, &ask, a);
+    lvn_text_release(&path);
+    lvn_text_release(&query);
+    return status;
+}
+
+static enum lvn_status whole(struct lvn_place *p, struct lvn_http *h, const void *data, int64_t bytes)
+{
+    struct lvn_http_answer a = {0};
+    enum lvn_status status = post(p, h, "media", "Content-Type: application/octet-stream\n", data, bytes, &a);
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
+{
+    struct lvn_http_answer a = {0};
+    char headers[128];
+    snprintf(headers, sizeof headers, "Content-Type: application/json\nX-Upload-Content-Length: %lld\n",
+             (long long)u->bytes);
+    enum lvn_status status = post(u->place, h, "resumable", headers, "{}", 2, &a);
+    u->sent = 0;
+    if (status == LVN_OK && !lvn_http_header(&a, "Location", u->id, sizeof u->id))
+        status = lvn_fail(LVN_IO, "cannot write '%s': the server began an upload and did not name it", u->place->url);
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+/* How far the service has got, from its answer to a part or a question; *alive false: the upload is gone. */
+static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_ask *ask, const struct lvn_http_answer *a,
+                                     bool *alive)
+{
+    char range[64];
+    *alive = true;
+    if (a->code == GOES_ON) {
+        const char *dash = lvn_http_header(a, "Range", range, sizeof range) ? strchr(range, '-') : NULL;
+        u->sent = dash ? strtoll(dash + 1, NULL, 10) + 1 : 0;
+        LVN_CHECK(u->sent >= 0 && u->sent <= u->bytes, IO, "cannot write '%s': the server has %lld bytes of %lld",
+                  u->place->url, (long long)u->sent, (long long)u->bytes);
+        return LVN_OK;
+    }
+    if (a->code == 404 || a->code == 410) {
+        *alive = false;
+        return LVN_OK;
+    }
+    if (a->code < 200 || a->code > 299) return lvn_ask_failed(u->place, ask, a);
+    /* A file: all of it, unless somebody took the question for an end. */
+    json_error_t error;
+    json_t *root = NULL;
+    if (a->body.p) LVN_TRY(lvn_json_load(a->body.p, a->body.n, 0, &root, &error));
+    const json_t *size = json_object_get(root, "size");
+    int64_t bytes = json_is_string(size) ? strtoll(json_string_value(size), NULL, 10) : json_integer_value(size);
+    json_decref(root);
+    *alive = !size || bytes == u->bytes;
+    if (*alive) u->sent = u->bytes;
+    return LVN_OK;
+}
+
+static enum lvn_status where(struct lvn_upload *u, struct lvn_http *h, bool *alive)
+{
+    struct lvn_http_answer a = {0};
+    char headers[64];
+    snprintf(headers, sizeof headers, "Content-Range: bytes */%lld\n", (long long)u->bytes);
+    struct lvn_ask ask = {
+        .method = "PUT", .key = u->id, .headers = headers, .doing = "write", .accept = {GOES_ON, 404, 410}};
+    enum lvn_status status = lvn_ask(u->place, h, &ask, &a);
+    if (status == LVN_OK) status = take_position(u, &ask, &a, alive);
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+static enum lvn_status recall(struct lvn_upload *u, struct lvn_http *h, bool *alive)
+{
+    LVN_TRY(where(u, h, alive));
+    for (int i = 0; *alive && i < u->n_parts; i++) {
+        int64_t end = (i + 1) * u->part_bytes;
+        if ((end < u->bytes ? end : u->bytes) <= u->sent) snprintf(u->tags[i], sizeof u->tags[i], "there");
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number, const void *data, int64_t bytes)
+{
+    int64_t from = (number - 1) * u->part_bytes, end = from + bytes;
+    enum lvn_status status = LVN_OK;
+    struct lvn_http_answer a = {0};
+    char headers[128];
+    bool alive = true;
+    for (int tries = 0; status == LVN_OK && u->sent < end && alive;) {
+        int64_t before = u->sent;
+        snprintf(headers, sizeof headers, "Content-Range: bytes %lld-%lld/%lld\n", (long long)u->sent,
+                 (long long)(end - 1), (long long)u->bytes);
+        struct lvn_ask ask = {.method = "PUT",
+                              .key = u->id,
+                              .headers = headers,
+                              .body = (const char *)data + (u->sent - from),
+                              .bytes = end - u->sent,
+                              .doing = "write",
+                              .once = true,
+                              .accept = {GOES_ON, 404, 410}};
+        status = lvn_ask(u->place, h, &ask, &a);
+        bool again = status == LVN_OK && lvn_ask_may_pass(&a);
+        if (again && !lvn_ask_pause(h, ++tries, &a)) status = lvn_ask_failed(u->place, &ask, &a);
+        if (status == LVN_OK) status = again ? where(u, h, &alive) : take_position(u, &ask, &a, &alive);
+        if (u->sent > before) tries = 0;
+    }
+    lvn_http_answer_release(&a);
+    LVN_TRY(status);
+    LVN_CHECK(alive, IO, "cannot write '%s': the server has forgotten the upload; send the file again", u->place->url);
+    snprintf(u->tags[number - 1], sizeof *u->tags, "there");
+    return LVN_OK;
+}
+
+/* The last part was the end. */
+static enum lvn_status finish(struct lvn_upload *u, struct lvn_http *h)
+{
+    (void)h;
+    LVN_CHECK(u->sent == u->bytes, IO, "cannot write '%s': the server has %lld bytes of %lld", u->place->url,
+              (long long)u->sent, (long long)u->bytes);
+    return LVN_OK;
+}
+
+const struct lvn_upload_steps lvn_gs_upload = {.least_part = PART,
+                                               .most_parts = INT32_MAX,
+                                               .one_by_one = true,
+                                               .whole = whole,
+                                               .begin = begin,
+                                               .recall = recall,
+                                               .part = part,
+                                               .finish = finish};

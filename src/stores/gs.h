@@ -1,9 +1,0 @@
-/* gs.h - what gs.c and gs_upload.c share. */
-#ifndef LVN_GS_H
-#define LVN_GS_H
-
-#include "stores/kind.h"
-
-extern const struct lvn_upload_steps lvn_gs_upload;
-
-#endif

@@ -1,0 +1,219 @@
+/* hf.c - hf://ORG/NAME/PATH: models of the Hugging Face hub; hf://datasets/ORG/NAME/PATH: its data sets. @REVISION
+ * behind NAME takes a branch, tag or commit.
+ *
+ * A file is at ENDPOINT/ORG/NAME/resolve/REVISION/PATH; large ones are passed on to another host, and the hub names
+ * their SHA-256 on the way. HF_TOKEN (or the file that signing in leaves) is sent to the hub only. Left out: writing.
+ */
+#include "stores/hub/hf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "base/getenv.h"
+#include "formats/json.h"
+
+enum { MOST_TOKEN = 4096 };
+
+bool lvn_hf_offline(void)
+{
+    static const char *const yes[] = {"1", "true", "yes", "on"};
+    const char *value = lvn_getenv("HF_HUB_OFFLINE");
+    for (size_t i = 0; value && i < sizeof yes / sizeof *yes; i++)
+        if (strcasecmp(value, yes[i]) == 0) return true;
+    return false;
+}
+
+/* HF_TOKEN, or the file HF_TOKEN_PATH, or HF_HOME/token. */
+static enum lvn_status find_token(struct lvn_arena *a, const char **out)
+{
+    const char *path = lvn_getenv("HF_TOKEN_PATH"), *home = lvn_getenv("HF_HOME"), *user = lvn_getenv("HOME");
+    char *text;
+    int64_t bytes;
+    *out = lvn_getenv("HF_TOKEN");
+    if (*out) return LVN_OK;
+    *out = "";
+    if (!path)
+        path = home ? lvn_path_join(a, home, "token") : lvn_path_join(a, user ? user : "", ".cache/huggingface/token");
+    if (!path) return LVN_MEMORY;
+    if (!lvn_path_is_file(path)) return LVN_OK;
+    LVN_TRY_WHILE(lvn_file_read(path, MOST_TOKEN, &text, &bytes), "reading the token of the Hugging Face hub");
+    *out = lvn_arena_printf(a, "%.*s", (int)strcspn(text, " \r\n"), text);
+    free(text);
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status open_place(struct lvn_place *p)
+{
+    struct lvn_hf *f = p->own = lvn_arena_alloc(&p->arena, sizeof *f);
+    struct lvn_arena *a = &p->arena;
+    if (!f) return LVN_MEMORY;
+    const char *from = p->url + strlen("hf://");
+    f->kind = strncmp(from, "datasets/", 9) == 0 ? "datasets" : "models";
+    if (strncmp(from, "datasets/", 9) == 0) from += 9;
+    if (strncmp(from, "models/", 7) == 0) from += 7;
+    size_t org = strcspn(from, "/"), name = from[org] ? strcspn(from + org + 1, "/@") : 0;
+    LVN_CHECK(org > 0 && name > 0, ARG,
+              "'%s' names no repository: expected hf://ORG/NAME, as hf://EleutherAI/pythia-70m", p->url);
+    const char *rest = from + org + 1 + name;
+    f->repo = lvn_arena_printf(a, "%.*s", (int)(org + 1 + name), from);
+    f->revision = "main";
+    if (*rest == '@') {
+        size_t n = strcspn(rest + 1, "/");
+        LVN_CHECK(n > 0, ARG, "'%s' names no revision behind the @", p->url);
+        f->revision = lvn_arena_printf(a, "%.*s", (int)n, rest + 1);
+        rest += n + 1;
+    }
+    p->bucket = f->repo;
+    p->key = rest + (*rest == '/');
+    f->endpoint = lvn_getenv("HF_ENDPOINT");
+    if (!f->endpoint) f->endpoint = "https://huggingface.co";
+    return f->repo && f->revision ? find_token(a, &f->token) : LVN_MEMORY;
+}
+
+/* A key that begins with a slash is a path of the hub itself. */
+static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
+                               struct lvn_http_request *r)
+{
+    const struct lvn_hf *f = p->own;
+    const char *key = ask->key ? ask->key : p->key;
+    LVN_LOCAL_TEXT(t);
+    size_t n = strlen(f->endpoint);
+    LVN_CHECK(!lvn_hf_offline(), IO, "'%s' cannot be fetched: HF_HUB_OFFLINE is set", p->url);
+    while (n > 0 && f->endpoint[n - 1] == '/') n--;
+    lvn_text_printf(&t, "%.*s", (int)n, f->endpoint);
+    if (*key == '/') {
+        lvn_text_add(&t, key);
+    } else {
+        lvn_text_printf(&t, "/%s%s/resolve/", strcmp(f->kind, "models") == 0 ? "" : "datasets/", f->repo);
+        lvn_http_encode(&t, f->revision, false);
+        lvn_text_add(&t, "/");
+        lvn_http_encode(&t, key, true);
+    }
+    if (ask->query) lvn_text_printf(&t, "?%s", ask->query);
+    r->url = lvn_text_status(&t) == LVN_OK ? lvn_arena_strdup(a, t.p) : NULL;
+    r->headers = lvn_arena_printf(a, "%s%s%s%s", *f->token ? "Authorization: Bearer " : "", f->token,
+                                  *f->token ? "\n" : "", ask->headers ? ask->headers : "");
+    return r->url && r->headers ? LVN_OK : LVN_MEMORY;
+}
+
+static bool lacks_file(const struct lvn_http_answer *a)
+{
+    char code[64];
+    return !lvn_http_header(a, "X-Error-Code", code, sizeof code) || strcmp(code, "EntryNotFound") == 0;
+}
+
+static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, struct lvn_text *t)
+{
+    const struct lvn_hf *f = p->own;
+    char text[512];
+    if (lvn_http_header(a, "X-Error-Message", text, sizeof text)) lvn_text_printf(t, ": %.300s", text);
+    if (a->code == 404) lvn_text_printf(t, "; check the name '%s' and the revision '%s'", f->repo, f->revision);
+    if (a->code == 401 || a->code == 403)
+        lvn_text_add(t, *f->token
+                            ? "; the token that was sent (HF_TOKEN) may not read this repository, or its name is wrong"
+                            : "; the repository does not exist or wants a token: set HF_TOKEN");
+}
+
+static void note(const struct lvn_http_answer *a, struct lvn_object *o)
+{
+    char text[160];
+    const char *sum = lvn_http_header(a, "X-Linked-ETag", text, sizeof text);
+    if (sum && *sum == '"') sum++;
+    if (sum && strspn(sum, "0123456789abcdef") == 64) snprintf(o->checksum, sizeof o->checksum, "sha256:%.64s", sum);
+}
+
+/* --- what a repository holds --- */
+
+static enum lvn_status read_files(const char *name, const json_t *root, struct lvn_arena *a, struct lvn_hf_files *out)
+{
+    const json_t *list = json_object_get(root, "siblings");
+    LVN_TRY(lvn_json_string(name, root, "sha", true, &out->commit));
+    LVN_CHECK(json_is_array(list), FORMAT, "%s: 'siblings' must be a list of files", name);
+    out->commit = lvn_arena_strdup(a, out->commit);
+    out->file = lvn_arena_alloc(a, (json_array_size(list) + 1) * sizeof *out->file);
+    if (!out->commit || !out->file) return LVN_MEMORY;
+    LVN_CHECK(strspn(out->commit, "0123456789abcdefABCDEF") == strlen(out->commit), FORMAT, "%s: 'sha' is no commit",
+              name);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *row = json_array_get(list, i), *lfs = json_object_get(row, "lfs");
+        struct lvn_hf_file *f = &out->file[out->n];
+        const char *sum = NULL, *blob = NULL;
+        *f = (struct lvn_hf_file){.bytes = -1};
+        LVN_TRY(lvn_json_string(name, row, "rfilename", true, &f->name));
+        LVN_TRY(lvn_json_int(name, row, "size", false, 0, INT64_MAX, &f->bytes));
+        LVN_TRY(lvn_json_string(name, row, "blobId", false, &blob));
+        if (json_is_object(lfs)) LVN_TRY(lvn_json_string(name, lfs, "sha256", false, &sum));
+        if (sum) blob = sum;
+        LVN_CHECK(!blob || (*blob && strspn(blob, "0123456789abcdefABCDEF-") == strlen(blob)), FORMAT,
+                  "%s: '%.100s' is no name of a blob", name, blob);
+        LVN_CHECK(lvn_store_name_is_safe(f->name), FORMAT, "%s: the name '%.200s' leads out of its folder", name,
+                  f->name);
+        f->name = lvn_arena_strdup(a, f->name);
+        f->blob = blob ? lvn_arena_strdup(a, blob) : NULL;
+        f->sha256 = sum ? f->blob : NULL;
+        if (!f->name || (blob && !f->blob)) return LVN_MEMORY;
+        out->n++;
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_hf_look(struct lvn_place *p, struct lvn_http *h, struct lvn_hf_files *out, bool *reached)
+{
+    const struct lvn_hf *f = p->own;
+    struct lvn_http_answer answer = {0};
+    LVN_LOCAL_TEXT(key);
+    json_t *root = NULL;
+    *out = (struct lvn_hf_files){0};
+    lvn_text_printf(&key, "/api/%s/%s/revision/", f->kind, f->repo);
+    lvn_http_encode(&key, f->revision, false);
+    enum lvn_status status = lvn_text_status(&key);
+    struct lvn_ask ask = {.method = "GET", .key = key.p, .query = "blobs=true", .doing = "read"};
+    if (status == LVN_OK) status = lvn_ask(p, h, &ask, &answer);
+    *reached = answer.code != 0;
+    if (status == LVN_OK) status = lvn_json_parse(p->url, answer.body.p ? answer.body.p : "", answer.body.n, &root);
+    if (status == LVN_OK) status = read_files(p->url, root, &p->arena, out);
+    json_decref(root);
+    lvn_http_answer_release(&answer);
+    return status;
+}
+
+static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                            struct lvn_store_entries *out)
+{
+    struct lvn_hf_files all;
+    bool reached;
+    size_t skip = strlen(p->key);
+    int room = 0;
+    LVN_TRY(lvn_hf_look(p, h, &all, &reached));
+    while (skip && p->key[skip - 1] == '/') skip--;
+    for (int i = 0; i < all.n; i++) {
+        const char *name = all.file[i].name;
+        if (skip && (strncmp(name, p->key, skip) != 0 || name[skip] != '/')) continue;
+        name += skip ? skip + 1 : 0;
+        size_t n = deep ? strlen(name) : strcspn(name, "/");
+        bool folder = name[n] == '/', seen = false;
+        for (int k = 0; k < out->n && folder && !seen; k++)
+            seen = strlen(out->entry[k].name) == n && strncmp(out->entry[k].name, name, n) == 0;
+        if (!seen)
+            LVN_TRY(lvn_entries_add(a, out, &room, name, (int64_t)n, folder ? LVN_STORE_FOLDER : LVN_STORE_FILE,
+                                    folder ? -1 : all.file[i].bytes));
+    }
+    return LVN_OK;
+}
+
+const struct lvn_store lvn_store_hf = {.form = "hf://ORG/NAME/PATH",
+                                       .network = true,
+                                       .follows = true,
+                                       .version_header = "X-Linked-ETag",
+                                       .open = open_place,
+                                       .stat = lvn_ask_stat,
+                                       .read = lvn_ask_read,
+                                       .list = list,
+                                       .bring = lvn_hf_download,
+                                       .address = address,
+                                       .lacks_file = lacks_file,
+                                       .note = note,
+                                       .explain = explain};

@@ -1,0 +1,142 @@
+/* hf_download.c - files of the Hugging Face hub in its own cache (stores/hub/hub_cache.h), so that levin and Python's
+ * tools find what the other has brought:
+ *
+ *     models--ORG--NAME/blobs/HASH                   a content
+ *     models--ORG--NAME/snapshots/COMMIT/PATH        a link to it
+ *     models--ORG--NAME/refs/main                    the commit that `main` was
+ *
+ * With HF_HUB_OFFLINE, and where the hub cannot be reached, what is there is taken. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "stores/hub/hf.h"
+#include "stores/hub/hub_cache.h"
+
+struct bringing {
+    struct lvn_place *p;
+    const struct lvn_hf *f;
+    struct lvn_arena *a; /* of the place */
+    const char *folder;  /* models--ORG--NAME */
+    const char *snapshot;
+    struct lvn_hf_files all;
+};
+
+/* "../../blobs/HASH" as seen from snapshots/COMMIT/a/b. */
+static char *link_target(struct lvn_arena *a, const char *name, const char *blob)
+{
+    char *up = lvn_arena_strdup(a, "");
+    for (const char *p = name; up && (p = strchr(p, '/')); p++) up = lvn_arena_printf(a, "%s../", up);
+    return up ? lvn_arena_printf(a, "%s../../blobs/%s", up, blob) : NULL;
+}
+
+static enum lvn_status link_blob(const char *target, const char *path, const char *blob)
+{
+    if (lvn_path_exists(path)) return LVN_OK;
+    unlink(path); /* a link to nowhere */
+    if (symlink(target, path) == 0 || errno == EEXIST) return LVN_OK;
+    return lvn_file_rename(blob, path); /* where there are no links the file itself stands there, as in Python */
+}
+
+static enum lvn_status download_one(struct bringing *b, const struct lvn_hf_file *file)
+{
+    const char *path = lvn_path_join(b->a, b->snapshot, file->name);
+    char *dir = path ? lvn_path_dir(b->a, path) : NULL;
+    char *url = lvn_arena_printf(b->a, "hf://%s/%s@%s/%s", b->f->kind, b->f->repo, b->all.commit, file->name);
+    if (!dir || !url) return LVN_MEMORY;
+    if (lvn_path_is_file(path)) return LVN_OK;
+    LVN_TRY(lvn_dir_make(dir));
+    if (!file->blob) return lvn_store_get(url, path, NULL, NULL, NULL);
+    char *blob = lvn_arena_printf(b->a, "%s/blobs/%s", b->folder, file->blob);
+    char *target = link_target(b->a, file->name, file->blob);
+    if (!blob || !target) return LVN_MEMORY;
+    if (!lvn_path_is_file(blob)) LVN_TRY(lvn_store_get(url, blob, file->sha256, NULL, NULL));
+    return link_blob(target, path, blob);
+}
+
+/* The files that are wanted below the key, or the one that it is; how many goes to *n. */
+static enum lvn_status download_wanted(struct bringing *b, enum lvn_store_want want, int *n)
+{
+    const char *key = b->p->key;
+    size_t skip = strlen(key);
+    struct lvn_store_entries chosen = {0};
+    int room = 0;
+    while (skip && key[skip - 1] == '/') skip--;
+    *n = 0;
+    for (int i = 0; i < b->all.n; i++) {
+        const struct lvn_hf_file *file = &b->all.file[i];
+        if (skip && strcmp(file->name, key) == 0) {
+            *n = 1;
+            return download_one(b, file);
+        }
+        if (skip && (strncmp(file->name, key, skip) != 0 || file->name[skip] != '/')) continue;
+        const char *name = file->name + (skip ? skip + 1 : 0);
+        LVN_TRY(lvn_entries_add(b->a, &chosen, &room, name, (int64_t)strlen(name), LVN_STORE_FILE, file->bytes));
+    }
+    lvn_store_choose(&chosen, want);
+    for (int i = 0, k = 0; i < b->all.n && k < chosen.n; i++) { /* in the same order */
+        const char *name = b->all.file[i].name + (skip ? skip + 1 : 0);
+        if (strlen(b->all.file[i].name) <= skip || strcmp(name, chosen.entry[k].name) != 0) continue;
+        LVN_TRY(download_one(b, &b->all.file[i]));
+        k++;
+    }
+    *n = chosen.n;
+    return LVN_OK;
+}
+
+static enum lvn_status note_revision(struct bringing *b)
+{
+    if (strcmp(b->f->revision, b->all.commit) == 0) return LVN_OK;
+    char *path = lvn_arena_printf(b->a, "%s/refs/%s", b->folder, b->f->revision),
+         *dir = path ? lvn_path_dir(b->a, path) : NULL;
+    if (!dir) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_make(dir));
+    return lvn_file_write(path, b->all.commit, (int64_t)strlen(b->all.commit));
+}
+
+/* Where it is in the snapshot; LVN_IO when it is not. */
+static enum lvn_status from_cache(struct bringing *b, struct lvn_arena *a, const char **local)
+{
+    const char *snapshot, *hub = lvn_hub_cache(b->a);
+    LVN_TRY(lvn_hub_cache_snapshot(b->a, b->folder, b->f->revision, &snapshot));
+    const char *path = snapshot ? lvn_path_join(b->a, snapshot, b->p->key) : "";
+    if (!path || !hub) return LVN_MEMORY;
+    LVN_CHECK(snapshot && lvn_path_exists(path), IO,
+              "'%s' is not in Hugging Face's cache on this machine ('%s'), and %s", b->p->url, hub,
+              lvn_hf_offline() ? "HF_HUB_OFFLINE forbids to fetch it" : "the hub cannot be reached");
+    *local = lvn_arena_strdup(a, path);
+    return *local ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status from_hub(struct bringing *b, enum lvn_store_want want, struct lvn_arena *a, const char **local)
+{
+    int n;
+    b->snapshot = lvn_arena_printf(b->a, "%s/snapshots/%s", b->folder, b->all.commit);
+    if (!b->snapshot) return LVN_MEMORY;
+    LVN_TRY(download_wanted(b, want, &n));
+    LVN_CHECK(n > 0, IO, "'%s' holds no file that levin needs", b->p->url);
+    LVN_TRY(note_revision(b));
+    size_t length = strlen(b->p->key);
+    while (length && b->p->key[length - 1] == '/') length--;
+    *local = lvn_arena_printf(a, "%s%s%.*s", b->snapshot, length ? "/" : "", (int)length, b->p->key);
+    return *local ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_hf_download(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
+                                const char **local)
+{
+    struct bringing b = {.p = p, .f = p->own, .a = &p->arena};
+    bool reached = false;
+    b.folder = lvn_hub_cache_folder(b.a, b.f->kind, b.f->repo);
+    if (!b.folder) return LVN_MEMORY;
+    if (lvn_hf_offline()) return from_cache(&b, a, local);
+    enum lvn_status status = lvn_hf_look(p, h, &b.all, &reached);
+    if (status == LVN_OK) return from_hub(&b, want, a, local);
+    if (status != LVN_IO || reached) return status;
+    char *why = lvn_arena_strdup(b.a, lvn_error_text());
+    LVN_TRY_WHILE(from_cache(&b, a, local), "asking the hub: %s", why ? why : "");
+    lvn_log(LVN_LOG_WARN, "the hub cannot be reached; '%s' is taken from the cache: %s", p->url, *local);
+    return LVN_OK;
+}

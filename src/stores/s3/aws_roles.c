@@ -1,0 +1,208 @@
+/* aws_roles.c - see aws_roles.h: the security token service, the agent of a container, the metadata of an instance. */
+#include "stores/s3/aws_roles.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "base/getenv.h"
+#include "base/text.h"
+#include "formats/json.h"
+#include "stores/http.h"
+#include "stores/s3/xml.h"
+
+enum { NEAR_SECONDS = 2, FAR_SECONDS = 30, MOST_TOKEN = 1 << 16 };
+
+/* One request to something near; the answer's body stays in `a`. */
+static enum lvn_status ask(const char *method, const char *url, const char *headers, int seconds,
+                           struct lvn_http_answer *a)
+{
+    struct lvn_http *h;
+    struct lvn_http_request r = {.method = method,
+                                 .url = url,
+                                 .headers = headers,
+                                 .no_body = strcmp(method, "GET") == 0,
+                                 .connect_seconds = seconds,
+                                 .whole_seconds = 5 * seconds};
+    LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = lvn_http_send(h, &r, a);
+    lvn_http_close(h);
+    return status;
+}
+
+static bool came(const struct lvn_http_answer *a)
+{
+    return a->end == LVN_HTTP_WHOLE && a->code == 200 && a->body.n > 0;
+}
+
+/* "2026-01-31T12:00:00Z"; 0 when it is none. */
+static time_t time_of(const char *text)
+{
+    struct tm tm = {0};
+    return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? timegm(&tm) : 0;
+}
+
+static enum lvn_status refused(const char *what, const struct lvn_http_answer *a)
+{
+    LVN_FAIL(IO, "no credentials from %s: %s %d %.200s", what, a->end == LVN_HTTP_WHOLE ? "it answered" : a->why,
+             a->code, a->body.p ? a->body.p : "");
+}
+
+/* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"} */
+static enum lvn_status keys_of_json(struct lvn_aws_keys *k, const struct lvn_http_answer *a, const char *from)
+{
+    json_t *root;
+    const char *id = NULL, *secret = NULL, *token = "", *expires = NULL;
+    LVN_TRY(lvn_json_parse(from, a->body.p, a->body.n, &root));
+    enum lvn_status status = lvn_json_string(from, root, "AccessKeyId", true, &id);
+    if (status == LVN_OK) status = lvn_json_string(from, root, "SecretAccessKey", true, &secret);
+    if (status == LVN_OK) status = lvn_json_string(from, root, "Token", false, &token);
+    if (status == LVN_OK) status = lvn_json_string(from, root, "Expiration", false, &expires);
+    if (status == LVN_OK) {
+        status = lvn_take(k->id, sizeof k->id, "AccessKeyId", id, strlen(id));
+        if (status == LVN_OK) status = lvn_take(k->secret, sizeof k->secret, "SecretAccessKey", secret, strlen(secret));
+        if (status == LVN_OK) status = lvn_take(k->token, sizeof k->token, "Token", token, strlen(token));
+        if (status != LVN_OK) (void)lvn_while_at(status, "reading %s", from);
+        k->expires = time_of(expires);
+        snprintf(k->from, sizeof k->from, "%s", from);
+    }
+    json_decref(root);
+    return status;
+}
+
+/* --- web identity --- */
+
+static enum lvn_status keys_of_xml(struct lvn_aws_keys *k, const struct lvn_http_answer *a)
+{
+    static const char *const tags[] = {"AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"};
+    char expires[40] = "", *const to[] = {k->id, k->secret, k->token, expires};
+    const size_t room[] = {sizeof k->id, sizeof k->secret, sizeof k->token, sizeof expires};
+    LVN_LOCAL_TEXT(t);
+    enum lvn_status status = LVN_OK;
+    for (int i = 0; i < 4 && status == LVN_OK; i++) {
+        lvn_text_clear(&t);
+        if (lvn_xml_text(a->body.p, NULL, tags[i], &t) && t.p)
+            status = lvn_take(to[i], room[i], tags[i], t.p, strlen(t.p));
+    }
+    LVN_TRY_WHILE(status, "reading what the security token service of AWS answered");
+    LVN_CHECK(k->id[0] && k->secret[0], IO, "the security token service of AWS answered without credentials");
+    k->expires = time_of(expires);
+    snprintf(k->from, sizeof k->from, "AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_aws_keys_of_web_identity(struct lvn_aws_keys *k)
+{
+    const char *file = lvn_getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = lvn_getenv("AWS_ROLE_ARN");
+    const char *session = lvn_getenv("AWS_ROLE_SESSION_NAME"), *endpoint = lvn_getenv("AWS_ENDPOINT_URL_STS");
+    const char *region = lvn_getenv("AWS_REGION");
+    char *token;
+    int64_t bytes;
+    if (!file || !role) return LVN_OK;
+    LVN_TRY_WHILE(lvn_file_read(file, MOST_TOKEN, &token, &bytes), "reading AWS_WEB_IDENTITY_TOKEN_FILE");
+    token[strcspn(token, "\r\n")] = '\0';
+    LVN_LOCAL_TEXT(url);
+    struct lvn_http_answer a = {0};
+    if (endpoint)
+        lvn_text_add(&url, endpoint);
+    else
+        lvn_text_printf(&url, "https://sts.%s%samazonaws.com", region ? region : "", region ? "." : "");
+    lvn_text_add(&url, "/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleSessionName=");
+    lvn_http_encode(&url, session ? session : "levin", false);
+    lvn_text_add(&url, "&RoleArn=");
+    lvn_http_encode(&url, role, false);
+    lvn_text_add(&url, "&WebIdentityToken=");
+    lvn_http_encode(&url, token, false);
+    free(token);
+    const char *address = lvn_text_string(&url);
+    enum lvn_status status = address ? ask("GET", address, NULL, FAR_SECONDS, &a) : LVN_MEMORY;
+    if (status == LVN_OK) status = came(&a) ? keys_of_xml(k, &a) : refused("the security token service of AWS", &a);
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+/* --- the container --- */
+
+enum lvn_status lvn_aws_keys_of_container(struct lvn_aws_keys *k)
+{
+    const char *relative = lvn_getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = lvn_getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const char *token = lvn_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    const char *file = lvn_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    char *read_token = NULL;
+    int64_t bytes;
+    if (!relative && !full) return LVN_OK;
+    if (file) {
+        LVN_TRY_WHILE(lvn_file_read(file, MOST_TOKEN, &read_token, &bytes),
+                      "reading AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+        read_token[strcspn(read_token, "\r\n")] = '\0';
+        token = read_token;
+    }
+    struct lvn_text url = {0}, headers = {0};
+    struct lvn_http_answer a = {0};
+    lvn_text_printf(&url, "%s%s", relative ? "http://169.254.170.2" : "", relative ? relative : full);
+    if (token) lvn_text_printf(&headers, "Authorization: %s\n", token);
+    free(read_token);
+    enum lvn_status status = lvn_text_status(&url);
+    if (status == LVN_OK) status = lvn_text_status(&headers);
+    if (status == LVN_OK) status = ask("GET", url.p, headers.p, NEAR_SECONDS, &a);
+    if (status == LVN_OK)
+        status = came(&a) ? keys_of_json(k, &a, "the container's credentials") : refused("the container's agent", &a);
+    lvn_http_answer_release(&a);
+    lvn_text_release(&headers);
+    lvn_text_release(&url);
+    return status;
+}
+
+/* --- the instance --- */
+
+/* What is at endpoint/path, in `a`; *there false when there is nothing. */
+static enum lvn_status metadata(const char *method, const char *endpoint, const char *path, const char *headers,
+                                struct lvn_http_answer *a, bool *there)
+{
+    LVN_LOCAL_TEXT(url);
+    lvn_text_printf(&url, "%s/latest/%s", endpoint, path);
+    *there = false;
+    enum lvn_status status = lvn_text_status(&url);
+    if (status == LVN_OK && ask(method, url.p, headers, NEAR_SECONDS, a) == LVN_OK) *there = came(a);
+    if (status == LVN_OK) lvn_error_clear();
+    return status;
+}
+
+/* The keys of the role that the instance has, by the token in `headers`. */
+static enum lvn_status keys_of_role(struct lvn_aws_keys *k, const char *endpoint, const char *headers,
+                                    struct lvn_http_answer *a)
+{
+    static const char roles[] = "meta-data/iam/security-credentials/";
+    LVN_LOCAL_TEXT(path);
+    bool there;
+    LVN_TRY(metadata("GET", endpoint, roles, headers, a, &there));
+    if (!there) return LVN_OK; /* no role: no keys, and no error */
+    lvn_text_printf(&path, "%s%.*s", roles, (int)strcspn(a->body.p, "\r\n"), a->body.p);
+    enum lvn_status status = lvn_text_status(&path);
+    if (status == LVN_OK) status = metadata("GET", endpoint, path.p, headers, a, &there);
+    if (status == LVN_OK)
+        status = there ? keys_of_json(k, a, "the instance's role") : refused("the instance's metadata", a);
+    return status;
+}
+
+enum lvn_status lvn_aws_keys_of_instance(struct lvn_aws_keys *k)
+{
+    const char *endpoint = lvn_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+               *off = lvn_getenv("AWS_EC2_METADATA_DISABLED");
+    struct lvn_http_answer a = {0};
+    LVN_LOCAL_TEXT(headers);
+    bool there = false;
+    if (off && strcasecmp(off, "true") == 0) return LVN_OK;
+    if (!endpoint) endpoint = "http://169.254.169.254";
+    /* No instance, no metadata: no keys, and no error. */
+    enum lvn_status status =
+        metadata("PUT", endpoint, "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600\n", &a, &there);
+    if (there) lvn_text_printf(&headers, "X-aws-ec2-metadata-token: %.*s\n", (int)strcspn(a.body.p, "\r\n"), a.body.p);
+    if (status == LVN_OK) status = lvn_text_status(&headers);
+    if (status == LVN_OK && there) status = keys_of_role(k, endpoint, headers.p, &a);
+    lvn_http_answer_release(&a);
+    return status;
+}

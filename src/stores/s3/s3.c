@@ -1,0 +1,301 @@
+/* s3.c - s3://BUCKET/KEY: Amazon S3 and what speaks its protocol, signed with what aws.h finds.
+ *
+ * Amazon's own buckets are hosts of their own (BUCKET.s3.REGION.amazonaws.com); at any other address, and for names
+ * with dots, which no certificate covers, the bucket is the first part of the path. Over https a body travels unsigned,
+ * TLS protects it; over http its SHA-256 is signed. Without keys requests go unsigned, as open buckets want it. */
+#include "stores/s3/s3.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "formats/sha256.h"
+#include "stores/digest.h"
+#include "stores/s3/aws.h"
+#include "stores/s3/sigv4.h"
+#include "stores/s3/xml.h"
+
+struct s3 {
+    struct lvn_aws_place where;
+    pthread_mutex_t lock; /* of what follows */
+    struct lvn_aws_keys keys;
+    time_t found;  /* when the keys were last found to have changed */
+    char told[64]; /* the region that the server named; "": none */
+};
+
+/* Keys change a little before they expire, not in the middle of a request. */
+enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
+
+static enum lvn_status open_place(struct lvn_place *p)
+{
+    struct s3 *s = p->own = lvn_arena_alloc(&p->arena, sizeof *s);
+    if (!s) return LVN_MEMORY;
+    LVN_TRY(lvn_place_split(p));
+    pthread_mutex_init(&s->lock, NULL);
+    LVN_TRY(lvn_aws_find_place(&s->where));
+    return lvn_aws_find_keys(&s->keys);
+}
+
+static const char *endpoint(const struct lvn_place *p)
+{
+    return ((const struct s3 *)p->own)->where.endpoint;
+}
+
+/* --- a request --- */
+
+/* "https://", the host, and the path of the bucket. */
+static void locate(const struct lvn_place *p, struct lvn_text *scheme, struct lvn_text *host, struct lvn_text *path)
+{
+    const struct s3 *s = p->own;
+    const char *at = strstr(s->where.endpoint, "://"), *region = s->told[0] ? s->told : s->where.region;
+    bool in_path = at || strchr(p->bucket, '.');
+    lvn_text_printf(scheme, "%.*s", at ? (int)(at + 3 - s->where.endpoint) : 8, at ? s->where.endpoint : "https://");
+    if (at) {
+        size_t n = strcspn(at + 3, "/");
+        lvn_text_printf(host, "%.*s", (int)n, at + 3);
+        lvn_text_add(path, at + 3 + n);
+    } else {
+        lvn_text_printf(host, "%s%ss3.%s.amazonaws.com", in_path ? "" : p->bucket, in_path ? "" : ".", region);
+    }
+    if (in_path) lvn_text_printf(path, "/%s", p->bucket);
+    lvn_text_add(path, "/");
+}
+
+/* The lines that begin with "x-amz-", which are signed, and the others. */
+static void sort_out(const char *headers, struct lvn_text *amazon, struct lvn_text *other)
+{
+    for (const char *line = headers, *end; line && *line; line = *end ? end + 1 : end) {
+        end = strchrnul(line, '\n');
+        lvn_text_printf(strncmp(line, "x-amz-", 6) == 0 ? amazon : other, "%.*s\n", (int)(end - line), line);
+    }
+}
+
+struct request_text {
+    struct lvn_text scheme, host, path, amazon, headers, url;
+};
+
+static enum lvn_status make(struct lvn_place *p, const struct lvn_ask *ask, struct request_text *t)
+{
+    struct s3 *s = p->own;
+    char payload[LVN_SHA256_TEXT] = "UNSIGNED-PAYLOAD";
+    locate(p, &t->scheme, &t->host, &t->path);
+    lvn_http_encode(&t->path, ask->key ? ask->key : p->key, true);
+    sort_out(ask->headers, &t->amazon, &t->headers);
+    lvn_text_printf(&t->url, "%s%s%s%s%s", t->scheme.p, t->host.p, t->path.p, ask->query ? "?" : "",
+                    ask->query ? ask->query : "");
+    const struct lvn_text *all[] = {&t->scheme, &t->host, &t->path, &t->amazon, &t->headers, &t->url};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) LVN_TRY(lvn_text_status(all[i]));
+    if (!s->keys.id[0]) {
+        if (t->amazon.p) lvn_text_add(&t->headers, t->amazon.p);
+        return lvn_text_status(&t->headers);
+    }
+    if (strcmp(t->scheme.p, "http://") == 0 || !ask->bytes) lvn_sha256_text(ask->body, (size_t)ask->bytes, payload);
+    time_t now = time(NULL);
+    pthread_mutex_lock(&s->lock);
+    enum lvn_status status = LVN_OK;
+    if (s->keys.expires && now > s->keys.expires - EXPIRES_SOON) status = lvn_aws_find_keys(&s->keys);
+    const struct lvn_sigv4 sign = {.id = s->keys.id,
+                                   .secret = s->keys.secret,
+                                   .token = s->keys.token,
+                                   .region = s->told[0] ? s->told : s->where.region,
+                                   .service = "s3",
+                                   .method = ask->method,
+                                   .host = t->host.p,
+                                   .path = t->path.p,
+                                   .query = ask->query,
+                                   .headers = t->amazon.p,
+                                   .payload = payload,
+                                   .now = now};
+    if (status == LVN_OK) status = lvn_sigv4_sign(&sign, &t->headers);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
+                               struct lvn_http_request *r)
+{
+    struct request_text t = {0};
+    enum lvn_status status = make(p, ask, &t);
+    if (status == LVN_OK) {
+        r->url = lvn_arena_strdup(a, t.url.p);
+        r->headers = t.headers.p ? lvn_arena_strdup(a, t.headers.p) : "";
+        if (!r->url || !r->headers) status = LVN_MEMORY;
+    }
+    struct lvn_text *all[] = {&t.scheme, &t.host, &t.path, &t.amazon, &t.headers, &t.url};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) lvn_text_release(all[i]);
+    return status;
+}
+
+/* --- refusals --- */
+
+/* What a server says is cut: the advice behind it shall be seen. */
+static void error_text(const struct lvn_http_answer *a, const char *tag, struct lvn_text *t)
+{
+    LVN_LOCAL_TEXT(said);
+    lvn_xml_text(a->body.p, NULL, tag, &said);
+    lvn_text_printf(t, "%.300s", said.p ? said.p : "");
+}
+
+static bool error_is(const struct lvn_http_answer *a, const char *code)
+{
+    LVN_LOCAL_TEXT(t);
+    error_text(a, "Code", &t);
+    return t.p && strcmp(t.p, code) == 0;
+}
+
+/* Another region, which the server names, or keys that have changed since. */
+static bool mend(struct lvn_place *p, const struct lvn_http_answer *a)
+{
+    struct s3 *s = p->own;
+    char region[64];
+    bool mended = false, moved = a->code == 301 || a->code == 307 || a->code == 400 || a->code == 403;
+    if (a->code == 404) return false;
+    pthread_mutex_lock(&s->lock);
+    if (moved && lvn_http_header(a, "x-amz-bucket-region", region, sizeof region) &&
+        strcmp(region, s->told[0] ? s->told : s->where.region) != 0) {
+        snprintf(s->told, sizeof s->told, "%s", region);
+        mended = true;
+    } else if (a->code == 400 || a->code == 401 || a->code == 403) {
+        struct lvn_aws_keys keys;
+        time_t now = time(NULL);
+        if (lvn_aws_find_keys(&keys) != LVN_OK)
+            lvn_error_clear();
+        else if (strcmp(keys.id, s->keys.id) || strcmp(keys.secret, s->keys.secret) ||
+                 strcmp(keys.token, s->keys.token)) {
+            s->keys = keys;
+            s->found = now;
+        }
+        mended = s->found && now - s->found < JUST_CHANGED; /* perhaps another thread did it */
+    }
+    pthread_mutex_unlock(&s->lock);
+    return mended;
+}
+
+static bool lacks_file(const struct lvn_http_answer *a)
+{
+    return !error_is(a, "NoSuchBucket");
+}
+
+static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, struct lvn_text *t)
+{
+    static const struct {
+        const char *code, *advice;
+    } known[] = {
+        {"NoSuchBucket", "check the bucket's name, and AWS_ENDPOINT_URL where the store is not Amazon's"},
+        {"InvalidAccessKeyId", "check the access key"},
+        {"SignatureDoesNotMatch", "check the secret key"},
+        {"AuthorizationHeaderMalformed", "check AWS_REGION"},
+        {"PermanentRedirect", "check AWS_REGION"},
+        {"RequestTimeTooSkewed", "set this machine's clock"},
+        {"ExpiredToken", "get new credentials"},
+    };
+    const struct s3 *s = p->own;
+    LVN_LOCAL_TEXT(code);
+    error_text(a, "Code", &code);
+    if (code.n) lvn_text_printf(t, ", %s: ", code.p);
+    error_text(a, "Message", t);
+    while (t->n > 0 && !t->failed && t->p[t->n - 1] == '.') t->p[--t->n] = '\0'; /* the sentence goes on */
+    for (size_t i = 0; i < sizeof known / sizeof *known && code.n; i++)
+        if (strcmp(known[i].code, code.p) == 0) lvn_text_printf(t, "; %s", known[i].advice);
+    if (a->code == 401 || a->code == 403) {
+        if (s->keys.id[0])
+            lvn_text_printf(t, " (credentials: %s)", s->keys.from);
+        else
+            lvn_text_add(
+                t, " (no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)");
+    }
+}
+
+/* --- what is there --- */
+
+static void note(const struct lvn_http_answer *a, struct lvn_object *o)
+{
+    char text[80];
+    bool encrypted = lvn_http_header(a, "x-amz-server-side-encryption", text, sizeof text) && strcmp(text, "AES256");
+    const char *sum = o->version[0] == '"' ? o->version + 1 : o->version;
+    /* The tag of a file that was sent in one piece is its MD5. */
+    if (!encrypted && strspn(sum, "0123456789abcdef") == 32 && (sum[32] == '"' || !sum[32]) && lvn_digest_known("md5:"))
+        snprintf(o->checksum, sizeof o->checksum, "md5:%.32s", sum);
+}
+
+/* Files have a CRC-64 unless they were sent with another sum; only HEAD tells it, also of files sent in parts. */
+static void sum(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+{
+    struct lvn_ask ask = {.method = "HEAD",
+                          .headers = "x-amz-checksum-mode: ENABLED\n",
+                          .doing = "read",
+                          .once = true,
+                          .accept = {400, 403, 404}};
+    struct lvn_http_answer a = {0};
+    char text[160];
+    if (lvn_ask(p, h, &ask, &a) != LVN_OK) lvn_error_clear();
+    bool same = a.code == 200 && lvn_http_header(&a, "ETag", text, sizeof text) && !strcmp(text, o->version);
+    bool whole = same && lvn_http_header(&a, "x-amz-checksum-type", text, sizeof text) && !strcmp(text, "FULL_OBJECT");
+    if (whole && lvn_http_header(&a, "x-amz-checksum-crc64nvme", text, sizeof text))
+        (void)lvn_digest_decode("crc64nvme:", text, o->checksum);
+    else if (whole && lvn_http_header(&a, "x-amz-checksum-crc32c", text, sizeof text))
+        (void)lvn_digest_decode("crc32c:", text, o->checksum);
+    lvn_http_answer_release(&a);
+}
+
+static enum lvn_status add_page(struct lvn_place *p, const struct lvn_http_answer *answer, const char *prefix,
+                                struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token)
+{
+    const char *xml = answer->body.p;
+    LVN_CHECK(lvn_xml_find(xml, NULL, "ListBucketResult", &(const char *){0}), IO,
+              "cannot list '%s': the server's answer is no list", p->url);
+    size_t skip = strlen(prefix);
+    struct lvn_text name = {0}, size = {0};
+    enum lvn_status status = LVN_OK;
+    for (int folders = 0; folders < 2 && status == LVN_OK; folders++) {
+        const char *end, *tag = folders ? "CommonPrefixes" : "Contents";
+        for (const char *at = xml; (at = lvn_xml_find(at, NULL, tag, &end)) && status == LVN_OK; at = end) {
+            lvn_text_clear(&name);
+            lvn_text_clear(&size);
+            lvn_xml_text(at, end, folders ? "Prefix" : "Key", &name);
+            lvn_xml_text(at, end, "Size", &size);
+            status = lvn_text_status(&name);
+            if (status != LVN_OK || name.n <= (int64_t)skip || strncmp(name.p, prefix, skip) != 0) continue;
+            bool marker = name.p[name.n - 1] == '/'; /* an empty file that stands for a folder */
+            if (marker && !folders) continue;
+            status =
+                lvn_entries_add(a, out, room, name.p + skip, name.n - (int64_t)skip - folders,
+                                folders ? LVN_STORE_FOLDER : LVN_STORE_FILE, size.n ? strtoll(size.p, NULL, 10) : -1);
+        }
+    }
+    lvn_xml_text(xml, NULL, "NextContinuationToken", token);
+    lvn_text_release(&name);
+    lvn_text_release(&size);
+    return status;
+}
+
+static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                            struct lvn_store_entries *out)
+{
+    const struct lvn_pages pages = {.key = "", .query = "list-type=2&", .token = "continuation-token", .add = add_page};
+    return lvn_ask_list(p, h, deep, a, out, &pages);
+}
+
+static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
+{
+    struct lvn_ask ask = {.method = "DELETE", .doing = "remove", .accept = {404}};
+    return lvn_ask_only(p, h, &ask);
+}
+
+const struct lvn_store lvn_store_s3 = {.form = "s3://BUCKET/KEY",
+                                       .network = true,
+                                       .open = open_place,
+                                       .stat = lvn_ask_stat,
+                                       .read = lvn_ask_read,
+                                       .list = list,
+                                       .remove = remove_file,
+                                       .endpoint = endpoint,
+                                       .address = address,
+                                       .mend = mend,
+                                       .lacks_file = lacks_file,
+                                       .note = note,
+                                       .sum = sum,
+                                       .explain = explain,
+                                       .upload = &lvn_s3_upload};

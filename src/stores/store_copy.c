@@ -1,0 +1,53 @@
+/* store_copy.c - a file from anywhere to anywhere: between two stores it goes through the cache folder. */
+#include <string.h>
+#include <unistd.h>
+
+#include "formats/checksum.h"
+#include "stores/cache.h"
+#include "stores/store_kind.h"
+
+static enum lvn_status through_cache(struct lvn_arena *a, const char *from, const char *to,
+                                     lvn_store_progress *progress, void *context)
+{
+    const char *folder;
+    char hash[LVN_CHECKSUM_TEXT];
+    LVN_TRY(lvn_cache_folder(a, "copies", &folder));
+    lvn_checksum_text(lvn_checksum(from, (int64_t)strlen(from)), hash);
+    char *between = lvn_arena_printf(a, "%s/%s", folder, hash);
+    if (!between) return LVN_MEMORY;
+    LVN_TRY(lvn_store_get(from, between, NULL, progress, context));
+    LVN_TRY(lvn_store_put(between, to, progress, context));
+    unlink(between);
+    return LVN_OK;
+}
+
+/* Path without "file://" and its codes, in the arena; NULL: not on this machine, or no memory. */
+static const char *local_path(struct lvn_arena *a, const char *path, enum lvn_status *status)
+{
+    struct lvn_place p;
+    const char *own = NULL;
+    *status = lvn_place_open(&p, path);
+    if (*status != LVN_OK) return NULL;
+    if (!p.store->network && !(own = lvn_arena_strdup(a, p.key))) *status = LVN_MEMORY;
+    lvn_place_close(&p);
+    return own;
+}
+
+static enum lvn_status copy(struct lvn_arena *a, const char *from, const char *to, lvn_store_progress *progress,
+                            void *context)
+{
+    enum lvn_status status;
+    const char *to_local = local_path(a, to, &status), *from_local = NULL;
+    LVN_TRY(status);
+    if (to_local) return lvn_store_get(from, to_local, NULL, progress, context);
+    from_local = local_path(a, from, &status);
+    LVN_TRY(status);
+    if (from_local) return lvn_store_put(from_local, to, progress, context);
+    return through_cache(a, from, to, progress, context);
+}
+
+enum lvn_status lvn_store_copy(const char *from, const char *to, lvn_store_progress *progress, void *context)
+{
+    LVN_LOCAL_ARENA(a);
+    return copy(&a, from, to, progress, context);
+}

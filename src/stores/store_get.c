@@ -1,0 +1,415 @@
+/* store_get.c - a file of a store into a local one, in pieces, over several connections at once.
+ *
+ * The pieces go to their places in LOCAL.part. Behind each finished one a line with its number and CRC-64 goes to
+ * LOCAL.part.done; the first line there says of which file they are. An interrupted transfer reads back what it has,
+ * believes the pieces whose checksums agree, and fetches the others. The checksum of the whole, the caller's or the one
+ * that the store keeps, is made on the way: whoever finishes a piece takes in those that have become complete from the
+ * start; a CRC-64 is put together from those of the pieces, anything else reads them again. Nothing waits for the disk:
+ * what a crash takes can be fetched again. A lock on LOCAL.part keeps two processes apart. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/redact.h"
+#include "formats/crc.h"
+#include "stores/digest.h"
+#include "stores/fetch_limit.h"
+#include "stores/store_kind.h"
+#include "stores/worker_pool.h"
+
+/* One file is written by one thread at a time, whatever the places: small writes are spent waiting for each other. */
+enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MOST_DONE = 64 << 20 };
+
+struct get {
+    struct lvn_place place;
+    struct lvn_object object;
+    const char *local, *dir, *part, *done;
+    const char *sha256, *wanted; /* wanted: the checksum of the whole, "sha256:..."; NULL: not known */
+    pthread_mutex_t writing;     /* a file takes one write at a time; those that wait shall not spin */
+    pthread_mutex_t lock;        /* of what follows */
+    struct lvn_digest digest;
+    int digested;    /* pieces in it, from the first */
+    uint64_t *sum;   /* [n_pieces] CRC-64 of those that are there */
+    int fd, done_fd; /* of part, of done; done_fd -1: none is kept */
+    int n_pieces;
+    bool resumed, was_there;
+    struct stat before;  /* of local, when it was there already */
+    unsigned char *have; /* [n_pieces] */
+    int64_t most;        /* bytes that may come where their number is not known */
+    lvn_store_progress *progress;
+    void *context;
+};
+
+static int64_t piece_bytes(const struct get *g, int i)
+{
+    int64_t left = g->object.bytes - (int64_t)i * PIECE_BYTES;
+    return g->n_pieces == 1 ? g->object.bytes : left < PIECE_BYTES ? left : PIECE_BYTES;
+}
+
+static enum lvn_status part_failed(const struct get *g, const char *path)
+{
+    int error = errno;
+    LVN_FAIL(IO, "cannot write '%s' while fetching '%s': %s", path, g->place.url, strerror(error));
+}
+
+/* --- one piece, in a thread of the crew --- */
+
+struct writing {
+    struct get *g;
+    struct lvn_crew *crew;
+    uint64_t sum;
+    char *buffer;  /* (BUFFER_BYTES) what has arrived and is not written */
+    int64_t bytes; /* of it */
+    int64_t at;    /* where it goes */
+    int error;
+    bool over; /* more came than may come */
+};
+
+static bool put(struct writing *w)
+{
+    for (const char *p = w->buffer; w->bytes > 0;) {
+        pthread_mutex_lock(&w->g->writing);
+        ssize_t n = lvn_files_refuse() ? -1 : pwrite(w->g->fd, p, (size_t)w->bytes, w->at);
+        int error = errno;
+        pthread_mutex_unlock(&w->g->writing);
+        errno = error;
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            w->error = n < 0 ? errno : ENOSPC;
+            return false;
+        }
+        p += n;
+        w->bytes -= n;
+        w->at += n;
+    }
+    return true;
+}
+
+static bool take(void *context, const void *data, int64_t bytes)
+{
+    struct writing *w = context;
+    if (__atomic_load_n(&w->crew->stop, __ATOMIC_RELAXED)) return false;
+    w->sum = lvn_crc64nvme(w->sum, data, bytes);
+    if (w->g->wanted && w->g->n_pieces == 1) lvn_digest_add(&w->g->digest, data, bytes);
+    const int64_t done = __atomic_add_fetch(&w->crew->done, bytes, __ATOMIC_RELAXED);
+    w->over = w->g->object.bytes < 0 && done > w->g->most;
+    if (w->over) return false;
+    for (const char *p = data; bytes > 0;) {
+        int64_t room = BUFFER_BYTES - w->bytes, n = bytes < room ? bytes : room;
+        memcpy(w->buffer + w->bytes, p, (size_t)n);
+        w->bytes += n;
+        p += n;
+        bytes -= n;
+        if (w->bytes == BUFFER_BYTES && !put(w)) return false;
+    }
+    return true;
+}
+
+/* Takes finished pieces into the checksum of the whole; false when one cannot be read. */
+static bool digest_pieces(struct get *g, char *buffer)
+{
+    while (g->digested < g->n_pieces && __atomic_load_n(&g->have[g->digested], __ATOMIC_ACQUIRE)) {
+        int64_t from = (int64_t)g->digested * PIECE_BYTES, end = from + piece_bytes(g, g->digested);
+        bool joined = lvn_digest_join(&g->digest, g->sum[g->digested], end - from);
+        while (!joined && from < end) {
+            ssize_t n = pread(g->fd, buffer, (size_t)(end - from < BUFFER_BYTES ? end - from : BUFFER_BYTES), from);
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return false;
+            lvn_digest_add(&g->digest, buffer, n);
+            from += n;
+        }
+        g->digested++;
+    }
+    return true;
+}
+
+/* As far as it goes, unless another thread is at it. */
+static void digest_on_the_way(struct get *g, char *buffer)
+{
+    if (!g->wanted || g->n_pieces == 1 || pthread_mutex_trylock(&g->lock) != 0) return;
+    (void)digest_pieces(g, buffer); /* what cannot be read is told at the end */
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* A line that is lost costs a piece, no more: failures here are none. */
+static void note_done(const struct get *g, int i)
+{
+    char line[48];
+    if (g->done_fd < 0) return;
+    int n = snprintf(line, sizeof line, "%d %016" PRIx64 "\n", i, g->sum[i]);
+    (void)!write(g->done_fd, line, (size_t)n);
+}
+
+static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char *buffer)
+{
+    struct get *g = c->context;
+    while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
+        int i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED);
+        if (i >= g->n_pieces) break;
+        if (g->have[i]) continue;
+        struct writing w = {.g = g, .crew = c, .buffer = buffer, .at = (int64_t)i * PIECE_BYTES};
+        enum lvn_status status = g->place.store->read(&g->place, h, &g->object, w.at, piece_bytes(g, i), take, &w);
+        if (w.over) return lvn_ceiling_reached(g->place.url, g->most);
+        if (status == LVN_OK) (void)put(&w);
+        if (w.error) {
+            errno = w.error;
+            return part_failed(g, g->part);
+        }
+        LVN_TRY(status);
+        g->sum[i] = w.sum;
+        note_done(g, i);
+        __atomic_store_n(&g->have[i], 1, __ATOMIC_RELEASE);
+        digest_on_the_way(g, buffer);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
+{
+    char *buffer = lvn_malloc(BUFFER_BYTES);
+    if (!buffer) return LVN_MEMORY;
+    enum lvn_status status = fetch_pieces(c, h, buffer);
+    free(buffer);
+    return status;
+}
+
+/* --- what an interrupted transfer left --- */
+
+/* The first line of LOCAL.part.done. */
+static char *headline(struct get *g)
+{
+    char *url = lvn_arena_strdup(&g->place.arena, g->place.url);
+    if (!url) return NULL;
+    (void)lvn_secrets_hide(url);
+    return lvn_arena_printf(&g->place.arena, "levin pieces, crc64, %d of %lld bytes of %s %s\n", PIECE_BYTES,
+                            (long long)g->object.bytes, url, g->object.version);
+}
+
+static bool piece_agrees(const struct get *g, int i, const char *sum, char *buffer)
+{
+    int64_t from = (int64_t)i * PIECE_BYTES, bytes = piece_bytes(g, i);
+    ssize_t n = pread(g->fd, buffer, (size_t)bytes, from);
+    if (n != bytes) return false;
+    g->sum[i] = lvn_crc64nvme(0, buffer, bytes);
+    return g->sum[i] == strtoull(sum, NULL, 16);
+}
+
+/* Bytes that need not be fetched again. */
+static int64_t look_back(struct get *g, const char *text, const char *head)
+{
+    int64_t bytes = 0;
+    char *buffer = NULL;
+    if (strncmp(text, head, strlen(head)) != 0 || !(buffer = lvn_malloc(PIECE_BYTES))) {
+        lvn_error_clear();
+        return 0;
+    }
+    for (const char *line = text + strlen(head); *line; line = strchrnul(line, '\n') + 1) {
+        char *end;
+        long i = strtol(line, &end, 10);
+        bool whole = end > line && *end == ' ' && strcspn(end + 1, "\n") == 16;
+        if (whole && i >= 0 && i < g->n_pieces && !g->have[i] && piece_agrees(g, (int)i, end + 1, buffer)) {
+            g->have[i] = 1;
+            bytes += piece_bytes(g, (int)i);
+        }
+        if (!*strchrnul(line, '\n')) break;
+    }
+    free(buffer);
+    return bytes;
+}
+
+/* Which pieces are there; LOCAL.part.done is opened for the others. Sets *bytes to what is there. */
+static enum lvn_status prepare(struct get *g, int64_t *bytes)
+{
+    char *text = NULL, *head = headline(g);
+    int64_t length;
+    bool known = g->object.ranges && (g->object.version[0] || g->sha256);
+    *bytes = 0;
+    g->done_fd = -1;
+    if (!head) return LVN_MEMORY;
+    memset(g->have, 0, (size_t)g->n_pieces);
+    g->digested = 0;
+    lvn_digest_release(&g->digest); /* of a first try */
+    if (g->wanted) lvn_digest_init(&g->digest, g->wanted);
+    if (known && g->n_pieces > 1 && lvn_path_is_file(g->done)) {
+        if (lvn_file_read(g->done, MOST_DONE, &text, &length) == LVN_OK) *bytes = look_back(g, text, head);
+        lvn_error_clear();
+        free(text);
+    }
+    g->resumed = *bytes > 0;
+    if (ftruncate(g->fd, g->resumed && g->object.bytes >= 0 ? g->object.bytes : 0) != 0) return part_failed(g, g->part);
+    if (!known || g->n_pieces == 1) return LVN_OK;
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | (g->resumed ? 0 : O_TRUNC);
+    if (lvn_own_file_open(g->done, flags, &g->done_fd) != LVN_OK) lvn_error_clear(); /* it only saves time */
+    if (g->done_fd >= 0 && !g->resumed) (void)!write(g->done_fd, head, strlen(head));
+    return LVN_OK;
+}
+
+static enum lvn_status fetch(struct get *g)
+{
+    struct lvn_crew crew = {.work = work,
+                            .context = g,
+                            .network = g->place.store->network,
+                            .progress = g->progress,
+                            .progress_context = g->context,
+                            .total = g->object.bytes > 0 ? g->object.bytes : 0};
+    LVN_TRY(prepare(g, &crew.done));
+    LVN_TRY(lvn_ceiling_find(g->place.url, g->dir, g->object.bytes, crew.done, &g->most));
+    int64_t left = g->object.bytes < 0 ? 1 : (g->object.bytes - crew.done + PIECE_BYTES - 1) / PIECE_BYTES;
+    enum lvn_status status = lvn_crew_run(&crew, lvn_crew_size(g->n_pieces == 1 ? 1 : left));
+    if (g->done_fd >= 0) close(g->done_fd);
+    g->done_fd = -1;
+    return status;
+}
+
+/* --- the whole --- */
+
+static enum lvn_status verify(struct get *g)
+{
+    struct stat s;
+    char found[LVN_DIGEST_TEXT], *buffer;
+    LVN_CHECK(fstat(g->fd, &s) == 0 && (g->object.bytes < 0 || s.st_size == g->object.bytes), FORMAT,
+              "'%s' arrived with %lld bytes instead of %lld", g->place.url, (long long)s.st_size,
+              (long long)g->object.bytes);
+    if (!g->wanted) return LVN_OK;
+    if (!(buffer = lvn_malloc(BUFFER_BYTES))) return LVN_MEMORY;
+    bool read = g->n_pieces == 1 || digest_pieces(g, buffer);
+    free(buffer);
+    LVN_CHECK(read, IO, "cannot read '%s': %s", g->part, strerror(errno));
+    lvn_digest_finish(&g->digest, found);
+    LVN_CHECK(strcasecmp(found, g->wanted) == 0, FORMAT,
+              "'%s' is not the file that %s: its %s is %s, it should be %s; the download was discarded", g->place.url,
+              g->sha256 ? "was expected" : "the store describes", lvn_digest_name(found), strchr(found, ':') + 1,
+              strchr(g->wanted, ':') + 1);
+    return LVN_OK;
+}
+
+static enum lvn_status fetch_whole(struct get *g)
+{
+    LVN_TRY(fetch(g));
+    enum lvn_status status = verify(g);
+    if (status == LVN_FORMAT && g->resumed) { /* what was there was not what it seemed */
+        lvn_error_clear();
+        unlink(g->done);
+        LVN_TRY(fetch(g));
+        status = verify(g);
+    }
+    if (status == LVN_FORMAT) {
+        unlink(g->done);
+        unlink(g->part);
+    }
+    LVN_TRY(status);
+    LVN_TRY(lvn_file_rename(g->part, g->local));
+    unlink(g->done);
+    return LVN_OK;
+}
+
+/* Has another process brought the file since this one began? */
+static bool has_come(const struct get *g)
+{
+    struct stat now;
+    if (stat(g->local, &now) != 0 || !S_ISREG(now.st_mode) || now.st_size != g->object.bytes) return false;
+    return !g->was_there || now.st_ino != g->before.st_ino || now.st_mtim.tv_sec != g->before.st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != g->before.st_mtim.tv_nsec;
+}
+
+/* The part, locked; another process that had it may have given it away meanwhile. */
+static enum lvn_status open_part(struct get *g)
+{
+    struct stat mine, named;
+    while (!has_come(g)) {
+        if (lvn_files_refuse()) return part_failed(g, g->part);
+        LVN_TRY_WHILE(lvn_own_file_open(g->part, O_RDWR | O_CREAT, &g->fd), "fetching '%s'", g->place.url);
+        (void)!flock(g->fd, LOCK_EX); /* where there are no locks, go without */
+        bool ours = fstat(g->fd, &mine) != 0 ||
+                    (stat(g->part, &named) == 0 && mine.st_ino == named.st_ino && mine.st_dev == named.st_dev);
+        if (ours && !has_come(g)) return LVN_OK;
+        if (ours) unlink(g->part);
+        close(g->fd);
+        g->fd = -1;
+    }
+    return LVN_OK;
+}
+
+/* What another process brought is held against the caller's checksum; it has looked at the store's itself. */
+static enum lvn_status take_over(const struct get *g)
+{
+    char found[LVN_DIGEST_TEXT];
+    if (!g->sha256) return LVN_OK;
+    LVN_TRY(lvn_digest_file(g->local, g->wanted, found));
+    LVN_CHECK(strcasecmp(found, g->wanted) == 0, FORMAT,
+              "'%s' is not the file that was expected: its SHA-256 is %s, it should be %s", g->local,
+              strchr(found, ':') + 1, g->sha256);
+    return LVN_OK;
+}
+
+static enum lvn_status stat_object(struct get *g)
+{
+    struct lvn_http *h = NULL;
+    if (g->place.store->network) LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status =
+        g->sha256 ? g->place.store->stat(&g->place, h, &g->object) : lvn_place_look(&g->place, h, &g->object);
+    lvn_http_close(h);
+    LVN_TRY(status);
+    LVN_CHECK(g->object.kind != LVN_STORE_FOLDER, IO, "'%s' is a folder; a file was wanted", g->place.url);
+    LVN_CHECK(g->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", g->place.url);
+    LVN_CHECK(g->object.bytes / PIECE_BYTES < INT32_MAX, UNSUPPORTED, "'%s' is too large", g->place.url);
+    bool pieces = g->object.ranges && g->object.bytes > PIECE_BYTES;
+    g->n_pieces = pieces ? (int)((g->object.bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1;
+    g->have = lvn_arena_alloc(&g->place.arena, (size_t)g->n_pieces);
+    g->sum = lvn_arena_alloc(&g->place.arena, (size_t)g->n_pieces * sizeof *g->sum);
+    g->wanted = g->sha256               ? lvn_arena_printf(&g->place.arena, "sha256:%s", g->sha256)
+                : g->object.checksum[0] ? g->object.checksum
+                                        : NULL;
+    return g->have && g->sum && (g->wanted || !g->sha256) ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status get(struct get *g)
+{
+    struct lvn_arena *a = &g->place.arena;
+    const char *dir = g->dir = lvn_path_dir(a, g->local);
+    g->part = lvn_arena_printf(a, "%s.part", g->local);
+    g->done = lvn_arena_printf(a, "%s.part.done", g->local);
+    if (!dir || !g->part || !g->done) return LVN_MEMORY;
+    g->fd = -1;
+    g->was_there = stat(g->local, &g->before) == 0;
+    LVN_TRY(stat_object(g));
+    LVN_TRY(lvn_dir_make(dir));
+    LVN_TRY(open_part(g));
+    if (g->fd < 0) return take_over(g);
+    enum lvn_status status = fetch_whole(g);
+    struct stat s;
+    const bool empty = fstat(g->fd, &s) == 0 && s.st_size == 0;
+    close(g->fd);
+    const bool lasts = g->place.store->network && g->object.bytes >= 0; /* else it is fetched again from its start */
+    if (status != LVN_OK && (empty || !lasts)) unlink(g->part);
+    LVN_TRY(status);
+    return lvn_dir_sync(dir);
+}
+
+enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256, lvn_store_progress *progress,
+                              void *context)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_target target;
+    LVN_TRY(lvn_target_find(&a, local, &target));
+    if (target.stream) return lvn_get_stream(path, &target, sha256, progress, context);
+    struct get g = {.writing = PTHREAD_MUTEX_INITIALIZER,
+                    .lock = PTHREAD_MUTEX_INITIALIZER,
+                    .local = target.path,
+                    .sha256 = sha256,
+                    .progress = progress,
+                    .context = context};
+    LVN_TRY(lvn_place_open(&g.place, path));
+    enum lvn_status status = get(&g);
+    lvn_digest_release(&g.digest);
+    lvn_place_close(&g.place);
+    return status;
+}

@@ -1,0 +1,270 @@
+/* store_put.c - a local file into a store: in one request where it is small, else in parts over several connections at
+ * once.
+ *
+ * The store keeps the parts until it is told to join them. What they are called is noted in the cache folder (uploads/,
+ * named by a hash of the path), together with the local file's size and time: an interrupted transfer asks the store
+ * which parts it has and sends the others. A note that fits no more is passed over, and so is one that the store has
+ * forgotten. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/input.h"
+#include "formats/checksum.h"
+#include "stores/cache.h"
+#include "stores/digest.h"
+#include "stores/store_kind.h"
+#include "stores/worker_pool.h"
+
+enum { USUAL_PART = 16 << 20, MOST_NOTE = 1 << 16 };
+
+struct put {
+    struct lvn_place place;
+    const struct lvn_upload_steps *steps;
+    struct lvn_upload upload;
+    const char *local, *note, *head;
+    int fd;
+    struct stat before;
+    lvn_store_progress *progress;
+    void *context;
+};
+
+static enum lvn_status read_local(const struct put *p, char *to, int64_t from, int64_t bytes)
+{
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t n = pread(p->fd, to + done, (size_t)(bytes - done), from + done);
+        if (n < 0 && errno == EINTR) continue;
+        LVN_CHECK(n >= 0, IO, "cannot read '%s': %s", p->local, strerror(errno));
+        LVN_CHECK(n > 0, IO, "'%s' became shorter while it was sent to '%s'", p->local, p->place.url);
+        done += n;
+    }
+    return LVN_OK;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static enum lvn_status check_unchanged(const struct put *p)
+{
+    struct stat now;
+    LVN_CHECK(fstat(p->fd, &now) == 0 && same_file(&now, &p->before), IO,
+              "'%s' changed while it was sent to '%s'; send it again", p->local, p->place.url);
+    return LVN_OK;
+}
+
+/* --- threads --- */
+
+static enum lvn_status send_parts(struct lvn_crew *c, struct lvn_http *h, char *buffer)
+{
+    struct put *p = c->context;
+    struct lvn_upload *u = &p->upload;
+    while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
+        int i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED);
+        if (i >= u->n_parts) break;
+        if (u->tags[i][0]) continue;
+        int64_t from = i * u->part_bytes, left = u->bytes - from, bytes = left < u->part_bytes ? left : u->part_bytes;
+        LVN_TRY(read_local(p, buffer, from, bytes));
+        LVN_TRY(p->steps->part(u, h, i + 1, buffer, bytes));
+        __atomic_add_fetch(&c->done, bytes, __ATOMIC_RELAXED);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
+{
+    struct put *p = c->context;
+    char *buffer = lvn_malloc((size_t)p->upload.part_bytes);
+    if (!buffer) return LVN_MEMORY;
+    enum lvn_status status = send_parts(c, h, buffer);
+    free(buffer);
+    return status;
+}
+
+static enum lvn_status send_whole(struct lvn_crew *c, struct lvn_http *h)
+{
+    struct put *p = c->context;
+    int64_t bytes = p->upload.bytes;
+    char *buffer = lvn_malloc((size_t)(bytes ? bytes : 1));
+    enum lvn_status status = buffer ? read_local(p, buffer, 0, bytes) : LVN_MEMORY;
+    if (status == LVN_OK) status = p->steps->whole(&p->place, h, buffer, bytes);
+    if (status == LVN_OK) status = check_unchanged(p);
+    if (status == LVN_OK) __atomic_store_n(&c->done, bytes, __ATOMIC_RELAXED);
+    free(buffer);
+    return status;
+}
+
+/* --- the note --- */
+
+static void write_note(const struct put *p)
+{
+    LVN_LOCAL_TEXT(t);
+    if (!p->note) return;
+    lvn_text_printf(&t, "%s%s\n", p->head, p->upload.id);
+    if (lvn_text_status(&t) == LVN_OK && lvn_file_write(p->note, t.p, t.n) != LVN_OK) lvn_error_clear();
+}
+
+/* The name of an upload from before, when the note is about this file as it is. */
+static void read_note(struct put *p)
+{
+    char *text = NULL;
+    int64_t bytes;
+    if (!p->note || !lvn_path_is_file(p->note)) return;
+    if (lvn_file_read(p->note, MOST_NOTE, &text, &bytes) != LVN_OK)
+        lvn_error_clear();
+    else if (strncmp(text, p->head, strlen(p->head)) == 0) {
+        const char *id = text + strlen(p->head);
+        size_t n = strcspn(id, "\n");
+        if (n < sizeof p->upload.id) snprintf(p->upload.id, sizeof p->upload.id, "%.*s", (int)n, id);
+    }
+    free(text);
+}
+
+/* Where the note lies, and how it begins. Without a cache folder nothing is noted. */
+static enum lvn_status name_note(struct put *p)
+{
+    struct lvn_arena *a = &p->place.arena;
+    char hash[LVN_CHECKSUM_TEXT];
+    const char *cache;
+    lvn_checksum_text(lvn_checksum(p->place.url, (int64_t)strlen(p->place.url)), hash);
+    p->head = lvn_arena_printf(a, "levin upload of %lld bytes from %lld.%09ld in parts of %lld to %s\n",
+                               (long long)p->upload.bytes, (long long)p->before.st_mtim.tv_sec,
+                               p->before.st_mtim.tv_nsec, (long long)p->upload.part_bytes, p->place.url);
+    if (!p->head) return LVN_MEMORY;
+    if (lvn_cache_folder(a, "uploads", &cache) != LVN_OK) {
+        lvn_error_clear();
+        return LVN_OK;
+    }
+    p->note = lvn_arena_printf(a, "%s/%s", cache, hash);
+    return p->note ? LVN_OK : LVN_MEMORY;
+}
+
+/* --- all of it --- */
+
+/* What the store has now, against what is here. */
+static enum lvn_status verify(struct put *p)
+{
+    struct lvn_object o;
+    struct lvn_http *h;
+    char found[LVN_DIGEST_TEXT];
+    LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = lvn_place_look(&p->place, h, &o);
+    lvn_http_close(h);
+    LVN_TRY(status);
+    LVN_CHECK(o.kind == LVN_STORE_FILE && o.bytes == p->upload.bytes, IO,
+              "'%s' has %lld bytes in the store after %lld were sent; send it again", p->place.url,
+              o.kind == LVN_STORE_FILE ? (long long)o.bytes : 0, (long long)p->upload.bytes);
+    if (!o.checksum[0]) return LVN_OK;
+    LVN_TRY(lvn_digest_file(p->local, o.checksum, found));
+    LVN_CHECK(strcmp(found, o.checksum) == 0, IO,
+              "'%s' arrived in the store as something else: its %s is %s there and %s here; send it again",
+              p->place.url, lvn_digest_name(found), strchr(o.checksum, ':') + 1, strchr(found, ':') + 1);
+    return LVN_OK;
+}
+
+static enum lvn_status begin_or_go_on(struct put *p, struct lvn_http *h)
+{
+    bool alive = false;
+    read_note(p);
+    if (p->upload.id[0]) LVN_TRY(p->steps->recall(&p->upload, h, &alive));
+    if (alive) return LVN_OK;
+    p->upload.id[0] = '\0';
+    memset(p->upload.tags, 0, (size_t)p->upload.n_parts * sizeof *p->upload.tags);
+    LVN_TRY(p->steps->begin(&p->upload, h));
+    write_note(p);
+    return LVN_OK;
+}
+
+static enum lvn_status in_parts(struct put *p, struct lvn_http *h)
+{
+    struct lvn_upload *u = &p->upload;
+    int64_t part = USUAL_PART > p->steps->least_part ? USUAL_PART : p->steps->least_part;
+    while (u->bytes / part >= p->steps->most_parts) part *= 2;
+    u->part_bytes = part;
+    u->n_parts = (int)((u->bytes + part - 1) / part);
+    u->tags = lvn_arena_alloc(&p->place.arena, (size_t)u->n_parts * sizeof *u->tags);
+    if (!u->tags) return LVN_MEMORY;
+    LVN_TRY(name_note(p));
+    LVN_TRY(begin_or_go_on(p, h));
+    struct lvn_crew crew = {.work = work,
+                            .context = p,
+                            .network = true,
+                            .progress = p->progress,
+                            .progress_context = p->context,
+                            .total = u->bytes};
+    int left = 0;
+    for (int i = 0; i < u->n_parts; i++) {
+        int64_t bytes = u->bytes - i * part;
+        if (u->tags[i][0])
+            crew.done += bytes < part ? bytes : part;
+        else
+            left++;
+    }
+    LVN_TRY(lvn_crew_run(&crew, p->steps->one_by_one ? 1 : lvn_crew_size(left)));
+    enum lvn_status status = check_unchanged(p);
+    bool changed = status != LVN_OK;
+    if (!changed) status = p->steps->finish(u, h);
+    if (p->note && (changed || status == LVN_OK)) unlink(p->note);
+    return status;
+}
+
+static enum lvn_status put(struct put *p)
+{
+    LVN_CHECK(fstat(p->fd, &p->before) == 0 && S_ISREG(p->before.st_mode), IO, "cannot send '%s': it is not a file",
+              p->local);
+    p->upload.bytes = p->before.st_size;
+    p->upload.place = &p->place;
+    struct lvn_crew crew = {.work = send_whole,
+                            .context = p,
+                            .network = true,
+                            .progress = p->progress,
+                            .progress_context = p->context,
+                            .total = p->upload.bytes};
+    if (p->upload.bytes <= USUAL_PART) {
+        LVN_TRY(lvn_crew_run(&crew, 1));
+        return verify(p);
+    }
+    struct lvn_http *h;
+    LVN_TRY(lvn_http_open(&h));
+    enum lvn_status status = in_parts(p, h);
+    lvn_http_close(h);
+    LVN_TRY(status);
+    return verify(p);
+}
+
+static enum lvn_status open_and_put(struct put *p)
+{
+    p->steps = p->place.store->upload;
+    LVN_CHECK(p->steps, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", p->place.url,
+              p->place.store->form);
+    size_t n = strlen(p->place.key);
+    LVN_CHECK(n > 0 && p->place.key[n - 1] != '/', ARG, "'%s' names a folder; a name for the file is missing",
+              p->place.url);
+    LVN_TRY(lvn_input_open(p->local, LVN_INPUT_REGULAR, &p->fd));
+    enum lvn_status status = put(p);
+    close(p->fd);
+    return status;
+}
+
+enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress, void *context)
+{
+    struct put p = {.local = local, .progress = progress, .context = context};
+    LVN_TRY(lvn_place_open(&p.place, path));
+    if (!p.place.store->network) {
+        char *to = lvn_strdup(p.place.key);
+        lvn_place_close(&p.place);
+        enum lvn_status copied = to ? lvn_store_get(local, to, NULL, progress, context) : LVN_MEMORY;
+        free(to);
+        return copied;
+    }
+    enum lvn_status status = open_and_put(&p);
+    lvn_place_close(&p.place);
+    return status;
+}

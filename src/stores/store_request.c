@@ -1,0 +1,316 @@
+/* store_request.c - requests to stores: sent, tried again, explained; and reading a piece of a file by its range.
+ *
+ * Tried again is what may pass: a broken connection, 408, 429, 500, 502, 503, 504. The pauses double from 0.2 s to 10
+ * s, shortened by chance so that many ranks do not come back at the same moment; Retry-After of the server is obeyed up
+ * to a minute. A refusal is tried again once when the store has better credentials since. A reading that brought
+ * something does not count as a vain try. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stores/store_kind.h"
+
+enum { USUAL_TRIES = 8, TRIES_WITHOUT_HOST = 3, MOST_MENDS = 2, MOST_WAIT = 60 };
+
+static int most_tries(void)
+{
+    const char *text = getenv("LEVIN_STORE_TRIES");
+    long n = text ? strtol(text, NULL, 10) : 0;
+    return n > 0 && n < 1000 ? (int)n : USUAL_TRIES;
+}
+
+bool lvn_ask_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a)
+{
+    if (tries >= most_tries()) return false;
+    if (a->end == LVN_HTTP_NO_HOST && tries >= TRIES_WITHOUT_HOST) return false;
+    double seconds = 0.2 * (double)(1 << (tries < 7 ? tries - 1 : 6));
+    char after[16];
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    unsigned chance = ((unsigned)now.tv_nsec >> 8 ^ (unsigned)getpid()) & 1023;
+    seconds = (seconds < 10 ? seconds : 10) * (0.5 + chance / 2048.);
+    if (lvn_http_header(a, "Retry-After", after, sizeof after)) {
+        double wanted = strtod(after, NULL);
+        if (wanted > seconds) seconds = wanted < MOST_WAIT ? wanted : MOST_WAIT;
+    }
+    for (; seconds > 0; seconds -= 0.05) {
+        if (lvn_http_stopped(h)) return false;
+        const struct timespec slice = {.tv_nsec = 50000000};
+        nanosleep(&slice, NULL);
+    }
+    return !lvn_http_stopped(h);
+}
+
+bool lvn_ask_may_pass(const struct lvn_http_answer *a)
+{
+    if (a->end == LVN_HTTP_CUT || a->end == LVN_HTTP_NO_HOST) return true;
+    return a->end == LVN_HTTP_WHOLE &&
+           (a->code == 408 || a->code == 429 || a->code == 500 || a->code == 502 || a->code == 503 || a->code == 504);
+}
+
+static bool is_good(const struct lvn_place *p, const struct lvn_ask *ask, const struct lvn_http_answer *a)
+{
+    if (a->code >= 200 && a->code < 300) return true;
+    for (int i = 0; i < 3; i++) {
+        if (!a->code || ask->accept[i] != a->code) continue;
+        return a->code != 404 || !p->store->lacks_file || p->store->lacks_file(a);
+    }
+    return false;
+}
+
+static const char *code_text(int code)
+{
+    if (code / 100 == 3) return "it is elsewhere";
+    static const struct {
+        int code;
+        const char *text;
+    } known[] = {{400, "bad request"},     {401, "sign-in needed"}, {403, "forbidden"},     {404, "not found"},
+                 {405, "not allowed"},     {408, "too slow"},       {409, "conflict"},      {411, "length needed"},
+                 {412, "changed"},         {413, "too large"},      {416, "no such range"}, {429, "too many requests"},
+                 {500, "server error"},    {501, "not offered"},    {502, "bad gateway"},   {503, "overloaded"},
+                 {504, "gateway too slow"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].code == code) return known[i].text;
+    return "unexpected";
+}
+
+enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *ask, const struct lvn_http_answer *a)
+{
+    LVN_LOCAL_TEXT(t);
+    if (a->end != LVN_HTTP_WHOLE)
+        lvn_text_add(&t, a->why);
+    else
+        lvn_text_printf(&t, "the server answered %d (%s)", a->code, code_text(a->code));
+    char to[512];
+    if (a->end == LVN_HTTP_WHOLE && a->code / 100 == 3 && lvn_http_header(a, "Location", to, sizeof to))
+        lvn_text_printf(&t, ", at '%.200s', where signed requests are not sent on to", to);
+    if (a->end == LVN_HTTP_WHOLE && p->store->explain) p->store->explain(p, a, &t);
+    const char *text = lvn_text_string(&t);
+    lvn_fail(LVN_IO, "cannot %s '%s': %s", ask->doing, p->url, text ? text : "");
+    return LVN_IO;
+}
+
+static enum lvn_status stopped(const struct lvn_place *p)
+{
+    LVN_FAIL(STOPPED, "the transfer of '%s' was stopped", p->url);
+}
+
+static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask,
+                                 struct lvn_http_answer *a)
+{
+    LVN_LOCAL_ARENA(arena);
+    struct lvn_http_request r = {.method = ask->method,
+                                 .body = ask->body,
+                                 .bytes = ask->bytes,
+                                 .no_body = !ask->body && strcmp(ask->method, "PUT") && strcmp(ask->method, "POST"),
+                                 .follow = p->store->follows,
+                                 .take = ask->take,
+                                 .context = ask->context};
+    enum lvn_status status = p->store->address(p, ask, &arena, &r);
+    if (status == LVN_OK) status = lvn_http_send(h, &r, a);
+    return status;
+}
+
+enum lvn_status lvn_ask(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask, struct lvn_http_answer *a)
+{
+    int mends = 0;
+    for (int tries = 1;; tries++) {
+        LVN_TRY(send_once(p, h, ask, a));
+        if (a->end == LVN_HTTP_STOPPED) return stopped(p);
+        if (a->end == LVN_HTTP_REFUSED || (a->end == LVN_HTTP_CUT && a->taken > 0)) return LVN_OK;
+        if (a->end == LVN_HTTP_WHOLE && is_good(p, ask, a)) return LVN_OK;
+        if (a->end == LVN_HTTP_WHOLE && mends < MOST_MENDS && p->store->mend && p->store->mend(p, a)) {
+            mends++;
+            tries--;
+            continue;
+        }
+        bool may_pass = lvn_ask_may_pass(a);
+        if (may_pass && ask->once) return LVN_OK;
+        if (may_pass && lvn_ask_pause(h, tries, a)) continue;
+        if (lvn_http_stopped(h)) return stopped(p);
+        lvn_ask_failed(p, ask, a);
+        return may_pass && tries > 1 ? lvn_while_at(LVN_IO, "trying %d times", tries) : LVN_IO;
+    }
+}
+
+/* --- what is there --- */
+
+/* One byte is enough: servers without ranges would send everything. */
+static bool take_one(void *context, const void *data, int64_t bytes)
+{
+    (void)data;
+    *(int64_t *)context += bytes;
+    return bytes == 1;
+}
+
+static int64_t number_behind(const char *text, char mark)
+{
+    const char *at = text ? strchr(text, mark) : NULL;
+    char *end;
+    if (!at || at[1] < '0' || at[1] > '9') return -1;
+    long long n = strtoll(at + 1, &end, 10);
+    return *end ? -1 : n;
+}
+
+static void version_of(const struct lvn_place *p, const struct lvn_http_answer *a, char version[160])
+{
+    if (p->store->version_header && lvn_http_header(a, p->store->version_header, version, 160)) return;
+    if (lvn_http_header(a, "ETag", version, 160)) return;
+    if (!lvn_http_header(a, "Last-Modified", version, 160)) version[0] = '\0';
+}
+
+enum lvn_status lvn_ask_stat(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+{
+    *o = (struct lvn_object){.bytes = -1};
+    int64_t taken = 0;
+    struct lvn_ask ask = {.method = "GET",
+                          .headers = "Range: bytes=0-0\n",
+                          .take = take_one,
+                          .context = &taken,
+                          .doing = "read",
+                          .accept = {404, 416}};
+    struct lvn_http_answer a = {0};
+    char text[64] = ":";
+    enum lvn_status status = lvn_ask(p, h, &ask, &a);
+    if (status == LVN_OK && a.code != 404) {
+        o->kind = LVN_STORE_FILE;
+        o->ranges = a.code == 206;
+        version_of(p, &a, o->version);
+        if (a.code == 416)
+            o->bytes = 0;
+        else if (a.code == 206)
+            o->bytes = number_behind(lvn_http_header(&a, "Content-Range", text, sizeof text), '/');
+        else
+            o->bytes =
+                number_behind(lvn_http_header(&a, "Content-Length", text + 1, sizeof text - 1) ? text : NULL, ':');
+        if (o->bytes < 0) o->ranges = false;
+        if (p->store->note) p->store->note(&a, o);
+    }
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+/* --- a piece --- */
+
+struct piece {
+    const struct lvn_place *place;
+    const struct lvn_object *o;
+    const struct lvn_http_answer *answer;
+    bool (*take)(void *, const void *, int64_t);
+    void *context;
+    int64_t from, left; /* what is still wanted */
+    int64_t skip;       /* bytes of this answer that came before */
+    bool looked, refused;
+    const char *wrong; /* with this answer */
+};
+
+/* Is this answer what was asked for? Looked at when its first bytes come. */
+static void look_at(struct piece *p)
+{
+    char text[160];
+    p->looked = true;
+    version_of(p->place, p->answer, text);
+    if (p->o->version[0] && strcmp(text, p->o->version) != 0)
+        p->wrong = "the file changed while it was read; try again";
+    else if (p->o->ranges && !lvn_http_header(p->answer, "Content-Range", text, sizeof text))
+        p->wrong = "the server sent all of the file instead of the part that was requested";
+    else if (p->o->ranges && strtoll(text + strcspn(text, "0123456789"), NULL, 10) != p->from)
+        p->wrong = "the server sent another part than was requested";
+}
+
+static bool take_piece(void *context, const void *data, int64_t bytes)
+{
+    struct piece *p = context;
+    const char *from = data;
+    if (!p->looked) look_at(p);
+    if (p->wrong) return false;
+    if (p->skip > 0) {
+        int64_t n = p->skip < bytes ? p->skip : bytes;
+        from += n;
+        bytes -= n;
+        p->skip -= n;
+    }
+    int64_t n = bytes < p->left ? bytes : p->left;
+    if (n > 0) {
+        p->refused = !p->take(p->context, from, n);
+        if (p->refused) return false;
+        p->from += n;
+        p->left -= n;
+    }
+    return n == bytes; /* servers that do not look at the range's end send more */
+}
+
+enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
+                             int64_t n, bool (*take)(void *, const void *, int64_t), void *context)
+{
+    struct lvn_http_answer a = {0};
+    struct piece piece = {.place = p,
+                          .o = o,
+                          .answer = &a,
+                          .take = take,
+                          .context = context,
+                          .from = from,
+                          .left = n < 0 ? INT64_MAX : n};
+    struct lvn_ask ask = {.method = "GET", .take = take_piece, .context = &piece, .doing = "read"};
+    enum lvn_status status = LVN_OK;
+    char range[80];
+    for (int tries = 1; piece.left > 0 && status == LVN_OK;) {
+        int64_t before = piece.from;
+        piece.looked = false;
+        piece.skip = o->ranges ? 0 : piece.from;
+        snprintf(range, sizeof range, "Range: bytes=%lld-%lld\n", (long long)piece.from,
+                 (long long)(piece.from + piece.left - 1));
+        ask.headers = o->ranges ? range : NULL;
+        status = lvn_ask(p, h, &ask, &a);
+        if (status != LVN_OK || piece.left == 0) break;
+        if (piece.wrong) status = lvn_fail(LVN_IO, "cannot read '%s': %s", p->url, piece.wrong);
+        if (piece.refused) status = lvn_fail(LVN_STOPPED, "the reading of '%s' was stopped", p->url);
+        if (a.end == LVN_HTTP_WHOLE && n < 0) break;
+        if (status != LVN_OK) break;
+        tries = piece.from > before ? 1 : tries + 1;
+        if (lvn_ask_pause(h, tries, &a)) continue;
+        status = lvn_http_stopped(h)
+                     ? stopped(p)
+                     : lvn_fail(LVN_IO, "cannot read '%s': the server ended at byte %lld of %lld, again and again",
+                                p->url, (long long)piece.from, (long long)o->bytes);
+    }
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+enum lvn_status lvn_ask_only(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask)
+{
+    struct lvn_http_answer a = {0};
+    enum lvn_status status = lvn_ask(p, h, ask, &a);
+    lvn_http_answer_release(&a);
+    return status;
+}
+
+enum lvn_status lvn_ask_list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                             struct lvn_store_entries *out, const struct lvn_pages *pages)
+{
+    size_t n = strlen(p->key);
+    const char *prefix = !n || p->key[n - 1] == '/' ? p->key : lvn_arena_printf(&p->arena, "%s/", p->key);
+    struct lvn_text query = {0}, token = {0};
+    struct lvn_http_answer answer = {0};
+    enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
+    int room = 0;
+    do {
+        lvn_text_clear(&query);
+        if (token.n) lvn_text_printf(&query, "%s=", pages->token);
+        if (token.n) lvn_http_encode(&query, token.p, false);
+        lvn_text_printf(&query, "%s%s%sprefix=", token.n ? "&" : "", deep ? "" : "delimiter=%2F&", pages->query);
+        if (prefix) lvn_http_encode(&query, prefix, false);
+        if (status == LVN_OK) status = lvn_text_status(&query);
+        struct lvn_ask ask = {.method = "GET", .key = pages->key, .query = query.p, .doing = "list"};
+        if (status == LVN_OK) status = lvn_ask(p, h, &ask, &answer);
+        lvn_text_clear(&token);
+        if (status == LVN_OK) status = pages->add(p, &answer, prefix, a, &room, out, &token);
+    } while (status == LVN_OK && token.n);
+    lvn_http_answer_release(&answer);
+    lvn_text_release(&token);
+    lvn_text_release(&query);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* streaming_file.c - see streaming_file.h. */
+#include "stores/streaming_file.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/threads.h"
+#include "stores/cache.h"
+
+struct lvn_remote {
+    struct lvn_place place;
+    struct lvn_object object;
+    struct lvn_http *http; /* of readings, under the lock */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool runs;
+    int ends; /* atomic: the thread shall stop */
+    int done; /* atomic: `map` is the file */
+    struct lvn_mapping map;
+};
+
+static int look(void *context, int64_t done, int64_t total)
+{
+    (void)done, (void)total;
+    return __atomic_load_n(&((struct lvn_remote *)context)->ends, __ATOMIC_RELAXED);
+}
+
+/* The file in the cache, if that is of the version that readings had. */
+static enum lvn_status bring(struct lvn_remote *s, struct lvn_place *p, struct lvn_http *h)
+{
+    const char *local;
+    struct lvn_object now;
+    LVN_TRY(lvn_store_cache_download(p, h, look, s, &local));
+    LVN_TRY(p->store->stat(p, h, &now));
+    LVN_CHECK(strcmp(now.version, s->object.version) == 0 && now.bytes == s->object.bytes, IO,
+              "'%s' changed while it was read", p->url);
+    return lvn_file_map(&s->map, local);
+}
+
+static void *run(void *argument)
+{
+    struct lvn_remote *s = argument;
+    struct lvn_place p;
+    struct lvn_http *h = NULL;
+    enum lvn_status status = lvn_place_open(&p, s->place.url);
+    bool open = status == LVN_OK;
+    if (open) status = lvn_http_open(&h);
+    if (status == LVN_OK) status = bring(s, &p, h);
+    if (status == LVN_OK)
+        __atomic_store_n(&s->done, 1, __ATOMIC_RELEASE);
+    else if (status != LVN_STOPPED) /* readings go on without it */
+        lvn_log(LVN_LOG_WARN, "'%s' could not be downloaded; it is read from the store as needed: %s", s->place.url,
+                lvn_error_text());
+    lvn_http_close(h);
+    if (open) lvn_place_close(&p);
+    return NULL;
+}
+
+static enum lvn_status open_remote(struct lvn_remote *s)
+{
+    LVN_CHECK(s->place.store->network, UNSUPPORTED, "'%s' is here already", s->place.url);
+    LVN_TRY(lvn_http_open(&s->http));
+    LVN_TRY(s->place.store->stat(&s->place, s->http, &s->object));
+    LVN_CHECK(s->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", s->place.url);
+    LVN_CHECK(s->object.ranges && s->object.bytes >= 0 && s->object.version[0], UNSUPPORTED,
+              "'%s' cannot be streamed: its server sends no pieces of files, or does not say which version it has",
+              s->place.url);
+    s->runs = lvn_thread_start(&s->thread, run, s) == 0;
+    LVN_CHECK(s->runs, IO, "no thread could be started that brings '%s' here", s->place.url);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_remote_open(struct lvn_remote **out, const char *path)
+{
+    *out = NULL;
+    struct lvn_remote *s = lvn_calloc(1, sizeof *s);
+    if (!s) return LVN_MEMORY;
+    pthread_mutex_init(&s->lock, NULL);
+    enum lvn_status status = lvn_place_open(&s->place, path);
+    if (status != LVN_OK) {
+        free(s);
+        return status;
+    }
+    status = open_remote(s);
+    if (status == LVN_OK)
+        *out = s;
+    else
+        lvn_remote_close(s);
+    return status;
+}
+
+void lvn_remote_close(struct lvn_remote *s)
+{
+    if (!s) return;
+    __atomic_store_n(&s->ends, 1, __ATOMIC_RELAXED);
+    if (s->runs) pthread_join(s->thread, NULL);
+    lvn_file_unmap(&s->map);
+    lvn_http_close(s->http);
+    lvn_place_close(&s->place);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+int64_t lvn_remote_bytes(const struct lvn_remote *s)
+{
+    return s->object.bytes;
+}
+
+static bool is_here(const struct lvn_remote *s)
+{
+    return __atomic_load_n(&s->done, __ATOMIC_ACQUIRE) != 0;
+}
+
+static bool take(void *context, const void *data, int64_t bytes)
+{
+    char **to = context;
+    memcpy(*to, data, (size_t)bytes);
+    *to += bytes;
+    return true;
+}
+
+enum lvn_status lvn_remote_read(struct lvn_remote *s, int64_t from, int64_t bytes, void *to)
+{
+    LVN_CHECK(from >= 0 && bytes >= 0 && from <= s->object.bytes - bytes, INTERNAL,
+              "bytes %lld to %lld of '%s', which has %lld", (long long)from, (long long)(from + bytes), s->place.url,
+              (long long)s->object.bytes);
+    if (is_here(s)) {
+        if (bytes) memcpy(to, s->map.data + from, (size_t)bytes);
+        return LVN_OK;
+    }
+    char *at = to;
+    pthread_mutex_lock(&s->lock);
+    enum lvn_status status =
+        bytes ? s->place.store->read(&s->place, s->http, &s->object, from, bytes, take, &at) : LVN_OK;
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}

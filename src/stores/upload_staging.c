@@ -1,0 +1,312 @@
+/* upload_staging.c - see upload_staging.h. */
+#include "stores/upload_staging.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "formats/checksum.h"
+#include "stores/cache.h"
+
+enum { MOST_SENT = 64 << 20, MOST_DEPTH = 16 };
+
+enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char **folder)
+{
+    const char *top;
+    char hash[LVN_CHECKSUM_TEXT];
+    *folder = path;
+    if (!lvn_store_is_url(path)) return LVN_OK;
+    if (!lvn_store_is_remote(path)) return lvn_store_download(a, path, LVN_WANT_ALL, folder);
+    struct lvn_place p;
+    LVN_TRY(lvn_place_open(&p, path));
+    bool writes = p.store->upload != NULL;
+    const char *form = p.store->form;
+    lvn_place_close(&p);
+    LVN_CHECK(writes, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", path, form);
+    LVN_TRY(lvn_cache_folder(a, "stage", &top));
+    char *plain = lvn_path_plain(a, path);
+    if (!plain) return LVN_MEMORY;
+    lvn_checksum_text(lvn_checksum(plain, (int64_t)strlen(plain)), hash);
+    *folder = lvn_arena_printf(a, "%s/%s-%.8s", top, lvn_path_name(plain), hash);
+    return *folder ? lvn_dir_make(*folder) : LVN_MEMORY;
+}
+
+/* --- what is here --- */
+
+struct item {
+    const char *name; /* below the folder */
+    const char *link; /* NULL: a file; else what the link names */
+    const char *held; /* a second name of the file while it is sent; NULL: it has none */
+    long long bytes, seconds;
+    long nanoseconds;
+    int order;     /* 0: sent first */
+    bool known;    /* it was sent as it is, and is there */
+    bool dangling; /* a link to a checkpoint that is not among the items */
+};
+struct items {
+    struct lvn_arena *a;
+    const char *folder;
+    const char *hold;                      /* the hidden folder of second names */
+    const char *sent;                      /* the note of earlier sendings; NULL: there is none */
+    const struct lvn_store_entries *there; /* files in the store, in the order of their names */
+    struct item *item;
+    int n, room;
+};
+
+static bool is_of_checkpoint(const char *name)
+{
+    return strncmp(name, "checkpoints/", 12) == 0;
+}
+
+static bool is_there(const struct lvn_store_entries *there, const char *name)
+{
+    int low = 0, high = there->n;
+    while (low < high) {
+        int middle = (low + high) / 2, c = strcmp(there->entry[middle].name, name);
+        if (c == 0) return true;
+        if (c < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static char *line_of(struct lvn_arena *a, const struct item *i)
+{
+    return lvn_arena_printf(a, "%lld %lld.%09ld %s %s\n", i->bytes, i->seconds, i->nanoseconds, i->link ? i->link : "-",
+                            i->name);
+}
+
+/* A file of a checkpoint gets a second name, so that it can be sent whole although the run removes the checkpoint
+ * meanwhile. *gone: it has been removed already. */
+static enum lvn_status hold(const struct items *all, struct item *i, const char *path, bool *gone)
+{
+    const char *held = lvn_arena_printf(all->a, "%s/%d", all->hold, all->n);
+    if (!held) return LVN_MEMORY;
+    *gone = false;
+    if (link(path, held) == 0)
+        i->held = held;
+    else
+        *gone = errno == ENOENT; /* else the file system has no second names */
+    return LVN_OK;
+}
+
+static int order_of(const char *name, bool link)
+{
+    size_t n = strlen(name), k = strlen("state/manifest.json");
+    if (link) return 2;
+    return n >= k && strcmp(name + n - k, "state/manifest.json") == 0;
+}
+
+static enum lvn_status add(struct items *all, const char *name, const char *path, const struct stat *s)
+{
+    char target[256];
+    struct item i = {
+        .name = name, .bytes = s->st_size, .seconds = s->st_mtim.tv_sec, .nanoseconds = s->st_mtim.tv_nsec};
+    if (S_ISLNK(s->st_mode)) {
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        if (n <= 0) return LVN_OK;
+        i.link = lvn_arena_printf(all->a, "%.*s", (int)n, target);
+        if (!i.link) return LVN_MEMORY;
+    }
+    i.order = order_of(name, i.link);
+    const char *line = line_of(all->a, &i);
+    if (!line) return LVN_MEMORY;
+    i.known = all->sent && strstr(all->sent, line) && is_there(all->there, name);
+    bool gone = false;
+    if (is_of_checkpoint(name) && !i.link && !i.known) LVN_TRY(hold(all, &i, path, &gone));
+    if (gone) return LVN_OK;
+    if (all->n == all->room) {
+        int more = all->room ? 2 * all->room : 64;
+        struct item *grown = lvn_arena_alloc(all->a, (size_t)more * sizeof *grown);
+        if (!grown) return LVN_MEMORY;
+        if (all->n) memcpy(grown, all->item, (size_t)all->n * sizeof *grown);
+        all->item = grown;
+        all->room = more;
+    }
+    all->item[all->n++] = i;
+    return LVN_OK;
+}
+
+/* Hidden names are nobody else's business. */
+static enum lvn_status walk(struct items *all, const char *below, int depth)
+{
+    const char *path = *below ? lvn_path_join(all->a, all->folder, below) : all->folder, *const * names;
+    int n;
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(lvn_dir_list(all->a, path, &names, &n));
+    for (int i = 0; i < n; i++) {
+        struct stat s;
+        if (names[i][0] == '.') continue;
+        const char *name = lvn_path_join(all->a, below, names[i]), *file = lvn_path_join(all->a, path, names[i]);
+        if (!name || !file) return LVN_MEMORY;
+        if (lstat(file, &s) != 0) continue; /* gone since */
+        if (S_ISDIR(s.st_mode) && depth < MOST_DEPTH)
+            LVN_TRY(walk(all, name, depth + 1));
+        else if (S_ISREG(s.st_mode) || S_ISLNK(s.st_mode))
+            LVN_TRY(add(all, name, file, &s));
+    }
+    return LVN_OK;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    return x->order != y->order ? x->order - y->order : strcmp(x->name, y->name);
+}
+
+/* --- sending --- */
+
+/* One file. What grows while it is sent goes as a copy of what it is now. *lost: a file of a checkpoint without a
+ * second name was removed meanwhile. */
+static enum lvn_status send_one(struct items *all, const struct item *i, const char *path, bool *lost)
+{
+    const bool checkpoint = is_of_checkpoint(i->name);
+    const char *url = lvn_store_join(all->a, path, i->name), *copy = lvn_path_join(all->a, all->folder, ".sending");
+    const char *file = i->held ? i->held : lvn_path_join(all->a, all->folder, i->name);
+    if (!file || !url || !copy) return LVN_MEMORY;
+    if (i->link) {
+        char *text = lvn_arena_printf(all->a, "%s\n", i->link);
+        if (!text) return LVN_MEMORY;
+        LVN_TRY(lvn_file_write(copy, text, (int64_t)strlen(text)));
+    } else if (!checkpoint) {
+        LVN_TRY(lvn_store_get(file, copy, NULL, NULL, NULL));
+    }
+    enum lvn_status status = lvn_store_put(i->link || !checkpoint ? copy : file, url, NULL, NULL);
+    unlink(copy);
+    *lost = status == LVN_IO && checkpoint && !i->link && !lvn_path_exists(file);
+    if (*lost) lvn_error_clear();
+    return *lost ? LVN_OK : status;
+}
+
+/* `last` and `best` were read before the folders of checkpoints, and the run may have removed their checkpoints since.
+ */
+static enum lvn_status find_dangling(struct items *all)
+{
+    for (int i = 0; i < all->n; i++) {
+        struct item *link = &all->item[i];
+        if (!link->link || !is_of_checkpoint(link->name)) continue;
+        const char *manifest = lvn_arena_printf(all->a, "checkpoints/%s/state/manifest.json", link->link);
+        if (!manifest) return LVN_MEMORY;
+        link->dangling = true;
+        for (int k = 0; k < all->n && link->dangling; k++) link->dangling = strcmp(all->item[k].name, manifest) != 0;
+    }
+    return LVN_OK;
+}
+
+/* What was sent from here and is gone here is removed there, or, with `stays`, remains and is noted again; what
+ * somebody else put there stays. */
+static enum lvn_status remove_gone(struct items *all, const char *path, bool stays, struct lvn_text *sent)
+{
+    for (int k = 0; all->sent && k < all->there->n; k++) {
+        const char *name = all->there->entry[k].name;
+        bool wanted = false;
+        for (int i = 0; i < all->n && !wanted; i++) wanted = strcmp(all->item[i].name, name) == 0;
+        const char *end = lvn_arena_printf(all->a, " %s\n", name), *url = lvn_store_join(all->a, path, name);
+        if (!end || !url) return LVN_MEMORY;
+        const char *found = wanted ? NULL : strstr(all->sent, end), *line = found;
+        while (line && line > all->sent && line[-1] != '\n') line--;
+        if (found && stays)
+            lvn_text_add_bytes(sent, line, found - line + (int64_t)strlen(end));
+        else if (found)
+            LVN_TRY(lvn_store_remove(url));
+    }
+    return LVN_OK;
+}
+
+/* All files in the store; none is no error. */
+static enum lvn_status look_there(struct lvn_arena *a, const char *path, struct lvn_store_entries *there)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    *there = (struct lvn_store_entries){0};
+    LVN_TRY(lvn_store_stat(path, &kind, &bytes));
+    return kind == LVN_STORE_FOLDER ? lvn_store_list(a, path, true, there) : LVN_OK;
+}
+
+/* The items in their order. Where a checkpoint is not sent whole, the links stay in the store as they are, and so does
+ * what they name: the next sending goes on. */
+static enum lvn_status send_items(struct items *all, const char *path, struct lvn_text *sent)
+{
+    bool partial = false;
+    for (int i = 0; i < all->n; i++) {
+        const struct item *item = &all->item[i];
+        const char *line = line_of(all->a, item);
+        if (!line) return LVN_MEMORY;
+        partial |= item->dangling;
+        if (item->link && partial) continue;
+        bool lost = false;
+        if (!item->known) LVN_TRY(send_one(all, item, path, &lost));
+        partial |= lost;
+        lvn_text_add(sent, line);
+    }
+    return remove_gone(all, path, partial, sent);
+}
+
+static enum lvn_status send(struct lvn_arena *a, const char *folder, const char *path)
+{
+    struct lvn_store_entries there;
+    struct items all = {.a = a, .folder = folder, .there = &there};
+    LVN_LOCAL_TEXT(sent);
+    const char *note = lvn_path_join(a, folder, ".sent");
+    char *text = NULL;
+    int64_t bytes;
+    all.hold = lvn_path_join(a, folder, ".held");
+    if (!note || !all.hold) return LVN_MEMORY;
+    LVN_TRY(look_there(a, path, &there));
+    LVN_TRY(lvn_tree_remove(all.hold));
+    LVN_TRY(lvn_dir_make(all.hold));
+    enum lvn_status status = lvn_path_is_file(note) ? lvn_file_read(note, MOST_SENT, &text, &bytes) : LVN_OK;
+    all.sent = text;
+    if (status == LVN_OK) status = walk(&all, "", 0);
+    if (all.n) qsort(all.item, (size_t)all.n, sizeof *all.item, by_order);
+    if (status == LVN_OK) status = find_dangling(&all);
+    if (status == LVN_OK) status = send_items(&all, path, &sent);
+    free(text);
+    /* Also what came before a failure is not sent again. */
+    if (sent.n && !sent.failed && lvn_file_write(note, sent.p, sent.n) != LVN_OK && status == LVN_OK) lvn_error_clear();
+    if (lvn_tree_remove(all.hold) != LVN_OK && status == LVN_OK) lvn_error_clear();
+    return status;
+}
+
+bool lvn_stage_was_sent(const char *folder)
+{
+    LVN_LOCAL_ARENA(a);
+    char *note = lvn_path_join(&a, folder, ".sent");
+    return note && lvn_path_exists(note);
+}
+
+enum lvn_status lvn_stage_send(const char *folder, const char *path)
+{
+    LVN_LOCAL_ARENA(a);
+    if (!lvn_store_is_remote(path)) return LVN_OK;
+    LVN_TRY_WHILE(send(&a, folder, path), "sending '%s' to '%s'; all of it is here", folder, path);
+    return LVN_OK;
+}
+
+/* Is it one of the names, or below one? */
+static bool is_below(const char *name, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(name, names[i], length) == 0 && (!name[length] || name[length] == '/')) return true;
+    }
+    return false;
+}
+
+enum lvn_status lvn_stage_clear(const char *path, const char *const *names, int n)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_store_entries there;
+    enum lvn_status status = look_there(&a, path, &there);
+    for (int i = 0; i < there.n && status == LVN_OK; i++) {
+        if (!is_below(there.entry[i].name, names, n)) continue;
+        const char *url = lvn_store_join(&a, path, there.entry[i].name);
+        status = url ? lvn_store_remove(url) : LVN_MEMORY;
+    }
+    return status;
+}

@@ -1,0 +1,58 @@
+/* upload_staging_sender.c - the thread of upload_staging.h that sends a folder while it is still being written. */
+#include <stdio.h>
+
+#include "base/threads.h"
+#include "stores/upload_staging.h"
+
+static void *run(void *argument)
+{
+    struct lvn_sender *s = argument;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->wanted && !s->ends) pthread_cond_wait(&s->news, &s->lock);
+        if (s->ends) break;
+        s->wanted = false;
+        pthread_mutex_unlock(&s->lock);
+        enum lvn_status status = lvn_stage_send(s->folder, s->path);
+        pthread_mutex_lock(&s->lock);
+        snprintf(s->failure, sizeof s->failure, "%s", status == LVN_OK ? "" : lvn_error_text());
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+enum lvn_status lvn_sender_start(struct lvn_sender *s, const char *folder, const char *path)
+{
+    *s = (struct lvn_sender){.folder = folder, .path = path};
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->news, NULL);
+    s->runs = lvn_thread_start(&s->thread, run, s) == 0;
+    LVN_CHECK(s->runs, IO, "no thread could be started that sends '%s' to '%s'", folder, path);
+    return LVN_OK;
+}
+
+void lvn_sender_push(struct lvn_sender *s, char text[1024])
+{
+    text[0] = '\0';
+    if (!s->runs) return;
+    pthread_mutex_lock(&s->lock);
+    snprintf(text, 1024, "%s", s->failure);
+    s->failure[0] = '\0';
+    s->wanted = true;
+    pthread_cond_signal(&s->news);
+    pthread_mutex_unlock(&s->lock);
+}
+
+enum lvn_status lvn_sender_end(struct lvn_sender *s)
+{
+    if (!s->runs) return LVN_OK;
+    pthread_mutex_lock(&s->lock);
+    s->ends = true;
+    pthread_cond_signal(&s->news);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->news);
+    pthread_mutex_destroy(&s->lock);
+    s->runs = false;
+    return lvn_stage_send(s->folder, s->path);
+}

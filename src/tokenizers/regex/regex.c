@@ -1,0 +1,335 @@
+/* regex.c - see regex.h. An expression becomes a program of few kinds of steps; a match walks through it and
+ * keeps the places where another way was open. A loop over one class is a single step and a single such place. */
+#include "tokenizers/regex/regex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tokenizers/regex/regex_steps.h"
+#include "tokenizers/unicode/unicode.h"
+
+enum { MOST_REPEATS = 1000, MOST_DEPTH = 32 };
+
+enum lvn_status lvn_expression_refuse(const struct parser *r, const char *what)
+{
+    LVN_FAIL(UNSUPPORTED, "'%s': the expression '%.200s' has %s, at '%.20s', which is not there", r->name, r->whole,
+             what, r->at);
+}
+
+static enum lvn_status add_node(struct parser *r, struct node node, int *number)
+{
+    if (r->n_nodes + 1 == MOST_NODES) REFUSE(r, "too many parts");
+    *number = ++r->n_nodes;
+    r->node[*number] = node;
+    return LVN_OK;
+}
+
+/* Items of a set stand together: they are gathered here first. */
+struct gathered {
+    struct item item[256];
+    int n;
+};
+
+static enum lvn_status gather(struct parser *r, struct gathered *g, struct item item)
+{
+    if (g->n == 256) REFUSE(r, "a class of too many parts");
+    g->item[g->n++] = item;
+    return LVN_OK;
+}
+
+static enum lvn_status gather_range(struct parser *r, struct gathered *g, uint32_t first, uint32_t last)
+{
+    LVN_TRY(gather(r, g, (struct item){.kind = ITEM_RANGE, .first = first, .last = last}));
+    for (uint32_t c = 'a'; r->any_case && c <= 'z'; c++) {
+        uint32_t other = c - 32;
+        bool small = c >= first && c <= last, large = other >= first && other <= last;
+        if (small) LVN_TRY(gather(r, g, (struct item){.kind = ITEM_RANGE, .first = other, .last = other}));
+        if (large) LVN_TRY(gather(r, g, (struct item){.kind = ITEM_RANGE, .first = c, .last = c}));
+        uint32_t odd = c == 's' ? 0x17f : c == 'k' ? 0x212a : 0; /* long s, Kelvin */
+        if (odd && (small || large))
+            LVN_TRY(gather(r, g, (struct item){.kind = ITEM_RANGE, .first = odd, .last = odd}));
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status end_set(struct parser *r, const struct gathered *g, bool negated, int *number)
+{
+    if (r->n_sets == MOST_SETS || r->n_items + g->n > MOST_ITEMS) REFUSE(r, "too many classes");
+    struct set *s = &r->set[ *number = r->n_sets];
+    *s = (struct set){.first = r->n_items, .n = g->n, .negated = negated};
+    memcpy(r->item + r->n_items, g->item, (size_t)g->n * sizeof *g->item);
+    r->n_items += g->n;
+    r->n_sets++;
+    for (int c = 0; c < 128; c++)
+        if (lvn_set_has(r->set, r->item, s, c)) s->ascii[c / 64] |= (uint64_t)1 << c % 64;
+    return LVN_OK;
+}
+
+static int hex_of(const char *p, int digits, uint32_t *code)
+{
+    *code = 0;
+    for (int i = 0; i < digits; i++) {
+        const char *all = "0123456789abcdef",
+                   *at = p[i] ? strchr(all, p[i] >= 'A' && p[i] <= 'F' ? p[i] | 32 : p[i]) : NULL;
+        if (!at) return 0;
+        *code = *code * 16 + (uint32_t)(at - all);
+    }
+    return digits;
+}
+
+/* What a backslash begins, here and in classes: an item, and *single whether it is one character. */
+static enum lvn_status escape(struct parser *r, struct item *item, bool *single)
+{
+    static const char named[] = "nrtfv", meant[] = "\n\r\t\f\v";
+    char c = r->at[1];
+    const char *at = c ? strchr(named, c) : NULL;
+    *single = true;
+    *item = (struct item){.kind = ITEM_RANGE};
+    if ((c | 32) == 'p' && r->at[2] == '{') {
+        const char *name = r->at + 3, *end = strchr(name, '}');
+        bool not = end && *name == '^';
+        item->kind = ITEM_CATEGORIES;
+        item->negated = (c == 'P') != not ;
+        item->first = end ? lvn_category_set(name + not, end - name - not ) : 0;
+        if (!item->first) REFUSE(r, "a property");
+        r->at = end + 1;
+        *single = false;
+    } else if (c && strchr("sSwWdD", c)) {
+        item->kind = (c | 32) == 's' ? ITEM_SPACE : (c | 32) == 'w' ? ITEM_WORDLY : ITEM_CATEGORIES;
+        item->first = lvn_category_set("Nd", 2);
+        item->negated = c < 'a';
+        r->at += 2;
+        *single = false;
+    } else if (at || (c > 0 && !(((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9')))) {
+        item->first = item->last = (unsigned char)(at ? meant[at - named] : c);
+        r->at += 2;
+    } else if ((c == 'x' && hex_of(r->at + 2, 2, &item->first)) || (c == 'u' && hex_of(r->at + 2, 4, &item->first))) {
+        item->last = item->first;
+        r->at += c == 'x' ? 4 : 6;
+    } else {
+        REFUSE(r, "an escape");
+    }
+    return LVN_OK;
+}
+
+static uint32_t next_code(struct parser *r)
+{
+    int used;
+    int32_t code = lvn_utf8_decode(r->at, (int64_t)strlen(r->at), &used);
+    r->at += used;
+    return code < 0 ? 0xfffd : (uint32_t)code;
+}
+
+static enum lvn_status brackets(struct parser *r, int *number);
+
+/* A part of a class: a character, a range, a named class or a class of its own. */
+static enum lvn_status class_part(struct parser *r, struct gathered *g)
+{
+    struct item item = {.kind = ITEM_RANGE}, last;
+    bool single = true;
+    if (!*r->at) REFUSE(r, "a class without an end");
+    if (!strncmp(r->at, "&&", 2) || !strncmp(r->at, "[:", 2)) REFUSE(r, "a class of classes");
+    if (*r->at == '[') {
+        int inner = 0;
+        LVN_TRY(brackets(r, &inner));
+        return gather(r, g, (struct item){.kind = ITEM_SET, .first = (uint32_t)inner});
+    }
+    if (*r->at == '\\')
+        LVN_TRY(escape(r, &item, &single));
+    else
+        item.first = item.last = next_code(r);
+    if (!single) return gather(r, g, item);
+    if (r->at[0] == '-' && r->at[1] && r->at[1] != ']') {
+        r->at++;
+        last = item;
+        if (*r->at == '\\')
+            LVN_TRY(escape(r, &last, &single));
+        else
+            last.last = next_code(r);
+        if (!single || last.last < item.first) REFUSE(r, "a range without an end");
+        item.last = last.last;
+    }
+    return gather_range(r, g, item.first, item.last);
+}
+
+/* [...] */
+static enum lvn_status brackets(struct parser *r, int *number)
+{
+    struct gathered g = {.n = 0};
+    if (++r->depth > MOST_DEPTH) REFUSE(r, "too many brackets");
+    r->at++;
+    bool negated = *r->at == '^';
+    if (negated) r->at++;
+    for (bool first = true; *r->at != ']' || first; first = false) LVN_TRY(class_part(r, &g));
+    r->at++;
+    r->depth--;
+    return end_set(r, &g, negated, number);
+}
+
+static enum lvn_status alternatives(struct parser *r, int *number);
+
+static enum lvn_status group(struct parser *r, int *number)
+{
+    static const struct {
+        const char *text;
+        struct node node;
+        bool any_case;
+    } kinds[] = {{"?:", {.kind = NODE_SEQUENCE}, false},
+                 {"?i:", {.kind = NODE_SEQUENCE}, true},
+                 {"?>", {.kind = NODE_ONCE}, false},
+                 {"?=", {.kind = NODE_AHEAD}, false},
+                 {"?!", {.kind = NODE_AHEAD, .negated = true}, false}};
+    bool before = r->any_case;
+    struct node frame = {.kind = NODE_SEQUENCE};
+    if (++r->depth > MOST_DEPTH) REFUSE(r, "too many groups");
+    r->at++;
+    bool known = *r->at != '?';
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !known; i++) {
+        known = !strncmp(r->at, kinds[i].text, strlen(kinds[i].text));
+        if (!known) continue;
+        frame = kinds[i].node;
+        r->any_case = r->any_case || kinds[i].any_case;
+        r->at += strlen(kinds[i].text);
+    }
+    if (!known) REFUSE(r, "a group");
+    LVN_TRY(alternatives(r, &frame.child));
+    if (*r->at != ')') REFUSE(r, "a group without an end");
+    r->at++;
+    r->depth--;
+    r->any_case = before;
+    return add_node(r, frame, number);
+}
+
+static enum lvn_status add_set(struct parser *r, const struct gathered *g, bool negated, int *number)
+{
+    struct node node = {.kind = NODE_SET};
+    LVN_TRY(end_set(r, g, negated, &node.set));
+    return add_node(r, node, number);
+}
+
+static enum lvn_status atom(struct parser *r, int *number)
+{
+    struct gathered g = {.n = 0};
+    struct node node = {.kind = NODE_SET};
+    struct item item;
+    bool single;
+    switch (*r->at) {
+    case '(':
+        return group(r, number);
+    case '[':
+        LVN_TRY(brackets(r, &node.set));
+        return add_node(r, node, number);
+    case '^':
+    case '$':
+        node.kind = *r->at++ == '^' ? NODE_BEGIN : NODE_END;
+        return add_node(r, node, number);
+    case '.':
+        r->at++;
+        LVN_TRY(gather_range(r, &g, '\n', '\n'));
+        return add_set(r, &g, true, number);
+    case '\\':
+        LVN_TRY(escape(r, &item, &single));
+        if (item.kind == ITEM_WORDLY) item.kind = ITEM_WORDLY_ALONE;
+        LVN_TRY(single ? gather_range(r, &g, item.first, item.last) : gather(r, &g, item));
+        return add_set(r, &g, false, number);
+    case '*':
+    case '+':
+    case '?':
+        REFUSE(r, "a repetition of nothing");
+    default:
+        item.first = next_code(r);
+        LVN_TRY(gather_range(r, &g, item.first, item.first));
+        return add_set(r, &g, false, number);
+    }
+}
+
+/* *, +, ?, {m}, {m,}, {m,n}, {,n}: false when there is none. */
+static bool quantity(struct parser *r, struct node *node)
+{
+    const char *p = r->at;
+    char *end;
+    if (*p == '*' || *p == '+' || *p == '?') {
+        node->least = *p == '+';
+        node->most = *p == '?' ? 1 : -1;
+        r->at++;
+        node->greed = *r->at == '?' ? LAZY : *r->at == '+' ? POSSESSIVE : GREEDY;
+        if (node->greed != GREEDY) r->at++;
+        return true;
+    }
+    if (*p != '{') return false;
+    long low = strtol(++p, &end, 10), high = low;
+    bool no_low = end == p;
+    p = end;
+    if (*p == ',') {
+        high = strtol(++p, &end, 10);
+        if (end == p) high = -1;
+        p = end;
+    }
+    if (*p != '}' || (no_low && high < 0) || low < 0 || low > MOST_REPEATS || high > MOST_REPEATS ||
+        (high >= 0 && high < low))
+        return false;
+    node->least = (int)low;
+    node->most = (int)high;
+    node->greed = p[1] == '?' ? LAZY : GREEDY; /* a + behind it repeats the whole */
+    r->at = p + 1 + (node->greed == LAZY);
+    return true;
+}
+
+static enum lvn_status sequence(struct parser *r, int *number)
+{
+    int before = 0;
+    LVN_TRY(add_node(r, (struct node){.kind = NODE_SEQUENCE}, number));
+    while (*r->at && *r->at != '|' && *r->at != ')') {
+        int one;
+        LVN_TRY(atom(r, &one));
+        for (struct node loop = {.kind = NODE_REPEAT}; quantity(r, &loop);) {
+            loop.child = one;
+            LVN_TRY(add_node(r, loop, &one));
+        }
+        *(before ? &r->node[before].next : &r->node[*number].child) = one;
+        before = one;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status alternatives(struct parser *r, int *number)
+{
+    int before = 0, one;
+    LVN_TRY(add_node(r, (struct node){.kind = NODE_EITHER}, number));
+    for (;; r->at++) {
+        LVN_TRY(sequence(r, &one));
+        *(before ? &r->node[before].next : &r->node[*number].child) = one;
+        before = one;
+        if (*r->at != '|') return LVN_OK;
+    }
+}
+
+static void *keep(struct lvn_arena *a, const void *p, size_t bytes)
+{
+    void *copy = lvn_arena_alloc(a, bytes + 1);
+    return copy ? memcpy(copy, p, bytes) : NULL;
+}
+
+enum lvn_status lvn_expression_new(struct lvn_expression **out, struct lvn_arena *a, const char *name, const char *text)
+{
+    struct parser *r = lvn_calloc(1, sizeof *r);
+    int root = 0;
+    *out = NULL;
+    if (!r) return LVN_MEMORY;
+    r->at = r->whole = text;
+    r->name = name;
+    enum lvn_status status = alternatives(r, &root);
+    if (status == LVN_OK && *r->at) status = lvn_expression_refuse(r, "a bracket that nothing opens");
+    if (status == LVN_OK) status = lvn_expression_write(r, root);
+    struct lvn_expression *e = status == LVN_OK ? lvn_arena_alloc(a, sizeof *e) : NULL;
+    if (e) {
+        e->step = keep(a, r->step, (size_t)r->n_steps * sizeof *r->step);
+        e->set = keep(a, r->set, (size_t)r->n_sets * sizeof *r->set);
+        e->item = keep(a, r->item, (size_t)r->n_items * sizeof *r->item);
+        *out = e;
+    }
+    free(r);
+    if (status == LVN_OK && (!e || !e->step || !e->set || !e->item)) status = LVN_MEMORY;
+    return status;
+}

@@ -1,0 +1,127 @@
+/* regex_write.c - the tree of an expression becomes a program. A part that repeats is written as often as it must
+ * be there, and once more where it may go on. */
+#include "tokenizers/regex/regex_steps.h"
+
+static enum lvn_status add_step(struct parser *r, struct step step, int *number)
+{
+    if (r->n_steps == MOST_STEPS) REFUSE(r, "too many repetitions");
+    if (number) *number = r->n_steps;
+    r->step[r->n_steps++] = step;
+    return LVN_OK;
+}
+
+static enum lvn_status write_node(struct parser *r, int number);
+
+/* The steps of a node within a frame that says what they are for. */
+static enum lvn_status write_framed(struct parser *r, struct step frame, enum lvn_status (*write)(struct parser *, int),
+                                    int number)
+{
+    int at;
+    LVN_TRY(add_step(r, frame, &at));
+    LVN_TRY(write(r, number));
+    LVN_TRY(add_step(r, (struct step){.kind = STEP_DONE}, NULL));
+    r->step[at].a = r->n_steps;
+    return LVN_OK;
+}
+
+static bool may_be_empty(const struct parser *r, int number)
+{
+    const struct node *n = &r->node[number];
+    bool all = true, any = false;
+    for (int child = n->child; child; child = r->node[child].next) {
+        bool empty = may_be_empty(r, child);
+        all = all && empty;
+        any = any || empty;
+        if (n->kind == NODE_REPEAT) break;
+    }
+    switch (n->kind) {
+    case NODE_SET:
+        return false;
+    case NODE_EITHER:
+        return any;
+    case NODE_REPEAT:
+        return all || !n->least;
+    case NODE_AHEAD:
+        return true;
+    default:
+        return all;
+    }
+}
+
+static enum lvn_status write_loop(struct parser *r, int number)
+{
+    const struct node *n = &r->node[number];
+    bool lazy = n->greed == LAZY;
+    int either, last = -1;
+    if (n->most < 0 && may_be_empty(r, n->child)) REFUSE(r, "an endless repetition of what may be empty");
+    for (int i = 0; i < n->least; i++) LVN_TRY(write_node(r, n->child));
+    for (int i = n->least; i < n->most || (n->most < 0 && i == n->least); i++) {
+        LVN_TRY(add_step(r, (struct step){.kind = STEP_EITHER, .b = last}, &either));
+        LVN_TRY(write_node(r, n->child));
+        if (n->most < 0) LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = either}, NULL));
+        last = either;
+    }
+    /* The steps that go on with it are a list, by b, until it is known where the whole ends. */
+    for (int next; last >= 0; last = next) {
+        next = r->step[last].b;
+        r->step[last].a = lazy ? r->n_steps : last + 1;
+        r->step[last].b = lazy ? last + 1 : r->n_steps;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status write_either(struct parser *r, int child)
+{
+    int either = 0, jump, last = -1;
+    for (; child; child = r->node[child].next) {
+        bool more = r->node[child].next;
+        if (more) LVN_TRY(add_step(r, (struct step){.kind = STEP_EITHER, .a = r->n_steps + 1}, &either));
+        LVN_TRY(write_node(r, child));
+        if (!more) break;
+        LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = last}, &jump));
+        last = jump;
+        r->step[either].b = r->n_steps;
+    }
+    for (int next; last >= 0; last = next) {
+        next = r->step[last].a;
+        r->step[last].a = r->n_steps;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status write_node(struct parser *r, int number)
+{
+    const struct node *n = &r->node[number];
+    switch (n->kind) {
+    case NODE_SET:
+        return add_step(r, (struct step){.kind = STEP_SET, .set = n->set}, NULL);
+    case NODE_BEGIN:
+    case NODE_END:
+        return add_step(r, (struct step){.kind = n->kind == NODE_BEGIN ? STEP_BEGIN : STEP_END}, NULL);
+    case NODE_EITHER:
+        return write_either(r, n->child);
+    case NODE_SEQUENCE:
+        for (int child = n->child; child; child = r->node[child].next) LVN_TRY(write_node(r, child));
+        return LVN_OK;
+    case NODE_AHEAD:
+        return write_framed(r, (struct step){.kind = STEP_AHEAD, .negated = n->negated}, write_node, n->child);
+    case NODE_ONCE:
+        return write_framed(r, (struct step){.kind = STEP_ONCE}, write_node, n->child);
+    case NODE_REPEAT:
+        break;
+    }
+    if (r->node[n->child].kind == NODE_SET && n->greed != LAZY)
+        return add_step(
+            r,
+            (struct step){
+                .kind = STEP_LOOP, .set = r->node[n->child].set, .least = n->least, .most = n->most, .greed = n->greed},
+            NULL);
+    if (n->greed == POSSESSIVE) return write_framed(r, (struct step){.kind = STEP_ONCE}, write_loop, number);
+    return write_loop(r, number);
+}
+
+enum lvn_status lvn_expression_write(struct parser *r, int root)
+{
+    LVN_TRY(write_node(r, root));
+    return add_step(r, (struct step){.kind = STEP_DONE}, NULL);
+}

@@ -1,0 +1,361 @@
+/* unicode.c - see unicode.h. Normal forms: Unicode Standard Annex 15; Hangul by rule (chapter 3.12 of the standard).
+ */
+#include "tokenizers/unicode/unicode.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+
+enum {
+    S_BASE = 0xac00,
+    L_BASE = 0x1100,
+    V_BASE = 0x1161,
+    T_BASE = 0x11a7,
+    L_COUNT = 19,
+    V_COUNT = 21,
+    T_COUNT = 28,
+    S_COUNT = L_COUNT * V_COUNT * T_COUNT,
+    FIRST_MARK = 0x300, /* below it everything is in NFC */
+};
+
+uint8_t lvn_char_classes[0x110000];
+
+static const struct {
+    uint32_t first, last;
+    uint8_t value;
+} class_rows[] =
+    {
+#define L(first, last) {first, last, LVN_CHAR_LETTER},
+#define N(first, last) {first, last, LVN_CHAR_NUMBER},
+#define S(first, last) {first, last, LVN_CHAR_SPACE},
+#include "tokenizers/unicode/unicode_classes.def"
+#undef L
+#undef N
+#undef S
+},
+  combining_rows[] = {
+#define C(first, last, value) {first, last, value},
+#define D(...)
+#define E(...)
+#include "tokenizers/unicode/unicode_compose.def"
+#undef C
+#undef D
+#undef E
+};
+
+static const struct {
+    uint32_t first, last;
+    uint8_t value;
+} word_rows[] = {
+#define P(first, last) {first, last, LVN_WORD_MARKER},
+#define X(first, last) {first, last, LVN_WORD_NOTHING},
+#define Z(first, last) {first, last, LVN_WORD_SPACE},
+#define M(first, last) {first, last, LVN_WORD_ACCENT},
+#define L(...)
+#include "tokenizers/unicode/unicode_words.def"
+#undef P
+#undef X
+#undef Z
+#undef M
+#undef L
+};
+
+/* The small letters of first, first + step ... last lie `add` further; some have one more. */
+static const struct lower {
+    uint32_t first, last, step;
+    int32_t add;
+    uint32_t second;
+} lower_rows[] = {
+#define P(...)
+#define X(...)
+#define Z(...)
+#define M(...)
+#define L(...) {__VA_ARGS__},
+#include "tokenizers/unicode/unicode_words.def"
+#undef P
+#undef X
+#undef Z
+#undef M
+#undef L
+};
+
+static uint8_t word_classes[0x110000];
+
+static const struct pair {
+    uint32_t point, first, second; /* second 0: there is none */
+    bool composes;
+} pairs[] = {
+#define C(...)
+#define D(point, first, second) {point, first, second, true},
+#define E(point, first, second) {point, first, second, false},
+#include "tokenizers/unicode/unicode_compose.def"
+#undef C
+#undef D
+#undef E
+};
+enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
+
+/* n, code point, its n parts; and so on. */
+static const uint32_t compatible[] = {
+#define K(n, ...) n, __VA_ARGS__,
+#include "tokenizers/unicode/unicode_compat.def"
+#undef K
+};
+enum { N_COMPATIBLE = sizeof compatible / sizeof compatible[0] };
+static uint16_t compatible_at[0x20000]; /* place of a code point there; 0: it has none */
+
+static uint8_t combining[0x110000];
+static uint8_t unsettled[0x110000]; /* 1: NFC may change it or join it with what stands before */
+static const struct pair *by_parts[N_PAIRS];
+static int n_composed;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int by_parts_order(const void *a, const void *b)
+{
+    const struct pair *x = *(const struct pair *const *)a, *y = *(const struct pair *const *)b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return (x->second > y->second) - (x->second < y->second);
+}
+
+static void fill(void)
+{
+    for (size_t i = 0; i < sizeof class_rows / sizeof class_rows[0]; i++)
+        for (uint32_t c = class_rows[i].first; c <= class_rows[i].last; c++) lvn_char_classes[c] = class_rows[i].value;
+    for (size_t i = 0; i < sizeof combining_rows / sizeof combining_rows[0]; i++)
+        for (uint32_t c = combining_rows[i].first; c <= combining_rows[i].last; c++) {
+            combining[c] = combining_rows[i].value;
+            unsettled[c] = 1;
+        }
+    for (size_t i = 0; i < sizeof word_rows / sizeof word_rows[0]; i++)
+        for (uint32_t c = word_rows[i].first; c <= word_rows[i].last; c++) word_classes[c] = word_rows[i].value;
+    for (const char *p = "$+<=>^`|~"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_MARKER;
+    for (const char *p = "\t\n\r"; *p; p++) word_classes[(unsigned char)*p] = LVN_WORD_SPACE;
+    for (int i = 0; i < N_PAIRS; i++) {
+        if (pairs[i].composes) {
+            by_parts[n_composed++] = &pairs[i];
+            unsettled[pairs[i].second] = 1;
+        } else {
+            unsettled[pairs[i].point] = 1;
+        }
+    }
+    for (int i = 0; i < N_COMPATIBLE; i += 2 + (int)compatible[i])
+        if (compatible[i + 1] < 0x20000) compatible_at[compatible[i + 1]] = (uint16_t)(i + 1);
+    for (int i = 0; i < V_COUNT; i++) unsettled[V_BASE + i] = 1;
+    for (int i = 0; i < T_COUNT; i++) unsettled[T_BASE + i] = 1;
+    qsort(by_parts, (size_t)n_composed, sizeof *by_parts, by_parts_order);
+}
+
+void lvn_unicode_init(void)
+{
+    pthread_once(&once, fill);
+}
+
+bool lvn_normal_quick(enum lvn_normal_form form, const uint8_t *p, int64_t n)
+{
+    for (const uint8_t *end = p + n; p < end;) {
+        int bytes;
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+        int32_t code = lvn_utf8_decode(p, end - p, &bytes);
+        if (form != LVN_NFC && code >= 0) return false;
+        if (code >= FIRST_MARK && unsettled[code]) return false;
+        p += bytes;
+    }
+    return true;
+}
+
+static const struct pair *decomposition(uint32_t c)
+{
+    int lo = 0, hi = N_PAIRS - 1; /* the rows ascend */
+    while (lo <= hi) {
+        int mid = (lo + hi) / 2;
+        if (pairs[mid].point == c) return &pairs[mid];
+        if (pairs[mid].point < c)
+            lo = mid + 1;
+        else
+            hi = mid - 1;
+    }
+    return NULL;
+}
+
+enum lvn_word_class lvn_word_class(uint32_t code)
+{
+    return (enum lvn_word_class)word_classes[code];
+}
+
+static int by_run(const void *code, const void *run)
+{
+    const struct lower *r = run;
+    uint32_t c = *(const uint32_t *)code;
+    return c < r->first ? -1 : c > r->last;
+}
+
+int lvn_unicode_lower(uint32_t code, uint32_t low[2])
+{
+    if (code < 0x80) {
+        low[0] = code | 32;
+        return code >= 'A' && code <= 'Z';
+    }
+    const struct lower *found =
+        bsearch(&code, lower_rows, sizeof lower_rows / sizeof lower_rows[0], sizeof lower_rows[0], by_run);
+    if (!found || (code - found->first) % found->step) return 0;
+    low[0] = code + (uint32_t)found->add;
+    low[1] = found->second;
+    return low[1] ? 2 : 1;
+}
+
+static int nfd(uint32_t c, uint32_t *parts, int n)
+{
+    const struct pair *d = c >= 0xc0 && n < LVN_NFD_MOST - 2 ? decomposition(c) : NULL;
+    if (!d) {
+        parts[n] = c;
+        return n + 1;
+    }
+    n = nfd(d->first, parts, n);
+    return d->second ? nfd(d->second, parts, n) : n;
+}
+
+int lvn_unicode_nfd(uint32_t code, uint32_t parts[LVN_NFD_MOST])
+{
+    if (code - S_BASE >= S_COUNT) return nfd(code, parts, 0);
+    parts[0] = L_BASE + (code - S_BASE) / (V_COUNT * T_COUNT);
+    parts[1] = V_BASE + (code - S_BASE) / T_COUNT % V_COUNT;
+    parts[2] = T_BASE + (code - S_BASE) % T_COUNT;
+    return (code - S_BASE) % T_COUNT ? 3 : 2;
+}
+
+static uint32_t composition(uint32_t a, uint32_t b)
+{
+    if (a - L_BASE < L_COUNT && b - V_BASE < V_COUNT) return S_BASE + ((a - L_BASE) * V_COUNT + b - V_BASE) * T_COUNT;
+    if (a - S_BASE < S_COUNT && (a - S_BASE) % T_COUNT == 0 && b - T_BASE - 1 < T_COUNT - 1) return a + b - T_BASE;
+    struct pair key = {.first = a, .second = b};
+    const struct pair *k = &key;
+    const struct pair *const *found = bsearch(&k, by_parts, (size_t)n_composed, sizeof *by_parts, by_parts_order);
+    return found ? (*found)->point : 0;
+}
+
+/* Code points of the stretch at hand, fully decomposed, in canonical order. */
+struct stretch {
+    uint32_t *point;
+    int64_t n, room;
+    bool failed;
+};
+
+static void push(struct stretch *s, uint32_t c)
+{
+    if (s->n == s->room) {
+        int64_t room = s->room ? 2 * s->room : 256;
+        uint32_t *more = lvn_realloc(s->point, (size_t)room * sizeof *more);
+        if (!more) {
+            s->failed = true;
+            return;
+        }
+        s->point = more;
+        s->room = room;
+    }
+    s->point[s->n++] = c;
+}
+
+static void decompose(struct stretch *s, enum lvn_normal_form form, uint32_t c)
+{
+    uint32_t parts[LVN_NFD_MOST], at = form & LVN_COMPATIBLE && c < 0x20000 ? compatible_at[c] : 0;
+    if (at) {
+        for (uint32_t i = 0; i < compatible[at - 1]; i++) push(s, compatible[at + 1 + i]);
+        return;
+    }
+    int n = lvn_unicode_nfd(c, parts);
+    for (int i = 0; i < n; i++) push(s, parts[i]);
+}
+
+static int by_class(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Marks behind each other in the order of their classes, equal ones as they stood. */
+static void order(struct stretch *s)
+{
+    for (int64_t i = 0; i < s->n;) {
+        int64_t end = i;
+        while (end < s->n && combining[s->point[end]]) end++;
+        if (end - i > 64) { /* many marks: sort (class, place, point) */
+            uint64_t *key = lvn_malloc((size_t)(end - i) * 2 * sizeof *key);
+            if (!key) {
+                s->failed = true;
+                return;
+            }
+            for (int64_t k = i; k < end; k++) {
+                key[2 * (k - i)] = (uint64_t)combining[s->point[k]] << 40 | (uint64_t)(k - i);
+                key[2 * (k - i) + 1] = s->point[k];
+            }
+            qsort(key, (size_t)(end - i), 2 * sizeof *key, by_class);
+            for (int64_t k = i; k < end; k++) s->point[k] = (uint32_t)key[2 * (k - i) + 1];
+            free(key);
+        } else {
+            for (int64_t k = i + 1; k < end; k++)
+                for (int64_t m = k; m > i && combining[s->point[m - 1]] > combining[s->point[m]]; m--) {
+                    uint32_t swap = s->point[m];
+                    s->point[m] = s->point[m - 1];
+                    s->point[m - 1] = swap;
+                }
+        }
+        i = end + 1;
+    }
+}
+
+static void compose(struct stretch *s)
+{
+    int64_t starter = -1, out = 0;
+    int last = -1; /* class of what was kept last behind the starter; -1: nothing stands between */
+    for (int64_t i = 0; i < s->n; i++) {
+        uint32_t c = s->point[i], joined = 0;
+        int class = combining[c];
+        if (starter >= 0 && (last < class || last == -1)) joined = composition(s->point[starter], c);
+        if (joined) {
+            s->point[starter] = joined;
+            continue;
+        }
+        if (class == 0) {
+            starter = out;
+            last = -1;
+        } else {
+            last = class;
+        }
+        s->point[out++] = c;
+    }
+    s->n = out;
+}
+
+static void flush(struct stretch *s, enum lvn_normal_form form, struct lvn_text *out)
+{
+    char text[4];
+    order(s);
+    if (form & LVN_COMPOSED) compose(s);
+    for (int64_t i = 0; i < s->n; i++) lvn_text_add_bytes(out, text, lvn_utf8_encode((int32_t)s->point[i], text));
+    s->n = 0;
+}
+
+void lvn_normal(enum lvn_normal_form form, const uint8_t *p, int64_t n, struct lvn_text *out)
+{
+    struct stretch s = {0};
+    for (const uint8_t *end = p + n; p < end;) {
+        int bytes;
+        int32_t code = lvn_utf8_decode(p, end - p, &bytes);
+        /* A stretch ends before a character that nothing can change and that joins nothing before it. */
+        if (s.n > 200 && code >= 0 && code < FIRST_MARK) flush(&s, form, out);
+        if (code >= 0) {
+            decompose(&s, form, (uint32_t)code);
+        } else {
+            flush(&s, form, out);
+            lvn_text_add_bytes(out, p, 1);
+        }
+        p += bytes;
+    }
+    flush(&s, form, out);
+    if (s.failed) out->failed = true;
+    free(s.point);
+}

@@ -1,0 +1,340 @@
+/* c_api.c - the public functions of include/levin.h over the engine.
+ *
+ * Each that can read or write numbers works in the locale "C", and the threads that it starts have that of their maker
+ * (lvn_thread_start()): a program in German may hold a run, and its metrics still have points. */
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "levin.h"
+
+#include "engine/ranks.h"
+#include "inference/sampler.h"
+#include "train/trainer_state.h"
+
+static locale_t enter(void)
+{
+    return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* "C" is there always, and takes no memory */
+}
+
+static int leave(locale_t before, enum lvn_status status)
+{
+    uselocale(before);
+    return (int)status;
+}
+
+struct lvn_settings *lvn_settings_new(void)
+{
+    locale_t before = enter();
+    struct lvn_settings *s = lvn_calloc(1, sizeof *s);
+    if (s && lvn_settings_init(s) != LVN_OK) {
+        free(s);
+        s = NULL;
+    }
+    leave(before, LVN_OK);
+    return s;
+}
+
+void lvn_settings_free(struct lvn_settings *s)
+{
+    if (s) lvn_settings_release(s);
+    free(s);
+}
+
+int lvn_settings_put(struct lvn_settings *s, const char *key, const char *value)
+{
+    locale_t before = enter();
+    return leave(before, lvn_settings_set(s, key, value, LVN_SOURCE_PROGRAM));
+}
+
+int lvn_settings_recipe(struct lvn_settings *s, const char *path)
+{
+    locale_t before = enter();
+    return leave(before, lvn_settings_load(s, path));
+}
+
+/* The sizes of such a model, which are its configuration. */
+#define SIZE(field)                                                                                                    \
+    LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .least = 1, .most = 1 << 30
+static const struct lvn_key keys[] = {
+    {SIZE(n_layer), .means = LVN_MEANS_LAYERS},
+    {SIZE(n_head), .means = LVN_MEANS_HEADS},
+    {SIZE(n_embd)},
+    {SIZE(block_size), .means = LVN_MEANS_POSITIONS},
+    {SIZE(vocab_size), .means = LVN_MEANS_VOCABULARY, .by_data = true},
+    {LVN_KEY_REAL_OF(struct lvn_sizes, dropout), .recipe = "dropout", .json = "dropout", .most = 0.999},
+    {.kind = LVN_KEY_END},
+};
+
+/* A program's model as an entry of the table of models: the engine sees the first member. */
+struct adapter {
+    struct lvn_model model;
+    const struct lvn_own_model *own;
+    void (*on_step)(void *context, int64_t step, double loss, double val_loss);
+    void *context;
+};
+
+static struct lvn_tensor *build(struct lvn_graph *g, const struct lvn_model_config *c, struct lvn_tensor *const *inputs)
+{
+    const struct adapter *a = (const struct adapter *)c->model;
+    return a->own->logits(g, (const struct lvn_sizes *)(const void *)c->own, inputs[0], a->own->context);
+}
+
+static void handle(void *context, const struct lvn_event *e)
+{
+    const struct adapter *a = context;
+    double loss = lvn_event_value(e, "loss");
+    if (e->kind == LVN_EVENT_STEP) a->on_step(a->context, e->step, loss, NAN);
+    if (e->kind == LVN_EVENT_VALIDATION) a->on_step(a->context, e->step, loss, lvn_event_value(e, "val_loss"));
+}
+
+static struct adapter adapt(const struct lvn_own_model *m)
+{
+    return (struct adapter){.model = {.name = m->name,
+                                      .keys = keys,
+                                      .inputs = lvn_language_inputs,
+                                      .tasks = lvn_language_tasks,
+                                      .generates = true,
+                                      .build = build},
+                            .own = m};
+}
+
+/* The ranks that the environment tells of. */
+static enum lvn_status meet(struct lvn_ranks **ranks, struct lvn_settings *s)
+{
+    struct lvn_identity who;
+    if (lvn_identity_find(&who) == LVN_OK) s->ranks = who.size;
+    return lvn_ranks_open(ranks, s, NULL, lvn_settings_finish(s, LVN_USES_ALL));
+}
+
+int lvn_train_model(struct lvn_settings *s, const struct lvn_own_model *m,
+                    void (*on_step)(void *context, int64_t step, double loss, double val_loss), void *context)
+{
+    locale_t before = enter();
+    struct adapter a = adapt(m);
+    a.on_step = on_step;
+    a.context = context;
+    struct lvn_listener listener = {.handle = handle, .context = &a};
+    struct lvn_train_options o = {.model = &a.model, .listeners = &listener, .n_listeners = on_step ? 1 : 0};
+    enum lvn_status status = meet(&o.ranks, s);
+    if (status == LVN_OK) status = lvn_train(s, &o, NULL);
+    lvn_ranks_close(o.ranks);
+    return leave(before, status);
+}
+
+/* --- a run in the program's hands --- */
+
+struct lvn_run {
+    struct trainer trainer;
+    struct lvn_train_options options;
+    struct adapter adapter;
+    const char *why;        /* it is over; NULL: it goes on */
+    enum lvn_status status; /* of the call that broke it */
+    char part[16];          /* of the data, evaluated last: "test", and then */
+    const struct lvn_task_graph *task;
+    double loss, value[LVN_TASK_METRICS];
+};
+
+/* Generates when asked; its sampler is planned with the network. */
+struct speaker {
+    struct lvn_sampler *sampler; /* rank 0's; NULL: the model does not generate */
+};
+
+static enum lvn_status plan_speaker(void *own, struct lvn_network *n, int64_t block_size, int rank)
+{
+    struct speaker *o = own;
+    if (rank || !n->config.model->generates) return LVN_OK;
+    enum lvn_status status = lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
+    if (status != LVN_UNSUPPORTED) return status;
+    lvn_error_clear(); /* said when somebody asks */
+    return LVN_OK;
+}
+
+static void forget_speaker(void *own)
+{
+    struct speaker *o = own;
+    lvn_sampler_free(o->sampler);
+    o->sampler = NULL;
+}
+
+static const struct lvn_callback speaker = {.name = "speaker",
+                                            .bytes = sizeof(struct speaker),
+                                            .in_fast_dev_run = true,
+                                            .plan = plan_speaker,
+                                            .forget = forget_speaker};
+
+_Static_assert((int)LVN_OPEN_NEW == (int)LVN_RUN_NEW && (int)LVN_OPEN_RESUME == (int)LVN_RUN_RESUME &&
+                   (int)LVN_OPEN_OVERWRITE == (int)LVN_RUN_OVERWRITE,
+               "the modes of levin.h are those of run_dir.h");
+
+int lvn_run_open(struct lvn_run **out, struct lvn_settings *s, const struct lvn_own_model *m, enum lvn_open mode)
+{
+    locale_t before = enter();
+    struct lvn_run *r = *out = lvn_calloc(1, sizeof *r);
+    if (!r) return leave(before, LVN_MEMORY);
+    if (m) r->adapter = adapt(m);
+    r->options = (struct lvn_train_options){
+        .model = m ? &r->adapter.model : NULL, .mode = (enum lvn_run_mode)mode, .callback = &speaker};
+    r->status = meet(&r->options.ranks, s);
+    if (r->status == LVN_OK) {
+        r->status = lvn_trainer_open(&r->trainer, s, &r->options);
+        if (r->status != LVN_OK) r->status = lvn_trainer_close(&r->trainer, r->status, NULL);
+    }
+    if (r->status == LVN_OK && r->trainer.done) r->why = "all of its steps were done before";
+    if (r->status == LVN_OK) return leave(before, LVN_OK);
+    enum lvn_status status = r->status;
+    lvn_ranks_close(r->options.ranks);
+    free(r);
+    *out = NULL;
+    return leave(before, status);
+}
+
+/* What must hold before anything more is done with a run. */
+static enum lvn_status is_whole(const struct lvn_run *r)
+{
+    LVN_CHECK(r->status == LVN_OK, ARG, "the run failed at step %lld: close it, and go on with LVN_OPEN_RESUME",
+              (long long)r->trainer.step);
+    return LVN_OK;
+}
+
+/* The end of a call that may break the run. */
+static int give(struct lvn_run *r, locale_t before, enum lvn_status status)
+{
+    if (r->status == LVN_OK) r->status = status;
+    return leave(before, status);
+}
+
+int lvn_run_step(struct lvn_run *r, bool *over)
+{
+    locale_t before = enter();
+    enum lvn_status status = is_whole(r);
+    *over = true;
+    if (status == LVN_OK && r->why) status = lvn_fail(LVN_ARG, "the run is over: %s", r->why);
+    if (status != LVN_OK) return leave(before, status);
+    *r->part = '\0'; /* what was evaluated is of other weights */
+    status = lvn_trainer_step(&r->trainer, &r->why);
+    *over = r->why != NULL;
+    return give(r, before, status);
+}
+
+static enum lvn_status validate(struct lvn_run *r)
+{
+    LVN_CHECK(r->trainer.validation.on, ARG,
+              "this run does not validate: give it validation data and trainer.limit_val_batches "
+              "above 0");
+    return lvn_trainer_validate(&r->trainer);
+}
+
+int lvn_run_validate(struct lvn_run *r)
+{
+    locale_t before = enter();
+    enum lvn_status status = is_whole(r);
+    if (status == LVN_OK) *r->part = '\0'; /* val_loss is this one now */
+    return leave(before, status == LVN_OK ? validate(r) : status);
+}
+
+static enum lvn_status score(struct lvn_run *r, struct lvn_model_setup *setup, struct lvn_validation *v, int part)
+{
+    struct trainer *t = &r->trainer;
+    enum lvn_status opened = lvn_model_setup_evaluation(setup, t->s, r->options.model, NULL);
+    if (opened == LVN_OK) opened = lvn_validation_open_part(v, &t->train, setup->data, (enum lvn_split_id)part);
+    if (opened == LVN_OK) opened = lvn_validation_allocate(v, &t->training);
+    LVN_TRY(lvn_ranks_agree(t->ranks, opened));
+    LVN_TRY(lvn_validation_run(v, &t->training, &r->loss));
+    r->task = &t->training.eval->outputs;
+    memcpy(r->value, v->value, sizeof r->value);
+    snprintf(r->part, sizeof r->part, "%s", lvn_split_names[part]);
+    return LVN_OK;
+}
+
+static enum lvn_status evaluate(struct lvn_run *r, const char *part)
+{
+    struct lvn_model_setup setup = {0};
+    struct lvn_validation v = {0};
+    int id = 0;
+    while (id < LVN_SPLIT_ALL && strcmp(lvn_split_names[id], part) != 0) id++;
+    LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is no part of data: train, val and test are", part);
+    LVN_CHECK(r->trainer.training.eval, ARG,
+              "a run that does not validate has nothing planned to evaluate with: give "
+              "it validation data and trainer.limit_val_batches above 0");
+    enum lvn_status status = score(r, &setup, &v, id);
+    lvn_validation_release(&v);
+    lvn_model_setup_close(&setup);
+    return status;
+}
+
+int lvn_run_evaluate(struct lvn_run *r, const char *part)
+{
+    locale_t before = enter();
+    enum lvn_status status = is_whole(r);
+    return leave(before, status == LVN_OK ? evaluate(r, part) : status);
+}
+
+static enum lvn_status generate(struct lvn_run *r, const char *prompt, char **text)
+{
+    const struct lvn_callbacks *c = &r->trainer.callbacks;
+    const struct speaker *own = c->own[c->n - 1]; /* the program's is the last one */
+    struct lvn_text made = {0};
+    *text = NULL;
+    LVN_CHECK(r->options.ranks->rank == 0, ARG, "text is generated on rank 0 alone, and this is rank %d",
+              r->options.ranks->rank);
+    LVN_CHECK(own->sampler, UNSUPPORTED, "a %s does not generate text: give a language model whose attention is cached",
+              r->trainer.setup.config.model->name);
+    enum lvn_status status =
+        lvn_sampler_text(own->sampler, r->trainer.s, &r->trainer.m.codec, prompt, r->trainer.step, &made);
+    if (status != LVN_OK) lvn_text_release(&made);
+    *text = made.p;
+    return status;
+}
+
+int lvn_run_generate(struct lvn_run *r, const char *prompt, char **text)
+{
+    locale_t before = enter();
+    enum lvn_status status = is_whole(r);
+    return leave(before, status == LVN_OK ? generate(r, prompt, text) : status);
+}
+
+int lvn_run_save(struct lvn_run *r)
+{
+    locale_t before = enter();
+    bool saved = true;
+    enum lvn_status status = is_whole(r);
+    if (status != LVN_OK) return leave(before, status);
+    status = lvn_trainer_save(&r->trainer, &saved);
+    if (status == LVN_OK && !saved)
+        return leave(before, lvn_fail(LVN_IO,
+                                      "step %lld could not be saved in '%s'; the "
+                                      "checkpoints before it are whole",
+                                      (long long)r->trainer.step, r->trainer.s->run_dir));
+    return give(r, before, status);
+}
+
+int64_t lvn_run_steps(const struct lvn_run *r)
+{
+    return r->trainer.step;
+}
+
+double lvn_run_value(const struct lvn_run *r, const char *name)
+{
+    size_t n = strlen(r->part);
+    if (!n || strncmp(name, r->part, n) != 0 || name[n] != '_') return lvn_event_value(&r->trainer.m.event, name);
+    if (!strcmp(name + n + 1, "loss")) return r->loss;
+    for (int i = 0; i < r->task->n_metrics; i++)
+        if (!strcmp(name + n + 1, r->task->metrics[i]->name)) return r->value[i];
+    return lvn_event_value(&r->trainer.m.event, name);
+}
+
+int lvn_run_close(struct lvn_run *r)
+{
+    if (!r) return 0;
+    locale_t before = enter();
+    enum lvn_status status = r->status;
+    if (status == LVN_OK && !r->trainer.done)
+        status = lvn_trainer_end(&r->trainer, r->why ? r->why : "closed by its program");
+    status = lvn_trainer_close(&r->trainer, status, NULL);
+    lvn_ranks_close(r->options.ranks);
+    free(r);
+    return leave(before, status);
+}

@@ -1,0 +1,203 @@
+/* callbacks.c - the table of callbacks, and walking over those that are on. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "formats/json.h"
+#include "settings/callbacks_check.h"
+#include "train/callback.h"
+
+#define LVN_CALLBACK(name) extern const struct lvn_callback lvn_callback_##name;
+#define LVN_LOGGER(name, ...) extern const struct lvn_callback lvn_callback_##name;
+#include "settings/options_each.h"
+
+static const struct {
+    const struct lvn_callback *is;
+    size_t on; /* of a logger: where its switch stands in the settings */
+} table[] = {
+#define LVN_CALLBACK(name) {&lvn_callback_##name, 0},
+#define LVN_LOGGER(name, ...) {&lvn_callback_##name, offsetof(struct lvn_settings, logger.name)},
+#include "settings/options_each.h"
+};
+
+static bool is_wanted(int i, const struct lvn_settings *s)
+{
+    const struct lvn_callback *is = table[i].is;
+    if (s->trainer.fast_dev_run && !is->in_fast_dev_run) return false;
+    if (table[i].on && !*(const bool *)((const char *)s + table[i].on)) return false;
+    return !is->wanted || is->wanted(s);
+}
+
+enum lvn_status lvn_callbacks_check(const struct lvn_settings *s)
+{
+    for (int i = 0; i < LVN_CALLBACKS; i++) {
+        if (table[i].is->check) LVN_TRY(table[i].is->check(s));
+    }
+    return LVN_OK;
+}
+
+const char *lvn_callbacks_leave(int i)
+{
+    return table[i].is->leaves;
+}
+
+const char *lvn_callbacks_hold(const char *name)
+{
+    for (int i = 0; i < LVN_CALLBACKS; i++) {
+        if (table[i].is->leaves && !strcmp(table[i].is->leaves, name)) return table[i].is->holds;
+    }
+    return NULL;
+}
+
+static enum lvn_status add(struct lvn_callbacks *c, const struct lvn_callback *is)
+{
+    c->is[c->n] = is;
+    c->own[c->n] = lvn_calloc(1, (size_t)is->bytes + 1);
+    if (!c->own[c->n]) return LVN_MEMORY;
+    c->n++;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_callbacks_init(struct lvn_callbacks *c, const struct lvn_settings *s,
+                                   const struct lvn_callback *last)
+{
+    *c = (struct lvn_callbacks){0};
+    for (int i = 0; i < LVN_CALLBACKS; i++) {
+        if (is_wanted(i, s)) LVN_TRY(add(c, table[i].is));
+    }
+    return last ? add(c, last) : LVN_OK;
+}
+
+static void forget_sessions(void *callbacks)
+{
+    struct lvn_callbacks *c = callbacks;
+    for (int i = 0; i < c->n; i++) {
+        if (c->is[i]->forget) c->is[i]->forget(c->own[i]);
+    }
+}
+
+void lvn_callbacks_release(struct lvn_callbacks *c)
+{
+    forget_sessions(c);
+    lvn_error_keep(); /* why the run failed, if it did */
+    for (int i = 0; i < c->n; i++) {
+        if (c->is[i]->close) c->is[i]->close(c->own[i]);
+        free(c->own[i]);
+    }
+    lvn_error_restore();
+    *c = (struct lvn_callbacks){0};
+}
+
+static enum lvn_status plan_sessions(void *callbacks, struct lvn_network *n, int64_t block_size, int rank)
+{
+    struct lvn_callbacks *c = callbacks;
+    for (int i = 0; i < c->n; i++) {
+        if (c->is[i]->plan) LVN_TRY(c->is[i]->plan(c->own[i], n, block_size, rank));
+    }
+    return LVN_OK;
+}
+
+struct lvn_session_planner lvn_callbacks_planner(struct lvn_callbacks *c)
+{
+    return (struct lvn_session_planner){.context = c, .plan = plan_sessions, .forget = forget_sessions};
+}
+
+enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_moment *m, enum lvn_event_kind kind,
+                                   const char *text)
+{
+    m->event.kind = kind;
+    m->event.text = text;
+    m->event.elapsed_s = lvn_seconds() - m->started;
+    for (int i = 0; i < c->n; i++) {
+        if (c->is[i]->call) LVN_TRY_WHILE(c->is[i]->call(c->own[i], m), "calling back '%s'", c->is[i]->name);
+    }
+    return LVN_OK;
+}
+
+/* --- their state in checkpoints: {"NAME": {...}} --- */
+
+enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_moment *m,
+                                   char text[LVN_SNAPSHOT_CALLBACKS])
+{
+    LVN_LOCAL_TEXT(t);
+    long begun = lvn_json_begin();
+    json_t *all = json_object();
+    text[0] = '\0';
+    for (int i = 0; i < c->n; i++) {
+        if (c->is[i]->flush) c->is[i]->flush(c->own[i], m);
+        if (!c->is[i]->save) continue;
+        json_t *state = json_object();
+        c->is[i]->save(c->own[i], state);
+        json_object_set_new(all, c->is[i]->name, state);
+    }
+    enum lvn_status status = lvn_json_whole(begun);
+    if (json_object_size(all)) lvn_json_add(&t, begun, all, 0);
+    json_decref(all);
+    if (status == LVN_OK) status = lvn_text_status(&t);
+    if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
+        status = lvn_fail(LVN_INTERNAL, "the callbacks have %lld bytes to remember, at most %d", (long long)t.n,
+                          LVN_SNAPSHOT_CALLBACKS - 1);
+    if (status == LVN_OK && t.n) memcpy(text, t.p, (size_t)t.n + 1);
+    return status;
+}
+
+static enum lvn_status load(struct lvn_callbacks *c, struct lvn_moment *m, const char *state)
+{
+    json_t *all;
+    enum lvn_status status = LVN_OK;
+    LVN_TRY(lvn_json_parse("the state of the callbacks", state, (int64_t)strlen(state), &all));
+    for (int i = 0; i < c->n && status == LVN_OK; i++) {
+        const json_t *own = json_object_get(all, c->is[i]->name);
+        if (own && c->is[i]->load) status = c->is[i]->load(c->own[i], m, own);
+    }
+    json_decref(all);
+    return status;
+}
+
+enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_moment *m, const char *state)
+{
+    for (int i = 0; i < c->n; i++) {
+        if (c->is[i]->open) LVN_TRY(c->is[i]->open(c->own[i], m));
+    }
+    return *state ? load(c, m, state) : LVN_OK;
+}
+
+/* --- for callbacks --- */
+
+void lvn_moment_tell(struct lvn_moment *m, enum lvn_event_kind kind, const char *text)
+{
+    struct lvn_event *e = &m->event;
+    enum lvn_event_kind was = e->kind;
+    const char *said = e->text;
+    if (m->ranks->rank) return;
+    e->kind = kind;
+    e->text = text;
+    lvn_event_send(m->listeners, m->n_listeners, e);
+    e->kind = was;
+    e->text = said;
+}
+
+void lvn_moment_note(struct lvn_moment *m, const char *what)
+{
+    char text[1400];
+    snprintf(text, sizeof text, "%s: %s; the run goes on", what, lvn_error_text());
+    lvn_error_clear();
+    lvn_moment_tell(m, LVN_EVENT_NOTE, text);
+}
+
+const char *lvn_moment_path(const struct lvn_moment *m, const char *name, char path[LVN_MOMENT_PATH])
+{
+    snprintf(path, LVN_MOMENT_PATH, "%s/%s", m->dir->path, name);
+    return path;
+}
+
+void lvn_moment_stop(struct lvn_moment *m, const char *format, ...)
+{
+    va_list args;
+    m->wishes |= LVN_WISH_STOP;
+    va_start(args, format);
+    vsnprintf(m->why, sizeof m->why, format, args);
+    va_end(args);
+}

@@ -1,0 +1,32 @@
+/* loss_curve.h - the loss curve of a run as a picture for a slide (SVG).
+ *
+ * Training loss stands as a pale line with a smoothed one over it, validation loss as points with their values. */
+#ifndef LVN_LOSS_CURVE_H
+#define LVN_LOSS_CURVE_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* All zero is an empty series. */
+struct lvn_points {
+    struct lvn_point {
+        double x, y;
+    } * p;
+    int64_t n, room;
+    bool failed; /* memory ran out */
+};
+
+/* Numbers that are not finite are left out. */
+void lvn_points_add(struct lvn_points *s, double x, double y);
+void lvn_points_release(struct lvn_points *s);
+
+/* Add the columns of these names of a metrics.csv, up to a step. FORMAT when the file is none of levin's, IO when it
+ * cannot be read. */
+enum lvn_status lvn_curve_read(const char *csv, const char *train_name, const char *val_name, int64_t last_step,
+                               struct lvn_points *train, struct lvn_points *val) LVN_CHECKED;
+/* Replace `svg`. No points: nothing is written, and that is fine. */
+enum lvn_status lvn_curve_write(const char *svg, const char *title, const struct lvn_points *train,
+                                const struct lvn_points *val) LVN_CHECKED;
+
+#endif
