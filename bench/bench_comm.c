@@ -165,8 +165,8 @@ int main(int argc, char **argv)
     o.size = me.size;
     o.family = me.family;
     if (o.size < 2) return fprintf(stderr, "bench_comm: start it by mpirun -n 2 or more\n"), 2;
-    const struct lvn_heartbeat_options h = {.id = &me, .timeout = 30};
-    struct lvn_heartbeat *heart = NULL;
+    const struct lvn_member_options h = {.id = &me, .timeout = 30};
+    struct lvn_member *heart = NULL;
     const bool tcp = transport == &lvn_transport_tcp;
     if ((tcp ? lvn_mesh_open(&comm, &heart, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
         return fprintf(stderr, "%s\n", lvn_error_text()), 2;
@@ -185,6 +185,6 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < n; i++) measure(sizes[i], seconds, o.rank, o.size);
     lvn_comm_close(comm);
-    lvn_heartbeat_close(heart);
+    lvn_member_close(heart);
     return 0;
 }

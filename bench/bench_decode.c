@@ -41,7 +41,7 @@ static bool timed(void *context, int32_t id)
     return id >= 0;
 }
 
-static double weight_bytes(const struct lvn_network *n, const struct workload *w)
+static double weight_bytes(const struct lvn_model_state *n, const struct workload *w)
 {
     int64_t count = 0;
     for (int i = 0; i < n->params->n; i++)
@@ -54,18 +54,18 @@ static enum lvn_status run(const struct workload *w, int threads, int64_t tokens
 {
     static const int32_t prompt[] = {5, 6, 7};
     struct lvn_model_config c;
-    struct lvn_network *n;
+    struct lvn_model_state *n;
     struct lvn_sampler *s;
     struct lvn_sample samples[LVN_DECODE_ROWS] = {0};
     struct watch watch = {.best = 1e9};
     double rate;
     lvn_model_config_init(&c, lvn_model_find(w->model));
     LVN_TRY(lvn_model_put_size(&c, lvn_size_find(c.model, w->size)));
-    LVN_TRY(lvn_network_new(
-        &n, &c, &(struct lvn_network_options){.real = LVN_F32, .precision = precision, .threads = threads}));
-    LVN_TRY(lvn_sampler_new(&s, n, lvn_model_value(&c, LVN_MEANS_POSITIONS), rows, tokens + 3));
-    LVN_TRY(lvn_network_allocate(n));
-    LVN_TRY(lvn_network_init_values(n, 1, false));
+    LVN_TRY(lvn_model_state_new(
+        &n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .precision = precision, .threads = threads}));
+    LVN_TRY(lvn_sampler_new(&s, n, lvn_model_value(&c, LVN_ROLE_POSITIONS), rows, tokens + 3));
+    LVN_TRY(lvn_model_state_allocate(n));
+    LVN_TRY(lvn_model_state_init_values(n, 1, false));
     LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &rate));
     for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .most = tokens};
     samples[0].on_token = timed;
@@ -77,7 +77,7 @@ static enum lvn_status run(const struct workload *w, int threads, int64_t tokens
     fflush(stdout);
     for (int64_t i = 0; i < rows; i++) lvn_sample_release(&samples[i]);
     lvn_sampler_free(s);
-    lvn_network_free(n);
+    lvn_model_state_free(n);
     return LVN_OK;
 }
 

@@ -52,7 +52,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void launched(void *argument, const struct lvn_walk *at)
+static void launched(void *argument, const struct lvn_launch_order *at)
 {
     struct bench *b = argument;
     double t = now(), *best = &b->best[at->instr - b->p->instrs];
@@ -118,7 +118,7 @@ static struct lvn_fields fields_of(const struct workload *w)
     return fields;
 }
 
-static enum lvn_status feed(struct lvn_runner *t, const struct lvn_fields *fields, int64_t B)
+static enum lvn_status feed(struct lvn_session *t, const struct lvn_fields *fields, int64_t B)
 {
     struct lvn_samples batch;
     LVN_TRY(lvn_samples_init(&batch, fields, B));
@@ -132,7 +132,7 @@ static enum lvn_status feed(struct lvn_runner *t, const struct lvn_fields *field
                 ((uint8_t *)batch.p[k])[i] = (uint8_t)x;
         }
     }
-    enum lvn_status status = lvn_runner_feed(t, 0, &batch);
+    enum lvn_status status = lvn_session_feed(t, 0, &batch);
     lvn_samples_release(&batch);
     return status;
 }
@@ -159,12 +159,12 @@ static enum lvn_status put_sizes(struct lvn_model_config *c, const struct worklo
 static enum lvn_status run(const struct workload *w, int threads, int steps, enum lvn_precision precision)
 {
     struct lvn_model_config c;
-    struct lvn_network *n;
+    struct lvn_model_state *n;
     LVN_TRY(put_sizes(&c, w));
-    LVN_TRY(
-        lvn_network_new(&n, &c,
-                        &(struct lvn_network_options){
-                            .real = LVN_F32, .precision = precision, .threads = threads, .decay = LVN_DECAY_MATRICES}));
+    LVN_TRY(lvn_model_state_new(
+        &n, &c,
+        &(struct lvn_model_state_options){
+            .real = LVN_F32, .precision = precision, .threads = threads, .decay = LVN_DECAY_MATRICES}));
     const struct lvn_optimizer text = {.kind = LVN_ADAMW,
                                        .beta1 = 0.9,
                                        .beta2 = 0.95,
@@ -173,15 +173,15 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
                                        .clip_norm = 1},
                                digits = {.kind = LVN_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
     const struct lvn_fields fields = fields_of(w);
-    const struct lvn_runner_options o = {.fields = &fields,
-                                         .B = w->B,
-                                         .task = lvn_task_find(c.model->tasks[0]),
-                                         .train = true,
-                                         .optimizer = w->block ? &text : &digits};
-    struct lvn_runner *t;
-    LVN_TRY(lvn_runner_new(&t, n, &o));
-    LVN_TRY(lvn_network_allocate(n));
-    LVN_TRY(lvn_network_init_values(n, 1, false));
+    const struct lvn_session_options o = {.fields = &fields,
+                                          .B = w->B,
+                                          .task = lvn_task_find(c.model->tasks[0]),
+                                          .train = true,
+                                          .optimizer = w->block ? &text : &digits};
+    struct lvn_session *t;
+    LVN_TRY(lvn_session_new(&t, n, &o));
+    LVN_TRY(lvn_model_state_allocate(n));
+    LVN_TRY(lvn_model_state_init_values(n, 1, false));
     LVN_TRY(feed(t, &fields, w->B));
     int64_t tokens = w->B * (w->block ? w->block : 1);
     t->step = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};
@@ -191,7 +191,7 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
     for (int s = 0; s < 2 * steps; s++) { /* whole steps and single instructions in turns */
         struct lvn_execution how = {.n_micro_batches = 1, .context = &b, .launched = s % 2 ? launched : NULL};
         double begin = b.last = now();
-        LVN_TRY(lvn_runner_run_as(t, &how));
+        LVN_TRY(lvn_session_run_as(t, &how));
         double seconds = now() - begin;
         t->step.step++;
         if (s % 2 || s == 0) continue;
@@ -200,7 +200,7 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
     }
     report(&b, sum / (steps > 1 ? steps - 1 : 1), best, tokens);
     free(b.best);
-    lvn_network_free(n);
+    lvn_model_state_free(n);
     return LVN_OK;
 }
 

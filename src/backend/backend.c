@@ -157,19 +157,19 @@ enum lvn_status lvn_memory_write(struct lvn_memory *to, int64_t offset, const vo
     return bytes > 0 ? to->device->backend->write(to, offset, from, bytes) : LVN_OK;
 }
 
-enum lvn_status lvn_memory_beside(struct lvn_memory *m)
+enum lvn_status lvn_memory_double_buffer(struct lvn_memory *m)
 {
     return m && m->device->backend->beside ? m->device->backend->beside(m) : LVN_OK;
 }
 
 static _Thread_local bool marked;
 
-void lvn_reads_are_marked(bool they_are)
+void lvn_read_from_snapshot(bool they_are)
 {
     marked = they_are;
 }
 
-enum lvn_status lvn_device_mark(struct lvn_device *d)
+enum lvn_status lvn_device_snapshot(struct lvn_device *d)
 {
     return d->backend->mark ? d->backend->mark(d) : LVN_OK;
 }

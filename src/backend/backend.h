@@ -63,7 +63,8 @@ struct lvn_execution {
     /* Hooks, on the calling thread; NULL: off. */
     void *context;
     void (*before_update)(void *context); /* backward is done; parameters and state are about to change */
-    void (*launched)(void *context, const struct lvn_walk *at); /* each instruction, collectives too: it is done */
+    void (*launched)(void *context,
+                     const struct lvn_launch_order *at); /* each instruction, collectives too: it is done */
 };
 
 /* What a device does at best in a second, measured: utilisation is told against its own products, the speed of
@@ -117,8 +118,8 @@ struct lvn_backend {
     /* What is written to m from now on goes there beside what runs, by way of as much memory again: the next run or
      * read finds it. NULL: nothing to gain. */
     enum lvn_status (*beside)(struct lvn_memory *m);
-    /* Reading beside what runs; NULL: a read waits for nothing anyhow. See lvn_device_mark(). `staging` bytes of the
-     * processor's memory are taken for it at the first mark. */
+    /* Reading beside what runs; NULL: a read waits for nothing anyhow. See lvn_device_snapshot(). `staging` bytes of
+     * the processor's memory are taken for it at the first mark. */
     enum lvn_status (*mark)(struct lvn_device *d);
     enum lvn_status (*read_marked)(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
     int64_t staging;
@@ -161,14 +162,14 @@ enum lvn_status lvn_memory_new(struct lvn_memory **out, struct lvn_device *d, in
 void lvn_memory_free(struct lvn_memory *m); /* NULL: nothing */
 enum lvn_status lvn_memory_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes) LVN_CHECKED;
 /* Later writes go there beside what runs, where the backend can do that. */
-enum lvn_status lvn_memory_beside(struct lvn_memory *m) LVN_CHECKED;
+enum lvn_status lvn_memory_double_buffer(struct lvn_memory *m) LVN_CHECKED;
 /* `to` holds the bytes when it returns. */
 enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes) LVN_CHECKED;
 /* From now on one thread may read, beside the one that works with the device and whatever that asks for, what memory
  * held at this moment. Who changes memory that is still to be read must wait until it has been. */
-enum lvn_status lvn_device_mark(struct lvn_device *d) LVN_CHECKED;
+enum lvn_status lvn_device_snapshot(struct lvn_device *d) LVN_CHECKED;
 /* What the calling thread reads is that: true, until false. */
-void lvn_reads_are_marked(bool they_are);
+void lvn_read_from_snapshot(bool they_are);
 /* To look at: the bytes where they lie, or copied into `room`. NULL: that failed, and was recorded. */
 const void *lvn_memory_view(const struct lvn_memory *m, int64_t offset, int64_t bytes, void *room);
 

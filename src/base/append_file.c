@@ -8,13 +8,13 @@
 #include "base/clock.h"
 #include "base/files.h"
 
-void lvn_append_open(struct lvn_append *a, int fd)
+void lvn_append_file_open(struct lvn_append_file *a, int fd)
 {
-    *a = (struct lvn_append){.fd = fd, .is_open = true};
+    *a = (struct lvn_append_file){.fd = fd, .is_open = true};
 }
 
 /* Half a row would spoil the next one. */
-static enum lvn_status write_rows(struct lvn_append *a, const void *p, int64_t n)
+static enum lvn_status write_rows(struct lvn_append_file *a, const void *p, int64_t n)
 {
     off_t before = lseek(a->fd, 0, SEEK_END);
     a->written = lvn_seconds();
@@ -25,7 +25,7 @@ static enum lvn_status write_rows(struct lvn_append *a, const void *p, int64_t n
     LVN_FAIL(IO, "%s%s", strerror(reason), whole ? "" : ", and it ends in half a row");
 }
 
-enum lvn_status lvn_append_flush(struct lvn_append *a)
+enum lvn_status lvn_append_file_flush(struct lvn_append_file *a)
 {
     if (!a->is_open || !a->pending.n) return LVN_OK;
     enum lvn_status status = write_rows(a, a->pending.p, a->pending.n);
@@ -33,22 +33,22 @@ enum lvn_status lvn_append_flush(struct lvn_append *a)
     return status;
 }
 
-enum lvn_status lvn_append_put(struct lvn_append *a, const void *p, int64_t n)
+enum lvn_status lvn_append_file_file_write(struct lvn_append_file *a, const void *p, int64_t n)
 {
     const double most_s = 0.25;
     lvn_text_add_bytes(&a->pending, p, n);
     if (a->pending.failed) { /* no memory: the file takes it at once */
         a->pending.failed = false;
         lvn_error_clear();
-        LVN_TRY(lvn_append_flush(a));
+        LVN_TRY(lvn_append_file_flush(a));
         return write_rows(a, p, n);
     }
-    return lvn_seconds() - a->written >= most_s ? lvn_append_flush(a) : LVN_OK;
+    return lvn_seconds() - a->written >= most_s ? lvn_append_file_flush(a) : LVN_OK;
 }
 
-enum lvn_status lvn_append_close(struct lvn_append *a)
+enum lvn_status lvn_append_file_close(struct lvn_append_file *a)
 {
-    enum lvn_status status = lvn_append_flush(a);
+    enum lvn_status status = lvn_append_file_flush(a);
     if (a->is_open) close(a->fd);
     a->is_open = false;
     lvn_text_release(&a->pending);

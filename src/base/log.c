@@ -30,7 +30,7 @@ void lvn_log(enum lvn_log_level level, const char *format, ...)
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
-        log_sink(log_context, level, lvn_shown(shown, sizeof shown, text));
+        log_sink(log_context, level, lvn_redacted(shown, sizeof shown, text));
     }
     pthread_mutex_unlock(&lock);
 }

@@ -69,25 +69,25 @@ bool lvn_secrets_hidden(const char *text)
 
 /* --- control characters --- */
 
-const char *lvn_shown_next(const char **text, char to[LVN_SHOWN_ONE])
+const char *lvn_redacted_next(const char **text, char to[LVN_REDACTED_ONE])
 {
     int n;
     const char *from = *text;
     int32_t code = lvn_utf8_decode(from, (int64_t)strnlen(from, 4), &n);
     if (code < 0 || code < ' ' || (code >= 0x7f && code < 0xa0))
-        snprintf(to, LVN_SHOWN_ONE, "\\x%02x", code < 0 ? (unsigned char)*from : (unsigned)code);
+        snprintf(to, LVN_REDACTED_ONE, "\\x%02x", code < 0 ? (unsigned char)*from : (unsigned)code);
     else
-        snprintf(to, LVN_SHOWN_ONE, "%.*s", n, from);
+        snprintf(to, LVN_REDACTED_ONE, "%.*s", n, from);
     *text += n;
     return to;
 }
 
-char *lvn_shown(char *to, size_t room, const char *from)
+char *lvn_redacted(char *to, size_t room, const char *from)
 {
-    char one[LVN_SHOWN_ONE];
+    char one[LVN_REDACTED_ONE];
     to[0] = '\0';
     for (size_t used = 0, n; *from; used += n) {
-        const char *next = strchr("\n\r\t", *from) ? from++, " " : lvn_shown_next(&from, one);
+        const char *next = strchr("\n\r\t", *from) ? from++, " " : lvn_redacted_next(&from, one);
         n = strlen(next);
         if (used + n + 1 > room) break;
         memcpy(to + used, next, n + 1);

@@ -23,7 +23,7 @@ enum lvn_status lvn_fail_at(const char *file, int line, enum lvn_status status, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    lvn_shown(record.text, sizeof record.text, text);
+    lvn_redacted(record.text, sizeof record.text, text);
     record.trace[0] = '\0';
     const char *base = strrchr(file, '/');
     snprintf(record.place, sizeof record.place, "%s:%d", base ? base + 1 : file, line);
@@ -38,7 +38,7 @@ enum lvn_status lvn_while_at(enum lvn_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    snprintf(record.trace + used, sizeof record.trace - used, "while %s\n", lvn_shown(shown, sizeof shown, line));
+    snprintf(record.trace + used, sizeof record.trace - used, "while %s\n", lvn_redacted(shown, sizeof shown, line));
     return status;
 }
 

@@ -25,7 +25,8 @@ bool lvn_thread_within(double seconds, void (*run)(void *argument), void *argume
 
 /* The half-open range [*begin, *end) of `count` items that `thread` takes; ranges are multiples of `grain`, so that
  * two threads never share a cache line or a tile. */
-static inline void lvn_share(int64_t count, int64_t grain, int thread, int n_threads, int64_t *begin, int64_t *end)
+static inline void lvn_thread_range(int64_t count, int64_t grain, int thread, int n_threads, int64_t *begin,
+                                    int64_t *end)
 {
     int64_t grains = (count + grain - 1) / grain;
     int64_t lo = grains * thread / n_threads * grain, hi = grains * (thread + 1) / n_threads * grain;

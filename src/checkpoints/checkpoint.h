@@ -53,7 +53,7 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_link(struct lvn_arena *a, const char 
                                                 const char **out);
 /* What of a checkpoint, here or in a store, its manifest does not name, so that levin did not write it: the first
  * file's name below it, in the arena, or NULL. LVN_FORMAT where there is no good manifest. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_foreign(struct lvn_arena *a, const char *path, const char **name);
+LVN_CHECKED enum lvn_status lvn_checkpoint_unmanaged(struct lvn_arena *a, const char *path, const char **name);
 /* The same of a whole folder of checkpoints. Nothing there is no error. */
 struct lvn_checkpoints_seen {
     int n;                /* names in it */
@@ -61,7 +61,7 @@ struct lvn_checkpoints_seen {
     const char *unproven; /* path of a step-N without a good manifest; NULL: none */
     const char *foreign;  /* path of something that levin did not write; NULL: none */
 };
-LVN_CHECKED enum lvn_status lvn_checkpoints_look(struct lvn_arena *a, const char *dir,
+LVN_CHECKED enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char *dir,
                                                  struct lvn_checkpoints_seen *seen);
 /* Removes every checkpoint, the links, and what a killed process left; nothing else. */
 LVN_CHECKED enum lvn_status lvn_checkpoints_remove(const char *dir);

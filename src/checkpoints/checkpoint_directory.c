@@ -183,7 +183,7 @@ static enum lvn_status remove_step(struct lvn_arena *a, const char *dir, int64_t
 static enum lvn_status may_go(struct lvn_arena *a, const char *dir, int64_t step, bool *yes)
 {
     const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
-    enum lvn_status status = path ? lvn_checkpoint_foreign(a, path, &more) : LVN_MEMORY;
+    enum lvn_status status = path ? lvn_checkpoint_unmanaged(a, path, &more) : LVN_MEMORY;
     if (status == LVN_FORMAT || status == LVN_UNSUPPORTED)
         lvn_error_clear(); /* no good manifest: nobody knows whose it is */
     else if (status != LVN_OK)

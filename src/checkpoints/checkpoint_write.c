@@ -149,7 +149,7 @@ static bool exchange(const char *a, const char *b)
 static void drop_former(struct lvn_checkpoint_writer *w, const char *path)
 {
     const char *more = NULL, *aside = lvn_arena_printf(&w->arena, "%s" LVN_REPLACED "%ld", w->final, (long)getpid());
-    enum lvn_status status = lvn_checkpoint_foreign(&w->arena, path, &more);
+    enum lvn_status status = lvn_checkpoint_unmanaged(&w->arena, path, &more);
     bool damaged = status == LVN_FORMAT || status == LVN_UNSUPPORTED; /* no good manifest: it is replaced for that */
     if (status != LVN_OK) lvn_error_clear();
     if (!more && (status == LVN_OK || damaged)) {

@@ -16,7 +16,7 @@ static bool is_named(const struct lvn_manifest *m, const char *name)
     return strcmp(name, LVN_MANIFEST_PATH) == 0;
 }
 
-enum lvn_status lvn_checkpoint_foreign(struct lvn_arena *a, const char *path, const char **name)
+enum lvn_status lvn_checkpoint_unmanaged(struct lvn_arena *a, const char *path, const char **name)
 {
     struct lvn_manifest m;
     struct lvn_store_entries all;
@@ -49,7 +49,7 @@ static enum lvn_status look_at(struct lvn_arena *a, const char *dir, const struc
         if (!link && !lvn_checkpoint_is_leftover(e->name)) seen->foreign = path;
         return LVN_OK;
     }
-    enum lvn_status status = lvn_checkpoint_foreign(a, path, &more);
+    enum lvn_status status = lvn_checkpoint_unmanaged(a, path, &more);
     if (status == LVN_FORMAT || status == LVN_UNSUPPORTED) {
         lvn_error_clear();
         seen->unproven = path;
@@ -62,7 +62,7 @@ static enum lvn_status look_at(struct lvn_arena *a, const char *dir, const struc
     return seen->foreign ? LVN_OK : LVN_MEMORY;
 }
 
-enum lvn_status lvn_checkpoints_look(struct lvn_arena *a, const char *dir, struct lvn_checkpoints_seen *seen)
+enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char *dir, struct lvn_checkpoints_seen *seen)
 {
     struct lvn_store_entries all;
     enum lvn_store_kind kind;

@@ -251,7 +251,7 @@ static enum lvn_status find_recipe(struct lvn_cli *c, const char *path)
 static bool is_data(const char *path)
 {
     const struct lvn_dataset_kind *kind = NULL;
-    if (lvn_file_form(path, (int64_t)strlen(path)) == LVN_FORM_UNKNOWN) {
+    if (lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_UNKNOWN) {
         if (!lvn_path_is_dir(path)) return false;
         if (lvn_dataset_guess(path, &kind) != LVN_OK) lvn_error_clear();
         return kind != NULL;
@@ -357,7 +357,7 @@ enum lvn_status lvn_cli_leave(struct lvn_cli *c, enum lvn_status status)
     return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
 }
 
-enum lvn_status lvn_cli_meet(struct lvn_cli *c, enum lvn_status status)
+enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status)
 {
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) return status;
     return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
@@ -367,7 +367,7 @@ enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned par
 {
     struct lvn_identity who;
     if (lvn_identity_find(&who) == LVN_OK) c->settings.ranks = who.size;
-    return lvn_cli_meet(c, lvn_cli_settings(c, recipe, parts));
+    return lvn_cli_join_ranks(c, lvn_cli_settings(c, recipe, parts));
 }
 
 void lvn_cli_release(struct lvn_cli *c)

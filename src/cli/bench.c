@@ -14,12 +14,12 @@
 #include "train/schedule.h"
 
 /* With parts: each step is followed by one whose parts are timed, so that both see the same machine. */
-static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int64_t n, int64_t labels, double *seconds,
-                                  struct lvn_parts *parts)
+static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *t, int64_t n, int64_t labels,
+                                  double *seconds, struct lvn_parts *parts)
 {
     for (int64_t i = -1; i < n; i++) { /* one step that is not counted: memory is touched for the first time */
         double lr = lvn_schedule_lr(&c->settings, i + 1, n + 1), begin = lvn_seconds();
-        LVN_TRY(lvn_training_step(t, i + 1, lr, labels));
+        LVN_TRY(lvn_train_programs_step(t, i + 1, lr, labels));
         double loss = lvn_tree_sum(t->step->micro_losses, t->accumulation);
         LVN_CHECK(isfinite(loss), NONFINITE, "step %lld: the loss is not finite; try a smaller optimizer.lr",
                   (long long)i + 2);
@@ -30,13 +30,13 @@ static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_training *t, int
     return LVN_OK;
 }
 
-static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, int64_t tokens, int64_t n,
+static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs *t, int64_t tokens, int64_t n,
                               const double *seconds)
 {
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
     double flops = lvn_program_flops(t->step->program) / (double)t->micro * (double)c->settings.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
-    LVN_TRY(lvn_network_rate(t->network, &rate));
+    LVN_TRY(lvn_model_state_rate(t->network, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT], share[80] = "";
     if (rate > 0) /* else the backend measures none */
@@ -58,7 +58,8 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_training *t, i
     return LVN_OK;
 }
 
-static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_training *t, struct lvn_parts *p, double best)
+static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_programs *t, struct lvn_parts *p,
+                                    double best)
 {
     LVN_TRY(lvn_parts_agree(c->ranks, p));
     double bound = lvn_parts_bound(p);
@@ -79,18 +80,18 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_training
     return LVN_OK;
 }
 
-static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const struct lvn_model_setup *m,
+static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *t, const struct lvn_model_setup *m,
                              double *seconds)
 {
     struct lvn_parts parts;
     bool with_parts = lvn_cli_on(c, LVN_FLAG_bench_parts);
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, labels;
-    struct lvn_training_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
+    struct lvn_train_programs_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
     LVN_TRY(lvn_ranks_check(c->ranks, &c->settings));
-    LVN_TRY(lvn_training_plan(t, &c->settings, &m->config, &plan));
-    LVN_TRY_TOGETHER(c->ranks, lvn_training_allocate(t));
-    LVN_TRY_TOGETHER(c->ranks, lvn_network_init_values(t->network, (uint64_t)c->settings.trainer.seed, false));
-    LVN_TRY_TOGETHER(c->ranks, lvn_trial_fill(t, lvn_model_value(&m->config, LVN_MEANS_VOCABULARY), &labels));
+    LVN_TRY(lvn_train_programs_plan(t, &c->settings, &m->config, &plan));
+    LVN_TRY_TOGETHER(c->ranks, lvn_train_programs_allocate(t));
+    LVN_TRY_TOGETHER(c->ranks, lvn_model_state_init_values(t->network, (uint64_t)c->settings.trainer.seed, false));
+    LVN_TRY_TOGETHER(c->ranks, lvn_synthetic_step_fill(t, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), &labels));
     lvn_parts_clear(&parts);
     LVN_TRY(time_steps(c, t, n, labels, seconds, with_parts ? &parts : NULL));
     LVN_TRY(report(c, t, c->settings.trainer.batch_size * t->block_size, n, seconds));
@@ -100,7 +101,7 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_training *t, const st
 enum lvn_status lvn_command_bench(struct lvn_cli *c)
 {
     struct lvn_model_setup m = {0};
-    struct lvn_training t = {0};
+    struct lvn_train_programs t = {0};
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL,
                          LVN_USES_MODEL | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_DEVICE));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
@@ -109,7 +110,7 @@ enum lvn_status lvn_command_bench(struct lvn_cli *c)
     enum lvn_status status = seconds ? lvn_model_setup_sizes(&m, &c->settings, NULL) : LVN_MEMORY;
     if (status == LVN_OK) status = bench(c, &t, &m, seconds);
     free(seconds);
-    lvn_training_release(&t);
+    lvn_train_programs_release(&t);
     lvn_model_setup_close(&m);
     return status;
 }

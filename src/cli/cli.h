@@ -99,7 +99,7 @@ void lvn_cli_unheeded(const struct lvn_cli *c);
 enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
 
 /* c->ranks for settings that are there already, or failed. */
-enum lvn_status lvn_cli_meet(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
+enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
 /* For arguments that could not be read (status): the same status, on all ranks. */
 enum lvn_status lvn_cli_leave(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
 

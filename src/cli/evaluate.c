@@ -161,7 +161,7 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
 enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
 {
     unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE;
-    LVN_TRY(lvn_cli_meet(c, lvn_cli_model_settings(c, c->operand[0], parts)));
+    LVN_TRY(lvn_cli_join_ranks(c, lvn_cli_model_settings(c, c->operand[0], parts)));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
     bool logits = lvn_cli_on(c, LVN_FLAG_evaluate_logits), losses = lvn_cli_on(c, LVN_FLAG_evaluate_token_losses);
     const char *gradients = c->flag[LVN_FLAG_evaluate_gradients].t;

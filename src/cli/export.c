@@ -10,7 +10,7 @@
 #include "data/codec.h"
 #include "data/file_type.h"
 #include "engine/model_state.h"
-#include "engine/optimizer_state.h"
+#include "engine/optimizer_shards.h"
 #include "formats/json.h"
 #include "model_io/model_config.h"
 #include "model_io/pretrained.h"
@@ -63,11 +63,11 @@ static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *
 static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
 {
     int64_t block = c->flag[LVN_FLAG_export_block_size].i, vocab = c->flag[LVN_FLAG_export_vocab_size].i;
-    int64_t positions = lvn_model_value(&p->config, LVN_MEANS_POSITIONS);
+    int64_t positions = lvn_model_value(&p->config, LVN_ROLE_POSITIONS);
     LVN_CHECK(block <= positions, ARG,
               "--block-size is %lld, but the model in '%s' has %lld positions: the table can only be cut",
               (long long)block, p->path, (long long)positions);
-    if (block) lvn_model_set(&p->config, LVN_MEANS_POSITIONS, block);
+    if (block) lvn_model_set(&p->config, LVN_ROLE_POSITIONS, block);
     if (!vocab) return LVN_OK;
     struct lvn_codec codec;
     LVN_TRY(lvn_codec_beside(&codec, p->dir));
@@ -81,7 +81,7 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
 {
     enum lvn_store_kind kind;
     int64_t bytes;
-    LVN_TRY(lvn_stage_open(a, out, folder));
+    LVN_TRY(lvn_upload_staging_open(a, out, folder));
     if (*folder == out) return LVN_OK;
     const char *config = lvn_store_join(a, out, "config.json");
     if (!config) return LVN_MEMORY;
@@ -102,7 +102,7 @@ struct training {
     bool known;
 };
 
-static enum lvn_status read_moment(struct training *t, const char *path, const char *prefix, struct lvn_network *n,
+static enum lvn_status read_moment(struct training *t, const char *path, const char *prefix, struct lvn_model_state *n,
                                    struct lvn_memory *to)
 {
     for (int i = 0; i < n->params->n; i++) {
@@ -141,7 +141,7 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
 
 /* Nothing is known of a model from elsewhere, of one that was resized or trained in parts, and of other optimizers. */
 static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
-                                     struct lvn_network *n, const struct lvn_model *form)
+                                     struct lvn_model_state *n, const struct lvn_model *form)
 {
     static const char *const prefixes[] = {"exp_avg.", "exp_avg_sq."};
     const char *path = lvn_path_join(a, p->dir, "state/optimizer.safetensors");
@@ -211,12 +211,12 @@ static void tell_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, 
     lvn_codec_release(&codec);
 }
 
-static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_network *n,
+static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_model_state *n,
                                    const struct lvn_model *form)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_model_files files;
-    LVN_TRY(lvn_network_allocate(n));
+    LVN_TRY(lvn_model_state_allocate(n));
     LVN_TRY(lvn_pretrained_load(p, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
     LVN_TRY(lvn_model_files_make(&files, form, &p->config, n->params, n->memory[LVN_BUFFER_PARAM], n->weights, false));
     const char *folder;
@@ -231,7 +231,7 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
         status = open_out(&a, c->operand[1], &folder);
         if (status == LVN_OK) status = write_files(&a, &files, folder);
         if (status == LVN_OK) status = write_codec(&a, p->dir, folder);
-        if (status == LVN_OK) status = lvn_stage_send(folder, c->operand[1]);
+        if (status == LVN_OK) status = lvn_upload_staging_send(folder, c->operand[1]);
     }
     lvn_model_files_release(&files);
     return status;
@@ -241,7 +241,7 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
 static enum lvn_status refuse_file(const char *out, const struct lvn_model *model)
 {
     char list[256] = "";
-    if (lvn_ends_with(out, ".pt") || lvn_file_form(out, (int64_t)strlen(out)) == LVN_FORM_UNKNOWN) return LVN_OK;
+    if (lvn_ends_with(out, ".pt") || lvn_file_type(out, (int64_t)strlen(out)) == LVN_FILE_TYPE_UNKNOWN) return LVN_OK;
     for (const struct lvn_model *const *m = lvn_models(); *m; m++)
         if (lvn_model_form(*m) == lvn_model_form(model) && *m != lvn_model_form(model))
             lvn_print_more(list, sizeof list, ", %s", (*m)->name);
@@ -303,7 +303,7 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
     LVN_TRY(open_out(&a, out, &folder));
     LVN_TRY_WHILE(lvn_dir_make(folder), "making the folder for the adapters");
     LVN_TRY(copy_adapters(&a, p, folder));
-    LVN_TRY(lvn_stage_send(folder, out));
+    LVN_TRY(lvn_upload_staging_send(folder, out));
     for (int i = 0; i < p->adapters.file.n; i++) count += lvn_desc_count(&p->adapters.file.tensor[i].desc);
     lvn_cli_print(c, "%s: %s parameters as %s; their base model, '%s', is not part of it\n", out,
                   lvn_count_text(count, text), peft, p->adapters.base ? p->adapters.base : p->base->path);
@@ -312,15 +312,15 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
     return LVN_OK;
 }
 
-static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_network **n)
+static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n)
 {
     const struct lvn_model *form;
-    struct lvn_network_options options = {.real = LVN_F32, .threads = 1};
+    struct lvn_model_state_options options = {.real = LVN_F32, .threads = 1};
     char count[LVN_NUMBER_TEXT];
     LVN_TRY(refuse_file(c->operand[1], p->config.model));
     LVN_TRY(find_form(c, p->config.model, &form));
     LVN_TRY(resize(c, p));
-    LVN_TRY(lvn_network_new(n, &p->config, &options));
+    LVN_TRY(lvn_model_state_new(n, &p->config, &options));
     LVN_TRY(write_model(c, p, *n, form));
     int64_t total = lvn_params_total((*n)->params);
     lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
@@ -333,11 +333,11 @@ static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p,
 enum lvn_status lvn_command_export(struct lvn_cli *c)
 {
     struct lvn_pretrained p;
-    struct lvn_network *n = NULL;
+    struct lvn_model_state *n = NULL;
     LVN_TRY(lvn_pretrained_open_on(&p, c->operand[0], "best", c->flag[LVN_FLAG_export_base].t));
     bool adapters = strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
     enum lvn_status status = adapters ? export_adapters(c, &p) : export_model(c, &p, &n);
-    lvn_network_free(n);
+    lvn_model_state_free(n);
     lvn_pretrained_close(&p);
     return status;
 }

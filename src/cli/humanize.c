@@ -13,14 +13,14 @@ void lvn_cli_put(FILE *out, const char *text)
     char room[4096]; /* lines in one piece: some MPIs turn buffers off, and launchers mark each piece */
     size_t n = 0;
     while (*text) {
-        if (n > sizeof room - LVN_SHOWN_ONE) {
+        if (n > sizeof room - LVN_REDACTED_ONE) {
             fwrite(room, 1, n, out);
             n = 0;
         }
         if (*text == '\n' || *text == '\t')
             room[n++] = *text++;
         else
-            n += strlen(lvn_shown_next(&text, room + n));
+            n += strlen(lvn_redacted_next(&text, room + n));
     }
     fwrite(room, 1, n, out);
 }

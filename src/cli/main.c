@@ -10,7 +10,7 @@
 #include "base/target.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/member.h"
 #include "formats/json.h"
 #include "settings/synonyms.h"
 #include "stores/store.h"
@@ -25,7 +25,7 @@ const struct lvn_command lvn_commands[] = {
      .run = lvn_command_##name_,                                                                                       \
      __VA_ARGS__},
 #define LVN_COMMAND(...) ROW(__VA_ARGS__, .together = false)
-#define LVN_RUNNER(...) ROW(__VA_ARGS__, .runs_others = true)
+#define LVN_SESSION(...) ROW(__VA_ARGS__, .runs_others = true)
 #define LVN_TOGETHER(...) ROW(__VA_ARGS__, .together = true)
 #include "cli/commands.def"
 #undef ROW
@@ -171,7 +171,7 @@ static int finish(struct lvn_cli *c, enum lvn_status status)
 {
     if (!status) status = whole_results(c);
     if (status) signal(SIGTERM, SIG_DFL); /* a launcher that ends this rank is heeded while it waits for its turn */
-    bool speaks = lvn_ranks_speaks(c->ranks, status);
+    bool speaks = lvn_ranks_is_reporter(c->ranks, status);
     if (status && speaks) print_error(c, status);
     if (c->json && speaks) {
         long since = status ? lvn_json_begin() : begun; /* a failed command's results may lack a part */

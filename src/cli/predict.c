@@ -243,7 +243,7 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
 enum lvn_status lvn_command_predict(struct lvn_cli *c)
 {
     unsigned parts = LVN_USES_MODEL | LVN_USES_TRAINER | LVN_USES_DEVICE;
-    LVN_TRY(lvn_cli_meet(c, lvn_cli_model_settings(c, c->operand[0], parts)));
+    LVN_TRY(lvn_cli_join_ranks(c, lvn_cli_model_settings(c, c->operand[0], parts)));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
     struct texts x = {0};
     lvn_arena_init(&x.arena);

@@ -34,11 +34,11 @@ static enum lvn_status find_kind(const struct lvn_settings *s, const char **kind
     *kind = NULL;
     if (!*path || lvn_settings_given(s, LVN_OPT_data_kind)) return LVN_OK;
     LVN_TRY(lvn_file_refuse_name(path));
-    enum lvn_file_form form = lvn_file_form(path, lvn_file_packed(path));
+    enum lvn_file_type form = lvn_file_type(path, lvn_file_packed(path));
     bool packed = path[lvn_file_packed(path)] != '\0';
-    if (form == LVN_FORM_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
-    *kind = form == LVN_FORM_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
-    *what = form == LVN_FORM_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
+    if (form == LVN_FILE_TYPE_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
+    *kind = form == LVN_FILE_TYPE_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
+    *what = form == LVN_FILE_TYPE_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
     return LVN_OK;
 }
 
@@ -67,9 +67,9 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     }
     if (*c->flag[LVN_FLAG_prepare_tokenizer].t) return lvn_cli_prepare_one(c, s->data.path, out);
     LVN_TRY(lvn_cli_prepare_may(c, out, NULL));
-    LVN_TRY(lvn_stage_open(&c->settings.arena, out, &folder));
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_prepare(&o, folder, &made));
-    LVN_TRY(lvn_stage_send(folder, out));
+    LVN_TRY(lvn_upload_staging_send(folder, out));
     char train[LVN_NUMBER_TEXT], val[LVN_NUMBER_TEXT], vocabulary[LVN_NUMBER_TEXT];
     lvn_cli_print(c, "%s/train.bin: %s token%s\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_TRAIN], train),
                   lvn_plural(made.n_tokens[LVN_SPLIT_TRAIN]));

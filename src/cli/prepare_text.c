@@ -113,7 +113,7 @@ static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *
 {
     const char *name = c->flag[LVN_FLAG_prepare_end_token].t;
     struct lvn_ids behind = {0}; /* what the tokenizer itself puts there ends a document */
-    LVN_TRY(lvn_frame_end(t, &behind));
+    LVN_TRY(lvn_post_processor_end(t, &behind));
     bool ended = behind.n > 0;
     lvn_ids_release(&behind);
     *id = *name || ended ? -1 : t->end_id;
@@ -201,7 +201,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
                            const char *named)
 {
     const char *out;
-    LVN_TRY(lvn_stage_open(&c->settings.arena, named, &out));
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, named, &out));
     struct line line = {.quiet = lvn_cli_on(c, LVN_FLAG_any_quiet),
                         .live = isatty(STDERR_FILENO),
                         .began = lvn_seconds(),
@@ -233,7 +233,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     line.began = lvn_seconds();
     enum lvn_status status = lvn_text_prepare(&o, &counts);
     clear(&line);
-    if (status == LVN_OK) status = lvn_stage_send(out, named);
+    if (status == LVN_OK) status = lvn_upload_staging_send(out, named);
     if (status == LVN_OK) report(c, named, t, &counts, lvn_seconds() - line.began);
     return status;
 }
@@ -264,12 +264,12 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
     struct lvn_text_counts counts;
     double began = lvn_seconds();
     const char *folder;
-    LVN_TRY(lvn_stage_open(&c->settings.arena, out, &folder));
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &text));
     LVN_TRY(lvn_cli_tokenizer(c, c->flag[LVN_FLAG_prepare_tokenizer].t, &t));
     enum lvn_status status = lvn_cli_prepare_may(c, out, t);
     if (status == LVN_OK) status = lvn_text_prepare_one(t, text, folder, threads_of(c), &counts);
-    if (status == LVN_OK) status = lvn_stage_send(folder, out);
+    if (status == LVN_OK) status = lvn_upload_staging_send(folder, out);
     if (status == LVN_OK) report(c, out, t, &counts, lvn_seconds() - began);
     lvn_tokenizer_close(t);
     return status;

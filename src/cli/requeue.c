@@ -16,10 +16,10 @@
 
 bool lvn_requeue_possible(void)
 {
-    struct lvn_surroundings s;
+    struct lvn_environment s;
     if (!getenv("SLURM_JOB_ID")) return false;
-    lvn_surroundings_read(&s);
-    return lvn_family_depth(&lvn_family_slurm, &s) > 0 || !s.complete;
+    lvn_environment_read(&s);
+    return lvn_launcher_env_depth(&lvn_launcher_env_slurm, &s) > 0 || !s.complete;
 }
 
 int lvn_requeue_count(void)

@@ -111,12 +111,12 @@ static enum lvn_status end(void *context)
 
 static enum lvn_status read_all(struct reader *r, struct lvn_arena *a, const char *input)
 {
-    struct lvn_walk_visitor v = {.context = r, .begin = begin, .data = data, .end = end};
+    struct lvn_archive_visitor v = {.context = r, .begin = begin, .data = data, .end = end};
     const char *const *file;
     int64_t n, bytes;
     LVN_TRY(lvn_store_download(a, input, LVN_WANT_ALL, &input));
-    LVN_TRY(lvn_walk_list(a, input, &file, &n));
-    for (int64_t i = 0; i < n; i++) LVN_TRY(lvn_walk_file(file[i], n == 1 && !lvn_path_is_dir(input), &v, &bytes));
+    LVN_TRY(lvn_archive_list(a, input, &file, &n));
+    for (int64_t i = 0; i < n; i++) LVN_TRY(lvn_archive_read(file[i], n == 1 && !lvn_path_is_dir(input), &v, &bytes));
     LVN_CHECK(r->bytes, FORMAT,
               "there is no text in '%s' (%lld files skipped, %lld rows that cannot be used%s%s); texts are files named "
               ".txt, and .jsonl, .tsv and .csv with the text in '%s' (another one: --field)",
@@ -153,9 +153,9 @@ static enum lvn_status make(struct lvn_cli *c, struct reader *r, const char *nam
     char size[LVN_NUMBER_TEXT], bytes[LVN_NUMBER_TEXT];
     LVN_TRY(read_all(r, &c->settings.arena, c->flag[LVN_FLAG_tokenizer_input].t));
     LVN_TRY(lvn_vocabulary_make(v));
-    LVN_TRY(lvn_stage_open(&c->settings.arena, named, &out));
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, named, &out));
     LVN_TRY(lvn_vocabulary_save(v, out));
-    LVN_TRY(lvn_stage_send(out, named));
+    LVN_TRY(lvn_upload_staging_send(out, named));
     lvn_cli_print(c, "%s: %s tokens from %s of text\n", named, lvn_count_text(v->n, size),
                   lvn_bytes_text(r->bytes, bytes));
     if (v->n < v->o.size)

@@ -189,7 +189,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_unheeded(c);
     if (!silent) tell_data(c);
-    LVN_TRY(lvn_heartbeat_watch_alone(c->ranks->heart));
+    LVN_TRY(lvn_member_watch_alone(c->ranks->heart));
     const char *launch = getenv("LEVIN_LAUNCH") ? lvn_getenv("LEVIN_LAUNCH_ID") : NULL;
     bool again;
     LVN_TRY(find_begun(c, launch, &again));

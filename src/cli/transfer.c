@@ -40,8 +40,8 @@ int lvn_transfer_progress(void *context, int64_t done, int64_t total)
     if (total) lvn_bytes_text(total, all);
     if (total && got > 0) lvn_seconds_text((double)(total - done) * seconds / got, left);
     clear(t);
-    fprintf(stderr, "%s: %s of %s, %s/s, %s left%s", lvn_shown(name, sizeof name, t->name), lvn_bytes_text(done, have),
-            all, lvn_bytes_text((int64_t)(got / seconds), rate), left, t->live ? "" : "\n");
+    fprintf(stderr, "%s: %s of %s, %s/s, %s left%s", lvn_redacted(name, sizeof name, t->name),
+            lvn_bytes_text(done, have), all, lvn_bytes_text((int64_t)(got / seconds), rate), left, t->live ? "" : "\n");
     fflush(stderr);
     t->shown = t->live;
     return lvn_stop_asked;

@@ -297,12 +297,12 @@ static int terminal_rows(void)
 /* Over what was shown before: `lines` up, each line cleared to its end. */
 static void redraw(const char *text, int *lines)
 {
-    char one[LVN_SHOWN_ONE];
+    char one[LVN_REDACTED_ONE];
     if (*lines) printf("\033[%dA", *lines);
     *lines = 0;
     while (*text) {
         int n = (int)strcspn(text, "\n");
-        for (const char *end = text + n; text < end;) fputs(lvn_shown_next(&text, one), stdout);
+        for (const char *end = text + n; text < end;) fputs(lvn_redacted_next(&text, one), stdout);
         printf("\033[K\n");
         text += *text == '\n';
         (*lines)++;

@@ -9,11 +9,11 @@
  * all the more, the more ranks there are to exchange with. */
 enum { LEAST_SHARD = 16 << 10, FEW = 8 };
 
-enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes)
+enum lvn_sum_algorithm lvn_sum_algorithm(int ranks, int hosts, int64_t bytes)
 {
     const int64_t partners = ranks / hosts - 1 + hosts - 1;
-    if (bytes / ranks < LEAST_SHARD * (1 + partners / FEW)) return LVN_WAY_LIBRARY;
-    return hosts > 1 && hosts < ranks ? LVN_WAY_HOSTS : LVN_WAY_DIRECT;
+    if (bytes / ranks < LEAST_SHARD * (1 + partners / FEW)) return LVN_ALGORITHM_LIBRARY;
+    return hosts > 1 && hosts < ranks ? LVN_ALGORITHM_HIERARCHICAL : LVN_ALGORITHM_DIRECT;
 }
 
 /* On one host that is measured, too: messages of 32 ranks are then 20 in place of 62, of the same bytes in all. */
@@ -49,7 +49,8 @@ void lvn_sum_traffic(const struct lvn_sum_question *q, struct lvn_traffic *t)
     const int partials = q->partials ? q->partials : 1;
     *t = (struct lvn_traffic){0};
     if (q->ranks == 1) return;
-    if (!q->partials && lvn_sum_way(q->ranks, q->hosts, q->bytes) == LVN_WAY_LIBRARY) return count_library(q, t);
+    if (!q->partials && lvn_sum_algorithm(q->ranks, q->hosts, q->bytes) == LVN_ALGORITHM_LIBRARY)
+        return count_library(q, t);
     const int64_t groups = lvn_sum_groups(q->ranks, q->hosts), each = q->ranks / groups,
                   shard = divide(q->bytes, q->ranks), pieces = divide(shard, lvn_piece_bytes(q->ranks * partials)),
                   ways = (q->reduce ? partials : 0) + q->gather, rounds = q->reduce + q->gather;

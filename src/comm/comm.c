@@ -62,21 +62,22 @@ void lvn_comm_all_reduce(struct lvn_comm *c, struct lvn_request *r, void *x, int
     collective(
         c, r,
         (struct lvn_request){
-            .kind = LVN_ASK_ALL_REDUCE, .x = x, .count = count, .type = (int)type, .op = (int)op, .gather = true});
+            .kind = LVN_REQUEST_ALL_REDUCE, .x = x, .count = count, .type = (int)type, .op = (int)op, .gather = true});
 }
 
 void lvn_comm_reduce_scatter(struct lvn_comm *c, struct lvn_request *r, void *x, const int64_t *first,
                              enum lvn_dtype type)
 {
-    collective(c, r,
-               (struct lvn_request){
-                   .kind = LVN_ASK_REDUCE_SCATTER, .x = x, .first = first, .count = first[c->size], .type = (int)type});
+    collective(
+        c, r,
+        (struct lvn_request){
+            .kind = LVN_REQUEST_REDUCE_SCATTER, .x = x, .first = first, .count = first[c->size], .type = (int)type});
 }
 
 void lvn_comm_all_gather(struct lvn_comm *c, struct lvn_request *r, void *x, const int64_t *first, enum lvn_dtype type)
 {
     collective(c, r,
-               (struct lvn_request){.kind = LVN_ASK_ALL_GATHER,
+               (struct lvn_request){.kind = LVN_REQUEST_ALL_GATHER,
                                     .x = x,
                                     .gather = true,
                                     .first = first,
@@ -88,7 +89,7 @@ void lvn_comm_tree_reduce(struct lvn_comm *c, struct lvn_request *r, struct lvn_
                           void *out, const int64_t *first, enum lvn_dtype type, bool gather)
 {
     collective(c, r,
-               (struct lvn_request){.kind = LVN_ASK_TREE_REDUCE,
+               (struct lvn_request){.kind = LVN_REQUEST_TREE_REDUCE,
                                     .x = out,
                                     .partial = partial,
                                     .first = first,
@@ -100,8 +101,9 @@ void lvn_comm_tree_reduce(struct lvn_comm *c, struct lvn_request *r, struct lvn_
 
 void lvn_comm_broadcast(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t bytes, int root)
 {
-    collective(c, r,
-               (struct lvn_request){.kind = LVN_ASK_BROADCAST, .x = x, .count = bytes, .type = LVN_U8, .peer = root});
+    collective(
+        c, r,
+        (struct lvn_request){.kind = LVN_REQUEST_BROADCAST, .x = x, .count = bytes, .type = LVN_U8, .peer = root});
 }
 
 void lvn_comm_send(struct lvn_comm *c, struct lvn_request *r, const void *x, int64_t bytes, int to, int tag)
@@ -111,21 +113,21 @@ void lvn_comm_send(struct lvn_comm *c, struct lvn_request *r, const void *x, int
         void *x;
     } buffer = {.in = x}; /* only read */
     *r = (struct lvn_request){
-        .kind = LVN_ASK_SEND, .number = -1, .x = buffer.x, .count = bytes, .type = LVN_U8, .peer = to, .tag = tag};
+        .kind = LVN_REQUEST_SEND, .number = -1, .x = buffer.x, .count = bytes, .type = LVN_U8, .peer = to, .tag = tag};
     c->ops->submit(c, r);
 }
 
 void lvn_comm_receive(struct lvn_comm *c, struct lvn_request *r, void *x, int64_t bytes, int from, int tag)
 {
     *r = (struct lvn_request){
-        .kind = LVN_ASK_RECEIVE, .number = -1, .x = x, .count = bytes, .type = LVN_U8, .peer = from, .tag = tag};
+        .kind = LVN_REQUEST_RECEIVE, .number = -1, .x = x, .count = bytes, .type = LVN_U8, .peer = from, .tag = tag};
     c->ops->submit(c, r);
 }
 
 void lvn_engine_call(struct lvn_comm *c, struct lvn_request *r, void (*call)(void *state, void *argument),
                      void *argument)
 {
-    *r = (struct lvn_request){.kind = LVN_ASK_CALL, .number = -1, .x = argument, .call = call};
+    *r = (struct lvn_request){.kind = LVN_REQUEST_CALL, .number = -1, .x = argument, .call = call};
     c->ops->submit(c, r);
 }
 

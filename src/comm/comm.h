@@ -3,7 +3,7 @@
  * Every call starts work and returns at once; lvn_comm_wait() waits. The engine's own calls are all made by one thread
  * that opened it (so any level of thread support of an MPI will do): it takes requests from a queue, polls those under
  * way, and sleeps longer and longer between polls while nobody waits. It never blocks in a call, so a dead peer traps
- * nobody: whoever watches the peers (cluster/rendezvous/heartbeat.h) ends the process.
+ * nobody: whoever watches the peers (cluster/rendezvous/member.h) ends the process.
  *
  * Collectives must be started in the same order on every rank. `self` is a full engine: one rank is not a special case.
  *
@@ -104,9 +104,9 @@ enum lvn_status lvn_comm_broadcast_now(struct lvn_comm *c, void *x, int64_t byte
  * each host, where a rank's shard is one in `per host`; then between those of all hosts that have the same shard, each
  * of which adds its part; and back. So between hosts every number goes once each way, and not once for each rank of a
  * host. Hosts must have as many ranks as each other, side by side; else all is DIRECT, as if there were one host. */
-enum lvn_sum_way { LVN_WAY_LIBRARY, LVN_WAY_DIRECT, LVN_WAY_HOSTS };
+enum lvn_sum_algorithm { LVN_ALGORITHM_LIBRARY, LVN_ALGORITHM_DIRECT, LVN_ALGORITHM_HIERARCHICAL };
 /* Of a sum of `bytes` in the plain order. Sums in a fixed order are never LIBRARY. */
-enum lvn_sum_way lvn_sum_way(int ranks, int hosts, int64_t bytes);
+enum lvn_sum_algorithm lvn_sum_algorithm(int ranks, int hosts, int64_t bytes);
 
 /* What one rank sends for one sum: an all-reduce has `reduce` and `gather`, a reduce-scatter the first, an all-gather
  * the second. All ranks of a host together send `ranks / hosts` times as much over its link, and receive that.

@@ -89,7 +89,7 @@ static int issue(struct lvn_engine *c, struct lvn_request *r, bool *moved)
         int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)r->type), most = c->options.cut / bytes;
         int64_t n = r->count - r->at < most ? r->count - r->at : most;
         char *x = (char *)r->x + r->at * bytes;
-        int code = r->kind == LVN_ASK_BROADCAST
+        int code = r->kind == LVN_REQUEST_BROADCAST
                        ? t->broadcast(c->state, x, n, r->peer, &r->handle[h])
                        : t->all_reduce(c->state, x, n, (enum lvn_dtype)r->type, (enum lvn_reduce)r->op, &r->handle[h]);
         if (code) return code;
@@ -108,8 +108,8 @@ static int issue_message(struct lvn_engine *c, struct lvn_request *r)
         int64_t n = h ? rest : whole;
         if (!n && (h == 0 || whole)) continue; /* an empty message is one, too */
         char *x = (char *)r->x + (h ? whole : 0);
-        int code = r->kind == LVN_ASK_SEND ? t->send(c->state, x, n, r->peer, r->tag, &r->handle[h])
-                                           : t->receive(c->state, x, n, r->peer, r->tag, &r->handle[h]);
+        int code = r->kind == LVN_REQUEST_SEND ? t->send(c->state, x, n, r->peer, r->tag, &r->handle[h])
+                                               : t->receive(c->state, x, n, r->peer, r->tag, &r->handle[h]);
         if (code) return code;
         r->busy |= 1 << h;
     }
@@ -206,11 +206,11 @@ static bool is_library(const struct lvn_engine *c, struct lvn_request *r)
     const enum lvn_dtype type = (enum lvn_dtype)r->type;
     const int64_t bytes = r->count * lvn_dtype_bytes(type);
     const bool real = type == LVN_F32 || type == LVN_F64;
-    if (r->kind == LVN_ASK_BROADCAST || r->op != LVN_SUM) return true;
-    if (r->kind == LVN_ASK_TREE_REDUCE || type == LVN_BF16) return false;
-    if (r->kind == LVN_ASK_ALL_REDUCE && !real) return true;
-    if (lvn_sum_way(c->comm.size, c->comm.hosts, bytes) != LVN_WAY_LIBRARY) return false;
-    if (r->kind != LVN_ASK_ALL_GATHER) return true;
+    if (r->kind == LVN_REQUEST_BROADCAST || r->op != LVN_SUM) return true;
+    if (r->kind == LVN_REQUEST_TREE_REDUCE || type == LVN_BF16) return false;
+    if (r->kind == LVN_REQUEST_ALL_REDUCE && !real) return true;
+    if (lvn_sum_algorithm(c->comm.size, c->comm.hosts, bytes) != LVN_ALGORITHM_LIBRARY) return false;
+    if (r->kind != LVN_REQUEST_ALL_GATHER) return true;
     if (bytes % (int64_t)sizeof(int32_t)) return false;
     gather_by_sum(c, r);
     return true;
@@ -219,11 +219,11 @@ static bool is_library(const struct lvn_engine *c, struct lvn_request *r)
 static int take(struct lvn_engine *c, struct lvn_request *r)
 {
     switch (r->kind) {
-    case LVN_ASK_SEND:
-    case LVN_ASK_RECEIVE:
+    case LVN_REQUEST_SEND:
+    case LVN_REQUEST_RECEIVE:
         lvn_queue_push(&c->messages, r);
         return issue_message(c, r);
-    case LVN_ASK_CALL:
+    case LVN_REQUEST_CALL:
         r->call(c->state, r->x);
         finish(c, r, LVN_OK);
         return 0;
@@ -332,7 +332,7 @@ static void work(struct lvn_engine *c)
         bool moved = r != NULL, broken = c->trouble != LVN_OK;
         for (; r; r = next) {
             next = r->next;
-            bool refused = broken && r->kind != LVN_ASK_CALL;
+            bool refused = broken && r->kind != LVN_REQUEST_CALL;
             int code = refused ? 0 : take(c, r);
             if (refused) finish(c, r, LVN_COMM);
             if (code) note_trouble(c, r, code), broken = true;

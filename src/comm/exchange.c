@@ -35,7 +35,7 @@ struct view {
 /* Shards need not be certain ranks' where all have the whole sum in the end: then those of a region are neighbours. */
 static bool is_free(const struct lvn_request *r)
 {
-    return r->kind != LVN_ASK_ALL_GATHER && r->gather;
+    return r->kind != LVN_REQUEST_ALL_GATHER && r->gather;
 }
 
 static int64_t n_chunks(const struct lvn_request *r, int64_t bytes)
@@ -106,7 +106,7 @@ static void *partial(const struct view *v, int k)
 }
 
 /* Which of the level's sources that are others' is this? */
-static int foreign(const struct lvn_level *l, int s)
+static int foreign(const struct lvn_exchange_stage *l, int s)
 {
     return s < l->mine ? s : s - l->n_mine;
 }
@@ -122,7 +122,7 @@ static char *arriving(const struct view *v, int s, int part)
 static char *host_source(const struct view *v, int s, int host)
 {
     const struct lvn_tree *t = v->t;
-    const struct lvn_level *l = &t->level[0];
+    const struct lvn_exchange_stage *l = &t->level[0];
     const struct range piece = piece_of(v, host, t->local);
     if (l->owner[s] == l->me) return in_vector(v, partial(v, s - l->mine), piece.at);
     if (!is_free(v->r)) return arriving(v, s, host);
@@ -138,7 +138,7 @@ static char *host_sum(const struct view *v, int k, int host)
 static void add_host(const struct view *v)
 {
     const struct lvn_tree *t = v->t;
-    const struct lvn_level *l = &t->level[0];
+    const struct lvn_exchange_stage *l = &t->level[0];
     for (int h = 0; h < t->hosts; h++) {
         const struct range piece = piece_of(v, h, t->local);
         for (int s = 0; s < l->n_sources; s++) t->source[s] = host_source(v, s, h);
@@ -150,7 +150,7 @@ static void add_host(const struct view *v)
 static void add_hosts(const struct view *v)
 {
     const struct lvn_tree *t = v->t;
-    const struct lvn_level *l = &t->level[1];
+    const struct lvn_exchange_stage *l = &t->level[1];
     const struct range piece = piece_of(v, t->host, t->local);
     for (int s = 0; s < l->n_sources && t->hosts > 1; s++)
         t->source[s] =
@@ -166,17 +166,18 @@ static char *handle(const struct view *v, int index)
 }
 
 /* Ranks know requests by number, slots by order. Below 32768, which every MPI allows. */
-static int tag(const struct view *v, enum lvn_lane_kind lane)
+static int tag(const struct view *v, enum lvn_transfer_kind lane)
 {
-    enum { WINDOW = 1023, LEGS = LVN_LANES / 2 };
+    enum { WINDOW = 1023, LEGS = LVN_TRANSFERS / 2 };
     return LVN_TAGS + ((int)(v->r->number % WINDOW) * LVN_SLOTS + v->slot->turn) * LEGS + (int)lane / 2;
 }
 
 /* One message of a lane, to or from a member of a level. */
-static int post(const struct view *v, enum lvn_lane_kind lane, int member, char *x, int64_t n)
+static int post(const struct view *v, enum lvn_transfer_kind lane, int member, char *x, int64_t n)
 {
-    const struct lvn_level *l = &v->t->level[lane == LVN_A_OUT || lane == LVN_A_IN || lane >= LVN_D_OUT ? 0 : 1];
-    struct lvn_lane *q = &v->slot->lane[lane];
+    const struct lvn_exchange_stage *l =
+        &v->t->level[lane == LVN_A_OUT || lane == LVN_A_IN || lane >= LVN_D_OUT ? 0 : 1];
+    struct lvn_exchange_transfer *q = &v->slot->lane[lane];
     const int rank = l->first + member * l->stride, index = v->t->at[lane] + q->n;
     if (!n) return 0;
     v->slot->peer[index] = rank;
@@ -189,7 +190,7 @@ static int post(const struct view *v, enum lvn_lane_kind lane, int member, char 
 /* My parts of the regions of the others of this host. */
 static int send_parts(const struct view *v)
 {
-    const struct lvn_level *l = &v->t->level[0];
+    const struct lvn_exchange_stage *l = &v->t->level[0];
     int code = 0;
     for (int i = 1; i < l->n; i++) {
         const int to = (l->me + i) % l->n; /* everybody starts with another one */
@@ -204,7 +205,7 @@ static int send_parts(const struct view *v)
 
 static int ask_parts(const struct view *v)
 {
-    const struct lvn_level *l = &v->t->level[0];
+    const struct lvn_exchange_stage *l = &v->t->level[0];
     int code = 0;
     for (int p = 0; p < n_parts(v); p++) {
         const struct range x = region_part(v, p, l->me);
@@ -216,7 +217,7 @@ static int ask_parts(const struct view *v)
 
 static int send_host_sums(const struct view *v)
 {
-    const struct lvn_level *l = &v->t->level[1];
+    const struct lvn_exchange_stage *l = &v->t->level[1];
     int code = 0;
     for (int i = 1; i < l->n; i++) {
         const int to = (l->me + i) % l->n;
@@ -228,7 +229,7 @@ static int send_host_sums(const struct view *v)
 
 static int ask_host_sums(const struct view *v)
 {
-    const struct lvn_level *l = &v->t->level[1];
+    const struct lvn_exchange_stage *l = &v->t->level[1];
     const int64_t n = piece_of(v, l->me, v->t->local).n;
     int code = 0;
     for (int s = 0; s < l->n_sources && !code; s++)
@@ -238,9 +239,9 @@ static int ask_host_sums(const struct view *v)
 }
 
 /* The total of my piece to the other hosts, or theirs. */
-static int move_totals(const struct view *v, enum lvn_lane_kind lane)
+static int move_totals(const struct view *v, enum lvn_transfer_kind lane)
 {
-    const struct lvn_level *l = &v->t->level[1];
+    const struct lvn_exchange_stage *l = &v->t->level[1];
     int code = 0;
     for (int i = 1; i < l->n && !code; i++) {
         const int member = (l->me + i) % l->n;
@@ -251,9 +252,9 @@ static int move_totals(const struct view *v, enum lvn_lane_kind lane)
 }
 
 /* All totals of my region to the others of this host, or theirs. */
-static int move_regions(const struct view *v, enum lvn_lane_kind lane)
+static int move_regions(const struct view *v, enum lvn_transfer_kind lane)
 {
-    const struct lvn_level *l = &v->t->level[0];
+    const struct lvn_exchange_stage *l = &v->t->level[0];
     int code = 0;
     for (int i = 1; i < l->n; i++) {
         const int member = (l->me + i) % l->n;
@@ -265,7 +266,7 @@ static int move_regions(const struct view *v, enum lvn_lane_kind lane)
     return code;
 }
 
-static int start_lane(const struct view *v, enum lvn_lane_kind lane)
+static int start_lane(const struct view *v, enum lvn_transfer_kind lane)
 {
     v->slot->lane[lane].started = true;
     switch (lane) {
@@ -287,13 +288,13 @@ static int start_lane(const struct view *v, enum lvn_lane_kind lane)
 
 /* --- a chunk's way --- */
 
-static bool over(const struct lvn_slot *s, enum lvn_lane_kind lane)
+static bool over(const struct lvn_slot *s, enum lvn_transfer_kind lane)
 {
     return s->lane[lane].started && !s->lane[lane].busy;
 }
 
 /* Can it start? What comes back is written where parts lie that must have gone first. */
-static bool is_due(const struct lvn_slot *s, enum lvn_lane_kind lane)
+static bool is_due(const struct lvn_slot *s, enum lvn_transfer_kind lane)
 {
     const bool gather = s->r->gather;
     switch (lane) {
@@ -322,9 +323,9 @@ static int advance(const struct view *v, bool *moved)
         more = false;
         if (!s->host_added && over(s, LVN_A_IN)) add_host(v), more = s->host_added = true;
         if (s->host_added && !s->added && over(s, LVN_B_IN)) add_hosts(v), more = s->added = true;
-        for (int lane = 0; lane < LVN_LANES && !code; lane++) {
-            if (s->lane[lane].started || !is_due(s, (enum lvn_lane_kind)lane)) continue;
-            code = start_lane(v, (enum lvn_lane_kind)lane);
+        for (int lane = 0; lane < LVN_TRANSFERS && !code; lane++) {
+            if (s->lane[lane].started || !is_due(s, (enum lvn_transfer_kind)lane)) continue;
+            code = start_lane(v, (enum lvn_transfer_kind)lane);
             more = true;
         }
     }
@@ -333,8 +334,8 @@ static int advance(const struct view *v, bool *moved)
 
 static bool is_over(const struct lvn_slot *s)
 {
-    for (int lane = 0; lane < LVN_LANES; lane++)
-        if ((lane < LVN_C_OUT || s->r->gather) && !over(s, (enum lvn_lane_kind)lane)) return false;
+    for (int lane = 0; lane < LVN_TRANSFERS; lane++)
+        if ((lane < LVN_C_OUT || s->r->gather) && !over(s, (enum lvn_transfer_kind)lane)) return false;
     return s->added;
 }
 
@@ -343,15 +344,15 @@ static struct lvn_slot *take_chunk(struct lvn_engine *c, struct lvn_request *r)
 {
     struct lvn_tree *t = r->tree;
     struct lvn_slot *slot = t->slot;
-    const bool sum = r->kind != LVN_ASK_ALL_GATHER;
+    const bool sum = r->kind != LVN_REQUEST_ALL_GATHER;
     while (slot->r) slot++;
     slot->turn = (int)(t->taken++ % LVN_SLOTS);
     t->turn[slot->turn] = slot;
     slot->r = r;
     slot->chunk = r->at++;
     slot->host_added = slot->added = !sum;
-    for (int lane = 0; lane < LVN_LANES; lane++)
-        slot->lane[lane] = (struct lvn_lane){.started = !sum && lane < LVN_C_OUT};
+    for (int lane = 0; lane < LVN_TRANSFERS; lane++)
+        slot->lane[lane] = (struct lvn_exchange_transfer){.started = !sum && lane < LVN_C_OUT};
     for (int h = 0; h < t->n_handles; h++) c->transport->clear(c->state, slot->handles + (int64_t)h * c->handle_bytes);
     r->busy++;
     return slot;
@@ -376,8 +377,8 @@ static int poll_slot(const struct view *v, bool *moved)
 {
     struct lvn_slot *s = v->slot;
     const int *at = v->t->at;
-    int first = LVN_LANES, end = 0, n = 0;
-    for (int lane = 0; lane < LVN_LANES; lane++)
+    int first = LVN_TRANSFERS, end = 0, n = 0;
+    for (int lane = 0; lane < LVN_TRANSFERS; lane++)
         if (s->lane[lane].busy) first = lane < first ? lane : first, end = lane + 1;
     if (!end) return 0;
     int code = v->c->transport->test(v->c->state, handle(v, at[first]), at[end] - at[first], &n, v->t->done);
@@ -415,14 +416,14 @@ int lvn_exchange_step(struct lvn_engine *c, struct lvn_request *r, bool *moved, 
 
 int lvn_exchange_awaits(const struct lvn_engine *c, const struct lvn_request *r)
 {
-    static const enum lvn_lane_kind order[] = {LVN_A_IN,  LVN_B_IN,  LVN_C_IN,  LVN_D_IN,
-                                               LVN_A_OUT, LVN_B_OUT, LVN_C_OUT, LVN_D_OUT};
+    static const enum lvn_transfer_kind order[] = {LVN_A_IN,  LVN_B_IN,  LVN_C_IN,  LVN_D_IN,
+                                                   LVN_A_OUT, LVN_B_OUT, LVN_C_OUT, LVN_D_OUT};
     struct lvn_tree *t = r->tree;
     char none[8];
     c->transport->clear(c->state, none);
     for (int k = 0; k < LVN_SLOTS; k++) {
         const struct lvn_slot *s = chunk_in_turn(t, r, k);
-        for (int o = 0; o < LVN_LANES && s; o++)
+        for (int o = 0; o < LVN_TRANSFERS && s; o++)
             for (int i = 0, at = t->at[order[o]]; i < s->lane[order[o]].n; i++)
                 if (memcmp(s->handles + (int64_t)(at + i) * c->handle_bytes, none, (size_t)c->handle_bytes))
                     return s->peer[at + i];

@@ -18,7 +18,7 @@ struct lvn_addition {
 
 /* Ranks that exchange with each other: of a host, or one of each host. Member i is rank first + i * stride. What they
  * hold are the sources, in the order of the leaves; they are added until the results are left. */
-struct lvn_level {
+struct lvn_exchange_stage {
     int n, me, first, stride;
     int n_sources, n_mine, mine; /* sources of all members, of mine, the first of mine */
     int *owner;                  /* [n_sources] member */
@@ -30,10 +30,20 @@ struct lvn_level {
 /* What a rank does with a chunk: four exchanges, each out and in. Parts to the ranks of this host, and theirs of my
  * region; sums of the host to the other hosts, and theirs of my shard; the total of my shard to the other hosts, and
  * theirs; all totals of my region to the ranks of this host, and theirs. */
-enum lvn_lane_kind { LVN_A_OUT, LVN_A_IN, LVN_B_OUT, LVN_B_IN, LVN_C_OUT, LVN_C_IN, LVN_D_OUT, LVN_D_IN, LVN_LANES };
+enum lvn_transfer_kind {
+    LVN_A_OUT,
+    LVN_A_IN,
+    LVN_B_OUT,
+    LVN_B_IN,
+    LVN_C_OUT,
+    LVN_C_IN,
+    LVN_D_OUT,
+    LVN_D_IN,
+    LVN_TRANSFERS
+};
 
 /* The messages of a lane: handles [at, at + n) of the slot, of which `busy` are under way. */
-struct lvn_lane {
+struct lvn_exchange_transfer {
     bool started;
     int n, busy;
 };
@@ -44,7 +54,7 @@ struct lvn_slot {
     int64_t chunk;
     int turn;
     bool host_added, added;
-    struct lvn_lane lane[LVN_LANES];
+    struct lvn_exchange_transfer lane[LVN_TRANSFERS];
     char *arriving[2]; /* of a level: [its sources that are others'][its pieces][piece] */
     char *handles;     /* [n_handles] */
     int *peer;         /* [n_handles] rank */
@@ -52,15 +62,15 @@ struct lvn_slot {
 
 struct lvn_tree {
     int rank, size, hosts, per_host, host,
-        local;                 /* this rank is number `local` of host `host`; or groups of one host */
-    bool plain;                /* one leaf a rank */
-    struct lvn_level level[2]; /* within the host; between hosts */
-    int64_t piece;             /* bytes of a shard in a chunk */
+        local;                          /* this rank is number `local` of host `host`; or groups of one host */
+    bool plain;                         /* one leaf a rank */
+    struct lvn_exchange_stage level[2]; /* within the host; between hosts */
+    int64_t piece;                      /* bytes of a shard in a chunk */
     int most_sources;
-    float *wide;                      /* [most_sources][LVN_BLOCK] of bf16 */
-    void **source;                    /* [most_sources] while adding */
-    int n_handles, at[LVN_LANES + 1]; /* of a slot; where a lane's begin */
-    int *done;                        /* [n_handles] */
+    float *wide;                          /* [most_sources][LVN_BLOCK] of bf16 */
+    void **source;                        /* [most_sources] while adding */
+    int n_handles, at[LVN_TRANSFERS + 1]; /* of a slot; where a lane's begin */
+    int *done;                            /* [n_handles] */
     struct lvn_slot slot[LVN_SLOTS];
     int64_t taken;                    /* chunks that have got a slot */
     struct lvn_slot *turn[LVN_SLOTS]; /* of chunk k % LVN_SLOTS; NULL: it is over */
@@ -68,6 +78,7 @@ struct lvn_tree {
 
 /* sum.c. t->source: where the n elements of each source of the level lie. The results end in their sources; with `out`
  * the one result ends there. */
-void lvn_add_sources(const struct lvn_tree *t, const struct lvn_level *l, void *out, int64_t n, enum lvn_dtype type);
+void lvn_add_sources(const struct lvn_tree *t, const struct lvn_exchange_stage *l, void *out, int64_t n,
+                     enum lvn_dtype type);
 
 #endif

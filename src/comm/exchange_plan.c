@@ -42,7 +42,7 @@ int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf)
 
 struct planner {
     const struct lvn_subtree *tree; /* of every source */
-    struct lvn_level *level;
+    struct lvn_exchange_stage *level;
     int next;
 };
 
@@ -57,7 +57,7 @@ static int plan_node(struct planner *p, int64_t from, int64_t to)
 }
 
 /* Member i holds leaves [leaf[i], leaf[i + 1]) of `all`, in its largest subtrees; so do all of them together. */
-static enum lvn_status plan_level(struct lvn_level *l, const int64_t *leaf, int64_t all)
+static enum lvn_status plan_level(struct lvn_exchange_stage *l, const int64_t *leaf, int64_t all)
 {
     struct lvn_subtree some[LVN_MAX_SUBTREES];
     int n = 0;
@@ -85,8 +85,9 @@ static enum lvn_status plan(struct lvn_tree *t, const int64_t *leaf)
     const int most = t->per_host > t->hosts ? t->per_host : t->hosts;
     int64_t *at = lvn_malloc(sizeof *at * (size_t)(most + 1));
     if (!at) return LVN_MEMORY;
-    t->level[0] = (struct lvn_level){.n = t->per_host, .me = t->local, .first = t->host * t->per_host, .stride = 1};
-    t->level[1] = (struct lvn_level){.n = t->hosts, .me = t->host, .first = t->local, .stride = t->per_host};
+    t->level[0] =
+        (struct lvn_exchange_stage){.n = t->per_host, .me = t->local, .first = t->host * t->per_host, .stride = 1};
+    t->level[1] = (struct lvn_exchange_stage){.n = t->hosts, .me = t->host, .first = t->local, .stride = t->per_host};
     for (int i = 0; i <= t->per_host; i++) at[i] = leaf ? leaf[t->level[0].first + i] : i;
     enum lvn_status status = plan_level(&t->level[0], at, leaf ? leaf[t->size] : t->per_host);
     for (int i = 0; i <= t->hosts; i++) at[i] = leaf ? leaf[i * t->per_host] : i;
@@ -106,18 +107,18 @@ static char *receive_pages(int64_t bytes)
 
 static enum lvn_status make_slots(struct lvn_tree *t)
 {
-    const struct lvn_level *a = &t->level[0], *b = &t->level[1];
+    const struct lvn_exchange_stage *a = &t->level[0], *b = &t->level[1];
     const int other = t->per_host - 1, hosts = t->hosts - 1;
-    const int n[LVN_LANES] = {other * t->hosts * a->n_mine,
-                              t->hosts * (a->n_sources - a->n_mine),
-                              hosts * b->n_mine,
-                              b->n_sources - b->n_mine,
-                              hosts,
-                              hosts,
-                              other * t->hosts,
-                              other * t->hosts};
-    for (int l = 0; l < LVN_LANES; l++) t->at[l + 1] = t->at[l] + n[l];
-    t->n_handles = t->at[LVN_LANES];
+    const int n[LVN_TRANSFERS] = {other * t->hosts * a->n_mine,
+                                  t->hosts * (a->n_sources - a->n_mine),
+                                  hosts * b->n_mine,
+                                  b->n_sources - b->n_mine,
+                                  hosts,
+                                  hosts,
+                                  other * t->hosts,
+                                  other * t->hosts};
+    for (int l = 0; l < LVN_TRANSFERS; l++) t->at[l + 1] = t->at[l] + n[l];
+    t->n_handles = t->at[LVN_TRANSFERS];
     t->most_sources = a->n_sources > b->n_sources ? a->n_sources : b->n_sources;
     t->wide = lvn_malloc((size_t)t->most_sources * LVN_BLOCK * sizeof *t->wide);
     t->source = lvn_calloc((size_t)t->most_sources, sizeof *t->source);

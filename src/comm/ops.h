@@ -10,14 +10,14 @@
 #include "comm/comm.h"
 
 enum lvn_request_kind {
-    LVN_ASK_ALL_REDUCE,
-    LVN_ASK_REDUCE_SCATTER,
-    LVN_ASK_ALL_GATHER,
-    LVN_ASK_TREE_REDUCE,
-    LVN_ASK_BROADCAST,
-    LVN_ASK_SEND,
-    LVN_ASK_RECEIVE,
-    LVN_ASK_CALL, /* of the engine: see lvn_engine_call() */
+    LVN_REQUEST_ALL_REDUCE,
+    LVN_REQUEST_REDUCE_SCATTER,
+    LVN_REQUEST_ALL_GATHER,
+    LVN_REQUEST_TREE_REDUCE,
+    LVN_REQUEST_BROADCAST,
+    LVN_REQUEST_SEND,
+    LVN_REQUEST_RECEIVE,
+    LVN_REQUEST_CALL, /* of the engine: see lvn_engine_call() */
 };
 
 struct lvn_comm_ops {

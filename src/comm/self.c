@@ -8,9 +8,9 @@
 static void submit(struct lvn_comm *c, struct lvn_request *r)
 {
     (void)c;
-    if (r->kind == LVN_ASK_TREE_REDUCE && r->partial[0] != r->x)
+    if (r->kind == LVN_REQUEST_TREE_REDUCE && r->partial[0] != r->x)
         memcpy(r->x, r->partial[0], (size_t)(r->count * lvn_dtype_bytes((enum lvn_dtype)r->type)));
-    if (r->kind == LVN_ASK_CALL) r->call(NULL, r->x);
+    if (r->kind == LVN_REQUEST_CALL) r->call(NULL, r->x);
     __atomic_store_n(&r->done, 1, __ATOMIC_RELEASE);
 }
 

@@ -27,7 +27,8 @@ static void narrow(uint16_t *out, const float *x, int64_t n)
     for (int64_t i = 0; i < n; i++) out[i] = lvn_bf16_make(x[i]);
 }
 
-void lvn_add_sources(const struct lvn_tree *t, const struct lvn_level *l, void *out, int64_t n, enum lvn_dtype type)
+void lvn_add_sources(const struct lvn_tree *t, const struct lvn_exchange_stage *l, void *out, int64_t n,
+                     enum lvn_dtype type)
 {
     const int64_t bytes = lvn_dtype_bytes(type);
     if (!l->n_adds && out && out != t->source[0]) memcpy(out, t->source[0], (size_t)(n * bytes));

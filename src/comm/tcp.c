@@ -37,7 +37,7 @@ struct work {
 };
 
 struct tcp {
-    struct lvn_links links;
+    struct lvn_tcp_connections links;
     int64_t number; /* of reductions and broadcasts */
     struct work *works;
 };
@@ -145,7 +145,7 @@ static int start_together(struct tcp *t, struct together what, void *handle)
     struct work *w = work_new(t, handle);
     struct together *c = w ? w->together = lvn_calloc(1, sizeof *c) : NULL;
     if (c) *c = what, c->room = lvn_malloc((size_t)what.bytes + 1);
-    if (!c || !c->room) return lvn_links_fail(&t->links, t->links.rank, "has no memory left");
+    if (!c || !c->room) return lvn_tcp_connections_fail(&t->links, t->links.rank, "has no memory left");
     c->tag = TREE_TAGS + 2 * (int)(t->number++ % LVN_TAGS);
     c->child = 1;
     return 0;
@@ -163,14 +163,14 @@ static int send_message(void *state, const void *x, int64_t bytes, int to, int t
 {
     struct work *w = work_new(state, handle);
     return w ? lvn_link_send(&((struct tcp *)state)->links, x, bytes, to, tag, &w->message)
-             : lvn_links_fail(&((struct tcp *)state)->links, to, "has no memory left");
+             : lvn_tcp_connections_fail(&((struct tcp *)state)->links, to, "has no memory left");
 }
 
 static int receive_message(void *state, void *x, int64_t bytes, int from, int tag, void *handle)
 {
     struct work *w = work_new(state, handle);
     return w ? lvn_link_receive(&((struct tcp *)state)->links, x, bytes, from, tag, &w->message)
-             : lvn_links_fail(&((struct tcp *)state)->links, from, "has no memory left");
+             : lvn_tcp_connections_fail(&((struct tcp *)state)->links, from, "has no memory left");
 }
 
 static int all_reduce(void *state, void *x, int64_t count, enum lvn_dtype type, enum lvn_reduce op, void *handle)
@@ -204,7 +204,7 @@ static int test_one(struct tcp *t, struct work *w, bool *done)
 static int test(void *state, void *handles, int n, int *n_done, int *done)
 {
     *n_done = 0;
-    int code = lvn_links_progress(&((struct tcp *)state)->links);
+    int code = lvn_tcp_connections_progress(&((struct tcp *)state)->links);
     for (int i = 0; i < n && !code; i++) {
         struct work *w;
         bool is_done = false;
@@ -227,7 +227,7 @@ static int all_reduce_blocking(void *state, void *x, int64_t count, enum lvn_dty
 
 static void poke(void *state)
 {
-    (void)lvn_links_progress(&((struct tcp *)state)->links); /* what is wrong shows with the next request */
+    (void)lvn_tcp_connections_progress(&((struct tcp *)state)->links); /* what is wrong shows with the next request */
 }
 
 static void error(void *state, int code, char *text, int bytes)
@@ -241,7 +241,7 @@ static void error(void *state, int code, char *text, int bytes)
 static void release(void *state)
 {
     struct tcp *t = state;
-    lvn_links_close(&t->links);
+    lvn_tcp_connections_close(&t->links);
     while (t->works) work_free(t->works);
     free(t);
 }
@@ -251,7 +251,7 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
 {
     struct tcp *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
-    enum lvn_status status = lvn_links_open(&t->links, o->rank, o->size, o->sockets);
+    enum lvn_status status = lvn_tcp_connections_open(&t->links, o->rank, o->size, o->sockets);
     if (status != LVN_OK) return release(t), status;
     *state = t;
     *handle_bytes = (int)sizeof(struct work *);

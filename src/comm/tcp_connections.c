@@ -34,17 +34,17 @@ struct lvn_link {
     bool unread;
 };
 
-int lvn_links_fail(struct lvn_links *t, int peer, const char *what)
+int lvn_tcp_connections_fail(struct lvn_tcp_connections *t, int peer, const char *what)
 {
     snprintf(t->trouble, sizeof t->trouble, "the connection to rank %d %s", peer, what);
     return 1;
 }
 
-static int broken(struct lvn_links *t, int peer)
+static int broken(struct lvn_tcp_connections *t, int peer)
 {
     char what[200];
     snprintf(what, sizeof what, "is broken (%s)", strerror(errno));
-    return lvn_links_fail(t, peer, what);
+    return lvn_tcp_connections_fail(t, peer, what);
 }
 
 /* --- lists --- */
@@ -94,7 +94,7 @@ static void free_list(struct list *l)
 /* --- a connection --- */
 
 /* Read nothing of it, or again; so epoll does not tell of it in vain. */
-static void set_unread(struct lvn_links *t, int i, bool unread)
+static void set_unread(struct lvn_tcp_connections *t, int i, bool unread)
 {
     struct lvn_link *p = &t->link[i];
     struct epoll_event e = {.events = unread ? 0 : EPOLLIN, .data.u32 = (uint32_t)i};
@@ -102,7 +102,7 @@ static void set_unread(struct lvn_links *t, int i, bool unread)
     p->unread = unread;
 }
 
-static int flush(struct lvn_links *t, int i)
+static int flush(struct lvn_tcp_connections *t, int i)
 {
     struct lvn_link *p = &t->link[i];
     while (p->out.first) {
@@ -124,19 +124,19 @@ static int flush(struct lvn_links *t, int i)
 }
 
 /* The header is there: whose bytes are these? */
-static int begin_message(struct lvn_links *t, int i)
+static int begin_message(struct lvn_tcp_connections *t, int i)
 {
     struct lvn_link *p = &t->link[i];
     p->in = take(&p->asked, p->header.tag);
     if (p->in && p->in->header.bytes != p->header.bytes)
-        return lvn_links_fail(t, i, "brings a message of another length");
+        return lvn_tcp_connections_fail(t, i, "brings a message of another length");
     if (p->in) return 0;
-    if (p->header.bytes > (uint64_t)1 << 40) return lvn_links_fail(t, i, "brings what is no message");
+    if (p->header.bytes > (uint64_t)1 << 40) return lvn_tcp_connections_fail(t, i, "brings what is no message");
     char *x = lvn_malloc((size_t)p->header.bytes + 1);
     p->in = x ? message_new(p->header.tag, x, (int64_t)p->header.bytes) : NULL;
     if (!p->in) {
         free(x);
-        return lvn_links_fail(t, i, "brings more than memory holds");
+        return lvn_tcp_connections_fail(t, i, "brings more than memory holds");
     }
     append(&p->aside, p->in);
     p->aside_bytes += (int64_t)p->header.bytes;
@@ -144,7 +144,7 @@ static int begin_message(struct lvn_links *t, int i)
 }
 
 /* Read what is there, up to some bytes. */
-static int drain(struct lvn_links *t, int i)
+static int drain(struct lvn_tcp_connections *t, int i)
 {
     struct lvn_link *p = &t->link[i];
     for (int64_t most = AT_ONCE; most > 0;) {
@@ -157,7 +157,8 @@ static int drain(struct lvn_links *t, int i)
         if (n == 0 && left) {
             close(p->fd);
             p->fd = -1;
-            return p->asked.first || p->out.first || p->in ? lvn_links_fail(t, i, "was closed from there") : 0;
+            return p->asked.first || p->out.first || p->in ? lvn_tcp_connections_fail(t, i, "was closed from there")
+                                                           : 0;
         }
         most -= n + 1;
         if (!p->in) {
@@ -174,7 +175,7 @@ static int drain(struct lvn_links *t, int i)
     return 0;
 }
 
-int lvn_links_progress(struct lvn_links *t)
+int lvn_tcp_connections_progress(struct lvn_tcp_connections *t)
 {
     struct epoll_event e[EVENTS];
     for (int i = 0; i < t->size; i++)
@@ -189,31 +190,33 @@ int lvn_links_progress(struct lvn_links *t)
 
 /* --- messages --- */
 
-int lvn_link_send(struct lvn_links *t, const void *x, int64_t bytes, int to, int tag, struct lvn_link_message **out)
+int lvn_link_send(struct lvn_tcp_connections *t, const void *x, int64_t bytes, int to, int tag,
+                  struct lvn_link_message **out)
 {
     union {
         const void *in;
         char *x;
     } buffer = {.in = x}; /* only read */
     *out = message_new((uint64_t)tag, buffer.x, bytes);
-    if (!*out) return lvn_links_fail(t, to, "has no memory left");
+    if (!*out) return lvn_tcp_connections_fail(t, to, "has no memory left");
     append(&t->link[to].out, *out);
     return flush(t, to);
 }
 
-int lvn_link_receive(struct lvn_links *t, void *x, int64_t bytes, int from, int tag, struct lvn_link_message **out)
+int lvn_link_receive(struct lvn_tcp_connections *t, void *x, int64_t bytes, int from, int tag,
+                     struct lvn_link_message **out)
 {
     struct lvn_link *p = &t->link[from];
     struct lvn_link_message *m = *out = message_new((uint64_t)tag, x, bytes), *came = take(&p->aside, (uint64_t)tag);
-    if (!m) return lvn_links_fail(t, from, "has no memory left");
+    if (!m) return lvn_tcp_connections_fail(t, from, "has no memory left");
     set_unread(t, from, false);
     if (!came) {
         append(&p->asked, m);
-        return p->fd < 0 ? lvn_links_fail(t, from, "was closed from there") : 0;
+        return p->fd < 0 ? lvn_tcp_connections_fail(t, from, "was closed from there") : 0;
     }
     if (came->header.bytes != m->header.bytes) { /* it goes on arriving where there is room for it */
         append(&p->aside, came);
-        return lvn_links_fail(t, from, "brings a message of another length");
+        return lvn_tcp_connections_fail(t, from, "brings a message of another length");
     }
     p->aside_bytes -= (int64_t)came->header.bytes;
     if (came->at) memcpy(x, came->x, (size_t)came->at);
@@ -236,7 +239,7 @@ bool lvn_link_finished(struct lvn_link_message **m)
 
 /* --- start and end --- */
 
-void lvn_links_close(struct lvn_links *t)
+void lvn_tcp_connections_close(struct lvn_tcp_connections *t)
 {
     for (int i = 0; i < t->size && t->link; i++) {
         if (t->link[i].fd >= 0) close(t->link[i].fd);
@@ -246,9 +249,9 @@ void lvn_links_close(struct lvn_links *t)
     free(t->link);
 }
 
-enum lvn_status lvn_links_open(struct lvn_links *t, int rank, int size, const int *sockets)
+enum lvn_status lvn_tcp_connections_open(struct lvn_tcp_connections *t, int rank, int size, const int *sockets)
 {
-    *t = (struct lvn_links){.rank = rank, .size = size, .epoll = epoll_create1(EPOLL_CLOEXEC)};
+    *t = (struct lvn_tcp_connections){.rank = rank, .size = size, .epoll = epoll_create1(EPOLL_CLOEXEC)};
     t->link = lvn_calloc((size_t)size, sizeof *t->link);
     for (int i = 0; i < size && t->link; i++) t->link[i].fd = i == rank ? -1 : sockets[i];
     bool good = t->link && t->epoll >= 0;

@@ -23,22 +23,25 @@ struct lvn_link_message {
     bool done;
 };
 
-struct lvn_links {
+struct lvn_tcp_connections {
     int rank, size, epoll;
     struct lvn_link *link; /* [size] */
     char trouble[300];     /* of the last call that failed */
 };
 
 /* sockets: [size] connected ones, the links' own from then on. */
-enum lvn_status lvn_links_open(struct lvn_links *l, int rank, int size, const int *sockets) LVN_CHECKED;
-void lvn_links_close(struct lvn_links *l);
+enum lvn_status lvn_tcp_connections_open(struct lvn_tcp_connections *l, int rank, int size,
+                                         const int *sockets) LVN_CHECKED;
+void lvn_tcp_connections_close(struct lvn_tcp_connections *l);
 /* Start a message; x stays until it is done. 0, or 1 for trouble; *out may be there then, too. */
-int lvn_link_send(struct lvn_links *l, const void *x, int64_t bytes, int to, int tag, struct lvn_link_message **out);
-int lvn_link_receive(struct lvn_links *l, void *x, int64_t bytes, int from, int tag, struct lvn_link_message **out);
+int lvn_link_send(struct lvn_tcp_connections *l, const void *x, int64_t bytes, int to, int tag,
+                  struct lvn_link_message **out);
+int lvn_link_receive(struct lvn_tcp_connections *l, void *x, int64_t bytes, int from, int tag,
+                     struct lvn_link_message **out);
 /* Move what can be moved now. 0, or 1 for trouble. */
-int lvn_links_progress(struct lvn_links *l);
+int lvn_tcp_connections_progress(struct lvn_tcp_connections *l);
 /* Is it done (or NULL)? Then it is freed, and *m NULL. */
 bool lvn_link_finished(struct lvn_link_message **m);
-int lvn_links_fail(struct lvn_links *l, int peer, const char *what); /* 1, with the trouble noted */
+int lvn_tcp_connections_fail(struct lvn_tcp_connections *l, int peer, const char *what); /* 1, with the trouble noted */
 
 #endif

@@ -102,8 +102,9 @@ static enum lvn_status open_chars(struct lvn_dataset *d, const struct lvn_data_o
 
 static bool takes(const char *path)
 {
-    enum lvn_file_form form = lvn_file_form(path, (int64_t)strlen(path));
-    return form == LVN_FORM_TEXT || (form == LVN_FORM_UNKNOWN && lvn_path_exists(path) && !lvn_path_is_dir(path));
+    enum lvn_file_type form = lvn_file_type(path, (int64_t)strlen(path));
+    return form == LVN_FILE_TYPE_TEXT ||
+           (form == LVN_FILE_TYPE_UNKNOWN && lvn_path_exists(path) && !lvn_path_is_dir(path));
 }
 
 static void close_chars(struct lvn_dataset *d)

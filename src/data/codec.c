@@ -96,7 +96,7 @@ static enum lvn_status encode_tokens(const struct lvn_tokenizer *t, const char *
     if (!e) return LVN_MEMORY;
     enum lvn_status status = lvn_ids_reserve(&made, 1);
     if (status == LVN_OK) status = lvn_encode(e, text, bytes, LVN_ENCODE_SPECIAL, &plain);
-    if (status == LVN_OK) status = lvn_frame_put(t, &plain, NULL, &made, NULL);
+    if (status == LVN_OK) status = lvn_post_processor_put(t, &plain, NULL, &made, NULL);
     lvn_ids_release(&plain);
     lvn_encoder_free(e);
     if (status != LVN_OK) lvn_ids_release(&made);
@@ -163,7 +163,7 @@ void lvn_codec_decode(const struct lvn_codec *c, struct lvn_codec_stream *s, int
 {
     if (c->tokenizer) {
         int64_t n;
-        if (!s->begun && lvn_frame_begins(c->tokenizer, id)) return;
+        if (!s->begun && lvn_post_processor_begins(c->tokenizer, id)) return;
         const char *p = s->begun ? lvn_token_bytes(c->tokenizer, id, &n) : lvn_token_bytes_first(c->tokenizer, id, &n);
         if (!p) lvn_codec_decode_end(s, out);
         if (!p) lvn_text_add(out, REPLACEMENT);

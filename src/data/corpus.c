@@ -18,8 +18,8 @@ enum { MOST_PIECE = 1 << 30, COMPLAINTS = 10 };
 enum lvn_status lvn_cutter_begin(void *cutter, const char *name, bool named, bool *want)
 {
     struct lvn_cutter *c = cutter;
-    enum lvn_file_form form = lvn_file_form(name, (int64_t)strlen(name));
-    bool lines = form == LVN_FORM_LINES, text = form == LVN_FORM_TEXT;
+    enum lvn_file_type form = lvn_file_type(name, (int64_t)strlen(name));
+    bool lines = form == LVN_FILE_TYPE_LINES, text = form == LVN_FILE_TYPE_TEXT;
     if (named) LVN_TRY(lvn_file_refuse_name(name));
     *want = lines || text || named;
     if (!*want) {
@@ -184,9 +184,9 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
     *d = (struct lvn_document){.first = first, .last = last};
     if (first) hash_document(p, n, d->hash);
     int64_t before = b->ids.n;
-    if (first) LVN_TRY(lvn_frame_begin(w->o->tokenizer, &b->ids));
+    if (first) LVN_TRY(lvn_post_processor_begin(w->o->tokenizer, &b->ids));
     LVN_TRY(lvn_encode(w->e, p, n, LVN_ENCODE_ORDINARY, &b->ids));
-    if (last) LVN_TRY(lvn_frame_end(w->o->tokenizer, &b->ids));
+    if (last) LVN_TRY(lvn_post_processor_end(w->o->tokenizer, &b->ids));
     d->n_ids = b->ids.n - before;
     b->text_bytes += n;
     b->n_documents++;
@@ -260,9 +260,9 @@ static enum lvn_status encode_piece(void *context, const struct lvn_piece *p, co
 static enum lvn_status encode_blob(struct work *w)
 {
     struct lvn_cutter c = {.o = w->o, .piece = encode_piece, .context = w};
-    struct lvn_walk_visitor v = {
+    struct lvn_archive_visitor v = {
         .context = &c, .begin = lvn_cutter_begin, .data = lvn_cutter_data, .end = lvn_cutter_end};
-    enum lvn_status status = lvn_walk_memory(w->b->blob, w->b->text.p, w->b->text.n, w->b->place, &v);
+    enum lvn_status status = lvn_archive_read_memory(w->b->blob, w->b->text.p, w->b->text.n, w->b->place, &v);
     w->b->passed_over += c.passed_over;
     lvn_cutter_complain(&c, &w->b->complaints);
     lvn_cutter_release(&c);

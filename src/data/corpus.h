@@ -44,7 +44,7 @@ struct lvn_batch {
     struct lvn_piece *piece;
     int64_t n_pieces, piece_room;
     const char *blob; /* the name of the archive that `text` is; NULL: pieces */
-    struct lvn_walk_place place;
+    struct lvn_archive_position place;
     int64_t bytes_read;  /* of all input when the batch was full */
     int64_t next_file;   /* number of the first input file behind it, where the batch ends with a file; else -1 */
     int64_t passed_over; /* files without text, found while it was filled */

@@ -39,7 +39,8 @@ enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char
     return tokens && lvn_store_is_remote(path) ? download_beside(a, path) : LVN_OK;
 }
 
-enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const char **local, struct lvn_remote **stream)
+enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const char **local,
+                                struct lvn_streaming_file **stream)
 {
     enum lvn_store_kind kind;
     int64_t bytes;
@@ -60,5 +61,5 @@ enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const cha
     if (whole) LVN_TRY(download_if_there(a, val_json));
     LVN_TRY(lvn_store_cached_path(a, url, &folder)); /* where the file itself will be */
     *local = whole ? lvn_path_dir(a, folder) : folder;
-    return *local ? lvn_remote_open(stream, url) : LVN_MEMORY;
+    return *local ? lvn_streaming_file_open(stream, url) : LVN_MEMORY;
 }

@@ -36,10 +36,10 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
     *out = NULL;
     for (int i = 0; kinds[i] && !*out; i++)
         if (kinds[i]->takes && kinds[i]->takes(path)) *out = kinds[i];
-    if (*out || (!lvn_path_exists(path) && lvn_file_form(path, (int64_t)strlen(path)) == LVN_FORM_UNKNOWN))
+    if (*out || (!lvn_path_exists(path) && lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_UNKNOWN))
         return LVN_OK;
     if (!lvn_path_is_dir(path)) LVN_TRY(lvn_file_refuse_name(path));
-    bool lines = lvn_file_form(path, lvn_file_packed(path)) == LVN_FORM_LINES, folder = lvn_path_is_dir(path);
+    bool lines = lvn_file_type(path, lvn_file_packed(path)) == LVN_FILE_TYPE_LINES, folder = lvn_path_is_dir(path);
     LVN_FAIL(FORMAT,
              "'%s' is %s, on which levin cannot train directly%s: `levin prepare %s --tokenizer=TOKENIZER` makes token "
              "files of it, and tells what trains on them",
@@ -169,7 +169,7 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     if (!d) return LVN_MEMORY;
     struct lvn_data_options here = *o;
     LVN_LOCAL_ARENA(a);
-    struct lvn_remote *remote = NULL;
+    struct lvn_streaming_file *remote = NULL;
     enum lvn_status status =
         o->stream ? lvn_data_stream(&a, o->path, &here.path, &remote) : lvn_data_fetch(&a, o->path, &here.path);
     if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &here.val_path);
@@ -195,7 +195,7 @@ void lvn_dataset_close(struct lvn_dataset *d)
     lvn_tokenizer_close(d->tokenizer);
     free(d->unread);
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
-        lvn_remote_close(d->split[i].remote);
+        lvn_streaming_file_close(d->split[i].remote);
         free(d->split[i].blocks);
         free(d->split[i].by_length);
         free(d->split[i].path);
@@ -322,7 +322,7 @@ static enum lvn_status take_remote(const struct lvn_split *p, int64_t at, int64_
     if (p->width == 2) {
         const char *bytes = (const char *)labels;
         uint16_t id;
-        LVN_TRY(lvn_remote_read(p->remote, 2 * at, 2 * (n + 1), labels));
+        LVN_TRY(lvn_streaming_file_read(p->remote, 2 * at, 2 * (n + 1), labels));
         for (int64_t i = 0; i < n; i++) {
             memcpy(&id, bytes + 2 * i, 2);
             ids[i] = id;
@@ -332,9 +332,9 @@ static enum lvn_status take_remote(const struct lvn_split *p, int64_t at, int64_
         labels[n - 1] = id;
         return LVN_OK;
     }
-    LVN_TRY(lvn_remote_read(p->remote, 4 * at, 4 * n, ids));
+    LVN_TRY(lvn_streaming_file_read(p->remote, 4 * at, 4 * n, ids));
     memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
-    return lvn_remote_read(p->remote, 4 * (at + n), 4, &labels[n - 1]);
+    return lvn_streaming_file_read(p->remote, 4 * (at + n), 4, &labels[n - 1]);
 }
 
 static enum lvn_status sample_of_stream(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at, int32_t *ids,

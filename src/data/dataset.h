@@ -70,15 +70,15 @@ struct lvn_draw {
 };
 
 struct lvn_split {
-    char *path;                /* where it came from, for messages */
-    int64_t n_tokens;          /* stream: tokens; 0: there is no such part */
-    const void *tokens;        /* stream: little-endian ids of `width` bytes; NULL where `remote` reads them */
-    struct lvn_remote *remote; /* stream: of a file that is still coming; the split's own */
-    char *blocks;              /* what the fingerprint looks at of that */
-    int width;                 /* stream: 2 or 4 */
-    int64_t first;             /* stream: position of tokens[0] in the file, for messages */
-    int64_t n_samples;         /* list: samples */
-    int64_t *by_length;        /* list of ragged samples: their numbers, by planned length, then as they stand */
+    char *path;                        /* where it came from, for messages */
+    int64_t n_tokens;                  /* stream: tokens; 0: there is no such part */
+    const void *tokens;                /* stream: little-endian ids of `width` bytes; NULL where `remote` reads them */
+    struct lvn_streaming_file *remote; /* stream: of a file that is still coming; the split's own */
+    char *blocks;                      /* what the fingerprint looks at of that */
+    int width;                         /* stream: 2 or 4 */
+    int64_t first;                     /* stream: position of tokens[0] in the file, for messages */
+    int64_t n_samples;                 /* list: samples */
+    int64_t *by_length; /* list of ragged samples: their numbers, by planned length, then as they stand */
     int64_t first_of[LVN_LENGTHS + 1]; /* by_length[first_of[i] ... first_of[i + 1]) have planned length i */
 };
 

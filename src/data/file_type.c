@@ -8,11 +8,11 @@
 
 struct form {
     const char *ending;
-    enum lvn_file_form form;
+    enum lvn_file_type form;
     const char *what, *reader;
 };
 static const struct form forms[] = {
-#define LVN_FORM(ending, form, what, reader) {ending, LVN_FORM_##form, what, reader},
+#define LVN_FILE_TYPE(ending, form, what, reader) {ending, LVN_FILE_TYPE_##form, what, reader},
 #include "data/file_type.def"
 };
 enum { N_FORMS = sizeof forms / sizeof forms[0] };
@@ -26,17 +26,17 @@ static const struct form *find(const char *name, int64_t n)
     return NULL;
 }
 
-enum lvn_file_form lvn_file_form(const char *name, int64_t n)
+enum lvn_file_type lvn_file_type(const char *name, int64_t n)
 {
     const struct form *f = find(name, n);
-    return f ? f->form : LVN_FORM_UNKNOWN;
+    return f ? f->form : LVN_FILE_TYPE_UNKNOWN;
 }
 
 int64_t lvn_file_packed(const char *name)
 {
     int64_t all = (int64_t)strlen(name), n = all, first = lvn_path_name(name) - name;
     const struct form *f;
-    while ((f = find(name, n)) && f->form == LVN_FORM_ARCHIVE) n -= (int64_t)strlen(f->ending);
+    while ((f = find(name, n)) && f->form == LVN_FILE_TYPE_ARCHIVE) n -= (int64_t)strlen(f->ending);
     return n > first ? n : all;
 }
 
@@ -51,7 +51,7 @@ int64_t lvn_file_stem(const char *name)
 enum lvn_status lvn_file_refuse_name(const char *name)
 {
     const struct form *f = find(name, (int64_t)strlen(name));
-    if (!f || f->form != LVN_FORM_REFUSED) return LVN_OK;
+    if (!f || f->form != LVN_FILE_TYPE_REFUSED) return LVN_OK;
     int stem = (int)lvn_file_stem(name);
     LVN_CHECK(!*f->reader, FORMAT,
               "'%s' is %s, no text: make lines of JSON of it, and prepare those with the column that holds the text as "

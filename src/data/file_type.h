@@ -6,16 +6,16 @@
 
 #include "base/status.h"
 
-enum lvn_file_form {
-    LVN_FORM_UNKNOWN, /* the name does not say */
-    LVN_FORM_TEXT,
-    LVN_FORM_LINES, /* of JSON */
-    LVN_FORM_ARCHIVE,
-    LVN_FORM_REFUSED, /* no text, and nothing that levin makes one of */
+enum lvn_file_type {
+    LVN_FILE_TYPE_UNKNOWN, /* the name does not say */
+    LVN_FILE_TYPE_TEXT,
+    LVN_FILE_TYPE_LINES, /* of JSON */
+    LVN_FILE_TYPE_ARCHIVE,
+    LVN_FILE_TYPE_REFUSED, /* no text, and nothing that levin makes one of */
 };
 
 /* By the first n bytes of the name; large and small letters are the same. */
-enum lvn_file_form lvn_file_form(const char *name, int64_t n);
+enum lvn_file_type lvn_file_type(const char *name, int64_t n);
 /* The length of the name without ".gz", ".tar" and the like. */
 int64_t lvn_file_packed(const char *name);
 /* The name without what says its form: "a/b.txt" and "a/b.txt.gz" are "a/b". Its length; that of the name where it has

@@ -67,7 +67,7 @@ static enum lvn_status encode(struct labelled *l, const struct lvn_data_options 
 static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
 {
     struct lvn_ids *a = &l->one, *b = &l->other;
-    const int64_t extra = lvn_frame_extra(l->tokenizer, pair), room = l->longest - extra, least = pair ? 2 : 1;
+    const int64_t extra = lvn_post_processor_extra(l->tokenizer, pair), room = l->longest - extra, least = pair ? 2 : 1;
     LVN_CHECK(room >= least, ARG,
               "a sample may have %" PRId64
               " tokens (data.max_length, else the model's positions), and the tokenizer puts %" PRId64
@@ -76,7 +76,7 @@ static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
     if (!pair) b->n = 0;
     while (a->n + b->n > room) --*(a->n > b->n ? &a->n : &b->n);
     l->types.n = 0;
-    LVN_TRY(lvn_frame_put(l->tokenizer, a, pair ? b : NULL, &l->ids, &l->types));
+    LVN_TRY(lvn_post_processor_put(l->tokenizer, a, pair ? b : NULL, &l->ids, &l->types));
     LVN_TRY(lvn_ids_reserve(&l->ids, 1));
     if (l->ids.n == t->first) l->ids.p[l->ids.n++] = 0; /* a text without tokens, of a tokenizer without a frame */
     t->n = (int32_t)(l->ids.n - t->first);

@@ -14,13 +14,13 @@
 
 enum { BUFFER = 1 << 20 };
 
-static enum lvn_status failed(const struct lvn_part_file *f)
+static enum lvn_status failed(const struct lvn_resumable_file *f)
 {
     LVN_FAIL(IO, "cannot write '%s': %s", f->path, strerror(errno));
 }
 
 /* Read what is kept, for the checksum. */
-static enum lvn_status read_kept(struct lvn_part_file *f, int64_t bytes, uint64_t sum)
+static enum lvn_status read_kept(struct lvn_resumable_file *f, int64_t bytes, uint64_t sum)
 {
     while (f->bytes < bytes) {
         int64_t want = bytes - f->bytes < BUFFER ? bytes - f->bytes : BUFFER;
@@ -36,9 +36,9 @@ static enum lvn_status read_kept(struct lvn_part_file *f, int64_t bytes, uint64_
     return LVN_OK;
 }
 
-enum lvn_status lvn_part_open(struct lvn_part_file *f, const char *path, int64_t bytes, uint64_t sum)
+enum lvn_status lvn_resumable_file_open(struct lvn_resumable_file *f, const char *path, int64_t bytes, uint64_t sum)
 {
-    *f = (struct lvn_part_file){.fd = -1};
+    *f = (struct lvn_resumable_file){.fd = -1};
     lvn_checksum_init(&f->sum);
     f->path = lvn_strdup(path);
     f->buffer = lvn_malloc(BUFFER);
@@ -50,11 +50,11 @@ enum lvn_status lvn_part_open(struct lvn_part_file *f, const char *path, int64_t
     if (status == LVN_OK && flock(f->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         status = lvn_fail(LVN_IO, "'%s' is being written by another process", path);
     if (status == LVN_OK) status = read_kept(f, bytes, sum);
-    if (status != LVN_OK) lvn_part_close(f);
+    if (status != LVN_OK) lvn_resumable_file_close(f);
     return status;
 }
 
-static enum lvn_status flush(struct lvn_part_file *f)
+static enum lvn_status flush(struct lvn_resumable_file *f)
 {
     for (char *p = f->buffer; f->used > 0;) {
         ssize_t done = lvn_files_refuse() ? -1 : write(f->fd, p, (size_t)f->used);
@@ -66,7 +66,7 @@ static enum lvn_status flush(struct lvn_part_file *f)
     return LVN_OK;
 }
 
-enum lvn_status lvn_part_write(struct lvn_part_file *f, const void *p, int64_t bytes)
+enum lvn_status lvn_resumable_file_write(struct lvn_resumable_file *f, const void *p, int64_t bytes)
 {
     lvn_checksum_add(&f->sum, p, bytes);
     f->bytes += bytes;
@@ -81,16 +81,16 @@ enum lvn_status lvn_part_write(struct lvn_part_file *f, const void *p, int64_t b
     return LVN_OK;
 }
 
-enum lvn_status lvn_part_sync(struct lvn_part_file *f)
+enum lvn_status lvn_resumable_file_sync(struct lvn_resumable_file *f)
 {
     LVN_TRY(flush(f));
     return lvn_files_refuse() || fsync(f->fd) != 0 ? failed(f) : LVN_OK;
 }
 
-void lvn_part_close(struct lvn_part_file *f)
+void lvn_resumable_file_close(struct lvn_resumable_file *f)
 {
     if (f->fd >= 0) close(f->fd);
     free(f->path);
     free(f->buffer);
-    *f = (struct lvn_part_file){.fd = -1};
+    *f = (struct lvn_resumable_file){.fd = -1};
 }

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "formats/checksum.h"
 
-struct lvn_part_file {
+struct lvn_resumable_file {
     int fd; /* -1: not open */
     char *path;
     char *buffer;
@@ -17,11 +17,12 @@ struct lvn_part_file {
 
 /* Open path, keep its first `bytes` bytes if their checksum is `sum`, and cut off the rest. LVN_FORMAT when there are
  * fewer or others (then nothing is open); LVN_IO, LVN_MEMORY. One process at a time may have it open. */
-enum lvn_status lvn_part_open(struct lvn_part_file *f, const char *path, int64_t bytes, uint64_t sum) LVN_CHECKED;
-enum lvn_status lvn_part_write(struct lvn_part_file *f, const void *p, int64_t bytes) LVN_CHECKED;
+enum lvn_status lvn_resumable_file_open(struct lvn_resumable_file *f, const char *path, int64_t bytes,
+                                        uint64_t sum) LVN_CHECKED;
+enum lvn_status lvn_resumable_file_write(struct lvn_resumable_file *f, const void *p, int64_t bytes) LVN_CHECKED;
 /* All of it is on the disk afterwards. */
-enum lvn_status lvn_part_sync(struct lvn_part_file *f) LVN_CHECKED;
+enum lvn_status lvn_resumable_file_sync(struct lvn_resumable_file *f) LVN_CHECKED;
 /* What is only in the buffer is lost. */
-void lvn_part_close(struct lvn_part_file *f);
+void lvn_resumable_file_close(struct lvn_resumable_file *f);
 
 #endif

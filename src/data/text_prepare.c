@@ -232,7 +232,8 @@ static enum lvn_status end(void *context)
     return lvn_cutter_end(&((struct line *)context)->cutter);
 }
 
-static enum lvn_status blob(void *context, const char *name, const void *p, int64_t n, struct lvn_walk_place place)
+static enum lvn_status blob(void *context, const char *name, const void *p, int64_t n,
+                            struct lvn_archive_position place)
 {
     struct line *l = context;
     LVN_TRY(submit(l, -1));
@@ -247,7 +248,7 @@ static enum lvn_status blob(void *context, const char *name, const void *p, int6
 
 static enum lvn_status read_all(struct line *l)
 {
-    struct lvn_walk_visitor v = {.context = l, .begin = begin, .data = data, .end = end, .blob = blob};
+    struct lvn_archive_visitor v = {.context = l, .begin = begin, .data = data, .end = end, .blob = blob};
     lvn_cutter_release(&l->cutter);
     l->cutter = (struct lvn_cutter){.o = &l->o->corpus, .piece = add_piece, .context = l};
     l->number = l->writer.file_batch;
@@ -256,7 +257,7 @@ static enum lvn_status read_all(struct line *l)
     l->resumed_at = l->bytes_before;
     for (int64_t i = l->writer.file; i < l->n_files; i++) {
         bool named = l->n_files == 1 && !lvn_path_is_dir(l->o->input);
-        LVN_TRY(lvn_walk_file(l->file[i], named, &v, &l->in_file));
+        LVN_TRY(lvn_archive_read(l->file[i], named, &v, &l->in_file));
         l->bytes_before += l->size[i];
         l->in_file = 0;
         if (l->filling && l->filling->text.n >= LVN_BATCH_BYTES / 2) LVN_TRY(submit(l, i + 1));
@@ -299,7 +300,7 @@ static uint64_t settings_of(const struct line *l)
 
 static enum lvn_status list_input(struct line *l)
 {
-    LVN_TRY(lvn_walk_list(&l->arena, l->o->input, &l->file, &l->n_files));
+    LVN_TRY(lvn_archive_list(&l->arena, l->o->input, &l->file, &l->n_files));
     LVN_CHECK(l->n_files, ARG, "'%s' is a folder without files", l->o->input);
     l->size = lvn_arena_alloc(&l->arena, sizeof *l->size * (size_t)l->n_files);
     if (!l->size) return LVN_MEMORY;
@@ -367,11 +368,11 @@ static int64_t nine_tenths(const unsigned char *p, int64_t n)
     return at;
 }
 
-static enum lvn_status write_ids(struct lvn_part_file *f, int width, const struct lvn_ids *ids, int64_t *tokens)
+static enum lvn_status write_ids(struct lvn_resumable_file *f, int width, const struct lvn_ids *ids, int64_t *tokens)
 {
     for (int64_t i = 0; i < ids->n; i++) {
         uint32_t id = (uint32_t)ids->p[i]; /* little-endian: its first bytes are the number */
-        LVN_TRY(lvn_part_write(f, &id, width));
+        LVN_TRY(lvn_resumable_file_write(f, &id, width));
     }
     *tokens += ids->n;
     return LVN_OK;
@@ -380,25 +381,25 @@ static enum lvn_status write_ids(struct lvn_part_file *f, int width, const struc
 static enum lvn_status write_one(struct lvn_encoders *e, const char *path, const char *out, enum lvn_split_id split,
                                  struct lvn_text_counts *counts, const unsigned char *p, int64_t n)
 {
-    struct lvn_part_file f;
+    struct lvn_resumable_file f;
     int64_t used;
     int width = lvn_text_width(e->t);
     struct lvn_ids around[2] = {{0}, {0}};
     LVN_TRY(lvn_encoders_run(e, p, n, false, LVN_ENCODE_ORDINARY, &used));
-    LVN_TRY(lvn_part_open(&f, path, 0, 0));
-    enum lvn_status status = lvn_frame_begin(e->t, &around[0]);
-    if (status == LVN_OK) status = lvn_frame_end(e->t, &around[1]);
+    LVN_TRY(lvn_resumable_file_open(&f, path, 0, 0));
+    enum lvn_status status = lvn_post_processor_begin(e->t, &around[0]);
+    if (status == LVN_OK) status = lvn_post_processor_end(e->t, &around[1]);
     if (status == LVN_OK) status = write_ids(&f, width, &around[0], &counts->tokens[split]);
     for (int64_t s = 0; s < e->n_slices && status == LVN_OK; s++)
         status = write_ids(&f, width, &e->slice[s], &counts->tokens[split]);
     if (status == LVN_OK) status = write_ids(&f, width, &around[1], &counts->tokens[split]);
     for (int i = 0; i < 2; i++) lvn_ids_release(&around[i]);
     counts->documents[split] = 1;
-    if (status == LVN_OK) status = lvn_part_sync(&f);
+    if (status == LVN_OK) status = lvn_resumable_file_sync(&f);
     struct lvn_text_sidecar sidecar = {
         .tokenizer = e->t, .counts = counts, .split = split, .sum = lvn_checksum_value(&f.sum)};
     if (status == LVN_OK) status = lvn_text_sidecar_write(out, &sidecar);
-    lvn_part_close(&f);
+    lvn_resumable_file_close(&f);
     return status;
 }
 

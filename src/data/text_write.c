@@ -61,7 +61,7 @@ static const struct {
 };
 enum { N_COUNTERS = sizeof counters / sizeof counters[0] };
 
-static struct lvn_part_file *file_of(struct lvn_text_writer *w, int i)
+static struct lvn_resumable_file *file_of(struct lvn_text_writer *w, int i)
 {
     return i < LVN_SPLITS_TRAINED ? &w->part[i] : &w->hashes;
 }
@@ -122,14 +122,14 @@ static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, c
         snprintf(key, sizeof key, "bytes%d", i);
         LVN_TRY(lvn_json_int(name, root, key, true, 0, INT64_MAX, &bytes));
         if (w->finished && !lvn_path_exists(path)) continue; /* has its name already */
-        LVN_TRY(lvn_part_open(file_of(w, i), path, bytes, sum));
+        LVN_TRY(lvn_resumable_file_open(file_of(w, i), path, bytes, sum));
     }
     return w->hashes.fd >= 0 && w->hashes.bytes ? set_load(w) : LVN_OK;
 }
 
 static void close_files(struct lvn_text_writer *w)
 {
-    for (int i = 0; i < N_FILES; i++) lvn_part_close(file_of(w, i));
+    for (int i = 0; i < N_FILES; i++) lvn_resumable_file_close(file_of(w, i));
 }
 
 /* Nothing is read and nothing is written yet. */
@@ -173,7 +173,7 @@ static enum lvn_status open_empty(struct lvn_text_writer *w)
     for (int i = 0; i < N_FILES; i++) {
         char *path;
         LVN_TRY(path_of(w, i, &path, NULL));
-        LVN_TRY(lvn_part_open(file_of(w, i), path, 0, 0));
+        LVN_TRY(lvn_resumable_file_open(file_of(w, i), path, 0, 0));
     }
     return LVN_OK;
 }
@@ -217,7 +217,7 @@ static json_t *sum_text(uint64_t sum)
 
 enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w)
 {
-    for (int i = 0; i < N_FILES; i++) LVN_TRY(lvn_part_sync(file_of(w, i)));
+    for (int i = 0; i < N_FILES; i++) LVN_TRY(lvn_resumable_file_sync(file_of(w, i)));
     char *path = state_path(&w->arena, w->o->out);
     if (!path) return LVN_MEMORY;
     long begun = lvn_json_begin();
@@ -271,7 +271,7 @@ static enum lvn_status begin_document(struct lvn_text_writer *w, const struct lv
     bool is_new = true;
     if (w->o->drop_duplicates && d->last) { /* one that fills a batch alone is not looked up */
         LVN_TRY(lvn_hash_set_add(&w->seen, d->hash, &is_new));
-        if (is_new) LVN_TRY(lvn_part_write(&w->hashes, d->hash, sizeof d->hash));
+        if (is_new) LVN_TRY(lvn_resumable_file_write(&w->hashes, d->hash, sizeof d->hash));
     }
     int64_t number = number_of(w->o, d->hash);
     w->open = !is_new ? LVN_DOCUMENT_DROPPED : is_validation(w, number) ? LVN_DOCUMENT_VAL : LVN_DOCUMENT_TRAIN;
@@ -287,7 +287,7 @@ static enum lvn_status begin_document(struct lvn_text_writer *w, const struct lv
 static enum lvn_status put(struct lvn_text_writer *w, enum lvn_split_id split, int64_t from, int64_t to)
 {
     int width = lvn_text_width(w->o->corpus.tokenizer);
-    LVN_TRY(lvn_part_write(&w->part[split], (const char *)w->ids + from * width, (to - from) * width));
+    LVN_TRY(lvn_resumable_file_write(&w->part[split], (const char *)w->ids + from * width, (to - from) * width));
     w->counts.tokens[split] += to - from;
     return LVN_OK;
 }

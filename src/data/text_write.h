@@ -12,7 +12,7 @@ struct lvn_text_writer {
     const struct lvn_text_options *o;
     struct lvn_arena arena;
     uint64_t settings; /* a number that changes when anything that decides on the result does */
-    struct lvn_part_file part[LVN_SPLITS_TRAINED], hashes;
+    struct lvn_resumable_file part[LVN_SPLITS_TRAINED], hashes;
     struct lvn_hash_set seen;
     struct lvn_text_counts counts;
     int64_t open;             /* enum lvn_document_open: of a document that goes on in the next batch */

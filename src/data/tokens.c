@@ -121,9 +121,9 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
     struct tokens *t = d->own;
     char *json = lvn_arena_printf(&t->arena, "%s.json", path);
     if (!json) return LVN_MEMORY;
-    struct lvn_remote *remote = d->split[id].remote;
+    struct lvn_streaming_file *remote = d->split[id].remote;
     if (!remote) LVN_TRY(lvn_file_map(&t->map[id], path));
-    int64_t bytes = remote ? lvn_remote_bytes(remote) : t->map[id].bytes;
+    int64_t bytes = remote ? lvn_streaming_file_bytes(remote) : t->map[id].bytes;
     LVN_CHECK(bytes, FORMAT, "'%s' is empty: there are no tokens in it", path);
     struct sidecar s;
     enum lvn_status status = read_sidecar(&s, json);

@@ -141,7 +141,7 @@ enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)
 enum { BLOCK = 1 << 16 }; /* elements that one checksum covers: fixed, so that threads do not matter */
 
 struct sums {
-    const struct lvn_network *n;
+    const struct lvn_model_state *n;
     const char *values;
     int64_t blocks;
     uint64_t *block; /* one after the other over all parameters */
@@ -168,7 +168,7 @@ static void sum_blocks(void *argument, int thread, int n_threads)
     }
 }
 
-static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_network *n, int64_t step, int64_t *x)
+static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_model_state *n, int64_t step, int64_t *x)
 {
     int64_t which;
     int odd, other;
@@ -186,7 +186,7 @@ static enum lvn_status compare(struct lvn_ranks *r, const struct lvn_network *n,
         (long long)step, lvn_ranks_name(r, odd, a), lvn_ranks_name(r, other, b), n->params->list[which]->name);
 }
 
-enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_network *n, int64_t step)
+enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_model_state *n, int64_t step)
 {
     struct sums s = {.n = n};
     if (r->size == 1) return LVN_OK;

@@ -15,6 +15,7 @@ enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_sett
 /* The same for fingerprints of the data. */
 enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint) LVN_CHECKED;
 /* Compare checksums of all parameters after step `step`. COMM, with one sentence on all, names rank and tensor. */
-enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_network *n, int64_t step) LVN_CHECKED;
+enum lvn_status lvn_consistency_replicas(struct lvn_ranks *r, const struct lvn_model_state *n,
+                                         int64_t step) LVN_CHECKED;
 
 #endif

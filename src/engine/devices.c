@@ -166,9 +166,9 @@ static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const str
     struct lvn_group_options o = {.rank = r->rank, .size = r->size, .host = r->host[r->rank]};
     LVN_TRY_TOGETHER(r, r->rank ? LVN_OK : g->make_id(o.id));
     LVN_TRY(lvn_ranks_broadcast(r, o.id, sizeof o.id));
-    lvn_stamp_place(r->heart, "bringing the devices together");
+    lvn_member_set_operation(r->heart, "bringing the devices together");
     enum lvn_status status = g->join(d, &o);
-    lvn_stamp_place(r->heart, NULL);
+    lvn_member_set_operation(r->heart, NULL);
     pthread_mutex_lock(&r->ending);
     if (status == LVN_OK) r->grouped = d;
     pthread_mutex_unlock(&r->ending);

@@ -22,7 +22,7 @@ static enum lvn_status size_of(const struct lvn_model_config *c, int64_t layers,
     struct lvn_params *params = lvn_params_new();
     struct lvn_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
     enum lvn_status status = g ? LVN_OK : LVN_MEMORY;
-    lvn_model_set(&few, LVN_MEANS_LAYERS, layers);
+    lvn_model_set(&few, LVN_ROLE_LAYERS, layers);
     if (g) lvn_model_declare(g, &few);
     if (g) status = lvn_graph_status(g);
     if (status == LVN_OK) *out = (struct size){lvn_params_total(params), g->n_nodes};
@@ -33,7 +33,7 @@ static enum lvn_status size_of(const struct lvn_model_config *c, int64_t layers,
 
 enum lvn_status lvn_layers_check(const struct lvn_model_config *c, int64_t weight_bytes, bool runs)
 {
-    const int64_t layers = lvn_model_value(c, LVN_MEANS_LAYERS), available = lvn_memory_available();
+    const int64_t layers = lvn_model_value(c, LVN_ROLE_LAYERS), available = lvn_memory_available();
     char count[LVN_NUMBER_TEXT], want[LVN_NUMBER_TEXT], have[LVN_NUMBER_TEXT];
     struct size one, two;
     if (layers <= FEW_LAYERS || available <= 0) return LVN_OK;

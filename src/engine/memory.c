@@ -2,7 +2,7 @@
 #include "engine/memory.h"
 
 #include "data/prefetch.h"
-#include "engine/optimizer_state.h"
+#include "engine/optimizer_shards.h"
 #include "models/lora.h"
 #include "settings/settings.h"
 
@@ -14,13 +14,13 @@ const char *const lvn_memory_labels[] = {LVN_MEMORY_PARTS(LVN_X)};
 #undef LVN_X
 
 /* A rank's rows of a step: two batches are read in turns, a third is what validation works on. */
-static int64_t sample_bytes(const struct lvn_training *t)
+static int64_t sample_bytes(const struct lvn_train_programs *t)
 {
     return lvn_prefetch_bytes(&t->fields, t->rows) + (t->eval ? t->rows * lvn_fields_bytes(&t->fields) : 0);
 }
 
 /* What lvn_adapters_make() copies at most; 0: n has no adapters. */
-static int64_t adapter_copy_bytes(const struct lvn_network *n)
+static int64_t adapter_copy_bytes(const struct lvn_model_state *n)
 {
     int64_t count = 0;
     for (int i = 0; i < n->params->n && n->config.lora.rank; i++) {
@@ -32,16 +32,16 @@ static int64_t adapter_copy_bytes(const struct lvn_network *n)
 
 /* Adapters are copied; with lora.merge_checkpoints they are merged into a copy of their weight, in fp32, and rounded.
  */
-static int64_t adapter_bytes(const struct lvn_training *t)
+static int64_t adapter_bytes(const struct lvn_train_programs *t)
 {
-    const struct lvn_network *n = t->network;
+    const struct lvn_model_state *n = t->network;
     int64_t most = t->settings->lora.merge_checkpoints ? lvn_params_largest(n->params, false) : 0;
     if (n->config.lora.rank <= 0) return 0;
     return adapter_copy_bytes(n) + most * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
 /* What the processor does not see is copied, parameter by parameter, through what the backend stages it in. */
-static int64_t copied_bytes(const struct lvn_network *n)
+static int64_t copied_bytes(const struct lvn_model_state *n)
 {
     int64_t most = 0;
     if (!n->device->backend->mark) return 0;
@@ -50,12 +50,12 @@ static int64_t copied_bytes(const struct lvn_network *n)
     return most * (lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(n->state)) + n->device->backend->staging;
 }
 
-int64_t lvn_training_memory(const struct lvn_training *t, int64_t part[LVN_MEMORY_PART_COUNT])
+int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t part[LVN_MEMORY_PART_COUNT])
 {
-    const struct lvn_network *n = t->network;
+    const struct lvn_model_state *n = t->network;
     const struct lvn_sharding *s = &t->reduction.sharding;
     int64_t sum = 0;
-    struct lvn_runner_bytes own = lvn_network_runner_bytes(n);
+    struct lvn_session_bytes own = lvn_model_state_session_bytes(n);
     part[LVN_MEMORY_PARAMETERS] = n->bytes[LVN_BUFFER_PARAM];
     part[LVN_MEMORY_GRADIENTS] = n->bytes[LVN_BUFFER_GRAD];
     part[LVN_MEMORY_OPTIMIZER] = n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1];
@@ -63,7 +63,7 @@ int64_t lvn_training_memory(const struct lvn_training *t, int64_t part[LVN_MEMOR
     part[LVN_MEMORY_BATCHES] = own.batches + sample_bytes(t);
     part[LVN_MEMORY_CACHES] = own.caches;
     part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, t->step->program, t->leaf);
-    part[LVN_MEMORY_CHECKPOINTS] = lvn_moments_bytes(n, s) + adapter_bytes(t) + copied_bytes(n);
+    part[LVN_MEMORY_CHECKPOINTS] = lvn_optimizer_shards_bytes(n, s) + adapter_bytes(t) + copied_bytes(n);
     part[LVN_MEMORY_PROGRAMS] = own.programs;
     for (int i = 0; i < LVN_MEMORY_PART_COUNT; i++) sum += part[i];
     return sum;

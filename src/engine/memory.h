@@ -30,6 +30,6 @@ extern const char *const lvn_memory_keys[LVN_MEMORY_PART_COUNT], *const lvn_memo
 
 /* Bytes of each part, of the rank that t is planned for, and their sum. Programs are there already once they are
  * planned; all else is still to be allocated. */
-int64_t lvn_training_memory(const struct lvn_training *t, int64_t part[LVN_MEMORY_PART_COUNT]);
+int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t part[LVN_MEMORY_PART_COUNT]);
 
 #endif

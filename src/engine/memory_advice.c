@@ -16,14 +16,14 @@ static const double LEAST_GAIN = 0.02; /* of what the run takes */
 
 /* Settings that a change is applied to. */
 struct variant {
-    const struct lvn_training *t;
+    const struct lvn_train_programs *t;
     struct lvn_settings s;
     int ranks;
     char freeze[LVN_WORD_TEXT]; /* what s.model.freeze points to */
     char text[LVN_ADVICE_TEXT]; /* of the changes so far */
 };
 
-static void begin(struct variant *v, const struct lvn_training *t)
+static void begin(struct variant *v, const struct lvn_train_programs *t)
 {
     *v = (struct variant){.t = t, .s = *t->settings, .ranks = t->reduction.sharding.size};
     if (t->network->device->backend->describe) v->s.trainer.accelerator = "trace"; /* a second plan opens no device */
@@ -129,18 +129,18 @@ static bool divide_state(struct variant *v, int ranks)
 /* Bytes of the buffers of a rank; 0: it cannot be planned. Alone: without the runners of callbacks and validation. */
 static int64_t variant_bytes(const struct variant *v)
 {
-    const struct lvn_training *t = v->t;
+    const struct lvn_train_programs *t = v->t;
     const struct lvn_device *d = t->network->device;
     const struct lvn_model_config *model = &t->network->config;
-    struct lvn_training plan = {0};
-    struct lvn_training_options o = {.size = v->ranks,
-                                     .of_host = t->ranks ? t->ranks->of_host : t->network->processes,
-                                     .fields = &t->fields,
-                                     .task = t->step->options.task,
-                                     .pieces = d->backend->describe ? t->pieces : 0};
-    enum lvn_status status = lvn_training_plan(&plan, &v->s, model, &o);
-    int64_t bytes = status == LVN_OK ? lvn_network_bytes(plan.network) : 0;
-    lvn_training_release(&plan);
+    struct lvn_train_programs plan = {0};
+    struct lvn_train_programs_options o = {.size = v->ranks,
+                                           .of_host = t->ranks ? t->ranks->of_host : t->network->processes,
+                                           .fields = &t->fields,
+                                           .task = t->step->options.task,
+                                           .pieces = d->backend->describe ? t->pieces : 0};
+    enum lvn_status status = lvn_train_programs_plan(&plan, &v->s, model, &o);
+    int64_t bytes = status == LVN_OK ? lvn_model_state_bytes(plan.network) : 0;
+    lvn_train_programs_release(&plan);
     if (status != LVN_OK) lvn_error_clear();
     return bytes;
 }
@@ -163,7 +163,7 @@ static bool try_variant(struct finding *f, const struct variant *v)
 }
 
 /* As few ranks as make it fit, or as many as still help. */
-static void try_ranks(struct finding *f, const struct lvn_training *t)
+static void try_ranks(struct finding *f, const struct lvn_train_programs *t)
 {
     struct lvn_advice *last = NULL;
     int64_t so_far = f->takes;
@@ -193,7 +193,7 @@ static bool any_fits(const struct lvn_memory_advice *a)
 }
 
 /* One change after the other until it fits; the last sum of them is what is said. */
-static void try_together(struct finding *f, const struct lvn_training *t)
+static void try_together(struct finding *f, const struct lvn_train_programs *t)
 {
     const int first = f->out->n;
     struct variant v;
@@ -205,7 +205,7 @@ static void try_together(struct finding *f, const struct lvn_training *t)
     }
 }
 
-void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_training *t, int64_t takes,
+void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *t, int64_t takes,
                             int64_t available)
 {
     struct finding f = {.out = out, .takes = takes, .available = available};
@@ -234,14 +234,14 @@ static void add_text(const struct lvn_memory_advice *a, struct lvn_text *text)
         lvn_text_printf(text, "%schoose a smaller model or model.block_size", a->n ? "; else " : "");
 }
 
-enum lvn_status lvn_training_allocate(const struct lvn_training *t)
+enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *t)
 {
     struct lvn_memory_advice advice;
     LVN_LOCAL_TEXT(text);
-    if (lvn_network_fits(t->network)) return lvn_network_allocate(t->network);
-    lvn_memory_advice_find(&advice, t, lvn_network_bytes(t->network) - lvn_network_held(t->network),
-                           lvn_network_available(t->network));
+    if (lvn_model_state_fits(t->network)) return lvn_model_state_allocate(t->network);
+    lvn_memory_advice_find(&advice, t, lvn_model_state_bytes(t->network) - lvn_model_state_allocated_bytes(t->network),
+                           lvn_model_state_available(t->network));
     add_text(&advice, &text);
     const char *words = lvn_text_string(&text);
-    return words ? lvn_network_refuse(t->network, words) : LVN_MEMORY;
+    return words ? lvn_model_state_refuse(t->network, words) : LVN_MEMORY;
 }

@@ -24,9 +24,9 @@ struct lvn_memory_advice {
 /* For the planned training t, of which a rank takes `takes` bytes and may take `available`. Settings that save less
  * than a fiftieth are left out. Where no change alone is enough, the last entry is of several together. An entry whose
  * plan fails is left out. */
-void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_training *t, int64_t takes,
+void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *t, int64_t takes,
                             int64_t available);
-/* As lvn_network_allocate(). Where memory does not hold the training, the sentence ends with the advice. */
-enum lvn_status lvn_training_allocate(const struct lvn_training *t) LVN_CHECKED;
+/* As lvn_model_state_allocate(). Where memory does not hold the training, the sentence ends with the advice. */
+enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *t) LVN_CHECKED;
 
 #endif

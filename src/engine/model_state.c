@@ -14,7 +14,7 @@
 #include "models/lora.h"
 
 /* The first graph declares the parameters; how many samples it takes does not matter. */
-static enum lvn_status declare_params(struct lvn_network *n, const struct lvn_network_options *o)
+static enum lvn_status declare_params(struct lvn_model_state *n, const struct lvn_model_state_options *o)
 {
     struct lvn_graph *g = lvn_graph_new(n->params, n->real);
     if (!g) return LVN_MEMORY;
@@ -27,8 +27,8 @@ static enum lvn_status declare_params(struct lvn_network *n, const struct lvn_ne
     return status;
 }
 
-enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model_config *c,
-                                const struct lvn_network_options *o)
+enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct lvn_model_config *c,
+                                    const struct lvn_model_state_options *o)
 {
     const struct lvn_backend *backend = o->backend ? o->backend : lvn_backend_at(0);
     *out = NULL;
@@ -37,7 +37,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
               "trainer.precision 16-mixed is for GPUs, and trainer.accelerator %s has no kernels in fp16: set "
               "trainer.precision to bf16-mixed, which is as small and needs no scale of the loss, or to 32-true",
               backend->name);
-    struct lvn_network *n = lvn_calloc(1, sizeof *n);
+    struct lvn_model_state *n = lvn_calloc(1, sizeof *n);
     if (!n) return LVN_MEMORY;
     n->config = *c;
     n->real = o->real;
@@ -52,7 +52,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     n->params = lvn_params_new();
     if (status == LVN_OK) status = n->params ? declare_params(n, o) : LVN_MEMORY;
     if (status != LVN_OK) {
-        lvn_network_free(n);
+        lvn_model_state_free(n);
         return status;
     }
     n->bytes[LVN_BUFFER_PARAM] = n->params->flat_count * lvn_dtype_bytes(n->weights);
@@ -60,7 +60,7 @@ enum lvn_status lvn_network_new(struct lvn_network **out, const struct lvn_model
     return LVN_OK;
 }
 
-static void runner_free(struct lvn_runner *t)
+static void runner_free(struct lvn_session *t)
 {
     if (!t) return;
     if (t->bound) t->network->device->backend->unbind(t->bound);
@@ -76,7 +76,7 @@ static void runner_free(struct lvn_runner *t)
     free(t);
 }
 
-void lvn_network_forget(struct lvn_network *n)
+void lvn_model_state_drop_sessions(struct lvn_model_state *n)
 {
     static const enum lvn_buffer theirs[] = {LVN_BUFFER_ARENA, LVN_BUFFER_GRAD};
     for (int i = 0; i < n->n_runners; i++) runner_free(n->runners[i]);
@@ -88,10 +88,10 @@ void lvn_network_forget(struct lvn_network *n)
     }
 }
 
-void lvn_network_free(struct lvn_network *n)
+void lvn_model_state_free(struct lvn_model_state *n)
 {
     if (!n) return;
-    lvn_network_forget(n);
+    lvn_model_state_drop_sessions(n);
     free(n->runners);
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) lvn_memory_free(n->memory[b]);
     if (n->device) n->device->backend->close(n->device);
@@ -99,7 +99,7 @@ void lvn_network_free(struct lvn_network *n)
     free(n);
 }
 
-static int64_t cache_bytes(const struct lvn_runner *t)
+static int64_t cache_bytes(const struct lvn_session *t)
 {
     int64_t bytes = 0;
     if (t->options.caches) return 0;
@@ -114,20 +114,20 @@ static int64_t input_bytes(const struct lvn_tensor *input)
     return lvn_desc_count(&input->desc) * lvn_dtype_bytes(input->desc.dtype);
 }
 
-static int64_t result_bytes(const struct lvn_runner *t)
+static int64_t result_bytes(const struct lvn_session *t)
 {
     return lvn_program_sums_at(t->program, t->options.n_micro);
 }
 
 /* Of all micro-batches; those of several lengths share the longest ones'. */
-static int64_t inputs_bytes(const struct lvn_runner *t)
+static int64_t inputs_bytes(const struct lvn_session *t)
 {
     int64_t bytes = 0;
     for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) bytes += input_bytes(t->graph->inputs[k]);
     return bytes * t->options.n_micro;
 }
 
-int64_t lvn_network_beside_bytes(const struct lvn_network *n, const struct lvn_backend *on)
+int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struct lvn_backend *on)
 {
     int64_t bytes = 0;
     for (int i = 0; i < n->n_runners && on->beside; i++)
@@ -135,29 +135,29 @@ int64_t lvn_network_beside_bytes(const struct lvn_network *n, const struct lvn_b
     return bytes;
 }
 
-static int64_t batch_bytes(const struct lvn_runner *t)
+static int64_t batch_bytes(const struct lvn_session *t)
 {
     return inputs_bytes(t) + 2 * result_bytes(t); /* results are copied before they are looked at */
 }
 
-int64_t lvn_network_held(const struct lvn_network *n)
+int64_t lvn_model_state_allocated_bytes(const struct lvn_model_state *n)
 {
     int64_t bytes = 0;
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->memory[b] ? n->bytes[b] : 0;
     return bytes;
 }
 
-int64_t lvn_network_bytes(const struct lvn_network *n)
+int64_t lvn_model_state_bytes(const struct lvn_model_state *n)
 {
-    int64_t bytes = lvn_network_beside_bytes(n, n->device->backend);
+    int64_t bytes = lvn_model_state_async_bytes(n, n->device->backend);
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) bytes += n->bytes[b];
     for (int i = 0; i < n->n_runners; i++) bytes += cache_bytes(n->runners[i]) + batch_bytes(n->runners[i]);
     return bytes;
 }
 
-struct lvn_runner_bytes lvn_network_runner_bytes(const struct lvn_network *n)
+struct lvn_session_bytes lvn_model_state_session_bytes(const struct lvn_model_state *n)
 {
-    struct lvn_runner_bytes b = {.batches = lvn_network_beside_bytes(n, n->device->backend)};
+    struct lvn_session_bytes b = {.batches = lvn_model_state_async_bytes(n, n->device->backend)};
     for (int i = 0; i < n->n_runners; i++) {
         b.batches += batch_bytes(n->runners[i]);
         b.caches += cache_bytes(n->runners[i]);
@@ -166,9 +166,9 @@ struct lvn_runner_bytes lvn_network_runner_bytes(const struct lvn_network *n)
     return b;
 }
 
-static enum lvn_status allocate_runner(struct lvn_runner *t)
+static enum lvn_status allocate_runner(struct lvn_session *t)
 {
-    struct lvn_network *n = t->network;
+    struct lvn_model_state *n = t->network;
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) t->binding.buffer[b] = n->memory[b];
     LVN_TRY(lvn_memory_new(&t->binding.buffer[LVN_BUFFER_RESULT], n->device, result_bytes(t)));
     t->micro_losses = lvn_calloc((size_t)t->options.n_micro, sizeof *t->micro_losses);
@@ -178,7 +178,7 @@ static enum lvn_status allocate_runner(struct lvn_runner *t)
     if (t->options.longer) memcpy(t->inputs, t->options.longer->inputs, sizeof t->inputs);
     for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) {
         LVN_TRY(lvn_memory_new(&t->inputs[k], n->device, t->options.n_micro * input_bytes(t->graph->inputs[k])));
-        if (t->options.train) LVN_TRY(lvn_memory_beside(t->inputs[k]));
+        if (t->options.train) LVN_TRY(lvn_memory_double_buffer(t->inputs[k]));
     }
     t->caches = lvn_calloc((size_t)t->graph->n_caches + 1, sizeof *t->caches);
     if (!t->caches) return LVN_MEMORY;
@@ -194,69 +194,69 @@ static enum lvn_status allocate_runner(struct lvn_runner *t)
     return n->device->backend->bind(&t->bound, t->program, &t->binding);
 }
 
-enum lvn_status lvn_network_rate(const struct lvn_network *n, double *flops_per_s)
+enum lvn_status lvn_model_state_rate(const struct lvn_model_state *n, double *flops_per_s)
 {
     bool bf16 = n->precision != LVN_PRECISION_TRUE;
     return lvn_device_rate(n->device, bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS, flops_per_s);
 }
 
-int64_t lvn_network_available(const struct lvn_network *n)
+int64_t lvn_model_state_available(const struct lvn_model_state *n)
 {
     return n->device->memory_bytes ? n->device->memory_bytes : lvn_memory_available() / n->processes;
 }
 
-bool lvn_network_fits(const struct lvn_network *n)
+bool lvn_model_state_fits(const struct lvn_model_state *n)
 {
-    int64_t have = lvn_network_available(n);
-    return have <= 0 || lvn_network_bytes(n) - lvn_network_held(n) <= have;
+    int64_t have = lvn_model_state_available(n);
+    return have <= 0 || lvn_model_state_bytes(n) - lvn_model_state_allocated_bytes(n) <= have;
 }
 
-enum lvn_status lvn_network_refuse(const struct lvn_network *n, const char *advice)
+enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const char *advice)
 {
     const int64_t *b = n->bytes;
     char text[6][LVN_NUMBER_TEXT];
     LVN_FAIL(MEMORY,
              "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s) and %s are free%s: %s",
-             lvn_bytes_text(lvn_network_bytes(n), text[0]), lvn_bytes_text(b[LVN_BUFFER_PARAM], text[1]),
+             lvn_bytes_text(lvn_model_state_bytes(n), text[0]), lvn_bytes_text(b[LVN_BUFFER_PARAM], text[1]),
              lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
              lvn_bytes_text(b[LVN_BUFFER_STATE0] + b[LVN_BUFFER_STATE1], text[3]),
-             lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(lvn_network_available(n), text[5]),
+             lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(lvn_model_state_available(n), text[5]),
              n->device->memory_bytes ? " on the device"
              : n->processes > 1      ? " for each rank of this host"
                                      : "",
              advice);
 }
 
-enum lvn_status lvn_network_allocate(struct lvn_network *n)
+enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n)
 {
     const struct lvn_backend *backend = n->device->backend;
     LVN_CHECK(backend->computes, UNSUPPORTED, "%s computes nothing (%s); set trainer.accelerator to cpu or auto to run",
               backend->name, backend->what);
-    if (!lvn_network_fits(n))
-        return lvn_network_refuse(n, "choose a smaller trainer.micro_batch_size, model.block_size or model");
+    if (!lvn_model_state_fits(n))
+        return lvn_model_state_refuse(n, "choose a smaller trainer.micro_batch_size, model.block_size or model");
     for (int b = 0; b < LVN_BUFFER_COUNT; b++) {
         if (n->bytes[b] <= 0 || n->memory[b]) continue;
         LVN_TRY(lvn_memory_new(&n->memory[b], n->device, n->bytes[b]));
         if (b == LVN_BUFFER_SCALE)
-            LVN_TRY(lvn_network_set_scaling(n, &(struct lvn_scaling){.scale = LVN_SCALING_START}));
+            LVN_TRY(lvn_model_state_set_scaling(n, &(struct lvn_scaling){.scale = LVN_SCALING_START}));
     }
     for (int i = 0; i < n->n_runners; i++) LVN_TRY(allocate_runner(n->runners[i]));
     return LVN_OK;
 }
 
-enum lvn_status lvn_network_read(const struct lvn_network *n, const struct lvn_param *p, void *to)
+enum lvn_status lvn_model_state_read(const struct lvn_model_state *n, const struct lvn_param *p, void *to)
 {
     const int64_t each = lvn_dtype_bytes(n->weights);
     return lvn_memory_read(n->memory[LVN_BUFFER_PARAM], p->offset * each, to, p->count * each);
 }
 
-enum lvn_status lvn_network_write(const struct lvn_network *n, const struct lvn_param *p, const void *from)
+enum lvn_status lvn_model_state_write(const struct lvn_model_state *n, const struct lvn_param *p, const void *from)
 {
     const int64_t each = lvn_dtype_bytes(n->weights);
     return lvn_memory_write(n->memory[LVN_BUFFER_PARAM], p->offset * each, from, p->count * each);
 }
 
-enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t seed, bool adapters_only)
+enum lvn_status lvn_model_state_init_values(const struct lvn_model_state *n, uint64_t seed, bool adapters_only)
 {
     bool direct = n->weights == LVN_F32;
     struct lvn_window w;
@@ -277,14 +277,14 @@ enum lvn_status lvn_network_init_values(const struct lvn_network *n, uint64_t se
     return status == LVN_OK ? closed : status;
 }
 
-enum lvn_status lvn_network_scaling(const struct lvn_network *n, struct lvn_scaling *to)
+enum lvn_status lvn_model_state_scaling(const struct lvn_model_state *n, struct lvn_scaling *to)
 {
     const struct lvn_memory *m = n->memory[LVN_BUFFER_SCALE];
     *to = (struct lvn_scaling){0};
     return m ? lvn_memory_read(m, 0, to, sizeof *to) : LVN_OK;
 }
 
-enum lvn_status lvn_network_set_scaling(const struct lvn_network *n, const struct lvn_scaling *from)
+enum lvn_status lvn_model_state_set_scaling(const struct lvn_model_state *n, const struct lvn_scaling *from)
 {
     struct lvn_memory *m = n->memory[LVN_BUFFER_SCALE];
     return m && from->scale > 0 ? lvn_memory_write(m, 0, from, sizeof *from) : LVN_OK;
@@ -296,7 +296,7 @@ static void at_least(int64_t *bytes, int64_t want)
 }
 
 /* Of one moment: all of it, or this rank's shard. */
-static int64_t state_bytes(const struct lvn_runner *t)
+static int64_t state_bytes(const struct lvn_session *t)
 {
     const struct lvn_sharding *s = t->options.sharding;
     const struct lvn_params *p = t->network->params;
@@ -309,9 +309,9 @@ static int64_t state_bytes(const struct lvn_runner *t)
 /* Into how many parts of a step gradients are summed: micro-batches, and where these are long the chunks of rows in
  * which products are made. All ranks must find the same number, and with the tree, whose bits do not depend on the
  * ranks, every number of ranks must: it counts the whole step there, and else the largest share. */
-static int64_t pieces_of(const struct lvn_runner *t, int64_t leaves)
+static int64_t pieces_of(const struct lvn_session *t, int64_t leaves)
 {
-    const struct lvn_runner_options *o = &t->options;
+    const struct lvn_session_options *o = &t->options;
     if (!o->train || !t->outputs.losses) return 1;
     int64_t labels = lvn_desc_count(&t->outputs.losses->desc);
     int64_t n = o->deterministic ? leaves : o->most_micro ? o->most_micro : o->n_micro;
@@ -319,10 +319,10 @@ static int64_t pieces_of(const struct lvn_runner *t, int64_t leaves)
     return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
 }
 
-static enum lvn_status plan_runner(struct lvn_runner *t)
+static enum lvn_status plan_runner(struct lvn_session *t)
 {
-    struct lvn_network *n = t->network;
-    const struct lvn_runner_options *o = &t->options;
+    struct lvn_model_state *n = t->network;
+    const struct lvn_session_options *o = &t->options;
     t->graph = lvn_graph_new(n->params, n->real);
     if (!t->graph) return LVN_MEMORY;
     t->graph->cache_length = o->cache_length;
@@ -361,13 +361,14 @@ static enum lvn_status plan_runner(struct lvn_runner *t)
     return LVN_OK;
 }
 
-enum lvn_status lvn_runner_new(struct lvn_runner **out, struct lvn_network *n, const struct lvn_runner_options *o)
+enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state *n,
+                                const struct lvn_session_options *o)
 {
     *out = NULL;
-    struct lvn_runner **runners = lvn_realloc(n->runners, sizeof *runners * (size_t)(n->n_runners + 1));
+    struct lvn_session **runners = lvn_realloc(n->runners, sizeof *runners * (size_t)(n->n_runners + 1));
     if (!runners) return LVN_MEMORY;
     n->runners = runners;
-    struct lvn_runner *t = lvn_calloc(1, sizeof *t);
+    struct lvn_session *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     t->network = n;
     t->options = *o;

@@ -1,4 +1,5 @@
-/* nonfinite.c - where the first number comes from that is not finite: see lvn_runner_find_nonfinite() in model_state.h.
+/* nonfinite.c - where the first number comes from that is not finite: see lvn_session_find_nonfinite() in
+ * model_state.h.
  */
 #include <math.h>
 #include <stdio.h>
@@ -8,14 +9,14 @@
 #include "engine/model_state.h"
 
 struct search {
-    struct lvn_runner *runner;
+    struct lvn_session *runner;
     void *room; /* for the largest value, where the processor does not see it */
     char found[192];
 };
 
 static bool finite_values(const struct search *s, const struct lvn_operand *o)
 {
-    const struct lvn_runner *t = s->runner;
+    const struct lvn_session *t = s->runner;
     const struct lvn_value *v = &t->program->values[o->value];
     if (v->buffer >= LVN_BUFFER_INPUT) return true;
     const void *p = lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->room);
@@ -29,7 +30,7 @@ static bool finite_values(const struct search *s, const struct lvn_operand *o)
     return true;
 }
 
-static void look(void *argument, const struct lvn_walk *at)
+static void look(void *argument, const struct lvn_launch_order *at)
 {
     struct search *s = argument;
     const struct lvn_instr *i = at->instr;
@@ -53,7 +54,7 @@ static void look(void *argument, const struct lvn_walk *at)
         }
 }
 
-const char *lvn_runner_find_nonfinite(struct lvn_runner *t, int64_t n_micro)
+const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro)
 {
     static _Thread_local struct search s;
     int64_t most = 1;
@@ -61,7 +62,7 @@ const char *lvn_runner_find_nonfinite(struct lvn_runner *t, int64_t n_micro)
         if (t->program->values[v].bytes > most) most = t->program->values[v].bytes;
     s = (struct search){.runner = t, .room = lvn_malloc((size_t)most)};
     struct lvn_execution how = {.n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = look};
-    if (!s.room || lvn_runner_run_as(t, &how) != LVN_OK) lvn_error_clear(); /* then the place stays unknown */
+    if (!s.room || lvn_session_run_as(t, &how) != LVN_OK) lvn_error_clear(); /* then the place stays unknown */
     free(s.room);
     return s.found[0] ? s.found : NULL;
 }

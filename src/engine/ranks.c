@@ -145,24 +145,24 @@ static enum lvn_status open_comm(struct lvn_ranks *r, const struct lvn_settings 
     return lvn_comm_open(&r->comm, &o);
 }
 
-static struct lvn_heartbeat_options heart_options(struct lvn_ranks *r, const struct lvn_settings *s,
-                                                  lvn_fault_callback *fault)
+static struct lvn_member_options heart_options(struct lvn_ranks *r, const struct lvn_settings *s,
+                                               lvn_fault_callback *fault)
 {
-    return (struct lvn_heartbeat_options){.id = &r->who,
-                                          .timeout = s->trainer.rank_timeout,
-                                          .stall = s->trainer.stall_timeout,
-                                          .join_timeout = r->comm ? soon(r) : 0,
-                                          .fault = fault,
-                                          .fault_context = r};
+    return (struct lvn_member_options){.id = &r->who,
+                                       .timeout = s->trainer.rank_timeout,
+                                       .stall = s->trainer.stall_timeout,
+                                       .join_timeout = r->comm ? soon(r) : 0,
+                                       .fault = fault,
+                                       .fault_context = r};
 }
 
 /* MPI tells where to meet. */
 static enum lvn_status open_heart(struct lvn_ranks *r, const struct lvn_settings *s, lvn_fault_callback *fault)
 {
-    struct lvn_heartbeat_options h = heart_options(r, s, fault);
+    struct lvn_member_options h = heart_options(r, s, fault);
     h.broadcast = broadcast;
     h.broadcast_context = r;
-    return lvn_heartbeat_open(&r->heart, &h);
+    return lvn_member_open(&r->heart, &h);
 }
 
 enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct lvn_settings *s, bool *tcp)
@@ -214,14 +214,14 @@ static enum lvn_status join(struct lvn_ranks *r, const struct lvn_settings *s, l
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
     if (!r->host) return LVN_MEMORY;
     enum lvn_status status = connect(r, s, fault);
-    if (status && !r->heart) lvn_siblings_stopped(&r->who, &r->stopped);
+    if (status && !r->heart) lvn_local_ranks_stopped(&r->who, &r->stopped);
     if (status) return explain(r, status);
     LVN_TRY(meet(r));
     return agree_on_instructions(r);
 }
 
 enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *who, struct lvn_comm *comm,
-                               struct lvn_heartbeat *heart)
+                               struct lvn_member *heart)
 {
     struct lvn_ranks *r = *out = lvn_calloc(1, sizeof *r);
     if (!r) return LVN_MEMORY;
@@ -244,7 +244,7 @@ void lvn_ranks_close(struct lvn_ranks *r)
         r->comm = NULL;
         pthread_mutex_unlock(&r->ending);
         lvn_comm_close(comm); /* first: who is lost while all MPIs end is still named */
-        lvn_heartbeat_close(r->heart);
+        lvn_member_close(r->heart);
     }
     pthread_mutex_destroy(&r->ending);
     free(r->host);
@@ -254,9 +254,9 @@ void lvn_ranks_close(struct lvn_ranks *r)
 void lvn_ranks_abort(struct lvn_ranks *r, int code)
 {
     const double patience = 1;
-    struct lvn_surroundings s;
+    struct lvn_environment s;
     if (!r || lvn_getenv("LEVIN_RENDEZVOUS")) return;
-    lvn_surroundings_read(&s);
+    lvn_environment_read(&s);
     lvn_launcher_end_soon(lvn_launcher_pid(&s, r->who.family));
     pthread_mutex_lock(&r->ending);
     if (r->comm && !r->borrowed) lvn_comm_abort(r->comm, code, patience);
@@ -279,7 +279,7 @@ static bool speaks_late(const struct lvn_ranks *r)
     const double moment = 1, patience = 3;
     if (lvn_comm_crashed()) return true;                 /* here alone: no other rank can tell */
     bool lowest = r->who.local_rank <= r->stopped.below; /* those below it on this host stand still */
-    if (!lvn_speaks()) {                                 /* somebody else was asked to */
+    if (!lvn_is_reporter()) {                            /* somebody else was asked to */
         hold_on(patience);
         return false;
     }
@@ -293,16 +293,16 @@ static bool speaks_late(const struct lvn_ranks *r)
     return r->size && (r->rank == 0 || lowest); /* size 0: not even who it is could be found out */
 }
 
-bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status)
+bool lvn_ranks_is_reporter(struct lvn_ranks *r, enum lvn_status status)
 {
     const double quiet = 1.5;
-    if (!r || r->size == 1) return lvn_speaks();
+    if (!r || r->size == 1) return lvn_is_reporter();
     if (status == LVN_OK || r->agreed) return r->rank == 0;
     if (!r->heart) return speaks_late(r);
     r->lost = true;
-    lvn_heartbeat_fail(r->heart, status == LVN_COMM);
-    if (!lvn_speaks()) hold_on(quiet); /* until who speaks has spoken */
-    return lvn_speaks();
+    lvn_member_fail(r->heart, status == LVN_COMM);
+    if (!lvn_is_reporter()) hold_on(quiet); /* until who speaks has spoken */
+    return lvn_is_reporter();
 }
 
 const char *lvn_ranks_name(const struct lvn_ranks *r, int rank, char text[LVN_RANK_TEXT])
@@ -369,13 +369,13 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
     int32_t lowest = mine == LVN_OK ? r->size : r->rank, highest = mine == LVN_OK;
     int32_t found[2] = {lowest, -highest}; /* the minimum of both: who fails first, and whether anybody does not */
     struct record m = {0};
-    lvn_stamp_place(r->heart, "an agreement");
+    lvn_member_set_operation(r->heart, "an agreement");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, found, 2, LVN_I32, LVN_MIN));
-    if (found[0] == r->size) return lvn_stamp_place(r->heart, NULL), LVN_OK;
+    if (found[0] == r->size) return lvn_member_set_operation(r->heart, NULL), LVN_OK;
     if (found[0] == r->rank) keep_record(&m, mine);
     if (found[0] == r->rank && found[1] < 0) sign_record(&m, r);
     LVN_TRY(lvn_comm_broadcast_now(r->comm, &m, (int64_t)sizeof m, found[0]));
-    lvn_stamp_place(r->heart, NULL);
+    lvn_member_set_operation(r->heart, NULL);
     r->agreed = true;
     return read_record(&m);
 }
@@ -383,18 +383,18 @@ enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
 enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n)
 {
     if (r->size == 1) return LVN_OK;
-    lvn_stamp_place(r->heart, "a sum over ranks");
+    lvn_member_set_operation(r->heart, "a sum over ranks");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, x, n, LVN_F64, LVN_SUM));
-    lvn_stamp_place(r->heart, NULL);
+    lvn_member_set_operation(r->heart, NULL);
     return LVN_OK;
 }
 
 enum lvn_status lvn_ranks_broadcast(struct lvn_ranks *r, void *x, int64_t bytes)
 {
     if (r->size == 1) return LVN_OK;
-    lvn_stamp_place(r->heart, "a broadcast");
+    lvn_member_set_operation(r->heart, "a broadcast");
     LVN_TRY(lvn_comm_broadcast_now(r->comm, x, bytes, 0));
-    lvn_stamp_place(r->heart, NULL);
+    lvn_member_set_operation(r->heart, NULL);
     return LVN_OK;
 }
 

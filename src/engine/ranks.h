@@ -9,8 +9,8 @@
 #include <pthread.h>
 
 #include "backend/backend.h"
-#include "cluster/rendezvous/heartbeat.h"
 #include "cluster/rendezvous/local_ranks.h"
+#include "cluster/rendezvous/member.h"
 #include "comm/comm.h"
 #include "settings/settings.h"
 
@@ -24,7 +24,7 @@ struct lvn_ranks {
     struct lvn_identity who;
     struct lvn_comm *comm;
     pthread_mutex_t ending; /* over `comm` and `grouped`, while they are closed or given up */
-    struct lvn_heartbeat *heart;
+    struct lvn_member *heart;
     char (*host)[LVN_HOST_TEXT]; /* [size] */
     double patience;             /* seconds that others may take to join */
     struct lvn_stopped stopped;  /* where they did not: those of this host that stand still */
@@ -48,10 +48,10 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *who, const struct
                                     bool *tcp) LVN_CHECKED;
 /* The same over a communicator and a heartbeat (NULL: none) that stay the caller's. */
 enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *who, struct lvn_comm *comm,
-                               struct lvn_heartbeat *heart) LVN_CHECKED;
+                               struct lvn_member *heart) LVN_CHECKED;
 /* This process ends with `status`: should it print what it has recorded? Tells the others, where they do not know. May
  * take some seconds. */
-bool lvn_ranks_speaks(struct lvn_ranks *r, enum lvn_status status);
+bool lvn_ranks_is_reporter(struct lvn_ranks *r, enum lvn_status status);
 /* This process is about to end with `code` because of the others, of which one no longer answers: have the launcher end
  * it, too, where no levin launch does so. Any thread; does not come back where that works. */
 void lvn_ranks_abort(struct lvn_ranks *r, int code);

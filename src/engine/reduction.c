@@ -40,9 +40,9 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
 static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *w)
 {
     double start = lvn_seconds();
-    lvn_stamp_collective(d->ranks->heart, (int)(w - d->work) + 1, d->program->n_tokens);
+    lvn_member_set_collective(d->ranks->heart, (int)(w - d->work) + 1, d->program->n_tokens);
     enum lvn_status status = lvn_comm_wait(d->ranks->comm, &w->request);
-    lvn_stamp_collective(d->ranks->heart, 0, 0);
+    lvn_member_set_collective(d->ranks->heart, 0, 0);
     w->going = false;
     double seconds = lvn_seconds() - start;
     d->waited += seconds;

@@ -12,7 +12,7 @@ double lvn_tree_sum(const double *x, int64_t n)
     return lvn_tree_sum(x, half) + lvn_tree_sum(x + half, n - half);
 }
 
-enum lvn_status lvn_runner_feed(struct lvn_runner *t, int64_t row, const struct lvn_samples *b)
+enum lvn_status lvn_session_feed(struct lvn_session *t, int64_t row, const struct lvn_samples *b)
 {
     for (int k = 0; k < t->graph->n_inputs; k++) {
         int64_t bytes = lvn_field_bytes(&b->fields.field[t->field[k]]);
@@ -22,7 +22,7 @@ enum lvn_status lvn_runner_feed(struct lvn_runner *t, int64_t row, const struct 
 }
 
 /* What the run gave back: read once. */
-static enum lvn_status collect(struct lvn_runner *t, int64_t n_micro)
+static enum lvn_status collect(struct lvn_session *t, int64_t n_micro)
 {
     const struct lvn_memory *m = t->binding.buffer[LVN_BUFFER_RESULT];
     const int n_counts = lvn_task_counts(&t->outputs);
@@ -38,7 +38,7 @@ static enum lvn_status collect(struct lvn_runner *t, int64_t n_micro)
     return LVN_OK;
 }
 
-enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_execution *how)
+enum lvn_status lvn_session_run_as(struct lvn_session *t, const struct lvn_execution *how)
 {
     const struct lvn_device *d = t->network->device;
     LVN_TRY(d->backend->run(t->bound, how));
@@ -46,7 +46,7 @@ enum lvn_status lvn_runner_run_as(struct lvn_runner *t, const struct lvn_executi
     return collect(t, how->n_micro_batches);
 }
 
-void lvn_runner_start(struct lvn_runner *t, int64_t n_micro)
+void lvn_session_launch(struct lvn_session *t, int64_t n_micro)
 {
     const struct lvn_execution how = {.n_micro_batches = n_micro,
                                       .collectives = t->options.collectives,
@@ -55,21 +55,21 @@ void lvn_runner_start(struct lvn_runner *t, int64_t n_micro)
     t->status = t->network->device->backend->run(t->bound, &how);
 }
 
-double lvn_runner_finish(struct lvn_runner *t, int64_t n_micro)
+double lvn_session_finish(struct lvn_session *t, int64_t n_micro)
 {
     if (t->status == LVN_OK) t->status = t->network->device->backend->wait(t->network->device);
     if (t->status == LVN_OK) t->status = collect(t, n_micro);
     return t->options.task ? lvn_tree_sum(t->micro_losses, n_micro) : 0.0;
 }
 
-double lvn_runner_run(struct lvn_runner *t, int64_t n_micro)
+double lvn_session_run(struct lvn_session *t, int64_t n_micro)
 {
-    lvn_runner_start(t, n_micro);
-    return lvn_runner_finish(t, n_micro);
+    lvn_session_launch(t, n_micro);
+    return lvn_session_finish(t, n_micro);
 }
 
 /* An output of the last run. */
-static const void *output(struct lvn_runner *t, const struct lvn_tensor *tensor, int room)
+static const void *output(struct lvn_session *t, const struct lvn_tensor *tensor, int room)
 {
     struct lvn_operand o = lvn_program_output(t->program, tensor);
     if (o.value < 0) return NULL;
@@ -81,12 +81,12 @@ static const void *output(struct lvn_runner *t, const struct lvn_tensor *tensor,
     return lvn_memory_view(m, v->offset + o.desc.offset * size, bytes, t->room[room]);
 }
 
-const float *lvn_runner_prediction(struct lvn_runner *t)
+const float *lvn_session_prediction(struct lvn_session *t)
 {
     return output(t, t->outputs.prediction, LVN_ROOM_PREDICTION);
 }
 
-const float *lvn_runner_losses(struct lvn_runner *t)
+const float *lvn_session_losses(struct lvn_session *t)
 {
     return output(t, t->outputs.losses, LVN_ROOM_LOSSES);
 }

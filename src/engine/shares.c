@@ -7,17 +7,17 @@
 
 #include "base/arena.h"
 
-int64_t lvn_shares_units(const struct lvn_settings *s)
+int64_t lvn_load_weights_units(const struct lvn_settings *s)
 {
     return s->trainer.batch_size / (s->trainer.micro_batch_size ? s->trainer.micro_batch_size : 1);
 }
 
-const char *lvn_shares_unit(const struct lvn_settings *s)
+const char *lvn_load_weights_unit(const struct lvn_settings *s)
 {
     return s->trainer.micro_batch_size ? "micro-batches" : "sequences";
 }
 
-double lvn_shares_seconds(int size, const double *speed, const int64_t *share)
+double lvn_load_weights_seconds(int size, const double *speed, const int64_t *share)
 {
     double most = 0;
     for (int i = 0; i < size; i++)
@@ -39,7 +39,7 @@ static int next(int size, const double *speed, const int64_t *share, int64_t mor
 }
 
 /* Whole parts in proportion, and the rest one by one. */
-void lvn_shares_divide(int64_t units, int size, const double *speed, int64_t *share)
+void lvn_load_weights_divide(int64_t units, int size, const double *speed, int64_t *share)
 {
     double all = 0;
     int64_t left = units;
@@ -52,7 +52,7 @@ void lvn_shares_divide(int64_t units, int size, const double *speed, int64_t *sh
     for (int64_t more = left > 0 ? 1 : -1; left; left -= more) share[next(size, speed, share, more)] += more;
 }
 
-enum lvn_status lvn_shares_read(const char *text, int64_t units, int size, int64_t *share)
+enum lvn_status lvn_load_weights_read(const char *text, int64_t units, int size, int64_t *share)
 {
     int64_t sum = 0;
     int n = 0;
@@ -80,12 +80,13 @@ enum lvn_status lvn_shares_read(const char *text, int64_t units, int size, int64
     return LVN_OK;
 }
 
-enum lvn_status lvn_shares_write(int size, const int64_t *share, char text[LVN_SHARES_TEXT])
+enum lvn_status lvn_load_weights_write(int size, const int64_t *share, char text[LVN_LOAD_WEIGHTS_TEXT])
 {
     size_t used = 0;
     for (int i = 0; i < size; i++) {
-        LVN_CHECK(lvn_fit(text + used, LVN_SHARES_TEXT - used, "%s%" PRId64, i ? "," : "", share[i]), ARG,
-                  "the shares of %d ranks do not fit into %d bytes: set trainer.share to equal", size, LVN_SHARES_TEXT);
+        LVN_CHECK(lvn_fit(text + used, LVN_LOAD_WEIGHTS_TEXT - used, "%s%" PRId64, i ? "," : "", share[i]), ARG,
+                  "the shares of %d ranks do not fit into %d bytes: set trainer.share to equal", size,
+                  LVN_LOAD_WEIGHTS_TEXT);
         used += strlen(text + used);
     }
     return LVN_OK;
@@ -95,21 +96,21 @@ enum lvn_status lvn_shares_write(int size, const int64_t *share, char text[LVN_S
 
 static const double FIRST_WINDOW = 2, LAST_WINDOW = 300, WORTH = 0.9;
 
-enum lvn_status lvn_share_watch_init(struct lvn_share_watch *w, int size)
+enum lvn_status lvn_load_balance_init(struct lvn_load_balance *w, int size)
 {
-    *w = (struct lvn_share_watch){.window = FIRST_WINDOW};
+    *w = (struct lvn_load_balance){.window = FIRST_WINDOW};
     w->seconds = lvn_calloc((size_t)size, sizeof *w->seconds);
     return w->seconds ? LVN_OK : LVN_MEMORY;
 }
 
-void lvn_share_watch_release(struct lvn_share_watch *w)
+void lvn_load_balance_release(struct lvn_load_balance *w)
 {
     free(w->seconds);
-    *w = (struct lvn_share_watch){0};
+    *w = (struct lvn_load_balance){0};
 }
 
 /* Speeds in place of the seconds; false: somebody has none. */
-static bool speeds(struct lvn_share_watch *w, int size, const int64_t *share)
+static bool speeds(struct lvn_load_balance *w, int size, const int64_t *share)
 {
     bool all = true;
     for (int i = 0; i < size; i++) {
@@ -119,8 +120,8 @@ static bool speeds(struct lvn_share_watch *w, int size, const int64_t *share)
     return all;
 }
 
-bool lvn_share_watch_step(struct lvn_share_watch *w, int size, const double *seconds, const int64_t *share,
-                          int64_t *better)
+bool lvn_load_balance_step(struct lvn_load_balance *w, int size, const double *seconds, const int64_t *share,
+                           int64_t *better)
 {
     double longest = 0;
     for (int i = 0; i < size; i++) {
@@ -128,13 +129,14 @@ bool lvn_share_watch_step(struct lvn_share_watch *w, int size, const double *sec
         if (seconds[i] > longest) longest = seconds[i];
     }
     w->longest += longest;
-    if (++w->steps < LVN_SHARE_STEPS || w->longest < w->window) return false;
+    if (++w->steps < LVN_LOAD_BALANCE_STEPS || w->longest < w->window) return false;
     bool wanted = false;
     if (speeds(w, size, share)) {
         int64_t units = 0;
         for (int i = 0; i < size; i++) units += share[i];
-        lvn_shares_divide(units, size, w->seconds, better);
-        wanted = lvn_shares_seconds(size, w->seconds, better) < WORTH * lvn_shares_seconds(size, w->seconds, share);
+        lvn_load_weights_divide(units, size, w->seconds, better);
+        wanted = lvn_load_weights_seconds(size, w->seconds, better) <
+                 WORTH * lvn_load_weights_seconds(size, w->seconds, share);
     }
     w->agreed = wanted ? w->agreed + 1 : 0;
     w->steps = 0;

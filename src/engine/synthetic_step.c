@@ -27,7 +27,7 @@ static void make_up(const struct lvn_field *f, int k, int64_t below, int64_t i, 
         *(uint8_t *)out = (uint8_t)lvn_random_below(1, stream, (uint64_t)i, 256);
 }
 
-enum lvn_status lvn_trial_fill(struct lvn_training *t, int64_t below, int64_t *labels)
+enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *t, int64_t below, int64_t *labels)
 {
     struct lvn_samples b;
     LVN_TRY(lvn_samples_init(&b, &t->fields, t->rows));
@@ -37,7 +37,7 @@ enum lvn_status lvn_trial_fill(struct lvn_training *t, int64_t below, int64_t *l
         for (int64_t i = 0; i < t->rows * each; i++)
             make_up(f, k, below, t->first_row * each + i, (char *)b.p[k] + i * bytes);
     }
-    enum lvn_status status = lvn_training_feed(t, &b, labels);
+    enum lvn_status status = lvn_train_programs_feed(t, &b, labels);
     *labels = *labels / t->rows * t->settings->trainer.batch_size;
     lvn_samples_release(&b);
     return status;
@@ -55,7 +55,7 @@ struct watch {
     struct lvn_parts parts;
 };
 
-static void launched(void *argument, const struct lvn_walk *at)
+static void launched(void *argument, const struct lvn_launch_order *at)
 {
     struct watch *w = argument;
     const struct lvn_instr *i = at->instr;
@@ -77,14 +77,14 @@ static void keep_best(double *best, double seconds)
 }
 
 /* All ranks begin what follows at once. */
-static enum lvn_status meet(const struct lvn_training *t)
+static enum lvn_status meet(const struct lvn_train_programs *t)
 {
     int32_t one = 1;
     return lvn_comm_all_reduce_now(t->ranks->comm, &one, 1, LVN_I32, LVN_SUM);
 }
 
 /* The sums of the buckets from `first` on, with nothing beside them. */
-static enum lvn_status time_buckets(struct lvn_training *t, int first, double *best)
+static enum lvn_status time_buckets(struct lvn_train_programs *t, int first, double *best)
 {
     LVN_TRY(meet(t));
     double begin = lvn_seconds();
@@ -93,13 +93,14 @@ static enum lvn_status time_buckets(struct lvn_training *t, int first, double *b
     return LVN_OK;
 }
 
-static enum lvn_status reduce_alone(struct lvn_training *t, struct lvn_parts *best)
+static enum lvn_status reduce_alone(struct lvn_train_programs *t, struct lvn_parts *best)
 {
     LVN_TRY(time_buckets(t, 0, &best->reduce));
     return time_buckets(t, lvn_reduction_buckets(t->step->program) - 1, &best->last);
 }
 
-enum lvn_status lvn_parts_try(struct lvn_training *t, int64_t step, double lr, int64_t labels, struct lvn_parts *best)
+enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels,
+                              struct lvn_parts *best)
 {
     struct lvn_reduction *d = &t->reduction;
     bool together = t->ranks && t->ranks->size > 1, tree = d->sharding.tree;
@@ -109,10 +110,10 @@ enum lvn_status lvn_parts_try(struct lvn_training *t, int64_t step, double lr, i
     bool beside = d->beside;
     if (together) how.collectives = t->step->options.collectives;
     if (together) LVN_TRY(meet(t));
-    lvn_training_begin(t, step, lr, labels);
+    lvn_train_programs_prepare(t, step, lr, labels);
     d->beside = false;
     w.last = lvn_seconds();
-    enum lvn_status status = lvn_runner_run_as(t->step, &how);
+    enum lvn_status status = lvn_session_run_as(t->step, &how);
     d->beside = beside;
     if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
     keep_best(&best->forward, w.parts.forward * (double)t->accumulation / (double)n);
@@ -157,13 +158,14 @@ static enum lvn_status tiny_settings(struct lvn_settings *s, const struct lvn_ra
     return lvn_settings_finish(s, LVN_USES_TRAINER);
 }
 
-static enum lvn_status tiny_steps(struct lvn_trial *out, struct lvn_training *t, struct lvn_ranks *r, int64_t labels)
+static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_train_programs *t, struct lvn_ranks *r,
+                                  int64_t labels)
 {
     double *losses = lvn_calloc((size_t)t->n_micro, sizeof *losses);
     enum lvn_status status = losses ? LVN_OK : LVN_MEMORY;
-    for (int i = 0; status == LVN_OK && i < LVN_TRIAL_STEPS; i++) {
+    for (int i = 0; status == LVN_OK && i < LVN_SYNTHETIC_STEPS; i++) {
         memset(losses, 0, sizeof *losses * (size_t)t->n_micro);
-        status = lvn_training_step(t, i, t->settings->optimizer.lr, labels);
+        status = lvn_train_programs_step(t, i, t->settings->optimizer.lr, labels);
         memcpy(losses + t->leaf[r->rank], t->step->micro_losses, sizeof *losses * (size_t)t->accumulation);
         if (status == LVN_OK) status = lvn_ranks_sum(r, losses, t->n_micro);
         out->loss[i] = lvn_tree_sum(losses, t->n_micro) / (double)labels;
@@ -177,25 +179,26 @@ static enum lvn_status tiny_steps(struct lvn_trial *out, struct lvn_training *t,
     return status != LVN_OK ? status : opened != LVN_OK ? opened : closed;
 }
 
-enum lvn_status lvn_trial_run(struct lvn_trial *out, struct lvn_ranks *r, int threads, bool fixed_order)
+enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lvn_ranks *r, int threads,
+                                       bool fixed_order)
 {
     struct lvn_settings s;
-    struct lvn_training t = {0};
+    struct lvn_train_programs t = {0};
     struct lvn_model_config c;
     lvn_model_config_init(&c, lvn_models()[0]);
     LVN_TRY(lvn_model_put_all(&c, c.model->tiny));
     struct lvn_fields fields =
-        lvn_stream_fields(lvn_model_value(&c, LVN_MEANS_POSITIONS), lvn_model_value(&c, LVN_MEANS_VOCABULARY));
-    struct lvn_training_options o = {.ranks = r, .fields = &fields, .task = lvn_task_find("lm")};
+        lvn_stream_fields(lvn_model_value(&c, LVN_ROLE_POSITIONS), lvn_model_value(&c, LVN_ROLE_VOCABULARY));
+    struct lvn_train_programs_options o = {.ranks = r, .fields = &fields, .task = lvn_task_find("lm")};
     int64_t labels;
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
-    if (status == LVN_OK) status = lvn_training_plan(&t, &s, &c, &o);
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_allocate(t.network));
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_network_init_values(t.network, 1, false));
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_trial_fill(&t, 0, &labels));
+    if (status == LVN_OK) status = lvn_train_programs_plan(&t, &s, &c, &o);
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_allocate(t.network));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_init_values(t.network, 1, false));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_synthetic_step_fill(&t, 0, &labels));
     if (status == LVN_OK) status = tiny_steps(out, &t, r, labels);
-    lvn_training_release(&t);
+    lvn_train_programs_release(&t);
     lvn_settings_release(&s);
     return status;
 }

@@ -42,7 +42,7 @@ static int64_t parts_of(int64_t rows, int64_t pieces)
 }
 
 /* By micro-batches: rank i computes numbers [leaf[i], leaf[i + 1]). */
-static enum lvn_status divide_micro_batches(struct lvn_training *t, int size, int rank)
+static enum lvn_status divide_micro_batches(struct lvn_train_programs *t, int size, int rank)
 {
     int64_t batch = t->settings->trainer.batch_size, micro = t->settings->trainer.micro_batch_size, n = batch / micro;
     LVN_CHECK(n >= size, ARG,
@@ -58,7 +58,7 @@ static enum lvn_status divide_micro_batches(struct lvn_training *t, int size, in
 }
 
 /* By rows: each share is cut into equal parts. */
-static enum lvn_status divide_rows(struct lvn_training *t, int size, int rank)
+static enum lvn_status divide_rows(struct lvn_train_programs *t, int size, int rank)
 {
     int64_t batch = t->settings->trainer.batch_size;
     LVN_CHECK(batch >= size, ARG,
@@ -77,15 +77,15 @@ static enum lvn_status divide_rows(struct lvn_training *t, int size, int rank)
     return LVN_OK;
 }
 
-static void begin_shares(struct lvn_training *t, const int64_t *share)
+static void begin_shares(struct lvn_train_programs *t, const int64_t *share)
 {
-    int64_t units = lvn_shares_units(t->settings);
+    int64_t units = lvn_load_weights_units(t->settings);
     int size = t->reduction.sharding.size;
     t->begin[0] = 0;
     for (int i = 0; i < size; i++) t->begin[i + 1] = share ? t->begin[i] + share[i] : units * (i + 1) / size;
 }
 
-static enum lvn_status divide(struct lvn_training *t, const int64_t *share)
+static enum lvn_status divide(struct lvn_train_programs *t, const int64_t *share)
 {
     int size = t->reduction.sharding.size, rank = t->reduction.sharding.rank;
     begin_shares(t, share);
@@ -97,25 +97,25 @@ static enum lvn_status divide(struct lvn_training *t, const int64_t *share)
 
 /* --- planning --- */
 
-static int last_length(const struct lvn_training *t)
+static int last_length(const struct lvn_train_programs *t)
 {
     return t->n_lengths ? t->n_lengths - 1 : 0;
 }
 
 /* One, or one for each planned length, which work on the memory of the longest. The sums of gradients over ranks are
  * prepared for one of them and must be the same in all. */
-static enum lvn_status new_runners(struct lvn_training *t, struct lvn_runner **out,
-                                   const struct lvn_runner_options *how)
+static enum lvn_status new_runners(struct lvn_train_programs *t, struct lvn_session **out,
+                                   const struct lvn_session_options *how)
 {
     const int last = last_length(t);
     for (int i = last; i >= 0; i--) {
-        struct lvn_runner_options o = *how;
+        struct lvn_session_options o = *how;
         struct lvn_fields *fields = &t->fields_of[i];
         *fields = t->fields;
         if (t->n_lengths) lvn_fields_cut(fields, t->length[i]);
         o.fields = fields;
         o.longer = i < last ? out[last] : NULL;
-        LVN_TRY(lvn_runner_new(&out[i], t->network, &o));
+        LVN_TRY(lvn_session_new(&out[i], t->network, &o));
         LVN_CHECK(out[i]->program->n_tokens == out[last]->program->n_tokens, INTERNAL,
                   "samples of %lld and %lld tokens sum their gradients differently", (long long)t->length[i],
                   (long long)t->length[last]);
@@ -124,7 +124,7 @@ static enum lvn_status new_runners(struct lvn_training *t, struct lvn_runner **o
 }
 
 /* What the rank with most samples computes, which all ranks must know alike. */
-static void most_of(const struct lvn_training *t, struct lvn_runner_options *o)
+static void most_of(const struct lvn_train_programs *t, struct lvn_session_options *o)
 {
     int64_t most = 0, unit = t->settings->trainer.micro_batch_size ? t->micro : 1;
     for (int i = 0; i < t->reduction.sharding.size; i++) {
@@ -136,31 +136,31 @@ static void most_of(const struct lvn_training *t, struct lvn_runner_options *o)
     }
 }
 
-static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_config *c,
-                                 const struct lvn_training_options *how)
+static enum lvn_status plan_once(struct lvn_train_programs *t, const struct lvn_model_config *c,
+                                 const struct lvn_train_programs_options *how)
 {
     const struct lvn_settings *s = t->settings;
     int on_host = t->ranks ? t->ranks->of_host : how->of_host;
     int threads = lvn_ranks_threads(t->ranks, s->trainer.threads);
     int device;
     LVN_TRY(lvn_ranks_device(t->ranks, s, &device));
-    struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
-                                          .device = device,
-                                          .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
-                                          .real = LVN_F32,
-                                          .precision = lvn_precision_of(s->trainer.precision),
-                                          .threads = threads,
-                                          .decay = lvn_decay_of(s->optimizer.decay),
-                                          .freeze = s->model.freeze,
-                                          .processes = on_host};
+    struct lvn_model_state_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                              .device = device,
+                                              .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                              .real = LVN_F32,
+                                              .precision = lvn_precision_of(s->trainer.precision),
+                                              .threads = threads,
+                                              .decay = lvn_decay_of(s->optimizer.decay),
+                                              .freeze = s->model.freeze,
+                                              .processes = on_host};
     struct lvn_model_config model = *c;
     model.lora = (struct lvn_lora){
         .rank = s->lora.rank, .alpha = s->lora.alpha, .targets = lvn_lora_targets(c->model, s->lora.targets)};
     LVN_TRY(divide(t, how->share));
     int64_t weight_bytes = lvn_dtype_bytes(network.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
     if (!t->network) LVN_TRY(lvn_layers_check(&model, weight_bytes, t->ranks && network.backend->computes));
-    if (!t->network) LVN_TRY(lvn_network_new(&t->network, &model, &network));
-    struct lvn_runner_options o = {.B = t->micro, .n_micro = t->accumulation, .task = how->task};
+    if (!t->network) LVN_TRY(lvn_model_state_new(&t->network, &model, &network));
+    struct lvn_session_options o = {.B = t->micro, .n_micro = t->accumulation, .task = how->task};
     if (how->validate) LVN_TRY(new_runners(t, t->evals, &o));
     o.train = true;
     o.deterministic = s->trainer.deterministic;
@@ -178,30 +178,31 @@ static enum lvn_status plan_once(struct lvn_training *t, const struct lvn_model_
                            : LVN_OK;
 }
 
-static void forget_plan(struct lvn_training *t)
+static void forget_plan(struct lvn_train_programs *t)
 {
     if (t->planner.forget) t->planner.forget(t->planner.context);
-    if (t->network) lvn_network_forget(t->network);
+    if (t->network) lvn_model_state_drop_sessions(t->network);
     t->step = t->eval = t->next = NULL;
     memset(t->steps, 0, sizeof t->steps);
     memset(t->evals, 0, sizeof t->evals);
 }
 
 /* Plan with more and more pieces, then with blocks that run again, until memory holds it or that does not help. */
-static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_model_config *c,
-                                       const struct lvn_training_options *how)
+static enum lvn_status plan_for_memory(struct lvn_train_programs *t, const struct lvn_model_config *c,
+                                       const struct lvn_train_programs_options *how)
 {
     bool fixed = t->pieces > 0;
     if (!fixed) t->pieces = 1;
     for (;;) {
         LVN_TRY(plan_once(t, c, how));
         const struct lvn_device *d = t->network->device;
-        int64_t room = d->backend->computes ? lvn_network_available(t->network) : 0; /* on this machine */
-        int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_training_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
-        if (d->memory_bytes) wanted = lvn_network_bytes(t->network); /* all else is the processor's */
-        wanted -= lvn_network_held(t->network);
+        int64_t room = d->backend->computes ? lvn_model_state_available(t->network) : 0; /* on this machine */
+        int64_t part[LVN_MEMORY_PART_COUNT], wanted = lvn_train_programs_memory(t, part) - part[LVN_MEMORY_PROGRAMS];
+        if (d->memory_bytes) wanted = lvn_model_state_bytes(t->network); /* all else is the processor's */
+        wanted -= lvn_model_state_allocated_bytes(t->network);
         bool fits = room <= 0 || wanted <= room;
-        int64_t model = part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_network_held(t->network);
+        int64_t model =
+            part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] - lvn_model_state_allocated_bytes(t->network);
         /* Fewer activations do not help a model that is itself too large. */
         bool hopeless = wanted - part[LVN_MEMORY_ARENA] > room;
         bool whole = t->settings->trainer.micro_batch_size || fixed || t->micro == 1;
@@ -218,7 +219,7 @@ static enum lvn_status plan_for_memory(struct lvn_training *t, const struct lvn_
 }
 
 /* The most pieces that a rank wants, and blocks where one wants them: ranks that differ would wait for each other. */
-static enum lvn_status agree_on_memory(struct lvn_training *t, bool *again)
+static enum lvn_status agree_on_memory(struct lvn_train_programs *t, bool *again)
 {
     int64_t mine[2] = {t->pieces, t->recompute == LVN_RECOMPUTE_BLOCKS}, most[2] = {mine[0], mine[1]};
     if (t->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(t->ranks->comm, most, 2, LVN_I64, LVN_MAX));
@@ -228,8 +229,8 @@ static enum lvn_status agree_on_memory(struct lvn_training *t, bool *again)
     return LVN_OK;
 }
 
-static enum lvn_status plan_together(struct lvn_training *t, const struct lvn_model_config *c,
-                                     const struct lvn_training_options *o)
+static enum lvn_status plan_together(struct lvn_train_programs *t, const struct lvn_model_config *c,
+                                     const struct lvn_train_programs_options *o)
 {
     struct lvn_ranks *r = t->ranks;
     bool again;
@@ -240,8 +241,8 @@ static enum lvn_status plan_together(struct lvn_training *t, const struct lvn_mo
     return lvn_ranks_agree(r, lvn_reduction_prepare(&t->reduction, t->step->program, t->leaf));
 }
 
-enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_settings *s,
-                                  const struct lvn_model_config *c, const struct lvn_training_options *o)
+enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const struct lvn_settings *s,
+                                        const struct lvn_model_config *c, const struct lvn_train_programs_options *o)
 {
     struct lvn_ranks *r = o->ranks;
     struct lvn_sharding sharding = {.rank = r ? r->rank : 0,
@@ -251,11 +252,11 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
                                     .zero1 = s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO1,
                                     .tree = s->trainer.deterministic,
                                     .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16};
-    *t = (struct lvn_training){.settings = s,
-                               .fields = *o->fields,
-                               .block_size = lvn_task_length(o->task, o->fields),
-                               .optimizer = optimizer_of(s),
-                               .ranks = r};
+    *t = (struct lvn_train_programs){.settings = s,
+                                     .fields = *o->fields,
+                                     .block_size = lvn_task_length(o->task, o->fields),
+                                     .optimizer = optimizer_of(s),
+                                     .ranks = r};
     t->pieces = o->pieces;
     t->recompute = lvn_recompute_of(s->trainer.recompute);
     t->planner = o->planner;
@@ -269,7 +270,7 @@ enum lvn_status lvn_training_plan(struct lvn_training *t, const struct lvn_setti
     return lvn_ranks_group(r, t->network->device, s);
 }
 
-enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn_training_options *o)
+enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t, const struct lvn_train_programs_options *o)
 {
     const struct lvn_model_config c = t->network->config;
     const struct lvn_sharding sharding = t->reduction.sharding;
@@ -281,31 +282,31 @@ enum lvn_status lvn_training_plan_again(struct lvn_training *t, const struct lvn
     return plan_together(t, &c, o);
 }
 
-void lvn_training_release(struct lvn_training *t)
+void lvn_train_programs_release(struct lvn_train_programs *t)
 {
     forget_plan(t);
     lvn_ranks_ungroup(t->ranks);
-    lvn_network_free(t->network);
+    lvn_model_state_free(t->network);
     lvn_reduction_release(&t->reduction);
     free(t->leaf);
     free(t->begin);
-    *t = (struct lvn_training){0};
+    *t = (struct lvn_train_programs){0};
 }
 
-struct lvn_runner *lvn_training_runner(const struct lvn_training *t, struct lvn_runner *const *runners,
-                                       const struct lvn_samples *b)
+struct lvn_session *lvn_train_programs_runner(const struct lvn_train_programs *t, struct lvn_session *const *runners,
+                                              const struct lvn_samples *b)
 {
     return runners[t->n_lengths ? lvn_length_find(t->length, t->n_lengths, lvn_fields_length(&b->fields)) : 0];
 }
 
-enum lvn_status lvn_training_feed(struct lvn_training *t, const struct lvn_samples *b, int64_t *labels)
+enum lvn_status lvn_train_programs_feed(struct lvn_train_programs *t, const struct lvn_samples *b, int64_t *labels)
 {
-    t->next = lvn_training_runner(t, t->steps, b);
+    t->next = lvn_train_programs_runner(t, t->steps, b);
     *labels = lvn_task_count(&t->next->outputs, b);
-    return lvn_runner_feed(t->next, 0, b);
+    return lvn_session_feed(t->next, 0, b);
 }
 
-void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t labels)
+void lvn_train_programs_prepare(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels)
 {
     t->step = t->next;
     t->step->step = (struct lvn_step){.seed = (uint64_t)t->settings->trainer.seed,
@@ -318,36 +319,37 @@ void lvn_training_begin(struct lvn_training *t, int64_t step, double lr, int64_t
 }
 
 /* Where it waits for others out of our sight, others may know. */
-static void stamp(const struct lvn_training *t, const char *place)
+static void stamp(const struct lvn_train_programs *t, const char *place)
 {
-    if (t->ranks && t->ranks->grouped) lvn_stamp_place(t->ranks->heart, place);
+    if (t->ranks && t->ranks->grouped) lvn_member_set_operation(t->ranks->heart, place);
 }
 
 static const char on_devices[] = "a step with sums on the devices";
 
-void lvn_training_start(struct lvn_training *t, int64_t step, double lr, int64_t labels)
+void lvn_train_programs_launch(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels)
 {
-    lvn_training_begin(t, step, lr, labels);
+    lvn_train_programs_prepare(t, step, lr, labels);
     stamp(t, on_devices);
-    lvn_runner_start(t->step, t->accumulation);
+    lvn_session_launch(t->step, t->accumulation);
     stamp(t, NULL);
 }
 
-enum lvn_status lvn_training_finish(struct lvn_training *t)
+enum lvn_status lvn_train_programs_finish(struct lvn_train_programs *t)
 {
     stamp(t, on_devices);
-    lvn_runner_finish(t->step, t->accumulation);
+    lvn_session_finish(t->step, t->accumulation);
     stamp(t, NULL);
     return t->step->status;
 }
 
-enum lvn_status lvn_training_step(struct lvn_training *t, int64_t step, double lr, int64_t labels)
+enum lvn_status lvn_train_programs_step(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels)
 {
-    lvn_training_start(t, step, lr, labels);
-    return lvn_training_finish(t);
+    lvn_train_programs_launch(t, step, lr, labels);
+    return lvn_train_programs_finish(t);
 }
 
-enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t step, double loss, const char *kept)
+enum lvn_status lvn_train_programs_explain_nonfinite(struct lvn_train_programs *t, int64_t step, double loss,
+                                                     const char *kept)
 {
     static const char format[] = "step %lld: the loss is %g and the gradient's norm %g%s; the first number that is not "
                                  "finite lies in '%s'; %s; try %s"
@@ -357,7 +359,7 @@ enum lvn_status lvn_training_explain_nonfinite(struct lvn_training *t, int64_t s
     char although[80] = "";
     if (scale > 0) snprintf(although, sizeof although, ", although the loss was multiplied by only %g", 2 * scale);
     enum lvn_status found = LVN_OK;
-    const char *first = lvn_runner_find_nonfinite(t->step, t->accumulation);
+    const char *first = lvn_session_find_nonfinite(t->step, t->accumulation);
     if (first) found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, first, kept, other);
     LVN_TRY(lvn_ranks_agree(t->ranks, found));
     found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, "the sum of the gradient", kept,

@@ -18,7 +18,7 @@
 enum { CHUNK = 1 << 18, GROWTH_FROM = 64 << 20, NAME_BYTES = 4096 };
 
 struct walk {
-    const struct lvn_walk_visitor *v;
+    const struct lvn_archive_visitor *v;
     const char *top;   /* what the walk started with, for messages */
     int64_t in, out;   /* bytes that went in, and came out of archives */
     double growth;     /* of where this was found */
@@ -138,10 +138,10 @@ static enum lvn_status next_of_entry(struct stream *s, const void **p, int64_t *
     struct walk *w = s->w;
     w->out += got;
     double grown = w->in ? (double)w->out / (double)w->in * w->growth : 0;
-    LVN_CHECK(w->out < GROWTH_FROM || grown < LVN_WALK_GROWTH, FORMAT,
+    LVN_CHECK(w->out < GROWTH_FROM || grown < LVN_ARCHIVE_GROWTH, FORMAT,
               "'%s' grows more than %d-fold when it is unpacked (at '%s'): it looks like a bomb; unpack it yourself if "
               "it is not",
-              w->top, LVN_WALK_GROWTH, s->name);
+              w->top, LVN_ARCHIVE_GROWTH, s->name);
     *p = s->buffer;
     *n = got;
     return LVN_OK;
@@ -223,7 +223,7 @@ static enum lvn_status keep_blob(struct stream *s, int64_t size, int depth)
         got += take;
     }
     double growth = s->w->in ? (double)s->w->out / (double)s->w->in * s->w->growth : 1;
-    struct lvn_walk_place place = {.depth = depth, .growth = growth > 1 ? growth : 1};
+    struct lvn_archive_position place = {.depth = depth, .growth = growth > 1 ? growth : 1};
     if (status == LVN_OK) status = s->w->v->blob(s->w->v->context, s->name, all, got, place);
     free(all);
     return status;
@@ -256,7 +256,7 @@ static enum lvn_status walk_entry(struct stream *s, const struct stream *from, s
     LVN_CHECK(status != LVN_OK || !raw || n < 512 || memcmp(s->first, from->first, 512) != 0, FORMAT,
               "'%s' begins as an archive does, and cannot be read as one; it is damaged or cut", outer);
     int64_t size = raw ? INT64_MAX : api.size(e);
-    bool blob = s->w->v->blob && size <= LVN_WALK_BLOB && is_archive(s->first, s->n_first);
+    bool blob = s->w->v->blob && size <= LVN_ARCHIVE_BLOB && is_archive(s->first, s->n_first);
     if (status == LVN_OK) status = blob ? keep_blob(s, size, depth) : walk_stream(s, depth, named && raw);
     s->name = outer;
     return status;
@@ -280,8 +280,8 @@ static enum lvn_status walk_entries(struct stream *s, struct feed *f, int depth,
 
 static enum lvn_status walk_archive(struct stream *from, int depth, bool named)
 {
-    LVN_CHECK(depth < LVN_WALK_DEPTH, FORMAT, "'%s' is an archive in %d others: they may be nested %d deep", from->name,
-              depth, LVN_WALK_DEPTH);
+    LVN_CHECK(depth < LVN_ARCHIVE_DEPTH, FORMAT, "'%s' is an archive in %d others: they may be nested %d deep",
+              from->name, depth, LVN_ARCHIVE_DEPTH);
     LVN_TRY(lvn_library_open(&lvn_library_archive));
     struct feed f = {.from = from};
     struct stream s = {.next = next_of_entry, .w = from->w, .name = from->name};
@@ -307,7 +307,7 @@ static enum lvn_status walk_archive(struct stream *from, int depth, bool named)
 
 static enum lvn_status walk_plain(struct stream *s, bool named)
 {
-    const struct lvn_walk_visitor *v = s->w->v;
+    const struct lvn_archive_visitor *v = s->w->v;
     bool want = false;
     LVN_TRY(v->begin(v->context, s->name, named, &want));
     while (want) {
@@ -333,7 +333,7 @@ static enum lvn_status start(struct stream *s, int depth, bool named)
     return walk_stream(s, depth, named);
 }
 
-enum lvn_status lvn_walk_file(const char *path, bool named, const struct lvn_walk_visitor *v, int64_t *bytes_read)
+enum lvn_status lvn_archive_read(const char *path, bool named, const struct lvn_archive_visitor *v, int64_t *bytes_read)
 {
     struct walk w = {.v = v, .top = path, .growth = 1, .reported = bytes_read};
     struct stream s = {.next = next_of_file, .w = &w, .name = path};
@@ -347,8 +347,8 @@ enum lvn_status lvn_walk_file(const char *path, bool named, const struct lvn_wal
     return status;
 }
 
-enum lvn_status lvn_walk_memory(const char *name, const void *p, int64_t n, struct lvn_walk_place place,
-                                const struct lvn_walk_visitor *v)
+enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t n, struct lvn_archive_position place,
+                                        const struct lvn_archive_visitor *v)
 {
     struct walk w = {.v = v, .top = name, .growth = place.growth};
     struct stream s = {.next = next_of_memory, .w = &w, .name = name, .memory = p, .left = n};
@@ -396,7 +396,7 @@ static enum lvn_status list_dir(struct list *l, const char *dir, int depth)
     return LVN_OK;
 }
 
-enum lvn_status lvn_walk_list(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)
+enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)
 {
     struct list l = {.a = a};
     LVN_CHECK(lvn_path_exists(path), IO, "there is no '%s'", path);

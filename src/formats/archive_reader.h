@@ -13,31 +13,33 @@
 
 #include "base/arena.h"
 
-enum { LVN_WALK_DEPTH = 8, LVN_WALK_GROWTH = 1000, LVN_WALK_BLOB = 8 << 20 };
+enum { LVN_ARCHIVE_DEPTH = 8, LVN_ARCHIVE_GROWTH = 1000, LVN_ARCHIVE_BLOB = 8 << 20 };
 
 /* Where an archive was found, when it is looked into later or elsewhere. */
-struct lvn_walk_place {
+struct lvn_archive_position {
     int depth;
     double growth; /* of what it was found in: bytes that came out for one that went in */
 };
 
-struct lvn_walk_visitor {
+struct lvn_archive_visitor {
     void *context;
     /* A file begins. `named`: the user named it (or its compressed form) and did not find it in a folder or archive.
      * *want false: pass over it. */
     enum lvn_status (*begin)(void *context, const char *name, bool named, bool *want);
     enum lvn_status (*data)(void *context, const void *p, int64_t n);
     enum lvn_status (*end)(void *context);
-    /* NULL, or: takes a copy of a small archive found in an archive, to look into it with lvn_walk_memory(). */
-    enum lvn_status (*blob)(void *context, const char *name, const void *p, int64_t n, struct lvn_walk_place place);
+    /* NULL, or: takes a copy of a small archive found in an archive, to look into it with lvn_archive_read_memory(). */
+    enum lvn_status (*blob)(void *context, const char *name, const void *p, int64_t n,
+                            struct lvn_archive_position place);
 };
 
 /* The files to walk over: the path itself, or all below a folder (hidden ones left out), sorted. */
-enum lvn_status lvn_walk_list(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n) LVN_CHECKED;
+enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const char *const **names,
+                                 int64_t *n) LVN_CHECKED;
 /* One of them. `bytes_read` is kept up to date while it is read. */
-enum lvn_status lvn_walk_file(const char *path, bool named, const struct lvn_walk_visitor *v,
-                              int64_t *bytes_read) LVN_CHECKED;
-enum lvn_status lvn_walk_memory(const char *name, const void *p, int64_t n, struct lvn_walk_place place,
-                                const struct lvn_walk_visitor *v) LVN_CHECKED;
+enum lvn_status lvn_archive_read(const char *path, bool named, const struct lvn_archive_visitor *v,
+                                 int64_t *bytes_read) LVN_CHECKED;
+enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t n, struct lvn_archive_position place,
+                                        const struct lvn_archive_visitor *v) LVN_CHECKED;
 
 #endif

@@ -86,11 +86,11 @@ static enum lvn_status parse(const struct reading *r, struct lvn_idx *x)
 enum lvn_status lvn_idx_read(struct lvn_idx *x, const char *path)
 {
     struct reading r = {.path = path};
-    const struct lvn_walk_visitor v = {.context = &r, .begin = begin, .data = take, .end = end};
+    const struct lvn_archive_visitor v = {.context = &r, .begin = begin, .data = take, .end = end};
     int64_t bytes = 0;
     *x = (struct lvn_idx){0};
     LVN_CHECK(lvn_path_is_file(path) || !lvn_path_exists(path), IO, "cannot read '%s': it is not a regular file", path);
-    enum lvn_status status = lvn_walk_file(path, true, &v, &bytes);
+    enum lvn_status status = lvn_archive_read(path, true, &v, &bytes);
     if (status == LVN_OK) status = parse(&r, x);
     if (status != LVN_OK) free(r.p);
     return status;

@@ -90,7 +90,7 @@ static enum lvn_status put_record(struct lvn_tensorboard *t)
     lvn_text_add_bytes(&t->record, m->p, m->n);
     lvn_text_add_bytes(&t->record, tail, sizeof tail);
     LVN_TRY(lvn_text_status(&t->record)); /* half a record would spoil those behind it */
-    LVN_TRY_WHILE(lvn_append_put(&t->file, t->record.p, t->record.n), "writing TensorBoard's events");
+    LVN_TRY_WHILE(lvn_append_file_file_write(&t->file, t->record.p, t->record.n), "writing TensorBoard's events");
     return LVN_OK;
 }
 
@@ -106,7 +106,7 @@ static enum lvn_status write_start(struct lvn_tensorboard *t, double wall_time, 
         put_bytes(&t->event, SESSION_LOG, start, sizeof start);
         LVN_TRY(put_record(t));
     }
-    return lvn_append_flush(&t->file);
+    return lvn_append_file_flush(&t->file);
 }
 
 /* Files are read in the order of their names: the time comes first. */
@@ -123,7 +123,7 @@ static enum lvn_status open_new(struct lvn_tensorboard *t, const char *dir, doub
         if (fd < 0 && errno != EEXIST) break;
     }
     LVN_CHECK(fd >= 0, IO, "'%s' cannot be made: %s", path, strerror(errno));
-    lvn_append_open(&t->file, fd);
+    lvn_append_file_open(&t->file, fd);
     return LVN_OK;
 }
 
@@ -166,13 +166,13 @@ enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *t, double wall_tim
 
 enum lvn_status lvn_tensorboard_flush(struct lvn_tensorboard *t)
 {
-    LVN_TRY_WHILE(lvn_append_flush(&t->file), "writing TensorBoard's events");
+    LVN_TRY_WHILE(lvn_append_file_flush(&t->file), "writing TensorBoard's events");
     return LVN_OK;
 }
 
 void lvn_tensorboard_close(struct lvn_tensorboard *t)
 {
-    if (lvn_append_close(&t->file) != LVN_OK) lvn_error_clear();
+    if (lvn_append_file_close(&t->file) != LVN_OK) lvn_error_clear();
     lvn_text_release(&t->event);
     lvn_text_release(&t->summary);
     lvn_text_release(&t->record);

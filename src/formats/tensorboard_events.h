@@ -12,7 +12,7 @@
 #include "base/append_file.h"
 
 struct lvn_tensorboard {
-    struct lvn_append file;
+    struct lvn_append_file file;
     struct lvn_text event, summary; /* being made */
     struct lvn_text record;         /* the event as it stands in the file */
 };

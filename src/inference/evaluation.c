@@ -29,9 +29,9 @@ struct evaluation {
     enum lvn_split_id split;
     struct part part[LVN_SPLIT_COUNT];
     int n_parts;
-    struct lvn_network *network;
-    struct lvn_runner *runners[LVN_LENGTHS]; /* one for each planned length, the longest first; else one */
-    struct lvn_runner *runner;               /* that was fed */
+    struct lvn_model_state *network;
+    struct lvn_session *runners[LVN_LENGTHS]; /* one for each planned length, the longest first; else one */
+    struct lvn_session *runner;               /* that was fed */
     int n_runners;
     struct lvn_fields fields[LVN_LENGTHS]; /* of their samples */
     struct lvn_samples batch;
@@ -50,15 +50,15 @@ static enum lvn_status new_runners(struct evaluation *e)
         struct lvn_fields *fields = &e->fields[e->n_runners];
         *fields = e->setup.fields;
         if (d->n_lengths && !train) lvn_fields_cut(fields, d->length[k]);
-        struct lvn_runner_options runner = {.fields = fields,
-                                            .B = e->B,
-                                            .n_micro = train ? e->batches : 1,
-                                            .task = e->setup.task,
-                                            .prediction = e->o->prediction,
-                                            .answers = d->answers,
-                                            .train = train,
-                                            .longer = e->n_runners ? e->runners[0] : NULL};
-        LVN_TRY(lvn_runner_new(&e->runners[e->n_runners++], e->network, &runner));
+        struct lvn_session_options runner = {.fields = fields,
+                                             .B = e->B,
+                                             .n_micro = train ? e->batches : 1,
+                                             .task = e->setup.task,
+                                             .prediction = e->o->prediction,
+                                             .answers = d->answers,
+                                             .train = train,
+                                             .longer = e->n_runners ? e->runners[0] : NULL};
+        LVN_TRY(lvn_session_new(&e->runners[e->n_runners++], e->network, &runner));
     }
     e->runner = e->runners[0];
     return LVN_OK;
@@ -70,17 +70,17 @@ static enum lvn_status plan(struct evaluation *e)
     const bool fp16 = e->s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
     int device;
     LVN_TRY(lvn_ranks_device(e->o->ranks, e->s, &device));
-    struct lvn_network_options network = {.backend = lvn_backend_find(e->s->trainer.accelerator),
-                                          .device = device,
-                                          .tf32 = e->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
-                                          .real = LVN_F32,
-                                          .precision =
-                                              fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
-                                          .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
-                                          .processes = e->o->ranks->of_host};
-    LVN_TRY(lvn_network_new(&e->network, &e->setup.config, &network));
+    struct lvn_model_state_options network = {
+        .backend = lvn_backend_find(e->s->trainer.accelerator),
+        .device = device,
+        .tf32 = e->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+        .real = LVN_F32,
+        .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
+        .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
+        .processes = e->o->ranks->of_host};
+    LVN_TRY(lvn_model_state_new(&e->network, &e->setup.config, &network));
     LVN_TRY(new_runners(e));
-    LVN_TRY(lvn_network_allocate(e->network));
+    LVN_TRY(lvn_model_state_allocate(e->network));
     e->n_counts = lvn_task_counts(&e->runner->outputs);
     e->sums = lvn_calloc((size_t)(e->batches + 1 + e->n_counts), sizeof *e->sums);
     if (!e->sums) return LVN_MEMORY;
@@ -153,11 +153,11 @@ static void report(const struct evaluation *e)
                                   .config = &e->setup.config,
                                   .task = t->task,
                                   .n_losses = lvn_desc_count(&t->losses->desc) / e->B,
-                                  .losses = lvn_runner_losses(e->runner),
+                                  .losses = lvn_session_losses(e->runner),
                                   .shape = &t->prediction->desc};
     if (!e->o->batch) return;
     if (t->label >= 0 && t->task->label.label) batch.labels = e->batch.p[t->label];
-    if (e->o->prediction) batch.prediction = lvn_runner_prediction(e->runner);
+    if (e->o->prediction) batch.prediction = lvn_session_prediction(e->runner);
     e->o->batch(e->o->context, &batch);
 }
 
@@ -172,7 +172,7 @@ static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
         e->number[r] = p->first + lvn_loader_eval_sample(&p->loader, number + r);
     for (int k = 0; k < e->n_runners; k++)
         if (lvn_fields_length(&e->fields[k]) == lvn_fields_length(&e->batch.fields)) e->runner = e->runners[k];
-    LVN_TRY(lvn_runner_feed(e->runner, at * e->B, &e->batch));
+    LVN_TRY(lvn_session_feed(e->runner, at * e->B, &e->batch));
     e->sums[e->batches] += (double)lvn_task_count(&e->runner->outputs, &e->batch);
     return LVN_OK;
 }
@@ -187,9 +187,9 @@ static enum lvn_status pass(struct evaluation *e)
 {
     for (int64_t i = e->o->ranks->rank; i < e->batches; i += e->o->ranks->size) {
         LVN_TRY(feed(e, i, 0));
-        struct lvn_runner *t = e->runner;
+        struct lvn_session *t = e->runner;
         t->step = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.there};
-        e->sums[i] = lvn_runner_run(t, 1);
+        e->sums[i] = lvn_session_run(t, 1);
         LVN_TRY(t->status);
         add_counts(e);
         report(e);
@@ -227,12 +227,12 @@ static enum lvn_status write_gradients(struct evaluation *e)
 
 static enum lvn_status pass_with_gradients(struct evaluation *e)
 {
-    struct lvn_runner *t = e->runner;
+    struct lvn_session *t = e->runner;
     for (int64_t i = 0; i < e->batches; i++) LVN_TRY(feed(e, i, i));
     double valid = e->sums[e->batches];
     t->step = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
                                 .end_row = (e->batches - 1) * e->B + e->batch.there};
-    lvn_runner_run(t, e->batches);
+    lvn_session_run(t, e->batches);
     LVN_TRY(t->status);
     LVN_TRY(write_gradients(e));
     if (!e->o->batch) {
@@ -294,7 +294,7 @@ enum lvn_status lvn_evaluate(const struct lvn_settings *s, const struct lvn_eval
     free(e.sums);
     free(e.number);
     lvn_samples_release(&e.batch);
-    lvn_network_free(e.network);
+    lvn_model_state_free(e.network);
     lvn_model_setup_close(&e.setup);
     return status;
 }

@@ -51,20 +51,20 @@ static enum lvn_status load(struct lvn_generator *g, const struct lvn_sample *sa
     const bool bf16 = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
     int device;
     LVN_TRY(lvn_ranks_device(NULL, s, &device));
-    struct lvn_network_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
-                                          .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
-                                          .device = device,
-                                          .real = LVN_F32,
-                                          .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
-                                          .threads = (int)s->trainer.threads};
+    struct lvn_model_state_options network = {.backend = lvn_backend_find(s->trainer.accelerator),
+                                              .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                              .device = device,
+                                              .real = LVN_F32,
+                                              .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
+                                              .threads = (int)s->trainer.threads};
     int64_t longest = 1;
     for (int64_t i = 0; i < n; i++) {
         LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
         if (samples[i].n + samples[i].most - 1 > longest) longest = samples[i].n + samples[i].most - 1;
     }
-    LVN_TRY(lvn_network_new(&g->network, &m->config, &network));
+    LVN_TRY(lvn_model_state_new(&g->network, &m->config, &network));
     LVN_TRY(lvn_sampler_new(&g->sampler, g->network, m->block_size, n, longest));
-    LVN_TRY(lvn_network_allocate(g->network));
+    LVN_TRY(lvn_model_state_allocate(g->network));
     return lvn_pretrained_load(&m->pretrained, g->network->params, g->network->memory[LVN_BUFFER_PARAM],
                                g->network->weights);
 }
@@ -86,7 +86,7 @@ int64_t lvn_generator_room(const struct lvn_generator *g, int64_t n)
 void lvn_generator_close(struct lvn_generator *g)
 {
     lvn_sampler_free(g->sampler);
-    lvn_network_free(g->network);
+    lvn_model_state_free(g->network);
     lvn_model_setup_close(&g->setup);
     free(g->ends);
     *g = (struct lvn_generator){0};

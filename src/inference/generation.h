@@ -10,7 +10,7 @@
 struct lvn_generator {
     const struct lvn_settings *settings;
     struct lvn_model_setup setup; /* its codec empty: ids only */
-    struct lvn_network *network;
+    struct lvn_model_state *network;
     struct lvn_sampler *sampler;
     int64_t *ends; /* (n_ends) the end tokens that the model names */
     int n_ends;

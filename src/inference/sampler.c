@@ -18,11 +18,11 @@ struct row {
     struct lvn_sample *sample; /* NULL: the row is free */
     int32_t *window;           /* (block_size) tokens in the cache, and behind them those that will be read next */
     int64_t n, position;       /* tokens of the window; of these, in the cache */
-    struct lvn_runner *chunk;  /* works on this row's cache; NULL when the context is shorter */
+    struct lvn_session *chunk; /* works on this row's cache; NULL when the context is shorter */
 };
 
 struct lvn_sampler {
-    struct lvn_runner *one; /* a token of each row */
+    struct lvn_session *one; /* a token of each row */
     struct lvn_samples of_one, of_chunk;
     const struct lvn_model *model;
     int64_t block_size, vocab_size;
@@ -38,7 +38,7 @@ static struct lvn_fields tokens(int64_t T)
 }
 
 /* Token by token, attention sees what came before through its cache alone. */
-static enum lvn_status check_caches(const struct lvn_runner *r, const char *model)
+static enum lvn_status check_caches(const struct lvn_session *r, const char *model)
 {
     for (int i = 0; i < r->graph->n_nodes; i++) {
         const struct lvn_node *node = r->graph->nodes[i];
@@ -50,19 +50,19 @@ static enum lvn_status check_caches(const struct lvn_runner *r, const char *mode
     return LVN_OK;
 }
 
-static enum lvn_status make_runners(struct lvn_sampler *s, struct lvn_network *n)
+static enum lvn_status make_runners(struct lvn_sampler *s, struct lvn_model_state *n)
 {
     const struct lvn_fields one = tokens(1), chunk = tokens(CHUNK);
-    struct lvn_runner_options o = {.fields = &one, .B = s->n_rows, .cache_length = s->length};
+    struct lvn_session_options o = {.fields = &one, .B = s->n_rows, .cache_length = s->length};
     LVN_TRY(lvn_samples_init(&s->of_one, &one, s->n_rows));
-    LVN_TRY(lvn_runner_new(&s->one, n, &o));
+    LVN_TRY(lvn_session_new(&s->one, n, &o));
     LVN_TRY(check_caches(s->one, n->config.model->name));
     if (s->length < CHUNK) return LVN_OK;
     LVN_TRY(lvn_samples_init(&s->of_chunk, &chunk, 1));
     for (int64_t r = 0; r < s->n_rows; r++) {
-        o = (struct lvn_runner_options){
+        o = (struct lvn_session_options){
             .fields = &chunk, .B = 1, .cache_length = s->length, .caches = s->one, .cache_batch = r};
-        LVN_TRY(lvn_runner_new(&s->rows[r].chunk, n, &o));
+        LVN_TRY(lvn_session_new(&s->rows[r].chunk, n, &o));
     }
     return LVN_OK;
 }
@@ -77,7 +77,7 @@ enum lvn_status lvn_sampling_possible(const struct lvn_model_config *c)
     return LVN_OK;
 }
 
-enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n, int64_t block_size, int64_t rows,
+enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_model_state *n, int64_t block_size, int64_t rows,
                                 int64_t length)
 {
     enum { ROUND = 64 };
@@ -88,7 +88,7 @@ enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n,
     if (!s) return LVN_MEMORY;
     s->block_size = block_size;
     s->model = m;
-    s->vocab_size = lvn_model_value(&n->config, LVN_MEANS_VOCABULARY);
+    s->vocab_size = lvn_model_value(&n->config, LVN_ROLE_VOCABULARY);
     s->n_rows = rows < 1 ? 1 : rows < LVN_DECODE_ROWS ? rows : LVN_DECODE_ROWS;
     enum lvn_status status = lvn_candidates_init(&s->candidates, s->vocab_size);
     for (int64_t r = 0; r < s->n_rows && status == LVN_OK; r++) {
@@ -117,12 +117,12 @@ void lvn_sampler_free(struct lvn_sampler *s)
 
 /* --- reading tokens --- */
 
-static enum lvn_status run(struct lvn_runner *t, const struct lvn_samples *b, const float **logits)
+static enum lvn_status run(struct lvn_session *t, const struct lvn_samples *b, const float **logits)
 {
     struct lvn_execution how = {.n_micro_batches = 1};
-    LVN_TRY(lvn_runner_feed(t, 0, b));
-    LVN_TRY(lvn_runner_run_as(t, &how));
-    *logits = lvn_runner_prediction(t);
+    LVN_TRY(lvn_session_feed(t, 0, b));
+    LVN_TRY(lvn_session_run_as(t, &how));
+    *logits = lvn_session_prediction(t);
     return *logits ? LVN_OK : LVN_INTERNAL;
 }
 

@@ -42,7 +42,7 @@ struct lvn_sample {
 /* Make the runners; the caller allocates the network afterwards. block_size: of the window. rows: samples that are run
  * together; more than LVN_DECODE_ROWS are as many. length: positions that the caches are to hold, that is, of the
  * longest sample what was given and made but for its last token; more than block_size is block_size. */
-enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_network *n, int64_t block_size, int64_t rows,
+enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_model_state *n, int64_t block_size, int64_t rows,
                                 int64_t length) LVN_CHECKED;
 void lvn_sampler_free(struct lvn_sampler *s); /* NULL: nothing; the runners are the network's */
 

@@ -10,7 +10,7 @@
 #include "models/lora.h"
 
 /* A (`which`), B, or, with '\0', the parameter itself. */
-static enum lvn_status layout_of(const struct lvn_network *n, const struct lvn_param *p, char which,
+static enum lvn_status layout_of(const struct lvn_model_state *n, const struct lvn_param *p, char which,
                                  struct lvn_layout *l)
 {
     return lvn_adapter_layout(lvn_model_form(n->config.model), &n->config, p, n->config.lora.rank, which, l);
@@ -19,7 +19,7 @@ static enum lvn_status layout_of(const struct lvn_network *n, const struct lvn_p
 /* --- writing --- */
 
 /* Names of modules that are saved whole, each once; null: there are none. */
-static json_t *whole_of(const struct lvn_network *n, bool fresh_head)
+static json_t *whole_of(const struct lvn_model_state *n, bool fresh_head)
 {
     json_t *modules = json_object(), *list = json_array();
     const char *name;
@@ -40,7 +40,7 @@ static json_t *whole_of(const struct lvn_network *n, bool fresh_head)
     return json_null();
 }
 
-static json_t *config_of(const struct lvn_network *n, const struct lvn_adapter_base *base)
+static json_t *config_of(const struct lvn_model_state *n, const struct lvn_adapter_base *base)
 {
     json_t *modules = json_array();
     const struct lvn_task *task = n->config.head ? lvn_task_find(n->config.head->task) : NULL;
@@ -62,7 +62,7 @@ static json_t *config_of(const struct lvn_network *n, const struct lvn_adapter_b
 }
 
 /* One tensor, moved, behind those of the source. */
-static enum lvn_status put(const struct lvn_network *n, struct lvn_arena *a, struct lvn_safetensors_source *source,
+static enum lvn_status put(const struct lvn_model_state *n, struct lvn_arena *a, struct lvn_safetensors_source *source,
                            struct lvn_safetensors_item *item, const struct lvn_param *p,
                            const struct lvn_layout *layout)
 {
@@ -72,7 +72,7 @@ static enum lvn_status put(const struct lvn_network *n, struct lvn_arena *a, str
          *moved = lvn_arena_alloc(a, (size_t)(p->count * each));
     if (!l || !values || !moved) return LVN_MEMORY;
     *l = *layout;
-    LVN_TRY(lvn_network_read(n, p, values));
+    LVN_TRY(lvn_model_state_read(n, p, values));
     lvn_layout_to_file(l, each, values, moved);
     l->desc.dtype = n->weights;
     item[source->n++] = (struct lvn_safetensors_item){.name = l->name, .desc = l->desc, .data = moved};
@@ -80,7 +80,7 @@ static enum lvn_status put(const struct lvn_network *n, struct lvn_arena *a, str
 }
 
 /* Both adapters of each weight, and what learns beside them. */
-static enum lvn_status collect(const struct lvn_network *n, bool fresh_head, struct lvn_arena *a,
+static enum lvn_status collect(const struct lvn_model_state *n, bool fresh_head, struct lvn_arena *a,
                                struct lvn_safetensors_source *source)
 {
     struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
@@ -114,8 +114,8 @@ static enum lvn_status base_text(const struct lvn_adapter_base *base, struct lvn
     return lvn_text_status(out);
 }
 
-enum lvn_status lvn_adapters_make(const struct lvn_network *n, const struct lvn_adapter_base *base, struct lvn_arena *a,
-                                  struct lvn_adapter_texts *out)
+enum lvn_status lvn_adapters_make(const struct lvn_model_state *n, const struct lvn_adapter_base *base,
+                                  struct lvn_arena *a, struct lvn_adapter_texts *out)
 {
     LVN_TRY(collect(n, base->fresh_head, a, &out->weights));
     long begun = lvn_json_begin();
@@ -130,7 +130,7 @@ enum lvn_status lvn_adapters_make(const struct lvn_network *n, const struct lvn_
 /* --- reading --- */
 
 static enum lvn_status read_values(const struct lvn_safetensor *t, const struct lvn_layout *l,
-                                   const struct lvn_network *n, const struct lvn_param *p)
+                                   const struct lvn_model_state *n, const struct lvn_param *p)
 {
     float *file_order = lvn_malloc(sizeof *file_order * (size_t)p->count);
     float *values = lvn_malloc(sizeof *values * (size_t)p->count);
@@ -138,7 +138,7 @@ static enum lvn_status read_values(const struct lvn_safetensor *t, const struct 
     if (status == LVN_OK) status = lvn_adapter_read(t, l, values, file_order);
     if (status == LVN_OK) {
         lvn_tensor_from_f32(n->weights, values, file_order, p->count);
-        status = lvn_network_write(n, p, file_order);
+        status = lvn_model_state_write(n, p, file_order);
     }
     free(file_order);
     free(values);
@@ -146,7 +146,7 @@ static enum lvn_status read_values(const struct lvn_safetensor *t, const struct 
 }
 
 /* Into `to` what the file has for A, B or all of a weight. */
-static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct lvn_network *n,
+static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                 const struct lvn_param *weight, char which, const struct lvn_param *to, int *seen)
 {
     struct lvn_layout l;
@@ -159,7 +159,7 @@ static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct 
     return read_values(t, &l, n, to);
 }
 
-static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct lvn_network *n, bool fresh_head)
+static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct lvn_model_state *n, bool fresh_head)
 {
     struct lvn_lora_pair pair;
     int seen = 0;
@@ -176,13 +176,13 @@ static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct 
     return LVN_OK;
 }
 
-enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_network *n, bool fresh_head)
+enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n, bool fresh_head)
 {
     LVN_TRY(lvn_adapter_check_scale(f->dir, &f->lora, &n->config.lora));
     return read_all(f, n, fresh_head);
 }
 
-enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_network *n)
+enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_model_state *n)
 {
     struct lvn_adapter_files f;
     enum lvn_status status = lvn_adapter_files_open(&f, folder);

@@ -19,12 +19,12 @@ struct lvn_adapter_texts {
     struct lvn_text config, base;          /* to be released */
 };
 /* The adapters of n (config.lora), copied. */
-enum lvn_status lvn_adapters_make(const struct lvn_network *n, const struct lvn_adapter_base *base, struct lvn_arena *a,
-                                  struct lvn_adapter_texts *out) LVN_CHECKED;
+enum lvn_status lvn_adapters_make(const struct lvn_model_state *n, const struct lvn_adapter_base *base,
+                                  struct lvn_arena *a, struct lvn_adapter_texts *out) LVN_CHECKED;
 /* The adapters of n from an open folder. ARG where they have another rank or alpha, FORMAT where they are not n's. */
-enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_network *n,
+enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                   bool fresh_head) LVN_CHECKED;
 /* The same of lora.init. */
-enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_network *n) LVN_CHECKED;
+enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_model_state *n) LVN_CHECKED;
 
 #endif

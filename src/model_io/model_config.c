@@ -261,7 +261,7 @@ enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_
 static json_t *end_of(const struct lvn_model_config *c)
 {
     const int64_t id = c->end_id;
-    return id >= 0 && id < lvn_model_value(c, LVN_MEANS_VOCABULARY) ? json_integer(id) : json_null();
+    return id >= 0 && id < lvn_model_value(c, LVN_ROLE_VOCABULARY) ? json_integer(id) : json_null();
 }
 
 static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *c, enum lvn_dtype type)

@@ -119,7 +119,7 @@ static enum lvn_status add_all(struct builder *b, bool gradients)
         if (p->adapter) continue;
         LVN_TRY(add(b, NULL, p));
         for (int row = 0; !gradients && (how = lvn_file_beside(b->form, b->params, p, &row, name));)
-            LVN_TRY(how & LVN_FILE_AGAIN ? add(b, name, p) : add_zeros(b, name, p->desc.dim[p->desc.rank - 1]));
+            LVN_TRY(how & LVN_FILE_DUPLICATE ? add(b, name, p) : add_zeros(b, name, p->desc.dim[p->desc.rank - 1]));
     }
     return LVN_OK;
 }

@@ -24,8 +24,8 @@ static void end_of_codec(struct lvn_model_config *c, const struct lvn_codec *cod
 static enum lvn_status settings_of_loaded(struct lvn_model_setup *m, const struct lvn_settings *s, const char *in,
                                           const char *name)
 {
-    int64_t positions = lvn_model_value(&m->config, LVN_MEANS_POSITIONS);
-    int64_t block = lvn_settings_meaning(s, m->config.model, LVN_MEANS_POSITIONS);
+    int64_t positions = lvn_model_value(&m->config, LVN_ROLE_POSITIONS);
+    int64_t block = lvn_settings_role(s, m->config.model, LVN_ROLE_POSITIONS);
     LVN_CHECK(block <= positions, ARG,
               "model.block_size is %lld, but the model %s'%s' has %lld positions; choose at most that many",
               (long long)block, in, name, (long long)positions);
@@ -47,7 +47,7 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     LVN_TRY(status);
     m->has_pretrained = true;
     LVN_TRY(lvn_codec_beside(&m->codec, m->pretrained.dir));
-    int64_t vocab = lvn_settings_meaning(s, m->pretrained.config.model, LVN_MEANS_VOCABULARY);
+    int64_t vocab = lvn_settings_role(s, m->pretrained.config.model, LVN_ROLE_VOCABULARY);
     if (vocab) LVN_TRY(lvn_pretrained_set_vocab(&m->pretrained, vocab, lvn_codec_size(&m->codec)));
     m->config = m->pretrained.config;
     return settings_of_loaded(m, s, "in ", m->pretrained.path);
@@ -59,8 +59,8 @@ static enum lvn_status sizes_of_name(struct lvn_model_setup *m, const struct lvn
 {
     lvn_model_config_init(&m->config, model);
     LVN_TRY(lvn_model_put_size(&m->config, size));
-    int64_t vocab = lvn_settings_meaning(s, model, LVN_MEANS_VOCABULARY);
-    if (vocab) lvn_model_set(&m->config, LVN_MEANS_VOCABULARY, vocab);
+    int64_t vocab = lvn_settings_role(s, model, LVN_ROLE_VOCABULARY);
+    if (vocab) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, vocab);
     return settings_of_loaded(m, s, "", size->name);
 }
 
@@ -70,7 +70,7 @@ static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct
     if (!model) model = lvn_model_find(s->model.kind);
     LVN_CHECK(model, ARG, "model.kind '%s' is not known", s->model.kind);
     LVN_TRY(lvn_settings_config(s, model, &m->config));
-    m->block_size = lvn_model_value(&m->config, LVN_MEANS_POSITIONS);
+    m->block_size = lvn_model_value(&m->config, LVN_ROLE_POSITIONS);
     return LVN_OK;
 }
 
@@ -117,7 +117,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
                                      .digits = s->data.digits,
                                      .stream = s->data.stream,
                                      .block_size = m->block_size,
-                                     .vocab_size = lvn_model_value(&m->config, LVN_MEANS_VOCABULARY),
+                                     .vocab_size = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY),
                                      .vocabulary = m->codec.vocabulary,
                                      .test_path = s->data.test_path,
                                      .text_column = s->data.text_column,
@@ -228,7 +228,7 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct lvn_set
         "the data ('%s') and the model ('%s') have different vocabularies: the same ids mean other words; prepare "
         "the data with the model's tokenizer",
         s->data.path, m->pretrained.path);
-    if (!data.vocab_size) lvn_model_set(&m->config, LVN_MEANS_VOCABULARY, m->data->vocab_size);
+    if (!data.vocab_size) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, m->data->vocab_size);
     m->fields = m->data->fields;
     LVN_TRY(choose_head(m, s, evaluates));
     struct lvn_codec codec = lvn_model_setup_codec(m);
@@ -258,9 +258,8 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct lv
         m->data = NULL;
     }
     if (!m->data) LVN_TRY(choose_head(m, s, false));
-    m->assumed =
-        lvn_key_of(m->config.model, LVN_MEANS_VOCABULARY) && !lvn_model_value(&m->config, LVN_MEANS_VOCABULARY);
-    if (m->assumed) lvn_model_set(&m->config, LVN_MEANS_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->usual_vocab);
+    m->assumed = lvn_key_of(m->config.model, LVN_ROLE_VOCABULARY) && !lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
+    if (m->assumed) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, lvn_dataset_kind_find(s->data.kind)->usual_vocab);
     return lvn_model_check(&m->config, false);
 }
 

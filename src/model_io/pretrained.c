@@ -66,7 +66,7 @@ static enum lvn_status load_args(struct lvn_pretrained *p)
 /* Every layer has a tensor: what asks for more of them than there are is not built first. */
 static enum lvn_status check_layers(const struct lvn_pretrained *p)
 {
-    int64_t layers = lvn_model_value(&p->config, LVN_MEANS_LAYERS);
+    int64_t layers = lvn_model_value(&p->config, LVN_ROLE_LAYERS);
     LVN_CHECK(layers <= p->weights.n, FORMAT,
               "'%s' does not match its %s: that has %lld layers, and %d tensors are there", p->path,
               p->weights.args ? "model_args" : "config.json", (long long)layers, p->weights.n);

@@ -43,7 +43,7 @@ static const struct lvn_weight *find(const struct lvn_pretrained *p, const char 
 {
     char old[LVN_FILE_NAME];
     const struct lvn_weight *t = find_as(p, name);
-    return t || !lvn_file_old_name(p->form, name, old) ? t : find_as(p, old);
+    return t || !lvn_file_legacy_name(p->form, name, old) ? t : find_as(p, old);
 }
 
 const char *lvn_pretrained_name(const struct lvn_pretrained *p, const char *name)
@@ -191,7 +191,7 @@ enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab
     LVN_CHECK(vocab_size >= used, ARG,
               "a vocabulary of %lld would cut tokens that '%s' has: its tokenizer knows %lld; give at least that",
               (long long)vocab_size, p->path, (long long)used);
-    lvn_model_set(&p->config, LVN_MEANS_VOCABULARY, vocab_size);
+    lvn_model_set(&p->config, LVN_ROLE_VOCABULARY, vocab_size);
     return lvn_model_check(&p->config, false);
 }
 

@@ -109,16 +109,16 @@ static const struct lvn_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "bias
 #define IS(field) LVN_KEY_BOOL_OF(struct gpt2, field)
 #define SIZES(positions)                                                                                               \
     {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .initial = 6, .least = 1, .most = 100000,   \
-     .means = LVN_MEANS_LAYERS, .help = "number of blocks"},                                                           \
+     .means = LVN_ROLE_LAYERS, .help = "number of blocks"},                                                           \
     {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .initial = 6, .least = 1, .most = 100000,      \
-     .means = LVN_MEANS_HEADS, .help = "attention heads of a block"},                                                  \
+     .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                                  \
     {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .initial = 192, .least = 1, .most = 1048576,   \
      .help = "channels; a multiple of n_head"},                                                                        \
     {N(n_positions), .json = positions, .required = true, .recipe = "block_size", .initial = 128, .least = 1,          \
-     .most = 16777216, .means = LVN_MEANS_POSITIONS,                                                                   \
+     .most = 16777216, .means = LVN_ROLE_POSITIONS,                                                                   \
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},            \
     {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,       \
-     .most = 1073741824, .means = LVN_MEANS_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"}
+     .most = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"}
 #define DROPOUT(field, key, rate)                                                                                      \
     {X(field), .json = key, .recipe = "dropout", .initial = rate, .least = 0, .most = 0.999, .any_time = true,         \
      .help = "share of values dropped while training"}
@@ -181,8 +181,8 @@ static const struct lvn_file gpt2_files[] = {
     {"*.attn.bias", NULL, LVN_FILE_PASSED_OVER},
     {"*.attn.masked_bias", NULL, LVN_FILE_PASSED_OVER},
     {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_PASSED_OVER},
-    {"*.ln_*.bias", "*.ln_*.weight", LVN_FILE_FILLED},
-    {"*.c_*.bias", "*.c_*.weight", LVN_FILE_FILLED},
+    {"*.ln_*.bias", "*.ln_*.weight", LVN_FILE_ZERO_FILL},
+    {"*.c_*.bias", "*.c_*.weight", LVN_FILE_ZERO_FILL},
     {NULL, NULL, 0},
 };
 
@@ -190,7 +190,7 @@ static const struct lvn_file gpt2_files[] = {
 static const struct lvn_file torch_files[] = {
     {"*.attn.bias", NULL, LVN_FILE_PASSED_OVER},
     {"*.attn.masked_bias", NULL, LVN_FILE_PASSED_OVER},
-    {"lm_head.weight", "transformer.wte.weight", LVN_FILE_AGAIN},
+    {"lm_head.weight", "transformer.wte.weight", LVN_FILE_DUPLICATE},
     {"lm_head.weight", NULL, LVN_FILE_ROWS},
     {"*.c_*.weight", NULL, LVN_FILE_TRANSPOSED},
     {NULL, NULL, 0},

@@ -82,7 +82,7 @@ const struct lvn_key *lvn_key_find(const struct lvn_model *m, const char *recipe
     return NULL;
 }
 
-const struct lvn_key *lvn_key_of(const struct lvn_model *m, enum lvn_meaning meaning)
+const struct lvn_key *lvn_key_of(const struct lvn_model *m, enum lvn_role meaning)
 {
     for (const struct lvn_key *k = m->keys; k->kind; k++)
         if (k->means == meaning) return k;
@@ -145,13 +145,13 @@ enum lvn_status lvn_model_put_size(struct lvn_model_config *c, const struct lvn_
     return size->repository ? lvn_model_put_all(c, c->model->published) : LVN_OK;
 }
 
-int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_meaning meaning)
+int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_role meaning)
 {
     const struct lvn_key *k = lvn_key_of(c->model, meaning);
     return k ? (int64_t)lvn_key_get(k, c) : 0;
 }
 
-void lvn_model_set(struct lvn_model_config *c, enum lvn_meaning meaning, int64_t value)
+void lvn_model_set(struct lvn_model_config *c, enum lvn_role meaning, int64_t value)
 {
     const struct lvn_key *k = lvn_key_of(c->model, meaning);
     if (k) lvn_key_set(k, c, (double)value);

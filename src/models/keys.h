@@ -15,7 +15,7 @@ enum lvn_status lvn_key_check(const struct lvn_key *k, double value, bool open) 
 /* The first key of m that recipes call so (without `model.`); NULL: it has none. */
 const struct lvn_key *lvn_key_find(const struct lvn_model *m, const char *recipe);
 /* The key that means this; NULL: it has none. */
-const struct lvn_key *lvn_key_of(const struct lvn_model *m, enum lvn_meaning meaning);
+const struct lvn_key *lvn_key_of(const struct lvn_model *m, enum lvn_role meaning);
 
 /* A configuration of m with every default. */
 void lvn_model_config_init(struct lvn_model_config *c, const struct lvn_model *m);
@@ -25,8 +25,8 @@ enum lvn_status lvn_model_put_all(struct lvn_model_config *c, const struct lvn_k
 /* The keys of a named size, and what it has besides where it is published. */
 enum lvn_status lvn_model_put_size(struct lvn_model_config *c, const struct lvn_size *size) LVN_CHECKED;
 /* By meaning: 0 where the family has nothing of it; setting it then does nothing. */
-int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_meaning meaning);
-void lvn_model_set(struct lvn_model_config *c, enum lvn_meaning meaning, int64_t value);
+int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_role meaning);
+void lvn_model_set(struct lvn_model_config *c, enum lvn_role meaning, int64_t value);
 
 /* With what is 0 and follows from other values filled in. */
 struct lvn_model_config lvn_model_settled(const struct lvn_model_config *c);

@@ -163,9 +163,9 @@ static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, 
     {LVN_KEY_TOKEN, .json = "eos_token_id", .initial = 2},                                                             \
     {LVN_KEY_WORD_OF(struct llama, activation), .json = "hidden_act", .words = activations},                           \
     {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .initial = 6, .least = 1,         \
-     .most = 100000, .means = LVN_MEANS_LAYERS, .help = "number of blocks"},                                           \
+     .most = 100000, .means = LVN_ROLE_LAYERS, .help = "number of blocks"},                                           \
     {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .initial = 6, .least = 1,         \
-     .most = 100000, .means = LVN_MEANS_HEADS, .help = "attention heads of a block"},                                  \
+     .most = 100000, .means = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                  \
     {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .initial = 0, .least = 0, .most = 100000,     \
      .help = "heads of keys and values, which as many heads of queries share; 0: n_head"},                             \
     {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .initial = 192, .least = 1,               \
@@ -173,10 +173,10 @@ static const struct lvn_word activations[] = {{"silu", 0, "SiLU"}, {"swish", 0, 
     {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .initial = 0, .least = 0,                 \
      .most = 16777216, .help = "channels within an MLP; 0: what is usual for n_embd"},                                 \
     {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .initial = 128,      \
-     .least = 1, .most = 16777216, .means = LVN_MEANS_POSITIONS,                                                       \
+     .least = 1, .most = 16777216, .means = LVN_ROLE_POSITIONS,                                                       \
      .help = "length of a window in tokens; without it what the loaded model has, or what the task needs"},            \
     {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .least = 1,       \
-     .most = 1073741824, .means = LVN_MEANS_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},      \
+     .most = 1073741824, .means = LVN_ROLE_VOCABULARY, .help = "size of the vocabulary; 0: what the data need"},      \
     {IS(tied), .json = "tie_word_embeddings", .initial = false, .recipe = "tied",                                      \
      .help = "the head shares the embedding's weights"},                                                               \
     {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .initial = 0, .least = 0, .most = 0.999,  \

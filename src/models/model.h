@@ -65,12 +65,12 @@ enum lvn_key_kind {
 };
 
 /* What others ask a model for, whatever its family calls it. */
-enum lvn_meaning {
-    LVN_MEANS_NOTHING,
-    LVN_MEANS_LAYERS,
-    LVN_MEANS_HEADS,
-    LVN_MEANS_POSITIONS,  /* the longest sequence; a run's windows may be shorter */
-    LVN_MEANS_VOCABULARY, /* tokens */
+enum lvn_role {
+    LVN_ROLE_NOTHING,
+    LVN_ROLE_LAYERS,
+    LVN_ROLE_HEADS,
+    LVN_ROLE_POSITIONS,  /* the longest sequence; a run's windows may be shorter */
+    LVN_ROLE_VOCABULARY, /* tokens */
 };
 
 /* A value of a key: its word in config.json (WORD), and what sentences call it. Ended by a NULL `called`. */
@@ -94,7 +94,7 @@ struct lvn_key {
     const char *help; /* of the recipe's key */
     const struct lvn_word *words;
     const char *text;
-    enum lvn_meaning means;
+    enum lvn_role means;
     bool required;  /* config.json must have it */
     bool read_only; /* config.json is read, and not written, with it */
     bool only_told; /* config.json is written with it only where it is not `initial` */
@@ -120,9 +120,9 @@ enum lvn_file_how {
                                   all k, all v */
     LVN_FILE_ROWS = 4,         /* a row a token or position, of which there may be more or fewer; so have embeddings */
     LVN_FILE_ELSE_ZEROS = 8,   /* the parameter is zeros where the file lacks it */
-    LVN_FILE_FILLED = 16,      /* where the model lacks it the file has zeros: one for each column of `param` */
-    LVN_FILE_AGAIN = 32,       /* `param` a second time, where the model has nothing of this name */
-    LVN_FILE_OLD = 128,        /* what older files call it: read where the usual name is not there, and never written */
+    LVN_FILE_ZERO_FILL = 16,   /* where the model lacks it the file has zeros: one for each column of `param` */
+    LVN_FILE_DUPLICATE = 32,   /* `param` a second time, where the model has nothing of this name */
+    LVN_FILE_LEGACY = 128,     /* what older files call it: read where the usual name is not there, and never written */
     LVN_FILE_PASSED_OVER = 64, /* read without a look, where the model has nothing of this name */
 };
 /* The first row that fits a name counts. Patterns: `*` is any text, and the same on both sides. A name that no row fits

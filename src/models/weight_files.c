@@ -57,7 +57,7 @@ static const struct lvn_file *rows_of(const struct lvn_model *form)
 
 static bool adds(const struct lvn_file *r)
 {
-    return (r->how & (LVN_FILE_FILLED | LVN_FILE_AGAIN)) != 0;
+    return (r->how & (LVN_FILE_ZERO_FILL | LVN_FILE_DUPLICATE)) != 0;
 }
 
 static const char *param_pattern(const struct lvn_file *r)
@@ -104,10 +104,10 @@ enum lvn_file_role lvn_file_role(const struct lvn_model *form, const struct lvn_
     return is_spare(form, params, name) || is_spare(form, params, full) ? LVN_FILE_SPARE : LVN_FILE_UNKNOWN;
 }
 
-bool lvn_file_old_name(const struct lvn_model *form, const char *name, char old[LVN_FILE_NAME])
+bool lvn_file_legacy_name(const struct lvn_model *form, const char *name, char old[LVN_FILE_NAME])
 {
     for (const struct lvn_file *r = rows_of(form); r->name; r++)
-        if (r->how & LVN_FILE_OLD && translate(param_pattern(r), r->name, name, old)) return true;
+        if (r->how & LVN_FILE_LEGACY && translate(param_pattern(r), r->name, name, old)) return true;
     return false;
 }
 
@@ -128,7 +128,8 @@ enum lvn_status lvn_file_layout(const struct lvn_model *form, const struct lvn_m
 {
     *out = (struct lvn_layout){.desc = lvn_desc_make(LVN_F32, p->desc.rank, p->desc.dim)};
     const struct lvn_file *r = rows_of(form);
-    while (r->name && (adds(r) || r->how & LVN_FILE_OLD || !translate(param_pattern(r), r->name, p->name, out->name)))
+    while (r->name &&
+           (adds(r) || r->how & LVN_FILE_LEGACY || !translate(param_pattern(r), r->name, p->name, out->name)))
         r++;
     if (!r->name) snprintf(out->name, sizeof out->name, "%s", p->name);
     out->how = r->how | (p->kind == LVN_EMBEDDING ? LVN_FILE_ROWS : 0U);
@@ -138,7 +139,7 @@ enum lvn_status lvn_file_layout(const struct lvn_model *form, const struct lvn_m
         out->desc = LVN_DESC(LVN_F32, p->desc.dim[1], p->desc.dim[0]);
     }
     if (out->how & LVN_FILE_INTERLEAVED) {
-        int64_t heads = lvn_model_value(c, LVN_MEANS_HEADS);
+        int64_t heads = lvn_model_value(c, LVN_ROLE_HEADS);
         LVN_CHECK(heads > 0 && out->desc.dim[0] % (3 * heads) == 0, INTERNAL,
                   "'%s' has %lld rows, which %lld heads cannot share", p->name, (long long)out->desc.dim[0],
                   (long long)heads);

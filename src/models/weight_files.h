@@ -27,7 +27,7 @@ void lvn_layout_to_file(const struct lvn_layout *l, int64_t bytes, const void *f
 void lvn_layout_to_memory(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 
 /* What older files call the tensor of this name; false: nothing else. */
-bool lvn_file_old_name(const struct lvn_model *form, const char *name, char old[LVN_FILE_NAME]);
+bool lvn_file_legacy_name(const struct lvn_model *form, const char *name, char old[LVN_FILE_NAME]);
 
 /* What a name in a file is. */
 enum lvn_file_role {

@@ -8,7 +8,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     enum { GRAIN = 64 }; /* elements: cache lines are not shared */
     int64_t begin, end;
-    lvn_share(lvn_desc_count(call->in[0].desc), GRAIN, thread, n_threads, &begin, &end);
+    lvn_thread_range(lvn_desc_count(call->in[0].desc), GRAIN, thread, n_threads, &begin, &end);
     if (call->in[0].desc->dtype == LVN_BF16) {
         const uint16_t *from = call->in[0].p;
         uint16_t *to = call->out[0].p;

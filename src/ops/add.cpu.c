@@ -8,7 +8,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const float *a = call->in[0].p, *b = call->in[1].p;
     float *y = call->out[0].p;
     int64_t i, end;
-    lvn_share(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     for (; i + LVN_LANES <= end; i += LVN_LANES) vstore(y + i, vload(a + i) + vload(b + i));
     for (; i < end; i++) y[i] = a[i] + b[i];
 }
@@ -17,7 +17,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *dy = call->dout[0].p;
     int64_t begin, end;
-    lvn_share(lvn_desc_count(call->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
+    lvn_thread_range(lvn_desc_count(call->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &begin, &end);
     for (int k = 0; k < 2; k++) {
         float *d = call->din[k].p;
         if (!d) continue;

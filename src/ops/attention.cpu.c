@@ -201,7 +201,7 @@ static void backward_whole(struct work *w, const struct lvn_call *c, int thread,
     const struct attention_sizes *s = &w->sizes;
     const bool keys = c->din[1].p || c->din[2].p, queries = c->din[0].p;
     int64_t begin, end;
-    lvn_share(s->B * s->Hkv, 1, thread, n_threads, &begin, &end);
+    lvn_thread_range(s->B * s->Hkv, 1, thread, n_threads, &begin, &end);
     for (int64_t pair = begin; pair < end; pair++) {
         const int64_t b = pair / s->Hkv, hk = pair % s->Hkv;
         w->method->load_keys(w, c, b, hk, 0, attention_visible(s, b, s->Tq - 1));

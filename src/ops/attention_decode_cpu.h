@@ -118,7 +118,7 @@ static void decode_forward(const struct lvn_call *c, int thread, int n_threads)
     const struct attention_sizes s = attention_sizes(c);
     float *p = (float *)c->scratch + thread * decode_floats(&s);
     int64_t begin, end;
-    lvn_share(s.B * s.Hq, 1, thread, n_threads, &begin, &end);
+    lvn_thread_range(s.B * s.Hq, 1, thread, n_threads, &begin, &end);
     for (int64_t i = begin; i < end; i++)
         for (int64_t t = 0; t < s.Tq; t++) decode_query(c, &s, i / s.Hq, i % s.Hq, t, p);
 }

@@ -98,7 +98,7 @@ static inline void conv_pack(const struct conv_weights *w, const struct conv_ban
 {
     const int64_t groups = conv_groups(w->M), K = w->K;
     int64_t item, end;
-    lvn_share(b->way.banks * groups, 1, thread, n_threads, &item, &end);
+    lvn_thread_range(b->way.banks * groups, 1, thread, n_threads, &item, &end);
     for (; item < end; item++) {
         const int bank = (int)(item / groups);
         const int64_t group = item % groups;
@@ -146,7 +146,7 @@ LVN_INLINE void conv_forward(const struct lvn_conv2d *c, const struct lvn_call *
         at.offset[k] = pairs ? k / c->KW * b.bank_rows * b.width + k % c->KW
                              : k / (U * c->KW) * p.channel + conv_plane_offset(&p, k / c->KW % U, k % c->KW);
     lvn_team_barrier();
-    lvn_share(c->N * groups, 1, thread, n_threads, &item, &end);
+    lvn_thread_range(c->N * groups, 1, thread, n_threads, &item, &end);
     while (item < end) {
         int64_t n = item / groups, first = item % groups, last = end - n * groups < groups ? end - n * groups : groups;
         const float *s = x + n * c->C * c->H * c->W;
@@ -247,7 +247,7 @@ LVN_INLINE void conv_dx(const struct lvn_conv2d *c, const struct lvn_call *call,
     const struct conv_place at = conv_settle(&room, &banks, call->scratch, thread);
     int64_t groups = conv_groups(c->C), s = c->stride, begin, end;
     const bool pairs = banks.way.banks > 1;
-    lvn_share(c->N, 1, thread, n_threads, &begin, &end);
+    lvn_thread_range(c->N, 1, thread, n_threads, &begin, &end);
     for (int64_t phase = 0; phase < s * s; phase++) {
         int64_t row = phase / s, column = phase % s, V = (c->KW - column + s - 1) / s;
         int64_t U = pairs ? 1 : (c->KH - row + s - 1) / s, K = U > 0 && V > 0 ? c->O * U * V : 0;

@@ -165,7 +165,7 @@ static inline void conv_dw_block(const struct lvn_conv2d *c, const struct conv_d
     const int64_t across = (d->K + CONV_DW_COLUMNS - 1) / CONV_DW_COLUMNS, most = CONV_DW_VECTORS;
     const int64_t high = d->vectors / most * across >= n_threads ? most : 1, down = (d->vectors + high - 1) / high;
     int64_t item, end;
-    lvn_share(down * across, 1, thread, n_threads, &item, &end);
+    lvn_thread_range(down * across, 1, thread, n_threads, &item, &end);
     for (; item < end; item++) {
         const int64_t v = item / across * high, k = item % across * CONV_DW_COLUMNS;
         const int64_t columns = d->K - k < CONV_DW_COLUMNS ? d->K - k : CONV_DW_COLUMNS;
@@ -197,7 +197,7 @@ LVN_INLINE void conv_dw_take(const struct lvn_conv2d *c, const struct conv_dw *d
 {
     const bool pairs = d->way.banks > 1;
     int64_t k, end;
-    lvn_share(d->K, 1, thread, n_threads, &k, &end);
+    lvn_thread_range(d->K, 1, thread, n_threads, &k, &end);
     for (; k < end; k++)
         for (int64_t u = 0; u < (pairs ? c->KH : 1); u++) {
             const int64_t row = pairs ? (k / c->KW * c->KH + u) * c->KW + k % c->KW : k;
@@ -230,7 +230,7 @@ LVN_INLINE void conv_dw_db(const struct lvn_conv2d *c, const struct lvn_call *ca
     for (int64_t n = 0; n < c->N; n += d.block) {
         const int64_t samples = c->N - n < d.block ? c->N - n : d.block;
         const float *some = x + n * c->C * c->H * c->W;
-        lvn_share(d.vectors, 1, thread, n_threads, &item, &end);
+        lvn_thread_range(d.vectors, 1, thread, n_threads, &item, &end);
         for (int64_t v = item; v < end; v++)
             for (int64_t i = 0; i < samples; i++) {
                 const int64_t from = (n + i) * c->O * P;
@@ -241,7 +241,7 @@ LVN_INLINE void conv_dw_db(const struct lvn_conv2d *c, const struct lvn_call *ca
         for (int64_t v = item; d.slopes && v < end; v++)
             for (int64_t i = v; i < samples * d.vectors; i += d.vectors)
                 conv_stage_slopes(c, &d, at.turned + i * P * LVN_LANES, at.slopes + i * bank_P * LVN_LANES);
-        lvn_share(d.staged ? samples * c->C : 0, 1, thread, n_threads, &item, &end);
+        lvn_thread_range(d.staged ? samples * c->C : 0, 1, thread, n_threads, &item, &end);
         for (; item < end; item++)
             conv_stage_plane(c, &d, some + item * c->H * c->W, at.own, at.staged + item * d.channel);
         lvn_team_barrier();

@@ -19,7 +19,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     float *loss = call->out[1].p, *normaliser = call->out[2].p; /* (R) */
     const struct lvn_desc *d = call->in[0].desc;
     int64_t V = d->dim[d->rank - 1], rows = lvn_desc_rows(d), r, end;
-    lvn_share(rows, 1, thread, n_threads, &r, &end);
+    lvn_thread_range(rows, 1, thread, n_threads, &r, &end);
     for (; r < end; r++) {
         normaliser[r] = logsumexp(logits + r * V, V);
         loss[r] = ignored(call, labels[r]) ? 0 : normaliser[r] - logits[r * V + labels[r]];
@@ -38,7 +38,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     const struct lvn_desc *d = call->in[0].desc;
     int64_t V = d->dim[d->rank - 1], r, end;
     bool add = call->add[0];
-    lvn_share(lvn_desc_rows(d), 1, thread, n_threads, &r, &end);
+    lvn_thread_range(lvn_desc_rows(d), 1, thread, n_threads, &r, &end);
     for (; dlogits && r < end; r++) {
         const float *z = logits + r * V;
         float *dz = dlogits + r * V;

@@ -24,7 +24,7 @@ static void apply(const struct lvn_call *call, const struct lvn_desc *desc, cons
 {
     const struct dropout d = dropout_make(call, desc, call->attr->dropout.p);
     int64_t C = desc->dim[desc->rank - 1], row, end;
-    lvn_share(lvn_desc_rows(desc), 1, thread, n_threads, &row, &end);
+    lvn_thread_range(lvn_desc_rows(desc), 1, thread, n_threads, &row, &end);
     for (; row < end; row++) {
         for (int64_t c = 0; c < C; c += 64) {
             int64_t n = C - c < 64 ? C - c : 64, i = row * C + c;

@@ -28,7 +28,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const bool a_bf16 = is_bf16(&call->in[1]), b_bf16 = is_bf16(&call->in[2]);
     float *out = call->out[0].p; /* (...,T,C) */
     int64_t C = call->in[1].desc->dim[1], T = call->in[0].desc->dim[call->in[0].desc->rank - 1], r, end;
-    lvn_share(lvn_desc_rows(call->out[0].desc), 4, thread, n_threads, &r, &end);
+    lvn_thread_range(lvn_desc_rows(call->out[0].desc), 4, thread, n_threads, &r, &end);
     for (; r < end; r++) {
         int64_t a = ids[r] * C, b = (lvn_step_position(call->step, r / T) + r % T) * C;
         float *y = out + r * C;
@@ -132,7 +132,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     for (int k = 1; k < 3; k++)
         if (call->din[k].p && thread == (k - 1) % n_threads) link_rows(call, k);
     lvn_team_barrier();
-    lvn_share(dy->dim[dy->rank - 1], LVN_LANES, thread, n_threads, &c, &end);
+    lvn_thread_range(dy->dim[dy->rank - 1], LVN_LANES, thread, n_threads, &c, &end);
     for (int k = 1; k < 3 && c < end; k++) {
         if (!call->din[k].p) continue;
         if (is_bf16(&call->din[k]))

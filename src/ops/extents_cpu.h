@@ -28,7 +28,7 @@ static inline struct extent extent_of(const struct lvn_extents *e, int k, int64_
     if (from < 0) from = 0;
     if (to > n) to = n;
     if (from >= to) return x;
-    lvn_share(to - from, 64, thread, n_threads, &x.begin, &x.end);
+    lvn_thread_range(to - from, 64, thread, n_threads, &x.begin, &x.end);
     return (struct extent){from + x.begin, from + x.end};
 }
 

@@ -22,7 +22,7 @@ LVN_INLINE void gelu_forward(const struct lvn_call *call, const bool tanh, int t
     const float *x = call->in[0].p;
     float *y = call->out[0].p;
     int64_t i, end;
-    lvn_share(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     for (; i + LVN_LANES <= end; i += LVN_LANES) vstore(y + i, gelu_value(vload(x + i), tanh));
     if (i < end) vstore_n(y + i, gelu_value(vload_n(x + i, end - i), tanh), end - i);
 }
@@ -32,7 +32,7 @@ LVN_INLINE void gelu_backward(const struct lvn_call *call, const bool tanh, int 
     const float *x = call->in[0].p, *dy = call->dout[0].p;
     float *dx = call->din[0].p;
     int64_t i, end;
-    lvn_share(lvn_desc_count(call->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(call->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     if (!dx) return;
     const bool add = call->add[0];
     for (; i + LVN_LANES <= end; i += LVN_LANES) {

@@ -9,7 +9,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     float *mean = call->out[1].p, *rstd = call->out[2].p;                          /* (R), (R) */
     int64_t C = call->in[1].desc->dim[0], r, end;
     double eps = call->attr->layernorm.eps;
-    lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r + ROWS <= end; r += ROWS) {
         layernorm_moments(ROWS, x + r * C, C, eps, mean + r, rstd + r);
         layernorm_results(ROWS, r, x, mean, rstd, gamma, beta, C, &call->out[0]);
@@ -25,7 +25,7 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
     const float *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p;
     const float *mean = call->out[1].p, *rstd = call->out[2].p;
     int64_t C = call->in[1].desc->dim[0], r, end;
-    lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r < end; r++) layernorm_results(1, r, x, mean, rstd, gamma, beta, C, &call->out[0]);
 }
 

@@ -271,7 +271,7 @@ LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, st
                                           int n_threads)
 {
     int64_t rows = layernorm_chunk(o->R), padded = layernorm_padded(o->C), chunk, end;
-    lvn_share((o->R + rows - 1) / rows, 1, thread, n_threads, &chunk, &end);
+    lvn_thread_range((o->R + rows - 1) / rows, 1, thread, n_threads, &chunk, &end);
     for (; chunk < end; chunk++) {
         float *sums = kind.vectors ? o->sums + chunk * layernorm_sums(o->R, o->C) : NULL;
         int64_t row = chunk * rows, last = row + rows < o->R ? row + rows : o->R;
@@ -310,7 +310,7 @@ static inline void layernorm_backward_vectors(const float *sums, int64_t R, int6
     float *out[2] = {dgamma, dbeta};
     const bool add[2] = {add_gamma, add_beta};
     lvn_team_barrier();
-    lvn_share(C, LVN_LANES, thread, n_threads, &c, &end);
+    lvn_thread_range(C, LVN_LANES, thread, n_threads, &c, &end);
     for (; c < end; c += LVN_LANES) {
         int64_t n = end - c < LVN_LANES ? end - c : LVN_LANES;
         for (int v = 0; v < 2; v++) {

@@ -129,7 +129,7 @@ LVN_INLINE void column_sums_of(const struct lvn_matmul *m, const void *dy, const
                                int thread, int n_threads)
 {
     int64_t j, end;
-    lvn_share(m->N, COLUMNS, thread, n_threads, &j, &end);
+    lvn_thread_range(m->N, COLUMNS, thread, n_threads, &j, &end);
     for (; j < end; j += COLUMNS) {
         const int64_t n = end - j < COLUMNS ? end - j : COLUMNS;
         struct vtotal total[VECTORS] = {0};
@@ -262,7 +262,7 @@ static inline void linear_bias(const struct linear *l, const double *sums, float
                                int n_threads)
 {
     int64_t j, end;
-    lvn_share(l->size.N, COLUMNS, thread, n_threads, &j, &end);
+    lvn_thread_range(l->size.N, COLUMNS, thread, n_threads, &j, &end);
     for (; db && j < end; j++) db[j] = (float)((add ? (double)db[j] : 0) + sums[j]);
 }
 

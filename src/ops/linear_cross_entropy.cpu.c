@@ -33,7 +33,7 @@ static void lose(const struct lvn_call *call, int64_t first, const struct lvn_ma
     const int32_t *labels = (const int32_t *)call->in[3].p + first;
     float *loss = (float *)call->out[1].p + first;
     int64_t r, end;
-    lvn_share(m->R, 1, thread, n_threads, &r, &end);
+    lvn_thread_range(m->R, 1, thread, n_threads, &r, &end);
     for (; r < end; r++) {
         float *z = logits + r * m->N;
         if (lvn_label_ignored(labels[r], call->attr->linear_cross_entropy.ignore)) {

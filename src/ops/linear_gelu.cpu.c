@@ -110,7 +110,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 static void restore(const struct lvn_call *call, int thread, int n_threads)
 {
     int64_t i, end;
-    lvn_share(lvn_desc_count(call->out[1].desc), LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(call->out[1].desc), LVN_LANES, thread, n_threads, &i, &end);
 #define ACTIVATE(t, h) activate_by(t, h, i, end - i, call->out[1].p, call->out[0].p)
     VERSIONS(is_tanh(call), call->out[1].desc->dtype == LVN_BF16, ACTIVATE);
 #undef ACTIVATE
@@ -138,7 +138,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     for (int64_t r = 0; r < R; r += l.size.R) {
         int64_t i, end;
         l.size.R = R - r < CHUNK ? R - r : CHUNK;
-        lvn_share(l.size.R * N, LVN_LANES, thread, n_threads, &i, &end);
+        lvn_thread_range(l.size.R * N, LVN_LANES, thread, n_threads, &i, &end);
         if (r) lvn_team_barrier(); /* dh is read no more */
 #define SLOPE(t, h) slope_by(t, h, r *N + i, end - i, call->out[1].p, call->dout[0].p, dh + i)
         VERSIONS(is_tanh(call), bf16, SLOPE);

@@ -85,7 +85,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const struct lvn_desc *d = call->in[0].desc, *o = call->out[0].desc;
     int64_t H = d->dim[2], W = d->dim[3], OH = o->dim[2], OW = o->dim[3], plane, end;
     int64_t size = call->attr->max_pool2d.size, stride = call->attr->max_pool2d.stride;
-    lvn_share(d->dim[0] * d->dim[1], 1, thread, n_threads, &plane, &end);
+    lvn_thread_range(d->dim[0] * d->dim[1], 1, thread, n_threads, &plane, &end);
     for (; plane < end; plane++)
         for (int64_t i = 0; i < OH; i++) {
             const float *x = (const float *)call->in[0].p + (plane * H + i * stride) * W;
@@ -104,7 +104,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     const struct lvn_desc *d = call->din[0].desc, *o = call->dout[0].desc;
     if (!call->din[0].p) return;
     int64_t size = d->dim[2] * d->dim[3], windows = o->dim[2] * o->dim[3], plane, end;
-    lvn_share(d->dim[0] * d->dim[1], 1, thread, n_threads, &plane, &end);
+    lvn_thread_range(d->dim[0] * d->dim[1], 1, thread, n_threads, &plane, &end);
     for (; plane < end; plane++) {
         const float *dy = (const float *)call->dout[0].p + plane * windows;
         const int32_t *from = (const int32_t *)call->out[1].p + plane * windows;

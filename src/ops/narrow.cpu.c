@@ -9,7 +9,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const float *x = call->in[0].p;
     uint16_t *y = call->out[0].p;
     int64_t begin, end;
-    lvn_share(lvn_desc_count(call->in[0].desc), GRAIN, thread, n_threads, &begin, &end);
+    lvn_thread_range(lvn_desc_count(call->in[0].desc), GRAIN, thread, n_threads, &begin, &end);
     for (int64_t i = begin; i < end; i++) y[i] = lvn_bf16_make(x[i]);
 }
 

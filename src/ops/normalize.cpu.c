@@ -10,7 +10,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const double mean = call->attr->normalize.mean, std = call->attr->normalize.std;
     const float factor = (float)(1.0 / (255.0 * std)), shift = (float)(-mean / std);
     int64_t i, end;
-    lvn_share(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     for (; i < end; i++) y[i] = (float)x[i] * factor + shift;
 }
 

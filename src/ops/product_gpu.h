@@ -38,7 +38,7 @@ static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_produc
     product_launch_tiles(g, p, first);
     if (large < FEW || p->M <= PRODUCT_SMALL) return;
     product_launch_tiles(g, p, PRODUCT_LARGE + PRODUCT_SMALL - first);
-    lvn_gpu_either(g);
+    lvn_gpu_two_variants(g);
 }
 
 /* A sum over R rows is made in parts, so that there is work for a whole device: of this many rows each. */

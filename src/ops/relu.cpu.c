@@ -9,7 +9,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     float *y = call->out[0].p;
     const vf zero = vset(0);
     int64_t i, end;
-    lvn_share(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(call->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     for (; i + LVN_LANES <= end; i += LVN_LANES) vstore(y + i, vmax(zero, vload(x + i)));
     if (i < end) vstore_n(y + i, vmax(zero, vload_n(x + i, end - i)), end - i);
 }
@@ -20,7 +20,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     float *dx = call->din[0].p;
     const vf zero = vset(0);
     int64_t i, end;
-    lvn_share(lvn_desc_count(call->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(call->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     if (!dx) return;
     const bool add = call->add[0];
     for (; i + LVN_LANES <= end; i += LVN_LANES) {

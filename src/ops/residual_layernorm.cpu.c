@@ -53,7 +53,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     int64_t C = call->in[2].desc->dim[0], r, end;
     const struct dropout d = dropout_make(call, call->out[0].desc, call->attr->residual_layernorm.p);
     double eps = call->attr->residual_layernorm.eps;
-    lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r < end; r += ROWS) {
         int k = end - r < ROWS ? (int)(end - r) : ROWS;
         for (int j = 0; j < k; j++) add_row(&d, a, &call->in[1], s, r + j, C);
@@ -74,7 +74,7 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
     const float *s = call->out[0].p, *gamma = call->in[2].p, *beta = call->in[3].p;
     const float *mean = call->out[2].p, *rstd = call->out[3].p;
     int64_t C = call->in[2].desc->dim[0], r, end;
-    lvn_share(lvn_desc_rows(call->out[1].desc), ROWS, thread, n_threads, &r, &end);
+    lvn_thread_range(lvn_desc_rows(call->out[1].desc), ROWS, thread, n_threads, &r, &end);
     for (; r < end; r++) layernorm_results(1, r, s, mean, rstd, gamma, beta, C, &call->out[1]);
 }
 
@@ -82,7 +82,7 @@ static void restore(const struct lvn_call *call, int thread, int n_threads)
 static void backward_sum_only(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
 {
     int64_t C = o->C, r, end;
-    lvn_share(o->R, 1, thread, n_threads, &r, &end);
+    lvn_thread_range(o->R, 1, thread, n_threads, &r, &end);
     for (; r < end; r++) {
         for (int64_t c = 0; c < C; c += LVN_LANES) {
             int64_t n = C - c < LVN_LANES ? C - c : LVN_LANES, i = r * C + c;

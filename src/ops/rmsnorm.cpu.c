@@ -14,7 +14,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const float *x = call->in[0].p; /* (R,C) */
     float *rstd = call->out[1].p;   /* (R) */
     int64_t C = call->in[1].desc->dim[0], r, end;
-    lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r + ROWS <= end; r += ROWS) {
         layernorm_scales(ROWS, x + r * C, C, call->attr->rmsnorm.eps, NULL, rstd + r);
         results(ROWS, r, call);
@@ -28,7 +28,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 static void restore(const struct lvn_call *call, int thread, int n_threads)
 {
     int64_t r, end;
-    lvn_share(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
+    lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r < end; r++) results(1, r, call);
 }
 

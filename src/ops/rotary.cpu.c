@@ -34,7 +34,7 @@ static void turn(const struct lvn_arg *x, const struct lvn_arg *y, const struct 
     const int64_t dims = lvn_desc_count(table->desc) / rows;
     const bool x_bf16 = from->dtype == LVN_BF16, y_bf16 = to->dtype == LVN_BF16;
     int64_t r, end;
-    lvn_share(from->dim[0] * T, 1, thread, n_threads, &r, &end);
+    lvn_thread_range(from->dim[0] * T, 1, thread, n_threads, &r, &end);
     for (; r < end; r++) {
         const float *row = (const float *)table->p + r % rows * dims;
         for (int64_t h = 0; h < H; h++) {

@@ -31,7 +31,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     double *total = call->out[0].p;
     float *loss = call->out[1].p; /* (R) */
     int64_t rows = call->in[0].desc->dim[0], n = lvn_desc_count(call->in[0].desc) / rows, r, end;
-    lvn_share(rows, 1, thread, n_threads, &r, &end);
+    lvn_thread_range(rows, 1, thread, n_threads, &r, &end);
     int64_t there = lvn_step_rows(call->step, rows);
     for (; r < end; r++) loss[r] = r < there ? row_sum(p + r * n, t + r * n, n) : 0;
     lvn_team_barrier();
@@ -55,7 +55,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     const vf scale = vset((float)(2 * call->step->grad_scale));
     int64_t i, end, all = lvn_desc_count(call->in[0].desc), rows = call->in[0].desc->dim[0];
     int64_t there = lvn_step_rows(call->step, rows) * (all / rows);
-    lvn_share(all, 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(all, 4 * LVN_LANES, thread, n_threads, &i, &end);
     for (int64_t n; i < end; i += n) {
         int64_t stop = i < there && there < end ? there : end;
         n = stop - i < LVN_LANES ? stop - i : LVN_LANES;

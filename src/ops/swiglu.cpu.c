@@ -47,7 +47,7 @@ static void forward(const struct lvn_call *c, int thread, int n_threads)
 {
     const struct kind k = kind_of(c, c->out[0].desc);
     int64_t i, end;
-    lvn_share(lvn_desc_count(c->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(c->out[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     if (k.gate && k.up && k.y)
         forward_as(c, (struct kind){true, true, true}, i, end);
     else if (!k.gate && !k.up && !k.y)
@@ -60,7 +60,7 @@ static void backward(const struct lvn_call *c, int thread, int n_threads)
 {
     const struct kind k = kind_of(c, c->dout[0].desc);
     int64_t i, end;
-    lvn_share(lvn_desc_count(c->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
+    lvn_thread_range(lvn_desc_count(c->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     if (k.gate && k.up && k.y)
         backward_as(c, (struct kind){true, true, true}, i, end);
     else if (!k.gate && !k.up && !k.y)

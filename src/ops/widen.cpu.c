@@ -11,7 +11,7 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
     const uint16_t *bf16 = call->in[0].p;
     float *y = call->out[0].p;
     int64_t begin, end;
-    lvn_share(lvn_desc_count(call->out[0].desc), GRAIN, thread, n_threads, &begin, &end);
+    lvn_thread_range(lvn_desc_count(call->out[0].desc), GRAIN, thread, n_threads, &begin, &end);
     if (call->in[0].desc->dtype != LVN_BF16)
         memcpy(y + begin, (const float *)call->in[0].p + begin, sizeof *y * (size_t)(end - begin));
     else

@@ -65,13 +65,14 @@ double lvn_program_flops(const struct lvn_program *p)
 
 /* --- the order of a run --- */
 
-struct lvn_walk lvn_walk_begin(const struct lvn_program *p, int64_t n_micro_batches)
+struct lvn_launch_order lvn_launch_order_begin(const struct lvn_program *p, int64_t n_micro_batches)
 {
-    return (struct lvn_walk){.program = p, .n_micro_batches = n_micro_batches, .next = -1, .next_sum = p->first_sum};
+    return (struct lvn_launch_order){
+        .program = p, .n_micro_batches = n_micro_batches, .next = -1, .next_sum = p->first_sum};
 }
 
 /* Launches of the micro-batch that the walk is in; false: it is over. */
-static bool next_of_micro_batch(struct lvn_walk *w)
+static bool next_of_micro_batch(struct lvn_launch_order *w)
 {
     const struct lvn_program *p = w->program;
     bool last = w->micro_batch + 1 == w->n_micro_batches;
@@ -84,15 +85,15 @@ static bool next_of_micro_batch(struct lvn_walk *w)
     return true;
 }
 
-bool lvn_walk_next(struct lvn_walk *w)
+bool lvn_launch_order_next(struct lvn_launch_order *w)
 {
     const struct lvn_program *p = w->program;
     for (; w->micro_batch < w->n_micro_batches; w->micro_batch++, w->next = -1) {
-        w->at = w->next < 0 ? LVN_WALK_MICRO_BATCH : LVN_WALK_LAUNCH;
+        w->at = w->next < 0 ? LVN_ORDER_MICRO_BATCH : LVN_ORDER_LAUNCH;
         if (w->next < 0) return w->next = 0, true;
         if (next_of_micro_batch(w)) return true;
     }
-    w->at = w->next < 0 ? LVN_WALK_BACKWARD_DONE : LVN_WALK_LAUNCH;
+    w->at = w->next < 0 ? LVN_ORDER_BACKWARD_DONE : LVN_ORDER_LAUNCH;
     if (w->next < 0) return w->next = p->first_update, true;
     if (w->next == p->n_instrs) return false;
     w->instr = &p->instrs[w->next++];

@@ -290,7 +290,7 @@ static void place_sums(struct lvn_program *p, int n_sums)
     }
 }
 
-enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_device *device)
+enum lvn_status lvn_pass_memory_planning(struct lvn_program *p, int n_sums, struct lvn_device *device)
 {
     p->device = device;
     find_stages(p);

@@ -22,7 +22,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, s
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)
         s = lvn_pass_scale(p, o->optimizer);
     if (s == LVN_OK) s = lvn_pass_verify(p);
-    if (s == LVN_OK) s = lvn_pass_place(p, o->n_sums, o->device);
+    if (s == LVN_OK) s = lvn_pass_memory_planning(p, o->n_sums, o->device);
     if (s == LVN_OK)
         *out = p;
     else

@@ -178,7 +178,7 @@ enum lvn_status lvn_pass_outer(struct lvn_program *p, const struct lvn_device *d
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
 enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
-enum lvn_status lvn_pass_place(struct lvn_program *p, int n_sums, struct lvn_device *device) LVN_CHECKED;
+enum lvn_status lvn_pass_memory_planning(struct lvn_program *p, int n_sums, struct lvn_device *device) LVN_CHECKED;
 
 /* All passes: what callers use. The program borrows the graph, which must outlive it. */
 enum lvn_status lvn_program_new(struct lvn_program **out, struct lvn_graph *g, struct lvn_tensor *const *outputs,
@@ -252,22 +252,22 @@ double lvn_program_flops(const struct lvn_program *p);
 int64_t lvn_shard_first(const struct lvn_params *params, int size, int rank);
 
 /* --- the order of a run, once for all backends --- */
-enum lvn_walk_at {
-    LVN_WALK_MICRO_BATCH,   /* number `micro_batch` begins */
-    LVN_WALK_LAUNCH,        /* of `instr` */
-    LVN_WALK_BACKWARD_DONE, /* in all micro-batches; what comes changes parameters and state */
+enum lvn_launch_at {
+    LVN_ORDER_MICRO_BATCH,   /* number `micro_batch` begins */
+    LVN_ORDER_LAUNCH,        /* of `instr` */
+    LVN_ORDER_BACKWARD_DONE, /* in all micro-batches; what comes changes parameters and state */
 };
 
-struct lvn_walk {
+struct lvn_launch_order {
     const struct lvn_program *program;
     int64_t n_micro_batches, micro_batch;
-    enum lvn_walk_at at;
+    enum lvn_launch_at at;
     const struct lvn_instr *instr;
     int next, next_sum; /* instructions; next < 0: the next thing begins */
 };
 
-struct lvn_walk lvn_walk_begin(const struct lvn_program *p, int64_t n_micro_batches);
-bool lvn_walk_next(struct lvn_walk *w); /* false: it is over */
+struct lvn_launch_order lvn_launch_order_begin(const struct lvn_program *p, int64_t n_micro_batches);
+bool lvn_launch_order_next(struct lvn_launch_order *w); /* false: it is over */
 
 /* --- with other ranks --- */
 /* Who does what the collective operations ask for (ops/collective.h); all that backends know of communication. One

@@ -149,7 +149,7 @@ static enum lvn_status finish_data(const struct lvn_settings *s)
     LVN_CHECK(!*s->data.url || *s->data.path || made, ARG,
               "data.url needs data.path too: the file to keep the download in");
     const struct lvn_model *m = lvn_model_find(s->model.kind);
-    int64_t block = m ? lvn_settings_meaning(s, m, LVN_MEANS_POSITIONS) : 0;
+    int64_t block = m ? lvn_settings_role(s, m, LVN_ROLE_POSITIONS) : 0;
     LVN_CHECK(!block || block >= made, ARG,
               "model.block_size (%" PRId64 ") is too short for data.kind=%s with data.digits %" PRId64
               ", whose samples take %" PRId64 " tokens; leave it out or take at least %" PRId64,

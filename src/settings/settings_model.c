@@ -110,7 +110,7 @@ static void fill(struct lvn_settings *s, const struct lvn_model *m, const struct
 {
     const struct lvn_key *k = key_of(m, o);
     double value = k ? k->initial : 0.0;
-    int64_t made = k && k->means == LVN_MEANS_POSITIONS ? lvn_dataset_made_tokens(s->data.kind, s->data.digits) : 0;
+    int64_t made = k && k->means == LVN_ROLE_POSITIONS ? lvn_dataset_made_tokens(s->data.kind, s->data.digits) : 0;
     if (!k) {
         set_value(s, o, 0.0);
         s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
@@ -162,7 +162,7 @@ enum lvn_status lvn_settings_adjust(const struct lvn_settings *s, struct lvn_mod
     return LVN_OK;
 }
 
-int64_t lvn_settings_meaning(const struct lvn_settings *s, const struct lvn_model *m, enum lvn_meaning meaning)
+int64_t lvn_settings_role(const struct lvn_settings *s, const struct lvn_model *m, enum lvn_role meaning)
 {
     const struct lvn_key *k = lvn_key_of(m, meaning);
     const struct lvn_option *o;

@@ -15,6 +15,6 @@ enum lvn_status lvn_settings_config(const struct lvn_settings *s, const struct l
  * refused. */
 enum lvn_status lvn_settings_adjust(const struct lvn_settings *s, struct lvn_model_config *c) LVN_CHECKED;
 /* The whole number of the key with this meaning; 0: m has none, or nobody gave it. */
-int64_t lvn_settings_meaning(const struct lvn_settings *s, const struct lvn_model *m, enum lvn_meaning meaning);
+int64_t lvn_settings_role(const struct lvn_settings *s, const struct lvn_model *m, enum lvn_role meaning);
 
 #endif

@@ -30,7 +30,8 @@ static void begin(void)
 }
 
 /* BUCKET and KEY as they may be seen in a folder. */
-static enum lvn_status name_place(struct lvn_arena *a, const struct lvn_place *p, const char **bucket, const char **key)
+static enum lvn_status name_place(struct lvn_arena *a, const struct lvn_location *p, const char **bucket,
+                                  const char **key)
 {
     char *host = lvn_arena_printf(a, "://%s", p->bucket), *rest = lvn_arena_strdup(a, *key);
     if (!host || !rest) return LVN_MEMORY;
@@ -41,8 +42,8 @@ static enum lvn_status name_place(struct lvn_arena *a, const struct lvn_place *p
     return LVN_OK;
 }
 
-enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key, const char **file,
-                                     const char **facts)
+enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_location *p, const char *key,
+                                     const char **file, const char **facts)
 {
     const char *bucket, *files, *all_facts, *address = p->store->endpoint ? p->store->endpoint(p) : "";
     char hash[LVN_CHECKSUM_TEXT];
@@ -167,7 +168,7 @@ static enum lvn_status look_around(struct lvn_arena *a, const char *files, const
     return LVN_OK;
 }
 
-static enum lvn_status make_room(struct lvn_arena *a, const struct lvn_place *p, int64_t bytes)
+static enum lvn_status make_room(struct lvn_arena *a, const struct lvn_location *p, int64_t bytes)
 {
     int64_t most = lvn_size_variable("LEVIN_CACHE_SIZE"), total;
     const char *files, *facts;
@@ -195,7 +196,7 @@ static enum lvn_status make_room(struct lvn_arena *a, const struct lvn_place *p,
 
 /* --- bringing --- */
 
-static enum lvn_status bring(struct lvn_place *p, struct lvn_http *h, lvn_store_progress *progress, void *context,
+static enum lvn_status bring(struct lvn_location *p, struct lvn_http *h, lvn_store_progress *progress, void *context,
                              const char **local, const char *facts)
 {
     struct lvn_object o;
@@ -228,7 +229,7 @@ static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
     return LVN_OK;
 }
 
-enum lvn_status lvn_store_cache_download(struct lvn_place *p, struct lvn_http *h, lvn_store_progress *progress,
+enum lvn_status lvn_store_cache_download(struct lvn_location *p, struct lvn_http *h, lvn_store_progress *progress,
                                          void *context, const char **local)
 {
     const char *facts;

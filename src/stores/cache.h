@@ -20,10 +20,10 @@
 #include "stores/store_kind.h"
 
 /* Where a key of the place is kept ("" for the folder of them all), in the arena. */
-LVN_CHECKED enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_place *p, const char *key,
+LVN_CHECKED enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_location *p, const char *key,
                                                  const char **file, const char **facts);
 /* Brings the file of a place into the cache, unless it is there. */
-LVN_CHECKED enum lvn_status lvn_store_cache_download(struct lvn_place *p, struct lvn_http *h,
+LVN_CHECKED enum lvn_status lvn_store_cache_download(struct lvn_location *p, struct lvn_http *h,
                                                      lvn_store_progress *progress, void *context, const char **local);
 /* Removes what the cache has of a key. */
 void lvn_store_cache_drop(const char *file, const char *facts);

@@ -33,7 +33,7 @@ static int64_t free_bytes(const char *dir)
     return left <= 0 ? 0 : left < 9e18 ? (int64_t)left : INT64_MAX;
 }
 
-enum lvn_status lvn_ceiling_find(const char *url, const char *dir, int64_t bytes, int64_t there, int64_t *most)
+enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t there, int64_t *most)
 {
     const int64_t said = lvn_size_variable(variable), left = free_bytes(dir);
     char size[LVN_NUMBER_TEXT], limit[LVN_NUMBER_TEXT];
@@ -49,7 +49,7 @@ enum lvn_status lvn_ceiling_find(const char *url, const char *dir, int64_t bytes
     return LVN_OK;
 }
 
-enum lvn_status lvn_ceiling_reached(const char *url, int64_t most)
+enum lvn_status lvn_fetch_limit_reached(const char *url, int64_t most)
 {
     char limit[LVN_NUMBER_TEXT];
     LVN_FAIL(

@@ -2,12 +2,12 @@
  * curl takes them. Left out: listing, writing. */
 #include "stores/store_kind.h"
 
-static enum lvn_status open_place(struct lvn_place *p)
+static enum lvn_status open_place(struct lvn_location *p)
 {
-    return lvn_place_split(p);
+    return lvn_location_split(p);
 }
 
-static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
+static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
     LVN_LOCAL_TEXT(t);
@@ -22,6 +22,6 @@ const struct lvn_store lvn_store_https = {.form = "https://HOST/PATH",
                                           .network = true,
                                           .follows = true,
                                           .open = open_place,
-                                          .stat = lvn_ask_stat,
-                                          .read = lvn_ask_read,
+                                          .stat = lvn_store_request_stat,
+                                          .read = lvn_store_request_read,
                                           .address = address};

@@ -18,7 +18,7 @@ static int hex(char c)
 }
 
 /* "file:///a%20b" and "file://localhost/a" to a path; all else is one. */
-static enum lvn_status open_place(struct lvn_place *p)
+static enum lvn_status open_place(struct lvn_location *p)
 {
     p->bucket = "";
     p->key = p->url;
@@ -38,7 +38,7 @@ static enum lvn_status open_place(struct lvn_place *p)
     return LVN_OK;
 }
 
-static enum lvn_status stat_place(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+static enum lvn_status stat_place(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
     struct stat s;
     (void)h;
@@ -58,7 +58,7 @@ static enum lvn_status stat_place(struct lvn_place *p, struct lvn_http *h, struc
     return LVN_OK;
 }
 
-static enum lvn_status read_some(struct lvn_place *p, int fd, char *buffer, int64_t from, int64_t n,
+static enum lvn_status read_some(struct lvn_location *p, int fd, char *buffer, int64_t from, int64_t n,
                                  bool (*take)(void *, const void *, int64_t), void *context)
 {
     for (int64_t left = n; left > 0;) {
@@ -73,7 +73,7 @@ static enum lvn_status read_some(struct lvn_place *p, int fd, char *buffer, int6
     return LVN_OK;
 }
 
-static enum lvn_status read_place(struct lvn_place *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
+static enum lvn_status read_place(struct lvn_location *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
                                   int64_t n, bool (*take)(void *, const void *, int64_t), void *context)
 {
     (void)h, (void)o;
@@ -118,7 +118,7 @@ static enum lvn_status list_dir(struct listing *l, const char *below, int depth)
     return LVN_OK;
 }
 
-static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out)
 {
     struct listing l = {.a = a, .out = out, .top = p->key, .deep = deep};
@@ -126,7 +126,7 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
     return lvn_path_is_dir(p->key) ? list_dir(&l, "", 0) : LVN_OK;
 }
 
-static enum lvn_status remove_place(struct lvn_place *p, struct lvn_http *h)
+static enum lvn_status remove_place(struct lvn_location *p, struct lvn_http *h)
 {
     (void)h;
     LVN_CHECK(unlink(p->key) == 0 || errno == ENOENT, IO, "cannot remove '%s': %s", p->key, strerror(errno));

@@ -55,9 +55,9 @@ static enum lvn_status find_store(const char *path, const struct lvn_store **out
              word);
 }
 
-enum lvn_status lvn_place_open(struct lvn_place *p, const char *path)
+enum lvn_status lvn_location_open(struct lvn_location *p, const char *path)
 {
-    *p = (struct lvn_place){0};
+    *p = (struct lvn_location){0};
     lvn_arena_init(&p->arena);
     LVN_CHECK(*path, ARG, "an empty path");
     LVN_CHECK(!lvn_secrets_hidden(path), ARG,
@@ -67,18 +67,18 @@ enum lvn_status lvn_place_open(struct lvn_place *p, const char *path)
     enum lvn_status status = find_store(path, &p->store);
     if (status == LVN_OK && !(p->url = lvn_arena_strdup(&p->arena, path))) status = LVN_MEMORY;
     if (status == LVN_OK) status = p->store->open(p);
-    if (status != LVN_OK) lvn_place_close(p);
+    if (status != LVN_OK) lvn_location_close(p);
     return status;
 }
 
-void lvn_place_close(struct lvn_place *p)
+void lvn_location_close(struct lvn_location *p)
 {
     if (p->store && p->store->close) p->store->close(p);
     lvn_arena_release(&p->arena);
-    *p = (struct lvn_place){0};
+    *p = (struct lvn_location){0};
 }
 
-enum lvn_status lvn_place_look(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+enum lvn_status lvn_location_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
     const int64_t least = 4 << 20; /* smaller files are worth no second request */
     LVN_TRY(p->store->stat(p, h, o));
@@ -86,7 +86,7 @@ enum lvn_status lvn_place_look(struct lvn_place *p, struct lvn_http *h, struct l
     return LVN_OK;
 }
 
-enum lvn_status lvn_place_split(struct lvn_place *p)
+enum lvn_status lvn_location_split(struct lvn_location *p)
 {
     const char *from = p->url + scheme_length(p->url) + 3;
     size_t n = strcspn(from, "/");
@@ -105,19 +105,19 @@ char *lvn_store_join(struct lvn_arena *a, const char *dir, const char *name)
 }
 
 /* A place, and a client where it needs one. */
-static enum lvn_status open_both(struct lvn_place *p, struct lvn_http **h, const char *path)
+static enum lvn_status open_both(struct lvn_location *p, struct lvn_http **h, const char *path)
 {
     *h = NULL;
-    LVN_TRY(lvn_place_open(p, path));
+    LVN_TRY(lvn_location_open(p, path));
     enum lvn_status status = p->store->network ? lvn_http_open(h) : LVN_OK;
-    if (status != LVN_OK) lvn_place_close(p);
+    if (status != LVN_OK) lvn_location_close(p);
     return status;
 }
 
-static void close_both(struct lvn_place *p, struct lvn_http *h)
+static void close_both(struct lvn_location *p, struct lvn_http *h)
 {
     lvn_http_close(h);
-    lvn_place_close(p);
+    lvn_location_close(p);
 }
 
 /* --- what is there --- */
@@ -140,7 +140,7 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
 }
 
 /* A key that is no file may be a folder: there is something below it. */
-static enum lvn_status stat_both(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+static enum lvn_status stat_both(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
     size_t n = strlen(p->key);
     *o = (struct lvn_object){.bytes = -1};
@@ -155,7 +155,7 @@ static enum lvn_status stat_both(struct lvn_place *p, struct lvn_http *h, struct
 
 enum lvn_status lvn_store_stat(const char *path, enum lvn_store_kind *kind, int64_t *bytes)
 {
-    struct lvn_place p;
+    struct lvn_location p;
     struct lvn_http *h;
     struct lvn_object o;
     LVN_TRY(open_both(&p, &h, path));
@@ -166,7 +166,7 @@ enum lvn_status lvn_store_stat(const char *path, enum lvn_store_kind *kind, int6
     return status;
 }
 
-static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out)
 {
     *out = (struct lvn_store_entries){0};
@@ -187,7 +187,7 @@ static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, 
 
 enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep, struct lvn_store_entries *out)
 {
-    struct lvn_place p;
+    struct lvn_location p;
     struct lvn_http *h;
     LVN_TRY(open_both(&p, &h, path));
     enum lvn_status status = list(&p, h, deep, a, out);
@@ -197,7 +197,7 @@ enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep,
 
 enum lvn_status lvn_store_remove(const char *path)
 {
-    struct lvn_place p;
+    struct lvn_location p;
     struct lvn_http *h;
     LVN_TRY(open_both(&p, &h, path));
     enum lvn_status status = LVN_UNSUPPORTED;
@@ -224,7 +224,7 @@ static bool take_small(void *context, const void *data, int64_t bytes)
     return !s->text.failed;
 }
 
-static enum lvn_status read_small(struct lvn_place *p, struct lvn_http *h, struct small *s)
+static enum lvn_status read_small(struct lvn_location *p, struct lvn_http *h, struct small *s)
 {
     struct lvn_object o;
     LVN_TRY(p->store->stat(p, h, &o));
@@ -238,7 +238,7 @@ static enum lvn_status read_small(struct lvn_place *p, struct lvn_http *h, struc
 
 enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes)
 {
-    struct lvn_place p;
+    struct lvn_location p;
     struct lvn_http *h;
     struct small s = {.limit = limit};
     LVN_TRY(open_both(&p, &h, path));

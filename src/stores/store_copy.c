@@ -24,12 +24,12 @@ static enum lvn_status through_cache(struct lvn_arena *a, const char *from, cons
 /* Path without "file://" and its codes, in the arena; NULL: not on this machine, or no memory. */
 static const char *local_path(struct lvn_arena *a, const char *path, enum lvn_status *status)
 {
-    struct lvn_place p;
+    struct lvn_location p;
     const char *own = NULL;
-    *status = lvn_place_open(&p, path);
+    *status = lvn_location_open(&p, path);
     if (*status != LVN_OK) return NULL;
     if (!p.store->network && !(own = lvn_arena_strdup(a, p.key))) *status = LVN_MEMORY;
-    lvn_place_close(&p);
+    lvn_location_close(&p);
     return own;
 }
 

@@ -103,15 +103,15 @@ static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const
 /* One file, whose place is that of the folder with another key. */
 static enum lvn_status download_file(const char *url, struct lvn_http *h, struct lvn_arena *a, const char **local)
 {
-    struct lvn_place p;
-    LVN_TRY(lvn_place_open(&p, url));
+    struct lvn_location p;
+    LVN_TRY(lvn_location_open(&p, url));
     enum lvn_status status = lvn_store_cache_download(&p, h, NULL, NULL, local);
     if (status == LVN_OK && a && !(*local = lvn_arena_strdup(a, *local))) status = LVN_MEMORY;
-    lvn_place_close(&p);
+    lvn_location_close(&p);
     return status;
 }
 
-static enum lvn_status download_folder(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want,
+static enum lvn_status download_folder(struct lvn_location *p, struct lvn_http *h, enum lvn_store_want want,
                                        struct lvn_arena *a, const char **local)
 {
     struct lvn_store_entries all;
@@ -133,7 +133,7 @@ static enum lvn_status download_folder(struct lvn_place *p, struct lvn_http *h, 
     return LVN_OK;
 }
 
-static enum lvn_status bring(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
+static enum lvn_status bring(struct lvn_location *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
                              const char **local)
 {
     if (p->store->bring) return p->store->bring(p, h, want, a, local);
@@ -147,11 +147,11 @@ static enum lvn_status bring(struct lvn_place *p, struct lvn_http *h, enum lvn_s
 
 enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum lvn_store_want want, const char **local)
 {
-    struct lvn_place p;
+    struct lvn_location p;
     struct lvn_http *h = NULL;
     *local = path;
     if (!lvn_store_is_url(path)) return LVN_OK;
-    LVN_TRY(lvn_place_open(&p, path));
+    LVN_TRY(lvn_location_open(&p, path));
     enum lvn_status status = LVN_OK;
     if (!p.store->network) {
         *local = lvn_arena_strdup(a, p.key);
@@ -164,20 +164,20 @@ enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum l
         if (status != LVN_OK) status = lvn_while_at(status, "downloading '%s'", path);
     }
     lvn_http_close(h);
-    lvn_place_close(&p);
+    lvn_location_close(&p);
     return status;
 }
 
 enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, const char **local)
 {
-    struct lvn_place p;
+    struct lvn_location p;
     const char *facts;
-    LVN_TRY(lvn_place_open(&p, path));
+    LVN_TRY(lvn_location_open(&p, path));
     enum lvn_status status = LVN_UNSUPPORTED;
     if (!p.store->network || p.store->bring)
         lvn_fail(status, "'%s' is kept in a cache of its own", path);
     else
         status = lvn_store_cache_path(a, &p, p.key, local, &facts);
-    lvn_place_close(&p);
+    lvn_location_close(&p);
     return status;
 }

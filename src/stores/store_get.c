@@ -29,7 +29,7 @@
 enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MOST_DONE = 64 << 20 };
 
 struct get {
-    struct lvn_place place;
+    struct lvn_location place;
     struct lvn_object object;
     const char *local, *dir, *part, *done;
     const char *sha256, *wanted; /* wanted: the checksum of the whole, "sha256:..."; NULL: not known */
@@ -64,7 +64,7 @@ static enum lvn_status part_failed(const struct get *g, const char *path)
 
 struct writing {
     struct get *g;
-    struct lvn_crew *crew;
+    struct lvn_worker_pool *crew;
     uint64_t sum;
     char *buffer;  /* (BUFFER_BYTES) what has arrived and is not written */
     int64_t bytes; /* of it */
@@ -148,7 +148,7 @@ static void note_done(const struct get *g, int i)
     (void)!write(g->done_fd, line, (size_t)n);
 }
 
-static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char *buffer)
+static enum lvn_status fetch_pieces(struct lvn_worker_pool *c, struct lvn_http *h, char *buffer)
 {
     struct get *g = c->context;
     while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
@@ -157,7 +157,7 @@ static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char
         if (g->have[i]) continue;
         struct writing w = {.g = g, .crew = c, .buffer = buffer, .at = (int64_t)i * PIECE_BYTES};
         enum lvn_status status = g->place.store->read(&g->place, h, &g->object, w.at, piece_bytes(g, i), take, &w);
-        if (w.over) return lvn_ceiling_reached(g->place.url, g->most);
+        if (w.over) return lvn_fetch_limit_reached(g->place.url, g->most);
         if (status == LVN_OK) (void)put(&w);
         if (w.error) {
             errno = w.error;
@@ -172,7 +172,7 @@ static enum lvn_status fetch_pieces(struct lvn_crew *c, struct lvn_http *h, char
     return LVN_OK;
 }
 
-static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
+static enum lvn_status work(struct lvn_worker_pool *c, struct lvn_http *h)
 {
     char *buffer = lvn_malloc(BUFFER_BYTES);
     if (!buffer) return LVN_MEMORY;
@@ -254,16 +254,16 @@ static enum lvn_status prepare(struct get *g, int64_t *bytes)
 
 static enum lvn_status fetch(struct get *g)
 {
-    struct lvn_crew crew = {.work = work,
-                            .context = g,
-                            .network = g->place.store->network,
-                            .progress = g->progress,
-                            .progress_context = g->context,
-                            .total = g->object.bytes > 0 ? g->object.bytes : 0};
+    struct lvn_worker_pool crew = {.work = work,
+                                   .context = g,
+                                   .network = g->place.store->network,
+                                   .progress = g->progress,
+                                   .progress_context = g->context,
+                                   .total = g->object.bytes > 0 ? g->object.bytes : 0};
     LVN_TRY(prepare(g, &crew.done));
-    LVN_TRY(lvn_ceiling_find(g->place.url, g->dir, g->object.bytes, crew.done, &g->most));
+    LVN_TRY(lvn_fetch_limit_find(g->place.url, g->dir, g->object.bytes, crew.done, &g->most));
     int64_t left = g->object.bytes < 0 ? 1 : (g->object.bytes - crew.done + PIECE_BYTES - 1) / PIECE_BYTES;
-    enum lvn_status status = lvn_crew_run(&crew, lvn_crew_size(g->n_pieces == 1 ? 1 : left));
+    enum lvn_status status = lvn_worker_pool_run(&crew, lvn_worker_pool_size(g->n_pieces == 1 ? 1 : left));
     if (g->done_fd >= 0) close(g->done_fd);
     g->done_fd = -1;
     return status;
@@ -355,7 +355,7 @@ static enum lvn_status stat_object(struct get *g)
     struct lvn_http *h = NULL;
     if (g->place.store->network) LVN_TRY(lvn_http_open(&h));
     enum lvn_status status =
-        g->sha256 ? g->place.store->stat(&g->place, h, &g->object) : lvn_place_look(&g->place, h, &g->object);
+        g->sha256 ? g->place.store->stat(&g->place, h, &g->object) : lvn_location_stat(&g->place, h, &g->object);
     lvn_http_close(h);
     LVN_TRY(status);
     LVN_CHECK(g->object.kind != LVN_STORE_FOLDER, IO, "'%s' is a folder; a file was wanted", g->place.url);
@@ -407,9 +407,9 @@ enum lvn_status lvn_store_get(const char *path, const char *local, const char *s
                     .sha256 = sha256,
                     .progress = progress,
                     .context = context};
-    LVN_TRY(lvn_place_open(&g.place, path));
+    LVN_TRY(lvn_location_open(&g.place, path));
     enum lvn_status status = get(&g);
     lvn_digest_release(&g.digest);
-    lvn_place_close(&g.place);
+    lvn_location_close(&g.place);
     return status;
 }

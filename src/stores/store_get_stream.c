@@ -13,10 +13,10 @@
 #include "stores/worker_pool.h"
 
 struct streaming {
-    struct lvn_place place;
+    struct lvn_location place;
     struct lvn_object object;
     const struct lvn_target *to;
-    struct lvn_crew *crew;
+    struct lvn_worker_pool *crew;
     struct lvn_digest digest;
     const char *wanted; /* checksum of the whole, "sha256:..."; NULL: not known */
     int fd;
@@ -33,7 +33,7 @@ static bool take(void *context, const void *data, int64_t bytes)
     return !s->error;
 }
 
-static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
+static enum lvn_status work(struct lvn_worker_pool *c, struct lvn_http *h)
 {
     struct streaming *s = c->context;
     s->crew = c;
@@ -47,7 +47,7 @@ static enum lvn_status find_object(struct streaming *s, const char *sha256)
 {
     struct lvn_http *h = NULL;
     if (s->place.store->network) LVN_TRY(lvn_http_open(&h));
-    enum lvn_status status = lvn_place_look(&s->place, h, &s->object);
+    enum lvn_status status = lvn_location_stat(&s->place, h, &s->object);
     lvn_http_close(h);
     LVN_TRY(status);
     LVN_CHECK(s->object.kind == LVN_STORE_FILE, IO, "there is no file '%s'", s->place.url);
@@ -71,15 +71,15 @@ static enum lvn_status verify(struct streaming *s)
 static enum lvn_status stream(struct streaming *s, const char *sha256, lvn_store_progress *progress, void *context)
 {
     LVN_TRY(find_object(s, sha256));
-    struct lvn_crew crew = {.work = work,
-                            .context = s,
-                            .network = s->place.store->network,
-                            .progress = progress,
-                            .progress_context = context,
-                            .total = s->object.bytes > 0 ? s->object.bytes : 0};
+    struct lvn_worker_pool crew = {.work = work,
+                                   .context = s,
+                                   .network = s->place.store->network,
+                                   .progress = progress,
+                                   .progress_context = context,
+                                   .total = s->object.bytes > 0 ? s->object.bytes : 0};
     LVN_TRY(lvn_target_open(s->to, &s->fd));
     if (s->wanted) lvn_digest_init(&s->digest, s->wanted);
-    enum lvn_status status = s->object.bytes ? lvn_crew_run(&crew, 1) : LVN_OK;
+    enum lvn_status status = s->object.bytes ? lvn_worker_pool_run(&crew, 1) : LVN_OK;
     if (close(s->fd) != 0 && status == LVN_OK)
         status = lvn_fail(LVN_IO, "cannot write '%s': %s", s->to->path, strerror(errno));
     return status == LVN_OK ? verify(s) : status;
@@ -89,9 +89,9 @@ enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, co
                                lvn_store_progress *progress, void *context)
 {
     struct streaming s = {.to = to, .fd = -1};
-    LVN_TRY(lvn_place_open(&s.place, path));
+    LVN_TRY(lvn_location_open(&s.place, path));
     enum lvn_status status = stream(&s, sha256, progress, context);
     lvn_digest_release(&s.digest);
-    lvn_place_close(&s.place);
+    lvn_location_close(&s.place);
     return status;
 }

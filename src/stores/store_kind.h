@@ -10,7 +10,7 @@
 #include "stores/http.h"
 #include "stores/store.h"
 
-struct lvn_place;
+struct lvn_location;
 
 /* A file in a store, as it is now. */
 struct lvn_object {
@@ -22,7 +22,7 @@ struct lvn_object {
 };
 
 /* One request about a key of a place. */
-struct lvn_ask {
+struct lvn_store_request {
     const char *method;
     const char *key;     /* NULL: the place's own */
     const char *query;   /* encoded, its names in order, no '?'; NULL: none */
@@ -38,7 +38,7 @@ struct lvn_ask {
 
 /* An upload, from the local file `bytes` long. `parts` are numbered from 1. */
 struct lvn_upload {
-    struct lvn_place *place;
+    struct lvn_location *place;
     int64_t bytes, part_bytes;
     int n_parts;
     char id[2048];    /* what the store calls it; "": not begun */
@@ -49,7 +49,7 @@ struct lvn_upload_steps {
     int64_t least_part, most_parts; /* parts are of least_part bytes times a power of two, the last one of less */
     bool one_by_one;                /* parts must come in their order */
     /* A small file in one request. */
-    enum lvn_status (*whole)(struct lvn_place *p, struct lvn_http *h, const void *data, int64_t bytes) LVN_CHECKED;
+    enum lvn_status (*whole)(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes) LVN_CHECKED;
     enum lvn_status (*begin)(struct lvn_upload *u, struct lvn_http *h) LVN_CHECKED;
     /* The tags of parts that are there already, for an `id` from before; *alive false: the store has forgotten it. */
     enum lvn_status (*recall)(struct lvn_upload *u, struct lvn_http *h, bool *alive) LVN_CHECKED;
@@ -64,45 +64,45 @@ struct lvn_store {
     bool follows;               /* redirections: its requests are not signed */
     const char *version_header; /* what names a version better than ETag; NULL: nothing */
     /* p->url is there; fills in the rest. */
-    enum lvn_status (*open)(struct lvn_place *p) LVN_CHECKED;
-    void (*close)(struct lvn_place *p); /* what is not in the arena; also after open() failed. NULL: nothing */
-    enum lvn_status (*stat)(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o) LVN_CHECKED;
+    enum lvn_status (*open)(struct lvn_location *p) LVN_CHECKED;
+    void (*close)(struct lvn_location *p); /* what is not in the arena; also after open() failed. NULL: nothing */
+    enum lvn_status (*stat)(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o) LVN_CHECKED;
     /* Exactly n bytes from `from`, in order; of what stat found. */
-    enum lvn_status (*read)(struct lvn_place *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
+    enum lvn_status (*read)(struct lvn_location *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
                             int64_t n, bool (*take)(void *, const void *, int64_t), void *context) LVN_CHECKED;
     /* Below the place's key; the names in `a`. NULL: this store cannot. */
-    enum lvn_status (*list)(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+    enum lvn_status (*list)(struct lvn_location *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out) LVN_CHECKED;
     /* Removes the file. NULL: this store cannot. */
-    enum lvn_status (*remove)(struct lvn_place *p, struct lvn_http *h) LVN_CHECKED;
+    enum lvn_status (*remove)(struct lvn_location *p, struct lvn_http *h) LVN_CHECKED;
     /* Brings it to this machine into a cache of the store's own. NULL: as cache.h does it. */
-    enum lvn_status (*bring)(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
+    enum lvn_status (*bring)(struct lvn_location *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
                              const char **local) LVN_CHECKED;
     /* --- of stores on a network --- */
     /* The address that the user has set; "": the usual one. NULL: there is only one. */
-    const char *(*endpoint)(const struct lvn_place *p);
+    const char *(*endpoint)(const struct lvn_location *p);
     /* Address and headers for a request, in the arena; called for each try. */
-    enum lvn_status (*address)(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
+    enum lvn_status (*address)(struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_arena *a,
                                struct lvn_http_request *r) LVN_CHECKED;
     /* After an answer that refuses (401, 403, ...): true when trying again with what has changed now (credentials, the
      * region) may help. NULL: never. */
-    bool (*mend)(struct lvn_place *p, const struct lvn_http_answer *answer);
+    bool (*mend)(struct lvn_location *p, const struct lvn_http_answer *answer);
     /* Does a 404 mean that this file is missing, and not, say, its bucket? NULL: always. */
     bool (*lacks_file)(const struct lvn_http_answer *answer);
     /* What else the answer to stat's reading tells about the file. NULL: nothing. */
     void (*note)(const struct lvn_http_answer *answer, struct lvn_object *o);
     /* A checksum of the whole that stat does not tell, or one that is made faster, into o->checksum; costs a request.
      * Best effort: without one o stays as it was. NULL: stat tells all. */
-    void (*sum)(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o);
+    void (*sum)(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o);
     /* What the answer says, and what to do about it, for people. NULL: the code says all. */
-    void (*explain)(const struct lvn_place *p, const struct lvn_http_answer *answer, struct lvn_text *t);
+    void (*explain)(const struct lvn_location *p, const struct lvn_http_answer *answer, struct lvn_text *t);
     const struct lvn_upload_steps *upload; /* NULL: read only */
 };
 #define LVN_STORE(name, scheme) extern const struct lvn_store lvn_store_##name;
 #include "stores/stores.def"
 
 /* A path, taken apart. Shared by the threads of a transfer. */
-struct lvn_place {
+struct lvn_location {
     struct lvn_arena arena;
     const struct lvn_store *store;
     const char *url;
@@ -110,13 +110,13 @@ struct lvn_place {
     const char *key;    /* the rest without a leading slash; "": the top */
     void *own;          /* the store's */
 };
-LVN_CHECKED enum lvn_status lvn_place_open(struct lvn_place *p, const char *path);
-void lvn_place_close(struct lvn_place *p);
+LVN_CHECKED enum lvn_status lvn_location_open(struct lvn_location *p, const char *path);
+void lvn_location_close(struct lvn_location *p);
 /* "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
-LVN_CHECKED enum lvn_status lvn_place_split(struct lvn_place *p);
+LVN_CHECKED enum lvn_status lvn_location_split(struct lvn_location *p);
 
 /* stat, and the best checksum that the store has, where the file is large enough for that to matter. */
-LVN_CHECKED enum lvn_status lvn_place_look(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o);
+LVN_CHECKED enum lvn_status lvn_location_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o);
 
 /* lvn_store_get() into a stream. */
 LVN_CHECKED enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
@@ -129,30 +129,33 @@ void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);
 
 /* Sends, again and again if need be; LVN_OK for codes 200 to 299 and the accepted ones, and for an answer that broke
  * off after some of it was taken (a->end). Otherwise the sentence says all. */
-LVN_CHECKED enum lvn_status lvn_ask(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask,
-                                    struct lvn_http_answer *a);
+LVN_CHECKED enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h,
+                                              const struct lvn_store_request *ask, struct lvn_http_answer *a);
 /* For asks with `once`: may another try help? Waits before the one after `tries` vain ones; false when that was the
  * last one, or h was stopped. */
-bool lvn_ask_may_pass(const struct lvn_http_answer *a);
-bool lvn_ask_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a);
+bool lvn_store_request_is_transient(const struct lvn_http_answer *a);
+bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a);
 /* Records the sentence for an answer that is no good; returns LVN_IO. */
-enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *ask, const struct lvn_http_answer *a);
+enum lvn_status lvn_store_request_failed(const struct lvn_location *p, const struct lvn_store_request *ask,
+                                         const struct lvn_http_answer *a);
 /* stat and read by GET with a range, as all but a few stores do it. */
-LVN_CHECKED enum lvn_status lvn_ask_stat(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o);
-LVN_CHECKED enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const struct lvn_object *o,
-                                         int64_t from, int64_t n, bool (*take)(void *, const void *, int64_t),
-                                         void *context);
+LVN_CHECKED enum lvn_status lvn_store_request_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o);
+LVN_CHECKED enum lvn_status lvn_store_request_read(struct lvn_location *p, struct lvn_http *h,
+                                                   const struct lvn_object *o, int64_t from, int64_t n,
+                                                   bool (*take)(void *, const void *, int64_t), void *context);
 /* list as stores with pages have it: GET of `key` with what is wanted and, behind the first page, the token that `add`
  * found in the one before ("": that was the last). */
 struct lvn_pages {
     const char *key, *query, *token; /* query: what else is asked, "" or ending in '&'; token: its name there */
-    enum lvn_status (*add)(struct lvn_place *p, const struct lvn_http_answer *answer, const char *prefix,
+    enum lvn_status (*add)(struct lvn_location *p, const struct lvn_http_answer *answer, const char *prefix,
                            struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token);
 };
-LVN_CHECKED enum lvn_status lvn_ask_list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
-                                         struct lvn_store_entries *out, const struct lvn_pages *pages);
+LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *h, bool deep,
+                                                   struct lvn_arena *a, struct lvn_store_entries *out,
+                                                   const struct lvn_pages *pages);
 /* An ask of whose answer nothing is wanted. */
-LVN_CHECKED enum lvn_status lvn_ask_only(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask);
+LVN_CHECKED enum lvn_status lvn_store_request_once(struct lvn_location *p, struct lvn_http *h,
+                                                   const struct lvn_store_request *ask);
 /* Adds an entry; *room is the list's, kept by the caller, 0 at first. */
 LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *room,
                                             const char *name, int64_t length, enum lvn_store_kind kind, int64_t bytes);

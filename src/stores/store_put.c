@@ -24,7 +24,7 @@
 enum { USUAL_PART = 16 << 20, MOST_NOTE = 1 << 16 };
 
 struct put {
-    struct lvn_place place;
+    struct lvn_location place;
     const struct lvn_upload_steps *steps;
     struct lvn_upload upload;
     const char *local, *note, *head;
@@ -62,7 +62,7 @@ static enum lvn_status check_unchanged(const struct put *p)
 
 /* --- threads --- */
 
-static enum lvn_status send_parts(struct lvn_crew *c, struct lvn_http *h, char *buffer)
+static enum lvn_status send_parts(struct lvn_worker_pool *c, struct lvn_http *h, char *buffer)
 {
     struct put *p = c->context;
     struct lvn_upload *u = &p->upload;
@@ -78,7 +78,7 @@ static enum lvn_status send_parts(struct lvn_crew *c, struct lvn_http *h, char *
     return LVN_OK;
 }
 
-static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
+static enum lvn_status work(struct lvn_worker_pool *c, struct lvn_http *h)
 {
     struct put *p = c->context;
     char *buffer = lvn_malloc((size_t)p->upload.part_bytes);
@@ -88,7 +88,7 @@ static enum lvn_status work(struct lvn_crew *c, struct lvn_http *h)
     return status;
 }
 
-static enum lvn_status send_whole(struct lvn_crew *c, struct lvn_http *h)
+static enum lvn_status send_whole(struct lvn_worker_pool *c, struct lvn_http *h)
 {
     struct put *p = c->context;
     int64_t bytes = p->upload.bytes;
@@ -155,7 +155,7 @@ static enum lvn_status verify(struct put *p)
     struct lvn_http *h;
     char found[LVN_DIGEST_TEXT];
     LVN_TRY(lvn_http_open(&h));
-    enum lvn_status status = lvn_place_look(&p->place, h, &o);
+    enum lvn_status status = lvn_location_stat(&p->place, h, &o);
     lvn_http_close(h);
     LVN_TRY(status);
     LVN_CHECK(o.kind == LVN_STORE_FILE && o.bytes == p->upload.bytes, IO,
@@ -193,12 +193,12 @@ static enum lvn_status in_parts(struct put *p, struct lvn_http *h)
     if (!u->tags) return LVN_MEMORY;
     LVN_TRY(name_note(p));
     LVN_TRY(begin_or_go_on(p, h));
-    struct lvn_crew crew = {.work = work,
-                            .context = p,
-                            .network = true,
-                            .progress = p->progress,
-                            .progress_context = p->context,
-                            .total = u->bytes};
+    struct lvn_worker_pool crew = {.work = work,
+                                   .context = p,
+                                   .network = true,
+                                   .progress = p->progress,
+                                   .progress_context = p->context,
+                                   .total = u->bytes};
     int left = 0;
     for (int i = 0; i < u->n_parts; i++) {
         int64_t bytes = u->bytes - i * part;
@@ -207,7 +207,7 @@ static enum lvn_status in_parts(struct put *p, struct lvn_http *h)
         else
             left++;
     }
-    LVN_TRY(lvn_crew_run(&crew, p->steps->one_by_one ? 1 : lvn_crew_size(left)));
+    LVN_TRY(lvn_worker_pool_run(&crew, p->steps->one_by_one ? 1 : lvn_worker_pool_size(left)));
     enum lvn_status status = check_unchanged(p);
     bool changed = status != LVN_OK;
     if (!changed) status = p->steps->finish(u, h);
@@ -221,14 +221,14 @@ static enum lvn_status put(struct put *p)
               p->local);
     p->upload.bytes = p->before.st_size;
     p->upload.place = &p->place;
-    struct lvn_crew crew = {.work = send_whole,
-                            .context = p,
-                            .network = true,
-                            .progress = p->progress,
-                            .progress_context = p->context,
-                            .total = p->upload.bytes};
+    struct lvn_worker_pool crew = {.work = send_whole,
+                                   .context = p,
+                                   .network = true,
+                                   .progress = p->progress,
+                                   .progress_context = p->context,
+                                   .total = p->upload.bytes};
     if (p->upload.bytes <= USUAL_PART) {
-        LVN_TRY(lvn_crew_run(&crew, 1));
+        LVN_TRY(lvn_worker_pool_run(&crew, 1));
         return verify(p);
     }
     struct lvn_http *h;
@@ -256,15 +256,15 @@ static enum lvn_status open_and_put(struct put *p)
 enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress, void *context)
 {
     struct put p = {.local = local, .progress = progress, .context = context};
-    LVN_TRY(lvn_place_open(&p.place, path));
+    LVN_TRY(lvn_location_open(&p.place, path));
     if (!p.place.store->network) {
         char *to = lvn_strdup(p.place.key);
-        lvn_place_close(&p.place);
+        lvn_location_close(&p.place);
         enum lvn_status copied = to ? lvn_store_get(local, to, NULL, progress, context) : LVN_MEMORY;
         free(to);
         return copied;
     }
     enum lvn_status status = open_and_put(&p);
-    lvn_place_close(&p.place);
+    lvn_location_close(&p.place);
     return status;
 }

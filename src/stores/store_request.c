@@ -21,7 +21,7 @@ static int most_tries(void)
     return n > 0 && n < 1000 ? (int)n : USUAL_TRIES;
 }
 
-bool lvn_ask_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a)
+bool lvn_store_request_pause(const struct lvn_http *h, int tries, const struct lvn_http_answer *a)
 {
     if (tries >= most_tries()) return false;
     if (a->end == LVN_HTTP_NO_HOST && tries >= TRIES_WITHOUT_HOST) return false;
@@ -43,14 +43,14 @@ bool lvn_ask_pause(const struct lvn_http *h, int tries, const struct lvn_http_an
     return !lvn_http_stopped(h);
 }
 
-bool lvn_ask_may_pass(const struct lvn_http_answer *a)
+bool lvn_store_request_is_transient(const struct lvn_http_answer *a)
 {
     if (a->end == LVN_HTTP_CUT || a->end == LVN_HTTP_NO_HOST) return true;
     return a->end == LVN_HTTP_WHOLE &&
            (a->code == 408 || a->code == 429 || a->code == 500 || a->code == 502 || a->code == 503 || a->code == 504);
 }
 
-static bool is_good(const struct lvn_place *p, const struct lvn_ask *ask, const struct lvn_http_answer *a)
+static bool is_good(const struct lvn_location *p, const struct lvn_store_request *ask, const struct lvn_http_answer *a)
 {
     if (a->code >= 200 && a->code < 300) return true;
     for (int i = 0; i < 3; i++) {
@@ -76,7 +76,8 @@ static const char *code_text(int code)
     return "unexpected";
 }
 
-enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *ask, const struct lvn_http_answer *a)
+enum lvn_status lvn_store_request_failed(const struct lvn_location *p, const struct lvn_store_request *ask,
+                                         const struct lvn_http_answer *a)
 {
     LVN_LOCAL_TEXT(t);
     if (a->end != LVN_HTTP_WHOLE)
@@ -92,12 +93,12 @@ enum lvn_status lvn_ask_failed(const struct lvn_place *p, const struct lvn_ask *
     return LVN_IO;
 }
 
-static enum lvn_status stopped(const struct lvn_place *p)
+static enum lvn_status stopped(const struct lvn_location *p)
 {
     LVN_FAIL(STOPPED, "the transfer of '%s' was stopped", p->url);
 }
 
-static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask,
+static enum lvn_status send_once(struct lvn_location *p, struct lvn_http *h, const struct lvn_store_request *ask,
                                  struct lvn_http_answer *a)
 {
     LVN_LOCAL_ARENA(arena);
@@ -113,7 +114,8 @@ static enum lvn_status send_once(struct lvn_place *p, struct lvn_http *h, const 
     return status;
 }
 
-enum lvn_status lvn_ask(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask, struct lvn_http_answer *a)
+enum lvn_status lvn_store_request(struct lvn_location *p, struct lvn_http *h, const struct lvn_store_request *ask,
+                                  struct lvn_http_answer *a)
 {
     int mends = 0;
     for (int tries = 1;; tries++) {
@@ -126,11 +128,11 @@ enum lvn_status lvn_ask(struct lvn_place *p, struct lvn_http *h, const struct lv
             tries--;
             continue;
         }
-        bool may_pass = lvn_ask_may_pass(a);
+        bool may_pass = lvn_store_request_is_transient(a);
         if (may_pass && ask->once) return LVN_OK;
-        if (may_pass && lvn_ask_pause(h, tries, a)) continue;
+        if (may_pass && lvn_store_request_pause(h, tries, a)) continue;
         if (lvn_http_stopped(h)) return stopped(p);
-        lvn_ask_failed(p, ask, a);
+        lvn_store_request_failed(p, ask, a);
         return may_pass && tries > 1 ? lvn_while_at(LVN_IO, "trying %d times", tries) : LVN_IO;
     }
 }
@@ -154,26 +156,26 @@ static int64_t number_behind(const char *text, char mark)
     return *end ? -1 : n;
 }
 
-static void version_of(const struct lvn_place *p, const struct lvn_http_answer *a, char version[160])
+static void version_of(const struct lvn_location *p, const struct lvn_http_answer *a, char version[160])
 {
     if (p->store->version_header && lvn_http_header(a, p->store->version_header, version, 160)) return;
     if (lvn_http_header(a, "ETag", version, 160)) return;
     if (!lvn_http_header(a, "Last-Modified", version, 160)) version[0] = '\0';
 }
 
-enum lvn_status lvn_ask_stat(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+enum lvn_status lvn_store_request_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
     *o = (struct lvn_object){.bytes = -1};
     int64_t taken = 0;
-    struct lvn_ask ask = {.method = "GET",
-                          .headers = "Range: bytes=0-0\n",
-                          .take = take_one,
-                          .context = &taken,
-                          .doing = "read",
-                          .accept = {404, 416}};
+    struct lvn_store_request ask = {.method = "GET",
+                                    .headers = "Range: bytes=0-0\n",
+                                    .take = take_one,
+                                    .context = &taken,
+                                    .doing = "read",
+                                    .accept = {404, 416}};
     struct lvn_http_answer a = {0};
     char text[64] = ":";
-    enum lvn_status status = lvn_ask(p, h, &ask, &a);
+    enum lvn_status status = lvn_store_request(p, h, &ask, &a);
     if (status == LVN_OK && a.code != 404) {
         o->kind = LVN_STORE_FILE;
         o->ranges = a.code == 206;
@@ -195,7 +197,7 @@ enum lvn_status lvn_ask_stat(struct lvn_place *p, struct lvn_http *h, struct lvn
 /* --- a piece --- */
 
 struct piece {
-    const struct lvn_place *place;
+    const struct lvn_location *place;
     const struct lvn_object *o;
     const struct lvn_http_answer *answer;
     bool (*take)(void *, const void *, int64_t);
@@ -242,8 +244,9 @@ static bool take_piece(void *context, const void *data, int64_t bytes)
     return n == bytes; /* servers that do not look at the range's end send more */
 }
 
-enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const struct lvn_object *o, int64_t from,
-                             int64_t n, bool (*take)(void *, const void *, int64_t), void *context)
+enum lvn_status lvn_store_request_read(struct lvn_location *p, struct lvn_http *h, const struct lvn_object *o,
+                                       int64_t from, int64_t n, bool (*take)(void *, const void *, int64_t),
+                                       void *context)
 {
     struct lvn_http_answer a = {0};
     struct piece piece = {.place = p,
@@ -253,7 +256,7 @@ enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const stru
                           .context = context,
                           .from = from,
                           .left = n < 0 ? INT64_MAX : n};
-    struct lvn_ask ask = {.method = "GET", .take = take_piece, .context = &piece, .doing = "read"};
+    struct lvn_store_request ask = {.method = "GET", .take = take_piece, .context = &piece, .doing = "read"};
     enum lvn_status status = LVN_OK;
     char range[80];
     for (int tries = 1; piece.left > 0 && status == LVN_OK;) {
@@ -263,14 +266,14 @@ enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const stru
         snprintf(range, sizeof range, "Range: bytes=%lld-%lld\n", (long long)piece.from,
                  (long long)(piece.from + piece.left - 1));
         ask.headers = o->ranges ? range : NULL;
-        status = lvn_ask(p, h, &ask, &a);
+        status = lvn_store_request(p, h, &ask, &a);
         if (status != LVN_OK || piece.left == 0) break;
         if (piece.wrong) status = lvn_fail(LVN_IO, "cannot read '%s': %s", p->url, piece.wrong);
         if (piece.refused) status = lvn_fail(LVN_STOPPED, "the reading of '%s' was stopped", p->url);
         if (a.end == LVN_HTTP_WHOLE && n < 0) break;
         if (status != LVN_OK) break;
         tries = piece.from > before ? 1 : tries + 1;
-        if (lvn_ask_pause(h, tries, &a)) continue;
+        if (lvn_store_request_pause(h, tries, &a)) continue;
         status = lvn_http_stopped(h)
                      ? stopped(p)
                      : lvn_fail(LVN_IO, "cannot read '%s': the server ended at byte %lld of %lld, again and again",
@@ -280,16 +283,16 @@ enum lvn_status lvn_ask_read(struct lvn_place *p, struct lvn_http *h, const stru
     return status;
 }
 
-enum lvn_status lvn_ask_only(struct lvn_place *p, struct lvn_http *h, const struct lvn_ask *ask)
+enum lvn_status lvn_store_request_once(struct lvn_location *p, struct lvn_http *h, const struct lvn_store_request *ask)
 {
     struct lvn_http_answer a = {0};
-    enum lvn_status status = lvn_ask(p, h, ask, &a);
+    enum lvn_status status = lvn_store_request(p, h, ask, &a);
     lvn_http_answer_release(&a);
     return status;
 }
 
-enum lvn_status lvn_ask_list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
-                             struct lvn_store_entries *out, const struct lvn_pages *pages)
+enum lvn_status lvn_store_request_list(struct lvn_location *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+                                       struct lvn_store_entries *out, const struct lvn_pages *pages)
 {
     size_t n = strlen(p->key);
     const char *prefix = !n || p->key[n - 1] == '/' ? p->key : lvn_arena_printf(&p->arena, "%s/", p->key);
@@ -304,8 +307,8 @@ enum lvn_status lvn_ask_list(struct lvn_place *p, struct lvn_http *h, bool deep,
         lvn_text_printf(&query, "%s%s%sprefix=", token.n ? "&" : "", deep ? "" : "delimiter=%2F&", pages->query);
         if (prefix) lvn_http_encode(&query, prefix, false);
         if (status == LVN_OK) status = lvn_text_status(&query);
-        struct lvn_ask ask = {.method = "GET", .key = pages->key, .query = query.p, .doing = "list"};
-        if (status == LVN_OK) status = lvn_ask(p, h, &ask, &answer);
+        struct lvn_store_request ask = {.method = "GET", .key = pages->key, .query = query.p, .doing = "list"};
+        if (status == LVN_OK) status = lvn_store_request(p, h, &ask, &answer);
         lvn_text_clear(&token);
         if (status == LVN_OK) status = pages->add(p, &answer, prefix, a, &room, out, &token);
     } while (status == LVN_OK && token.n);

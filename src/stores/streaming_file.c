@@ -10,8 +10,8 @@
 #include "base/threads.h"
 #include "stores/cache.h"
 
-struct lvn_remote {
-    struct lvn_place place;
+struct lvn_streaming_file {
+    struct lvn_location place;
     struct lvn_object object;
     struct lvn_http *http; /* of readings, under the lock */
     pthread_mutex_t lock;
@@ -25,11 +25,11 @@ struct lvn_remote {
 static int look(void *context, int64_t done, int64_t total)
 {
     (void)done, (void)total;
-    return __atomic_load_n(&((struct lvn_remote *)context)->ends, __ATOMIC_RELAXED);
+    return __atomic_load_n(&((struct lvn_streaming_file *)context)->ends, __ATOMIC_RELAXED);
 }
 
 /* The file in the cache, if that is of the version that readings had. */
-static enum lvn_status bring(struct lvn_remote *s, struct lvn_place *p, struct lvn_http *h)
+static enum lvn_status bring(struct lvn_streaming_file *s, struct lvn_location *p, struct lvn_http *h)
 {
     const char *local;
     struct lvn_object now;
@@ -42,10 +42,10 @@ static enum lvn_status bring(struct lvn_remote *s, struct lvn_place *p, struct l
 
 static void *run(void *argument)
 {
-    struct lvn_remote *s = argument;
-    struct lvn_place p;
+    struct lvn_streaming_file *s = argument;
+    struct lvn_location p;
     struct lvn_http *h = NULL;
-    enum lvn_status status = lvn_place_open(&p, s->place.url);
+    enum lvn_status status = lvn_location_open(&p, s->place.url);
     bool open = status == LVN_OK;
     if (open) status = lvn_http_open(&h);
     if (status == LVN_OK) status = bring(s, &p, h);
@@ -55,11 +55,11 @@ static void *run(void *argument)
         lvn_log(LVN_LOG_WARN, "'%s' could not be downloaded; it is read from the store as needed: %s", s->place.url,
                 lvn_error_text());
     lvn_http_close(h);
-    if (open) lvn_place_close(&p);
+    if (open) lvn_location_close(&p);
     return NULL;
 }
 
-static enum lvn_status open_remote(struct lvn_remote *s)
+static enum lvn_status open_remote(struct lvn_streaming_file *s)
 {
     LVN_CHECK(s->place.store->network, UNSUPPORTED, "'%s' is here already", s->place.url);
     LVN_TRY(lvn_http_open(&s->http));
@@ -73,13 +73,13 @@ static enum lvn_status open_remote(struct lvn_remote *s)
     return LVN_OK;
 }
 
-enum lvn_status lvn_remote_open(struct lvn_remote **out, const char *path)
+enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const char *path)
 {
     *out = NULL;
-    struct lvn_remote *s = lvn_calloc(1, sizeof *s);
+    struct lvn_streaming_file *s = lvn_calloc(1, sizeof *s);
     if (!s) return LVN_MEMORY;
     pthread_mutex_init(&s->lock, NULL);
-    enum lvn_status status = lvn_place_open(&s->place, path);
+    enum lvn_status status = lvn_location_open(&s->place, path);
     if (status != LVN_OK) {
         free(s);
         return status;
@@ -88,28 +88,28 @@ enum lvn_status lvn_remote_open(struct lvn_remote **out, const char *path)
     if (status == LVN_OK)
         *out = s;
     else
-        lvn_remote_close(s);
+        lvn_streaming_file_close(s);
     return status;
 }
 
-void lvn_remote_close(struct lvn_remote *s)
+void lvn_streaming_file_close(struct lvn_streaming_file *s)
 {
     if (!s) return;
     __atomic_store_n(&s->ends, 1, __ATOMIC_RELAXED);
     if (s->runs) pthread_join(s->thread, NULL);
     lvn_file_unmap(&s->map);
     lvn_http_close(s->http);
-    lvn_place_close(&s->place);
+    lvn_location_close(&s->place);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
-int64_t lvn_remote_bytes(const struct lvn_remote *s)
+int64_t lvn_streaming_file_bytes(const struct lvn_streaming_file *s)
 {
     return s->object.bytes;
 }
 
-static bool is_here(const struct lvn_remote *s)
+static bool is_here(const struct lvn_streaming_file *s)
 {
     return __atomic_load_n(&s->done, __ATOMIC_ACQUIRE) != 0;
 }
@@ -122,7 +122,7 @@ static bool take(void *context, const void *data, int64_t bytes)
     return true;
 }
 
-enum lvn_status lvn_remote_read(struct lvn_remote *s, int64_t from, int64_t bytes, void *to)
+enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *s, int64_t from, int64_t bytes, void *to)
 {
     LVN_CHECK(from >= 0 && bytes >= 0 && from <= s->object.bytes - bytes, INTERNAL,
               "bytes %lld to %lld of '%s', which has %lld", (long long)from, (long long)(from + bytes), s->place.url,

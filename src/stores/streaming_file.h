@@ -8,13 +8,14 @@
 
 #include "stores/store.h"
 
-struct lvn_remote;
+struct lvn_streaming_file;
 /* LVN_UNSUPPORTED where the store cannot send pieces of a file, or does not say which version it is. */
-LVN_CHECKED enum lvn_status lvn_remote_open(struct lvn_remote **out, const char *path);
+LVN_CHECKED enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const char *path);
 /* Stops the thread; what it has brought is kept, and the next one goes on from there. NULL: nothing. */
-void lvn_remote_close(struct lvn_remote *s);
-int64_t lvn_remote_bytes(const struct lvn_remote *s);
+void lvn_streaming_file_close(struct lvn_streaming_file *s);
+int64_t lvn_streaming_file_bytes(const struct lvn_streaming_file *s);
 /* Any threads may read. */
-LVN_CHECKED enum lvn_status lvn_remote_read(struct lvn_remote *s, int64_t from, int64_t bytes, void *to);
+LVN_CHECKED enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *s, int64_t from, int64_t bytes,
+                                                    void *to);
 
 #endif

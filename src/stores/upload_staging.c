@@ -13,18 +13,18 @@
 
 enum { MOST_SENT = 64 << 20, MOST_DEPTH = 16 };
 
-enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char **folder)
+enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, const char **folder)
 {
     const char *top;
     char hash[LVN_CHECKSUM_TEXT];
     *folder = path;
     if (!lvn_store_is_url(path)) return LVN_OK;
     if (!lvn_store_is_remote(path)) return lvn_store_download(a, path, LVN_WANT_ALL, folder);
-    struct lvn_place p;
-    LVN_TRY(lvn_place_open(&p, path));
+    struct lvn_location p;
+    LVN_TRY(lvn_location_open(&p, path));
     bool writes = p.store->upload != NULL;
     const char *form = p.store->form;
-    lvn_place_close(&p);
+    lvn_location_close(&p);
     LVN_CHECK(writes, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", path, form);
     LVN_TRY(lvn_cache_folder(a, "stage", &top));
     char *plain = lvn_path_plain(a, path);
@@ -273,14 +273,14 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
     return status;
 }
 
-bool lvn_stage_was_sent(const char *folder)
+bool lvn_upload_staging_was_sent(const char *folder)
 {
     LVN_LOCAL_ARENA(a);
     char *note = lvn_path_join(&a, folder, ".sent");
     return note && lvn_path_exists(note);
 }
 
-enum lvn_status lvn_stage_send(const char *folder, const char *path)
+enum lvn_status lvn_upload_staging_send(const char *folder, const char *path)
 {
     LVN_LOCAL_ARENA(a);
     if (!lvn_store_is_remote(path)) return LVN_OK;
@@ -298,7 +298,7 @@ static bool is_below(const char *name, const char *const *names, int n)
     return false;
 }
 
-enum lvn_status lvn_stage_clear(const char *path, const char *const *names, int n)
+enum lvn_status lvn_upload_staging_clear(const char *path, const char *const *names, int n)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_store_entries there;

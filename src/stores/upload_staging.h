@@ -13,12 +13,12 @@
 #include "stores/store.h"
 
 /* The folder for a path, made where it is one of a store; in the arena. */
-LVN_CHECKED enum lvn_status lvn_stage_open(struct lvn_arena *a, const char *path, const char **folder);
-LVN_CHECKED enum lvn_status lvn_stage_send(const char *folder, const char *path);
+LVN_CHECKED enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, const char **folder);
+LVN_CHECKED enum lvn_status lvn_upload_staging_send(const char *folder, const char *path);
 /* Was something of the folder sent already? */
-bool lvn_stage_was_sent(const char *folder);
+bool lvn_upload_staging_was_sent(const char *folder);
 /* Removes, in the store, what has one of these names below the path, or lies below one. */
-LVN_CHECKED enum lvn_status lvn_stage_clear(const char *path, const char *const *names, int n);
+LVN_CHECKED enum lvn_status lvn_upload_staging_clear(const char *path, const char *const *names, int n);
 
 /* A thread that sends now and then. */
 struct lvn_sender {

@@ -13,7 +13,7 @@ static void *run(void *argument)
         if (s->ends) break;
         s->wanted = false;
         pthread_mutex_unlock(&s->lock);
-        enum lvn_status status = lvn_stage_send(s->folder, s->path);
+        enum lvn_status status = lvn_upload_staging_send(s->folder, s->path);
         pthread_mutex_lock(&s->lock);
         snprintf(s->failure, sizeof s->failure, "%s", status == LVN_OK ? "" : lvn_error_text());
     }
@@ -54,5 +54,5 @@ enum lvn_status lvn_sender_end(struct lvn_sender *s)
     pthread_cond_destroy(&s->news);
     pthread_mutex_destroy(&s->lock);
     s->runs = false;
-    return lvn_stage_send(s->folder, s->path);
+    return lvn_upload_staging_send(s->folder, s->path);
 }

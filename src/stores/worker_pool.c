@@ -10,7 +10,7 @@
 enum { USUAL_THREADS = 8, MOST_THREADS = 64 };
 static const double LOOK_SECONDS = 0.1;
 
-int lvn_crew_size(int64_t pieces)
+int lvn_worker_pool_size(int64_t pieces)
 {
     const char *text = getenv("LEVIN_STORE_THREADS");
     long n = text ? strtol(text, NULL, 10) : 0;
@@ -21,7 +21,7 @@ int lvn_crew_size(int64_t pieces)
 
 static void *run_one(void *argument)
 {
-    struct lvn_crew *c = argument;
+    struct lvn_worker_pool *c = argument;
     struct lvn_http *h = NULL;
     enum lvn_status status = c->network ? lvn_http_open(&h) : LVN_OK;
     if (h) lvn_http_stop_on(h, &c->stop);
@@ -40,7 +40,7 @@ static void *run_one(void *argument)
 }
 
 /* Waits for the end of all; tells how far they are. True: stopped by progress. */
-static bool look_after(struct lvn_crew *c)
+static bool look_after(struct lvn_worker_pool *c)
 {
     bool stopped = false;
     pthread_mutex_lock(&c->lock);
@@ -61,7 +61,7 @@ static bool look_after(struct lvn_crew *c)
 }
 
 /* The record of the thread that failed, in this one. */
-static void record(struct lvn_crew *c)
+static void record(struct lvn_worker_pool *c)
 {
     const char *line = c->text.p ? c->text.p : "";
     int n = (int)strcspn(line, "\n");
@@ -73,7 +73,7 @@ static void record(struct lvn_crew *c)
     }
 }
 
-enum lvn_status lvn_crew_run(struct lvn_crew *c, int n)
+enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *c, int n)
 {
     pthread_t thread[MOST_THREADS];
     int started = 0;

@@ -8,9 +8,10 @@
 #include "stores/http.h"
 #include "stores/store.h"
 
-struct lvn_crew {
+struct lvn_worker_pool {
     /* The caller's: */
-    enum lvn_status (*work)(struct lvn_crew *c, struct lvn_http *h); /* until nothing is left to do; in every thread */
+    enum lvn_status (*work)(struct lvn_worker_pool *c,
+                            struct lvn_http *h); /* until nothing is left to do; in every thread */
     void *context;
     bool network; /* otherwise h is NULL */
     lvn_store_progress *progress;
@@ -27,8 +28,8 @@ struct lvn_crew {
     struct lvn_text text;   /* and its words */
 };
 /* Runs `n` threads, calls progress from this one, and returns the first failure. LVN_STOPPED when progress said so. */
-LVN_CHECKED enum lvn_status lvn_crew_run(struct lvn_crew *c, int n);
+LVN_CHECKED enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *c, int n);
 /* How many threads are of use for so many pieces: LEVIN_STORE_THREADS (8) at most. */
-int lvn_crew_size(int64_t pieces);
+int lvn_worker_pool_size(int64_t pieces);
 
 #endif

@@ -27,8 +27,8 @@ int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, in
 void lvn_load_keep(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes);
 
 /* post_processor.c: the "post_processor"; [CLS] and [SEP] without a file. */
-enum lvn_status lvn_frame_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
-void lvn_frame_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed);
+enum lvn_status lvn_post_processor_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
+void lvn_post_processor_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed);
 /* decoder.c: the "decoder", which makes t->shown; of WordPiece without a file. */
 enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
 enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t) LVN_CHECKED;

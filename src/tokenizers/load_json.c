@@ -284,7 +284,7 @@ static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, stru
     LVN_TRY(lvn_pre_read(&t->pre, &t->arena, name, json_object_get(root, "pre_tokenizer")));
     LVN_TRY(added_tokens(t, name, root));
     LVN_TRY(read_model(t, name, j));
-    LVN_TRY(lvn_frame_read(t, name, json_object_get(root, "post_processor")));
+    LVN_TRY(lvn_post_processor_read(t, name, json_object_get(root, "post_processor")));
     LVN_TRY(lvn_added_sets(t));
     return lvn_decoder_read(t, name, json_object_get(root, "decoder"));
 }

@@ -80,7 +80,7 @@ enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name,
     t->model = LVN_MODEL_BYTES;
     t->unknown = -1;
     t->pre.step[t->pre.n++] = lvn_pre_tiles(LVN_SPLIT_BYTE_LEVEL);
-    LVN_TRY(lvn_frame_read(t, vocab_name, NULL));
+    LVN_TRY(lvn_post_processor_read(t, vocab_name, NULL));
     enum lvn_status status = load_pair(t, &map, &scan, merges_name, merges, merges_bytes);
     lvn_token_map_release(&map);
     LVN_TRY(status);

@@ -87,7 +87,7 @@ enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, co
                   "'%s' has no token %s: it is no vocabulary of WordPiece (as BERT's is), or it is cut", name,
                   marks[i]);
     }
-    lvn_frame_bert(t, id[0], id[1], false, true);
+    lvn_post_processor_bert(t, id[0], id[1], false, true);
     LVN_TRY(lvn_decoder_wordpiece(t));
     lvn_load_keep(t, "vocab.txt", text, bytes);
     if (config) lvn_load_keep(t, "tokenizer_config.json", config, config_bytes);

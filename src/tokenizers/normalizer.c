@@ -9,7 +9,7 @@ struct work {
     const uint8_t *p;
     int64_t n;
     struct lvn_text *out;
-    struct lvn_expression_scratch *places;
+    struct lvn_regex_scratch *places;
     bool changed, begins;
 };
 
@@ -269,7 +269,7 @@ static enum lvn_status read_replace(struct lvn_normal_step *s, struct lvn_arena 
     LVN_TRY(lvn_json_string(name, pattern, "String", false, &text));
     LVN_TRY(lvn_json_string(name, pattern, "Regex", !text, &expression));
     if (text && *text) return keep(a, text, &s->from, &s->n_from);
-    return lvn_expression_new(&s->expression, a, name, text ? text : expression); /* "" stands everywhere */
+    return lvn_regex_new(&s->expression, a, name, text ? text : expression); /* "" stands everywhere */
 }
 
 static enum lvn_status run_replace(const struct lvn_normal_step *s, struct work *w)
@@ -277,7 +277,7 @@ static enum lvn_status run_replace(const struct lvn_normal_step *s, struct work 
     int64_t at = 0, begin, end = -1;
     for (bool found = true; found;) {
         if (s->expression) {
-            LVN_TRY(lvn_expression_find(s->expression, w->places, w->p, w->n, end, &found, &begin, &end));
+            LVN_TRY(lvn_regex_find(s->expression, w->places, w->p, w->n, end, &found, &begin, &end));
         } else {
             const uint8_t *there = memmem(w->p + at, (size_t)(w->n - at), s->from, (size_t)s->n_from);
             found = there;
@@ -367,7 +367,7 @@ void lvn_normal_scratch_release(struct lvn_normal_scratch *s)
 {
     lvn_text_release(&s->text[0]);
     lvn_text_release(&s->text[1]);
-    lvn_expression_scratch_release(&s->places);
+    lvn_regex_scratch_release(&s->places);
 }
 
 enum lvn_status lvn_normal_text(const struct lvn_normal_steps *steps, struct lvn_normal_scratch *s, const uint8_t **p,

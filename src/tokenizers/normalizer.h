@@ -19,7 +19,7 @@ struct lvn_normal_step {
     bool clean, chinese, accents, lower; /* BertNormalizer; accents: taken off */
     const char *from, *to;               /* Replace, Prepend; from: looked for as it is, without an expression */
     int64_t n_from, n_to;
-    struct lvn_expression *expression;
+    struct lvn_regex *expression;
     const uint32_t *trie; /* Precompiled: a double array, and the texts that its leaves point to */
     int64_t n_trie, n_texts;
     const char *texts;
@@ -43,7 +43,7 @@ bool lvn_normal_is_local(const struct lvn_normal_steps *steps);
 /* Memory of one thread. All zero is empty. */
 struct lvn_normal_scratch {
     struct lvn_text text[2];
-    struct lvn_expression_scratch places;
+    struct lvn_regex_scratch places;
 };
 void lvn_normal_scratch_release(struct lvn_normal_scratch *s);
 /* *p, *n become the normalized text, which lies in the scratch or is the same; *begins turns false when the first

@@ -4,30 +4,32 @@
 
 #include "tokenizers/load.h"
 
-static enum lvn_status add(struct lvn_frame *f, const char *name, enum lvn_frame_kind kind, int64_t id, int64_t type)
+static enum lvn_status add(struct lvn_post_processor *f, const char *name, enum lvn_post_part_kind kind, int64_t id,
+                           int64_t type)
 {
-    LVN_CHECK(f->n < LVN_FRAME_MOST, UNSUPPORTED, "'%s': the post-processor puts more than %d tokens around a text",
-              name, LVN_FRAME_MOST - 1);
-    f->part[f->n++] = (struct lvn_frame_part){.kind = kind, .id = (int32_t)id, .type = (int32_t)type};
+    LVN_CHECK(f->n < LVN_POST_PARTS_MAX, UNSUPPORTED, "'%s': the post-processor puts more than %d tokens around a text",
+              name, LVN_POST_PARTS_MAX - 1);
+    f->part[f->n++] = (struct lvn_post_part){.kind = kind, .id = (int32_t)id, .type = (int32_t)type};
     return LVN_OK;
 }
 
 /* Nothing around one text, nothing between two. */
 static void plain(struct lvn_tokenizer *t)
 {
-    t->single = (struct lvn_frame){.part = {{.kind = LVN_FRAME_FIRST}}, .n = 1};
-    t->pair = (struct lvn_frame){.part = {{.kind = LVN_FRAME_FIRST}, {.kind = LVN_FRAME_SECOND, .type = 1}}, .n = 2};
+    t->single = (struct lvn_post_processor){.part = {{.kind = LVN_POST_FIRST}}, .n = 1};
+    t->pair =
+        (struct lvn_post_processor){.part = {{.kind = LVN_POST_FIRST}, {.kind = LVN_POST_SECOND, .type = 1}}, .n = 2};
 }
 
-void lvn_frame_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed)
+void lvn_post_processor_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed)
 {
-    const struct lvn_frame_part a = {.kind = LVN_FRAME_FIRST}, b = {.kind = LVN_FRAME_SECOND, .type = typed},
-                                begin = {.kind = LVN_FRAME_TOKEN, .id = first},
-                                end = {.kind = LVN_FRAME_TOKEN, .id = last},
-                                end_b = {.kind = LVN_FRAME_TOKEN, .id = last, .type = typed};
-    t->single = (struct lvn_frame){.part = {begin, a, end}, .n = 3};
-    t->pair = doubled ? (struct lvn_frame){.part = {begin, a, end, end, b, end_b}, .n = 6}
-                      : (struct lvn_frame){.part = {begin, a, end, b, end_b}, .n = 5};
+    const struct lvn_post_part a = {.kind = LVN_POST_FIRST}, b = {.kind = LVN_POST_SECOND, .type = typed},
+                               begin = {.kind = LVN_POST_TOKEN, .id = first},
+                               end = {.kind = LVN_POST_TOKEN, .id = last},
+                               end_b = {.kind = LVN_POST_TOKEN, .id = last, .type = typed};
+    t->single = (struct lvn_post_processor){.part = {begin, a, end}, .n = 3};
+    t->pair = doubled ? (struct lvn_post_processor){.part = {begin, a, end, end, b, end_b}, .n = 6}
+                      : (struct lvn_post_processor){.part = {begin, a, end, b, end_b}, .n = 5};
 }
 
 /* ["[SEP]", 102] */
@@ -48,12 +50,12 @@ static enum lvn_status read_bert(struct lvn_tokenizer *t, const char *name, cons
     bool roberta = !strcmp(lvn_json_type(object), "RobertaProcessing");
     LVN_TRY(named(t, name, object, "cls", &first));
     LVN_TRY(named(t, name, object, "sep", &last));
-    lvn_frame_bert(t, first, last, roberta, !roberta);
+    lvn_post_processor_bert(t, first, last, roberta, !roberta);
     return LVN_OK;
 }
 
 /* {"SpecialToken": {"id": "[CLS]", "type_id": 0}} or {"Sequence": {"id": "A", "type_id": 0}} */
-static enum lvn_status read_part(const struct lvn_tokenizer *t, struct lvn_frame *f, const char *name,
+static enum lvn_status read_part(const struct lvn_tokenizer *t, struct lvn_post_processor *f, const char *name,
                                  const json_t *part, const json_t *specials)
 {
     const json_t *token = json_object_get(part, "SpecialToken"), *text = json_object_get(part, "Sequence"), *id;
@@ -64,7 +66,7 @@ static enum lvn_status read_part(const struct lvn_tokenizer *t, struct lvn_frame
               "'%s': a template of the post-processor wants parts {\"SpecialToken\": ..} and {\"Sequence\": ..}", name);
     LVN_TRY(lvn_json_string(name, token ? token : text, "id", true, &which));
     LVN_TRY(lvn_json_int(name, token ? token : text, "type_id", false, 0, 1, &type));
-    if (!token) return add(f, name, strcmp(which, "B") ? LVN_FRAME_FIRST : LVN_FRAME_SECOND, 0, type);
+    if (!token) return add(f, name, strcmp(which, "B") ? LVN_POST_FIRST : LVN_POST_SECOND, 0, type);
     const json_t *ids = json_object_get(json_object_get(specials, which), "ids");
     LVN_CHECK(json_is_array(ids), FORMAT, "'%s': the post-processor's special_tokens lack '%.60s'", name, which);
     json_array_foreach(ids, i, id)
@@ -72,23 +74,23 @@ static enum lvn_status read_part(const struct lvn_tokenizer *t, struct lvn_frame
         int64_t n = json_is_integer(id) ? json_integer_value(id) : -1;
         LVN_CHECK(n >= 0 && n < t->n, FORMAT, "'%s': the post-processor's token '%.60s' has no id below %lld", name,
                   which, (long long)t->n);
-        LVN_TRY(add(f, name, LVN_FRAME_TOKEN, n, type));
+        LVN_TRY(add(f, name, LVN_POST_TOKEN, n, type));
     }
     return LVN_OK;
 }
 
 /* A template must have each of its texts once. */
-static enum lvn_status read_frame(const struct lvn_tokenizer *t, struct lvn_frame *f, const char *name,
+static enum lvn_status read_frame(const struct lvn_tokenizer *t, struct lvn_post_processor *f, const char *name,
                                   const json_t *object, const char *key, int texts)
 {
     size_t i;
     json_t *part;
     int seen[2] = {0};
-    *f = (struct lvn_frame){.n = 0};
+    *f = (struct lvn_post_processor){.n = 0};
     json_array_foreach(json_object_get(object, key), i, part)
         LVN_TRY(read_part(t, f, name, part, json_object_get(object, "special_tokens")));
     for (int k = 0; k < f->n; k++)
-        if (f->part[k].kind != LVN_FRAME_TOKEN) seen[f->part[k].kind]++;
+        if (f->part[k].kind != LVN_POST_TOKEN) seen[f->part[k].kind]++;
     LVN_CHECK(seen[0] == 1 && seen[1] == texts - 1, FORMAT,
               "'%s': the template '%s' of the post-processor must have %s, once", name, key,
               texts == 1 ? "the text A" : "the texts A and B");
@@ -113,7 +115,7 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, const char *name, const
         json_array_foreach(list, i, part) LVN_TRY(read_one(t, name, part));
         return LVN_OK;
     }
-    LVN_CHECK(!lvn_frame_extra(t, false) && !lvn_frame_extra(t, true), UNSUPPORTED,
+    LVN_CHECK(!lvn_post_processor_extra(t, false) && !lvn_post_processor_extra(t, true), UNSUPPORTED,
               "'%s': two post-processors that add tokens are not there", name);
     if (!strcmp(type, "TemplateProcessing")) return read_template(t, name, object);
     if (!strcmp(type, "BertProcessing") || !strcmp(type, "RobertaProcessing")) return read_bert(t, name, object);
@@ -123,7 +125,7 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, const char *name, const
              name, type);
 }
 
-enum lvn_status lvn_frame_read(struct lvn_tokenizer *t, const char *name, const json_t *object)
+enum lvn_status lvn_post_processor_read(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
     plain(t);
     return !object || json_is_null(object) ? LVN_OK : read_one(t, name, object);
@@ -131,9 +133,9 @@ enum lvn_status lvn_frame_read(struct lvn_tokenizer *t, const char *name, const 
 
 /* --- using it --- */
 
-int64_t lvn_frame_extra(const struct lvn_tokenizer *t, bool pair)
+int64_t lvn_post_processor_extra(const struct lvn_tokenizer *t, bool pair)
 {
-    const struct lvn_frame *f = pair ? &t->pair : &t->single;
+    const struct lvn_post_processor *f = pair ? &t->pair : &t->single;
     return f->n - (pair ? 2 : 1);
 }
 
@@ -145,13 +147,13 @@ static enum lvn_status put(struct lvn_ids *ids, const int32_t *p, int64_t n)
     return LVN_OK;
 }
 
-enum lvn_status lvn_frame_put(const struct lvn_tokenizer *t, const struct lvn_ids *a, const struct lvn_ids *b,
-                              struct lvn_ids *ids, struct lvn_ids *types)
+enum lvn_status lvn_post_processor_put(const struct lvn_tokenizer *t, const struct lvn_ids *a, const struct lvn_ids *b,
+                                       struct lvn_ids *ids, struct lvn_ids *types)
 {
-    const struct lvn_frame *f = b ? &t->pair : &t->single;
+    const struct lvn_post_processor *f = b ? &t->pair : &t->single;
     for (int i = 0; i < f->n; i++) {
-        const struct lvn_frame_part *part = &f->part[i];
-        const struct lvn_ids *text = part->kind == LVN_FRAME_FIRST ? a : part->kind == LVN_FRAME_SECOND ? b : NULL;
+        const struct lvn_post_part *part = &f->part[i];
+        const struct lvn_ids *text = part->kind == LVN_POST_FIRST ? a : part->kind == LVN_POST_SECOND ? b : NULL;
         int64_t n = text ? text->n : 1;
         LVN_TRY(put(ids, text ? text->p : &part->id, n));
         if (!types) continue;
@@ -162,11 +164,11 @@ enum lvn_status lvn_frame_put(const struct lvn_tokenizer *t, const struct lvn_id
 }
 
 /* The parts before the text, or behind it. */
-static const struct lvn_frame_part *side(const struct lvn_tokenizer *t, bool behind, int *n)
+static const struct lvn_post_part *side(const struct lvn_tokenizer *t, bool behind, int *n)
 {
-    const struct lvn_frame *f = &t->single;
+    const struct lvn_post_processor *f = &t->single;
     int text = 0;
-    while (f->part[text].kind == LVN_FRAME_TOKEN) text++;
+    while (f->part[text].kind == LVN_POST_TOKEN) text++;
     *n = behind ? f->n - text - 1 : text;
     return f->part + (behind ? text + 1 : 0);
 }
@@ -174,25 +176,25 @@ static const struct lvn_frame_part *side(const struct lvn_tokenizer *t, bool beh
 static enum lvn_status put_side(const struct lvn_tokenizer *t, bool behind, struct lvn_ids *ids)
 {
     int n;
-    const struct lvn_frame_part *part = side(t, behind, &n);
+    const struct lvn_post_part *part = side(t, behind, &n);
     for (int i = 0; i < n; i++) LVN_TRY(put(ids, &part[i].id, 1));
     return LVN_OK;
 }
 
-enum lvn_status lvn_frame_begin(const struct lvn_tokenizer *t, struct lvn_ids *ids)
+enum lvn_status lvn_post_processor_begin(const struct lvn_tokenizer *t, struct lvn_ids *ids)
 {
     return put_side(t, false, ids);
 }
 
-enum lvn_status lvn_frame_end(const struct lvn_tokenizer *t, struct lvn_ids *ids)
+enum lvn_status lvn_post_processor_end(const struct lvn_tokenizer *t, struct lvn_ids *ids)
 {
     return put_side(t, true, ids);
 }
 
-bool lvn_frame_begins(const struct lvn_tokenizer *t, int32_t id)
+bool lvn_post_processor_begins(const struct lvn_tokenizer *t, int32_t id)
 {
     int n;
-    const struct lvn_frame_part *part = side(t, false, &n);
+    const struct lvn_post_part *part = side(t, false, &n);
     for (int i = 0; i < n; i++)
         if (part[i].id == id) return true;
     return false;

@@ -91,7 +91,7 @@ static enum lvn_status read_split(struct lvn_pre_step *s, struct lvn_arena *a, c
         return LVN_OK;
     }
     s->kind = LVN_PRE_EXPRESSION;
-    return lvn_expression_new(&s->expression, a, name, expression);
+    return lvn_regex_new(&s->expression, a, name, expression);
 }
 
 static enum lvn_status read_words(struct lvn_pre_step *s, struct lvn_arena *a, const char *name, const json_t *object)
@@ -240,7 +240,7 @@ static enum lvn_status find(const struct lvn_pre_step *step, struct lvn_pre_scra
     bool found = false;
     switch (step->kind) {
     case LVN_PRE_EXPRESSION:
-        LVN_TRY(lvn_expression_find(step->expression, &s->places, p, n, *end, &found, begin, end));
+        LVN_TRY(lvn_regex_find(step->expression, &s->places, p, n, *end, &found, begin, end));
         if (!found) *begin = *end = n;
         return LVN_OK;
     case LVN_PRE_NOTHING:
@@ -315,7 +315,7 @@ static enum lvn_status cut(const struct lvn_pre_step *step, struct lvn_pre_scrat
 void lvn_pre_scratch_release(struct lvn_pre_scratch *s)
 {
     lvn_text_release(&s->marked);
-    lvn_expression_scratch_release(&s->places);
+    lvn_regex_scratch_release(&s->places);
 }
 
 /* Marks in front of the text, and in the place of spaces. */

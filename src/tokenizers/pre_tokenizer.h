@@ -32,7 +32,7 @@ struct lvn_pre_step {
     enum lvn_pre_way way;
     bool invert; /* what lies between the places is meant */
     enum lvn_split_kind tiles;
-    struct lvn_expression *expression;
+    struct lvn_regex *expression;
     const char *literal;
     int64_t n_literal;
     enum lvn_pre_front front; /* a mark before a text that does not begin with one: before the first piece, or all */
@@ -62,7 +62,7 @@ static inline bool lvn_pre_is_plain(const struct lvn_pre_step *s)
 /* Memory of one thread for one step. All zero is empty. */
 struct lvn_pre_scratch {
     struct lvn_text marked;
-    struct lvn_expression_scratch places;
+    struct lvn_regex_scratch places;
 };
 void lvn_pre_scratch_release(struct lvn_pre_scratch *s);
 

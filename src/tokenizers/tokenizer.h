@@ -59,14 +59,14 @@ enum lvn_model_kind {
 };
 
 /* What stands in a frame: one of the texts, or a token. */
-enum lvn_frame_kind { LVN_FRAME_FIRST, LVN_FRAME_SECOND, LVN_FRAME_TOKEN };
-struct lvn_frame_part {
-    enum lvn_frame_kind kind;
+enum lvn_post_part_kind { LVN_POST_FIRST, LVN_POST_SECOND, LVN_POST_TOKEN };
+struct lvn_post_part {
+    enum lvn_post_part_kind kind;
     int32_t id, type; /* type: 0 or 1, as BERT's token types */
 };
-enum { LVN_FRAME_MOST = 16 };
-struct lvn_frame {
-    struct lvn_frame_part part[LVN_FRAME_MOST];
+enum { LVN_POST_PARTS_MAX = 16 };
+struct lvn_post_processor {
+    struct lvn_post_part part[LVN_POST_PARTS_MAX];
     int n;
 };
 
@@ -79,24 +79,24 @@ struct lvn_tokenizer {
     struct lvn_bpe bpe;
     struct lvn_wordpiece *wordpiece;
     struct lvn_unigram *unigram;
-    struct lvn_token_index index;  /* of the model's tokens; empty where it needs none */
-    bool holes;                    /* BPE of bytes: some byte has no token, see bpe.byte_id */
-    bool whole_first;              /* pieces that are tokens as they are, merges or not */
-    int32_t unknown;               /* -1: what is unknown is left out */
-    bool fuse_unknown;             /* one token for a run of it */
-    bool byte_fallback;            /* what is unknown is written in bytes, where all of these have tokens */
-    int32_t fallback[256];         /* <0x00> and so on; -1: there is none */
-    int64_t n;                     /* ids are 0..n-1 */
-    unsigned char *byte;           /* of all tokens, and some more behind */
-    uint32_t *start;               /* [n + 1] token id is byte[start[id] .. start[id + 1]); empty: no such token */
-    bool *own;                     /* [n] of the model, not only added */
-    unsigned char *shown;          /* what tokens become in text: the same memory, or other */
-    uint32_t *shown_start;         /* [n + 1] */
-    int64_t first_stripped;        /* of the first token of a text: so many spaces of its beginning are not written */
-    const char *mark;              /* not NULL: of these, as many as that token begins with; they are spaces in text */
-    bool first_as_written;         /* it is written as the vocabulary has it */
-    struct lvn_frame single, pair; /* what the post-processor makes of one text and of two */
-    int32_t end_id;                /* of the token that ends a document; -1: the files name none */
+    struct lvn_token_index index; /* of the model's tokens; empty where it needs none */
+    bool holes;                   /* BPE of bytes: some byte has no token, see bpe.byte_id */
+    bool whole_first;             /* pieces that are tokens as they are, merges or not */
+    int32_t unknown;              /* -1: what is unknown is left out */
+    bool fuse_unknown;            /* one token for a run of it */
+    bool byte_fallback;           /* what is unknown is written in bytes, where all of these have tokens */
+    int32_t fallback[256];        /* <0x00> and so on; -1: there is none */
+    int64_t n;                    /* ids are 0..n-1 */
+    unsigned char *byte;          /* of all tokens, and some more behind */
+    uint32_t *start;              /* [n + 1] token id is byte[start[id] .. start[id + 1]); empty: no such token */
+    bool *own;                    /* [n] of the model, not only added */
+    unsigned char *shown;         /* what tokens become in text: the same memory, or other */
+    uint32_t *shown_start;        /* [n + 1] */
+    int64_t first_stripped;       /* of the first token of a text: so many spaces of its beginning are not written */
+    const char *mark;             /* not NULL: of these, as many as that token begins with; they are spaces in text */
+    bool first_as_written;        /* it is written as the vocabulary has it */
+    struct lvn_post_processor single, pair; /* what the post-processor makes of one text and of two */
+    int32_t end_id;                         /* of the token that ends a document; -1: the files name none */
     struct lvn_added_token *added;
     int n_added;
     struct lvn_added_set before, after;                  /* not normalized, normalized */
@@ -143,16 +143,16 @@ enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t byte
 
 /* BOS, [CLS], [SEP] and the like stand around a text where a model reads it: `generate`, `predict` and `prepare` add
  * them, `tokenize` does not. How many tokens that are for one text, or for a pair; so many fewer of the text fit. */
-int64_t lvn_frame_extra(const struct lvn_tokenizer *t, bool pair);
+int64_t lvn_post_processor_extra(const struct lvn_tokenizer *t, bool pair);
 /* Append the ids of one text (b NULL) or of a pair, already cut to length, with the tokens around them; `types` (or
  * NULL) becomes as long: 0 or 1, the token types. */
-enum lvn_status lvn_frame_put(const struct lvn_tokenizer *t, const struct lvn_ids *a, const struct lvn_ids *b,
-                              struct lvn_ids *ids, struct lvn_ids *types) LVN_CHECKED;
+enum lvn_status lvn_post_processor_put(const struct lvn_tokenizer *t, const struct lvn_ids *a, const struct lvn_ids *b,
+                                       struct lvn_ids *ids, struct lvn_ids *types) LVN_CHECKED;
 /* For a text that comes in parts: append the tokens before it, and those behind it. */
-enum lvn_status lvn_frame_begin(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
-enum lvn_status lvn_frame_end(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
+enum lvn_status lvn_post_processor_begin(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
+enum lvn_status lvn_post_processor_end(const struct lvn_tokenizer *t, struct lvn_ids *ids) LVN_CHECKED;
 /* Does the token stand before a single text? */
-bool lvn_frame_begins(const struct lvn_tokenizer *t, int32_t id);
+bool lvn_post_processor_begins(const struct lvn_tokenizer *t, int32_t id);
 
 /* --- back to text --- */
 

@@ -59,11 +59,11 @@ int lvn_settings_recipe(struct lvn_settings *s, const char *path)
 #define SIZE(field)                                                                                                    \
     LVN_KEY_INT_OF(struct lvn_sizes, field), .recipe = #field, .json = #field, .least = 1, .most = 1 << 30
 static const struct lvn_key keys[] = {
-    {SIZE(n_layer), .means = LVN_MEANS_LAYERS},
-    {SIZE(n_head), .means = LVN_MEANS_HEADS},
+    {SIZE(n_layer), .means = LVN_ROLE_LAYERS},
+    {SIZE(n_head), .means = LVN_ROLE_HEADS},
     {SIZE(n_embd)},
-    {SIZE(block_size), .means = LVN_MEANS_POSITIONS},
-    {SIZE(vocab_size), .means = LVN_MEANS_VOCABULARY, .by_data = true},
+    {SIZE(block_size), .means = LVN_ROLE_POSITIONS},
+    {SIZE(vocab_size), .means = LVN_ROLE_VOCABULARY, .by_data = true},
     {LVN_KEY_REAL_OF(struct lvn_sizes, dropout), .recipe = "dropout", .json = "dropout", .most = 0.999},
     {.kind = LVN_KEY_END},
 };
@@ -142,7 +142,7 @@ struct speaker {
     struct lvn_sampler *sampler; /* rank 0's; NULL: the model does not generate */
 };
 
-static enum lvn_status plan_speaker(void *own, struct lvn_network *n, int64_t block_size, int rank)
+static enum lvn_status plan_speaker(void *own, struct lvn_model_state *n, int64_t block_size, int rank)
 {
     struct speaker *o = own;
     if (rank || !n->config.model->generates) return LVN_OK;

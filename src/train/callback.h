@@ -26,14 +26,14 @@
 
 /* Wishes are or-ed over ranks when these next exchange something: at once after VALIDATION and EPOCH, and with the next
  * step's tally after the other events. */
-enum lvn_wish { LVN_WISH_STOP = 1, LVN_WISH_SAVE = 2, LVN_WISH_VALIDATE = 4 };
+enum lvn_control { LVN_CONTROL_STOP = 1, LVN_CONTROL_SAVE = 2, LVN_CONTROL_VALIDATE = 4 };
 
 /* What a callback sees of the run, and what it asks for. */
-struct lvn_moment {
+struct lvn_callback_context {
     struct lvn_event event; /* a callback may complete it for those behind it, as utilisation does */
     const struct lvn_settings *settings;
     struct lvn_ranks *ranks;
-    const struct lvn_network *network;
+    const struct lvn_model_state *network;
     const struct lvn_run_dir *dir;     /* rank 0's, of a run that is kept; else NULL */
     struct lvn_codec codec;            /* text <-> ids */
     const struct lvn_task_graph *task; /* what steps measure, and of the last step, over all ranks: */
@@ -45,7 +45,7 @@ struct lvn_moment {
     int64_t resumed_at;                /* steps that the run had when it went on; -1: it is new */
     struct lvn_checkpoint_score score; /* of a checkpoint that is made at step scored_at; of others but the name */
     int64_t scored_at;
-    unsigned wishes; /* enum lvn_wish, or-ed */
+    unsigned wishes; /* enum lvn_control, or-ed */
     char why[200];   /* with STOP: what END says */
     const struct lvn_listener *listeners;
     int n_listeners;
@@ -62,30 +62,32 @@ struct lvn_callback {
     /* Refuse settings that contradict each other. */
     enum lvn_status (*check)(const struct lvn_settings *s);
     /* While the network is planned: make runners on it. `forget`: another plan follows, or none. */
-    enum lvn_status (*plan)(void *own, struct lvn_network *n, int64_t block_size, int rank);
+    enum lvn_status (*plan)(void *own, struct lvn_model_state *n, int64_t block_size, int rank);
     void (*forget)(void *own);
     /* The run is planned and nothing is written yet: refuse what does not fit it, the same on all ranks. */
-    enum lvn_status (*open)(void *own, struct lvn_moment *m);
+    enum lvn_status (*open)(void *own, struct lvn_callback_context *m);
     /* An event. A failure ends the run, and is the same on all ranks; what only one may fail in is agreed on, or told
-     * (lvn_moment_note()) while the run goes on. */
-    enum lvn_status (*call)(void *own, struct lvn_moment *m);
-    void (*flush)(void *own, struct lvn_moment *m); /* a checkpoint begins: files hold all up to its step */
+     * (lvn_callback_warn()) while the run goes on. */
+    enum lvn_status (*call)(void *own, struct lvn_callback_context *m);
+    void (*flush)(void *own, struct lvn_callback_context *m); /* a checkpoint begins: files hold all up to its step */
     void (*save)(const void *own, json_t *state);
-    enum lvn_status (*load)(void *own, struct lvn_moment *m, const json_t *state); /* after open, where there is one */
+    enum lvn_status (*load)(void *own, struct lvn_callback_context *m,
+                            const json_t *state); /* after open, where there is one */
     void (*close)(void *own);
 };
 
 /* --- for callbacks --- */
 
 /* Tell the listeners of rank 0: LVN_EVENT_SAMPLE, LVN_EVENT_NOTE. */
-void lvn_moment_tell(struct lvn_moment *m, enum lvn_event_kind kind, const char *text);
+void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kind, const char *text);
 /* A failure that does not end the run: "WHAT: the error; the run goes on". */
-void lvn_moment_note(struct lvn_moment *m, const char *what);
+void lvn_callback_warn(struct lvn_callback_context *m, const char *what);
 /* Into `path`: that of a file in the run's folder. */
-enum { LVN_MOMENT_PATH = 1200 };
-const char *lvn_moment_path(const struct lvn_moment *m, const char *name, char path[LVN_MOMENT_PATH]);
+enum { LVN_CALLBACK_PATH_TEXT = 1200 };
+const char *lvn_callback_path(const struct lvn_callback_context *m, const char *name,
+                              char path[LVN_CALLBACK_PATH_TEXT]);
 /* This rank wishes to stop; the sentence for END. */
-void lvn_moment_stop(struct lvn_moment *m, const char *format, ...) LVN_PRINTF(2, 3);
+void lvn_callback_request_stop(struct lvn_callback_context *m, const char *format, ...) LVN_PRINTF(2, 3);
 
 /* --- for the trainer: all that a run has on --- */
 
@@ -110,15 +112,16 @@ const char *lvn_callbacks_hold(const char *name);
 enum lvn_status lvn_callbacks_init(struct lvn_callbacks *c, const struct lvn_settings *s,
                                    const struct lvn_callback *last) LVN_CHECKED;
 void lvn_callbacks_release(struct lvn_callbacks *c);
-/* What plans the sessions of all of them, for lvn_training_plan(). c outlives it. */
+/* What plans the sessions of all of them, for lvn_train_programs_plan(). c outlives it. */
 struct lvn_session_planner lvn_callbacks_planner(struct lvn_callbacks *c);
 /* `state`: what lvn_callbacks_save() wrote; "": nothing. */
-enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_moment *m, const char *state) LVN_CHECKED;
+enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_callback_context *m,
+                                   const char *state) LVN_CHECKED;
 /* All ranks: an event, with what m->event says already; to all callbacks in order, the listeners of rank 0 among them.
  */
-enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_moment *m, enum lvn_event_kind kind,
+enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_callback_context *m, enum lvn_event_kind kind,
                                    const char *text) LVN_CHECKED;
-enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_moment *m,
+enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_callback_context *m,
                                    char text[LVN_SNAPSHOT_CALLBACKS]) LVN_CHECKED;
 
 #endif

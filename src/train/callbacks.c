@@ -90,7 +90,7 @@ void lvn_callbacks_release(struct lvn_callbacks *c)
     *c = (struct lvn_callbacks){0};
 }
 
-static enum lvn_status plan_sessions(void *callbacks, struct lvn_network *n, int64_t block_size, int rank)
+static enum lvn_status plan_sessions(void *callbacks, struct lvn_model_state *n, int64_t block_size, int rank)
 {
     struct lvn_callbacks *c = callbacks;
     for (int i = 0; i < c->n; i++) {
@@ -104,7 +104,7 @@ struct lvn_session_planner lvn_callbacks_planner(struct lvn_callbacks *c)
     return (struct lvn_session_planner){.context = c, .plan = plan_sessions, .forget = forget_sessions};
 }
 
-enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_moment *m, enum lvn_event_kind kind,
+enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_callback_context *m, enum lvn_event_kind kind,
                                    const char *text)
 {
     m->event.kind = kind;
@@ -118,7 +118,7 @@ enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_moment *m
 
 /* --- their state in checkpoints: {"NAME": {...}} --- */
 
-enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_moment *m,
+enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_callback_context *m,
                                    char text[LVN_SNAPSHOT_CALLBACKS])
 {
     LVN_LOCAL_TEXT(t);
@@ -143,7 +143,7 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_mom
     return status;
 }
 
-static enum lvn_status load(struct lvn_callbacks *c, struct lvn_moment *m, const char *state)
+static enum lvn_status load(struct lvn_callbacks *c, struct lvn_callback_context *m, const char *state)
 {
     json_t *all;
     enum lvn_status status = LVN_OK;
@@ -156,7 +156,7 @@ static enum lvn_status load(struct lvn_callbacks *c, struct lvn_moment *m, const
     return status;
 }
 
-enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_moment *m, const char *state)
+enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_callback_context *m, const char *state)
 {
     for (int i = 0; i < c->n; i++) {
         if (c->is[i]->open) LVN_TRY(c->is[i]->open(c->own[i], m));
@@ -166,7 +166,7 @@ enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_moment *m
 
 /* --- for callbacks --- */
 
-void lvn_moment_tell(struct lvn_moment *m, enum lvn_event_kind kind, const char *text)
+void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kind, const char *text)
 {
     struct lvn_event *e = &m->event;
     enum lvn_event_kind was = e->kind;
@@ -179,24 +179,24 @@ void lvn_moment_tell(struct lvn_moment *m, enum lvn_event_kind kind, const char 
     e->text = said;
 }
 
-void lvn_moment_note(struct lvn_moment *m, const char *what)
+void lvn_callback_warn(struct lvn_callback_context *m, const char *what)
 {
     char text[1400];
     snprintf(text, sizeof text, "%s: %s; the run goes on", what, lvn_error_text());
     lvn_error_clear();
-    lvn_moment_tell(m, LVN_EVENT_NOTE, text);
+    lvn_callback_notify(m, LVN_EVENT_NOTE, text);
 }
 
-const char *lvn_moment_path(const struct lvn_moment *m, const char *name, char path[LVN_MOMENT_PATH])
+const char *lvn_callback_path(const struct lvn_callback_context *m, const char *name, char path[LVN_CALLBACK_PATH_TEXT])
 {
-    snprintf(path, LVN_MOMENT_PATH, "%s/%s", m->dir->path, name);
+    snprintf(path, LVN_CALLBACK_PATH_TEXT, "%s/%s", m->dir->path, name);
     return path;
 }
 
-void lvn_moment_stop(struct lvn_moment *m, const char *format, ...)
+void lvn_callback_request_stop(struct lvn_callback_context *m, const char *format, ...)
 {
     va_list args;
-    m->wishes |= LVN_WISH_STOP;
+    m->wishes |= LVN_CONTROL_STOP;
     va_start(args, format);
     vsnprintf(m->why, sizeof m->why, format, args);
     va_end(args);

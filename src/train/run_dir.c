@@ -119,7 +119,7 @@ static enum lvn_status look(struct lvn_run_dir *d, const char *folder, struct fo
         const char *path = lvn_store_join(&d->arena, folder, d->parts[i]);
         if (!path) return LVN_MEMORY;
         if (i == CHECKPOINTS) {
-            LVN_TRY(lvn_checkpoints_look(&d->arena, path, &seen));
+            LVN_TRY(lvn_checkpoints_scan(&d->arena, path, &seen));
             if (!seen.n) continue;
         } else {
             LVN_TRY(lvn_store_stat(path, &kind, &bytes));
@@ -183,12 +183,12 @@ static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode,
     enum lvn_store_kind kind;
     int64_t bytes;
     bool holds_run;
-    LVN_TRY(lvn_stage_open(&d->arena, d->url, folder));
+    LVN_TRY(lvn_upload_staging_open(&d->arena, d->url, folder));
     if (!lvn_store_is_remote(d->url)) return LVN_OK;
     LVN_TRY(lvn_store_stat(d->url, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_FILE, IO, "the run folder '%s' is a file; choose another run_dir", d->url);
     /* What could not be sent yet is here alone. */
-    if (kind == LVN_STORE_NOTHING) return lvn_stage_was_sent(*folder) ? lvn_tree_remove(*folder) : LVN_OK;
+    if (kind == LVN_STORE_NOTHING) return lvn_upload_staging_was_sent(*folder) ? lvn_tree_remove(*folder) : LVN_OK;
     LVN_TRY(judge(d, d->url, mode, &holds_run));
     return mode == LVN_RUN_RESUME
                ? lvn_checkpoints_fetch_run(*folder, d->url, d->parts + TO_FETCH, d->n_parts - TO_FETCH)
@@ -251,7 +251,8 @@ enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d)
     if (d->replaces) LVN_TRY_WHILE(clear(d), "removing the former run in '%s'", d->path);
     LVN_TRY(clear_halves(d));
     if (stage && d->overwrites)
-        LVN_TRY_WHILE(lvn_stage_clear(d->url, d->parts, d->n_parts), "removing the former run in '%s'", d->url);
+        LVN_TRY_WHILE(lvn_upload_staging_clear(d->url, d->parts, d->n_parts), "removing the former run in '%s'",
+                      d->url);
     return stage ? lvn_sender_start(&d->sender, d->path, d->url) : LVN_OK;
 }
 
@@ -289,7 +290,7 @@ enum lvn_status lvn_run_dir_begun(const char *path, const char *launch, bool sto
     LVN_LOCAL_ARENA(a);
     const char *folder;
     *begun = false;
-    LVN_TRY(lvn_stage_open(&a, path, &folder));
+    LVN_TRY(lvn_upload_staging_open(&a, path, &folder));
     LVN_TRY(names_launch(&a, folder, launch, begun));
     return *begun || !store || !lvn_store_is_remote(path) ? LVN_OK : names_launch(&a, path, launch, begun);
 }

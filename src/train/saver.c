@@ -37,7 +37,7 @@ static void write_it(struct lvn_saver *s)
 
 static void *write_beside(void *saver)
 {
-    lvn_reads_are_marked(true);
+    lvn_read_from_snapshot(true);
     write_it(saver);
     return NULL;
 }
@@ -49,7 +49,7 @@ void lvn_saver_init(struct lvn_saver *s)
     pthread_cond_init(&s->changed, NULL);
 }
 
-void lvn_saver_aim(struct lvn_saver *s, const struct lvn_saver_aim *aim)
+void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *aim)
 {
     s->aim = *aim;
     s->codec = *aim->to.codec;
@@ -83,7 +83,7 @@ static bool start_thread(struct lvn_saver *s)
 
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *at)
 {
-    const struct lvn_saver_aim *aim = &s->aim;
+    const struct lvn_saver_target *aim = &s->aim;
     bool together = aim->sharding->zero1 && aim->sharding->size > 1;
     LVN_TRY(lvn_saver_finish(s));
     if (s->step == at->step) return LVN_OK;
@@ -95,7 +95,7 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
     s->reading = true;
     s->done = false;
     s->text[0] = '\0';
-    enum lvn_status status = together ? LVN_OK : lvn_device_mark(aim->network->device);
+    enum lvn_status status = together ? LVN_OK : lvn_device_snapshot(aim->network->device);
     if (status != LVN_OK) {
         ended(s, status);
         return LVN_OK;
@@ -129,17 +129,17 @@ enum lvn_saved lvn_saver_look(struct lvn_saver *s)
 }
 
 /* A run that lies in a store goes there in the background. */
-static void send(const struct lvn_saver_aim *aim)
+static void send(const struct lvn_saver_target *aim)
 {
     char failure[1024], text[1200];
     if (!aim->m->dir) return;
     lvn_run_dir_push(aim->dir, failure);
     if (!*failure) return;
     snprintf(text, sizeof text, "the run could not be sent to its store; levin tries again later: %s", failure);
-    lvn_moment_tell(aim->m, LVN_EVENT_NOTE, text);
+    lvn_callback_notify(aim->m, LVN_EVENT_NOTE, text);
 }
 
-static enum lvn_status tell_saved(const struct lvn_saver_aim *aim, int64_t step)
+static enum lvn_status tell_saved(const struct lvn_saver_target *aim, int64_t step)
 {
     char path[1200];
     int64_t now = aim->m->event.step;
@@ -151,7 +151,7 @@ static enum lvn_status tell_saved(const struct lvn_saver_aim *aim, int64_t step)
     return LVN_OK;
 }
 
-enum lvn_status lvn_saver_settle(struct lvn_saver *s, enum lvn_saved how)
+enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved how)
 {
     char text[LVN_SAVER_TEXT + 100];
     int64_t step = s->step;
@@ -161,7 +161,7 @@ enum lvn_status lvn_saver_settle(struct lvn_saver *s, enum lvn_saved how)
     s->step = -1;
     snprintf(text, sizeof text, "the checkpoint of step %lld could not be saved: %s; the run goes on", (long long)step,
              s->text);
-    lvn_moment_tell(s->aim.m, LVN_EVENT_NOTE, text);
+    lvn_callback_notify(s->aim.m, LVN_EVENT_NOTE, text);
     return LVN_OK;
 }
 
@@ -172,5 +172,5 @@ enum lvn_status lvn_saver_finish(struct lvn_saver *s)
     join(s);
     if (!s->aim.ranks->rank) how = lvn_saver_look(s);
     LVN_TRY(lvn_ranks_broadcast(s->aim.ranks, &how, (int64_t)sizeof how));
-    return lvn_saver_settle(s, how);
+    return lvn_saver_announce(s, how);
 }

@@ -5,7 +5,7 @@
  * else: that files reach the disk, get their checksums' manifest and their names is the thread's business. So there is
  * no second copy of anything, and the step after a save is as long as any other unless it is shorter than the reading.
  * What a device holds is copied through a small room of the processor's, on a queue beside the step's (backend.h,
- * lvn_device_mark()).
+ * lvn_device_snapshot()).
  *
  * Only rank 0 has a thread, so it knows first how a save ended, and all ranks a little later: it tells them with the
  * next step's tally, or when they wait for it. Left out: state in shards (zero1), which needs the other ranks while it
@@ -23,20 +23,20 @@ enum lvn_saved { LVN_SAVED_UNKNOWN, LVN_SAVED, LVN_SAVED_NOT };
 
 /* What is saved and where, and who hears of it; what they point to must stay, but for to->codec. dir: the run's folder,
  * of rank 0. */
-struct lvn_saver_aim {
-    struct lvn_snapshot_place to;
-    const struct lvn_network *network;
+struct lvn_saver_target {
+    struct lvn_snapshot_target to;
+    const struct lvn_model_state *network;
     const struct lvn_sharding *sharding;
     struct lvn_ranks *ranks;
     struct lvn_callbacks *callbacks;
-    struct lvn_moment *m;
+    struct lvn_callback_context *m;
     struct lvn_run_dir *dir;
 };
 
 struct lvn_saver {
     int64_t step; /* that is saved, or being saved; -1: none */
     bool saving;  /* begun, and not all ranks know how it ended */
-    struct lvn_saver_aim aim;
+    struct lvn_saver_target aim;
     struct lvn_codec codec;
     /* rank 0's */
     struct lvn_snapshot snapshot;
@@ -50,7 +50,7 @@ struct lvn_saver {
 };
 
 void lvn_saver_init(struct lvn_saver *s);
-void lvn_saver_aim(struct lvn_saver *s, const struct lvn_saver_aim *aim);
+void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *aim);
 /* Waits for the thread, if there is one. */
 void lvn_saver_release(struct lvn_saver *s);
 /* All ranks: begin to save, after the save before has ended; nothing where this step is saved already. */
@@ -61,7 +61,7 @@ void lvn_saver_wait_read(struct lvn_saver *s);
 enum lvn_saved lvn_saver_look(struct lvn_saver *s);
 /* All ranks: that is how it ended, and is told. A failure to save is no failure: the run goes on with its former
  * checkpoints. UNKNOWN: nothing happens. */
-enum lvn_status lvn_saver_settle(struct lvn_saver *s, enum lvn_saved how) LVN_CHECKED;
+enum lvn_status lvn_saver_announce(struct lvn_saver *s, enum lvn_saved how) LVN_CHECKED;
 /* All ranks: wait for its end, and settle it; s->step is then what is saved. */
 enum lvn_status lvn_saver_finish(struct lvn_saver *s) LVN_CHECKED;
 

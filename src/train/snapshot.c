@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "data/codec.h"
-#include "engine/optimizer_state.h"
+#include "engine/optimizer_shards.h"
 #include "formats/json.h"
 #include "model_io/pretrained.h"
 #include "models/lora.h"
@@ -83,18 +83,20 @@ static enum lvn_status add_state(struct lvn_checkpoint_writer *w, const struct l
 /* --- the whole --- */
 
 static enum lvn_status add_all(struct lvn_checkpoint_writer *w, struct lvn_arena *a, struct lvn_model_files *f,
-                               const struct lvn_snapshot_place *to, const struct lvn_snapshot *s, struct lvn_moments *m)
+                               const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
+                               struct lvn_optimizer_shards *m)
 {
     struct lvn_safetensors_source optimizer;
     LVN_TRY(lvn_snapshot_add_weights(w, a, f, to, m->network));
-    LVN_TRY(lvn_moments_source(m, a, &optimizer));
+    LVN_TRY(lvn_optimizer_shards_source(m, a, &optimizer));
     lvn_checkpoint_add_tensors(w, "state/optimizer.safetensors", &optimizer);
     if (to->all_read) to->all_read(to->context);
     lvn_checkpoint_add_text(w, "config.json", f->config.p, f->config.n);
     return add_state(w, s, to->settings, to->codec);
 }
 
-static enum lvn_status save(const struct lvn_snapshot_place *to, const struct lvn_snapshot *s, struct lvn_moments *m)
+static enum lvn_status save(const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
+                            struct lvn_optimizer_shards *m)
 {
     struct lvn_checkpoint_writer *w;
     struct lvn_model_files files = {0};
@@ -109,13 +111,13 @@ static enum lvn_status save(const struct lvn_snapshot_place *to, const struct lv
     return status;
 }
 
-enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const struct lvn_snapshot *s,
-                                  const struct lvn_network *n, const struct lvn_sharding *sharding,
+enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
+                                  const struct lvn_model_state *n, const struct lvn_sharding *sharding,
                                   struct lvn_ranks *ranks)
 {
-    struct lvn_moments m;
-    lvn_moments_init(&m, n, sharding, ranks);
-    enum lvn_status status = ranks->rank ? LVN_OK : save(to, s, &m), finished = lvn_moments_finish(&m);
+    struct lvn_optimizer_shards m;
+    lvn_optimizer_shards_init(&m, n, sharding, ranks);
+    enum lvn_status status = ranks->rank ? LVN_OK : save(to, s, &m), finished = lvn_optimizer_shards_finish(&m);
     return status == LVN_OK ? finished : status;
 }
 
@@ -179,18 +181,18 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     return status;
 }
 
-static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_network *n,
+static enum lvn_status load(struct lvn_arena *a, const char *dir, struct lvn_model_state *n,
                             const struct lvn_snapshot_from *from, const struct lvn_sharding *sharding,
                             struct lvn_ranks *ranks)
 {
-    struct lvn_moments m;
+    struct lvn_optimizer_shards m;
     const char *optimizer = lvn_path_join(a, dir, "state/optimizer.safetensors");
-    lvn_moments_init(&m, n, sharding, ranks);
+    lvn_optimizer_shards_init(&m, n, sharding, ranks);
     LVN_TRY_TOGETHER(ranks, !optimizer    ? LVN_MEMORY
                             : ranks->rank ? LVN_OK
                                           : lvn_snapshot_load_weights(a, dir, n, from));
     LVN_TRY(lvn_ranks_broadcast_memory(ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]));
-    return lvn_moments_load(&m, optimizer);
+    return lvn_optimizer_shards_load(&m, optimizer);
 }
 
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s)
@@ -200,7 +202,7 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
     return state ? load_state(state, s) : LVN_MEMORY;
 }
 
-enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
+enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_model_state *n,
                                   const struct lvn_snapshot_from *from, const struct lvn_sharding *sharding,
                                   struct lvn_ranks *ranks)
 {

@@ -43,12 +43,12 @@ struct lvn_snapshot {
     int64_t pieces;                         /* into which memory had each rank's rows cut; 0: not kept */
     int64_t ranks;                          /* how many took part; 0: not kept */
     struct lvn_scaling scaling;             /* of the loss; all zero: it was not scaled */
-    char shares[LVN_SHARES_TEXT];           /* what each of them computed, see shares.h; "": equal shares */
+    char shares[LVN_LOAD_WEIGHTS_TEXT];     /* what each of them computed, see shares.h; "": equal shares */
     char callbacks[LVN_SNAPSHOT_CALLBACKS]; /* what those remember, as JSON; "": nothing */
 };
 
 /* Where a snapshot goes, and what else belongs into it. */
-struct lvn_snapshot_place {
+struct lvn_snapshot_target {
     const char *dir; /* step-N is made in it */
     const struct lvn_settings *settings;
     const struct lvn_codec *codec;       /* empty where ids are all there is */
@@ -59,8 +59,8 @@ struct lvn_snapshot_place {
 
 /* All ranks call it; rank 0 writes to->dir/step-N, and its status counts. On failure (a full disk) nothing is left
  * behind and former checkpoints are untouched. */
-enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_place *to, const struct lvn_snapshot *s,
-                                  const struct lvn_network *n, const struct lvn_sharding *sharding,
+enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
+                                  const struct lvn_model_state *n, const struct lvn_sharding *sharding,
                                   struct lvn_ranks *ranks) LVN_CHECKED;
 /* Where the run of the checkpoint stood, without its weights. */
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s) LVN_CHECKED;
@@ -71,7 +71,7 @@ struct lvn_snapshot_from {
 };
 /* All ranks call it: weights and optimizer state of rank 0's checkpoint into a network that was allocated. c on other
  * ranks: empty. FORMAT where the weights of the base are not those that its adapters were trained beside. */
-enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_network *n,
+enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_model_state *n,
                                   const struct lvn_snapshot_from *from, const struct lvn_sharding *sharding,
                                   struct lvn_ranks *ranks) LVN_CHECKED;
 /* Refuse, by name, settings that would change the model or the data order of the run that the checkpoint holds. Limits,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "engine/optimizer_state.h"
+#include "engine/optimizer_shards.h"
 #include "model_io/adapters.h"
 #include "model_io/model_config.h"
 #include "model_io/pretrained.h"
@@ -25,7 +25,7 @@ static bool is_adapted(const struct lvn_params *params, const struct lvn_param *
 }
 
 struct adapters {
-    const struct lvn_network *network;
+    const struct lvn_model_state *network;
     const struct lvn_param **p; /* of each item */
     void *room;
 };
@@ -34,10 +34,11 @@ static enum lvn_status fetch_adapter(void *context, int i, const void **data)
 {
     const struct adapters *x = context;
     *data = x->room;
-    return lvn_network_read(x->network, x->p[i], x->room);
+    return lvn_model_state_read(x->network, x->p[i], x->room);
 }
 
-static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n)
+static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
+                                    const struct lvn_model_state *n)
 {
     const int64_t each = lvn_dtype_bytes(n->weights);
     const char *host = n->memory[LVN_BUFFER_PARAM]->host;
@@ -63,7 +64,7 @@ static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_
 }
 
 /* As PEFT keeps them. */
-static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_network *n,
+static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_model_state *n,
                                 const struct lvn_adapter_base *base)
 {
     static const char folder[] = LVN_ADAPTERS_FOLDER "/";
@@ -83,7 +84,7 @@ static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_aren
 }
 
 /* Adapters alone: the model's config.json says what they and their base are together. */
-static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_network *n)
+static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_model_state *n)
 {
     *f = (struct lvn_model_files){0};
     lvn_arena_init(&f->arena);
@@ -91,8 +92,8 @@ static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_n
 }
 
 enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
-                                         struct lvn_model_files *f, const struct lvn_snapshot_place *to,
-                                         const struct lvn_network *n)
+                                         struct lvn_model_files *f, const struct lvn_snapshot_target *to,
+                                         const struct lvn_model_state *n)
 {
     const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->lora.merge_checkpoints;
     LVN_TRY(whole ? lvn_model_files_make(f, lvn_model_form(n->config.model), &n->config, n->params,
@@ -107,16 +108,16 @@ enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct
 
 /* Stored values, in memory's order, into their parameter, which may have another type since trainer.precision was
  * changed. */
-static enum lvn_status load_values(const struct lvn_network *n, const struct lvn_param *p, enum lvn_dtype type,
+static enum lvn_status load_values(const struct lvn_model_state *n, const struct lvn_param *p, enum lvn_dtype type,
                                    const void *values)
 {
-    if (type == n->weights) return lvn_network_write(n, p, values);
+    if (type == n->weights) return lvn_model_state_write(n, p, values);
     float *wide = lvn_malloc(sizeof *wide * (size_t)p->count), *to = lvn_malloc(sizeof *to * (size_t)p->count);
     enum lvn_status status = wide && to ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) {
         lvn_tensor_to_f32(type, values, wide, p->count);
         lvn_tensor_from_f32(n->weights, wide, to, p->count);
-        status = lvn_network_write(n, p, to);
+        status = lvn_model_state_write(n, p, to);
     }
     free(wide);
     free(to);
@@ -124,8 +125,8 @@ static enum lvn_status load_values(const struct lvn_network *n, const struct lvn
 }
 
 /* From the file at `path`, where the parameter lies as `l` says. */
-static enum lvn_status load_param(const struct lvn_network *n, const struct lvn_param *p, const struct lvn_layout *l,
-                                  const struct lvn_safetensors *file, const char *path)
+static enum lvn_status load_param(const struct lvn_model_state *n, const struct lvn_param *p,
+                                  const struct lvn_layout *l, const struct lvn_safetensors *file, const char *path)
 {
     struct lvn_param there = *p;
     const struct lvn_safetensor *t;
@@ -143,7 +144,7 @@ static enum lvn_status load_param(const struct lvn_network *n, const struct lvn_
 }
 
 /* Those parameters that are adapted, which lie as in memory, or those that are not, from a file. */
-static enum lvn_status load_file(const char *path, const struct lvn_network *n, bool adapted)
+static enum lvn_status load_file(const char *path, const struct lvn_model_state *n, bool adapted)
 {
     struct lvn_safetensors file;
     LVN_TRY(lvn_safetensors_open(&file, path));
@@ -175,7 +176,7 @@ static enum lvn_status check_base(const char *dir, const struct lvn_adapter_file
 }
 
 /* Adapters of a checkpoint beside their base. */
-static enum lvn_status load_beside(const char *dir, const char *folder, const struct lvn_network *n,
+static enum lvn_status load_beside(const char *dir, const char *folder, const struct lvn_model_state *n,
                                    const struct lvn_pretrained *base)
 {
     struct lvn_adapter_files f;
@@ -188,14 +189,14 @@ static enum lvn_status load_beside(const char *dir, const char *folder, const st
 }
 
 /* Has the base the values that this parameter was loaded with? */
-static enum lvn_status is_of_base(const struct lvn_network *n, const struct lvn_param *p,
+static enum lvn_status is_of_base(const struct lvn_model_state *n, const struct lvn_param *p,
                                   const struct lvn_pretrained *base, bool *same)
 {
     const size_t bytes = (size_t)(p->count * lvn_dtype_bytes(n->weights)), floats = sizeof(float) * (size_t)p->count;
     float *values = lvn_malloc(floats), *room = lvn_malloc(floats);
     void *loaded = lvn_malloc(bytes);
     enum lvn_status status = values && room && loaded ? LVN_OK : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_network_read(n, p, loaded);
+    if (status == LVN_OK) status = lvn_model_state_read(n, p, loaded);
     if (status == LVN_OK) status = lvn_pretrained_values(base, p, values, room);
     if (status == LVN_OK) {
         lvn_tensor_from_f32(n->weights, values, room, p->count);
@@ -209,7 +210,7 @@ static enum lvn_status is_of_base(const struct lvn_network *n, const struct lvn_
 
 /* The checkpoint has its own copy of the base, and the next ones shall name model.init instead: that must be the same.
  */
-static enum lvn_status check_copy(const char *dir, const struct lvn_network *n, const struct lvn_pretrained *base)
+static enum lvn_status check_copy(const char *dir, const struct lvn_model_state *n, const struct lvn_pretrained *base)
 {
     bool same = true;
     for (int i = 0; i < n->params->n && same; i++) {
@@ -226,7 +227,7 @@ static enum lvn_status check_copy(const char *dir, const struct lvn_network *n, 
     return LVN_OK;
 }
 
-enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_network *n,
+enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
                                           const struct lvn_snapshot_from *from)
 {
     const char *model = lvn_path_join(a, dir, "model.safetensors"), *adapters = lvn_path_join(a, dir, adapters_file);

@@ -9,10 +9,10 @@ struct lvn_model_files;
 
 /* On rank 0. Fills *f, to be released: its config.json is still to be added. */
 enum lvn_status lvn_snapshot_add_weights(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
-                                         struct lvn_model_files *f, const struct lvn_snapshot_place *to,
-                                         const struct lvn_network *n) LVN_CHECKED;
+                                         struct lvn_model_files *f, const struct lvn_snapshot_target *to,
+                                         const struct lvn_model_state *n) LVN_CHECKED;
 /* On rank 0: the values of all parameters, from the checkpoint `dir`. */
-enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_network *n,
+enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
                                           const struct lvn_snapshot_from *from) LVN_CHECKED;
 
 #endif

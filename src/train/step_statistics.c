@@ -6,53 +6,54 @@
 
 #include "base/arena.h"
 
-enum lvn_status lvn_tally_init(struct lvn_tally *t, struct lvn_ranks *ranks, int64_t n_losses, int64_t n_sums)
+enum lvn_status lvn_step_statistics_init(struct lvn_step_statistics *t, struct lvn_ranks *ranks, int64_t n_losses,
+                                         int64_t n_sums)
 {
-    *t = (struct lvn_tally){.ranks = ranks, .n_losses = n_losses, .n_sums = n_sums};
-    t->n = n_losses + n_sums + LVN_TALLY_COUNTS + (int64_t)ranks->size * LVN_TALLY_OWN;
+    *t = (struct lvn_step_statistics){.ranks = ranks, .n_losses = n_losses, .n_sums = n_sums};
+    t->n = n_losses + n_sums + LVN_STATISTIC_COUNTS + (int64_t)ranks->size * LVN_STATISTIC_OWN;
     t->x = lvn_calloc((size_t)t->n, sizeof *t->x);
     return t->x ? LVN_OK : LVN_MEMORY;
 }
 
-void lvn_tally_release(struct lvn_tally *t)
+void lvn_step_statistics_release(struct lvn_step_statistics *t)
 {
     free(t->x);
     t->x = NULL;
 }
 
-void lvn_tally_clear(struct lvn_tally *t)
+void lvn_step_statistics_clear(struct lvn_step_statistics *t)
 {
     memset(t->x, 0, sizeof *t->x * (size_t)t->n);
 }
 
-double *lvn_tally_loss(struct lvn_tally *t, int64_t i)
+double *lvn_step_statistics_loss(struct lvn_step_statistics *t, int64_t i)
 {
     return &t->x[i];
 }
 
-double *lvn_tally_sums(struct lvn_tally *t)
+double *lvn_step_statistics_sums(struct lvn_step_statistics *t)
 {
     return &t->x[t->n_losses];
 }
 
-double *lvn_tally_count(struct lvn_tally *t, enum lvn_tally_count what)
+double *lvn_step_statistics_count(struct lvn_step_statistics *t, enum lvn_step_statistics_count what)
 {
     return &t->x[t->n_losses + t->n_sums + (int64_t)what];
 }
 
-double *lvn_tally_own(struct lvn_tally *t, int rank, enum lvn_tally_own what)
+double *lvn_step_statistics_of_rank(struct lvn_step_statistics *t, int rank, enum lvn_step_statistics_of_rank what)
 {
-    return &t->x[t->n_losses + t->n_sums + LVN_TALLY_COUNTS + (int64_t)rank * LVN_TALLY_OWN + (int64_t)what];
+    return &t->x[t->n_losses + t->n_sums + LVN_STATISTIC_COUNTS + (int64_t)rank * LVN_STATISTIC_OWN + (int64_t)what];
 }
 
-enum lvn_status lvn_tally_exchange(struct lvn_tally *t)
+enum lvn_status lvn_step_statistics_exchange(struct lvn_step_statistics *t)
 {
     return lvn_ranks_sum(t->ranks, t->x, t->n);
 }
 
-double lvn_tally_sum(struct lvn_tally *t, enum lvn_tally_own what)
+double lvn_step_statistics_sum(struct lvn_step_statistics *t, enum lvn_step_statistics_of_rank what)
 {
     double sum = 0.0;
-    for (int i = 0; i < t->ranks->size; i++) sum += *lvn_tally_own(t, i, what);
+    for (int i = 0; i < t->ranks->size; i++) sum += *lvn_step_statistics_of_rank(t, i, what);
     return sum;
 }

@@ -24,27 +24,27 @@ static void count_wishes(const struct trainer *t, double *count)
 {
     int stop = t->o->stop ? *t->o->stop : LVN_STOP_NOT;
     double limit = t->s->trainer.max_time;
-    count[LVN_TALLY_STOP] = stop != LVN_STOP_NOT;
-    count[LVN_TALLY_AGAIN] = stop == LVN_STOP_AGAIN;
-    count[LVN_TALLY_OVER] = limit > 0.0 && lvn_seconds() - t->m.started >= limit;
-    for (int i = 0; i < 3; i++) count[LVN_TALLY_WISH_STOP + i] = (t->m.wishes >> i) & 1;
+    count[LVN_STATISTIC_STOP] = stop != LVN_STOP_NOT;
+    count[LVN_STATISTIC_AGAIN] = stop == LVN_STOP_AGAIN;
+    count[LVN_STATISTIC_OVER] = limit > 0.0 && lvn_seconds() - t->m.started >= limit;
+    for (int i = 0; i < 3; i++) count[LVN_STATISTIC_CONTROL_STOP + i] = (t->m.wishes >> i) & 1;
 }
 
 static void read_wishes(struct trainer *t, const double *count)
 {
-    t->stop |= count[LVN_TALLY_STOP] > 0;
-    t->again |= count[LVN_TALLY_AGAIN] > 0;
-    t->over |= count[LVN_TALLY_OVER] > 0;
-    for (int i = 0; i < 3; i++) t->orders |= (unsigned)(count[LVN_TALLY_WISH_STOP + i] > 0) << i;
+    t->stop |= count[LVN_STATISTIC_STOP] > 0;
+    t->again |= count[LVN_STATISTIC_AGAIN] > 0;
+    t->over |= count[LVN_STATISTIC_OVER] > 0;
+    for (int i = 0; i < 3; i++) t->orders |= (unsigned)(count[LVN_STATISTIC_CONTROL_STOP + i] > 0) << i;
     t->m.wishes = 0;
 }
 
 /* At once, after events that come seldom. */
 static enum lvn_status agree_on_wishes(struct trainer *t)
 {
-    double count[LVN_TALLY_COUNTS] = {0};
+    double count[LVN_STATISTIC_COUNTS] = {0};
     count_wishes(t, count);
-    LVN_TRY(lvn_ranks_sum(t->ranks, count, LVN_TALLY_COUNTS));
+    LVN_TRY(lvn_ranks_sum(t->ranks, count, LVN_STATISTIC_COUNTS));
     read_wishes(t, count);
     return LVN_OK;
 }
@@ -76,27 +76,27 @@ static struct next load_next(struct trainer *t)
 /* The end of a step on all ranks: losses and wishes, and what came of the next batch. */
 static enum lvn_status exchange(struct trainer *t, double seconds, const struct next *next)
 {
-    struct lvn_tally *y = &t->tally;
-    const struct lvn_training *n = &t->training;
+    struct lvn_step_statistics *y = &t->tally;
+    const struct lvn_train_programs *n = &t->training;
     int rank = t->ranks->rank;
-    lvn_tally_clear(y);
-    memcpy(lvn_tally_loss(y, n->leaf[rank]), n->step->micro_losses, sizeof(double) * (size_t)n->accumulation);
-    memcpy(lvn_tally_sums(y), n->step->counts, sizeof(double) * (size_t)y->n_sums);
+    lvn_step_statistics_clear(y);
+    memcpy(lvn_step_statistics_loss(y, n->leaf[rank]), n->step->micro_losses, sizeof(double) * (size_t)n->accumulation);
+    memcpy(lvn_step_statistics_sums(y), n->step->counts, sizeof(double) * (size_t)y->n_sums);
     look_at_memory(t);
-    *lvn_tally_own(y, rank, LVN_TALLY_SECONDS) = seconds;
-    *lvn_tally_own(y, rank, LVN_TALLY_MEMORY) = (double)t->memory;
-    *lvn_tally_own(y, rank, LVN_TALLY_PEAK) = (double)t->peak;
-    double *count = lvn_tally_count(y, 0);
+    *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_SECONDS) = seconds;
+    *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_MEMORY) = (double)t->memory;
+    *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_PEAK) = (double)t->peak;
+    double *count = lvn_step_statistics_count(y, 0);
     count_wishes(t, count);
-    count[LVN_TALLY_SAVED] = rank ? 0.0 : (double)lvn_saver_look(&t->saver);
-    count[LVN_TALLY_FAILED] = next->status != LVN_OK;
-    count[LVN_TALLY_LABELS] = (double)next->labels;
-    LVN_TRY(lvn_tally_exchange(y));
-    if (count[LVN_TALLY_FAILED] > 0) return lvn_ranks_agree(t->ranks, next->status);
+    count[LVN_STATISTIC_SAVED] = rank ? 0.0 : (double)lvn_saver_look(&t->saver);
+    count[LVN_STATISTIC_FAILED] = next->status != LVN_OK;
+    count[LVN_STATISTIC_LABELS] = (double)next->labels;
+    LVN_TRY(lvn_step_statistics_exchange(y));
+    if (count[LVN_STATISTIC_FAILED] > 0) return lvn_ranks_agree(t->ranks, next->status);
     read_wishes(t, count);
-    t->labels = (int64_t)count[LVN_TALLY_LABELS];
-    t->m.event.memory_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_MEMORY) / t->ranks->size);
-    t->m.event.peak_bytes = (int64_t)(lvn_tally_sum(y, LVN_TALLY_PEAK) / t->ranks->size);
+    t->labels = (int64_t)count[LVN_STATISTIC_LABELS];
+    t->m.event.memory_bytes = (int64_t)(lvn_step_statistics_sum(y, LVN_STATISTIC_MEMORY) / t->ranks->size);
+    t->m.event.peak_bytes = (int64_t)(lvn_step_statistics_sum(y, LVN_STATISTIC_PEAK) / t->ranks->size);
     return LVN_OK;
 }
 
@@ -112,7 +112,7 @@ static bool keeps(const struct trainer *t)
 static enum lvn_status save(struct trainer *t)
 {
     if (!keeps(t)) return LVN_OK;
-    const struct lvn_training *g = &t->training;
+    const struct lvn_train_programs *g = &t->training;
     const struct lvn_event *e = &t->m.event;
     struct lvn_snapshot at = {.step = t->step,
                               .val_loss = t->validated_step == t->step ? e->scalar[SCALAR_VAL_LOSS].value : NAN,
@@ -125,7 +125,7 @@ static enum lvn_status save(struct trainer *t)
                               .ranks = t->ranks->size};
     if (t->m.scored_at != t->step) at.score.value = NAN;
     if (t->shared) memcpy(at.shares, t->at.shares, sizeof at.shares);
-    if (t->scaling) LVN_TRY_TOGETHER(t->ranks, lvn_network_scaling(g->network, &at.scaling));
+    if (t->scaling) LVN_TRY_TOGETHER(t->ranks, lvn_model_state_scaling(g->network, &at.scaling));
     LVN_TRY(lvn_callbacks_save(&t->callbacks, &t->m, at.callbacks));
     return lvn_saver_begin(&t->saver, &at);
 }
@@ -153,7 +153,7 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
                            : "could not be saved");
     }
     LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels)); /* the next one lies there */
-    return lvn_training_explain_nonfinite(&t->training, t->step, loss, kept);
+    return lvn_train_programs_explain_nonfinite(&t->training, t->step, loss, kept);
 }
 
 /* --- steps, validations, epochs --- */
@@ -171,12 +171,12 @@ static void tell_skipped(struct trainer *t)
         t->text, sizeof t->text,
         "step %lld is skipped, because its gradient is not finite in fp16: the loss is multiplied by %g from now on",
         (long long)t->step, t->training.step->result.scaling.scale);
-    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+    lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
 }
 
 static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
 {
-    const struct lvn_runner *r = t->training.step;
+    const struct lvn_session *r = t->training.step;
     struct lvn_event *e = &t->m.event;
     e->step = t->step;
     e->epoch = t->step / t->train.steps_per_epoch;
@@ -200,26 +200,27 @@ static enum lvn_status tell_step(struct trainer *t, double loss, double seconds)
 
 static enum lvn_status one_step(struct trainer *t)
 {
-    struct lvn_training *g = &t->training;
+    struct lvn_train_programs *g = &t->training;
     double begin = lvn_seconds();
-    lvn_training_start(g, t->step, lvn_schedule_lr(t->s, t->step, t->schedule_steps), t->labels);
+    lvn_train_programs_launch(g, t->step, lvn_schedule_lr(t->s, t->step, t->schedule_steps), t->labels);
     LVN_TRY(g->step->status);
     double loading = lvn_seconds();
     const struct next next = load_next(t); /* a device works meanwhile */
     loading = lvn_seconds() - loading;
-    LVN_TRY(lvn_training_finish(g));
+    LVN_TRY(lvn_train_programs_finish(g));
     double computed = lvn_seconds() - begin - loading - g->reduction.waited;
     t->m.labels = t->labels;
     LVN_TRY(exchange(t, computed, &next));
-    t->m.loss_sum = lvn_tree_sum(lvn_tally_loss(&t->tally, 0), g->n_micro);
+    t->m.loss_sum = lvn_tree_sum(lvn_step_statistics_loss(&t->tally, 0), g->n_micro);
     double loss = t->m.loss_sum * g->step->step.grad_scale;
     const bool finite = isfinite(loss) && isfinite(g->step->result.grad_norm), skips = !finite && skipped(t);
     if (!finite && !skips) return explain_nonfinite(t, loss);
     t->step++;
     if (skips) tell_skipped(t);
-    lvn_stamp_step(t->ranks->heart, t->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin), computed);
+    lvn_member_set_step(t->ranks->heart, t->step, (double)(g->rows * g->block_size) / (lvn_seconds() - begin),
+                        computed);
     LVN_TRY(tell_step(t, loss, lvn_seconds() - begin));
-    return lvn_saver_settle(&t->saver, (enum lvn_saved) * lvn_tally_count(&t->tally, LVN_TALLY_SAVED));
+    return lvn_saver_announce(&t->saver, (enum lvn_saved) * lvn_step_statistics_count(&t->tally, LVN_STATISTIC_SAVED));
 }
 
 /* Time and memory as means over ranks. */
@@ -277,7 +278,7 @@ static bool every(int64_t step, int64_t n)
 static const char *reason_to_end(const struct trainer *t)
 {
     if (t->stop) return "stopped on request";
-    if (t->orders & LVN_WISH_STOP) return *t->m.why ? t->m.why : "a callback of another rank asked to stop";
+    if (t->orders & LVN_CONTROL_STOP) return *t->m.why ? t->m.why : "a callback of another rank asked to stop";
     if (t->step >= t->last_step) return "all steps are done";
     return t->over ? "trainer.max_time is over" : NULL;
 }
@@ -286,11 +287,11 @@ enum lvn_status lvn_trainer_step(struct trainer *t, const char **why)
 {
     LVN_TRY(one_step(t));
     bool last = t->step == t->last_step;
-    if (t->validation.on && (every(t->step, t->validation.every) || last || t->orders & LVN_WISH_VALIDATE))
+    if (t->validation.on && (every(t->step, t->validation.every) || last || t->orders & LVN_CONTROL_VALIDATE))
         LVN_TRY(lvn_trainer_validate(t));
     if (every(t->step, t->train.steps_per_epoch)) LVN_TRY(end_epoch(t));
-    if (every(t->step, t->s->checkpoint.every_n_steps) || t->orders & LVN_WISH_SAVE) LVN_TRY(save(t));
-    t->orders &= LVN_WISH_STOP;
+    if (every(t->step, t->s->checkpoint.every_n_steps) || t->orders & LVN_CONTROL_SAVE) LVN_TRY(save(t));
+    t->orders &= LVN_CONTROL_STOP;
     *why = reason_to_end(t);
     return *why ? LVN_OK : lvn_trainer_shares_step(t);
 }
@@ -335,7 +336,7 @@ static enum lvn_status start(struct trainer *t)
     tell_device(t);
     LVN_TRY_TOGETHER(t->ranks, begin_run(t));
     snprintf(t->text, sizeof t->text, "%s/status.json", t->dir_open ? t->dir.path : t->s->run_dir);
-    if (keeps(t)) lvn_heartbeat_publish(t->ranks->heart, t->text);
+    if (keeps(t)) lvn_member_publish(t->ranks->heart, t->text);
     t->m.started = t->epoch_started = lvn_seconds();
     t->first_step = t->step;
     t->m.event.memory_bytes = lvn_memory_resident();
@@ -354,7 +355,7 @@ enum lvn_status lvn_trainer_open(struct trainer *t, struct lvn_settings *s, cons
     *t = (struct trainer){.s = s, .o = o, .ranks = o->ranks, .validated_step = -1};
     lvn_saver_init(&t->saver);
     LVN_TRY(lvn_trainer_set_up(t));
-    t->done = t->goes_on && (t->step >= t->last_step || t->m.wishes & LVN_WISH_STOP);
+    t->done = t->goes_on && (t->step >= t->last_step || t->m.wishes & LVN_CONTROL_STOP);
     return t->done ? LVN_OK : start(t);
 }
 
@@ -375,7 +376,7 @@ static void summarize(const struct trainer *t, struct lvn_train_result *r)
 enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status, struct lvn_train_result *result)
 {
     const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
-    if (t->started) lvn_heartbeat_state(t->ranks->heart, state);
+    if (t->started) lvn_member_state(t->ranks->heart, state);
     lvn_saver_release(&t->saver); /* what a run that failed had begun to save is saved */
     if (result) summarize(t, result);
     lvn_callbacks_release(&t->callbacks);
@@ -387,7 +388,7 @@ enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status, str
     }
     if (t->from_open) lvn_checkpoint_close(&t->from);
     if (t->dir_open) lvn_run_dir_close(&t->dir);
-    lvn_training_release(&t->training);
+    lvn_train_programs_release(&t->training);
     lvn_trainer_release_rows(t);
     lvn_trainer_shares_release(t);
     lvn_model_setup_close(&t->setup);

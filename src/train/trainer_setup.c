@@ -64,7 +64,7 @@ static enum lvn_status open_run(struct trainer *t)
     LVN_TRY(lvn_checkpoint_clean(t->dir.checkpoints));
     LVN_TRY(lvn_checkpoint_open_newest(&t->from, t->dir.checkpoints));
     t->from_open = true;
-    for (int i = 0; i < t->from.n_skipped; i++) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->from.skipped[i]);
+    for (int i = 0; i < t->from.n_skipped; i++) lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->from.skipped[i]);
     t->goes_on = t->from.path != NULL;
     if (!t->goes_on) {
         lvn_log(LVN_LOG_WARN, "there is no checkpoint in '%s' to continue from: starting from the beginning",
@@ -166,7 +166,7 @@ static enum lvn_status find_base(struct trainer *t)
 static enum lvn_status load_pretrained(struct trainer *t)
 {
     LVN_TRY(find_base(t));
-    struct lvn_network *n = t->training.network;
+    struct lvn_model_state *n = t->training.network;
     LVN_TRY(lvn_pretrained_load(&t->setup.pretrained, n->params, n->memory[LVN_BUFFER_PARAM], n->weights));
     return *t->s->lora.init ? lvn_adapters_read(t->s->lora.init, n) : LVN_OK;
 }
@@ -174,15 +174,15 @@ static enum lvn_status load_pretrained(struct trainer *t)
 /* Weights: of the checkpoint to continue from, of model.init, or fresh. */
 static enum lvn_status load_weights(struct trainer *t)
 {
-    struct lvn_network *n = t->training.network;
+    struct lvn_model_state *n = t->training.network;
     uint64_t seed = (uint64_t)t->s->trainer.seed;
     if (t->goes_on) {
-        LVN_TRY_TOGETHER(t->ranks, lvn_network_set_scaling(n, &t->at.scaling));
+        LVN_TRY_TOGETHER(t->ranks, lvn_model_state_set_scaling(n, &t->at.scaling));
         LVN_TRY_TOGETHER(t->ranks, find_base(t));
         const struct lvn_snapshot_from from = {&t->setup.pretrained, t->s->lora.merge_checkpoints};
         return lvn_snapshot_load(&t->from, n, &from, &t->training.reduction.sharding, t->ranks);
     }
-    LVN_TRY_TOGETHER(t->ranks, lvn_network_init_values(n, seed, t->setup.has_pretrained));
+    LVN_TRY_TOGETHER(t->ranks, lvn_model_state_init_values(n, seed, t->setup.has_pretrained));
     if (!t->setup.has_pretrained) return LVN_OK;
     LVN_TRY_TOGETHER(t->ranks, t->ranks->rank ? LVN_OK : load_pretrained(t));
     return lvn_ranks_broadcast_memory(t->ranks, n->memory[LVN_BUFFER_PARAM], 0, n->bytes[LVN_BUFFER_PARAM]);
@@ -192,7 +192,7 @@ static enum lvn_status load_weights(struct trainer *t)
 
 static void aim_saver(struct trainer *t)
 {
-    const struct lvn_saver_aim aim = {
+    const struct lvn_saver_target aim = {
         .to = {.dir = t->dir.checkpoints, .settings = t->s, .codec = &t->m.codec, .base = &t->base},
         .network = t->training.network,
         .sharding = &t->training.reduction.sharding,
@@ -200,7 +200,7 @@ static void aim_saver(struct trainer *t)
         .callbacks = &t->callbacks,
         .m = &t->m,
         .dir = &t->dir};
-    lvn_saver_aim(&t->saver, &aim);
+    lvn_saver_target(&t->saver, &aim);
 }
 
 static void describe_run(struct trainer *t)
@@ -288,12 +288,12 @@ static enum lvn_status at_work(const char *what, enum lvn_status (*run)(struct t
 
 static void meet_callbacks(struct trainer *t)
 {
-    t->m = (struct lvn_moment){.settings = t->s,
-                               .ranks = t->ranks,
-                               .resumed_at = -1,
-                               .scored_at = -1,
-                               .listeners = t->o->listeners,
-                               .n_listeners = t->o->n_listeners};
+    t->m = (struct lvn_callback_context){.settings = t->s,
+                                         .ranks = t->ranks,
+                                         .resumed_at = -1,
+                                         .scored_at = -1,
+                                         .listeners = t->o->listeners,
+                                         .n_listeners = t->o->n_listeners};
     t->m.event = (struct lvn_event){
         .utilisation = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
 }
@@ -306,13 +306,13 @@ static void wait_for_saver(void *saver)
 /* What others see of this rank's rows. */
 static void point_to_rows(struct trainer *t)
 {
-    struct lvn_training *g = &t->training;
+    struct lvn_train_programs *g = &t->training;
     struct lvn_event *e = &t->m.event;
     e->micro_batch_size = g->micro;
     e->accumulation = g->n_micro;
     e->flops_per_token = lvn_program_flops(g->step->program) / (double)(g->micro * g->block_size);
     t->m.task = &g->step->outputs;
-    t->m.counts = lvn_tally_sums(&t->tally);
+    t->m.counts = lvn_step_statistics_sums(&t->tally);
     for (int i = 0; i < LVN_LENGTHS && g->steps[i]; i++) {
         g->steps[i]->before_update = wait_for_saver;
         g->steps[i]->context = &t->saver;
@@ -321,9 +321,9 @@ static void point_to_rows(struct trainer *t)
 
 enum lvn_status lvn_trainer_allocate(struct trainer *t)
 {
-    const struct lvn_training *g = &t->training;
-    LVN_TRY(lvn_training_allocate(g));
-    LVN_TRY(lvn_tally_init(&t->tally, t->ranks, g->n_micro, lvn_task_counts(&g->step->outputs)));
+    const struct lvn_train_programs *g = &t->training;
+    LVN_TRY(lvn_train_programs_allocate(g));
+    LVN_TRY(lvn_step_statistics_init(&t->tally, t->ranks, g->n_micro, lvn_task_counts(&g->step->outputs)));
     LVN_TRY(lvn_prefetch_open(&t->ahead, &t->train, g->first_row, g->rows, t->last_step));
     point_to_rows(t);
     return lvn_validation_allocate(&t->validation, g);
@@ -331,7 +331,7 @@ enum lvn_status lvn_trainer_allocate(struct trainer *t)
 
 void lvn_trainer_release_rows(struct trainer *t)
 {
-    lvn_tally_release(&t->tally);
+    lvn_step_statistics_release(&t->tally);
     lvn_validation_release(&t->validation);
     lvn_prefetch_close(t->ahead);
     t->ahead = NULL;
@@ -341,7 +341,7 @@ enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t 
 {
     const struct lvn_samples *batch;
     LVN_TRY(lvn_prefetch_take(t->ahead, step, &batch));
-    return lvn_training_feed(&t->training, batch, labels);
+    return lvn_train_programs_feed(&t->training, batch, labels);
 }
 
 /* The first batch. Later ones are loaded at the end of the step before, with which ranks exchange the counts. */
@@ -365,12 +365,12 @@ static void explain_accumulation(struct trainer *t)
              "trainer.accumulate_grad_batches %lld cuts the batch of %lld into micro-batches of %lld; Lightning would "
              "make a step of %lld such batches: for that, set trainer.batch_size to %lld",
              n, batch, batch / n, n, n * batch);
-    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+    lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
 }
 
 static void explain_recompute(struct trainer *t)
 {
-    const struct lvn_training *n = &t->training;
+    const struct lvn_train_programs *n = &t->training;
     bool asked = t->s->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
     if (n->recompute != LVN_RECOMPUTE_BLOCKS || (asked && n->step->graph->n_blocks > 1)) return;
     snprintf(t->text, sizeof t->text,
@@ -378,7 +378,7 @@ static void explain_recompute(struct trainer *t)
                    : "the activations of this %s do not fit into memory, so the forward pass of each block runs twice "
                      "(trainer.recompute=auto chose blocks)",
              t->setup.config.model->name);
-    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+    lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
 }
 
 enum lvn_status lvn_trainer_set_up(struct trainer *t)
@@ -386,7 +386,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     meet_callbacks(t);
     LVN_TRY(lvn_callbacks_init(&t->callbacks, t->s, t->o->callback));
     LVN_TRY(lvn_consistency_start(t->ranks, t->s, t->text, sizeof t->text));
-    if (*t->text) lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+    if (*t->text) lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
     LVN_TRY(lvn_ranks_check(t->ranks, t->s));
     LVN_TRY_TOGETHER(t->ranks, at_work("opening the data", open_data, t));
     LVN_TRY(lvn_consistency_data(t->ranks, t->fingerprint));

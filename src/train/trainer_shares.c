@@ -23,7 +23,7 @@ static bool is_measured(const struct trainer *t)
 /* Into the settings, so that they stand in settings.yaml and in checkpoints. */
 static enum lvn_status note_shares(struct trainer *t, const int64_t *share)
 {
-    LVN_TRY(lvn_shares_write(t->ranks->size, share, t->at.shares));
+    LVN_TRY(lvn_load_weights_write(t->ranks->size, share, t->at.shares));
     t->s->trainer.shares = lvn_arena_strdup(&t->s->arena, t->at.shares);
     t->s->origin[LVN_OPT_trainer_shares] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "trainer.share"};
     return t->s->trainer.shares ? LVN_OK : LVN_MEMORY;
@@ -48,7 +48,7 @@ static const char *known_shares(struct trainer *t)
     snprintf(t->text, sizeof t->text,
              "shares of %d ranks (%.60s) were given, and there are now %d: they are measured again", count(given),
              given, t->ranks->size);
-    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, t->text);
+    lvn_callback_notify(&t->m, LVN_EVENT_NOTE, t->text);
     return "";
 }
 
@@ -62,9 +62,9 @@ enum lvn_status lvn_trainer_shares_begin(struct trainer *t)
     t->better = lvn_calloc((size_t)size, sizeof *t->better);
     t->seconds = lvn_calloc((size_t)size, sizeof *t->seconds);
     if (!t->share || !t->better || !t->seconds) return LVN_MEMORY;
-    LVN_TRY(lvn_share_watch_init(&t->watch, size));
+    LVN_TRY(lvn_load_balance_init(&t->watch, size));
     if (!*text) return LVN_OK;
-    LVN_TRY(lvn_shares_read(text, lvn_shares_units(t->s), size, t->share));
+    LVN_TRY(lvn_load_weights_read(text, lvn_load_weights_units(t->s), size, t->share));
     t->shared = true;
     return note_shares(t, t->share);
 }
@@ -72,12 +72,12 @@ enum lvn_status lvn_trainer_shares_begin(struct trainer *t)
 /* Said of a rank whose memory does not hold what it was given. */
 static enum lvn_status check_memory(const struct trainer *t)
 {
-    const struct lvn_training *g = &t->training;
+    const struct lvn_train_programs *g = &t->training;
     char wanted[LVN_NUMBER_TEXT], room[LVN_NUMBER_TEXT];
     LVN_CHECK(!g->too_much, ARG,
               "a share of %lld of the %lld %s of a step (trainer.shares %.60s) needs %s and %s are free: make it "
               "smaller, or set trainer.share to equal",
-              (long long)t->share[t->ranks->rank], (long long)lvn_shares_units(t->s), lvn_shares_unit(t->s),
+              (long long)t->share[t->ranks->rank], (long long)lvn_load_weights_units(t->s), lvn_load_weights_unit(t->s),
               t->at.shares, lvn_bytes_text(g->wanted, wanted), lvn_bytes_text(g->room, room));
     return LVN_OK;
 }
@@ -86,14 +86,14 @@ enum lvn_status lvn_trainer_plan(struct trainer *t)
 {
     /* How much memory is free today must not decide on the bits of a run that goes on. */
     bool same_ranks = t->goes_on && t->at.ranks == t->ranks->size;
-    t->plan = (struct lvn_training_options){.ranks = t->ranks,
-                                            .fields = &t->setup.fields,
-                                            .task = t->setup.task,
-                                            .validate = t->validation.on,
-                                            .pieces = same_ranks ? t->at.pieces : 0,
-                                            .planner = lvn_callbacks_planner(&t->callbacks),
-                                            .share = t->shared ? t->share : NULL};
-    LVN_TRY(lvn_training_plan(&t->training, t->s, &t->setup.config, &t->plan));
+    t->plan = (struct lvn_train_programs_options){.ranks = t->ranks,
+                                                  .fields = &t->setup.fields,
+                                                  .task = t->setup.task,
+                                                  .validate = t->validation.on,
+                                                  .pieces = same_ranks ? t->at.pieces : 0,
+                                                  .planner = lvn_callbacks_planner(&t->callbacks),
+                                                  .share = t->shared ? t->share : NULL};
+    LVN_TRY(lvn_train_programs_plan(&t->training, t->s, &t->setup.config, &t->plan));
     return t->shared ? lvn_ranks_agree(t->ranks, check_memory(t)) : LVN_OK;
 }
 
@@ -113,19 +113,19 @@ static const char *describe(struct trainer *t, const char *how)
         lvn_print_more(text, sizeof text, "%s%lld", i ? ", " : "", (long long)share[i]);
     if (strlen(text) >= sizeof text - 40) lvn_print_more(text, sizeof text, ", ...");
     snprintf(t->text, sizeof t->text, "%s: ranks compute %s of the %lld %s of a step", how, text,
-             (long long)lvn_shares_units(t->s), lvn_shares_unit(t->s));
+             (long long)lvn_load_weights_units(t->s), lvn_load_weights_unit(t->s));
     return t->text;
 }
 
 /* Plan with these shares (NULL: equal ones), or, where memory does not hold them, again as before. */
 static enum lvn_status plan_again(struct trainer *t, const int64_t *share, bool *kept)
 {
-    struct lvn_training_options plan = t->plan;
+    struct lvn_train_programs_options plan = t->plan;
     plan.share = share;
     plan.pieces = 0;
-    LVN_TRY(lvn_training_plan_again(&t->training, &plan));
+    LVN_TRY(lvn_train_programs_replan(&t->training, &plan));
     LVN_TRY(any_too_much(t, kept));
-    return *kept ? lvn_training_plan_again(&t->training, &t->plan) : LVN_OK;
+    return *kept ? lvn_train_programs_replan(&t->training, &t->plan) : LVN_OK;
 }
 
 /* From the next step on ranks compute t->better. *kept: they do not, for some rank's memory does not hold that. */
@@ -145,20 +145,20 @@ static enum lvn_status change(struct trainer *t, bool *kept)
     LVN_TRY_TOGETHER(t->ranks, lvn_trainer_allocate(t));
     LVN_TRY_TOGETHER(t->ranks, lvn_trainer_load_batch(t, t->step, &labels));
     if (*kept)
-        lvn_moment_tell(&t->m, LVN_EVENT_NOTE,
-                        "some rank has too little memory for a share by its speed: the shares stay unchanged");
+        lvn_callback_notify(&t->m, LVN_EVENT_NOTE,
+                            "some rank has too little memory for a share by its speed: the shares stay unchanged");
     return LVN_OK;
 }
 
 /* Units that this rank does in a second: forward and backward of its first micro-batch, for a second at least. */
 static enum lvn_status measure(struct trainer *t, double *speed)
 {
-    struct lvn_training *g = &t->training;
+    struct lvn_train_programs *g = &t->training;
     struct lvn_execution how = {.n_micro_batches = 1, .without_update = true};
     double begin = 0, seconds = 0;
-    lvn_training_begin(g, t->step, 0.0, t->labels);
+    lvn_train_programs_prepare(g, t->step, 0.0, t->labels);
     for (int64_t n = 0; n < 3 || seconds < MEASURED_SECONDS; n++) { /* the first touches the memory */
-        LVN_TRY(lvn_runner_run_as(g->step, &how));
+        LVN_TRY(lvn_session_run_as(g->step, &how));
         if (n == 0) begin = lvn_seconds();
         seconds = lvn_seconds() - begin;
         if (seconds > 0) *speed = (double)n / seconds;
@@ -175,7 +175,7 @@ enum lvn_status lvn_trainer_shares_measure(struct trainer *t)
     memset(t->seconds, 0, sizeof *t->seconds * (size_t)size);
     LVN_TRY_TOGETHER(t->ranks, measure(t, &t->seconds[t->ranks->rank]));
     LVN_TRY(lvn_ranks_sum(t->ranks, t->seconds, size));
-    lvn_shares_divide(lvn_shares_units(t->s), size, t->seconds, t->better);
+    lvn_load_weights_divide(lvn_load_weights_units(t->s), size, t->seconds, t->better);
     LVN_TRY(change(t, &kept));
     if (!kept && !t->ranks->rank) lvn_log(LVN_LOG_INFO, "%s", describe(t, "shares as measured"));
     return LVN_OK;
@@ -185,17 +185,18 @@ enum lvn_status lvn_trainer_shares_step(struct trainer *t)
 {
     bool kept;
     if (!t->shared || !is_measured(t) || t->step >= t->last_step) return LVN_OK;
-    for (int i = 0; i < t->ranks->size; i++) t->seconds[i] = *lvn_tally_own(&t->tally, i, LVN_TALLY_SECONDS);
-    if (!lvn_share_watch_step(&t->watch, t->ranks->size, t->seconds, t->share, t->better)) return LVN_OK;
+    for (int i = 0; i < t->ranks->size; i++)
+        t->seconds[i] = *lvn_step_statistics_of_rank(&t->tally, i, LVN_STATISTIC_SECONDS);
+    if (!lvn_load_balance_step(&t->watch, t->ranks->size, t->seconds, t->share, t->better)) return LVN_OK;
     LVN_TRY(change(t, &kept));
     if (kept) return LVN_OK;
-    lvn_moment_tell(&t->m, LVN_EVENT_NOTE, describe(t, "speeds have changed"));
+    lvn_callback_notify(&t->m, LVN_EVENT_NOTE, describe(t, "speeds have changed"));
     return lvn_ranks_agree(t->ranks, t->dir_open ? lvn_run_dir_write_settings(&t->dir, t->s) : LVN_OK);
 }
 
 void lvn_trainer_shares_release(struct trainer *t)
 {
-    lvn_share_watch_release(&t->watch);
+    lvn_load_balance_release(&t->watch);
     free(t->share);
     free(t->better);
     free(t->seconds);

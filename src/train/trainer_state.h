@@ -38,31 +38,31 @@ struct trainer {
     struct lvn_loader train;
     struct lvn_validation validation;
     char metric[2 * LVN_TASK_METRICS][48]; /* names of the metrics' scalars */
-    struct lvn_training training;
-    struct lvn_training_options plan; /* that it was planned with */
-    bool shared;                      /* in the shares that follow, not equally */
-    int64_t *share, *better;          /* [ranks] units of each; others; NULL without trainer.share measured */
-    double *seconds;                  /* [ranks] of a step */
-    struct lvn_share_watch watch;
+    struct lvn_train_programs training;
+    struct lvn_train_programs_options plan; /* that it was planned with */
+    bool shared;                            /* in the shares that follow, not equally */
+    int64_t *share, *better;                /* [ranks] units of each; others; NULL without trainer.share measured */
+    double *seconds;                        /* [ranks] of a step */
+    struct lvn_load_balance watch;
     struct lvn_prefetch *ahead; /* this rank's rows of the next batches */
-    struct lvn_tally tally;
+    struct lvn_step_statistics tally;
     struct lvn_run_dir dir; /* rank 0's alone, as are the files in it */
     struct lvn_checkpoint from;
     bool goes_on;           /* from a checkpoint, on all ranks */
     struct lvn_snapshot at; /* where that stood */
     bool dir_open, from_open;
     struct lvn_callbacks callbacks;
-    struct lvn_moment m;     /* what they see; the event of it goes to listeners, too */
-    int64_t step, last_step; /* finished; where to end */
-    int64_t schedule_steps;  /* over which the learning rate goes its way */
-    int64_t first_step;      /* finished when this process began */
+    struct lvn_callback_context m; /* what they see; the event of it goes to listeners, too */
+    int64_t step, last_step;       /* finished; where to end */
+    int64_t schedule_steps;        /* over which the learning rate goes its way */
+    int64_t first_step;            /* finished when this process began */
     int64_t validated_step;
     struct lvn_scalar *scaling; /* of t->m.event: the scale of the loss; NULL: it has none */
     struct lvn_saver saver;
     int64_t labels;         /* that count in the batch which is loaded, over all ranks */
     bool started, done;     /* there were events; nothing is left to do in the run that goes on */
     bool stop, again, over; /* some rank was asked to stop; so that the run goes on later; trainer.max_time is over */
-    unsigned orders;        /* enum lvn_wish: what callbacks of some rank wish, which all obey */
+    unsigned orders;        /* enum lvn_control: what callbacks of some rank wish, which all obey */
     uint64_t fingerprint;
     double epoch_started, memory_looked;
     int64_t memory, peak; /* bytes, when memory was last looked at */

@@ -46,7 +46,7 @@ static int64_t batches_of(const struct lvn_validation *v)
     return lvn_loader_eval_batches(&v->loader, v->batches);
 }
 
-enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_training *g)
+enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_train_programs *g)
 {
     if (!v->on) return LVN_OK;
     v->n_sums = batches_of(v) * g->n_micro + COUNTS + lvn_task_counts(&g->eval->outputs);
@@ -62,17 +62,17 @@ void lvn_validation_release(struct lvn_validation *v)
 }
 
 /* This rank's part of each batch, into its place; and what it counts. */
-static enum lvn_status compute(struct lvn_validation *v, struct lvn_training *g, double *count)
+static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_programs *g, double *count)
 {
     int64_t n = batches_of(v), n_counts = lvn_task_counts(&g->eval->outputs), number;
     for (int64_t i = 0; i < n; i++) {
         double *losses = v->sums + i * g->n_micro + g->leaf[g->ranks->rank];
         LVN_TRY(lvn_loader_eval_batch(&v->loader, v->batches, i, g->first_row, &v->samples, &number));
-        struct lvn_runner *eval = lvn_training_runner(g, g->evals, &v->samples);
-        LVN_TRY(lvn_runner_feed(eval, 0, &v->samples));
+        struct lvn_session *eval = lvn_train_programs_runner(g, g->evals, &v->samples);
+        LVN_TRY(lvn_session_feed(eval, 0, &v->samples));
         eval->step =
             (struct lvn_step){.grad_scale = 1.0, .first_row = g->first_row, .end_row = g->first_row + v->samples.there};
-        lvn_runner_run(eval, g->accumulation);
+        lvn_session_run(eval, g->accumulation);
         LVN_TRY(eval->status);
         memcpy(losses, eval->micro_losses, sizeof *losses * (size_t)g->accumulation);
         count[LABELS] += (double)lvn_task_count(&eval->outputs, &v->samples);
@@ -81,7 +81,7 @@ static enum lvn_status compute(struct lvn_validation *v, struct lvn_training *g,
     return LVN_OK;
 }
 
-enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_training *g, double *loss)
+enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *g, double *loss)
 {
     const struct lvn_task_graph *task = &g->eval->outputs;
     int64_t n = batches_of(v);
@@ -100,7 +100,7 @@ enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_training
     return LVN_OK;
 }
 
-enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_training *g, int64_t batches)
+enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_train_programs *g, int64_t batches)
 {
     int64_t all = v->batches, most = batches_of(v);
     double loss;

@@ -26,11 +26,11 @@ enum lvn_status lvn_validation_open(struct lvn_validation *v, const struct lvn_s
 enum lvn_status lvn_validation_open_part(struct lvn_validation *v, const struct lvn_loader *train,
                                          const struct lvn_dataset *data, enum lvn_split_id part) LVN_CHECKED;
 /* Once the training is planned. */
-enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_training *g) LVN_CHECKED;
+enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_train_programs *g) LVN_CHECKED;
 void lvn_validation_release(struct lvn_validation *v);
 /* All ranks: the mean loss, and the metrics' values. */
-enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_training *g, double *loss) LVN_CHECKED;
+enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *g, double *loss) LVN_CHECKED;
 /* All ranks: the same on so many batches (< 0: all), for the failures that there may be. */
-enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_training *g, int64_t batches) LVN_CHECKED;
+enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_train_programs *g, int64_t batches) LVN_CHECKED;
 
 #endif

@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         b->n_pieces = 1;
     } else {
         b->blob = data[0] & 1 ? "input.txt.gz" : "input.jsonl.xz";
-        b->place = (struct lvn_walk_place){.depth = 1, .growth = 1};
+        b->place = (struct lvn_archive_position){.depth = 1, .growth = 1};
     }
     if (lvn_batch_encode(b, encoder, &o) != LVN_OK && !*b->error) abort();
     check(b);

@@ -13,19 +13,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { VARIABLES = 64 };
 
-static const char *variable(const struct lvn_surroundings *s, const char *name)
+static const char *variable(const struct lvn_environment *s, const char *name)
 {
     for (const char *const *p = s->variables; *p; p += 2)
         if (!strcmp(*p, name)) return p[1];
     return NULL;
 }
 
-static bool socket_open(const struct lvn_surroundings *s, int fd)
+static bool socket_open(const struct lvn_environment *s, int fd)
 {
     return (s->pid >> 1 & 1) == (fd & 1);
 }
 
-static bool path_exists(const struct lvn_surroundings *s, const char *path)
+static bool path_exists(const struct lvn_environment *s, const char *path)
 {
     return (s->pid >> 2 & 1) == (strlen(path) & 1);
 }
@@ -33,7 +33,7 @@ static bool path_exists(const struct lvn_surroundings *s, const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *list[2 * VARIABLES + 1] = {NULL};
-    struct lvn_surroundings s = {
+    struct lvn_environment s = {
         .variable = variable, .socket_open = socket_open, .path_exists = path_exists, .variables = list};
     struct lvn_identity id;
     char *text = malloc(size + 1), *rest = text;

@@ -26,8 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[40];
-    static const struct lvn_site queue = {.title = "lines"}, counting = {.title = "counts", .counts = true};
-    static const struct lvn_site *const ways[] = {NULL, &queue, &counting};
+    static const struct lvn_batch_system queue = {.title = "lines"}, counting = {.title = "counts", .counts = true};
+    static const struct lvn_batch_system *const ways[] = {NULL, &queue, &counting};
     int fd = memfd_create("hosts", MFD_CLOEXEC);
     if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

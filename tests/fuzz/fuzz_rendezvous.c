@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/member_private.h"
 #include "cluster/rendezvous/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { SIZE = 3, CALLERS = 4 };
 
 static void make(struct lvn_server *s, struct lvn_caller *callers, struct lvn_caller **list, struct lvn_peer *peer,
-                 struct lvn_fact_values *facts, struct lvn_told *told)
+                 struct lvn_fact_values *facts, struct lvn_sent_fact *told)
 {
     *s = (struct lvn_server){.o = {.size = SIZE, .timeout = 30, .join_timeout = 60},
                              .token = "t",
@@ -39,7 +39,7 @@ static void to_server(const char *text, size_t size)
     struct lvn_server s;
     struct lvn_peer peer[SIZE] = {0};
     struct lvn_fact_values facts[SIZE] = {0};
-    struct lvn_told told[SIZE] = {0};
+    struct lvn_sent_fact told[SIZE] = {0};
     memset(callers, 0, sizeof callers);
     make(&s, callers, list, peer, facts, told);
     char line[LVN_WIRE_LINE];
@@ -52,14 +52,14 @@ static void to_server(const char *text, size_t size)
         if (n > 1 && n < sizeof line && !gone[who] && !callers[who].leaving) {
             memcpy(line, text + at + 1, n - 1);
             line[n - 1] = '\0';
-            if (!lvn_message_parse(line, &m) || !lvn_server_hear(&s, &callers[who], &m)) {
+            if (!lvn_message_parse(line, &m) || !lvn_server_receive(&s, &callers[who], &m)) {
                 gone[who] = true;
                 if (callers[who].rank >= 0) lvn_server_gone(&s, callers[who].rank);
             }
         }
         at += n + 1;
     }
-    lvn_server_tell_table(&s, 1);
+    lvn_server_send_table(&s, 1);
     if (s.phase == LVN_SERVER_GATHERING) lvn_server_missing(&s);
     if (s.phase < LVN_SERVER_ENDED) lvn_server_declare(&s);
     for (int i = 0; i < CALLERS; i++) lvn_text_release(&callers[i].wire.out);
@@ -72,7 +72,7 @@ static void to_server(const char *text, size_t size)
 static void to_rank(const char *text, size_t size)
 {
     struct lvn_peer peer[SIZE] = {0};
-    static struct lvn_heartbeat h;
+    static struct lvn_member h;
     memset(&h, 0, sizeof h);
     h.rank = 1;
     h.size = SIZE;
@@ -87,13 +87,13 @@ static void to_rank(const char *text, size_t size)
         if (n > 1 && n < sizeof line) {
             memcpy(line, text + at + 1, n - 1);
             line[n - 1] = '\0';
-            if (lvn_message_parse(line, &m) && !lvn_client_hear(&h, &m)) break;
+            if (lvn_message_parse(line, &m) && !lvn_member_receive(&h, &m)) break;
         }
         at += n + 1;
     }
     for (int i = 0; i < h.n_groups && h.group[i].key; i++) {
-        lvn_heartbeat_difference(&h, h.group[i].key, room, sizeof room);
-        lvn_heartbeat_fact(&h, 2, h.group[i].key);
+        lvn_member_difference(&h, h.group[i].key, room, sizeof room);
+        lvn_member_fact(&h, 2, h.group[i].key);
     }
     for (int i = 0; i < h.n_groups; i++) {
         free(h.group[i].key);

@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char nothing[2 * BLOCK];
     unsigned seen = 0;
     struct lvn_text tar = {0};
-    const struct lvn_walk_visitor visitor = {.context = &seen, .begin = begin, .data = take, .end = end};
+    const struct lvn_archive_visitor visitor = {.context = &seen, .begin = begin, .data = take, .end = end};
     char line[400];
     for (size_t i = 0; i < size;) {
         const uint8_t *stop = memchr(data + i, '\n', size - i);
@@ -86,7 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     lvn_text_add_bytes(&tar, nothing, sizeof nothing);
     if (!tar.failed &&
-        lvn_walk_memory("input.tar", tar.p, tar.n, (struct lvn_walk_place){.growth = 1}, &visitor) != LVN_OK &&
+        lvn_archive_read_memory("input.tar", tar.p, tar.n, (struct lvn_archive_position){.growth = 1}, &visitor) !=
+            LVN_OK &&
         !*lvn_error_text())
         abort();
     lvn_text_release(&tar);

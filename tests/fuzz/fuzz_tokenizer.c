@@ -75,17 +75,17 @@ static void stream(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n
 static void match(const char *input, int64_t n)
 {
     struct lvn_arena a;
-    struct lvn_expression *e;
-    struct lvn_expression_scratch s = {0};
+    struct lvn_regex *e;
+    struct lvn_regex_scratch s = {0};
     lvn_arena_init(&a);
     const char *text = n ? memchr(input, 0, (size_t)n) : NULL;
-    bool found = text && lvn_expression_new(&e, &a, "the input", input) == LVN_OK;
+    bool found = text && lvn_regex_new(&e, &a, "the input", input) == LVN_OK;
     int64_t bytes = found ? input + n - text - 1 : 0, begin, end;
     for (int64_t at = -1; found; at = end) {
-        if (lvn_expression_find(e, &s, (const uint8_t *)text + 1, bytes, at, &found, &begin, &end) != LVN_OK) break;
+        if (lvn_regex_find(e, &s, (const uint8_t *)text + 1, bytes, at, &found, &begin, &end) != LVN_OK) break;
         if (found && (begin < at || end < begin || end > bytes || end == at)) abort();
     }
-    lvn_expression_scratch_release(&s);
+    lvn_regex_scratch_release(&s);
     lvn_arena_release(&a);
 }
 

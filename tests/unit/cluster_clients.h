@@ -66,16 +66,16 @@ static inline void client_hello(const struct crowd *crowd, struct client *c)
     snprintf(host, sizeof host, "node%04d.cluster.example.org", c->rank / crowd->each);
     lvn_wire_close(&c->wire);
     c->wire = (struct lvn_wire){.fd = knock(crowd->port)};
-    lvn_message_add(t, LVN_SAY_HELLO, crowd->token, (int64_t)c->rank, (int64_t)crowd->n, (int64_t)(1000 + c->rank),
+    lvn_message_add(t, LVN_MESSAGE_HELLO, crowd->token, (int64_t)c->rank, (int64_t)crowd->n, (int64_t)(1000 + c->rank),
                     host);
-    lvn_message_add(t, LVN_SAY_FACT, "build", "0.1.0 gcc 12.2 release");
-    lvn_message_add(t, LVN_SAY_FACT, "recipe", "d41d8cd98f00b204e9800998ecf8427e");
-    lvn_message_add(t, LVN_SAY_READY);
+    lvn_message_add(t, LVN_MESSAGE_FACT, "build", "0.1.0 gcc 12.2 release");
+    lvn_message_add(t, LVN_MESSAGE_FACT, "recipe", "d41d8cd98f00b204e9800998ecf8427e");
+    lvn_message_add(t, LVN_MESSAGE_READY);
 }
 
 static inline void client_beat(struct client *c, int64_t step)
 {
-    lvn_message_add(&c->wire.out, LVN_SAY_BEAT, step, (int64_t)3, (int64_t)12, 1234.5, 0.25 + 1e-4 * c->rank,
+    lvn_message_add(&c->wire.out, LVN_MESSAGE_BEAT, step, (int64_t)3, (int64_t)12, 1234.5, 0.25 + 1e-4 * c->rank,
                     (int64_t)1 << 30, step * 12, step * 100, (int64_t)0, "sum of a bucket", "");
     lvn_wire_flush(&c->wire);
 }
@@ -88,14 +88,14 @@ static inline void client_hear(struct client *c)
     while ((line = lvn_wire_line(&c->wire))) {
         c->bytes += (int64_t)strlen(line) + 1;
         if (!lvn_message_parse(line, &m)) abort();
-        c->welcomed |= m.kind == LVN_SAY_WELCOME;
-        c->started |= m.kind == LVN_SAY_START;
-        c->lost |= m.kind == LVN_SAY_LOST;
-        c->ended |= m.kind == LVN_SAY_END;
-        c->rows += m.kind == LVN_SAY_ROW;
-        if (m.kind == LVN_SAY_ROW && m.i[0] > c->highest) c->highest = (int)m.i[0];
-        c->peers += m.kind == LVN_SAY_PEER;
-        c->groups += m.kind == LVN_SAY_GROUP;
+        c->welcomed |= m.kind == LVN_MESSAGE_WELCOME;
+        c->started |= m.kind == LVN_MESSAGE_START;
+        c->lost |= m.kind == LVN_MESSAGE_LOST;
+        c->ended |= m.kind == LVN_MESSAGE_END;
+        c->rows += m.kind == LVN_MESSAGE_ROW;
+        if (m.kind == LVN_MESSAGE_ROW && m.i[0] > c->highest) c->highest = (int)m.i[0];
+        c->peers += m.kind == LVN_MESSAGE_PEER;
+        c->groups += m.kind == LVN_MESSAGE_GROUP;
     }
     if (open) return;
     lvn_wire_close(&c->wire);

@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/member.h"
 #include "cluster/rendezvous/wire.h"
 
 enum { RANKS = 4 };
@@ -88,16 +88,16 @@ static inline void on_fault(void *context, const struct lvn_fault *f)
 static inline void record(const struct plan *p)
 {
     snprintf(shared->rank[p->index].text, sizeof shared->rank[0].text, "%s", lvn_error_text());
-    shared->rank[p->index].speaks = lvn_speaks();
+    shared->rank[p->index].speaks = lvn_is_reporter();
 }
 
 /* Until everybody's stamps have come round. */
-static inline void until_heard(struct lvn_heartbeat *h, int n)
+static inline void until_heard(struct lvn_member *h, int n)
 {
     struct lvn_peer p[RANKS];
     for (double end = lvn_seconds() + LIMIT; lvn_seconds() < end; usleep(2000)) {
         int heard = 0;
-        lvn_heartbeat_table(h, p, n);
+        lvn_member_table(h, p, n);
         for (int i = 0; i < n; i++) heard += p[i].step == 412 || n == 1;
         if (heard == n) return;
     }
@@ -107,45 +107,45 @@ static inline void be_rank(const struct plan *p)
 {
     struct lvn_identity id = {.family = "test", .rank = p->claims_rank, .size = p->claims_size};
     struct lvn_fact facts[] = {{"build", p->build ? p->build : "same"}, {"recipe", "a b%c"}};
-    struct lvn_heartbeat_options o = {.id = &id,
-                                      .timeout = p->timeout,
-                                      .join_timeout = p->join,
-                                      .stall = p->stall,
-                                      .facts = facts,
-                                      .n_facts = 2,
-                                      .broadcast = broadcast,
-                                      .broadcast_context = (void *)(uintptr_t)p,
-                                      .fault = on_fault,
-                                      .fault_context = (void *)(uintptr_t)p};
-    struct lvn_heartbeat *h;
+    struct lvn_member_options o = {.id = &id,
+                                   .timeout = p->timeout,
+                                   .join_timeout = p->join,
+                                   .stall = p->stall,
+                                   .facts = facts,
+                                   .n_facts = 2,
+                                   .broadcast = broadcast,
+                                   .broadcast_context = (void *)(uintptr_t)p,
+                                   .fault = on_fault,
+                                   .fault_context = (void *)(uintptr_t)p};
+    struct lvn_member *h;
     snprintf(id.host, sizeof id.host, "node%d", p->early ? 0 : p->index);
     if (p->guest && until(&shared->invited)) {
         setenv("LEVIN_RENDEZVOUS", p->address ? p->address : shared->address, 1);
         setenv("LEVIN_RENDEZVOUS_TOKEN", p->token ? p->token : shared->token, 1);
     }
-    if (lvn_heartbeat_open(&h, &o)) {
+    if (lvn_member_open(&h, &o)) {
         record(p);
         atomic_store(&shared->rank[p->index].opened, -1);
         _exit(3);
     }
-    if (!p->early) lvn_heartbeat_publish(h, status_path);
-    lvn_heartbeat_difference(h, "build", shared->rank[p->index].difference, sizeof shared->rank[0].difference);
+    if (!p->early) lvn_member_publish(h, status_path);
+    lvn_member_difference(h, "build", shared->rank[p->index].difference, sizeof shared->rank[0].difference);
     atomic_store(&shared->rank[p->index].opened, 1);
-    lvn_stamp_step(h, 412, 1000, 0.5);
-    lvn_stamp_place(h, "forward");
-    if (p->index != 2) lvn_stamp_collective(h, 7, 12);
+    lvn_member_set_step(h, 412, 1000, 0.5);
+    lvn_member_set_operation(h, "forward");
+    if (p->index != 2) lvn_member_set_collective(h, 7, 12);
     until_heard(h, p->claims_size);
     atomic_store(&shared->rank[p->index].ready, 1);
     until(p->then == HOLD ? &shared->round : &shared->go);
     if (p->then == FAIL || p->then == FAIL_AFTER) {
         (void)lvn_fail_at("", 0, LVN_NONFINITE, "the loss is not a number");
-        lvn_heartbeat_fail(h, p->then == FAIL_AFTER);
+        lvn_member_fail(h, p->then == FAIL_AFTER);
         record(p);
-        lvn_heartbeat_close(h);
+        lvn_member_close(h);
         atomic_store(&shared->rank[p->index].closed, 1);
         _exit(5);
     }
-    lvn_heartbeat_close(h);
+    lvn_member_close(h);
     atomic_store(&shared->rank[p->index].closed, 1);
     _exit(0);
 }

@@ -74,22 +74,23 @@ static inline void mails_meet(struct threads_world *w)
 {
     for (struct mail *a = w->mails; a; a = a->next) {
         if (a->done) continue;
-        if (a->kind == LVN_ASK_RECEIVE)
+        if (a->kind == LVN_REQUEST_RECEIVE)
             for (struct mail *b = w->mails; b && !a->done; b = b->next)
-                if (b->kind == LVN_ASK_SEND && !b->done && b->from == a->from && b->to == a->to && b->tag == a->tag) {
+                if (b->kind == LVN_REQUEST_SEND && !b->done && b->from == a->from && b->to == a->to &&
+                    b->tag == a->tag) {
                     memcpy(a->x, b->x, (size_t)a->bytes);
                     a->done = b->done = true;
                 }
-        if (a->kind != LVN_ASK_ALL_REDUCE && a->kind != LVN_ASK_BROADCAST) continue;
+        if (a->kind != LVN_REQUEST_ALL_REDUCE && a->kind != LVN_REQUEST_BROADCAST) continue;
         struct mail *all[THREADS_MOST], *root = a;
         int n = 0;
         for (struct mail *b = w->mails; b; b = b->next)
             if (b->kind == a->kind && b->number == a->number && !b->done) all[n++] = b;
         if (n < w->size) continue;
         for (int i = 0; i < n; i++)
-            if (a->kind == LVN_ASK_BROADCAST && all[i]->from == a->root) root = all[i];
+            if (a->kind == LVN_REQUEST_BROADCAST && all[i]->from == a->root) root = all[i];
         for (int i = 0; i < n; i++)
-            if (a->kind == LVN_ASK_ALL_REDUCE && all[i] != root) mail_reduce(root, all[i]);
+            if (a->kind == LVN_REQUEST_ALL_REDUCE && all[i] != root) mail_reduce(root, all[i]);
         for (int i = 0; i < n; i++) {
             if (all[i] != root) memcpy(all[i]->x, root->x, (size_t)a->bytes);
             all[i]->done = true;
@@ -121,7 +122,7 @@ static inline void threads_clear(void *state, void *handle)
 static inline int threads_send(void *state, const void *x, int64_t bytes, int to, int tag, void *handle)
 {
     struct threads_rank *r = state;
-    struct mail m = {.kind = LVN_ASK_SEND, .from = r->rank, .to = to, .tag = tag, .bytes = bytes};
+    struct mail m = {.kind = LVN_REQUEST_SEND, .from = r->rank, .to = to, .tag = tag, .bytes = bytes};
     memcpy(&m.x, &x, sizeof x); /* only read */
     return mail_add(r, m, handle);
 }
@@ -130,7 +131,7 @@ static inline int threads_receive(void *state, void *x, int64_t bytes, int from,
 {
     struct threads_rank *r = state;
     return mail_add(
-        r, (struct mail){.kind = LVN_ASK_RECEIVE, .from = from, .to = r->rank, .tag = tag, .x = x, .bytes = bytes},
+        r, (struct mail){.kind = LVN_REQUEST_RECEIVE, .from = from, .to = r->rank, .tag = tag, .x = x, .bytes = bytes},
         handle);
 }
 
@@ -138,7 +139,7 @@ static inline int threads_all_reduce(void *state, void *x, int64_t count, enum l
                                      void *handle)
 {
     struct threads_rank *r = state;
-    struct mail m = {.kind = LVN_ASK_ALL_REDUCE,
+    struct mail m = {.kind = LVN_REQUEST_ALL_REDUCE,
                      .from = r->rank,
                      .x = x,
                      .bytes = count * lvn_dtype_bytes(type),
@@ -151,8 +152,12 @@ static inline int threads_all_reduce(void *state, void *x, int64_t count, enum l
 static inline int threads_broadcast(void *state, void *x, int64_t bytes, int root, void *handle)
 {
     struct threads_rank *r = state;
-    struct mail m = {
-        .kind = LVN_ASK_BROADCAST, .from = r->rank, .root = root, .x = x, .bytes = bytes, .number = r->collectives++};
+    struct mail m = {.kind = LVN_REQUEST_BROADCAST,
+                     .from = r->rank,
+                     .root = root,
+                     .x = x,
+                     .bytes = bytes,
+                     .number = r->collectives++};
     return mail_add(r, m, handle);
 }
 

@@ -62,8 +62,8 @@ static inline void golden_open(struct golden *g, const char *name)
     check(lvn_model_put(&g->config, "dropout", 0));
     check(lvn_safetensors_open(&g->reference, in_folder(g, "reference.safetensors")));
     check(lvn_json_read(in_folder(g, "meta.json"), &g->meta));
-    g->T = lvn_model_value(&g->config, LVN_MEANS_POSITIONS);
-    g->V = lvn_model_value(&g->config, LVN_MEANS_VOCABULARY);
+    g->T = lvn_model_value(&g->config, LVN_ROLE_POSITIONS);
+    g->V = lvn_model_value(&g->config, LVN_ROLE_VOCABULARY);
     g->windows = (int64_t)number(g->meta, "windows");
     g->batch = (int64_t)number(g->meta, "batch_size");
     g->steps = (int64_t)number(g->meta, "steps");

@@ -26,8 +26,8 @@ struct launch {
 };
 
 struct fixture {
-    struct lvn_network *network;
-    struct lvn_runner *runner;
+    struct lvn_model_state *network;
+    struct lvn_session *runner;
     struct launch launches[MOST]; /* of the last run */
     int n;
 };
@@ -48,20 +48,20 @@ static enum lvn_status set_up(struct fixture *f, const char *backend, enum lvn_p
     *f = (struct fixture){0};
     lvn_model_config_init(&c, lvn_model_find("nanogpt"));
     must(lvn_model_put_all(&c, sizes));
-    struct lvn_network_options o = {
+    struct lvn_model_state_options o = {
         .backend = lvn_backend_find(backend), .real = LVN_F32, .precision = precision, .threads = 2};
-    struct lvn_runner_options runner = {.fields = &fields,
-                                        .B = B,
-                                        .n_micro = MICRO,
-                                        .task = lvn_task_find("lm"),
-                                        .train = true,
-                                        .deterministic = deterministic,
-                                        .optimizer = &optimizer};
-    LVN_TRY(lvn_network_new(&f->network, &c, &o));
-    return lvn_runner_new(&f->runner, f->network, &runner);
+    struct lvn_session_options runner = {.fields = &fields,
+                                         .B = B,
+                                         .n_micro = MICRO,
+                                         .task = lvn_task_find("lm"),
+                                         .train = true,
+                                         .deterministic = deterministic,
+                                         .optimizer = &optimizer};
+    LVN_TRY(lvn_model_state_new(&f->network, &c, &o));
+    return lvn_session_new(&f->runner, f->network, &runner);
 }
 
-static void note(void *context, const struct lvn_walk *at)
+static void note(void *context, const struct lvn_launch_order *at)
 {
     struct fixture *f = context;
     assert_true(f->n < MOST);
@@ -78,7 +78,7 @@ static void feed(struct fixture *f, int batch)
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < B * MICRO * T; i++)
             ((int32_t *)b.p[k])[i] = (int32_t)lvn_random_below(1 + (uint64_t)batch, (uint64_t)k, (uint64_t)i, V);
-    must(lvn_runner_feed(f->runner, 0, &b));
+    must(lvn_session_feed(f->runner, 0, &b));
     lvn_samples_release(&b); /* its memory is the caller's again */
 }
 
@@ -107,12 +107,12 @@ static void train(struct fixture *f, struct outcome *o)
     o->n = f->network->params->flat_count;
     o->start = malloc(sizeof(float) * (size_t)o->n);
     o->end = malloc(sizeof(float) * (size_t)o->n);
-    must(lvn_network_allocate(f->network));
+    must(lvn_model_state_allocate(f->network));
     fill(f, o->start);
     for (int s = 0; s < STEPS; s++) {
         f->n = 0;
         f->runner->step = step_at(s);
-        must(lvn_runner_run_as(f->runner, &how));
+        must(lvn_session_run_as(f->runner, &how));
         assert_int_equal(f->runner->step.first_row, 5);
         o->loss[s] = lvn_tree_sum(f->runner->micro_losses, MICRO) * f->runner->step.grad_scale;
         o->norm[s] = f->runner->result.grad_norm;
@@ -154,7 +154,7 @@ static void all_agree_with_the_reference(void **state)
             if (set_up(&one, name, LVN_PRECISION_TRUE, tree) == LVN_UNSUPPORTED) {
                 print_message("%s left out: %s\n", name, lvn_error_text());
                 lvn_error_clear();
-                lvn_network_free(one.network);
+                lvn_model_state_free(one.network);
                 continue;
             }
             train(&one, &got);
@@ -163,10 +163,10 @@ static void all_agree_with_the_reference(void **state)
                     fail_msg("%s, step %d: loss %.9g, norm %.9g; reference: %.9g, %.9g", name, s, got.loss[s],
                              got.norm[s], want.loss[s], want.norm[s]);
             if (!(distance(&got, &want) < 1e-4)) fail_msg("%s is %g of the way off", name, distance(&got, &want));
-            lvn_network_free(one.network);
+            lvn_model_state_free(one.network);
             outcome_free(&got);
         }
-        lvn_network_free(f.network);
+        lvn_model_state_free(f.network);
         outcome_free(&want);
     }
 }
@@ -198,11 +198,11 @@ static void the_trace_tells_the_launches(void **state)
         assert_int_equal(sums, tree ? MICRO - 1 : 0);
         assert_int_equal(t.launches[t.n - 1].op, LVN_OP_sgd);
         assert_true(t.launches[t.n - 1].update && !t.launches[0].update);
-        assert_int_equal(lvn_network_allocate(t.network), LVN_UNSUPPORTED);
+        assert_int_equal(lvn_model_state_allocate(t.network), LVN_UNSUPPORTED);
         assert_non_null(strstr(lvn_error_text(), "trace computes nothing"));
         lvn_error_clear();
-        lvn_network_free(t.network);
-        lvn_network_free(f.network);
+        lvn_model_state_free(t.network);
+        lvn_model_state_free(f.network);
         outcome_free(&o);
     }
 }
@@ -215,7 +215,7 @@ static void what_a_backend_lacks_is_said_by_the_plan(void **state)
     assert_int_equal(set_up(&f, "reference", LVN_PRECISION_BF16_MIXED, false), LVN_UNSUPPORTED);
     if (!strstr(lvn_error_text(), "reference has no kernel for '") || !strstr(lvn_error_text(), "32-true"))
         fail_msg("%s", lvn_error_text());
-    lvn_network_free(f.network);
+    lvn_model_state_free(f.network);
     assert_int_equal(lvn_backend_find("cpu")->open(&d, &(struct lvn_device_options){.real = LVN_F64, .threads = 1}),
                      LVN_UNSUPPORTED);
     assert_non_null(strstr(lvn_error_text(), "fp64"));
@@ -236,9 +236,9 @@ static void read_marked(void *context)
 {
     struct beside *b = context;
     const struct lvn_memory *m = b->f->network->memory[LVN_BUFFER_PARAM];
-    lvn_reads_are_marked(true);
+    lvn_read_from_snapshot(true);
     must(lvn_memory_read(m, 0, (char *)b->kept + b->step * m->bytes, m->bytes));
-    lvn_reads_are_marked(false);
+    lvn_read_from_snapshot(false);
 }
 
 /* Nobody waits for a step: the next batch is fed while it runs, and what it began with is read then. */
@@ -247,13 +247,13 @@ static void train_beside(struct fixture *f, struct beside *b)
     const struct lvn_backend *backend = f->network->device->backend;
     const struct lvn_execution how = {.n_micro_batches = MICRO, .context = b, .before_update = read_marked};
     float *values = malloc((size_t)f->network->bytes[LVN_BUFFER_PARAM]);
-    must(lvn_network_allocate(f->network));
+    must(lvn_model_state_allocate(f->network));
     *b = (struct beside){.f = f, .kept = calloc(STEPS, (size_t)f->network->bytes[LVN_BUFFER_PARAM])};
     fill(f, values);
     free(values);
     for (b->step = 0; b->step < STEPS; b->step++) {
         f->runner->step = step_at(b->step);
-        must(lvn_device_mark(f->network->device));
+        must(lvn_device_snapshot(f->network->device));
         must(backend->run(f->runner->bound, &how));
         feed(f, b->step + 1);
     }
@@ -265,7 +265,7 @@ static void train_apart(struct fixture *f, const struct beside *got, const char 
 {
     const int64_t bytes = f->network->bytes[LVN_BUFFER_PARAM];
     float *values = malloc((size_t)bytes);
-    must(lvn_network_allocate(f->network));
+    must(lvn_model_state_allocate(f->network));
     fill(f, values);
     for (int s = 0; s < STEPS; s++) {
         feed(f, s);
@@ -274,7 +274,7 @@ static void train_apart(struct fixture *f, const struct beside *got, const char 
         if (memcmp(values, (char *)got->kept + s * bytes, (size_t)bytes) != 0)
             fail_msg("%s: what was read beside step %d is not what it began with", name, s);
         f->runner->step = step_at(s);
-        must(lvn_runner_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
+        must(lvn_session_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
     }
     free(values);
 }
@@ -289,14 +289,14 @@ static void what_goes_beside_a_step_changes_nothing(void **state)
         if (!lvn_backend_at(i)->computes) continue;
         if (set_up(&f, name, LVN_PRECISION_TRUE, false) == LVN_UNSUPPORTED) {
             lvn_error_clear(); /* all_agree_with_the_reference() says why */
-            lvn_network_free(f.network);
+            lvn_model_state_free(f.network);
             continue;
         }
         train_beside(&f, &b);
-        lvn_network_free(f.network);
+        lvn_model_state_free(f.network);
         must(set_up(&f, name, LVN_PRECISION_TRUE, false));
         train_apart(&f, &b, name);
-        lvn_network_free(f.network);
+        lvn_model_state_free(f.network);
         free(b.kept);
     }
 }
@@ -307,14 +307,14 @@ static void run_once(struct fixture *f, int64_t step)
 {
     f->runner->step = (struct lvn_step){
         .seed = 1, .step = step, .lr = 0.1, .grad_scale = 1.0 / (B * MICRO * T), .first_row = 5, .training = 1};
-    must(lvn_runner_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
+    must(lvn_session_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
 }
 
 static void expect_scaling(const struct fixture *f, double scale, double good, double skipped)
 {
     struct lvn_scaling there;
     const struct lvn_scaling told = f->runner->result.scaling;
-    must(lvn_network_scaling(f->network, &there));
+    must(lvn_model_state_scaling(f->network, &there));
     assert_memory_equal(&there, &told, sizeof there);
     if (there.scale != scale || there.good != good || there.skipped != skipped)
         fail_msg("scale %g, %g good steps, %g skipped; wanted %g, %g, %g", there.scale, there.good, there.skipped,
@@ -338,7 +338,7 @@ static void scales_as_it_should(struct fixture *f)
     int64_t bytes;
     expect_scaling(f, LVN_SCALING_START, STEPS, 0);
     char *before = all_of(f, &bytes);
-    must(lvn_network_set_scaling(f->network, &(struct lvn_scaling){.scale = 0x1p60, .good = 7}));
+    must(lvn_model_state_set_scaling(f->network, &(struct lvn_scaling){.scale = 0x1p60, .good = 7}));
     run_once(f, STEPS);
     assert_false(isfinite(f->runner->result.grad_norm));
     assert_true(f->runner->result.clip_scale == 0);
@@ -346,7 +346,7 @@ static void scales_as_it_should(struct fixture *f)
     expect_scaling(f, 0x1p59, 0, 1);
     char *after = all_of(f, &bytes);
     assert_memory_equal(before, after, (size_t)bytes);
-    must(lvn_network_set_scaling(f->network, &(struct lvn_scaling){.scale = 1024, .good = 1998, .skipped = 1}));
+    must(lvn_model_state_set_scaling(f->network, &(struct lvn_scaling){.scale = 1024, .good = 1998, .skipped = 1}));
     run_once(f, STEPS + 1);
     expect_scaling(f, 1024, 1999, 1);
     run_once(f, STEPS + 2);
@@ -387,9 +387,9 @@ static void fp16_trains_with_a_scaled_loss(void **state)
             scales_as_it_should(&one);
             outcome_free(&got);
         }
-        lvn_network_free(one.network);
+        lvn_model_state_free(one.network);
     }
-    lvn_network_free(f.network);
+    lvn_model_state_free(f.network);
     outcome_free(&want);
 }
 

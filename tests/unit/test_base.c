@@ -186,7 +186,7 @@ static void test_shares_cover_everything_once(void **state)
             for (int n = 1; n <= 9; n++) {
                 int64_t next = 0, begin, end;
                 for (int t = 0; t < n; t++) {
-                    lvn_share(counts[c], grains[g], t, n, &begin, &end);
+                    lvn_thread_range(counts[c], grains[g], t, n, &begin, &end);
                     assert_true(begin == next && end >= begin);
                     assert_true(begin == counts[c] || begin % grains[g] == 0);
                     next = end;
@@ -399,12 +399,12 @@ static void test_control_characters_are_shown(void **state)
 {
     (void)state;
     char text[64], small[8];
-    assert_string_equal(lvn_shown(text, sizeof text,
-                                  "a\x1b[31mb\x7f\xc2\x9b"
-                                  "1m\r\nä\xff\xc3"),
+    assert_string_equal(lvn_redacted(text, sizeof text,
+                                     "a\x1b[31mb\x7f\xc2\x9b"
+                                     "1m\r\nä\xff\xc3"),
                         "a\\x1b[31mb\\x7f\\x9b1m  ä\\xff\\xc3");
-    assert_string_equal(lvn_shown(small, sizeof small, "abcd\x01zz"), "abcd");
-    assert_string_equal(lvn_shown(small, sizeof small, "abcdefä"), "abcdef");
+    assert_string_equal(lvn_redacted(small, sizeof small, "abcd\x01zz"), "abcd");
+    assert_string_equal(lvn_redacted(small, sizeof small, "abcdefä"), "abcdef");
     lvn_fail(LVN_IO, "the server said \x1b]0;%s of http://u:p@h", "title\x07");
     lvn_while_at(LVN_IO, "asking \x1b");
     assert_string_equal(lvn_error_text(), "the server said \\x1b]0;title\\x07 of http://***@h");

@@ -19,8 +19,8 @@
 enum { ROWS = 2048, T = 4, V = 11 };
 
 struct world {
-    struct lvn_network *network;
-    struct lvn_runner *runner;
+    struct lvn_model_state *network;
+    struct lvn_session *runner;
 };
 
 static void must(enum lvn_status status)
@@ -28,7 +28,7 @@ static void must(enum lvn_status status)
     if (status != LVN_OK) fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
 }
 
-static void set_up(struct world *w, enum lvn_precision precision, const struct lvn_runner_options *how)
+static void set_up(struct world *w, enum lvn_precision precision, const struct lvn_session_options *how)
 {
     static const struct lvn_key_value sizes[] = {{"n_layer", 1},    {"n_head", 2},     {"n_embd", 8},
                                                  {"block_size", T}, {"vocab_size", V}, {NULL, 0}};
@@ -37,22 +37,22 @@ static void set_up(struct world *w, enum lvn_precision precision, const struct l
     fields = lvn_stream_fields(T, V);
     lvn_model_config_init(&c, lvn_model_find("gpt2"));
     must(lvn_model_put_all(&c, sizes));
-    struct lvn_network_options o = {.real = LVN_F32, .precision = precision, .threads = 1};
-    struct lvn_runner_options runner = *how;
+    struct lvn_model_state_options o = {.real = LVN_F32, .precision = precision, .threads = 1};
+    struct lvn_session_options runner = *how;
     runner.fields = &fields;
     runner.task = lvn_task_find("lm");
     runner.train = true;
-    must(lvn_network_new(&w->network, &c, &o));
-    must(lvn_runner_new(&w->runner, w->network, &runner));
+    must(lvn_model_state_new(&w->network, &c, &o));
+    must(lvn_session_new(&w->runner, w->network, &runner));
 }
 
 /* The gradient of the same ROWS rows in so many micro-batches, of weights that bf16 holds. */
 static double *gradient(enum lvn_precision precision, int64_t n_micro, bool deterministic)
 {
     struct world w;
-    struct lvn_runner_options how = {.B = ROWS / n_micro, .n_micro = n_micro, .deterministic = deterministic};
+    struct lvn_session_options how = {.B = ROWS / n_micro, .n_micro = n_micro, .deterministic = deterministic};
     set_up(&w, precision, &how);
-    must(lvn_network_allocate(w.network));
+    must(lvn_model_state_allocate(w.network));
     const struct lvn_params *p = w.network->params;
     float *values = calloc((size_t)p->flat_count, sizeof *values);
     initial_values(p, 1, values);
@@ -67,10 +67,10 @@ static double *gradient(enum lvn_precision precision, int64_t n_micro, bool dete
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < ROWS * T; i++)
             ((int32_t *)b.p[k])[i] = (int32_t)lvn_random_below(1, (uint64_t)k, (uint64_t)i, k ? 3 : V);
-    must(lvn_runner_feed(w.runner, 0, &b));
+    must(lvn_session_feed(w.runner, 0, &b));
     lvn_samples_release(&b);
     w.runner->step = (struct lvn_step){.seed = 1, .grad_scale = 1.0 / (ROWS * T), .training = 1};
-    lvn_runner_run(w.runner, n_micro);
+    lvn_session_run(w.runner, n_micro);
     double *g = calloc((size_t)p->trainable_count + 1, sizeof *g);
     const void *found = w.network->memory[LVN_BUFFER_GRAD]->host;
     for (int64_t i = 0; i < p->trainable_count; i++)
@@ -78,7 +78,7 @@ static double *gradient(enum lvn_precision precision, int64_t n_micro, bool dete
                                                     : (double)((const float *)found)[i];
     g[0] = (double)p->trainable_count;
     free(values), free(half);
-    lvn_network_free(w.network);
+    lvn_model_state_free(w.network);
     return g;
 }
 
@@ -113,19 +113,19 @@ static void expect(enum lvn_dtype want, int size, int rank, int64_t each, int64_
 {
     struct world w;
     const struct lvn_sharding sharding = {.rank = rank, .size = size, .tree = deterministic};
-    struct lvn_runner_options how = {.B = B,
-                                     .n_micro = each,
-                                     .deterministic = deterministic,
-                                     .sharding = &sharding,
-                                     .first_leaf = rank * each,
-                                     .n_leaves = size * each};
+    struct lvn_session_options how = {.B = B,
+                                      .n_micro = each,
+                                      .deterministic = deterministic,
+                                      .sharding = &sharding,
+                                      .first_leaf = rank * each,
+                                      .n_leaves = size * each};
     set_up(&w, LVN_PRECISION_BF16_TRUE, &how);
     assert_int_equal(w.network->gradients, want);
     const struct lvn_program *p = w.runner->program;
     assert_int_equal(w.network->bytes[LVN_BUFFER_GRAD],
                      p->grad_slots * w.network->params->trainable_count * lvn_dtype_bytes(want));
     assert_int_equal(w.network->weights, LVN_BF16);
-    lvn_network_free(w.network);
+    lvn_model_state_free(w.network);
 }
 
 static void test_ranks_decide_alike(void **state)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/member.h"
 #include "cluster/rendezvous/wire.h"
 
 /* --- words --- */
@@ -16,14 +16,14 @@ static void words(void **state)
     (void)state;
     struct lvn_text t = {0};
     struct lvn_message m;
-    lvn_message_add(&t, LVN_SAY_PEER, (int64_t)-3, (int64_t)1 << 40, "a b\n%\x01\xc3\xa4");
+    lvn_message_add(&t, LVN_MESSAGE_PEER, (int64_t)-3, (int64_t)1 << 40, "a b\n%\x01\xc3\xa4");
     assert_string_equal(lvn_text_string(&t), "PEER -3 1099511627776 a%20b%0A%25%01\xc3\xa4\n");
     t.p[t.n - 1] = '\0';
     assert_true(lvn_message_parse(t.p, &m));
-    assert_true(m.kind == LVN_SAY_PEER && m.i[0] == -3 && m.i[1] == (int64_t)1 << 40);
+    assert_true(m.kind == LVN_MESSAGE_PEER && m.i[0] == -3 && m.i[1] == (int64_t)1 << 40);
     assert_string_equal(m.t[0], "a b\n%\x01\xc3\xa4");
     lvn_text_clear(&t);
-    lvn_message_add(&t, LVN_SAY_FACT, "", "x");
+    lvn_message_add(&t, LVN_MESSAGE_FACT, "", "x");
     t.p[t.n - 1] = '\0';
     assert_true(lvn_message_parse(t.p, &m) && !*m.t[0] && !strcmp(m.t[1], "x"));
     lvn_text_release(&t);

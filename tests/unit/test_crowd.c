@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/member_private.h"
 #include "cluster/rendezvous/server.h"
 #include "unit/cluster_clients.h"
 
@@ -85,7 +85,7 @@ static int measure(int n)
     int64_t at_start = 0, later = 0, rows = 0;
     for (int i = 0; i < n; i++) at_start += c.client[i].bytes;
     start = lvn_seconds();
-    const double gap = lvn_beat_gap(30, n);
+    const double gap = lvn_member_heartbeat_interval(30, n);
     for (int beat = 0; lvn_seconds() < start + SECONDS; beat++) { /* spread out, as theirs are */
         for (int slice = 0; slice < 10; slice++) {
             for (int i = slice; i < n; i += 10) client_beat(&c.client[i], 1 + beat);
@@ -245,7 +245,7 @@ static void test_attack(void **state)
     }
     assert_int_equal(lvn_server_phase(s), LVN_SERVER_RUNNING);
     for (int i = 0; i < N; i++) {
-        lvn_message_add(&c.client[i].wire.out, LVN_SAY_BYE);
+        lvn_message_add(&c.client[i].wire.out, LVN_MESSAGE_BYE);
         assert_false(c.client[i].lost);
     }
     for (double end = lvn_seconds() + LIMIT; !c.client[0].ended && lvn_seconds() < end; turn++) {

@@ -90,7 +90,7 @@ static enum lvn_status live(struct life *l)
     LVN_TRY(b->choose(l->device, &l->run.instr, &scratch));
     device_scratch(&l->run, scratch);
     LVN_TRY(lvn_memory_new(&l->memory[LVN_BUFFER_ARENA], l->device, l->run.arena));
-    LVN_TRY(lvn_memory_beside(l->memory[LVN_BUFFER_ARENA]));
+    LVN_TRY(lvn_memory_double_buffer(l->memory[LVN_BUFFER_ARENA]));
     LVN_TRY(lvn_memory_write(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena));
     binding.buffer[LVN_BUFFER_ARENA] = l->memory[LVN_BUFFER_ARENA];
     LVN_TRY(b->bind(&l->bound, &l->run.program, &binding));
@@ -98,10 +98,10 @@ static enum lvn_status live(struct life *l)
         LVN_TRY(b->run(l->bound, &(struct lvn_execution){.n_micro_batches = 2}));
         LVN_TRY(b->wait(l->device));
     }
-    LVN_TRY(lvn_device_mark(l->device));
-    lvn_reads_are_marked(true);
+    LVN_TRY(lvn_device_snapshot(l->device));
+    lvn_read_from_snapshot(true);
     enum lvn_status status = lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
-    lvn_reads_are_marked(false);
+    lvn_read_from_snapshot(false);
     LVN_TRY(status);
     return lvn_memory_read(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena);
 }
@@ -280,17 +280,17 @@ static void what_was_marked_is_read_beside_the_work(void **state)
     device_must(lvn_memory_new(&m, d, BYTES));
     for (int k = 0; k < BYTES; k++) want[k] = (unsigned char)(k * 11 + k / 4096);
     device_must(lvn_memory_write(m, 0, want, BYTES));
-    device_must(lvn_device_mark(d));
+    device_must(lvn_device_snapshot(d));
     const bool late = !order || strcmp(order, "early") != 0;
     if (late) device_must(lvn_memory_write(m, 0, piece, sizeof piece)); /* what comes later is not waited for */
-    lvn_reads_are_marked(true);
+    lvn_read_from_snapshot(true);
     device_must(lvn_memory_read(m, 0, found, BYTES));
     assert_memory_equal(found, want, BYTES);
     char failing[60];
     snprintf(failing, sizeof failing, "cuMemcpyDtoHAsync_v2:%ld", cuda.calls("cuMemcpyDtoHAsync_v2") + 2);
     setenv("LEVIN_DOUBLE_FAIL", failing, 1);
     assert_int_not_equal(lvn_memory_read(m, 0, found, BYTES), LVN_OK);
-    lvn_reads_are_marked(false);
+    lvn_read_from_snapshot(false);
     if (!strstr(lvn_error_text(), "copying from the device for a checkpoint on device 0"))
         fail_msg("%s", lvn_error_text());
     lvn_error_clear();

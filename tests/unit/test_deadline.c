@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/member.h"
 #include "host/machine.h"
 
 static _Atomic long shift;
@@ -65,17 +65,17 @@ static void status_goes_on(void **state)
 {
     (void)state;
     struct lvn_identity id = {.size = 1, .local_size = 1, .nodes = 1, .host = "here"};
-    struct lvn_heartbeat_options o = {.id = &id, .timeout = 60};
-    struct lvn_heartbeat *h;
+    struct lvn_member_options o = {.id = &id, .timeout = 60};
+    struct lvn_member *h;
     const char *path = test_path("status.json");
-    ASSERT_OK(lvn_heartbeat_open(&h, &o));
-    lvn_heartbeat_publish(h, path);
+    ASSERT_OK(lvn_member_open(&h, &o));
+    lvn_member_publish(h, path);
     for (int i = 0; i < 6; i++) { /* more than once after each: what began before may end well */
         atomic_store(&shift, i < 3 ? 3600 : -3600);
         assert_true(written(path));
     }
     atomic_store(&shift, 0);
-    lvn_heartbeat_close(h);
+    lvn_member_close(h);
 }
 
 int main(void)

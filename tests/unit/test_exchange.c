@@ -169,8 +169,12 @@ static void one_sum(int size, int hosts, int64_t count)
         assert_int_equal(lvn_tree_make(&tree[i], size, i, hosts, NULL), LVN_OK);
         x[i] = malloc((size_t)count * sizeof *x[i]);
         for (int64_t k = 0; k < count; k++) x[i][k] = value(i, k);
-        r[i] = (struct lvn_request){
-            .kind = LVN_ASK_ALL_REDUCE, .x = x[i], .count = count, .type = LVN_F32, .gather = true, .tree = tree[i]};
+        r[i] = (struct lvn_request){.kind = LVN_REQUEST_ALL_REDUCE,
+                                    .x = x[i],
+                                    .count = count,
+                                    .type = LVN_F32,
+                                    .gather = true,
+                                    .tree = tree[i]};
     }
     push_on(w, r, 1);
     struct lvn_traffic told;
@@ -228,13 +232,13 @@ static void test_per_host(void **state)
 static void test_ways(void **state)
 {
     (void)state;
-    assert_int_equal(lvn_sum_way(2, 1, 32 << 10), LVN_WAY_DIRECT);
-    assert_int_equal(lvn_sum_way(2, 1, (32 << 10) - 4), LVN_WAY_LIBRARY);
-    assert_int_equal(lvn_sum_way(8, 1, 128 << 10), LVN_WAY_DIRECT);
-    assert_int_equal(lvn_sum_way(64, 1, 128 << 10), LVN_WAY_LIBRARY);
-    assert_int_equal(lvn_sum_way(32, 1, 1 << 20), LVN_WAY_LIBRARY);
-    assert_int_equal(lvn_sum_way(3, 3, 1 << 20), LVN_WAY_DIRECT);
-    assert_int_equal(lvn_sum_way(16, 4, 1 << 20), LVN_WAY_HOSTS);
+    assert_int_equal(lvn_sum_algorithm(2, 1, 32 << 10), LVN_ALGORITHM_DIRECT);
+    assert_int_equal(lvn_sum_algorithm(2, 1, (32 << 10) - 4), LVN_ALGORITHM_LIBRARY);
+    assert_int_equal(lvn_sum_algorithm(8, 1, 128 << 10), LVN_ALGORITHM_DIRECT);
+    assert_int_equal(lvn_sum_algorithm(64, 1, 128 << 10), LVN_ALGORITHM_LIBRARY);
+    assert_int_equal(lvn_sum_algorithm(32, 1, 1 << 20), LVN_ALGORITHM_LIBRARY);
+    assert_int_equal(lvn_sum_algorithm(3, 3, 1 << 20), LVN_ALGORITHM_DIRECT);
+    assert_int_equal(lvn_sum_algorithm(16, 4, 1 << 20), LVN_ALGORITHM_HIERARCHICAL);
     struct lvn_traffic t;
     const struct lvn_sum_question q = {.ranks = 64, .hosts = 8, .bytes = 1 << 10, .reduce = true, .gather = true};
     lvn_sum_traffic(&q, &t);
@@ -280,7 +284,7 @@ static void one_tree(int size, int hosts, int64_t leaves, bool gather)
             for (int64_t e = 0; e < COUNT; e++) x[e] = sum_of(some[k].first, some[k].end, e);
         }
         out[i] = mine[i] > 1 ? partial[i][1] : malloc(COUNT * sizeof *out[i]);
-        r[i] = (struct lvn_request){.kind = LVN_ASK_TREE_REDUCE,
+        r[i] = (struct lvn_request){.kind = LVN_REQUEST_TREE_REDUCE,
                                     .x = out[i],
                                     .partial = partial[i],
                                     .first = first,
@@ -329,7 +333,7 @@ static void test_overlap(void **state)
         assert_int_equal(lvn_tree_make(&tree[i], SIZE, i, HOSTS, NULL), LVN_OK);
         for (int k = 0; k < MANY; k++) {
             for (int64_t e = 0; e < COUNT; e++) x[i][k][e] = value(i, e + k);
-            r[i * MANY + k] = (struct lvn_request){.kind = LVN_ASK_REDUCE_SCATTER,
+            r[i * MANY + k] = (struct lvn_request){.kind = LVN_REQUEST_REDUCE_SCATTER,
                                                    .number = k,
                                                    .x = x[i][k],
                                                    .count = COUNT,
@@ -342,7 +346,7 @@ static void test_overlap(void **state)
     for (int i = 0; i < SIZE; i++)
         for (int k = 0; k < MANY; k++) {
             for (int64_t e = first[i]; e < first[i + 1]; e++) assert_true(x[i][k][e] == total(SIZE, e + k));
-            r[i * MANY + k] = (struct lvn_request){.kind = LVN_ASK_ALL_GATHER,
+            r[i * MANY + k] = (struct lvn_request){.kind = LVN_REQUEST_ALL_GATHER,
                                                    .number = MANY + k,
                                                    .x = x[i][k],
                                                    .count = COUNT,
@@ -374,7 +378,7 @@ static void test_bf16(void **state)
             assert_int_equal(lvn_tree_make(&t, SIZE, i, hosts, NULL), LVN_OK);
             for (int k = 0; k < COUNT; k++) x[i][k] = lvn_bf16_make(i % 4 ? 0.375f : 128.0f); /* 0.375 is lost alone */
             r[i] = (struct lvn_request){
-                .kind = LVN_ASK_ALL_REDUCE, .x = x[i], .count = COUNT, .type = LVN_BF16, .gather = true, .tree = t};
+                .kind = LVN_REQUEST_ALL_REDUCE, .x = x[i], .count = COUNT, .type = LVN_BF16, .gather = true, .tree = t};
         }
         push_on(w, r, 1);
         for (int i = 0; i < SIZE; i++) {

@@ -24,7 +24,7 @@ static const struct lvn_key keys[] = {
     {LVN_KEY_INT_OF(struct made, width), .json = "hidden_size", .recipe = "width", .required = true, .initial = C,
      .least = 1, .most = 64},
     {LVN_KEY_INT_OF(struct made, heads), .json = "heads", .recipe = "heads", .initial = H, .least = 1, .most = 8,
-     .means = LVN_MEANS_HEADS},
+     .means = LVN_ROLE_HEADS},
     {LVN_KEY_INT_OF(struct made, rows), .json = "rows", .recipe = "rows", .initial = ROWS, .least = 1, .most = 100},
     {LVN_KEY_REAL_OF(struct made, mean), .json = "mean", .initial = 0.1307, .least = -1, .most = 1},
     {LVN_KEY_WORD_OF(struct made, shape), .json = "shape", .initial = 1, .words = shapes},
@@ -39,9 +39,9 @@ static const struct lvn_file files[] = {
     {"net.blocks.*.attention.qkv.bias", "body.*.qkv.bias", LVN_FILE_INTERLEAVED},
     {"net.blocks.*.attention.out.weight", "body.*.out.weight", LVN_FILE_TRANSPOSED},
     {"net.blocks.*.norm.weight", "body.*.norm.weight", 0},
-    {"net.blocks.*.norm.bias", "body.*.norm.weight", LVN_FILE_FILLED},
+    {"net.blocks.*.norm.bias", "body.*.norm.weight", LVN_FILE_ZERO_FILL},
     {"net.table", "table", 0},
-    {"net.head", "table", LVN_FILE_AGAIN},
+    {"net.head", "table", LVN_FILE_DUPLICATE},
     {"net.late", "late", LVN_FILE_ELSE_ZEROS},
     {NULL, NULL, 0},
 };
@@ -353,8 +353,8 @@ static void configs_are_refused_by_key(void **state)
     ASSERT_FAILS(ARG, "model.depth: made-up has no such key; it has width, heads and rows",
                  lvn_model_put(&c, "depth", 1));
     ASSERT_FAILS(ARG, "model.heads must lie between 1 and 8, got 9", lvn_model_put(&c, "heads", 9));
-    assert_int_equal(lvn_model_value(&c, LVN_MEANS_VOCABULARY), 0);
-    assert_int_equal(lvn_model_value(&c, LVN_MEANS_HEADS), H);
+    assert_int_equal(lvn_model_value(&c, LVN_ROLE_VOCABULARY), 0);
+    assert_int_equal(lvn_model_value(&c, LVN_ROLE_HEADS), H);
 }
 
 /* --- the families that there are --- */

@@ -120,8 +120,8 @@ static void names_that_do_not_fit(void **state)
 enum { B = 2, T = 5 };
 
 struct fixture {
-    struct lvn_network *network;
-    struct lvn_runner *runner;
+    struct lvn_model_state *network;
+    struct lvn_session *runner;
 };
 
 static enum lvn_status set_up(struct fixture *f, enum lvn_dtype real, const char *freeze, struct lvn_lora lora,
@@ -134,21 +134,21 @@ static enum lvn_status set_up(struct fixture *f, enum lvn_dtype real, const char
     LVN_TRY(lvn_model_put_all(&c, sizes));
     c.lora = lora;
     static const struct lvn_optimizer optimizer = {.kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
-    struct lvn_network_options o = {.backend = lvn_backend_find(real == LVN_F64 ? "reference" : "cpu"),
-                                    .real = real,
-                                    .threads = 1,
-                                    .freeze = freeze};
+    struct lvn_model_state_options o = {.backend = lvn_backend_find(real == LVN_F64 ? "reference" : "cpu"),
+                                        .real = real,
+                                        .threads = 1,
+                                        .freeze = freeze};
     static struct lvn_fields fields;
     fields = lvn_stream_fields(T, 11);
-    struct lvn_runner_options runner = {.fields = &fields,
-                                        .B = B,
-                                        .task = lvn_task_find("lm"),
-                                        .train = true,
-                                        .optimizer = real == LVN_F32 ? &optimizer : NULL};
+    struct lvn_session_options runner = {.fields = &fields,
+                                         .B = B,
+                                         .task = lvn_task_find("lm"),
+                                         .train = true,
+                                         .optimizer = real == LVN_F32 ? &optimizer : NULL};
     *f = (struct fixture){NULL, NULL};
-    LVN_TRY(lvn_network_new(&f->network, &c, &o));
-    LVN_TRY(lvn_runner_new(&f->runner, f->network, &runner));
-    return lvn_network_allocate(f->network);
+    LVN_TRY(lvn_model_state_new(&f->network, &c, &o));
+    LVN_TRY(lvn_session_new(&f->runner, f->network, &runner));
+    return lvn_model_state_allocate(f->network);
 }
 
 static void fill(struct fixture *f)
@@ -159,7 +159,7 @@ static void fill(struct fixture *f)
         ids[i] = i * 7 % 11;
         labels[i] = (i * 5 + 3) % 11;
     }
-    check(lvn_runner_feed(f->runner, 0, &b));
+    check(lvn_session_feed(f->runner, 0, &b));
 }
 
 /* What the program writes: a gradient for each trained parameter and for no other. */
@@ -194,7 +194,7 @@ static void run_steps(struct fixture *f)
         f->runner->step =
             (struct lvn_step){.seed = 1, .step = step, .lr = 1e-2, .grad_scale = 1.0 / (B * T), .training = 1};
         fill(f);
-        lvn_runner_run(f->runner, 1);
+        lvn_session_run(f->runner, 1);
     }
     for (int i = 0; i < params->n; i++) {
         const struct lvn_param *q = params->list[i];
@@ -220,7 +220,7 @@ static void frozen(void **state)
             if (i >= 4 && strcmp(lists[i], "*.bias") != 0) assert_true(flops < all);
             check_program(&f);
             run_steps(&f);
-            lvn_network_free(f.network);
+            lvn_model_state_free(f.network);
         }
     if (set_up(&f, LVN_F32, "wte, wqe", (struct lvn_lora){0}, true) != LVN_ARG ||
         !strstr(lvn_error_text(), "model.freeze: 'wqe' matches no parameter") ||
@@ -250,7 +250,7 @@ static void adapters(void **state)
         if (pairs != wanted[i]) fail_msg("%s: %d adapters", targets[i], pairs);
         check_program(&f);
         run_steps(&f); /* B leaves zero, so A moves too from the second step on */
-        lvn_network_free(f.network);
+        lvn_model_state_free(f.network);
     }
     if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "wte"}, true) != LVN_ARG ||
         !strstr(lvn_error_text(), "lora.targets: 'wte' names no linear map of a block"))
@@ -277,7 +277,7 @@ static double loss_of(struct fixture *f, const double *values)
     check(lvn_memory_write(f->network->memory[LVN_BUFFER_PARAM], 0, values, f->network->bytes[LVN_BUFFER_PARAM]));
     f->runner->step = (struct lvn_step){.seed = 1, .grad_scale = 1.0, .training = 0};
     fill(f);
-    return lvn_runner_run(f->runner, 1);
+    return lvn_session_run(f->runner, 1);
 }
 
 /* In double, all values of all adapters; and what merging gives is the same model. */
@@ -326,8 +326,8 @@ static void gradients(void **state)
     }
     double same = loss_of(&merged, to);
     if (fabs(same - loss) > 1e-5 * loss) fail_msg("merged %.9g, with adapters %.9g", same, loss);
-    lvn_network_free(f.network);
-    lvn_network_free(merged.network);
+    lvn_model_state_free(f.network);
+    lvn_model_state_free(merged.network);
     free(plain);
     free(gradient);
     free(values);
@@ -365,7 +365,7 @@ static void layout(void **state)
         assert_int_equal(group, p->n_groups - 1);
         assert_int_equal(p->groups[group].offset + p->groups[group].count, p->trainable_count);
         assert_int_equal(offset, p->flat_count);
-        lvn_network_free(f.network);
+        lvn_model_state_free(f.network);
     }
 }
 
@@ -377,9 +377,9 @@ static void buckets(void **state)
     const struct lvn_sharding two = {.rank = 1, .size = 2};
     struct fixture f;
     check(set_up(&f, LVN_F32, "", none, true));
-    struct lvn_runner_options o = f.runner->options;
+    struct lvn_session_options o = f.runner->options;
     o.sharding = &two;
-    check(lvn_runner_new(&f.runner, f.network, &o));
+    check(lvn_session_new(&f.runner, f.network, &o));
     const struct lvn_program *p = f.runner->program;
     int64_t covered = 0;
     int started = 0, waited = 0;
@@ -407,7 +407,7 @@ static void buckets(void **state)
     assert_int_equal(started, p->n_tokens);
     assert_int_equal(waited, p->n_tokens);
     assert_int_equal(covered, f.network->params->trainable_count);
-    lvn_network_free(f.network);
+    lvn_model_state_free(f.network);
 }
 
 int main(void)

@@ -70,7 +70,7 @@ static void compare(const struct way *w, const char *what, const void *got, cons
 }
 
 /* The weights of the directory, as wide as the network's. */
-static void load(const struct lvn_pretrained *p, struct lvn_network *n)
+static void load(const struct lvn_pretrained *p, struct lvn_model_state *n)
 {
     float *flat = calloc((size_t)n->params->flat_count, sizeof *flat);
     double *wide = calloc((size_t)n->params->flat_count, sizeof *wide);
@@ -79,14 +79,14 @@ static void load(const struct lvn_pretrained *p, struct lvn_network *n)
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
         for (int64_t k = 0; k < q->count; k++) wide[k] = (double)flat[q->offset + k];
-        must(lvn_network_write(n, q, n->real == LVN_F64 ? (const void *)wide : flat + q->offset));
+        must(lvn_model_state_write(n, q, n->real == LVN_F64 ? (const void *)wide : flat + q->offset));
     }
     free(flat);
     free(wide);
 }
 
 /* What the reference calls `kind`NAME for each parameter, against got, laid out as the parameters are. */
-static void compare_each(const struct way *w, const struct lvn_pretrained *p, const struct lvn_network *n,
+static void compare_each(const struct way *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
                          const struct lvn_safetensors *f, const char *kind, const char *got, double most)
 {
     for (int i = 0; i < n->params->n; i++) {
@@ -106,7 +106,7 @@ static void compare_each(const struct way *w, const struct lvn_pretrained *p, co
     }
 }
 
-static void compare_gradients(const struct way *w, const struct lvn_pretrained *p, const struct lvn_network *n,
+static void compare_gradients(const struct way *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
                               const struct lvn_safetensors *f)
 {
     char *grads = calloc(1, (size_t)n->bytes[LVN_BUFFER_GRAD]);
@@ -116,17 +116,17 @@ static void compare_gradients(const struct way *w, const struct lvn_pretrained *
 }
 
 /* Five AdamW steps on the batch. */
-static void compare_updates(const struct way *w, const struct lvn_pretrained *p, struct lvn_runner *t,
+static void compare_updates(const struct way *w, const struct lvn_pretrained *p, struct lvn_session *t,
                             const struct lvn_safetensors *f, double labels)
 {
-    const struct lvn_network *n = t->network;
+    const struct lvn_model_state *n = t->network;
     const int64_t count = n->params->flat_count, each = lvn_dtype_bytes(w->real);
     char *start = calloc((size_t)count, (size_t)each), *end = calloc((size_t)count, (size_t)each);
     must(lvn_memory_read(n->memory[LVN_BUFFER_PARAM], 0, start, count * each));
     for (int step = 0; step < 5; step++) {
         t->step.step = step;
         t->step.lr = 1e-3;
-        const double loss = lvn_runner_run(t, 1) / labels, want = ((const double *)find(f, "steps.loss")->data)[step];
+        const double loss = lvn_session_run(t, 1) / labels, want = ((const double *)find(f, "steps.loss")->data)[step];
         if (!(fabs(loss - want) <= w->loss))
             fail_msg("%s: loss of step %d is %.15g, wanted %.15g", w->name, step, loss, want);
     }
@@ -142,14 +142,14 @@ static void compare_updates(const struct way *w, const struct lvn_pretrained *p,
     free(end);
 }
 
-static void compare_prediction(const struct way *w, struct lvn_runner *t, const struct lvn_safetensors *f)
+static void compare_prediction(const struct way *w, struct lvn_session *t, const struct lvn_safetensors *f)
 {
     const struct lvn_safetensor *want = find(f, "prediction");
     const int32_t *length = find(f, "length")->data;
     const int64_t B = want->desc.dim[0], all = lvn_desc_count(&want->desc), row = all / B;
     char *got = malloc((size_t)(all * lvn_dtype_bytes(w->real)));
     assert_true(lvn_desc_same_shape(&t->outputs.prediction->desc, &want->desc));
-    memcpy(got, lvn_runner_prediction(t), (size_t)(all * lvn_dtype_bytes(w->real)));
+    memcpy(got, lvn_session_prediction(t), (size_t)(all * lvn_dtype_bytes(w->real)));
     for (int64_t b = 0; b < B && want->desc.rank == 3; b++) {
         int64_t there = length[b] * want->desc.dim[2] * lvn_dtype_bytes(w->real),
                 bytes = row * lvn_dtype_bytes(w->real);
@@ -178,8 +178,8 @@ static void compare_folder(struct way way, const char *folder)
     char path[128];
     struct lvn_pretrained p;
     struct lvn_safetensors f;
-    struct lvn_network *n;
-    struct lvn_runner *t, *train, *steps;
+    struct lvn_model_state *n;
+    struct lvn_session *t, *train, *steps;
     const struct lvn_optimizer adamw = {
         .kind = LVN_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
     snprintf(path, sizeof path, "tests/golden/bert/%s", folder);
@@ -199,34 +199,34 @@ static void compare_folder(struct way way, const char *folder)
     struct lvn_samples b = {.fields = fields, .rows = B, .there = B};
     for (int k = 0; k < fields.n; k++) b.p[k] = (void *)(uintptr_t)find(&f, fields.field[k].name)->data;
     lvn_isa_limit(w->isa);
-    must(lvn_network_new(&n, &p.config,
-                         &(struct lvn_network_options){.backend = lvn_backend_find(w->backend),
-                                                       .real = w->real,
-                                                       .precision = w->precision,
-                                                       .threads = w->threads,
-                                                       .decay = LVN_DECAY_MATRICES}));
+    must(lvn_model_state_new(&n, &p.config,
+                             &(struct lvn_model_state_options){.backend = lvn_backend_find(w->backend),
+                                                               .real = w->real,
+                                                               .precision = w->precision,
+                                                               .threads = w->threads,
+                                                               .decay = LVN_DECAY_MATRICES}));
     lvn_isa_limit(LVN_ISA_COUNT - 1);
-    struct lvn_runner_options o = {.fields = &fields, .B = B, .task = task, .prediction = true};
-    must(lvn_runner_new(&t, n, &o));
+    struct lvn_session_options o = {.fields = &fields, .B = B, .task = task, .prediction = true};
+    must(lvn_session_new(&t, n, &o));
     o.train = true;
     o.prediction = false;
-    must(lvn_runner_new(&train, n, &o));
+    must(lvn_session_new(&train, n, &o));
     o.optimizer = &adamw;
-    must(lvn_runner_new(&steps, n, &o));
-    must(lvn_network_allocate(n));
+    must(lvn_session_new(&steps, n, &o));
+    must(lvn_model_state_allocate(n));
     load(&p, n);
-    must(lvn_runner_feed(t, 0, &b));
-    must(lvn_runner_feed(train, 0, &b));
-    must(lvn_runner_feed(steps, 0, &b));
+    must(lvn_session_feed(t, 0, &b));
+    must(lvn_session_feed(train, 0, &b));
+    must(lvn_session_feed(steps, 0, &b));
     double labels = (double)lvn_task_count(&t->outputs, &b), want = *(const double *)find(&f, "loss")->data;
     t->step = train->step = steps->step = (struct lvn_step){.grad_scale = 1.0 / labels, .end_row = B};
-    double loss = lvn_runner_run(t, 1) / labels;
+    double loss = lvn_session_run(t, 1) / labels;
     if (!(fabs(loss - want) <= w->loss)) fail_msg("%s, %s: loss %.15g, wanted %.15g", folder, w->name, loss, want);
     compare_prediction(w, t, &f);
-    lvn_runner_run(train, 1);
+    lvn_session_run(train, 1);
     compare_gradients(w, &p, n, &f);
     compare_updates(w, &p, steps, &f, labels);
-    lvn_network_free(n);
+    lvn_model_state_free(n);
     lvn_safetensors_close(&f);
     lvn_pretrained_close(&p);
 }
@@ -278,9 +278,9 @@ static void old_names(void **state)
     struct lvn_pretrained p;
     struct lvn_layout l = {0};
     (void)state;
-    assert_true(lvn_file_old_name(lvn_model_find("bert"), "bert.embeddings.LayerNorm.weight", l.name));
+    assert_true(lvn_file_legacy_name(lvn_model_find("bert"), "bert.embeddings.LayerNorm.weight", l.name));
     assert_string_equal(l.name, "bert.embeddings.LayerNorm.gamma");
-    assert_false(lvn_file_old_name(lvn_model_find("bert"), "classifier.weight", l.name));
+    assert_false(lvn_file_legacy_name(lvn_model_find("bert"), "classifier.weight", l.name));
     must(lvn_pretrained_open(&p, "tests/golden/bert/classify", "best"));
     for (int i = 0; i < p.weights.n; i++) { /* as if the file had them */
         char *name = (char *)(uintptr_t)p.weights.tensor[i].name, *norm = strstr(name, "LayerNorm.");

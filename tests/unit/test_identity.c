@@ -155,7 +155,7 @@ static const struct scene scenes[] = {
 
 /* clang-format on */
 
-static const char *variable(const struct lvn_surroundings *s, const char *name)
+static const char *variable(const struct lvn_environment *s, const char *name)
 {
     for (const char *const *p = s->variables; *p; p += 2) {
         if (!strcmp(*p, name)) return p[1];
@@ -163,13 +163,13 @@ static const char *variable(const struct lvn_surroundings *s, const char *name)
     return NULL;
 }
 
-static bool socket_open(const struct lvn_surroundings *s, int fd)
+static bool socket_open(const struct lvn_environment *s, int fd)
 {
     (void)s;
     return fd == OPEN_SOCKET;
 }
 
-static bool path_exists(const struct lvn_surroundings *s, const char *path)
+static bool path_exists(const struct lvn_environment *s, const char *path)
 {
     (void)s;
     return strcmp(path, "/gone") != 0;
@@ -181,12 +181,12 @@ static void all_scenes(void **state)
     int wrong = 0;
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
         const struct scene *w = &scenes[i];
-        struct lvn_surroundings s = {.variable = variable,
-                                     .socket_open = socket_open,
-                                     .path_exists = path_exists,
-                                     .variables = w->variables,
-                                     .complete = !w->container,
-                                     .pid = 99};
+        struct lvn_environment s = {.variable = variable,
+                                    .socket_open = socket_open,
+                                    .path_exists = path_exists,
+                                    .variables = w->variables,
+                                    .complete = !w->container,
+                                    .pid = 99};
         for (; s.n_above < 6 && w->above[s.n_above]; s.n_above++) {
             s.above[s.n_above].pid = 100 + s.n_above;
             snprintf(s.above[s.n_above].name, sizeof s.above[0].name, "%s", w->above[s.n_above]);
@@ -217,8 +217,8 @@ static void all_scenes(void **state)
 static void real(void **state)
 {
     (void)state;
-    struct lvn_surroundings s;
-    lvn_surroundings_read(&s);
+    struct lvn_environment s;
+    lvn_environment_read(&s);
     assert_true(s.n_above >= 1 && s.above[0].pid > 0 && s.above[0].name[0]);
     assert_false(s.socket_open(&s, 1 << 20));
     assert_true(s.path_exists(&s, "/"));
@@ -255,7 +255,7 @@ static void siblings(void **state)
     assert_true(seen != MAP_FAILED);
     pid_t pids[] = {stopped_rank("SOME_RANK=2"), stopped_rank("SOME_RANK=0"), stopped_rank("OTHER=1"), fork()};
     if (pids[3] == 0) {
-        lvn_siblings_stopped(&who, seen);
+        lvn_local_ranks_stopped(&who, seen);
         _exit(0);
     }
     waitpid(pids[3], NULL, 0);
@@ -288,7 +288,7 @@ static void launchers(void **state)
                {"slurm", {"slurmstepd", "slurmd"}, 0},
                {"local", {"bash", "mpirun"}, 0}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        struct lvn_surroundings s = {.pid = 99};
+        struct lvn_environment s = {.pid = 99};
         for (; s.n_above < 5 && all[k].above[s.n_above]; s.n_above++) {
             s.above[s.n_above].pid = 100 + s.n_above;
             snprintf(s.above[s.n_above].name, sizeof s.above[0].name, "%s", all[k].above[s.n_above]);

@@ -17,7 +17,7 @@
 
 /* Rank 0 of two; `peer` is the other end, to which a test writes what it likes. */
 struct pair {
-    struct lvn_links links;
+    struct lvn_tcp_connections links;
     int peer;
 };
 
@@ -27,12 +27,12 @@ static void open_pair(struct pair *p)
     assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends));
     sockets[1] = ends[0];
     p->peer = ends[1];
-    assert_int_equal(LVN_OK, lvn_links_open(&p->links, 0, 2, sockets));
+    assert_int_equal(LVN_OK, lvn_tcp_connections_open(&p->links, 0, 2, sockets));
 }
 
 static void close_pair(struct pair *p)
 {
-    lvn_links_close(&p->links);
+    lvn_tcp_connections_close(&p->links);
     if (p->peer >= 0) close(p->peer);
 }
 
@@ -70,14 +70,14 @@ static void test_early_late_and_empty(void **state)
     put_header(&p, 9, 0);
     put_header(&p, 8, 3);
     put(&p, "ei", 2); /* the rest comes later */
-    assert_int_equal(0, lvn_links_progress(&p.links));
+    assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
     assert_int_equal(0, lvn_link_receive(&p.links, x, 3, 1, 8, &a));
     assert_int_equal(0, lvn_link_receive(&p.links, y, 3, 1, 7, &b));
     assert_int_equal(0, lvn_link_receive(&p.links, none, 0, 1, 9, &c));
     assert_false(lvn_link_finished(&a));
     assert_true(lvn_link_finished(&b) && lvn_link_finished(&c));
     put(&p, "g", 1);
-    assert_int_equal(0, lvn_links_progress(&p.links));
+    assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
     assert_true(lvn_link_finished(&a));
     assert_string_equal("eig", x);
     assert_string_equal("sev", y);
@@ -95,7 +95,7 @@ static void test_lengths(void **state)
     assert_int_equal(0, lvn_link_receive(&p.links, x, 8, 1, 5, &m));
     put_header(&p, 5, 9);
     put(&p, big, 9);
-    assert_int_equal(1, lvn_links_progress(&p.links));
+    assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
     assert_says(&p, "rank 1 brings a message of another length");
     free(m);
     close_pair(&p);
@@ -103,21 +103,21 @@ static void test_lengths(void **state)
     open_pair(&p);
     put_header(&p, 5, sizeof big);
     put(&p, big, 100);
-    assert_int_equal(0, lvn_links_progress(&p.links));
+    assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
     memset(x, 1, sizeof x);
     assert_int_equal(1, lvn_link_receive(&p.links, x, 8, 1, 5, &m));
     assert_says(&p, "rank 1 brings a message of another length");
     put(&p, big, sizeof big - 100);
-    (void)lvn_links_progress(&p.links);
+    (void)lvn_tcp_connections_progress(&p.links);
     for (size_t i = 0; i < sizeof x; i++) assert_int_equal(1, x[i]);
     free(m);
     close_pair(&p);
     /* no message is so long */
     open_pair(&p);
     put_header(&p, 5, UINT64_MAX);
-    assert_int_equal(1, lvn_links_progress(&p.links));
+    assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
     assert_says(&p, "rank 1 brings what is no message");
-    assert_int_equal(1, lvn_links_progress(&p.links) | 1); /* and asking again does no harm */
+    assert_int_equal(1, lvn_tcp_connections_progress(&p.links) | 1); /* and asking again does no harm */
     close_pair(&p);
 }
 
@@ -131,7 +131,7 @@ static void test_closed(void **state)
     open_pair(&p);
     put(&p, "half", 4);
     hang_up(&p);
-    assert_int_equal(0, lvn_links_progress(&p.links));
+    assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
     assert_int_equal(1, lvn_link_receive(&p.links, x, 8, 1, 5, &m));
     assert_says(&p, "rank 1 was closed from there");
     free(m);
@@ -141,14 +141,14 @@ static void test_closed(void **state)
     put_header(&p, 5, 8);
     put(&p, "half", 4);
     hang_up(&p);
-    assert_int_equal(1, lvn_links_progress(&p.links));
+    assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
     assert_says(&p, "rank 1 was closed from there");
     close_pair(&p);
     /* while it is waited for */
     open_pair(&p);
     assert_int_equal(0, lvn_link_receive(&p.links, x, 8, 1, 5, &m));
     hang_up(&p);
-    assert_int_equal(1, lvn_links_progress(&p.links));
+    assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
     assert_says(&p, "rank 1 was closed from there");
     free(m);
     close_pair(&p);
@@ -157,7 +157,7 @@ static void test_closed(void **state)
     put_header(&p, 5, 4);
     put(&p, "word", 4);
     hang_up(&p);
-    assert_int_equal(0, lvn_links_progress(&p.links));
+    assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
     assert_int_equal(0, lvn_link_receive(&p.links, x, 4, 1, 5, &m));
     assert_true(lvn_link_finished(&m));
     assert_string_equal("word", x);
@@ -183,7 +183,7 @@ static void test_bounded(void **state)
         const char *from = head ? (const char *)&h + at : x;
         size_t left = head ? sizeof h - (size_t)at : (size_t)(MESSAGE + (int64_t)sizeof h - at);
         ssize_t n = write(p.peer, from, left);
-        assert_int_equal(0, lvn_links_progress(&p.links));
+        assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
         idle = n > 0 ? 0 : idle + 1;
         at += n > 0 ? n : 0;
         if (at < MESSAGE + (int64_t)sizeof h) continue;

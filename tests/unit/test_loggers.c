@@ -50,9 +50,9 @@ static void listen(void *context, const struct lvn_event *e)
 }
 static const struct lvn_listener listener = {.handle = listen};
 
-static struct lvn_moment moment(int64_t resumed_at)
+static struct lvn_callback_context moment(int64_t resumed_at)
 {
-    struct lvn_moment m = {
+    struct lvn_callback_context m = {
         .ranks = &ranks, .dir = &dir, .resumed_at = resumed_at, .listeners = &listener, .n_listeners = 1};
     m.event.n_scalars = 3;
     m.event.scalar[0] = (struct lvn_scalar){"loss", LVN_EVENT_STEP, LVN_BETTER_LOWER, .value = NAN};
@@ -61,8 +61,8 @@ static struct lvn_moment moment(int64_t resumed_at)
     return m;
 }
 
-static void call(const struct lvn_callback *is, void *own, struct lvn_moment *m, enum lvn_event_kind kind, int64_t step,
-                 double value)
+static void call(const struct lvn_callback *is, void *own, struct lvn_callback_context *m, enum lvn_event_kind kind,
+                 int64_t step, double value)
 {
     m->event.kind = kind;
     m->event.step = step;
@@ -71,7 +71,7 @@ static void call(const struct lvn_callback *is, void *own, struct lvn_moment *m,
 }
 
 /* A run of the given steps, each with a loss, validated at every second one. */
-static void run(const struct lvn_callback *is, struct lvn_moment *m, int64_t from, int64_t to)
+static void run(const struct lvn_callback *is, struct lvn_callback_context *m, int64_t from, int64_t to)
 {
     void *own = calloc(1, (size_t)is->bytes);
     assert_non_null(own);
@@ -105,7 +105,7 @@ static void put(const char *name, const char *text)
 static void rows_of_what_comes(void **state)
 {
     (void)state;
-    struct lvn_moment m = moment(-1);
+    struct lvn_callback_context m = moment(-1);
     put("metrics.csv", "of another run\n");
     run(&lvn_callback_csv, &m, 0, 3);
     holds("metrics.csv", "step,loss,val_loss,val_f1\n1,0.125,,\n2,0.25,,\n2,,2.5,0.25\n3,nan,,\n");
@@ -119,7 +119,7 @@ static void rows_of_what_comes(void **state)
 static void goes_on(void **state)
 {
     (void)state;
-    struct lvn_moment m = moment(2);
+    struct lvn_callback_context m = moment(2);
     put("metrics.csv", "step,loss,gone,val_loss\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,2,5,\n4,1");
     run(&lvn_callback_csv, &m, 2, 4);
     holds("metrics.csv",
@@ -131,7 +131,7 @@ static void goes_on(void **state)
     holds("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"loss\": null}\n");
 }
 
-static void add(struct lvn_rows *r, struct lvn_moment *m, const char *row)
+static void add(struct lvn_rows *r, struct lvn_callback_context *m, const char *row)
 {
     lvn_text_add(lvn_rows_begin(r), row);
     lvn_rows_end(r, m);
@@ -141,7 +141,7 @@ static void add(struct lvn_rows *r, struct lvn_moment *m, const char *row)
 static void full_disk(void **state)
 {
     (void)state;
-    struct lvn_moment m = moment(-1);
+    struct lvn_callback_context m = moment(-1);
     struct lvn_rows r;
     assert_int_equal(lvn_rows_open(&r, &m, "rows", ""), LVN_OK);
     room = 10;
@@ -172,7 +172,7 @@ static void curves_in_time(void **state)
     (void)state;
     struct lvn_settings settings = {.name = "a run"};
     for (int fails = 0; fails < 2; fails++) {
-        struct lvn_moment m = moment(-1);
+        struct lvn_callback_context m = moment(-1);
         void *own = calloc(1, (size_t)lvn_callback_curve.bytes);
         m.settings = &settings;
         call(&lvn_callback_curve, own, &m, LVN_EVENT_START, 0, NAN);

@@ -23,7 +23,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/member_private.h"
 #include "cluster/rendezvous/mesh.h"
 #include "unit/cluster_clients.h"
 
@@ -35,7 +35,7 @@ static struct shared {
     _Atomic int listening, go, done;
     char key[LVN_MESH_KEY];
     struct {
-        char place[LVN_PLACES_TEXT], number[16], error[SEEN];
+        char place[LVN_ENDPOINT_TEXT], number[16], error[SEEN];
         _Atomic int pid, status, calls;
         double begun, joined;
     } rank[MOST];
@@ -71,12 +71,12 @@ static bool all_lead_right(const struct lvn_mesh *m)
 }
 
 /* What the heartbeat would tell of all. */
-static struct lvn_heartbeat facts_of(const struct plan *p, struct lvn_group *group)
+static struct lvn_member facts_of(const struct plan *p, struct lvn_group *group)
 {
     group[0] = (struct lvn_group){strdup("tcp_key"), shared->key, strdup("0")};
     for (int i = 0; i < p->size; i++)
         group[1 + i] = (struct lvn_group){strdup("tcp"), shared->rank[i].place, shared->rank[i].number};
-    return (struct lvn_heartbeat){.rank = 0, .size = p->size, .group = group, .n_groups = 1 + p->size};
+    return (struct lvn_member){.rank = 0, .size = p->size, .group = group, .n_groups = 1 + p->size};
 }
 
 static enum lvn_status live(const struct plan *p, int rank)
@@ -88,18 +88,18 @@ static enum lvn_status live(const struct plan *p, int rank)
     if (p->other) { /* there somebody else may listen, then */
         close(m.listening);
         LVN_TRY(lvn_listen("127.0.0.1", 0, &m.listening));
-        lvn_places_name(m.listening, m.place, sizeof m.place);
+        lvn_endpoint_name(m.listening, m.place, sizeof m.place);
     }
     if (!rank) memcpy(shared->key, m.key, sizeof m.key);
     snprintf(shared->rank[rank].number, sizeof shared->rank[rank].number, "%d", rank);
-    snprintf(shared->rank[rank].place, LVN_PLACES_TEXT, "%ld,elsewhere%s%s,127.0.0.1", strtol(m.place, NULL, 10),
+    snprintf(shared->rank[rank].place, LVN_ENDPOINT_TEXT, "%ld,elsewhere%s%s,127.0.0.1", strtol(m.place, NULL, 10),
              p->other ? "," : "", p->other ? p->other : "");
     atomic_fetch_add(&shared->listening, 1);
     if (!until(&shared->go, 1) || rank == p->stopped) {
         until(&shared->done, p->size);
         return lvn_mesh_release(&m), LVN_OK;
     }
-    struct lvn_heartbeat h = facts_of(p, group);
+    struct lvn_member h = facts_of(p, group);
     shared->rank[rank].begun = lvn_seconds();
     enum lvn_status status = lvn_mesh_connect(&m, &h, p->seconds > 0 ? p->seconds : LIMIT);
     shared->rank[rank].joined = lvn_seconds();

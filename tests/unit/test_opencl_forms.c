@@ -28,7 +28,7 @@ static int counted(void *queue, void *kernel, uint32_t dims, const size_t *offse
 }
 
 /* The product in this form (struct lvn_opencl_device), of the same numbers every time. */
-static void multiply(struct lvn_device *d, enum lvn_gpu_form form, enum lvn_dtype half, struct run *r)
+static void multiply(struct lvn_device *d, enum lvn_gpu_variant form, enum lvn_dtype half, struct run *r)
 {
     ((struct lvn_opencl_device *)d)->form = form;
     run_init(r, &product, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[product.op]);
@@ -44,9 +44,9 @@ static void forms_give_the_same_bits(void **state)
     for (int bf16 = 0; bf16 < 2; bf16++) {
         struct run first, other;
         size_t wide[2];
-        multiply(d, LVN_FORM_FIRST, bf16 ? LVN_BF16 : LVN_F32, &first);
+        multiply(d, LVN_GPU_VARIANT_FIRST, bf16 ? LVN_BF16 : LVN_F32, &first);
         wide[0] = last;
-        multiply(d, LVN_FORM_OTHER, bf16 ? LVN_BF16 : LVN_F32, &other);
+        multiply(d, LVN_GPU_VARIANT_SECOND, bf16 ? LVN_BF16 : LVN_F32, &other);
         wide[1] = last;
         assert_true(wide[0] == SMALL && wide[1] == LARGE);
         assert_memory_equal(first.out[0].p, other.out[0].p, first.out[0].bytes);
@@ -69,7 +69,7 @@ static void the_faster_one_is_kept(void **state)
         setenv("LEVIN_CACHE", cache, 1);
         slow = k ? SMALL : LARGE;
         for (int again = 0; again < 2; again++) {
-            multiply(d, LVN_FORM_UNKNOWN, LVN_F32, &r);
+            multiply(d, LVN_GPU_VARIANT_UNKNOWN, LVN_F32, &r);
             assert_int_equal(last, k ? LARGE : SMALL);
             assert_true(again ? n_launches == 1 : n_launches > 4);
             run_release(&r);

@@ -99,7 +99,7 @@ static void a_measured_form_knows_the_register_file(void **state)
     struct lvn_gpu_launch large = {.source = "linear", .kernel = "product", .defines = for_units};
     struct lvn_gpu_launch small = {.source = "linear", .kernel = "product", .defines = small_tiles, .other = &large};
     struct lvn_gpu_program p = {.driver = &counting, .base.device = &d.base};
-    enum lvn_gpu_form form;
+    enum lvn_gpu_variant form;
     (void)state;
     forget();
     has_units = true;

@@ -109,7 +109,7 @@ static void place(void **state)
                " 9 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
                "10 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
                "gradients: 1 x 768 bytes\n");
-    must(lvn_pass_place(m.program, 1, reference));
+    must(lvn_pass_memory_planning(m.program, 1, reference));
     expect(&m, " 0 forward  linear               x, w1, b -> %3@0 (2, 8)\n"
                " 1 forward  gelu                 %3@0 -> %4@64 (2, 8)\n"
                " 2 forward  linear               %4@64, w2 -> %6@128 (2, 3)\n"
@@ -138,7 +138,7 @@ static void cost_columns(void **state)
     struct lvn_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1024, 256));
     lvn_scope(g, "h.%d", 0);
     model_build(&m, lvn_linear(g, x, lvn_weight(g, "w", 256, 256, 1), NULL, true));
-    must(lvn_pass_place(m.program, 0, reference));
+    must(lvn_pass_memory_planning(m.program, 0, reference));
     LVN_LOCAL_TEXT(text);
     must(lvn_program_print(&text, m.program, LVN_PRINT_COST));
     assert_string_equal(lvn_text_string(&text),

@@ -157,7 +157,7 @@ static void wrong_token(void **state)
 static int dial(const char *address)
 {
     int place, fd;
-    assert_int_equal(lvn_places_connect(address, "it", 10, 0, &place, &fd), LVN_OK);
+    assert_int_equal(lvn_endpoint_connect(address, "it", 10, 0, &place, &fd), LVN_OK);
     return fd;
 }
 
@@ -363,12 +363,12 @@ static void places(void **state)
     assert_int_equal(lvn_server_start(&two, &o), LVN_IO);
     assert_says(lvn_error_text(), "Address already in use");
     snprintf(address, sizeof address, "127.0.0.1:%d", o.port);
-    assert_int_equal(lvn_places_connect(address, "it", 1, 0, &place, &fd), LVN_OK);
+    assert_int_equal(lvn_endpoint_connect(address, "it", 1, 0, &place, &fd), LVN_OK);
     close(fd);
     lvn_server_stop(one, 0);
-    assert_int_equal(lvn_places_connect(address, "it", 0, 0, &place, &fd), LVN_COMM);
+    assert_int_equal(lvn_endpoint_connect(address, "it", 0, 0, &place, &fd), LVN_COMM);
     assert_says(lvn_error_text(), "Connection refused");
-    assert_int_equal(lvn_places_connect("nobody.invalid:7000", "it", 0, 0, &place, &fd), LVN_COMM);
+    assert_int_equal(lvn_endpoint_connect("nobody.invalid:7000", "it", 0, 0, &place, &fd), LVN_COMM);
     assert_says(lvn_error_text(), "nobody.invalid");
     o.listen = "192.0.2.1";
     o.port = 0;
@@ -377,7 +377,7 @@ static void places(void **state)
     static const char *const bad[] = {"",     "x", ":",   ":1",      "x:0", "x:65536",
                                       "x:1x", "1", "0,x", "70000,x", "5,",  "[]:7"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(lvn_places_connect(bad[i], "it", 0, 0, &place, &fd), LVN_ARG);
+        assert_int_equal(lvn_endpoint_connect(bad[i], "it", 0, 0, &place, &fd), LVN_ARG);
     }
 }
 

@@ -9,11 +9,11 @@
 static void expect(int64_t units, int size, const double *speed, const char *want)
 {
     int64_t share[8], again[8];
-    char text[LVN_SHARES_TEXT];
-    lvn_shares_divide(units, size, speed, share);
-    assert_int_equal(lvn_shares_write(size, share, text), LVN_OK);
+    char text[LVN_LOAD_WEIGHTS_TEXT];
+    lvn_load_weights_divide(units, size, speed, share);
+    assert_int_equal(lvn_load_weights_write(size, share, text), LVN_OK);
     assert_string_equal(text, want);
-    assert_int_equal(lvn_shares_read(text, units, size, again), LVN_OK);
+    assert_int_equal(lvn_load_weights_read(text, units, size, again), LVN_OK);
     assert_memory_equal(share, again, sizeof *share * (size_t)size);
 }
 
@@ -37,12 +37,12 @@ static void test_best(void **state)
         double speed[3];
         int64_t share[3], units = 3 + lvn_random_below(5, 1, round, 20);
         for (uint32_t i = 0; i < 3; i++) speed[i] = 0.05 + lvn_uniform(lvn_philox(5, round, i, 0, 0).v[0]);
-        lvn_shares_divide(units, 3, speed, share);
+        lvn_load_weights_divide(units, 3, speed, share);
         assert_int_equal(share[0] + share[1] + share[2], units);
-        double got = lvn_shares_seconds(3, speed, share);
+        double got = lvn_load_weights_seconds(3, speed, share);
         for (int64_t a = 1; a < units - 1; a++)
             for (int64_t b = 1; a + b < units; b++)
-                assert_true(got <= 1.0000001 * lvn_shares_seconds(3, speed, (int64_t[]){a, b, units - a - b}));
+                assert_true(got <= 1.0000001 * lvn_load_weights_seconds(3, speed, (int64_t[]){a, b, units - a - b}));
     }
 }
 
@@ -50,7 +50,7 @@ static void refused(const char *text, int64_t units, int size, const char *why)
 {
     int64_t share[2];
     lvn_error_clear();
-    assert_int_equal(lvn_shares_read(text, units, size, share), LVN_ARG);
+    assert_int_equal(lvn_load_weights_read(text, units, size, share), LVN_ARG);
     if (!strstr(lvn_error_text(), why)) fail_msg("'%s' is not in '%s'", why, lvn_error_text());
     lvn_error_clear();
 }
@@ -70,11 +70,12 @@ static void test_read(void **state)
 }
 
 /* Rank 0 does so many units a second, rank 1 one; its own clock. */
-static int64_t steps_until_change(struct lvn_share_watch *w, double fast, int64_t *share, int64_t most)
+static int64_t steps_until_change(struct lvn_load_balance *w, double fast, int64_t *share, int64_t most)
 {
     int64_t better[2];
     for (int64_t n = 1; n <= most; n++) {
-        if (!lvn_share_watch_step(w, 2, (double[]){(double)share[0] / fast, (double)share[1]}, share, better)) continue;
+        if (!lvn_load_balance_step(w, 2, (double[]){(double)share[0] / fast, (double)share[1]}, share, better))
+            continue;
         memcpy(share, better, sizeof better);
         return n;
     }
@@ -83,10 +84,10 @@ static int64_t steps_until_change(struct lvn_share_watch *w, double fast, int64_
 
 static void test_watch(void **state)
 {
-    struct lvn_share_watch w;
+    struct lvn_load_balance w;
     int64_t share[2] = {4, 4};
     (void)state;
-    assert_int_equal(lvn_share_watch_init(&w, 2), LVN_OK);
+    assert_int_equal(lvn_load_balance_init(&w, 2), LVN_OK);
     assert_int_equal(steps_until_change(&w, 1, share, 1000), 0); /* all is well */
     assert_int_equal(steps_until_change(&w, 1.05, share, 1000), 0);
     assert_int_equal(steps_until_change(&w, 3, share, 1000), 20); /* two looks of ten steps */
@@ -99,7 +100,7 @@ static void test_watch(void **state)
     assert_int_equal(steps_until_change(&w, 1, share, 10), 0);
     assert_int_equal(steps_until_change(&w, 3, share, 10), 0);
     assert_int_equal(steps_until_change(&w, 3, share, 10), 10);
-    lvn_share_watch_release(&w);
+    lvn_load_balance_release(&w);
 }
 
 int main(void)

@@ -35,7 +35,7 @@ static void beat(struct lvn_peer *p, struct lvn_peer next, double now)
     memcpy(p->place, next.place, sizeof p->place);
     memcpy(p->work, next.work, sizeof p->work);
     p->seen = now;
-    lvn_stall_heard(p, &before, now);
+    lvn_hang_detector_heard(p, &before, now);
 }
 
 /* The table at a time when all that are there have been heard of. */
@@ -49,7 +49,7 @@ static struct lvn_peer *at(struct lvn_peer *p, double now)
 static void assert_text(struct lvn_peer *p, double now, const char *wanted)
 {
     struct lvn_text t = {0};
-    lvn_stall_text(at(p, now), N, LIMIT, &t);
+    lvn_hang_detector_text(at(p, now), N, LIMIT, &t);
     assert_string_equal(lvn_text_string(&t), wanted);
     lvn_text_release(&t);
 }
@@ -62,9 +62,9 @@ static void nobody_moves(void **state)
     begin(p, 1000);
     for (double now = 1000.5; now < 1700; now += 0.5) {
         for (int i = 0; i < N; i++) beat(&p[i], p[i], now);
-        enum lvn_stall wanted = now < 1300 ? LVN_STALL_NOT : now < 1600 ? LVN_STALL_HALF : LVN_STALL_OVER;
-        assert_int_equal(lvn_stall_judge(at(p, now), N, LIMIT), wanted);
-        assert_int_equal(lvn_stall_judge(at(p, now), N, 0), LVN_STALL_NOT);
+        enum lvn_hang_detector wanted = now < 1300 ? LVN_HANG_NOT : now < 1600 ? LVN_HANG_HALF : LVN_HANG_OVER;
+        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, LIMIT), wanted);
+        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, 0), LVN_HANG_NOT);
     }
 }
 
@@ -76,11 +76,11 @@ static void one_is_silent(void **state)
     begin(p, 1000);
     at(p, 2000);
     p[1].seen = 1299;
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_NOT);
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_NOT);
     p[1].seen = 1301;
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_HALF);
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_HALF);
     p[1].seen = 1601;
-    assert_int_equal(lvn_stall_judge(p, N, LIMIT), LVN_STALL_OVER);
+    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_OVER);
 }
 
 /* Whatever moves on one rank: the others wait for a reason. */
@@ -98,13 +98,13 @@ static void one_moves(void **state)
         if (what == 4) snprintf(next.place, sizeof next.place, "an agreement");
         if (what == 5) snprintf(next.work, sizeof next.work, "a validation");
         beat(&p[2], next, 599);
-        assert_int_equal(lvn_stall_judge(at(p, 898), N, LIMIT), LVN_STALL_NOT);
-        assert_int_equal(lvn_stall_judge(at(p, 899), N, LIMIT), LVN_STALL_HALF);
-        assert_int_equal(lvn_stall_judge(at(p, 1198), N, LIMIT), LVN_STALL_HALF);
-        assert_int_equal(lvn_stall_judge(at(p, 1199), N, LIMIT), LVN_STALL_OVER);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NOT);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 899), N, LIMIT), LVN_HANG_HALF);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1198), N, LIMIT), LVN_HANG_HALF);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_OVER);
         p[2].state = LVN_PEER_DONE; /* the others may not have been heard of since */
-        assert_int_equal(lvn_stall_judge(at(p, 898), N, LIMIT), LVN_STALL_NOT);
-        assert_int_equal(lvn_stall_judge(at(p, 1199), N, LIMIT), LVN_STALL_OVER);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NOT);
+        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_OVER);
     }
 }
 
@@ -116,18 +116,18 @@ static void slow_steps(void **state)
     begin(p, 1);
     for (int i = 0; i < N; i++) p[i].step = 0;
     for (int k = 0; k < 5; k++) {
-        assert_true(lvn_stall_limit(p, N, LIMIT) == (k < 2 ? LIMIT : 2000));
+        assert_true(lvn_hang_detector_limit(p, N, LIMIT) == (k < 2 ? LIMIT : 2000));
         struct lvn_peer next = p[0];
         next.step = 30 + k;
         beat(&p[0], next, 100 + 100.0 * k);
     }
-    assert_int_equal(lvn_stall_judge(at(p, 500 + 999), N, LIMIT), LVN_STALL_NOT);
-    assert_int_equal(lvn_stall_judge(at(p, 500 + 1001), N, LIMIT), LVN_STALL_HALF);
-    assert_int_equal(lvn_stall_judge(at(p, 500 + 2001), N, LIMIT), LVN_STALL_OVER);
-    assert_true(lvn_stall_limit(p, N, 5000) == 5000);
-    assert_true(lvn_stall_limit(p, N, 0) == 0);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 999), N, LIMIT), LVN_HANG_NOT);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 1001), N, LIMIT), LVN_HANG_HALF);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 2001), N, LIMIT), LVN_HANG_OVER);
+    assert_true(lvn_hang_detector_limit(p, N, 5000) == 5000);
+    assert_true(lvn_hang_detector_limit(p, N, 0) == 0);
     for (int i = 0; i < N; i++) p[i].step = p[i].first_step;
-    assert_true(lvn_stall_limit(p, N, 0.1) == 2);
+    assert_true(lvn_hang_detector_limit(p, N, 0.1) == 2);
 }
 
 static void reduce(struct lvn_peer *p, int k, int n, int passed)
@@ -146,7 +146,7 @@ static void who_is_behind(void **state)
     reduce(&p[1], 2, 2, 41);
     reduce(&p[2], 1, 2, 40);
     p[3].state = LVN_PEER_DONE;
-    assert_int_equal(lvn_stall_behind(p, N), 2);
+    assert_int_equal(lvn_hang_detector_behind(p, N), 2);
     assert_text(p, 301,
                 "no rank has gone on for 5 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 stands "
                 "in reduction 1 of 2; the run ends in 5 min unless one goes on (trainer.stall_timeout)");
@@ -179,7 +179,7 @@ static void who_is_behind(void **state)
     /* not in a wait is before that wait */
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].place, sizeof p[i].place, i == 1 ? "" : "a sum over ranks");
-    assert_int_equal(lvn_stall_behind(p, N), 1);
+    assert_int_equal(lvn_hang_detector_behind(p, N), 1);
     assert_text(p, 601,
                 "no rank has gone on for 10 min, since step 12: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 "
                 "stands in its own part");
@@ -193,7 +193,7 @@ static void who_is_behind(void **state)
     for (int i = 0; i < N; i++) reduce(&p[i], 1, 1, i == 3 ? 40 : 41);
     p[3].step--;
     snprintf(p[3].work, sizeof p[3].work, "a validation");
-    assert_int_equal(lvn_stall_behind(p, N), 3);
+    assert_int_equal(lvn_hang_detector_behind(p, N), 3);
     assert_text(p, 601,
                 "no rank has gone on for 10 min, since step 11: ranks 0-2 wait in reduction 1 of 1 of step 13; rank 3 "
                 "on h4 stands in reduction 1 of 1 of step 12");
@@ -205,7 +205,7 @@ static void nobody_is_behind(void **state)
     struct lvn_peer p[N];
     begin(p, 1);
     for (int i = 0; i < N; i++) reduce(&p[i], 3, 5, 41);
-    assert_int_equal(lvn_stall_behind(p, N), -1);
+    assert_int_equal(lvn_hang_detector_behind(p, N), -1);
     assert_text(
         p, 601,
         "no rank has gone on for 10 min, since step 12: ranks 0-3 wait in reduction 3 of 5, and none is behind: "
@@ -213,9 +213,9 @@ static void nobody_is_behind(void **state)
     /* a link between ranks 1 and 3: they wait for each other, and the others for them */
     const int awaits[] = {2, 4, 2, 2};
     int link[2] = {-1, -1};
-    assert_false(lvn_stall_link(p, N, link));
+    assert_false(lvn_hang_detector_link(p, N, link));
     for (int i = 0; i < N; i++) p[i].awaits = awaits[i];
-    assert_true(lvn_stall_link(p, N, link));
+    assert_true(lvn_hang_detector_link(p, N, link));
     assert_int_equal(link[0], 1);
     assert_int_equal(link[1], 3);
     assert_text(p, 601,
@@ -223,10 +223,10 @@ static void nobody_is_behind(void **state)
                 "rank 3 on h4 wait for each other: see the link between them");
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].work, sizeof p[i].work, "a save");
-    assert_int_equal(lvn_stall_behind(p, N), -1);
+    assert_int_equal(lvn_hang_detector_behind(p, N), -1);
     assert_text(p, 601, "no rank has gone on for 10 min, since step 12: ranks 0-3 stand in a save");
     for (int i = 0; i < N; i++) p[i].state = LVN_PEER_DONE;
-    assert_int_equal(lvn_stall_judge(at(p, 1e9), N, LIMIT), LVN_STALL_NOT);
+    assert_int_equal(lvn_hang_detector_judge(at(p, 1e9), N, LIMIT), LVN_HANG_NOT);
 }
 
 /* Many places: the sentence stays short, and those behind are in it. */
@@ -241,8 +241,8 @@ static void everybody_elsewhere(void **state)
         snprintf(p[i].host, sizeof p[i].host, "h%d", i);
         reduce(&p[i], i + 1, MANY, i);
     }
-    assert_int_equal(lvn_stall_behind(p, MANY), 0);
-    lvn_stall_text(p, MANY, LIMIT, &t);
+    assert_int_equal(lvn_hang_detector_behind(p, MANY), 0);
+    lvn_hang_detector_text(p, MANY, LIMIT, &t);
     assert_string_equal(
         lvn_text_string(&t),
         "no rank has gone on for 12 min: rank 63 on h63 waits in reduction 64 of 64; rank 62 on h62 waits in "

@@ -173,7 +173,7 @@ static enum lvn_status make_settings(struct lvn_settings *s, const struct actor 
 }
 
 /* The shares that this rank computes, summed over ranks. */
-static enum lvn_status train(struct lvn_training *t, struct lvn_ranks *r, const struct lvn_loader *loader,
+static enum lvn_status train(struct lvn_train_programs *t, struct lvn_ranks *r, const struct lvn_loader *loader,
                              struct outcome *out)
 {
     struct lvn_samples b;
@@ -182,10 +182,10 @@ static enum lvn_status train(struct lvn_training *t, struct lvn_ranks *r, const 
     for (int step = 0; step < STEPS && status == LVN_OK; step++) {
         double x[1 + COUNTS] = {0};
         status = lvn_loader_batch(loader, step, t->first_row, &b);
-        if (status == LVN_OK) status = lvn_runner_feed(t->step, 0, &b);
+        if (status == LVN_OK) status = lvn_session_feed(t->step, 0, &b);
         double labels = (double)lvn_task_count(&t->step->outputs, &b);
         if (status == LVN_OK) status = lvn_ranks_sum(r, &labels, 1);
-        if (status == LVN_OK) status = lvn_training_step(t, step, t->settings->optimizer.lr, (int64_t)labels);
+        if (status == LVN_OK) status = lvn_train_programs_step(t, step, t->settings->optimizer.lr, (int64_t)labels);
         x[0] = lvn_tree_sum(t->step->micro_losses, t->accumulation) / labels;
         memcpy(x + 1, t->step->counts, sizeof(double) * COUNTS);
         if (status == LVN_OK) status = lvn_ranks_sum(r, x, 1 + COUNTS);
@@ -196,20 +196,20 @@ static enum lvn_status train(struct lvn_training *t, struct lvn_ranks *r, const 
     return status;
 }
 
-static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct lvn_settings *s, struct lvn_training *t,
+static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct lvn_settings *s, struct lvn_train_programs *t,
                            struct lvn_validation *v)
 {
     struct lvn_dataset d = open_spots();
     struct lvn_loader loader;
     struct lvn_model_config c = {.model = &tiny};
-    struct lvn_training_options o = {
+    struct lvn_train_programs_options o = {
         .ranks = r, .fields = &d.fields, .task = lvn_task_find("classify"), .validate = true};
     LVN_TRY(make_settings(s, a));
     LVN_TRY(lvn_loader_init(&loader, &d, LVN_SPLIT_TRAIN, LVN_SAMPLING_PERMUTATION, BATCH, 5));
     LVN_TRY(lvn_validation_open(v, s, &loader, &d));
-    LVN_TRY(lvn_training_plan(t, s, &c, &o));
-    LVN_TRY(lvn_network_allocate(t->network));
-    LVN_TRY(lvn_network_init_values(t->network, 3, false));
+    LVN_TRY(lvn_train_programs_plan(t, s, &c, &o));
+    LVN_TRY(lvn_model_state_allocate(t->network));
+    LVN_TRY(lvn_model_state_init_values(t->network, 3, false));
     LVN_TRY(lvn_validation_allocate(v, t));
     LVN_TRY(train(t, r, &loader, &a->outcome));
     LVN_TRY(lvn_validation_run(v, t, &a->outcome.loss));
@@ -225,7 +225,7 @@ static void *act(void *argument)
     struct lvn_comm *comm = NULL;
     struct lvn_ranks *ranks = NULL;
     struct lvn_settings settings = {0};
-    struct lvn_training t = {0};
+    struct lvn_train_programs t = {0};
     struct lvn_validation v = {0};
     struct lvn_identity who = {.family = "test", .title = "a test", .rank = a->rank, .size = s->world.size};
     struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size};
@@ -238,7 +238,7 @@ static void *act(void *argument)
     a->outcome.failed = status != LVN_OK;
     snprintf(a->error, sizeof a->error, "%s", status == LVN_OK ? "" : lvn_error_text());
     lvn_validation_release(&v);
-    lvn_training_release(&t);
+    lvn_train_programs_release(&t);
     lvn_settings_release(&settings);
     lvn_ranks_close(ranks);
     lvn_comm_close(comm);
@@ -292,27 +292,28 @@ static void counts_of_predictions(void **state)
     enum { B = 10 };
     struct lvn_dataset d = open_spots();
     struct lvn_model_config c = {.model = &tiny};
-    struct lvn_network *n;
-    struct lvn_runner *t;
+    struct lvn_model_state *n;
+    struct lvn_session *t;
     struct lvn_samples b;
     struct lvn_loader l;
     int64_t number;
     double want[COUNTS] = {0}, loss = 0.0;
-    struct lvn_runner_options o = {.fields = &d.fields, .B = B, .task = lvn_task_find("classify"), .prediction = true};
-    assert_int_equal(lvn_network_new(&n, &c, &(struct lvn_network_options){.real = LVN_F32, .threads = 2}), LVN_OK);
-    assert_int_equal(lvn_runner_new(&t, n, &o), LVN_OK);
-    assert_int_equal(lvn_network_allocate(n), LVN_OK);
-    assert_int_equal(lvn_network_init_values(n, 1, false), LVN_OK);
+    struct lvn_session_options o = {.fields = &d.fields, .B = B, .task = lvn_task_find("classify"), .prediction = true};
+    assert_int_equal(lvn_model_state_new(&n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .threads = 2}),
+                     LVN_OK);
+    assert_int_equal(lvn_session_new(&t, n, &o), LVN_OK);
+    assert_int_equal(lvn_model_state_allocate(n), LVN_OK);
+    assert_int_equal(lvn_model_state_init_values(n, 1, false), LVN_OK);
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
     assert_int_equal(lvn_loader_init(&l, &d, LVN_SPLIT_VAL, LVN_SAMPLING_SEQUENTIAL, B, 1), LVN_OK);
     assert_int_equal(lvn_loader_eval_batch(&l, 0, 3, 0, &b, &number), LVN_OK);
     assert_int_equal(b.there, N_VAL - 3 * B);
     assert_int_equal(number, 3 * B);
     assert_int_equal(lvn_task_count(&t->outputs, &b), b.there);
-    assert_int_equal(lvn_runner_feed(t, 0, &b), LVN_OK);
+    assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
     t->step = (struct lvn_step){.grad_scale = 1.0};
-    double got = lvn_runner_run(t, 1);
-    const float *y = lvn_runner_prediction(t);
+    double got = lvn_session_run(t, 1);
+    const float *y = lvn_session_prediction(t);
     for (int64_t i = 0; i < b.there; i++, y += CLASSES) {
         int32_t label = ((const int32_t *)b.p[1])[i], best = 0;
         double sum = 0.0;
@@ -323,7 +324,7 @@ static void counts_of_predictions(void **state)
     assert_memory_equal(t->counts, want, sizeof want);
     assert_true(fabs(got - loss) < 1e-5 * loss);
     lvn_samples_release(&b);
-    lvn_network_free(n);
+    lvn_model_state_free(n);
 }
 
 /* --- reconstruction: rows that fill the batch count nothing --- */
@@ -355,16 +356,17 @@ static void reconstruction(void **state)
                                     .target = itself};
     struct lvn_dataset d = open_spots();
     struct lvn_model_config c = {.model = &model};
-    struct lvn_network *n;
-    struct lvn_runner *t;
+    struct lvn_model_state *n;
+    struct lvn_session *t;
     struct lvn_samples b;
     double want = 0.0, gradient[FEATURES * FEATURES] = {0};
     assert_int_equal(choose("auto", &model, &d.fields), LVN_OK);
-    struct lvn_runner_options o = {.fields = &d.fields, .B = B, .task = chosen, .prediction = true, .train = true};
-    assert_int_equal(lvn_network_new(&n, &c, &(struct lvn_network_options){.real = LVN_F32, .threads = 2}), LVN_OK);
-    assert_int_equal(lvn_runner_new(&t, n, &o), LVN_OK);
-    assert_int_equal(lvn_network_allocate(n), LVN_OK);
-    assert_int_equal(lvn_network_init_values(n, 1, false), LVN_OK);
+    struct lvn_session_options o = {.fields = &d.fields, .B = B, .task = chosen, .prediction = true, .train = true};
+    assert_int_equal(lvn_model_state_new(&n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .threads = 2}),
+                     LVN_OK);
+    assert_int_equal(lvn_session_new(&t, n, &o), LVN_OK);
+    assert_int_equal(lvn_model_state_allocate(n), LVN_OK);
+    assert_int_equal(lvn_model_state_init_values(n, 1, false), LVN_OK);
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
     for (int64_t i = 0; i < B; i++) /* what fills up is not even zero here */
         assert_int_equal(spot(&d, LVN_SPLIT_TRAIN, i, (struct lvn_draw){0},
@@ -372,10 +374,10 @@ static void reconstruction(void **state)
                          LVN_OK);
     b.there = THERE;
     assert_int_equal(lvn_task_count(&t->outputs, &b), THERE * FEATURES);
-    assert_int_equal(lvn_runner_feed(t, 0, &b), LVN_OK);
+    assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
     t->step = (struct lvn_step){.grad_scale = 0.5, .first_row = 100, .end_row = 100 + THERE};
-    double got = lvn_runner_run(t, 1);
-    const float *y = lvn_runner_prediction(t), *x = b.p[0];
+    double got = lvn_session_run(t, 1);
+    const float *y = lvn_session_prediction(t), *x = b.p[0];
     float slope[FEATURES * FEATURES];
     assert_int_equal(lvn_memory_read(n->memory[LVN_BUFFER_GRAD], 0, slope, sizeof slope), LVN_OK);
     for (int64_t i = 0; i < THERE; i++)
@@ -388,7 +390,7 @@ static void reconstruction(void **state)
     for (int i = 0; i < FEATURES * FEATURES; i++) assert_true(fabs((double)slope[i] - gradient[i]) < 1e-5);
     assert_true(lvn_task_metric(&t->outputs, 0, got, THERE * FEATURES, t->counts) == got / (THERE * FEATURES));
     lvn_samples_release(&b);
-    lvn_network_free(n);
+    lvn_model_state_free(n);
 }
 
 int main(void)

@@ -75,13 +75,13 @@ static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
 static const struct lvn_field reads[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}, {.name = NULL}};
 
 /* The mean loss with these weights; the memory of this backend cannot be seen. */
-static double run(struct lvn_runner *t, const double *weights)
+static double run(struct lvn_session *t, const double *weights)
 {
-    const struct lvn_network *n = t->network;
+    const struct lvn_model_state *n = t->network;
     if (lvn_memory_write(n->memory[LVN_BUFFER_PARAM], 0, weights, n->bytes[LVN_BUFFER_PARAM]) != LVN_OK)
         fail_msg("%s", lvn_error_text());
     t->step = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = 1};
-    return lvn_runner_run(t, 1) / (B * T);
+    return lvn_session_run(t, 1) / (B * T);
 }
 
 static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct lvn_model_config *c,
@@ -94,18 +94,18 @@ static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct 
     struct lvn_fields fields = lvn_stream_fields(T, V);
     int32_t ids[B * T] = {0, 1, 2, 3, 1, 0}, labels[B * T] = {3, 1, 0, 2, 2, 1};
     struct lvn_samples b = {.fields = fields, .rows = B, .there = B, .p = {ids, labels}};
-    struct lvn_network *n;
-    struct lvn_runner *t = NULL;
-    struct lvn_runner_options o = {.fields = &fields, .B = B, .task = lvn_task_find("lm"), .train = true};
-    if (lvn_network_new(&n, &c,
-                        &(struct lvn_network_options){
-                            .backend = lvn_backend_find("reference"), .real = LVN_F64, .threads = 1}) != LVN_OK ||
-        lvn_runner_new(&t, n, &o) != LVN_OK || lvn_network_allocate(n) != LVN_OK)
+    struct lvn_model_state *n;
+    struct lvn_session *t = NULL;
+    struct lvn_session_options o = {.fields = &fields, .B = B, .task = lvn_task_find("lm"), .train = true};
+    if (lvn_model_state_new(&n, &c,
+                            &(struct lvn_model_state_options){
+                                .backend = lvn_backend_find("reference"), .real = LVN_F64, .threads = 1}) != LVN_OK ||
+        lvn_session_new(&t, n, &o) != LVN_OK || lvn_model_state_allocate(n) != LVN_OK)
         fail_msg("%s\n%s", lvn_error_text(), lvn_error_trace());
     bool filled = false;
     for (int i = 0; i < t->program->n_instrs; i++) filled |= t->program->instrs[i].id == LVN_OP_zeros;
     assert_int_equal(filled, fills);
-    assert_int_equal(lvn_runner_feed(t, 0, &b), LVN_OK);
+    assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
     size_t count = (size_t)n->params->flat_count;
     float *initial = calloc(count, sizeof *initial);
     double *p = calloc(count, sizeof *p), *grad = calloc(count, sizeof *grad);
@@ -131,7 +131,7 @@ static void check(struct lvn_tensor *(*build)(struct lvn_graph *g, const struct 
     free(initial);
     free(p);
     free(grad);
-    lvn_network_free(n);
+    lvn_model_state_free(n);
 }
 
 static void views_that_overlap(void **state)

@@ -281,8 +281,8 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
     int64_t j0, j1;
     p.b = scratch;
     p.a = p.b + scratch_b(g);
-    lvn_share(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
-    lvn_share(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
+    lvn_thread_range(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
+    lvn_thread_range(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
     if (g->k == 1 && g->b_col == 1 && !g->a_bf16 && !g->b_bf16) {
         outer_run(g, p.i0, p.i1, j0, j1 - j0);

@@ -141,8 +141,8 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
             by_rows = r;
     int by_columns = n_threads / by_rows;
     int64_t i0, i1, j0, j1;
-    lvn_share(g->m, BF16_SIDE, thread / by_columns, by_rows, &i0, &i1);
-    lvn_share(g->n, BF16_SIDE, thread % by_columns, by_columns, &j0, &j1);
+    lvn_thread_range(g->m, BF16_SIDE, thread / by_columns, by_rows, &i0, &i1);
+    lvn_thread_range(g->n, BF16_SIDE, thread % by_columns, by_columns, &j0, &j1);
     if (i0 == i1 || j0 == j1) return;
     const struct bf16_operand a = {g->a, g->a_row, g->a_col, g->a_bf16, false},
                               b = {g->b, g->b_col, g->b_row, g->b_bf16, true};

@@ -90,7 +90,7 @@ static void read_all(void *argument, int thread, int n_threads)
     struct reading *r = argument;
     int64_t begin, end;
     uint64_t s[8] = {0};
-    lvn_share(r->n, 512, thread, n_threads, &begin, &end);
+    lvn_thread_range(r->n, 512, thread, n_threads, &begin, &end);
     for (int64_t i = begin; i + 8 <= end; i += 8) {
         for (int k = 0; k < 8; k++) s[k] += r->words[i + k];
     }

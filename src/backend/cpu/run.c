@@ -36,7 +36,7 @@ static bool communicate(struct run *r, const struct lvn_instr *i, int thread)
     return !failed;
 }
 
-static bool launch(struct run *r, const struct lvn_walk *w, int thread, int n_threads)
+static bool launch(struct run *r, const struct lvn_launch_order *w, int thread, int n_threads)
 {
     const struct lvn_instr *i = w->instr;
     if (i->op->collective) {
@@ -54,17 +54,17 @@ static bool launch(struct run *r, const struct lvn_walk *w, int thread, int n_th
 static void walk(void *argument, int thread, int n_threads)
 {
     struct run *r = argument;
-    struct lvn_walk w = lvn_walk_begin(r->calls->program, r->how->n_micro_batches);
-    while (lvn_walk_next(&w)) {
+    struct lvn_launch_order w = lvn_launch_order_begin(r->calls->program, r->how->n_micro_batches);
+    while (lvn_launch_order_next(&w)) {
         switch (w.at) {
-        case LVN_WALK_MICRO_BATCH:
+        case LVN_ORDER_MICRO_BATCH:
             if (thread == 0) lvn_calls_point(r->calls, w.micro_batch);
             lvn_team_barrier();
             break;
-        case LVN_WALK_LAUNCH:
+        case LVN_ORDER_LAUNCH:
             if (!launch(r, &w, thread, n_threads)) return;
             break;
-        case LVN_WALK_BACKWARD_DONE:
+        case LVN_ORDER_BACKWARD_DONE:
             if (r->how->without_update) return;
             if (!r->how->before_update) break;
             if (thread == 0) r->how->before_update(r->how->context);

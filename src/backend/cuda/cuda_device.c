@@ -223,7 +223,7 @@ enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void
     return status;
 }
 
-enum lvn_status lvn_cuda_beside(struct lvn_memory *base)
+enum lvn_status lvn_cuda_double_buffer(struct lvn_memory *base)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(base->device);
     struct lvn_cuda_memory *m = (struct lvn_cuda_memory *)base;
@@ -327,7 +327,7 @@ enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, voi
     return status;
 }
 
-enum lvn_status lvn_cuda_mark(struct lvn_device *base)
+enum lvn_status lvn_cuda_snapshot(struct lvn_device *base)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(base);
     LVN_TRY(lvn_cuda_use(d));
@@ -335,7 +335,7 @@ enum lvn_status lvn_cuda_mark(struct lvn_device *base)
     return order(d, &d->marked);
 }
 
-enum lvn_status lvn_cuda_read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(from->device);
     LVN_TRY(lvn_cuda_use(d));

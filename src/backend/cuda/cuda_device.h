@@ -96,12 +96,12 @@ void lvn_cuda_close(struct lvn_cuda_device *d); /* of one that failed to open, t
 enum lvn_status lvn_cuda_alloc(struct lvn_memory **out, struct lvn_device *d, int64_t bytes);
 void lvn_cuda_free(struct lvn_memory *m);
 enum lvn_status lvn_cuda_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes);
-enum lvn_status lvn_cuda_beside(struct lvn_memory *m);
+enum lvn_status lvn_cuda_double_buffer(struct lvn_memory *m);
 /* What was sent to waiting rooms is there for what `work` is asked for from now on. */
 enum lvn_status lvn_cuda_arrive(struct lvn_cuda_device *d) LVN_CHECKED;
 enum lvn_status lvn_cuda_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
-enum lvn_status lvn_cuda_mark(struct lvn_device *d);
-enum lvn_status lvn_cuda_read_marked(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
+enum lvn_status lvn_cuda_snapshot(struct lvn_device *d);
+enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
 enum lvn_status lvn_cuda_wait(struct lvn_device *d);
 
 #endif

@@ -309,7 +309,7 @@ enum lvn_status lvn_cuda_group_do(struct lvn_gpu_program *p, const struct lvn_in
     LVN_CHECK(i->id != LVN_OP_tree_reduce, INTERNAL, "%s: NCCL adds in no fixed order", i->name);
     LVN_CHECK(types[i->out[0].desc.dtype].sums, INTERNAL, "%s: NCCL is asked for a sum of %s, which levin does not add",
               i->name, lvn_dtype_name(i->out[0].desc.dtype));
-    const struct lvn_memory *m = lvn_gpu_place(p, &i->out[0], &offset);
+    const struct lvn_memory *m = lvn_gpu_operand_memory(p, &i->out[0], &offset);
     LVN_CUDA_DO(d, lvn_cuda.event_record(g->computed, d->work), "noting what a sum waits for");
     LVN_CUDA_DO(d, lvn_cuda.stream_wait(g->stream, g->computed, 0), "ordering a sum");
     g->pending = true;

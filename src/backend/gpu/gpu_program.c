@@ -43,7 +43,7 @@ enum lvn_status lvn_gpu_choose(const char *what, struct lvn_instr *i, int64_t *s
 
 /* --- operands --- */
 
-struct lvn_memory *lvn_gpu_place(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset)
+struct lvn_memory *lvn_gpu_operand_memory(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset)
 {
     const struct lvn_value *v = &p->program->values[o->value];
     const struct lvn_binding *b = &p->binding;
@@ -83,7 +83,7 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
     const struct lvn_program *program = p->program;
     if (o->value < 0) return;
     const struct lvn_value *v = &program->values[o->value];
-    a->memory = lvn_gpu_place(p, o, &a->offset);
+    a->memory = lvn_gpu_operand_memory(p, o, &a->offset);
     a->offset += a->number;
     if (v->buffer == LVN_BUFFER_INPUT) move_with(p, l, arg, v->bytes, false);
     if (v->buffer == LVN_BUFFER_RESULT) move_with(p, l, arg, program->sum_bytes, false);
@@ -147,10 +147,10 @@ static enum lvn_status find_module(struct lvn_gpu_program *p, struct lvn_gpu_lau
 
 /* --- forms of launches --- */
 
-void lvn_gpu_settle(struct lvn_gpu_launch *l, enum lvn_gpu_form form)
+void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant form)
 {
     const struct lvn_gpu_launch *o = l->other;
-    if (form == LVN_FORM_OTHER) {
+    if (form == LVN_GPU_VARIANT_SECOND) {
         l->defines = o->defines;
         memcpy(l->grid, o->grid, sizeof l->grid);
         l->module = o->module;
@@ -161,9 +161,9 @@ void lvn_gpu_settle(struct lvn_gpu_launch *l, enum lvn_gpu_form form)
 
 static enum lvn_status bind_forms(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
-    enum lvn_gpu_form form = LVN_FORM_FIRST;
+    enum lvn_gpu_variant form = LVN_GPU_VARIANT_FIRST;
     if (l->other && p->driver->faster) form = p->driver->faster(p, l);
-    if (form != LVN_FORM_UNKNOWN) lvn_gpu_settle(l, form);
+    if (form != LVN_GPU_VARIANT_UNKNOWN) lvn_gpu_tune(l, form);
     if (l->other) {
         l->other->args = l->args;
         LVN_TRY(find_module(p, l->other));
@@ -309,7 +309,8 @@ enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_i
     return LVN_OK;
 }
 
-static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_walk *w, const struct lvn_execution *how)
+static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_launch_order *w,
+                              const struct lvn_execution *how)
 {
     struct lvn_device *d = p->base.device;
     const bool staged = how->launched || !p->driver->communicate;
@@ -326,11 +327,11 @@ static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_walk *
 enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *how)
 {
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
-    struct lvn_walk w = lvn_walk_begin(p->program, how->n_micro_batches);
-    while (lvn_walk_next(&w)) {
-        if (w.at == LVN_WALK_MICRO_BATCH) LVN_TRY(point(p, w.micro_batch));
-        if (w.at == LVN_WALK_LAUNCH) LVN_TRY(launch(p, &w, how));
-        if (w.at != LVN_WALK_BACKWARD_DONE) continue;
+    struct lvn_launch_order w = lvn_launch_order_begin(p->program, how->n_micro_batches);
+    while (lvn_launch_order_next(&w)) {
+        if (w.at == LVN_ORDER_MICRO_BATCH) LVN_TRY(point(p, w.micro_batch));
+        if (w.at == LVN_ORDER_LAUNCH) LVN_TRY(launch(p, &w, how));
+        if (w.at != LVN_ORDER_BACKWARD_DONE) continue;
         if (how->without_update) break;
         if (how->before_update) how->before_update(how->context);
     }

@@ -30,7 +30,7 @@ struct lvn_gpu_moving {
 struct lvn_gpu_program;
 
 /* Which of two that give the same bits. */
-enum lvn_gpu_form { LVN_FORM_UNKNOWN = -1, LVN_FORM_FIRST, LVN_FORM_OTHER };
+enum lvn_gpu_variant { LVN_GPU_VARIANT_UNKNOWN = -1, LVN_GPU_VARIANT_FIRST, LVN_GPU_VARIANT_SECOND };
 
 /* What a backend does itself. Each but `changed` may fail. */
 struct lvn_gpu_driver {
@@ -38,9 +38,9 @@ struct lvn_gpu_driver {
     enum lvn_status (*prepare)(struct lvn_gpu_program *p);
     void (*release)(struct lvn_gpu_program *p);
     enum lvn_status (*launch)(struct lvn_gpu_program *p, struct lvn_gpu_launch *l);
-    /* The faster form of a launch (lvn_gpu_either()), as it was measured; where nobody knows it, prepare() finds out:
-     * before it returns it calls lvn_gpu_settle(). NULL: always the first. */
-    enum lvn_gpu_form (*faster)(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
+    /* The faster form of a launch (lvn_gpu_two_variants()), as it was measured; where nobody knows it, prepare() finds
+     * out: before it returns it calls lvn_gpu_tune(). NULL: always the first. */
+    enum lvn_gpu_variant (*faster)(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
     /* A collective of a run that is walked through. NULL: on staged copies, as where a hook looks at each instruction.
      */
     enum lvn_status (*communicate)(struct lvn_gpu_program *p, const struct lvn_instr *i,
@@ -64,12 +64,12 @@ struct lvn_gpu_program {
     int n_modules;
     struct lvn_gpu_moving *moving;
     int n_moving;
-    struct lvn_memory *step;     /* struct lvn_gpu_step */
-    struct lvn_memory **data;    /* of arguments, */
-    int n_data;                  /* so many */
-    struct lvn_gpu_stage *stage; /* [n_tokens] of collectives */
-    int64_t micro_batch;         /* that the launches point at */
-    void *own;                   /* the backend's */
+    struct lvn_memory *step;       /* struct lvn_gpu_step */
+    struct lvn_memory **data;      /* of arguments, */
+    int n_data;                    /* so many */
+    struct lvn_gpu_staging *stage; /* [n_tokens] of collectives */
+    int64_t micro_batch;           /* that the launches point at */
+    void *own;                     /* the backend's */
 };
 
 /* For struct lvn_backend's choose; `what` is the backend's name. library: what makes its products, the same one for
@@ -90,9 +90,10 @@ struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t mic
 void lvn_gpu_move(struct lvn_gpu_program *p, int64_t micro_batch);
 enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i) LVN_CHECKED;
 /* Memory, and bytes from its start, of what `o` is for micro-batch 0. */
-struct lvn_memory *lvn_gpu_place(const struct lvn_gpu_program *p, const struct lvn_operand *o, int64_t *offset);
+struct lvn_memory *lvn_gpu_operand_memory(const struct lvn_gpu_program *p, const struct lvn_operand *o,
+                                          int64_t *offset);
 /* A launch has one form from now on, the first or the other. */
-void lvn_gpu_settle(struct lvn_gpu_launch *l, enum lvn_gpu_form form);
+void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant form);
 /* A collective, on staged copies. */
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
                                     const struct lvn_collectives *with) LVN_CHECKED;

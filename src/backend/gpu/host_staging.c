@@ -7,19 +7,19 @@
 
 #include "backend/gpu/gpu_program.h"
 
-struct lvn_gpu_stage {
+struct lvn_gpu_staging {
     struct lvn_call call; /* with pointers into the copies */
     struct lvn_memory *memory;
     int64_t offset, bytes; /* of what is given back */
     char *out, *in;        /* copies; in: NULL where it is the same */
 };
 
-static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_stage *s)
+static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s)
 {
     const struct lvn_operand *out = &i->out[0], *in = &i->in[0];
     int64_t from;
     lvn_instr_describe(i, &s->call);
-    s->memory = lvn_gpu_place(p, out, &s->offset);
+    s->memory = lvn_gpu_operand_memory(p, out, &s->offset);
     s->bytes = lvn_desc_count(&out->desc) * lvn_dtype_bytes(out->desc.dtype);
     s->out = lvn_malloc((size_t)s->bytes + 1);
     if (!s->out) return LVN_MEMORY;
@@ -28,19 +28,19 @@ static enum lvn_status prepare(struct lvn_gpu_program *p, const struct lvn_instr
     int64_t all = p->program->slot_bytes * p->program->grad_slots;
     s->in = lvn_malloc((size_t)all + 1);
     if (!s->in) return LVN_MEMORY;
-    const struct lvn_memory *slots = lvn_gpu_place(p, in, &from);
+    const struct lvn_memory *slots = lvn_gpu_operand_memory(p, in, &from);
     s->call.in[0].p = s->in + from;
     if (s->memory == slots) s->call.out[0].p = s->in + s->offset;
     return LVN_OK;
 }
 
-static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_stage *s,
+static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_staging *s,
                              const struct lvn_collectives *with)
 {
     if (!s->out) LVN_TRY(prepare(p, i, s));
     if (s->in) {
         int64_t from;
-        const struct lvn_memory *grads = lvn_gpu_place(p, &i->in[0], &from);
+        const struct lvn_memory *grads = lvn_gpu_operand_memory(p, &i->in[0], &from);
         LVN_TRY(lvn_memory_read(grads, 0, s->in, p->program->slot_bytes * p->program->grad_slots));
     }
     if (s->call.out[0].p == s->out) LVN_TRY(lvn_memory_read(s->memory, s->offset, s->out, s->bytes));
@@ -51,7 +51,7 @@ static enum lvn_status start(struct lvn_gpu_program *p, const struct lvn_instr *
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
                                     const struct lvn_collectives *with)
 {
-    struct lvn_gpu_stage *s = &p->stage[i->token];
+    struct lvn_gpu_staging *s = &p->stage[i->token];
     if (i->id != LVN_OP_wait) return start(p, i, s, with);
     if (!with->wait(with->context, i)) return LVN_COMM;
     return lvn_memory_write(s->memory, s->offset, s->call.out[0].p, s->bytes);

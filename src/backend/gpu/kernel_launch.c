@@ -73,7 +73,7 @@ void lvn_gpu_launch(struct lvn_gpu *g, const char *kernel, int64_t x, int64_t y,
     (void)lvn_gpu_append(g, &l, args, n);
 }
 
-void lvn_gpu_either(struct lvn_gpu *g)
+void lvn_gpu_two_variants(struct lvn_gpu *g)
 {
     if (g->status != LVN_OK) return;
     struct lvn_gpu_launch *other = &g->launches[--g->n_launches]; /* it stays: who appends has a new list */

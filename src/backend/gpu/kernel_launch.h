@@ -106,7 +106,7 @@ struct lvn_gpu_launch {
     void *own;                            /* the backend's */
     const struct lvn_gpu_matmul *product; /* of the library, with the arguments LVN_GPU_PRODUCT_...; NULL: a kernel */
     int64_t product_scratch;              /* bytes */
-    struct lvn_gpu_launch *other;         /* lvn_gpu_either(); NULL: there is none */
+    struct lvn_gpu_launch *other;         /* lvn_gpu_two_variants(); NULL: there is none */
 };
 enum {
     LVN_GPU_PRODUCT_A,
@@ -153,7 +153,7 @@ struct lvn_gpu_launch *lvn_gpu_append(struct lvn_gpu *g, const struct lvn_gpu_la
                                       int n);
 /* The last launch is the one before it in another form: the same arguments, the same bits, another text or grid. A
  * device that measures takes the faster one, others the first. */
-void lvn_gpu_either(struct lvn_gpu *g);
+void lvn_gpu_two_variants(struct lvn_gpu *g);
 /* The description of an operand of the call; NULL: it is none, or absent. */
 const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_gpu_arg *a);
 
@@ -162,10 +162,10 @@ void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...) LVN_PRINTF(2, 3)
 
 /* Dropout of a tensor (samples,...,C): the last four parameters of lvn_dropout_factor() of words.h, in its order. */
 #define LVN_DROPOUT(g, p, desc)                                                                                        \
-    LVN_INT(lvn_dropout_threshold(p)), LVN_FLOAT(lvn_gpu_kept(p)), LVN_INT((int32_t)(g)->call->op_hash),               \
+    LVN_INT(lvn_dropout_threshold(p)), LVN_FLOAT(lvn_gpu_retained(p)), LVN_INT((int32_t)(g)->call->op_hash),           \
         LVN_LONG(lvn_desc_rows(desc) / (desc)->dim[0])
 /* What dropout multiplies with what it keeps. */
-static inline double lvn_gpu_kept(double p)
+static inline double lvn_gpu_retained(double p)
 {
     uint32_t threshold = lvn_dropout_threshold(p);
     return threshold < 65536 ? 1 / (1 - threshold / 65536.0) : 0;

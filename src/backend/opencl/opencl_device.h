@@ -23,12 +23,12 @@ struct lvn_opencl_device {
     char name[128], driver[64], platform[64], version[64];
     int64_t memory, largest; /* bytes: in all, in one buffer */
     bool cpu, intel, has_double, divides_exactly;
-    bool shares_memory;     /* with the processor */
-    bool relaxed;           /* a GPU that gives out more than `largest` where it is told so, and kernels are */
-    bool beyond;            /* it did */
-    enum lvn_gpu_form form; /* of launches that have two; unknown: the faster one */
-    bool units;             /* of these those that are for lvn_gpu_choose() */
-    bool large_registers;   /* an Intel GPU with matrix units whose compiler takes the option for 256 registers */
+    bool shares_memory;        /* with the processor */
+    bool relaxed;              /* a GPU that gives out more than `largest` where it is told so, and kernels are */
+    bool beyond;               /* it did */
+    enum lvn_gpu_variant form; /* of launches that have two; unknown: the faster one */
+    bool units;                /* of these those that are for lvn_gpu_choose() */
+    bool large_registers;      /* an Intel GPU with matrix units whose compiler takes the option for 256 registers */
     int matrix; /* items of a sub-group that multiplies matrices of bf16, 16 or 8; 0: there is no unit for it */
     char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];
     int n_small;
@@ -71,9 +71,9 @@ void lvn_opencl_texts_free(struct lvn_opencl_device *d);
 
 /* --- launches that have two forms: tuning_variants.c --- */
 /* For struct lvn_gpu_driver's faster. */
-enum lvn_gpu_form lvn_opencl_faster(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
+enum lvn_gpu_variant lvn_opencl_faster(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
 /* Of a launch both forms of which are ready: the faster one, measured and kept. */
-enum lvn_status lvn_opencl_measure(enum lvn_gpu_form *form, struct lvn_gpu_program *p,
+enum lvn_status lvn_opencl_measure(enum lvn_gpu_variant *form, struct lvn_gpu_program *p,
                                    struct lvn_gpu_launch *l) LVN_CHECKED;
 
 #endif

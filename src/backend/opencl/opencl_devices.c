@@ -73,7 +73,8 @@ static void ask(struct lvn_opencl_device *d, void *platform, void *id)
     d->units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;
     d->relaxed = d->intel && !d->cpu && d->largest < d->memory;
     d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-    d->form = d->cpu ? LVN_FORM_FIRST : LVN_FORM_UNKNOWN; /* processors are for tests, and wait long for a product */
+    d->form = d->cpu ? LVN_GPU_VARIANT_FIRST
+                     : LVN_GPU_VARIANT_UNKNOWN; /* processors are for tests, and wait long for a product */
 }
 
 /* By its UUID, where it has one; else by its place among those that this process sees. Behind a mask a tile may have

@@ -264,13 +264,13 @@ static enum lvn_status prepare_launch(struct lvn_gpu_program *p, struct lvn_gpu_
 
 static enum lvn_status prepare_forms(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
-    enum lvn_gpu_form form;
+    enum lvn_gpu_variant form;
     LVN_TRY(prepare_launch(p, l));
     if (!l->other) return LVN_OK;
     LVN_TRY(prepare_launch(p, l->other));
     LVN_TRY(lvn_opencl_measure(&form, p, l));
-    lvn_cl.release_kernel(form == LVN_FORM_OTHER ? l->own : l->other->own);
-    lvn_gpu_settle(l, form);
+    lvn_cl.release_kernel(form == LVN_GPU_VARIANT_SECOND ? l->own : l->other->own);
+    lvn_gpu_tune(l, form);
     return LVN_OK;
 }
 

@@ -27,23 +27,23 @@ static const char *key_of(struct lvn_arena *a, const struct lvn_opencl_device *d
     return key;
 }
 
-static enum lvn_gpu_form kept(const char *key)
+static enum lvn_gpu_variant kept(const char *key)
 {
     void *binary;
     int64_t bytes;
-    enum lvn_gpu_form form = LVN_FORM_UNKNOWN;
+    enum lvn_gpu_variant form = LVN_GPU_VARIANT_UNKNOWN;
     if (!key || !lvn_kernels_find(key, &binary, &bytes)) return form;
     const char byte = bytes == 1 ? *(char *)binary : -1;
-    if (byte == LVN_FORM_FIRST || byte == LVN_FORM_OTHER) form = (enum lvn_gpu_form)byte;
+    if (byte == LVN_GPU_VARIANT_FIRST || byte == LVN_GPU_VARIANT_SECOND) form = (enum lvn_gpu_variant)byte;
     free(binary);
     return form;
 }
 
-enum lvn_gpu_form lvn_opencl_faster(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l)
+enum lvn_gpu_variant lvn_opencl_faster(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l)
 {
     LVN_LOCAL_ARENA(arena);
     const struct lvn_opencl_device *d = (const struct lvn_opencl_device *)p->base.device;
-    return d->form != LVN_FORM_UNKNOWN ? d->form : kept(key_of(&arena, d, l));
+    return d->form != LVN_GPU_VARIANT_UNKNOWN ? d->form : kept(key_of(&arena, d, l));
 }
 
 /* Seconds of one launch. */
@@ -57,7 +57,7 @@ static enum lvn_status time_one(double *seconds, struct lvn_gpu_program *p, stru
     return LVN_OK;
 }
 
-enum lvn_status lvn_opencl_measure(enum lvn_gpu_form *form, struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
+enum lvn_status lvn_opencl_measure(enum lvn_gpu_variant *form, struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
 {
     LVN_LOCAL_ARENA(arena);
     struct lvn_device *d = p->base.device;
@@ -66,14 +66,14 @@ enum lvn_status lvn_opencl_measure(enum lvn_gpu_form *form, struct lvn_gpu_progr
     double least[2] = {INFINITY, INFINITY}, seconds;
     if (!key) return LVN_MEMORY;
     *form = kept(key); /* by another launch of this program */
-    if (*form != LVN_FORM_UNKNOWN) return LVN_OK;
+    if (*form != LVN_GPU_VARIANT_UNKNOWN) return LVN_OK;
     LVN_TRY(d->backend->wait(d));
     for (int n = 0; n <= TIMES; n++)
         for (int f = 0; f < 2; f++) {
             LVN_TRY(time_one(&seconds, p, forms[f]));
             if (n > 0) least[f] = fmin(least[f], seconds);
         }
-    *form = least[1] < least[0] ? LVN_FORM_OTHER : LVN_FORM_FIRST;
+    *form = least[1] < least[0] ? LVN_GPU_VARIANT_SECOND : LVN_GPU_VARIANT_FIRST;
     lvn_kernels_keep(key, &(char){(char)*form}, 1);
     return LVN_OK;
 }

@@ -121,7 +121,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
 }
 
 /* False: a collective failed. */
-static bool launch(const struct lvn_calls *calls, const struct lvn_walk *w, const struct lvn_execution *how)
+static bool launch(const struct lvn_calls *calls, const struct lvn_launch_order *w, const struct lvn_execution *how)
 {
     const struct lvn_instr *i = w->instr;
     if (!i->op->collective)
@@ -134,11 +134,11 @@ static bool launch(const struct lvn_calls *calls, const struct lvn_walk *w, cons
 
 static enum lvn_status walk(struct lvn_calls *calls, const struct lvn_execution *how)
 {
-    struct lvn_walk w = lvn_walk_begin(calls->program, how->n_micro_batches);
-    while (lvn_walk_next(&w)) {
-        if (w.at == LVN_WALK_MICRO_BATCH) lvn_calls_point(calls, w.micro_batch);
-        if (w.at == LVN_WALK_LAUNCH && !launch(calls, &w, how)) return LVN_COMM;
-        if (w.at != LVN_WALK_BACKWARD_DONE) continue;
+    struct lvn_launch_order w = lvn_launch_order_begin(calls->program, how->n_micro_batches);
+    while (lvn_launch_order_next(&w)) {
+        if (w.at == LVN_ORDER_MICRO_BATCH) lvn_calls_point(calls, w.micro_batch);
+        if (w.at == LVN_ORDER_LAUNCH && !launch(calls, &w, how)) return LVN_COMM;
+        if (w.at != LVN_ORDER_BACKWARD_DONE) continue;
         if (how->without_update) break;
         if (how->before_update) how->before_update(how->context);
     }

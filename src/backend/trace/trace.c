@@ -54,10 +54,10 @@ static void unbind(struct lvn_bound *b)
 
 static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *how)
 {
-    struct lvn_walk w = lvn_walk_begin(((const struct bound *)b)->program, how->n_micro_batches);
-    while (lvn_walk_next(&w)) {
-        if (w.at == LVN_WALK_BACKWARD_DONE && how->without_update) break;
-        if (w.at == LVN_WALK_LAUNCH && how->launched) how->launched(how->context, &w);
+    struct lvn_launch_order w = lvn_launch_order_begin(((const struct bound *)b)->program, how->n_micro_batches);
+    while (lvn_launch_order_next(&w)) {
+        if (w.at == LVN_ORDER_BACKWARD_DONE && how->without_update) break;
+        if (w.at == LVN_ORDER_LAUNCH && how->launched) how->launched(how->context, &w);
     }
     return LVN_OK;
 }

@@ -18,7 +18,7 @@
 const char *const lvn_job_words[] = {"finetune", "scratch", "chars", NULL};
 enum { ASK_AUTO, ASK_ALWAYS };
 static const char *const ask_words[] = {"auto", "always", "never", NULL};
-const char *const lvn_place_words[] = {"here", "hosts", "slurm", NULL};
+const char *const lvn_job_location_words[] = {"here", "hosts", "slurm", NULL};
 
 /* --- what a job begins with --- */
 
@@ -165,8 +165,8 @@ static enum lvn_status flags(struct lvn_config *cf)
     LVN_TRY(word_of(c, LVN_FLAG_config_ask, ask_words, &n));
     cf->ask = n == ASK_AUTO ? isatty(STDIN_FILENO) && isatty(STDERR_FILENO) : n == ASK_ALWAYS;
     if (c->given[LVN_FLAG_config_where]) {
-        LVN_TRY(word_of(c, LVN_FLAG_config_where, lvn_place_words, &n));
-        cf->place = (enum lvn_place)n;
+        LVN_TRY(word_of(c, LVN_FLAG_config_where, lvn_job_location_words, &n));
+        cf->place = (enum lvn_job_location)n;
         cf->has_place = true;
     }
     cf->hosts = c->flag[LVN_FLAG_config_hosts].t;
@@ -180,17 +180,17 @@ static enum lvn_status flags(struct lvn_config *cf)
         LVN_CHECK(!cf->has_machines || cf->machines == names, ARG,
                   "--machines (%" PRId64 ") and the names in --hosts (%" PRId64 ") differ; leave --machines out",
                   cf->machines, names);
-        LVN_CHECK(!cf->has_place || cf->place == LVN_PLACE_HOSTS, ARG,
+        LVN_CHECK(!cf->has_place || cf->place == LVN_JOB_AT_HOSTS, ARG,
                   "--hosts names machines, and --where=%s is elsewhere; take --where=hosts or leave it out",
-                  lvn_place_words[cf->place]);
+                  lvn_job_location_words[cf->place]);
         cf->machines = names;
         cf->has_machines = cf->has_place = true;
-        cf->place = LVN_PLACE_HOSTS;
+        cf->place = LVN_JOB_AT_HOSTS;
     } else if (cf->has_machines && !cf->has_place) {
-        cf->place = cf->machines > 1 ? LVN_PLACE_HOSTS : LVN_PLACE_HERE;
+        cf->place = cf->machines > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
         cf->has_place = true;
     }
-    LVN_CHECK(cf->machines == 1 || cf->place != LVN_PLACE_HERE, ARG,
+    LVN_CHECK(cf->machines == 1 || cf->place != LVN_JOB_AT_HERE, ARG,
               "--where=here is one machine, and --machines says %" PRId64, cf->machines);
     return memory_of(c, &cf->memory);
 }

@@ -8,8 +8,8 @@
 #include "cli/cli.h"
 
 enum lvn_job { LVN_JOB_FINETUNE, LVN_JOB_SCRATCH, LVN_JOB_CHARS, LVN_JOB_COUNT };
-enum lvn_place { LVN_PLACE_HERE, LVN_PLACE_HOSTS, LVN_PLACE_SLURM, LVN_PLACE_COUNT };
-extern const char *const lvn_job_words[LVN_JOB_COUNT + 1], *const lvn_place_words[LVN_PLACE_COUNT + 1];
+enum lvn_job_location { LVN_JOB_AT_HERE, LVN_JOB_AT_HOSTS, LVN_JOB_AT_SLURM, LVN_JOB_AT_COUNT };
+extern const char *const lvn_job_words[LVN_JOB_COUNT + 1], *const lvn_job_location_words[LVN_JOB_AT_COUNT + 1];
 
 /* Something of the file that was read and has no counterpart, or another one than its reader expects. */
 struct lvn_config_note {
@@ -21,7 +21,7 @@ struct lvn_config {
     struct lvn_settings *s;
     bool ask; /* what is not known, on the terminal; else it takes its default */
     enum lvn_job job;
-    enum lvn_place place;
+    enum lvn_job_location place;
     bool has_place, has_machines, has_per_machine;
     int64_t machines, per_machine; /* per_machine: ranks of each */
     const char *hosts;             /* names with commas between them; "": not known */

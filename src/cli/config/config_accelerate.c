@@ -82,11 +82,11 @@ static enum lvn_status machines(struct lvn_config *cf, const struct lvn_yaml *to
     }
     const struct lvn_yaml *mpirun = lvn_yaml_get(top, "mpirun_config");
     const char *hostfile = text_of(mpirun, "mpirun_hostfile");
-    if (!cf->has_place) cf->place = n > 1 ? LVN_PLACE_HOSTS : LVN_PLACE_HERE;
+    if (!cf->has_place) cf->place = n > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
     if (!cf->has_machines) cf->machines = n;
     if (!cf->has_per_machine && ranks) cf->per_machine = ranks / n;
     cf->has_place = cf->has_machines = cf->has_per_machine = true;
-    bool wanted = hostfile && cf->place == LVN_PLACE_HOSTS && !*cf->hosts;
+    bool wanted = hostfile && cf->place == LVN_JOB_AT_HOSTS && !*cf->hosts;
     if (wanted && lvn_path_is_file(hostfile)) {
         cf->hostfile = hostfile;
     } else if (wanted) {

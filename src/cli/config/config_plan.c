@@ -31,24 +31,24 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct lvn_settings 
 static enum lvn_status plan_once(struct lvn_config *cf, const struct lvn_settings *s, const struct lvn_model_setup *m,
                                  int64_t pieces)
 {
-    struct lvn_training t = {0};
+    struct lvn_train_programs t = {0};
     struct lvn_callbacks callbacks;
-    struct lvn_training_options o = {.size = (int)(cf->machines * cf->per_machine),
-                                     .fields = &m->fields,
-                                     .task = m->task,
-                                     .validate = true,
-                                     .planner = lvn_callbacks_planner(&callbacks),
-                                     .pieces = pieces};
+    struct lvn_train_programs_options o = {.size = (int)(cf->machines * cf->per_machine),
+                                           .fields = &m->fields,
+                                           .task = m->task,
+                                           .validate = true,
+                                           .planner = lvn_callbacks_planner(&callbacks),
+                                           .pieces = pieces};
     enum lvn_status status = lvn_callbacks_init(&callbacks, s, NULL);
-    if (status == LVN_OK) status = lvn_training_plan(&t, s, &m->config, &o);
+    if (status == LVN_OK) status = lvn_train_programs_plan(&t, s, &m->config, &o);
     if (status == LVN_OK) {
         cf->parameters = lvn_params_total(t.network->params);
-        cf->rank_bytes = lvn_network_bytes(t.network);
+        cf->rank_bytes = lvn_model_state_bytes(t.network);
         cf->fits = cf->memory <= 0 || (double)cf->rank_bytes <= 0.9 * (double)cf->memory / (double)cf->per_machine;
         cf->micro = t.micro;
         cf->accumulation = t.accumulation;
     }
-    lvn_training_release(&t);
+    lvn_train_programs_release(&t);
     lvn_callbacks_release(&callbacks);
     return status;
 }

@@ -165,16 +165,16 @@ static enum lvn_status ask_place(struct lvn_config *cf)
                                         "a cluster with Slurm"};
     int n = (int)cf->place;
     if (!cf->ask) return LVN_OK;
-    if (!cf->has_place) LVN_TRY(choose("Where should it run?", lvn_place_words, texts, &n));
-    cf->place = (enum lvn_place)n;
-    if (cf->place == LVN_PLACE_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
-    if (cf->place == LVN_PLACE_SLURM && !cf->has_machines) LVN_TRY(ask_number("On how many nodes?", 1, &cf->machines));
-    if (cf->place != LVN_PLACE_HERE && !cf->has_per_machine)
+    if (!cf->has_place) LVN_TRY(choose("Where should it run?", lvn_job_location_words, texts, &n));
+    cf->place = (enum lvn_job_location)n;
+    if (cf->place == LVN_JOB_AT_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
+    if (cf->place == LVN_JOB_AT_SLURM && !cf->has_machines) LVN_TRY(ask_number("On how many nodes?", 1, &cf->machines));
+    if (cf->place != LVN_JOB_AT_HERE && !cf->has_per_machine)
         LVN_TRY(
             ask_number("How many ranks (processes) on each of them? One uses all cores; one for each socket or NUMA "
                        "node can be faster.",
                        1, &cf->per_machine));
-    if (cf->place == LVN_PLACE_HERE || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
+    if (cf->place == LVN_JOB_AT_HERE || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
     int64_t gib = cf->memory >> 30;
     LVN_TRY(ask_number("How much free memory does each of them have, in GiB?", 1, &gib));
     cf->memory = gib << 30;

@@ -56,13 +56,13 @@ enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths 
     int64_t ranks = cf->machines * cf->per_machine;
     *p = (struct lvn_config_paths){0};
     LVN_TRY(name_recipe(cf, p));
-    if (cf->place == LVN_PLACE_HOSTS) {
+    if (cf->place == LVN_JOB_AT_HOSTS) {
         const char *hosts = cf->hostfile;
         if (!hosts) hosts = p->hosts = beside(cf, p->recipe, "hosts");
         if (!hosts) return LVN_MEMORY;
         p->launch =
             lvn_arena_printf(a, "levin launch --hostfile %s -n %" PRId64 " -- train %s", hosts, ranks, p->recipe);
-    } else if (cf->place == LVN_PLACE_SLURM) {
+    } else if (cf->place == LVN_JOB_AT_SLURM) {
         const char *script = beside(cf, p->recipe, "sbatch");
         if (!script) return LVN_MEMORY;
         p->launch = lvn_arena_printf(

@@ -3,7 +3,7 @@
 #define LVN_DOCTOR_H
 
 #include "cli/cli.h"
-#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/member.h"
 #include "comm/comm.h"
 #include "host/isa.h"
 #include "host/machine.h"

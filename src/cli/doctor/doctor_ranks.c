@@ -1,6 +1,6 @@
 /* doctor_ranks.c - levin doctor under a launcher: every rank tells what it has, and rank 0 says what does not fit.
  *
- * What ranks have travels as facts of the rendezvous (cluster/rendezvous/heartbeat.h), so it is told even where MPI is
+ * What ranks have travels as facts of the rendezvous (cluster/rendezvous/member.h), so it is told even where MPI is
  * at odds; what lies between them is measured with the communication that training uses. */
 #include <fcntl.h>
 #include <math.h>
@@ -77,19 +77,19 @@ static void tell(struct facts *f, const struct lvn_doctor *r, const struct lvn_c
 
 /* --- the ranks of one host --- */
 
-static long fact_number(const struct lvn_heartbeat *h, int rank, int key)
+static long fact_number(const struct lvn_member *h, int rank, int key)
 {
-    return strtol(lvn_heartbeat_fact(h, rank, keys[key]), NULL, 10);
+    return strtol(lvn_member_fact(h, rank, keys[key]), NULL, 10);
 }
 
 /* How often each CPU stands in the lists of the host's ranks; returns how many CPUs stand in any. */
-static int count_cpus(const struct lvn_heartbeat *h, const struct lvn_peer *p, int n, int host, unsigned short *times)
+static int count_cpus(const struct lvn_member *h, const struct lvn_peer *p, int n, int host, unsigned short *times)
 {
     int any = 0;
     memset(times, 0, sizeof *times * CPUS);
     for (int i = 0; i < n; i++) {
         if (strcmp(p[i].host, p[host].host) != 0) continue;
-        for (const char *list = lvn_heartbeat_fact(h, i, keys[F_CPUS]); *list;) {
+        for (const char *list = lvn_member_fact(h, i, keys[F_CPUS]); *list;) {
             char *end;
             long first = strtol(list, &end, 10), last = first;
             if (end == list) break;
@@ -102,19 +102,19 @@ static int count_cpus(const struct lvn_heartbeat *h, const struct lvn_peer *p, i
 }
 
 /* Findings about the host of rank `host`, the first one there. */
-static void look_at_host(struct lvn_doctor *r, const struct lvn_heartbeat *h, const struct lvn_peer *p, int n, int host)
+static void look_at_host(struct lvn_doctor *r, const struct lvn_member *h, const struct lvn_peer *p, int n, int host)
 {
     static unsigned short times[CPUS];
     char cure[300];
     int ranks = 0, threads = 0, given = 0, most = 0, any = count_cpus(h, p, n, host, times);
-    const char *mine = lvn_heartbeat_fact(h, host, keys[F_CPUS]);
+    const char *mine = lvn_member_fact(h, host, keys[F_CPUS]);
     bool alike = true;
     for (int i = 0; i < n; i++) {
         if (strcmp(p[i].host, p[host].host) != 0) continue;
         ranks++;
         threads += (int)fact_number(h, i, F_THREADS);
-        given += strstr(lvn_heartbeat_fact(h, i, keys[F_THREADS]), "set") != NULL;
-        alike = alike && !strcmp(mine, lvn_heartbeat_fact(h, i, keys[F_CPUS]));
+        given += strstr(lvn_member_fact(h, i, keys[F_THREADS]), "set") != NULL;
+        alike = alike && !strcmp(mine, lvn_member_fact(h, i, keys[F_CPUS]));
     }
     for (int k = 0; k < CPUS; k++) most = times[k] > most ? times[k] : most;
     int online = (int)fact_number(h, host, F_ONLINE);
@@ -149,7 +149,7 @@ static void look_at_host(struct lvn_doctor *r, const struct lvn_heartbeat *h, co
 
 /* --- differences --- */
 
-static void look_at_differences(struct lvn_doctor *r, const struct lvn_heartbeat *h)
+static void look_at_differences(struct lvn_doctor *r, const struct lvn_member *h)
 {
     static const struct {
         int key;
@@ -162,7 +162,7 @@ static void look_at_differences(struct lvn_doctor *r, const struct lvn_heartbeat
     };
     char text[700];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (lvn_heartbeat_difference(h, keys[all[i].key], text, sizeof text))
+        if (lvn_member_difference(h, keys[all[i].key], text, sizeof text))
             lvn_doctor_finding(r, all[i].cure, "%s", text);
     }
 }
@@ -231,7 +231,7 @@ static void look_at_links(struct lvn_doctor *r, const struct lvn_peer *p, const 
 
 /* --- the report --- */
 
-static void list_ranks(struct lvn_doctor *r, const struct lvn_heartbeat *h, const struct lvn_peer *p, int n,
+static void list_ranks(struct lvn_doctor *r, const struct lvn_member *h, const struct lvn_peer *p, int n,
                        const double *clock)
 {
     json_t *list = json_array();
@@ -239,7 +239,7 @@ static void list_ranks(struct lvn_doctor *r, const struct lvn_heartbeat *h, cons
     lvn_cli_print(r->c, "\n%5s %-16s %8s %-14s %7s %-8s %10s\n", "rank", "host", "pid", "CPUs", "threads", "isa",
                   "memory");
     for (int i = 0; i < n; i++) {
-        const char *cpus = lvn_heartbeat_fact(h, i, keys[F_CPUS]), *isa = lvn_heartbeat_fact(h, i, keys[F_ISA]);
+        const char *cpus = lvn_member_fact(h, i, keys[F_CPUS]), *isa = lvn_member_fact(h, i, keys[F_ISA]);
         int64_t bytes = fact_number(h, i, F_MEMORY);
         lvn_cli_print(r->c, "%5d %-16.16s %8lld %-14s %7ld %-8s %10s\n", i, p[i].host, (long long)p[i].pid, cpus,
                       fact_number(h, i, F_THREADS), isa, lvn_bytes_text(bytes, memory));
@@ -251,8 +251,8 @@ static void list_ranks(struct lvn_doctor *r, const struct lvn_heartbeat *h, cons
         json_object_set_new(one, "threads", json_integer(fact_number(h, i, F_THREADS)));
         json_object_set_new(one, "instructions", json_string(isa));
         json_object_set_new(one, "memory_available_bytes", json_integer(bytes));
-        json_object_set_new(one, "build", json_string(lvn_heartbeat_fact(h, i, keys[F_BUILD])));
-        json_object_set_new(one, "mpi", json_string(lvn_heartbeat_fact(h, i, keys[F_MPI])));
+        json_object_set_new(one, "build", json_string(lvn_member_fact(h, i, keys[F_BUILD])));
+        json_object_set_new(one, "mpi", json_string(lvn_member_fact(h, i, keys[F_MPI])));
         json_object_set_new(one, "clock_ahead_s", lvn_cli_number(clock[i]));
         json_array_append_new(list, one);
     }
@@ -260,7 +260,7 @@ static void list_ranks(struct lvn_doctor *r, const struct lvn_heartbeat *h, cons
     lvn_cli_add(r->c, "ranks", list);
 }
 
-static void report(struct lvn_doctor *r, const struct lvn_heartbeat *h, const struct lvn_peer *p, int n,
+static void report(struct lvn_doctor *r, const struct lvn_member *h, const struct lvn_peer *p, int n,
                    const struct lvn_link *links, int n_links, const double *clock, double reduce_s, int64_t bytes)
 {
     char a[LVN_NUMBER_TEXT];
@@ -278,7 +278,7 @@ static void report(struct lvn_doctor *r, const struct lvn_heartbeat *h, const st
         crowded = crowded || ranks >= count_cpus(h, p, n, i, times);
     }
     lvn_doctor_line(r, "ranks", "%d on %d host%s", n, hosts, lvn_plural(hosts));
-    lvn_doctor_line(r, "MPI", "%s", lvn_heartbeat_fact(h, 0, keys[F_MPI]));
+    lvn_doctor_line(r, "MPI", "%s", lvn_member_fact(h, 0, keys[F_MPI]));
     look_at_links(r, p, links, n_links, false, crowded);
     look_at_links(r, p, links, n_links, true, crowded);
     lvn_doctor_line(r, "all-reduce", "%s in %.3g ms (%.3g GB/s)", lvn_bytes_text(bytes, a), 1e3 * reduce_s,
@@ -293,7 +293,7 @@ static void report(struct lvn_doctor *r, const struct lvn_heartbeat *h, const st
     }
     lvn_cli_add(r->c, "links", list);
     lvn_cli_add(r->c, "hosts", json_integer(hosts));
-    lvn_cli_add(r->c, "mpi", json_string(lvn_heartbeat_fact(h, 0, keys[F_MPI])));
+    lvn_cli_add(r->c, "mpi", json_string(lvn_member_fact(h, 0, keys[F_MPI])));
     lvn_cli_add(r->c, "all_reduce_s", lvn_cli_number(reduce_s));
     lvn_cli_add(r->c, "all_reduce_bytes", json_integer(bytes));
 }
@@ -310,7 +310,7 @@ static void on_fault(void *context, const struct lvn_fault *f)
     _exit(LVN_EXIT_FAILED);
 }
 
-static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, struct lvn_heartbeat *h, int n)
+static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, struct lvn_member *h, int n)
 {
     struct lvn_peer *p = calloc((size_t)n, sizeof *p);
     double *clock = calloc((size_t)n, sizeof *clock), reduce_s;
@@ -319,7 +319,7 @@ static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, stru
     int64_t bytes = 0;
     enum lvn_status status = LVN_MEMORY;
     if (p && clock) {
-        lvn_heartbeat_table(h, p, n);
+        lvn_member_table(h, p, n);
         status = lvn_doctor_links(comm, &links, &n_links, clock, &reduce_s, &bytes);
         if (!status && lvn_comm_rank(comm) == 0) report(r, h, p, n, links, n_links, clock, reduce_s, bytes);
     }
@@ -330,7 +330,7 @@ static enum lvn_status examine(struct lvn_doctor *r, struct lvn_comm *comm, stru
 }
 
 static enum lvn_status train(struct lvn_doctor *r, const struct lvn_identity *who, struct lvn_comm *comm,
-                             struct lvn_heartbeat *h)
+                             struct lvn_member *h)
 {
     struct lvn_ranks *ranks = NULL;
     enum lvn_status status = lvn_ranks_over(&ranks, who, comm, h);
@@ -350,7 +350,7 @@ struct meeting {
 static const double TIMEOUT = 30;
 
 static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who, struct meeting *m,
-                            struct lvn_comm **comm, struct lvn_heartbeat **h)
+                            struct lvn_comm **comm, struct lvn_member **h)
 {
     if (m->tcp)
         LVN_TRY(lvn_mesh_listen(&m->mesh, who->rank, who->size, who->one_host));
@@ -361,14 +361,14 @@ static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who
     tell(f, r, *comm);
     for (int i = 0; i < FACTS; i++) m->facts[i] = (struct lvn_fact){keys[i], f->text[i]};
     for (int i = 0; i < m->mesh.n_facts; i++) m->facts[FACTS + i] = m->mesh.fact[i];
-    struct lvn_heartbeat_options ho = {.id = who,
-                                       .timeout = TIMEOUT,
-                                       .facts = m->facts,
-                                       .n_facts = FACTS + m->mesh.n_facts,
-                                       .broadcast = m->tcp ? NULL : broadcast,
-                                       .broadcast_context = *comm,
-                                       .fault = on_fault};
-    enum lvn_status status = lvn_heartbeat_open(h, &ho); /* where it fails, the others fail alike */
+    struct lvn_member_options ho = {.id = who,
+                                    .timeout = TIMEOUT,
+                                    .facts = m->facts,
+                                    .n_facts = FACTS + m->mesh.n_facts,
+                                    .broadcast = m->tcp ? NULL : broadcast,
+                                    .broadcast_context = *comm,
+                                    .fault = on_fault};
+    enum lvn_status status = lvn_member_open(h, &ho); /* where it fails, the others fail alike */
     free(f);
     LVN_TRY(status);
     if (!m->tcp) return LVN_OK;
@@ -382,7 +382,7 @@ static enum lvn_status meet(struct lvn_doctor *r, const struct lvn_identity *who
 enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *who)
 {
     struct lvn_comm *comm = NULL;
-    struct lvn_heartbeat *h = NULL;
+    struct lvn_member *h = NULL;
     struct meeting m = {
         .mesh.listening = -1,
         .comm = {
@@ -394,10 +394,10 @@ enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity
     if (!status) status = examine(r, comm, h, who->size);
     if (!status && r->train) status = train(r, who, comm, h);
     if (status) {
-        lvn_heartbeat_fail(h, status == LVN_COMM);
+        lvn_member_fail(h, status == LVN_COMM);
         return status;
     }
-    lvn_heartbeat_close(h);
+    lvn_member_close(h);
     lvn_comm_close(comm);
     return LVN_OK;
 }

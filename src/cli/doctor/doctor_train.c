@@ -11,18 +11,18 @@
 #include "engine/synthetic_step.h"
 
 struct pair {
-    struct lvn_trial one, all;
+    struct lvn_synthetic_step one, all;
 };
 
 /* Rank 0 by itself; the others wait for it. */
-static enum lvn_status run_alone(struct lvn_trial *out, struct lvn_ranks *r, bool fixed_order)
+static enum lvn_status run_alone(struct lvn_synthetic_step *out, struct lvn_ranks *r, bool fixed_order)
 {
     struct lvn_comm *comm;
     struct lvn_ranks *alone = NULL;
     if (r->rank) return LVN_OK;
     LVN_TRY(lvn_comm_open(&comm, &(struct lvn_comm_options){.size = 1}));
     enum lvn_status status = lvn_ranks_over(&alone, &r->who, comm, NULL);
-    if (status == LVN_OK) status = lvn_trial_run(out, alone, 1, fixed_order);
+    if (status == LVN_OK) status = lvn_synthetic_step_run(out, alone, 1, fixed_order);
     lvn_ranks_close(alone);
     lvn_comm_close(comm);
     return status;
@@ -31,14 +31,14 @@ static enum lvn_status run_alone(struct lvn_trial *out, struct lvn_ranks *r, boo
 static enum lvn_status run_both(struct pair *p, struct lvn_ranks *r, bool fixed_order)
 {
     LVN_TRY_TOGETHER(r, run_alone(&p->one, r, fixed_order));
-    LVN_TRY(lvn_trial_run(&p->all, r, 0, fixed_order));
+    LVN_TRY(lvn_synthetic_step_run(&p->all, r, 0, fixed_order));
     return LVN_OK;
 }
 
 static double furthest(const struct pair *p)
 {
     double most = 0;
-    for (int i = 0; i < LVN_TRIAL_STEPS; i++) {
+    for (int i = 0; i < LVN_SYNTHETIC_STEPS; i++) {
         double apart = fabs(p->all.loss[i] - p->one.loss[i]) / fabs(p->one.loss[i]);
         if (!(apart <= most)) most = apart; /* what is no number, too */
     }
@@ -59,8 +59,8 @@ static void judge(struct lvn_doctor *r, const struct lvn_ranks *ranks, const str
         snprintf(who, sizeof who, "1 thread and on %d", r->m.threads);
     lvn_doctor_line(r, "training",
                     "%d steps of a tiny model: %s on %s in fixed order, %.1g apart without it (loss %.4f to %.4f)",
-                    LVN_TRIAL_STEPS, equal ? "the same bits" : "OTHER numbers", who, furthest(plain),
-                    exact->all.loss[0], exact->all.loss[LVN_TRIAL_STEPS - 1]);
+                    LVN_SYNTHETIC_STEPS, equal ? "the same bits" : "OTHER numbers", who, furthest(plain),
+                    exact->all.loss[0], exact->all.loss[LVN_SYNTHETIC_STEPS - 1]);
     lvn_cli_add(r->c, "training_equal", json_boolean(equal));
     lvn_cli_add(r->c, "training_apart", lvn_cli_number(furthest(plain)));
     if (equal && close) return;

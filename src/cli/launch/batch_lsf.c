@@ -3,4 +3,4 @@
  * Source: IBM Spectrum LSF, environment variables, LSB_DJOB_HOSTFILE. */
 #include "cli/launch/batch_system.h"
 
-const struct lvn_site lvn_site_lsf = {.title = "LSF", .file = "LSB_DJOB_HOSTFILE", .remote = "blaunch"};
+const struct lvn_batch_system lvn_batch_system_lsf = {.title = "LSF", .file = "LSB_DJOB_HOSTFILE", .remote = "blaunch"};

@@ -4,4 +4,4 @@
  * Source: PBS Professional user's guide, "the job's node file". */
 #include "cli/launch/batch_system.h"
 
-const struct lvn_site lvn_site_pbs = {.title = "PBS", .file = "PBS_NODEFILE", .remote = "pbs_tmrsh"};
+const struct lvn_batch_system lvn_batch_system_pbs = {.title = "PBS", .file = "PBS_NODEFILE", .remote = "pbs_tmrsh"};

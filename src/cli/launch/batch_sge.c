@@ -4,5 +4,5 @@
  * Source: sge_pe(5), qrsh(1). */
 #include "cli/launch/batch_system.h"
 
-const struct lvn_site lvn_site_sge = {
+const struct lvn_batch_system lvn_batch_system_sge = {
     .title = "Grid Engine", .file = "PE_HOSTFILE", .counts = true, .remote = "qrsh -inherit"};

@@ -7,14 +7,14 @@
 
 #include <stdbool.h>
 
-struct lvn_site {
+struct lvn_batch_system {
     const char *title;  /* "PBS" */
     const char *file;   /* variable that names the file of hosts: one a line */
     bool counts;        /* the second word of a line is its number of slots; else each line is one */
     const char *remote; /* what reaches the job's hosts, with its options, if it is installed; else ssh does */
 };
 
-#define LVN_SITE(name) extern const struct lvn_site lvn_site_##name;
+#define LVN_BATCH_SYSTEM(name) extern const struct lvn_batch_system lvn_batch_system_##name;
 #include "cli/launch/batch_systems.def"
 
 #endif

@@ -55,7 +55,7 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *one)
     if (!l->run) return LVN_MEMORY;
     l->resumes = lvn_cli_on(one, LVN_FLAG_train_resume);
     LVN_TRY(make_id(l));
-    return lvn_stage_open(l->arena, l->run, &l->run_dir);
+    return lvn_upload_staging_open(l->arena, l->run, &l->run_dir);
 }
 
 /* What joins the ranks. */
@@ -161,7 +161,7 @@ static enum lvn_status count_ranks(struct lvn_launch *l)
         if (l->hosts[i].slots > l->per_node) l->per_node = l->hosts[i].slots;
     }
     if (l->per_node > l->ranks) l->per_node = l->ranks;
-    lvn_launch_place(l, l->ranks);
+    lvn_launch_map_ranks(l, l->ranks);
     return LVN_OK;
 }
 

@@ -53,10 +53,10 @@ struct lvn_launch {
     struct lvn_launch_logs *logs; /* lines of ranks also go there */
     struct lvn_host *hosts;       /* none: this machine, or Slurm's */
     int n_hosts;
-    const char *hosts_path;      /* of the file that names them */
-    const struct lvn_site *site; /* the queue that wrote it; NULL: none */
-    const char *ssh;             /* reaches other hosts: a program and its options */
-    bool allocation;             /* within a Slurm job that is running */
+    const char *hosts_path;              /* of the file that names them */
+    const struct lvn_batch_system *site; /* the queue that wrote it; NULL: none */
+    const char *ssh;                     /* reaches other hosts: a program and its options */
+    bool allocation;                     /* within a Slurm job that is running */
 
     enum lvn_launcher launcher;
     const char *program;   /* of the launcher */
@@ -76,11 +76,11 @@ enum lvn_status lvn_launch_site(struct lvn_launch *l) LVN_CHECKED;
 /* launch_probe.c: look at each host: it answers, has what it takes, and reaches this machine. */
 enum lvn_status lvn_launch_reach(struct lvn_launch *l) LVN_CHECKED;
 /* The same in between, for restarts: sets `down`. */
-void lvn_launch_look(struct lvn_launch *l);
+void lvn_launch_probe(struct lvn_launch *l);
 /* The words that run something on a host, which is to be added. */
 enum lvn_status lvn_launch_remote(struct lvn_words *w, const char *ssh, const char *host) LVN_CHECKED;
 /* Give `ranks` places to the hosts in their order; how many have got one. */
-int lvn_launch_place(struct lvn_launch *l, int ranks);
+int lvn_launch_map_ranks(struct lvn_launch *l, int ranks);
 /* The nodes of a Slurm job as hosts, in the job's order. */
 enum lvn_status lvn_launch_nodes(struct lvn_launch *l) LVN_CHECKED;
 /* The address of this machine that `host` (NULL: the first other one, or the loopback) sees; "a.b.c.d". And the network
@@ -115,8 +115,8 @@ bool lvn_launch_pause(double seconds);
  * the token that they were given.
  */
 bool lvn_launch_is_here(const struct lvn_peer *p);
-void lvn_launch_left(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t);
-void lvn_launch_end_left(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token);
+void lvn_launch_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t);
+void lvn_launch_end_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token);
 /* Of l->hosts, where a rank ran; -1: not known. And the one whose ranks were lost before others, or did not come; else
  * that of the rank at fault; -1: several hosts, or none is known. */
 int lvn_launch_host_of(const struct lvn_launch *l, const struct lvn_peer *p);

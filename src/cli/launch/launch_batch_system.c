@@ -7,8 +7,8 @@
 #include "cli/launch/batch_system.h"
 #include "cli/launch/launch.h"
 
-static const struct lvn_site *const sites[] = {
-#define LVN_SITE(name) &lvn_site_##name,
+static const struct lvn_batch_system *const sites[] = {
+#define LVN_BATCH_SYSTEM(name) &lvn_batch_system_##name,
 #include "cli/launch/batch_systems.def"
 };
 

@@ -165,7 +165,7 @@ enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path)
 
 /* --- places for ranks --- */
 
-int lvn_launch_place(struct lvn_launch *l, int ranks)
+int lvn_launch_map_ranks(struct lvn_launch *l, int ranks)
 {
     int placed = 0;
     for (int i = 0; i < l->n_hosts; i++) {

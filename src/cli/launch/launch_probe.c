@@ -186,7 +186,7 @@ enum lvn_status lvn_launch_reach(struct lvn_launch *l)
     return visit(l, refuse);
 }
 
-void lvn_launch_look(struct lvn_launch *l)
+void lvn_launch_probe(struct lvn_launch *l)
 {
     if (visit(l, remember)) lvn_error_clear(); /* those that were not visited are tried */
 }

@@ -77,12 +77,12 @@ static bool find_places(struct restarts *r)
     LVN_LOCAL_TEXT(out);
     int ranks = r->ranks, least = l->min_ranks ? l->min_ranks : r->ranks;
     if (l->n_hosts) {
-        lvn_launch_look(l);
-        ranks = lvn_launch_place(l, r->ranks);
+        lvn_launch_probe(l);
+        ranks = lvn_launch_map_ranks(l, r->ranks);
         for (int i = 0; i < l->n_hosts && ranks < least && !lvn_requeue_possible(); i++) {
             l->hosts[i].faults = 0;
             l->hosts[i].cut_off = NULL;
-            ranks = lvn_launch_place(l, r->ranks);
+            ranks = lvn_launch_map_ranks(l, r->ranks);
         }
         add_left_out(l, &out);
     }

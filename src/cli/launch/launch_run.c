@@ -201,7 +201,7 @@ static void watch_end(struct run *r)
     if (r->over || r->held || r->kill_at > 0 || now - r->finished_at < patience) return;
     struct lvn_text leftover = {0}, t = {0};
     lvn_server_table(r->server, r->peer);
-    lvn_launch_left(r->l, r->peer, &leftover);
+    lvn_launch_survivors(r->l, r->peer, &leftover);
     lvn_text_printf(&t, "error: %s is ended by force: it has not ended by itself %.3g s after all ranks had finished%s",
                     r->l->title, patience, leftover.p ? leftover.p : "");
     say(r, t.p ? t.p : "error: the launcher does not end");
@@ -348,7 +348,7 @@ static void conclude(struct run *r, struct lvn_launch_end *end)
     look_for_run(r, true);
     if (l->goes_on || !l->training || *l->c->flag[LVN_FLAG_launch_log_dir].t) lvn_launch_logs_open(l->logs, r->peer);
     if (end->code != LVN_EXIT_FAULT) return;
-    if (r->server) lvn_launch_end_left(r->l, r->peer, lvn_server_token(r->server));
+    if (r->server) lvn_launch_end_survivors(r->l, r->peer, lvn_server_token(r->server));
     if (!r->fault) return;
     if (l->allocation && !l->n_hosts && lvn_launch_nodes(l)) lvn_error_clear();
     int rank, link[2];

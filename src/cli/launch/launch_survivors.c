@@ -24,7 +24,7 @@ static bool is_left(const struct lvn_peer *p)
     return lvn_launch_is_here(p) && (lvn_process_stopped((int)p->pid) || lvn_process_runs((int)p->pid));
 }
 
-void lvn_launch_left(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t)
+void lvn_launch_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t)
 {
     for (int i = 0; i < l->ranks; i++) {
         if (!is_left(&peer[i])) continue;
@@ -51,7 +51,7 @@ static bool is_ours(int64_t pid, const char *token)
     return ours;
 }
 
-void lvn_launch_end_left(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token)
+void lvn_launch_end_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token)
 {
     const struct timespec moment = {.tv_nsec = 20000000};
     bool left = true;

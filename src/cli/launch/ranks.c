@@ -206,7 +206,7 @@ static void look_for_stopped(struct ranks *r)
     for (int i = 0; i < r->n; i++) {
         const struct child *c = &r->child[i];
         if (c->pid && c->rank >= 0 && lvn_process_stopped(c->pid))
-            lvn_siblings_report(r->place, r->token, c->rank, c->pid);
+            lvn_local_ranks_report(r->place, r->token, c->rank, c->pid);
     }
 }
 
@@ -408,7 +408,7 @@ static enum lvn_status call(const char *place)
 {
     const double patience = 3;
     int at, fd = -1;
-    LVN_TRY(lvn_places_connect(place, LVN_MEETING, patience, 0, &at, &fd));
+    LVN_TRY(lvn_endpoint_connect(place, LVN_MEETING, patience, 0, &at, &fd));
     close(fd);
     return LVN_OK;
 }

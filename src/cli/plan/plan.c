@@ -24,11 +24,11 @@ struct plan {
     const struct lvn_settings *s;
     struct lvn_model_setup setup;
     struct lvn_callbacks callbacks;
-    struct lvn_training training;
+    struct lvn_train_programs training;
     int64_t steps, steps_per_epoch; /* 0: not known */
     bool validates;
-    struct lvn_crowd crowd; /* --ranks */
-    int64_t *live;          /* bytes of the arena at each instruction of a step */
+    struct lvn_oversubscription crowd; /* --ranks */
+    int64_t *live;                     /* bytes of the arena at each instruction of a step */
 };
 
 /* --- what is planned --- */
@@ -99,7 +99,7 @@ static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program 
 /* --- memory --- */
 
 /* Anonymous memory of the training process: see the top. */
-static int64_t process_bytes(const struct lvn_network *n, int64_t allocates)
+static int64_t process_bytes(const struct lvn_model_state *n, int64_t allocates)
 {
     const int64_t huge = (int64_t)2 << 20, stack = (int64_t)1 << 17;
     int64_t bytes = lvn_memory_anonymous() + allocates + n->threads * stack;
@@ -124,8 +124,8 @@ static void show_memory(struct plan *p)
         [LVN_RECOMPUTE_BLOCKS] = {
             "blocks", "To save memory, all activations but the inputs of blocks are recomputed in the backward pass"}};
     struct lvn_cli *c = p->c;
-    const struct lvn_network *n = p->training.network;
-    int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_training_memory(&p->training, part), rest = total;
+    const struct lvn_model_state *n = p->training.network;
+    int64_t part[LVN_MEMORY_PART_COUNT], total = lvn_train_programs_memory(&p->training, part), rest = total;
     int64_t process = process_bytes(n, total - part[LVN_MEMORY_PROGRAMS]), room = lvn_memory_available();
     bool here = n->device->backend->computes; /* on this machine */
     const struct lvn_program *step = p->training.step->program;
@@ -167,7 +167,7 @@ static void show_memory(struct plan *p)
 /* Whole numbers of the model's family, but the positions, of which a window may have fewer. */
 static bool is_size(const struct lvn_key *k)
 {
-    return k->kind == LVN_KEY_INT && k->recipe && k->means != LVN_MEANS_POSITIONS;
+    return k->kind == LVN_KEY_INT && k->recipe && k->means != LVN_ROLE_POSITIONS;
 }
 
 static void sizes_text(const struct lvn_model_config *m, char *text, size_t room)
@@ -187,7 +187,7 @@ static void show_model(struct plan *p)
 {
     struct lvn_cli *c = p->c;
     const struct lvn_model_config *m = &p->setup.config;
-    const struct lvn_training *t = &p->training;
+    const struct lvn_train_programs *t = &p->training;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], batch[LVN_BATCH_TEXT], sizes[400];
     int64_t total = lvn_params_total(t->network->params);
     sizes_text(m, sizes, sizeof sizes);
@@ -269,16 +269,16 @@ static enum lvn_status show(struct plan *p)
         LVN_TRY(lvn_settings_set(&p->c->settings, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
     if (ranks) {
         lvn_plan_threads(p->c);
-        LVN_TRY(lvn_crowd_begin(&p->crowd, lvn_plan_crowd(p->c)));
+        LVN_TRY(lvn_oversubscription_begin(&p->crowd, lvn_plan_oversubscribe(p->c)));
     }
     LVN_TRY(open_data(p));
     LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s, NULL));
-    struct lvn_training_options plan = {.fields = &p->setup.fields,
-                                        .task = p->setup.task,
-                                        .validate = p->validates,
-                                        .size = ranks,
-                                        .planner = lvn_callbacks_planner(&p->callbacks)};
-    LVN_TRY(lvn_training_plan(&p->training, p->s, &p->setup.config, &plan));
+    struct lvn_train_programs_options plan = {.fields = &p->setup.fields,
+                                              .task = p->setup.task,
+                                              .validate = p->validates,
+                                              .size = ranks,
+                                              .planner = lvn_callbacks_planner(&p->callbacks)};
+    LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, &plan));
     if (p->crowd.rank) return lvn_plan_ranks(p->c, &p->training, &p->setup.config, &p->crowd);
     show_model(p);
     const struct lvn_program *step = p->training.step->program;
@@ -303,8 +303,8 @@ enum lvn_status lvn_command_plan(struct lvn_cli *c)
     LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
     enum lvn_status status = show(&p);
-    lvn_crowd_end(&p.crowd);
-    lvn_training_release(&p.training);
+    lvn_oversubscription_end(&p.crowd);
+    lvn_train_programs_release(&p.training);
     lvn_callbacks_release(&p.callbacks);
     lvn_model_setup_close(&p.setup);
     return status;

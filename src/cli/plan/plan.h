@@ -8,18 +8,19 @@
 #include "engine/synthetic_step.h"
 
 /* plan_oversubscription.c: processes that measure together. */
-enum { LVN_CROWD = 8 };
-struct lvn_crowd {
+enum { LVN_OVERSUBSCRIPTION = 8 };
+struct lvn_oversubscription {
     int n;    /* processes */
     int rank; /* which one this is: 0, the one that was called, prints */
     int what; /* what the first one told the others to do */
-    int sockets[LVN_CROWD];
-    pid_t pids[LVN_CROWD];
+    int sockets[LVN_OVERSUBSCRIPTION];
+    pid_t pids[LVN_OVERSUBSCRIPTION];
 };
 /* n - 1 more of this process, which has one thread; they go on from here when told so. End it always. */
-enum lvn_status lvn_crowd_begin(struct lvn_crowd *w, int n) LVN_CHECKED;
-void lvn_crowd_go(struct lvn_crowd *w, int what); /* `what`, of 8 bits, is left in their w->what */
-void lvn_crowd_end(struct lvn_crowd *w);          /* does not come back in those processes */
+enum lvn_status lvn_oversubscription_begin(struct lvn_oversubscription *w, int n) LVN_CHECKED;
+void lvn_oversubscription_go(struct lvn_oversubscription *w,
+                             int what);                        /* `what`, of 8 bits, is left in their w->what */
+void lvn_oversubscription_end(struct lvn_oversubscription *w); /* does not come back in those processes */
 
 /* plan_time.c: what this machine does in a second, measured on pieces of a fixed size and cached. */
 enum { LVN_N_RATES = LVN_RATE_READING + 1 };
@@ -29,10 +30,10 @@ struct lvn_rates {
 };
 enum lvn_status lvn_plan_rates(struct lvn_cli *c, struct lvn_device *d, struct lvn_rates *r) LVN_CHECKED;
 /* Seconds at these rates, at best, without communication: forward and backward of one micro-batch, and the update. */
-void lvn_plan_parts(const struct lvn_training *t, const struct lvn_rates *r, struct lvn_parts *parts);
+void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *r, struct lvn_parts *parts);
 /* How long a step takes at best on one rank here, and so many steps (0: not known). Nothing on a backend that measures
  * no rates. */
-enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_training *t, int64_t steps) LVN_CHECKED;
+enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs *t, int64_t steps) LVN_CHECKED;
 
 /* plan_compute.c: what a micro-batch of a rank takes, measured where that is quick and else from the rates. */
 enum lvn_computed {
@@ -48,24 +49,25 @@ struct lvn_compute {
 };
 /* For the training t (planned as rank 0 of `ranks`, for the model m). Processes of the crowd other than the first
  * measure along, or are not needed; they print nothing afterwards. */
-enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, const struct lvn_training *t,
-                                 const struct lvn_model_config *m, int ranks, struct lvn_crowd *crowd) LVN_CHECKED;
+enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, const struct lvn_train_programs *t,
+                                 const struct lvn_model_config *m, int ranks,
+                                 struct lvn_oversubscription *crowd) LVN_CHECKED;
 
 /* plan_ranks.c: --ranks. Share a host's cores out as a launch would, before anything is planned; how many processes
  * measure a host's ranks here; how many threads each of them has. */
 void lvn_plan_threads(struct lvn_cli *c);
-int lvn_plan_crowd(const struct lvn_cli *c);
+int lvn_plan_oversubscribe(const struct lvn_cli *c);
 int lvn_plan_threads_here(const struct lvn_cli *c);
 /* Predict the time of a step of the training t (planned as rank 0 of all, for the model m), and print it. */
-enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_training *t, const struct lvn_model_config *m,
-                               struct lvn_crowd *crowd) LVN_CHECKED;
+enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_model_config *m,
+                               struct lvn_oversubscription *crowd) LVN_CHECKED;
 
 /* plan_launches.c: what a step would launch, on a backend that computes nothing. */
-enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_training *t) LVN_CHECKED;
+enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *t) LVN_CHECKED;
 /* Print what would make a rank smaller that takes so many bytes, where so many are available. With --json: the same as
  * a list; else NULL. */
-json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_training *t, int64_t takes, int64_t available);
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t takes, int64_t available);
 /* With --device: does it fit there, and are there kernels for it? ARG: nothing is known of such a device. */
-enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t) LVN_CHECKED;
+enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *t) LVN_CHECKED;
 
 #endif

@@ -27,7 +27,7 @@ static const double LAUNCH_SECONDS = 5e-6; /* of an instruction that computes ne
 
 struct measurement {
     struct lvn_cli *c;
-    const struct lvn_training *t;
+    const struct lvn_train_programs *t;
     const struct lvn_model_config *model;
     int ranks;
     int processes;
@@ -37,30 +37,30 @@ struct measurement {
 /* A rank's program of a model with so many layers: of one micro-batch, on each process here. The settings must outlive
  * the training. */
 static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, struct lvn_settings *s,
-                                   struct lvn_training *t)
+                                   struct lvn_train_programs *t)
 {
     struct lvn_model_config model = *m->model;
-    struct lvn_training_options o = {.ranks = m->local,
-                                     .size = m->ranks,
-                                     .fields = &m->t->fields,
-                                     .task = m->t->step->options.task,
-                                     .pieces = m->t->pieces};
+    struct lvn_train_programs_options o = {.ranks = m->local,
+                                           .size = m->ranks,
+                                           .fields = &m->t->fields,
+                                           .task = m->t->step->options.task,
+                                           .pieces = m->t->pieces};
     *s = m->c->settings;
     s->trainer.threads = lvn_plan_threads_here(m->c);
     if (m->local) {
         s->trainer.batch_size = m->t->micro * m->processes;
         o.pieces = 1;
     }
-    lvn_model_set(&model, LVN_MEANS_LAYERS, layers);
-    return lvn_training_plan(t, s, &model, &o);
+    lvn_model_set(&model, LVN_ROLE_LAYERS, layers);
+    return lvn_train_programs_plan(t, s, &model, &o);
 }
 
-static enum lvn_status run_trial(struct measurement *m, struct lvn_training *t, struct lvn_parts *parts)
+static enum lvn_status run_trial(struct measurement *m, struct lvn_train_programs *t, struct lvn_parts *parts)
 {
     int64_t labels;
-    LVN_TRY(lvn_network_allocate(t->network));
-    LVN_TRY(lvn_network_init_values(t->network, 1, false));
-    LVN_TRY(lvn_trial_fill(t, lvn_model_value(m->model, LVN_MEANS_VOCABULARY), &labels));
+    LVN_TRY(lvn_model_state_allocate(t->network));
+    LVN_TRY(lvn_model_state_init_values(t->network, 1, false));
+    LVN_TRY(lvn_synthetic_step_fill(t, lvn_model_value(m->model, LVN_ROLE_VOCABULARY), &labels));
     lvn_parts_clear(parts);
     const double begin = lvn_seconds();
     for (int i = -1; i < TRIES; i++) { /* the first touches the memory */
@@ -76,13 +76,13 @@ static enum lvn_status run_trial(struct measurement *m, struct lvn_training *t, 
 static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct lvn_parts *parts)
 {
     struct lvn_settings s;
-    struct lvn_training t = {0};
+    struct lvn_train_programs t = {0};
     enum lvn_status status = plan_layers(m, layers, &s, &t);
     if (status == LVN_OK) status = run_trial(m, &t, parts);
     parts->forward /= (double)t.accumulation;
     parts->backward /= (double)t.accumulation;
     if (m->local && m->t->reduction.sharding.zero1) parts->update *= (double)m->processes / m->ranks;
-    lvn_training_release(&t);
+    lvn_train_programs_release(&t);
     return status;
 }
 
@@ -94,7 +94,7 @@ static double along(double one, double two, int64_t layers)
 static enum lvn_status measure(struct measurement *m, enum lvn_computed how, struct lvn_parts *parts)
 {
     struct lvn_parts one, two;
-    int64_t layers = lvn_model_value(m->model, LVN_MEANS_LAYERS);
+    int64_t layers = lvn_model_value(m->model, LVN_ROLE_LAYERS);
     if (how == LVN_COMPUTED_WHOLE) return time_layers(m, layers, parts);
     LVN_TRY(time_layers(m, 1, &one));
     LVN_TRY(time_layers(m, 2, &two));
@@ -107,7 +107,7 @@ static enum lvn_status measure(struct measurement *m, enum lvn_computed how, str
     return LVN_OK;
 }
 
-static enum lvn_status measure_together(struct measurement *m, struct lvn_crowd *w, enum lvn_computed how,
+static enum lvn_status measure_together(struct measurement *m, struct lvn_oversubscription *w, enum lvn_computed how,
                                         struct lvn_parts *parts)
 {
     struct lvn_comm *comm;
@@ -125,14 +125,14 @@ static enum lvn_status measure_together(struct measurement *m, struct lvn_crowd 
 
 /* --- what is measured --- */
 
-static bool within(const struct measurement *m, const struct lvn_training *t, const struct lvn_rates *r,
+static bool within(const struct measurement *m, const struct lvn_train_programs *t, const struct lvn_rates *r,
                    const struct budget *b)
 {
     struct lvn_parts best;
     lvn_plan_parts(t, r, &best);
     best.update += LAUNCH_SECONDS * t->step->program->n_instrs;
     return best.forward + best.backward + best.update <= b->seconds &&
-           lvn_network_bytes(t->network) <= b->bytes / m->processes;
+           lvn_model_state_bytes(t->network) <= b->bytes / m->processes;
 }
 
 static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, enum lvn_computed *how)
@@ -140,19 +140,19 @@ static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, 
     const bool thorough = lvn_cli_on(m->c, LVN_FLAG_plan_measure);
     struct budget b = quick;
     struct lvn_settings s;
-    struct lvn_training two = {0};
+    struct lvn_train_programs two = {0};
     if (thorough) b = (struct budget){MEASURE_SECONDS, lvn_memory_available()};
     *how = LVN_COMPUTED_BY_RATES;
     if (within(m, m->t, r, &b)) *how = LVN_COMPUTED_WHOLE;
-    if (*how == LVN_COMPUTED_WHOLE || !thorough || lvn_model_value(m->model, LVN_MEANS_LAYERS) < 3) return LVN_OK;
+    if (*how == LVN_COMPUTED_WHOLE || !thorough || lvn_model_value(m->model, LVN_ROLE_LAYERS) < 3) return LVN_OK;
     enum lvn_status status = plan_layers(m, 2, &s, &two);
     if (status == LVN_OK && within(m, &two, r, &b)) *how = LVN_COMPUTED_LAYERS;
-    lvn_training_release(&two);
+    lvn_train_programs_release(&two);
     return status;
 }
 
-enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, const struct lvn_training *t,
-                                 const struct lvn_model_config *model, int ranks, struct lvn_crowd *crowd)
+enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, const struct lvn_train_programs *t,
+                                 const struct lvn_model_config *model, int ranks, struct lvn_oversubscription *crowd)
 {
     struct measurement m = {.c = c, .t = t, .model = model, .ranks = ranks, .processes = crowd->n};
     *out = (struct lvn_compute){.how = (enum lvn_computed)crowd->what, .processes = crowd->n};
@@ -165,6 +165,6 @@ enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, con
         lvn_plan_parts(t, &out->rates, &out->parts);
         return LVN_OK;
     }
-    lvn_crowd_go(crowd, (int)out->how);
+    lvn_oversubscription_go(crowd, (int)out->how);
     return measure_together(&m, crowd, out->how, &out->parts);
 }

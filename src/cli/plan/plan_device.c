@@ -31,7 +31,7 @@ static bool find_scratch(const struct lvn_backend *b, const struct lvn_program *
     return true;
 }
 
-json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_training *t, int64_t takes, int64_t available)
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t takes, int64_t available)
 {
     struct lvn_memory_advice advice;
     char bytes[LVN_NUMBER_TEXT];
@@ -48,7 +48,7 @@ json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_training *t, i
     return list;
 }
 
-enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
+enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *t)
 {
     const double share = 0.97; /* of the memory that a driver leaves */
     const char *wanted = c->flag[LVN_FLAG_plan_device].t;
@@ -61,8 +61,8 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_training *t)
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
     int64_t scratch;
     bool kernels = find_scratch(backend, t->step->program, &scratch);
-    int64_t takes = lvn_network_bytes(t->network) + lvn_backend_reserve(backend, (int64_t)k->bytes);
-    if (backend != t->network->device->backend) takes += scratch + lvn_network_beside_bytes(t->network, backend);
+    int64_t takes = lvn_model_state_bytes(t->network) + lvn_backend_reserve(backend, (int64_t)k->bytes);
+    if (backend != t->network->device->backend) takes += scratch + lvn_model_state_async_bytes(t->network, backend);
     bool fits = (double)takes <= share * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->what, lvn_bytes_text(takes, a),
                   lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");

@@ -31,7 +31,7 @@ static void operand(struct lvn_operand *o, bool written, void *argument)
         lvn_text_printf(text, " %s %s", lvn_shape_text(&o->desc, shape), lvn_dtype_name(o->desc.dtype));
 }
 
-static void add_json(struct listing *l, const struct lvn_walk *at)
+static void add_json(struct listing *l, const struct lvn_launch_order *at)
 {
     const struct lvn_instr *i = at->instr;
     json_array_append_new(
@@ -42,7 +42,7 @@ static void add_json(struct listing *l, const struct lvn_walk *at)
                            l->writes.n ? lvn_text_string(&l->writes) : "", "flops", lvn_instr_flops(i)));
 }
 
-static void launched(void *context, const struct lvn_walk *at)
+static void launched(void *context, const struct lvn_launch_order *at)
 {
     struct listing *l = context;
     struct lvn_instr i = *at->instr;
@@ -58,7 +58,7 @@ static void launched(void *context, const struct lvn_walk *at)
     if (l->list) add_json(l, at);
 }
 
-enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_training *t)
+enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *t)
 {
     const struct lvn_backend *backend = t->network->device->backend;
     const struct lvn_binding nothing = {0};

@@ -14,7 +14,7 @@
 
 #include "cli/plan/plan.h"
 
-static enum lvn_status make_sockets(int pair[LVN_CROWD][LVN_CROWD], int n)
+static enum lvn_status make_sockets(int pair[LVN_OVERSUBSCRIPTION][LVN_OVERSUBSCRIPTION], int n)
 {
     for (int i = 0; i < n; i++) {
         pair[i][i] = -1;
@@ -30,7 +30,7 @@ static enum lvn_status make_sockets(int pair[LVN_CROWD][LVN_CROWD], int n)
 }
 
 /* This process is number `rank` of them: the sockets of the others are not its own. */
-static void keep(struct lvn_crowd *w, int pair[LVN_CROWD][LVN_CROWD], int rank)
+static void keep(struct lvn_oversubscription *w, int pair[LVN_OVERSUBSCRIPTION][LVN_OVERSUBSCRIPTION], int rank)
 {
     w->rank = rank;
     for (int i = 0; i < w->n; i++)
@@ -48,12 +48,12 @@ static void be_silent(void)
     dup2(nothing, STDERR_FILENO);
 }
 
-enum lvn_status lvn_crowd_begin(struct lvn_crowd *w, int n)
+enum lvn_status lvn_oversubscription_begin(struct lvn_oversubscription *w, int n)
 {
-    int pair[LVN_CROWD][LVN_CROWD];
+    int pair[LVN_OVERSUBSCRIPTION][LVN_OVERSUBSCRIPTION];
     pid_t parent = getpid();
     unsigned char what;
-    *w = (struct lvn_crowd){.n = n};
+    *w = (struct lvn_oversubscription){.n = n};
     LVN_TRY(make_sockets(pair, n));
     fflush(NULL);
     for (int i = 1; i < n; i++) {
@@ -72,14 +72,14 @@ enum lvn_status lvn_crowd_begin(struct lvn_crowd *w, int n)
     return LVN_OK;
 }
 
-void lvn_crowd_go(struct lvn_crowd *w, int what)
+void lvn_oversubscription_go(struct lvn_oversubscription *w, int what)
 {
     const unsigned char told = (unsigned char)what;
     for (int i = 1; i < w->n && !w->rank; i++)
         if (write(w->sockets[i], &told, 1) != 1) return; /* it is gone: the measurement says so */
 }
 
-void lvn_crowd_end(struct lvn_crowd *w)
+void lvn_oversubscription_end(struct lvn_oversubscription *w)
 {
     if (w->rank) _exit(0);
     for (int i = 1; i < w->n; i++) {

@@ -25,7 +25,7 @@ static const double ASSUMED_SENDING = 0.6e9;
 
 struct forecast {
     struct lvn_cli *c;
-    const struct lvn_training *t;
+    const struct lvn_train_programs *t;
     int ranks, each, hosts, cores, here, threads; /* cores of a host; of this machine */
     int64_t rows;                                 /* of the rank that has most */
     struct lvn_compute compute;
@@ -72,21 +72,23 @@ int lvn_plan_threads_here(const struct lvn_cli *c)
 }
 
 /* All ranks of a host, where this machine has its cores; else as many as fill this one, where that one is full. */
-int lvn_plan_crowd(const struct lvn_cli *c)
+int lvn_plan_oversubscribe(const struct lvn_cli *c)
 {
     int each = per_host(c), here = cores_here(), there = cores_there(c), threads = lvn_plan_threads_here(c),
         room = here / threads;
     bool full = (int64_t)each * (c->settings.trainer.threads ? c->settings.trainer.threads : there) >= there;
-    int n = each <= LVN_CROWD && here == there && each <= 4 * room ? each : full || each > room ? room : each;
+    int n = each <= LVN_OVERSUBSCRIPTION && here == there && each <= 4 * room ? each
+            : full || each > room                                             ? room
+                                                                              : each;
     int64_t batch = c->settings.trainer.batch_size;
-    if (n > LVN_CROWD) n = LVN_CROWD;
+    if (n > LVN_OVERSUBSCRIPTION) n = LVN_OVERSUBSCRIPTION;
     return n < 1 ? 1 : n > batch ? (int)batch : n;
 }
 
 /* --- communication --- */
 
 /* The most subtrees that a rank holds of the tree over all micro-batches. */
-static int most_subtrees(const struct lvn_training *t, int ranks)
+static int most_subtrees(const struct lvn_train_programs *t, int ranks)
 {
     struct lvn_subtree some[LVN_MAX_SUBTREES];
     int most = 1;
@@ -187,7 +189,7 @@ static double write_rate(const char *run_dir)
 /* Seconds of a step, on the average, that checkpoints take: rank 0 writes while it computes. */
 static void save(struct forecast *f, double computing)
 {
-    const struct lvn_network *n = f->t->network;
+    const struct lvn_model_state *n = f->t->network;
     int64_t every = f->c->settings.checkpoint.every_n_steps;
     double rate = every ? write_rate(f->c->settings.run_dir) : 0, state = 0;
     for (int b = LVN_BUFFER_STATE0; b <= LVN_BUFFER_STATE1; b++) state += (double)n->bytes[b];
@@ -200,7 +202,7 @@ static void save(struct forecast *f, double computing)
 
 /* --- together --- */
 
-static int64_t most_rows(const struct lvn_training *t, const struct lvn_settings *s, int ranks)
+static int64_t most_rows(const struct lvn_train_programs *t, const struct lvn_settings *s, int ranks)
 {
     int64_t most = (s->trainer.batch_size + ranks - 1) / ranks;
     for (int i = 0; i < ranks && s->trainer.micro_batch_size; i++) {
@@ -291,8 +293,8 @@ static void print(const struct forecast *f, double alone)
     lvn_cli_add(c, "predicted", p);
 }
 
-enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_training *t, const struct lvn_model_config *m,
-                               struct lvn_crowd *crowd)
+enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_model_config *m,
+                               struct lvn_oversubscription *crowd)
 {
     struct forecast f = {.c = c,
                          .t = t,

@@ -105,7 +105,7 @@ static double seconds_of(const struct lvn_instr *i, const struct lvn_rates *r, b
            bytes / r->per_s[LVN_RATE_READING];
 }
 
-void lvn_plan_parts(const struct lvn_training *t, const struct lvn_rates *r, struct lvn_parts *parts)
+void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *r, struct lvn_parts *parts)
 {
     const struct lvn_program *p = t->step->program;
     bool bf16 = t->network->precision != LVN_PRECISION_TRUE;
@@ -125,7 +125,7 @@ void lvn_plan_parts(const struct lvn_training *t, const struct lvn_rates *r, str
     }
 }
 
-enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_training *t, int64_t steps)
+enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs *t, int64_t steps)
 {
     struct lvn_device *d = t->network->device;
     struct lvn_rates r;

@@ -11,20 +11,20 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static const char *variable(const struct lvn_surroundings *s, const char *name)
+static const char *variable(const struct lvn_environment *s, const char *name)
 {
     (void)s;
     return getenv(name);
 }
 
-static bool socket_open(const struct lvn_surroundings *s, int fd)
+static bool socket_open(const struct lvn_environment *s, int fd)
 {
     struct stat st;
     (void)s;
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-static bool path_exists(const struct lvn_surroundings *s, const char *path)
+static bool path_exists(const struct lvn_environment *s, const char *path)
 {
     (void)s;
     return access(path, F_OK) == 0;
@@ -48,11 +48,11 @@ static int parent_of(int pid, char name[16])
     return parent;
 }
 
-void lvn_surroundings_read(struct lvn_surroundings *s)
+void lvn_environment_read(struct lvn_environment *s)
 {
     enum { MOST = sizeof s->above / sizeof *s->above };
     char name[16];
-    *s = (struct lvn_surroundings){.variable = variable, .socket_open = socket_open, .path_exists = path_exists};
+    *s = (struct lvn_environment){.variable = variable, .socket_open = socket_open, .path_exists = path_exists};
     s->pid = getpid();
     int pid = parent_of(s->pid, name);
     while (pid > 0 && s->n_above < MOST) {

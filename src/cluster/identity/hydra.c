@@ -7,13 +7,13 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
 {
     int fd;
     const char *job = lvn_variable(s, "PMI_JOBID"), *open = lvn_variable(s, "PMI_FD");
     if (!lvn_variable(s, "PMI_RANK") && !lvn_variable(s, "PMI_SIZE")) return LVN_ABSENT;
     if (job && !lvn_variable(s, "MPI_LOCALRANKID") && lvn_variable(s, "SLURM_STEP_ID")) return LVN_ABSENT;
-    bool above = lvn_family_depth(&lvn_family_hydra, s) > 0;
+    bool above = lvn_launcher_env_depth(&lvn_launcher_env_hydra, s) > 0;
     if (!open && !lvn_variable(s, "PMI_PORT")) {
         snprintf(why, 160, "there is no connection to an mpiexec (PMI_FD)");
         return LVN_DEAD;
@@ -29,7 +29,7 @@ static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
     return LVN_UNKNOWN;
 }
 
-const struct lvn_family lvn_family_hydra = {
+const struct lvn_launcher_env lvn_launcher_env_hydra = {
     .name = "hydra",
     .title = "hydra's mpiexec (MPICH, Intel MPI)",
     .rank = {"PMI_RANK"},

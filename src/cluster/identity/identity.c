@@ -17,14 +17,14 @@
 #include "base/text.h"
 #include "cluster/identity/launcher_env.h"
 
-static const struct lvn_family *const families[] = {
-#define LVN_FAMILY(name) &lvn_family_##name,
+static const struct lvn_launcher_env *const families[] = {
+#define LVN_LAUNCHER_ENV(name) &lvn_launcher_env_##name,
 #include "cluster/identity/launcher_envs.def"
-#undef LVN_FAMILY
+#undef LVN_LAUNCHER_ENV
 };
 enum { FAMILIES = sizeof families / sizeof *families, FAR = 1000 };
 
-const char *lvn_variable(const struct lvn_surroundings *s, const char *name)
+const char *lvn_variable(const struct lvn_environment *s, const char *name)
 {
     const char *value = name ? s->variable(s, name) : NULL;
     return value && *value ? value : NULL;
@@ -50,20 +50,20 @@ bool lvn_is_among(const char *const *names, const char *name)
     return false;
 }
 
-int lvn_family_port(unsigned long number)
+int lvn_launcher_env_port(unsigned long number)
 {
     enum { FIRST_PORT = 20000, PORTS = 12000 };
     return FIRST_PORT + (int)(number % PORTS);
 }
 
-int lvn_family_depth(const struct lvn_family *f, const struct lvn_surroundings *s)
+int lvn_launcher_env_depth(const struct lvn_launcher_env *f, const struct lvn_environment *s)
 {
     for (int i = 0; i < s->n_above; i++)
         if (lvn_is_among(f->processes, s->above[i].name)) return i + 1;
     return 0;
 }
 
-const struct lvn_family *lvn_family_find(const char *name)
+const struct lvn_launcher_env *lvn_launcher_env_find(const char *name)
 {
     for (int i = 0; i < FAMILIES; i++)
         if (name && !strcmp(families[i]->name, name)) return families[i];
@@ -71,7 +71,7 @@ const struct lvn_family *lvn_family_find(const char *name)
 }
 
 /* The first of the names that is set; NULL: none. */
-static const char *first_set(const struct lvn_surroundings *s, const char *const names[3])
+static const char *first_set(const struct lvn_environment *s, const char *const names[3])
 {
     for (int i = 0; i < 3 && names[i]; i++) {
         if (lvn_variable(s, names[i])) return names[i];
@@ -79,7 +79,7 @@ static const char *first_set(const struct lvn_surroundings *s, const char *const
     return NULL;
 }
 
-static int optional(const struct lvn_surroundings *s, const char *const names[3])
+static int optional(const struct lvn_environment *s, const char *const names[3])
 {
     int n;
     const char *name = first_set(s, names);
@@ -87,7 +87,7 @@ static int optional(const struct lvn_surroundings *s, const char *const names[3]
 }
 
 /* Rank and size of one family. */
-static enum lvn_status read_family(const struct lvn_family *f, const struct lvn_surroundings *s,
+static enum lvn_status read_family(const struct lvn_launcher_env *f, const struct lvn_environment *s,
                                    struct lvn_identity *out)
 {
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
@@ -125,7 +125,7 @@ static bool is_loopback(const char *host)
 }
 
 /* As the launcher's numbers say; where it gives none, the address that hosts would have to reach rank 0 at. */
-static bool is_on_one_host(const struct lvn_identity *id, const struct lvn_surroundings *s)
+static bool is_on_one_host(const struct lvn_identity *id, const struct lvn_environment *s)
 {
     const char *place = *id->place ? id->place : lvn_variable(s, "MASTER_ADDR");
     if (id->local_size > 0) return id->local_size == id->size;
@@ -139,13 +139,13 @@ struct claim {
     char why[160];
 };
 
-static void weigh(struct claim *c, const struct lvn_family *f, const struct lvn_surroundings *s)
+static void weigh(struct claim *c, const struct lvn_launcher_env *f, const struct lvn_environment *s)
 {
     c->why[0] = '\0';
     c->evidence = f->evidence                                      ? f->evidence(s, c->why)
                   : first_set(s, f->rank) || first_set(s, f->size) ? LVN_UNKNOWN
                                                                    : LVN_ABSENT;
-    int above = lvn_family_depth(f, s);
+    int above = lvn_launcher_env_depth(f, s);
     c->depth = 3 * FAR;
     if (c->evidence >= LVN_UNKNOWN && above) {
         c->evidence = LVN_ALIVE;
@@ -158,7 +158,7 @@ static void weigh(struct claim *c, const struct lvn_family *f, const struct lvn_
     }
 }
 
-static void say_ignored(struct lvn_identity *out, const struct lvn_family *f, const struct lvn_surroundings *s,
+static void say_ignored(struct lvn_identity *out, const struct lvn_launcher_env *f, const struct lvn_environment *s,
                         const char *why)
 {
     const char *rank = first_set(s, f->rank), *size = first_set(s, f->size);
@@ -179,18 +179,18 @@ static void alone(struct lvn_identity *out)
 
 /* Ranks fail alike where their variables are wrong; one of them is to say so. Where no launcher holds them together, as
  * in pods, nobody sees what another one says. */
-static bool stands_first(const struct lvn_surroundings *s, const struct claim *claims)
+static bool stands_first(const struct lvn_environment *s, const struct claim *claims)
 {
     bool first = true;
     for (int i = 0; i < FAMILIES; i++) {
-        const struct lvn_family *f = families[i];
+        const struct lvn_launcher_env *f = families[i];
         if (!f->processes[0] || claims[i].evidence < LVN_UNKNOWN) continue;
         first = first && optional(s, f->rank) <= 0 && optional(s, f->local_rank) <= 0 && optional(s, f->node) <= 0;
     }
     return first;
 }
 
-enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_surroundings *s)
+enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_environment *s)
 {
     struct claim claims[FAMILIES];
     int best = -1;
@@ -226,7 +226,7 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
 
 enum lvn_status lvn_identity_find(struct lvn_identity *out)
 {
-    struct lvn_surroundings s;
-    lvn_surroundings_read(&s);
+    struct lvn_environment s;
+    lvn_environment_read(&s);
     return lvn_identity_find_in(out, &s);
 }

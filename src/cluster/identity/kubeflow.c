@@ -5,7 +5,7 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
 {
     const char *rank = lvn_variable(s, "RANK"), *size = lvn_variable(s, "WORLD_SIZE");
     if (lvn_variable(s, "TORCHELASTIC_RUN_ID")) return LVN_ABSENT;
@@ -16,7 +16,7 @@ static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
     return LVN_DEAD;
 }
 
-const struct lvn_family lvn_family_kubeflow = {
+const struct lvn_launcher_env lvn_launcher_env_kubeflow = {
     .name = "kubeflow",
     .title = "Kubeflow or a hand-made PyTorch environment",
     .rank = {"RANK"},

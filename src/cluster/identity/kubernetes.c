@@ -2,7 +2,7 @@
  * is one. */
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
 {
     (void)why;
     if (!lvn_variable(s, "JOB_COMPLETION_INDEX")) return LVN_ABSENT;
@@ -10,7 +10,7 @@ static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
     return joined ? LVN_UNKNOWN : LVN_ABSENT;
 }
 
-const struct lvn_family lvn_family_kubernetes = {
+const struct lvn_launcher_env lvn_launcher_env_kubernetes = {
     .name = "kubernetes",
     .title = "an indexed job of Kubernetes",
     .rank = {"JOB_COMPLETION_INDEX"},

@@ -1,7 +1,7 @@
 /* levin.c - ranks that levin launch started by itself. */
 #include "cluster/identity/launcher_env.h"
 
-const struct lvn_family lvn_family_levin = {
+const struct lvn_launcher_env lvn_launcher_env_levin = {
     .name = "levin",
     .title = "levin launch",
     .rank = {"LEVIN_RANK"},

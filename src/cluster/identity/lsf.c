@@ -1,7 +1,7 @@
 /* lsf.c - ranks of jsrun, the launcher of LSF (its process: jsmd). */
 #include "cluster/identity/launcher_env.h"
 
-const struct lvn_family lvn_family_lsf = {
+const struct lvn_launcher_env lvn_launcher_env_lsf = {
     .name = "lsf",
     .title = "jsrun",
     .rank = {"JSM_NAMESPACE_RANK"},

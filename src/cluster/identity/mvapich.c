@@ -3,15 +3,15 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
 {
     if (!lvn_variable(s, "MV2_COMM_WORLD_RANK") && !lvn_variable(s, "MV2_COMM_WORLD_SIZE")) return LVN_ABSENT;
-    if (!s->complete || lvn_family_depth(&lvn_family_mvapich, s)) return LVN_UNKNOWN;
+    if (!s->complete || lvn_launcher_env_depth(&lvn_launcher_env_mvapich, s)) return LVN_UNKNOWN;
     snprintf(why, 160, "no mpirun_rsh or mpiexec is above this process");
     return LVN_DEAD;
 }
 
-const struct lvn_family lvn_family_mvapich = {
+const struct lvn_launcher_env lvn_launcher_env_mvapich = {
     .name = "mvapich",
     .title = "MVAPICH's mpirun_rsh",
     .rank = {"MV2_COMM_WORLD_RANK"},

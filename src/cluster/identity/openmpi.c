@@ -7,7 +7,7 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
 {
     static const char *const marks[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid",
                                         "OMPI_MCA_orte_hnp_uri"};
@@ -18,13 +18,14 @@ static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
     const char *dead = !mark                                   ? "no job of an mpirun is named beside them"
                        : space && !strncmp(space, "slurm.", 6) ? "the PMIx server is srun's"
                        : folder && !s->path_exists(s, folder)  ? "the folder of that mpirun is gone"
-                       : s->complete && !lvn_family_depth(&lvn_family_openmpi, s) ? "no mpirun is above this process"
-                                                                                  : NULL;
+                       : s->complete && !lvn_launcher_env_depth(&lvn_launcher_env_openmpi, s)
+                           ? "no mpirun is above this process"
+                           : NULL;
     if (dead) snprintf(why, 160, "%s", dead);
     return dead ? LVN_DEAD : LVN_UNKNOWN;
 }
 
-const struct lvn_family lvn_family_openmpi = {
+const struct lvn_launcher_env lvn_launcher_env_openmpi = {
     .name = "openmpi",
     .title = "Open MPI's mpirun",
     .rank = {"OMPI_COMM_WORLD_RANK"},

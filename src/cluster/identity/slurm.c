@@ -9,14 +9,14 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static bool above(const struct lvn_surroundings *s, int pid)
+static bool above(const struct lvn_environment *s, int pid)
 {
     bool found = pid == s->pid;
     for (int i = 0; i < s->n_above && !found; i++) found = s->above[i].pid == pid;
     return found;
 }
 
-static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
 {
     int pid = -1;
     const char *step = lvn_variable(s, "SLURM_STEP_ID"), *task = lvn_variable(s, "SLURM_TASK_PID");
@@ -27,7 +27,7 @@ static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
         snprintf(why, 160, "SLURM_TASK_PID %d is above this process", pid);
         return LVN_ALIVE;
     }
-    if (lvn_family_depth(&lvn_family_slurm, s)) return LVN_UNKNOWN;
+    if (lvn_launcher_env_depth(&lvn_launcher_env_slurm, s)) return LVN_UNKNOWN;
     if (s->complete || (!task && !lvn_variable(s, "PMI_FD") && !lvn_variable(s, "PMIX_NAMESPACE"))) {
         snprintf(why, 160, "no srun started this process (it is not below slurmstepd)");
         return LVN_DEAD;
@@ -63,7 +63,7 @@ static void first_node(const char *list, char *out, size_t room)
 }
 
 /* Without srun's PMI or PMIx there is no MPI, and the ranks meet where task 0 runs, at a port that is this step's. */
-static void meet(const struct lvn_surroundings *s, struct lvn_identity *id)
+static void meet(const struct lvn_environment *s, struct lvn_identity *id)
 {
     enum { STEPS = 16 };
     static const char *const speaks[] = {"PMI_RANK",    "PMI_FD",    "PMI_CONTROL_PORT",
@@ -79,17 +79,17 @@ static void meet(const struct lvn_surroundings *s, struct lvn_identity *id)
     char host[256];
     first_node(nodes, host, sizeof host);
     unsigned long number = strtoul(job, NULL, 10) * STEPS + strtoul(step, NULL, 10) % STEPS;
-    snprintf(id->place, sizeof id->place, "%s:%d", host, lvn_family_port(number));
+    snprintf(id->place, sizeof id->place, "%s:%d", host, lvn_launcher_env_port(number));
 }
 
-static void more(const struct lvn_surroundings *s, struct lvn_identity *id)
+static void more(const struct lvn_environment *s, struct lvn_identity *id)
 {
     const char *list = lvn_variable(s, "SLURM_STEP_TASKS_PER_NODE");
     if (list && id->node >= 0) id->local_size = tasks_of(list, id->node);
     meet(s, id);
 }
 
-const struct lvn_family lvn_family_slurm = {
+const struct lvn_launcher_env lvn_launcher_env_slurm = {
     .name = "slurm",
     .title = "srun",
     .rank = {"SLURM_PROCID"},

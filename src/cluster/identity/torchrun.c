@@ -6,7 +6,7 @@
 
 #include "cluster/identity/launcher_env.h"
 
-static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
+static enum lvn_evidence evidence(const struct lvn_environment *s, char *why)
 {
     (void)why;
     if (!lvn_variable(s, "TORCHELASTIC_RUN_ID")) return LVN_ABSENT;
@@ -14,16 +14,16 @@ static enum lvn_evidence evidence(const struct lvn_surroundings *s, char *why)
 }
 
 /* At MASTER_PORT a store of torchrun itself may listen, for as long as it runs. */
-static void more(const struct lvn_surroundings *s, struct lvn_identity *id)
+static void more(const struct lvn_environment *s, struct lvn_identity *id)
 {
     const char *host = lvn_variable(s, "MASTER_ADDR"), *port = lvn_variable(s, "MASTER_PORT");
     const char *taken = lvn_variable(s, "TORCHELASTIC_USE_AGENT_STORE");
     int number;
     if (!host || !port || !taken || strcmp(taken, "True") || !lvn_whole_number(port, 1, &number)) return;
-    snprintf(id->place, sizeof id->place, "%s:%d", host, lvn_family_port((unsigned long)number));
+    snprintf(id->place, sizeof id->place, "%s:%d", host, lvn_launcher_env_port((unsigned long)number));
 }
 
-const struct lvn_family lvn_family_torchrun = {
+const struct lvn_launcher_env lvn_launcher_env_torchrun = {
     .name = "torchrun",
     .title = "torchrun",
     .rank = {"RANK"},

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <time.h>
 
-#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/member_private.h"
 
 static void linger(int number)
 {

@@ -64,18 +64,18 @@ static enum lvn_status read_places(const char *address, struct places *p)
 
 /* --- going there --- */
 
-void lvn_way_begin(struct lvn_way *w, const char *address, double patience, int skip)
+void lvn_connect_begin(struct lvn_connection_attempt *w, const char *address, double patience, int skip)
 {
-    *w = (struct lvn_way){.address = address,
-                          .fd = -1,
-                          .at = skip - 1,
-                          .skip = skip,
-                          .end = lvn_seconds() + patience,
-                          .pause = 0.02,
-                          .reason = "no address is left to try"};
+    *w = (struct lvn_connection_attempt){.address = address,
+                                         .fd = -1,
+                                         .at = skip - 1,
+                                         .skip = skip,
+                                         .end = lvn_seconds() + patience,
+                                         .pause = 0.02,
+                                         .reason = "no address is left to try"};
 }
 
-void lvn_way_end(struct lvn_way *w)
+void lvn_connect_end(struct lvn_connection_attempt *w)
 {
     if (w->fd >= 0) close(w->fd);
     if (w->list) freeaddrinfo(w->list);
@@ -83,14 +83,14 @@ void lvn_way_end(struct lvn_way *w)
     w->list = w->next = NULL;
 }
 
-static void note(struct lvn_way *w, const char *what)
+static void note(struct lvn_connection_attempt *w, const char *what)
 {
     struct places p;
     if (read_places(w->address, &p) == LVN_OK)
         snprintf(w->reason, sizeof w->reason, "%s port %s: %s", p.host[w->at], p.port, what);
 }
 
-void lvn_way_refuse(struct lvn_way *w, const char *what)
+void lvn_connect_refuse(struct lvn_connection_attempt *w, const char *what)
 {
     note(w, what);
     close(w->fd);
@@ -100,16 +100,16 @@ void lvn_way_refuse(struct lvn_way *w, const char *what)
 }
 
 /* Nothing comes of it by this error; is it worth another try? */
-static void refuse(struct lvn_way *w, int error)
+static void refuse(struct lvn_connection_attempt *w, int error)
 {
     const bool again =
         w->again || error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
-    lvn_way_refuse(w, strerror(error));
+    lvn_connect_refuse(w, strerror(error));
     w->again = again;
 }
 
 /* The next address of the place, looked up; false: all have had their turn. */
-static bool next_address(struct lvn_way *w)
+static bool next_address(struct lvn_connection_attempt *w)
 {
     struct places p;
     if (w->next) w->next = w->next->ai_next;
@@ -128,7 +128,7 @@ static bool next_address(struct lvn_way *w)
 }
 
 /* A connection under way, if nothing stands against it at once. */
-static void knock(struct lvn_way *w, double now)
+static void knock(struct lvn_connection_attempt *w, double now)
 {
     const double left = w->end - now;
     w->fd = socket(w->next->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -143,29 +143,29 @@ static bool writable(int fd)
     return fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
-enum lvn_way_state lvn_way_step(struct lvn_way *w, bool ready, double now)
+enum lvn_connect_state lvn_connect_step(struct lvn_connection_attempt *w, bool ready, double now)
 {
     for (;; ready = writable(w->fd)) { /* on this host that is so at once */
         int error = ETIMEDOUT;
         socklen_t size = sizeof error;
         if (w->fd >= 0 && ready && getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
-        if (w->fd >= 0 && ready && !error) return LVN_WAY_THERE;
-        if (!ready && now < w->until) return LVN_WAY_GOING; /* or in a pause */
+        if (w->fd >= 0 && ready && !error) return LVN_CONNECT_DONE;
+        if (!ready && now < w->until) return LVN_CONNECT_PENDING; /* or in a pause */
         if (w->fd >= 0) refuse(w, error);
         if (next_address(w)) {
             knock(w, now);
             continue;
         }
-        if (!w->again || now >= w->end) return LVN_WAY_LOST;
+        if (!w->again || now >= w->end) return LVN_CONNECT_FAILED;
         w->until = now + (w->pause < w->end - now ? w->pause : w->end - now);
         w->pause = w->pause < 0.5 ? 2 * w->pause : 0.5;
         w->at = w->skip - 1;
         w->again = false;
-        return LVN_WAY_GOING;
+        return LVN_CONNECT_PENDING;
     }
 }
 
-enum lvn_status lvn_way_fail(const struct lvn_way *w, const char *who)
+enum lvn_status lvn_connect_fail(const struct lvn_connection_attempt *w, const char *who)
 {
     LVN_FAIL(
         COMM,
@@ -174,25 +174,26 @@ enum lvn_status lvn_way_fail(const struct lvn_way *w, const char *who)
         who, w->reason);
 }
 
-enum lvn_status lvn_places_connect(const char *address, const char *who, double patience, int skip, int *place, int *fd)
+enum lvn_status lvn_endpoint_connect(const char *address, const char *who, double patience, int skip, int *place,
+                                     int *fd)
 {
     struct places p;
-    struct lvn_way w;
-    enum lvn_way_state state;
+    struct lvn_connection_attempt w;
+    enum lvn_connect_state state;
     bool ready = false;
     LVN_TRY(read_places(address, &p));
-    lvn_way_begin(&w, address, patience, skip);
-    for (double now; (state = lvn_way_step(&w, ready, now = lvn_seconds())) == LVN_WAY_GOING;) {
+    lvn_connect_begin(&w, address, patience, skip);
+    for (double now; (state = lvn_connect_step(&w, ready, now = lvn_seconds())) == LVN_CONNECT_PENDING;) {
         struct pollfd one = {.fd = w.fd, .events = POLLOUT};
         ready = poll(&one, 1, w.until > now ? (int)(1000 * (w.until - now)) + 1 : 0) > 0;
     }
-    if (state == LVN_WAY_THERE) {
+    if (state == LVN_CONNECT_DONE) {
         *place = w.at;
         *fd = w.fd;
         w.fd = -1;
     }
-    lvn_way_end(&w);
-    return state == LVN_WAY_THERE ? LVN_OK : lvn_way_fail(&w, who);
+    lvn_connect_end(&w);
+    return state == LVN_CONNECT_DONE ? LVN_OK : lvn_connect_fail(&w, who);
 }
 
 /* --- being there --- */
@@ -250,7 +251,7 @@ static bool is_loopback(const struct sockaddr_storage *at)
     return at->ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-void lvn_places_name(int listening, char *out, size_t room)
+void lvn_endpoint_name(int listening, char *out, size_t room)
 {
     struct sockaddr_storage at = {0};
     socklen_t size = sizeof at;

@@ -12,7 +12,7 @@
 
 struct addrinfo;
 
-enum { LVN_PLACES_TEXT = 1200 };
+enum { LVN_ENDPOINT_TEXT = 1200 };
 #define LVN_LOOPBACK "127.0.0.1"
 
 /* Listen on an address or host name (NULL: on all) and a port (0: any). *out does not block. IO with a sentence when
@@ -23,11 +23,11 @@ enum lvn_status lvn_listen(const char *host, int port, int *out) LVN_CHECKED;
 enum lvn_status lvn_allow_files(int ranks, int files) LVN_CHECKED;
 /* Where this process can be found that listens there: the long form; one that listens on the loopback has no other
  * address. */
-void lvn_places_name(int listening, char *out, size_t room);
+void lvn_endpoint_name(int listening, char *out, size_t room);
 
 /* On the way to one of the places in `address`, without blocking: one address after the other, each for 5 s, and all
  * again, after pauses, while it may be that nobody listens yet. */
-struct lvn_way {
+struct lvn_connection_attempt {
     const char *address; /* the caller's */
     int fd;              /* -1: nothing is under way */
     bool again;
@@ -37,22 +37,23 @@ struct lvn_way {
     struct addrinfo *list, *next;
     char reason[300]; /* what was wrong with the last one */
 };
-enum lvn_way_state { LVN_WAY_GOING, LVN_WAY_THERE, LVN_WAY_LOST };
+enum lvn_connect_state { LVN_CONNECT_PENDING, LVN_CONNECT_DONE, LVN_CONNECT_FAILED };
 /* End it always; a connection that shall live is taken out of `fd`
  * before. */
-void lvn_way_begin(struct lvn_way *w, const char *address, double patience, int skip);
-void lvn_way_end(struct lvn_way *w);
+void lvn_connect_begin(struct lvn_connection_attempt *w, const char *address, double patience, int skip);
+void lvn_connect_end(struct lvn_connection_attempt *w);
 /* Go on: `ready`, `fd` can be written to. Then wait for that, or until `until`. */
-enum lvn_way_state lvn_way_step(struct lvn_way *w, bool ready, double now);
+enum lvn_connect_state lvn_connect_step(struct lvn_connection_attempt *w, bool ready, double now);
 /* Who was reached is not who was meant, for this reason: the next step tries another one. */
-void lvn_way_refuse(struct lvn_way *w, const char *what);
-enum lvn_status lvn_way_fail(const struct lvn_way *w, const char *who) LVN_CHECKED; /* COMM, with the last reason */
+void lvn_connect_refuse(struct lvn_connection_attempt *w, const char *what);
+enum lvn_status lvn_connect_fail(const struct lvn_connection_attempt *w,
+                                 const char *who) LVN_CHECKED; /* COMM, with the last reason */
 
 #define LVN_MEETING "rank 0 or levin launch, where the ranks meet,"
 /* Connect to one of the places in `address`, which are `who`'s, trying again for `patience` seconds while nobody
  * listens. *fd does not block. COMM with the reason otherwise. `skip`: how many of the places to pass over; *place:
  * which one was taken. */
-enum lvn_status lvn_places_connect(const char *address, const char *who, double patience, int skip, int *place,
-                                   int *fd) LVN_CHECKED;
+enum lvn_status lvn_endpoint_connect(const char *address, const char *who, double patience, int skip, int *place,
+                                     int *fd) LVN_CHECKED;
 
 #endif

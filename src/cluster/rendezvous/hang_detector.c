@@ -15,7 +15,7 @@ static bool here(const struct lvn_peer *p)
 
 /* --- the clock --- */
 
-void lvn_stall_heard(struct lvn_peer *p, const struct lvn_peer *before, double now)
+void lvn_hang_detector_heard(struct lvn_peer *p, const struct lvn_peer *before, double now)
 {
     bool same = p->step == before->step && p->collective == before->collective && p->passed == before->passed &&
                 p->worked == before->worked && !strcmp(p->place, before->place) && !strcmp(p->work, before->work);
@@ -28,7 +28,7 @@ void lvn_stall_heard(struct lvn_peer *p, const struct lvn_peer *before, double n
     p->step_at = now;
 }
 
-double lvn_stall_limit(const struct lvn_peer *p, int n, double least)
+double lvn_hang_detector_limit(const struct lvn_peer *p, int n, double least)
 {
     const double shortest = 2; /* beats come twice a second */
     double longest = 0;
@@ -52,11 +52,11 @@ static double stands_for(const struct lvn_peer *p, int n)
     return moved > 0 && isfinite(heard) && heard > moved ? heard - moved : 0;
 }
 
-enum lvn_stall lvn_stall_judge(const struct lvn_peer *p, int n, double least)
+enum lvn_hang_detector lvn_hang_detector_judge(const struct lvn_peer *p, int n, double least)
 {
-    double limit = lvn_stall_limit(p, n, least), still = stands_for(p, n);
-    if (limit <= 0 || still < limit / 2) return LVN_STALL_NOT;
-    return still < limit ? LVN_STALL_HALF : LVN_STALL_OVER;
+    double limit = lvn_hang_detector_limit(p, n, least), still = stands_for(p, n);
+    if (limit <= 0 || still < limit / 2) return LVN_HANG_NOT;
+    return still < limit ? LVN_HANG_HALF : LVN_HANG_OVER;
 }
 
 /* --- who waits for whom --- */
@@ -88,7 +88,7 @@ static const struct lvn_peer *last_of(const struct lvn_peer *p, int n, bool firs
     return found;
 }
 
-int lvn_stall_behind(const struct lvn_peer *p, int n)
+int lvn_hang_detector_behind(const struct lvn_peer *p, int n)
 {
     const struct lvn_peer *last = last_of(p, n, false), *first = last_of(p, n, true);
     return last && progress(last) < progress(first) ? last->rank : -1;
@@ -128,7 +128,7 @@ static void add_where(const struct lvn_peer *p, bool step, bool many, struct lvn
 static void add_groups(const struct lvn_peer *p, int n, bool *flag, bool *told, struct lvn_text *t)
 {
     const struct lvn_peer *last = last_of(p, n, false);
-    int behind = lvn_stall_behind(p, n);
+    int behind = lvn_hang_detector_behind(p, n);
     bool steps = false;
     for (int i = 0; i < n; i++) steps |= here(&p[i]) && p[i].step != last->step;
     for (int k = 0; k < GROUPS; k++) {
@@ -186,11 +186,11 @@ static void add_cause(const struct lvn_peer *p, int n, struct lvn_text *t)
                         of->rank, of->host, by->rank, by->host);
     else if (worst == FOR_ONE)
         lvn_text_printf(t, "; rank %d on %s waits for rank %d on %s", by->rank, by->host, of->rank, of->host);
-    else if (lvn_stall_behind(p, n) < 0 && n > 1 && waits(last_of(p, n, false)))
+    else if (lvn_hang_detector_behind(p, n) < 0 && n > 1 && waits(last_of(p, n, false)))
         lvn_text_add(t, ", and none is behind: see whether all of them reach each other");
 }
 
-bool lvn_stall_link(const struct lvn_peer *p, int n, int link[2])
+bool lvn_hang_detector_link(const struct lvn_peer *p, int n, int link[2])
 {
     for (int i = 0; i < n; i++) {
         enum wait w = kind_of_wait(p, n, &p[i]);
@@ -210,11 +210,11 @@ static void add_seconds(double seconds, struct lvn_text *t)
         lvn_text_printf(t, "%.0f min", seconds / 60);
 }
 
-void lvn_stall_text(const struct lvn_peer *p, int n, double least, struct lvn_text *t)
+void lvn_hang_detector_text(const struct lvn_peer *p, int n, double least, struct lvn_text *t)
 {
     const struct lvn_peer *last = last_of(p, n, false);
     bool *flag = calloc(2 * (size_t)n, sizeof *flag);
-    double still = stands_for(p, n), limit = lvn_stall_limit(p, n, least);
+    double still = stands_for(p, n), limit = lvn_hang_detector_limit(p, n, least);
     if (last && flag) {
         lvn_text_add(t, "no rank has gone on for ");
         add_seconds(still, t);

@@ -59,7 +59,7 @@ static int variable_of(int pid, const char *name)
     return value;
 }
 
-void lvn_siblings_stopped(const struct lvn_identity *who, struct lvn_stopped *out)
+void lvn_local_ranks_stopped(const struct lvn_identity *who, struct lvn_stopped *out)
 {
     DIR *all = opendir("/proc");
     *out = (struct lvn_stopped){.rank = -1};
@@ -81,15 +81,15 @@ void lvn_siblings_stopped(const struct lvn_identity *who, struct lvn_stopped *ou
     closedir(all);
 }
 
-void lvn_siblings_report(const char *place, const char *token, int rank, int pid)
+void lvn_local_ranks_report(const char *place, const char *token, int rank, int pid)
 {
     const double patience = 1;
     LVN_LOCAL_TEXT(line);
     char host[256] = "";
     int at, fd = -1;
     gethostname(host, sizeof host - 1);
-    lvn_message_add(&line, LVN_SAY_STOPPED, token, (int64_t)rank, (int64_t)pid, host);
-    if (!line.p || lvn_places_connect(place, LVN_MEETING, patience, 0, &at, &fd)) {
+    lvn_message_add(&line, LVN_MESSAGE_STOPPED, token, (int64_t)rank, (int64_t)pid, host);
+    if (!line.p || lvn_endpoint_connect(place, LVN_MEETING, patience, 0, &at, &fd)) {
         lvn_error_clear();
         return;
     }

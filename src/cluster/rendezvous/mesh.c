@@ -34,9 +34,9 @@ struct hearing {
 struct side {
     enum { ABSENT, CALLED, GREETED, STANDS } stage;
     struct hearing hearing;
-    int try;            /* the connection's number, of those that were tried */
-    struct lvn_way way; /* to a rank below */
-    double until;       /* for its answer */
+    int try;                           /* the connection's number, of those that were tried */
+    struct lvn_connection_attempt way; /* to a rank below */
+    double until;                      /* for its answer */
 };
 
 /* A caller that has not said who it is. */
@@ -47,7 +47,7 @@ struct stranger {
 
 struct meeting {
     struct lvn_mesh *m;
-    const struct lvn_heartbeat *heart;
+    const struct lvn_member *heart;
     int epoll, missing;
     int next, calling; /* the next rank to call, downwards; how many are being called */
     int leads;         /* which of a host's addresses has led to it; 0: any */
@@ -121,7 +121,7 @@ enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one
     for (int i = 0; i < size; i++) m->sockets[i] = -1;
     LVN_TRY(lvn_allow_files(size, size + STRANGERS + (serves ? size + LVN_STRANGERS : 0)));
     LVN_TRY(lvn_listen(one_host ? LVN_LOOPBACK : NULL, 0, &m->listening));
-    lvn_places_name(m->listening, m->place, sizeof m->place);
+    lvn_endpoint_name(m->listening, m->place, sizeof m->place);
     m->fact[m->n_facts++] = (struct lvn_fact){"tcp", m->place};
     if (rank) return LVN_OK;
     LVN_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, IO, "no random bytes for a key: %s", strerror(errno));
@@ -136,9 +136,9 @@ static enum lvn_status lost(struct side *s, int rank)
 {
     char who[32];
     lvn_work_await(rank);
-    if (s->stage == GREETED) lvn_way_refuse(&s->way, "no answer");
+    if (s->stage == GREETED) lvn_connect_refuse(&s->way, "no answer");
     snprintf(who, sizeof who, "rank %d", rank);
-    return lvn_way_fail(&s->way, who);
+    return lvn_connect_fail(&s->way, who);
 }
 
 static void stands(struct meeting *t, int rank, int fd)
@@ -153,14 +153,14 @@ static void stands(struct meeting *t, int rank, int fd)
 static enum lvn_status call(struct meeting *t, int rank, bool ready, double now)
 {
     struct side *s = &t->side[rank];
-    struct lvn_way *w = &s->way;
+    struct lvn_connection_attempt *w = &s->way;
     const int before = w->tries;
-    const enum lvn_way_state state = lvn_way_step(w, ready, now);
+    const enum lvn_connect_state state = lvn_connect_step(w, ready, now);
     t->m->calls += w->tries - before;
-    if (state == LVN_WAY_LOST) return lost(s, rank);
-    if (state == LVN_WAY_GOING && w->tries != before && w->fd >= 0) await(t, w->fd, EPOLLOUT, rank);
-    if (state == LVN_WAY_GOING) return LVN_OK;
-    if (!say(t, w->fd, rank, w->tries)) return lvn_way_refuse(w, "it takes no greeting"), LVN_OK;
+    if (state == LVN_CONNECT_FAILED) return lost(s, rank);
+    if (state == LVN_CONNECT_PENDING && w->tries != before && w->fd >= 0) await(t, w->fd, EPOLLOUT, rank);
+    if (state == LVN_CONNECT_PENDING) return LVN_OK;
+    if (!say(t, w->fd, rank, w->tries)) return lvn_connect_refuse(w, "it takes no greeting"), LVN_OK;
     if (w->at) t->leads = w->at;
     s->stage = GREETED;
     s->hearing = (struct hearing){.fd = w->fd};
@@ -173,7 +173,7 @@ static enum lvn_status call(struct meeting *t, int rank, bool ready, double now)
 static void hear_answer(struct meeting *t, int rank, double now)
 {
     struct side *s = &t->side[rank];
-    struct lvn_way *w = &s->way;
+    struct lvn_connection_attempt *w = &s->way;
     int try, code = hear(&s->hearing);
     if (!code && now < s->until) return await(t, w->fd, EPOLLIN, rank);
     if (code > 0 && read_card(t, s->hearing.card, &try) == rank && try == w->tries && say(t, w->fd, rank, try)) {
@@ -182,7 +182,7 @@ static void hear_answer(struct meeting *t, int rank, double now)
         w->fd = -1;
         return;
     }
-    lvn_way_refuse(w, code > 0 ? "what answers there is not this rank of this run" : code ? "closed" : "no answer");
+    lvn_connect_refuse(w, code > 0 ? "what answers there is not this rank of this run" : code ? "closed" : "no answer");
     s->stage = CALLED;
 }
 
@@ -190,10 +190,10 @@ static enum lvn_status begin_calls(struct meeting *t, double now)
 {
     for (; t->next >= 0 && t->calling < AT_ONCE; t->next--, t->calling++) {
         struct side *s = &t->side[t->next];
-        const char *to = lvn_heartbeat_fact(t->heart, t->next, "tcp");
+        const char *to = lvn_member_fact(t->heart, t->next, "tcp");
         LVN_CHECK(*to, COMM, "rank %d does not say where it listens; have all ranks the same trainer.transport?",
                   t->next);
-        lvn_way_begin(&s->way, to, t->end - now, 0);
+        lvn_connect_begin(&s->way, to, t->end - now, 0);
         if (t->leads) { /* some addresses lead nowhere, which takes seconds to find out, and hosts are alike */
             s->way.at = t->leads - 1;
             s->way.again = true;
@@ -335,9 +335,9 @@ static enum lvn_status meet(struct meeting *t)
     return LVN_OK;
 }
 
-enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_heartbeat *h, double seconds)
+enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, double seconds)
 {
-    const char *key = lvn_heartbeat_fact(h, 0, "tcp_key");
+    const char *key = lvn_member_fact(h, 0, "tcp_key");
     struct meeting t = {.m = m,
                         .heart = h,
                         .missing = m->size - 1,
@@ -352,12 +352,12 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_heartbeat *h, do
     if (!t.side) return close_one(&t.epoll), LVN_MEMORY;
     for (int i = 0; i < m->size; i++) t.side[i].hearing.fd = t.side[i].way.fd = -1;
     await(&t, m->listening, EPOLLIN, m->size);
-    lvn_stamp_place(h, "the connection setup");
+    lvn_member_set_operation(h, "the connection setup");
     enum lvn_status status = meet(&t);
     if (!status) lvn_work_await(-1); /* the place stays, until the first agreement: others may not be so far */
     for (int i = 0; i < m->size; i++) {
         if (i > m->rank) close_one(&t.side[i].hearing.fd);
-        if (i < m->rank) lvn_way_end(&t.side[i].way);
+        if (i < m->rank) lvn_connect_end(&t.side[i].way);
         if (m->sockets[i] >= 0) setsockopt(m->sockets[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
     while (t.n_strangers) close_one(&t.stranger[--t.n_strangers].hearing.fd);
@@ -380,13 +380,13 @@ void lvn_mesh_release(struct lvn_mesh *m)
     *m = (struct lvn_mesh){.listening = -1};
 }
 
-static enum lvn_status open_over(struct lvn_mesh *m, struct lvn_comm **comm, struct lvn_heartbeat **heart,
-                                 struct lvn_comm_options o, struct lvn_heartbeat_options h, double seconds)
+static enum lvn_status open_over(struct lvn_mesh *m, struct lvn_comm **comm, struct lvn_member **heart,
+                                 struct lvn_comm_options o, struct lvn_member_options h, double seconds)
 {
     LVN_TRY(lvn_mesh_listen(m, o.rank, o.size, h.id->one_host));
     h.facts = m->fact;
     h.n_facts = m->n_facts;
-    LVN_TRY(lvn_heartbeat_open(heart, &h));
+    LVN_TRY(lvn_member_open(heart, &h));
     LVN_TRY(lvn_mesh_connect(m, *heart, seconds));
     o.sockets = m->sockets;
     LVN_TRY(lvn_comm_open(comm, &o));
@@ -394,12 +394,12 @@ static enum lvn_status open_over(struct lvn_mesh *m, struct lvn_comm **comm, str
     return LVN_OK;
 }
 
-enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_heartbeat **heart, struct lvn_comm_options o,
-                              struct lvn_heartbeat_options h, double seconds)
+enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_member **heart, struct lvn_comm_options o,
+                              struct lvn_member_options h, double seconds)
 {
     struct lvn_mesh m = {.listening = -1};
     enum lvn_status status = open_over(&m, comm, heart, o, h, seconds);
-    if (status) lvn_heartbeat_fail(*heart, status == LVN_COMM); /* first, or others hear of connections that break */
+    if (status) lvn_member_fail(*heart, status == LVN_COMM); /* first, or others hear of connections that break */
     lvn_mesh_release(&m);
     return status;
 }

@@ -11,14 +11,14 @@
 #define LVN_MESH_H
 
 #include "cluster/rendezvous/endpoints.h"
-#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/member.h"
 #include "comm/comm.h"
 
 enum { LVN_MESH_KEY = 33, LVN_MESH_FACTS = 2 };
 
 struct lvn_mesh {
     int rank, size, listening;
-    char place[LVN_PLACES_TEXT], key[LVN_MESH_KEY];
+    char place[LVN_ENDPOINT_TEXT], key[LVN_MESH_KEY];
     struct lvn_fact fact[LVN_MESH_FACTS]; /* for the heartbeat's options */
     int n_facts;
     double patience; /* seconds for an answer to the first call; for the second one twice as many, ... */
@@ -30,13 +30,13 @@ struct lvn_mesh {
  * to each of `size` ranks. Release it always. */
 enum lvn_status lvn_mesh_listen(struct lvn_mesh *m, int rank, int size, bool one_host) LVN_CHECKED;
 /* All have met, with these facts: connect. COMM with the rank that is missing after `seconds`. */
-enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_heartbeat *h, double seconds) LVN_CHECKED;
+enum lvn_status lvn_mesh_connect(struct lvn_mesh *m, struct lvn_member *h, double seconds) LVN_CHECKED;
 /* The sockets are the caller's from now on. */
 void lvn_mesh_give(struct lvn_mesh *m);
 void lvn_mesh_release(struct lvn_mesh *m);
 /* All of it: meet, as h says without facts of its own, connect within the seconds, and open a communicator over the
  * connections, as o says. *heart may be there after a failure. */
-enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_heartbeat **heart, struct lvn_comm_options o,
-                              struct lvn_heartbeat_options h, double seconds) LVN_CHECKED;
+enum lvn_status lvn_mesh_open(struct lvn_comm **comm, struct lvn_member **heart, struct lvn_comm_options o,
+                              struct lvn_member_options h, double seconds) LVN_CHECKED;
 
 #endif

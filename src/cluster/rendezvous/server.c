@@ -47,15 +47,15 @@ static bool attend(struct lvn_server *s, struct lvn_caller *c)
     while (open && !c->wire.broken && !c->leaving && (line = lvn_wire_line(&c->wire))) {
         struct lvn_message m;
         bool parsed = lvn_message_parse(line, &m);
-        if (parsed && lvn_server_hear(s, c, &m)) continue;
-        if (c->rank == -1) lvn_server_turn_away(s, c, parsed ? "said what no rank says" : "said no word of levin's");
+        if (parsed && lvn_server_receive(s, c, &m)) continue;
+        if (c->rank == -1) lvn_server_refuse(s, c, parsed ? "said what no rank says" : "said no word of levin's");
         return false;
     }
-    if (c->wire.broken && c->rank == -1) lvn_server_turn_away(s, c, "said no word of levin's");
+    if (c->wire.broken && c->rank == -1) lvn_server_refuse(s, c, "said no word of levin's");
     if (!open) { /* what came before the end still counts */
         struct lvn_message m;
         while (!c->leaving && (line = lvn_wire_line(&c->wire)) && lvn_message_parse(line, &m)) {
-            if (!lvn_server_hear(s, c, &m)) break;
+            if (!lvn_server_receive(s, c, &m)) break;
         }
     }
     return open && !c->wire.broken;
@@ -168,13 +168,13 @@ static void watch_time(struct lvn_server *s, double now, double last)
             q->look = s->looks;
         }
     }
-    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at && s->o.stall > 0) lvn_server_watch_stall(s);
+    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at && s->o.stall > 0) lvn_server_check_hang(s);
     if (s->phase == LVN_SERVER_RUNNING && now >= s->next_table) {
         double gap = s->o.timeout / 8;
         s->next_table = now + (gap > 1 ? 1 : gap < 0.05 ? 0.05 : gap) * (1 + s->o.size / 1024);
-        lvn_server_tell_table(s, now);
+        lvn_server_send_table(s, now);
     }
-    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at) lvn_server_tell_turned_away(s);
+    if (s->phase == LVN_SERVER_RUNNING && !s->trouble_at) lvn_server_send_refusal(s);
     if (s->trouble_at > 0 && now >= s->trouble_at && s->phase < LVN_SERVER_ENDED) lvn_server_declare(s);
 }
 
@@ -250,7 +250,7 @@ static enum lvn_status begin(struct lvn_server *s)
     LVN_TRY(make_token(s));
     LVN_TRY(lvn_allow_files(s->o.size, s->o.size + LVN_STRANGERS));
     LVN_TRY(lvn_listen(s->o.listen, s->o.port, &s->listening));
-    lvn_places_name(s->listening, s->address, sizeof s->address);
+    lvn_endpoint_name(s->listening, s->address, sizeof s->address);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     LVN_CHECK(s->wake >= 0 && s->signal >= 0, IO, "cannot make an eventfd: %s", strerror(errno));

@@ -31,14 +31,14 @@ struct lvn_server {
     bool running, stop;
     double stop_at;
     int listening, wake, signal;
-    char address[LVN_PLACES_TEXT - 1], token[128]; /* an invitation holds a mark beside it */
+    char address[LVN_ENDPOINT_TEXT - 1], token[128]; /* an invitation holds a mark beside it */
     struct lvn_caller **caller;
     int n_callers;
     struct pollfd *polled;
     int n_strangers; /* callers without a rank */
     struct lvn_peer *peer;
     int n_came, n_ready, n_done;
-    struct lvn_told {
+    struct lvn_sent_fact {
         enum lvn_peer_state state;
         double seen;
     } * told;      /* [size] as the last table had them */
@@ -68,20 +68,20 @@ struct lvn_server {
 };
 
 /* server_receive.c, with the lock held. Somebody is shown out who `did` something that no rank does: noted once. */
-void lvn_server_turn_away(struct lvn_server *s, const struct lvn_caller *c, const char *did);
+void lvn_server_refuse(struct lvn_server *s, const struct lvn_caller *c, const char *did);
 /* Whoever speaks for the ranks is to say so, once. */
-void lvn_server_tell_turned_away(struct lvn_server *s);
+void lvn_server_send_refusal(struct lvn_server *s);
 /* False: the caller is to be dropped. */
-bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m);
+bool lvn_server_receive(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m);
 void lvn_server_gone(struct lvn_server *s, int rank); /* its connection has closed */
 void lvn_server_missing(struct lvn_server *s);        /* not all have come in time */
-void lvn_server_watch_stall(struct lvn_server *s);
+void lvn_server_check_hang(struct lvn_server *s);
 void lvn_server_declare(struct lvn_server *s); /* the fault, to all */
 
 /* server_broadcast.c, with the lock held. */
-void lvn_server_tell_all(struct lvn_server *s, const struct lvn_text *t); /* the same lines to every rank */
-void lvn_server_tell_start(struct lvn_server *s);
-void lvn_server_tell_table(struct lvn_server *s, double now);
+void lvn_server_broadcast(struct lvn_server *s, const struct lvn_text *t); /* the same lines to every rank */
+void lvn_server_send_start(struct lvn_server *s);
+void lvn_server_send_table(struct lvn_server *s, double now);
 /* The lowest rank that is here and hears it, also one that waits for the others at the end. */
 int lvn_server_lowest(const struct lvn_server *s);
 

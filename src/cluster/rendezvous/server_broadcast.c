@@ -18,7 +18,7 @@ static void tell(struct lvn_caller *c, const struct lvn_text *t)
     if (c->wire.out.n < MOST) lvn_text_add_bytes(&c->wire.out, t->p ? t->p : "", t->n);
 }
 
-void lvn_server_tell_all(struct lvn_server *s, const struct lvn_text *t)
+void lvn_server_broadcast(struct lvn_server *s, const struct lvn_text *t)
 {
     for (int k = 0; k < s->n_callers; k++)
         if (s->caller[k]->rank >= 0) tell(s->caller[k], t);
@@ -83,7 +83,7 @@ static int end_of_group(const struct item *item, int n, int at)
 
 static void add_peer(const struct lvn_server *s, int rank, struct lvn_text *t)
 {
-    lvn_message_add(t, LVN_SAY_PEER, (int64_t)rank, s->peer[rank].pid, s->peer[rank].host);
+    lvn_message_add(t, LVN_MESSAGE_PEER, (int64_t)rank, s->peer[rank].pid, s->peer[rank].host);
 }
 
 /* For each key its values, and which ranks have each; and who the first of each are. */
@@ -102,7 +102,7 @@ static void add_groups(const struct lvn_server *s, struct item *item, bool *flag
             for (int m = i; m < end; m++) flag[item[m].rank] = false;
             const char *text = lvn_text_string(&ranks);
             add_peer(s, low, t);
-            lvn_message_add(t, LVN_SAY_GROUP, s->key[k], item[i].text ? item[i].text : "", text ? text : "");
+            lvn_message_add(t, LVN_MESSAGE_GROUP, s->key[k], item[i].text ? item[i].text : "", text ? text : "");
             lvn_text_release(&ranks);
         }
     }
@@ -119,7 +119,7 @@ static void tell_host(const struct lvn_server *s, const struct item *item, int f
     lvn_text_release(&t);
 }
 
-void lvn_server_tell_start(struct lvn_server *s)
+void lvn_server_send_start(struct lvn_server *s)
 {
     const int n = s->o.size;
     struct lvn_text all = {0}, groups = {0}, start = {0};
@@ -142,10 +142,10 @@ void lvn_server_tell_start(struct lvn_server *s)
         group_items(item, n);
         for (int i = 0, end; i < n; i = end) tell_host(s, item, i, end = end_of_group(item, n, i), who);
         add_groups(s, item, flag, &groups);
-        lvn_server_tell_all(s, &groups);
+        lvn_server_broadcast(s, &groups);
     }
-    lvn_message_add(&start, LVN_SAY_START);
-    lvn_server_tell_all(s, &start);
+    lvn_message_add(&start, LVN_MESSAGE_START);
+    lvn_server_broadcast(s, &start);
     lvn_text_release(&all);
     lvn_text_release(&groups);
     lvn_text_release(&start);
@@ -158,11 +158,11 @@ void lvn_server_tell_start(struct lvn_server *s)
 
 static void add_row(const struct lvn_peer *p, double now, struct lvn_text *t)
 {
-    lvn_message_add(t, LVN_SAY_ROW, (int64_t)p->rank, (int64_t)p->state, p->step, (int64_t)p->collective,
+    lvn_message_add(t, LVN_MESSAGE_ROW, (int64_t)p->rank, (int64_t)p->state, p->step, (int64_t)p->collective,
                     (int64_t)p->collectives, p->tokens_per_s, p->compute_s, p->memory, now - p->seen, p->place);
 }
 
-void lvn_server_tell_table(struct lvn_server *s, double now)
+void lvn_server_send_table(struct lvn_server *s, double now)
 {
     struct lvn_text rows = {0}, news = {0}, whole = {0};
     const int lowest = lvn_server_lowest(s);

@@ -45,25 +45,25 @@ static bool refuse(struct lvn_server *s, struct lvn_caller *c)
 
 static bool turn_away(struct lvn_caller *c, const char *text)
 {
-    lvn_message_add(&c->wire.out, LVN_SAY_REFUSE, text);
+    lvn_message_add(&c->wire.out, LVN_MESSAGE_REFUSE, text);
     c->leaving = true;
     return true;
 }
 
-void lvn_server_turn_away(struct lvn_server *s, const struct lvn_caller *c, const char *did)
+void lvn_server_refuse(struct lvn_server *s, const struct lvn_caller *c, const char *did)
 {
     if (s->turned_away[0]) return;
     snprintf(s->turned_away, sizeof s->turned_away,
              "somebody at %s who %s is turned away from the place where the ranks meet", *c->from ? c->from : "?", did);
 }
 
-void lvn_server_tell_turned_away(struct lvn_server *s)
+void lvn_server_send_refusal(struct lvn_server *s)
 {
     struct lvn_text line = {0};
     if (!s->turned_away[0] || s->turned_away_told) return;
     s->turned_away_told = true;
-    lvn_message_add(&line, LVN_SAY_WARN, (int64_t)lvn_server_lowest(s), s->turned_away);
-    lvn_server_tell_all(s, &line);
+    lvn_message_add(&line, LVN_MESSAGE_WARN, (int64_t)lvn_server_lowest(s), s->turned_away);
+    lvn_server_broadcast(s, &line);
     lvn_text_release(&line);
 }
 
@@ -73,7 +73,7 @@ static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_m
     const char *host = m->t[1];
     if (c->rank != -1) return false;
     if (!same_token(m->t[0], s->token)) {
-        lvn_server_turn_away(s, c, *m->t[0] ? "showed another token than this run's" : "showed no token");
+        lvn_server_refuse(s, c, *m->t[0] ? "showed another token than this run's" : "showed no token");
         return turn_away(c, !s->o.outside ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
                                           : "its token is not this run's");
     }
@@ -104,7 +104,7 @@ static bool hello(struct lvn_server *s, struct lvn_caller *c, const struct lvn_m
     if (!s->n_came++) s->first_came = p->seen;
     c->rank = (int)rank;
     s->n_strangers--;
-    lvn_message_add(&c->wire.out, LVN_SAY_WELCOME, (int64_t)s->o.size, s->o.timeout);
+    lvn_message_add(&c->wire.out, LVN_MESSAGE_WELCOME, (int64_t)s->o.size, s->o.timeout);
     return true;
 }
 
@@ -131,7 +131,7 @@ static bool ready(struct lvn_server *s, int rank)
         s->told[i].state = LVN_PEER_HERE;
         s->told[i].seen = s->peer[i].seen;
     }
-    lvn_server_tell_start(s);
+    lvn_server_send_start(s);
     s->phase = LVN_SERVER_RUNNING;
     return true;
 }
@@ -152,7 +152,7 @@ static bool beat(struct lvn_peer *p, const struct lvn_message *m)
     p->awaits = bounded(m->i[6]);
     snprintf(p->place, sizeof p->place, "%s", m->t[0]);
     snprintf(p->work, sizeof p->work, "%s", m->t[1]);
-    lvn_stall_heard(p, &before, p->seen);
+    lvn_hang_detector_heard(p, &before, p->seen);
     return true;
 }
 
@@ -176,10 +176,10 @@ static bool bye(struct lvn_server *s, int rank)
     s->peer[rank].moved = lvn_seconds();
     if (s->n_done < s->o.size || s->phase >= LVN_SERVER_ENDED) return true;
     s->phase = LVN_SERVER_ENDED;
-    lvn_server_tell_table(s, lvn_seconds()); /* the last steps, for status.json */
+    lvn_server_send_table(s, lvn_seconds()); /* the last steps, for status.json */
     struct lvn_text t = {0};
-    lvn_message_add(&t, LVN_SAY_END);
-    lvn_server_tell_all(s, &t);
+    lvn_message_add(&t, LVN_MESSAGE_END);
+    lvn_server_broadcast(s, &t);
     lvn_text_release(&t);
     for (int k = 0; k < s->n_callers; k++) s->caller[k]->leaving = true;
     return true;
@@ -209,26 +209,26 @@ static bool stopped(struct lvn_server *s, struct lvn_caller *c, const struct lvn
     return true;
 }
 
-bool lvn_server_hear(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
+bool lvn_server_receive(struct lvn_server *s, struct lvn_caller *c, const struct lvn_message *m)
 {
-    if (m->kind == LVN_SAY_HELLO) return hello(s, c, m);
-    if (m->kind == LVN_SAY_STOPPED) return stopped(s, c, m);
+    if (m->kind == LVN_MESSAGE_HELLO) return hello(s, c, m);
+    if (m->kind == LVN_MESSAGE_STOPPED) return stopped(s, c, m);
     if (c->rank == -2) return true;
     if (c->rank < 0) return false;
     struct lvn_peer *p = &s->peer[c->rank];
     p->seen = lvn_seconds();
     switch (m->kind) {
-    case LVN_SAY_FACT:
+    case LVN_MESSAGE_FACT:
         return fact(s, c->rank, m);
-    case LVN_SAY_READY:
+    case LVN_MESSAGE_READY:
         return ready(s, c->rank);
-    case LVN_SAY_BEAT:
+    case LVN_MESSAGE_BEAT:
         return beat(p, m);
-    case LVN_SAY_FAIL:
+    case LVN_MESSAGE_FAIL:
         return fail(s, c->rank, m);
-    case LVN_SAY_BYE:
+    case LVN_MESSAGE_BYE:
         return bye(s, c->rank);
-    case LVN_SAY_PUBLISH:
+    case LVN_MESSAGE_PUBLISH:
         snprintf(s->status_path, sizeof s->status_path, "%s", m->t[0]);
         return true;
     default:
@@ -312,23 +312,23 @@ static int speaker_of(const struct lvn_server *s)
     return s->o.outside || lvn_seconds() < s->silent_until ? -1 : lvn_server_lowest(s);
 }
 
-void lvn_server_watch_stall(struct lvn_server *s)
+void lvn_server_check_hang(struct lvn_server *s)
 {
-    enum lvn_stall is = lvn_stall_judge(s->peer, s->o.size, s->o.stall);
+    enum lvn_hang_detector is = lvn_hang_detector_judge(s->peer, s->o.size, s->o.stall);
     struct lvn_text t = {0};
-    if (is == LVN_STALL_NOT) s->warned = false;
-    if (is == LVN_STALL_NOT || (is == LVN_STALL_HALF && s->warned)) return;
-    lvn_stall_text(s->peer, s->o.size, s->o.stall, &t);
-    if (is == LVN_STALL_OVER) {
-        s->fault_rank = lvn_stall_behind(s->peer, s->o.size);
-        (void)lvn_stall_link(s->peer, s->o.size, s->fault_link);
+    if (is == LVN_HANG_NOT) s->warned = false;
+    if (is == LVN_HANG_NOT || (is == LVN_HANG_HALF && s->warned)) return;
+    lvn_hang_detector_text(s->peer, s->o.size, s->o.stall, &t);
+    if (is == LVN_HANG_OVER) {
+        s->fault_rank = lvn_hang_detector_behind(s->peer, s->o.size);
+        (void)lvn_hang_detector_link(s->peer, s->o.size, s->fault_link);
         snprintf(s->fault, sizeof s->fault, "%s", t.p ? t.p : "no rank goes on");
         s->worded = true;
         trouble(s, 0);
     } else {
         struct lvn_text line = {0};
-        lvn_message_add(&line, LVN_SAY_WARN, (int64_t)lvn_server_lowest(s), t.p ? t.p : "no rank goes on");
-        lvn_server_tell_all(s, &line);
+        lvn_message_add(&line, LVN_MESSAGE_WARN, (int64_t)lvn_server_lowest(s), t.p ? t.p : "no rank goes on");
+        lvn_server_broadcast(s, &line);
         lvn_text_release(&line);
     }
     s->warned = true;
@@ -369,11 +369,13 @@ void lvn_server_declare(struct lvn_server *s)
     int64_t mute = 0;
     struct lvn_text t = {0}, silent = {0};
     for (int i = 0; i < s->o.size; i++) mute |= s->peer[i].state == LVN_PEER_LOST && s->peer[i].reason != process_gone;
-    lvn_server_tell_table(s, lvn_seconds());
+    lvn_server_send_table(s, lvn_seconds());
     for (int k = 0; k < s->n_callers; k++) lvn_wire_flush(&s->caller[k]->wire);
-    lvn_message_add(&t, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, (int64_t)s->lasting, s->fault);
-    lvn_server_tell_all(s, &t);
-    lvn_message_add(&silent, LVN_SAY_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, (int64_t)s->lasting, s->fault);
+    lvn_message_add(&t, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)speaker, mute, (int64_t)s->lasting,
+                    s->fault);
+    lvn_server_broadcast(s, &t);
+    lvn_message_add(&silent, LVN_MESSAGE_LOST, (int64_t)s->fault_rank, (int64_t)-1, mute, (int64_t)s->lasting,
+                    s->fault);
     for (int k = 0; k < s->n_callers; k++) {
         struct lvn_caller *c = s->caller[k];
         if (c->rank == -2) lvn_text_add_bytes(&c->wire.out, silent.p ? silent.p : "", silent.n);

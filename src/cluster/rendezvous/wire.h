@@ -11,7 +11,7 @@
 #include "base/text.h"
 
 enum lvn_message_kind {
-#define LVN_MESSAGE(name, fields) LVN_SAY_##name,
+#define LVN_MESSAGE(name, fields) LVN_MESSAGE_##name,
 #include "cluster/rendezvous/messages.def"
 #undef LVN_MESSAGE
 };

@@ -21,12 +21,12 @@ struct gs {
 enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
 static const char usual_endpoint[] = "https://storage.googleapis.com";
 
-static enum lvn_status open_place(struct lvn_place *p)
+static enum lvn_status open_place(struct lvn_location *p)
 {
     struct gs *s = p->own = lvn_arena_alloc(&p->arena, sizeof *s);
     const char *host = lvn_getenv("STORAGE_EMULATOR_HOST");
     if (!s) return LVN_MEMORY;
-    LVN_TRY(lvn_place_split(p));
+    LVN_TRY(lvn_location_split(p));
     pthread_mutex_init(&s->lock, NULL);
     s->endpoint = usual_endpoint;
     if (host) {
@@ -38,14 +38,14 @@ static enum lvn_status open_place(struct lvn_place *p)
     return lvn_google_find_token(&s->token);
 }
 
-static const char *endpoint(const struct lvn_place *p)
+static const char *endpoint(const struct lvn_location *p)
 {
     const char *address = ((const struct gs *)p->own)->endpoint;
     return address == usual_endpoint ? "" : address;
 }
 
 /* A key that begins with a slash is a path of the service, one with "http" a whole address, all others a file's. */
-static void add_address(const struct lvn_place *p, const struct lvn_ask *ask, struct lvn_text *t)
+static void add_address(const struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_text *t)
 {
     const struct gs *s = p->own;
     if (ask->key && strncmp(ask->key, "http", 4) == 0) {
@@ -63,7 +63,7 @@ static void add_address(const struct lvn_place *p, const struct lvn_ask *ask, st
     if (ask->query) lvn_text_printf(t, "?%s", ask->query);
 }
 
-static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
+static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
     struct gs *s = p->own;
@@ -81,7 +81,7 @@ static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, s
     return r->url && r->headers ? LVN_OK : LVN_MEMORY;
 }
 
-static bool mend(struct lvn_place *p, const struct lvn_http_answer *a)
+static bool mend(struct lvn_location *p, const struct lvn_http_answer *a)
 {
     struct gs *s = p->own;
     struct lvn_google_token token;
@@ -105,7 +105,7 @@ static bool lacks_file(const struct lvn_http_answer *a)
 }
 
 /* {"error": {"message": ...}}, or plain text. */
-static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, struct lvn_text *t)
+static void explain(const struct lvn_location *p, const struct lvn_http_answer *a, struct lvn_text *t)
 {
     const struct gs *s = p->own;
     json_error_t error;
@@ -156,7 +156,7 @@ static enum lvn_status add_items(const char *name, const json_t *root, size_t sk
     return LVN_OK;
 }
 
-static enum lvn_status add_page(struct lvn_place *p, const struct lvn_http_answer *answer, const char *prefix,
+static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_answer *answer, const char *prefix,
                                 struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token)
 {
     json_t *root;
@@ -169,24 +169,24 @@ static enum lvn_status add_page(struct lvn_place *p, const struct lvn_http_answe
     return status;
 }
 
-static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out)
 {
     const struct lvn_pages pages = {.key = lvn_arena_printf(&p->arena, "/storage/v1/b/%s/o", p->bucket),
                                     .query = "",
                                     .token = "pageToken",
                                     .add = add_page};
-    return pages.key ? lvn_ask_list(p, h, deep, a, out, &pages) : LVN_MEMORY;
+    return pages.key ? lvn_store_request_list(p, h, deep, a, out, &pages) : LVN_MEMORY;
 }
 
-static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
+static enum lvn_status remove_file(struct lvn_location *p, struct lvn_http *h)
 {
     LVN_LOCAL_TEXT(key);
     lvn_text_printf(&key, "/storage/v1/b/%s/o/", p->bucket);
     lvn_http_encode(&key, p->key, false);
     enum lvn_status status = lvn_text_status(&key);
-    struct lvn_ask ask = {.method = "DELETE", .key = key.p, .doing = "remove", .accept = {404}};
-    if (status == LVN_OK) status = lvn_ask_only(p, h, &ask);
+    struct lvn_store_request ask = {.method = "DELETE", .key = key.p, .doing = "remove", .accept = {404}};
+    if (status == LVN_OK) status = lvn_store_request_once(p, h, &ask);
     return status;
 }
 
@@ -194,8 +194,8 @@ const struct lvn_store lvn_store_gs = {.form = "gs://BUCKET/KEY",
                                        .network = true,
                                        .version_header = "X-Goog-Generation",
                                        .open = open_place,
-                                       .stat = lvn_ask_stat,
-                                       .read = lvn_ask_read,
+                                       .stat = lvn_store_request_stat,
+                                       .read = lvn_store_request_read,
                                        .list = list,
                                        .remove = remove_file,
                                        .endpoint = endpoint,

@@ -11,7 +11,7 @@
 
 enum { PART = 256 << 10, GOES_ON = 308 };
 
-static enum lvn_status path_of(const struct lvn_place *p, const char *kind, struct lvn_text *path,
+static enum lvn_status path_of(const struct lvn_location *p, const char *kind, struct lvn_text *path,
                                struct lvn_text *query)
 {
     lvn_text_printf(path, "/upload/storage/v1/b/%s/o", p->bucket);
@@ -21,25 +21,25 @@ static enum lvn_status path_of(const struct lvn_place *p, const char *kind, stru
     return lvn_text_status(query);
 }
 
-static enum lvn_status post(struct lvn_place *p, struct lvn_http *h, const char *kind, const char *headers,
+static enum lvn_status post(struct lvn_location *p, struct lvn_http *h, const char *kind, const char *headers,
                             const void *data, int64_t bytes, struct lvn_http_answer *a)
 {
     struct lvn_text path = {0}, query = {0};
     enum lvn_status status = path_of(p, kind, &path, &query);
-    struct lvn_ask ask = {.method = "POST",
-                          .key = path.p,
-                          .query = query.p,
-                          .headers = headers,
-                          .body = data,
-                          .bytes = bytes,
-                          .doing = "write"};
-    if (status == LVN_OK) status = lvn_ask(p, h, &ask, a);
+    struct lvn_store_request ask = {.method = "POST",
+                                    .key = path.p,
+                                    .query = query.p,
+                                    .headers = headers,
+                                    .body = data,
+                                    .bytes = bytes,
+                                    .doing = "write"};
+    if (status == LVN_OK) status = lvn_store_request(p, h, &ask, a);
     lvn_text_release(&path);
     lvn_text_release(&query);
     return status;
 }
 
-static enum lvn_status whole(struct lvn_place *p, struct lvn_http *h, const void *data, int64_t bytes)
+static enum lvn_status whole(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes)
 {
     struct lvn_http_answer a = {0};
     enum lvn_status status = post(p, h, "media", "Content-Type: application/octet-stream\n", data, bytes, &a);
@@ -62,8 +62,8 @@ static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
 }
 
 /* How far the service has got, from its answer to a part or a question; *alive false: the upload is gone. */
-static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_ask *ask, const struct lvn_http_answer *a,
-                                     bool *alive)
+static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_store_request *ask,
+                                     const struct lvn_http_answer *a, bool *alive)
 {
     char range[64];
     *alive = true;
@@ -78,7 +78,7 @@ static enum lvn_status take_position(struct lvn_upload *u, const struct lvn_ask 
         *alive = false;
         return LVN_OK;
     }
-    if (a->code < 200 || a->code > 299) return lvn_ask_failed(u->place, ask, a);
+    if (a->code < 200 || a->code > 299) return lvn_store_request_failed(u->place, ask, a);
     /* A file: all of it, unless somebody took the question for an end. */
     json_error_t error;
     json_t *root = NULL;
@@ -96,9 +96,9 @@ static enum lvn_status where(struct lvn_upload *u, struct lvn_http *h, bool *ali
     struct lvn_http_answer a = {0};
     char headers[64];
     snprintf(headers, sizeof headers, "Content-Range: bytes */%lld\n", (long long)u->bytes);
-    struct lvn_ask ask = {
+    struct lvn_store_request ask = {
         .method = "PUT", .key = u->id, .headers = headers, .doing = "write", .accept = {GOES_ON, 404, 410}};
-    enum lvn_status status = lvn_ask(u->place, h, &ask, &a);
+    enum lvn_status status = lvn_store_request(u->place, h, &ask, &a);
     if (status == LVN_OK) status = take_position(u, &ask, &a, alive);
     lvn_http_answer_release(&a);
     return status;
@@ -125,17 +125,17 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
         int64_t before = u->sent;
         snprintf(headers, sizeof headers, "Content-Range: bytes %lld-%lld/%lld\n", (long long)u->sent,
                  (long long)(end - 1), (long long)u->bytes);
-        struct lvn_ask ask = {.method = "PUT",
-                              .key = u->id,
-                              .headers = headers,
-                              .body = (const char *)data + (u->sent - from),
-                              .bytes = end - u->sent,
-                              .doing = "write",
-                              .once = true,
-                              .accept = {GOES_ON, 404, 410}};
-        status = lvn_ask(u->place, h, &ask, &a);
-        bool again = status == LVN_OK && lvn_ask_may_pass(&a);
-        if (again && !lvn_ask_pause(h, ++tries, &a)) status = lvn_ask_failed(u->place, &ask, &a);
+        struct lvn_store_request ask = {.method = "PUT",
+                                        .key = u->id,
+                                        .headers = headers,
+                                        .body = (const char *)data + (u->sent - from),
+                                        .bytes = end - u->sent,
+                                        .doing = "write",
+                                        .once = true,
+                                        .accept = {GOES_ON, 404, 410}};
+        status = lvn_store_request(u->place, h, &ask, &a);
+        bool again = status == LVN_OK && lvn_store_request_is_transient(&a);
+        if (again && !lvn_store_request_pause(h, ++tries, &a)) status = lvn_store_request_failed(u->place, &ask, &a);
         if (status == LVN_OK) status = again ? where(u, h, &alive) : take_position(u, &ask, &a, &alive);
         if (u->sent > before) tries = 0;
     }

@@ -45,7 +45,7 @@ static enum lvn_status find_token(struct lvn_arena *a, const char **out)
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
-static enum lvn_status open_place(struct lvn_place *p)
+static enum lvn_status open_place(struct lvn_location *p)
 {
     struct lvn_hf *f = p->own = lvn_arena_alloc(&p->arena, sizeof *f);
     struct lvn_arena *a = &p->arena;
@@ -74,7 +74,7 @@ static enum lvn_status open_place(struct lvn_place *p)
 }
 
 /* A key that begins with a slash is a path of the hub itself. */
-static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
+static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
     const struct lvn_hf *f = p->own;
@@ -105,7 +105,7 @@ static bool lacks_file(const struct lvn_http_answer *a)
     return !lvn_http_header(a, "X-Error-Code", code, sizeof code) || strcmp(code, "EntryNotFound") == 0;
 }
 
-static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, struct lvn_text *t)
+static void explain(const struct lvn_location *p, const struct lvn_http_answer *a, struct lvn_text *t)
 {
     const struct lvn_hf *f = p->own;
     char text[512];
@@ -160,7 +160,7 @@ static enum lvn_status read_files(const char *name, const json_t *root, struct l
     return LVN_OK;
 }
 
-enum lvn_status lvn_hf_look(struct lvn_place *p, struct lvn_http *h, struct lvn_hf_files *out, bool *reached)
+enum lvn_status lvn_hf_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_hf_files *out, bool *reached)
 {
     const struct lvn_hf *f = p->own;
     struct lvn_http_answer answer = {0};
@@ -170,8 +170,8 @@ enum lvn_status lvn_hf_look(struct lvn_place *p, struct lvn_http *h, struct lvn_
     lvn_text_printf(&key, "/api/%s/%s/revision/", f->kind, f->repo);
     lvn_http_encode(&key, f->revision, false);
     enum lvn_status status = lvn_text_status(&key);
-    struct lvn_ask ask = {.method = "GET", .key = key.p, .query = "blobs=true", .doing = "read"};
-    if (status == LVN_OK) status = lvn_ask(p, h, &ask, &answer);
+    struct lvn_store_request ask = {.method = "GET", .key = key.p, .query = "blobs=true", .doing = "read"};
+    if (status == LVN_OK) status = lvn_store_request(p, h, &ask, &answer);
     *reached = answer.code != 0;
     if (status == LVN_OK) status = lvn_json_parse(p->url, answer.body.p ? answer.body.p : "", answer.body.n, &root);
     if (status == LVN_OK) status = read_files(p->url, root, &p->arena, out);
@@ -180,14 +180,14 @@ enum lvn_status lvn_hf_look(struct lvn_place *p, struct lvn_http *h, struct lvn_
     return status;
 }
 
-static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out)
 {
     struct lvn_hf_files all;
     bool reached;
     size_t skip = strlen(p->key);
     int room = 0;
-    LVN_TRY(lvn_hf_look(p, h, &all, &reached));
+    LVN_TRY(lvn_hf_stat(p, h, &all, &reached));
     while (skip && p->key[skip - 1] == '/') skip--;
     for (int i = 0; i < all.n; i++) {
         const char *name = all.file[i].name;
@@ -209,8 +209,8 @@ const struct lvn_store lvn_store_hf = {.form = "hf://ORG/NAME/PATH",
                                        .follows = true,
                                        .version_header = "X-Linked-ETag",
                                        .open = open_place,
-                                       .stat = lvn_ask_stat,
-                                       .read = lvn_ask_read,
+                                       .stat = lvn_store_request_stat,
+                                       .read = lvn_store_request_read,
                                        .list = list,
                                        .bring = lvn_hf_download,
                                        .address = address,

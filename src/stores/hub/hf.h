@@ -24,12 +24,12 @@ struct lvn_hf_files {
     int n;
 };
 /* All files of the repository at the place's revision. *reached false: the hub could not be asked at all. */
-LVN_CHECKED enum lvn_status lvn_hf_look(struct lvn_place *p, struct lvn_http *h, struct lvn_hf_files *out,
+LVN_CHECKED enum lvn_status lvn_hf_stat(struct lvn_location *p, struct lvn_http *h, struct lvn_hf_files *out,
                                         bool *reached);
 
 /* HF_HUB_OFFLINE: nothing is asked. */
 bool lvn_hf_offline(void);
-LVN_CHECKED enum lvn_status lvn_hf_download(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want,
+LVN_CHECKED enum lvn_status lvn_hf_download(struct lvn_location *p, struct lvn_http *h, enum lvn_store_want want,
                                             struct lvn_arena *a, const char **local);
 
 #endif

@@ -16,7 +16,7 @@
 #include "stores/hub/hub_cache.h"
 
 struct bringing {
-    struct lvn_place *p;
+    struct lvn_location *p;
     const struct lvn_hf *f;
     struct lvn_arena *a; /* of the place */
     const char *folder;  /* models--ORG--NAME */
@@ -124,15 +124,15 @@ static enum lvn_status from_hub(struct bringing *b, enum lvn_store_want want, st
     return *local ? LVN_OK : LVN_MEMORY;
 }
 
-enum lvn_status lvn_hf_download(struct lvn_place *p, struct lvn_http *h, enum lvn_store_want want, struct lvn_arena *a,
-                                const char **local)
+enum lvn_status lvn_hf_download(struct lvn_location *p, struct lvn_http *h, enum lvn_store_want want,
+                                struct lvn_arena *a, const char **local)
 {
     struct bringing b = {.p = p, .f = p->own, .a = &p->arena};
     bool reached = false;
     b.folder = lvn_hub_cache_folder(b.a, b.f->kind, b.f->repo);
     if (!b.folder) return LVN_MEMORY;
     if (lvn_hf_offline()) return from_cache(&b, a, local);
-    enum lvn_status status = lvn_hf_look(p, h, &b.all, &reached);
+    enum lvn_status status = lvn_hf_stat(p, h, &b.all, &reached);
     if (status == LVN_OK) return from_hub(&b, want, a, local);
     if (status != LVN_IO || reached) return status;
     char *why = lvn_arena_strdup(b.a, lvn_error_text());

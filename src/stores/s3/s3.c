@@ -28,17 +28,17 @@ struct s3 {
 /* Keys change a little before they expire, not in the middle of a request. */
 enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
 
-static enum lvn_status open_place(struct lvn_place *p)
+static enum lvn_status open_place(struct lvn_location *p)
 {
     struct s3 *s = p->own = lvn_arena_alloc(&p->arena, sizeof *s);
     if (!s) return LVN_MEMORY;
-    LVN_TRY(lvn_place_split(p));
+    LVN_TRY(lvn_location_split(p));
     pthread_mutex_init(&s->lock, NULL);
     LVN_TRY(lvn_aws_find_place(&s->where));
     return lvn_aws_find_keys(&s->keys);
 }
 
-static const char *endpoint(const struct lvn_place *p)
+static const char *endpoint(const struct lvn_location *p)
 {
     return ((const struct s3 *)p->own)->where.endpoint;
 }
@@ -46,7 +46,7 @@ static const char *endpoint(const struct lvn_place *p)
 /* --- a request --- */
 
 /* "https://", the host, and the path of the bucket. */
-static void locate(const struct lvn_place *p, struct lvn_text *scheme, struct lvn_text *host, struct lvn_text *path)
+static void locate(const struct lvn_location *p, struct lvn_text *scheme, struct lvn_text *host, struct lvn_text *path)
 {
     const struct s3 *s = p->own;
     const char *at = strstr(s->where.endpoint, "://"), *region = s->told[0] ? s->told : s->where.region;
@@ -76,7 +76,7 @@ struct request_text {
     struct lvn_text scheme, host, path, amazon, headers, url;
 };
 
-static enum lvn_status make(struct lvn_place *p, const struct lvn_ask *ask, struct request_text *t)
+static enum lvn_status make(struct lvn_location *p, const struct lvn_store_request *ask, struct request_text *t)
 {
     struct s3 *s = p->own;
     char payload[LVN_SHA256_TEXT] = "UNSIGNED-PAYLOAD";
@@ -113,7 +113,7 @@ static enum lvn_status make(struct lvn_place *p, const struct lvn_ask *ask, stru
     return status;
 }
 
-static enum lvn_status address(struct lvn_place *p, const struct lvn_ask *ask, struct lvn_arena *a,
+static enum lvn_status address(struct lvn_location *p, const struct lvn_store_request *ask, struct lvn_arena *a,
                                struct lvn_http_request *r)
 {
     struct request_text t = {0};
@@ -146,7 +146,7 @@ static bool error_is(const struct lvn_http_answer *a, const char *code)
 }
 
 /* Another region, which the server names, or keys that have changed since. */
-static bool mend(struct lvn_place *p, const struct lvn_http_answer *a)
+static bool mend(struct lvn_location *p, const struct lvn_http_answer *a)
 {
     struct s3 *s = p->own;
     char region[64];
@@ -178,7 +178,7 @@ static bool lacks_file(const struct lvn_http_answer *a)
     return !error_is(a, "NoSuchBucket");
 }
 
-static void explain(const struct lvn_place *p, const struct lvn_http_answer *a, struct lvn_text *t)
+static void explain(const struct lvn_location *p, const struct lvn_http_answer *a, struct lvn_text *t)
 {
     static const struct {
         const char *code, *advice;
@@ -221,16 +221,16 @@ static void note(const struct lvn_http_answer *a, struct lvn_object *o)
 }
 
 /* Files have a CRC-64 unless they were sent with another sum; only HEAD tells it, also of files sent in parts. */
-static void sum(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
+static void sum(struct lvn_location *p, struct lvn_http *h, struct lvn_object *o)
 {
-    struct lvn_ask ask = {.method = "HEAD",
-                          .headers = "x-amz-checksum-mode: ENABLED\n",
-                          .doing = "read",
-                          .once = true,
-                          .accept = {400, 403, 404}};
+    struct lvn_store_request ask = {.method = "HEAD",
+                                    .headers = "x-amz-checksum-mode: ENABLED\n",
+                                    .doing = "read",
+                                    .once = true,
+                                    .accept = {400, 403, 404}};
     struct lvn_http_answer a = {0};
     char text[160];
-    if (lvn_ask(p, h, &ask, &a) != LVN_OK) lvn_error_clear();
+    if (lvn_store_request(p, h, &ask, &a) != LVN_OK) lvn_error_clear();
     bool same = a.code == 200 && lvn_http_header(&a, "ETag", text, sizeof text) && !strcmp(text, o->version);
     bool whole = same && lvn_http_header(&a, "x-amz-checksum-type", text, sizeof text) && !strcmp(text, "FULL_OBJECT");
     if (whole && lvn_http_header(&a, "x-amz-checksum-crc64nvme", text, sizeof text))
@@ -240,7 +240,7 @@ static void sum(struct lvn_place *p, struct lvn_http *h, struct lvn_object *o)
     lvn_http_answer_release(&a);
 }
 
-static enum lvn_status add_page(struct lvn_place *p, const struct lvn_http_answer *answer, const char *prefix,
+static enum lvn_status add_page(struct lvn_location *p, const struct lvn_http_answer *answer, const char *prefix,
                                 struct lvn_arena *a, int *room, struct lvn_store_entries *out, struct lvn_text *token)
 {
     const char *xml = answer->body.p;
@@ -271,24 +271,24 @@ static enum lvn_status add_page(struct lvn_place *p, const struct lvn_http_answe
     return status;
 }
 
-static enum lvn_status list(struct lvn_place *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
+static enum lvn_status list(struct lvn_location *p, struct lvn_http *h, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out)
 {
     const struct lvn_pages pages = {.key = "", .query = "list-type=2&", .token = "continuation-token", .add = add_page};
-    return lvn_ask_list(p, h, deep, a, out, &pages);
+    return lvn_store_request_list(p, h, deep, a, out, &pages);
 }
 
-static enum lvn_status remove_file(struct lvn_place *p, struct lvn_http *h)
+static enum lvn_status remove_file(struct lvn_location *p, struct lvn_http *h)
 {
-    struct lvn_ask ask = {.method = "DELETE", .doing = "remove", .accept = {404}};
-    return lvn_ask_only(p, h, &ask);
+    struct lvn_store_request ask = {.method = "DELETE", .doing = "remove", .accept = {404}};
+    return lvn_store_request_once(p, h, &ask);
 }
 
 const struct lvn_store lvn_store_s3 = {.form = "s3://BUCKET/KEY",
                                        .network = true,
                                        .open = open_place,
-                                       .stat = lvn_ask_stat,
-                                       .read = lvn_ask_read,
+                                       .stat = lvn_store_request_stat,
+                                       .read = lvn_store_request_read,
                                        .list = list,
                                        .remove = remove_file,
                                        .endpoint = endpoint,

@@ -9,18 +9,18 @@
 
 enum { LEAST_PART = 5 << 20, MOST_PARTS = 10000 };
 
-static enum lvn_status whole(struct lvn_place *p, struct lvn_http *h, const void *data, int64_t bytes)
+static enum lvn_status whole(struct lvn_location *p, struct lvn_http *h, const void *data, int64_t bytes)
 {
-    struct lvn_ask ask = {.method = "PUT", .body = data, .bytes = bytes, .doing = "write"};
-    return lvn_ask_only(p, h, &ask);
+    struct lvn_store_request ask = {.method = "PUT", .body = data, .bytes = bytes, .doing = "write"};
+    return lvn_store_request_once(p, h, &ask);
 }
 
 static enum lvn_status begin(struct lvn_upload *u, struct lvn_http *h)
 {
-    struct lvn_ask ask = {.method = "POST", .query = "uploads=", .doing = "write"};
+    struct lvn_store_request ask = {.method = "POST", .query = "uploads=", .doing = "write"};
     struct lvn_http_answer a = {0};
     LVN_LOCAL_TEXT(id);
-    enum lvn_status status = lvn_ask(u->place, h, &ask, &a);
+    enum lvn_status status = lvn_store_request(u->place, h, &ask, &a);
     if (status == LVN_OK && (!lvn_xml_text(a.body.p, NULL, "UploadId", &id) || id.n >= (int64_t)sizeof u->id))
         status = lvn_fail(LVN_IO, "cannot write '%s': the server began an upload and did not name it", u->place->url);
     if (status == LVN_OK) snprintf(u->id, sizeof u->id, "%s", id.p);
@@ -74,8 +74,8 @@ static enum lvn_status recall(struct lvn_upload *u, struct lvn_http *h, bool *al
         before = next;
         if (next) snprintf(marker, sizeof marker, "part-number-marker=%d&", next);
         status = query_of(u, &query, marker);
-        struct lvn_ask ask = {.method = "GET", .query = query.p, .doing = "write", .accept = {404}};
-        if (status == LVN_OK) status = lvn_ask(u->place, h, &ask, &a);
+        struct lvn_store_request ask = {.method = "GET", .query = query.p, .doing = "write", .accept = {404}};
+        if (status == LVN_OK) status = lvn_store_request(u->place, h, &ask, &a);
         if (status == LVN_OK && a.code == 404) *alive = false;
         next = status == LVN_OK && *alive ? take_parts(u, a.body.p) : 0;
     } while (next > before);
@@ -90,8 +90,8 @@ static enum lvn_status part(struct lvn_upload *u, struct lvn_http *h, int number
     char before[48];
     snprintf(before, sizeof before, "partNumber=%d&", number);
     enum lvn_status status = query_of(u, &query, before);
-    struct lvn_ask ask = {.method = "PUT", .query = query.p, .body = data, .bytes = bytes, .doing = "write"};
-    if (status == LVN_OK) status = lvn_ask(u->place, h, &ask, &a);
+    struct lvn_store_request ask = {.method = "PUT", .query = query.p, .body = data, .bytes = bytes, .doing = "write"};
+    if (status == LVN_OK) status = lvn_store_request(u->place, h, &ask, &a);
     if (status == LVN_OK && !lvn_http_header(&a, "ETag", u->tags[number - 1], sizeof *u->tags))
         status = lvn_fail(LVN_IO, "cannot write '%s': the server did not name part %d", u->place->url, number);
     lvn_http_answer_release(&a);
@@ -128,13 +128,13 @@ static enum lvn_status finish(struct lvn_upload *u, struct lvn_http *h)
     lvn_text_add(&body, "</CompleteMultipartUpload>");
     enum lvn_status status = query_of(u, &query, "");
     if (status == LVN_OK) status = lvn_text_status(&body);
-    struct lvn_ask ask = {.method = "POST",
-                          .query = query.p,
-                          .headers = "Content-Type: application/xml\n",
-                          .body = body.p,
-                          .bytes = body.n,
-                          .doing = "write"};
-    if (status == LVN_OK) status = lvn_ask(u->place, h, &ask, &a);
+    struct lvn_store_request ask = {.method = "POST",
+                                    .query = query.p,
+                                    .headers = "Content-Type: application/xml\n",
+                                    .body = body.p,
+                                    .bytes = body.n,
+                                    .doing = "write"};
+    if (status == LVN_OK) status = lvn_store_request(u->place, h, &ask, &a);
     if (status == LVN_OK) status = check_finish(u, &a);
     lvn_text_release(&body);
     lvn_text_release(&query);

@@ -11,7 +11,7 @@
 
 enum { MOST_REPEATS = 1000, MOST_DEPTH = 32 };
 
-enum lvn_status lvn_expression_refuse(const struct parser *r, const char *what)
+enum lvn_status lvn_regex_refuse(const struct parser *r, const char *what)
 {
     LVN_FAIL(UNSUPPORTED, "'%s': the expression '%.200s' has %s, at '%.20s', which is not there", r->name, r->whole,
              what, r->at);
@@ -311,7 +311,7 @@ static void *keep(struct lvn_arena *a, const void *p, size_t bytes)
     return copy ? memcpy(copy, p, bytes) : NULL;
 }
 
-enum lvn_status lvn_expression_new(struct lvn_expression **out, struct lvn_arena *a, const char *name, const char *text)
+enum lvn_status lvn_regex_new(struct lvn_regex **out, struct lvn_arena *a, const char *name, const char *text)
 {
     struct parser *r = lvn_calloc(1, sizeof *r);
     int root = 0;
@@ -320,9 +320,9 @@ enum lvn_status lvn_expression_new(struct lvn_expression **out, struct lvn_arena
     r->at = r->whole = text;
     r->name = name;
     enum lvn_status status = alternatives(r, &root);
-    if (status == LVN_OK && *r->at) status = lvn_expression_refuse(r, "a bracket that nothing opens");
-    if (status == LVN_OK) status = lvn_expression_write(r, root);
-    struct lvn_expression *e = status == LVN_OK ? lvn_arena_alloc(a, sizeof *e) : NULL;
+    if (status == LVN_OK && *r->at) status = lvn_regex_refuse(r, "a bracket that nothing opens");
+    if (status == LVN_OK) status = lvn_regex_write(r, root);
+    struct lvn_regex *e = status == LVN_OK ? lvn_arena_alloc(a, sizeof *e) : NULL;
     if (e) {
         e->step = keep(a, r->step, (size_t)r->n_steps * sizeof *r->step);
         e->set = keep(a, r->set, (size_t)r->n_sets * sizeof *r->set);

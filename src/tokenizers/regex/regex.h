@@ -12,21 +12,21 @@
 
 #include "base/arena.h"
 
-struct lvn_expression;
+struct lvn_regex;
 /* In the arena. LVN_UNSUPPORTED says what of the expression is not there; `name` is the file's. */
-enum lvn_status lvn_expression_new(struct lvn_expression **out, struct lvn_arena *a, const char *name,
-                                   const char *text) LVN_CHECKED;
+enum lvn_status lvn_regex_new(struct lvn_regex **out, struct lvn_arena *a, const char *name,
+                              const char *text) LVN_CHECKED;
 
 /* Places to come back to, of one thread. All zero is empty. */
-struct lvn_expression_scratch {
-    struct lvn_expression_place *place;
+struct lvn_regex_scratch {
+    struct lvn_regex_place *place;
     int64_t n, room;
 };
-void lvn_expression_scratch_release(struct lvn_expression_scratch *s);
+void lvn_regex_scratch_release(struct lvn_regex_scratch *s);
 /* The first match at or after `from`, where the last one ended (-1: there was none, search all): it may be empty, but
  * not where the last one ended. Bytes that are not UTF-8 are characters that only negated classes and . match.
  * LVN_MEMORY, or LVN_FORMAT where the expression tries for too long. */
-enum lvn_status lvn_expression_find(const struct lvn_expression *e, struct lvn_expression_scratch *s, const uint8_t *p,
-                                    int64_t n, int64_t from, bool *found, int64_t *begin, int64_t *end) LVN_CHECKED;
+enum lvn_status lvn_regex_find(const struct lvn_regex *e, struct lvn_regex_scratch *s, const uint8_t *p, int64_t n,
+                               int64_t from, bool *found, int64_t *begin, int64_t *end) LVN_CHECKED;
 
 #endif

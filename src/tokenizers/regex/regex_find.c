@@ -8,23 +8,23 @@
 
 enum { MOST_PLACES = 1 << 24, MOST_RETURNS = 20000000 };
 
-struct lvn_expression_place {
+struct lvn_regex_place {
     int step;
     int64_t at, least; /* least >= 0: a loop that can give characters back, down to there */
 };
 
 struct match {
-    const struct lvn_expression *e;
-    struct lvn_expression_scratch *s;
+    const struct lvn_regex *e;
+    struct lvn_regex_scratch *s;
     const uint8_t *p;
     int64_t n, returns;
     enum lvn_status status;
 };
 
-void lvn_expression_scratch_release(struct lvn_expression_scratch *s)
+void lvn_regex_scratch_release(struct lvn_regex_scratch *s)
 {
     free(s->place);
-    *s = (struct lvn_expression_scratch){0};
+    *s = (struct lvn_regex_scratch){0};
 }
 
 /* \w as Oniguruma has it: without the joiners of width zero; outside of a class with those numbers of Latin 1 that are
@@ -77,11 +77,10 @@ static int64_t one_back(const struct match *m, int64_t at)
 
 static bool push(struct match *m, int step, int64_t at, int64_t least)
 {
-    struct lvn_expression_scratch *s = m->s;
+    struct lvn_regex_scratch *s = m->s;
     if (s->n == s->room) {
         int64_t room = s->room ? 2 * s->room : 1024;
-        struct lvn_expression_place *more =
-            room <= MOST_PLACES ? lvn_realloc(s->place, (size_t)room * sizeof *more) : NULL;
+        struct lvn_regex_place *more = room <= MOST_PLACES ? lvn_realloc(s->place, (size_t)room * sizeof *more) : NULL;
         if (!more) {
             m->status = room <= MOST_PLACES ? LVN_MEMORY
                                             : lvn_fail(LVN_FORMAT,
@@ -93,7 +92,7 @@ static bool push(struct match *m, int step, int64_t at, int64_t least)
         s->place = more;
         s->room = room;
     }
-    s->place[s->n++] = (struct lvn_expression_place){.step = step, .at = at, .least = least};
+    s->place[s->n++] = (struct lvn_regex_place){.step = step, .at = at, .least = least};
     return true;
 }
 
@@ -116,14 +115,14 @@ static bool loop(struct match *m, int step, int64_t *at)
 /* The last place where another way was open, above `floor`. */
 static bool come_back(struct match *m, int64_t floor, int *step, int64_t *at)
 {
-    struct lvn_expression_scratch *s = m->s;
+    struct lvn_regex_scratch *s = m->s;
     if (s->n == floor) return false;
     if (++m->returns > MOST_RETURNS) {
         m->status = lvn_fail(LVN_FORMAT, "an expression of the tokenizer takes more than %d tries to match one text",
                              MOST_RETURNS);
         return false;
     }
-    struct lvn_expression_place *top = &s->place[s->n - 1];
+    struct lvn_regex_place *top = &s->place[s->n - 1];
     *step = top->step;
     *at = top->at;
     if (top->least < 0) {
@@ -186,8 +185,8 @@ static bool walk(struct match *m, int step, int64_t *at)
     }
 }
 
-enum lvn_status lvn_expression_find(const struct lvn_expression *e, struct lvn_expression_scratch *s, const uint8_t *p,
-                                    int64_t n, int64_t from, bool *found, int64_t *begin, int64_t *end)
+enum lvn_status lvn_regex_find(const struct lvn_regex *e, struct lvn_regex_scratch *s, const uint8_t *p, int64_t n,
+                               int64_t from, bool *found, int64_t *begin, int64_t *end)
 {
     struct match m = {.e = e, .s = s, .p = p, .n = n};
     *found = false;

@@ -41,7 +41,7 @@ struct step {
     int set, a, b, least, most;
 };
 
-struct lvn_expression {
+struct lvn_regex {
     struct step *step;
     struct set *set;
     struct item *item;
@@ -69,9 +69,9 @@ struct parser {
 };
 
 /* The sentence that says what is not there; LVN_UNSUPPORTED. */
-enum lvn_status lvn_expression_refuse(const struct parser *r, const char *what);
-#define REFUSE(r, what) return (void)lvn_expression_refuse(r, what), LVN_UNSUPPORTED
+enum lvn_status lvn_regex_refuse(const struct parser *r, const char *what);
+#define REFUSE(r, what) return (void)lvn_regex_refuse(r, what), LVN_UNSUPPORTED
 /* The steps of a tree, which end in DONE. */
-enum lvn_status lvn_expression_write(struct parser *r, int root) LVN_CHECKED;
+enum lvn_status lvn_regex_write(struct parser *r, int root) LVN_CHECKED;
 
 #endif

@@ -120,7 +120,7 @@ static enum lvn_status write_node(struct parser *r, int number)
     return write_loop(r, number);
 }
 
-enum lvn_status lvn_expression_write(struct parser *r, int root)
+enum lvn_status lvn_regex_write(struct parser *r, int root)
 {
     LVN_TRY(write_node(r, root));
     return add_step(r, (struct step){.kind = STEP_DONE}, NULL);

@@ -10,7 +10,7 @@ struct own {
     struct lvn_monitor monitor;
 };
 
-static enum lvn_status open_it(void *own, struct lvn_moment *m)
+static enum lvn_status open_it(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     const struct lvn_settings *s = m->settings;
@@ -24,19 +24,19 @@ static enum lvn_status open_it(void *own, struct lvn_moment *m)
     return LVN_OK;
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     struct lvn_event *e = &m->event;
-    if (lvn_monitor_looks(&o->monitor, e)) {
+    if (lvn_monitor_is_due(&o->monitor, e)) {
         e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
         m->score.value = e->scalar[o->monitor.scalar].value;
         m->scored_at = e->step;
-        if (e->best && m->settings->checkpoint.top_k > 0) m->wishes |= LVN_WISH_SAVE;
+        if (e->best && m->settings->checkpoint.top_k > 0) m->wishes |= LVN_CONTROL_SAVE;
     }
     if (e->kind == LVN_EVENT_CHECKPOINT && m->dir &&
         lvn_checkpoint_prune(m->dir->checkpoints, m->settings->checkpoint.top_k) != LVN_OK)
-        lvn_moment_note(m, "old checkpoints could not be removed");
+        lvn_callback_warn(m, "old checkpoints could not be removed");
     return LVN_OK;
 }
 
@@ -46,7 +46,7 @@ static void save(const void *own, json_t *state)
     lvn_monitor_save(&o->monitor, state);
 }
 
-static enum lvn_status load(void *own, struct lvn_moment *m, const json_t *state)
+static enum lvn_status load(void *own, struct lvn_callback_context *m, const json_t *state)
 {
     struct own *o = own;
     (void)m;

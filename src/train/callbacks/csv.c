@@ -19,11 +19,11 @@ struct own {
 };
 
 /* The columns of a file that is there; false: it has none. */
-static bool read_columns(struct own *o, const struct lvn_moment *m, struct lvn_text *header)
+static bool read_columns(struct own *o, const struct lvn_callback_context *m, struct lvn_text *header)
 {
-    char path[LVN_MOMENT_PATH], *line = NULL, *rest, *word;
+    char path[LVN_CALLBACK_PATH_TEXT], *line = NULL, *rest, *word;
     size_t room = 0;
-    FILE *f = m->resumed_at >= 0 ? fopen(lvn_moment_path(m, name, path), "r") : NULL;
+    FILE *f = m->resumed_at >= 0 ? fopen(lvn_callback_path(m, name, path), "r") : NULL;
     ssize_t n = f ? getline(&line, &room, f) : -1;
     if (f) fclose(f);
     bool there = n > 5 && !strncmp(line, "step,", 5) && line[n - 1] == '\n';
@@ -46,7 +46,7 @@ static bool has_column(const struct own *o, int scalar)
     return false;
 }
 
-static enum lvn_status start(struct own *o, const struct lvn_moment *m)
+static enum lvn_status start(struct own *o, const struct lvn_callback_context *m)
 {
     LVN_LOCAL_TEXT(header);
     if (!read_columns(o, m, &header)) lvn_text_add(&header, "step");
@@ -60,7 +60,7 @@ static enum lvn_status start(struct own *o, const struct lvn_moment *m)
     return line ? lvn_rows_open(&o->rows, m, name, line) : LVN_MEMORY;
 }
 
-static void put(struct own *o, struct lvn_moment *m)
+static void put(struct own *o, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     struct lvn_text *row = lvn_rows_begin(&o->rows);
@@ -73,7 +73,7 @@ static void put(struct own *o, struct lvn_moment *m)
     lvn_rows_end(&o->rows, m);
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(o, m) : LVN_OK);

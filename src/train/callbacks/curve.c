@@ -15,7 +15,7 @@
 struct own {
     struct lvn_points train, val;
     int loss, val_loss; /* scalars; -1: there is none */
-    char path[LVN_MOMENT_PATH];
+    char path[LVN_CALLBACK_PATH_TEXT];
     const char *title;
     double not_before; /* lvn_seconds() of the next drawing */
     bool behind;       /* a checkpoint was made since the last one */
@@ -36,17 +36,17 @@ static const char *name_of(const struct lvn_event *e, int scalar)
     return scalar < 0 ? "" : e->scalar[scalar].name;
 }
 
-static void start(struct own *o, struct lvn_moment *m)
+static void start(struct own *o, struct lvn_callback_context *m)
 {
-    char path[LVN_MOMENT_PATH];
+    char path[LVN_CALLBACK_PATH_TEXT];
     const struct lvn_event *e = &m->event;
     o->loss = first_of(e, LVN_EVENT_STEP);
     o->val_loss = first_of(e, LVN_EVENT_VALIDATION);
-    lvn_moment_path(m, "loss.svg", o->path);
+    lvn_callback_path(m, "loss.svg", o->path);
     o->title = m->settings->name;
-    if (m->resumed_at < 0 || !lvn_path_is_file(lvn_moment_path(m, "metrics.csv", path))) return;
+    if (m->resumed_at < 0 || !lvn_path_is_file(lvn_callback_path(m, "metrics.csv", path))) return;
     if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), m->resumed_at, &o->train, &o->val) != LVN_OK)
-        lvn_moment_note(m, "the loss curve begins where the run goes on");
+        lvn_callback_warn(m, "the loss curve begins where the run goes on");
 }
 
 static enum lvn_status draw(struct own *o)
@@ -59,7 +59,7 @@ static enum lvn_status draw(struct own *o)
     return status;
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     const struct lvn_event *e = &m->event;
@@ -70,7 +70,7 @@ static enum lvn_status call(void *own, struct lvn_moment *m)
         lvn_points_add(&o->val, (double)e->step, e->scalar[o->val_loss].value);
     o->behind |= e->kind == LVN_EVENT_CHECKPOINT;
     if (o->behind && (e->kind == LVN_EVENT_END || lvn_seconds() >= o->not_before) && draw(o) != LVN_OK)
-        lvn_moment_note(m, "the loss curve could not be drawn");
+        lvn_callback_warn(m, "the loss curve could not be drawn");
     return LVN_OK;
 }
 

@@ -31,24 +31,24 @@ static enum lvn_status check(const struct lvn_settings *s)
     return LVN_OK;
 }
 
-static enum lvn_status open_it(void *own, struct lvn_moment *m)
+static enum lvn_status open_it(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     return lvn_monitor_open(&o->monitor, "early_stopping", m->settings->early_stopping.monitor,
                             lvn_early_stopping_mode_of(m->settings->early_stopping.mode), false, &m->event);
 }
 
-static void stop_if_waited(const struct own *o, struct lvn_moment *m)
+static void stop_if_waited(const struct own *o, struct lvn_callback_context *m)
 {
     if (o->waited == 0 || o->waited < m->settings->early_stopping.patience) return;
-    lvn_moment_stop(m, "early stopping: %s did not improve on %.6g in %lld check%s", o->monitor.name, o->monitor.best,
-                    (long long)o->waited, lvn_plural(o->waited));
+    lvn_callback_request_stop(m, "early stopping: %s did not improve on %.6g in %lld check%s", o->monitor.name,
+                              o->monitor.best, (long long)o->waited, lvn_plural(o->waited));
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
-    if (!lvn_monitor_looks(&o->monitor, &m->event)) return LVN_OK;
+    if (!lvn_monitor_is_due(&o->monitor, &m->event)) return LVN_OK;
     bool better = lvn_monitor_improves(&o->monitor, &m->event, m->settings->early_stopping.min_delta);
     o->waited = better ? 0 : o->waited + 1;
     stop_if_waited(o, m);
@@ -62,7 +62,7 @@ static void save(const void *own, json_t *state)
     json_object_set_new(state, "waited", json_integer(o->waited));
 }
 
-static enum lvn_status load(void *own, struct lvn_moment *m, const json_t *state)
+static enum lvn_status load(void *own, struct lvn_callback_context *m, const json_t *state)
 {
     struct own *o = own;
     if (lvn_monitor_load(&o->monitor, state)) o->waited = json_integer_value(json_object_get(state, "waited"));

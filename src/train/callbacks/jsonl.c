@@ -16,7 +16,7 @@ static void add(struct lvn_text *t, const struct lvn_scalar *s)
         lvn_text_add(t, "null");
 }
 
-static void put(struct lvn_rows *r, struct lvn_moment *m)
+static void put(struct lvn_rows *r, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     struct lvn_text *row = lvn_rows_begin(r);
@@ -28,7 +28,7 @@ static void put(struct lvn_rows *r, struct lvn_moment *m)
     lvn_rows_end(r, m);
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     if (m->event.kind == LVN_EVENT_START)
         return lvn_ranks_agree(m->ranks, m->dir ? lvn_rows_open(own, m, "metrics.jsonl", "") : LVN_OK);

@@ -1,10 +1,10 @@
 /* listeners.c - the program's listeners on rank 0. Those in front of this line of the table complete the event. */
 #include "train/callback.h"
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     (void)own;
-    lvn_moment_tell(m, m->event.kind, m->event.text);
+    lvn_callback_notify(m, m->event.kind, m->event.text);
     return LVN_OK;
 }
 

@@ -52,7 +52,7 @@ enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const 
     return LVN_OK;
 }
 
-bool lvn_monitor_looks(const struct lvn_monitor *w, const struct lvn_event *e)
+bool lvn_monitor_is_due(const struct lvn_monitor *w, const struct lvn_event *e)
 {
     return w->scalar >= 0 && e->kind == w->when && e->step > 0;
 }

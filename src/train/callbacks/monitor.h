@@ -26,7 +26,7 @@ struct lvn_monitor {
 enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const char *name, enum lvn_monitor_mode mode,
                                  bool usual, const struct lvn_event *e) LVN_CHECKED;
 /* Is this event one to look at it? */
-bool lvn_monitor_looks(const struct lvn_monitor *w, const struct lvn_event *e);
+bool lvn_monitor_is_due(const struct lvn_monitor *w, const struct lvn_event *e);
 /* Is the value better than the best by more than min_delta? Then it is the best now. Not finite: never. */
 bool lvn_monitor_improves(struct lvn_monitor *w, const struct lvn_event *e, double min_delta);
 /* The best, of this scalar and this way; that of another is not taken back. */

@@ -7,7 +7,7 @@ static bool wanted(const struct lvn_settings *s)
     return s->trainer.check_replicas_every_n_steps > 0;
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     (void)own;

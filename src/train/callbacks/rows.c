@@ -44,14 +44,15 @@ static enum lvn_status cut(const char *path, int64_t last_step, const char *head
     return status;
 }
 
-enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_moment *m, const char *name, const char *header)
+enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_callback_context *m, const char *name,
+                              const char *header)
 {
-    char path[LVN_MOMENT_PATH];
+    char path[LVN_CALLBACK_PATH_TEXT];
     *r = (struct lvn_rows){.name = name};
-    LVN_TRY(cut(lvn_moment_path(m, name, path), m->resumed_at, header));
+    LVN_TRY(cut(lvn_callback_path(m, name, path), m->resumed_at, header));
     int fd;
     LVN_TRY(lvn_own_file_open(path, O_WRONLY | O_APPEND | O_CREAT, &fd));
-    lvn_append_open(&r->file, fd);
+    lvn_append_file_open(&r->file, fd);
     return LVN_OK;
 }
 
@@ -59,10 +60,10 @@ void lvn_rows_close(void *rows)
 {
     struct lvn_rows *r = rows;
     lvn_text_release(&r->row);
-    if (lvn_append_close(&r->file) != LVN_OK) lvn_error_clear();
+    if (lvn_append_file_close(&r->file) != LVN_OK) lvn_error_clear();
 }
 
-static void tell(struct lvn_rows *r, struct lvn_moment *m, enum lvn_status status)
+static void tell(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_status status)
 {
     char text[100];
     if (status == LVN_OK) return;
@@ -70,7 +71,7 @@ static void tell(struct lvn_rows *r, struct lvn_moment *m, enum lvn_status statu
     if (r->told)
         lvn_error_clear();
     else
-        lvn_moment_note(m, text);
+        lvn_callback_warn(m, text);
     r->told = true;
 }
 
@@ -81,19 +82,19 @@ struct lvn_text *lvn_rows_begin(struct lvn_rows *r)
     return &r->row;
 }
 
-void lvn_rows_end(struct lvn_rows *r, struct lvn_moment *m)
+void lvn_rows_end(struct lvn_rows *r, struct lvn_callback_context *m)
 {
     if (!r->file.is_open) return;
     lvn_text_add(&r->row, "\n");
     enum lvn_status status = lvn_text_status(&r->row); /* half a row is none */
-    tell(r, m, status == LVN_OK ? lvn_append_put(&r->file, r->row.p, r->row.n) : status);
+    tell(r, m, status == LVN_OK ? lvn_append_file_file_write(&r->file, r->row.p, r->row.n) : status);
     if (m->event.kind != LVN_EVENT_STEP) lvn_rows_flush(r, m);
 }
 
-void lvn_rows_flush(void *rows, struct lvn_moment *m)
+void lvn_rows_flush(void *rows, struct lvn_callback_context *m)
 {
     struct lvn_rows *r = rows;
-    tell(r, m, lvn_append_flush(&r->file));
+    tell(r, m, lvn_append_file_flush(&r->file));
 }
 
 void lvn_rows_number(struct lvn_text *t, double value)

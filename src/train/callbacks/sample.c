@@ -23,7 +23,7 @@ static bool wanted(const struct lvn_settings *s)
     return s->sample.every_n_steps > 0;
 }
 
-static enum lvn_status plan(void *own, struct lvn_network *n, int64_t block_size, int rank)
+static enum lvn_status plan(void *own, struct lvn_model_state *n, int64_t block_size, int rank)
 {
     struct own *o = own;
     return rank ? LVN_OK : lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
@@ -78,27 +78,27 @@ static enum lvn_status cut(const char *path, int64_t last_step)
 
 /* --- the events --- */
 
-static void sample(struct own *o, struct lvn_moment *m)
+static void sample(struct own *o, struct lvn_callback_context *m)
 {
-    char path[LVN_MOMENT_PATH];
+    char path[LVN_CALLBACK_PATH_TEXT];
     LVN_LOCAL_TEXT(text);
     int64_t step = m->event.step;
     const char *before = lvn_work_begin("a sample");
     enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, NULL, step, &text);
     if (status == LVN_OK) {
-        lvn_moment_tell(m, LVN_EVENT_SAMPLE, text.p);
-        if (m->dir) status = keep(lvn_moment_path(m, name, path), step, text.p);
+        lvn_callback_notify(m, LVN_EVENT_SAMPLE, text.p);
+        if (m->dir) status = keep(lvn_callback_path(m, name, path), step, text.p);
     }
-    if (status != LVN_OK) lvn_moment_note(m, "no sample could be made or kept");
+    if (status != LVN_OK) lvn_callback_warn(m, "no sample could be made or kept");
     lvn_work_end(before);
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
-    char path[LVN_MOMENT_PATH];
+    char path[LVN_CALLBACK_PATH_TEXT];
     if (m->event.kind == LVN_EVENT_START)
-        return lvn_ranks_agree(m->ranks, m->dir ? cut(lvn_moment_path(m, name, path), m->resumed_at) : LVN_OK);
+        return lvn_ranks_agree(m->ranks, m->dir ? cut(lvn_callback_path(m, name, path), m->resumed_at) : LVN_OK);
     if (m->event.kind == LVN_EVENT_STEP && o->sampler && m->event.step % m->settings->sample.every_n_steps == 0)
         sample(o, m);
     return LVN_OK;

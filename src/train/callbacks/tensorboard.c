@@ -11,30 +11,30 @@ struct own {
     bool told;
 };
 
-static enum lvn_status start(struct own *o, const struct lvn_moment *m)
+static enum lvn_status start(struct own *o, const struct lvn_callback_context *m)
 {
-    char path[LVN_MOMENT_PATH];
+    char path[LVN_CALLBACK_PATH_TEXT];
     int64_t from = m->resumed_at < 0 ? 0 : m->resumed_at + 1;
-    return lvn_tensorboard_open(&o->file, lvn_moment_path(m, name, path), lvn_wall_seconds(), from);
+    return lvn_tensorboard_open(&o->file, lvn_callback_path(m, name, path), lvn_wall_seconds(), from);
 }
 
-static void tell(struct own *o, struct lvn_moment *m, enum lvn_status status)
+static void tell(struct own *o, struct lvn_callback_context *m, enum lvn_status status)
 {
     if (status == LVN_OK) return;
     if (o->told)
         lvn_error_clear();
     else
-        lvn_moment_note(m, "TensorBoard's events could not be written");
+        lvn_callback_warn(m, "TensorBoard's events could not be written");
     o->told = true;
 }
 
-static void flush(void *own, struct lvn_moment *m)
+static void flush(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     tell(o, m, lvn_tensorboard_flush(&o->file));
 }
 
-static void put(struct own *o, struct lvn_moment *m)
+static void put(struct own *o, struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     for (int i = 0; i < e->n_scalars; i++) {
@@ -45,7 +45,7 @@ static void put(struct own *o, struct lvn_moment *m)
     if (e->kind != LVN_EVENT_STEP) flush(o, m);
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(own, m) : LVN_OK);
     if (m->dir) put(own, m);

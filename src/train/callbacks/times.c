@@ -11,7 +11,7 @@
 
 enum { WHOLE, LOOP, TIMES };
 
-static enum lvn_status tell(struct lvn_moment *m, const double *seconds)
+static enum lvn_status tell(struct lvn_callback_context *m, const double *seconds)
 {
     double sum[TIMES] = {0}, most[TIMES] = {0};
     char text[240], slowest[100] = "";
@@ -31,7 +31,7 @@ static enum lvn_status tell(struct lvn_moment *m, const double *seconds)
     return LVN_OK;
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     (void)own;
     if (m->event.kind != LVN_EVENT_END || m->event.epoch < 1) return LVN_OK;

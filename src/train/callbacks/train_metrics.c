@@ -18,7 +18,7 @@ struct own {
     int64_t n_counts;
 };
 
-static enum lvn_status open_it(void *own, struct lvn_moment *m)
+static enum lvn_status open_it(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     o->n_counts = lvn_task_counts(m->task);
@@ -26,14 +26,14 @@ static enum lvn_status open_it(void *own, struct lvn_moment *m)
     return o->counts ? LVN_OK : LVN_MEMORY;
 }
 
-static void add(struct own *o, const struct lvn_moment *m)
+static void add(struct own *o, const struct lvn_callback_context *m)
 {
     o->loss += m->loss_sum;
     o->labels += m->labels;
     for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] += m->counts[i];
 }
 
-static void conclude(struct own *o, struct lvn_moment *m)
+static void conclude(struct own *o, struct lvn_callback_context *m)
 {
     struct lvn_scalar *s = &m->event.scalar[m->train_metrics];
     s->value = o->labels ? o->loss / (double)o->labels : NAN;
@@ -44,7 +44,7 @@ static void conclude(struct own *o, struct lvn_moment *m)
     memset(o->counts, 0, sizeof *o->counts * (size_t)o->n_counts);
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     if (m->event.kind == LVN_EVENT_STEP) add(o, m);
@@ -63,7 +63,7 @@ static void save(const void *own, json_t *state)
     json_object_set_new(state, "counts", counts);
 }
 
-static enum lvn_status load(void *own, struct lvn_moment *m, const json_t *state)
+static enum lvn_status load(void *own, struct lvn_callback_context *m, const json_t *state)
 {
     struct own *o = own;
     const json_t *counts = json_object_get(state, "counts");

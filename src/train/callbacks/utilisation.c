@@ -15,7 +15,7 @@ enum { AT_STEP = 10 };
 static const double WORTH_SECONDS = 15; /* still to come */
 
 /* What steps took so far says how long the run goes on. */
-static enum lvn_status decide(struct own *o, const struct lvn_moment *m)
+static enum lvn_status decide(struct own *o, const struct lvn_callback_context *m)
 {
     const struct lvn_event *e = &m->event;
     double each = (lvn_seconds() - o->begin) / (AT_STEP - 1), left = each * (double)(e->max_steps - e->step);
@@ -25,11 +25,11 @@ static enum lvn_status decide(struct own *o, const struct lvn_moment *m)
     return LVN_OK;
 }
 
-static enum lvn_status call(void *own, struct lvn_moment *m)
+static enum lvn_status call(void *own, struct lvn_callback_context *m)
 {
     struct own *o = own;
     struct lvn_event *e = &m->event;
-    const struct lvn_network *n = m->network;
+    const struct lvn_model_state *n = m->network;
     if (e->kind != LVN_EVENT_STEP || o->passed || !n->device->backend->rate) return LVN_OK;
     if (o->peak > 0.0) {
         double rate = lvn_event_value(e, "tokens_per_s") * e->flops_per_token;
@@ -41,8 +41,8 @@ static enum lvn_status call(void *own, struct lvn_moment *m)
     if (e->step % AT_STEP) return LVN_OK;
     LVN_TRY(decide(o, m));
     if (o->passed) return LVN_OK;
-    if (lvn_network_rate(n, &o->peak) != LVN_OK)
-        lvn_moment_note(m, "this machine's rate of matrix products could not be measured");
+    if (lvn_model_state_rate(n, &o->peak) != LVN_OK)
+        lvn_callback_warn(m, "this machine's rate of matrix products could not be measured");
     return lvn_ranks_sum(m->ranks, &o->peak, 1);
 }
 

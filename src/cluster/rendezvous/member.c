@@ -1,5 +1,5 @@
-/* heartbeat.c - meeting the other ranks, and stamps. */
-#include "cluster/rendezvous/heartbeat.h"
+/* member.c - meeting the other ranks, and stamps. */
+#include "cluster/rendezvous/member.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -15,8 +15,8 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/endpoints.h"
-#include "cluster/rendezvous/heartbeat_private.h"
 #include "cluster/rendezvous/local_ranks.h"
+#include "cluster/rendezvous/member_private.h"
 #include "host/machine.h"
 
 static const double GREET_SECONDS = 10;
@@ -24,12 +24,12 @@ enum { AGAIN_US = 100000 };
 static const char closed[] = "it closed the connection", silent[] = "it does not answer";
 static _Atomic bool speaks = true;
 
-bool lvn_speaks(void)
+bool lvn_is_reporter(void)
 {
     return atomic_load(&speaks);
 }
 
-void lvn_set_speaks(bool yes)
+void lvn_set_reporter(bool yes)
 {
     atomic_store(&speaks, yes);
 }
@@ -38,10 +38,10 @@ void lvn_set_speaks(bool yes)
 
 /* What rank 0 hands to all: where its server is and the token, or "!" and why there is none. */
 struct invitation {
-    char text[LVN_PLACES_TEXT], token[128];
+    char text[LVN_ENDPOINT_TEXT], token[128];
 };
 
-static enum lvn_status serve(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join, int port,
+static enum lvn_status serve(struct lvn_member *h, const struct lvn_member_options *o, double join, int port,
                              const char *token)
 {
     struct lvn_server_options so = {.size = h->size,
@@ -68,7 +68,7 @@ static enum lvn_status take_token(struct invitation *to, const char *variable)
     return lvn_take(to->token, sizeof to->token, variable, token, strlen(token));
 }
 
-static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, double join,
+static enum lvn_status find_place(struct lvn_member *h, const struct lvn_member_options *o, double join,
                                   struct invitation *to)
 {
     const char *given = lvn_getenv("LEVIN_RENDEZVOUS");
@@ -93,7 +93,7 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
         }
         LVN_TRY_WHILE(o->broadcast(o->broadcast_context, to, sizeof *to), "telling all ranks where to meet");
         to->text[sizeof to->text - 1] = to->token[sizeof to->token - 1] = '\0';
-        if (to->text[0] == '!' && h->rank) lvn_set_speaks(false);
+        if (to->text[0] == '!' && h->rank) lvn_set_reporter(false);
         LVN_CHECK(to->text[0] != '!', IO, "rank 0 cannot make a place for the ranks to meet: %.1000s", to->text + 1);
         return LVN_OK;
     }
@@ -124,15 +124,15 @@ static enum lvn_status find_place(struct lvn_heartbeat *h, const struct lvn_hear
 /* --- meeting --- */
 
 /* Hear until `until` holds, the server refuses or goes, or `end` passes. NULL when it holds or there is a fault. */
-static const char *hear_until(struct lvn_heartbeat *h, const bool *until, double end)
+static const char *hear_until(struct lvn_member *h, const bool *until, double end)
 {
     struct lvn_message m;
     bool open = true;
     for (;;) {
         char *line;
         while (!h->faulty && !*until && (line = lvn_wire_line(&h->wire))) {
-            if (!lvn_message_parse(line, &m) || !lvn_client_hear(h, &m)) return "something else answers there";
-            if (m.kind == LVN_SAY_REFUSE) return h->refusal;
+            if (!lvn_message_parse(line, &m) || !lvn_member_receive(h, &m)) return "something else answers there";
+            if (m.kind == LVN_MESSAGE_REFUSE) return h->refusal;
         }
         if (h->faulty || *until) return NULL;
         if (!open || h->wire.broken) return closed;
@@ -147,14 +147,14 @@ static const char *hear_until(struct lvn_heartbeat *h, const bool *until, double
 
 /* Say hello at each place until one answers as ours does. Where one that could be ours closes or is silent there may be
  * a crowd before it: then all are tried again. */
-static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *to, double patience)
+static enum lvn_status greet(struct lvn_member *h, const struct invitation *to, double patience)
 {
     char reason[600] = "";
     double end = lvn_seconds() + patience;
     bool crowd = false;
     for (int place = -1;;) {
         double left = place < 0 ? end - lvn_seconds() : 0;
-        enum lvn_status status = lvn_places_connect(to->text, LVN_MEETING, left, place + 1, &place, &h->wire.fd);
+        enum lvn_status status = lvn_endpoint_connect(to->text, LVN_MEETING, left, place + 1, &place, &h->wire.fd);
         if (status && crowd && lvn_seconds() < end) {
             crowd = false;
             place = -1;
@@ -167,8 +167,8 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
             LVN_FAIL(IO, text, to->text, reason);
         }
         LVN_TRY(status);
-        lvn_message_add(&h->wire.out, LVN_SAY_HELLO, to->token, (int64_t)h->rank, (int64_t)h->size, (int64_t)getpid(),
-                        h->host);
+        lvn_message_add(&h->wire.out, LVN_MESSAGE_HELLO, to->token, (int64_t)h->rank, (int64_t)h->size,
+                        (int64_t)getpid(), h->host);
         double seconds = h->timeout < GREET_SECONDS ? h->timeout : GREET_SECONDS;
         const char *bad = hear_until(h, &h->welcomed, lvn_seconds() + seconds);
         if (!bad) return LVN_OK;
@@ -180,8 +180,7 @@ static enum lvn_status greet(struct lvn_heartbeat *h, const struct invitation *t
 }
 
 /* A rank that has not come may be a stopped process of this host (SIGSTOP). */
-static const char *await_start(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o, const char *token,
-                               double end)
+static const char *await_start(struct lvn_member *h, const struct lvn_member_options *o, const char *token, double end)
 {
     const double pause = 4; /* of many ranks each looks at all processes */
     const char *bad = silent;
@@ -189,23 +188,24 @@ static const char *await_start(struct lvn_heartbeat *h, const struct lvn_heartbe
         struct lvn_stopped stopped;
         bad = hear_until(h, &h->started, lvn_seconds() + pause < end ? lvn_seconds() + pause : end);
         if (bad != silent) break;
-        lvn_siblings_stopped(o->id, &stopped);
+        lvn_local_ranks_stopped(o->id, &stopped);
         if (stopped.n)
-            lvn_message_add(&h->wire.out, LVN_SAY_STOPPED, token, (int64_t)stopped.rank, (int64_t)stopped.pid, h->host);
+            lvn_message_add(&h->wire.out, LVN_MESSAGE_STOPPED, token, (int64_t)stopped.rank, (int64_t)stopped.pid,
+                            h->host);
     }
     return h->faulty ? NULL : bad;
 }
 
-static enum lvn_status meet(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o)
+static enum lvn_status meet(struct lvn_member *h, const struct lvn_member_options *o)
 {
     struct invitation to;
     double join = o->join_timeout > 0 ? o->join_timeout : 2 * o->timeout > 60 ? 2 * o->timeout : 60;
     LVN_TRY(find_place(h, o, join, &to));
     LVN_TRY(greet(h, &to, h->rank ? join : 5));
     for (int i = 0; i < o->n_facts; i++) {
-        lvn_message_add(&h->wire.out, LVN_SAY_FACT, o->facts[i].key, o->facts[i].value);
+        lvn_message_add(&h->wire.out, LVN_MESSAGE_FACT, o->facts[i].key, o->facts[i].value);
     }
-    lvn_message_add(&h->wire.out, LVN_SAY_READY);
+    lvn_message_add(&h->wire.out, LVN_MESSAGE_READY);
     const char *bad = await_start(h, o, to.token, lvn_seconds() + 1.5 * join + 10);
     LVN_CHECK(!bad, COMM, "meeting the other ranks (at %.200s) failed: %s", to.text, bad);
     LVN_CHECK(!h->faulty || !h->lasting, IO, "%s", h->fault);
@@ -213,7 +213,7 @@ static enum lvn_status meet(struct lvn_heartbeat *h, const struct lvn_heartbeat_
     return LVN_OK;
 }
 
-static enum lvn_status start_thread(pthread_t *thread, bool *has, void *(*run)(void *), struct lvn_heartbeat *h)
+static enum lvn_status start_thread(pthread_t *thread, bool *has, void *(*run)(void *), struct lvn_member *h)
 {
     int bad = lvn_thread_start(thread, run, h);
     LVN_CHECK(!bad, MEMORY, "cannot start a thread: %s", strerror(bad));
@@ -221,7 +221,7 @@ static enum lvn_status start_thread(pthread_t *thread, bool *has, void *(*run)(v
     return LVN_OK;
 }
 
-static enum lvn_status begin(struct lvn_heartbeat *h, const struct lvn_heartbeat_options *o)
+static enum lvn_status begin(struct lvn_member *h, const struct lvn_member_options *o)
 {
     h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     LVN_CHECK(h->wake >= 0, IO, "cannot make an eventfd: %s", strerror(errno));
@@ -233,10 +233,10 @@ static enum lvn_status begin(struct lvn_heartbeat *h, const struct lvn_heartbeat
     own->state = LVN_PEER_HERE;
     own->pid = getpid();
     snprintf(own->host, sizeof own->host, "%s", h->host);
-    return h->online ? start_thread(&h->thread, &h->has_thread, lvn_beat, h) : LVN_OK;
+    return h->online ? start_thread(&h->thread, &h->has_thread, lvn_member_thread, h) : LVN_OK;
 }
 
-static void release(struct lvn_heartbeat *h)
+static void release(struct lvn_member *h)
 {
     lvn_wire_close(&h->wire);
     lvn_server_stop(h->server, h->faulty ? 3 : h->has_thread ? h->timeout : 0);
@@ -254,9 +254,9 @@ static void release(struct lvn_heartbeat *h)
     free(h);
 }
 
-enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_heartbeat_options *o)
+enum lvn_status lvn_member_open(struct lvn_member **out, const struct lvn_member_options *o)
 {
-    struct lvn_heartbeat *h = calloc(1, sizeof *h);
+    struct lvn_member *h = calloc(1, sizeof *h);
     struct lvn_peer *peer = calloc((size_t)o->id->size, sizeof *peer);
     if (!h || !peer) {
         free(h);
@@ -284,28 +284,28 @@ enum lvn_status lvn_heartbeat_open(struct lvn_heartbeat **out, const struct lvn_
     return LVN_OK;
 }
 
-static void wake(struct lvn_heartbeat *h)
+static void wake(struct lvn_member *h)
 {
     uint64_t one = 1;
     if (write(h->wake, &one, sizeof one) < 0) return; /* the thread looks by itself soon */
 }
 
 /* Wait until the flag is set, a fault is known, or the seconds are over. Lock held. */
-static void await(struct lvn_heartbeat *h, const bool *flag, double seconds)
+static void await(struct lvn_member *h, const bool *flag, double seconds)
 {
     struct timespec at = lvn_deadline(seconds);
     bool in_time = true;
     while (!*flag && !h->faulty && in_time) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
 }
 
-void lvn_heartbeat_close(struct lvn_heartbeat *h)
+void lvn_member_close(struct lvn_member *h)
 {
     if (!h) return;
     pthread_mutex_lock(&h->lock);
     if (h->has_thread) {
         if (!h->faulty) {
-            lvn_beat_now(h, lvn_seconds()); /* the last step */
-            lvn_message_add(&h->wire.out, LVN_SAY_BYE);
+            lvn_member_send_heartbeat(h, lvn_seconds()); /* the last step */
+            lvn_message_add(&h->wire.out, LVN_MESSAGE_BYE);
             h->said_bye = true;
             h->peer[h->rank].state = LVN_PEER_DONE;
             wake(h);
@@ -338,21 +338,21 @@ void lvn_heartbeat_close(struct lvn_heartbeat *h)
 
 /* --- between steps --- */
 
-void lvn_heartbeat_publish(struct lvn_heartbeat *h, const char *path)
+void lvn_member_publish(struct lvn_member *h, const char *path)
 {
     if (!h) return;
     pthread_mutex_lock(&h->lock);
     bool first = !h->path[0];
     snprintf(h->path, sizeof h->path, "%s", path);
     if (h->has_thread && h->rank == 0) {
-        lvn_message_add(&h->wire.out, LVN_SAY_PUBLISH, path);
+        lvn_message_add(&h->wire.out, LVN_MESSAGE_PUBLISH, path);
         lvn_wire_flush(&h->wire); /* at once: a rank that is killed in its first steps has said it */
     }
     pthread_mutex_unlock(&h->lock);
     if (first && h->rank == 0 && start_thread(&h->publisher, &h->has_publisher, lvn_publish, h)) lvn_error_clear();
 }
 
-void lvn_heartbeat_state(struct lvn_heartbeat *h, const char *state)
+void lvn_member_state(struct lvn_member *h, const char *state)
 {
     if (!h) return;
     pthread_mutex_lock(&h->lock);
@@ -360,7 +360,7 @@ void lvn_heartbeat_state(struct lvn_heartbeat *h, const char *state)
     pthread_mutex_unlock(&h->lock);
 }
 
-int lvn_heartbeat_table(struct lvn_heartbeat *h, struct lvn_peer *peers, int most)
+int lvn_member_table(struct lvn_member *h, struct lvn_peer *peers, int most)
 {
     if (!h) return 0;
     pthread_mutex_lock(&h->lock);
@@ -370,7 +370,7 @@ int lvn_heartbeat_table(struct lvn_heartbeat *h, struct lvn_peer *peers, int mos
     return n;
 }
 
-bool lvn_heartbeat_straggler(struct lvn_heartbeat *h, char text[400])
+bool lvn_member_straggler(struct lvn_member *h, char text[400])
 {
     const double pause = 0.5; /* tables come no faster */
     if (!h || h->size == 1) return false;
@@ -387,7 +387,7 @@ bool lvn_heartbeat_straggler(struct lvn_heartbeat *h, char text[400])
 
 /* --- stamps --- */
 
-void lvn_stamp_step(struct lvn_heartbeat *h, int64_t step, double tokens_per_s, double compute_s)
+void lvn_member_set_step(struct lvn_member *h, int64_t step, double tokens_per_s, double compute_s)
 {
     if (!h) return;
     atomic_store_explicit(&h->tokens_per_s, tokens_per_s, memory_order_relaxed);
@@ -397,17 +397,17 @@ void lvn_stamp_step(struct lvn_heartbeat *h, int64_t step, double tokens_per_s, 
 }
 
 /* A wait of all ranks is over. */
-static void pass(struct lvn_heartbeat *h)
+static void pass(struct lvn_member *h)
 {
     atomic_fetch_add_explicit(&h->passed, 1, memory_order_relaxed);
 }
 
-void lvn_stamp_place(struct lvn_heartbeat *h, const char *place)
+void lvn_member_set_operation(struct lvn_member *h, const char *place)
 {
     if (h && atomic_exchange_explicit(&h->place, place, memory_order_acq_rel)) pass(h);
 }
 
-void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n)
+void lvn_member_set_collective(struct lvn_member *h, int k, int n)
 {
     uint64_t at = k ? (uint64_t)k << 32 | (uint32_t)n : 0;
     if (h && atomic_exchange_explicit(&h->collective, at, memory_order_relaxed)) pass(h);
@@ -416,13 +416,13 @@ void lvn_stamp_collective(struct lvn_heartbeat *h, int k, int n)
 /* --- in trouble --- */
 
 /* Until the thread has written the fault it knows, or has ended the process. Lock held. */
-static void let_deliver(struct lvn_heartbeat *h)
+static void let_deliver(struct lvn_member *h)
 {
     struct timespec at = lvn_deadline(6);
     for (bool in_time = true; h->delivering && in_time;) in_time = lvn_condition_wait(&h->change, &h->lock, &at);
 }
 
-void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
+void lvn_member_fail(struct lvn_member *h, bool after)
 {
     const bool never = false;
     const double patience = 3;
@@ -432,8 +432,8 @@ void lvn_heartbeat_fail(struct lvn_heartbeat *h, bool after)
     if (!h->own) {
         h->own = true;
         if (!h->faulty && h->has_thread) {
-            lvn_beat_now(h, lvn_seconds()); /* for whom it waits */
-            lvn_message_add(&h->wire.out, LVN_SAY_FAIL, (int64_t)after, lvn_error_text());
+            lvn_member_send_heartbeat(h, lvn_seconds()); /* for whom it waits */
+            lvn_message_add(&h->wire.out, LVN_MESSAGE_FAIL, (int64_t)after, lvn_error_text());
             wake(h);
             await(h, &never, patience);
         }

@@ -1,4 +1,4 @@
-/* heartbeat_single_rank.c - a thread that sees whether a run of one rank goes on.
+/* member_single_rank.c - a thread that sees whether a run of one rank goes on.
  *
  * Where several ranks run, or levin launch has started one, a server judges all of them (server_receive.c). A rank by
  * itself has none, and a read from a file system that does not answer would keep it for ever without a word. The rule
@@ -11,35 +11,35 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/hang_detector.h"
-#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/member_private.h"
 #include "host/machine.h"
 
 static const double LOOK_SECONDS = 0.5, STOPPED_SECONDS = 2;
 
 /* Where the rank is now, and since when. */
-static void look(struct lvn_heartbeat *h, struct lvn_peer *own, double since_last)
+static void look(struct lvn_member *h, struct lvn_peer *own, double since_last)
 {
     const struct lvn_peer before = *own;
     const double now = lvn_seconds();
-    lvn_beat_now(h, now);
+    lvn_member_send_heartbeat(h, now);
     *own = h->peer[h->rank];
     own->moved = before.moved;
     own->first_step = before.first_step;
     own->first_at = before.first_at;
     own->step_at = before.step_at;
     if (since_last > STOPPED_SECONDS) own->moved += since_last; /* SIGSTOP, a terminal's ^Z */
-    lvn_stall_heard(own, &before, now);
+    lvn_hang_detector_heard(own, &before, now);
 }
 
-static void judge(struct lvn_heartbeat *h, const struct lvn_peer *own, bool *warned)
+static void judge(struct lvn_member *h, const struct lvn_peer *own, bool *warned)
 {
-    const enum lvn_stall is = lvn_stall_judge(own, 1, h->stall);
+    const enum lvn_hang_detector is = lvn_hang_detector_judge(own, 1, h->stall);
     LVN_LOCAL_TEXT(t);
-    if (is == LVN_STALL_NOT) *warned = false;
-    if (is == LVN_STALL_NOT || (is == LVN_STALL_HALF && *warned)) return;
-    lvn_stall_text(own, 1, h->stall, &t);
+    if (is == LVN_HANG_NOT) *warned = false;
+    if (is == LVN_HANG_NOT || (is == LVN_HANG_HALF && *warned)) return;
+    lvn_hang_detector_text(own, 1, h->stall, &t);
     *warned = true;
-    if (is == LVN_STALL_HALF) {
+    if (is == LVN_HANG_HALF) {
         snprintf(h->warning, sizeof h->warning, "%s", t.p ? t.p : "the run does not go on");
         lvn_client_warn(h);
         return;
@@ -50,7 +50,7 @@ static void judge(struct lvn_heartbeat *h, const struct lvn_peer *own, bool *war
 
 static void *watch(void *heartbeat)
 {
-    struct lvn_heartbeat *h = heartbeat;
+    struct lvn_member *h = heartbeat;
     bool warned = false;
     pthread_mutex_lock(&h->lock);
     struct lvn_peer own = h->peer[h->rank];
@@ -70,7 +70,7 @@ static void *watch(void *heartbeat)
     return NULL;
 }
 
-enum lvn_status lvn_heartbeat_watch_alone(struct lvn_heartbeat *h)
+enum lvn_status lvn_member_watch_alone(struct lvn_member *h)
 {
     if (!h || h->online || h->stall <= 0 || h->has_watch) return LVN_OK;
     int bad = lvn_thread_start(&h->watch, watch, h);

@@ -1,19 +1,19 @@
-/* heartbeat_private.h - the inside of a heartbeat: heartbeat.c (meeting, stamps) and heartbeat_client.c (its thread).
+/* member_private.h - the inside of a heartbeat: member.c (meeting, stamps) and member_thread.c (its thread).
  */
-#ifndef LVN_HEARTBEAT_PRIVATE_H
-#define LVN_HEARTBEAT_PRIVATE_H
+#ifndef LVN_MEMBER_PRIVATE_H
+#define LVN_MEMBER_PRIVATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cluster/rendezvous/heartbeat.h"
+#include "cluster/rendezvous/member.h"
 #include "cluster/rendezvous/wire.h"
 
 struct lvn_group {
     char *key, *value, *ranks;
 };
 
-struct lvn_heartbeat {
+struct lvn_member {
     int rank, size, server_rank; /* server_rank: 0, or -1 for levin launch's */
     double timeout;
     double stall; /* of the options; for a rank by itself */
@@ -42,7 +42,7 @@ struct lvn_heartbeat {
     double heard, beaten;
     bool welcomed, started, ended, said_bye;
     char refusal[300];
-    bool own;        /* lvn_heartbeat_fail() was called: no callback */
+    bool own;        /* lvn_member_fail() was called: no callback */
     bool delivering; /* the thread writes status.json, and calls the callback */
     bool faulty, speak, mute, lasting;
     int fault_rank;
@@ -55,21 +55,21 @@ struct lvn_heartbeat {
     pthread_mutex_t writing; /* of status.json */
 };
 
-/* heartbeat_client.c */
-void *lvn_beat(void *heartbeat); /* the thread */
+/* member_thread.c */
+void *lvn_member_thread(void *heartbeat); /* the thread */
 /* Seconds between the beats of a rank: longer with many of them, all of whom the server has to hear. */
-double lvn_beat_gap(double timeout, int size);
-void *lvn_publish(void *heartbeat);            /* the thread that keeps status.json */
-bool lvn_status_now(struct lvn_heartbeat *h);  /* false: it could not be written */
-void lvn_status_last(struct lvn_heartbeat *h); /* before the end, which waits for no file system */
+double lvn_member_heartbeat_interval(double timeout, int size);
+void *lvn_publish(void *heartbeat);         /* the thread that keeps status.json */
+bool lvn_status_now(struct lvn_member *h);  /* false: it could not be written */
+void lvn_status_last(struct lvn_member *h); /* before the end, which waits for no file system */
 /* With the lock held: */
-void lvn_beat_now(struct lvn_heartbeat *h, double now);
-bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m); /* false: no message for a rank */
+void lvn_member_send_heartbeat(struct lvn_member *h, double now);
+bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m); /* false: no message for a rank */
 /* Shows h->warning to people, and calls the program for the fault that is set. Both let go of the lock meanwhile. */
-void lvn_client_warn(struct lvn_heartbeat *h);
-void lvn_client_deliver(struct lvn_heartbeat *h);
-void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text);
-void lvn_set_speaks(bool speaks);
+void lvn_client_warn(struct lvn_member *h);
+void lvn_client_deliver(struct lvn_member *h);
+void lvn_fault_set(struct lvn_member *h, int rank, bool speak, bool mute, const char *text);
+void lvn_set_reporter(bool speaks);
 /* SIGABRT ends this process a tenth of a second later, unless somebody handles it (abort_delay.c). */
 void lvn_abort_late(void);
 

@@ -1,9 +1,9 @@
-/* heartbeat_facts.c - in what the ranks differ: the server has sorted what they said into groups of equal values. */
+/* member_facts.c - in what the ranks differ: the server has sorted what they said into groups of equal values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/rendezvous/heartbeat_private.h"
+#include "cluster/rendezvous/member_private.h"
 
 /* Is the rank in "0-2,5"? */
 static bool among(const char *list, int rank)
@@ -19,14 +19,14 @@ static bool among(const char *list, int rank)
     return false;
 }
 
-static int count(const struct lvn_heartbeat *h, const char *list)
+static int count(const struct lvn_member *h, const char *list)
 {
     int n = 0;
     for (int i = 0; i < h->size; i++) n += among(list, i);
     return n;
 }
 
-const char *lvn_heartbeat_fact(const struct lvn_heartbeat *h, int rank, const char *key)
+const char *lvn_member_fact(const struct lvn_member *h, int rank, const char *key)
 {
     for (int i = 0; h && i < h->n_groups; i++) {
         if (!strcmp(h->group[i].key, key) && among(h->group[i].ranks, rank)) return h->group[i].value;
@@ -34,7 +34,7 @@ const char *lvn_heartbeat_fact(const struct lvn_heartbeat *h, int rank, const ch
     return "";
 }
 
-bool lvn_heartbeat_difference(const struct lvn_heartbeat *h, const char *key, char *text, size_t room)
+bool lvn_member_difference(const struct lvn_member *h, const char *key, char *text, size_t room)
 {
     const struct lvn_group *most = NULL, *other = NULL;
     int groups = 0, n_most = 0;

@@ -1,4 +1,4 @@
-/* heartbeat_client.c - the thread of a rank that says where the rank is, and hears of the others.
+/* member_thread.c - the thread of a rank that says where the rank is, and hears of the others.
  *
  * The server's silence is a fault too. Whether its process or the network is dead shows in what was sent to it: the
  * system of a stopped process still confirms what arrives, a cut line does not. When the server was a rank, each rank
@@ -22,19 +22,19 @@
 #include "base/log.h"
 #include "base/threads.h"
 #include "base/work.h"
-#include "cluster/rendezvous/heartbeat_private.h"
 #include "cluster/rendezvous/local_ranks.h"
+#include "cluster/rendezvous/member_private.h"
 #include "host/machine.h"
 
 static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, TURN_SECONDS = 2, NOTICE_SECONDS = 0.7, FILE_SECONDS = 1;
 
-double lvn_beat_gap(double timeout, int size)
+double lvn_member_heartbeat_interval(double timeout, int size)
 {
     const double most = 0.5 * (1 + size / 512.0), least = 0.02, wanted = timeout / 10;
     return wanted > most ? most : wanted < least ? least : wanted;
 }
 
-static void own_row(struct lvn_heartbeat *h, double now)
+static void own_row(struct lvn_member *h, double now)
 {
     struct lvn_peer *p = &h->peer[h->rank];
     uint64_t collective = atomic_load_explicit(&h->collective, memory_order_relaxed);
@@ -53,13 +53,13 @@ static void own_row(struct lvn_heartbeat *h, double now)
     snprintf(p->work, sizeof p->work, "%s", work ? work : "");
 }
 
-void lvn_beat_now(struct lvn_heartbeat *h, double now)
+void lvn_member_send_heartbeat(struct lvn_member *h, double now)
 {
     const struct lvn_peer *p = &h->peer[h->rank];
     own_row(h, now);
     h->beaten = now;
     if (h->online && !h->said_bye && h->wire.fd >= 0) {
-        lvn_message_add(&h->wire.out, LVN_SAY_BEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
+        lvn_message_add(&h->wire.out, LVN_MESSAGE_BEAT, p->step, (int64_t)p->collective, (int64_t)p->collectives,
                         p->tokens_per_s, p->compute_s, p->memory, p->passed, p->worked, (int64_t)p->awaits, p->place,
                         p->work);
     }
@@ -67,7 +67,7 @@ void lvn_beat_now(struct lvn_heartbeat *h, double now)
 
 /* --- what the server says --- */
 
-static bool peer(struct lvn_heartbeat *h, const struct lvn_message *m)
+static bool peer(struct lvn_member *h, const struct lvn_message *m)
 {
     if (m->i[0] < 0 || m->i[0] >= h->size) return false;
     struct lvn_peer *p = &h->peer[m->i[0]];
@@ -78,7 +78,7 @@ static bool peer(struct lvn_heartbeat *h, const struct lvn_message *m)
     return true;
 }
 
-static bool row(struct lvn_heartbeat *h, const struct lvn_message *m, double now)
+static bool row(struct lvn_member *h, const struct lvn_message *m, double now)
 {
     if (m->i[0] < 0 || m->i[0] >= h->size || m->i[1] < 0 || m->i[1] > LVN_PEER_LOST) return false;
     struct lvn_peer *p = &h->peer[m->i[0]];
@@ -95,7 +95,7 @@ static bool row(struct lvn_heartbeat *h, const struct lvn_message *m, double now
     return true;
 }
 
-static bool group(struct lvn_heartbeat *h, const struct lvn_message *m)
+static bool group(struct lvn_member *h, const struct lvn_message *m)
 {
     if (h->started) return false;
     struct lvn_group *all = realloc(h->group, sizeof *all * (size_t)(h->n_groups + 1));
@@ -107,53 +107,53 @@ static bool group(struct lvn_heartbeat *h, const struct lvn_message *m)
     return g->key && g->value && g->ranks;
 }
 
-void lvn_fault_set(struct lvn_heartbeat *h, int rank, bool speak, bool mute, const char *text)
+void lvn_fault_set(struct lvn_member *h, int rank, bool speak, bool mute, const char *text)
 {
     if (h->faulty) return;
     h->faulty = true;
     h->fault_rank = rank;
     h->speak = speak;
     h->mute = mute;
-    lvn_set_speaks(speak);
+    lvn_set_reporter(speak);
     snprintf(h->fault, sizeof h->fault, "%s", text);
     snprintf(h->state, sizeof h->state, "fault");
     pthread_cond_broadcast(&h->change);
 }
 
-bool lvn_client_hear(struct lvn_heartbeat *h, const struct lvn_message *m)
+bool lvn_member_receive(struct lvn_member *h, const struct lvn_message *m)
 {
     double now = lvn_seconds();
     h->heard = now;
     switch (m->kind) {
-    case LVN_SAY_WELCOME:
+    case LVN_MESSAGE_WELCOME:
         if (m->i[0] != h->size) return false;
         if (m->d[0] > 0) h->timeout = m->d[0];
         h->welcomed = true;
         return true;
-    case LVN_SAY_PEER:
+    case LVN_MESSAGE_PEER:
         return peer(h, m);
-    case LVN_SAY_GROUP:
+    case LVN_MESSAGE_GROUP:
         return group(h, m);
-    case LVN_SAY_ROW:
+    case LVN_MESSAGE_ROW:
         return row(h, m, now);
-    case LVN_SAY_START: /* not all were told of by name */
+    case LVN_MESSAGE_START: /* not all were told of by name */
         for (int i = 0; i < h->size; i++) {
             h->peer[i].state = LVN_PEER_HERE;
             h->peer[i].seen = now;
         }
         h->started = true;
         break;
-    case LVN_SAY_WARN:
+    case LVN_MESSAGE_WARN:
         if (m->i[0] == h->rank) snprintf(h->warning, sizeof h->warning, "%s", m->t[0]);
         return true;
-    case LVN_SAY_LOST:
+    case LVN_MESSAGE_LOST:
         h->lasting = m->i[3] != 0;
         lvn_fault_set(h, (int)m->i[0], m->i[1] == h->rank, m->i[2] != 0, m->t[0]);
         return true;
-    case LVN_SAY_REFUSE:
+    case LVN_MESSAGE_REFUSE:
         snprintf(h->refusal, sizeof h->refusal, "%s", m->t[0]);
         return !h->welcomed;
-    case LVN_SAY_END:
+    case LVN_MESSAGE_END:
         h->ended = true;
         break;
     default:
@@ -227,7 +227,7 @@ static bool first_to_speak(const char *path, bool first_in_turn)
     return speak;
 }
 
-static bool lower_lives_here(const struct lvn_heartbeat *h)
+static bool lower_lives_here(const struct lvn_member *h)
 {
     for (int i = 0; i < h->rank; i++) {
         const struct lvn_peer *p = &h->peer[i];
@@ -238,7 +238,7 @@ static bool lower_lives_here(const struct lvn_heartbeat *h)
 
 /* `silent`: nobody ended; ranks find it out at moments that differ by a beat, and who speaks first is still there when
  * the others look. The turns spare a file system the questions of a thousand ranks. */
-static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent)
+static void server_gone(struct lvn_member *h, const char *reason, bool silent)
 {
     struct lvn_text t = {0};
     int turn = 0;
@@ -264,7 +264,7 @@ static void server_gone(struct lvn_heartbeat *h, const char *reason, bool silent
 
 /* --- status.json --- */
 
-bool lvn_status_now(struct lvn_heartbeat *h)
+bool lvn_status_now(struct lvn_member *h)
 {
     struct lvn_peer *copy = malloc(sizeof *copy * (size_t)h->size);
     char path[sizeof h->path], state[sizeof h->state], fault[sizeof h->fault];
@@ -290,13 +290,13 @@ static void status_now(void *heartbeat)
     (void)lvn_status_now(heartbeat);
 }
 
-void lvn_status_last(struct lvn_heartbeat *h)
+void lvn_status_last(struct lvn_member *h)
 {
     if (!lvn_thread_within(FILE_SECONDS, status_now, h)) h->stuck = true;
 }
 
 /* This process stood still: if the others have told of its end meanwhile, that stays in the file. */
-static void give_up(struct lvn_heartbeat *h)
+static void give_up(struct lvn_member *h)
 {
     char path[sizeof h->path];
     pthread_mutex_lock(&h->lock);
@@ -311,7 +311,7 @@ static void give_up(struct lvn_heartbeat *h)
 /* A thread of its own: a file system that stands still is no reason to fall silent. */
 void *lvn_publish(void *heartbeat)
 {
-    struct lvn_heartbeat *h = heartbeat;
+    struct lvn_member *h = heartbeat;
     double last = lvn_seconds();
     for (bool more = true; more;) {
         double now = lvn_seconds();
@@ -331,14 +331,14 @@ void *lvn_publish(void *heartbeat)
 /* --- the thread --- */
 
 /* Read and obey; a reason when the server is gone, else NULL. */
-static const char *listen_once(struct lvn_heartbeat *h, double now)
+static const char *listen_once(struct lvn_member *h, double now)
 {
     struct lvn_message m;
     char *line;
     bool open = lvn_wire_read(&h->wire);
     for (;;) {
         while (!h->faulty && (line = lvn_wire_line(&h->wire))) {
-            if (!lvn_message_parse(line, &m) || !lvn_client_hear(h, &m)) return "it says what makes no sense";
+            if (!lvn_message_parse(line, &m) || !lvn_member_receive(h, &m)) return "it says what makes no sense";
         }
         if (!open || h->faulty || !h->wire.taken) break;
         int before = h->wire.used - h->wire.taken;
@@ -360,7 +360,7 @@ static void warn(void *text)
 }
 
 /* What the server has for people. A terminal that stands still is no reason to fall silent. */
-void lvn_client_warn(struct lvn_heartbeat *h)
+void lvn_client_warn(struct lvn_member *h)
 {
     char *text = h->warning[0] ? strdup(h->warning) : NULL;
     h->warning[0] = '\0';
@@ -372,7 +372,7 @@ void lvn_client_warn(struct lvn_heartbeat *h)
 
 /* Say it to the program: at once if this rank is to speak, else a moment later. The main thread may find out by itself
  * meanwhile; who comes first of the two ends the process, the main one not before the file is written. */
-void lvn_client_deliver(struct lvn_heartbeat *h)
+void lvn_client_deliver(struct lvn_member *h)
 {
     bool lowest = h->speak || lvn_lowest_here(h->peer, h->size) == h->rank, speak = h->speak;
     struct lvn_fault fault = {
@@ -393,13 +393,13 @@ void lvn_client_deliver(struct lvn_heartbeat *h)
     pthread_cond_broadcast(&h->change);
 }
 
-void *lvn_beat(void *heartbeat)
+void *lvn_member_thread(void *heartbeat)
 {
-    struct lvn_heartbeat *h = heartbeat;
+    struct lvn_member *h = heartbeat;
     double last = lvn_seconds();
     pthread_mutex_lock(&h->lock);
     while (!h->faulty && !h->ended && !h->stopping) {
-        const double gap = lvn_beat_gap(h->timeout, h->size);
+        const double gap = lvn_member_heartbeat_interval(h->timeout, h->size);
         struct pollfd p[2] = {{.fd = h->wire.fd, .events = (short)(POLLIN | (h->wire.out.n ? POLLOUT : 0))},
                               {.fd = h->wake, .events = POLLIN}};
         uint64_t woken;
@@ -418,7 +418,7 @@ void *lvn_beat(void *heartbeat)
         const char *gone = listen_once(h, now);
         lvn_client_warn(h);
         if (gone) server_gone(h, gone, now - h->heard > h->timeout);
-        if (!h->faulty && now - h->beaten >= gap) lvn_beat_now(h, now);
+        if (!h->faulty && now - h->beaten >= gap) lvn_member_send_heartbeat(h, now);
         lvn_wire_flush(&h->wire);
     }
     if (h->faulty) lvn_client_deliver(h);

@@ -1,5 +1,5 @@
-/* optimizer_state.c - see optimizer_state.h. */
-#include "engine/optimizer_state.h"
+/* optimizer_shards.c - see optimizer_shards.h. */
+#include "engine/optimizer_shards.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +18,18 @@ struct part {
     int64_t from, count; /* elements of the flat parameters */
 };
 
-void lvn_moments_init(struct lvn_moments *m, const struct lvn_network *n, const struct lvn_sharding *s,
-                      struct lvn_ranks *ranks)
+void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
+                               const struct lvn_sharding *s, struct lvn_ranks *ranks)
 {
-    *m = (struct lvn_moments){.network = n, .sharding = s, .ranks = ranks};
+    *m = (struct lvn_optimizer_shards){.network = n, .sharding = s, .ranks = ranks};
 }
 
-static bool in_shards(const struct lvn_moments *m)
+static bool in_shards(const struct lvn_optimizer_shards *m)
 {
     return m->sharding->zero1 && m->sharding->size > 1;
 }
 
-static struct part part_of(const struct lvn_moments *m, const struct lvn_param *p, int rank)
+static struct part part_of(const struct lvn_optimizer_shards *m, const struct lvn_param *p, int rank)
 {
     const struct lvn_params *params = m->network->params;
     int64_t first = lvn_shard_first(params, m->sharding->size, rank), from = p->offset, to = p->offset + p->count;
@@ -39,29 +39,29 @@ static struct part part_of(const struct lvn_moments *m, const struct lvn_param *
     return (struct part){from, to > from ? to - from : 0};
 }
 
-static int64_t bytes_of(const struct lvn_moments *m, int64_t count)
+static int64_t bytes_of(const struct lvn_optimizer_shards *m, int64_t count)
 {
     return count * lvn_dtype_bytes(m->network->state);
 }
 
-static const void *element(const struct lvn_moments *m, const void *p, int64_t i)
+static const void *element(const struct lvn_optimizer_shards *m, const void *p, int64_t i)
 {
     return (const char *)p + bytes_of(m, i);
 }
 
-static struct lvn_memory *memory_of(const struct lvn_moments *m, int k)
+static struct lvn_memory *memory_of(const struct lvn_optimizer_shards *m, int k)
 {
     return m->network->memory[moments[k].buffer];
 }
 
 /* Where in its memory this rank keeps a part that is its own. */
-static int64_t place_of(const struct lvn_moments *m, const struct part *part)
+static int64_t place_of(const struct lvn_optimizer_shards *m, const struct part *part)
 {
     int64_t first = lvn_shard_first(m->network->params, m->sharding->size, m->sharding->rank);
     return bytes_of(m, part->from - (in_shards(m) ? first : 0));
 }
 
-static enum lvn_status move(struct lvn_moments *m, void *x, int64_t count, int with, bool send)
+static enum lvn_status move(struct lvn_optimizer_shards *m, void *x, int64_t count, int with, bool send)
 {
     struct lvn_request r = {0};
     int64_t bytes = bytes_of(m, count);
@@ -76,7 +76,7 @@ static enum lvn_status move(struct lvn_moments *m, void *x, int64_t count, int w
 /* --- saving --- */
 
 /* Trainable parameter number i, counted over both moments; *k: which moment. NULL: there are no more. */
-static const struct lvn_param *item_of(const struct lvn_network *n, int64_t i, int *k)
+static const struct lvn_param *item_of(const struct lvn_model_state *n, int64_t i, int *k)
 {
     for (*k = 0; *k < n->moments; ++*k)
         for (int j = 0; j < n->params->n; j++)
@@ -87,7 +87,7 @@ static const struct lvn_param *item_of(const struct lvn_network *n, int64_t i, i
 /* Rank 0: collect tensor i from its owners. */
 static enum lvn_status fetch(void *context, int i, const void **data)
 {
-    struct lvn_moments *m = context;
+    struct lvn_optimizer_shards *m = context;
     int64_t wanted = i;
     int k;
     const struct lvn_param *p = item_of(m->network, i, &k);
@@ -107,7 +107,7 @@ static enum lvn_status fetch(void *context, int i, const void **data)
 }
 
 /* Rank r's part of moment k: to rank 0, or from it. */
-static enum lvn_status exchange(struct lvn_moments *m, int k, const struct part *part, bool send)
+static enum lvn_status exchange(struct lvn_optimizer_shards *m, int k, const struct part *part, bool send)
 {
     struct lvn_window w;
     enum lvn_status status = lvn_window_open(&w, memory_of(m, k), place_of(m, part), bytes_of(m, part->count), send);
@@ -116,7 +116,7 @@ static enum lvn_status exchange(struct lvn_moments *m, int k, const struct part 
     return status == LVN_OK ? closed : status;
 }
 
-static enum lvn_status serve(struct lvn_moments *m)
+static enum lvn_status serve(struct lvn_optimizer_shards *m)
 {
     for (;;) {
         int64_t wanted;
@@ -129,9 +129,10 @@ static enum lvn_status serve(struct lvn_moments *m)
     }
 }
 
-enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a, struct lvn_safetensors_source *source)
+enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
+                                            struct lvn_safetensors_source *source)
 {
-    const struct lvn_network *n = m->network;
+    const struct lvn_model_state *n = m->network;
     struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n * N_MOMENTS + 1));
     const struct lvn_param *p;
     int k;
@@ -152,13 +153,13 @@ enum lvn_status lvn_moments_source(struct lvn_moments *m, struct lvn_arena *a, s
     return m->buffer ? LVN_OK : LVN_MEMORY;
 }
 
-int64_t lvn_moments_bytes(const struct lvn_network *n, const struct lvn_sharding *s)
+int64_t lvn_optimizer_shards_bytes(const struct lvn_model_state *n, const struct lvn_sharding *s)
 {
     return s->zero1 && s->size > 1 && s->rank == 0 ? lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->state)
                                                    : 0;
 }
 
-enum lvn_status lvn_moments_finish(struct lvn_moments *m)
+enum lvn_status lvn_optimizer_shards_finish(struct lvn_optimizer_shards *m)
 {
     int64_t end = -1;
     free(m->buffer);
@@ -197,7 +198,7 @@ static enum lvn_status stored_values(const struct lvn_safetensors *file, const c
 }
 
 /* Rank 0: are all tensors there? */
-static enum lvn_status open_file(const struct lvn_moments *m, const char *path, struct lvn_safetensors *file)
+static enum lvn_status open_file(const struct lvn_optimizer_shards *m, const char *path, struct lvn_safetensors *file)
 {
     const struct lvn_param *p;
     const void *values;
@@ -212,7 +213,8 @@ static enum lvn_status open_file(const struct lvn_moments *m, const char *path, 
 }
 
 /* Tensor i from rank 0's file to where it belongs. */
-static enum lvn_status place(struct lvn_moments *m, const char *path, const struct lvn_safetensors *file, int64_t i)
+static enum lvn_status place(struct lvn_optimizer_shards *m, const char *path, const struct lvn_safetensors *file,
+                             int64_t i)
 {
     const void *values = NULL;
     int k, rank = m->sharding->rank, last = in_shards(m) ? m->sharding->size : 1;
@@ -237,7 +239,7 @@ static enum lvn_status place(struct lvn_moments *m, const char *path, const stru
     return LVN_OK;
 }
 
-enum lvn_status lvn_moments_load(struct lvn_moments *m, const char *path)
+enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path)
 {
     struct lvn_safetensors file;
     enum lvn_status status = LVN_OK;
